@@ -142,41 +142,28 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
                             FROM tenants t WHERE t.state <> 'deleted'))
 $$;
 
--- A key arrives before its tenant is known: one row by an exact prefix, with the hash and not the secret, and with what
--- its tenant may use, so that one question answers who asks and how much.
-CREATE FUNCTION unslide_key_principal(wanted text)
-RETURNS TABLE (id uuid, tenant text, secret_hash bytea, scopes text[], app text, expires_at timestamptz,
-               revoked_at timestamptz, last_used_at timestamptz, tenant_state text, tenant_limits jsonb)
+-- A key arrives before its tenant is known: a row for each exact prefix, with the hash and not the secret, and with what its
+-- tenant may use, so that one statement says who asks and how much.
+CREATE FUNCTION unslide_key_principals(wanted text[])
+RETURNS TABLE (prefix text, id uuid, tenant text, tenant_version bigint, secret_hash bytea, scopes text[], app text,
+               expires_at timestamptz, revoked_at timestamptz, last_used_at timestamptz, tenant_state text,
+               tenant_limits jsonb)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    SELECT k.id, k.tenant, k.secret_hash, k.scopes, k.app, k.expires_at, k.revoked_at, k.last_used_at, t.state, t.limits
+    SELECT k.prefix, k.id, k.tenant, t.version, k.secret_hash, k.scopes, k.app, k.expires_at, k.revoked_at, k.last_used_at,
+           t.state, t.limits
     FROM api_keys k JOIN tenants t ON t.slug = k.tenant
-    WHERE k.prefix = wanted
-$$;
-
--- A stamp for each of these keys and tenants. It changes with everything that decides about access, so that a process that
--- remembers a row asks for its stamp instead of the row. A change of a tenant's grouping rules changes its version.
-CREATE FUNCTION unslide_access_stamps(wanted_keys uuid[], wanted_tenants text[])
-RETURNS TABLE (key uuid, tenant text, stamp bigint)
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT set_config('unslide.definer', 'on', true);
-    SELECT k.id, NULL::text,
-           hashtextextended(ROW(k.secret_hash, k.scopes, k.app, k.expires_at, k.revoked_at, t.state, t.limits)::text, 0)
-    FROM api_keys k JOIN tenants t ON t.slug = k.tenant
-    WHERE k.id = ANY (wanted_keys)
-    UNION ALL
-    SELECT NULL::uuid, t.slug, hashtextextended(ROW(t.version, t.state)::text, 0)
-    FROM tenants t
-    WHERE t.slug = ANY (wanted_tenants)
+    WHERE k.prefix = ANY (wanted)
 $$;
 
 -- The same for a cookie of the console: one row by the hash of what it holds. A session is never longer than its key.
 CREATE FUNCTION unslide_console_principal(wanted bytea, at timestamptz)
-RETURNS TABLE (id uuid, tenant text, scopes text[], app text, expires_at timestamptz, revoked_at timestamptz,
-               last_used_at timestamptz, tenant_state text, tenant_limits jsonb, session_name text)
+RETURNS TABLE (id uuid, tenant text, tenant_version bigint, scopes text[], app text, expires_at timestamptz,
+               revoked_at timestamptz, last_used_at timestamptz, tenant_state text, tenant_limits jsonb, session_name text)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    SELECT k.id, k.tenant, k.scopes, k.app, k.expires_at, k.revoked_at, k.last_used_at, t.state, t.limits, s.name
+    SELECT k.id, k.tenant, t.version, k.scopes, k.app, k.expires_at, k.revoked_at, k.last_used_at, t.state, t.limits,
+           s.name
     FROM console_sessions s
     JOIN api_keys k ON k.id = s.key_id AND k.tenant = s.tenant
     JOIN tenants t ON t.slug = k.tenant

@@ -32,13 +32,11 @@ pub use hooks::{
     Announcement, ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, StoreHook, StoredReport,
     StoredReports, SymbolPosition, announce, expire_features, feature_files, wake_features,
 };
-pub use kafka::{dead_letters, deferred, outbox, positions, quarantine};
+pub use kafka::{dead_letters, deferred, outbox, positions};
 pub use reports::{partitions, retention};
 pub use requests::{reprocess, retries, wakes};
 pub use symbols::{objects, partial, slots, uploads, usage};
-pub use tenants::{
-    access_stamps, app_settings, app_signals, audit, console_sessions, erasure, figures, keys,
-};
+pub use tenants::{app_settings, app_signals, audit, console_sessions, erasure, figures, keys};
 pub use uuid::Uuid;
 
 /// The result of everything here.

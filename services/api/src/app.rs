@@ -10,7 +10,7 @@ use crate::limits::answers;
 use crate::list_tables::tables;
 use crate::openapi;
 use crate::operations::{
-    apps, audit_log, dead_letters, grouping_rules, groups, keys, quarantine, reports, reprocess, sessions,
+    apps, audit_log, dead_letters, grouping_rules, groups, keys, reports, reprocess, sessions,
     symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
@@ -84,7 +84,6 @@ pub fn document(features: &[ApiFeature]) -> OpenApi {
         keys::routes(),
         audit_log::routes(),
         dead_letters::routes(),
-        quarantine::routes(),
     ] {
         document.merge(routes.into_openapi());
     }
@@ -111,8 +110,7 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(groups::routes())
         .merge(keys::routes())
         .merge(audit_log::routes())
-        .merge(dead_letters::routes())
-        .merge(quarantine::routes());
+        .merge(dead_letters::routes());
     for feature in &api.features {
         answering = answering.merge(feature.operations.clone());
     }

@@ -16,7 +16,6 @@ mod list_tables;
 mod metrics;
 mod openapi;
 mod operations;
-mod recent;
 mod reports;
 mod requests;
 mod run;

@@ -41,7 +41,7 @@ pub fn tables(features: &[ApiFeature]) -> impl Iterator<Item = &'static ListTabl
 /// The columns of dead letters, of a tenant and of all.
 const LETTER_COLUMNS: &str = "id tenant arrived_at reason detail attempt origin_topic=/origin/topic \
     origin_partition=/origin/partition origin_offset=/origin/offset source_index source_count value_bytes \
-    replays replayed_at replayed_by replayed_as";
+    replays replayed_at replayed_by replayed_as stage topic status replay_detail";
 
 static TABLES: [ListTable; 10] = [
     ListTable {

@@ -54,7 +54,6 @@ pub fn base(features: &[ApiFeature]) -> OpenApi {
         ("tenants", "Tenants, for operators."),
         ("keys", "API keys, for a tenant's administrators."),
         ("dead letters", "Records that could not be processed: look at, replay."),
-        ("quarantine", "Outputs that could not be stored: look at, replay. For operators."),
     ];
     let of_features = features.iter().map(|feature| feature.tag).filter(|(name, _)| !name.is_empty());
     let tags = tags.into_iter().chain(of_features);

@@ -2,6 +2,7 @@
 
 use crate::app::{app, document};
 use crate::background::deleted_tenants;
+use crate::background::key_cache::KeyCache;
 use crate::background::key_uses::KeyUses;
 use crate::background::topics_check::TopicsCheck;
 use crate::config::Config;
@@ -13,7 +14,7 @@ use crate::http::server::{ConnectionSettings, serve};
 use crate::http::trace::Ids;
 use crate::limits::permits::Permits;
 use crate::metrics::{ConnectionMetrics, Metrics};
-use crate::recent::{Recent, refresh};
+use crate::reports::rules_cache::RulesCache;
 use crate::state::{Api, Inner};
 use futures::future::join_all;
 use std::net::SocketAddr;
@@ -174,9 +175,8 @@ pub async fn build(
     symcaches.missed_events();
     let (key_uses, noting) = KeyUses::start(store.clone(), host.shutdown.token().clone());
     let metrics = Metrics::new(&host.metrics)?;
-    let recent = Recent::default();
-    let stop = host.shutdown.token().clone();
-    let listening = refresh::start(recent.changes.clone(), store.clone(), store.clock().clone(), stop);
+    let key_cache = KeyCache::default();
+    let refreshing = key_cache.start_refresh(store.clone(), host.shutdown.token().clone());
     let (downloads, connections) = (config.symcaches.downloads, postgres.max_connections);
     let permits = Permits::new(&limits, downloads, connections, &metrics.refused);
     let (for_events, topic) = (symcaches.clone(), config.kafka.topics().symbol_events);
@@ -187,7 +187,8 @@ pub async fn build(
         deleted_tenants: deleted_tenants::forget(&config.kafka, host.clock.clone(), symcaches.clone())?,
         symbol_events,
         symcaches,
-        recent,
+        key_cache,
+        rules_cache: RulesCache::default(),
         key_uses,
         report_units: Arc::default(),
         symbolication_units: Arc::default(),
@@ -216,7 +217,7 @@ pub async fn build(
     });
     watch(&host.metrics, &api)?;
     probes(&api, host);
-    let mut tasks = vec![noting, listening];
+    let mut tasks = vec![noting, refreshing];
     for feature in &api.features {
         if let Some(start) = &feature.start {
             let started = start(&api, host);

@@ -1,5 +1,6 @@
 //! Shared state of the operations.
 
+use crate::background::key_cache::KeyCache;
 use crate::background::key_uses::KeyUses;
 use crate::background::topics_check::TopicsCheck;
 use crate::config::RequestLimits;
@@ -11,7 +12,7 @@ use crate::http::trace::Ids;
 use crate::limits::permits::Permits;
 use crate::list_tables::{ListTable, tables};
 use crate::metrics::Metrics;
-use crate::recent::Recent;
+use crate::reports::rules_cache::RulesCache;
 use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -64,8 +65,10 @@ pub struct Inner {
     pub tracer: Tracer,
     /// Randomness for new keys.
     pub entropy: Entropy,
-    /// Caches of keys and grouping rules.
-    pub recent: Recent,
+    /// Principals of the keys in use.
+    pub key_cache: KeyCache,
+    /// Grouping rules of tenants.
+    pub rules_cache: RulesCache,
     /// Recorder of the times when keys were used.
     pub key_uses: KeyUses,
     /// Cost units of the reports that each tenant sends.

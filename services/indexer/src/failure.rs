@@ -62,11 +62,11 @@ pub enum IndexerError {
     )]
     OutOfRange { topic: String, partition: i32, offset: i64, start: i64, end: i64 },
     #[error(
-        "a record can't be stored ({reason}) and is not put into quarantine, because {why}: the cause is probably not \
-         in the record. `unslide quarantine list` shows what was quarantined; reading goes on once the record can be \
-         stored, or after a restart ten minutes from now"
+        "a record can't be stored ({reason}) and is not skipped, because {why}: the cause is probably not in the \
+         record. `unslide dead-letter list --all --stage store` shows the records that were skipped; reading goes on \
+         once the record can be stored, or after a restart ten minutes from now"
     )]
-    NotQuarantined { reason: &'static str, why: String },
+    NotSkipped { reason: &'static str, why: String },
 }
 
 impl IndexerError {
@@ -76,7 +76,7 @@ impl IndexerError {
             self,
             IndexerError::OtherTopic { .. }
                 | IndexerError::OutOfRange { .. }
-                | IndexerError::NotQuarantined { .. }
+                | IndexerError::NotSkipped { .. }
         )
     }
 }

@@ -13,7 +13,7 @@ use tenants::TenantWatch;
 use time::UtcOffset;
 use tokio::time::Instant;
 use unslide_runtime::{Shutdown, causes};
-use unslide_store::{Store, dead_letters, partitions, positions, quarantine, reports, requests, segments};
+use unslide_store::{Store, dead_letters, partitions, reports, requests, segments};
 
 /// Number of requests that one transaction processes.
 const PAGE: u32 = 500;
@@ -92,9 +92,8 @@ pub async fn run(
 
 /// Days for which tables are created ahead.
 const DAYS_AHEAD: time::Duration = time::Duration::days(7);
-/// Age at which dead letters leave the index: their topic keeps them as long. Notes of unreadable records are
-/// kept as long, too.
-const DEAD_LETTERS: time::Duration = time::Duration::days(30);
+/// Age at which dead letters leave the index: the dead-letter topic keeps them as long.
+const DEAD_LETTER_RETENTION: time::Duration = time::Duration::days(30);
 
 /// Returns true if every log was read up to the end that it had at the start.
 async fn once(store: &Store, metrics: &Metrics, logs: &[State]) -> Result<bool, MoveError> {
@@ -105,11 +104,9 @@ async fn once(store: &Store, metrics: &Metrics, logs: &[State]) -> Result<bool, 
         tracing::info!(tables = made, "made tables for the days ahead");
     }
     metrics.undeleted_objects.set(segments::undeleted(store).await?);
-    let oldest = dead_letters::oldest(store).await?;
-    metrics.oldest_dead_letter.set(oldest.map_or(0, |at| (now - at).whole_seconds().max(0)));
-    metrics
-        .quarantine_waiting
-        .set(i64::try_from(quarantine::figures(store, now, "").await?.waiting).unwrap_or(i64::MAX));
+    for (stage, oldest) in dead_letters::oldest_by_stage(store).await? {
+        metrics.set_oldest_dead_letter(stage, oldest.map(|at| now - at));
+    }
     let mut caught_up = true;
     for log in logs {
         caught_up = caught_up && log.caught_up(store).await?;
@@ -130,9 +127,7 @@ async fn forget(store: &Store, settings: &Settings) -> Result<(), MoveError> {
     let mut failed = Ok(());
     for (what, done) in [
         ("keys of reports", partitions::purge_keys(store, remembered).await),
-        ("dead letters", dead_letters::purge(store, now - DEAD_LETTERS).await),
-        ("unreadable records", positions::purge_unreadable(store, now - DEAD_LETTERS).await),
-        ("quarantined records", quarantine::purge(store, remembered).await),
+        ("dead letters", dead_letters::purge(store, now - DEAD_LETTER_RETENTION).await),
     ] {
         if let Err(error) = done {
             tracing::warn!(error = causes(&error), "{what} could not be forgotten and are tried again");

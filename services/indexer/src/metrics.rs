@@ -6,10 +6,11 @@ pub use tenant_gauges::TenantGauges;
 
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 use std::sync::Arc;
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use unslide_artifacts::ObjectStore;
 use unslide_runtime::{MetricFactory, sampled};
 use unslide_store::Store;
+use unslide_store::dead_letters::DeadLetterStage;
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::reports::ArrivalOutcome;
 use unslide_store::segments::PendingDay;
@@ -95,12 +96,8 @@ pub struct Metrics {
     pub undeleted_objects: IntGauge,
     pending_seconds: IntGauge,
     dead_letters: IntCounterVec,
-    quarantined: IntCounterVec,
-    quarantine_stopped: IntGaugeVec,
-    /// Records in quarantine that no replay has stored.
-    pub quarantine_waiting: IntGauge,
-    /// Age in seconds of the oldest dead letter that was not replayed; 0 without one.
-    pub oldest_dead_letter: IntGauge,
+    oldest_dead_letter: IntGaugeVec,
+    reader_stopped: IntGaugeVec,
 }
 
 impl Metrics {
@@ -183,43 +180,36 @@ impl Metrics {
             )?,
             dead_letters: make.counters(
                 "unslide_indexer_dead_letters_total",
-                "Dead letters read, by why they are dead.",
-                &["reason"],
+                "Dead letters, by the stage that failed and the reason.",
+                &["stage", "reason"],
             )?,
-            quarantined: make.counters(
-                "unslide_indexer_quarantined_total",
-                "Records put into quarantine, by why they failed.",
-                &["reason"],
-            )?,
-            quarantine_stopped: make.gauges(
-                "unslide_indexer_quarantine_stopped",
-                "1 while a reader stands at a record that it may not put into quarantine.",
-                &READER,
-            )?,
-            quarantine_waiting: make.gauge(
-                "unslide_indexer_quarantined_records",
-                "Records in quarantine that no replay has stored.",
-            )?,
-            oldest_dead_letter: make.gauge(
+            oldest_dead_letter: make.gauges(
                 "unslide_indexer_oldest_dead_letter_seconds",
-                "Age of the oldest dead letter that was not replayed.",
+                "Age of a stage's oldest dead letter that waits for a replay; 0 without one.",
+                &["stage"],
+            )?,
+            reader_stopped: make.gauges(
+                "unslide_indexer_reader_stopped",
+                "1 while a reader stands at a record that it can't store and may not skip.",
+                &READER,
             )?,
         })
     }
 
     /// Counts a dead letter.
-    pub fn dead_letter(&self, reason: &str) {
-        self.dead_letters.with_label_values(&[reason]).inc();
+    pub fn dead_letter(&self, stage: DeadLetterStage, reason: &str) {
+        self.dead_letters.with_label_values(&[stage.as_str(), reason]).inc();
     }
 
-    /// Counts a record that was put into quarantine.
-    pub fn quarantined(&self, reason: &str) {
-        self.quarantined.with_label_values(&[reason]).inc();
+    /// Sets the age of a stage's oldest dead letter.
+    pub fn set_oldest_dead_letter(&self, stage: DeadLetterStage, age: Option<Duration>) {
+        let seconds = age.map_or(0, |age| age.whole_seconds().max(0));
+        self.oldest_dead_letter.with_label_values(&[stage.as_str()]).set(seconds);
     }
 
     /// Sets whether a reader is stopped at a record that it may not skip.
-    pub fn quarantine_stopped(&self, reader: &ReaderLabel, stopped: bool) {
-        self.quarantine_stopped.with_label_values(&reader.values()).set(i64::from(stopped));
+    pub fn set_stopped(&self, reader: &ReaderLabel, stopped: bool) {
+        self.reader_stopped.with_label_values(&reader.values()).set(i64::from(stopped));
     }
 
     /// Counts a report.

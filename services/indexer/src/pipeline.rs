@@ -2,9 +2,9 @@
 //! and skips it.
 
 mod batch;
-pub mod quarantine;
 mod record_bound;
 pub mod replays;
+pub mod skips;
 #[cfg(test)]
 mod tests;
 
@@ -19,8 +19,8 @@ use crate::topics::Positions;
 use crate::topics::Topics;
 use batch::{BatchWriter, Write};
 use futures::FutureExt as _;
-use quarantine::Quarantine;
 use record_bound::RecordBound;
+use skips::SkipLimit;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ use unslide_proto::topics::TopicNames;
 use unslide_report::ReadLimits;
 use unslide_runtime::fairness::FairShares;
 use unslide_runtime::{Host, panic_text};
+use unslide_store::dead_letters::DeadLetter;
 use unslide_store::deferred::DeferredRange;
-use unslide_store::quarantine::QuarantinedRecord;
 use unslide_store::reports::Effects;
 use unslide_store::{Store, StoreError};
 use unslide_stream::{Record, RecordRef, Signatures};
@@ -64,7 +64,7 @@ pub struct Resources {
     /// How much of the reader's time each tenant uses.
     pub shares: Arc<FairShares>,
     /// Decides which records are skipped.
-    pub quarantine: Quarantine,
+    pub skips: SkipLimit,
     /// Function that reads a record.
     pub read: ReadRecord,
 }
@@ -199,14 +199,14 @@ impl Pipeline {
         topic == topics.shared || topics.tenant_of(&self.names, topic).is_some()
     }
 
-    /// Stores a quarantined record that was read again, and records that. The inner error is the reason why
-    /// it still can't be stored.
+    /// Stores the record of a dead letter that was read again, and records that. The inner error is the reason
+    /// why it still can't be stored.
     ///
     /// # Errors
     /// Returns an error if a server fails; the caller has to try again.
     pub async fn replay(
         &mut self,
-        quarantined: &QuarantinedRecord,
+        letter: &DeadLetter,
         record: Record,
     ) -> Result<Result<(), Failure>, IndexerError> {
         let polled = PolledRecord { record, deferred_for: None };
@@ -216,7 +216,7 @@ impl Pipeline {
             Parsed::Unreadable(Unreadable { reason, detail }) => return Ok(Err(Failure { reason, detail })),
             _ => {}
         }
-        caught(&self.resources.store, self.batches.replay(&item, quarantined)).await
+        caught(&self.resources.store, self.batches.replay(&item, letter)).await
     }
 
     fn pause(&self) -> Duration {
@@ -262,7 +262,7 @@ impl Pipeline {
         effects: Effects,
     ) -> Result<(), IndexerError> {
         if let Some((item, failure)) = all_failed(&items) {
-            return Err(self.resources.quarantine.refuse_alone(&item.at, failure));
+            return Err(self.resources.skips.refuse_alone(&item.at, failure));
         }
         let mut parts = ending_with_failures(items);
         let mut others_succeed = false;
@@ -270,7 +270,7 @@ impl Pipeline {
             if let Some(item) = items.last()
                 && let Some(failure) = item.failure()
             {
-                self.resources.quarantine.admit(item, failure).await?;
+                self.resources.skips.admit(item, failure).await?;
             }
             let Err(failure) = self.attempt(&items, positions, effects).await? else {
                 others_succeed |= items.iter().any(Item::is_stored);
@@ -283,19 +283,19 @@ impl Pipeline {
                 continue;
             };
             if item.failure().is_some() {
-                return Err(self.resources.quarantine.refuse_alone(&item.at, &failure));
+                return Err(self.resources.skips.refuse_alone(&item.at, &failure));
             }
             let Err(failure) = self.attempt_alone(item, positions, effects, failure).await? else {
                 others_succeed = true;
                 continue;
             };
             if !others_succeed && !self.another_succeeds(&parts, positions, effects, &failure).await? {
-                return Err(self.resources.quarantine.refuse_alone(&item.at, &failure));
+                return Err(self.resources.skips.refuse_alone(&item.at, &failure));
             }
             item.parsed = Parsed::Failed(failure);
             parts.push(items);
         }
-        self.resources.quarantine.review(positions);
+        self.resources.skips.review(positions);
         Ok(())
     }
 

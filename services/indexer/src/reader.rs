@@ -274,7 +274,7 @@ impl OutputReader {
         let catch_up = CatchUp::new(assignment, positions, stored_to, whole);
         *self.state.others.lock() = assignment.of_others(&self.resources.topics.shared);
         self.state.caught_up.store(catch_up.is_over(), Ordering::SeqCst);
-        self.resources.quarantine.review(positions);
+        self.resources.skips.review(positions);
         let troubles = self.told(&assignment.troubles);
         *self.state.trouble.lock() = (!troubles.is_empty()).then(|| troubles.join("; "));
         (!troubles.is_empty(), catch_up)

@@ -6,8 +6,8 @@ use crate::feature::IndexerFeatures;
 use crate::maintenance::tenants::TenantWatch;
 use crate::maintenance::{self, MaintenanceParts, input};
 use crate::metrics::{Metrics, ReaderLabel, TenantGauges};
-use crate::pipeline::quarantine::Quarantine;
 use crate::pipeline::replays;
+use crate::pipeline::skips::SkipLimit;
 use crate::pipeline::{Pipeline, Resources};
 use crate::reader::{OutputReader, State};
 use crate::records::{self, Content};
@@ -68,7 +68,7 @@ pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Resul
         host: host.clone(),
         metrics: metrics.clone(),
         shares: Arc::new(deferral::new_shares()),
-        quarantine: Quarantine::new(store.clone(), metrics.clone(), &label),
+        skips: SkipLimit::new(store.clone(), metrics.clone(), &label),
         read: records::parse,
         topics: topics.clone(),
         label,

@@ -4,7 +4,7 @@ use crate::configuration::Configured;
 use crate::configuration::service::Service;
 use crate::failure::exit_code;
 use crate::offline::{explain, metrics, swift, symbolicate};
-use crate::online::{dead_letter, doctor, groups, quarantine, reports, reprocess, symbols};
+use crate::online::{dead_letter, doctor, groups, reports, reprocess, symbols};
 use crate::servers::{audit, fsck, health, key, migrate, tenant};
 use crate::{configuration, features, serve, upload};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -66,9 +66,6 @@ enum Command {
     /// Look at records that could not be processed, and replay them
     #[command(subcommand)]
     DeadLetter(dead_letter::Command),
-    /// Look at outputs that the indexer could not store, and replay them: for operators
-    #[command(subcommand)]
-    Quarantine(quarantine::Command),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -177,7 +174,6 @@ fn run_command(command: Command) -> Outcome {
         Command::Audit(arguments) => audit::run(&arguments),
         Command::Fsck(arguments) => fsck::run(&arguments),
         Command::DeadLetter(command) => dead_letter::run(command),
-        Command::Quarantine(command) => quarantine::run(command),
         Command::Config(ConfigCommand::Check(arguments)) => configuration::check::run(&arguments),
         Command::Config(ConfigCommand::Show { configured, json }) => configuration::show(&configured, json),
         Command::Config(ConfigCommand::Example) => configuration::example(),

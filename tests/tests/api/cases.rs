@@ -138,7 +138,6 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let (rule, alert) = crate::alerts::rule_with_message(world, "acme").await;
     let (doomed_rule, _) = crate::alerts::rule_with_message(world, "acme").await;
     let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
-    let quarantined = crate::dead_letters::quarantine::quarantined(world, Some("acme"), "panicked", 1).await;
     let letters = |path: &str, foreign| Case::new(format!("/v1/dead-letters{path}"), foreign);
     let any = |path: &str| Case::new(format!("/v1/operator/dead-letters{path}"), Foreign::Operators);
     let one = |rest: &str| format!("/{letter}{rest}");
@@ -234,15 +233,6 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("operator_get_dead_letter_body", any(&one("/body"))),
         ("operator_replay_dead_letter", any(&one("/replay")).body(json!({"again": true}))),
         ("operator_replay_dead_letters", any("/replay").body(json!({"dry_run": true}))),
-        ("operator_list_quarantined", Case::new("/v1/operator/quarantine", Foreign::Operators)),
-        (
-            "operator_get_quarantined",
-            Case::new(format!("/v1/operator/quarantine/{quarantined}"), Foreign::Operators),
-        ),
-        (
-            "operator_replay_quarantined",
-            Case::new(format!("/v1/operator/quarantine/{quarantined}/replay"), Foreign::Operators),
-        ),
         ("list_apps", Case::new("/v1/apps", Foreign::Empty)),
         ("list_app_settings", Case::new("/v1/app-settings", Foreign::Empty)),
         (

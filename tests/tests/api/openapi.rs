@@ -307,7 +307,6 @@ fn result_path(answer: &Answer, id: &str) -> String {
         "send_metrics" => "/v1/apps/com.example.shop/health/versions".to_owned(),
         "send_sessions" => "/v1/apps/com.example.shop/health".to_owned(),
         "send_capture" => format!("/v1/captures/{}", of(&body["id"])),
-        "operator_replay_quarantined" => format!("/v1/operator/quarantine/{}", of(&body["id"])),
         "delete_tenant" => format!("/v1/tenants/{}", of(&body["id"])),
         "create_reprocess" => format!("/v1/reprocess/{}", of(&body["id"])),
         id if id.contains("system") => format!("/v1/system/symbols/uploads/{}", of(&body["id"])),

@@ -19,7 +19,7 @@ use unslide_model::Secret;
 use unslide_store::Uuid;
 
 /// What a statement has in it that the api sends twice a second while requests come.
-const BY_THE_CLOCK: &[u8] = b"unslide_access_stamps";
+const BY_THE_CLOCK: &[u8] = b"-- refresh";
 
 /// What went through.
 #[derive(Default)]

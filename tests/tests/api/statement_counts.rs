@@ -110,7 +110,7 @@ impl Subject {
             let letter =
                 DeadLetterId { topic_id: "0a".repeat(16), partition: 0, offset: 1_000 + i64::from(n) };
             dead_letters::note(world, dead_letters::noted(world, letter, Some("acme"), "not_json")).await;
-            dead_letters::quarantine::quarantined(world, Some("acme"), "panicked", 100 + i64::from(n)).await;
+            dead_letters::skipped::skipped(world, Some("acme"), "panicked", 100 + i64::from(n)).await;
             alerts::rule_with_message(world, "acme").await;
             world.key("acme", &[Scope::SymbolsRead]).await;
             world.make_tenant(&tenant(&format!("tenant{n}"))).await;

@@ -1,7 +1,6 @@
-//! Rows that belong to Kafka: the outbox, read positions of topics, and records that were left out.
+//! Rows that belong to Kafka: the outbox, read positions of topics, and dead letters.
 
 pub mod dead_letters;
 pub mod deferred;
 pub mod outbox;
 pub mod positions;
-pub mod quarantine;

@@ -2,10 +2,7 @@
 //! it is at the offset that its reader expects. So each record is stored once, and a reader that lost its
 //! partition stores nothing.
 
-use crate::purge;
 use crate::{BatchTx, Result, Store, StoreError};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use time::{Duration, OffsetDateTime};
 
 /// The position of one partition.
@@ -212,61 +209,4 @@ pub async fn give_up(store: &Store, topic: &str, owner: &str) -> Result<()> {
         .execute(store.pool())
         .await?;
     Ok(())
-}
-
-/// A record that could not be stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnreadableRecord {
-    /// Its topic.
-    pub topic: String,
-    /// Its partition.
-    pub partition: i32,
-    /// Its offset.
-    pub offset: i64,
-    /// A stable word, such as `no_tenant`.
-    pub reason: String,
-    /// The error in detail.
-    pub detail: String,
-}
-
-/// Records which Kafka records could not be stored, so that skipping them leaves a trace. Returns those that
-/// were not recorded before.
-pub async fn unreadable<'r>(
-    tx: &mut BatchTx,
-    records: &'r [UnreadableRecord],
-) -> Result<Vec<&'r UnreadableRecord>> {
-    if records.is_empty() {
-        return Ok(Vec::new());
-    }
-    let kept = |detail: &str| detail.chars().filter(|c| *c != '\0').take(2000).collect::<String>();
-    let rows = records.iter().map(|record| {
-        json!({
-            "topic": record.topic,
-            "partition": record.partition,
-            "at_offset": record.offset,
-            "reason": record.reason,
-            "detail": kept(&record.detail),
-        })
-    });
-    let (connection, now) = tx.parts();
-    let new = sqlx::query!(
-        "INSERT INTO unreadable_records (topic, partition, at_offset, reason, detail, seen_at)
-         SELECT r.topic, r.partition, r.at_offset, r.reason, r.detail, $2
-         FROM jsonb_populate_recordset(NULL::unreadable_records, $1) AS r
-         ON CONFLICT DO NOTHING RETURNING topic, partition, at_offset",
-        rows.collect::<Value>(),
-        now
-    )
-    .fetch_all(connection)
-    .await?;
-    let new: BTreeSet<(&str, i32, i64)> =
-        new.iter().map(|row| (&*row.topic, row.partition, row.at_offset)).collect();
-    let is_new =
-        |record: &&UnreadableRecord| new.contains(&(&*record.topic, record.partition, record.offset));
-    Ok(records.iter().filter(is_new).collect())
-}
-
-/// Forgets records that were noted before `before`: their topic does not hold them any more.
-pub async fn purge_unreadable(store: &Store, before: OffsetDateTime) -> Result<u64> {
-    purge::rows_before(store, "unreadable_records", before).await
 }

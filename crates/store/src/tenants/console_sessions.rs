@@ -67,7 +67,7 @@ pub async fn begin(tx: &mut TenantTx, key_id: Uuid, token: &SessionToken, name: 
 pub async fn find(store: &Store, token: &SessionToken) -> Result<Option<ConsoleSession>> {
     let hash = Sha256::digest(token);
     let row = sqlx::query!(
-        r#"SELECT id AS "id!", tenant AS "tenant!: TenantColumn", scopes AS "scopes!: ScopesColumn", app, expires_at,
+        r#"SELECT id AS "id!", tenant AS "tenant!: TenantColumn", tenant_version AS "tenant_version!", scopes AS "scopes!: ScopesColumn", app, expires_at,
                   revoked_at, last_used_at, tenant_state AS "standing!: TenantStanding",
                   tenant_limits AS "limits!: JsonColumn<QuotaLimits>", session_name
            FROM unslide_console_principal($1, $2)"#,
@@ -79,6 +79,7 @@ pub async fn find(store: &Store, token: &SessionToken) -> Result<Option<ConsoleS
     let Some(row) = row else { return Ok(None) };
     let principal = Principal {
         tenant: row.tenant.into(),
+        tenant_version: row.tenant_version,
         active: row.standing == TenantStanding::Active,
         key_id: row.id,
         scopes: row.scopes.into(),

@@ -1,6 +1,5 @@
 //! Tenants: their identity, whether they are served, and their limits.
 
-pub mod access_stamps;
 pub mod app_settings;
 pub mod app_signals;
 pub mod audit;

@@ -30,15 +30,10 @@ const PURGES: &[(&str, &str, &str)] = &[
         "(tenant, kind, message, created_at, sent_at) SELECT 'acme', 'symbol_event', '{}', at, at",
     ),
     (
-        "quarantined",
-        "quarantined_at",
-        "(id, topic, topic_id, partition, at_offset, reason, detail, quarantined_at)
-         SELECT md5(n::text)::uuid, 'in', 'id', 0, n, 'panicked', '', at",
-    ),
-    (
         "dead_letters",
         "arrived_at",
-        "(topic_id, partition, at_offset, arrived_at, reason, detail) SELECT 'id', 0, n, at, 'bad_json', ''",
+        "(topic_id, partition, at_offset, topic, stage, arrived_at, reason, detail)
+         SELECT 'id', 0, n, 'in', 'symbolize', at, 'bad_json', ''",
     ),
     (
         "live_events",

@@ -50,12 +50,14 @@ async fn payloads_that_may_not_be_counted_are_noted_and_hold_nobody_up() {
     world.send_metrics("acme", &payload("m2", 800)).await;
     let running = world.start();
     world.until("SELECT count(*) FROM metric_payloads WHERE payload_id = 'm2'", 1).await;
-    world.until("SELECT count(*) FROM unreadable_records", 2).await;
-    let reasons = "SELECT string_agg(reason, ' ' ORDER BY reason) FROM unreadable_records";
+    world.until("SELECT count(*) FROM dead_letters WHERE stage = 'read'", 2).await;
+    let reasons = "SELECT string_agg(reason, ' ' ORDER BY reason) FROM dead_letters WHERE stage = 'read'";
     assert_eq!(world.text(reasons).await, "bad_metrics unknown_tenant");
     world.execute("UPDATE tenants SET state = 'suspended' WHERE slug = 'acme'").await;
     world.send_metrics("acme", &payload("m3", 800)).await;
-    world.until("SELECT count(*) FROM unreadable_records WHERE reason = 'tenant_suspended'", 1).await;
+    world
+        .until("SELECT count(*) FROM dead_letters WHERE stage = 'read' AND reason = 'tenant_suspended'", 1)
+        .await;
     running.until_ready().await;
     running.stop().await;
     world.end().await;

@@ -55,13 +55,15 @@ async fn what_may_not_be_stored_is_noted_and_holds_nobody_up() {
     world.send_session("acme", &event("s2", "i1", "")).await;
     let running = world.start();
     world.until("SELECT count(*) FROM sessions WHERE session_id = 's2'", 1).await;
-    world.until("SELECT count(*) FROM unreadable_records", 3).await;
-    let reasons = "SELECT string_agg(reason, ' ' ORDER BY reason) FROM unreadable_records";
+    world.until("SELECT count(*) FROM dead_letters WHERE stage = 'read'", 3).await;
+    let reasons = "SELECT string_agg(reason, ' ' ORDER BY reason) FROM dead_letters WHERE stage = 'read'";
     assert_eq!(world.text(reasons).await, "bad_session no_tenant unknown_tenant");
-    assert_eq!(world.number("SELECT count(*) FROM quarantined").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE stage = 'store'").await, 0);
     world.execute("UPDATE tenants SET state = 'suspended' WHERE slug = 'acme'").await;
     world.send_session("acme", &event("s3", "i1", "")).await;
-    world.until("SELECT count(*) FROM unreadable_records WHERE reason = 'tenant_suspended'", 1).await;
+    world
+        .until("SELECT count(*) FROM dead_letters WHERE stage = 'read' AND reason = 'tenant_suspended'", 1)
+        .await;
     running.until_ready().await;
     running.stop().await;
     world.end().await;

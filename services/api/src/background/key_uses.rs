@@ -94,6 +94,7 @@ mod tests {
         let uses = KeyUses::default();
         let principal = Principal {
             tenant: TenantId::new("acme").unwrap(),
+            tenant_version: 1,
             active: true,
             key_id: Uuid::nil(),
             scopes: Vec::new(),

@@ -7,7 +7,6 @@ pub mod grouping_rules;
 pub mod groups;
 pub mod keys;
 pub mod prelude;
-pub mod quarantine;
 pub mod reports;
 pub mod reprocess;
 pub mod sessions;

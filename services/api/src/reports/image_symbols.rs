@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use unslide_artifacts::Hint;
 use unslide_model::{DebugId, TenantId};
 use unslide_store::groups::rules;
+use unslide_store::keys::Principal;
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 
@@ -76,8 +77,13 @@ impl SymbolsOfReport {
 }
 
 /// Fetches everything that a report needs.
-pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<SymbolNeed>) -> Result<SymbolsOfReport, Problem> {
-    let rules = grouping_rules(api, tenant).await?;
+pub async fn fetch(
+    api: &Api,
+    principal: &Principal,
+    needs: Vec<SymbolNeed>,
+) -> Result<SymbolsOfReport, Problem> {
+    let tenant = &principal.tenant;
+    let rules = grouping_rules(api, principal).await?;
     let (cached, cold) = SymbolsOfReport::cached(api, tenant, needs, rules);
     Ok(cached.fetch_rest(api, tenant, cold).await)
 }
@@ -104,17 +110,16 @@ async fn before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
     timeout_at(end, future).await.ok()
 }
 
-/// Returns the tenant's current rules. Rules of a later version of this service, which this one can't read,
+/// Returns the current rules of a request's tenant. Rules of a later version of this service, which this one can't read,
 /// are left out.
-pub async fn grouping_rules(api: &Api, tenant: &TenantId) -> Result<Arc<GroupingRules>, Problem> {
-    let (database, of) = (api.clone(), tenant.clone());
-    let look_up = async move {
-        let mut tx = database.tenant(&of).await?;
+pub async fn grouping_rules(api: &Api, principal: &Principal) -> Result<Arc<GroupingRules>, Problem> {
+    let look_up = async {
+        let mut tx = api.tenant(&principal.tenant).await?;
         let rules = rules::get(&mut tx).await?;
         tx.rollback();
         Ok::<_, Problem>(rules.and_then(|rules| GroupingRules::parse(&rules.text).ok()).unwrap_or_default())
     };
-    api.recent.rules.get(&*api.clock, tenant, look_up).await
+    api.rules_cache.get(principal, look_up).await
 }
 
 #[cfg(test)]

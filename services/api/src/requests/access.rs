@@ -205,7 +205,7 @@ fn changes(scope: Scope, method: &Method) -> bool {
 /// # Errors
 /// [`Kind::Unauthorized`], or the database fails.
 pub async fn authenticate(extensions: &Extensions, api: &Api, key: &str) -> Result<Principal, Problem> {
-    let Some(principal) = api.recent.keys.authenticate(&api.store, &*api.clock, key).await? else {
+    let Some(principal) = api.key_cache.authenticate(&api.store, &*api.clock, key).await? else {
         let request = tracing::Span::current();
         request.record("key.prefix", keys::prefix(key));
         let client = extensions.get::<ClientAddress>();

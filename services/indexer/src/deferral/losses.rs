@@ -2,10 +2,12 @@
 
 use crate::failure::IndexerError;
 use crate::pipeline::Resources;
+use crate::records::dead_letter::{self, SkipReason};
 use std::collections::{BTreeMap, BTreeSet};
+use time::OffsetDateTime;
+use unslide_store::dead_letters::{self, DeadLetter, DeadLetterStage, DeadLetterStatus};
 use unslide_store::deferred::{self, DeferredRange, StoredPart};
-use unslide_store::positions::{self, UnreadableRecord};
-use unslide_stream::{StreamError, TopicFacts, topics_facts};
+use unslide_stream::{RecordRef, StreamError, TopicFacts, topics_facts};
 
 /// Removes the records that the topics have lost from these ranges, and records the loss. Returns the ranges
 /// that can still be read. `read_to` returns the first offset of a range's partition that was not read.
@@ -59,47 +61,51 @@ async fn note_and_shorten(resources: &Resources, lost: &[StoredPart]) -> Result<
     if lost.is_empty() {
         return Ok(());
     }
-    let mut rows = BTreeMap::<(String, i32, i64), String>::new();
-    for StoredPart { range, next, .. } in lost {
-        let detail = format!(
-            "the topic was to hold records of {} from {} to {} that were deferred, and does not hold those before {next} any \
-             more",
-            range.tenant, range.from, range.to
-        );
+    let mut lost_at = BTreeMap::<(&str, i32, i64), Vec<&StoredPart>>::new();
+    for part in lost {
+        let range = &part.range;
         tracing::error!(
             kafka.topic = range.topic,
             kafka.partition = range.partition,
             kafka.offset = range.from,
             tenant = %range.tenant,
-            next_offset = next,
+            next_offset = part.next,
             "deferred records were deleted from their topic before they were stored"
         );
-        let told = rows.entry((range.topic.clone(), range.partition, range.from)).or_default();
-        told.push_str(if told.is_empty() { "" } else { "; " });
-        told.push_str(&detail);
+        lost_at.entry((&range.topic, range.partition, range.from)).or_default().push(part);
     }
-    let rows: Vec<UnreadableRecord> = rows
-        .into_iter()
-        .map(|((topic, partition, offset), detail)| UnreadableRecord {
-            topic,
-            partition,
-            offset,
-            reason: "past_retention".to_owned(),
-            detail,
-        })
-        .collect();
+    let now = resources.store.clock().now();
+    let letters: Vec<DeadLetter> = lost_at.values().filter_map(|parts| lost_letter(parts, now)).collect();
     let mut tx = resources.store.batch().await?;
-    positions::unreadable(&mut tx, &rows).await?;
+    dead_letters::note(&mut tx, &letters).await?;
     deferred::shorten(&mut tx, lost).await?;
     tx.commit().await?;
     resources.metrics.deferred_lost.inc_by(lost.len() as u64);
     Ok(())
 }
 
+/// Returns the dead letter of ranges that began at one record, which cannot be replayed. It belongs to no
+/// tenant if the ranges are of several tenants.
+fn lost_letter(parts: &[&StoredPart], now: OffsetDateTime) -> Option<DeadLetter> {
+    let first = &parts.first()?.range;
+    let details = parts.iter().map(|StoredPart { range, next, .. }| {
+        format!(
+            "the topic was to hold records of {} from {} to {} that were deferred, and does not hold those before {next} \
+             any more",
+            range.tenant, range.from, range.to
+        )
+    });
+    let detail = details.collect::<Vec<_>>().join("; ");
+    let at = RecordRef { topic: first.topic.as_str().into(), partition: first.partition, offset: first.from };
+    let tenant = Some(first.tenant.clone()).filter(|_| parts.len() == 1);
+    let why = SkipReason { reason: "past_retention", detail, tenant, at: now };
+    let letter = dead_letter::skipped(&at, first.topic_id.clone(), DeadLetterStage::Read, why);
+    Some(DeadLetter { status: DeadLetterStatus::PastRetention, ..letter })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use time::OffsetDateTime;
     use unslide_model::TenantId;
     use unslide_stream::{PartitionFacts, TopicId};
 

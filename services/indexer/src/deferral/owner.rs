@@ -44,7 +44,7 @@ impl OwnerRules {
     ) -> Result<(Vec<Record>, Vec<Option<TenantId>>), IndexerError> {
         let (rules, now) = (self.clone(), host.clock.now());
         let told = host.cpu.run(move || {
-            // A record that panics here panics in its reader too, and is put into quarantine there.
+            // A record that panics here panics in its reader too, and becomes a dead letter there.
             let owner = |record| catch_unwind(AssertUnwindSafe(|| rules.owner(record, now))).unwrap_or(None);
             let owners = records.iter().map(owner).collect();
             (records, owners)

@@ -6,7 +6,7 @@
 use super::known_tenants::KnownTenants;
 use super::{OwnerRules, losses, topic_names};
 use crate::failure::IndexerError;
-use crate::pipeline::quarantine::Quarantine;
+use crate::pipeline::skips::SkipLimit;
 use crate::pipeline::{Pipeline, Resources};
 use crate::topics::Positions;
 use parking_lot::Mutex;
@@ -91,7 +91,7 @@ impl DeferredReader {
         let mut resources = resources.clone();
         resources.label = resources.label.deferred();
         let Resources { store, metrics, label, .. } = &resources;
-        resources.quarantine = Quarantine::new(store.clone(), metrics.clone(), label);
+        resources.skips = SkipLimit::new(store.clone(), metrics.clone(), label);
         DeferredReader {
             rules: OwnerRules::new(&resources),
             pipeline: Pipeline::new(&resources),

@@ -5,11 +5,10 @@ mod sorted;
 mod spans;
 
 use crate::config::Settings;
-use crate::failure::Failure;
 use crate::metrics::Metrics;
 use crate::pipeline::Resources;
 use crate::records::answers::Answered;
-use crate::records::dead_letter;
+use crate::records::dead_letter::{self, SkipReason};
 use crate::records::enriched::{ReadReport, Unreadable};
 use crate::records::{Item, Parsed};
 use crate::topics::Positions;
@@ -20,14 +19,13 @@ use std::sync::Arc;
 use time::{Date, OffsetDateTime, UtcOffset};
 use unslide_model::TenantId;
 use unslide_runtime::fairness::FairShares;
-use unslide_store::dead_letters;
+use unslide_store::dead_letters::{self, DeadLetter, DeadLetterId, DeadLetterStage, ReplayResult};
 use unslide_store::deferred::{self, DeferredRange, StoredPart};
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::positions::{self, PartitionPosition};
-use unslide_store::quarantine::{self, NewRecord, QuarantinedRecord, ReplayStatus};
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, StoredArrival};
 use unslide_store::requests::{RequestAnswer, RequestOutcome};
-use unslide_store::{BatchTx, Store, StoreError, Uuid, outbox, partitions, requests, retention, tenants};
+use unslide_store::{BatchTx, Store, StoreError, outbox, partitions, requests, retention, tenants};
 use unslide_stream::{RecordRef, TopicPartition};
 
 /// Cost of a new group in addition to its report, in cost units: storing it takes about as long as another
@@ -44,8 +42,8 @@ pub struct Write<'a> {
     pub advance: bool,
     /// Decides whether stored reports may request a new symbolication at once.
     pub effects: Effects,
-    /// The quarantined record that the item is a replay of.
-    pub replay: Option<Uuid>,
+    /// The dead letter that the item is a replay of.
+    pub replay: Option<&'a DeadLetterId>,
 }
 
 /// Writes batches of items to the store.
@@ -72,8 +70,7 @@ struct Tally {
     events: Vec<(&'static str, EventOutcome)>,
     answered: u64,
     lost: u64,
-    dead_letters: Vec<String>,
-    quarantined: Vec<&'static str>,
+    dead_letters: Vec<(DeadLetterStage, String)>,
     deferred: i64,
     /// Cost units of the tenants' new groups and apps.
     charges: Vec<(TenantId, u64)>,
@@ -101,8 +98,8 @@ impl BatchWriter {
         retention::first_day(days, self.store.clock().now()).midnight().assume_utc()
     }
 
-    /// Stores items together with the positions after them, and moves `positions`. Items that failed go into
-    /// quarantine.
+    /// Stores items together with the positions after them, and moves `positions`. Items that failed become
+    /// dead letters.
     ///
     /// # Errors
     /// Returns an error if the database fails, or if another indexer moved a position.
@@ -130,17 +127,17 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// Stores one item without moving a position, as the replay of a quarantined record.
-    pub async fn replay(&mut self, item: &Item, of: &QuarantinedRecord) -> Result<(), StoreError> {
+    /// Stores one item without moving a position, as the replay of a dead letter.
+    pub async fn replay(&mut self, item: &Item, letter: &DeadLetter) -> Result<(), StoreError> {
         let position = PartitionPosition {
-            topic: of.place.topic.clone(),
-            partition: of.place.partition,
-            topic_id: of.topic_id.clone(),
-            next_offset: of.place.offset,
+            topic: letter.topic.clone(),
+            partition: letter.id.partition,
+            topic_id: letter.id.topic_id.clone(),
+            next_offset: letter.id.offset,
         };
         let positions = Positions::from([((item.at.topic.clone(), item.at.partition), position)]);
         let write =
-            Write { positions: &positions, advance: false, effects: Effects::Now, replay: Some(of.id) };
+            Write { positions: &positions, advance: false, effects: Effects::Now, replay: Some(&letter.id) };
         let began = self.spans.begin();
         let (tx, tally) = self.write(std::slice::from_ref(item), &write).await?;
         tx.commit().await?;
@@ -203,11 +200,8 @@ impl BatchWriter {
         }
         self.metrics.answered.inc_by(tally.answered);
         self.metrics.damaged_frames.inc_by(tally.lost);
-        for reason in &tally.dead_letters {
-            self.metrics.dead_letter(dead_letter::label(reason));
-        }
-        for reason in &tally.quarantined {
-            self.metrics.quarantined(reason);
+        for (stage, reason) in &tally.dead_letters {
+            self.metrics.dead_letter(*stage, dead_letter::label(reason));
         }
         let now = self.store.clock().monotonic_micros();
         for (tenant, units) in &tally.charges {
@@ -236,7 +230,7 @@ impl BatchWriter {
             // Positions first: a reader that lost its partition finds out before it does any work.
             advance(&mut tx, &ends(items), write.positions).await?;
         }
-        let mut sorted = Sorted::of(items, write.positions);
+        let mut sorted = Sorted::from_items(items, write.positions);
         for (tenant, arrivals) in std::mem::take(&mut sorted.arrivals) {
             self.store_reports(&mut tx, tenant, &arrivals, write.effects, &mut sorted.unreadable, &mut tally)
                 .await?;
@@ -244,20 +238,18 @@ impl BatchWriter {
         for ((_, tenant), events) in std::mem::take(&mut sorted.events) {
             self.store_events(&mut tx, tenant, &events, &mut sorted.unreadable, &mut tally).await?;
         }
-        let answers: Vec<&Answered> = sorted.answers.into_iter().collect();
+        let answers: Vec<&Answered> = std::mem::take(&mut sorted.answers).into_iter().collect();
         for of_tenant in answers.chunk_by(|one, next| one.tenant == next.tenant) {
             close_requests(&mut tx, of_tenant, &mut tally).await?;
         }
-        tally.dead_letters.extend(sorted.dead_letters.iter().map(|letter| letter.reason.clone()));
-        dead_letters::note(&mut tx, &sorted.dead_letters).await?;
-        note_unreadable(&mut tx, sorted.unreadable).await?;
-        for (item, failure) in sorted.failed {
-            if quarantine::add(&mut tx, &quarantined(item, failure, write.positions)).await? {
-                tally.quarantined.push(failure.reason);
-            }
-        }
         if let Some(id) = write.replay {
-            quarantine::replayed(&mut tx, id, ReplayStatus::Stored, None).await?;
+            let refused = sorted.unreadable.first().map(|(_, why)| format!("{}: {}", why.reason, why.detail));
+            let result = refused.map_or(ReplayResult::Stored, ReplayResult::Failed);
+            dead_letters::record_replay_result(&mut tx, id, &result).await?;
+        } else {
+            let letters = self.dead_letters(&mut sorted, write.positions);
+            tally.dead_letters.extend(letters.iter().map(|letter| (letter.stage, letter.reason.clone())));
+            dead_letters::note(&mut tx, &letters).await?;
         }
         let deferred: Vec<DeferredRange> = sorted.deferred.into_values().collect();
         tally.deferred = deferred.iter().map(|range| range.records).sum();
@@ -268,6 +260,32 @@ impl BatchWriter {
         Ok((tx, tally))
     }
 
+    /// Returns the dead letters of a batch: those that were read, and those of items that are skipped.
+    fn dead_letters(&self, sorted: &mut Sorted<'_>, positions: &Positions) -> Vec<DeadLetter> {
+        let mut letters = std::mem::take(&mut sorted.dead_letters);
+        let at = self.store.clock().now();
+        let mut skip = |item: &Item, stage, reason, detail: String| {
+            let position = positions.get(&(item.at.topic.clone(), item.at.partition));
+            let topic_id = position.map(|position| position.topic_id.clone()).unwrap_or_default();
+            let why = SkipReason { reason, detail, tenant: item.tenant.clone(), at };
+            letters.push(dead_letter::skipped(&item.at, topic_id, stage, why));
+        };
+        for (item, why) in std::mem::take(&mut sorted.unreadable) {
+            tracing::error!(
+                kafka.topic = &*item.at.topic,
+                kafka.partition = item.at.partition,
+                kafka.offset = item.at.offset,
+                reason = why.reason,
+                "a record cannot be read: it is skipped and becomes a dead letter"
+            );
+            skip(item, DeadLetterStage::Read, why.reason, why.detail);
+        }
+        for (item, failure) in std::mem::take(&mut sorted.failed) {
+            skip(item, DeadLetterStage::Store, failure.reason, failure.detail.clone());
+        }
+        letters
+    }
+
     /// Stores the reports of one tenant. Reports of a tenant that does not exist are unreadable.
     async fn store_reports<'i>(
         &self,
@@ -275,13 +293,13 @@ impl BatchWriter {
         tenant: &TenantId,
         arrivals: &[(&'i Item, &ReadReport)],
         effects: Effects,
-        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
+        unreadable: &mut Vec<(&'i Item, Unreadable)>,
         tally: &mut Tally,
     ) -> Result<(), StoreError> {
         let tx = tx.enter(tenant).await?;
         match tenants::standing(tx).await? {
             None => unreadable.extend(arrivals.iter().map(|(item, _)| {
-                (&item.at, Unreadable { reason: "unknown_tenant", detail: tenant.to_string() })
+                (*item, Unreadable { reason: "unknown_tenant", detail: tenant.to_string() })
             })),
             Some(tenants::TenantStanding::Deleted) => {
                 let deleted = StoredArrival { outcome: ArrivalOutcome::Deleted, variant: 0, requested: None };
@@ -387,30 +405,6 @@ async fn close_requests(
     Ok(())
 }
 
-async fn note_unreadable(
-    tx: &mut BatchTx,
-    unreadable: Vec<(&RecordRef, Unreadable)>,
-) -> Result<(), StoreError> {
-    let row = |(at, why): (&RecordRef, Unreadable)| positions::UnreadableRecord {
-        topic: at.topic.to_string(),
-        partition: at.partition,
-        offset: at.offset,
-        reason: why.reason.to_owned(),
-        detail: why.detail,
-    };
-    let rows: Vec<positions::UnreadableRecord> = unreadable.into_iter().map(row).collect();
-    for row in positions::unreadable(tx, &rows).await? {
-        tracing::error!(
-            kafka.topic = row.topic,
-            kafka.partition = row.partition,
-            kafka.offset = row.offset,
-            reason = row.reason,
-            "a record cannot be read: it is skipped and noted"
-        );
-    }
-    Ok(())
-}
-
 /// Returns which part of each range these items are, for ranges that begin before the last of them.
 fn stored_parts(ranges: &[DeferredRange], items: &[Item]) -> Vec<StoredPart> {
     let mut parts = Vec::new();
@@ -437,17 +431,4 @@ fn lies_in(range: &DeferredRange, place: &TopicPartition) -> bool {
 /// Returns the offset after the last of the items in each partition.
 fn ends(items: &[Item]) -> BTreeMap<TopicPartition, i64> {
     items.iter().map(|item| ((item.at.topic.clone(), item.at.partition), item.at.offset + 1)).collect()
-}
-
-fn quarantined(item: &Item, failure: &Failure, positions: &Positions) -> NewRecord {
-    let position = positions.get(&(item.at.topic.clone(), item.at.partition));
-    NewRecord {
-        topic: item.at.topic.to_string(),
-        topic_id: position.map(|position| position.topic_id.clone()).unwrap_or_default(),
-        partition: item.at.partition,
-        offset: item.at.offset,
-        tenant: item.tenant.clone(),
-        reason: failure.reason.to_owned(),
-        detail: failure.detail.clone(),
-    }
 }

@@ -1,5 +1,5 @@
-//! Replays quarantined records at an operator's request: reads each record again from its position in Kafka
-//! and stores it, or records why it can't.
+//! Replays dead letters of the indexer on request: reads each record again from its position in Kafka and
+//! stores it, or records why it can't.
 
 use crate::failure::Failure;
 use crate::failure::IndexerError;
@@ -7,11 +7,11 @@ use crate::pipeline::Pipeline;
 use std::time::Duration;
 use unslide_runtime::{Shutdown, causes};
 use unslide_store::Store;
-use unslide_store::quarantine::{self, QuarantinedRecord, ReplayStatus};
+use unslide_store::dead_letters::{self, DeadLetter, ReplayResult};
 use unslide_stream::{Record, Settings, StreamError, scan, topic_facts};
 
 /// Interval between two look-ups of requested replays.
-const PAUSE: Duration = Duration::from_secs(2);
+const REPLAY_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Number of replays per look-up.
 const PAGE: u32 = 20;
 
@@ -20,9 +20,9 @@ const PAGE: u32 = 20;
 pub async fn run(store: Store, kafka: Settings, mut pipelines: Vec<Pipeline>, shutdown: Shutdown) {
     loop {
         let round = async {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(REPLAY_POLL_INTERVAL).await;
             if let Err(error) = replay_due(&store, &kafka, &mut pipelines).await {
-                tracing::warn!(error = causes(&error), "quarantined records can't be replayed for now");
+                tracing::warn!(error = causes(&error), "dead letters can't be replayed for now");
             }
         };
         tokio::select! {
@@ -35,7 +35,7 @@ pub async fn run(store: Store, kafka: Settings, mut pipelines: Vec<Pipeline>, sh
 
 async fn replay_due(store: &Store, kafka: &Settings, pipelines: &mut [Pipeline]) -> Result<(), IndexerError> {
     let mut failed = None;
-    for due in quarantine::replays_due(store, PAGE).await? {
+    for due in dead_letters::requested_replays(store, PAGE).await? {
         if let Err(trouble) = Box::pin(replay(store, kafka, pipelines, &due)).await {
             failed = failed.or(Some(trouble));
         }
@@ -48,46 +48,33 @@ async fn replay(
     store: &Store,
     kafka: &Settings,
     pipelines: &mut [Pipeline],
-    due: &QuarantinedRecord,
+    due: &DeadLetter,
 ) -> Result<(), IndexerError> {
-    let (status, detail) = match held(kafka, due).await? {
-        Err(why) => (ReplayStatus::PastRetention, why),
-        Ok(record) => {
-            let Some(pipeline) = pipelines.iter_mut().find(|pipeline| pipeline.stores(&due.place.topic))
-            else {
-                return end(store, due, ReplayStatus::Failed, "no indexer reads this topic").await;
-            };
-            match pipeline.replay(due, record).await? {
+    let result = match read_again(kafka, due).await? {
+        Err(why) => ReplayResult::PastRetention(why),
+        Ok(record) => match pipelines.iter_mut().find(|pipeline| pipeline.stores(&due.topic)) {
+            None => ReplayResult::Failed("no indexer reads this topic".to_owned()),
+            Some(pipeline) => match pipeline.replay(due, record).await? {
                 Ok(()) => return Ok(()),
-                Err(Failure { reason, detail }) => (ReplayStatus::Failed, format!("{reason}: {detail}")),
-            }
-        }
+                Err(Failure { reason, detail }) => ReplayResult::Failed(format!("{reason}: {detail}")),
+            },
+        },
     };
-    end(store, due, status, &detail).await
-}
-
-async fn end(
-    store: &Store,
-    due: &QuarantinedRecord,
-    status: ReplayStatus,
-    detail: &str,
-) -> Result<(), IndexerError> {
     let mut tx = store.batch().await?;
-    quarantine::replayed(&mut tx, due.id, status, Some(detail)).await?;
+    dead_letters::record_replay_result(&mut tx, &due.id, &result).await?;
     Ok(tx.commit().await?)
 }
 
 /// Returns the record, or why it can't be read any more.
-async fn held(kafka: &Settings, due: &QuarantinedRecord) -> Result<Result<Record, String>, IndexerError> {
-    let at = &due.place;
-    let facts = match topic_facts(kafka, &at.topic).await {
+async fn read_again(kafka: &Settings, due: &DeadLetter) -> Result<Result<Record, String>, IndexerError> {
+    let facts = match topic_facts(kafka, &due.topic).await {
         Ok(facts) => facts,
         Err(StreamError::NoTopic(_)) => return Ok(Err("the topic was deleted since".to_owned())),
         Err(error) => return Err(error.into()),
     };
-    if facts.id.to_string() != due.topic_id {
-        return Ok(Err("the topic was made anew since".to_owned()));
+    if facts.id.to_string() != due.id.topic_id {
+        return Ok(Err("the topic was deleted since, and created again".to_owned()));
     }
-    let record = scan::record(kafka, &at.topic, at.partition, at.offset).await?;
+    let record = scan::record(kafka, &due.topic, due.id.partition, due.id.offset).await?;
     Ok(record.ok_or_else(|| "the topic does not hold the record any more".to_owned()))
 }

@@ -67,7 +67,7 @@ impl Bench {
             kafka: unslide_stream::Settings::default(),
             store: world.store.clone(),
             host: world.host.clone(),
-            quarantine: Quarantine::new(world.store.clone(), metrics.clone(), &label),
+            skips: SkipLimit::new(world.store.clone(), metrics.clone(), &label),
             shares: Arc::new(crate::deferral::new_shares()),
             metrics,
             read,
@@ -83,33 +83,33 @@ impl Bench {
         Box::pin(self.pipeline.store(records, &mut self.positions, Effects::Now)).await
     }
 
-    /// The next offset, the reports that are stored, and the records in quarantine.
+    /// The next offset, the reports that are stored, and the records that could not be stored.
     async fn counts(&self) -> (i64, i64, i64) {
         let number = async |query| self.world.number(query).await;
         (
             number("SELECT next_offset FROM positions").await,
             number("SELECT count(*) FROM reports").await,
-            number("SELECT count(*) FROM quarantined").await,
+            number("SELECT count(*) FROM dead_letters WHERE stage = 'store'").await,
         )
     }
 
-    async fn quarantined(&self, reason: &str, offset: u8) -> bool {
+    async fn is_skipped(&self, reason: &str, offset: u8) -> bool {
         let query = format!(
-            "SELECT count(*) FROM quarantined WHERE reason = '{reason}' AND topic = '{TOPIC}' AND topic_id = 'a'
-             AND partition = 0 AND at_offset = {offset} AND tenant = 'acme'"
+            "SELECT count(*) FROM dead_letters WHERE stage = 'store' AND reason = '{reason}' AND topic = '{TOPIC}'
+             AND topic_id = 'a' AND partition = 0 AND at_offset = {offset} AND tenant = 'acme'"
         );
         self.world.number(&query).await == 1
     }
 
     fn stopped(&self) -> bool {
         let families = self.registry.gather();
-        let stopped = families.iter().find(|f| f.name() == "unslide_indexer_quarantine_stopped").unwrap();
+        let stopped = families.iter().find(|f| f.name() == "unslide_indexer_reader_stopped").unwrap();
         stopped.get_metric()[0].get_gauge().get_value() > 0.0
     }
 }
 
 fn is_stop(stored: &Result<(), IndexerError>) -> bool {
-    matches!(stored, Err(IndexerError::NotQuarantined { .. }))
+    matches!(stored, Err(IndexerError::NotSkipped { .. }))
 }
 
 fn batch(poison: &[u8], last: u8) -> Vec<Record> {
@@ -118,11 +118,11 @@ fn batch(poison: &[u8], last: u8) -> Vec<Record> {
 }
 
 #[tokio::test]
-async fn a_record_that_panics_goes_into_quarantine_and_the_others_are_stored() {
+async fn a_record_that_panics_becomes_a_dead_letter_and_the_others_are_stored() {
     let mut bench = Bench::new(panic_on_poison).await;
     bench.store(batch(&[17], 39)).await.unwrap();
     assert_eq!(bench.counts().await, (40, 39, 1));
-    assert!(bench.quarantined("panicked", 17).await);
+    assert!(bench.is_skipped("panicked", 17).await);
     // Read again from the start it is the same record, whatever came meanwhile.
     bench.world.execute("UPDATE positions SET next_offset = 0").await;
     bench.positions.values_mut().for_each(|position| position.next_offset = 0);
@@ -132,13 +132,13 @@ async fn a_record_that_panics_goes_into_quarantine_and_the_others_are_stored() {
 }
 
 #[tokio::test]
-async fn a_record_that_a_constraint_refuses_goes_into_quarantine_and_the_others_are_stored() {
+async fn a_record_that_a_constraint_refuses_becomes_a_dead_letter_and_the_others_are_stored() {
     let mut bench = Bench::new(records::parse).await;
     bench.world.execute(REFUSE_POISON).await;
     bench.store(batch(&[0, 5], 10)).await.unwrap();
     assert_eq!(bench.counts().await, (11, 9, 2));
-    assert!(bench.quarantined("constraint_violation", 0).await);
-    assert!(bench.quarantined("constraint_violation", 5).await);
+    assert!(bench.is_skipped("constraint_violation", 0).await);
+    assert!(bench.is_skipped("constraint_violation", 5).await);
     bench.world.end().await;
 }
 
@@ -183,7 +183,7 @@ async fn one_reason_across_tenants_stops_the_reader_within_ten_minutes() {
 }
 
 #[tokio::test]
-async fn where_no_record_succeeds_none_goes_into_quarantine() {
+async fn where_no_record_succeeds_none_is_skipped() {
     let mut bench = Bench::new(panic_on_poison).await;
     assert!(is_stop(&bench.store(batch(&[0, 1, 2], 2)).await));
     bench.world.execute("ALTER TABLE reports ADD CONSTRAINT nothing CHECK (false) NOT VALID").await;
@@ -198,12 +198,12 @@ async fn where_no_record_succeeds_none_goes_into_quarantine() {
 
 /// Proves: outages
 #[tokio::test]
-async fn a_record_that_takes_the_database_too_long_goes_into_quarantine_and_batches_shrink_and_grow() {
+async fn a_record_that_takes_the_database_too_long_becomes_a_dead_letter_and_batches_shrink_and_grow() {
     let mut bench = Bench::new(records::parse).await;
     bench.world.execute(&slow("NEW.app = 'poison'")).await;
     bench.store(batch(&[17], 39)).await.unwrap();
     assert_eq!(bench.counts().await, (40, 39, 1));
-    assert!(bench.quarantined("statement_timeout", 17).await);
+    assert!(bench.is_skipped("statement_timeout", 17).await);
     assert_eq!(bench.pipeline.most_records(), 1);
     bench.store(vec![report("acme", 40, "shop")]).await.unwrap();
     assert_eq!(bench.pipeline.most_records(), 2);
@@ -213,7 +213,7 @@ async fn a_record_that_takes_the_database_too_long_goes_into_quarantine_and_batc
 }
 
 #[tokio::test]
-async fn where_all_records_take_the_database_too_long_none_goes_into_quarantine() {
+async fn where_all_records_take_the_database_too_long_none_is_skipped() {
     let mut bench = Bench::new(records::parse).await;
     bench.world.execute(&slow("true")).await;
     for last in [9, 0] {
@@ -244,7 +244,7 @@ async fn a_batch_costs_the_same_statements_however_many_records_it_has() {
     assert!(few > 1, "statements are counted");
     assert_eq!(few, many);
     assert_eq!(bench.counts().await, (85, 43, 0));
-    assert_eq!(bench.world.number("SELECT count(*) FROM unreadable_records").await, 42);
+    assert_eq!(bench.world.number("SELECT count(*) FROM dead_letters WHERE stage = 'read'").await, 42);
     bench.world.end().await;
 }
 
@@ -322,7 +322,7 @@ async fn a_tenant_over_its_share_is_deferred_and_its_neighbours_are_stored() {
 
 /// Proves: replay
 #[tokio::test]
-async fn a_deferred_record_that_cannot_be_stored_goes_into_quarantine_and_the_others_are_stored() {
+async fn a_deferred_record_that_cannot_be_stored_becomes_a_dead_letter_and_the_others_are_stored() {
     let mut bench = Bench::new(panic_on_poison).await;
     bench.saturate();
     let records = batch(&[7], 19);
@@ -330,7 +330,7 @@ async fn a_deferred_record_that_cannot_be_stored_goes_into_quarantine_and_the_ot
     assert_eq!(bench.counts().await, (20, 1, 0));
     bench.store_deferred(bench.ranges().await, records[1..].to_vec()).await.unwrap();
     assert_eq!(bench.counts().await, (20, 19, 1));
-    assert!(bench.quarantined("panicked", 7).await);
+    assert!(bench.is_skipped("panicked", 7).await);
     assert_eq!(bench.ranges().await, []);
     bench.world.end().await;
 }

@@ -1,14 +1,23 @@
-//! Converts a record of the dead-letter topic to the row that is stored for it.
+//! Makes dead letters: of records in the dead-letter topic, and of records that the indexer skips.
 
 use time::OffsetDateTime;
 use unslide_model::{TenantId, timestamp};
 use unslide_proto::headers;
-use unslide_store::dead_letters::{DeadLetter, DeadLetterId, TopicOffset};
-use unslide_stream::{Headers, Record};
+use unslide_store::dead_letters::{DeadLetter, DeadLetterId, DeadLetterStage, DeadLetterStatus, TopicOffset};
+use unslide_stream::{Headers, Record, RecordRef};
 
 /// Reasons for which the record's claimed tenant can't be trusted.
-const NOBODYS: [&str; 5] =
-    ["no_tenant", "unknown_tenant", "no_signature", "bad_signature", "stale_signature"];
+const UNCERTAIN_TENANT: [&str; 6] =
+    ["no_tenant", "unknown_tenant", "no_signature", "bad_signature", "stale_signature", "tenant_mismatch"];
+
+/// Why, when and for which tenant the indexer skipped a record.
+#[derive(Clone, Debug)]
+pub struct SkipReason {
+    pub reason: &'static str,
+    pub detail: String,
+    pub tenant: Option<TenantId>,
+    pub at: OffsetDateTime,
+}
 
 /// Reads a record; this never fails. `now` replaces a time that the topic does not have. The topic's id is
 /// not known yet.
@@ -25,7 +34,9 @@ pub fn read(record: &Record, now: OffsetDateTime) -> DeadLetter {
             partition: record.at.partition,
             offset: record.at.offset,
         },
-        tenant: tenant.filter(|_| !NOBODYS.contains(&reason.as_str())),
+        stage: DeadLetterStage::Symbolize,
+        topic: record.at.topic.to_string(),
+        tenant: tenant.filter(|_| !UNCERTAIN_TENANT.contains(&reason.as_str())),
         arrived_at: record.time_millis.and_then(timestamp::from_millis).unwrap_or(now),
         detail: text(headers::DETAIL).unwrap_or_default(),
         reason,
@@ -35,10 +46,38 @@ pub fn read(record: &Record, now: OffsetDateTime) -> DeadLetter {
         source_index: index.map(|(index, _)| index),
         source_count: index.map(|(_, count)| count),
         value_bytes: record.value.as_ref().map(|value| value.len() as u64),
+        status: DeadLetterStatus::Waiting,
         replays: 0,
         replayed_at: None,
         replayed_by: None,
         replayed_as: None,
+        replay_detail: None,
+    }
+}
+
+/// Returns the dead letter of a record that the indexer skipped. Only the record's position is known, which
+/// is enough to read it again.
+pub fn skipped(at: &RecordRef, topic_id: String, stage: DeadLetterStage, why: SkipReason) -> DeadLetter {
+    DeadLetter {
+        id: DeadLetterId { topic_id, partition: at.partition, offset: at.offset },
+        stage,
+        topic: at.topic.to_string(),
+        tenant: why.tenant.filter(|_| !UNCERTAIN_TENANT.contains(&why.reason)),
+        arrived_at: why.at,
+        reason: why.reason.to_owned(),
+        detail: why.detail,
+        attempt: None,
+        origin: None,
+        source: None,
+        source_index: None,
+        source_count: None,
+        value_bytes: None,
+        status: DeadLetterStatus::Waiting,
+        replays: 0,
+        replayed_at: None,
+        replayed_by: None,
+        replayed_as: None,
+        replay_detail: None,
     }
 }
 
@@ -60,7 +99,6 @@ pub fn label(reason: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unslide_stream::RecordRef;
 
     fn record(headers: Headers) -> Record {
         Record {

@@ -14,7 +14,7 @@ async fn a_transaction_holds_so_many_bytes_however_much_waits() {
         world.send_raw("acme", &format!("{n:0>RECORD$}")).await;
     }
     // What is no report is noted here.
-    let closed = world.close("unreadable_records").await;
+    let closed = world.close("dead_letters").await;
     let own = Settings { batch_bytes: BOUND as usize, ..Settings::default() };
     // The first batch ends by its bytes, however slowly its records come.
     let running = world.start_with(Settings { batch_wait_milliseconds: 600_000, ..own.clone() });
@@ -32,7 +32,7 @@ async fn a_transaction_holds_so_many_bytes_however_much_waits() {
     running.stop().await;
     // The last one is not full: an indexer that waits for less time stores it.
     let running = world.start_with(own);
-    world.until("SELECT count(*) FROM unreadable_records", 12).await;
+    world.until("SELECT count(*) FROM dead_letters WHERE stage = 'read'", 12).await;
     world.send(1, 1, None).await;
     world.until(&format!("SELECT count(*) FROM reports WHERE tenant = '{}'", acme()), 1).await;
     while in_flight(&running).iter().any(|bytes| *bytes > 0) {

@@ -120,7 +120,7 @@ async fn reports_of_a_tenant_that_the_database_has_lost_are_stored_once_it_is_ma
     world.until("SELECT count(*) FROM reports WHERE tenant = 'acme'", 1).await;
     running.until_ready().await;
     assert_eq!(world.number("SELECT sum(records)::bigint FROM deferred_ranges").await, 3);
-    assert_eq!(world.number("SELECT count(*) FROM unreadable_records").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE stage = 'read'").await, 0);
     world.make_umbrella().await;
     world.until("SELECT count(*) FROM reports WHERE tenant = 'umbrella'", 3).await;
     world.until("SELECT count(*) FROM deferred_ranges", 0).await;
@@ -152,7 +152,7 @@ async fn deferred_records_that_retention_deleted_are_noted_and_the_others_are_st
     world.until("SELECT count(*) FROM deferred_ranges", 0).await;
     let stored = format!("SELECT count(*) FROM reports WHERE tenant = '{}'", acme());
     assert_eq!(world.number(&stored).await, 1);
-    let noted = "SELECT count(*) FROM unreadable_records WHERE reason = 'past_retention' AND at_offset = 0";
+    let noted = "SELECT count(*) FROM dead_letters WHERE stage = 'read' AND reason = 'past_retention' AND at_offset = 0";
     assert_eq!(world.number(noted).await, 1);
     running.until_counter("unslide_indexer_deferred_lost_total", 1).await;
     running.until_ready().await;

@@ -45,7 +45,7 @@ async fn a_deleted_tenants_reports_are_not_stored_whenever_they_are_read() {
         assert_eq!(world.number(&held).await, 0, "{table}");
     }
     assert_eq!(world.number("SELECT count(*) FROM reports WHERE tenant = 'umbrella'").await, 1);
-    assert_eq!(world.number("SELECT count(*) FROM unreadable_records").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE stage = 'read'").await, 0);
     running.stop().await;
     world.end().await;
 }

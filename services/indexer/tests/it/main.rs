@@ -5,8 +5,8 @@ mod bodies;
 mod bounds;
 mod deferral;
 mod deleted_tenants;
-mod quarantine;
 mod replays;
+mod skipped_records;
 mod tenant_topics;
 mod tenants;
 mod world;
@@ -23,8 +23,6 @@ use unslide_store::{positions, queries, slots, wakes};
 use unslide_stream::OutRecord;
 use world::{World, acme};
 
-/// Dead letters of nobody, of strangers and without any header hold nothing up, and a replay of the topic notes
-/// nothing twice.
 /// Publishes the symbols of the image that the reports want.
 async fn publish(world: &World) {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
@@ -85,7 +83,7 @@ async fn reports_are_stored_once_and_a_replay_changes_nothing() {
     world.send(31, 1, None).await;
     let running = world.start();
     world.until("SELECT count(*) FROM reports", 31).await;
-    world.until("SELECT count(*) FROM unreadable_records", 1).await;
+    world.until("SELECT count(*) FROM dead_letters WHERE stage = 'read'", 1).await;
     world.until("SELECT sum(records)::bigint FROM deferred_ranges", 1).await;
     // Symbols come; a revision is asked for, made, and stored.
     let mut tx = world.store.tenant(&acme()).await.unwrap();
@@ -268,7 +266,7 @@ async fn an_answer_of_another_kind_closes_nothing_and_a_foreign_record_is_noted(
     world.answer(1, 2, Outcome::Symbolicated).await;
     let record = OutRecord::to(world.topics().ledger, &b"\xFF\xFFnot a ledger record"[..]);
     world.producer.send(&record).await.unwrap();
-    world.until("SELECT count(*) FROM unreadable_records WHERE reason = 'not_ledger'", 1).await;
+    world.until("SELECT count(*) FROM dead_letters WHERE stage = 'read' AND reason = 'not_ledger'", 1).await;
     running.until_ready().await;
     running.stop().await;
     world.end().await;
@@ -294,10 +292,17 @@ async fn a_record_that_the_database_refuses_costs_none_of_its_neighbours() {
     }
     let running = world.start();
     world.until("SELECT count(*) FROM reports", 19).await;
-    world.until("SELECT count(*) FROM quarantined WHERE reason = 'constraint_violation'", 1).await;
+    world
+        .until(
+            "SELECT count(*) FROM dead_letters WHERE stage = 'store' AND reason = 'constraint_violation'",
+            1,
+        )
+        .await;
     world.until_caught_up().await;
     assert_eq!(world.number("SELECT sum(reports)::bigint FROM app_days").await, 19);
-    running.until_counter("unslide_indexer_quarantined_total", 1).await;
+    running
+        .until_counter(r#"unslide_indexer_dead_letters_total{reason="constraint_violation",stage="store"#, 1)
+        .await;
     running.until_counter(r#"unslide_indexer_records_total{kind="reports""#, 19).await;
     running.stop().await;
     world.end().await;

@@ -29,7 +29,9 @@ async fn a_tenants_topic_is_found_while_running_and_read_on_after_a_restart() {
     world.until("SELECT count(*) FROM reports", 20).await;
     // Nobody else's report is taken from there, and the shared topic is read on.
     world.send_own(21, "other").await;
-    world.until("SELECT count(*) FROM unreadable_records WHERE reason = 'tenant_mismatch'", 1).await;
+    world
+        .until("SELECT count(*) FROM dead_letters WHERE stage = 'read' AND reason = 'tenant_mismatch'", 1)
+        .await;
     world.send(22, 1, None).await;
     world.until("SELECT count(*) FROM reports", 21).await;
     running.stop().await;

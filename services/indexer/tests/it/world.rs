@@ -195,7 +195,6 @@ impl World {
             "group_days",
             "symbol_slots",
             "outbox",
-            "unreadable_records",
             "dead_letters",
         ] {
             let query = AssertSqlSafe(format!("SELECT t::text FROM {table} t ORDER BY 1"));

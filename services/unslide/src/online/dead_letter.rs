@@ -3,9 +3,16 @@
 use crate::moment::{self, Moment};
 use crate::prelude::*;
 use std::path::PathBuf;
+use std::time::Duration;
+use tokio::time::Instant;
 use unslide_client::confirm;
 use unslide_client::listing::{ListForm, Listing, given, text};
 use unslide_model::{Clock as _, SystemClock};
+
+/// How long to wait until the indexer has replayed a record: it looks for requests every few seconds.
+const REPLAY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Interval between two questions how a replay is.
+const REPLAY_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The commands on dead letters. Keys of a tenant's administrator see the tenant's own.
 #[derive(Subcommand)]
@@ -16,9 +23,9 @@ pub enum Command {
         server: ApiServer,
         #[command(flatten)]
         which: Which,
-        /// Only those that nobody has replayed
+        /// Only those with this status: waiting, requested, replayed, failed or past_retention
         #[arg(long)]
-        unreplayed: bool,
+        status: Option<String>,
         #[command(flatten)]
         form: ListForm,
     },
@@ -38,13 +45,13 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Send dead letters through the service once more: one by its id, or all that fit
+    /// Process dead letters once more: one by its id, or all that fit and wait for a replay
     Replay {
         #[command(flatten)]
         server: ApiServer,
         /// Its id, as `dead-letter list` shows it; without one all that the options name and that were not
         /// replayed, and without options all: on a terminal that is asked first
-        #[arg(conflicts_with_all = ["reason", "from", "to", "tenant", "dry_run"])]
+        #[arg(conflicts_with_all = ["stage", "reason", "from", "to", "tenant", "dry_run"])]
         id: Option<String>,
         #[command(flatten)]
         which: Which,
@@ -66,6 +73,9 @@ pub enum Command {
 /// Which dead letters.
 #[derive(Args)]
 pub struct Which {
+    /// The stage that could not process them: symbolize, read or store
+    #[arg(long)]
+    stage: Option<String>,
     /// Why they are dead, such as `not_json`
     #[arg(long)]
     reason: Option<String>,
@@ -86,13 +96,15 @@ pub struct Which {
 impl Which {
     /// Returns true if an argument selects dead letters.
     fn is_narrow(&self) -> bool {
-        self.reason.is_some() || self.from.is_some() || self.to.is_some() || self.tenant.is_some()
+        let texts = [&self.stage, &self.reason, &self.tenant];
+        texts.into_iter().any(Option::is_some) || self.from.is_some() || self.to.is_some()
     }
 
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let now = SystemClock.now_micros() / 1_000;
         let time = |moment: Option<Moment>| moment.map(|moment| moment::text(moment.millis(now)));
         given([
+            ("stage", self.stage.clone()),
             ("reason", self.reason.clone()),
             ("from", time(self.from)),
             ("to", time(self.to)),
@@ -110,8 +122,8 @@ fn base(all: bool) -> &'static str {
 pub fn run(command: Command) -> Outcome {
     block_on(async {
         match command {
-            Command::List { server, which, unreplayed, form } => {
-                list(&Client::new(&server)?, &which, unreplayed, form).await
+            Command::List { server, which, status, form } => {
+                list(&Client::new(&server)?, &which, status, form).await
             }
             Command::Show { server, id, all, body, json } => {
                 show(&Client::new(&server)?, &id, all, body, json).await
@@ -130,20 +142,33 @@ pub fn run(command: Command) -> Outcome {
     })
 }
 
-async fn list(client: &Client, which: &Which, unreplayed: bool, form: ListForm) -> Outcome {
-    let unreplayed = unreplayed.then(|| ("replayed", "false".to_owned()));
+async fn list(client: &Client, which: &Which, status: Option<String>, form: ListForm) -> Outcome {
+    let status = status.map(|status| ("status", status));
     let listing = Listing {
         path: base(which.all),
-        query: which.pairs().into_iter().chain(unreplayed).collect(),
+        query: which.pairs().into_iter().chain(status).collect(),
         limit: 50,
-        head: &["ID", "ARRIVED", "TENANT", "REASON", "BYTES", "REPLAYS", "LAST REPLAY", "DETAIL"],
+        head: &[
+            "ID",
+            "ARRIVED",
+            "TENANT",
+            "STAGE",
+            "REASON",
+            "BYTES",
+            "STATUS",
+            "REPLAYS",
+            "LAST REPLAY",
+            "DETAIL",
+        ],
         row: |letter| {
             [
                 text(letter, "id"),
                 text(letter, "arrived_at"),
                 text(letter, "tenant"),
+                text(letter, "stage"),
                 text(letter, "reason"),
-                letter["value_bytes"].to_string(),
+                letter["value_bytes"].as_u64().map(|bytes| bytes.to_string()).unwrap_or_default(),
+                text(letter, "status"),
                 letter["replays"].as_u64().unwrap_or(0).to_string(),
                 text(letter, "replayed_at"),
                 text(letter, "detail"),
@@ -197,17 +222,38 @@ fn flat(value: &Value) -> String {
 }
 
 async fn replay(client: &Client, id: &str, all: bool, again: bool, as_json: bool) -> Outcome {
-    let address = format!("{}/{id}/replay", base(all));
-    let done: Value = client.post(&address, &json!({ "again": again })).await?;
+    let address = format!("{}/{id}", base(all));
+    let mut done: Value = client.post(&format!("{address}/replay"), &json!({ "again": again })).await?;
+    if let Some(warning) = done["warning"].as_str() {
+        note!("{warning}");
+    }
+    let end = Instant::now() + REPLAY_TIMEOUT;
+    while done["status"] == "requested" && Instant::now() < end {
+        tokio::time::sleep(REPLAY_POLL_INTERVAL).await;
+        done = client.get(&address).await?;
+    }
     if as_json {
         Console::get().json(&done)?;
-    } else {
-        say!("{id}\treplayed as {}", done["replayed_as"].as_str().unwrap_or("-"));
-        if let Some(warning) = done["warning"].as_str() {
-            note!("{warning}");
-        }
     }
-    Ok(Exit::Ready)
+    replay_result(id, &done, as_json)
+}
+
+/// Prints how a replay ended, or returns that it failed.
+fn replay_result(id: &str, done: &Value, is_printed: bool) -> Outcome {
+    let detail = done["replay_detail"].as_str().unwrap_or_default();
+    match done["status"].as_str().unwrap_or_default() {
+        "replayed" if is_printed => Ok(Exit::Ready),
+        "replayed" => {
+            match done["replayed_as"].as_str() {
+                Some(record) => say!("{id}\treplayed as {record}"),
+                None => say!("{id}\tstored"),
+            }
+            Ok(Exit::Ready)
+        }
+        "past_retention" => Err(CommandError::missing(format!("{id} is past retention: {detail}")).into()),
+        "failed" => Err(format!("{id} failed again: {detail}").into()),
+        _ => Err(format!("{id} is not replayed yet: `unslide dead-letter list` shows how it ends").into()),
+    }
 }
 
 async fn replay_many(client: &Client, which: &Which, dry_run: bool, as_json: bool) -> Outcome {

@@ -3,7 +3,6 @@
 pub mod dead_letter;
 pub mod doctor;
 pub mod groups;
-pub mod quarantine;
 pub mod reports;
 pub mod reprocess;
 pub mod symbols;

@@ -2,7 +2,7 @@
 
 use crate::cases::{Case, cases, document};
 use crate::dead_letters::letter;
-use crate::dead_letters::quarantine::quarantined;
+use crate::dead_letters::skipped::skipped;
 use crate::openapi::paged_lists;
 use crate::reports::{A, crash, store};
 use crate::symbols::object;
@@ -54,7 +54,7 @@ async fn add_entries(world: &World, key: &str, cases: &BTreeMap<&'static str, Ca
     let capture = "/v1/captures?app=com.example.shop&version=1.0&kind=profile&session_id=s1";
     world.post(capture, key, "main;draw 1\n").await.expect(202);
     letter(world, Some("acme"), "not_json", None, Some(b"[")).await;
-    quarantined(world, Some("acme"), "panicked", 2).await;
+    skipped(world, Some("acme"), "panicked", 2).await;
     let settings = json!({"app": "com.example.bank", "source_root": "/bank"}).to_string();
     let put = world.request(Method::PUT, "/v1/app-settings", key).body(settings);
     world.send(put).await.expect(200);

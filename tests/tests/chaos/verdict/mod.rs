@@ -97,7 +97,8 @@ async fn store(world: &Arc<World>, account: &Account) -> Result<Vec<String>, Str
     for name in stored.keys().filter(|name| !account.reports.contains_key(name)) {
         problems.push(format!("the store has {name:?}, which never came out"));
     }
-    let unreadable = "SELECT reason || ': ' || detail, count(*) FROM unreadable_records GROUP BY 1";
+    let unreadable =
+        "SELECT reason || ': ' || detail, count(*) FROM dead_letters WHERE stage <> 'symbolize' GROUP BY 1";
     for row in sqlx::query(unreadable).fetch_all(&mut database).await.map_err(|error| error.to_string())? {
         problems.push(format!(
             "{} records could not be stored: {}",

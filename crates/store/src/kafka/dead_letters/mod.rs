@@ -1,27 +1,30 @@
-//! The index of the dead-letter topic: the position of each dead letter, its tenant, and the reason. The
-//! bytes stay in the topic.
+//! The index of the records that a stage could not process: the position of each dead letter, its tenant, and
+//! the reason. The bytes stay in the topic.
 //!
 //! A dead letter has no tenant if its tenant is not known for certain; only operators see such a dead letter:
 //! see [`DeadLetterReach`].
 
 mod id;
+mod note;
+mod replays;
 
 pub use id::{DeadLetterCursor, DeadLetterId, NoDeadLetterId};
+pub use note::note;
+pub use replays::{
+    ReplayResult, StoreFailures, oldest_by_stage, record_replay_result, requested_replays, store_failures,
+};
 
-use crate::column::{DeadLetterIdColumn, JsonColumn, Nullable, TenantColumn, U32, U64, json_column};
-use crate::number::{from_row, to_row, to_row32};
+use crate::column::{DeadLetterIdColumn, JsonColumn, Nullable, TenantColumn, U32, U64, json_column, words};
+use crate::number::{from_row, to_row32};
 use crate::purge;
-use crate::{BatchTx, Result, Store, StoreError, TenantTx, tenants};
+use crate::{Result, Store, StoreError, TenantTx};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use std::collections::BTreeMap;
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use time::macros::datetime;
 use unslide_model::TenantId;
 use utoipa::ToSchema;
 
-/// Where a record lies or lay in Kafka.
+/// The position of a record in Kafka, which may be past its retention.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = RecordPlace)]
 pub struct TopicOffset {
@@ -36,25 +39,60 @@ pub struct TopicOffset {
 
 json_column!(TopicOffset);
 
+words! {
+    /// The stage that could not process a record.
+    #[derive(ToSchema)]
+    pub enum DeadLetterStage {
+        /// The symbolizer could not process the record and copied it to the dead-letter topic.
+        Symbolize = "symbolize",
+        /// The indexer refused the record: its form is wrong, or its tenant is unknown or suspended.
+        Read = "read",
+        /// The indexer failed at the record, or the database refused its values.
+        Store = "store",
+    }
+}
+
+words! {
+    /// Whether a dead letter waits for a replay, or how its last replay ended.
+    #[derive(ToSchema)]
+    pub enum DeadLetterStatus {
+        /// It was never replayed.
+        Waiting = "waiting",
+        /// The indexer was asked to replay it.
+        Requested = "requested",
+        /// It was written to its input again, or is stored.
+        Replayed = "replayed",
+        /// It could not be stored this time either.
+        Failed = "failed",
+        /// Its topic does not hold it any more.
+        PastRetention = "past_retention",
+    }
+}
+
 /// A record that could not be processed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct DeadLetter {
-    /// Its id: where it lies in the dead-letter topic.
+    /// Its id: the broker's id of its topic, the partition and the offset.
     #[schema(value_type = String, example = "8f0c6d3f2a524e0ab1c7d9e2f3a4b5c6-0-17")]
     pub id: DeadLetterId,
-    /// The tenant that it belongs to; absent where there is none.
+    /// The stage that could not process it.
+    pub stage: DeadLetterStage,
+    /// The topic that holds its bytes.
+    #[schema(example = "unslide.dead-letter")]
+    pub topic: String,
+    /// The tenant that it belongs to; absent if none is known for certain.
     #[schema(value_type = Option<String>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
-    /// When it arrived in the dead-letter topic.
+    /// When it arrived in the dead-letter topic, or when the indexer skipped it.
     #[serde(with = "time::serde::rfc3339")]
     pub arrived_at: OffsetDateTime,
     /// Why it is dead: a word that does not change.
     #[schema(example = "not_json")]
     pub reason: String,
-    /// What exactly was wrong.
+    /// Describes exactly why the stage failed.
     pub detail: String,
-    /// How often it was tried, where that was counted.
+    /// How often it was tried, if that was counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// The first record of its history.
@@ -63,7 +101,7 @@ pub struct DeadLetter {
     /// The record that it was made from: another one after retries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<TopicOffset>,
-    /// Which report of the source it is, from 0, where that held an array.
+    /// Which report of the source it is, from 0, if the source held an array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_index: Option<u32>,
     /// How many reports the source held.
@@ -72,18 +110,23 @@ pub struct DeadLetter {
     /// Bytes of the value; absent for a record without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value_bytes: Option<u64>,
-    /// How often it was replayed.
+    /// Whether it waits for a replay, or how its last replay ended.
+    pub status: DeadLetterStatus,
+    /// How often a replay was asked for.
     pub replays: u32,
-    /// When it was replayed last.
+    /// When the last replay was asked for.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub replayed_at: Option<OffsetDateTime>,
-    /// The key that replayed it last.
+    /// The key that asked for the last replay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replayed_by: Option<String>,
     /// The record that the last replay wrote: topic, partition and offset.
     #[schema(example = "crash.reports/3/4711")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replayed_as: Option<String>,
+    /// Why the last replay failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay_detail: Option<String>,
 }
 
 /// The tenants of the dead letters that a query may see.
@@ -101,14 +144,16 @@ pub enum DeadLetterReach<'t> {
 /// Filter of dead letters. An absent field does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeadLetterFilter {
+    /// The stage that could not process them.
+    pub stage: Option<DeadLetterStage>,
     /// Why they are dead.
     pub reason: Option<String>,
     /// Arrived at this time or later.
     pub from: Option<OffsetDateTime>,
     /// Arrived before this time.
     pub to: Option<OffsetDateTime>,
-    /// Whether they were replayed.
-    pub replayed: Option<bool>,
+    /// Whether they wait for a replay, or how their last replay ended.
+    pub status: Option<DeadLetterStatus>,
 }
 
 /// Before and after every dead letter.
@@ -120,14 +165,20 @@ impl DeadLetterFilter {
     fn times(&self) -> (OffsetDateTime, OffsetDateTime) {
         (self.from.unwrap_or(EARLIEST), self.to.unwrap_or(LATEST))
     }
+
+    /// Returns stage and status as the database has them.
+    fn words(&self) -> (Option<&'static str>, Option<&'static str>) {
+        (self.stage.map(DeadLetterStage::as_str), self.status.map(DeadLetterStatus::as_str))
+    }
 }
 
-/// A question for whole rows. What a function answers the database takes for nullable.
+/// Selects whole rows. The `!` is needed because every column of a function is nullable to the database.
 macro_rules! rows {
     ($from:tt, $($argument:expr),+ $(,)?) => {
         sqlx::query_as!(
             DeadLetter,
             r#"SELECT topic_id || '-' || partition || '-' || at_offset AS "id!: DeadLetterIdColumn",
+                      stage AS "stage!: DeadLetterStage", topic AS "topic!",
                       tenant AS "tenant!: Nullable<TenantColumn>", arrived_at AS "arrived_at!", reason AS "reason!",
                       detail AS "detail!", attempt AS "attempt!: Nullable<U32>",
                       CASE WHEN num_nulls(origin_topic, origin_partition, origin_offset) = 0 THEN jsonb_build_object(
@@ -137,94 +188,14 @@ macro_rules! rows {
                           'topic', source_topic, 'partition', source_partition, 'offset', source_offset)
                       END AS "source!: Nullable<JsonColumn<TopicOffset>>",
                       source_index AS "source_index!: Nullable<U32>", source_count AS "source_count!: Nullable<U32>",
-                      value_bytes AS "value_bytes!: Nullable<U64>", replays AS "replays!: U32", replayed_at,
-                      replayed_by, replayed_as "#
+                      value_bytes AS "value_bytes!: Nullable<U64>", status AS "status!: DeadLetterStatus",
+                      replays AS "replays!: U32", replayed_at, replayed_by, replayed_as, replay_detail "#
                 + $from,
             $($argument),+
         )
     };
 }
-
-/// Cuts a text to `most` and to characters that PostgreSQL accepts.
-fn cut(text: &str, most: usize) -> String {
-    text.chars().filter(|c| *c != '\0').take(most).collect()
-}
-
-/// Returns the row as JSON, without its tenant.
-fn row(letter: &DeadLetter) -> serde_json::Value {
-    let place =
-        |place: &Option<TopicOffset>| place.as_ref().map(|p| (cut(&p.topic, 300), p.partition, p.offset));
-    let (origin, source) = (place(&letter.origin), place(&letter.source));
-    json!({
-        "topic_id": letter.id.topic_id,
-        "partition": letter.id.partition,
-        "at_offset": letter.id.offset,
-        "arrived_at": letter.arrived_at.format(&Rfc3339).ok(),
-        "reason": cut(&letter.reason, 100),
-        "detail": cut(&letter.detail, 1_000),
-        "attempt": letter.attempt.map(to_row32),
-        "origin_topic": origin.as_ref().map(|o| &o.0),
-        "origin_partition": origin.as_ref().map(|o| o.1),
-        "origin_offset": origin.as_ref().map(|o| o.2),
-        "source_topic": source.as_ref().map(|o| &o.0),
-        "source_partition": source.as_ref().map(|o| o.1),
-        "source_offset": source.as_ref().map(|o| o.2),
-        "source_index": letter.source_index.map(to_row32),
-        "source_count": letter.source_count.map(to_row32),
-        "value_bytes": letter.value_bytes.map(to_row),
-        "replays": 0,
-    })
-}
-
-/// Records dead letters. Returns the number of those that were not recorded before. One of a tenant that does
-/// not exist is kept without a tenant; one of a deleted tenant leaves no row.
-pub async fn note(tx: &mut BatchTx, letters: &[DeadLetter]) -> Result<u64> {
-    let mut of: BTreeMap<Option<&TenantId>, Vec<&DeadLetter>> = BTreeMap::new();
-    for letter in letters {
-        of.entry(letter.tenant.as_ref()).or_default().push(letter);
-    }
-    let mut noted = 0;
-    let mut without_tenant = of.remove(&None).unwrap_or_default();
-    for (tenant, letters) in of {
-        let Some(tenant) = tenant else { continue };
-        let own = tx.enter(tenant).await?;
-        match tenants::get(own).await? {
-            None => without_tenant.extend(letters),
-            Some(tenant) if tenant.state == tenants::TenantStanding::Deleted => {}
-            Some(_) => {
-                let rows: Vec<serde_json::Value> = letters.into_iter().map(row).collect();
-                let (connection, tenant, _) = own.parts();
-                let done = sqlx::query!(
-                    "INSERT INTO dead_letters (topic_id, partition, at_offset, tenant, arrived_at, reason, detail, \
-                         attempt, origin_topic, origin_partition, origin_offset, source_topic, source_partition, \
-                         source_offset, source_index, source_count, value_bytes) \
-                     SELECT l.topic_id, l.partition, l.at_offset, $1, l.arrived_at, l.reason, l.detail, l.attempt, \
-                            l.origin_topic, l.origin_partition, l.origin_offset, l.source_topic, \
-                            l.source_partition, l.source_offset, l.source_index, l.source_count, l.value_bytes \
-                     FROM jsonb_populate_recordset(NULL::dead_letters, $2) l ON CONFLICT DO NOTHING",
-                    tenant,
-                    serde_json::Value::Array(rows)
-                )
-                .execute(connection)
-                .await?;
-                noted += done.rows_affected();
-            }
-        }
-    }
-    if !without_tenant.is_empty() {
-        let rows: Vec<serde_json::Value> = without_tenant.into_iter().map(row).collect();
-        let (connection, _) = tx.parts();
-        let new = sqlx::query_scalar!(
-            r#"SELECT count(*) FILTER (WHERE unslide_dead_letter_without_tenant(letter)) AS "noted!"
-           FROM unnest($1::jsonb[]) AS letter"#,
-            &rows
-        )
-        .fetch_one(connection)
-        .await?;
-        noted += from_row(new);
-    }
-    Ok(noted)
-}
+use rows;
 
 /// Lists dead letters, newest first, from the one after `after` on.
 pub async fn list(
@@ -236,36 +207,40 @@ pub async fn list(
 ) -> Result<Vec<DeadLetter>> {
     let (connection, own, _) = tx.parts();
     let (from, to) = filter.times();
+    let (stage, status) = filter.words();
     let found = match reach {
         // Row-level security lets only plain comparisons use the index, so they limit the page at its begin.
         DeadLetterReach::Own => {
             rows!(
                 "FROM dead_letters
                  WHERE tenant = $1 AND ($2::text IS NULL OR reason = $2) AND arrived_at >= $3 AND arrived_at < $4
-                   AND ($5::boolean IS NULL OR (replayed_at IS NOT NULL) = $5) AND arrived_at <= $6
+                   AND ($5::text IS NULL OR status = $5) AND arrived_at <= $6
                    AND (arrived_at, topic_id, partition, at_offset) < ($6, $7, $8, $9)
+                   AND ($11::text IS NULL OR stage = $11)
                  ORDER BY arrived_at DESC, topic_id DESC, partition DESC, at_offset DESC LIMIT $10",
                 own,
                 filter.reason.as_deref(),
                 from,
                 to,
-                filter.replayed,
+                status,
                 after.map_or(LATEST, |cursor| cursor.arrived_at),
                 after.map_or("", |cursor| cursor.id.topic_id.as_str()),
                 after.map_or(0, |cursor| cursor.id.partition),
                 after.map_or(0, |cursor| cursor.id.offset),
-                i64::from(limit)
+                i64::from(limit),
+                stage
             )
             .fetch_all(connection)
             .await
         }
         DeadLetterReach::All { tenant } => {
             rows!(
-                "FROM unslide_dead_letters($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                "FROM unslide_dead_letters($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+                stage,
                 filter.reason.as_deref(),
                 filter.from,
                 filter.to,
-                filter.replayed,
+                status,
                 tenant,
                 after.map(|cursor| cursor.arrived_at),
                 after.map(|cursor| cursor.id.topic_id.as_str()),
@@ -284,28 +259,31 @@ pub async fn list(
 pub async fn count(tx: &mut TenantTx, reach: DeadLetterReach<'_>, filter: &DeadLetterFilter) -> Result<u64> {
     let (connection, own, _) = tx.parts();
     let (from, to) = filter.times();
+    let (stage, status) = filter.words();
     let count = match reach {
         DeadLetterReach::Own => {
             sqlx::query_scalar!(
                 r#"SELECT count(*) AS "count!" FROM dead_letters
                    WHERE tenant = $1 AND ($2::text IS NULL OR reason = $2) AND arrived_at >= $3 AND arrived_at < $4
-                     AND ($5::boolean IS NULL OR (replayed_at IS NOT NULL) = $5)"#,
+                     AND ($5::text IS NULL OR status = $5) AND ($6::text IS NULL OR stage = $6)"#,
                 own,
                 filter.reason.as_deref(),
                 from,
                 to,
-                filter.replayed
+                status,
+                stage
             )
             .fetch_one(connection)
             .await
         }
         DeadLetterReach::All { tenant } => {
             sqlx::query_scalar!(
-                r#"SELECT unslide_dead_letters_count($1, $2, $3, $4, $5) AS "count!""#,
+                r#"SELECT unslide_dead_letters_count($1, $2, $3, $4, $5, $6) AS "count!""#,
+                stage,
                 filter.reason.as_deref(),
                 filter.from,
                 filter.to,
-                filter.replayed,
+                status,
                 tenant
             )
             .fetch_one(connection)
@@ -344,7 +322,8 @@ pub async fn get(
     Ok(found?)
 }
 
-/// Records a replay of a dead letter.
+/// Records a replay of a dead letter: that it was written as `placed_as`, or that the indexer is asked to
+/// replay it.
 ///
 /// # Errors
 /// Returns an error if the database fails, or there is no such dead letter.
@@ -353,19 +332,22 @@ pub async fn replayed(
     reach: DeadLetterReach<'_>,
     id: &DeadLetterId,
     by: &str,
-    placed_as: &str,
+    placed_as: Option<&str>,
 ) -> Result<()> {
     let (connection, own, now) = tx.parts();
     let DeadLetterId { topic_id, partition, offset } = id;
+    let status = placed_as.map_or(DeadLetterStatus::Requested, |_| DeadLetterStatus::Replayed).as_str();
     let done = match reach {
         DeadLetterReach::Own => {
             let done = sqlx::query!(
-                "UPDATE dead_letters SET replays = replays + 1, replayed_at = $5, replayed_by = $6, replayed_as = $7
+                "UPDATE dead_letters SET status = $5, replays = replays + 1, replayed_at = $6, replayed_by = $7,
+                                         replayed_as = $8, replay_detail = NULL
                  WHERE tenant = $1 AND topic_id = $2 AND partition = $3 AND at_offset = $4",
                 own,
                 topic_id,
                 partition,
                 offset,
+                status,
                 now,
                 by,
                 placed_as
@@ -374,10 +356,11 @@ pub async fn replayed(
         }
         DeadLetterReach::All { .. } => {
             sqlx::query_scalar!(
-                r#"SELECT unslide_dead_letter_replayed($1, $2, $3, $4, $5, $6) AS "done!""#,
+                r#"SELECT unslide_dead_letter_replayed($1, $2, $3, $4, $5, $6, $7) AS "done!""#,
                 topic_id,
                 partition,
                 offset,
+                status,
                 now,
                 by,
                 placed_as
@@ -395,9 +378,4 @@ pub async fn replayed(
 /// Deletes the rows of dead letters that arrived before a moment. Returns their number.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
     purge::rows_before(store, "dead_letters", before).await
-}
-
-/// Returns the arrival time of the oldest dead letter that was not replayed.
-pub async fn oldest(store: &Store) -> Result<Option<OffsetDateTime>> {
-    Ok(sqlx::query_scalar!("SELECT unslide_dead_letter_oldest()").fetch_one(store.pool()).await?)
 }

@@ -2,13 +2,14 @@
 
 use crate::dead_letters::DeadLetterReach::{All, Own};
 use crate::dead_letters::{
-    DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, TopicOffset, count, get, list, note,
-    oldest, purge, replayed,
+    DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterStage, DeadLetterStatus,
+    ReplayResult, TopicOffset, count, get, list, note, oldest_by_stage, purge, record_replay_result,
+    replayed, requested_replays, store_failures,
 };
 use crate::tenants::{self, QuotaLimits, TenantStanding};
 use crate::tests::database::{Database, acme, execute, start, tenant_id};
 use sqlx::Row;
-use time::Duration;
+use time::{Duration, OffsetDateTime};
 use unslide_model::TenantId;
 
 pub fn id(offset: i64) -> DeadLetterId {
@@ -18,6 +19,8 @@ pub fn id(offset: i64) -> DeadLetterId {
 pub fn letter(offset: i64, tenant: Option<&str>) -> DeadLetter {
     DeadLetter {
         id: id(offset),
+        stage: DeadLetterStage::Symbolize,
+        topic: "unslide.dead-letter".to_owned(),
         tenant: tenant.map(tenant_id),
         arrived_at: start() + Duration::seconds(offset / 3),
         reason: if offset % 2 == 0 { "not_json" } else { "kills_worker" }.to_owned(),
@@ -28,11 +31,30 @@ pub fn letter(offset: i64, tenant: Option<&str>) -> DeadLetter {
         source_index: (offset == 2).then_some(3),
         source_count: (offset == 2).then_some(4),
         value_bytes: (offset != 3).then_some(10),
+        status: DeadLetterStatus::Waiting,
         replays: 0,
         replayed_at: None,
         replayed_by: None,
         replayed_as: None,
+        replay_detail: None,
     }
+}
+
+/// A record that the indexer could not store.
+pub fn skipped(offset: i64, tenant: Option<&str>, reason: &str) -> DeadLetter {
+    DeadLetter {
+        id: DeadLetterId { topic_id: "0b".repeat(16), ..id(offset) },
+        stage: DeadLetterStage::Store,
+        topic: "crash.symbolicated".to_owned(),
+        reason: reason.to_owned(),
+        ..letter(offset, tenant)
+    }
+}
+
+async fn oldest(database: &Database, stage: DeadLetterStage) -> Option<OffsetDateTime> {
+    let oldest = oldest_by_stage(&database.store).await.unwrap();
+    assert_eq!(oldest.len(), DeadLetterStage::ALL.len());
+    oldest.into_iter().find(|(of, _)| *of == stage).unwrap().1
 }
 
 async fn noted(database: &Database, letters: &[DeadLetter]) -> u64 {
@@ -138,24 +160,80 @@ async fn a_replay_is_noted_and_changes_no_other_tenants_letter() {
     let database = Database::new().await;
     noted(&database, &[letter(0, Some("acme")), letter(1, Some("umbrella")), letter(2, None)]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    replayed(&mut tx, Own, &id(0), "key", "crash.reports/0/7").await.unwrap();
-    replayed(&mut tx, Own, &id(0), "key", "crash.reports/0/8").await.unwrap();
-    replayed(&mut tx, All { tenant: None }, &id(2), "key", "crash.reports/0/9").await.unwrap();
+    replayed(&mut tx, Own, &id(0), "key", Some("crash.reports/0/7")).await.unwrap();
+    replayed(&mut tx, Own, &id(0), "key", Some("crash.reports/0/8")).await.unwrap();
+    replayed(&mut tx, All { tenant: None }, &id(2), "key", Some("crash.reports/0/9")).await.unwrap();
     for (offset, reach) in [(1, Own), (2, Own), (7, All { tenant: None })] {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let done = replayed(&mut tx, reach, &id(offset), "key", "x").await;
+        let done = replayed(&mut tx, reach, &id(offset), "key", Some("x")).await;
         assert!(done.is_err(), "{offset}");
     }
     let own = get(&mut tx, Own, &id(0)).await.unwrap().unwrap();
     let replayed = (own.replays, own.replayed_at, own.replayed_as.as_deref());
     assert_eq!(replayed, (2, Some(start()), Some("crash.reports/0/8")));
     tx.commit().await.unwrap();
-    let not_yet = DeadLetterFilter { replayed: Some(false), ..DeadLetterFilter::default() };
+    let not_yet = DeadLetterFilter { status: Some(DeadLetterStatus::Waiting), ..DeadLetterFilter::default() };
     assert_eq!(offsets_of_all(&database, &not_yet, None).await, [1]);
     assert_eq!(offsets_of(&database, &acme(), &not_yet).await, Vec::<i64>::new());
-    assert_eq!(oldest(&database.store).await.unwrap(), Some(start()));
+    assert_eq!(oldest(&database, DeadLetterStage::Symbolize).await, Some(start()));
     assert_eq!(purge(&database.store, start() + Duration::MINUTE).await.unwrap(), 3);
-    assert_eq!(oldest(&database.store).await.unwrap(), None);
+    assert_eq!(oldest(&database, DeadLetterStage::Symbolize).await, None);
+}
+
+#[tokio::test]
+async fn a_requested_replay_waits_for_the_indexer_and_ends_once() {
+    let database = Database::new().await;
+    let letters = [skipped(0, Some("acme"), "panicked"), skipped(3, None, "panicked"), letter(1, None)];
+    noted(&database, &letters).await;
+    assert_eq!(requested_replays(&database.store, 10).await.unwrap(), []);
+    let ask = async |reach, letter: &DeadLetter| {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        replayed(&mut tx, reach, &letter.id, "key", None).await.unwrap();
+        tx.commit().await.unwrap();
+    };
+    let end = async |letter: &DeadLetter, result: ReplayResult| {
+        let mut tx = database.store.batch().await.unwrap();
+        let found = record_replay_result(&mut tx, &letter.id, &result).await.unwrap();
+        tx.commit().await.unwrap();
+        found
+    };
+    ask(Own, &letters[0]).await;
+    ask(All { tenant: None }, &letters[1]).await;
+    let due = requested_replays(&database.store, 10).await.unwrap();
+    assert_eq!(due.len(), 2);
+    assert!(due.iter().all(|due| (due.replays, due.status) == (1, DeadLetterStatus::Requested)));
+    assert!(end(&letters[0], ReplayResult::Failed("at \0 7".to_owned())).await);
+    assert!(!end(&letters[0], ReplayResult::Stored).await, "it has ended");
+    assert!(end(&letters[1], ReplayResult::Stored).await);
+    assert_eq!(requested_replays(&database.store, 10).await.unwrap(), []);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let own = get(&mut tx, Own, &letters[0].id).await.unwrap().unwrap();
+    assert_eq!((own.status, own.replay_detail.as_deref()), (DeadLetterStatus::Failed, Some("at  7")));
+    // The failed one still waits for somebody.
+    assert_eq!(oldest(&database, DeadLetterStage::Store).await, Some(start()));
+    assert_eq!(oldest(&database, DeadLetterStage::Read).await, None);
+    let stage = DeadLetterFilter { stage: Some(DeadLetterStage::Store), ..DeadLetterFilter::default() };
+    assert_eq!(offsets_of(&database, &acme(), &stage).await, [0]);
+    assert_eq!(offsets_of_all(&database, &stage, None).await, [3, 0]);
+}
+
+#[tokio::test]
+async fn only_records_that_could_not_be_stored_count_for_the_limit() {
+    let database = Database::new().await;
+    let read = DeadLetter { stage: DeadLetterStage::Read, ..skipped(9, Some("acme"), "panicked") };
+    let letters = [
+        skipped(0, Some("acme"), "panicked"),
+        skipped(3, Some("umbrella"), "panicked"),
+        skipped(6, Some("acme"), "constraint_violation"),
+        letter(1, Some("acme")),
+        read,
+    ];
+    noted(&database, &letters).await;
+    let failures = async |since, reason| store_failures(&database.store, since, reason).await.unwrap();
+    let all = failures(start(), "panicked").await;
+    assert_eq!((all.recent, all.tenants), (3, vec!["acme".to_owned(), "umbrella".to_owned()]));
+    let late = failures(start() + Duration::SECOND, "panicked").await;
+    assert_eq!((late.recent, late.tenants), (2, vec!["umbrella".to_owned()]));
 }
 
 /// By the plan of the statement that [`list`] has just used, made without knowing its arguments.
@@ -176,8 +254,9 @@ async fn a_page_of_a_list_begins_where_the_index_says() {
     }
     let find = "SELECT name FROM pg_prepared_statements WHERE statement LIKE '%FROM dead_letters%LIMIT $10'";
     let name: String = sqlx::query_scalar(find).fetch_one(&mut *connection).await.unwrap();
-    let explain =
-        format!("EXPLAIN (COSTS off) EXECUTE {name}('acme', NULL, NULL, NULL, NULL, now(), 'a', 1, 1, 50)");
+    let explain = format!(
+        "EXPLAIN (COSTS off) EXECUTE {name}('acme', NULL, NULL, NULL, NULL, now(), 'a', 1, 1, 50, NULL)"
+    );
     let plan = sqlx::raw_sql(sqlx::AssertSqlSafe(explain)).fetch_all(connection).await.unwrap();
     let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
     let plan = plan.join("\n");

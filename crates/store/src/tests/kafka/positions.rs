@@ -1,9 +1,8 @@
 //! Positions: storing once, and readers that share.
 
 use crate::StoreError;
-use crate::positions::{self, PartitionPosition, UnreadableRecord};
-use crate::tests::database::{Database, start};
-use sqlx::Row;
+use crate::positions::{self, PartitionPosition};
+use crate::tests::database::Database;
 use time::Duration;
 
 fn at(partition: i32, next_offset: i64) -> PartitionPosition {
@@ -86,44 +85,4 @@ async fn readers_that_begin_together_share_from_the_beginning() {
     let share = async |owner: &str| positions::share(&database.store, "out", 4, owner, lease).await.unwrap();
     assert_eq!(share("a").await, [0, 1]);
     assert_eq!(share("b").await, [2, 3]);
-}
-
-#[tokio::test]
-async fn what_cannot_be_read_is_noted_once() {
-    let database = Database::new().await;
-    let record = UnreadableRecord {
-        topic: "out".into(),
-        partition: 0,
-        offset: 7,
-        reason: "no_tenant".into(),
-        detail: "\0why".into(),
-    };
-    let second = UnreadableRecord { offset: 8, ..record.clone() };
-    let records = [record, second];
-    for (read, new) in [(&records[..1], &records[..1]), (&records[..], &records[1..])] {
-        let mut tx = database.store.batch().await.unwrap();
-        let noted = positions::unreadable(&mut tx, read).await.unwrap();
-        assert!(noted.into_iter().eq(new));
-        tx.commit().await.unwrap();
-    }
-    let noted = database.rows("SELECT detail FROM unreadable_records").await;
-    assert_eq!((noted.len(), noted[0].get::<String, _>(0).as_str()), (2, "why"));
-}
-
-#[tokio::test]
-async fn unreadable_records_are_forgotten_with_their_topic() {
-    let database = Database::new().await;
-    let mut tx = database.store.batch().await.unwrap();
-    let record = UnreadableRecord {
-        topic: "crash.symbolicated".into(),
-        partition: 0,
-        offset: 1,
-        reason: "not_json".into(),
-        detail: String::new(),
-    };
-    assert_eq!(positions::unreadable(&mut tx, &[record]).await.unwrap().len(), 1);
-    tx.commit().await.unwrap();
-    let now = start();
-    assert_eq!(positions::purge_unreadable(&database.store, now).await.unwrap(), 0);
-    assert_eq!(positions::purge_unreadable(&database.store, now + Duration::SECOND).await.unwrap(), 1);
 }

@@ -107,16 +107,6 @@ pub async fn fill(database: &Database) {
     crate::dead_letters::note(&mut batch, &[crate::tests::kafka::dead_letters::letter(1, Some("acme"))])
         .await
         .unwrap();
-    let quarantined = crate::quarantine::NewRecord {
-        topic: "crash.symbolicated".into(),
-        topic_id: "0a".repeat(16),
-        partition: 0,
-        offset: 7,
-        tenant: Some(acme()),
-        reason: "panicked".into(),
-        detail: "x".into(),
-    };
-    assert!(crate::quarantine::add(&mut batch, &quarantined).await.unwrap());
     let deferred = crate::tests::kafka::deferred::range("acme", 0, 5, 8);
     crate::deferred::extend(&mut batch, &[deferred]).await.unwrap();
     batch.commit().await.unwrap();
@@ -234,10 +224,6 @@ async fn no_partition_is_a_way_in() {
 /// without their data, and a reason.
 const ACROSS_TENANTS: &[(&str, &str)] = &[
     (
-        "unslide_access_stamps",
-        "processes of the api remember keys and tenants of all: a number for each id that the caller knows",
-    ),
-    (
         "unslide_alert_confirmations_due",
         "the api asks recipients of mail of all tenants to confirm: slugs and addresses only",
     ),
@@ -260,10 +246,12 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_crashes_told_twice", "the indexer counts a crash once: ids only"),
     ("unslide_dead_letter", "operators read one dead letter of any tenant"),
     ("unslide_dead_letter_without_tenant", "the indexer notes what is no tenant's"),
-    ("unslide_dead_letter_oldest", "a figure: the age of the oldest dead letter that was not replayed"),
+    ("unslide_dead_letter_replay_ended", "the indexer notes how a replay ended"),
     ("unslide_dead_letter_replayed", "operators replay dead letters of any tenant"),
     ("unslide_dead_letters", "operators list the dead letters of all tenants and of nobody"),
     ("unslide_dead_letters_count", "as unslide_dead_letters: how many"),
+    ("unslide_dead_letters_oldest", "a figure: the age of the oldest dead letter of each stage"),
+    ("unslide_dead_letters_requested", "the indexer finds the dead letters that it has to replay"),
     ("unslide_defer", "the indexer puts records of any tenant off: slugs and offsets only"),
     ("unslide_deferred_ranges", "the indexer finds the records that it put off: slugs and offsets only"),
     ("unslide_erasures_due", "the builder finds deleted tenants: slugs only"),
@@ -276,8 +264,8 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_jobs_take", "builders take work of any tenant"),
     ("unslide_key_may_make", "an operator's key makes keys of other tenants: whether it is in force"),
     (
-        "unslide_key_principal",
-        "a key arrives before its tenant is known: one row by an exact prefix, with the secret's hash",
+        "unslide_key_principals",
+        "a key arrives before its tenant is known: a row for each exact prefix, with the secret's hash",
     ),
     ("unslide_objects_undeleted", "a figure: objects that could not be deleted"),
     ("unslide_outbox_aside", "a figure: messages that cannot be sent"),
@@ -291,11 +279,6 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "unslide_purge",
         "forgets what is over, in the tables that a list of the schema's owner names: gives a number",
     ),
-    ("unslide_quarantine_figures", "the indexer's rule for quarantine: two numbers and slugs"),
-    ("unslide_quarantine_replay", "operators ask for the replay of a quarantined record of any tenant"),
-    ("unslide_quarantine_replayed", "the indexer notes how a replay ended"),
-    ("unslide_quarantine_without_tenant", "the indexer puts what is no tenant's into quarantine"),
-    ("unslide_quarantined", "operators list quarantined records, and the indexer finds those to replay"),
     ("unslide_live_events_purge", "forgets dashboards' events of a day ago: gives a number"),
     ("unslide_made_keys", "a leaked operator's key made keys of any tenant: ids only"),
     ("unslide_requests_overdue", "the builder asks again: ids only"),
@@ -307,6 +290,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "unslide_shorten_deferred",
         "the indexer stores what it put off: whether the ranges were as it knew them",
     ),
+    ("unslide_store_failures", "the indexer's limit of skipped records: a number and slugs"),
     ("unslide_stored_positions", "the indexer finds how far it is: offsets only"),
     (
         "unslide_system_waits_missed",

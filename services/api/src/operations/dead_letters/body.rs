@@ -11,7 +11,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Read a dead letter's body
 ///
-/// The value's bytes as they came in, whatever they are. A value that was too large for the dead letter is not kept.
+/// The value's bytes as they came in, whatever they are, of a dead letter of the stage `symbolize`. A value that was too
+/// large for the dead letter is not kept.
 #[utoipa::path(get, path = "/dead-letters/{id}/body", tag = "dead letters",
     operation_id = "get_dead_letter_body",
     params(("id" = String, Path, description = "The letter's id.")),
@@ -24,7 +25,7 @@ pub async fn get_dead_letter_body(
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let scope = DeadLetterScope::of(&access, None)?;
+    let scope = DeadLetterScope::for_request(&access, None)?;
     let id = parameter("id", &id)?;
     let mut tx = scope.begin(&api).await?;
     let letter = scope.find(&mut tx, &id).await?;

@@ -12,7 +12,7 @@ const MOST_HEADERS: usize = 100;
 /// Bytes of a value that a page shows.
 const FIRST_BYTES: usize = 2 << 10;
 
-/// Bytes: as text where they are UTF-8, else as base64.
+/// Bytes: as text if they are UTF-8, else as base64.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BytesShown {
@@ -23,7 +23,7 @@ pub enum BytesShown {
 }
 
 impl BytesShown {
-    fn of(bytes: &[u8]) -> BytesShown {
+    fn from_bytes(bytes: &[u8]) -> BytesShown {
         std::str::from_utf8(bytes).map_or_else(
             |_| BytesShown::Base64(STANDARD.encode(bytes)),
             |text| BytesShown::Text(text.to_owned()),
@@ -43,15 +43,15 @@ pub struct RecordHeader {
 /// A dead letter, and what of its record can be shown.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ShownDeadLetter {
-    /// The dead letter.
+    /// The dead letter as it is listed.
     #[serde(flatten)]
     pub letter: DeadLetter,
-    /// True where the record and its value can still be read: then it can be replayed.
+    /// True if the API can read the record and its value.
     pub held: bool,
-    /// What is gone, where something is.
+    /// Why the API can't read the record or its value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
-    /// The record's key; absent where it has none.
+    /// The record's key, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<BytesShown>,
     /// The record's first headers in order, at most 100.
@@ -63,7 +63,7 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Show a dead letter
 ///
-/// The dead letter with its record's key and headers. The record's value is at `…/body`.
+/// The dead letter, with its record's key and headers if its stage is `symbolize`. The record's value is at `…/body`.
 #[utoipa::path(get, path = "/dead-letters/{id}", tag = "dead letters", operation_id = "get_dead_letter",
     params(("id" = String, Path, description = "The letter's id.")),
     responses((status = 200, description = "The letter.", body = ShownDeadLetter), Failures),
@@ -87,7 +87,7 @@ pub async fn open_letter(
     access: &Access<TenantAdmin>,
     id: &str,
 ) -> Result<(ShownDeadLetter, Option<Vec<u8>>), Problem> {
-    let scope = DeadLetterScope::of(access, None)?;
+    let scope = DeadLetterScope::for_request(access, None)?;
     let id = parameter("id", id)?;
     let mut tx = scope.begin(api).await?;
     let letter = scope.find(&mut tx, &id).await?;
@@ -101,17 +101,16 @@ pub async fn open_letter(
     };
     let value = record.as_ref().and_then(|record| record.value.as_ref());
     let first = value.map(|value| value.iter().take(FIRST_BYTES).copied().collect());
-    let shown = record
-        .iter()
-        .flat_map(|record| record.headers.iter())
-        .take(MOST_HEADERS)
-        .map(|(name, value)| RecordHeader { name: name.to_owned(), value: BytesShown::of(value) });
+    let shown =
+        record.iter().flat_map(|record| record.headers.iter()).take(MOST_HEADERS).map(|(name, value)| {
+            RecordHeader { name: name.to_owned(), value: BytesShown::from_bytes(value) }
+        });
     let shown = ShownDeadLetter {
         letter,
         held: lost.is_none(),
         lost,
         headers: shown.collect(),
-        key: record.and_then(|record| record.key).map(|key| BytesShown::of(&key)),
+        key: record.and_then(|record| record.key).map(|key| BytesShown::from_bytes(&key)),
     };
     Ok((shown, first))
 }

@@ -3,7 +3,9 @@
 use super::DeadLetterScope;
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, time};
-use unslide_store::dead_letters::{self, DeadLetter, DeadLetterCursor, DeadLetterFilter};
+use unslide_store::dead_letters::{
+    self, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterStage, DeadLetterStatus,
+};
 
 /// Reasons and tenants are never longer.
 pub const LONGEST: usize = 100;
@@ -13,8 +15,11 @@ pub const LONGEST: usize = 100;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct DeadLetterQuery {
-    /// Of this tenant, of none where empty: for operators only.
+    /// Of this tenant, of none if empty: for operators only.
     pub tenant: Option<String>,
+    /// The stage that could not process them.
+    #[param(inline)]
+    pub stage: Option<DeadLetterStage>,
     /// Why they are dead.
     #[param(example = "not_json")]
     pub reason: Option<String>,
@@ -24,8 +29,9 @@ pub struct DeadLetterQuery {
     /// Arrived before this time (RFC 3339).
     #[param(format = DateTime)]
     pub to: Option<String>,
-    /// Whether they were replayed.
-    pub replayed: Option<bool>,
+    /// Whether they wait for a replay, or how their last replay ended.
+    #[param(inline)]
+    pub status: Option<DeadLetterStatus>,
     /// Entries a page, 1 to 500; 50 where absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
@@ -38,7 +44,7 @@ problems!(Failures: InvalidParameter);
 
 /// List dead letters
 ///
-/// Records of the tenant that could not be processed, newest first, as far back as their topic goes.
+/// Records of the tenant that a stage could not process, newest first, of the last 30 days.
 #[utoipa::path(get, path = "/dead-letters", tag = "dead letters", operation_id = "list_dead_letters",
     params(DeadLetterQuery),
     responses((status = 200, description = "A page of dead letters.", body = Page<DeadLetter>), Failures),
@@ -48,10 +54,10 @@ pub async fn list_dead_letters(
     access: Access<TenantAdmin>,
     Query(query): Query<DeadLetterQuery>,
 ) -> Result<Json<Page<DeadLetter>>, Problem> {
-    let DeadLetterQuery { tenant, reason, from, to, replayed, limit, cursor } = query;
+    let DeadLetterQuery { tenant, stage, reason, from, to, status, limit, cursor } = query;
     let (page, tenant) = (PageQuery { limit, cursor }, tenant.as_deref());
-    let scope = DeadLetterScope::of(&access, tenant)?;
-    let filter = filter(reason, from.as_deref(), to.as_deref(), replayed)?;
+    let scope = DeadLetterScope::for_request(&access, tenant)?;
+    let filter = DeadLetterFilter { stage, status, ..filter(reason, from.as_deref(), to.as_deref())? };
     let list = List::of(access.tenant(), "list_dead_letters", &(access.reach, &filter, tenant));
     let after = page.after(list, DeadLetterCursor::read)?;
     let limit = page.limit()?;
@@ -60,7 +66,7 @@ pub async fn list_dead_letters(
     Ok(Json(Page::of(found, limit, list, |last| DeadLetterCursor::after(last).write())))
 }
 
-/// Checks the filter of a request.
+/// Checks the reason and the period of a request.
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`].
@@ -68,8 +74,8 @@ pub fn filter(
     reason: Option<String>,
     from: Option<&str>,
     to: Option<&str>,
-    replayed: Option<bool>,
 ) -> Result<DeadLetterFilter, Problem> {
     check_texts(Kind::InvalidParameter, LONGEST, [("reason", reason.as_deref())])?;
-    Ok(DeadLetterFilter { reason, from: time("from", from)?, to: time("to", to)?, replayed })
+    let (from, to) = (time("from", from)?, time("to", to)?);
+    Ok(DeadLetterFilter { reason, from, to, ..DeadLetterFilter::default() })
 }

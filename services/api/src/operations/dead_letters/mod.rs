@@ -1,4 +1,4 @@
-//! Dead letters: records that could not be processed. A tenant's administrator sees the tenant's own; an
+//! Dead letters: records that a stage could not process. A tenant's administrator sees the tenant's own; an
 //! operator sees all, and also those without a tenant.
 //!
 //! Each operation exists twice, under `/v1/dead-letters` and `/v1/operator/dead-letters`: see
@@ -53,7 +53,7 @@ impl<'a> DeadLetterScope<'a> {
     /// # Errors
     /// [`Kind::InsufficientScope`] for a key of one app, because the app of a dead letter is not known.
     /// [`Kind::InvalidParameter`] if a caller who is no operator names a tenant.
-    pub fn of(
+    pub fn for_request(
         access: &'a Access<TenantAdmin>,
         tenant: Option<&'a str>,
     ) -> Result<DeadLetterScope<'a>, Problem> {

@@ -12,7 +12,9 @@ use unslide_proto::headers;
 use unslide_proto::signed::SignedPurpose;
 use unslide_proto::trace::TraceContext;
 use unslide_store::audit;
-use unslide_store::dead_letters::{self, DeadLetter, DeadLetterId, TopicOffset};
+use unslide_store::dead_letters::{
+    self, DeadLetter, DeadLetterId, DeadLetterStage, DeadLetterStatus, TopicOffset,
+};
 use unslide_stream::{Headers, OutRecord, Record};
 
 /// Reasons of records that may end a worker's process.
@@ -26,15 +28,19 @@ pub struct ReplayWish {
     pub again: bool,
 }
 
-/// A replay that was done.
+/// A replay that was done or asked for.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Replayed {
     /// The dead letter's id.
     pub id: String,
-    /// The new record: topic, partition and offset.
+    /// `replayed` if the broker has the new record; `requested` if the indexer is asked to store the record: the
+    /// dead letter then says how that ended.
+    pub status: DeadLetterStatus,
+    /// The new record, if there is one: topic, partition and offset.
     #[schema(example = "crash.reports/3/4711")]
-    pub replayed_as: String,
-    /// What to watch out for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replayed_as: Option<String>,
+    /// A warning that the replay may fail again, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }
@@ -43,13 +49,14 @@ problems!(Failures: InvalidParameter, InvalidBody, NotFound, AlreadyReplayed, Te
 
 /// Replay a dead letter
 ///
-/// Writes the record once more to the topic that it came from, its key and value untouched, as a new
-/// input with an outcome of its own. A report that is stored already is not stored twice.
+/// Writes a record that could not be symbolicated once more to the topic that it came from, its key and value untouched, as
+/// a new input with an outcome of its own. Asks the indexer to store a record that it skipped. A report that is stored
+/// already is not stored twice.
 #[utoipa::path(post, path = "/dead-letters/{id}/replay", tag = "dead letters",
     operation_id = "replay_dead_letter",
     params(("id" = String, Path, description = "The letter's id.")),
     request_body = ReplayWish,
-    responses((status = 200, description = "The broker has the new record.", body = Replayed), Failures),
+    responses((status = 200, description = "The broker has the new record, or the indexer is asked.", body = Replayed), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn replay_dead_letter(
     State(api): State<Api>,
@@ -59,7 +66,7 @@ pub async fn replay_dead_letter(
     Json(wish): Json<ReplayWish>,
 ) -> Result<axum::Json<Replayed>, Problem> {
     let id = parameter("id", &id)?;
-    let scope = DeadLetterScope::of(&access, None)?;
+    let scope = DeadLetterScope::for_request(&access, None)?;
     // Another tenant's dead letter must look like a missing one, even in Kafka's errors.
     let mut tx = scope.begin(&api).await?;
     scope.find(&mut tx, &id).await?;
@@ -84,22 +91,37 @@ pub async fn replay(
 ) -> Result<Replayed, Problem> {
     let mut tx = scope.begin(api).await?;
     let letter = scope.find(&mut tx, id).await?;
-    if letter.replayed_at.is_some() && !again {
+    if letter.status == DeadLetterStatus::Replayed && !again {
         let detail = "to replay it once more, say so: {\"again\": true}";
         return Err(Problem::new(Kind::AlreadyReplayed, detail));
     }
-    let record = topic.record(&letter).await?;
-    let new = renewed(api, &letter, record, trace).await?;
-    let place = api.producer.send(&new).await?;
-    let replayed_as = format!("{}/{}/{}", new.topic, place.partition, place.offset);
+    // The indexer reads again what it skipped: the record is in its topic already.
+    let replayed_as = match letter.stage {
+        DeadLetterStage::Symbolize => Some(send_again(api, &letter, topic, trace).await?),
+        DeadLetterStage::Read | DeadLetterStage::Store => None,
+    };
     let by = scope.principal.key_id.to_string();
-    dead_letters::replayed(&mut tx, scope.reach, id, &by, &replayed_as).await?;
+    dead_letters::replayed(&mut tx, scope.reach, id, &by, replayed_as.as_deref()).await?;
     let detail = json!({
-        "reason": letter.reason, "as": replayed_as, "again": again, "of_tenant": letter.tenant,
+        "stage": letter.stage, "reason": letter.reason, "as": replayed_as, "again": again, "of_tenant": letter.tenant,
     });
     audit::append(&mut tx, &by, "dead_letter.replay", &id.to_string(), &detail).await?;
     tx.commit().await?;
-    Ok(Replayed { id: id.to_string(), replayed_as, warning: warning(&letter.reason) })
+    let status = replayed_as.as_ref().map_or(DeadLetterStatus::Requested, |_| DeadLetterStatus::Replayed);
+    Ok(Replayed { id: id.to_string(), status, replayed_as, warning: warning(&letter) })
+}
+
+/// Writes a dead letter's record as a new input. Returns its topic, partition and offset.
+async fn send_again(
+    api: &Api,
+    letter: &DeadLetter,
+    topic: &DeadLetterReader,
+    trace: TraceContext,
+) -> Result<String, Problem> {
+    let record = topic.record(letter).await?;
+    let new = renewed(api, letter, record, trace).await?;
+    let place = api.producer.send(&new).await?;
+    Ok(format!("{}/{}/{}", new.topic, place.partition, place.offset))
 }
 
 /// Makes a new input of the same bytes.
@@ -183,8 +205,11 @@ fn target(api: &Api, letter: &DeadLetter) -> String {
     }
 }
 
-fn warning(reason: &str) -> Option<String> {
-    let text = match reason {
+fn warning(letter: &DeadLetter) -> Option<String> {
+    let text = match letter.reason.as_str() {
+        "panicked" if letter.stage == DeadLetterStage::Store => {
+            "the record makes this version of the indexer fail: replay it after an update"
+        }
         "kills_worker" => {
             "the record ended the process of every worker that took it; if this version of the worker is no better, \
              it will end some more before it is a dead letter again, and its partition waits meanwhile"

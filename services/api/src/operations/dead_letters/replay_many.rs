@@ -10,17 +10,21 @@ use axum::Extension;
 use std::time::Duration;
 use tokio::time::Instant;
 use unslide_proto::trace::TraceContext;
-use unslide_store::dead_letters::{self, DeadLetterCursor};
+use unslide_store::dead_letters::{
+    self, DeadLetterCursor, DeadLetterFilter, DeadLetterStage, DeadLetterStatus,
+};
 
 /// Maximum number of dead letters that one call replays.
 const MOST: u32 = 100;
 
-/// Which dead letters to replay; never those that were replayed already. A replay needs `reason`, `from`, `to`, `tenant` or
-/// `all`.
+/// Which dead letters to replay; never those with a replay already. A replay needs `stage`, `reason`, `from`, `to`, `tenant`
+/// or `all`.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayQuery {
-    /// Why they are dead. Dead letters that ended a worker are replayed only where this names the reason.
+    /// The stage that could not process them.
+    pub stage: Option<DeadLetterStage>,
+    /// Why they are dead. Dead letters that ended a worker are replayed only if this names the reason.
     #[schema(example = "unknown_tenant")]
     pub reason: Option<String>,
     /// Arrived at this time or later (RFC 3339).
@@ -29,13 +33,13 @@ pub struct ReplayQuery {
     /// Arrived before this time (RFC 3339).
     #[schema(format = DateTime)]
     pub to: Option<String>,
-    /// Of this tenant, of none where empty: for operators only.
+    /// Of this tenant, of none if empty: for operators only.
     pub tenant: Option<String>,
-    /// True to replay every dead letter: without `reason`, `from`, `to` and `tenant`.
+    /// True to replay every dead letter: without `stage`, `reason`, `from`, `to` and `tenant`.
     pub all: bool,
     /// True to count and do nothing.
     pub dry_run: bool,
-    /// The most dead letters to replay, 1 to 100; 100 where absent.
+    /// The most dead letters to replay, 1 to 100; 100 if absent.
     #[schema(minimum = 1, maximum = 100)]
     pub limit: Option<u32>,
 }
@@ -43,12 +47,14 @@ pub struct ReplayQuery {
 impl ReplayQuery {
     /// Checks that a request without a filter confirms that it replays everything.
     fn check_scope(&self) -> Result<(), Problem> {
-        let is_narrow =
-            self.reason.is_some() || self.from.is_some() || self.to.is_some() || self.tenant.is_some();
+        let texts = [&self.reason, &self.from, &self.to, &self.tenant];
+        let is_narrow = self.stage.is_some() || texts.into_iter().any(Option::is_some);
         let detail = match (self.all, is_narrow) {
-            (true, true) => "all: replays every dead letter, so it goes without reason, from, to and tenant",
+            (true, true) => {
+                "all: replays every dead letter, so it goes without stage, reason, from, to and tenant"
+            }
             (false, false) if !self.dry_run => {
-                "name a reason, a time (from, to) or a tenant; to replay every dead letter, say so: {\"all\": true}"
+                "name a stage, a reason, a time (from, to) or a tenant; to replay every dead letter, say so: {\"all\": true}"
             }
             _ => return Ok(()),
         };
@@ -56,18 +62,18 @@ impl ReplayQuery {
     }
 }
 
-/// What was replayed.
+/// Numbers of dead letters that a call replayed and left out.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct ReplayedMany {
     /// Dead letters that matched when the call began.
     pub matched: u64,
-    /// Replayed by this call, newest first.
+    /// Replayed by this call or handed to the indexer, newest first.
     pub replayed: u64,
     /// Not held by the topic any more.
     pub gone: u64,
     /// Left out because they could end a worker.
     pub dangerous: u64,
-    /// True where it ended before it had seen all: call again.
+    /// True if it ended before it had seen all: call again.
     pub more: bool,
 }
 
@@ -87,13 +93,17 @@ pub async fn replay_dead_letters(
     Extension(trace): Extension<TraceContext>,
     Json(query): Json<ReplayQuery>,
 ) -> Result<axum::Json<ReplayedMany>, Problem> {
-    let scope = DeadLetterScope::of(&access, query.tenant.as_deref())?;
+    let scope = DeadLetterScope::for_request(&access, query.tenant.as_deref())?;
     let limit @ 1..=MOST = query.limit.unwrap_or(MOST) else {
         return Err(Problem::new(Kind::InvalidBody, format!("limit: 1 to {MOST}")));
     };
     query.check_scope()?;
     let named = query.reason.clone();
-    let filter = filter(query.reason, query.from.as_deref(), query.to.as_deref(), Some(false))?;
+    let filter = DeadLetterFilter {
+        stage: query.stage,
+        status: Some(DeadLetterStatus::Waiting),
+        ..filter(query.reason, query.from.as_deref(), query.to.as_deref())?
+    };
     let mut tx = scope.begin(&api).await?;
     let matched = dead_letters::count(&mut tx, scope.reach, &filter).await?;
     tx.rollback();

@@ -5,7 +5,7 @@ use crate::operations::prelude::*;
 use std::sync::Arc;
 use unslide_model::TenantId;
 use unslide_proto::headers;
-use unslide_store::dead_letters::{DeadLetter, DeadLetterId};
+use unslide_store::dead_letters::{DeadLetter, DeadLetterId, DeadLetterStage};
 use unslide_stream::scan::Scanner;
 use unslide_stream::{Record, StreamError, topic_facts};
 
@@ -62,6 +62,13 @@ impl DeadLetterReader {
     /// Kafka does not answer.
     pub async fn provenance(&self, letter: &DeadLetter) -> Result<DeadLetterRemains, Problem> {
         let DeadLetterId { topic_id, partition, offset } = &letter.id;
+        if letter.stage != DeadLetterStage::Symbolize {
+            let why = format!(
+                "the record is in {}/{partition} at offset {offset}, a topic that the API does not read",
+                letter.topic
+            );
+            return Ok(DeadLetterRemains::Nothing(why));
+        }
         let record = match *topic_id == self.id {
             true => self.read(*partition, *offset).await?,
             false => None,

@@ -54,7 +54,7 @@ pub async fn set_grouping_rules(
     let detail = serde_json::json!({"version": rules.version, "rules": read.len(), "hash": read.hash()});
     audit::append(&mut tx, &actor, "grouping_rules.set", &rules.version.to_string(), &detail).await?;
     tx.commit().await?;
-    api.recent.forget(access.tenant());
+    api.key_cache.forget(access.tenant());
     let announced = announced(&api, access.tenant(), announcement).await?;
     Ok(Json(ChangedGroupingRules { rules, announced }))
 }

@@ -77,7 +77,7 @@ pub async fn revoke(
     audit::append(&mut tx, &actor, "key.revoke", &id.to_string(), &detail).await?;
     let in_force = keys::made(&mut tx, id, within).await?;
     let committed = tx.commit().await;
-    api.recent.clear();
+    api.key_cache.clear();
     committed?;
     // After a restore of the database, this line says which keys must be revoked again.
     tracing::info!(key.id = %id, by = actor, cascade = query.cascade, "a key was revoked");

@@ -58,7 +58,7 @@ pub async fn explain(
             Ok::<_, Problem>((body, wanted))
         })
         .await??;
-    let symbols = fetch(api, access.tenant(), wanted).await?;
+    let symbols = fetch(api, &access.principal, wanted).await?;
     let work = move || {
         let StoredBody { json, mut reservation } = body;
         job_bytes(json.len());

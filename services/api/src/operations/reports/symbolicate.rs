@@ -51,7 +51,7 @@ pub async fn symbolicate(
     let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
     let body = Chunks::new(&headers, body, limit as u64, api.limits.pace())?.collect(&mut reserved).await?;
     let app = access.principal.app.clone();
-    let rules = grouping_rules(&api, access.tenant()).await?;
+    let rules = grouping_rules(&api, &access.principal).await?;
     let (of, tenant) = (api.clone(), access.tenant().clone());
     let work = move || {
         charge.received(body.len() as u64)?;

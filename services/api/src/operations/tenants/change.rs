@@ -91,7 +91,7 @@ pub async fn change_tenant(
         serde_json::json!({"version": changed.version, "state": changed.state, "limits": changed.limits});
     audit::append(&mut tx, &actor, "tenant.change", tenant.as_str(), &detail).await?;
     tx.commit().await?;
-    api.recent.clear();
+    api.key_cache.clear();
     let announced = announced(&api, &tenant, announcement).await?;
     Ok(axum::Json(ChangedTenant { tenant: changed, announced }))
 }

@@ -35,7 +35,7 @@ pub async fn delete_tenant(
         audit::append(&mut tx, &actor, "tenant.delete", tenant.as_str(), &serde_json::json!({})).await?;
     }
     tx.commit().await?;
-    api.recent.clear();
+    api.key_cache.clear();
     api.symcaches.forget_tenant(&tenant);
     let announced = match announcement {
         Some(announcement) => announced(&api, &tenant, announcement).await?,

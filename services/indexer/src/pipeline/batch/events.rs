@@ -9,7 +9,6 @@ use time::Date;
 use unslide_model::TenantId;
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::{BatchTx, StoreError, TenantTx, retention, tenants};
-use unslide_stream::RecordRef;
 
 /// Decides which of a tenant's events are kept.
 enum EventsKept {
@@ -29,7 +28,7 @@ impl BatchWriter {
         tx: &mut BatchTx,
         tenant: &TenantId,
         events: &[(&'i Item, &ReadEvent)],
-        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
+        unreadable: &mut Vec<(&'i Item, Unreadable)>,
         tally: &mut Tally,
     ) -> Result<(), StoreError> {
         let Some((_, ReadEvent { topic, .. })) = events.first() else { return Ok(()) };
@@ -52,7 +51,7 @@ impl BatchWriter {
         tx: &mut TenantTx,
         tenant: &TenantId,
         events: &[(&'i Item, &ReadEvent)],
-        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
+        unreadable: &mut Vec<(&'i Item, Unreadable)>,
     ) -> Result<EventsKept, StoreError> {
         let reason = match tenants::standing(tx).await? {
             None => "unknown_tenant",
@@ -65,7 +64,7 @@ impl BatchWriter {
             }
         };
         let refused = || Unreadable { reason, detail: tenant.to_string() };
-        unreadable.extend(events.iter().map(|(item, _)| (&item.at, refused())));
+        unreadable.extend(events.iter().map(|(item, _)| (*item, refused())));
         Ok(EventsKept::Nothing)
     }
 }

@@ -20,14 +20,14 @@ pub(super) struct Sorted<'i> {
     /// Sorted by tenant and report.
     pub(super) answers: BTreeSet<&'i Answered>,
     pub(super) dead_letters: Vec<DeadLetter>,
-    pub(super) unreadable: Vec<(&'i RecordRef, Unreadable)>,
+    pub(super) unreadable: Vec<(&'i Item, Unreadable)>,
     pub(super) failed: Vec<(&'i Item, &'i Failure)>,
     /// By partition and tenant.
     pub(super) deferred: BTreeMap<(&'i str, i32, &'i TenantId), DeferredRange>,
 }
 
 impl<'i> Sorted<'i> {
-    pub(super) fn of(items: &'i [Item], positions: &Positions) -> Sorted<'i> {
+    pub(super) fn from_items(items: &'i [Item], positions: &Positions) -> Sorted<'i> {
         let mut sorted = Sorted {
             arrivals: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -60,7 +60,7 @@ impl<'i> Sorted<'i> {
                 }
                 Parsed::Deferred => sorted.defer(item, positions),
                 Parsed::Nothing => {}
-                Parsed::Unreadable(why) => sorted.unreadable.push((&item.at, why.clone())),
+                Parsed::Unreadable(why) => sorted.unreadable.push((item, why.clone())),
                 Parsed::Failed(failure) => sorted.failed.push((item, failure)),
             }
         }

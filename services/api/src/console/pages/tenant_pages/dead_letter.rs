@@ -1,5 +1,6 @@
-//! `/console/dead-letters/{id}`: a record that could not be processed, its headers and first bytes.
+//! `/console/dead-letters/{id}`: a record that a stage could not process, its headers and first bytes.
 
+use super::dead_letters::can_replay;
 use crate::console::prelude::*;
 use crate::console::words::bytes;
 use crate::operations::dead_letters::get::{BytesShown, open_letter};
@@ -44,14 +45,14 @@ pub async fn page(
         lost: found.lost,
         key: found.key.as_ref().map(line),
         headers: headers.collect(),
-        preview: first.map(|first| Preview::of(&first, found.letter.value_bytes)),
+        preview: first.map(|first| Preview::from_bytes(&first, found.letter.value_bytes)),
         letter: found.letter,
     })
 }
 
 impl Preview {
     /// Shows the first bytes of a value of `whole` bytes: as text if they are UTF-8, else in hexadecimal.
-    fn of(first: &[u8], whole: Option<u64>) -> Preview {
+    fn from_bytes(first: &[u8], whole: Option<u64>) -> Preview {
         let read = first.len() as u64;
         let part = match whole.filter(|whole| *whole > read) {
             Some(whole) => format!("the first {} of {}", bytes(read), bytes(whole)),
@@ -96,7 +97,7 @@ mod tests {
     #[test]
     fn a_preview_is_text_or_hexadecimal_and_says_how_much_it_leaves_out() {
         let preview = |first: &[u8], whole| {
-            let Preview { text, part } = Preview::of(first, whole);
+            let Preview { text, part } = Preview::from_bytes(first, whole);
             (text, part)
         };
         let of = |text: &str, part: &str| (text.to_owned(), part.to_owned());

@@ -1,4 +1,4 @@
-//! `/console/dead-letters`: records that could not be processed, the reasons, and their replay.
+//! `/console/dead-letters`: records that a stage could not process, the reasons, and their replay.
 
 use crate::console::bar::{BarSelect, FilterBar};
 use crate::console::prelude::*;
@@ -8,7 +8,7 @@ use crate::requests::access::TenantAdmin;
 use crate::requests::input;
 use axum::Extension;
 use unslide_proto::trace::TraceContext;
-use unslide_store::dead_letters::DeadLetter;
+use unslide_store::dead_letters::{DeadLetter, DeadLetterStage, DeadLetterStatus};
 
 const PATH: &str = "/console/dead-letters";
 
@@ -27,21 +27,31 @@ pub async fn page(
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let replayed = state.get("status").map(|status| status == "replayed");
     let query = DeadLetterQuery {
+        stage: state.get("stage").and_then(DeadLetterStage::parse),
         reason: state.text("reason"),
-        replayed,
+        status: state.get("status").and_then(DeadLetterStatus::parse),
         cursor: state.text("cursor"),
         ..DeadLetterQuery::default()
     };
     let Json(found) = list_dead_letters(State(api), signed.access, Query(query)).await?;
-    let choices = [("", "all"), ("waiting", "not replayed"), ("replayed", "replayed")];
-    let chip = state
-        .get("reason")
-        .map(|reason| (format!("reason {reason}"), link(PATH, &[("status", state.get("status"))])));
+    let stages = [("", "all"), ("symbolize", "symbolize"), ("read", "read"), ("store", "store")];
+    let statuses = [
+        ("", "all"),
+        ("waiting", "not replayed"),
+        ("requested", "requested"),
+        ("replayed", "replayed"),
+        ("failed", "failed again"),
+        ("past_retention", "past retention"),
+    ];
+    let selected = ["stage", "status"].map(|name| (name, state.get(name)));
+    let chip = state.get("reason").map(|reason| (format!("reason {reason}"), link(PATH, &selected)));
     let bar = FilterBar {
         action: PATH.to_owned(),
-        selects: vec![BarSelect::of("status", "Replay", &choices, &state)],
+        selects: vec![
+            BarSelect::of("stage", "Stage", &stages, &state),
+            BarSelect::of("status", "Replay", &statuses, &state),
+        ],
         chips: chip.into_iter().collect(),
         hidden: state.text("reason").map(|reason| ("reason", reason)).into_iter().collect(),
         ..FilterBar::default()
@@ -49,9 +59,14 @@ pub async fn page(
     html(&DeadLettersPage {
         shell: Shell::of(signed.viewer, "dead-letters", "Dead letters").with(bar),
         letters: found.items,
-        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &["status", "reason"], &cursor)),
-        filtered: state.get("status").or(state.get("reason")).is_some(),
+        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &["stage", "status", "reason"], &cursor)),
+        filtered: ["stage", "status", "reason"].iter().any(|name| state.get(name).is_some()),
     })
+}
+
+/// Returns true if the page offers a replay.
+pub(super) fn can_replay(letter: &DeadLetter) -> bool {
+    matches!(letter.status, DeadLetterStatus::Waiting | DeadLetterStatus::Failed)
 }
 
 /// Returns the address of the dead letters with the same reason.

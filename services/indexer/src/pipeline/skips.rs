@@ -1,7 +1,7 @@
 //! Skips records that can't be stored for their own reasons, and limits how many are skipped.
 //!
 //! A record that makes the indexer panic, or that the database refuses or takes too long for, must not block
-//! the others. It goes into quarantine only after it has failed three times on its own while others succeed.
+//! the others. It becomes a dead letter only after it has failed three times on its own while others succeed.
 //! If many fail, or records of several tenants fail for one reason, the cause is not in the records. Then the
 //! reader stops and an operator decides.
 
@@ -14,13 +14,13 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use time::Duration;
 use unslide_model::TenantId;
-use unslide_store::{Store, quarantine};
+use unslide_store::{Store, dead_letters};
 use unslide_stream::RecordRef;
 
 /// Period for the limit below.
-const WINDOW: Duration = Duration::minutes(10);
+const SKIP_WINDOW: Duration = Duration::minutes(10);
 /// Number of records that all indexers together may skip in that period.
-const MOST: u64 = 20;
+const SKIP_LIMIT: u64 = 20;
 
 /// The record at which a reader stopped.
 #[derive(Clone, Debug)]
@@ -32,24 +32,24 @@ struct Stopped {
 
 /// Decides which records of one reader are skipped. Cheap to clone.
 #[derive(Clone)]
-pub struct Quarantine {
+pub struct SkipLimit {
     store: Store,
     metrics: Metrics,
     reader: ReaderLabel,
     stopped: Arc<Mutex<Option<Stopped>>>,
 }
 
-impl Quarantine {
-    /// Creates the quarantine of one reader, which is not stopped.
-    pub fn new(store: Store, metrics: Metrics, reader: &ReaderLabel) -> Quarantine {
-        metrics.quarantine_stopped(reader, false);
-        Quarantine { store, metrics, reader: reader.clone(), stopped: Arc::default() }
+impl SkipLimit {
+    /// Creates the limit of one reader, which is not stopped.
+    pub fn new(store: Store, metrics: Metrics, reader: &ReaderLabel) -> SkipLimit {
+        metrics.set_stopped(reader, false);
+        SkipLimit { store, metrics, reader: reader.clone(), stopped: Arc::default() }
     }
 
     /// Allows a failed record to be skipped.
     ///
     /// # Errors
-    /// Returns [`IndexerError::NotQuarantined`] if too many records were skipped in the last ten minutes, or
+    /// Returns [`IndexerError::NotSkipped`] if too many records were skipped in the last ten minutes, or
     /// one of another tenant for the same reason.
     pub async fn admit(&self, item: &Item, failure: &Failure) -> Result<(), IndexerError> {
         let latched = {
@@ -62,11 +62,11 @@ impl Quarantine {
         if let Some(why) = latched {
             return Err(self.refuse(&item.at, failure, why, true));
         }
-        let since = self.store.clock().now() - WINDOW;
-        let seen = quarantine::figures(&self.store, since, failure.reason).await?;
+        let since = self.store.clock().now() - SKIP_WINDOW;
+        let seen = dead_letters::store_failures(&self.store, since, failure.reason).await?;
         let other = |tenant: &TenantId| seen.tenants.iter().any(|seen| seen != tenant.as_str());
-        let why = if seen.recent >= MOST {
-            format!("{MOST} records were quarantined in the last ten minutes")
+        let why = if seen.recent >= SKIP_LIMIT {
+            format!("{SKIP_LIMIT} records were skipped in the last ten minutes")
         } else if item.tenant.as_ref().is_some_and(other) {
             "a record of another tenant failed for the same reason in the last ten minutes".to_owned()
         } else {
@@ -76,7 +76,7 @@ impl Quarantine {
                 kafka.offset = item.at.offset,
                 reason = failure.reason,
                 error = failure.detail,
-                "a record can't be stored and goes into quarantine"
+                "a record can't be stored and becomes a dead letter"
             );
             return Ok(());
         };
@@ -96,12 +96,12 @@ impl Quarantine {
             kafka.offset = at.offset,
             reason = failure.reason,
             error = failure.detail,
-            "a record can't be stored and is not put into quarantine"
+            "a record can't be stored and is not skipped"
         );
         let latched = latched.then(|| why.clone());
         *self.stopped.lock() = Some(Stopped { at: at.clone(), latched });
-        self.metrics.quarantine_stopped(&self.reader, true);
-        IndexerError::NotQuarantined { reason: failure.reason, why }
+        self.metrics.set_stopped(&self.reader, true);
+        IndexerError::NotSkipped { reason: failure.reason, why }
     }
 
     /// Ends the stop once the record that caused it is stored, or another indexer reads it.
@@ -112,7 +112,7 @@ impl Quarantine {
             positions.get(&place).is_some_and(|position| position.next_offset <= stopped.at.offset)
         });
         if !waits && stopped.take().is_some() {
-            self.metrics.quarantine_stopped(&self.reader, false);
+            self.metrics.set_stopped(&self.reader, false);
         }
     }
 }
