@@ -10,8 +10,8 @@ use crate::limits::answers;
 use crate::list_tables::tables;
 use crate::openapi;
 use crate::operations::{
-    apps, audit_log, dead_letters, grouping_rules, groups, keys, reports, reprocess, sessions,
-    symbols, tenants,
+    apps, audit_log, dead_letters, grouping_rules, groups, keys, reports, reprocess, sessions, symbols,
+    tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
