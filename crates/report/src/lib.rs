@@ -25,6 +25,7 @@ pub use foreign::{ForeignFormat, foreign_format};
 pub use json::{Number, Text};
 pub use measurement::{RegionalNumber, measurement};
 pub use report::crash_error::CrashError;
+pub use report::crash_state::{CrashState, NotableAddress, StackWindow};
 pub use report::javascript::{
     BundleModule, JavaScriptError, JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame, platform,
 };
