@@ -8,6 +8,8 @@ use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, BuilderFeatures};
 use unslide_runtime::config::ConfigPart;
 use unslide_store::StoreHook;
+use unslide_symbolicate::Analysis;
+pub use unslide_symbolizer::SymbolizerFeature;
 
 /// Everything that one feature adds to the services.
 #[derive(Clone)]
@@ -20,6 +22,8 @@ pub struct Feature {
     pub api: ApiFeature,
     /// Its additions to the builder.
     pub builder: BuilderFeature,
+    /// Its additions to symbolication.
+    pub symbolizer: SymbolizerFeature,
 }
 
 /// Returns the hooks of features, in the order of the list: the order in which they lock rows.
@@ -32,7 +36,7 @@ pub fn hooks(features: &[Feature]) -> Vec<StoreHook> {
 #[must_use]
 pub fn for_api(features: &[Feature]) -> ApiFeatures {
     let api = features.iter().map(|feature| feature.api.clone());
-    ApiFeatures { hooks: hooks(features), features: api.collect() }
+    ApiFeatures { hooks: hooks(features), features: api.collect(), analyses: analyses(features) }
 }
 
 /// Returns the additions of features to the builder.
@@ -40,4 +44,16 @@ pub fn for_api(features: &[Feature]) -> ApiFeatures {
 pub fn for_builder(features: &[Feature]) -> BuilderFeatures {
     let builder = features.iter().map(|feature| feature.builder);
     BuilderFeatures { hooks: hooks(features), features: builder.collect() }
+}
+
+/// Returns the additions of features to the symbolizer.
+#[must_use]
+pub fn for_symbolizer(features: &[Feature]) -> Vec<SymbolizerFeature> {
+    features.iter().map(|feature| feature.symbolizer).collect()
+}
+
+/// Returns the analyses of features, in the order of the list.
+#[must_use]
+pub fn analyses(features: &[Feature]) -> Vec<Analysis> {
+    features.iter().flat_map(|feature| feature.symbolizer.analyses).copied().collect()
 }

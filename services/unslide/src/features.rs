@@ -2,7 +2,8 @@
 
 use unslide_builder::ChildTask;
 use unslide_feature::Feature;
-use unslide_runtime::config::ConfigReader;
+use unslide_runtime::config::{ConfigReader, Sources};
+use unslide_symbolicate::Analysis;
 
 /// Reads the settings of a feature and makes it.
 type ReadFeature = fn(&mut ConfigReader) -> Feature;
@@ -29,11 +30,15 @@ pub fn read(reader: &mut ConfigReader) -> Vec<Feature> {
     FEATURES.iter().map(|read| read(reader)).collect()
 }
 
+/// Returns the analyses of all features, for commands that read no configuration.
+pub fn read_analyses() -> Vec<Analysis> {
+    unslide_feature::analyses(&read(&mut Sources::new(None, []).read()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use unslide_runtime::config::Sources;
 
     #[test]
     fn hooks_run_in_the_order_of_the_list_in_every_service() {

@@ -1,6 +1,7 @@
 //! Tenants: their identity, whether they are served, and their limits.
 
 pub mod access_stamps;
+pub mod analyses;
 pub mod app_settings;
 pub mod app_signals;
 pub mod audit;

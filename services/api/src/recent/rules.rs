@@ -1,4 +1,4 @@
-//! Cache of the grouping rules of tenants that symbolicated recently.
+//! Cache of the settings by which tenants that symbolicated recently want their reports symbolicated.
 
 use super::changes::AccessChanges;
 use super::rows::{RecentRow, RecentRows};
@@ -11,6 +11,15 @@ use unslide_symbolicate::grouping::GroupingRules;
 /// The most tenants with cached rules. They may have 64 KiB each.
 const MOST: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
 
+/// The settings of a tenant for the symbolication of its reports.
+#[derive(Debug, Default)]
+pub struct SymbolicationRules {
+    /// Its own grouping rules.
+    pub grouping: GroupingRules,
+    /// Names of the analyses that it has turned off.
+    pub disabled_analyses: Vec<String>,
+}
+
 /// The rules of tenants. Cheap to clone.
 #[derive(Clone)]
 pub struct RecentRules(pub(super) RecentRows<TenantId, TenantRules>);
@@ -19,7 +28,7 @@ pub struct RecentRules(pub(super) RecentRows<TenantId, TenantRules>);
 #[derive(Clone)]
 pub(super) struct TenantRules {
     tenant: TenantId,
-    rules: Arc<GroupingRules>,
+    rules: Arc<SymbolicationRules>,
 }
 
 impl RecentRow for TenantRules {
@@ -45,8 +54,8 @@ impl RecentRules {
         &self,
         clock: &dyn Clock,
         tenant: &TenantId,
-        look_up: impl Future<Output = Result<GroupingRules, E>> + Send + 'static,
-    ) -> Result<Arc<GroupingRules>, E> {
+        look_up: impl Future<Output = Result<SymbolicationRules, E>> + Send + 'static,
+    ) -> Result<Arc<SymbolicationRules>, E> {
         let of = tenant.clone();
         let look_up = async move {
             let rules = Arc::new(look_up.await?);

@@ -1,4 +1,5 @@
 mod access_stamps;
+mod analyses;
 pub mod app_settings;
 pub mod app_signals;
 pub mod erasure;
