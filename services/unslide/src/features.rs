@@ -15,6 +15,8 @@ const FEATURES: &[ReadFeature] = &[
     // Profiles, logs of allocations and graphs of memory. They lock rows of their own only, in transactions in which alerts
     // lock none, so any place in the list would do.
     unslide_captures::read,
+    // What was wrong at the instruction of a crash. It locks no rows.
+    unslide_fault_analysis::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::read,
 ];
