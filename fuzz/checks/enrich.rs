@@ -76,7 +76,7 @@ pub fn check(data: &[u8]) {
         assert!(enriched.cut || grouping == enriched.grouping);
     }
     let _ = (again.summary(), text::apple_log(&again));
-    let explained = explain(&report, &find, &GroupingRules::default());
+    let explained = explain(&report, &find, &GroupingRules::default(), &[]);
     let native: usize = explained.backtraces.iter().map(|b| b.frames.len()).sum();
     let frames = native + explained.javascript.len();
     assert!(explained.truncated || u64::try_from(frames) == Ok(enriched.frames.total));

@@ -130,6 +130,7 @@ fn messages() -> Vec<String> {
         limits: Some(limits),
         at_micros: 1_764_000_000_000_002,
         grouping_rules: "ignore function Log.*".to_owned(),
+        disabled_analyses: vec!["crash_analysis".to_owned()],
     };
     let request = |body| Resymbolicate {
         tenant: "acme".to_owned(),

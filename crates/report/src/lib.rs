@@ -25,11 +25,12 @@ pub use foreign::{ForeignFormat, foreign_format};
 pub use json::{Number, Text};
 pub use measurement::{RegionalNumber, measurement};
 pub use report::crash_error::CrashError;
+pub use report::crash_state::{CrashState, NotableAddress, StackWindow};
 pub use report::javascript::{
     BundleModule, JavaScriptError, JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame, platform,
 };
 pub use report::memory::{AllocationWeight, MemoryEvent, MemoryEventKind};
-pub use report::ours::{ENGINE_PREFIX, FrameCounts, OurCall, OurFrame, OurImage, Ours};
+pub use report::ours::{ENGINE_PREFIX, FrameCounts, OurCall, OurFinding, OurFrame, OurImage, Ours};
 pub use report::process_identity::ProcessIdentity;
 pub use report::profile::{DiagnosticKind, ProfileNode, ReportProfile, TreeEnds, tree_samples};
 pub use report::summary::{ReportSummary, TopFrame};

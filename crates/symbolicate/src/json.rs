@@ -60,6 +60,14 @@ impl<'o> ObjectWriter<'o> {
         self.out
     }
 
+    /// Writes a key that is known at run time and needs no escapes. The caller writes the value to the returned buffer.
+    pub(crate) fn runtime_key(&mut self, key: &str) -> &mut Vec<u8> {
+        self.begin(b",\"");
+        self.out.extend_from_slice(key.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.out
+    }
+
     /// Writes a string that is escaped already, or needs no escapes.
     #[inline(always)]
     pub(crate) fn escaped(&mut self, key: JsonKey, value: &[u8]) {

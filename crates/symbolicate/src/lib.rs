@@ -1,5 +1,6 @@
 //! Symbolication without I/O: objects to symcaches, addresses to functions, files and lines.
 
+mod analysis;
 mod answer;
 pub mod bulk;
 mod compiler_made;
@@ -16,6 +17,10 @@ mod status;
 mod symbols;
 pub mod symcache;
 
+pub use analysis::{
+    Analysis, AnalysisFinding, CrashFrame, MOST_FINDING_BYTES, NamedFinding, SymbolicatedCrash,
+    enabled_analyses,
+};
 pub use engine::{Context, Detail, ENGINE, Enrichment, ImageOutcome, VERSION, enrich, most_bytes, needs};
 pub use explain::{
     ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedGrouping, ExplainedImage,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry};
 use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::{Feature, IndexerFeature};
+use unslide_feature::Feature;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
 use unslide_runtime::{Host, MetricFactory};
 use unslide_store::Store;
@@ -58,8 +58,7 @@ pub fn feature(config: Config) -> Feature {
         settings: Some(ConfigPart::of(&config)),
         hook: store::HOOK,
         builder: BuilderFeature { name: NAME, clear: Some(clear), jobs: &[] },
-        indexer: IndexerFeature::default(),
-        api: for_api(config.api),
+        ..Feature::new(NAME, for_api(config.api))
     }
 }
 

@@ -18,7 +18,7 @@ pub use keys::CaptureKeys;
 
 use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
 use unslide_builder::BuilderFeature;
-use unslide_feature::{Feature, IndexerFeature};
+use unslide_feature::Feature;
 use unslide_runtime::config::ConfigReader;
 
 /// The name of the feature.
@@ -33,11 +33,9 @@ pub fn read(_: &mut ConfigReader) -> Feature {
 #[must_use]
 pub fn feature() -> Feature {
     Feature {
-        settings: None,
         hook: store::HOOK,
         builder: BuilderFeature { name: NAME, clear: None, jobs: analysis::JOBS },
-        indexer: IndexerFeature::default(),
-        api: for_api(),
+        ..Feature::new(NAME, for_api())
     }
 }
 

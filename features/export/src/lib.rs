@@ -7,7 +7,7 @@ pub mod live_events;
 
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::{Feature, IndexerFeature};
+use unslide_feature::Feature;
 use unslide_runtime::config::ConfigReader;
 use unslide_store::Store;
 
@@ -22,17 +22,16 @@ pub fn read(_: &mut ConfigReader) -> Feature {
 /// Makes the feature, which has no settings.
 #[must_use]
 pub fn feature() -> Feature {
+    let api = ApiFeature {
+        operations: live_events::routes(),
+        tag: ("events", "What happens to reports, groups and symbols, as it happens."),
+        forms: Some(lists::FORMS),
+        ..ApiFeature::new(NAME, "")
+    };
     Feature {
-        settings: None,
         hook: live_events::HOOK,
         builder: BuilderFeature { name: NAME, clear: Some(clear), jobs: &[] },
-        indexer: IndexerFeature::default(),
-        api: ApiFeature {
-            operations: live_events::routes(),
-            tag: ("events", "What happens to reports, groups and symbols, as it happens."),
-            forms: Some(lists::FORMS),
-            ..ApiFeature::new(NAME, "")
-        },
+        ..Feature::new(NAME, api)
     }
 }
 

@@ -9,7 +9,6 @@ pub mod store;
 mod topics;
 
 use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
-use unslide_builder::BuilderFeature;
 use unslide_feature::{Feature, IndexerFeature};
 use unslide_runtime::config::ConfigReader;
 
@@ -25,11 +24,9 @@ pub fn read(_: &mut ConfigReader) -> Feature {
 #[must_use]
 pub fn feature() -> Feature {
     Feature {
-        settings: None,
         hook: store::HOOK,
-        builder: BuilderFeature { name: NAME, clear: None, jobs: &[] },
         indexer: IndexerFeature { topics: topics::TOPICS },
-        api: for_api(),
+        ..Feature::new(NAME, for_api())
     }
 }
 

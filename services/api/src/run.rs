@@ -27,6 +27,7 @@ use unslide_artifacts::{CacheSettings, ObjectStore, SymcacheCache};
 use unslide_runtime::{Host, sampled, startup};
 use unslide_store::{Store, StoreError, StoreHook};
 use unslide_stream::{Producer, TailReader};
+use unslide_symbolicate::Analysis;
 
 /// Maximum number of open connections.
 const CONNECTIONS: usize = 4_096;
@@ -81,6 +82,8 @@ pub struct ApiFeatures {
     pub hooks: Vec<StoreHook>,
     /// Their additions to the interface.
     pub features: Vec<ApiFeature>,
+    /// Their analyses of reports.
+    pub analyses: Vec<Analysis>,
 }
 
 /// Listens on the configured address, and serves until the host says to stop.
@@ -155,7 +158,7 @@ pub async fn build(
     features: ApiFeatures,
     host: &Host,
 ) -> Result<(Api, JoinHandle<()>), Error> {
-    let ApiFeatures { hooks, features } = features;
+    let ApiFeatures { hooks, features, analyses } = features;
     let mut limits = config.api.limits.clone();
     limits.report_bytes = limits.report_bytes.min(config.kafka.max_record_bytes);
     let mut postgres = config.postgres.clone();
@@ -208,6 +211,7 @@ pub async fn build(
         objects,
         producer,
         navigation: shell::navigation(&features),
+        analyses,
         features,
         // A key that can't be used was refused with the configuration.
         signer: config.api.signing.signer().unwrap_or_default(),

@@ -26,6 +26,7 @@ use unslide_runtime::{CpuPool, Shutdown, TenantDefaults};
 use unslide_store::Store;
 use unslide_store::retention::RetentionSettings;
 use unslide_stream::Producer;
+use unslide_symbolicate::Analysis;
 
 /// The state of the api. Cheap to clone.
 #[derive(Clone)]
@@ -85,6 +86,8 @@ pub struct Inner {
     pub permits: Permits,
     /// Additions of features.
     pub features: Vec<ApiFeature>,
+    /// Their analyses of reports.
+    pub analyses: Vec<Analysis>,
     /// The entries of the console's side bar.
     pub navigation: Arc<[NavigationEntry]>,
     /// Signals when the service stops.

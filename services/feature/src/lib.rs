@@ -10,6 +10,8 @@ pub use unslide_indexer::IndexerFeature;
 use unslide_indexer::IndexerFeatures;
 use unslide_runtime::config::ConfigPart;
 use unslide_store::StoreHook;
+use unslide_symbolicate::Analysis;
+pub use unslide_symbolizer::SymbolizerFeature;
 
 /// Everything that one feature adds to the services.
 #[derive(Clone)]
@@ -24,6 +26,23 @@ pub struct Feature {
     pub builder: BuilderFeature,
     /// Its additions to the indexer.
     pub indexer: IndexerFeature,
+    /// Its additions to symbolication.
+    pub symbolizer: SymbolizerFeature,
+}
+
+impl Feature {
+    /// Makes a feature that adds nothing but this to the api.
+    #[must_use]
+    pub fn new(name: &'static str, api: ApiFeature) -> Feature {
+        Feature {
+            settings: None,
+            hook: StoreHook::new(name),
+            api,
+            builder: BuilderFeature { name, clear: None, jobs: &[] },
+            indexer: IndexerFeature::default(),
+            symbolizer: SymbolizerFeature::new(name),
+        }
+    }
 }
 
 /// Returns the hooks of features, in the order of the list: the order in which they lock rows.
@@ -36,7 +55,7 @@ pub fn hooks(features: &[Feature]) -> Vec<StoreHook> {
 #[must_use]
 pub fn for_api(features: &[Feature]) -> ApiFeatures {
     let api = features.iter().map(|feature| feature.api.clone());
-    ApiFeatures { hooks: hooks(features), features: api.collect() }
+    ApiFeatures { hooks: hooks(features), features: api.collect(), analyses: analyses(features) }
 }
 
 /// Returns the additions of features to the builder.
@@ -51,4 +70,16 @@ pub fn for_builder(features: &[Feature]) -> BuilderFeatures {
 pub fn for_indexer(features: &[Feature]) -> IndexerFeatures {
     let indexer = features.iter().map(|feature| feature.indexer);
     IndexerFeatures { hooks: hooks(features), features: indexer.collect() }
+}
+
+/// Returns the additions of features to the symbolizer.
+#[must_use]
+pub fn for_symbolizer(features: &[Feature]) -> Vec<SymbolizerFeature> {
+    features.iter().map(|feature| feature.symbolizer).collect()
+}
+
+/// Returns the analyses of features, in the order of the list.
+#[must_use]
+pub fn analyses(features: &[Feature]) -> Vec<Analysis> {
+    features.iter().flat_map(|feature| feature.symbolizer.analyses).copied().collect()
 }

@@ -3,6 +3,7 @@
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::Tenants;
 use crate::config::{Config, Settings};
+use crate::feature::SymbolizerFeature;
 use crate::lanes::batch::LaneResources;
 use crate::lanes::live::{self, Live};
 use crate::lanes::resymbolicate::{self, Requests};
@@ -69,7 +70,7 @@ pub enum Error {
 /// # Errors
 /// Returns an error if the symbolizer cannot start, or if a lane ended before the shutdown: another process
 /// has to take over.
-pub async fn run(config: Config, host: Host) -> Result<(), Error> {
+pub async fn run(config: Config, features: Vec<SymbolizerFeature>, host: Host) -> Result<(), Error> {
     let metrics = Metrics::new(&host.metrics)?;
     let verified = startup::reach(&host, "kafka", StreamError::is_transient, || admin::verify(&config.kafka));
     verified.await?;
@@ -99,7 +100,9 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         read = async { tokio::try_join!(events.caught_up(), tenants.caught_up()) } => { read?; }
         () = host.shutdown.begun() => return Ok(()),
     }
-    let worker = Arc::new(worker(&config, &host, &metrics, tenants, symbols, objects));
+    let mut worker = worker(&config, &host, &metrics, tenants, symbols, objects);
+    worker.analyses = features.iter().flat_map(|feature| feature.analyses).copied().collect();
+    let worker = Arc::new(worker);
     let shares = [live::NAME, retry::NAME].map(|lane| (lane, Arc::new(TenantRates::new(BURST))));
     probe_outputs(&host, &worker);
     let mut lanes = start(&config, &host, &worker, &shares)?;
@@ -159,6 +162,7 @@ fn worker(
             most_bytes: config.kafka.max_copy_bytes(),
         },
         tenant_units_per_second: config.tenants.units_per_second,
+        analyses: Vec::new(),
         ids: Ids::default(),
         tracer: host.tracer.clone(),
         metrics: metrics.clone(),

@@ -20,7 +20,7 @@ use unslide_report::ReadLimits;
 use unslide_runtime::traces::Tracer;
 use unslide_stream::lane::Pause;
 use unslide_stream::{OutRecord, Record, Signatures};
-use unslide_symbolicate::{Context, Enrichment, ImageSymbols, Plan};
+use unslide_symbolicate::{Analysis, Context, Enrichment, ImageSymbols, Plan};
 
 /// Upper limit for the key and headers of an output, in bytes.
 const HEADER_BYTES: usize = 4 << 10;
@@ -55,6 +55,8 @@ pub struct Worker {
     pub letters: DeadLetterTopic,
     /// Cost units per second of a tenant that has no limit of its own; 0 means no limit.
     pub tenant_units_per_second: u32,
+    /// Analyses that features add.
+    pub analyses: Vec<Analysis>,
     /// Generator of span ids.
     pub ids: Ids,
     /// Exports spans.
@@ -161,7 +163,8 @@ impl Worker {
         let fits = self.output_bytes.saturating_sub(HEADER_BYTES);
         let most_bytes = Some(context.most_bytes.map_or(fits, |most| most.min(fits)));
         let rules = self.tenants.grouping_rules(&id.tenant);
-        let context = Context { most_bytes, rules: Some(&rules), ..context };
+        let analyses = self.tenants.enabled_analyses(&id.tenant, &self.analyses);
+        let context = Context { most_bytes, rules: Some(&rules), analyses: &analyses, ..context };
         let mut record = history.report(&topic, id, revision, context.supersedes, bytes::Bytes::new());
         let around = record.size();
         let is_taken = |bytes: usize| around + bytes <= self.output_bytes;

@@ -3,7 +3,8 @@
 use unslide_builder::ChildTask;
 use unslide_client::FeatureCommand;
 use unslide_feature::Feature;
-use unslide_runtime::config::ConfigReader;
+use unslide_runtime::config::{ConfigReader, Sources};
+use unslide_symbolicate::Analysis;
 
 /// Reads the settings of a feature and makes it.
 type ReadFeature = fn(&mut ConfigReader) -> Feature;
@@ -18,6 +19,8 @@ const FEATURES: &[ReadFeature] = &[
     // Sessions, metrics and how versions do. It locks rows of its own only, after the positions of its topics and in
     // transactions without reports, so any place in the list would do.
     unslide_health::read,
+    // What was wrong at the instruction of a crash. It locks no rows.
+    unslide_fault_analysis::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::read,
 ];
@@ -44,11 +47,15 @@ pub fn read(reader: &mut ConfigReader) -> Vec<Feature> {
     FEATURES.iter().map(|read| read(reader)).collect()
 }
 
+/// Returns the analyses of all features, for commands that read no configuration.
+pub fn read_analyses() -> Vec<Analysis> {
+    unslide_feature::analyses(&read(&mut Sources::new(None, []).read()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use unslide_runtime::config::Sources;
 
     #[test]
     fn hooks_run_in_the_order_of_the_list_in_every_service() {

@@ -243,6 +243,15 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("list_audit_log", Case::new("/v1/audit-log", Foreign::EmptyOfNoApp)),
         ("list_groups", Case::new("/v1/groups", Foreign::Empty)),
         ("follow_events", Case::new("/v1/events?seconds=1&after=0", Foreign::Quiet)),
+        (
+            "get_fault_analysis",
+            Case::new("/v1/fault-analysis", Foreign::Own(|body| assert_eq!(body["enabled"], true))),
+        ),
+        (
+            "set_fault_analysis",
+            Case::new("/v1/fault-analysis", Foreign::Own(|body| assert_eq!(body["enabled"], true)))
+                .body(json!({"enabled": true})),
+        ),
         ("get_grouping_rules", Case::new("/v1/grouping-rules", Foreign::Own(|_| {}))),
         (
             "set_grouping_rules",

@@ -20,6 +20,7 @@ pub fn features(settings: FeatureSettings) -> Vec<Feature> {
         unslide_alerts::feature(settings.alerts),
         unslide_captures::feature(),
         unslide_health::feature(),
+        unslide_fault_analysis::feature(),
         unslide_export::feature(),
     ]
 }

@@ -1,6 +1,7 @@
 //! The parsed form of a report, with everything that symbolication needs.
 
 pub(crate) mod crash_error;
+pub(crate) mod crash_state;
 pub(crate) mod javascript;
 pub(crate) mod memory;
 pub(crate) mod ours;

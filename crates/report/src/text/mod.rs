@@ -46,6 +46,7 @@ pub fn apple_log(report: &Report<'_>) -> String {
             if let Some(ended) = ended {
                 let _ = write!(out, "\nEnded: {}\n", escaped(&ended.to_string()));
             }
+            write_findings(report, &mut out);
             javascript::stack(report, &mut out);
             backtrace::threads(&facts, &crash, &mut out);
             rest::registers(&facts, &crash, &mut out);
@@ -60,6 +61,16 @@ pub fn apple_log(report: &Report<'_>) -> String {
         }
     }
     out.finish()
+}
+
+/// Writes the sentence of each finding of an analysis, with its evidence.
+fn write_findings(report: &Report<'_>, out: &mut Log) {
+    for finding in report.ours.iter().flat_map(|ours| &ours.findings) {
+        let _ = write!(out, "\nAnalysis: {}\n", escaped(&finding.sentence));
+        if !finding.evidence.is_empty() {
+            let _ = writeln!(out, "Evidence: {}", escaped(&finding.evidence.join("; ")));
+        }
+    }
 }
 
 /// Returns one line for a terminal. Escapes the characters of [`is_obeyed`] as `\n` or `\u{1b}`, except tabs.

@@ -5,7 +5,7 @@ use super::backtrace::Frames;
 use super::crash::{Crash, Thread};
 use super::threads::{CallView, FrameView, ThreadView, ViewRoom};
 use super::{escaped_file_name, rest, string};
-use crate::report::ours::OurCall;
+use crate::report::ours::{OurCall, OurFinding};
 use crate::report::summary::facts::PartFacts;
 use crate::report::{Backtrace, BacktraceOrigin, Frame, Report};
 use crate::{AllocationWeight, FrameSlot, Number};
@@ -32,6 +32,8 @@ pub struct ReportView {
     pub reason: Option<String>,
     /// How the run ended and the evidence for it, for a report that is not about a crash.
     pub ended: Option<String>,
+    /// The findings of analyses.
+    pub findings: Vec<OurFinding>,
     /// True for a report about memory: its backtraces do not show the cause.
     pub about_memory: bool,
     /// The backtraces, that of the crash first. For a report about memory, the samples.
@@ -85,12 +87,19 @@ pub fn view(report: &Report<'_>) -> ReportView {
         code: text(error.code),
         reason,
         ended: text(report.ended().map(|ended| ended.to_string())),
+        findings: report.ours.iter().flat_map(|ours| &ours.findings).map(escaped_finding).collect(),
         about_memory: !crash.has_crashed,
         threads,
         registers,
         images,
         truncated: room.cut || own > MOST_THREADS,
     }
+}
+
+fn escaped_finding(finding: &OurFinding) -> OurFinding {
+    let own = |text: &String| super::escaped(text).into_owned();
+    let OurFinding { member, sentence, evidence } = finding;
+    OurFinding { member: own(member), sentence: own(sentence), evidence: evidence.iter().map(own).collect() }
 }
 
 /// Returns one backtrace of the main crash, by its position in [`Report::backtraces`], with everything a page shows.

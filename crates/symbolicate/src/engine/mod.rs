@@ -4,10 +4,11 @@ mod image_outcome;
 mod javascript;
 mod memo;
 mod output;
+mod output_size;
 
+use crate::analysis::{self, Analysis};
 use crate::answer::{DeviceNames, FrameAnswer, Judged, answer, judge};
 use crate::grouping::{self, Grouping, GroupingRules};
-use crate::javascript::least_bytes as least_javascript_bytes;
 use crate::plan::{Plan, SymbolNeed};
 use crate::status::{FrameStatus, FrameTally, ImageStatus, ReportStatus};
 use crate::symbols::ImageSymbols;
@@ -15,6 +16,8 @@ use crate::symcache;
 use memo::Memo;
 pub use output::{ENGINE, VERSION};
 use output::{FrameDetail, ReportFacts};
+pub use output_size::most_bytes;
+use output_size::{AlwaysWritten, blank_frames, least_bytes, own_bytes};
 use std::collections::HashSet;
 use std::ops::Range;
 use time::OffsetDateTime;
@@ -36,20 +39,12 @@ pub struct Context<'c> {
     pub detail: Detail,
     /// The tenant's own grouping rules, if any.
     pub rules: Option<&'c GroupingRules>,
+    /// The analyses that may add members to our key, in the order of their members.
+    pub analyses: &'c [Analysis],
     /// The most bytes that the output may have; `None` means [`most_bytes`], which always applies. Once an
     /// answer would exceed it, that frame and all later ones get only their status. The report itself, the
     /// statuses and the list of images are always written.
     pub most_bytes: Option<usize>,
-}
-
-/// Returns the output limit for a report of `report_bytes`, not counting earlier enrichment. A real report
-/// grows a few times. A hostile symcache, with the longest names in the longest chains of inlined calls, would
-/// add megabytes for each frame.
-#[must_use]
-pub fn most_bytes(report_bytes: usize) -> usize {
-    const FLOOR: usize = 512 << 10;
-    const FACTOR: usize = 16;
-    report_bytes.saturating_mul(FACTOR).saturating_add(FLOOR)
 }
 
 /// How much detail is written, for outputs that would be too large otherwise. Each level is smaller than the
@@ -167,7 +162,9 @@ impl<'a> Plan<'_, 'a> {
         self.prefetch(&judged, 0);
         // The budget for names is spent on the names that count before those of other threads.
         let grouping = grouping::group(self, &judged, &mut names, context.rules.unwrap_or(&no_rules));
-        let mut splicer = Splicer::new(self, &judged, warnings.len(), context);
+        let findings = analysis::collect_findings(self, &judged, context.analyses);
+        let always = AlwaysWritten { warnings: warnings.len(), findings: &findings };
+        let mut splicer = Splicer::new(self, &judged, &always, context);
         let (mut tally, mut referred) = self.frames(&judged, context, &mut splicer, &mut names);
         let answers = self.javascript(&judged, &mut tally, &mut referred);
         let javascript = self.javascript_part(&answers, &judged, context.detail, &mut splicer);
@@ -183,6 +180,7 @@ impl<'a> Plan<'_, 'a> {
             warnings: &warnings,
             grouping: grouping.as_ref(),
             javascript: javascript.as_deref(),
+            findings: &findings,
             truncated: splicer.cut || context.detail != Detail::Full,
         };
         let report = self.report;
@@ -361,7 +359,7 @@ impl<'i> Splicer<'i> {
     fn new(
         plan: &Plan<'_, 'i>,
         judged: &[Judged<'_>],
-        warnings: usize,
+        always: &AlwaysWritten<'_>,
         context: &Context<'_>,
     ) -> Splicer<'i> {
         // An estimate that is too high in all but unusual reports: growing the output would cost as much as
@@ -380,7 +378,7 @@ impl<'i> Splicer<'i> {
         let capacity = input.len() + frames + blank + plan.images.len() * 256 + 1024;
         let own = input.len() - own_bytes(report);
         let most = most_bytes(own).min(context.most_bytes.unwrap_or(usize::MAX));
-        let room = most.saturating_sub(own + least_bytes(plan, warnings));
+        let room = most.saturating_sub(own + least_bytes(plan, always));
         let out = Vec::with_capacity(capacity.min(most.max(own)));
         Splicer { input, copied: 0, out, room, cut: false }
     }
@@ -446,40 +444,4 @@ impl<'i> Splicer<'i> {
         self.copy(self.input.len());
         self.out
     }
-}
-
-/// Returns the number of bytes that an earlier enrichment added to the report.
-fn own_bytes(report: &Report<'_>) -> usize {
-    let Some(own) = &report.own_member else { return 0 };
-    let of_frame = |slot: FrameSlot<'_, '_>| match slot {
-        FrameSlot::Frame(frame) => frame.own_member.as_ref().map_or(0, Range::len),
-        FrameSlot::Blank(blank) => blank.own_member().map_or(0, |own| own.len()),
-    };
-    let of_frames: usize = report.backtraces.iter().flat_map(Backtrace::slots).map(of_frame).sum();
-    (own.len() + of_frames).min(report.input.len())
-}
-
-fn blank_frames<'r>(report: &'r Report<'_>) -> impl Iterator<Item = &'r BlankFrame> {
-    report.backtraces.iter().flat_map(|backtrace| &backtrace.blank_frames)
-}
-
-/// Returns the most bytes that are always written for a report: the status of each frame, and the report's own
-/// member.
-fn least_bytes(plan: &Plan<'_, '_>, warnings: usize) -> usize {
-    const FRAME: usize = 64;
-    const IMAGE: usize = 512;
-    const WARNING: usize = 256;
-    const MEMBER: usize = 1024;
-    // How the run ended: words, and two values of at most 100 characters.
-    const ENDED: usize = 1024;
-    // An invalid UTF-8 byte becomes three bytes.
-    let names: usize = plan.images.iter().map(|image| 3 * image.file.len() + image.bundle_bytes()).sum();
-    MEMBER
-        + ENDED
-        + grouping::MOST_BYTES
-        + (plan.frames.len() + blank_frames(plan.report).count()) * FRAME
-        + plan.images.len() * IMAGE
-        + names
-        + warnings * WARNING
-        + plan.javascript.as_ref().map_or(0, least_javascript_bytes)
 }

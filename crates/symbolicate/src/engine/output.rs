@@ -1,6 +1,7 @@
 //! The JSON that enrichment adds to a report: one member in each frame, and one in the report
 //! itself.
 
+use crate::analysis::NamedFinding;
 use crate::answer::DeviceNames;
 use crate::answer::{FrameAnswer, Judged, Name};
 use crate::engine::{Context, Detail, ImageOutcome};
@@ -213,6 +214,8 @@ pub(crate) struct ReportFacts<'f> {
     pub(crate) grouping: Option<&'f Grouping>,
     /// The value of the member `javascript`.
     pub(crate) javascript: Option<&'f [u8]>,
+    /// The members that analyses add.
+    pub(crate) findings: &'f [NamedFinding],
     /// How the run ended, for a report that is not about a crash.
     pub(crate) ended: Option<&'f EndedRun>,
     /// True if frames have less detail than was available.
@@ -257,6 +260,9 @@ pub(crate) fn report(out: &mut Vec<u8>, facts: &ReportFacts<'_>, context: &Conte
     }
     if let Some(ended) = facts.ended {
         write_ended(object.key(key!("ended")), ended);
+    }
+    for finding in facts.findings {
+        object.runtime_key(finding.member).extend_from_slice(finding.value.get().as_bytes());
     }
     object.close();
 }

@@ -4,6 +4,7 @@ mod advice;
 mod grouping;
 mod javascript;
 
+use crate::analysis::{self, Analysis, NamedFinding};
 use crate::answer::{DeviceNames, FrameAnswer, Judged, Name, answer, judge};
 use crate::engine::ENGINE;
 use crate::grouping::GroupingRules;
@@ -30,6 +31,9 @@ pub struct Explanation {
     pub engine: &'static str,
     /// The images that frames refer to.
     pub images: Vec<ExplainedImage>,
+    /// The findings of analyses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<NamedFinding>,
     /// The report's group; absent if the report says neither what happened nor where.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grouping: Option<ExplainedGrouping>,
@@ -193,18 +197,20 @@ pub struct ExplainedFrame {
 }
 
 /// Answers every frame as [`enrich`](crate::enrich) does, and says why. `rules` are the tenant's own grouping
-/// rules.
+/// rules, and `analyses` those that the tenant uses.
 #[must_use]
 pub fn explain<'s>(
     report: &Report<'_>,
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     rules: &GroupingRules,
+    analyses: &[Analysis],
 ) -> Explanation {
     let plan = Plan::new(report);
     let judged: Vec<Judged<'s>> = plan.images.iter().map(|image| judge(image, symbols)).collect();
     let mut names = DeviceNames::new(&plan, &judged);
     let mut room = Room { frames: MOST_FRAMES, call_bytes: MOST_CALL_BYTES, cut: false };
     let advisor = Advisor::new(report);
+    let findings = analysis::collect_findings(&plan, &judged, analyses);
     let (grouping, mut verdicts, counted) = grouping::explain(&plan, &judged, &mut names, rules);
     let javascript = javascript::explain(&plan, &judged, &counted, &mut room);
     let grouped_by = crate::grouping::counted_backtrace(report).filter(|_| plan.javascript.is_none());
@@ -238,6 +244,7 @@ pub fn explain<'s>(
         report_id: report.id,
         engine: ENGINE,
         images,
+        findings,
         grouping,
         javascript,
         backtraces,

@@ -299,7 +299,7 @@ fn what_was_sampled_before_an_end_is_symbolicated_and_no_reason_for_a_group() {
     let sent = first.clone().set("crash.error.type", "user").set("stack_deadlock.crashed", true);
     let sent = sent.thread(Thread::new(0).crashed().frames([Frame::at(BASE + at::FUNCTION)])).bytes();
     let sent = Report::read(&sent, &ReadLimits::default()).unwrap();
-    let explained = explain(&sent, &|id| have.0.get(id), &GroupingRules::default());
+    let explained = explain(&sent, &|id| have.0.get(id), &GroupingRules::default(), &[]);
     assert_eq!(explained.backtraces.len(), 3);
     assert!(explained.backtraces.iter().all(|backtrace| !backtrace.crashed && !backtrace.counts));
     // Without symbols the report waits for them.
@@ -469,7 +469,7 @@ fn an_explanation_says_why_a_function_counts() {
     let explained = |frames: &[u64], text: &str| {
         let bytes = crashed(BASE, frames).bytes();
         let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
-        let explanation = explain(&report, &|id| have.0.get(id), &rules(text));
+        let explanation = explain(&report, &|id| have.0.get(id), &rules(text), &[]);
         let backtrace = explanation.backtraces.into_iter().find(|backtrace| backtrace.counts).unwrap();
         let grouping = explanation.grouping.unwrap();
         let functions = backtrace.frames.into_iter().flat_map(|frame| frame.grouping);
@@ -601,7 +601,7 @@ fn what_is_known_of_returns_is_said_and_explained() {
     assert_eq!(said, [None, Some("inferred"), Some("declared"), None]);
     let bytes = report.bytes();
     let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
-    let explanation = explain(&report, &|id| have.0.get(id), &GroupingRules::default());
+    let explanation = explain(&report, &|id| have.0.get(id), &GroupingRules::default(), &[]);
     let backtrace = explanation.backtraces.into_iter().find(|backtrace| backtrace.counts).unwrap();
     let verdicts: Vec<_> =
         backtrace.frames.into_iter().flat_map(|frame| frame.grouping).map(|one| one.verdict).collect();

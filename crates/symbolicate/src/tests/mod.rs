@@ -1,6 +1,7 @@
 //! The engine on made-up reports, over symcaches that are written by hand so that every address of
 //! them is known. Real objects have their own tests.
 
+mod analyses;
 mod bulk;
 mod complexity;
 mod frames;

@@ -119,7 +119,7 @@ fn an_explanation_says_that_a_compiler_wrote_the_function() {
     let have = named(&["$s4Shop4CartCMa", "shop_checkout"]);
     let bytes = app().crashed_at([BASE + FIRST, BASE + FIRST + SIZE + 8]).bytes();
     let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
-    let explained = explain(&report, &|id| have.0.get(id), &GroupingRules::default());
+    let explained = explain(&report, &|id| have.0.get(id), &GroupingRules::default(), &[]);
     let first = &explained.backtraces[0].frames[0].grouping[0];
     assert_eq!(first.function, "type metadata accessor for Shop.Cart");
     assert_eq!(first.verdict, GroupingVerdict::CompilerMade);
@@ -175,7 +175,7 @@ fn a_hidden_name_is_none_and_the_debug_id_and_the_address_stand_in() {
     let have = named(&["__hidden#1276_"]);
     let bytes = app().crashed_at([BASE + FIRST]).bytes();
     let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
-    let explained = explain(&report, &|id| have.0.get(id), &GroupingRules::default());
+    let explained = explain(&report, &|id| have.0.get(id), &GroupingRules::default(), &[]);
     let reason = &explained.backtraces[0].frames[0].reason;
     assert!(reason.contains("obfuscated") && reason.contains("dsymutil --symbol-map"), "{reason}");
 }
@@ -239,7 +239,7 @@ proptest! {
             prop_assert!(title.chars().count() <= 200);
             let again = Report::read(&enriched.bytes, &ReadLimits::default()).unwrap();
             let _ = (again.summary(), unslide_report::text::apple_log(&again));
-            let explained = explain(&again, &|id| have.0.get(id), &GroupingRules::default());
+            let explained = explain(&again, &|id| have.0.get(id), &GroupingRules::default(), &[]);
             prop_assert_eq!(explained.backtraces[0].frames.len(), names.len());
         }
     }

@@ -255,7 +255,7 @@ fn an_explanation_names_the_dsym_that_a_frame_lacks_wherever_it_lies() {
         let frame = Frame::at(BASE + offset).object("Shop", BASE).set("object_uuid", APP);
         let bytes = Report::standard().image(image).thread(Thread::new(0).crashed().frames([frame])).bytes();
         let report = Read::read(&bytes, &ReadLimits::default()).unwrap();
-        let explained = explain(&report, &|_| have, &GroupingRules::default());
+        let explained = explain(&report, &|_| have, &GroupingRules::default(), &[]);
         explained.backtraces[0].frames[0].reason.clone()
     };
     let image = || Image::new(APP_PATH, APP, BASE);
@@ -294,6 +294,7 @@ fn an_explanation_says_which_rule_image_and_symbols_answered() {
         &report,
         &|debug_id| (*debug_id == super::id(APP)).then_some(&symbols),
         &GroupingRules::default(),
+        &[],
     );
     let mut tree = serde_json::to_value(&explanation).unwrap();
     assert_eq!(tree["engine"].take(), ENGINE);

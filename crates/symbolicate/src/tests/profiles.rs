@@ -61,7 +61,7 @@ fn an_explanation_says_which_functions_of_a_profile_count() {
     let bytes = report.bytes();
     let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
     let have = Have::app();
-    let explanation = crate::explain(&report, &|id| have.0.get(id), &GroupingRules::default());
+    let explanation = crate::explain(&report, &|id| have.0.get(id), &GroupingRules::default(), &[]);
     let backtrace = &explanation.backtraces[0];
     assert!(backtrace.counts);
     let verdict = |at: u64| backtrace.frames[at as usize].grouping[0].verdict.as_str();

@@ -52,7 +52,7 @@ fn check(input: &[u8], what: &str) {
             "idempotence, {what}"
         );
     }
-    let explained = explain(&report, &|id| have.get(id), &GroupingRules::default());
+    let explained = explain(&report, &|id| have.get(id), &GroupingRules::default(), &[]);
     let frames: usize = explained.backtraces.iter().map(|b| b.frames.len()).sum();
     let blank: usize = report.backtraces.iter().map(|b| b.blank_frames.len()).sum();
     assert_eq!(frames, Plan::new(&report).frames.len() + blank);

@@ -153,8 +153,9 @@ fn what_was_added_before_gives_no_further_room() {
 fn an_explanation_of_the_longest_chains_is_bounded() {
     let (bytes, symbols) = (report().bytes(), longest());
     let read = Read::read(&bytes, &ReadLimits::default()).unwrap();
-    let (json, most) =
-        peak(|| serde_json::to_vec(&explain(&read, &|_| Some(&symbols), &GroupingRules::default())).unwrap());
+    let (json, most) = peak(|| {
+        serde_json::to_vec(&explain(&read, &|_| Some(&symbols), &GroupingRules::default(), &[])).unwrap()
+    });
     assert!(json.len() < 8 << 20 && most < 24 << 20, "{} {most}", json.len());
     let tree: Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(tree["truncated"], true);
@@ -166,7 +167,7 @@ fn an_explanation_of_the_longest_chains_is_bounded() {
     // So are its frames.
     let many = app().thread(Thread::new(0).crashed().frames(frames_of_no_image(30_000))).bytes();
     let read = Read::read(&many, &ReadLimits::default()).unwrap();
-    let explained = explain(&read, &|_| None, &GroupingRules::default());
+    let explained = explain(&read, &|_| None, &GroupingRules::default(), &[]);
     assert!(explained.truncated && explained.backtraces[0].frames.len() == 20_000);
 }
 

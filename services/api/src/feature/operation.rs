@@ -4,6 +4,7 @@ pub use crate::http::network_of_everything;
 pub use crate::limits::answers::{ReservedAnswer, reserve};
 pub use crate::limits::charge::Charge;
 pub use crate::limits::permits::{Permit, Reservation};
+pub use crate::operations::tenants::announced;
 pub use crate::problem::{Kind, Problem, problems};
 pub use crate::requests::accepted::AcceptedResponse;
 pub use crate::requests::access::{Access, ReportsRead, ReportsWrite, TenantAdmin};

@@ -1,10 +1,11 @@
-//! The symbols that a report can use, and the tenant's grouping rules, for operations that symbolicate on
+//! The symbols that a report can use, and the tenant's rules of symbolication, for operations that symbolicate on
 //! their own.
 //!
 //! Symbols come from object storage through this machine's cache, which follows changes in the topic of
 //! symbol events. The database is queried only for rules that are not cached.
 
 use crate::http::problem::Problem;
+use crate::reports::rules_cache::SymbolicationRules;
 use crate::state::Api;
 use futures::{StreamExt, stream};
 use std::collections::HashMap;
@@ -15,8 +16,9 @@ use unslide_artifacts::Hint;
 use unslide_model::{DebugId, TenantId};
 use unslide_store::groups::rules;
 use unslide_store::keys::Principal;
+use unslide_store::tenants::analyses;
 use unslide_symbolicate::grouping::GroupingRules;
-use unslide_symbolicate::{ImageSymbols, SymbolNeed};
+use unslide_symbolicate::{Analysis, ImageSymbols, SymbolNeed, enabled_analyses};
 
 /// Maximum number of images of one report with fetched symbols; further images count as not fetched. Real
 /// reports have frames in a few dozen images.
@@ -24,12 +26,14 @@ const MOST_IMAGES: usize = 1_000;
 /// Concurrent downloads for one report.
 const AT_ONCE: usize = 16;
 
-/// Symbols by debug id, and the tenant's grouping rules.
+/// Symbols by debug id, the tenant's rules, and the analyses that it uses.
 #[derive(Debug, Default)]
 pub struct SymbolsOfReport {
     symbols: HashMap<DebugId, ImageSymbols>,
     /// The current rules.
-    pub rules: Arc<GroupingRules>,
+    pub rules: Arc<SymbolicationRules>,
+    /// The analyses that the tenant has not turned off.
+    pub analyses: Vec<Analysis>,
 }
 
 impl SymbolsOfReport {
@@ -38,7 +42,7 @@ impl SymbolsOfReport {
         api: &Api,
         tenant: &TenantId,
         mut needs: Vec<SymbolNeed>,
-        rules: Arc<GroupingRules>,
+        rules: Arc<SymbolicationRules>,
     ) -> (SymbolsOfReport, Vec<SymbolNeed>) {
         let too_many = needs.split_off(needs.len().min(MOST_IMAGES));
         let mut symbols: HashMap<DebugId, ImageSymbols> =
@@ -50,7 +54,8 @@ impl SymbolsOfReport {
                 None => cold.push(need),
             }
         }
-        (SymbolsOfReport { symbols, rules }, cold)
+        let analyses = enabled_analyses(&api.analyses, &rules.disabled_analyses);
+        (SymbolsOfReport { symbols, rules, analyses }, cold)
     }
 
     /// Fetches the rest from object storage, as a symbolizer does. A failed fetch is recorded for its image
@@ -83,7 +88,7 @@ pub async fn fetch(
     needs: Vec<SymbolNeed>,
 ) -> Result<SymbolsOfReport, Problem> {
     let tenant = &principal.tenant;
-    let rules = grouping_rules(api, principal).await?;
+    let rules = symbolication_rules(api, principal).await?;
     let (cached, cold) = SymbolsOfReport::cached(api, tenant, needs, rules);
     Ok(cached.fetch_rest(api, tenant, cold).await)
 }
@@ -112,12 +117,17 @@ async fn before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
 
 /// Returns the current rules of a request's tenant. Rules of a later version of this service, which this one can't read,
 /// are left out.
-pub async fn grouping_rules(api: &Api, principal: &Principal) -> Result<Arc<GroupingRules>, Problem> {
+pub async fn symbolication_rules(
+    api: &Api,
+    principal: &Principal,
+) -> Result<Arc<SymbolicationRules>, Problem> {
     let look_up = async {
         let mut tx = api.tenant(&principal.tenant).await?;
         let rules = rules::get(&mut tx).await?;
+        let disabled_analyses = analyses::disabled_analyses(&mut tx).await?;
         tx.rollback();
-        Ok::<_, Problem>(rules.and_then(|rules| GroupingRules::parse(&rules.text).ok()).unwrap_or_default())
+        let grouping = rules.and_then(|rules| GroupingRules::parse(&rules.text).ok()).unwrap_or_default();
+        Ok::<_, Problem>(SymbolicationRules { grouping, disabled_analyses })
     };
     api.rules_cache.get(principal, look_up).await
 }

@@ -1,4 +1,4 @@
-//! Cache of the grouping rules of tenants that symbolicated recently.
+//! Cache of the settings by which tenants that symbolicated recently want their reports symbolicated.
 
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -11,6 +11,15 @@ use unslide_symbolicate::grouping::GroupingRules;
 /// Maximum number of tenants with cached rules. They may have 64 KiB each.
 const TENANT_LIMIT: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
 
+/// The settings of a tenant for the symbolication of its reports.
+#[derive(Debug, Default)]
+pub struct SymbolicationRules {
+    /// Its own grouping rules.
+    pub grouping: GroupingRules,
+    /// Names of the analyses that it has turned off.
+    pub disabled_analyses: Vec<String>,
+}
+
 /// The rules of tenants. Cheap to clone.
 #[derive(Clone)]
 pub struct RulesCache(Arc<Mutex<LruCache<TenantId, CachedRules>>>);
@@ -18,7 +27,7 @@ pub struct RulesCache(Arc<Mutex<LruCache<TenantId, CachedRules>>>);
 struct CachedRules {
     /// The version of the tenant before the rules were read: each change of them changes it.
     tenant_version: i64,
-    rules: Arc<GroupingRules>,
+    rules: Arc<SymbolicationRules>,
 }
 
 impl Default for RulesCache {
@@ -36,8 +45,8 @@ impl RulesCache {
     pub async fn get<E>(
         &self,
         principal: &Principal,
-        look_up: impl Future<Output = Result<GroupingRules, E>>,
-    ) -> Result<Arc<GroupingRules>, E> {
+        look_up: impl Future<Output = Result<SymbolicationRules, E>>,
+    ) -> Result<Arc<SymbolicationRules>, E> {
         let Principal { tenant, tenant_version, .. } = principal;
         if let Some(cached) = self.0.lock().get(tenant)
             && cached.tenant_version == *tenant_version

@@ -13,7 +13,7 @@ use unslide_store::groups::rules;
 use unslide_store::outbox::{self, Message, Unsent};
 use unslide_store::requests::{self, RequestSource};
 use unslide_store::segments::ReportBody;
-use unslide_store::tenants::{self, TenantRecord, TenantStanding};
+use unslide_store::tenants::{self, TenantRecord, TenantStanding, analyses};
 use unslide_stream::OutRecord;
 
 /// Returns the records for messages, in their order. A record is `None` if the requested report no longer
@@ -44,6 +44,7 @@ pub(crate) async fn records(
 struct ChangedTenant {
     tenant: TenantRecord,
     rules: String,
+    disabled_analyses: Vec<String>,
 }
 
 /// Returns the current state of the tenants that messages are about. So a relay that repeats an old message
@@ -54,10 +55,11 @@ async fn changed(store: &Store, unsent: &[Unsent]) -> Result<BTreeMap<TenantId, 
         let mut tx = store.tenant(unsent.tenant()?).await?;
         let tenant = tenants::get(&mut tx).await?;
         let rules = rules::get(&mut tx).await?.map(|rules| rules.text).unwrap_or_default();
+        let disabled_analyses = analyses::disabled_analyses(&mut tx).await?;
         tx.rollback().await?;
         let tenant =
             tenant.ok_or_else(|| JobFailure::Again("a message of a tenant that is not there".into()))?;
-        tenants.insert(tenant.id.clone(), ChangedTenant { tenant, rules });
+        tenants.insert(tenant.id.clone(), ChangedTenant { tenant, rules, disabled_analyses });
     }
     Ok(tenants)
 }
@@ -88,7 +90,7 @@ fn record(
         }
         Message::TenantConfig { .. } => {
             let tenant = tenants.get(unsent.tenant()?);
-            let Some(ChangedTenant { tenant, rules }) = tenant else { return Ok(None) };
+            let Some(ChangedTenant { tenant, rules, disabled_analyses }) = tenant else { return Ok(None) };
             let state = match tenant.state {
                 TenantStanding::Active => TenantState::Active,
                 TenantStanding::Suspended => TenantState::Suspended,
@@ -108,6 +110,7 @@ fn record(
                 }),
                 at_micros: outbox::micros(tenant.updated_at),
                 grouping_rules: rules.clone(),
+                disabled_analyses: disabled_analyses.clone(),
             };
             OutRecord::to(topics.tenant_config.as_str(), config.encode_to_vec()).key(keys::tenant(&tenant.id))
         }

@@ -11,6 +11,7 @@ use unslide_model::{Clock, TenantId};
 use unslide_proto::symbol::{TenantConfig, TenantState};
 use unslide_stream::{Settings, StreamError, TailProgress, TailReader};
 use unslide_symbolicate::grouping::GroupingRules;
+use unslide_symbolicate::{Analysis, enabled_analyses};
 
 /// Status of a tenant, which decides the outcome of its reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,7 @@ struct Row {
     standing: TenantStatus,
     limits: AllowedUse,
     rules: Arc<GroupingRules>,
+    disabled_analyses: Vec<String>,
 }
 
 type Rows = Arc<RwLock<HashMap<TenantId, Row>>>;
@@ -113,6 +115,14 @@ impl Tenants {
         self.rows.read().get(tenant).map(|row| row.rules.clone()).unwrap_or_default()
     }
 
+    /// Returns the analyses that a tenant has not turned off.
+    pub fn enabled_analyses(&self, tenant: &TenantId, all: &[Analysis]) -> Vec<Analysis> {
+        match self.rows.read().get(tenant) {
+            Some(row) => enabled_analyses(all, &row.disabled_analyses),
+            None => all.to_vec(),
+        }
+    }
+
     /// Returns when the table was last compared with the topic, by the monotonic clock.
     pub fn looked_at(&self) -> Option<Duration> {
         self.reader.progress().borrow().looked_at
@@ -146,7 +156,14 @@ fn apply(rows: &Rows, config: &TenantConfig, deleted: &impl Fn(&TenantId)) {
     let grouping_rules = read_rules(&tenant, &config.grouping_rules);
     let told = config.limits.unwrap_or_default();
     let limits = AllowedUse { units_per_second: told.units_per_second, report_bytes: told.report_bytes };
-    rows.insert(tenant.clone(), Row { version: config.version, standing, limits, rules: grouping_rules });
+    let row = Row {
+        version: config.version,
+        standing,
+        limits,
+        rules: grouping_rules,
+        disabled_analyses: config.disabled_analyses.clone(),
+    };
+    rows.insert(tenant.clone(), row);
     drop(rows);
     if standing == TenantStatus::Deleted && !was_deleted {
         deleted(&tenant);
@@ -189,6 +206,25 @@ mod tests {
         assert_eq!(send(3, TenantState::Deleted), Some(TenantStatus::Deleted));
         assert_eq!(send(3, TenantState::Deleted), Some(TenantStatus::Deleted));
         assert_eq!(*told.lock(), 1);
+    }
+
+    #[test]
+    fn a_tenants_disabled_analyses_come_with_its_configuration() {
+        let rows = Rows::default();
+        let tenant = TenantId::new("acme").unwrap();
+        let send = |version, disabled: &[&str]| {
+            let config = TenantConfig {
+                tenant: "acme".into(),
+                version,
+                disabled_analyses: disabled.iter().map(|name| (*name).to_owned()).collect(),
+                ..TenantConfig::default()
+            };
+            apply(&rows, &config, &|_| {});
+            rows.read().get(&tenant).map(|row| row.disabled_analyses.clone())
+        };
+        assert_eq!(send(1, &[]), Some(Vec::new()));
+        assert_eq!(send(2, &["crash_analysis"]), Some(vec!["crash_analysis".to_owned()]));
+        assert_eq!(send(1, &[]), Some(vec!["crash_analysis".to_owned()]), "an older configuration came late");
     }
 
     #[test]

@@ -232,6 +232,7 @@ impl Bench {
                 most_bytes: settings.max_copy_bytes(),
             },
             tenant_units_per_second: 0,
+            analyses: Vec::new(),
             ids: Ids::default(),
             tracer: Tracer::default(),
             metrics: Metrics::new(&registry).unwrap(),

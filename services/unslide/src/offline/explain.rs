@@ -2,6 +2,7 @@
 
 mod text;
 
+use crate::features;
 use crate::offline::records::input::InputRecord;
 use crate::offline::records::{
     AnsweredRecord, RecordHandling, answer_files, answer_report, element_problem, input_files,
@@ -102,12 +103,13 @@ fn explain_files(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
     let files = input_files(&arguments.reports)?;
     let library = Library::open(&arguments.symbols, arguments.build)?;
+    let analyses = features::read_analyses();
     let is_terminal = io::stdout().is_terminal();
     let explain = |bytes: &[u8]| {
         let explanation = answer_report(bytes, || {
             let report = Report::accept(bytes, &ReadLimits::default())?;
             let symbols = library.for_report(&unslide_symbolicate::needs(&report));
-            Ok(unslide_symbolicate::explain(&report, &|id| symbols.get(id), &rules))
+            Ok(unslide_symbolicate::explain(&report, &|id| symbols.get(id), &rules, &analyses))
         })?;
         let explanation = serde_json::to_value(explanation).map_err(|error| error.to_string())?;
         if arguments.json {

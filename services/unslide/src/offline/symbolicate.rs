@@ -2,10 +2,11 @@
 
 mod answer;
 
+use crate::features;
 use crate::offline::records::input::InputRecord;
 use crate::offline::records::{RecordHandling, answer_files, input_files};
 use crate::online::groups::rules::read_rules;
-use answer::OutputFormat;
+use answer::{OutputFormat, RecordAnswering};
 use std::path::PathBuf;
 use unslide_client::Outcome;
 use unslide_client::symbols::{BuildArguments, Lacking, Library};
@@ -47,8 +48,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
     let files = input_files(&arguments.files)?;
     let library = Library::open(&arguments.symbols, arguments.build)?;
+    let (analyses, format) = (features::read_analyses(), arguments.format);
+    let answering = RecordAnswering { library: &library, rules: &rules, analyses: &analyses, format };
     let handling = RecordHandling {
-        answer: |record: InputRecord| answer::answer(record, &library, &rules, arguments.format),
+        answer: |record: InputRecord| answering.answer_record(record),
         separator: "",
         unreadable: "passed on as it is",
     };

@@ -1,10 +1,12 @@
 //! The report-level `symbolication` object that we write, read back.
 
+mod finding;
 mod frame;
 
 use crate::Number;
 use crate::json::{Value, debug_id};
 use crate::report::javascript::ours::{OurJavaScriptFrame, read_frames};
+pub use finding::OurFinding;
 pub use frame::{OurCall, OurFrame};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -44,6 +46,8 @@ pub struct Ours {
     pub grouping: Option<ReportGrouping>,
     /// The frames of the report's JavaScript error, the innermost first.
     pub javascript: Vec<OurJavaScriptFrame>,
+    /// The findings of analyses.
+    pub findings: Vec<OurFinding>,
 }
 
 /// The number of frames in each status. The field names are those of the JSON.
@@ -112,7 +116,7 @@ impl Ours {
             b"warnings" => ours.warnings = value.items().into_iter().filter_map(Value::string).collect(),
             b"grouping" => ours.grouping = grouping(value),
             b"javascript" => ours.javascript = read_frames(value),
-            _ => {}
+            _ => finding::read_finding(key, value, &mut ours.findings),
         });
         ours.version = version?;
         ours.engine = engine.filter(|engine| engine.starts_with(ENGINE_PREFIX))?;

@@ -1,3 +1,4 @@
+mod analyses;
 pub mod app_settings;
 pub mod app_signals;
 pub mod erasure;

@@ -561,7 +561,7 @@ fn rules_of_the_tenant_hold_for_functions_of_javascript() {
     let enriched = enrich(&report, &|_| Some(&found), &context);
     let functions: Vec<_> = enriched.grouping.unwrap().frames.into_iter().map(|frame| frame.frame).collect();
     assert_eq!(functions, [1]);
-    let explained = explain(&report, &|_| Some(&found), &rules);
+    let explained = explain(&report, &|_| Some(&found), &rules, &[]);
     let counted: Vec<bool> = explained.javascript.iter().map(|frame| frame.counted).collect();
     assert_eq!(counted, [false, true, false, false, false]);
 }
@@ -570,7 +570,7 @@ fn rules_of_the_tenant_hold_for_functions_of_javascript() {
 fn a_missing_map_is_explained_with_the_command_that_sends_it() {
     let bytes = report("TypeError", &frames());
     let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
-    let explained = explain(&report, &|_| None, &GroupingRules::default());
+    let explained = explain(&report, &|_| None, &GroupingRules::default(), &[]);
     let expected = format!(
         "no source map is known for main.jsbundle (debug id {}); upload it: unslide upload --source-map MAP \
          --app com.example.shop --platform ios --app-version 1.2 --build 7 --bundle main.jsbundle",

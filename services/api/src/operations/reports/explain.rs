@@ -62,8 +62,9 @@ pub async fn explain(
     let work = move || {
         let StoredBody { json, mut reservation } = body;
         job_bytes(json.len());
+        let (report, rules) = (stored_body::report(&json)?, &symbols.rules.grouping);
         let explanation =
-            unslide_symbolicate::explain(&stored_body::report(&json)?, &|id| symbols.get(id), &symbols.rules);
+            unslide_symbolicate::explain(&report, &|id| symbols.get(id), rules, &symbols.analyses);
         let explanation = finish(&explanation)?;
         reservation.grow(explanation.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: explanation.into(), reservation })

@@ -5,7 +5,7 @@ use crate::limits::answers::{self, ReservedAnswer};
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
-use crate::reports::image_symbols::{SymbolsOfReport, grouping_rules};
+use crate::reports::image_symbols::{SymbolsOfReport, symbolication_rules};
 use crate::requests::accept::{Representation, negotiate};
 use crate::requests::body::{Chunks, unpacked};
 use axum::body::Body;
@@ -51,7 +51,7 @@ pub async fn symbolicate(
     let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
     let body = Chunks::new(&headers, body, limit as u64, api.limits.pace())?.collect(&mut reserved).await?;
     let app = access.principal.app.clone();
-    let rules = grouping_rules(&api, &access.principal).await?;
+    let rules = symbolication_rules(&api, &access.principal).await?;
     let (of, tenant) = (api.clone(), access.tenant().clone());
     let work = move || {
         charge.received(body.len() as u64)?;
@@ -112,8 +112,13 @@ fn enriched(
     form: Representation,
 ) -> Result<Vec<u8>, Problem> {
     let most_bytes = Some(limit.saturating_mul(ANSWER_FACTOR));
-    let context =
-        Context { tenant: Some(tenant), rules: Some(&symbols.rules), most_bytes, ..Context::default() };
+    let context = Context {
+        tenant: Some(tenant),
+        rules: Some(&symbols.rules.grouping),
+        analyses: &symbols.analyses,
+        most_bytes,
+        ..Context::default()
+    };
     let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
     match form {
         Representation::Json => Ok(enriched.bytes),

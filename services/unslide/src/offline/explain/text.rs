@@ -29,6 +29,7 @@ pub fn explanation_text(explanation: &Value, thread: Option<i64>, frame: Option<
     let mut out = Lines::default();
     let id = text(explanation, "report_id");
     out.line(format_args!("report {id}"));
+    show_findings(&mut out, &explanation["findings"]);
     show_group(&mut out, &explanation["grouping"]);
     let missing = show_frames(&mut out, explanation, thread, frame).err();
     let is_missing = missing.is_some();
@@ -64,6 +65,13 @@ fn show_frames(
         Ok(())
     } else {
         Err(frame.map_or_else(|| "frames".to_owned(), |frame| format!("frame {frame}")))
+    }
+}
+
+/// Shows the sentence of each finding of an analysis.
+fn show_findings(out: &mut Lines, findings: &Value) {
+    for finding in findings.as_array().into_iter().flatten() {
+        out.line(format_args!("{}  {}", text(finding, "member"), text(&finding["value"], "sentence")));
     }
 }
 

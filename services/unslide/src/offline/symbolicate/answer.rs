@@ -1,4 +1,4 @@
-//! One record answered.
+//! Symbolicates one record of the input.
 
 use crate::offline::records::input::{InputRecord, is_filler};
 use crate::offline::records::{AnsweredRecord, answer_report, element_problem};
@@ -7,9 +7,9 @@ use unslide_client::symbols::LackedByReport;
 use unslide_client::symbols::Library;
 use unslide_report::{ReadError, ReadLimits, Report, foreign_format, text};
 use unslide_symbolicate::grouping::GroupingRules;
-use unslide_symbolicate::{Context, Plan};
+use unslide_symbolicate::{Analysis, Context, Plan};
 
-/// How answers are written.
+/// The form in which answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum OutputFormat {
     /// The report with its answers, every other byte as it was
@@ -21,88 +21,95 @@ pub enum OutputFormat {
 /// An answer, and the missing parts of its report.
 type SymbolicatedRecord = AnsweredRecord<LackedByReport>;
 
-/// Answers a record. Returns one that cannot be read unchanged.
-pub fn answer(
-    job: InputRecord,
-    library: &Library,
-    rules: &GroupingRules,
-    format: OutputFormat,
-) -> SymbolicatedRecord {
-    let answered = |bytes: &[u8], room, lacking: &mut LackedByReport| {
-        answer_report(bytes, || enriched(bytes, (library, rules), format, room, lacking))
-    };
-    match job {
-        InputRecord::Filler(bytes) => {
-            // Between logs a blank line has no meaning.
-            let blank = format == OutputFormat::Text && bytes.iter().all(is_filler);
-            let bytes = if blank { Vec::new() } else { bytes };
-            AnsweredRecord { bytes, ..AnsweredRecord::default() }
-        }
-        InputRecord::TooLong { line, bytes } => {
-            let answer = AnsweredRecord::too_long(line, bytes.len());
-            AnsweredRecord { bytes, ..answer }
-        }
-        InputRecord::Between(bytes) => {
-            let bytes = if format == OutputFormat::Json { bytes } else { Vec::new() };
-            AnsweredRecord { bytes, ..AnsweredRecord::default() }
-        }
-        InputRecord::NoReport { line, problem, log } => {
-            let log = log.filter(|_| format == OutputFormat::Text).unwrap_or_default();
-            let bytes = if log.is_empty() { Vec::new() } else { with_newline(log.into()).into_bytes() };
-            AnsweredRecord { bytes, ..AnsweredRecord::unreadable(line, problem) }
-        }
-        InputRecord::Element { line, number, bytes, room } => {
-            let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
-            match answered(&bytes, room, &mut answer.noticed) {
-                Ok(answered) => answer.bytes = answered,
-                Err(problem) => {
-                    answer.problem = Some(element_problem(number, &problem));
-                    answer.bytes = if format == OutputFormat::Json { bytes } else { Vec::new() };
-                }
-            }
-            answer
-        }
-        InputRecord::Report { line, bytes, ending } => {
-            let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
-            match answered(&bytes, usize::MAX, &mut answer.noticed) {
-                Ok(answered) => {
-                    answer.bytes = answered;
-                    if format == OutputFormat::Json {
-                        answer.bytes.extend_from_slice(&ending);
-                    }
-                }
-                Err(problem) => {
-                    answer.foreign = foreign_format(&bytes).is_some();
-                    answer.problem = Some(problem);
-                    answer.bytes = [bytes, ending].concat();
-                }
-            }
-            answer
-        }
-    }
+/// The symbols, rules and analyses by which records are answered, and the form of the answers.
+#[derive(Clone, Copy)]
+pub struct RecordAnswering<'r> {
+    pub library: &'r Library,
+    pub rules: &'r GroupingRules,
+    pub analyses: &'r [Analysis],
+    pub format: OutputFormat,
 }
 
-/// Enriches one report, in `room` bytes if its own and the statuses of its frames fit them. Its missing parts
-/// go to `lacking`.
-fn enriched(
-    bytes: &[u8],
-    (library, rules): (&Library, &GroupingRules),
-    format: OutputFormat,
-    room: usize,
-    lacking: &mut LackedByReport,
-) -> Result<Vec<u8>, ReadError> {
-    let limits = ReadLimits::default();
-    let read = Report::accept(bytes, &limits)?;
-    let context = Context { most_bytes: Some(room), rules: Some(rules), ..Context::default() };
-    let plan = Plan::new(&read);
-    let symbols = library.for_report(&plan.needs());
-    let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
-    lacking.add(&enriched, &read, bytes);
-    match format {
-        OutputFormat::Json => Ok(enriched.bytes),
-        OutputFormat::Text => {
-            let log = text::apple_log(&Report::read_stored(&enriched.bytes)?);
-            Ok(with_newline(log.into()).into_bytes())
+impl RecordAnswering<'_> {
+    /// Answers a record. Returns one that cannot be read unchanged.
+    pub fn answer_record(&self, job: InputRecord) -> SymbolicatedRecord {
+        let format = self.format;
+        let answered = |bytes: &[u8], room, lacking: &mut LackedByReport| {
+            answer_report(bytes, || self.enrich_report(bytes, room, lacking))
+        };
+        match job {
+            InputRecord::Filler(bytes) => {
+                // Between logs a blank line has no meaning.
+                let blank = format == OutputFormat::Text && bytes.iter().all(is_filler);
+                let bytes = if blank { Vec::new() } else { bytes };
+                AnsweredRecord { bytes, ..AnsweredRecord::default() }
+            }
+            InputRecord::TooLong { line, bytes } => {
+                let answer = AnsweredRecord::too_long(line, bytes.len());
+                AnsweredRecord { bytes, ..answer }
+            }
+            InputRecord::Between(bytes) => {
+                let bytes = if format == OutputFormat::Json { bytes } else { Vec::new() };
+                AnsweredRecord { bytes, ..AnsweredRecord::default() }
+            }
+            InputRecord::NoReport { line, problem, log } => {
+                let log = log.filter(|_| format == OutputFormat::Text).unwrap_or_default();
+                let bytes = if log.is_empty() { Vec::new() } else { with_newline(log.into()).into_bytes() };
+                AnsweredRecord { bytes, ..AnsweredRecord::unreadable(line, problem) }
+            }
+            InputRecord::Element { line, number, bytes, room } => {
+                let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
+                match answered(&bytes, room, &mut answer.noticed) {
+                    Ok(answered) => answer.bytes = answered,
+                    Err(problem) => {
+                        answer.problem = Some(element_problem(number, &problem));
+                        answer.bytes = if format == OutputFormat::Json { bytes } else { Vec::new() };
+                    }
+                }
+                answer
+            }
+            InputRecord::Report { line, bytes, ending } => {
+                let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
+                match answered(&bytes, usize::MAX, &mut answer.noticed) {
+                    Ok(answered) => {
+                        answer.bytes = answered;
+                        if format == OutputFormat::Json {
+                            answer.bytes.extend_from_slice(&ending);
+                        }
+                    }
+                    Err(problem) => {
+                        answer.foreign = foreign_format(&bytes).is_some();
+                        answer.problem = Some(problem);
+                        answer.bytes = [bytes, ending].concat();
+                    }
+                }
+                answer
+            }
+        }
+    }
+
+    /// Enriches one report, in `room` bytes if its own and the statuses of its frames fit them. Its missing parts
+    /// go to `lacking`.
+    fn enrich_report(
+        &self,
+        bytes: &[u8],
+        room: usize,
+        lacking: &mut LackedByReport,
+    ) -> Result<Vec<u8>, ReadError> {
+        let RecordAnswering { library, rules, analyses, format } = *self;
+        let limits = ReadLimits::default();
+        let read = Report::accept(bytes, &limits)?;
+        let context = Context { most_bytes: Some(room), rules: Some(rules), analyses, ..Context::default() };
+        let plan = Plan::new(&read);
+        let symbols = library.for_report(&plan.needs());
+        let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
+        lacking.add(&enriched, &read, bytes);
+        match format {
+            OutputFormat::Json => Ok(enriched.bytes),
+            OutputFormat::Text => {
+                let log = text::apple_log(&Report::read_stored(&enriched.bytes)?);
+                Ok(with_newline(log.into()).into_bytes())
+            }
         }
     }
 }
@@ -127,9 +134,14 @@ mod tests {
     use unslide_symbolicate::{ImageSymbols, most_bytes};
     use unslide_testkit::macho;
 
+    fn answer_record(job: InputRecord, library: &Library, format: OutputFormat) -> SymbolicatedRecord {
+        let rules = GroupingRules::default();
+        RecordAnswering { library, rules: &rules, analyses: &[], format }.answer_record(job)
+    }
+
     fn json(bytes: &str) -> SymbolicatedRecord {
         let job = InputRecord::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };
-        answer(job, &Library::default(), &GroupingRules::default(), OutputFormat::Json)
+        answer_record(job, &Library::default(), OutputFormat::Json)
     }
 
     /// The bytes of a record or of the elements that it is, and what is wrong with them.
@@ -137,7 +149,7 @@ mod tests {
         let record = InputRecord::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };
         let (mut out, mut problems) = (Vec::new(), Vec::new());
         for job in elements(record) {
-            let answer = answer(job, library, &GroupingRules::default(), format);
+            let answer = answer_record(job, library, format);
             out.extend(answer.bytes);
             problems.extend(answer.problem);
         }

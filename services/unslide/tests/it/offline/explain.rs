@@ -137,3 +137,22 @@ fn an_id_is_explained_alone() {
     let (code, _, error) = run(&["explain", "--symbols", &file, "5f9e6c1c"]);
     assert!(code == Some(2) && error.contains("--symbols is for reports in files"), "{error}");
 }
+
+#[test]
+fn a_fault_comes_first_in_an_explanation_and_is_part_of_an_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut report = named(1);
+    report["crash"]["error"] = serde_json::json!({"type": "mach", "mach": {"exception": 1}});
+    let registers = serde_json::json!({"basic": {"x0": 0}, "exception": {"esr": 0x9200_0046_u32, "far": 40}});
+    report["crash"]["threads"][0]["registers"] = registers;
+    let file = written(&folder, "null.json", report.to_string().as_bytes());
+    let sentence = "A pointer is probably null: the crash writes address 0x28.";
+    let (code, output, _) = run(&["explain", &file]);
+    let second = output.lines().nth(1).unwrap();
+    assert_eq!((code, second), (Some(0), format!("fault  {sentence}").as_str()), "{output}");
+    let (_, output, _) = run(&["symbolicate", &file]);
+    let answered: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(answered["symbolication"]["fault"]["sentence"], sentence);
+    let (_, output, _) = run(&["symbolicate", "--format", "text", &file]);
+    assert!(output.contains(&format!("\nAnalysis: {sentence}\n")), "{output}");
+}

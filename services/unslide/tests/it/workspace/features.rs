@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 15] = [
+const WORDS: [(&str, &str); 18] = [
     ("alerts", "alert"),
     ("captures", "capture"),
     ("export", "live_event"),
     ("export", "live event"),
     ("export", "liveevent"),
     ("export", "console/export"),
+    ("fault-analysis", "fault_analysis"),
+    ("fault-analysis", "fault analysis"),
+    ("fault-analysis", "faultanalysis"),
     ("export", "export csv"),
     ("export", "text/csv"),
     ("health", "crash_free"),

@@ -1,0 +1,98 @@
+//! The members of our report-level object that analyses have added, read back.
+
+use crate::Number;
+use crate::json::Value;
+
+/// The maximum number of findings of a report.
+const MOST_FINDINGS: usize = 8;
+/// The maximum number of facts of a finding.
+const MOST_FACTS: usize = 32;
+/// Integers up to this one are shown in decimal digits.
+const MOST_DECIMAL: u64 = 9;
+
+/// The finding of an analysis.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OurFinding {
+    /// The key of its member, such as `fault`.
+    pub member: String,
+    /// The finding in words.
+    pub sentence: String,
+    /// The facts that it rests on, such as `far 0x28`.
+    pub evidence: Vec<String>,
+}
+
+/// Adds a member with a sentence to the findings. Ignores all other members.
+pub(super) fn read_finding(key: &[u8], value: Value<'_>, findings: &mut Vec<OurFinding>) {
+    if !value.is_object() || findings.len() >= MOST_FINDINGS {
+        return;
+    }
+    let [sentence, evidence] = value.members(["sentence", "evidence"]);
+    let Some(sentence) = sentence.and_then(Value::string) else { return };
+    let facts = evidence.map(Value::items).unwrap_or_default();
+    let evidence =
+        facts.into_iter().take(MOST_FACTS).map(fact_text).filter(|fact| !fact.is_empty()).collect();
+    findings.push(OurFinding { member: String::from_utf8_lossy(key).into_owned(), sentence, evidence });
+}
+
+/// Returns the members of a fact as text: `register x0, value 0`.
+fn fact_text(fact: Value<'_>) -> String {
+    let mut members = Vec::new();
+    fact.each(|key, value| {
+        let key = String::from_utf8_lossy(key).replace('_', " ");
+        let value = match (value.number(), value.boolean()) {
+            (Some(Number::Int { magnitude, negative: false }), _) if magnitude > MOST_DECIMAL => {
+                format!(" {magnitude:#x}")
+            }
+            (Some(Number::Int { magnitude, negative: false }), _) => format!(" {magnitude}"),
+            (_, Some(true)) => String::new(),
+            _ => value.string().map(|text| format!(" {text}")).unwrap_or_default(),
+        };
+        members.push(format!("{key}{value}"));
+    });
+    members.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ReadLimits, Report};
+
+    #[test]
+    fn members_with_a_sentence_are_findings() {
+        let text = r#"{"crash":{"threads":[]},"symbolication":{"version":1,"engine":"unslide/0.1.0",
+            "fault":{"sentence":"A pointer is null.","evidence":[{"far":40},{"register":"x0","value":0},{"stack_error":true},7]},
+            "other":{"a":1},"list":[{"sentence":"a"}],"grouping":{"sentence":"no"}}}"#;
+        let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
+        let fault = OurFinding {
+            member: "fault".into(),
+            sentence: "A pointer is null.".into(),
+            evidence: ["far 0x28", "register x0, value 0", "stack error"].map(str::to_owned).into(),
+        };
+        assert_eq!(report.ours.unwrap().findings, [fault]);
+    }
+
+    #[test]
+    fn texts_and_views_show_findings_without_control_characters() {
+        let text = r#"{"crash":{"threads":[]},"symbolication":{"version":1,"engine":"unslide/0.1.0",
+            "fault":{"sentence":"A\nB.","evidence":[{"far":40},{"function":"c\u001b"}]}}}"#;
+        let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
+        let log = crate::text::apple_log(&report);
+        assert!(log.contains("\nAnalysis: A\\nB.\nEvidence: far 0x28; function c\\u{1b}\n"), "{log}");
+        let view = crate::text::view::view(&report);
+        assert_eq!(view.findings[0].sentence, "A\\nB.");
+    }
+
+    /// Proves: bounded-input
+    #[test]
+    fn findings_and_facts_are_bounded() {
+        let facts = vec![r#"{"a":1}"#; 100].join(",");
+        let members: String =
+            (0..100).map(|n| format!(r#","m{n}":{{"sentence":"s","evidence":[{facts}]}}"#)).collect();
+        let text = format!(
+            r#"{{"crash":{{"threads":[]}},"symbolication":{{"version":1,"engine":"unslide/0.1.0"{members}}}}}"#
+        );
+        let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
+        let findings = report.ours.unwrap().findings;
+        assert_eq!((findings.len(), findings[0].evidence.len()), (MOST_FINDINGS, MOST_FACTS));
+    }
+}

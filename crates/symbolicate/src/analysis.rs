@@ -1,0 +1,183 @@
+//! Analyses: pure functions of a symbolicated report that add a member to our key.
+
+use crate::answer::{Judged, Name, answer};
+use crate::plan::{Plan, PlannedFrame};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::fmt;
+use unslide_report::{Backtrace, Frame, Report, Text};
+
+/// The most bytes of the value that an analysis adds to a report. A larger value is left out.
+pub const MOST_FINDING_BYTES: usize = 8 << 10;
+/// The most functions of a frame that an analysis sees, starting at the innermost.
+const MOST_FUNCTIONS: usize = 32;
+/// The most bytes of a function's name that an analysis sees. A longer name is left out.
+const MOST_NAME_BYTES: usize = 512;
+
+/// A pure function of a symbolicated report that adds a member to our key.
+#[derive(Clone, Copy, Debug)]
+pub struct Analysis {
+    /// Its name, by which a tenant can turn it off.
+    pub name: &'static str,
+    /// The key of its member in `symbolication`. No other analysis and no member of the core may have the same.
+    pub member: &'static str,
+    /// Returns the value of the member, or `None` if it has nothing to say. The same report and symbols must give the
+    /// same value.
+    pub run: for<'c, 'a> fn(&'c SymbolicatedCrash<'c, 'a>) -> Option<AnalysisFinding>,
+}
+
+/// Returns the analyses that a tenant has not turned off.
+#[must_use]
+pub fn enabled_analyses(all: &[Analysis], disabled: &[String]) -> Vec<Analysis> {
+    all.iter().filter(|analysis| disabled.iter().all(|name| name != analysis.name)).copied().collect()
+}
+
+/// The result of an analysis.
+#[derive(Clone, Debug)]
+pub struct AnalysisFinding {
+    /// The value of its member: an object with `sentence`, for people, and `evidence`, a list of objects.
+    pub value: Box<RawValue>,
+}
+
+impl AnalysisFinding {
+    /// Writes a value as JSON. Returns `None` if it has no JSON.
+    #[must_use]
+    pub fn from_value(value: &impl Serialize) -> Option<AnalysisFinding> {
+        serde_json::value::to_raw_value(value).ok().map(|value| AnalysisFinding { value })
+    }
+}
+
+/// A finding of an analysis.
+#[derive(Clone, Debug, Serialize)]
+pub struct NamedFinding {
+    /// The key of its member in `symbolication`.
+    pub member: &'static str,
+    /// The value of the member.
+    pub value: Box<RawValue>,
+}
+
+/// Returns the findings of analyses that fit [`MOST_FINDING_BYTES`].
+pub(crate) fn collect_findings<'a>(
+    plan: &Plan<'_, 'a>,
+    judged: &[Judged<'_>],
+    analyses: &[Analysis],
+) -> Vec<NamedFinding> {
+    if analyses.is_empty() {
+        return Vec::new();
+    }
+    let backtrace = plan.report.crashed_backtrace();
+    let first = backtrace.map_or(0, |crashed| frames_before(plan.report, crashed));
+    let frame = |index: usize| {
+        let frame = backtrace?.frames.get(index)?;
+        let planned = plan.frames.get(first.checked_add(index)?)?;
+        Some(CrashFrame::answer(plan, judged, frame, planned))
+    };
+    let count = backtrace.map_or(0, |crashed| crashed.frames.len());
+    let crash = SymbolicatedCrash::new(plan.report, count, &frame);
+    let found = analyses.iter().filter_map(|analysis| {
+        let AnalysisFinding { value } = (analysis.run)(&crash)?;
+        let fits = value.get().len() <= MOST_FINDING_BYTES;
+        fits.then_some(NamedFinding { member: analysis.member, value })
+    });
+    found.collect()
+}
+
+/// Returns the number of frames before those of a backtrace, in the order of the plan.
+fn frames_before(report: &Report<'_>, backtrace: &Backtrace<'_>) -> usize {
+    let before = report.backtraces.iter().take_while(|other| !std::ptr::eq(*other, backtrace));
+    before.map(|other| other.frames.len()).sum()
+}
+
+/// Looks up a frame of a crashed backtrace by its position among the frames with content.
+type FindFrame<'c> = dyn Fn(usize) -> Option<CrashFrame> + 'c;
+
+/// The main crash of a report, with the functions of its frames.
+#[derive(Clone, Copy)]
+pub struct SymbolicatedCrash<'c, 'a> {
+    report: &'c Report<'a>,
+    frames: usize,
+    find: &'c FindFrame<'c>,
+}
+
+impl fmt::Debug for SymbolicatedCrash<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SymbolicatedCrash").field("frames", &self.frames).finish_non_exhaustive()
+    }
+}
+
+impl<'c, 'a> SymbolicatedCrash<'c, 'a> {
+    /// Makes the crash of a report with `frames` frames, which `find` looks up.
+    #[must_use]
+    pub fn new(report: &'c Report<'a>, frames: usize, find: &'c FindFrame<'c>) -> SymbolicatedCrash<'c, 'a> {
+        SymbolicatedCrash { report, frames, find }
+    }
+
+    /// Returns the report.
+    #[must_use]
+    pub fn report(&self) -> &'c Report<'a> {
+        self.report
+    }
+
+    /// Returns the number of frames of the crashed backtrace.
+    #[must_use]
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Looks up a frame of the crashed backtrace, 0 the innermost.
+    #[must_use]
+    pub fn frame(&self, index: usize) -> Option<CrashFrame> {
+        (self.find)(index)
+    }
+}
+
+/// A frame of a crashed backtrace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CrashFrame {
+    /// Its cleaned address, not decremented.
+    pub address: u64,
+    /// The name of its image's file; empty if it lies in no image.
+    pub image: String,
+    /// True if its image belongs to the operating system.
+    pub system: bool,
+    /// The type and subtype of its image's CPU, in the report's words.
+    pub cpu: Option<unslide_model::CpuType>,
+    /// Its functions by symbols, the innermost inlined one first. Empty without symbols.
+    pub functions: Vec<String>,
+    /// The name of the symbol that owns the code, by symbols or else by the device, without the leading `_`.
+    pub symbol: Option<String>,
+}
+
+impl CrashFrame {
+    fn answer<'a>(
+        plan: &Plan<'_, 'a>,
+        judged: &[Judged<'_>],
+        frame: &Frame<'a>,
+        planned: &PlannedFrame,
+    ) -> CrashFrame {
+        let answer = answer(plan, judged, frame, planned, false);
+        let image = answer.place.and_then(|place| plan.images.get(place.image as usize));
+        let (functions, symbol) = match answer.name {
+            Name::Nobody => (Vec::new(), None),
+            Name::Device(device) => (Vec::new(), short_name(device.name)),
+            Name::Symbols(found) => {
+                let calls = found.calls().take(MOST_FUNCTIONS);
+                let names = calls.map(|call| short_name(call.function).unwrap_or_default()).collect();
+                (names, found.symbol.and_then(short_name))
+            }
+        };
+        CrashFrame {
+            address: answer.address,
+            image: image.map(super::plan::PlannedImage::name).unwrap_or_default(),
+            system: image.is_some_and(|image| image.system),
+            cpu: image.and_then(|image| image.cpu),
+            functions,
+            symbol: symbol.map(|name| name.strip_prefix('_').map_or_else(|| name.clone(), str::to_owned)),
+        }
+    }
+}
+
+fn short_name(name: Text<'_>) -> Option<String> {
+    let is_short = !name.is_empty() && name.raw().len() <= MOST_NAME_BYTES;
+    is_short.then(|| name.decode().into_owned())
+}

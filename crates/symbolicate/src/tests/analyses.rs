@@ -1,0 +1,85 @@
+//! Members of our key that analyses add.
+
+use super::{APP, APP_PATH, BASE, Have, at};
+use crate::grouping::GroupingRules;
+use crate::{
+    Analysis, AnalysisFinding, Context, MOST_FINDING_BYTES, SymbolicatedCrash, enabled_analyses, explain,
+};
+use serde_json::{Value, json};
+use unslide_report::{ReadLimits, Report};
+use unslide_testkit::reports::{ARM64, Frame, Image, Report as Made, Thread};
+
+fn state_functions(crash: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
+    let frames: Vec<_> = (0..crash.frames()).filter_map(|index| crash.frame(index)).collect();
+    let stated: Vec<Value> =
+        frames.iter().map(|frame| json!([frame.functions, frame.image, frame.address])).collect();
+    AnalysisFinding::from_value(&json!({"sentence": "Found.", "frames": stated}))
+}
+
+fn fill(_: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
+    AnalysisFinding::from_value(&"x".repeat(MOST_FINDING_BYTES - 2))
+}
+
+fn overflow(_: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
+    AnalysisFinding::from_value(&"x".repeat(MOST_FINDING_BYTES - 1))
+}
+
+fn say_nothing(_: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
+    None
+}
+
+const ANALYSES: [Analysis; 4] = [
+    Analysis { name: "functions", member: "functions", run: state_functions },
+    Analysis { name: "fill", member: "fill", run: fill },
+    Analysis { name: "overflow", member: "overflow", run: overflow },
+    Analysis { name: "nothing", member: "nothing", run: say_nothing },
+];
+
+/// A report whose second thread crashed.
+fn report() -> Vec<u8> {
+    let image = Image::new(APP_PATH, APP, BASE).cpu(ARM64);
+    let crashed =
+        Thread::new(1).crashed().frames([at::INLINED, at::SYMBOL + 4].map(|offset| Frame::at(BASE + offset)));
+    let other = Thread::new(0).frames([Frame::at(BASE + at::SYMBOL + 4), Frame::at(BASE + at::SYMBOL + 4)]);
+    Made::standard().image(image).thread(other).thread(crashed).bytes()
+}
+
+#[test]
+fn analyses_see_the_crashed_thread_and_add_members_within_their_limit() {
+    let context = Context { analyses: &ANALYSES, ..Context::default() };
+    let enriched = Have::app().enrich_with(&report(), &context).bytes;
+    let whole: Value = serde_json::from_slice(&enriched).unwrap();
+    let ours = &whole["symbolication"];
+    let frames = ours["functions"]["frames"].as_array().unwrap();
+    assert_eq!(frames.len(), 2);
+    let own = &whole["crash"]["threads"][1]["backtrace"]["contents"];
+    for (index, frame) in frames.iter().enumerate() {
+        let calls = own[index]["symbolication"]["calls"].as_array().unwrap();
+        let names: Vec<&Value> = calls.iter().map(|call| &call["function"]).collect();
+        assert_eq!((&frame[0], &frame[1]), (&json!(names), &json!("Shop")), "{frame}");
+    }
+    assert_eq!(ours["fill"].as_str().unwrap().len(), MOST_FINDING_BYTES - 2);
+    assert!(ours.get("overflow").is_none() && ours.get("nothing").is_none());
+    let read = Report::read_stored(&enriched).unwrap();
+    let found: Vec<_> =
+        read.ours.as_ref().unwrap().findings.iter().map(|found| found.member.as_str()).collect();
+    assert_eq!(found, ["functions"], "those with a sentence");
+    let again = Have::app().enrich_with(&enriched, &context).bytes;
+    assert_eq!(again, enriched);
+}
+
+#[test]
+fn an_explanation_has_the_same_findings() {
+    let (bytes, have) = (report(), Have::app());
+    let read = Report::read(&bytes, &ReadLimits::default()).unwrap();
+    let explanation = explain(&read, &|id| have.0.get(id), &GroupingRules::default(), &ANALYSES);
+    let members: Vec<_> = explanation.findings.iter().map(|finding| finding.member).collect();
+    assert_eq!(members, ["functions", "fill"]);
+}
+
+#[test]
+fn a_tenant_turns_analyses_off_by_their_names() {
+    let enabled = enabled_analyses(&ANALYSES, &["fill".to_owned(), "other".to_owned()]);
+    let names: Vec<_> = enabled.iter().map(|analysis| analysis.name).collect();
+    assert_eq!(names, ["functions", "overflow", "nothing"]);
+}

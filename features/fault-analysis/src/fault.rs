@@ -1,0 +1,110 @@
+//! The member `fault` of our key.
+
+use crate::decode::AccessKind;
+use serde::Serialize;
+
+/// The kind of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultVerdict {
+    Abort,
+    Trap,
+    DivideByZero,
+    Misaligned,
+    NullCall,
+    ExecuteData,
+    StackOverflow,
+    WriteToReadOnly,
+    NullPointer,
+    FreedMemory,
+    PointerAuthentication,
+    InvalidPointer,
+    Unknown,
+}
+
+/// How sure a verdict is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultConfidence {
+    /// The verdict follows from the evidence.
+    Certain,
+    /// The evidence has other, less frequent causes. The sentence says "probably".
+    Likely,
+}
+
+/// The memory access that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FaultAccess {
+    pub kind: AccessKind,
+    /// The address as the processor reported it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<u64>,
+}
+
+/// A fact that a verdict rests on. Registers are stated only if they are 0: other values are data of users.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum FaultEvidence {
+    Exception { exception: u64 },
+    Signal { signal: u64 },
+    Syndrome { esr: u64 },
+    FaultAddress { far: u64 },
+    Trap { trapno: u64, err: u64 },
+    PageFaultAddress { faultvaddr: u64 },
+    Immediate { brk: u16 },
+    Function { function: String },
+    Register { register: &'static str, value: u64 },
+    FreedObject { register: &'static str, freed_object: bool },
+    StackDistance { bytes_from_stack_pointer: u64 },
+    StackError { stack_error: bool },
+    Recursion { recursion: usize, function: String },
+    Image { image: String },
+    PointerBits { bits_54_53: u64 },
+}
+
+/// A statement that the analysis does not make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Abstention {
+    pub what: AbstainedStatement,
+    pub reason: AbstentionReason,
+}
+
+/// The subject is the expression with the bad value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AbstainedStatement {
+    Access,
+    Subject,
+}
+
+/// The closed list of reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AbstentionReason {
+    /// x86_64 reports no address after a general protection fault.
+    GeneralProtection,
+    /// The code at the fault belongs to the operating system.
+    FrameInSystem,
+    /// The variables of the code at the fault are not known.
+    NoVariables,
+}
+
+/// The fault of a crash, in the order of the members of our key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CrashFault {
+    pub verdict: FaultVerdict,
+    pub confidence: FaultConfidence,
+    /// The frame that the fault is in, 0 the innermost.
+    pub frame: u32,
+    /// The call of the frame, 0 the innermost inlined one.
+    pub call: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access: Option<FaultAccess>,
+    /// The reason of a trap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub sentence: String,
+    pub evidence: Vec<FaultEvidence>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub abstained: Vec<Abstention>,
+}

@@ -1,0 +1,47 @@
+//! CrashFault analysis: says of a crash what was wrong at its instruction.
+//!
+//! `decode` reads the processor's registers, `verdict` has the rules in their order, `fault` is the member of our key, and
+//! `operations` has the tenant's switch.
+
+mod decode;
+mod fault;
+mod memory;
+mod operations;
+mod sentence;
+mod trap_reason;
+mod verdict;
+
+use unslide_api::feature::ApiFeature;
+use unslide_feature::{Feature, SymbolizerFeature};
+use unslide_runtime::config::ConfigReader;
+use unslide_symbolicate::{Analysis, AnalysisFinding, SymbolicatedCrash};
+
+/// The name of the feature.
+pub const NAME: &str = "fault-analysis";
+/// The name of the analysis, by which tenants turn it off.
+const SWITCH: &str = "fault_analysis";
+
+/// The analysis that adds `fault` to our key.
+pub const ANALYSIS: Analysis = Analysis { name: SWITCH, member: "fault", run: analyse_crash };
+
+/// Makes the feature without reading any setting.
+pub fn read(_: &mut ConfigReader) -> Feature {
+    feature()
+}
+
+/// Makes the feature, which has no settings.
+#[must_use]
+pub fn feature() -> Feature {
+    let api = ApiFeature {
+        operations: operations::routes(),
+        ..ApiFeature::new(NAME, "The analysis of what was wrong at the instruction of a crash.")
+    };
+    Feature {
+        symbolizer: SymbolizerFeature { analyses: &[ANALYSIS], ..SymbolizerFeature::new(NAME) },
+        ..Feature::new(NAME, api)
+    }
+}
+
+fn analyse_crash(crash: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
+    AnalysisFinding::from_value(&verdict::find_fault(crash)?)
+}

@@ -1,0 +1,80 @@
+//! The sentences of faults. A sentence about something likely says "probably".
+
+use crate::decode::AccessKind;
+
+pub const ABORT: &str = "The process ended itself with abort().";
+pub const DIVISION: &str = "An integer division failed: the divisor is zero, or the result is too large.";
+pub const GENERAL_PROTECTION: &str =
+    "The crash used a pointer that is no valid address. x86_64 does not report its value.";
+
+pub fn for_trap(reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) => format!("The program stopped at a trap: {reason}."),
+        None => {
+            "The program stopped at a trap, which compilers put where a program must not continue.".to_owned()
+        }
+    }
+}
+
+pub fn for_misaligned(kind: AccessKind, address: Option<u64>) -> String {
+    let shown = address.map_or_else(String::new, |address| format!(" {address:#x}"));
+    format!("The crash {} the misaligned address{shown}.", kind.as_verb())
+}
+
+pub fn for_null_call(address: u64, caller: Option<&str>) -> String {
+    let called = match address {
+        0 => "a null function pointer".to_owned(),
+        _ => format!("a function at address {address:#x}, near null"),
+    };
+    match caller {
+        Some(caller) => format!("`{caller}` calls {called}."),
+        None => format!("The crash calls {called}."),
+    }
+}
+
+pub fn for_execute_data(address: u64) -> String {
+    format!("The crash executes address {address:#x}, which holds no executable code.")
+}
+
+pub fn for_stack_overflow(function: Option<&str>) -> String {
+    match function {
+        Some(function) => format!("The stack is full: `{function}` has no space for its variables."),
+        None => "The stack is full.".to_owned(),
+    }
+}
+
+pub fn for_write_to_read_only(address: u64, image: Option<&str>) -> String {
+    let place = image.map_or_else(String::new, |image| format!(" in {image}"));
+    format!("The crash writes address {address:#x}{place}, which is read-only.")
+}
+
+pub fn for_null_pointer(kind: AccessKind, address: u64) -> String {
+    format!("A pointer is probably null: the crash {} address {address:#x}.", kind.as_verb())
+}
+
+pub fn for_page_zero(kind: AccessKind, address: u64) -> String {
+    format!(
+        "The crash {} address {address:#x}: probably a null pointer with a large offset, a truncated pointer or an \
+         integer.",
+        kind.as_verb()
+    )
+}
+
+pub fn for_freed_receiver(kind: AccessKind, address: u64, function: &str) -> String {
+    format!(
+        "The receiver of `{function}` is a freed object; the crash {} address {address:#x}.",
+        kind.as_verb()
+    )
+}
+
+pub fn for_pointer_authentication(kind: AccessKind, address: u64) -> String {
+    format!(
+        "A signed pointer probably failed its authentication: the crash {} address {address:#x}.",
+        kind.as_verb()
+    )
+}
+
+pub fn for_invalid_pointer(kind: AccessKind, address: u64, is_mapped: bool) -> String {
+    let problem = if is_mapped { "which it may not access" } else { "which is not mapped" };
+    format!("A pointer is invalid: the crash {} address {address:#x}, {problem}.", kind.as_verb())
+}
