@@ -68,3 +68,28 @@ async fn what_may_not_be_stored_is_noted_and_holds_nobody_up() {
     running.stop().await;
     world.end().await;
 }
+
+/// A record that was refused because its tenant was suspended is stored by a replay once the tenant is active.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_of_a_refused_record_fails_until_its_tenant_is_active() {
+    let world = World::new().await;
+    world.execute("UPDATE tenants SET state = 'suspended' WHERE slug = 'acme'").await;
+    world.send_session("acme", &event("s1", "i1", "")).await;
+    let running = world.start();
+    let of_status = |status: &str| {
+        format!(
+            "SELECT count(*) FROM dead_letters WHERE reason = 'tenant_suspended' AND tenant = 'acme'
+             AND stage = 'read' AND status = '{status}'"
+        )
+    };
+    world.until(&of_status("waiting"), 1).await;
+    let ask = "UPDATE dead_letters SET status = 'requested', replayed_at = now()";
+    world.execute(ask).await;
+    world.until(&of_status("failed"), 1).await;
+    world.execute("UPDATE tenants SET state = 'active' WHERE slug = 'acme'").await;
+    world.execute(ask).await;
+    world.until(&of_status("replayed"), 1).await;
+    world.until("SELECT count(*) FROM sessions", 1).await;
+    running.stop().await;
+    world.end().await;
+}

@@ -2,8 +2,6 @@
 //! Proves: replay
 
 use crate::world::{World, acme};
-use time::format_description::well_known::Rfc3339;
-use unslide_model::{Clock, SystemClock};
 use unslide_store::dead_letters::{self, DeadLetter, DeadLetterFilter, DeadLetterReach};
 use unslide_store::positions;
 
@@ -51,35 +49,6 @@ async fn a_skipped_record_is_stored_by_a_replay_unless_its_topic_has_forgotten_i
     ended("past_retention", 1).await;
     assert_eq!(positions::read(&world.store, &first.topic).await.unwrap(), places, "no position moved");
     assert_eq!(world.number("SELECT count(*) FROM reports").await, 10);
-    running.stop().await;
-    world.end().await;
-}
-
-/// A record that was refused because its tenant was suspended is stored by a replay once the tenant is active.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replay_of_a_refused_record_fails_until_its_tenant_is_active() {
-    let world = World::new().await;
-    world.execute("UPDATE tenants SET state = 'suspended' WHERE slug = 'acme'").await;
-    let at = SystemClock.now().replace_nanosecond(0).unwrap().format(&Rfc3339).unwrap();
-    let session = format!(
-        r#"{{"id":"s1","installation":"i1","app":"com.acme.shop","version":"1.0","started_at":"{at}"}}"#
-    );
-    world.send_session("acme", &session).await;
-    let running = world.start();
-    let of_status = |status: &str| {
-        format!(
-            "SELECT count(*) FROM dead_letters WHERE reason = 'tenant_suspended' AND tenant = 'acme'
-             AND stage = 'read' AND status = '{status}'"
-        )
-    };
-    world.until(&of_status("waiting"), 1).await;
-    let ask = "UPDATE dead_letters SET status = 'requested', replayed_at = now()";
-    world.execute(ask).await;
-    world.until(&of_status("failed"), 1).await;
-    world.execute("UPDATE tenants SET state = 'active' WHERE slug = 'acme'").await;
-    world.execute(ask).await;
-    world.until(&of_status("replayed"), 1).await;
-    world.until("SELECT count(*) FROM sessions", 1).await;
     running.stop().await;
     world.end().await;
 }
