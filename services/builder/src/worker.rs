@@ -204,7 +204,7 @@ async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
                 purge::purge(builder, job, debug_id, objects, *generation).await
             }
             Work::Backfill { version, all, after } => {
-                Box::pin(backfill::backfill(builder, job, (*version, *all), after.as_ref())).await
+                Box::pin(backfill::backfill(builder, job, *version, *all, after.as_ref())).await
             }
             Work::Erase => erase::erase(builder, job).await,
             Work::Feature(work) => match builder.handler(&work.kind) {

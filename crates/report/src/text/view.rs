@@ -165,12 +165,7 @@ impl<'f, 'r, 'a> Threads<'f, 'r, 'a> {
         ThreadView { frames: frames_of(self.report, &self.frames, backtrace, &self.system, room), ..view }
     }
 
-    fn without_frames(
-        &self,
-        position: usize,
-        backtrace: &Backtrace<'a>,
-        room: &mut ViewRoom,
-    ) -> ThreadView {
+    fn without_frames(&self, position: usize, backtrace: &Backtrace<'a>, room: &mut ViewRoom) -> ThreadView {
         let thread = thread_of(backtrace, self.crash);
         let name = thread.as_ref().and_then(|thread| string(thread.name).or_else(|| string(thread.queue)));
         let sample = match backtrace.origin {

@@ -232,7 +232,7 @@ pub(crate) async fn list_within(
     let groups = groups_of(tx, filter).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX - 1);
     if filter.is_indexed() && groups.as_ref().is_none_or(|groups| groups.len() <= MOST_APART) {
-        let found = read(tx, filter, groups.as_deref(), (after, limit + 1)).await?;
+        let found = read(tx, filter, groups.as_deref(), after, limit + 1).await?;
         return Ok(ReportPage::of(found, limit));
     }
     let Some((oldest, newest)) = arrivals(tx).await? else { return Ok(ReportPage::of(Vec::new(), limit)) };
@@ -244,8 +244,8 @@ pub(crate) async fn list_within(
     loop {
         let from = end.checked_sub(period).unwrap_or(oldest).max(oldest);
         let of_period = ReportFilter { from: Some(from), ..filter.clone() };
-        let page = (after.as_ref(), limit + 1 - found.len());
-        found.extend(read(tx, &of_period, groups.as_deref(), page).await?);
+        let missing = limit + 1 - found.len();
+        found.extend(read(tx, &of_period, groups.as_deref(), after.as_ref(), missing).await?);
         if found.len() > limit || from == oldest {
             return Ok(ReportPage::of(found, limit));
         }
@@ -275,15 +275,16 @@ async fn read(
     tx: &mut TenantTx,
     filter: &ReportFilter,
     groups: Option<&[uuid::Uuid]>,
-    (after, limit): (Option<&ReportCursor>, usize),
+    after: Option<&ReportCursor>,
+    limit: usize,
 ) -> Result<Vec<ReportRow>> {
-    let page = (after, to_row(limit as u64));
+    let limit = to_row(limit as u64);
     let apart = groups.filter(|groups| (2..=MOST_APART).contains(&groups.len()));
     let mut query = match apart.filter(|_| filter.debug_id.is_none()) {
-        Some(groups) => of_each_group(tx, filter, groups, page),
+        Some(groups) => of_each_group(tx, filter, groups, after, limit),
         None => {
             let (mut query, key) = matching(tx, &format!("SELECT {COLUMNS}"), filter, groups).await?;
-            push_page(&mut query, key, page);
+            push_page(&mut query, key, after, limit);
             query
         }
     };
@@ -296,7 +297,8 @@ fn of_each_group(
     tx: &mut TenantTx,
     filter: &ReportFilter,
     groups: &[uuid::Uuid],
-    page: (Option<&ReportCursor>, i64),
+    after: Option<&ReportCursor>,
+    limit: i64,
 ) -> QueryBuilder<Postgres> {
     let (_, tenant, _) = tx.parts();
     let mut query = QueryBuilder::<Postgres>::new(format!("SELECT {COLUMNS} FROM unnest("));
@@ -304,14 +306,14 @@ fn of_each_group(
     query.push(") AS n (id) CROSS JOIN LATERAL (SELECT * FROM reports r WHERE r.tenant = ");
     query.push_bind(tenant.to_owned()).push(" AND r.group_id = n.id");
     push_filter(&mut query, "r", filter);
-    push_page(&mut query, "r", page);
+    push_page(&mut query, "r", after, limit);
     query.push(") r");
-    push_order(&mut query, "r", page.1);
+    push_order(&mut query, "r", limit);
     query
 }
 
 /// Restricts a query to the rows after a position in the list, and limits their number.
-fn push_page(query: &mut QueryBuilder<Postgres>, key: &str, (after, limit): (Option<&ReportCursor>, i64)) {
+fn push_page(query: &mut QueryBuilder<Postgres>, key: &str, after: Option<&ReportCursor>, limit: i64) {
     if let Some(cursor) = after {
         // The time alone once more: by it the days that are over are left out.
         query.push(" AND ").push(key).push(".received_at <= ").push_bind(cursor.at);
@@ -334,15 +336,16 @@ pub async fn neighbours(
 ) -> Result<(Option<(ReportId, u32)>, Option<(ReportId, u32)>)> {
     let Some(group) = report.group else { return Ok((None, None)) };
     let groups = super::groups::with_merged(tx, group).await?;
-    let newer = neighbour(tx, &groups, report, (">", "ASC")).await?;
-    Ok((newer, neighbour(tx, &groups, report, ("<", "DESC")).await?))
+    let newer = neighbour(tx, &groups, report, ">", "ASC").await?;
+    Ok((newer, neighbour(tx, &groups, report, "<", "DESC").await?))
 }
 
 async fn neighbour(
     tx: &mut TenantTx,
     groups: &[uuid::Uuid],
     report: &ReportRow,
-    (beyond, order): (&str, &str),
+    beyond: &str,
+    order: &str,
 ) -> Result<Option<(ReportId, u32)>> {
     let (connection, tenant, _) = tx.parts();
     // The nearest of each group, by the index, and the nearest of these.

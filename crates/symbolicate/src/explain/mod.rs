@@ -332,7 +332,8 @@ fn explain_frame<'a>(
     let relative = image.map(|_| RelativeAddress(answered.relative.saturating_sub(decrement)));
     let (source, mut calls) = name(answered, context.names, context.room);
     // The names in it come from the report.
-    let advice = advice(plan, all, answered, context.advisor).filter(|advice| context.room.calls(advice.len()));
+    let advice =
+        advice(plan, all, answered, context.advisor).filter(|advice| context.room.calls(advice.len()));
     if !context.room.calls(calls.iter().map(String::len).sum()) {
         calls.clear();
     }

@@ -19,7 +19,8 @@ const FILE: &str = "object";
 pub(crate) async fn backfill(
     builder: &Builder,
     job: &JobLease,
-    (version, all): (u32, bool),
+    version: u32,
+    all: bool,
     after: Option<&ContentHash>,
 ) -> Result<(), JobFailure> {
     if !builder.settings.symcache_versions.contains(&version) {

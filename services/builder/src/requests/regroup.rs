@@ -116,10 +116,11 @@ enum Found {
 async fn read_one(
     builder: &Builder,
     tenant: &TenantId,
-    (report_id, variant): (ReportId, u32),
+    report: (ReportId, u32),
     source: RequestSource,
     rules: &Arc<GroupingRules>,
 ) -> Result<Found, JobFailure> {
+    let (report_id, variant) = report;
     let revision = source.revision;
     let stored = match source.body {
         ReportBody::Inline(_) => GroupedBody::Inline(source.body),

@@ -104,7 +104,7 @@ pub fn run(command: Command) -> Outcome {
             with(&configured, async |store, _| list(&store, &tenant, json).await)
         }
         Command::Revoke { configured, tenant, id, cascade, yes } => {
-            with(&configured, async |store, _| revoke(&store, &tenant, id, (cascade, yes)).await)
+            with(&configured, async |store, _| revoke(&store, &tenant, id, cascade, yes).await)
         }
     }
 }
@@ -167,7 +167,7 @@ async fn list(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
 }
 
 /// Revokes a key, with those that it made where `cascade`, and asks before unless `yes`.
-async fn revoke(store: &Store, tenant: &TenantId, id: Uuid, (cascade, yes): (bool, bool)) -> Outcome {
+async fn revoke(store: &Store, tenant: &TenantId, id: Uuid, cascade: bool, yes: bool) -> Outcome {
     there(store, tenant).await?;
     let made = if cascade { " and every key that descends from it, of every tenant" } else { "" };
     confirm(&format!("This revokes the key {id} of {tenant}{made}. It cannot be undone."), yes)?;

@@ -3,7 +3,7 @@
 use super::{OF_EVERY_APP, read};
 use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
-use crate::reports::stored_body::{self, StoredBody};
+use crate::reports::stored_body::{self, BodyError, StoredBody};
 use crate::requests::input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -124,8 +124,11 @@ async fn group(
         return Ok(None);
     };
     charge.unpacked(found.size)?;
-    let body = stored_body::read(api, tenant, tx, &found).await?;
-    let Ok(StoredBody { json, reservation }) = body else { return Ok(None) };
+    let StoredBody { json, reservation } = match stored_body::read(api, tenant, tx, &found).await {
+        Ok(body) => body,
+        Err(BodyError::Lost(_)) => return Ok(None),
+        Err(BodyError::Problem(problem)) => return Err(problem),
+    };
     let rules = rules.clone();
     let regroup = move || grouping::regroup(&Report::read_stored(&json).ok()?, &rules).ok();
     let grouped = api.cpu.run_for(tenant, regroup).await?;

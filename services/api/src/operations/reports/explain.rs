@@ -33,7 +33,7 @@ pub async fn explain_report(
     Query(query): Query<VariantQuery>,
 ) -> Result<Response, Problem> {
     let finish = |explanation: &Explanation| serde_json::to_vec(explanation).map_err(Problem::internal);
-    let explanation = explain(&api, &access, (&id, query.variant.unwrap_or(0)), finish).await?;
+    let explanation = explain(&api, &access, &id, query.variant.unwrap_or(0), finish).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], explanation).into_response())
 }
 
@@ -44,7 +44,8 @@ pub async fn explain_report(
 pub async fn explain(
     api: &Api,
     access: &Access<ReportsRead>,
-    (id, variant): (&str, u32),
+    id: &str,
+    variant: u32,
     finish: impl FnOnce(&Explanation) -> Result<Vec<u8>, Problem> + Send + 'static,
 ) -> Result<ReservedAnswer, Problem> {
     let mut charge = Charge::of_symbolication(api, access.tenant())?;

@@ -5,7 +5,7 @@ use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
-use crate::reports::stored_body::{self, StoredBody};
+use crate::reports::stored_body::{self, BodyError, StoredBody};
 use crate::requests::accept::{Representation, negotiate};
 use crate::requests::wait::Wait;
 use axum::Extension;
@@ -81,7 +81,7 @@ pub async fn get_report(
         return Ok((StatusCode::NOT_MODIFIED, again, answer_headers(&found, form)?).into_response());
     }
     // The body may be of a newer revision: it says which one it is.
-    let (found, body) = body_of(&api, &access, &id, variant, (tx, found)).await?;
+    let (found, body) = body_of(&api, &access, &id, variant, tx, found).await?;
     let body = api.cpu.run_for(access.tenant(), move || written(body, form)).await??;
     let body = ReservedAnswer { bytes: body.json.into(), reservation: body.reservation };
     let named = [(header::CONTENT_TYPE, form.media_type())];
@@ -166,8 +166,8 @@ pub async fn whole(
     id: &str,
     variant: u32,
 ) -> Result<(FoundReport, StoredBody), Problem> {
-    let found = find(api, access, id, variant).await?;
-    body_of(api, access, id, variant, found).await
+    let (tx, found) = find(api, access, id, variant).await?;
+    body_of(api, access, id, variant, tx, found).await
 }
 
 /// Reads the JSON of a report from the database or its segment. If it is not at the place in the row, it was
@@ -181,17 +181,20 @@ async fn body_of(
     access: &Access<ReportsRead>,
     id: &str,
     variant: u32,
-    (tx, found): (Tx<TenantTx>, FoundReport),
+    tx: Tx<TenantTx>,
+    found: FoundReport,
 ) -> Result<(FoundReport, StoredBody), Problem> {
-    let first = match stored_body::read(api, access.tenant(), tx, &found).await? {
+    let first = match stored_body::read(api, access.tenant(), tx, &found).await {
         Ok(body) => return Ok((found, body)),
-        Err(lost) => lost,
+        Err(BodyError::Lost(lost)) => lost,
+        Err(BodyError::Problem(problem)) => return Err(problem),
     };
     tracing::debug!(error = %first, "a body is not where its row said: the row is read again");
     let (tx, found) = find(api, access, id, variant).await?;
-    match stored_body::read(api, access.tenant(), tx, &found).await? {
+    match stored_body::read(api, access.tenant(), tx, &found).await {
         Ok(body) => Ok((found, body)),
-        Err(lost) => {
+        Err(BodyError::Problem(problem)) => Err(problem),
+        Err(BodyError::Lost(lost)) => {
             api.metrics.lost_bodies.inc();
             Err(Problem::internal(lost))
         }

@@ -90,7 +90,8 @@ pub fn answer_files<N: Send>(
         FileRecords::new(files),
         threads,
         answer,
-        (&mut out, handling.separator),
+        &mut out,
+        handling.separator,
         &mut |answer| {
             rate.add(&answer);
             unreadable.add(&answer);

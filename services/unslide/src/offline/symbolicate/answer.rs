@@ -29,7 +29,7 @@ pub fn answer(
     format: OutputFormat,
 ) -> SymbolicatedRecord {
     let answered = |bytes: &[u8], room, lacking: &mut LackedByReport| {
-        answer_report(bytes, || enriched(bytes, (library, rules), format, room, lacking))
+        answer_report(bytes, || enriched(bytes, library, rules, format, room, lacking))
     };
     match job {
         InputRecord::Filler(bytes) => {
@@ -86,7 +86,8 @@ pub fn answer(
 /// go to `lacking`.
 fn enriched(
     bytes: &[u8],
-    (library, rules): (&Library, &GroupingRules),
+    library: &Library,
+    rules: &GroupingRules,
     format: OutputFormat,
     room: usize,
     lacking: &mut LackedByReport,

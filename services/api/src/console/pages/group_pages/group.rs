@@ -77,7 +77,7 @@ pub async fn page(
         rows.reports.iter().map(|row| (row.status.as_str(), row.frames.symbolicated)).collect();
     let chosen = representative(&ends).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
     let representative = match chosen {
-        Some(chosen) => match shown_report(&api, access, chosen).await {
+        Some((row, why)) => match shown_report(&api, access, row, why).await {
             // The report was deleted since.
             Err(problem) if problem.kind() == Kind::NotFound => None,
             shown => Some(shown?),
@@ -89,7 +89,8 @@ pub async fn page(
     html(&GroupPage {
         shell: Shell::of(signed.viewer, "groups", or(&group.title, "no title")),
         chart: StackedBars::of(
-            ("Reports", group.estimated),
+            "Reports",
+            group.estimated,
             days(&found),
             &ChartTimes::days(first, now.date()),
         ),
@@ -130,11 +131,12 @@ fn representative(newest: &[(&str, u32)]) -> Option<(usize, &'static str)> {
 async fn shown_report(
     api: &Api,
     access: &Access<ReportsRead>,
-    (row, why): (&ReportRow, &'static str),
+    row: &ReportRow,
+    why: &'static str,
 ) -> Result<ShownReport, Problem> {
     let (id, variant) = (row.report_id, row.variant);
     let explain = report_path(id, variant, "/explain");
-    let stack = report::crashed_stack(api, access, (&id.to_string(), variant), explain).await?;
+    let stack = report::crashed_stack(api, access, &id.to_string(), variant, explain).await?;
     Ok(ShownReport { row: row.clone(), why, stack })
 }
 
