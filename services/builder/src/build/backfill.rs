@@ -1,5 +1,6 @@
 //! Rebuilds symcaches after a change of their format or of what is read from an object.
 
+use crate::build::child::ChildError;
 use crate::build::publish::publish;
 use crate::build::slices::unpack;
 use crate::build::{make, reject};
@@ -65,16 +66,17 @@ async fn rebuild(builder: &Builder, job: &JobLease, object: &ObjectRow) -> Resul
         tracing::warn!(object.hash = %hash, "an object is none any more; its symcache stays as it is");
         return Ok("rejected");
     };
-    match make(builder, job, &room, &slice).await? {
+    match make(builder, job, &room, &slice).await {
         Ok(built) => {
             publish(builder, owner, &slice, &built).await?;
             Ok("built")
         }
-        Err((status, reason)) if object.status == ObjectStatus::TooComplex => {
+        Err(ChildError::Rejected(status, reason)) if object.status == ObjectStatus::TooComplex => {
             reject(builder, owner, &hash, status, &reason).await?;
             Ok("rejected")
         }
-        Err((_, reason)) => {
+        Err(ChildError::Failed(failure)) => Err(failure),
+        Err(ChildError::Rejected(_, reason)) => {
             tracing::warn!(object.hash = %hash, reason, "an object can't be built any more; its symcache stays");
             Ok("rejected")
         }
