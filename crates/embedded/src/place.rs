@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The user that PostgreSQL runs as if we are root: `nobody`, by its usual number.
+/// The user id that PostgreSQL runs under if this process is root: the unprivileged 65534 of most systems.
 pub(crate) const SERVER_UID: u32 = 65534;
 /// Root's folder for state that the server's user must reach, if our own folders do not let it through.
 const STATE_OUTSIDE: &str = "/var/lib/unslide";

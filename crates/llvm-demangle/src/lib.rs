@@ -13,17 +13,18 @@ mod ffi {
         -> usize;
     }
 
-    /// Writes the readable form into a buffer and returns its length; 0 where there is none.
+    /// Writes the readable form into a buffer and returns its length, or 0 if the name has no readable form.
     pub(super) fn demangle(name: &[u8], readable: &mut [u8]) -> usize {
         // SAFETY: both pointers are valid for their lengths, and the function keeps neither.
         unsafe { unslide_llvm_demangle(name.as_ptr(), name.len(), readable.as_mut_ptr(), readable.len()) }
     }
 }
 
-/// The readable form of a C++ name in the Itanium ABI's mangling, which begins with `_Z`, or `___Z` for a block: what
-/// `llvm-cxxfilt` 19 prints.
+/// Returns the readable form of a C++ name in the Itanium ABI's mangling, as `llvm-cxxfilt` 19 prints it. The name
+/// begins with `_Z`, or `___Z` for a block.
 ///
-/// `None` where it is no such name, where it has more than 4,096 bytes or costs too much, and where it would be longer than `most_bytes`.
+/// Returns `None` if the name has another form, has more than 4,096 bytes or costs too much, or if the result would be longer
+/// than `most_bytes`.
 #[must_use]
 pub fn demangle(name: &str, most_bytes: usize) -> Option<String> {
     // LLVM reads all other texts as types: `i` as `int`.

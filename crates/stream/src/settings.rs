@@ -49,39 +49,39 @@ pub struct Settings {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Security {
-    /// The listener's protocol.
+    /// Protocol of the brokers' listener: `plaintext`, `ssl`, `sasl_plaintext` or `sasl_ssl`.
     pub protocol: Protocol,
     /// The SASL mechanism, such as `SCRAM-SHA-512` or `PLAIN`.
     pub mechanism: String,
-    /// The SASL user.
+    /// User name for SASL; empty without SASL.
     pub username: String,
-    /// The SASL password.
+    /// Password for SASL; empty without SASL.
     #[schemars(with = "String")]
     pub password: Secret,
     /// Certificates of the authorities that sign the brokers' certificates (PEM); the system's when
     /// not set.
     pub ca: Option<PathBuf>,
-    /// The client's certificate (PEM).
+    /// File of the client's certificate (PEM), for mutual TLS.
     pub certificate: Option<PathBuf>,
     /// The client's private key (PEM).
     pub key: Option<PathBuf>,
-    /// The private key's password.
+    /// Password of the client's private key; empty if the key has none.
     #[schemars(with = "String")]
     pub key_password: Secret,
 }
 
-/// A listener's protocol.
+/// Protocol of a broker's listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
-    /// Neither encrypted nor authenticated.
+    /// No encryption and no authentication.
     #[default]
     Plaintext,
     /// TLS; authenticated if the client has a certificate.
     Ssl,
-    /// Password without encryption.
+    /// A password (SASL), but no encryption.
     SaslPlaintext,
-    /// Password over TLS.
+    /// A password (SASL) over TLS.
     SaslSsl,
 }
 
@@ -89,11 +89,11 @@ pub enum Protocol {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Partitions {
-    /// `crash.reports`, `crash.sessions` and `crash.metrics`.
+    /// Partitions of `crash.reports`, `crash.sessions` and `crash.metrics`.
     pub input: i32,
-    /// `crash.symbolicated`.
+    /// Partitions of the topic `crash.symbolicated`.
     pub output: i32,
-    /// `unslide.overflow`.
+    /// Partitions of the topic `unslide.overflow`.
     pub overflow: i32,
     /// `crash.alerts`, each retry tier, `unslide.resymbolicate`, `unslide.dead-letter` and `unslide.ledger`.
     pub internal: i32,

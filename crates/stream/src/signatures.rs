@@ -24,11 +24,11 @@ pub struct SignatureSettings {
     pub keys: Vec<GatewayKey>,
 }
 
-/// A gateway's key.
+/// A gateway's key, which verifies its signatures.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct GatewayKey {
-    /// The name, as it is in the header `signature-key`.
+    /// The key's name in the header `signature-key`.
     pub name: String,
     /// The public key of Ed25519: 32 bytes in base64.
     pub public_key: String,

@@ -1,4 +1,4 @@
-//! What tests share: where the real servers are, and generated input.
+//! Shared parts of tests: addresses of the real servers, and generated input.
 
 #[cfg(feature = "databases")]
 pub mod databases;

@@ -65,7 +65,7 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A metric exists twice.
+    /// Two metrics have the same name.
     #[error("can't register metrics")]
     Metrics(#[from] prometheus::Error),
     /// The OpenAPI document can't be written.

@@ -41,7 +41,7 @@ pub enum Error {
     /// The folder for unpacked uploads is not usable.
     #[error("can't use the work folder")]
     Folder(#[from] std::io::Error),
-    /// A metric exists twice.
+    /// Two metrics have the same name.
     #[error("can't register metrics")]
     Metrics(#[from] prometheus::Error),
 }

@@ -10,17 +10,17 @@ use unslide_store::retention::RetentionSettings;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Config {
-    /// The indexer's own settings.
+    /// The section `indexer`, for this service alone.
     pub indexer: Settings,
     /// Limits of tenants that have none of their own.
     pub tenants: TenantDefaults,
-    /// What of the symbolizer's section concerns session events too.
+    /// Settings of the section `symbolizer` that apply to session events too.
     pub symbolizer: SenderRules,
-    /// Where reports are stored.
+    /// The database that stores the reports.
     pub postgres: unslide_store::Settings,
-    /// Where reports come from.
+    /// Kafka, which has the enriched reports.
     pub kafka: unslide_stream::Settings,
-    /// Where the bodies of stored reports go.
+    /// Object storage for the bodies of stored reports.
     pub objects: unslide_artifacts::Settings,
 }
 
@@ -29,11 +29,11 @@ pub struct Config {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct SenderRules {
-    /// The gateways' keys.
+    /// Keys that verify the gateways' signatures.
     pub signatures: unslide_stream::SignatureSettings,
 }
 
-/// The section `indexer`.
+/// The section `indexer` of the settings.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Settings {

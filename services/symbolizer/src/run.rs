@@ -59,7 +59,7 @@ pub enum Error {
     /// A metric could not be registered.
     #[error("the symbolizer's metrics cannot be registered")]
     Metrics(#[from] prometheus::Error),
-    /// A lane ended.
+    /// A lane ended, and the process with it.
     #[error("the symbolizer cannot go on")]
     Lane(#[from] LaneError),
 }

@@ -10,13 +10,13 @@ crate::column::words! {
     #[derive(ToSchema)]
     #[schema(rename_all = "snake_case")]
     pub enum GroupStatus {
-        /// It does.
+        /// The group needs attention, and was never resolved or was opened again.
         Open = "open",
-        /// It was resolved, and came back.
+        /// It was resolved, and a new report brought it back.
         Regressed = "regressed",
-        /// It was resolved.
+        /// It was resolved, and has not come back.
         Resolved = "resolved",
-        /// It is of no interest, whatever comes.
+        /// It is of no interest; new reports do not change that.
         Ignored = "ignored",
     }
 }

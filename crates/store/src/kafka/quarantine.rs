@@ -40,13 +40,13 @@ pub struct NewRecord {
 /// A record that the indexer could not store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct QuarantinedRecord {
-    /// Its id.
+    /// Id of the quarantined record, for its replay.
     pub id: Uuid,
-    /// The tenant that it belongs to; absent where it names none that exists.
+    /// The tenant that it belongs to; absent if it names no tenant that exists.
     #[schema(value_type = Option<String>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
-    /// Where it lies in Kafka.
+    /// Position of the record in Kafka.
     pub place: TopicOffset,
     /// The broker's id of the topic.
     #[serde(skip)]
@@ -54,12 +54,12 @@ pub struct QuarantinedRecord {
     /// Why it could not be stored: a word that does not change.
     #[schema(example = "constraint_violation")]
     pub reason: String,
-    /// What exactly happened.
+    /// Details of the reason, for people.
     pub detail: String,
     /// When the indexer skipped it.
     #[serde(with = "time::serde::rfc3339")]
     pub quarantined_at: OffsetDateTime,
-    /// The last replay; absent where none was asked for.
+    /// The last replay; absent if none was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<QuarantineReplay>,
 }
@@ -67,11 +67,11 @@ pub struct QuarantinedRecord {
 /// A replay of a quarantined record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QuarantineReplay {
-    /// `requested` while the indexer has not done it; then `stored`, `failed`, or `past_retention` where
-    /// the topic does not hold the record any more.
+    /// `requested` until the indexer has done it; then `stored`, `failed`, or `past_retention` if the topic
+    /// does not hold the record any more.
     #[schema(example = "stored")]
     pub status: String,
-    /// What exactly happened, where the record was not stored.
+    /// Details of the failure; absent if the record was stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// When it was asked for.
@@ -79,7 +79,7 @@ pub struct QuarantineReplay {
     pub requested_at: OffsetDateTime,
     /// The key that asked for it.
     pub requested_by: String,
-    /// When it ended.
+    /// When the replay ended (RFC 3339); absent while it is `requested`.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<OffsetDateTime>,
 }

@@ -26,9 +26,9 @@ pub struct AppSummary {
     pub app: String,
     /// Versions that reports came from.
     pub versions: i64,
-    /// Reports. What was sampled counts as many as it stands for.
+    /// Number of reports. A sampled report counts with its weight: the number of reports that it represents.
     pub reports: i64,
-    /// True where `reports` is an estimate: some of them were sampled.
+    /// True if `reports` is an estimate, because some of them were sampled.
     pub estimated: bool,
     /// Those of crashes, which the app did not survive.
     pub crashes: i64,

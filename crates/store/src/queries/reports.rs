@@ -56,29 +56,29 @@ impl ReportFilter {
 #[derive(Clone, Debug, PartialEq, FromRow, Serialize, ToSchema)]
 #[schema(as = ListedReport)]
 pub struct ReportRow {
-    /// Its id.
+    /// Id of the report, from its `report.id`.
     #[sqlx(try_from = "ReportIdColumn")]
     #[serde(rename = "id")]
     #[schema(value_type = String, format = Uuid)]
     pub report_id: ReportId,
-    /// 0; or its place among reports of the same id and other bytes.
+    /// 0, or its index among reports with the same id and other bytes.
     #[sqlx(try_from = "U32")]
     pub variant: u32,
     /// Its revision: 1 at first, one more with each better answer.
     #[sqlx(try_from = "U32")]
     pub revision: u32,
-    /// When it arrived.
+    /// When the service received it (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub received_at: OffsetDateTime,
-    /// Bundle identifier; empty where unknown.
+    /// Bundle identifier of the app; empty if it is not known.
     #[schema(example = "com.example.shop")]
     pub app: String,
-    /// Version; empty where unknown.
+    /// The app's version; empty if it is not known.
     #[schema(example = "3.1.4")]
     pub version: String,
-    /// Build; empty where unknown.
+    /// The app's build number; empty if it is not known.
     pub build: String,
-    /// The crash's type, such as `mach`; empty where unknown.
+    /// The crash's type, such as `mach`; empty if it is not known.
     #[sqlx(rename = "type")]
     #[serde(rename = "type")]
     pub kind: String,
@@ -87,16 +87,16 @@ pub struct ReportRow {
     /// When it crashed, by the device's clock.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub device_time: Option<OffsetDateTime>,
-    /// The operating system's name.
+    /// Name of the operating system, such as `iOS`; absent if the report names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os_name: Option<String>,
-    /// The operating system's version.
+    /// Version of the operating system, such as `18.1`; absent if the report names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os_version: Option<String>,
     /// The machine, such as `iPhone16,1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The process's name.
+    /// Name of the crashed process; absent if the report names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
     /// The reason in one line.
@@ -104,11 +104,11 @@ pub struct ReportRow {
     pub reason: Option<String>,
     /// More for a list: exception, signal, top frames.
     pub summary: serde_json::Value,
-    /// How its frames ended.
+    /// Counts of its frames, by the source of their names.
     #[sqlx(flatten)]
     pub frames: FrameTotals,
-    /// True where an image of the app has no symbols, or a stripped binary's, so that its frames have the device's names
-    /// or none: upload its dSYM.
+    /// True if an image of the app has no symbols, or only those of a stripped binary. Its frames have the device's
+    /// names or none: upload its dSYM.
     pub symbols_missing: bool,
     /// The group of its bug.
     #[sqlx(rename = "group_id")]
@@ -117,7 +117,7 @@ pub struct ReportRow {
     /// The report of the same crash that is counted instead of this one, which MetricKit made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_crash_as: Option<uuid::Uuid>,
-    /// How many reports it stands for and counts as: 1, or more where it was sampled.
+    /// Weight: the number of reports that it represents and counts as. 1, or more if it was sampled.
     #[sqlx(try_from = "U32")]
     pub weight: u32,
 }

@@ -39,7 +39,7 @@ pub struct TimelineEvent {
     pub id: String,
     /// Of a report: 0, or its place among reports of the same id and other bytes. 0 for all else.
     pub variant: u32,
-    /// The version that ran; empty where it is not known.
+    /// The version that ran; empty if it is not known.
     #[schema(example = "3.1.4")]
     pub version: String,
     /// The reason of an end, the type of a report, or a word of the feature; absent if there is none.

@@ -144,23 +144,23 @@ impl ReportDetails {
     }
 }
 
-/// How many frames ended how.
+/// Counts of frames, by the source of their names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromRow, Serialize, ToSchema)]
 #[schema(as = Frames)]
 pub struct FrameTotals {
-    /// All of them.
+    /// Number of all frames in the report.
     #[sqlx(rename = "frames_total", try_from = "U32")]
     pub total: u32,
-    /// Answered by symbols.
+    /// Frames that uploaded symbols named.
     #[sqlx(rename = "frames_symbolicated", try_from = "U32")]
     pub symbolicated: u32,
-    /// Answered by the device.
+    /// Frames with only the name that the device wrote.
     #[sqlx(rename = "frames_device", try_from = "U32")]
     pub device: u32,
-    /// Those of them that lie in an image of the app itself.
+    /// Frames of `device` that lie in an image of the app itself.
     #[sqlx(rename = "frames_device_app", try_from = "U32")]
     pub device_app: u32,
-    /// In images without symbols.
+    /// Frames in images that have no symbols.
     #[sqlx(rename = "frames_missing", try_from = "U32")]
     pub missing: u32,
 }

@@ -67,10 +67,10 @@ json_column!(ReprocessFilter);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Reprocess)]
 pub struct ReprocessRun {
-    /// Its id.
+    /// Id of the reprocess, to follow its progress.
     pub id: Uuid,
-    /// `running` while reports are gone through, `done` when all were, or `failed`. Answers may still
-    /// come after that: see `answered`.
+    /// `running` while the service requests reports again, `done` when all were requested, or `failed`.
+    /// Answers may still come after that: see `answered`.
     #[schema(value_type = String)]
     pub status: ReprocessStatus,
     /// True once every request has its answer.
@@ -97,22 +97,22 @@ pub struct ReprocessRun {
     /// Reports that fitted when it began.
     #[serde(rename = "count")]
     pub matched: u64,
-    /// Reports gone through.
+    /// Number of reports that were checked.
     pub looked: u64,
-    /// Reports asked for.
+    /// Number of reports that were requested again.
     pub asked: u64,
     /// Reports that were asked for already, for another reason.
     pub under_way: u64,
     /// Answers with a new revision.
     pub better: u64,
-    /// Answers that nothing got better.
+    /// Answers without a new revision, because no frame improved.
     pub unchanged: u64,
     /// Reports that were not there any more.
     pub gone: u64,
-    /// When it began.
+    /// When the reprocess began (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
-    /// When it changed last.
+    /// When one of its counts changed last (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
 }

@@ -20,11 +20,11 @@ use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId, Quality};
 use utoipa::ToSchema;
 
-/// An object, and whether it is the one that is asked.
+/// An object, and whether it answers for its debug id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = ListedObject)]
 pub struct ObjectListing {
-    /// The object.
+    /// The object itself, as in an upload.
     #[serde(flatten)]
     pub object: ObjectRow,
     /// True for the object that answers for its debug id: the one that offers most, then the newest.

@@ -10,7 +10,7 @@ use unslide_api::feature::operation::{
 use unslide_store::Uuid;
 use utoipa::IntoParams;
 
-/// Which messages to list.
+/// Filter and page of the list of messages.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
@@ -18,7 +18,7 @@ pub struct AlertMessageQuery {
     /// Only those of this rule.
     #[param(value_type = Option<Uuid>)]
     pub rule: Option<String>,
-    /// Entries a page, 1 to 500; 50 where absent.
+    /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
     /// `next_cursor` of the page before, as it was.

@@ -79,7 +79,7 @@ impl Mailer {
     }
 
     /// Asks a recipient to confirm that it wants alerts of a tenant. Of the tenant, the text has only its
-    /// name, which consists of letters, digits and hyphens.
+    /// slug, which consists of `a` to `z`, digits and hyphens.
     ///
     /// # Errors
     /// As for [`Mailer::send`].

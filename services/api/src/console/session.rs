@@ -21,7 +21,7 @@ use unslide_store::console_sessions::{self, ConsoleSession, LASTS, SessionToken}
 /// The name of the cookie. A browser takes it only over HTTPS and only from the host itself, so that no other host of the
 /// site can plant one.
 const HOST_NAME: &str = "__Host-unslide_console";
-/// The name over plain HTTP on this machine, where a browser keeps no cookie of the other name.
+/// The cookie's name over plain HTTP on this machine: browsers refuse a `__Host-` cookie without TLS.
 const LOOPBACK_NAME: &str = "unslide_console";
 
 /// A request of a session with a key of the scope `P`, with the same [`Access`] as the key itself.

@@ -54,13 +54,13 @@ pub struct NewUpload {
 /// An upload that takes parts.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct BegunUpload {
-    /// The upload's id.
+    /// Id of the upload, for its parts and its status.
     pub id: Uuid,
-    /// True where the same bytes were uploaded before: the id is that upload's, and nothing is to be sent.
+    /// True if the same bytes were uploaded before: the id is that upload's, and no parts are needed.
     pub existing: bool,
     /// Bytes of each part; the last has the rest.
     pub part_bytes: u64,
-    /// The numbers of the parts that have come, from 1 on; empty where `existing`.
+    /// The numbers of the parts that have come, from 1 on; empty if `existing`.
     pub parts: Vec<u32>,
 }
 

@@ -9,7 +9,7 @@ const SECTIONS: [(&str, &str); 11] = [
     ("kafka", "Kafka. Every service reads it."),
     ("postgres", "PostgreSQL. Symbolizers do not read it."),
     ("objects", "Object storage. Every service reads it."),
-    ("tenants", "What a tenant may use that has no limit of its own."),
+    ("tenants", "Limits of tenants that have none of their own."),
     ("api", "The HTTP API."),
     ("symbolizer", "The workers that symbolicate."),
     ("builder", "The workers that build symcaches."),

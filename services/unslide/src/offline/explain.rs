@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use text::{Noticed, explanation_text};
 use unslide_report::{ReadLimits, Report, foreign_format};
 
-/// Arguments of `unslide explain`.
+/// Arguments of `unslide explain`: the reports and their symbols.
 #[derive(Args)]
 #[command(after_help = "\
 For a report at the API the key needs the scope reports:read.
@@ -30,7 +30,7 @@ pub struct Arguments {
     #[command(flatten)]
     server: ApiServer,
     /// The id of one report at the API, or files: one report, an array of reports, or one report a line, also packed
-    /// with gzip or zstd; more than one file is read one after the other. Standard input where none is given, or `-`
+    /// with gzip or zstd; files are read one after the other. Standard input if none or `-` is given
     #[arg(value_name = "REPORT")]
     reports: Vec<PathBuf>,
     /// For reports in files: a dSYM, a Mach-O file, an archive or a folder of them; may be given more than once

@@ -12,7 +12,7 @@ use unslide_report::text::escaped;
 use unslide_signals::calltree::{CallTree, GraphPlace, TreeDifference, difference_graph, flame_graph};
 use unslide_signals::profile::{MOST_BYTES, read_profile};
 
-/// Arguments of `unslide flame`.
+/// Arguments of `unslide flame`: the profile, its symbols and the output.
 #[derive(clap::Args)]
 #[command(after_help = "\
 FILE is the text of sample or spindump, a report of a hang, of CPU use or of disk writes, MetricKit's JSON, or folded
@@ -23,7 +23,7 @@ Examples:
   unslide flame --format path diagnostics.json
   unslide flame --diff after.txt -o difference.svg before.txt")]
 pub struct Arguments {
-    /// The profile; standard input where it is `-`
+    /// The profile, or `-` for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// A dSYM, a Mach-O file, an archive of them (zip, tar.gz), or a folder that is searched for dSYMs and
@@ -38,7 +38,7 @@ pub struct Arguments {
     /// A flame graph, folded stacks, or the heaviest path of the tree and of the app's own functions in it
     #[arg(long, value_enum, default_value_t = FlameFormat::Svg)]
     format: FlameFormat,
-    /// The file to write; standard output where it is left out
+    /// The file to write; standard output if it is left out
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
 }
@@ -46,11 +46,11 @@ pub struct Arguments {
 /// How a call tree is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FlameFormat {
-    /// A flame graph
+    /// A flame graph as an SVG file
     Svg,
     /// A line for each stack with its own count
     Folded,
-    /// The heaviest path
+    /// The heaviest path through the call tree
     Path,
 }
 

@@ -12,17 +12,17 @@ use unslide_report::text::escaped;
 /// Processes that people are shown: those that were killed, and the largest.
 const SHOWN_PROCESSES: usize = 20;
 
-/// Arguments of `unslide jetsam`.
+/// Arguments of `unslide jetsam`: the log and the output.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   unslide jetsam JetsamEvent-2026-03-02-110000.ips
   unslide jetsam --json JetsamEvent-2026-03-02-110000.ips")]
 pub struct Arguments {
-    /// The log (bug type 298), also packed with gzip or zstd; standard input where it is `-`
+    /// The log (bug type 298), also packed with gzip or zstd; `-` for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }

@@ -23,7 +23,7 @@ const MOST_FUNCTIONS: usize = 512;
 /// The most events that are asked for.
 const MOST_MOMENTS: usize = 100;
 
-/// Arguments of `unslide malloc-log`.
+/// Arguments of `unslide malloc-log`: the log, its symbols and the output.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -57,8 +57,8 @@ pub struct Arguments {
     symbols: Vec<PathBuf>,
     #[command(flatten)]
     build: BuildArguments,
-    /// What is live after this many events; without it after all. May be given more than once, which costs little
-    /// more; the history is that of the last of them
+    /// Print the allocations that are live after this number of events; without it, after all events. May be
+    /// given more than once, at little cost; the history is that of the last one
     #[arg(long, value_name = "N")]
     at: Vec<usize>,
     /// Also what has grown since this many events, and what was allocated before and is still live
@@ -89,9 +89,9 @@ enum LogLayout {
 /// A kind of memory. The two are never added: ranges of virtual memory may hold blocks of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum GraphMemory {
-    /// Blocks of the heap
+    /// Blocks that malloc allocated on the heap
     Heap,
-    /// Ranges of virtual memory
+    /// Ranges of virtual memory (vm_allocate, mmap)
     Virtual,
 }
 

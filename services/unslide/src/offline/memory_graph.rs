@@ -18,7 +18,7 @@ use unslide_signals::memory_graph::{
 /// The most rows of each list.
 const MOST_ROWS: usize = 1_000;
 
-/// Arguments of `unslide memory-graph`.
+/// Arguments of `unslide memory-graph`: the snapshot, its symbols and the output.
 #[derive(clap::Args)]
 #[command(after_help = "\
 FILE is a memory graph in the open format of docs/formats.md, or what heap, leaks, vmmap or footprint has printed; also
@@ -30,7 +30,7 @@ Examples:
   unslide memory-graph --compare later.memory snapshot.memory
   unslide memory-graph --compare heap-2.txt heap-1.txt")]
 pub struct Arguments {
-    /// The snapshot; standard input where it is `-`
+    /// The snapshot, or `-` for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// A dSYM, a Mach-O file, an archive of them (zip, tar.gz), or a folder that is searched for dSYMs and
@@ -48,7 +48,7 @@ pub struct Arguments {
     /// Say what keeps the block of this class alive that retains most
     #[arg(long, value_name = "NAME", conflicts_with = "compare")]
     class: Option<String>,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }

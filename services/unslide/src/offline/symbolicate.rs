@@ -19,7 +19,7 @@ use crate::online::groups::rules::read_rules;
 use answer::OutputFormat;
 use std::path::PathBuf;
 
-/// Where reports and symbols come from.
+/// Sources of reports and symbols.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -44,8 +44,8 @@ pub struct Arguments {
     /// report is of a wrong type
     #[arg(long)]
     require_symbols: bool,
-    /// One report, an array of reports, or one report a line, also packed with gzip or zstd; more than one file is
-    /// read one after the other. Standard input where none is given, or `-`
+    /// One report, an array of reports, or one report a line, also packed with gzip or zstd; files are read one
+    /// after the other. Standard input if none or `-` is given
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }

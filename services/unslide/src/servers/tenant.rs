@@ -18,31 +18,31 @@ const PAGE: u32 = 500;
 /// Between two looks at an erasing.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The commands on tenants.
+/// The subcommands of `unslide tenant`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make a tenant, and wait until the workers can know it
+    /// Create a tenant, and wait until the broker has it for the workers
     Create {
         #[command(flatten)]
         one: One,
-        /// Its name for people; the slug where absent
+        /// Its name for people; the slug if absent
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
         limits: LimitArguments,
     },
-    /// Make a tenant's own input and output topics, which services find by themselves
+    /// Create a tenant's own input and output topics; services discover them without a restart
     Topics {
         #[command(flatten)]
         configured: Configured,
-        /// The tenant
+        /// Slug of the tenant that gets the topics
         tenant: TenantId,
     },
-    /// List the tenants
+    /// List all tenants with their states
     List {
         #[command(flatten)]
         configured: Configured,
-        /// Print JSON
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
     },
@@ -53,7 +53,7 @@ pub enum Command {
         /// First in the list: the most `reports` of the last hour, `deferred` records or bytes of `symbols`, or the most `full`
         #[arg(long, value_name = "FIGURE", default_value = "reports", value_parser = usage_table::read_order)]
         sort: FigureOrder,
-        /// Print JSON
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
     },
@@ -61,7 +61,7 @@ pub enum Command {
     Show {
         #[command(flatten)]
         configured: Configured,
-        /// Its slug
+        /// Slug of the tenant, as in the list
         tenant: TenantId,
     },
     /// Stop serving a tenant: it can look and delete, but not send; reports that still come on Kafka are dead letters, to be replayed
@@ -81,10 +81,10 @@ pub enum Command {
         configured: Configured,
         /// Its slug, which is never given again
         tenant: TenantId,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
-        /// Wait until nothing of it is left, and print the proof
+        /// Wait until none of its data is left, and print the proof
         #[arg(long)]
         wait: bool,
         /// How long to wait with --wait, such as 90s or 2h
@@ -105,7 +105,7 @@ pub struct One {
     wait: u32,
 }
 
-/// What a tenant may use; 0 stands for the service's default.
+/// Limits of a tenant; 0 means the service's default.
 #[derive(Args, Clone, Copy)]
 pub struct LimitArguments {
     /// Cost units a second: one for each report, and one for each 64 KiB of its unpacked bytes

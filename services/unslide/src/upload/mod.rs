@@ -23,7 +23,7 @@ use source_maps::SourceMapArguments;
 use std::path::{Path, PathBuf};
 use unslide_store::uploads::SkippedMember;
 
-/// Arguments of `unslide upload`.
+/// Arguments of `unslide upload`: the files, their kind and the server.
 #[derive(Args)]
 #[command(after_help = "\
 The key needs the scope symbols:write, with --system the scope operator.
@@ -56,7 +56,7 @@ pub struct Arguments {
     /// Do not wait until the server has built what was sent
     #[arg(long)]
     no_wait: bool,
-    /// Say which files the server lacks, and send nothing. The exit code is 0 also where some are lacking, and 1 where a
+    /// List the files that the server lacks, and send nothing. The exit code is 0 even if some are lacking, and 1 if a
     /// file cannot be read
     #[arg(long)]
     dry_run: bool,

@@ -21,16 +21,16 @@ use time::macros::datetime;
 use unslide_model::TenantId;
 use utoipa::ToSchema;
 
-/// Where a record lies or lay in Kafka.
+/// Position of a record in Kafka. The topic may not hold the record any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = RecordPlace)]
 pub struct TopicOffset {
-    /// The topic.
+    /// Full name of the topic, with its prefix.
     #[schema(example = "crash.reports")]
     pub topic: String,
-    /// The partition.
+    /// Number of the partition in the topic.
     pub partition: i32,
-    /// The offset.
+    /// Offset of the record in the partition.
     pub offset: i64,
 }
 
@@ -39,10 +39,10 @@ json_column!(TopicOffset);
 /// A record that could not be processed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct DeadLetter {
-    /// Its id: where it lies in the dead-letter topic.
+    /// Id of the dead letter: its position in the dead-letter topic.
     #[schema(value_type = String, example = "8f0c6d3f2a524e0ab1c7d9e2f3a4b5c6-0-17")]
     pub id: DeadLetterId,
-    /// The tenant that it belongs to; absent where there is none.
+    /// The tenant that it belongs to; absent if it has none.
     #[schema(value_type = Option<String>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
@@ -52,9 +52,9 @@ pub struct DeadLetter {
     /// Why it is dead: a word that does not change.
     #[schema(example = "not_json")]
     pub reason: String,
-    /// What exactly was wrong.
+    /// Details of the reason, for people.
     pub detail: String,
-    /// How often it was tried, where that was counted.
+    /// Number of attempts to process it; absent if they were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// The first record of its history.
@@ -63,7 +63,7 @@ pub struct DeadLetter {
     /// The record that it was made from: another one after retries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<TopicOffset>,
-    /// Which report of the source it is, from 0, where that held an array.
+    /// Index of the report in the source's array, from 0; absent if the source was a single report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_index: Option<u32>,
     /// How many reports the source held.

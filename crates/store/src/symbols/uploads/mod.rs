@@ -50,9 +50,9 @@ impl UploadStatus {
 pub struct SkippedMember {
     /// Its path in the archive.
     pub path: String,
-    /// Why, a stable word such as `link`.
+    /// The reason, a stable word such as `link`.
     pub reason: String,
-    /// Why, for people.
+    /// Details of the reason, for people; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }

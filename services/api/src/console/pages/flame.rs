@@ -1,4 +1,4 @@
-//! `/console/reports/{id}/flame` and `/console/groups/{id}/flame`: where the time went.
+//! `/console/reports/{id}/flame` and `/console/groups/{id}/flame`: flame graphs of sampled stacks.
 
 use crate::console::assets::FLAME_PATH;
 use crate::console::components::flame_view::{

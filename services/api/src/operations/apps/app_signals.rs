@@ -12,7 +12,7 @@ use unslide_store::app_signals::SignalSettings;
 /// How much an app keeps of each signal.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AppSignals {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(example = "com.example.shop")]
     pub app: String,
     /// How much is kept of each signal.

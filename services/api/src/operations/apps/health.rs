@@ -7,14 +7,14 @@ use unslide_store::queries::health::{
     self, DayHealth, HealthFigures, VersionHealth, more_than_noise, shares_differ,
 };
 
-/// What is asked of an app's sessions.
+/// Version and period of an app's sessions.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct HealthQuery {
-    /// Only this version.
+    /// The only version to count; all versions if absent.
     pub version: Option<String>,
-    /// Days of the period, 1 to 90; 14 where absent. The last one is today (UTC).
+    /// Days of the period, 1 to 90; 14 if absent. The last one is today (UTC).
     #[param(minimum = 1, maximum = 90)]
     pub days: Option<u32>,
 }
@@ -22,7 +22,7 @@ pub struct HealthQuery {
 /// How often an app crashes.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AppHealth {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(example = "com.example.shop")]
     pub app: String,
     /// The first day of the period (UTC).
@@ -31,11 +31,11 @@ pub struct AppHealth {
     /// The last day of the period (UTC): today, which is not over.
     #[serde(with = "day")]
     pub to: Date,
-    /// The period.
+    /// Sessions and crashes of the period.
     pub period: HealthFigures,
-    /// As many days before it.
+    /// Sessions and crashes of the same number of days before it.
     pub period_before: HealthFigures,
-    /// Where the two periods differ by more than chance explains.
+    /// Differences between the two periods that are larger than chance explains.
     pub more_than_noise: SignificantChanges,
     /// Days of the period with sessions, the newest first.
     #[schema(max_items = 90)]
@@ -48,11 +48,12 @@ pub struct AppHealth {
 /// Whether a change is more than noise: a two-proportion z-test at 1 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SignificantChanges {
-    /// Of `crash_free_sessions`.
+    /// True if `crash_free_sessions` differs by more than noise.
     pub crash_free_sessions: bool,
-    /// Of `crash_free_installations`, whose counts are approximate. False where only a part of the sessions was kept.
+    /// True if `crash_free_installations` differs by more than noise; its counts are approximate. False if only a
+    /// part of the sessions was kept.
     pub crash_free_installations: bool,
-    /// The same of `crash_free_users`.
+    /// True if `crash_free_users` differs by more than noise. False if only a part of the sessions was kept.
     pub crash_free_users: bool,
 }
 

@@ -6,7 +6,7 @@ use unslide_store::queries::health::memory_limits::{self, MemoryLimit};
 /// How much memory an app may have.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AppMemoryLimits {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(example = "com.example.shop")]
     pub app: String,
     /// By device model and system version, those of the most reports first.

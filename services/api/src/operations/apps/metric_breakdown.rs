@@ -15,13 +15,13 @@ pub struct BreakdownQuery {
     /// The version; empty for what names none.
     #[param(example = "3.1.4")]
     pub version: String,
-    /// The metric.
+    /// Name of the metric, such as `launch_time`.
     #[param(example = "launch_time")]
     pub metric: String,
-    /// What it is broken down by. Of `host`, there are only metrics of requests.
+    /// Dimension of the breakdown. By `host`, there are only metrics of requests.
     #[param(inline)]
     pub by: MetricDimension,
-    /// Days of the period, 1 to 90; 14 where absent. The last one is today (UTC).
+    /// Days of the period, 1 to 90; 14 if absent. The last one is today (UTC).
     #[param(minimum = 1, maximum = 90)]
     pub days: Option<u32>,
 }
@@ -29,23 +29,23 @@ pub struct BreakdownQuery {
 /// One metric of a version by device model, by OS version or by host.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct MetricBreakdown {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(example = "com.example.shop")]
     pub app: String,
     /// The version; empty for what names none.
     #[schema(example = "3.1.4")]
     pub version: String,
-    /// The metric.
+    /// Name of the metric, such as `launch_time`.
     #[schema(value_type = String, example = "launch_time")]
     pub metric: MetricName,
     /// The unit of its values: `ms`, `B`, `ms/s`, `fps`, `J`, `ms/h`, `B/h`, `J/h` or `1/h`.
     #[schema(example = "ms")]
     pub unit: &'static str,
-    /// What it is broken down by: `host`, `model` or `os_version`.
+    /// Dimension of the breakdown: `host`, `model` or `os_version`.
     #[schema(value_type = String, example = "model")]
     pub by: MetricDimension,
-    /// What was measured by device model, OS version or host, those with the most observations first. What names none is
-    /// left out.
+    /// Figures of each device model, OS version or host, those with the most observations first. Payloads that name none
+    /// are left out.
     #[schema(max_items = 200)]
     pub values: Vec<DimensionFigures>,
 }

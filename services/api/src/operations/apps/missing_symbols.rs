@@ -4,18 +4,18 @@ use crate::operations::prelude::*;
 use crate::requests::page::{number_and_id, numbered};
 use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 
-/// Which images to list.
+/// Filter and page of the list of images.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct MissingQuery {
-    /// Bundle identifier.
+    /// The only app (bundle identifier) with reports that refer to the image.
     pub app: Option<String>,
-    /// Version.
+    /// The only version of the app with such reports.
     pub version: Option<String>,
     /// True lists the operating system's images too.
     pub system: Option<bool>,
-    /// Entries, 1 to 500; 50 where absent.
+    /// Entries, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
     /// `next_cursor` of the page before, as it was.

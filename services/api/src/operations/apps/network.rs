@@ -6,29 +6,29 @@ use time::Date;
 use unslide_store::queries::health;
 use unslide_store::queries::health::signals::{self, ComparedHosts, HostFigures};
 
-/// What is asked of an app's requests.
+/// Version and period of an app's requests.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct NetworkQuery {
-    /// Only this version.
+    /// The only version to count; all versions if absent.
     pub version: Option<String>,
-    /// Days of the period, 1 to 90; 14 where absent. The last one is today (UTC).
+    /// Days of the period, 1 to 90; 14 if absent. The last one is today (UTC).
     #[param(minimum = 1, maximum = 90)]
     pub days: Option<u32>,
 }
 
-/// Where an app's requests go, and how they do.
+/// An app's requests by host, with their durations and failures.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AppNetwork {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(example = "com.example.shop")]
     pub app: String,
     /// The hosts, those with the most requests first.
     #[schema(max_items = 200)]
     pub hosts: Vec<HostFigures>,
-    /// The first day that they are made of (UTC), where the period has more than 50,000 rows: by version, day, host and
-    /// phase. Absent where all are read.
+    /// The first day (UTC) that is counted if the period has more than 50,000 rows by version, day, host and phase.
+    /// Absent if all rows are counted.
     #[serde(with = "day::option", skip_serializing_if = "Option::is_none")]
     pub from: Option<Date>,
 }

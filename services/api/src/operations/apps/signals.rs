@@ -7,12 +7,12 @@ use unslide_store::app_signals::{self, DroppedSignal};
 use unslide_store::queries::health;
 use unslide_store::queries::health::signals::{self, ComparedVersions, VersionSignals};
 
-/// What is asked of an app's versions.
+/// Period of the comparison of an app's versions.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct VersionsQuery {
-    /// Days of the period, 1 to 90; 14 where absent. The last one is today (UTC).
+    /// Days of the period, 1 to 90; 14 if absent. The last one is today (UTC).
     #[param(minimum = 1, maximum = 90)]
     pub days: Option<u32>,
 }
@@ -20,7 +20,7 @@ pub struct VersionsQuery {
 /// How the versions of an app do.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct VersionsHealth {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(example = "com.example.shop")]
     pub app: String,
     /// The first day of the period (UTC).
@@ -29,15 +29,15 @@ pub struct VersionsHealth {
     /// The last day of the period (UTC): today, which is not over.
     #[serde(with = "day")]
     pub to: Date,
-    /// The versions with sessions or metrics in the period, the newest first; those with the most sessions where there
+    /// The versions with sessions or metrics in the period, the newest first; those with the most sessions if there
     /// are more than 50.
     #[schema(max_items = 50)]
     pub versions: Vec<VersionSignals>,
-    /// The first day that metrics are made of (UTC), where the period has more than 50,000 rows of them: by version, day and
-    /// metric. Absent where all are read.
+    /// The first day (UTC) of the metrics if the period has more than 50,000 rows of them by version, day and metric. Absent
+    /// if all rows are read.
     #[serde(with = "day::option", skip_serializing_if = "Option::is_none")]
     pub metrics_from: Option<Date>,
-    /// What was not kept in the period, because the app's settings switch it off or keep a sample of it.
+    /// Counts of dropped signals in the period, which the app's settings switch off or sample.
     #[schema(max_items = 6)]
     pub dropped: Vec<DroppedSignal>,
 }

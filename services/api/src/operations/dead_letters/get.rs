@@ -12,13 +12,13 @@ const MOST_HEADERS: usize = 100;
 /// Bytes of a value that a page shows.
 const FIRST_BYTES: usize = 2 << 10;
 
-/// Bytes: as text where they are UTF-8, else as base64.
+/// Bytes: as text if they are UTF-8, else as base64.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BytesShown {
-    /// The text.
+    /// The bytes as text, if they are UTF-8.
     Text(String),
-    /// The bytes in base64.
+    /// The bytes in base64, if they are not UTF-8.
     Base64(String),
 }
 
@@ -34,24 +34,24 @@ impl BytesShown {
 /// A header of a record.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RecordHeader {
-    /// Its name.
+    /// Name of the Kafka header.
     pub name: String,
-    /// Its value.
+    /// Value of the Kafka header.
     pub value: BytesShown,
 }
 
 /// A dead letter, and what of its record can be shown.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ShownDeadLetter {
-    /// The dead letter.
+    /// The dead letter, as in the list.
     #[serde(flatten)]
     pub letter: DeadLetter,
-    /// True where the record and its value can still be read: then it can be replayed.
+    /// True if the topic still has the record and its value, so that it can be replayed.
     pub held: bool,
-    /// What is gone, where something is.
+    /// Description of the lost part of the record; absent if nothing is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
-    /// The record's key; absent where it has none.
+    /// The record's key; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<BytesShown>,
     /// The record's first headers in order, at most 100.

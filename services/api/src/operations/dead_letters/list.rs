@@ -13,9 +13,9 @@ pub const LONGEST: usize = 100;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct DeadLetterQuery {
-    /// Of this tenant, of none where empty: for operators only.
+    /// The only tenant to list; empty for records of no tenant. For operators only.
     pub tenant: Option<String>,
-    /// Why they are dead.
+    /// The only reason to list, such as `not_json`.
     #[param(example = "not_json")]
     pub reason: Option<String>,
     /// Arrived at this time or later (RFC 3339).
@@ -24,9 +24,9 @@ pub struct DeadLetterQuery {
     /// Arrived before this time (RFC 3339).
     #[param(format = DateTime)]
     pub to: Option<String>,
-    /// Whether they were replayed.
+    /// True lists only replayed ones, false only the others; all if absent.
     pub replayed: Option<bool>,
-    /// Entries a page, 1 to 500; 50 where absent.
+    /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
     /// `next_cursor` of the page before, as it was.

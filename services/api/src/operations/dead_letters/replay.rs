@@ -18,7 +18,7 @@ use unslide_stream::{Headers, OutRecord, Record};
 /// Reasons of records that may end a worker's process.
 pub const DANGEROUS: [&str; 2] = ["kills_worker", "panicked"];
 
-/// How to replay.
+/// Options of the replay of one dead letter.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayWish {
@@ -29,12 +29,12 @@ pub struct ReplayWish {
 /// A replay that was done.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Replayed {
-    /// The dead letter's id.
+    /// Id of the replayed dead letter.
     pub id: String,
     /// The new record: topic, partition and offset.
     #[schema(example = "crash.reports/3/4711")]
     pub replayed_as: String,
-    /// What to watch out for.
+    /// A risk of this replay; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }

@@ -20,7 +20,8 @@ const MOST: u32 = 100;
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayQuery {
-    /// Why they are dead. Dead letters that ended a worker are replayed only where this names the reason.
+    /// The only reason to replay. Dead letters that ended a worker are replayed only if this names their
+    /// reason.
     #[schema(example = "unknown_tenant")]
     pub reason: Option<String>,
     /// Arrived at this time or later (RFC 3339).
@@ -29,13 +30,13 @@ pub struct ReplayQuery {
     /// Arrived before this time (RFC 3339).
     #[schema(format = DateTime)]
     pub to: Option<String>,
-    /// Of this tenant, of none where empty: for operators only.
+    /// The only tenant to replay; empty for records of no tenant. For operators only.
     pub tenant: Option<String>,
     /// True to replay every dead letter: without `reason`, `from`, `to` and `tenant`.
     pub all: bool,
     /// True to count and do nothing.
     pub dry_run: bool,
-    /// The most dead letters to replay, 1 to 100; 100 where absent.
+    /// The most dead letters to replay, 1 to 100; 100 if absent.
     #[schema(minimum = 1, maximum = 100)]
     pub limit: Option<u32>,
 }
@@ -56,18 +57,18 @@ impl ReplayQuery {
     }
 }
 
-/// What was replayed.
+/// Counts of dead letters by their outcome.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct ReplayedMany {
-    /// Dead letters that matched when the call began.
+    /// Number of dead letters that matched when the call began.
     pub matched: u64,
-    /// Replayed by this call, newest first.
+    /// Number of dead letters that this call replayed, newest first.
     pub replayed: u64,
-    /// Not held by the topic any more.
+    /// Number of matches that the topic does not hold any more.
     pub gone: u64,
-    /// Left out because they could end a worker.
+    /// Number of matches that were left out because they could end a worker.
     pub dangerous: u64,
-    /// True where it ended before it had seen all: call again.
+    /// True if the call ended before it had seen all: call again.
     pub more: bool,
 }
 

@@ -7,7 +7,7 @@ use unslide_store::groups::rules::{self, TenantGroupingRules};
 /// The rules of the tenant.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CurrentGroupingRules {
-    /// The rules, and how far stored reports are grouped by them; absent where the tenant never had any.
+    /// The rules, and how far stored reports are grouped by them; absent if the tenant never had any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<TenantGroupingRules>,
 }

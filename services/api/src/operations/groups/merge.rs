@@ -15,7 +15,7 @@ const MOST: usize = 50;
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupMerge {
-    /// Their ids.
+    /// Ids of the groups to merge into this one, 1 to 50.
     #[schema(min_items = 1, max_items = 50)]
     pub groups: Vec<Uuid>,
 }

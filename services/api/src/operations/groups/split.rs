@@ -12,7 +12,7 @@ use unslide_store::queries::groups::{ListedGroup, find};
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSplit {
-    /// Its id.
+    /// Id of the merged group to take out again.
     pub group: Uuid,
 }
 

@@ -27,7 +27,7 @@ pub fn routes() -> OpenApiRouter<Api> {
 /// A key that was made, with its text.
 #[derive(Serialize, ToSchema)]
 pub struct CreatedKey {
-    /// The key.
+    /// The key's record, as in the list of keys.
     #[serde(flatten)]
     pub key: ApiKey,
     /// The key's text, for `Authorization: Bearer …`. Shown this one time.

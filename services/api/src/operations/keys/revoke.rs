@@ -19,7 +19,7 @@ pub struct RevokeQuery {
 /// A key that was revoked, and those that it made.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct RevokedKey {
-    /// The key's id.
+    /// Id of the revoked key.
     pub id: Uuid,
     /// Keys that descend from it and were revoked with it; 0 without `cascade=true`.
     pub descendants_revoked: u64,

@@ -12,10 +12,10 @@ use utoipa::PartialSchema;
 use utoipa::openapi::schema::ArrayBuilder;
 use utoipa::openapi::{OneOfBuilder, Ref, RefOr, Schema};
 
-/// What the broker has taken.
+/// Counts of payloads that the broker has accepted.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SentMetrics {
-    /// How many payloads there were.
+    /// Number of payloads in the request.
     #[schema(minimum = 1, maximum = 1000)]
     pub accepted: usize,
     /// Payloads of periods that ended too long ago: more than 30 days before, or before what the tenant keeps. They are not counted, and sending
@@ -24,7 +24,8 @@ pub struct SentMetrics {
     /// Payloads of apps with metrics switched off: they are counted as dropped and not kept. Sending them again
     /// changes nothing.
     pub switched_off: usize,
-    /// Keys of MetricKit whose value was not understood, because of its language or its unit. All else is counted.
+    /// Keys of MetricKit with a value that was not understood, because of its language or its unit. All other keys
+    /// are counted.
     #[schema(max_items = 20, example = json!(["cpuMetrics.cumulativeCPUTime"]))]
     pub unread: Vec<String>,
 }

@@ -8,7 +8,7 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Show a quarantined record
 ///
-/// Where it lies, why it could not be stored, and how its last replay ended.
+/// Shows its position in Kafka, why it could not be stored, and how its last replay ended.
 #[utoipa::path(get, path = "/v1/operator/quarantine/{id}", tag = "quarantine",
     operation_id = "operator_get_quarantined",
     params(("id" = Uuid, Path, description = "The record's id.")),

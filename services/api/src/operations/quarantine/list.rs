@@ -10,14 +10,14 @@ use unslide_store::quarantine::{self, QuarantineFilter, QuarantinedRecord};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct QuarantineQuery {
-    /// Of this tenant; those without a tenant where empty.
+    /// The only tenant to list; empty for records of no tenant.
     pub tenant: Option<String>,
     /// Why they could not be stored.
     #[param(example = "constraint_violation")]
     pub reason: Option<String>,
     /// Whether a replay has stored them.
     pub stored: Option<bool>,
-    /// Entries a page, 1 to 500; 50 where absent.
+    /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
     /// `next_cursor` of the page before, as it was.

@@ -26,7 +26,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct VariantQuery {
-    /// Where several reports with other bytes came under one id: which of them, from 0.
+    /// Index of the report, from 0, if several reports with different bytes have the same id.
     pub variant: Option<u32>,
 }
 
@@ -35,7 +35,7 @@ pub struct VariantQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GetQuery {
-    /// Where several reports with other bytes came under one id: which of them, from 0.
+    /// Index of the report, from 0, if several reports with different bytes have the same id.
     pub variant: Option<u32>,
     /// Wait for the report to be stored for this long at most, such as `10s` or `500ms`; a bare number
     /// counts seconds. At most 30 seconds. The answer comes as soon as the report is there.

@@ -12,12 +12,12 @@ const LONGEST: usize = 1_024;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ReportQuery {
-    /// Bundle identifier.
+    /// The only app (bundle identifier) to list; all apps if absent.
     #[param(example = "com.example.shop")]
     pub app: Option<String>,
-    /// Version.
+    /// The only version of the app to list.
     pub version: Option<String>,
-    /// Build.
+    /// The only build number of the app to list.
     pub build: Option<String>,
     /// Arrived at this time or later (RFC 3339).
     #[param(format = DateTime, example = "2026-11-20T09:00:00Z")]
@@ -28,7 +28,7 @@ pub struct ReportQuery {
     /// The crash's type, such as `mach`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// `complete`, `partial` or `none`.
+    /// Result of symbolication: `complete`, `partial` or `none`.
     pub status: Option<String>,
     /// The machine, such as `iPhone16,1`.
     pub model: Option<String>,
@@ -40,10 +40,10 @@ pub struct ReportQuery {
     /// It is of the group with this id.
     pub group: Option<String>,
     /// A report of its group has this text in its title, its reason, or the name of a function or source file of its
-    /// crash, in any case. Where more than 10,000 groups fit, those that were seen last count.
+    /// crash, in any case. If more than 10,000 groups match, those that were seen last count.
     #[param(min_length = 3, max_length = 100)]
     pub q: Option<String>,
-    /// Entries a page, 1 to 500; 50 where absent.
+    /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
     /// `next_cursor` of the page before, as it was.

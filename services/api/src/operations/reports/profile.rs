@@ -19,17 +19,17 @@ const MOST_JSON_BYTES: u64 = 8 << 20;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ProfileQuery {
-    /// Where several reports with other bytes came under one id: which of them, from 0.
+    /// Index of the report, from 0, if several reports with different bytes have the same id.
     pub variant: Option<u32>,
     /// `json`, or `folded`: a line for each stack, for flame graph tools. Beyond 4 MiB the last line is `(left out) N`.
     #[param(example = "json")]
     pub format: Option<String>,
 }
 
-/// Where the time of a report went.
+/// Sampled stacks of a report, with the time that each took.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SampledProfile {
-    /// What the app calls the profile.
+    /// The app's name for the profile; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// How long the app hung or was sampled, in milliseconds, as far as the report says it.

@@ -16,10 +16,10 @@ use unslide_model::{ReportId, TenantId};
 use unslide_report::ReadLimits;
 use unslide_stream::OutRecord;
 
-/// What the broker has taken.
+/// Counts of reports that the broker has accepted.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SentReports {
-    /// How many reports there were.
+    /// Number of reports in the request.
     pub accepted: usize,
     /// Each of them, in the order of the request.
     pub reports: Vec<SentReport>,
@@ -45,10 +45,9 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, In
 /// The reports go to Kafka byte for byte; the answer comes when the broker has all of them. A request that
 /// failed may be sent again: the same report twice is one report.
 ///
-/// A request costs one unit for each report in it, and one for each 64 KiB of the body as it came or
-/// unpacked, whichever is more. A tenant that uses more than its `units_per_second` is answered 429 with
-/// `Retry-After`; a request is taken whole or not at all. A report over the tenant's `report_bytes` is
-/// refused with 413.
+/// A request costs one unit for each report in it, and one for each 64 KiB of the body, as sent or unpacked,
+/// whichever is more. A tenant that uses more than its `units_per_second` gets 429 with `Retry-After`. A
+/// request is accepted whole or not at all. A report over the tenant's `report_bytes` is refused with 413.
 #[utoipa::path(post, path = "/v1/reports", tag = "reports", operation_id = "send_reports",
     request_body(description = "One report or many.", content(
         (CrashReports = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "version": "3.6.0"}, "binary_images": [], "crash": {"threads": []}})),

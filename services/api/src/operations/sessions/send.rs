@@ -12,10 +12,10 @@ use utoipa::PartialSchema;
 use utoipa::openapi::schema::ArrayBuilder;
 use utoipa::openapi::{OneOfBuilder, Ref, RefOr, Schema};
 
-/// What the broker has taken.
+/// Counts of session events that the broker has accepted.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SentSessions {
-    /// How many events there were.
+    /// Number of events in the request.
     #[schema(minimum = 1, maximum = 1000)]
     pub accepted: usize,
     /// Events of sessions that began too long ago: more than 30 days before, or before what the tenant keeps. They are not counted, and sending
@@ -50,8 +50,9 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
 /// start with `end_reason` `crashed` and the `started_at` that it had. A session that began more than 30 days
 /// before its event arrives, or before what the tenant keeps, is not counted: `too_old` says how many.
 ///
-/// A request costs one unit for each event in it, and one for each 64 KiB of the body as it came or
-/// unpacked, whichever is more, of the same `units_per_second` as reports. It is taken whole or not at all.
+/// A request costs one unit for each event in it, and one for each 64 KiB of the body, as sent or unpacked,
+/// whichever is more. They count against the same `units_per_second` as reports. A request is accepted whole
+/// or not at all.
 #[utoipa::path(post, path = "/v1/sessions", tag = "sessions", operation_id = "send_sessions",
     request_body(description = "Replace the `started_at` of the example: it is a past date. One event or many.", content(
         (SessionEvents = "application/json", example = json!([{"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "installation": "b1946ac92492d234", "app": "com.example.shop", "version": "3.1.4", "started_at": "2026-11-20T08:00:00Z", "duration": 95, "foreground": true, "end_reason": "exited"}])),

@@ -15,10 +15,10 @@ const LONGEST: usize = 255;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SymbolQuery {
-    /// The file's name.
+    /// Name of the file, without its folder.
     #[param(example = "Shop", max_length = 255)]
     pub name: Option<String>,
-    /// The architecture.
+    /// Architecture of the file, such as `arm64`.
     #[param(example = "arm64", max_length = 255)]
     pub arch: Option<String>,
     /// `queued`, `building`, `ready`, `malformed`, `unsupported` or `too_complex`.
@@ -32,7 +32,7 @@ pub struct SymbolQuery {
     /// First came before this time (RFC 3339).
     #[param(format = DateTime)]
     pub to: Option<String>,
-    /// Entries a page, 1 to 500; 50 where absent.
+    /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
     /// `next_cursor` of the page before, as it was.

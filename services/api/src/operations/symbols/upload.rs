@@ -12,7 +12,7 @@ use std::time::Duration;
 use unslide_model::Owner;
 use unslide_store::{Uuid, usage};
 
-/// What the client says of the file.
+/// Name and app of the uploaded file.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -25,12 +25,12 @@ pub struct UploadQuery {
     pub app: Option<String>,
 }
 
-/// What was received.
+/// Uploads that the request began, one for each file.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AcceptedUpload {
-    /// The upload's id, of the first file where there are several.
+    /// Id of the upload; of the first file if the request has several.
     pub id: Uuid,
-    /// True where the same bytes were uploaded before: the id is that upload's, and nothing changes.
+    /// True if the same bytes were uploaded before: the id is that upload's, and nothing changes.
     pub existing: bool,
     /// Each file of the request, in its order.
     pub uploads: Vec<AcceptedFile>,
@@ -40,10 +40,10 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
 
 /// Upload symbols
 ///
-/// Takes a zip, tar, tar.gz or gz file of any depth, a dSYM bundle in one of them, or a bare Mach-O
-/// file, thin or fat: as the body, or as the files of multipart/form-data. The body goes to storage
-/// as it comes, whatever its size within the tenant's limit; the answer comes when it is safe there.
-/// Symcaches are built afterwards: see `GET /v1/symbols/uploads/{id}?wait=30s`.
+/// Takes a zip, tar, tar.gz or gz file of any depth, a dSYM bundle in one of them, or a bare Mach-O file,
+/// thin or fat: as the body, or as the files of multipart/form-data. The service streams the body to storage,
+/// at any size within the tenant's limit, and answers when storage has all of it. Symcaches are built
+/// afterwards: see `GET /v1/symbols/uploads/{id}?wait=30s`.
 ///
 /// The same bytes again change nothing: the answer names the earlier upload. With `X-Content-SHA256`
 /// (hexadecimal), `Content-Digest` or `Digest`, a body that arrives with another hash is refused.

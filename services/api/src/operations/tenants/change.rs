@@ -7,32 +7,32 @@ use unslide_model::TenantId;
 use unslide_store::tenants::TenantStanding;
 use unslide_store::{audit, tenants};
 
-/// What is to change of a tenant. What is absent stays.
+/// Changes of a tenant. Absent fields do not change.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantChange {
-    /// Its name for people.
+    /// New display name, for people; absent for no change.
     #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
-    /// `active` or `suspended`: a suspended tenant can look and take away, but add and change nothing. Its
-    /// reports on Kafka become dead letters, which can be replayed for 30 days.
+    /// `active` or `suspended`: a suspended tenant can read and delete, but not add or change. Its reports on
+    /// Kafka become dead letters, which can be replayed for 30 days.
     #[schema(value_type = Option<String>, example = "suspended")]
     pub state: Option<TenantStanding>,
-    /// What it may use.
+    /// New limits; a limit that is absent does not change.
     pub limits: Option<LimitsChange>,
 }
 
-/// Limits that are to change; 0 stands for the service's default.
+/// Changes of limits. 0 means the service's default; absent limits do not change.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsChange {
     /// Cost units a second: a report costs one, and one more for each 64 KiB of its unpacked bytes.
     pub units_per_second: Option<u32>,
-    /// Bytes of one report.
+    /// Largest size of one report, in bytes.
     pub report_bytes: Option<u64>,
-    /// Bytes of one symbol upload.
+    /// Largest size of one symbol upload, in bytes.
     pub upload_bytes: Option<u64>,
-    /// Bytes of all stored symbols.
+    /// Largest size of all stored symbols together, in bytes.
     pub symbol_bytes: Option<u64>,
     /// Days that reports are kept.
     pub retention_days: Option<u32>,

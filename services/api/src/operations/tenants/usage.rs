@@ -1,4 +1,4 @@
-//! `GET /v1/tenant-usage`. Not below `/v1/tenants`, where any word may be the slug of a tenant.
+//! `GET /v1/tenant-usage`. Not below `/v1/tenants`, because any word there may be the slug of a tenant.
 
 use crate::operations::prelude::*;
 use crate::requests::page::{number_and_id, numbered};
@@ -11,10 +11,10 @@ use unslide_store::figures::{self, FigureOrder, TenantFigures};
 #[into_params(parameter_in = Query)]
 pub struct TenantUsageQuery {
     /// `reports` of the last hour, `deferred` records, bytes of `symbols`, or `full` for the share of the limit on symbols
-    /// that is used, the largest first; `reports` where absent.
+    /// that is used, the largest first; `reports` if absent.
     #[param(example = "full")]
     pub sort: Option<String>,
-    /// Entries a page, 1 to 500; 50 where absent.
+    /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
     /// `next_cursor` of the page before, as it was.

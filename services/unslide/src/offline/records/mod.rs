@@ -22,7 +22,7 @@ use unreadable::UnreadableRecords;
 /// Why the answers end too early.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
-    /// The input breaks off.
+    /// The input ended early or could not be read.
     #[error("cannot read the reports")]
     Read(#[source] io::Error),
     /// The output cannot be written.

@@ -9,7 +9,7 @@ use unslide_report::{ReadError, ReadLimits, Report, foreign_format, text};
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::{Context, Plan};
 
-/// How answers are written.
+/// Form of the symbolicated reports in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum OutputFormat {
     /// The report with its answers, every other byte as it was

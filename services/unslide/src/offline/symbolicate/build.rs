@@ -24,7 +24,7 @@ const CHILD: &[&str] = &[
     "--test-threads=1",
 ];
 
-/// The bounds of builds.
+/// Limits on the memory and time of a build.
 #[derive(Clone, Copy, clap::Args)]
 pub struct BuildArguments {
     /// Memory that the build of one dSYM or source map may take, such as 8GiB; mapped files are not counted

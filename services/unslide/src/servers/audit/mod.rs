@@ -12,7 +12,7 @@ use std::time::Duration;
 use unslide_model::{Clock as _, SystemClock, TenantId};
 use unslide_stream::audit::{Audit, Window};
 
-/// Arguments of `unslide audit`.
+/// Arguments of `unslide audit`: the period, the tenant and the output.
 #[derive(Args)]
 #[command(after_help = "\
 Exit code 0 means that every report that came in has exactly one outcome or is on its way.")]
@@ -26,11 +26,11 @@ pub struct Arguments {
     /// Audit what came in before here: as --from
     #[arg(long, value_name = "TIME")]
     to: Option<Moment>,
-    /// Show one tenant only, and what expired before anybody read its tenant. The whole is audited
-    /// all the same
+    /// Show only this tenant, and records that expired before a worker read their tenant. All tenants are
+    /// audited in any case
     #[arg(long)]
     tenant: Option<TenantId>,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
     /// How long to wait for transactions that are open, such as 90s or 5min

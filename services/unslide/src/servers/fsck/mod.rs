@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use unslide_artifacts::ObjectStore;
 use unslide_store::{Store, deferred, positions, tenants};
 
-/// Arguments of `unslide fsck`.
+/// Arguments of `unslide fsck`: the age of objects and the output.
 #[derive(Args)]
 #[command(after_help = "\
 It changes nothing, and may run beside the services. Exit code 0 means that nothing was found.")]
@@ -26,7 +26,7 @@ pub struct Arguments {
     /// How old a file without a row is before it counts, such as 90s or 1h: services write some files before their rows
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = quantity::seconds)]
     age: u32,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }

@@ -23,7 +23,7 @@ const MOST_REPORTS: u32 = 20;
 /// Days of the chart.
 const DAYS: i64 = 30;
 
-/// Kinds of groups with reports that show where the time went.
+/// Kinds of groups with reports that hold sampled stacks.
 const SLOW: [&str; 5] = ["hang", "cpu", "disk_write", "launch", "profile"];
 
 #[derive(Template)]
@@ -40,7 +40,7 @@ struct GroupPage {
     more: bool,
     may_write: bool,
     work: GroupWork,
-    /// True if its reports show where the time went.
+    /// True if its reports hold sampled stacks.
     is_slow: bool,
     durations: Vec<VersionDurations>,
 }

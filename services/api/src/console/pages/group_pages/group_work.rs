@@ -25,7 +25,7 @@ pub fn may_write(access: &Access<ReportsRead>, group: &ListedGroup) -> bool {
 pub struct GroupWork {
     pub merged: Vec<MergedGroup>,
     pub similar: Vec<ListedGroup>,
-    /// The address where rules are changed.
+    /// The address of the page that changes rules.
     pub rules: Option<String>,
     pub activity: Vec<GroupActivity>,
     pub older: Option<String>,
