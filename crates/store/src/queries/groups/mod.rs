@@ -79,7 +79,7 @@ pub struct ListedGroup {
     /// The version that resolves it; absent if none was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_in: Option<String>,
-    /// When it was resolved (RFC 3339); absent otherwise.
+    /// When it was resolved last (RFC 3339); absent if it was not.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub resolved_at: Option<OffsetDateTime>,
     /// The version of the report that brought it back.
