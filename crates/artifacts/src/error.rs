@@ -35,7 +35,7 @@ pub enum StorageError {
     },
     /// The store answers, but this one object cannot be read: each read returns other bytes, or the
     /// object is in an archive tier. Other objects are not affected.
-    #[error("object storage cannot {operation} {key}, which is at fault itself: {detail}")]
+    #[error("object storage cannot {operation} {key}; other objects are not affected: {detail}")]
     ObjectAtFault {
         /// The operation.
         operation: &'static str,
@@ -104,7 +104,7 @@ impl StorageError {
                 format!("object storage could not {operation} an object for now: {detail}")
             }
             StorageError::ObjectAtFault { operation, detail, .. } => {
-                format!("object storage cannot {operation} an object that is at fault itself: {detail}")
+                format!("object storage cannot {operation} this object; others are not affected: {detail}")
             }
             StorageError::Unfinished { .. } => "an unfinished upload is not there".into(),
             StorageError::TooLarge { limit, .. } => format!("an object has more than {limit} bytes"),

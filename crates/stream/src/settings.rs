@@ -257,7 +257,7 @@ impl Settings {
         }
         for key in self.client.keys() {
             if PROTECTED.contains(&own_name(key)) {
-                problems.push(format!("client.\"{key}\": delivery depends on this option, it can't be set"));
+                problems.push(format!("client.\"{key}\": delivery depends on this option, it cannot be set"));
             }
         }
         // The output topic takes four times as much; brokers take requests of up to 100 MiB.

@@ -86,7 +86,7 @@ pub struct Signatures {
 }
 
 impl Signatures {
-    /// Reads the settings. Leaves out keys that can't be used; validation refuses those.
+    /// Reads the settings. Leaves out keys that cannot be used; validation refuses those.
     #[must_use]
     pub fn new(settings: &SignatureSettings) -> Signatures {
         let known = |key: &GatewayKey| {

@@ -83,7 +83,7 @@ impl Signing {
     /// Returns the signer of records, or None if no key is set.
     ///
     /// # Errors
-    /// [`KeyError`] if the key can't be used.
+    /// [`KeyError`] if the key cannot be used.
     pub fn signer(&self) -> Result<Option<Signer>, KeyError> {
         if self.key.reveal().is_empty() {
             return Ok(None);

@@ -88,7 +88,7 @@ impl Metrics {
             )?,
             backfilled: make.counters(
                 "unslide_builder_backfilled_total",
-                "Objects to be built anew, by their end.",
+                "Rebuilds of symcaches after a change of the format, by their result.",
                 &["status"],
             )?,
             relay_lag,

@@ -200,7 +200,7 @@ impl Pipeline {
     }
 
     /// Stores a quarantined record that was read again, and records that. The inner error is the reason why
-    /// it still can't be stored.
+    /// it still cannot be stored.
     ///
     /// # Errors
     /// Returns an error if a server fails; the caller has to try again.
@@ -254,7 +254,7 @@ impl Pipeline {
     }
 
     /// Stores items. If the database refuses a batch or takes too long, the batch is halved until the one
-    /// record that can't be stored is found.
+    /// record that cannot be stored is found.
     async fn store_items(
         &mut self,
         items: Vec<Item>,

@@ -105,7 +105,7 @@ async fn keys(installation: &Installation, app: &App) {
     let unknown = ["key", "revoke", "--tenant", TENANT, NO_KEY, "--yes"];
     fails(installation, 3, &unknown, &["has no key", "key list"]);
     let both = ["key", "create", "--tenant", TENANT, "--scope", "operator", "--app", "a"];
-    fails(installation, 2, &both, &["can't act for operators"]);
+    fails(installation, 2, &both, &["cannot use operations of operators"]);
     let past =
         ["key", "create", "--tenant", TENANT, "--scope", "operator", "--expires", "2001-01-01T00:00:00Z"];
     fails(installation, 2, &past, &["--expires", "past"]);

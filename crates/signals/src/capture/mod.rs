@@ -225,7 +225,7 @@ fn memory_graph<'s>(
 
 /// Returns the analysis of a `.memgraph`, which is stored unread.
 fn opaque() -> CaptureAnalysis {
-    let what = "file is a .memgraph, whose layout Apple does not publish: it is stored as it is and opaque; send the \
+    let what = "file is a .memgraph, whose layout Apple does not publish: it is stored unchanged and opaque; send the \
                 text that heap, leaks, vmmap or footprint prints for it, too";
     CaptureAnalysis {
         tree: CutTree::of(&CallTree::new("bytes")),

@@ -97,7 +97,7 @@ impl RecordState {
     pub(super) fn is_present(self) -> bool {
         self.flags & PRESENT != 0
     }
-    /// Returns true if this record can't be judged, because a topic of its history was deleted.
+    /// Returns true if this record cannot be judged, because a topic of its history was deleted.
     pub(super) fn is_excused(self) -> bool {
         self.flags & EXCUSED != 0
     }
@@ -390,9 +390,9 @@ impl AuditTally {
         }
     }
 
-    /// Adds a record of the ledger that can't be read.
+    /// Adds a record of the ledger that cannot be read.
     pub fn unreadable(&mut self, partition: i32, offset: i64) {
-        self.contradictions.push(format!("the ledger's record {partition}@{offset} can't be read"));
+        self.contradictions.push(format!("the ledger's record {partition}@{offset} cannot be read"));
     }
 
     /// Sets the first offset that the log holds after everything was read. Records deleted in between are not

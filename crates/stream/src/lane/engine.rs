@@ -329,7 +329,7 @@ impl<P: Processor> Engine<P> {
             match result.recv_timeout(GLANCE) {
                 Ok(prepared) => {
                     let (sender, receiver) = mpsc::channel();
-                    // The receiver is at hand: this can't fail.
+                    // The receiver is at hand: this cannot fail.
                     let _ = sender.send(prepared);
                     *result = receiver;
                 }
@@ -418,7 +418,7 @@ impl<P: Processor> Engine<P> {
         let _call = self.control.watch.enter("go back to the committed offsets");
         match rewind::rewind(&self.consumer) {
             Ok(()) => self.rewinding = false,
-            Err(e) => tracing::warn!(error = %e, "can't go back to the committed offsets yet"),
+            Err(e) => tracing::warn!(error = %e, "cannot go back to the committed offsets yet"),
         }
     }
 

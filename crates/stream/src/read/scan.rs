@@ -90,7 +90,7 @@ impl Scanner {
     /// Makes the clients; no request is sent yet.
     ///
     /// # Errors
-    /// [`StreamError::Settings`] for settings that can't work.
+    /// [`StreamError::Settings`] for settings that cannot work.
     pub fn open(settings: &Settings) -> Result<Scanner, StreamError> {
         let mut config = settings.checked()?.consumer();
         config

@@ -39,7 +39,7 @@ impl TailEvent {
             TailEvent::Record(Record { at, value, .. }) => (Some(at), value),
         };
         if let Err(error) = read(value) {
-            tracing::error!(record = ?at, "a record of a table can't be read: {error}");
+            tracing::error!(record = ?at, "a record of a table cannot be read: {error}");
         }
     }
 }
@@ -83,7 +83,7 @@ impl TailReader {
     /// nothing else during the call.
     ///
     /// # Errors
-    /// [`StreamError`] if the client can't be made.
+    /// [`StreamError`] if the client cannot be made.
     pub fn start(
         settings: &Settings,
         topic: &str,

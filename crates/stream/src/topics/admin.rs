@@ -238,7 +238,7 @@ async fn metadata(client: &Arc<AdminClient<Logging>>) -> Result<Metadata, Stream
 /// Deletes every topic of this installation: what a test leaves behind otherwise.
 ///
 /// # Errors
-/// [`StreamError::Settings`] for an installation without a prefix, so that it can't happen to a
+/// [`StreamError::Settings`] for an installation without a prefix, so that it cannot happen to a
 /// real one by accident; else what Kafka said.
 pub async fn delete(settings: &Settings) -> Result<(), StreamError> {
     if settings.topic_prefix.is_empty() {
@@ -269,7 +269,7 @@ pub(crate) async fn delete_all(settings: &Settings, topics: &[&str]) -> Result<(
 /// Checks every topic; with [`Settings::tenant_topics`] also all existing topics of tenants: a topic that a
 /// tenant lacks affects this tenant alone. All problems are reported at once.
 ///
-/// Relaxed settings leave out checks that a single broker can't pass: replicas and in-sync replicas.
+/// Relaxed settings leave out checks that a single broker cannot pass: replicas and in-sync replicas.
 ///
 /// # Errors
 /// [`StreamError::Topics`] with each problem; [`StreamError::Kafka`] if Kafka does not answer.
@@ -299,7 +299,7 @@ pub async fn verify(settings: &Settings) -> Result<(), StreamError> {
             Ok(config) if config.entries.is_empty() => hidden.push(spec.name.as_str()),
             Ok(config) => check(settings, spec, &config, &mut problems),
             Err(RDKafkaErrorCode::TopicAuthorizationFailed) => hidden.push(&spec.name),
-            Err(code) => problems.push(format!("{}: its configuration can't be read: {code}", spec.name)),
+            Err(code) => problems.push(format!("{}: its configuration cannot be read: {code}", spec.name)),
         }
     }
     if !hidden.is_empty() {

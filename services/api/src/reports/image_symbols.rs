@@ -104,7 +104,7 @@ async fn before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
     timeout_at(end, future).await.ok()
 }
 
-/// Returns the tenant's current rules. Rules of a later version of this service, which this one can't read,
+/// Returns the tenant's current rules. Rules of a later version of this service, which this one cannot read,
 /// are left out.
 pub async fn grouping_rules(api: &Api, tenant: &TenantId) -> Result<Arc<GroupingRules>, Problem> {
     let (database, of) = (api.clone(), tenant.clone());

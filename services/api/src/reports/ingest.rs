@@ -165,7 +165,7 @@ impl Reading<'_> {
                 self.check_app(place, || report.summary().app)?;
                 Ok(Incoming { id: Some(report.id), bytes: record.slice_ref(bytes) })
             }
-            // The device has already rendered this log. It can't be symbolicated, but after a refusal the SDK
+            // The device has already rendered this log. It cannot be symbolicated, but after a refusal the SDK
             // would send its neighbours again and again: it goes to the dead letters.
             Element::Text(text) => {
                 self.check_app(place, || None)?;
@@ -183,7 +183,9 @@ impl Reading<'_> {
     fn check_app(&self, place: &str, of: impl FnOnce() -> Option<String>) -> Result<(), Problem> {
         match self.app {
             Some(app) if of().as_deref() != Some(app) => {
-                let problem = format!("{place}the key speaks for {app} alone, and the report is not of it");
+                let problem = format!(
+                    "{place}the key is valid for the app {app} only, and the report is of another app"
+                );
                 Err(Problem::new(Kind::InsufficientScope, problem))
             }
             _ => Ok(()),

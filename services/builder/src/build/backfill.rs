@@ -46,7 +46,7 @@ pub(crate) async fn backfill(
 }
 
 /// Rebuilds one object and returns the outcome. An object that an earlier release could read and this one
-/// can't keeps its symcache.
+/// cannot keeps its symcache.
 async fn rebuild(builder: &Builder, job: &JobLease, object: &ObjectRow) -> Result<&'static str, JobFailure> {
     let owner = &job.owner;
     let hash = object.content_hash;
@@ -54,16 +54,16 @@ async fn rebuild(builder: &Builder, job: &JobLease, object: &ObjectRow) -> Resul
     let path = room.path().join(FILE);
     let key = keys::object(owner.own(hash));
     let Some(fetched) = builder.objects.get_to_file(&key, &path, object.size).await? else {
-        tracing::warn!(object.hash = %hash, "an object's bytes are gone; its symcache stays as it is");
+        tracing::warn!(object.hash = %hash, "an object's bytes are missing in object storage; its old symcache stays");
         return Ok("gone");
     };
     if fetched.sha256 != hash {
-        tracing::warn!(object.hash = %hash, "object storage gave other bytes; the symcache stays as it is");
+        tracing::warn!(object.hash = %hash, "object storage returned other bytes; the old symcache stays");
         return Ok("damaged");
     }
     let slices = unpack(builder, job, &room, FILE, &object.name).await?.slices;
     let Some(slice) = slices.into_iter().find(|slice| slice.new.content_hash == hash) else {
-        tracing::warn!(object.hash = %hash, "an object is none any more; its symcache stays as it is");
+        tracing::warn!(object.hash = %hash, "a file is not readable as an object any more; its old symcache stays");
         return Ok("rejected");
     };
     match make(builder, job, &room, &slice).await {
@@ -77,7 +77,7 @@ async fn rebuild(builder: &Builder, job: &JobLease, object: &ObjectRow) -> Resul
         }
         Err(ChildError::Failed(failure)) => Err(failure),
         Err(ChildError::Rejected(_, reason)) => {
-            tracing::warn!(object.hash = %hash, reason, "an object can't be built any more; its symcache stays");
+            tracing::warn!(object.hash = %hash, reason, "an object cannot be built any more; its symcache stays");
             Ok("rejected")
         }
     }

@@ -70,7 +70,7 @@ async fn read(
 ) -> Result<Vec<Regrouped>, JobFailure> {
     let rules = GroupingRules::parse(&page.rules.text).map_err(|problems| {
         let problem = problems.first().map(ToString::to_string).unwrap_or_default();
-        JobFailure::Again(format!("the tenant's grouping rules can't be read: {problem}"))
+        JobFailure::Again(format!("the tenant's grouping rules cannot be read: {problem}"))
     })?;
     let rules = Arc::new(rules);
     let mut regrouped = Vec::new();

@@ -1,4 +1,4 @@
-//! Skips records that can't be stored for their own reasons, and limits how many are skipped.
+//! Skips records that cannot be stored for their own reasons, and limits how many are skipped.
 //!
 //! A record that makes the indexer panic, or that the database refuses or takes too long for, must not block
 //! the others. It goes into quarantine only after it has failed three times on its own while others succeed.
@@ -76,7 +76,7 @@ impl Quarantine {
                 kafka.offset = item.at.offset,
                 reason = failure.reason,
                 error = failure.detail,
-                "a record can't be stored and goes into quarantine"
+                "a record cannot be stored and goes into quarantine"
             );
             return Ok(());
         };
@@ -96,7 +96,7 @@ impl Quarantine {
             kafka.offset = at.offset,
             reason = failure.reason,
             error = failure.detail,
-            "a record can't be stored and is not put into quarantine"
+            "a record cannot be stored and is not put into quarantine"
         );
         let latched = latched.then(|| why.clone());
         *self.stopped.lock() = Some(Stopped { at: at.clone(), latched });

@@ -1,5 +1,5 @@
 //! Replays quarantined records at an operator's request: reads each record again from its position in Kafka
-//! and stores it, or records why it can't.
+//! and stores it, or records why it cannot.
 
 use crate::failure::Failure;
 use crate::failure::IndexerError;
@@ -22,7 +22,7 @@ pub async fn run(store: Store, kafka: Settings, mut pipelines: Vec<Pipeline>, sh
         let round = async {
             tokio::time::sleep(PAUSE).await;
             if let Err(error) = replay_due(&store, &kafka, &mut pipelines).await {
-                tracing::warn!(error = causes(&error), "quarantined records can't be replayed for now");
+                tracing::warn!(error = causes(&error), "quarantined records cannot be replayed for now");
             }
         };
         tokio::select! {
@@ -77,7 +77,7 @@ async fn end(
     Ok(tx.commit().await?)
 }
 
-/// Returns the record, or why it can't be read any more.
+/// Returns the record, or why it cannot be read any more.
 async fn held(kafka: &Settings, due: &QuarantinedRecord) -> Result<Result<Record, String>, IndexerError> {
     let at = &due.place;
     let facts = match topic_facts(kafka, &at.topic).await {
@@ -86,7 +86,7 @@ async fn held(kafka: &Settings, due: &QuarantinedRecord) -> Result<Result<Record
         Err(error) => return Err(error.into()),
     };
     if facts.id.to_string() != due.topic_id {
-        return Ok(Err("the topic was made anew since".to_owned()));
+        return Ok(Err("the topic was created again after the request".to_owned()));
     }
     let record = scan::record(kafka, &at.topic, at.partition, at.offset).await?;
     Ok(record.ok_or_else(|| "the topic does not hold the record any more".to_owned()))

@@ -6,7 +6,7 @@ use unslide_proto::headers;
 use unslide_store::dead_letters::{DeadLetter, DeadLetterId, TopicOffset};
 use unslide_stream::{Headers, Record};
 
-/// Reasons for which the record's claimed tenant can't be trusted.
+/// Reasons for which the record's claimed tenant cannot be trusted.
 const NOBODYS: [&str; 5] =
     ["no_tenant", "unknown_tenant", "no_signature", "bad_signature", "stale_signature"];
 

@@ -1,4 +1,4 @@
-//! A record that can't be stored, and its replay.
+//! A record that cannot be stored, and its replay.
 //! Proves: replay
 
 use crate::world::{World, acme};

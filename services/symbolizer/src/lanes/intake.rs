@@ -1,5 +1,5 @@
 //! Processes incoming reports on the live lane and, some time later, on the retry lane. A record has one
-//! outcome for each of its reports. If it can't be answered now, it has one outcome as a whole.
+//! outcome for each of its reports. If it cannot be answered now, it has one outcome as a whole.
 
 use crate::admission::sender::{self, Admission};
 use crate::admission::tenant_rates::TenantRates;
@@ -65,7 +65,7 @@ struct Reading<'r> {
     tenant: &'r TenantId,
     limits: AllowedUse,
     fetched: Option<&'r FetchedSymbols>,
-    /// True if symbols that can't be fetched now won't be tried again.
+    /// True if symbols that cannot be fetched now won't be tried again.
     last: bool,
 }
 

@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let handling = RecordHandling {
         answer: |record: InputRecord| answer::answer(record, &library, &rules, arguments.format),
         separator: "",
-        unreadable: "passed on as it is",
+        unreadable: "passed on unchanged",
     };
     let mut lacking = Lacking::default();
     let end = answer_files(&files, &handling, &mut |lacked| lacking.add_report(lacked))?;

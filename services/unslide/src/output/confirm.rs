@@ -1,4 +1,4 @@
-//! Asking before something that can't be undone, or that touches everything.
+//! Asking before something that cannot be undone, or that touches everything.
 
 use crate::failure::{BoxError, CommandError};
 use std::io::{self, BufRead, IsTerminal, Write};

@@ -83,7 +83,9 @@ pub fn run(command: Command) -> Outcome {
     match command {
         Command::Create { configured, tenant, name, scope, app, expires } => {
             if app.is_some() && scope.contains(&Scope::Operator) {
-                return Err(CommandError::usage("a key for one app can't act for operators").into());
+                return Err(
+                    CommandError::usage("a key for one app cannot use operations of operators").into()
+                );
             }
             with(&configured, async |store, _| {
                 there(&store, &tenant).await?;
@@ -93,8 +95,8 @@ pub fn run(command: Command) -> Outcome {
                 let text = make(&store, &tenant, &new).await?;
                 say!("{}", text.reveal());
                 if Console::get().is_closed() {
-                    return Err("the key is made and nobody has read it: `unslide key list` and `unslide key revoke` \
-                                take it away"
+                    return Err("the key was created, but standard output is closed: find it with `unslide key list` and revoke it with \
+                                `unslide key revoke`"
                         .into());
                 }
                 Ok(Exit::Ready)

@@ -301,7 +301,7 @@ async fn delete(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outco
     let end = tokio::time::Instant::now() + wait;
     loop {
         let mut tx = store.tenant(slug).await?;
-        let erasure = erasure::get(&mut tx).await?.ok_or("nobody has noted the deletion")?;
+        let erasure = erasure::get(&mut tx).await?.ok_or("the database has no record of the deletion")?;
         tx.rollback().await?;
         let rows: u64 = erasure.removed.values().sum();
         if erasure.finished_at.is_some() {

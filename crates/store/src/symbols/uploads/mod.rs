@@ -146,7 +146,8 @@ pub async fn building(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
 
 /// Records that an upload waits for an unavailable server after a builder had begun with it.
 pub async fn waits(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
-    let why = ("unavailable", "a server that it needs is away; it goes on by itself");
+    let why =
+        ("unavailable", "a server that it needs is not available; it continues when the server answers");
     set(tx, id, UploadStatus::Queued, Some(why), &[]).await
 }
 

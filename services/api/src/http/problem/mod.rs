@@ -28,7 +28,7 @@ const RETRY_AFTER: u32 = 5;
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem, example = json!({
     "type": "/problems/not-found", "title": "There is no such resource", "status": 404,
-    "detail": "no upload has this id", "request_id": "8b2ad1b7c0ffee42"
+    "detail": "there is no such upload", "request_id": "8b2ad1b7c0ffee42"
 }))]
 pub struct ProblemDetails<'a> {
     /// Kind of the failure: the path of its page in the documentation, which never changes.

@@ -186,8 +186,8 @@ fn target(api: &Api, letter: &DeadLetter) -> String {
 fn warning(reason: &str) -> Option<String> {
     let text = match reason {
         "kills_worker" => {
-            "the record ended the process of every worker that took it; if this version of the worker is no better, \
-             it will end some more before it is a dead letter again, and its partition waits meanwhile"
+            "the record ended the process of every worker that read it; if this version of the worker has the same fault, \
+             it will end some more before it is a dead letter again, and its partition waits until then"
         }
         "panicked" => "the record makes this version of the worker fail: replay it after an update",
         "unknown_tenant" | "no_tenant" | "tenant_suspended" => {

@@ -110,7 +110,7 @@ pub async fn try_grouping_rules(
     Ok(Json(effect))
 }
 
-/// Returns the group of a stored report by these rules, or `None` if its body can't be read. Charges for the
+/// Returns the group of a stored report by these rules, or `None` if its body cannot be read. Charges for the
 /// body and reserves its bytes before it is read.
 async fn group(
     api: &Api,

@@ -37,7 +37,7 @@ problems!(
 #[utoipa::path(patch, path = "/v1/groups/{id}", tag = "groups", operation_id = "change_group",
     params(("id" = Uuid, Path, description = "The group's id.")),
     request_body = GroupPatch,
-    responses((status = 200, description = "The group as it is now.", body = ListedGroup),
+    responses((status = 200, description = "The group after the change.", body = ListedGroup),
         (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn change_group(

@@ -31,7 +31,7 @@ problems!(
 #[utoipa::path(post, path = "/v1/groups/{id}/merge", tag = "groups", operation_id = "merge_groups",
     params(("id" = Uuid, Path, description = "The id of the group that stays.")),
     request_body = GroupMerge,
-    responses((status = 200, description = "The group as it is now.", body = GroupCounts),
+    responses((status = 200, description = "The group after the merge.", body = GroupCounts),
         (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn merge_groups(

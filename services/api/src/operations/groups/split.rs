@@ -24,7 +24,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 #[utoipa::path(post, path = "/v1/groups/{id}/split", tag = "groups", operation_id = "split_group",
     params(("id" = Uuid, Path, description = "The id of the group that it was merged into.")),
     request_body = GroupSplit,
-    responses((status = 200, description = "The group of the path as it is now.", body = ListedGroup),
+    responses((status = 200, description = "The group of the path after the split.", body = ListedGroup),
         (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn split_group(

@@ -59,7 +59,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
         (MetricPayloads = "application/json", example = json!([{"id": "5b0c6f0e-8d61-4b0c-9a35-1f2e3d4c5b6a", "app": "com.example.shop", "version": "3.1.4", "measured_at": "2026-11-20T08:00:00Z", "measurements": [{"name": "launch_time", "unit": "ms", "value": 812}], "requests": [{"host": "api.example.com", "dns": 12, "first_byte": 90, "total": 140}]}])),
         (Vec<u8> = "application/gzip"))),
     responses((status = 202, description = "The broker has all payloads.",
-        headers(("location" = String, description = "The path of the figures of the app's versions, once the payloads are counted; only where all payloads are of one app.")),
+        headers(("location" = String, description = "The path of the figures of the app's versions, once the payloads are counted; only if all payloads are of one app.")),
         body = SentMetrics), Failures),
     security(("key" = ["reports:write"])))]
 pub async fn send_metrics(

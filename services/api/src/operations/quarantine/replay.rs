@@ -15,7 +15,7 @@ problems!(Failures: InvalidParameter, NotFound, TenantSuspended);
     operation_id = "operator_replay_quarantined",
     params(("id" = Uuid, Path, description = "The record's id.")),
     responses((status = 202, description = "The indexer is asked.",
-            headers(("location" = String, description = "The path of the record, whose `replay` says how it ended.")), body = QuarantinedRecord), Failures),
+            headers(("location" = String, description = "The path of the record; its `replay` has the outcome.")), body = QuarantinedRecord), Failures),
     security(("key" = ["operator"])))]
 pub async fn operator_replay_quarantined(
     State(api): State<Api>,

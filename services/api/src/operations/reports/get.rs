@@ -60,7 +60,7 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
                 ("x-report-revision" = u32, description = "The revision, from 1."),
                 ("x-report-variants" = u32, description = "How many reports have this id."),
                 ("x-report-duplicates" = u64, description = "How often the same report came again."),
-                ("x-report-last-duplicate" = String, description = "When it came again last; absent where it did not.")),
+                ("x-report-last-duplicate" = String, description = "When the same report arrived again last; absent if it did not.")),
             content((EnrichedReport = "application/json"), (String = "text/plain"))),
         (status = 304, description = "The client's copy is the present one."), Failures),
     security(("key" = ["reports:read"])))]

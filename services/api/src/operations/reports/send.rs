@@ -29,7 +29,7 @@ pub struct SentReports {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SentReport {
     /// The report's id, under which `GET /v1/reports/{id}` answers once it is symbolicated: its own
-    /// `report.id`, or one made from its bytes. Absent for a rendered log, which is kept but can't be symbolicated.
+    /// `report.id`, or one made from its bytes. Absent for a rendered log, which is kept but cannot be symbolicated.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = Uuid)]
     pub id: Option<ReportId>,
@@ -53,7 +53,7 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, In
         (CrashReports = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "version": "3.6.0"}, "binary_images": [], "crash": {"threads": []}})),
         (String = "application/x-ndjson"), (Vec<u8> = "application/gzip"), (Vec<u8> = "multipart/form-data"))),
     responses((status = 202, description = "The broker has all reports.",
-        headers(("location" = String, description = "The path of the report, once it is symbolicated; only where the request holds one report that has an id.")),
+        headers(("location" = String, description = "The path of the report, once it is symbolicated; only if the request holds one report that has an id.")),
         body = SentReports), Failures),
     security(("key" = ["reports:write"])))]
 pub async fn send_reports(
@@ -115,7 +115,7 @@ fn form(headers: &HeaderMap) -> Result<BodyForm, Problem> {
         if !["", "gzip", "x-gzip", "identity"].iter().any(|known| coding.eq_ignore_ascii_case(known)) {
             return Err(Problem::new(
                 Kind::UnsupportedFormat,
-                format!("content-encoding: {coding} is not taken, gzip is"),
+                format!("content-encoding: {coding} is not supported; use gzip"),
             ));
         }
     }

@@ -59,7 +59,7 @@ pub async fn symbolicate(
         job_bytes(body.len());
         let report = read(&body, limit)?;
         if let Some(app) = app.filter(|app| report.summary().app.as_ref() != Some(app)) {
-            let detail = format!("the key speaks for {app} alone, and the report is not of it");
+            let detail = format!("the key is valid for the app {app} only, and the report is of another app");
             return Err(Problem::new(Kind::InsufficientScope, detail));
         }
         let plan = Plan::new(&report);

@@ -46,10 +46,11 @@ pub async fn get_session(
     let Some(app) = query.app.or_else(own).map(|app| app.replace('\0', "")) else {
         return Err(Problem::new(
             Kind::InvalidParameter,
-            "app: needed, as ids of sessions are those of an app",
+            "app: required, because an app chooses the ids of its sessions",
         ));
     };
-    let none = || Problem::new(Kind::NotFound, "nothing carries this id, or it is not kept any more");
+    let none =
+        || Problem::new(Kind::NotFound, "there is no session with this id, or its retention has ended");
     if !access.sees(&app) {
         return Err(none());
     }

@@ -58,7 +58,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
         (SessionEvents = "application/json", example = json!([{"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "installation": "b1946ac92492d234", "app": "com.example.shop", "version": "3.1.4", "started_at": "2026-11-20T08:00:00Z", "duration": 95, "foreground": true, "end_reason": "exited"}])),
         (Vec<u8> = "application/gzip"))),
     responses((status = 202, description = "The broker has all events.",
-        headers(("location" = String, description = "The path of the app's crash-free shares, once the events are counted; only where all events are of one app.")),
+        headers(("location" = String, description = "The path of the app's crash-free shares, once the events are counted; only if all events are of one app.")),
         body = SentSessions), Failures),
     security(("key" = ["reports:write"])))]
 pub async fn send_sessions(

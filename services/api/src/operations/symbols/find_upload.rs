@@ -13,7 +13,7 @@ problems!(Failures: InvalidParameter, NotFound);
 /// built or is done. A client asks before it sends, and sends nothing that is there.
 #[utoipa::path(get, path = "/symbols/uploads/by-content/{sha256}", tag = "symbols", operation_id = "find_upload",
     params(("sha256" = String, Path, description = "The SHA-256 of the bytes, in hexadecimal."), PageQuery),
-    responses((status = 200, description = "The upload as it stands.", body = UploadDetail), Failures),
+    responses((status = 200, description = "The upload and its current status.", body = UploadDetail), Failures),
     security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
 pub async fn find_upload(
     State(api): State<Api>,

@@ -56,7 +56,7 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
         (Vec<u8> = "application/octet-stream"), (Vec<u8> = "application/zip"), (Vec<u8> = "application/gzip"),
         (Vec<u8> = "multipart/form-data"))),
     responses((status = 202, description = "The file is stored and waits to be built.",
-            headers(("location" = String, description = "The path of the upload's status; of the first file's where there are several.")),
+            headers(("location" = String, description = "The path of the upload's status; of the first file if there are several.")),
             body = AcceptedUpload), Failures),
     security(("key" = ["symbols:write"])))]
 pub async fn upload_symbols(

@@ -135,7 +135,7 @@ problems!(Failures: InvalidParameter, NotFound);
 /// pages.
 #[utoipa::path(get, path = "/symbols/uploads/{id}", tag = "symbols", operation_id = "get_upload",
     params(("id" = Uuid, Path, description = "The upload's id."), WaitQuery),
-    responses((status = 200, description = "The upload as it stands.", body = UploadDetail), Failures),
+    responses((status = 200, description = "The upload and its current status.", body = UploadDetail), Failures),
     security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
 pub async fn get_upload(
     State(api): State<Api>,

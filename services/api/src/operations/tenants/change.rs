@@ -58,7 +58,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 #[utoipa::path(patch, path = "/v1/tenants/{tenant}", tag = "tenants", operation_id = "change_tenant",
     params(("tenant" = String, Path, description = "The tenant's slug.")),
     request_body = TenantChange,
-    responses((status = 200, description = "The tenant as it is now.", body = ChangedTenant), Failures),
+    responses((status = 200, description = "The tenant after the change.", body = ChangedTenant), Failures),
     security(("key" = ["operator"])))]
 pub async fn change_tenant(
     State(api): State<Api>,
@@ -67,7 +67,7 @@ pub async fn change_tenant(
     Json(change): Json<TenantChange>,
 ) -> Result<axum::Json<ChangedTenant>, Problem> {
     if change.state == Some(TenantStanding::Suspended) && tenant == *access.tenant() {
-        let detail = "state: a key can't suspend the tenant that it belongs to: it could not take it back";
+        let detail = "state: a key cannot suspend its own tenant, because it could not undo that";
         return Err(Problem::new(Kind::InvalidParameter, detail));
     }
     if change.state == Some(TenantStanding::Deleted) {

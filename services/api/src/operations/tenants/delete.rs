@@ -23,10 +23,7 @@ pub async fn delete_tenant(
     Path(tenant): Path<TenantId>,
 ) -> Result<AcceptedResponse<ChangedTenant>, Problem> {
     if tenant == *access.tenant() {
-        return Err(Problem::new(
-            Kind::InvalidParameter,
-            "tenant: a key can't delete the tenant that it belongs to",
-        ));
+        return Err(Problem::new(Kind::InvalidParameter, "tenant: a key cannot delete its own tenant"));
     }
     let mut tx = api.store.tenant(&tenant).await?;
     let (deleted, announcement) = erasure::begin(&mut tx).await?.ok_or_else(no_such_tenant)?;

@@ -26,7 +26,7 @@ const MOST_UNUSED: usize = 5;
 
 /// A path of `--symbols` of which nothing can come.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot take symbols from {path}")]
+#[error("cannot read symbols from {path}")]
 pub struct Unusable {
     path: PathBuf,
     #[source]

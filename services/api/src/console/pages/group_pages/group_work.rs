@@ -119,7 +119,7 @@ pub fn what(one: &GroupActivity) -> String {
         GroupAction::Ignored => "ignored it".to_owned(),
         GroupAction::Reopened => "reopened it".to_owned(),
         GroupAction::Regressed => named("reopened it: it came back in", "reopened it: it came back"),
-        GroupAction::Assigned => named("assigned it to", "assigned it to nobody"),
+        GroupAction::Assigned => named("assigned it to", "removed its assignee"),
         GroupAction::Commented => "said".to_owned(),
         GroupAction::Merged => "merged a group into it:".to_owned(),
         GroupAction::MergedInto => "merged it into".to_owned(),
