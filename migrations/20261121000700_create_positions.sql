@@ -2,7 +2,7 @@
 CREATE TABLE positions (
     topic       text NOT NULL,
     partition   integer NOT NULL,
-    -- The broker's id of the topic, so that a topic made anew under an old name is noticed.
+    -- The broker's id of the topic, so that a topic that was created again under its old name is noticed.
     topic_id    text NOT NULL,
     next_offset bigint NOT NULL CHECK (next_offset >= 0),
     updated_at  timestamptz NOT NULL,
@@ -37,7 +37,7 @@ CREATE INDEX unreadable_records_age ON unreadable_records (seen_at);
 -- database refused its values. The bytes stay in the topic; this says where.
 CREATE TABLE quarantined (
     id                  uuid PRIMARY KEY,
-    -- NULL where the record names no tenant that exists: such rows are seen by operators only.
+    -- NULL if the record names no tenant that exists: only operators see such rows.
     tenant              text,
     topic               text NOT NULL,
     -- The broker's id of the topic: offsets of another topic under the same name mean nothing.
@@ -60,7 +60,7 @@ CREATE INDEX quarantined_age ON quarantined (quarantined_at);
 -- NULL equals nothing, so the policy hides the rows without a tenant from every tenant.
 SELECT unslide_protect('quarantined', 'tenant', 'SELECT, INSERT, DELETE');
 
--- Adds a record without a tenant. True where it was not there before. The transaction goes on without a tenant.
+-- Adds a record without a tenant. True if it was not there before. The transaction goes on without a tenant.
 CREATE FUNCTION unslide_quarantine_without_tenant(record jsonb, at timestamptz) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE

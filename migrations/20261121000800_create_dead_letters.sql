@@ -1,31 +1,31 @@
--- What lies in the dead-letter topic, without the bytes: they stay in the topic, and this says where. Kept as long as
--- the topic keeps them.
+-- Index of the dead-letter topic: the bytes stay in the topic, and a row has their position. Kept as long as the
+-- topic keeps them.
 CREATE TABLE dead_letters (
     -- The broker's id of the topic: offsets of another topic under the same name mean nothing.
     topic_id         text NOT NULL,
     partition        integer NOT NULL,
     at_offset        bigint NOT NULL,
-    -- NULL where no tenant is known for certain: such rows are seen by operators only.
+    -- NULL if no tenant is known for certain: only operators see such rows.
     tenant           text,
     arrived_at       timestamptz NOT NULL,
     reason           text NOT NULL,
     detail           text NOT NULL,
-    -- How often the record was tried; NULL where that was not counted.
+    -- Number of attempts to process the record; NULL if they were not counted.
     attempt          integer,
-    -- The first record of its history and the one that it was made from; NULL where the record does not say.
+    -- The first record of its history and the one that it was made from; NULL if the record does not say.
     origin_topic     text,
     origin_partition integer,
     origin_offset    bigint,
     source_topic     text,
     source_partition integer,
     source_offset    bigint,
-    -- Which of how many reports of the source it is, where that held an array.
+    -- Index of the report and number of reports in the source, if that held an array.
     source_index     integer,
     source_count     integer,
     -- Bytes of the value; NULL for a record without a value.
     value_bytes      bigint,
     replays          integer NOT NULL DEFAULT 0,
-    -- The last replay: when, by which key, and where the new record lies.
+    -- The last replay: its time, its key, and the position of the new record.
     replayed_at      timestamptz,
     replayed_by      text,
     replayed_as      text,
@@ -36,7 +36,7 @@ CREATE INDEX dead_letters_newest_of_all ON dead_letters (arrived_at DESC, topic_
 -- NULL equals nothing, so the policy hides the rows without a tenant from every tenant.
 SELECT unslide_protect('dead_letters', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- Adds a dead letter without a tenant. True where it was not there before. The transaction goes on without a tenant.
+-- Adds a dead letter without a tenant. True if it was not there before. The transaction goes on without a tenant.
 CREATE FUNCTION unslide_dead_letter_without_tenant(letter jsonb) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
@@ -116,7 +116,7 @@ END $$;
 INSERT INTO purges (target, key, at_column) VALUES
     ('dead_letters', 'topic_id, partition, at_offset', 'arrived_at');
 
--- When the oldest dead letter arrived that was not replayed; NULL where there is none.
+-- When the oldest dead letter arrived that was not replayed; NULL if there is none.
 CREATE FUNCTION unslide_dead_letter_oldest() RETURNS timestamptz
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
