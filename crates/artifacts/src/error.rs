@@ -7,7 +7,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// The condition of a conditional write did not hold: another writer was faster.
-    #[error("the object {key} is not what the condition of the write asked for")]
+    #[error("the object {key} does not match the condition of the write")]
     Precondition {
         /// The object.
         key: String,
@@ -94,9 +94,7 @@ impl StorageError {
     #[must_use]
     pub fn without_key(&self) -> String {
         match self {
-            StorageError::Precondition { .. } => {
-                "an object is not what the condition of a write asked for".into()
-            }
+            StorageError::Precondition { .. } => "an object does not match the condition of a write".into(),
             StorageError::Refused { operation, detail, .. } => {
                 format!("object storage refused to {operation} an object: {detail}")
             }

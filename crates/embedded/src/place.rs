@@ -106,7 +106,7 @@ fn forget_temporary(state: &Path) {
         let Ok(owner) = fs::read_to_string(outside.join(OWNER)) else { continue };
         let owner = Path::new(owner.trim());
         if owner.starts_with(std::env::temp_dir()) && !owner.exists() {
-            // Whoever comes next tries again.
+            // The next caller tries again.
             let _ = fs::remove_dir_all(&outside);
         }
     }

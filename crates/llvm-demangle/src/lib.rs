@@ -1,10 +1,10 @@
 //! C++ names as LLVM's and Apple's tools print them.
 //!
 //! The demangler is LLVM's own, in C++: five headers that `build.rs` finds on the machine. For a newer version, look for new
-//! virtual methods of `Node`, and for calls of `parse…` without `getDerived()`: neither has a bound without `bounded.cpp`. The tests and
-//! `scripts/names` say what has changed. Names come from strangers: a short one can
-//! stand for gigabytes, or be nested deeper than a stack. So `bounded.cpp` counts each step of reading and writing
-//! a name, limits a name's length and the memory and the stack that it may take, and turns LLVM's assertions into refusals.
+//! virtual methods of `Node`, and for calls of `parse…` without `getDerived()`: neither has a bound without `bounded.cpp`. The
+//! tests and `scripts/names` say what has changed. Names come from untrusted files: a short one can expand to gigabytes, or be
+//! nested deeper than a stack. So `bounded.cpp` counts each step of reading and writing a name, limits a name's length and the
+//! memory and the stack that it may take, and turns LLVM's assertions into refusals.
 
 #[expect(unsafe_code, reason = "a function in C++")]
 mod ffi {

@@ -25,7 +25,7 @@ pub enum StreamError {
     #[error("the topic {0} does not exist; `unslide migrate --topics` creates the topics")]
     NoTopic(String),
     /// A record is larger than its topic takes.
-    #[error("a record of {bytes} bytes is larger than {topic} takes")]
+    #[error("a record of {bytes} bytes exceeds the limit of {topic}")]
     TooLarge {
         /// The topic.
         topic: String,

@@ -21,7 +21,7 @@ pub struct Settings {
     pub topic_prefix: String,
     /// Encryption and authentication.
     pub security: Security,
-    /// Further librdkafka options, passed as they are. Those that delivery depends on are refused.
+    /// Further librdkafka options, passed without changes. Options that delivery depends on are refused.
     pub client: BTreeMap<String, String>,
     /// The largest input record, in bytes of key, headers and value.
     #[serde(rename = "max_record_size", with = "unslide_model::units::bytes")]
@@ -239,7 +239,8 @@ impl Settings {
     pub fn insecure(&self) -> Option<(&'static str, String)> {
         let local = |broker: &str| is_local(broker.rsplit_once(':').map_or(broker, |(host, _)| host));
         let plain = matches!(self.security.protocol, Protocol::Plaintext | Protocol::SaslPlaintext);
-        let reason = "sends reports, and passwords where there are any, unencrypted to another host: use ssl or sasl_ssl";
+        let reason =
+            "sends reports, and passwords if there are any, unencrypted to another host: use ssl or sasl_ssl";
         let elsewhere = !self.bootstrap.split(',').map(str::trim).all(local);
         (plain && elsewhere).then(|| ("security.protocol", reason.to_owned()))
     }
@@ -269,7 +270,7 @@ impl Settings {
         } else if self.min_insync_replicas > self.replication_factor {
             problems.push("min_insync_replicas: more than replication_factor".to_owned());
         } else if self.min_insync_replicas == 1 && self.replication_factor > 1 {
-            problems.push("min_insync_replicas: at least 2 where topics have replicas".to_owned());
+            problems.push("min_insync_replicas: at least 2 if topics have replicas".to_owned());
         }
         let p = self.partitions;
         if [p.input, p.output, p.overflow, p.internal].iter().any(|n| *n < 1) {

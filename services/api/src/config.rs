@@ -111,7 +111,7 @@ pub struct RequestLimits {
     pub ingest_bytes: u64,
     /// Maximum size of that body after unpacking, all reports together, in bytes.
     pub ingest_unpacked_bytes: u64,
-    /// Maximum number of reports in one such body, and of its lines, whatever they contain.
+    /// Maximum number of reports in one such body, and of its lines with any content.
     pub ingest_reports: usize,
     /// Maximum size of one report in bytes, at most `kafka.max_record_size`; a tenant's own limit can only be
     /// smaller.

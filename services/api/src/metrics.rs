@@ -84,7 +84,7 @@ impl Metrics {
             )?,
             records: make.counters(
                 "unslide_api_records_total",
-                "Reports, session events and metric payloads that the broker has taken.",
+                "Reports, session events and metric payloads that the broker has accepted.",
                 &["kind"],
             )?,
             lost_bodies: make.counter(

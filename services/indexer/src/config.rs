@@ -65,8 +65,8 @@ pub struct Settings {
     /// The pause between two rounds of maintenance, in seconds.
     #[serde(skip)]
     pub maintenance_seconds: u64,
-    /// The bytes that a segment should have. What waits of one tenant and day moves at once when it
-    /// is as much as this.
+    /// The bytes that a segment should have. The waiting bodies of one tenant and day move at once when they
+    /// reach this size.
     #[serde(skip)]
     pub segment_bytes: u64,
     /// A body of this many bytes, compressed, does not wait: the requests that carry it would be too

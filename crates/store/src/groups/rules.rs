@@ -80,7 +80,7 @@ pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantGroupingRules>> {
 
 /// Changes the tenant's rules, announces them to the workers, and begins to move stored reports. Returns the
 /// rules and the outbox row of the announcement; `None` if there is no such tenant. If the same rules are set
-/// again, they move reports that a replay has put elsewhere, and the rules before them stay as they were.
+/// again, they move reports that a replay has put elsewhere, and the rules before them do not change.
 pub async fn set(tx: &mut TenantTx, actor: &str, text: &str) -> Result<Option<(TenantGroupingRules, i64)>> {
     let Some(tenant) = tenants::lock(tx).await?.filter(|tenant| tenant.state != TenantStanding::Deleted)
     else {

@@ -35,7 +35,7 @@ pub struct GroupUpdate {
 /// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateOutcome {
-    /// The group is as it was wanted: the one that was asked for, or the one that replaced it.
+    /// The group has the requested state: the requested group, or the one that replaced it.
     Done(Uuid),
     /// There is no such group.
     NotFound,

@@ -120,7 +120,7 @@ pub struct QuarantineFigures {
     pub tenants: Vec<String>,
 }
 
-/// The function's rows. What a function answers the database takes for nullable.
+/// The function's rows. The database treats the columns of a function's result as nullable.
 macro_rules! rows {
     ($($argument:expr),+ $(,)?) => {
         sqlx::query_as!(

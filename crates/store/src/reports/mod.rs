@@ -128,9 +128,9 @@ impl ReportDetails {
         (1_000.0 / self.sampled.unwrap_or(1.0).clamp(0.001, 1.0)).round() as u64
     }
 
-    /// Returns true for a crash: the app did not survive it, whatever the kind of its group. The device's
-    /// statement counts; versions that make none report only the crash's type. An end out of memory is no
-    /// crash, as with sessions, whatever the device says.
+    /// Returns true for a crash of any kind of group: the app did not survive it. The device's statement
+    /// counts; versions that make none report only the crash's type. An end out of memory is no crash, as
+    /// with sessions, even if the device says so.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         if self.signal_of_group() == Some(AppSignal::Memory) {
@@ -267,7 +267,7 @@ impl<'a> Change<'a> {
         self.previous.as_ref().is_none_or(|previous| previous.same_crash_as.is_none())
     }
 
-    /// Returns the weight of the report: it stays as it was counted first.
+    /// Returns the weight of the report: it does not change after the first revision.
     fn weight(&self) -> i64 {
         self.previous.as_ref().map_or(self.weight, |previous| previous.weight)
     }

@@ -224,7 +224,7 @@ pub async fn delete(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Delet
     .fetch_all(connection)
     .await?;
     if objects.is_empty() {
-        // The caller drops the transaction, and the slot stays as it was.
+        // The caller drops the transaction, and the slot does not change.
         return Ok(None);
     }
     let objects: Vec<ContentHash> = objects.into_iter().map(ContentHash::from).collect();

@@ -159,8 +159,7 @@ impl WeightRounder {
     }
 }
 
-/// Hashes an id. A UUID counts in whatever case it is written: a report has the id of its session in lower
-/// case.
+/// Hashes an id. The case of a UUID does not count: a report has the id of its session in lower case.
 fn hash(purpose: &str, id: &str) -> u64 {
     let id = Uuid::parse_str(id).map_or_else(|_| id.to_owned(), |id| id.to_string());
     let digest: [u8; 32] = Sha256::new().chain_update(purpose).chain_update(id).finalize().into();

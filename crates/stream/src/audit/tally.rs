@@ -34,8 +34,8 @@ pub struct Extent {
     pub from: i64,
     /// One after the last that is noted.
     pub to: i64,
-    /// The offsets of records that count by themselves: those within the audited time. Others are
-    /// noted only because they may be copies of such.
+    /// The offsets of records that are audited: those within the audited time. Others are noted only because
+    /// they may be copies of such.
     pub counted: std::ops::Range<i64>,
     /// The committed offset of the group when the audit began: everything below has been taken.
     pub committed: Option<i64>,

@@ -146,7 +146,7 @@ impl<P: Processor> Engine<P> {
         loop {
             if self.control.asked() {
                 if !std::mem::replace(&mut stopping, true) {
-                    tracing::info!("the lane takes nothing more and ends what it has begun");
+                    tracing::info!("the lane reads no more records and ends its current batch");
                 }
                 // Records that were polled and not begun come to the next owner.
                 self.gather.clear();

@@ -82,7 +82,7 @@ pub struct Scanner {
     settings: Settings,
     /// Sees committed records.
     committed: BaseConsumer<Logging>,
-    /// Sees the log's end, whatever is committed.
+    /// Reads the log's end, including records that are not committed.
     all: BaseConsumer<Logging>,
 }
 

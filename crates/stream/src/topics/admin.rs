@@ -191,11 +191,11 @@ async fn create_all(settings: &Settings, specs: &[Spec]) -> Result<Vec<(String, 
     Err(StreamError::Topics(missing(&client, specs).await?))
 }
 
-/// Deletes a tenant's own topics with everything in them; a missing topic is no error. Services
-/// that read them stop doing so by themselves.
+/// Deletes a tenant's own topics with everything in them; a missing topic is no error. Services that read
+/// them stop without a restart.
 ///
 /// # Errors
-/// What Kafka said.
+/// The error that Kafka returned.
 pub async fn delete_tenant_topics(settings: &Settings, tenant: &TenantId) -> Result<(), StreamError> {
     let names = settings.topics();
     let (input, output) = (names.tenant_input(tenant), names.tenant_output(tenant));
@@ -332,7 +332,7 @@ pub struct Retention {
 /// Reads the retention of topics.
 ///
 /// # Errors
-/// What Kafka said.
+/// The error that Kafka returned.
 pub async fn retention(
     settings: &Settings,
     topics: &[String],

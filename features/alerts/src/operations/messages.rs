@@ -21,7 +21,7 @@ pub struct AlertMessageQuery {
     /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }
@@ -30,7 +30,7 @@ problems!(Failures: InvalidParameter);
 
 /// List alert messages
 ///
-/// What was sent in the last 90 days and how that ended, the newest first.
+/// Lists the messages of the last 90 days with their outcomes, the newest first.
 #[utoipa::path(get, path = "/v1/alert-messages", tag = "alerts", operation_id = "list_alert_messages",
     params(AlertMessageQuery),
     responses((status = 200, description = "A page of messages.", body = Page<ListedAlertMessage>), Failures),

@@ -25,7 +25,7 @@ pub struct Mailer {
 pub struct AlertMail<'m> {
     /// The tenant that the message is about.
     pub tenant: &'m TenantId,
-    /// The message as it was claimed.
+    /// The message, as the sender claimed it.
     pub message: &'m ClaimedAlertMessage,
     /// The recipients that take alerts.
     pub to: Vec<Mailbox>,

@@ -129,7 +129,8 @@ pub async fn collect(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
     }
     let muted = found.muted_until.is_some_and(|until| until > now);
     let status = if muted { AlertStatus::Muted } else { AlertStatus::Waiting };
-    // An event with a cause that changes meanwhile waits for the next message, and is not counted here.
+    // If the cause of an event changes at the same time, the event waits for the next message, and is not
+    // counted here.
     sqlx::query!(
         "WITH message AS MATERIALIZED (SELECT unslide_uuid($3) AS id), collected AS (
              UPDATE alert_events e SET message = message.id

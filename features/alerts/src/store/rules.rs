@@ -220,7 +220,7 @@ pub struct AlertRuleChange {
     pub name: Option<String>,
     /// New threshold, as in [`NewAlertRule`]; absent for no change.
     pub threshold: Option<f64>,
-    /// False: nothing new fulfils it. What waits is still sent.
+    /// False: nothing new fulfils it. Waiting messages are still sent.
     pub enabled: Option<bool>,
     /// Until then its messages are noted and not sent. A time in the past ends it.
     #[serde(deserialize_with = "timestamp::deserialize")]
@@ -231,7 +231,7 @@ pub struct AlertRuleChange {
     /// See [`NewAlertRule`]. Equal ends: none.
     pub quiet_hours: Option<QuietHours>,
     /// Another receiver, with its `address`, `secret`, `template` and `content_type`: those of the one before are not
-    /// kept. What waits goes to the new one.
+    /// kept. Waiting messages go to the new one.
     #[schema(value_type = Option<String>, example = "webhook")]
     pub channel: Option<AlertChannel>,
     /// See [`NewAlertRule`]. Only with `channel`.

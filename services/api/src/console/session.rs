@@ -157,7 +157,7 @@ pub fn needs_https(headers: &HeaderMap) -> bool {
     if names_loopback(headers) {
         return false;
     }
-    // A form says where its page is from, and only pages over HTTPS get Sec-Fetch-Site.
+    // Forms send the origin of their page, and only pages over HTTPS get Sec-Fetch-Site.
     let origin = is("origin", |origin| origin != "null").unwrap_or(false);
     if origin {
         return is("origin", |origin| origin.starts_with("http://")).unwrap_or(false);

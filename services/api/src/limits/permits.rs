@@ -327,7 +327,7 @@ pub(crate) mod tests {
         slot.release();
         let other = permits.slot().unwrap();
         other.assign(&permits, Caller::Tenant(tenant("umbrella"))).unwrap();
-        // What is left is for operators alone.
+        // The rest is for operators only.
         slot.resume(&permits).unwrap();
         assert_eq!(kind(slot.assign(&permits, Caller::Tenant(tenant("acme")))), Some(Kind::Overloaded));
         other.release();

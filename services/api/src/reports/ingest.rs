@@ -1,9 +1,9 @@
 //! Reads the reports in a request body.
 //!
 //! Accepted forms are one report as a bare object, an array of reports (what KSCrash's HTTP sink sends), and
-//! one report per line (NDJSON). Each may be compressed with gzip, detected by its magic bytes whatever the
-//! headers say, or be a part of multipart/form-data. The symbolizer, not this module, decides whether a
-//! report is valid.
+//! one report per line (NDJSON). Each may be compressed with gzip, detected by its magic bytes and not by the
+//! headers, or be a part of multipart/form-data. The symbolizer, not this module, decides whether a report is
+//! valid.
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::charge::Charge;

@@ -190,7 +190,7 @@ pub async fn put(
         let read = tokio::time::timeout(time, read).await;
         let (part, sha256) = read.map_err(|_| Problem::bare(Kind::BodyTimeout))??;
         if part.len() as u64 != bytes {
-            let detail = format!("part {number} has {bytes} bytes, and {} came", part.len());
+            let detail = format!("part {number} has {bytes} bytes, but {} arrived", part.len());
             return Err(Problem::new(Kind::InvalidUpload, detail));
         }
         if announced.is_some_and(|announced| announced != sha256) {
@@ -228,7 +228,7 @@ async fn store(api: &Api, owner: &Owner, partial: &Partial, number: u32, part: B
         // The part was stored after the others were deleted.
         Ok(false) => {
             abort(api, owner, partial).await;
-            Err(Problem::new(Kind::UploadEnded, "it ended while this part came"))
+            Err(Problem::new(Kind::UploadEnded, "the upload ended while this part arrived"))
         }
         Err(problem) => {
             if problem.kind() == Kind::Unauthorized {

@@ -311,7 +311,7 @@ impl Intake {
         match sender::admit(&self.worker, &entry, first, tenants_read) {
             Admission::Known { tenant, limits } => {
                 if first && !entry.internal && !self.admits(&entry, &tenant, limits) {
-                    let detail = "no topic takes a copy of the record";
+                    let detail = "no topic accepts a copy of the record";
                     let dead =
                         || outcomes::dead_letter(&self.worker, &entry, Some(&tenant), "too_large", detail);
                     return outcomes::overflow(&self.worker, &entry, &tenant).unwrap_or_else(dead).into();

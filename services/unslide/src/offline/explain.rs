@@ -97,7 +97,7 @@ fn explain_at_api(id: &str, arguments: &Arguments) -> Outcome {
     Ok(if noticed.is_missing { Exit::Missing } else { Exit::Ready })
 }
 
-/// Explains every report in the order in which they come. What cannot be read is named on standard error; then the
+/// Explains every report in the order in which they come. Standard error names input that cannot be read; then the
 /// exit code is 1.
 fn explain_files(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;

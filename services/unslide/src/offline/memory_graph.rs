@@ -67,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Some(other) => {
             let (after, _) = read(other, arguments, &library, &mut lacking)?;
             if tables.source != after.source {
-                return Err(CommandError::usage("--compare takes two files of the same kind").into());
+                return Err(CommandError::usage("--compare needs two files of the same kind").into());
             }
             tables.skipped = tables.skipped.saturating_add(after.skipped);
             let mut comparison = compare(&tables, &after);

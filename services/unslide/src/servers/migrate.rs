@@ -60,7 +60,7 @@ fn reset_failed(administration: &Administration, error: unslide_indexer::Error) 
 
 /// Makes the database and a Kafka that is younger, or older, agree again.
 async fn recover(administration: &Administration) -> Result<(), BoxError> {
-    // Whoever migrates owns the schema.
+    // The role that migrates owns the schema.
     let settings = Settings { any_login: true, ..administration.postgres.clone() };
     let store = boot::database(&settings).await?;
     let announced = tenants::announce_all(&store).await?;

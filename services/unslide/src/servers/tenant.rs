@@ -68,7 +68,7 @@ pub enum Command {
     Suspend(One),
     /// Serve a suspended tenant again
     Resume(One),
-    /// Change what a tenant may use; what is not named stays
+    /// Change the limits of a tenant; limits that are not named stay
     Limits {
         #[command(flatten)]
         one: One,
@@ -198,8 +198,8 @@ async fn announced(store: &Store, one: &One, announcement: i64) -> Outcome {
         return Ok(Exit::Ready);
     }
     note!(
-        "it is done, but no builder has announced it to the workers within {} s; they go on with what \
-         they know until one runs",
+        "the change is stored, but no builder has announced it to the workers within {} s; they use the old \
+         state until one runs",
         one.wait
     );
     Ok(Exit::Failed)
@@ -315,8 +315,8 @@ async fn delete(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outco
         }
         if tokio::time::Instant::now() >= end {
             note!(
-                "the tenant is deleted, but not everything that it had is removed within {} s ({rows} rows and \
-                 {} objects are); a builder goes on with it",
+                "the tenant is deleted, but not all its data was removed within {} s ({rows} rows and \
+                 {} objects were); a builder continues",
                 wait.as_secs(),
                 erasure.objects
             );

@@ -1,5 +1,5 @@
-//! `unslide upload`: finds dSYMs, or an operating system's libraries, sends what the server lacks, and
-//! waits until they are built. What a second run does stands in `docs/operations.md`.
+//! `unslide upload`: finds dSYMs, or an operating system's libraries, sends what the server lacks, and waits
+//! until they are built. `docs/operations.md` describes a second run.
 
 mod find;
 mod parts;
@@ -118,7 +118,9 @@ fn nothing_found(arguments: &Arguments) -> String {
     match arguments.system || arguments.binaries {
         true => format!("no Mach-O file was found in {folders}"),
         false => {
-            format!("no dSYM was found in {folders}; --binaries takes Mach-O files outside of dSYMs as well")
+            format!(
+                "no dSYM was found in {folders}; with --binaries, Mach-O files outside of dSYMs count as well"
+            )
         }
     }
 }

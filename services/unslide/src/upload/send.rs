@@ -54,8 +54,8 @@ pub struct Mode {
     pub dry_run: bool,
 }
 
-/// Sends a file, unless the server has it, and waits until it is built. What the server skipped in
-/// it goes to `skipped`.
+/// Sends a file, unless the server has it, and waits until it is built. Files that the server skipped in it
+/// go to `skipped`.
 ///
 /// # Errors
 /// [`SendError`].

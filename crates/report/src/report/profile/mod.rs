@@ -1,4 +1,4 @@
-//! Profiles: sampled stacks that show where a report's time was spent.
+//! Profiles: the sampled stacks of a report, with their times.
 
 mod diagnostic;
 pub(crate) mod diagnostic_kind;

@@ -122,7 +122,7 @@ impl DeadLetterFilter {
     }
 }
 
-/// A question for whole rows. What a function answers the database takes for nullable.
+/// A question for whole rows. The database treats the columns of a function's result as nullable.
 macro_rules! rows {
     ($from:tt, $($argument:expr),+ $(,)?) => {
         sqlx::query_as!(

@@ -278,8 +278,8 @@ pub struct GroupCounts {
     /// The id that was asked for, if its group was replaced by this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirected_from: Option<Uuid>,
-    /// The groups that are merged into it, the one with the most reports first, at most 200. What is counted above
-    /// is counted with theirs.
+    /// The groups that are merged into it, the one with the most reports first, at most 200. The counts above
+    /// include theirs.
     #[schema(max_items = 200)]
     pub merged: Vec<MergedGroup>,
 }

@@ -1,6 +1,6 @@
 //! Finds missed wakes: reports and rows of features that have not seen the present state of their symbols,
-//! and that no request or job covers. There are none in normal operation; whatever led to one, it is found
-//! here.
+//! and that no request or job covers. There are none in normal operation; this search finds those of any
+//! cause.
 
 use super::{Arrived, system};
 use crate::hooks::{MissedSymbols, MissedSymbolsHook, SymbolPosition};

@@ -210,7 +210,7 @@ impl From<unslide_stream::StreamError> for Problem {
         match error {
             StreamError::TooLarge { bytes, .. } => Problem::new(
                 Kind::TooLarge,
-                format!("a report of {bytes} bytes is more than the topic takes"),
+                format!("a report of {bytes} bytes exceeds the limit of its topic"),
             ),
             error if error.is_transient() => Problem::unavailable(error, 5),
             error => Problem::internal(error),

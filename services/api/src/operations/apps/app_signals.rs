@@ -25,8 +25,8 @@ problems!(Failures: NotFound);
 ///
 /// For SDKs and gateways: what is switched off need not be sent, and of what is sampled only a part. Who sends a part says
 /// so in `sampled` (of a report, `report.sampled`), and decides by a hash of the session's id, so that all signals of a
-/// session share its fate. What comes without `sampled` is thinned by the service, but for files. Ask again from time to
-/// time, with `If-None-Match`.
+/// session share its fate. The service samples events without `sampled`, except files. Ask again from time to time, with
+/// `If-None-Match`.
 #[utoipa::path(get, path = "/v1/apps/{app}/signals", tag = "apps", operation_id = "get_signals",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"),
         ("if-none-match" = Option<String>, Header, description = "The `ETag` of the copy that the client has.")),

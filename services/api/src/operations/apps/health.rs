@@ -92,7 +92,7 @@ pub async fn get_health(
 ) -> Result<Json<AppHealth>, Problem> {
     let days = days(query.days)?;
     let none = || {
-        let detail = "no session events of this app came for these days; send them with POST /v1/sessions";
+        let detail = "this app has no session events on these days; send them with POST /v1/sessions";
         Problem::new(Kind::NotFound, detail)
     };
     if !access.sees(&app) {

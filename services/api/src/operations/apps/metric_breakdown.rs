@@ -71,7 +71,7 @@ pub async fn break_down_metric(
         let known = MetricName::ALL.map(MetricName::as_str).join(", ");
         return Err(Problem::new(Kind::InvalidParameter, format!("metric: must be one of {known}")));
     };
-    let none = "no such metric of this version came for these days; send it with POST /v1/metrics";
+    let none = "this version has no such metric on these days; send it with POST /v1/metrics";
     if !access.sees(&app) {
         return Err(Problem::new(Kind::NotFound, none));
     }

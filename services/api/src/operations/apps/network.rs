@@ -50,7 +50,7 @@ pub async fn get_network(
     Query(query): Query<NetworkQuery>,
 ) -> Result<Json<AppNetwork>, Problem> {
     let days = days(query.days)?;
-    let none = "no requests of this app came for these days; send them with POST /v1/metrics";
+    let none = "this app has no requests on these days; send them with POST /v1/metrics";
     if !access.sees(&app) {
         return Err(Problem::new(Kind::NotFound, none));
     }

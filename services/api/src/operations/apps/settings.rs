@@ -60,7 +60,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
 /// are left out get the values of an app without settings.
 #[utoipa::path(put, path = "/v1/app-settings", tag = "apps", operation_id = "set_app_settings",
     request_body = NewAppSettings,
-    responses((status = 200, description = "The settings as they are now.", body = AppWithSettings), Failures),
+    responses((status = 200, description = "The settings after the change.", body = AppWithSettings), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn set_app_settings(
     State(api): State<Api>,

@@ -48,7 +48,7 @@ problems!(Failures: InvalidParameter, NotFound);
 ///
 /// For each version the shares of sessions without a crash and of those that ended out of memory, launch and hang times,
 /// processor time, energy, disk writes, frames and requests, with the change since the version before and whether that is
-/// more than noise. What is compared was sent with `POST /v1/sessions` and `POST /v1/metrics`.
+/// more than noise. The figures come from `POST /v1/sessions` and `POST /v1/metrics`.
 #[utoipa::path(get, path = "/v1/apps/{app}/health/versions", tag = "apps", operation_id = "compare_versions",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), VersionsQuery),
     responses((status = 200, description = "The versions' figures.", body = VersionsHealth), Failures),
@@ -60,8 +60,7 @@ pub async fn compare_versions(
     Query(query): Query<VersionsQuery>,
 ) -> Result<Json<VersionsHealth>, Problem> {
     let days = days(query.days)?;
-    let none =
-        "no session events and no metrics of this app came for these days; send them with POST /v1/metrics";
+    let none = "this app has no session events and no metrics on these days; send them with POST /v1/sessions and POST /v1/metrics";
     if !access.sees(&app) {
         return Err(Problem::new(Kind::NotFound, none));
     }

@@ -30,7 +30,7 @@ pub async fn list_versions(
         Vec::new()
     };
     if found.is_empty() && after.is_none() {
-        return Err(Problem::new(Kind::NotFound, "no reports came from this app"));
+        return Err(Problem::new(Kind::NotFound, "this app has no reports; check its bundle identifier"));
     }
     Ok(Json(Page::of(found, limit, list, |last| super::seen(last.last_day, &last.version))))
 }

@@ -11,7 +11,7 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Read a dead letter's body
 ///
-/// The value's bytes as they came in, whatever they are. A value that was too large for the dead letter is not kept.
+/// Returns the value's original bytes, in any format. A value that was too large for the dead letter is not kept.
 #[utoipa::path(get, path = "/dead-letters/{id}/body", tag = "dead letters",
     operation_id = "get_dead_letter_body",
     params(("id" = String, Path, description = "The letter's id.")),

@@ -191,10 +191,10 @@ fn warning(reason: &str) -> Option<String> {
         }
         "panicked" => "the record makes this version of the worker fail: replay it after an update",
         "unknown_tenant" | "no_tenant" | "tenant_suspended" => {
-            "the record ends here again unless its tenant is known and active now"
+            "the record becomes a dead letter again unless its tenant is known and active now"
         }
         "ambiguous_tenant" => {
-            "the record named several tenants; the new one names none, and ends here again where its topic names none"
+            "the record named several tenants; the new one names none, and becomes a dead letter again if its topic names none"
         }
         _ => return None,
     };

@@ -37,7 +37,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
 /// which are in `previous`, moves them back. `GET` shows how far that is.
 #[utoipa::path(put, path = "/v1/grouping-rules", tag = "groups", operation_id = "set_grouping_rules",
     request_body = NewGroupingRules,
-    responses((status = 200, description = "The rules as they are now.", body = ChangedGroupingRules), Failures),
+    responses((status = 200, description = "The rules after the change.", body = ChangedGroupingRules), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn set_grouping_rules(
     State(api): State<Api>,

@@ -16,7 +16,7 @@ pub const GROWING_DAYS: u32 = 7;
 /// Longer filters match nothing that is stored.
 const LONGEST: usize = 1_024;
 
-/// Which groups to list. What is absent does not matter.
+/// Which groups to list. An absent filter does not limit the list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -63,7 +63,7 @@ pub struct GroupQuery {
     /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }

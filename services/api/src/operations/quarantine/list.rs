@@ -5,7 +5,7 @@ use crate::operations::prelude::*;
 use crate::requests::input::check_texts;
 use unslide_store::quarantine::{self, QuarantineFilter, QuarantinedRecord};
 
-/// Which quarantined records to list. What is absent does not matter.
+/// Which quarantined records to list. An absent filter does not limit the list.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -20,7 +20,7 @@ pub struct QuarantineQuery {
     /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }

@@ -14,7 +14,7 @@ problems!(Failures: InvalidParameter, NotFound, TenantSuspended);
 #[utoipa::path(post, path = "/v1/operator/quarantine/{id}/replay", tag = "quarantine",
     operation_id = "operator_replay_quarantined",
     params(("id" = Uuid, Path, description = "The record's id.")),
-    responses((status = 202, description = "The indexer is asked.",
+    responses((status = 202, description = "The replay is requested from the indexer.",
             headers(("location" = String, description = "The path of the record; its `replay` has the outcome.")), body = QuarantinedRecord), Failures),
     security(("key" = ["operator"])))]
 pub async fn operator_replay_quarantined(

@@ -59,7 +59,7 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
             headers(("etag" = String, description = "Changes with each revision."),
                 ("x-report-revision" = u32, description = "The revision, from 1."),
                 ("x-report-variants" = u32, description = "How many reports have this id."),
-                ("x-report-duplicates" = u64, description = "How often the same report came again."),
+                ("x-report-duplicates" = u64, description = "Number of times that the same report arrived again."),
                 ("x-report-last-duplicate" = String, description = "When the same report arrived again last; absent if it did not.")),
             content((EnrichedReport = "application/json"), (String = "text/plain"))),
         (status = 304, description = "The client's copy is the present one."), Failures),
@@ -189,7 +189,7 @@ async fn body_of(
         Err(BodyError::Lost(lost)) => lost,
         Err(BodyError::Problem(problem)) => return Err(problem),
     };
-    tracing::debug!(error = %first, "a body is not where its row said: the row is read again");
+    tracing::debug!(error = %first, "a body was moved after its row was read: the row is read again");
     let (tx, found) = find(api, access, id, variant).await?;
     match stored_body::read(api, access.tenant(), tx, &found).await {
         Ok(body) => Ok((found, body)),

@@ -7,7 +7,7 @@ use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
 /// Longer filters match nothing that is stored.
 const LONGEST: usize = 1_024;
 
-/// Which reports to list. What is absent does not matter.
+/// Which reports to list. An absent filter does not limit the list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -46,7 +46,7 @@ pub struct ReportQuery {
     /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }

@@ -35,7 +35,7 @@ pub struct SampledProfile {
     /// How long the app hung or was sampled, in milliseconds, as far as the report says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// Samples and frames that were left out, as they are too many, too deep, or refer to nothing.
+    /// Samples and frames that were left out, because they are too many, too deep, or refer to nothing.
     pub skipped: u64,
     /// The 4,000 heaviest nodes of the call tree, callers before what they call.
     #[schema(value_type = Object)]

@@ -77,7 +77,7 @@ const AGAIN: u32 = 60;
     request_body = NewReprocess,
     responses(
         (status = 200, description = "A dry run: how many reports fit.", body = CountedReports),
-        (status = 202, description = "The reports will be asked for.",
+        (status = 202, description = "The reprocess is recorded, and the service will request the reports.",
             headers(("location" = String, description = "The path of the reprocess's state.")), body = ReprocessRun), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn create_reprocess(

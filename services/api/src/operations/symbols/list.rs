@@ -10,7 +10,7 @@ use unslide_store::symbols::{self, ObjectFilter, ObjectListing};
 /// File names are never longer.
 const LONGEST: usize = 255;
 
-/// Which objects to list. What is absent does not matter.
+/// Which objects to list. An absent filter does not limit the list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -35,7 +35,7 @@ pub struct SymbolQuery {
     /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }

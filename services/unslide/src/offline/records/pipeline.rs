@@ -46,7 +46,7 @@ pub fn run<R: Send, N: Send>(
             scope.spawn(|| answer_all(&from_reader, &work));
         }
         let done = write(&slots, out, separator, written);
-        // Without the slots' receiver the reader stops by itself, at its next record.
+        // Without the slots' receiver the reader stops at its next record.
         drop(slots);
         done.map_err(Stopped::Write)?;
         reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(Stopped::Read)
@@ -72,7 +72,7 @@ fn answer_all<R, N>(from_reader: &Mutex<Receiver<Work<R, N>>>, work: &impl Fn(R)
     loop {
         let next = from_reader.lock().recv();
         let Ok((job, answer)) = next else { return };
-        // Nobody waits for the answer once the output has failed.
+        // No thread waits for the answer once the output has failed.
         let _ = answer.send(work(job));
     }
 }

@@ -113,7 +113,8 @@ impl Library {
         Ok((library, notes))
     }
 
-    /// Adds what lies in a folder, to any depth. What cannot be read is noted: symbols may be in it.
+    /// Adds what lies in a folder, to any depth. Files that cannot be read are noted: they may contain
+    /// symbols.
     fn add_folder(&mut self, folder: &Path, notes: &mut Vec<String>) {
         let found = FoundFiles::under(folder);
         let left_out = found.unreadable.len().saturating_sub(MOST_UNREADABLE);

@@ -15,7 +15,7 @@ use unslide_stream::audit::{Audit, Window};
 /// Arguments of `unslide audit`: the period, the tenant and the output.
 #[derive(Args)]
 #[command(after_help = "\
-Exit code 0 means that every report that came in has exactly one outcome or is on its way.")]
+Exit code 0 means that every report has exactly one outcome or is still in process.")]
 pub struct Arguments {
     #[command(flatten)]
     configured: Configured,

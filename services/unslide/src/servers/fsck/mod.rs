@@ -78,7 +78,7 @@ async fn check_kafka(
             problem: DisagreementKind::PositionOutsideTopic,
             subject: format!("{}/{}", before.topic, before.partition),
             detail: format!(
-                "the indexer is to go on at offset {} of the topic {}, and the first one of the topic {} is {}",
+                "the indexer's position is offset {} of the topic {}, but the first offset of the topic {} is {}",
                 before.next_offset, before.topic_id, reset.topic_id, reset.next_offset
             ),
             repair: "unslide migrate --topics --recover".to_owned(),

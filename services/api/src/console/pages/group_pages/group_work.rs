@@ -118,7 +118,9 @@ pub fn what(one: &GroupActivity) -> String {
         GroupAction::Resolved => named("resolved it in", "resolved it"),
         GroupAction::Ignored => "ignored it".to_owned(),
         GroupAction::Reopened => "reopened it".to_owned(),
-        GroupAction::Regressed => named("reopened it: it came back in", "reopened it: it came back"),
+        GroupAction::Regressed => {
+            named("reopened it: a new report came from", "reopened it after a new report")
+        }
         GroupAction::Assigned => named("assigned it to", "removed its assignee"),
         GroupAction::Commented => "said".to_owned(),
         GroupAction::Merged => "merged a group into it:".to_owned(),
