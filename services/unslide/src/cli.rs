@@ -102,7 +102,7 @@ enum Command {
 
 #[derive(Subcommand)]
 enum ConfigCommand {
-    /// List everything that is wrong with the configuration, and what is unsafe in it; with --connect try the connections
+    /// List all errors of the configuration, and its unsafe settings; with --connect try the connections
     Check(configuration::check::Arguments),
     /// Print the value of every setting and its source; secrets are hidden
     Show {

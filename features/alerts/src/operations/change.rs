@@ -12,7 +12,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 
 /// Change an alert rule
 ///
-/// Mute it, switch it off, change when it tells of what, or give it another receiver.
+/// Mutes the rule, switches it off, changes its condition and its times, or gives it another receiver.
 #[utoipa::path(patch, path = "/v1/alert-rules/{id}", tag = "alerts", operation_id = "change_alert_rule",
     params(("id" = Uuid, Path, description = "The rule's id.")),
     request_body = AlertRuleChange,

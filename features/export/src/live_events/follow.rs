@@ -51,9 +51,10 @@ problems!(Failures: InvalidParameter);
 
 /// Follow events
 ///
-/// A stream of server-sent events: `group_created`, `group_regressed`, `reports_stored` (numbers by app), `symbols_ready`
-/// and those that features announce, with JSON as data. A client that was cut off goes on with `Last-Event-ID`; events
-/// are kept for a day. The stream ends after an hour, within a second of its key's revocation, and when the service stops.
+/// Returns a stream of server-sent events: `group_created`, `group_regressed`, `reports_stored` (numbers by app),
+/// `symbols_ready` and those of features, with JSON as data. After a broken connection, a client continues with
+/// `Last-Event-ID`; events are kept for a day. The stream ends after an hour, within a second of its key's revocation, and
+/// when the service stops.
 #[utoipa::path(get, path = "/v1/events", tag = "events", operation_id = "follow_events",
     params(EventQuery),
     responses((status = 200, description = "Events, until the stream ends.", body = String,

@@ -37,10 +37,10 @@ const NAMED: usize = 100;
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewUpload {
-    /// The file's name, to be shown again.
+    /// Name of the file, for lists.
     #[schema(max_length = 255, example = "Shop.dSYM.zip")]
     pub name: Option<String>,
-    /// The app (bundle identifier) that the symbols belong to, to be shown again.
+    /// The app (bundle identifier) that the symbols belong to, for lists.
     #[schema(max_length = 255, example = "com.example.shop")]
     pub app: Option<String>,
     /// Bytes of the whole file.

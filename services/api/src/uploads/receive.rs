@@ -70,7 +70,7 @@ pub struct AcceptedFile {
     pub id: Uuid,
     /// True if the same bytes were uploaded before.
     pub existing: bool,
-    /// The file's name, as the client said.
+    /// Name of the file, as the client sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_name: Option<String>,
     /// Size of the file in bytes.

@@ -57,7 +57,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show a tenant as JSON: its state, limits and usage, and how far its erasing is
+    /// Show a tenant as JSON: its state, limits and usage, and the progress of its erasure
     Show {
         #[command(flatten)]
         configured: Configured,
@@ -75,7 +75,7 @@ pub enum Command {
         #[command(flatten)]
         limits: LimitArguments,
     },
-    /// Delete a tenant and everything that it has. This cannot be undone; on a terminal it asks first
+    /// Delete a tenant and all its data. This cannot be undone; on a terminal it asks first
     Delete {
         #[command(flatten)]
         configured: Configured,

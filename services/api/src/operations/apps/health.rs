@@ -77,9 +77,9 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Get an app's crash-free shares
 ///
-/// The shares of sessions, of installations and of users without a crash: of a period and the one before it, by day
-/// and by version. Installations and users are counted approximately, with a standard error of 1.6 %. Sessions are
-/// sent with `POST /v1/sessions`.
+/// Returns the shares of sessions, installations and users without a crash: of a period and the one before it, by
+/// day and by version. Installations and users are counted approximately, with a standard error of 1.6 %. Sessions
+/// are sent with `POST /v1/sessions`.
 #[utoipa::path(get, path = "/v1/apps/{app}/health", tag = "apps", operation_id = "get_health",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), HealthQuery),
     responses((status = 200, description = "The app's figures.", body = AppHealth), Failures),

@@ -7,7 +7,7 @@ problems!(Failures: InvalidParameter);
 
 /// List apps
 ///
-/// The app of the newest report first.
+/// Lists the apps, the one with the newest report first.
 #[utoipa::path(get, path = "/v1/apps", tag = "apps", operation_id = "list_apps",
     params(PageQuery),
     responses((status = 200, description = "A page of the apps with reports.", body = Page<AppSummary>), Failures),

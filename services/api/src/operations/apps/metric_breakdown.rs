@@ -54,8 +54,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Break a metric of a version down
 ///
-/// The median and the 5th and 95th percentile of one metric by device model, by OS version or by host; of `requests`, the
-/// share that failed. They are sent with `POST /v1/metrics`.
+/// Returns the median and the 5th and 95th percentile of one metric by device model, by OS version or by host; of
+/// `requests`, the share that failed. Clients send metrics with `POST /v1/metrics`.
 #[utoipa::path(get, path = "/v1/apps/{app}/health/breakdown", tag = "apps", operation_id = "break_down_metric",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), BreakdownQuery),
     responses((status = 200, description = "The figures.", body = MetricBreakdown), Failures),

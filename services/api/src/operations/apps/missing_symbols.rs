@@ -27,7 +27,7 @@ problems!(Failures: InvalidParameter);
 
 /// List missing symbols
 ///
-/// Debug ids that frames refer to and that were not uploaded: the dSYMs to look for.
+/// Lists debug ids that frames refer to and that were not uploaded: upload the dSYMs with these ids.
 #[utoipa::path(get, path = "/v1/missing-symbols", tag = "apps", operation_id = "list_missing_symbols",
     params(MissingQuery),
     responses((status = 200, description = "A page of images, the most wanted first.", body = Page<MissingDebugId>), Failures),

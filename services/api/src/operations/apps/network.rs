@@ -37,8 +37,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Get an app's network requests by host
 ///
-/// Requests, the share that failed, and the median and 95th percentile of each phase. They are sent with
-/// `POST /v1/metrics`.
+/// Returns the requests to each host, the share that failed, and the median and 95th percentile of each
+/// phase. Clients send them with `POST /v1/metrics`.
 #[utoipa::path(get, path = "/v1/apps/{app}/network", tag = "apps", operation_id = "get_network",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), NetworkQuery),
     responses((status = 200, description = "The hosts.", body = AppNetwork), Failures),

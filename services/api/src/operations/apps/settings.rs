@@ -55,9 +55,9 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
 
 /// Replace an app's settings
 ///
-/// `source_url` turns each source position in the console into a link. `signals` says how much is kept of each signal: 1 keeps
-/// all, `n` one of `n`, and 0 nothing; crashes are always kept. Without `signals`, they do not change. Other fields that
-/// are left out get the values of an app without settings.
+/// `source_url` turns each source position in the console into a link. `signals` sets how much is kept of each signal: 1 keeps
+/// all, `n` keeps one in `n`, and 0 keeps nothing. Crashes are always kept. Without `signals`, they do not change. Other
+/// fields that are left out get the values of an app without settings.
 #[utoipa::path(put, path = "/v1/app-settings", tag = "apps", operation_id = "set_app_settings",
     request_body = NewAppSettings,
     responses((status = 200, description = "The settings after the change.", body = AppWithSettings), Failures),

@@ -46,9 +46,9 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Compare an app's versions
 ///
-/// For each version the shares of sessions without a crash and of those that ended out of memory, launch and hang times,
-/// processor time, energy, disk writes, frames and requests, with the change since the version before and whether that is
-/// more than noise. The figures come from `POST /v1/sessions` and `POST /v1/metrics`.
+/// Returns for each version the shares of sessions without a crash and of those that ended out of memory, launch and hang
+/// times, processor time, energy, disk writes, frames and requests. Each has its change since the version before, and
+/// whether that is more than noise. The figures come from `POST /v1/sessions` and `POST /v1/metrics`.
 #[utoipa::path(get, path = "/v1/apps/{app}/health/versions", tag = "apps", operation_id = "compare_versions",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), VersionsQuery),
     responses((status = 200, description = "The versions' figures.", body = VersionsHealth), Failures),

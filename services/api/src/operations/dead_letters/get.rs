@@ -63,7 +63,7 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Show a dead letter
 ///
-/// The dead letter with its record's key and headers. The record's value is at `…/body`.
+/// Returns the dead letter with its record's key and headers. The record's value is at `…/body`.
 #[utoipa::path(get, path = "/dead-letters/{id}", tag = "dead letters", operation_id = "get_dead_letter",
     params(("id" = String, Path, description = "The letter's id.")),
     responses((status = 200, description = "The letter.", body = ShownDeadLetter), Failures),

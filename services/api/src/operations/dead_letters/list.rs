@@ -38,7 +38,7 @@ problems!(Failures: InvalidParameter);
 
 /// List dead letters
 ///
-/// Records of the tenant that could not be processed, newest first, as far back as their topic goes.
+/// Lists records of the tenant that could not be processed, newest first, as far back as their topic goes.
 #[utoipa::path(get, path = "/dead-letters", tag = "dead letters", operation_id = "list_dead_letters",
     params(DeadLetterQuery),
     responses((status = 200, description = "A page of dead letters.", body = Page<DeadLetter>), Failures),

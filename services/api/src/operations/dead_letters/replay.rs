@@ -43,8 +43,8 @@ problems!(Failures: InvalidParameter, InvalidBody, NotFound, AlreadyReplayed, Te
 
 /// Replay a dead letter
 ///
-/// Writes the record once more to the topic that it came from, its key and value untouched, as a new
-/// input with an outcome of its own. A report that is stored already is not stored twice.
+/// Writes the record again to its original topic with the same key and value, as a new input with an outcome
+/// of its own. A report that is stored already is not stored twice.
 #[utoipa::path(post, path = "/dead-letters/{id}/replay", tag = "dead letters",
     operation_id = "replay_dead_letter",
     params(("id" = String, Path, description = "The letter's id.")),

@@ -76,8 +76,8 @@ problems!(Failures: InvalidParameter, InvalidBody, TenantSuspended, TooLarge);
 
 /// Replay dead letters
 ///
-/// Replays dead letters by filter, or counts them. Without a filter the request must say `"all": true`. Bounded: call again
-/// while `more` is true.
+/// Replays dead letters by filter, or counts them. A request without a filter must have `"all": true`. Each call replays a
+/// limited number: call again while `more` is true.
 #[utoipa::path(post, path = "/dead-letters/replay", tag = "dead letters",
     operation_id = "replay_dead_letters", request_body = ReplayQuery,
     responses((status = 200, description = "What was done.", body = ReplayedMany), Failures),

@@ -32,9 +32,9 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
 
 /// Set the grouping rules
 ///
-/// New reports are grouped by them as soon as the workers know them. Stored reports move to their groups in the
-/// background: they get no new revision, no message is sent, and resolved groups stay resolved. To set the previous rules,
-/// which are in `previous`, moves them back. `GET` shows how far that is.
+/// New reports use the rules as soon as the workers have read them. Stored reports move to their groups in the background:
+/// they get no new revision, no message is sent, and resolved groups stay resolved. Set the rules in `previous` to move
+/// them back. `GET` shows the progress.
 #[utoipa::path(put, path = "/v1/grouping-rules", tag = "groups", operation_id = "set_grouping_rules",
     request_body = NewGroupingRules,
     responses((status = 200, description = "The rules after the change.", body = ChangedGroupingRules), Failures),

@@ -72,8 +72,8 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
 
 /// Try grouping rules
 ///
-/// Says what rules would do to the newest stored reports, and changes nothing. It costs as much as to symbolicate as
-/// many reports: a tenant that uses more units a second than it may is answered 429 with `Retry-After`.
+/// Returns the effect that rules would have on the newest stored reports, and changes nothing. It costs the units of
+/// symbolicating these reports: a tenant that exceeds its units per second gets 429 with `Retry-After`.
 #[utoipa::path(post, path = "/v1/grouping-rules/trial", tag = "groups", operation_id = "try_grouping_rules",
     request_body = GroupingRulesTrial,
     responses((status = 200, description = "What the rules would do.", body = GroupingRulesEffect), Failures),

@@ -33,7 +33,8 @@ problems!(
 
 /// Change a group
 ///
-/// Resolve, ignore, reopen or assign it. If the group was replaced, the one that replaced it is changed.
+/// Resolves, ignores, reopens or assigns the group. If it was replaced, the group that replaced it is
+/// changed.
 #[utoipa::path(patch, path = "/v1/groups/{id}", tag = "groups", operation_id = "change_group",
     params(("id" = Uuid, Path, description = "The group's id.")),
     request_body = GroupPatch,

@@ -55,10 +55,11 @@ pub struct GroupQuery {
     /// The group is assigned to this name; empty lists groups without an assignee.
     #[param(max_length = 1024)]
     pub assignee: Option<String>,
-    /// `last_seen`, `first_seen` or `reports`, the largest first; `last_seen` if absent. The times are those of the group's
-    /// last and first report of any version. By `reports` of a version or period, of more than 1,000 groups that match
-    /// those with the most reports of all are ranked. With `growing` the groups with more reports in the last 7 days (UTC) than in the 7 before, the one with the most more first.
-    /// Of more than 500 groups that match, those that were seen last are looked at. `growth` has the numbers.
+    /// `last_seen`, `first_seen` or `reports`, the largest first; `last_seen` if absent. The times are those of the group's last
+    /// and first report of any version. By `reports` of a version or period, of more than 1,000 groups that match those with the
+    /// most reports of all are ranked. With `growing` the groups with more reports in the last 7 days (UTC) than in the 7 before,
+    /// the one with the most more first. If more than 500 groups match, only those that were seen last are ranked. `growth` has
+    /// the numbers.
     pub sort: Option<String>,
     /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
@@ -72,7 +73,7 @@ problems!(Failures: InvalidParameter);
 
 /// List groups
 ///
-/// The bugs that reports are about.
+/// Lists the groups of reports: each is one bug.
 #[utoipa::path(get, path = "/v1/groups", tag = "groups", operation_id = "list_groups",
     params(GroupQuery),
     responses((status = 200, description = "A page of groups.", body = Page<ListedGroup>), Failures),

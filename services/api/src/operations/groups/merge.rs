@@ -26,8 +26,8 @@ problems!(
 
 /// Merge groups
 ///
-/// The reports of these groups, those that are there and those that come, count for the group of the path, which is
-/// listed in their place. They are of one app. `POST /v1/groups/{id}/split` takes one out again.
+/// Present and future reports of these groups count for the group of the path, which is listed in their place. All
+/// groups must be of one app. `POST /v1/groups/{id}/split` takes one out again.
 #[utoipa::path(post, path = "/v1/groups/{id}/merge", tag = "groups", operation_id = "merge_groups",
     params(("id" = Uuid, Path, description = "The id of the group that stays.")),
     request_body = GroupMerge,

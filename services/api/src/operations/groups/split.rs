@@ -20,7 +20,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 
 /// Split a group
 ///
-/// Takes a group out that was merged into it, with exactly the reports of its own and the state that it had.
+/// Takes a merged group out again, with its own reports and its state from before the merge.
 #[utoipa::path(post, path = "/v1/groups/{id}/split", tag = "groups", operation_id = "split_group",
     params(("id" = Uuid, Path, description = "The id of the group that it was merged into.")),
     request_body = GroupSplit,

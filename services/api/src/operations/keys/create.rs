@@ -11,9 +11,9 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
 
 /// Create a key of the own tenant
 ///
-/// The key's text is shown in this answer and never again. A key gives scopes only that it has itself,
-/// never `operator`; one that speaks for one app makes keys for that app only, and one that ends makes
-/// keys that end no later. A tenant may have 1,000 keys in force.
+/// The key's text is only in this answer. A key can grant only scopes that it has itself, and never
+/// `operator`. A key for one app creates keys for that app only, and a key that expires creates keys that
+/// expire no later. A tenant may have 1,000 valid keys.
 #[utoipa::path(post, path = "/v1/keys", tag = "keys", operation_id = "create_key",
     request_body = NewApiKey,
     responses((status = 201, description = "The key was made.", body = CreatedKey), Failures),

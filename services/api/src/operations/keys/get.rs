@@ -30,7 +30,7 @@ pub struct OwnKey {
 
 /// Describe the key of this request
 ///
-/// Any key may ask. `unslide doctor` uses it.
+/// Works with any key. `unslide doctor` uses it.
 #[utoipa::path(get, path = "/v1/key", tag = "keys", operation_id = "get_key",
     responses((status = 200, description = "The key.", body = OwnKey), Failures),
     security(("key" = ["symbols:write"]), ("key" = ["symbols:read"]), ("key" = ["reports:write"]), ("key" = ["reports:read"]),

@@ -48,12 +48,12 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
 /// Send metric payloads
 ///
 /// Takes one payload of at most 256 KiB or an array of at most 1,000, in at most 1 MiB, also gzipped (detected by its first
-/// bytes): what one device measured in one period, as JSON of our own or as MetricKit's `jsonRepresentation()`. The
-/// payloads go to the topic `crash.metrics`; the answer comes when the broker has all of them. A payload is counted once, by
-/// its `id`. A period that ended more than 30 days before its payload arrives, or before what the tenant keeps,
-/// is not counted: `too_old` says how many.
+/// bytes). A payload has the measurements of one device in one period, as JSON in Unslide's own form or as MetricKit's
+/// `jsonRepresentation()`. The payloads go to the topic `crash.metrics`; the answer comes when the broker has all of them. A
+/// payload is counted once, by its `id`. A period that ended more than 30 days before its payload arrives, or before the
+/// tenant's retention, is not counted: `too_old` has their number.
 ///
-/// A request costs as much as one of session events. It is taken whole or not at all.
+/// A request costs as much as one of session events. It is accepted whole or not at all.
 #[utoipa::path(post, path = "/v1/metrics", tag = "metrics", operation_id = "send_metrics",
     request_body(description = "Replace the `measured_at` of the example: it is a past date. One payload or many.", content(
         (MetricPayloads = "application/json", example = json!([{"id": "5b0c6f0e-8d61-4b0c-9a35-1f2e3d4c5b6a", "app": "com.example.shop", "version": "3.1.4", "measured_at": "2026-11-20T08:00:00Z", "measurements": [{"name": "launch_time", "unit": "ms", "value": 812}], "requests": [{"host": "api.example.com", "dns": 12, "first_byte": 90, "total": 140}]}])),

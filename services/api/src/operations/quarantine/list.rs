@@ -29,7 +29,7 @@ problems!(Failures: InvalidParameter);
 
 /// List quarantined records
 ///
-/// Outputs of all tenants that the indexer could not store through their own fault, newest first.
+/// Lists outputs of all tenants that the indexer could not store because of the record itself, newest first.
 #[utoipa::path(get, path = "/v1/operator/quarantine", tag = "quarantine",
     operation_id = "operator_list_quarantined",
     params(QuarantineQuery),

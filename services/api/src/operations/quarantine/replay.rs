@@ -9,8 +9,8 @@ problems!(Failures: InvalidParameter, NotFound, TenantSuspended);
 
 /// Replay a quarantined record
 ///
-/// Asks the indexer to read the record again from its place in Kafka and to store it. Read the record's
-/// `replay` to see how that ended. A report that is stored already is not stored twice.
+/// Requests that the indexer reads the record again from its position in Kafka and stores it. The record's
+/// `replay` has the outcome. A report that is stored already is not stored twice.
 #[utoipa::path(post, path = "/v1/operator/quarantine/{id}/replay", tag = "quarantine",
     operation_id = "operator_replay_quarantined",
     params(("id" = Uuid, Path, description = "The record's id.")),

@@ -16,11 +16,11 @@ problems!(Failures: InvalidParameter, NotFound, RateLimited);
 
 /// Explain a report's answers
 ///
-/// For each frame: its image and slide, the look-up address and the rule that chose it, and which symcache and
-/// object answered, or why none did and which dSYM to upload. For each function of the backtrace that the report's
-/// group goes by: whether it counts, and why not. The explanation uses the current symbols and grouping rules. If
-/// they have changed since the report's revision, the answers may differ from it. `unslide explain` shows the
-/// same.
+/// Returns for each frame its image and slide, the look-up address and the rule that chose it, and the symcache
+/// and object that answered; or the reason why none did and the dSYM to upload. For each function of the backtrace
+/// that decides the report's group: whether it counts, and if not, why. The explanation uses the current symbols
+/// and grouping rules. If they have changed since the report's revision, the answers may differ from it. `unslide
+/// explain` shows the same.
 #[utoipa::path(get, path = "/v1/reports/{id}/explain", tag = "reports", operation_id = "explain_report",
     params(("id" = String, Path, description = "The report's id."), VariantQuery),
     responses((status = 200, description = "The reasoning: `images` with their symcaches, and `backtraces` with their frames.",

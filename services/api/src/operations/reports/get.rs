@@ -47,9 +47,9 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
 
 /// Read a report
 ///
-/// The report as the device sent it, byte for byte, with our `symbolication` members in it; or with
-/// `Accept: text/plain` as an Apple-style crash log. The `ETag` changes with each revision. With `wait`, a
-/// report that was sent a moment ago is waited for.
+/// Returns the report of the device, byte for byte, with Unslide's `symbolication` members in it; or with
+/// `Accept: text/plain` an Apple-style crash log. The `ETag` changes with each revision. With `wait`, the
+/// request waits for a report that is not stored yet.
 #[utoipa::path(get, path = "/v1/reports/{id}", tag = "reports", operation_id = "get_report",
     params(("id" = String, Path, description = "The report's id."), GetQuery,
         ("accept" = Option<String>, Header, description = "`application/json` or `text/plain`."),

@@ -55,8 +55,8 @@ problems!(Failures: InvalidParameter);
 
 /// List reports
 ///
-/// Newest arrival first. `build`, `type`, `status`, `model` and `os_version` are looked for one report after the other: a
-/// page that takes long ends early, with fewer entries or none, and `next_cursor` goes on.
+/// Lists reports, the newest arrival first. `build`, `type`, `status`, `model` and `os_version` are compared report by
+/// report, without an index. A slow page ends early, with fewer entries or none, and `next_cursor` continues.
 #[utoipa::path(get, path = "/v1/reports", tag = "reports", operation_id = "list_reports",
     params(ReportQuery),
     responses((status = 200, description = "A page of reports.", body = Page<ReportRow>), Failures),

@@ -46,8 +46,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Read the profile of a report
 ///
-/// The call tree of what was sampled of a hang, of CPU use, of disk writes or of a launch, with the samples of each
-/// function. A hang without a profile has the one stack that was seen.
+/// Returns the call tree of the samples of a hang, of CPU use, of disk writes or of a launch, with the samples of
+/// each function. A hang without a profile has its single stack.
 #[utoipa::path(get, path = "/v1/reports/{id}/profile", tag = "reports", operation_id = "get_report_profile",
     params(("id" = String, Path, description = "The report's id."), ProfileQuery),
     responses((status = 200, description = "The profile.", content(

@@ -25,7 +25,7 @@ pub struct SentReports {
     pub reports: Vec<SentReport>,
 }
 
-/// One report that the broker has taken.
+/// One report that the broker has accepted.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SentReport {
     /// The report's id, under which `GET /v1/reports/{id}` answers once it is symbolicated: its own
@@ -39,11 +39,11 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, In
 
 /// Send reports
 ///
-/// Takes KSCrash reports as an SDK sends them: one JSON object, an array, one a line (NDJSON), each
-/// also gzipped (detected by its first bytes), or any of these in multipart/form-data. An object that is no
-/// report is refused with 400: it has neither `crash` nor `recrash_report`, and is not about memory or a hang.
-/// The reports go to Kafka byte for byte; the answer comes when the broker has all of them. A request that
-/// failed may be sent again: the same report twice is one report.
+/// Takes KSCrash reports as an SDK sends them: one JSON object, an array, one a line (NDJSON), each also
+/// gzipped (detected by its first bytes), or any of these in multipart/form-data. An object that has neither
+/// `crash` nor `recrash_report`, and is not about memory or a hang, is no report and is refused with 400. The
+/// reports go to Kafka byte for byte; the answer comes when the broker has all of them. A failed request may
+/// be sent again: the same report twice is one report.
 ///
 /// A request costs one unit for each report in it, and one for each 64 KiB of the body, as sent or unpacked,
 /// whichever is more. A tenant that uses more than its `units_per_second` gets 429 with `Retry-After`. A

@@ -6,7 +6,7 @@ use unslide_store::reprocess::{self, ReprocessRun};
 
 problems!(Failures: InvalidParameter, NotFound);
 
-/// See how far a reprocess is
+/// Get the progress of a reprocess
 #[utoipa::path(get, path = "/v1/reprocess/{id}", tag = "reports", operation_id = "get_reprocess",
     params(("id" = Uuid, Path, description = "The reprocess's id.")),
     responses((status = 200, description = "The reprocess and its progress.", body = ReprocessRun), Failures),

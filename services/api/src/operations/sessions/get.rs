@@ -14,7 +14,7 @@ const LONGEST_ID: usize = 400;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SessionQuery {
-    /// The app (bundle identifier) of the session. A key that speaks for one app needs none.
+    /// The app (bundle identifier) of the session. Not needed with a key for one app.
     #[param(example = "com.example.shop")]
     pub app: Option<String>,
     /// Entries a page, 1 to 500; 50 if absent.

@@ -44,11 +44,11 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
 /// Send session events
 ///
 /// Takes one event or an array of at most 1,000, in at most 1 MiB, also gzipped (detected by its first bytes).
-/// The events go to the topic `crash.sessions`; the answer comes when the broker has all of them. A
-/// session is counted once, by its `id`, however often its events come: send an event when a session
-/// begins and one when it has ended, or only the latter. After a crash, send the crashed session at the next
-/// start with `end_reason` `crashed` and the `started_at` that it had. A session that began more than 30 days
-/// before its event arrives, or before what the tenant keeps, is not counted: `too_old` says how many.
+/// The events go to the topic `crash.sessions`; the answer comes when the broker has all of them. A session is
+/// counted once, by its `id`, for any number of events. Send an event at its begin and one at its end, or only
+/// the latter. After a crash, send the crashed session at the next start with `end_reason` `crashed` and the
+/// `started_at` that it had. A session that began more than 30 days before its event arrives, or before the
+/// tenant's retention, is not counted: `too_old` has their number.
 ///
 /// A request costs one unit for each event in it, and one for each 64 KiB of the body, as sent or unpacked,
 /// whichever is more. They count against the same `units_per_second` as reports. A request is accepted whole

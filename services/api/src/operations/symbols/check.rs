@@ -22,7 +22,7 @@ pub struct CheckRequest {
 pub struct Checked {
     /// True if every debug id is `ready`.
     pub ready: bool,
-    /// Each debug id, in the order asked.
+    /// Each debug id, in the order of the request.
     pub items: Vec<CheckedId>,
 }
 
@@ -41,7 +41,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 
 /// Check whether symbols are ready
 ///
-/// For a build pipeline: the symbols of these debug ids answer, are being built, or are not there.
+/// For a build pipeline: returns for each debug id whether its symbols are ready, being built or missing.
 #[utoipa::path(post, path = "/v1/symbols/check", tag = "symbols", operation_id = "check_symbols",
     request_body = CheckRequest,
     responses((status = 200, description = "Each debug id's status.", body = Checked), Failures),

@@ -27,7 +27,7 @@ pub struct SymbolsDetail {
 
 problems!(Failures: InvalidParameter, NotFound);
 
-/// Look at the symbols of a debug id
+/// Get the symbols of a debug id
 #[utoipa::path(get, path = "/symbols/{debug_id}", tag = "symbols", operation_id = "get_symbols",
     params(("debug_id" = String, Path, description = "The debug id (`LC_UUID`), dashed or not, in any case.")),
     responses((status = 200, description = "The objects, and which of them answers.", body = SymbolsDetail), Failures),

@@ -26,10 +26,10 @@ pub struct SymbolQuery {
     /// A debug id or how it begins, dashed or not, in any case.
     #[param(example = "0f1e2d3c")]
     pub debug_id: Option<String>,
-    /// First came at this time or later (RFC 3339).
+    /// First uploaded at this time or later (RFC 3339).
     #[param(format = DateTime, example = "2026-11-20T09:00:00Z")]
     pub from: Option<String>,
-    /// First came before this time (RFC 3339).
+    /// First uploaded before this time (RFC 3339).
     #[param(format = DateTime)]
     pub to: Option<String>,
     /// Entries a page, 1 to 500; 50 if absent.
@@ -44,7 +44,7 @@ problems!(Failures: InvalidParameter);
 
 /// List symbols
 ///
-/// Every object that was found in an upload, newest first.
+/// Lists every object that was found in an upload, newest first.
 #[utoipa::path(get, path = "/symbols", tag = "symbols", operation_id = "list_symbols",
     params(SymbolQuery),
     responses((status = 200, description = "A page of objects.", body = Page<ObjectListing>), Failures),

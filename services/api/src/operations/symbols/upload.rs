@@ -17,10 +17,10 @@ use unslide_store::{Uuid, usage};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct UploadQuery {
-    /// The file's name, to be shown again; a part of a form has its own.
+    /// Name of the file, for lists; a part of a form has its own name.
     #[param(max_length = 255, example = "Shop.dSYM.zip")]
     pub name: Option<String>,
-    /// The app (bundle identifier) that the symbols belong to, to be shown again.
+    /// The app (bundle identifier) that the symbols belong to, for lists.
     #[param(max_length = 255, example = "com.example.shop")]
     pub app: Option<String>,
 }
@@ -48,8 +48,8 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
 /// The same bytes again change nothing: the answer names the earlier upload. With `X-Content-SHA256`
 /// (hexadecimal), `Content-Digest` or `Digest`, a body that arrives with another hash is refused.
 ///
-/// A file over the tenant's `upload_bytes` is refused with 413 before more of it is read, one that the
-/// tenant's `symbol_bytes` have no room for with 507. A key that speaks for one app uploads for that app.
+/// A file over the tenant's `upload_bytes` is refused with 413 before more of it is read. A file that does
+/// not fit into the tenant's `symbol_bytes` is refused with 507. A key for one app uploads for that app.
 #[utoipa::path(post, path = "/symbols", tag = "symbols", operation_id = "upload_symbols",
     params(UploadQuery, ("x-content-sha256" = Option<String>, Header, description = "The SHA-256 of the body, in hexadecimal.")),
     request_body(description = "The file, or a form with files.", content(

@@ -9,7 +9,7 @@ use unslide_model::{ContentHash, Owner};
 use unslide_store::uploads::{self, SkippedMember, UploadObject};
 use unslide_store::{OwnerTx, Uuid};
 
-/// How long to wait, and which of the objects to answer.
+/// Time to wait, and the page of objects to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -42,10 +42,10 @@ pub struct UploadDetail {
     /// Why it failed, or what it waits for, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The file's name, as the client said.
+    /// Name of the file, as the client sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_name: Option<String>,
-    /// The app that it belongs to, as the client said.
+    /// The app that it belongs to, as the client named it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
     /// Size of the file in bytes; absent until all of it is received.

@@ -53,8 +53,8 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 
 /// Change a tenant
 ///
-/// Its name, its limits, and whether it is served. Answers when the broker has the change. A deleted
-/// tenant does not change any more.
+/// Changes its name, its limits and its state. Answers when the broker has the change. A deleted tenant
+/// cannot be changed.
 #[utoipa::path(patch, path = "/v1/tenants/{tenant}", tag = "tenants", operation_id = "change_tenant",
     params(("tenant" = String, Path, description = "The tenant's slug.")),
     request_body = TenantChange,

@@ -24,10 +24,10 @@ pub struct TenantUsageQuery {
 
 problems!(Failures: InvalidParameter);
 
-/// List what tenants use
+/// List the usage of tenants
 ///
-/// The figures of each tenant beside its limits, the loudest or fullest first. Deleted tenants are left out. Figures change
-/// while pages are read: a tenant that moves in the order may be missed or come twice.
+/// Lists the figures of each tenant beside its limits, the largest first. Deleted tenants are left out. Figures change
+/// while you read pages: a tenant that moves in the order may be missing or be listed twice.
 #[utoipa::path(get, path = "/v1/tenant-usage", tag = "tenants", operation_id = "list_tenant_usage",
     params(TenantUsageQuery),
     responses((status = 200, description = "A page of tenants.", body = Page<TenantFigures>), Failures),

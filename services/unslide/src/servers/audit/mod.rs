@@ -19,11 +19,11 @@ Exit code 0 means that every report has exactly one outcome or is still in proce
 pub struct Arguments {
     #[command(flatten)]
     configured: Configured,
-    /// Audit what came in from here on: RFC 3339, or how long ago, such as 90m, 6h or 2d. Without it
-    /// everything of which retention cannot have deleted outcomes
+    /// Audit records that arrived at this time or later: RFC 3339, or how long ago, such as 90m, 6h or 2d.
+    /// Without it everything of which retention cannot have deleted outcomes
     #[arg(long, value_name = "TIME")]
     from: Option<Moment>,
-    /// Audit what came in before here: as --from
+    /// Audit records that arrived before this time: as --from
     #[arg(long, value_name = "TIME")]
     to: Option<Moment>,
     /// Show only this tenant, and records that expired before a worker read their tenant. All tenants are
