@@ -208,7 +208,7 @@ async fn deleted(installation: &Installation, app: &App, stark: &str) {
     installation.topics.produce(&input, None, &[("tenant", "stark")], &app.report(4).bytes()).await;
     let after = audited(installation).await["total"]["other"].as_u64();
     assert_eq!(after, before.map(|before| before + 1));
-    fails(installation, 1, &["tenant", "create", "stark"], &["was deleted", "never given again"]);
+    fails(installation, 1, &["tenant", "create", "stark"], &["was deleted", "cannot be used again"]);
     fails(installation, 1, &["tenant", "resume", "stark"], &["was deleted", "cannot be undone"]);
     fails(installation, 3, &["key", "list", "--tenant", "stark"], &["no tenant stark"]);
 }

@@ -103,7 +103,7 @@ impl Arguments {
             (LogLayout::Enumerator, 8) => Ok(EventLayout::Enumerator),
             (LogLayout::Index, 8) => Ok(EventLayout::Index),
             (_, size) => {
-                Err(CommandError::usage(format!("--pointer-size {size}: it is 8, with --layout disk also 4")))
+                Err(CommandError::usage(format!("--pointer-size {size}: use 8, or 4 with --layout disk")))
             }
         }
     }
@@ -169,14 +169,14 @@ fn check(arguments: &Arguments) -> Result<(), CommandError> {
         return Err(CommandError::usage(format!("--from {from} lies after --at {at}")));
     }
     if at.len() > MOST_MOMENTS {
-        return Err(CommandError::usage(format!("--at may be given {MOST_MOMENTS} times")));
+        return Err(CommandError::usage(format!("--at may be given at most {MOST_MOMENTS} times")));
     }
     if at.len() > 1 && flame.is_some() {
-        return Err(CommandError::usage("--flame draws one moment: give --at once"));
+        return Err(CommandError::usage("--flame draws one moment: give only one --at"));
     }
     let files = [&arguments.index, &arguments.stacks].into_iter().chain(&arguments.images);
     if files.filter(|path| path.as_os_str() == "-").count() > 1 {
-        return Err(CommandError::usage("standard input is one file: give `-` once"));
+        return Err(CommandError::usage("standard input is one file: give only one `-`"));
     }
     Ok(())
 }

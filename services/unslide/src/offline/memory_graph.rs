@@ -21,7 +21,7 @@ const MOST_ROWS: usize = 1_000;
 /// Arguments of `unslide memory-graph`: the snapshot, its symbols and the output.
 #[derive(clap::Args)]
 #[command(after_help = "\
-FILE is a memory graph in the open format of docs/formats.md, or what heap, leaks, vmmap or footprint has printed; also
+FILE is a memory graph in the open format of docs/formats.md, or the text that heap, leaks, vmmap or footprint prints; also
 packed with gzip or zstd.
 
 Examples:

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Arguments of `unslide health`: the configuration of the service.
 #[derive(Args)]
-#[command(after_help = "It ends with 0 or 1 alone: Docker reserves other codes of health checks.")]
+#[command(after_help = "The exit code is only 0 or 1: Docker reserves other codes of health checks.")]
 pub struct Arguments {
     #[command(flatten)]
     configured: Configured,

@@ -209,7 +209,7 @@ async fn announced(store: &Store, one: &One, announcement: i64) -> Outcome {
 async fn taken(store: &Store, slug: &TenantId) -> Outcome {
     Err(match find(store, slug).await? {
         Some(tenant) if tenant.state == TenantStanding::Deleted => {
-            format!("the tenant {slug} was deleted, and its slug is never given again: take another")
+            format!("the tenant {slug} was deleted, and its slug cannot be used again: choose another")
         }
         _ => format!("the tenant {slug} exists already; `unslide tenant show {slug}` shows it"),
     }

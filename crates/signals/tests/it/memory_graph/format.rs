@@ -170,7 +170,7 @@ fn chunks_come_in_order_and_are_bounded() {
     assert!(problem(&[header, &[0x52, 0]].concat()).ends_with("its number is not known"));
     assert!(
         problem(&[header, &[0x12, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1]].concat())
-            .contains("at most")
+            .contains("the limit is")
     );
     assert_eq!(MOST_CHUNK_BYTES, 1 << 20);
     let limits = MemoryGraphLimits { nodes: 1, ..MemoryGraphLimits::default() };
