@@ -10,7 +10,7 @@ crate::column::words! {
     #[derive(ToSchema)]
     #[schema(rename_all = "snake_case")]
     pub enum GroupAction {
-        /// It was resolved, perhaps in a version.
+        /// It was resolved, optionally in a version.
         Resolved = "resolved",
         /// Its status was set to ignored.
         Ignored = "ignored",

@@ -74,10 +74,10 @@ pub struct QuarantineReplay {
     /// Details of the failure; absent if the record was stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// When it was asked for.
+    /// When the replay was requested (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub requested_at: OffsetDateTime,
-    /// The key that asked for it.
+    /// Id of the key that requested it.
     pub requested_by: String,
     /// When the replay ended (RFC 3339); absent while it is `requested`.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]

@@ -19,7 +19,7 @@ pub struct WantedImage {
     /// Architecture of the image, such as `arm64`.
     #[schema(example = "arm64")]
     pub arch: String,
-    /// Reports that came without its symbols.
+    /// Number of reports that lack its symbols.
     pub reports: i64,
 }
 

@@ -114,7 +114,8 @@ pub struct ReportRow {
     #[sqlx(rename = "group_id")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<uuid::Uuid>,
-    /// The report of the same crash that is counted instead of this one, which MetricKit made.
+    /// Id of the report of the same crash that is counted instead of this one; only for reports from
+    /// MetricKit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_crash_as: Option<uuid::Uuid>,
     /// Weight: the number of reports that it represents and counts as. 1, or more if it was sampled.

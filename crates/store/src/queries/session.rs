@@ -30,7 +30,7 @@ words! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = SessionTimelineEvent)]
 pub struct TimelineEvent {
-    /// When it happened, by the device's clock; of a report without a time, and of a file, when it came.
+    /// Time of the event by the device's clock; of a report without a time, and of a file, its arrival.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
     /// `started`, `ended`, `report`, `metrics`, or the word of a feature.
@@ -49,7 +49,7 @@ pub struct TimelineEvent {
     /// The title of a report's group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Of an end that the service has judged: how sure that is, and why.
+    /// Of an inferred end: its confidence and its evidence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judgement: Option<SessionJudgement>,
     /// Of an event of a feature: how the console shows it.

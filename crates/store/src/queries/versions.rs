@@ -30,7 +30,7 @@ pub struct VersionSummary {
     pub estimated: bool,
     /// Number of reports of crashes that ended the app.
     pub crashes: i64,
-    /// Devices that the reports came from, counted once each.
+    /// Number of different devices in its reports.
     pub devices: i64,
     /// The share of frames that symbols answered, 0 to 1; absent if the reports have no frames.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -75,22 +75,22 @@ pub struct ReprocessRun {
     pub status: ReprocessStatus,
     /// True once every request has its answer.
     pub answered: bool,
-    /// Bundle identifier that was asked for.
+    /// Bundle identifier of the request; absent for all apps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Version that was asked for.
+    /// Version of the request; absent for all versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Build that was asked for.
+    /// Build of the request; absent for all builds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build: Option<String>,
-    /// Begin of the arrival times that were asked for.
+    /// Begin of the requested arrival times.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub from: Option<OffsetDateTime>,
-    /// End of the arrival times: reports that came later are left alone.
+    /// End of the requested arrival times; later reports are not requested.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub to: Option<OffsetDateTime>,
-    /// Debug id that was asked for.
+    /// Debug id of the request; absent for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = Uuid)]
     pub debug_id: Option<DebugId>,
@@ -101,7 +101,7 @@ pub struct ReprocessRun {
     pub looked: u64,
     /// Number of reports that were requested again.
     pub asked: u64,
-    /// Reports that were asked for already, for another reason.
+    /// Number of reports that were requested already, for another reason.
     pub under_way: u64,
     /// Answers with a new revision.
     pub better: u64,

@@ -19,7 +19,7 @@ pub struct TenantUsage {
     /// Bytes of stored symbols, each slice once, and of other files that the tenant sent: they count against
     /// `limits.symbol_bytes`.
     pub symbol_bytes: u64,
-    /// Bytes of uploads that come in parts or wait to be unpacked.
+    /// Bytes of uploads that are sent in parts or wait to be unpacked.
     pub pending_bytes: u64,
     /// Number of stored objects, one for each architecture of a file.
     pub objects: u64,

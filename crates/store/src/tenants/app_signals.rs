@@ -23,7 +23,7 @@ words! {
         Hangs = "hangs",
         /// Errors from JavaScript, as React Native reports them.
         Javascript = "javascript",
-        /// Errors that an app reports itself and goes on.
+        /// Errors that an app reports itself, and survives.
         Errors = "errors",
         /// Memory warnings and ends out of memory.
         Memory = "memory",
@@ -62,7 +62,7 @@ pub struct SignalSettings {
     /// Errors from JavaScript, as React Native reports them.
     #[schema(maximum = 1000)]
     pub javascript: u32,
-    /// Errors that an app reports itself and goes on.
+    /// Errors that an app reports itself, and survives.
     #[schema(maximum = 1000)]
     pub errors: u32,
     /// Memory warnings and ends out of memory.

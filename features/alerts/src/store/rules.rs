@@ -144,12 +144,13 @@ pub struct NewAlertRule {
     /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom`, `mail` or `kafka`.
     #[schema(value_type = String, example = "webhook")]
     pub channel: AlertChannel,
-    /// The URL of the receiver; for `mail` the recipients, at most 10, separated by commas; for `kafka` nothing. Never
-    /// shown again in full.
+    /// The URL of the receiver; for `mail` the recipients, at most 10, separated by commas; for `kafka` empty. Answers
+    /// never have it in full.
     #[schema(value_type = Option<String>, max_length = 2000, example = "https://alerts.example.com/unslide")]
     #[serde(default)]
     pub address: Secret,
-    /// Signs messages: of a webhook as `whsec_` and base64, of Feishu and DingTalk as they show it. Never shown again.
+    /// Secret that signs messages. For webhooks: `whsec_` and base64; for Feishu and DingTalk: the secret that they
+    /// show. No answer has it.
     #[schema(value_type = Option<String>, max_length = 500)]
     #[serde(default)]
     pub secret: Secret,
@@ -263,7 +264,7 @@ pub struct AlertRule {
     pub condition: AlertCondition,
     /// Threshold of the condition, in the condition's unit.
     pub threshold: f64,
-    /// How its messages are delivered.
+    /// Channel of its messages, such as `webhook`.
     #[schema(value_type = String, example = "webhook")]
     pub channel: AlertChannel,
     /// Receiver of the messages: of a URL, its scheme and host.

@@ -38,8 +38,8 @@ pub struct EventQuery {
     /// Bundle identifier: only events of this app. Symbols belong to no app.
     #[param(max_length = 1024, example = "com.example.shop")]
     pub app: Option<String>,
-    /// The id of an event after which the stream begins, as in the header `Last-Event-ID`, which goes first; 0 for all that
-    /// are kept. Without either, the stream begins now.
+    /// The id of the event after which the stream begins; 0 for all events that are kept. The header `Last-Event-ID` has
+    /// precedence. Without both, the stream begins now.
     #[param(minimum = 0, example = 911)]
     pub after: Option<i64>,
     /// The stream ends after this number of seconds, 1 to 3600; 3600 if absent.

@@ -60,7 +60,7 @@ pub struct BegunUpload {
     pub existing: bool,
     /// Bytes of each part; the last has the rest.
     pub part_bytes: u64,
-    /// The numbers of the parts that have come, from 1 on; empty if `existing`.
+    /// The numbers of the parts that have arrived, from 1 on; empty if `existing`.
     pub parts: Vec<u32>,
 }
 

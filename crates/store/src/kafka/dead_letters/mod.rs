@@ -60,19 +60,19 @@ pub struct DeadLetter {
     /// The first record of its history.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<TopicOffset>,
-    /// The record that it was made from: another one after retries.
+    /// Position of its source record; after retries, another one than the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<TopicOffset>,
     /// Index of the report in the source's array, from 0; absent if the source was a single report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_index: Option<u32>,
-    /// How many reports the source held.
+    /// Number of reports in the source's array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_count: Option<u32>,
     /// Bytes of the value; absent for a record without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value_bytes: Option<u64>,
-    /// How often it was replayed.
+    /// Number of its replays so far.
     pub replays: u32,
     /// When it was replayed last.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]

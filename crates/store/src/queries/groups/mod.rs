@@ -74,7 +74,8 @@ pub struct ListedGroup {
     pub last_seen: OffsetDateTime,
     /// The app's version in its last report; empty if the report names none.
     pub last_version: String,
-    /// Whether it needs attention: `open`, `regressed` (it was resolved and came back), `resolved` or `ignored`.
+    /// Whether it needs attention: `open`, `regressed` (a new report after it was resolved), `resolved` or
+    /// `ignored`.
     pub status: GroupStatus,
     /// The version that resolves it; absent if none was named.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -275,7 +276,7 @@ pub struct GroupCounts {
     /// The last 90 days with reports, the newest first.
     #[schema(max_items = 90)]
     pub days: Vec<GroupDay>,
-    /// The id that was asked for, if its group was replaced by this one.
+    /// The id of the request, if its group was replaced by this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirected_from: Option<Uuid>,
     /// The groups that are merged into it, the one with the most reports first, at most 200. The counts above

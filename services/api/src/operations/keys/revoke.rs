@@ -11,7 +11,7 @@ use unslide_store::{TenantTx, Uuid, audit, keys};
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct RevokeQuery {
-    /// `true` revokes the keys too that the key made, that these made, and so on.
+    /// `true` also revokes all keys that descend from the key.
     #[param(default = false)]
     pub cascade: bool,
 }

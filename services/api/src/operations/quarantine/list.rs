@@ -15,7 +15,7 @@ pub struct QuarantineQuery {
     /// Why they could not be stored.
     #[param(example = "constraint_violation")]
     pub reason: Option<String>,
-    /// Whether a replay has stored them.
+    /// True lists only records that a replay has stored, false only the others; all if absent.
     pub stored: Option<bool>,
     /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]

@@ -37,7 +37,7 @@ pub struct ReportQuery {
     pub os_version: Option<String>,
     /// A frame refers to the image with this debug id.
     pub debug_id: Option<String>,
-    /// It is of the group with this id.
+    /// The only group (id) to list.
     pub group: Option<String>,
     /// A report of its group has this text in its title, its reason, or the name of a function or source file of its
     /// crash, in any case. If more than 10,000 groups match, those that were seen last count.

@@ -32,7 +32,7 @@ pub struct SampledProfile {
     /// The app's name for the profile; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How long the app hung or was sampled, in milliseconds, as far as the report says it.
+    /// Duration of the hang or of the sample in milliseconds; absent if the report has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// Samples and frames that were left out, because they are too many, too deep, or refer to nothing.

@@ -14,8 +14,8 @@ use unslide_store::{OwnerTx, Uuid};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct WaitQuery {
-    /// Wait for the final status (`done` or `failed`) for this long at most, such as `30s` or `500ms`;
-    /// a bare number counts seconds. At most a minute. The answer comes as soon as there is one.
+    /// Wait for the final status (`done` or `failed`) for this long at most, such as `30s` or `500ms`; a bare
+    /// number counts seconds. At most a minute. The answer comes as soon as the status is final.
     #[param(example = "30s", pattern = "^[0-9]{1,6}(ms|s)?$")]
     pub wait: Option<String>,
     /// Objects a page, 1 to 500; 50 if absent.

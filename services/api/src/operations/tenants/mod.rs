@@ -36,7 +36,7 @@ pub struct TenantDetail {
     pub tenant: TenantRecord,
     /// Storage, reports and keys that the tenant uses now.
     pub usage: TenantUsage,
-    /// How far the erasing of a deleted tenant is; absent for others.
+    /// Progress of the erasure of a deleted tenant; absent for others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub erasure: Option<TenantErasure>,
 }
