@@ -12,7 +12,7 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// A clock that is ahead by whole seconds. The folder has to stay as long as it is used.
+    /// Builds a clock that is ahead by whole seconds. The folder must exist while the clock is used.
     ///
     /// # Panics
     /// If there is no compiler.
