@@ -6,6 +6,8 @@
 //! nested deeper than a stack. So `bounded.cpp` counts each step of reading and writing a name, limits a name's length and the
 //! memory and the stack that it may take, and turns LLVM's assertions into refusals.
 
+#![warn(missing_docs)]
+
 #[expect(unsafe_code, reason = "a function in C++")]
 mod ffi {
     unsafe extern "C" {

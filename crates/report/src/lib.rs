@@ -4,6 +4,8 @@
 //! frames, and the contents of the frames and images. It reads nothing else and copies nothing. Later output
 //! is spliced into the unchanged input.
 
+#![warn(missing_docs)]
+
 mod blank;
 pub mod device_name;
 mod error;

@@ -1,5 +1,7 @@
 //! Symbolication without I/O: objects to symcaches, addresses to functions, files and lines.
 
+#![warn(missing_docs)]
+
 mod answer;
 pub mod bulk;
 mod compiler_made;

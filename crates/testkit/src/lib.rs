@@ -1,5 +1,7 @@
 //! Shared parts of tests: addresses of the real servers, and generated input.
 
+#![warn(missing_docs)]
+
 #[cfg(feature = "databases")]
 pub mod databases;
 pub mod fixtures;
