@@ -13,7 +13,7 @@ BEGIN
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'unslide_service' AND (rolsuper OR rolbypassrls)) THEN
         RAISE EXCEPTION 'the role unslide_service exists and may bypass row-level security';
     END IF;
-    -- Where one login both migrates and serves (not a superuser, who needs no membership).
+    -- For a login that both migrates and serves (not a superuser, who needs no membership).
     IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
         BEGIN
             EXECUTE format('GRANT unslide_service TO %I', current_user);
@@ -33,7 +33,7 @@ END $$;
 
 -- Before a statement adds rows: the transaction's tenant must not be deleted. The shared lock is held until the
 -- transaction ends; the deletion of the tenant takes the same lock alone, and so after all that had begun before.
--- What records the deletion itself sets `unslide.erasing`.
+-- The function that records the deletion sets `unslide.erasing`.
 CREATE FUNCTION unslide_refuse_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     who text := current_setting('unslide.tenant', true);
@@ -48,10 +48,10 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Puts a table under row-level security: the service sees the rows of the tenant that its transaction names,
--- the owner sees rows only where one of its functions has set `unslide.definer`. (A function's own SET clause would need a
--- superuser; the setting opens nothing to other roles, so it does no harm that it lasts until the transaction ends.)
--- A table with a column `tenant` takes no new rows of a deleted tenant.
+-- Puts a table under row-level security: the service sees the rows of the tenant that its transaction names, the owner
+-- sees rows only if one of its functions has set `unslide.definer`. (A function's own SET clause would need a superuser.
+-- The setting opens nothing to other roles, so it may last until the transaction ends.) A table with a column `tenant`
+-- takes no new rows of a deleted tenant.
 CREATE FUNCTION unslide_protect(target regclass, tenant_column name, privileges text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -90,9 +90,9 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- Deletes the oldest rows of a table, up to a number of them, that have a time before a moment in one column and fulfil a
--- condition. `key` names the columns of the primary key. Where another transaction does the same, it deletes nothing.
--- The statement is planned for its arguments, and looks each row up by its key: with unknown ones the planner would
--- rather read the whole table. For functions that purge.
+-- condition. `key` names the columns of the primary key. If another transaction does the same, it deletes nothing. The
+-- statement is planned for its arguments, and looks each row up by its key: with unknown ones the planner would rather
+-- read the whole table. For functions that purge.
 CREATE FUNCTION unslide_delete_before(
     target regclass, key text, at_column name, before timestamptz, how_many integer, condition text DEFAULT 'true')
 RETURNS bigint

@@ -38,7 +38,7 @@ CREATE TABLE api_keys (
     created_at   timestamptz NOT NULL,
     expires_at   timestamptz,
     revoked_at   timestamptz,
-    -- When it came or comes to its end, by its revocation or by itself.
+    -- When the key ended or ends, by revocation or expiry.
     ends_at      timestamptz GENERATED ALWAYS AS (coalesce(revoked_at, expires_at)) STORED,
     last_used_at timestamptz,
     -- The key that made this one, so that a leaked key can be revoked with all keys that descend from it. NULL for keys
@@ -64,8 +64,8 @@ CREATE INDEX console_sessions_key ON console_sessions (key_id, created_at);
 CREATE INDEX console_sessions_ends ON console_sessions (ends_at);
 SELECT unslide_protect('console_sessions', 'tenant', 'SELECT, INSERT, DELETE');
 
--- An owner is a tenant or the system. The system's name can be no slug: `~system`. Where the system may own rows, the
--- reference to the tenant is a column that is NULL for the system.
+-- An owner is a tenant or the system. The system's name can be no slug: `~system`. In tables with rows of the system,
+-- the reference to the tenant is a column that is NULL for the system.
 CREATE TABLE audit_log (
     id            uuid PRIMARY KEY,
     tenant        text NOT NULL,
@@ -80,7 +80,7 @@ CREATE INDEX audit_log_tenant ON audit_log (tenant, at DESC);
 -- Written once: the service can neither change nor remove an entry.
 SELECT unslide_protect('audit_log', 'tenant', 'SELECT, INSERT');
 
--- What a tenant chose for an app.
+-- Settings of a tenant for an app.
 CREATE TABLE app_settings (
     tenant      text NOT NULL REFERENCES tenants (slug),
     app         text NOT NULL,
@@ -92,8 +92,8 @@ CREATE TABLE app_settings (
 );
 SELECT unslide_protect('app_settings', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- What was dropped because of an app's settings, by the day (UTC) on which the service read it. Only apps with settings
--- have rows.
+-- Counts of signals that an app's settings dropped, by the day (UTC) on which the service read them. Only apps with
+-- settings have rows.
 CREATE TABLE signal_drops (
     tenant  text NOT NULL,
     app     text NOT NULL,
@@ -113,7 +113,7 @@ CREATE TABLE tenant_erasures (
     -- Objects that were removed from object storage.
     objects      bigint NOT NULL DEFAULT 0,
     object_bytes bigint NOT NULL DEFAULT 0,
-    -- What was found when everything had been removed: rows by table, and objects. All are 0 once it is finished.
+    -- Counts after everything was removed: rows by table, and objects. All are 0 once it is finished.
     remaining    jsonb,
     finished_at  timestamptz,
     -- When a second search ran, long after the last upload that had begun before the deletion.
@@ -172,8 +172,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     WHERE s.token_hash = wanted AND s.ends_at > at
 $$;
 
--- True where a key is still in force, until the transaction ends: a revocation of the key and of what it made sees what
--- it makes in this transaction.
+-- True if a key is still in force, until the transaction ends: a revocation with descendants sees the keys that it
+-- creates in this transaction.
 CREATE FUNCTION unslide_key_may_make(maker uuid, at timestamptz) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);

@@ -41,7 +41,7 @@ CREATE TABLE partial_uploads (
     part_bytes    bigint NOT NULL CHECK (part_bytes > 0),
     -- Object storage's name for the multipart upload.
     multipart_id  text NOT NULL,
-    -- Since when a request has the file made of the parts; NULL where none has.
+    -- Since when a request assembles the file from its parts; NULL if none does.
     completing_at timestamptz
 );
 CREATE INDEX partial_uploads_tenant ON partial_uploads (tenant) INCLUDE (size);
@@ -63,7 +63,7 @@ SELECT unslide_protect('upload_parts', 'tenant', 'SELECT, INSERT, UPDATE, DELETE
 CREATE TABLE objects (
     tenant           text NOT NULL,
     content_hash     bytea NOT NULL CHECK (length(content_hash) = 32),
-    -- Null where the object has no LC_UUID or could not be read that far.
+    -- Null if the object has no LC_UUID or could not be read that far.
     debug_id         uuid,
     name             text NOT NULL,
     arch             text NOT NULL,
@@ -109,8 +109,8 @@ CREATE TABLE upload_objects (
 CREATE INDEX upload_objects_content ON upload_objects (tenant, content_hash);
 SELECT unslide_protect('upload_objects', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- What answers for a debug id now. Made by the first that needs it: an indexer (generation 0, nothing there) or a builder.
--- Its row lock is what orders "a report waits" and "symbols arrive".
+-- The object that answers for a debug id now. Made by the first that needs it: an indexer (generation 0, nothing there) or
+-- a builder. Its row lock is what orders "a report waits" and "symbols arrive".
 CREATE TABLE symbol_slots (
     tenant       text NOT NULL,
     debug_id     uuid NOT NULL,

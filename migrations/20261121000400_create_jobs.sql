@@ -37,7 +37,7 @@ CREATE TABLE outbox (
 );
 CREATE INDEX outbox_unsent ON outbox (id) WHERE sent_at IS NULL;
 CREATE INDEX outbox_sent ON outbox (sent_at) WHERE sent_at IS NOT NULL;
--- The requests of each tenant by themselves, and what goes before them.
+-- The requests of each tenant in their order, and the jobs that go before them.
 CREATE INDEX outbox_requests ON outbox (tenant, id) WHERE sent_at IS NULL AND kind = 'resymbolicate';
 CREATE INDEX outbox_events ON outbox (kind DESC, id) WHERE sent_at IS NULL AND kind <> 'resymbolicate';
 CREATE INDEX outbox_set_aside ON outbox (id) WHERE set_aside_at IS NOT NULL;

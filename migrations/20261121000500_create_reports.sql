@@ -15,7 +15,7 @@ CREATE TABLE report_keys (
     requested_at       timestamptz,
     -- When the request was sent first: sent again it is the same one, and an answer to either ends it.
     asked_at           timestamptz,
-    -- What the request is about: [[debug id, generation], …]
+    -- The symbols that the request is about: [[debug id, generation], …]
     requested_needs    jsonb,
     -- The reprocess that made the outstanding request, if one did.
     reprocess_id       uuid,
@@ -59,7 +59,7 @@ CREATE TABLE report_duplicates (
     origin_topic     text NOT NULL,
     origin_partition integer NOT NULL,
     origin_offset    bigint NOT NULL,
-    -- Which report of the record, where it held several.
+    -- Index of the report in its record, if that held several.
     origin_index     integer NOT NULL,
     -- The broker's time of this arrival.
     seen_at          timestamptz NOT NULL,
@@ -92,7 +92,7 @@ CREATE TABLE reports (
     model               text,
     process             text,
     reason              text,
-    -- What a list shows beside the reason: exception, signal, top frames.
+    -- Facts for lists beside the reason: exception, signal, top frames.
     summary             jsonb NOT NULL,
     frames_total        integer NOT NULL,
     frames_symbolicated integer NOT NULL,
@@ -107,15 +107,16 @@ CREATE TABLE reports (
     wanted              uuid[] NOT NULL,
     -- The group of its own fingerprint, which may be merged into another one.
     group_id            uuid,
-    -- What it calls its group: a group has the title of one of its reports.
+    -- Its title for the group: a group has the title of one of its reports.
     title               text,
-    -- The run of the app that ended, where the device says which.
+    -- The run of the app that ended, if the report names it.
     run_id              uuid,
     -- The process that ended, by what KSCrash and MetricKit both say of it.
     process_identity    uuid,
     -- Made by MetricKit and not by KSCrash.
     metric_kit          boolean NOT NULL DEFAULT false,
-    -- How many reports it stands for: of sampled ones, the others were not sent or not kept. 1 for a crash.
+    -- Weight: the number of reports that it represents. The others of a sample were not sent or not kept. 1
+    -- for a crash.
     weight              integer NOT NULL DEFAULT 1,
     -- KSCrash's report of the same crash, which is counted instead of this one.
     same_crash_as       uuid,
@@ -135,7 +136,7 @@ CREATE INDEX reports_run ON reports (tenant, run_id, app, received_at, report_id
     WHERE run_id IS NOT NULL AND NOT metric_kit AND fatal;
 CREATE INDEX reports_process_identity ON reports (tenant, process_identity, app, (run_id IS NULL), received_at, report_id)
     WHERE process_identity IS NOT NULL AND NOT metric_kit AND fatal;
--- What a run of the app has sent, for the timeline of its session.
+-- Events that a run of the app has sent, for the timeline of its session.
 CREATE INDEX reports_session ON reports (tenant, run_id, received_at, report_id, variant) WHERE run_id IS NOT NULL;
 CREATE INDEX reports_metric_kit ON reports (stored_at)
     WHERE metric_kit AND fatal AND same_crash_as IS NULL AND (run_id IS NOT NULL OR process_identity IS NOT NULL);
@@ -186,7 +187,7 @@ CREATE TABLE app_days (
     complete            bigint NOT NULL,
     partial             bigint NOT NULL,
     none                bigint NOT NULL,
-    -- Those of `reports` that were not sent or not kept: sampled ones stand for them.
+    -- Those of `reports` that were not sent or not kept: sampled reports represent them.
     extrapolated        bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, app, version, day)
 );
@@ -237,9 +238,9 @@ CREATE TABLE wanted_images (
 );
 SELECT unslide_protect('wanted_images', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- Reports of one app with the same fingerprint: one bug. What is counted here outlives the reports.
--- A group may be merged into another one, its target, which then counts for both. `own_…` is what the reports of the
--- group's own fingerprint say; `reports`, `first_…` and `last_…` are that and the same of all groups merged into it.
+-- Reports of one app with the same fingerprint: one bug. These counts outlive the reports. A group may be merged
+-- into another one, its target, which then counts for both. `own_…` is what the reports of the group's own
+-- fingerprint say; `reports`, `first_…` and `last_…` are that and the same of all groups merged into it.
 CREATE TABLE groups (
     tenant            text NOT NULL,
     -- Made of the app and the fingerprint.
@@ -259,12 +260,12 @@ CREATE TABLE groups (
     last_seen         timestamptz NOT NULL,
     last_version      text NOT NULL,
     own_reports       bigint NOT NULL,
-    -- Those of them that were not sent or not kept: sampled ones stand for them.
+    -- Those of them that were not sent or not kept: sampled reports represent them.
     own_extrapolated  bigint NOT NULL DEFAULT 0,
     -- The different devices of these reports, exactly: `own_devices` is the number of rows of `group_devices`.
     devices           bigint NOT NULL DEFAULT 0,
     own_devices       bigint NOT NULL DEFAULT 0,
-    -- NULL where none of its reports is its own.
+    -- NULL if none of its reports is its own.
     own_first_seen    timestamptz,
     own_first_version text,
     own_last_seen     timestamptz,
@@ -290,7 +291,7 @@ CREATE INDEX groups_reports ON groups (tenant, app, reports DESC, id DESC);
 CREATE INDEX groups_merged ON groups (tenant, merged_into) WHERE merged_into IS NOT NULL;
 SELECT unslide_protect('groups', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- What was done with a group, and what was said. It goes with the group.
+-- History of a group: changes and comments. It goes with the group.
 CREATE TABLE group_activity (
     tenant      text NOT NULL,
     id          uuid NOT NULL,
@@ -352,7 +353,7 @@ CREATE TABLE group_days (
 );
 SELECT unslide_protect('group_days', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- The same by the app's version and by what the reports were made on. A value is empty where reports name none, so each
+-- The same by the app's version and by what the reports were made on. A value is empty if reports name none, so each
 -- dimension adds up to all reports.
 CREATE TABLE group_breakdowns (
     tenant    text NOT NULL,
@@ -380,7 +381,7 @@ CREATE TABLE group_devices (
 );
 SELECT unslide_protect('group_devices', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- What groups are found by: words of the reports of the group's own fingerprint.
+-- Search terms of groups: words of the reports with the group's own fingerprint.
 CREATE TABLE group_terms (
     tenant   text NOT NULL,
     group_id uuid NOT NULL,
@@ -412,8 +413,8 @@ CREATE FUNCTION unslide_groups_like(pattern text, how_many bigint) RETURNS SETOF
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     who text := current_setting('unslide.tenant', true);
-    -- Those within words: what stands before and behind the text is not known. Trigrams of other letters are shown as
-    -- numbers, which do not tell where they lie.
+    -- Those within words: what stands before and behind the text is not known. Trigrams of other characters are shown
+    -- as numbers, without their positions.
     wanted integer[] := ARRAY(
         SELECT hashtext(who || ' ' || t) FROM unnest(show_trgm(regexp_replace(pattern, '[^[:ascii:]]', ' ', 'g'))) t
         WHERE strpos(t, ' ') = 0);
@@ -451,7 +452,7 @@ CREATE TABLE grouping_rules (
 );
 SELECT unslide_protect('grouping_rules', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- Reports that a key's holder wants symbolicated again, whatever their symbols: how far that is, and how it ended.
+-- Requests of clients to symbolicate reports again: their progress and their outcome.
 CREATE TABLE reprocesses (
     id         uuid PRIMARY KEY,
     tenant     text NOT NULL REFERENCES tenants (slug),
@@ -478,9 +479,9 @@ CREATE TABLE reprocesses (
 CREATE INDEX reprocesses_tenant ON reprocesses (tenant, created_at DESC);
 SELECT unslide_protect('reprocesses', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- MetricKit's reports of crashes that KSCrash reported too, across tenants: in the same run of the app, or, where one of
--- both names no run, in the same process; and arrived at most `apart_days` days apart. What the app survived, a hang for
--- example, is no crash. In the order in which they were stored. Each way reads one row in the order of its index, however many
+-- MetricKit's reports of crashes that KSCrash reported too, across tenants: in the same run of the app, or, if one of the two
+-- names no run, in the same process; and arrived at most `apart_days` days apart. A report that the app survived, such as a
+-- hang, is no crash. In the order in which they were stored. Each way reads one row in the order of its index, however many
 -- reports name one run or process.
 CREATE FUNCTION unslide_crashes_told_twice(
     since timestamptz, after_id uuid, after_variant integer, apart_days integer, how_many integer)
@@ -574,8 +575,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     ORDER BY 1 LIMIT how_many
 $$;
 
--- Symbols that reports of these days have not seen, although nothing asks: no request for the report is outstanding, no
--- job wakes for the symbols, and neither a replay's end nor the clock for what could not be fetched will.
+-- Symbols that reports of these days have not seen, although no request is due: no request for the report is
+-- outstanding, no job wakes for the symbols, and neither the end of a replay nor a retry by time will.
 CREATE FUNCTION unslide_waits_missed(
     begins timestamptz, ends timestamptz, after_tenant text, after_id uuid, how_many integer)
 RETURNS TABLE (owner text, debug_id uuid, generation bigint, waits bigint)
@@ -603,8 +604,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     GROUP BY 1, 2, 3 ORDER BY 1, 2 LIMIT how_many
 $$;
 
--- The same for system images, by day: what the system's symbols, or a tenant's own where there are none of the system,
--- have for a day that has not seen it.
+-- The same for system images, by day: symbols of the system, or of a tenant if the system has none, that a day has not
+-- seen.
 CREATE FUNCTION unslide_system_waits_missed(after_owner text, after_id uuid, how_many integer)
 RETURNS TABLE (owner text, debug_id uuid, generation bigint, waits bigint)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$

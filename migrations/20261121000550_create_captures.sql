@@ -5,7 +5,7 @@ CREATE TABLE captures (
     tenant       text NOT NULL REFERENCES tenants (slug),
     app          text NOT NULL,
     version      text NOT NULL,
-    -- The id of the session that it was recorded in, where its sender names one.
+    -- The id of the session that it was recorded in, if its sender names one.
     session_id   text,
     kind         text NOT NULL,
     -- How its files are read: {"kind": "malloc_log", "layout": …}
@@ -17,14 +17,14 @@ CREATE TABLE captures (
     -- Of the files, and of how they are read.
     content_hash bytea NOT NULL CHECK (length(content_hash) = 32),
     state        text NOT NULL CHECK (state IN ('queued', 'analysing', 'ready', 'failed')),
-    -- A stable code and a sentence; both set where the last analysis failed.
+    -- A stable code and a sentence; both set if the last analysis failed.
     reason       text,
     detail       text,
     -- Counts the analyses that were begun. Only the last one begun may end.
     run          integer NOT NULL DEFAULT 0,
     -- The one that answers; NULL until there is one.
     answer       integer,
-    -- What a list says of the analysis.
+    -- Summary of the analysis for lists.
     summary      jsonb,
     received_at  timestamptz NOT NULL,
     analysed_at  timestamptz
@@ -34,7 +34,7 @@ CREATE UNIQUE INDEX captures_content ON captures (tenant, app, content_hash);
 CREATE INDEX captures_age ON captures (tenant, received_at DESC, id DESC);
 CREATE INDEX captures_session ON captures (tenant, app, session_id, received_at, id) WHERE session_id IS NOT NULL;
 CREATE INDEX captures_app ON captures (tenant, app, received_at DESC, id DESC);
--- What one is compared with.
+-- The earlier capture for comparisons.
 CREATE INDEX captures_kind ON captures (tenant, app, kind, received_at DESC, id DESC);
 -- How much a tenant stores, from the index alone.
 CREATE INDEX captures_usage ON captures (tenant) INCLUDE (size);

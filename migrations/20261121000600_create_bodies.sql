@@ -1,5 +1,5 @@
 -- A report's body is in one of two places: in report_bodies at first, then in a segment, which is an object in object
--- storage with many bodies. Where there is a row in both, the one in report_bodies is newer.
+-- storage with many bodies. If there is a row in both, the one in report_bodies is newer.
 
 -- The latest revision's bytes: an lz4 block behind its length.
 CREATE TABLE report_bodies (
@@ -28,13 +28,13 @@ CREATE TABLE segments (
     created_at timestamptz NOT NULL,
     PRIMARY KEY (tenant, id)
 );
--- One writer a tenant and day. What it holds is worth nothing once the row is gone: that is the fence.
+-- One writer a tenant and day. Without the row, readers ignore the segment: that is the fence.
 CREATE UNIQUE INDEX segments_intent ON segments (tenant, day) WHERE state = 'intent';
 CREATE INDEX segments_day ON segments (tenant, day);
 SELECT unslide_protect('segments', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- Where in a segment a report's body lies, and the key that it is encrypted with, which is nowhere else: the body is
--- unreadable once this row is gone.
+-- Position of a report's body in a segment, and its encryption key. The key is stored nowhere else: without this row
+-- the body is unreadable.
 CREATE TABLE report_frames (
     tenant      text NOT NULL,
     received_at timestamptz NOT NULL,
@@ -64,7 +64,7 @@ CREATE INDEX condemned_objects_age ON condemned_objects (condemned_at);
 CREATE INDEX condemned_objects_failed ON condemned_objects (retry_at) WHERE retry_at IS NOT NULL;
 SELECT unslide_protect('condemned_objects', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- What lies in report_bodies, by tenant and day. Lengths are known without reading the bodies.
+-- Bodies in report_bodies, by tenant and day. Lengths are known without reading the bodies.
 CREATE FUNCTION unslide_bodies_pending()
 RETURNS TABLE (tenant text, day date, bodies bigint, bytes bigint, largest bigint, oldest timestamptz)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$

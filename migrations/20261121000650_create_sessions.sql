@@ -8,7 +8,7 @@ CREATE TABLE sessions (
     version      text NOT NULL,
     -- SHA-256 of what the app calls itself on this device, cut. NULL for sessions that were counted before they came.
     installation bytea CHECK (length(installation) = 16),
-    -- The same of the user's id, where one was sent.
+    -- The same of the user's id, if one was sent.
     user_hash    bytea CHECK (length(user_hash) = 16),
     os           text,
     device       text,
@@ -19,14 +19,14 @@ CREATE TABLE sessions (
         'exited', 'crashed', 'hang', 'out_of_memory', 'unexplained', 'app_upgrade', 'os_upgrade', 'reboot', 'low_battery',
         'thermal', 'cpu', 'terminated', 'unknown')),
     foreground   boolean,
-    -- Why that is thought, where the service has judged: {"rule": …, "confidence": …, "evidence": […]}
+    -- The reason, if the service inferred the end: {"rule": …, "confidence": …, "evidence": […]}
     judgement    jsonb,
-    -- Bytes of memory that the app could have, where the session says it.
+    -- Memory limit of the app in bytes, if the session names it.
     memory_limit bigint,
     -- Of sessions that were counted before they came: how many, and those of them that crashed.
     counted      integer CHECK ((counted IS NULL) <> (installation IS NULL)),
     counted_crashed integer,
-    -- How many sessions it stands for.
+    -- Weight: the number of sessions that it represents.
     weight       integer NOT NULL DEFAULT 1,
     -- The broker's time of the first event.
     received_at  timestamptz NOT NULL,
@@ -36,8 +36,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_memory_limit ON sessions (tenant, app, received_at, session_id) WHERE memory_limit IS NOT NULL;
 SELECT unslide_protect('sessions', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- What is counted here outlives the sessions. The sketches are HyperLogLog sketches of installations and of
--- users.
+-- These counts outlive the sessions. The sketches are HyperLogLog sketches of installations and of users.
 CREATE TABLE session_days (
     tenant                text NOT NULL,
     app                   text NOT NULL,

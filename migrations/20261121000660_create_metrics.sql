@@ -9,7 +9,7 @@ CREATE TABLE metric_payloads (
     build       text,
     os          text,
     device      text,
-    -- The id of the session that it is of, where it names one.
+    -- The id of its session, if it names one.
     session_id  text,
     measured_at timestamptz NOT NULL,
     -- The broker's time.
@@ -30,9 +30,8 @@ CREATE TABLE metric_versions (
 );
 SELECT unslide_protect('metric_versions', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- What is counted here outlives the payloads. A payload counts in the row of all values together, with an empty
--- dimension and value, and in a row of its device model (`model`), of its system (`os_version`) and of each host
--- (`host`).
+-- These counts outlive the payloads. A payload counts in the row of all values together, with an empty dimension
+-- and value, and in a row of its device model (`model`), of its system (`os_version`) and of each host (`host`).
 CREATE TABLE metric_days (
     tenant       text NOT NULL,
     app          text NOT NULL,
@@ -41,19 +40,19 @@ CREATE TABLE metric_days (
     day          date NOT NULL,
     value        text NOT NULL,
     metric       text NOT NULL,
-    -- Observations, and those of them that failed, each as many as it stands for.
+    -- Observations, and those of them that failed, each with its weight.
     observations double precision NOT NULL,
     failed       double precision NOT NULL,
     -- The sum of the squares of what each payload added to the observations: says how many independent payloads they
     -- are worth.
     squares      double precision NOT NULL,
-    -- Some of the payloads stand for more than themselves.
+    -- True if some of the payloads have a weight above 1.
     sampled      boolean NOT NULL,
     -- A DDSketch of the values.
     sketch       bytea NOT NULL,
     PRIMARY KEY (tenant, app, version, dimension, day, value, metric)
 );
--- What versions have of all values together, without the rows of single ones; and those of hosts.
+-- Figures of versions over all values, without the rows of single values; and those of hosts.
 CREATE INDEX metric_days_whole ON metric_days (tenant, app, day DESC, version DESC, metric) WHERE dimension = '';
 CREATE INDEX metric_days_hosts ON metric_days (tenant, app, day DESC, version DESC, value, metric) WHERE dimension = 'host';
 SELECT unslide_protect('metric_days', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');

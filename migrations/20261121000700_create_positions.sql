@@ -2,7 +2,7 @@
 CREATE TABLE positions (
     topic       text NOT NULL,
     partition   integer NOT NULL,
-    -- The broker's id of the topic, so that a topic made anew under an old name is noticed.
+    -- The broker's id of the topic, so that a topic that was created again under its old name is noticed.
     topic_id    text NOT NULL,
     next_offset bigint NOT NULL CHECK (next_offset >= 0),
     updated_at  timestamptz NOT NULL,

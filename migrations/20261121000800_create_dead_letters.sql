@@ -14,16 +14,16 @@ CREATE TABLE dead_letters (
     arrived_at       timestamptz NOT NULL,
     reason           text NOT NULL,
     detail           text NOT NULL,
-    -- How often the record was tried; NULL where that was not counted.
+    -- Number of attempts to process the record; NULL if they were not counted.
     attempt          integer,
-    -- The first record of its history and the one that it was made from; NULL where the record does not say.
+    -- The first record of its history and the one that it was made from; NULL if the record does not say.
     origin_topic     text,
     origin_partition integer,
     origin_offset    bigint,
     source_topic     text,
     source_partition integer,
     source_offset    bigint,
-    -- Which of how many reports of the source it is, where that held an array.
+    -- Index of the report and number of reports in the source, if that held an array.
     source_index     integer,
     source_count     integer,
     -- Bytes of the value; NULL for a record without a value.
@@ -45,7 +45,7 @@ CREATE INDEX dead_letters_requested ON dead_letters (replayed_at) WHERE status =
 -- NULL equals nothing, so the policy hides the rows without a tenant from every tenant.
 SELECT unslide_protect('dead_letters', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- Adds a dead letter without a tenant. True where it was not there before. The transaction goes on without a tenant.
+-- Adds a dead letter without a tenant. True if it was not there before. The transaction goes on without a tenant.
 CREATE FUNCTION unslide_dead_letter_without_tenant(letter jsonb) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE

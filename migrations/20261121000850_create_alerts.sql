@@ -1,4 +1,4 @@
--- What a tenant wants to be told of, where to, and what it was told.
+-- Alert rules of tenants, their receivers, and the sent messages.
 
 CREATE TABLE alert_rules (
     id                 uuid PRIMARY KEY,
@@ -10,9 +10,9 @@ CREATE TABLE alert_rules (
         CHECK (condition IN ('new_group', 'regression', 'spike', 'missing_symbols', 'crash_free')),
     threshold          double precision NOT NULL,
     channel            text NOT NULL CHECK (channel IN ('webhook', 'slack', 'feishu', 'dingtalk', 'wecom', 'mail', 'kafka')),
-    -- A URL, which is a secret where it is a chat's; for mail the recipients.
+    -- A URL, which is a secret for chats; for mail the recipients.
     address            text NOT NULL,
-    -- What messages are signed with; empty for none.
+    -- Secret that signs the messages; empty for none.
     secret             text NOT NULL,
     -- The body of a webhook; empty for the usual one.
     template           text NOT NULL,
@@ -41,7 +41,7 @@ CREATE TABLE alert_messages (
     -- Events that it tells of.
     events       bigint NOT NULL,
     attempts     integer NOT NULL DEFAULT 0,
-    -- When it is sent, or sent again where its sender dies.
+    -- When it is sent, or sent again if its sender dies.
     due_at       timestamptz NOT NULL,
     last_error   text,
     created_at   timestamptz NOT NULL,
@@ -52,7 +52,7 @@ CREATE INDEX alert_messages_tenant ON alert_messages (tenant, created_at DESC, i
 CREATE INDEX alert_messages_rule ON alert_messages (rule);
 SELECT unslide_protect('alert_messages', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- What fulfilled a rule's condition: each cause once for a rule, written in the transaction of the cause.
+-- Causes that fulfilled a rule's condition, each once for a rule, written in the transaction of the cause.
 CREATE TABLE alert_events (
     tenant       text NOT NULL,
     rule         uuid NOT NULL REFERENCES alert_rules (id) ON DELETE CASCADE,

@@ -16,11 +16,11 @@ $$;
 REVOKE ALL ON FUNCTION unslide_next_live_event() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION unslide_next_live_event() TO unslide_service;
 
--- What happened to a tenant's reports, groups and symbols, for dashboards that follow it. Kept for a day.
+-- Events of a tenant's reports, groups and symbols, for dashboards that follow them. Kept for a day.
 CREATE TABLE live_events (
     tenant      text NOT NULL,
     event       bigint NOT NULL DEFAULT unslide_next_live_event(),
-    -- What happened: a word of the store, or one that a feature announces.
+    -- Kind of the event: a word of the store, or one that a feature declares.
     kind        text NOT NULL CHECK (kind ~ '^[a-z_]{1,50}$'),
     -- NULL: of no app.
     app         text,

@@ -1,4 +1,4 @@
--- What a deleted tenant had is removed page by page.
+-- Data of a deleted tenant is removed page by page.
 
 -- Every table with tenants' rows, as the catalogue has it, those that refer to others first. `stays` is the condition
 -- of the rows that outlive their tenant.

@@ -1,6 +1,6 @@
 -- Records of a tenant that the indexer has put off: the tenant used more than its share, or the database does not know it, as
--- after a restore. Where in a partition they lie. A range is written in the transaction that moves the position over its records, and gets shorter in the
--- transaction that stores them. While it is there, all of the tenant's records between its ends wait.
+-- after a restore. Their offsets in a partition. A range is written in the transaction that moves the position over its records,
+-- and gets shorter in the transaction that stores them. While it is there, all of the tenant's records between its ends wait.
 CREATE TABLE deferred_ranges (
     tenant      text NOT NULL,
     topic       text NOT NULL,
@@ -52,15 +52,15 @@ BEGIN
         oldest_at = least(r.oldest_at, EXCLUDED.oldest_at);
 END $$;
 
--- Takes what was stored out of ranges, each from `from_offset`, where it has to begin, to `next_offset`, and closes those
--- that end there. False, and nothing is done, if one begins somewhere else. The transaction goes on without a tenant.
+-- Removes stored records from ranges: each from `from_offset`, the required begin, to `next_offset`. Closes ranges that
+-- end there. False, and nothing is done, if one begins somewhere else. The transaction goes on without a tenant.
 CREATE FUNCTION unslide_shorten_deferred(done jsonb) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     found bigint;
 BEGIN
     PERFORM set_config('unslide.definer', 'on', true), set_config('unslide.tenant', '', true);
-    -- The locks keep the ends where they are.
+    -- The locks keep the ends in place.
     PERFORM FROM deferred_ranges r
     JOIN jsonb_to_recordset(done) AS d (tenant text, topic_id text, partition integer, from_offset bigint)
         ON d.topic_id = r.topic_id AND d.partition = r.partition AND d.tenant = r.tenant
@@ -83,8 +83,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Up to where each partition is stored: to its position, or to the first record before it that waits. Nobody waits for the
--- records of a tenant that does not exist.
+-- The offset up to which each partition is stored: its position, or the first deferred record before it. Records of a
+-- tenant that does not exist do not count.
 CREATE FUNCTION unslide_stored_positions() RETURNS SETOF positions
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);

@@ -7,7 +7,7 @@ CREATE TABLE alert_recipients (
     status     text NOT NULL CHECK (status IN ('waiting_for_confirmation', 'confirmed', 'refused')),
     -- SHA-256 of what the link of the last confirmation mail holds. NULL: none was sent.
     token_hash bytea CHECK (length(token_hash) = 32),
-    -- When a confirmation mail is sent, or sent again where its sender dies. NULL: none is to be sent.
+    -- When a confirmation mail is sent, or sent again if its sender dies. NULL: none is to be sent.
     ask_at     timestamptz,
     attempts   integer NOT NULL DEFAULT 0,
     -- When it was asked last: a tenant that asks for another mail within a day gets none.

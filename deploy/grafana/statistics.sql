@@ -121,13 +121,13 @@ BEGIN
     END LOOP;
 END $$;
 
--- Metrics by app, version and day: observations, and those of them that failed. By host, by device model or by OS version where
+-- Metrics by app, version and day: observations, and those of them that failed. By host, by device model or by OS version if
 -- the dimension is `host`, `model` or `os_version`; dimension and value are empty for all together.
 CREATE VIEW unslide_stats.metric_days WITH (security_invoker = true) AS
     SELECT day::timestamp AT TIME ZONE 'UTC' AS day, app, version, metric, dimension, value, observations, failed
     FROM public.metric_days;
 
--- The values of all together, each at most 1 % off, with how many observations they stand for. For quantiles:
+-- The values of all together, each at most 1 % off, with the number of observations that they represent. For quantiles:
 --   SELECT min(value) FROM (SELECT value, sum(sum(weight)) OVER (ORDER BY value) / sum(sum(weight)) OVER () AS share
 --   FROM unslide_stats.metric_values WHERE … GROUP BY value) v WHERE share >= 0.95
 CREATE VIEW unslide_stats.metric_values WITH (security_invoker = true) AS

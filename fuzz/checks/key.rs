@@ -1,4 +1,4 @@
-//! Any text as an object's key from elsewhere: taken where it lies under its tenant and nowhere else.
+//! Any text as an external object key: accepted only if it lies under its tenant.
 
 use unslide_artifacts::keys::{ObjectKey, segment_named};
 use unslide_model::TenantId;

@@ -1,9 +1,9 @@
-//! What fuzz targets share.
+//! Shared parts of the fuzz targets.
 
 use unslide_symbolicate::demangle::{Swift, Unavailable, demangle_with};
 
-/// Lets nobody ask Swift's demangler, which some names end: services ask it in a process of its own, and
-/// would find the same names again each time here.
+/// Turns Swift's demangler off, because some names end its process. Services run it in a process of its own;
+/// here every run would find the same names again.
 pub fn without_swift() {
     demangle_with(Nobody);
 }

@@ -21,16 +21,17 @@ pub struct App {
     caller: RelativeAddress,
 }
 
-/// Where the made-up processes load the app, above its preferred address by an odd number of pages.
+/// Load address of the app in the made-up processes, relative to its preferred address: an odd number of
+/// pages.
 const SLIDE: u64 = 0x4e4_c000;
-/// Where the app's own code lies on a device.
+/// Path of the app's own code on a device.
 pub const IN_BUNDLE: &str = "/private/var/containers/Bundle/Application/Shop.app/Shop";
 
 impl App {
     /// The fixture `name`, such as `app` or `app-next`.
     ///
     /// # Panics
-    /// Where the fixture cannot be built or lacks the functions of its source.
+    /// If the fixture cannot be built or lacks the functions of its source.
     #[must_use]
     pub fn fixture(name: &str) -> App {
         let path = fixtures::dsym(name);
@@ -60,7 +61,7 @@ impl App {
     /// The same code as another app. Its dSYM has the debug id of sixteen bytes `id`.
     ///
     /// # Panics
-    /// Where the dSYM does not hold its debug id.
+    /// If the dSYM does not hold its debug id.
     #[must_use]
     pub fn as_app(&self, bundle: &'static str, id: u8) -> App {
         let (own, debug_id) = (self.debug_id.0, DebugId([id; 16]));
@@ -70,14 +71,13 @@ impl App {
         App { bundle, dsym, debug_id, ..self.clone() }
     }
 
-    /// Where the made-up processes load it.
+    /// Returns the app's load address in the made-up processes.
     #[must_use]
     pub fn load(&self) -> u64 {
         self.text.0 + SLIDE
     }
 
-    /// The stack of [`App::report`] as distances from where the app is loaded: a program counter, and the address that
-    /// it returns to.
+    /// Returns the stack of [`App::report`] as offsets from the load address: a program counter and a return address.
     #[must_use]
     pub fn stack(&self) -> [u64; 2] {
         // A return address is the instruction after its call.
@@ -99,7 +99,7 @@ impl App {
         self.report(number).thread(Thread::new(1).frames(frames)).style(Style::Compact)
     }
 
-    /// The same, where the code lay in a library of the operating system.
+    /// Makes the same report, with the code in a library of the operating system.
     #[must_use]
     pub fn system_report(&self, number: u32) -> Report {
         self.report_at(number, "/usr/lib/libshop.dylib", self.debug_id)
@@ -155,5 +155,5 @@ pub fn functions(enriched: &serde_json::Value) -> Vec<Vec<String>> {
     frames.map(|frames| frames.iter().map(calls).collect()).unwrap_or_default()
 }
 
-/// What [`functions`] says of [`App::report`] once its symbols are there.
+/// Result of [`functions`] for [`App::report`] once its symbols are there.
 pub const FUNCTIONS: [&[&str]; 2] = [&["leaf_crash"], &["level_three", "level_two", "level_one", "do_work"]];

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The binary that was built together with this test.
 ///
 /// # Panics
-/// Where it was not built: `cargo test --workspace` builds it.
+/// If it was not built: `cargo test --workspace` builds it.
 #[must_use]
 pub fn path() -> PathBuf {
     let mut folder = std::env::current_exe().expect("a test knows its own file");
@@ -88,7 +88,7 @@ fn spawn(command: Command) -> Child {
     child.recv().expect("the spawner answers").expect("starts")
 }
 
-/// True where `address` is the process's end of a TCP connection.
+/// Returns true if `address` is the process's end of a TCP connection.
 #[must_use]
 pub fn connects_from(process: u32, address: SocketAddr) -> bool {
     let SocketAddr::V4(address) = address else { return false };
@@ -109,7 +109,7 @@ pub struct Process {
     name: String,
 }
 
-/// What threads of one name have used.
+/// Number, CPU time and wake-ups of the threads with one name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThreadUse {
     /// The number of them that run.
@@ -124,7 +124,7 @@ impl Process {
     /// Starts `command`, its output going to `log`.
     ///
     /// # Panics
-    /// Where it cannot be started.
+    /// If it cannot be started.
     #[must_use]
     pub fn start(name: &str, mut command: Command, log: &Path) -> Process {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log file");
@@ -142,7 +142,7 @@ impl Process {
     /// Sends the process a signal, unless it has ended.
     ///
     /// # Panics
-    /// Where it cannot be sent.
+    /// If it cannot be sent.
     pub fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).expect("a process id");
         match kill(Pid::from_raw(id), signal) {
@@ -154,16 +154,16 @@ impl Process {
     /// Ends the process at once, as a lost machine would.
     ///
     /// # Panics
-    /// Where the signal cannot be sent.
+    /// If the signal cannot be sent.
     pub fn kill(mut self) {
         self.child.kill().expect("SIGKILL");
         self.child.wait().expect("ends");
     }
 
-    /// Asks the process to end and waits for it; nothing where it had to be killed after `limit`.
+    /// Asks the process to end and waits for it. Returns `None` if it had to be killed after `limit`.
     ///
     /// # Panics
-    /// Where it cannot be asked.
+    /// If it cannot be asked.
     pub fn end(mut self, limit: Duration) -> Option<ExitStatus> {
         if self.ended().is_none() {
             self.signal(Signal::SIGTERM);
@@ -182,7 +182,7 @@ impl Process {
     /// Asks the process to end and waits for it.
     ///
     /// # Panics
-    /// Where it has not ended after [`SOON`].
+    /// If it has not ended after [`SOON`].
     pub fn terminate(self) -> ExitStatus {
         let name = self.name.clone();
         self.end(SOON).unwrap_or_else(|| panic!("{name} has not ended {SOON:?} after SIGTERM"))
@@ -191,13 +191,13 @@ impl Process {
     /// How the process ended, if it has.
     ///
     /// # Panics
-    /// Where it cannot be asked.
+    /// If it cannot be asked.
     #[must_use]
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("can be asked")
     }
 
-    /// True where `address` is this process's end of a TCP connection.
+    /// Returns true if `address` is this process's end of a TCP connection.
     #[must_use]
     pub fn connects_from(&self, address: SocketAddr) -> bool {
         connects_from(self.child.id(), address)
@@ -236,7 +236,7 @@ impl Process {
         line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
     }
 
-    /// What its threads have used so far, by their names, which the kernel cuts to fifteen bytes.
+    /// Returns the use of its threads so far, by their names, which the kernel cuts to fifteen bytes.
     #[must_use]
     pub fn use_by_thread(&self) -> BTreeMap<String, ThreadUse> {
         let mut found: BTreeMap<String, ThreadUse> = BTreeMap::new();

@@ -14,7 +14,7 @@ impl Browser {
     /// Signs in to the console of the api at `url` with an API key.
     ///
     /// # Panics
-    /// Where the key is refused.
+    /// If the key is refused.
     pub async fn sign_in(url: &str, key: &str) -> Browser {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().timeout(Duration::from_secs(300)).redirect(Policy::none());
@@ -30,7 +30,7 @@ impl Browser {
     /// GETs a page; the status and the HTML.
     ///
     /// # Panics
-    /// Where there is no answer.
+    /// If there is no answer.
     pub async fn get(&self, path: &str) -> (u16, String) {
         let request = self.http.get(format!("{}{path}", self.url)).header("cookie", &self.cookie);
         let answer = request.send().await.expect("an answer");
@@ -40,7 +40,7 @@ impl Browser {
     /// GETs a page that has all of these texts, and returns its HTML.
     ///
     /// # Panics
-    /// Where it is not found or lacks one of them.
+    /// If it is not found or lacks one of them.
     pub async fn page_with(&self, path: &str, texts: &[&str]) -> String {
         let (status, html) = self.get(path).await;
         assert_eq!(status, 200, "{path}: {html}");

@@ -15,7 +15,7 @@ impl Client {
     /// A client of the api at `url` with an API key.
     ///
     /// # Panics
-    /// Where the HTTP client cannot be made.
+    /// If the HTTP client cannot be made.
     #[must_use]
     pub fn new(url: &str, key: &str) -> Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -26,7 +26,7 @@ impl Client {
     /// GETs a path; the status and the JSON body.
     ///
     /// # Panics
-    /// Where there is no answer, or not JSON.
+    /// If there is no answer, or not JSON.
     pub async fn get(&self, path: &str) -> (u16, Value) {
         let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key);
         let answer = request.send().await.expect("an answer");
@@ -38,15 +38,15 @@ impl Client {
     /// GETs a path as plain text.
     ///
     /// # Panics
-    /// Where there is no answer.
+    /// If there is no answer.
     pub async fn get_text(&self, path: &str) -> (u16, String) {
         let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key);
         let answer = request.header("accept", "text/plain").send().await.expect("an answer");
         (answer.status().as_u16(), answer.text().await.expect("text"))
     }
 
-    /// POSTs bytes, or GETs where there are none; the status and the JSON body, and nothing where no
-    /// whole answer comes within ten seconds.
+    /// POSTs bytes, or GETs without them. Returns the status and the JSON body, or `None` if no whole answer
+    /// comes within ten seconds.
     pub async fn attempt(&self, path: &str, body: Option<Vec<u8>>) -> Option<(u16, Value)> {
         let url = format!("{}{path}", self.url);
         let request = match body {
@@ -56,7 +56,8 @@ impl Client {
         self.attempt_request(request).await
     }
 
-    /// POSTs JSON; the status and the JSON body, and nothing where no whole answer comes within ten seconds.
+    /// POSTs JSON. Returns the status and the JSON body, or `None` if no whole answer comes within ten
+    /// seconds.
     pub async fn attempt_json(&self, path: &str, json: &str) -> Option<(u16, Value)> {
         let request = self.http.post(format!("{}{path}", self.url)).body(json.to_owned());
         self.attempt_request(request.header("content-type", "application/json")).await
@@ -75,7 +76,7 @@ impl Client {
         Some((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
     }
 
-    /// PUTs bytes; nothing where they were not taken within ten seconds.
+    /// PUTs bytes. Returns `None` if they were not accepted within ten seconds.
     pub async fn attempt_put(&self, path: &str, body: Vec<u8>) -> Option<()> {
         let request = self.http.put(format!("{}{path}", self.url)).body(body).bearer_auth(&self.key);
         let answer = request.timeout(Duration::from_secs(10)).send().await.ok()?;
@@ -85,7 +86,7 @@ impl Client {
     /// POSTs bytes; the status and the JSON body.
     ///
     /// # Panics
-    /// Where there is no answer, or not JSON.
+    /// If there is no answer, or not JSON.
     pub async fn post(&self, path: &str, body: Vec<u8>) -> (u16, Value) {
         let request = self.http.post(format!("{}{path}", self.url)).bearer_auth(&self.key).body(body);
         let answer = request.send().await.expect("an answer");
@@ -97,16 +98,16 @@ impl Client {
     /// DELETEs what a path names; the status.
     ///
     /// # Panics
-    /// Where there is no answer.
+    /// If there is no answer.
     pub async fn delete(&self, path: &str) -> u16 {
         let request = self.http.delete(format!("{}{path}", self.url)).bearer_auth(&self.key);
         request.send().await.expect("an answer").status().as_u16()
     }
 
-    /// Uploads symbols and waits until the builder is done with them; the upload as it is then.
+    /// Uploads symbols, waits until the builder is done with them, and returns the upload.
     ///
     /// # Panics
-    /// Where the upload is refused or not done within five minutes.
+    /// If the upload is refused or not done within five minutes.
     pub async fn upload(&self, file: Vec<u8>) -> Value {
         let (status, accepted) = self.post("/v1/symbols", file).await;
         assert_eq!(status, 202, "{accepted}");
@@ -126,7 +127,7 @@ impl Client {
     /// GETs a path again and again until `done` says yes to the status and the JSON body.
     ///
     /// # Panics
-    /// Where that has not come after `limit`.
+    /// If that has not come after `limit`.
     pub async fn wait_for(&self, path: &str, limit: Duration, done: impl Fn(u16, &Value) -> bool) -> Value {
         self.ask_until(path, None, limit, done).await
     }
@@ -134,7 +135,7 @@ impl Client {
     /// POSTs bytes again and again until `done` says yes to the status and the JSON body.
     ///
     /// # Panics
-    /// Where that has not come after `limit`.
+    /// If that has not come after `limit`.
     pub async fn post_until(
         &self,
         path: &str,
@@ -145,7 +146,7 @@ impl Client {
         self.ask_until(path, Some(body), limit, done).await
     }
 
-    /// POSTs bytes, or GETs where there are none, until `done` says yes to the answer.
+    /// POSTs bytes, or GETs without them, until `done` returns true to the answer.
     async fn ask_until(
         &self,
         path: &str,

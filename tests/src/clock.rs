@@ -12,10 +12,10 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// A clock that is ahead by whole seconds. The folder has to stay as long as it is used.
+    /// Builds a clock that is ahead by whole seconds. The folder must exist while the clock is used.
     ///
     /// # Panics
-    /// Where there is no compiler.
+    /// If there is no compiler.
     #[must_use]
     pub fn build(folder: &Path, by: Duration) -> Ahead {
         let library = folder.join("clock-ahead.so");

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Halts a thread permanently in a call that waits; returns when it stands. Its process goes on, and can end.
 ///
 /// # Panics
-/// Where the thread does not wait for anything, or the kernel does not allow it: the process has to be one that this
+/// If the thread does not wait for anything, or the kernel does not allow it: the process has to be one that this
 /// one has started.
 pub fn halt(thread: i32) {
     wait_asleep(thread);

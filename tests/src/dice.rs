@@ -42,7 +42,7 @@ impl Dice {
     /// One of several.
     ///
     /// # Panics
-    /// Where there is none.
+    /// If there is none.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         let place = self.below(of.len() as u64);
         &of[usize::try_from(place).unwrap_or(0)]

@@ -26,7 +26,7 @@ pub struct Place {
     pub postgres: String,
     /// The URL of an S3 endpoint with a bucket [`BUCKET`].
     pub objects: String,
-    /// What the endpoint's clients sign with: the key's id and its secret.
+    /// Credentials of the endpoint's clients: the key's id and its secret.
     pub object_keys: (String, String),
     /// Who may do everything at a Kafka that asks for passwords.
     pub kafka_admin: Option<BrokerLogin>,
@@ -36,7 +36,7 @@ impl Place {
     /// The URL of a database on its PostgreSQL, as the superuser.
     ///
     /// # Panics
-    /// Where the superuser's URL names no database.
+    /// If the superuser's URL names no database.
     #[must_use]
     pub fn database(&self, name: &str) -> String {
         format!("{}/{name}", self.postgres.rsplit_once('/').expect("a URL with a database").0)
@@ -67,7 +67,7 @@ impl Installation {
     /// A migrated installation with a tenant and a key; no service runs yet.
     ///
     /// # Panics
-    /// Where a server is missing or a step fails.
+    /// If a server is missing or a step fails.
     pub async fn prepare() -> Installation {
         Installation::prepare_with(&[]).await
     }
@@ -75,7 +75,7 @@ impl Installation {
     /// As [`Installation::prepare`], with further settings.
     ///
     /// # Panics
-    /// Where a server is missing or a step fails.
+    /// If a server is missing or a step fails.
     pub async fn prepare_with(settings: &[(&str, &str)]) -> Installation {
         let folder = tempfile::tempdir().expect("a folder");
         let objects = folder.path().join("objects");
@@ -97,7 +97,7 @@ impl Installation {
     /// takes caches and logs.
     ///
     /// # Panics
-    /// Where a step fails.
+    /// If a step fails.
     pub async fn prepare_on(place: &Place, folder: TempDir, settings: &[(&str, &str)]) -> Installation {
         let installation = Installation::unmigrated_on(place, folder, settings).await;
         installation.command_succeeds(&["migrate", "--topics"]);
@@ -156,7 +156,7 @@ impl Installation {
     /// An installation with one process of each service, ready, and a tenant with a key.
     ///
     /// # Panics
-    /// Where a service does not become ready.
+    /// If a service does not become ready.
     pub async fn start() -> Installation {
         Installation::start_with(&[]).await
     }
@@ -181,7 +181,7 @@ impl Installation {
     /// builder must run: it tells the workers of the tenant.
     ///
     /// # Panics
-    /// Where the command fails.
+    /// If the command fails.
     pub fn make_tenant(&mut self, tenant: &str) -> String {
         self.command_succeeds(&["tenant", "create", tenant, "--wait", "120"]);
         let scopes = "symbols:write,symbols:read,reports:write,reports:read";
@@ -194,7 +194,7 @@ impl Installation {
     /// Runs a command of the binary with this installation's configuration; its standard output.
     ///
     /// # Panics
-    /// Where it fails.
+    /// If it fails.
     pub fn command_succeeds(&self, arguments: &[&str]) -> String {
         let (status, output, error) = self.command(arguments);
         assert_eq!(status, 0, "unslide {arguments:?}: {output}{error}");
@@ -205,7 +205,7 @@ impl Installation {
     /// output and standard error.
     ///
     /// # Panics
-    /// Where it cannot be started.
+    /// If it cannot be started.
     pub fn command(&self, arguments: &[&str]) -> (i32, String, String) {
         self.command_with(arguments, &[])
     }
@@ -213,7 +213,7 @@ impl Installation {
     /// As [`Installation::command`], with further settings.
     ///
     /// # Panics
-    /// Where it cannot be started.
+    /// If it cannot be started.
     pub fn command_with(&self, arguments: &[&str], settings: &[(&str, &str)]) -> (i32, String, String) {
         let done = binary::command(arguments)
             .envs(&self.environment)
@@ -229,7 +229,7 @@ impl Installation {
     /// Starts a service under a name of its own, with further settings.
     ///
     /// # Panics
-    /// Where it cannot be started.
+    /// If it cannot be started.
     pub fn start_service(&mut self, name: &str, service: &str, settings: &[(&str, &str)]) {
         self.launch(name, settings, binary::command(&[service]));
     }
@@ -237,7 +237,7 @@ impl Installation {
     /// As [`Installation::start_service`], with a cache folder on a disk of its own of `bytes` bytes.
     ///
     /// # Panics
-    /// Where it cannot be started.
+    /// If it cannot be started.
     pub fn start_service_on_disk(
         &mut self,
         name: &str,
@@ -283,7 +283,7 @@ impl Installation {
         self.folder.path()
     }
 
-    /// Leaves the folder where it is when the installation is dropped.
+    /// Keeps the folder when the installation is dropped.
     pub fn keep_folder(&mut self) {
         self.folder.disable_cleanup(true);
     }
@@ -304,7 +304,7 @@ impl Installation {
         self.folder.path().join(format!("{name}.log"))
     }
 
-    /// What a process has logged.
+    /// Returns the log of a process.
     #[must_use]
     pub fn logged(&self, name: &str) -> String {
         std::fs::read_to_string(self.log(name)).unwrap_or_default()
@@ -313,7 +313,7 @@ impl Installation {
     /// Waits until a process is ready and all that it depends on answers.
     ///
     /// # Panics
-    /// Where it ends or is not ready after five minutes.
+    /// If it ends or is not ready after five minutes.
     pub async fn wait_ready(&mut self, name: &str) {
         let port = self.admin_port(name);
         let http = Client::new(&format!("http://127.0.0.1:{port}"), "");
@@ -337,8 +337,8 @@ impl Installation {
         Client::new(&format!("http://127.0.0.1:{port}"), "").get_text("/metrics").await.1
     }
 
-    /// The value of a metric of a process, named with its first label, such as `m_total{lane="live"`;
-    /// `None` where it has none yet.
+    /// Returns the value of a metric of a process, named with its first label, such as `m_total{lane="live"`;
+    /// `None` if it has none yet.
     pub async fn metric(&mut self, name: &str, metric: &str) -> Option<f64> {
         let text = self.metrics(name).await;
         text.lines().find(|line| line.starts_with(metric))?.rsplit_once(' ')?.1.parse().ok()
@@ -347,7 +347,7 @@ impl Installation {
     /// Waits until a metric of a process, named as in [`Installation::metric`], has a value.
     ///
     /// # Panics
-    /// Where it has not after five minutes.
+    /// If it has not after five minutes.
     pub async fn wait_metric(&mut self, name: &str, metric: &str, wanted: f64) {
         let mut last = None;
         for _ in 0..1_500 {
@@ -363,7 +363,7 @@ impl Installation {
     /// A running process.
     ///
     /// # Panics
-    /// Where none has that name.
+    /// If none has that name.
     pub fn process(&mut self, name: &str) -> &mut Process {
         self.processes.get_mut(name).unwrap_or_else(|| panic!("no process {name}"))
     }
@@ -378,7 +378,7 @@ impl Installation {
     /// Takes a process out, to kill or to end it.
     ///
     /// # Panics
-    /// Where none has that name.
+    /// If none has that name.
     pub fn take(&mut self, name: &str) -> Process {
         self.processes.remove(name).unwrap_or_else(|| panic!("no process {name}"))
     }
@@ -398,7 +398,7 @@ impl Installation {
     /// Ends every process as an operator would, and deletes the database and the topics.
     ///
     /// # Panics
-    /// Where a process does not end in time or not with success.
+    /// If a process does not end in time or not with success.
     pub async fn stop(mut self) {
         for (name, process) in std::mem::take(&mut self.processes) {
             let status = tokio::task::block_in_place(|| process.terminate());

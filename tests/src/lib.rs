@@ -15,5 +15,5 @@ pub mod plan;
 pub mod proxy;
 pub mod topics;
 
-/// How long what comes by itself may take where other tests use the machine.
+/// Timeout of everything that comes without a request, on a machine that runs other tests too.
 pub const SOON: std::time::Duration = std::time::Duration::from_secs(300);

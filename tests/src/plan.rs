@@ -4,7 +4,7 @@ use crate::dice::Dice;
 use std::fmt;
 use std::time::Duration;
 
-/// What faults strike.
+/// Targets of faults: processes and servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// A symbolizer, by its number.
@@ -24,7 +24,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The name of the process, where it is one of the service's.
+    /// Returns the name of the process, if it is one of the service's.
     #[must_use]
     pub fn process(self) -> Option<String> {
         match self {
@@ -48,7 +48,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// What happens to a target.
+/// Kinds of faults of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// The process is killed, and started again after a while.
@@ -84,9 +84,9 @@ pub struct Strike {
     pub at: Duration,
     /// How long it lasts; for [`Fault::Cut`] nothing.
     pub lasts: Duration,
-    /// What it strikes.
+    /// The target that it affects.
     pub target: Target,
-    /// What it is.
+    /// The kind of the fault.
     pub fault: Fault,
 }
 
@@ -158,7 +158,7 @@ const OBJECTS: [Choice; 8] = [
     (Fault::Corrupt, 3, seconds(2, 10)),
 ];
 
-/// What may strike a target, and the shortest and longest quiet time between two of its faults.
+/// Returns the faults that may affect a target, and the shortest and longest quiet time between two of them.
 fn choices(target: Target) -> (&'static [Choice], (Duration, Duration)) {
     match target {
         Target::Symbolizer(_) => (&SYMBOLIZER, seconds(6, 30)),

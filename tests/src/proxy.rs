@@ -9,7 +9,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc, watch};
 
-/// What becomes of connections. The last five are for HTTP alone.
+/// Treatment of connections. The last five are for HTTP alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
     /// They are passed on as they are.
@@ -37,7 +37,7 @@ struct State {
     traps: std::sync::Mutex<Vec<Trap>>,
 }
 
-/// What a request must name to be caught, and who wants to know.
+/// The text that a request must contain to be caught, and the receiver of its client's address.
 type Trap = (String, mpsc::UnboundedSender<SocketAddr>);
 
 impl State {
@@ -73,7 +73,7 @@ impl Proxy {
     /// [`Proxy::forward_to`].
     ///
     /// # Panics
-    /// Where there is no port.
+    /// If there is no port.
     pub async fn start() -> Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -110,7 +110,7 @@ impl Proxy {
         (proxy, through)
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -119,7 +119,7 @@ impl Proxy {
     /// Passes connections on to a server from now on, in fair weather.
     ///
     /// # Panics
-    /// Where a thread panicked while it held the address.
+    /// If a thread panicked while it held the address.
     pub fn forward_to(&self, upstream: SocketAddr) {
         *self.state.upstream.lock().expect("not poisoned") = upstream;
         self.set(Weather::Fair);
@@ -137,7 +137,7 @@ impl Proxy {
     /// reported with its client's address.
     ///
     /// # Panics
-    /// Where a thread panicked while it held the traps.
+    /// If a thread panicked while it held the traps.
     #[must_use]
     pub fn trap(&self, text: &str) -> mpsc::UnboundedReceiver<SocketAddr> {
         let (caught, receiver) = mpsc::unbounded_channel();

@@ -28,10 +28,10 @@ pub struct Record {
 }
 
 impl Record {
-    /// The value as JSON.
+    /// Returns the value as JSON.
     ///
     /// # Panics
-    /// Where it is none.
+    /// If it is none.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.value).expect("an output is JSON")
@@ -55,7 +55,7 @@ impl Topics {
     /// Clients of the Kafka at `bootstrap`.
     ///
     /// # Panics
-    /// Where the client cannot be made.
+    /// If the client cannot be made.
     #[must_use]
     pub fn connect(bootstrap: &str) -> Topics {
         Topics::connect_as(bootstrap, None)
@@ -80,7 +80,7 @@ impl Topics {
     /// Produces one record and waits until the broker has it.
     ///
     /// # Panics
-    /// Where the broker refuses it.
+    /// If the broker refuses it.
     pub async fn produce(&self, topic: &str, partition: Option<i32>, headers: &[(&str, &str)], value: &[u8]) {
         self.produce_raw(topic, partition, headers, None, Some(value)).await;
     }
@@ -88,7 +88,7 @@ impl Topics {
     /// Produces one record with any key and value, or without, and waits until the broker has it.
     ///
     /// # Panics
-    /// Where the broker refuses it.
+    /// If the broker refuses it.
     pub async fn produce_raw(
         &self,
         topic: &str,
@@ -117,7 +117,7 @@ impl Topics {
     /// The names of all topics.
     ///
     /// # Panics
-    /// Where Kafka does not answer.
+    /// If Kafka does not answer.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let metadata = self.reader().fetch_metadata(None, Duration::from_secs(60)).expect("metadata");
@@ -127,7 +127,7 @@ impl Topics {
     /// Deletes every topic with a name that begins with `prefix`.
     ///
     /// # Panics
-    /// Where Kafka does not answer.
+    /// If Kafka does not answer.
     pub async fn delete(&self, prefix: &str) {
         let names = self.names();
         let names: Vec<&str> = names.iter().map(String::as_str).filter(|n| n.starts_with(prefix)).collect();
@@ -147,10 +147,10 @@ impl Topics {
             .expect("a consumer")
     }
 
-    /// Every committed record of a topic, from its start to its end as it is now.
+    /// Returns every committed record of a topic, from its start to its current end.
     ///
     /// # Panics
-    /// Where Kafka does not answer.
+    /// If Kafka does not answer.
     #[must_use]
     pub fn read_all(&self, topic: &str) -> Vec<Record> {
         let mut records = Vec::new();
@@ -158,11 +158,11 @@ impl Topics {
         records
     }
 
-    /// Shows every committed record of a topic, from its start to its end as it is now, without
-    /// holding them in memory.
+    /// Passes every committed record of a topic to `see`, from its start to its current end, without holding
+    /// them in memory.
     ///
     /// # Panics
-    /// Where Kafka does not answer.
+    /// If Kafka does not answer.
     pub fn scan(&self, topic: &str, mut see: impl FnMut(Record)) {
         let consumer = self.reader();
         let wait = Duration::from_secs(60);
@@ -200,7 +200,7 @@ impl Topics {
     /// say it: the marks of transactions take some.
     ///
     /// # Errors
-    /// Where Kafka does not answer.
+    /// If Kafka does not answer.
     pub fn unread(&self, group: &str, topic: &str) -> Result<usize, KafkaError> {
         let wait = Duration::from_secs(10);
         let asker: BaseConsumer =
@@ -222,7 +222,7 @@ impl Topics {
     /// that is not named all count.
     ///
     /// # Errors
-    /// Where Kafka does not answer.
+    /// If Kafka does not answer.
     pub fn after(&self, topic: &str, next: &BTreeMap<i32, i64>) -> Result<usize, KafkaError> {
         let consumer = self.reader();
         let wait = Duration::from_secs(10);
@@ -250,7 +250,7 @@ impl Topics {
     /// Reads a topic again and again until `done` says yes, and returns what it held then.
     ///
     /// # Panics
-    /// Where that has not come after `limit`.
+    /// If that has not come after `limit`.
     pub async fn wait_for(
         &self,
         topic: &str,

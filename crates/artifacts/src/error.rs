@@ -7,7 +7,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// The condition of a conditional write did not hold: another writer was faster.
-    #[error("the object {key} is not what the condition of the write asked for")]
+    #[error("the object {key} does not match the condition of the write")]
     Precondition {
         /// The object.
         key: String,
@@ -35,7 +35,7 @@ pub enum StorageError {
     },
     /// The store answers, but this one object cannot be read: each read returns other bytes, or the
     /// object is in an archive tier. Other objects are not affected.
-    #[error("object storage cannot {operation} {key}, which is at fault itself: {detail}")]
+    #[error("object storage cannot {operation} {key}; other objects are not affected: {detail}")]
     ObjectAtFault {
         /// The operation.
         operation: &'static str,
@@ -94,9 +94,7 @@ impl StorageError {
     #[must_use]
     pub fn without_key(&self) -> String {
         match self {
-            StorageError::Precondition { .. } => {
-                "an object is not what the condition of a write asked for".into()
-            }
+            StorageError::Precondition { .. } => "an object does not match the condition of a write".into(),
             StorageError::Refused { operation, detail, .. } => {
                 format!("object storage refused to {operation} an object: {detail}")
             }
@@ -104,7 +102,7 @@ impl StorageError {
                 format!("object storage could not {operation} an object for now: {detail}")
             }
             StorageError::ObjectAtFault { operation, detail, .. } => {
-                format!("object storage cannot {operation} an object that is at fault itself: {detail}")
+                format!("object storage cannot {operation} this object; others are not affected: {detail}")
             }
             StorageError::Unfinished { .. } => "an unfinished upload is not there".into(),
             StorageError::TooLarge { limit, .. } => format!("an object has more than {limit} bytes"),

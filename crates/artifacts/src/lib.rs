@@ -6,6 +6,8 @@
 //! * [`segment`]: bodies of stored reports, many per object, each readable separately.
 //! * [`keys`]: creates and checks all object keys.
 
+#![warn(missing_docs)]
+
 mod alias;
 pub mod archive;
 mod cache;

@@ -60,15 +60,15 @@ pub enum SegmentError {
     #[error("the frame is damaged or of another report")]
     Damaged,
     /// The body exceeds the reader's limit.
-    #[error("the body has {size} bytes; at most {limit} are taken")]
+    #[error("the body has {size} bytes, the limit is {limit}")]
     TooLarge {
         /// The body's declared size in bytes.
         size: u64,
         /// The reader's limit in bytes.
         limit: usize,
     },
-    /// The body can't be compressed or decompressed.
-    #[error("the body can't be compressed or decompressed")]
+    /// The body cannot be compressed or decompressed.
+    #[error("the body cannot be compressed or decompressed")]
     Compression,
     /// The operating system provides no random bytes.
     #[error("the operating system gives no random bytes for a key")]

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unslide_model::{Secret, is_local};
 
-/// Where object storage is and how to sign in. The defaults name AWS itself and leave the
-/// credentials to the environment: variables, profile, web identity, container or instance role.
+/// Address of object storage, and its credentials. The defaults name AWS itself and leave the credentials to
+/// the environment: variables, profile, web identity, container or instance role.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Settings {
@@ -17,7 +17,7 @@ pub struct Settings {
     pub bucket: String,
     /// The access key's id; none takes both keys from the environment.
     pub access_key: Option<String>,
-    /// The access key's secret.
+    /// The secret that belongs to `access_key`.
     #[schemars(with = "String")]
     pub secret_key: Secret,
     /// True puts the bucket's name into the path instead of the host's name, as most stores that

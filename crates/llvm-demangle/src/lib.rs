@@ -1,10 +1,12 @@
 //! C++ names as LLVM's and Apple's tools print them.
 //!
 //! The demangler is LLVM's own, in C++: five headers that `build.rs` finds on the machine. For a newer version, look for new
-//! virtual methods of `Node`, and for calls of `parse…` without `getDerived()`: neither has a bound without `bounded.cpp`. The tests and
-//! `scripts/names` say what has changed. Names come from strangers: a short one can
-//! stand for gigabytes, or be nested deeper than a stack. So `bounded.cpp` counts each step of reading and writing
-//! a name, limits a name's length and the memory and the stack that it may take, and turns LLVM's assertions into refusals.
+//! virtual methods of `Node`, and for calls of `parse…` without `getDerived()`: neither has a bound without `bounded.cpp`. The
+//! tests and `scripts/names` say what has changed. Names come from untrusted files: a short one can expand to gigabytes, or be
+//! nested deeper than a stack. So `bounded.cpp` counts each step of reading and writing a name, limits a name's length and the
+//! memory and the stack that it may take, and turns LLVM's assertions into refusals.
+
+#![warn(missing_docs)]
 
 #[expect(unsafe_code, reason = "a function in C++")]
 mod ffi {
@@ -13,17 +15,18 @@ mod ffi {
         -> usize;
     }
 
-    /// Writes the readable form into a buffer and returns its length; 0 where there is none.
+    /// Writes the readable form into a buffer and returns its length, or 0 if the name has no readable form.
     pub(super) fn demangle(name: &[u8], readable: &mut [u8]) -> usize {
         // SAFETY: both pointers are valid for their lengths, and the function keeps neither.
         unsafe { unslide_llvm_demangle(name.as_ptr(), name.len(), readable.as_mut_ptr(), readable.len()) }
     }
 }
 
-/// The readable form of a C++ name in the Itanium ABI's mangling, which begins with `_Z`, or `___Z` for a block: what
-/// `llvm-cxxfilt` 19 prints.
+/// Returns the readable form of a C++ name in the Itanium ABI's mangling, as `llvm-cxxfilt` 19 prints it. The name
+/// begins with `_Z`, or `___Z` for a block.
 ///
-/// `None` where it is no such name, where it has more than 4,096 bytes or costs too much, and where it would be longer than `most_bytes`.
+/// Returns `None` if the name has another form, has more than 4,096 bytes or costs too much, or if the result would be longer
+/// than `most_bytes`.
 #[must_use]
 pub fn demangle(name: &str, most_bytes: usize) -> Option<String> {
     // LLVM reads all other texts as types: `i` as `int`.

@@ -1,6 +1,8 @@
 //! Shared types of Unslide: ids that carry their tenant, addresses that cannot be mixed up, and the
 //! few values that every layer uses. No I/O. The clock is a parameter.
 
+#![warn(missing_docs)]
+
 mod clock;
 mod counts;
 pub mod ended;

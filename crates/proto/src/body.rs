@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
     /// The body claims more bytes than the reader accepts.
-    #[error("the body claims {claimed} bytes; at most {limit} are taken")]
+    #[error("the body claims {claimed} bytes, the limit is {limit}")]
     TooLarge {
         /// The claimed length in bytes.
         claimed: usize,

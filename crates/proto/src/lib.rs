@@ -1,6 +1,8 @@
 //! The contracts between the services: protocol-buffer messages, topic names, message headers and
 //! keys. The messages' source is `/proto`, which also lists the messages of each topic.
 
+#![warn(missing_docs)]
+
 pub mod body;
 #[cfg(test)]
 mod contracts;

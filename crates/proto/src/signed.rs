@@ -193,7 +193,7 @@ impl fmt::Display for VerifyingKey {
 pub fn text(purpose: SignedPurpose, tenant: &TenantId, signed_at: i64, value: &[u8]) -> String {
     let mut text = format!("{}\n{tenant}\n{signed_at}\n", purpose.first_line());
     for byte in Sha256::digest(value) {
-        // Writing to a string can't fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     text

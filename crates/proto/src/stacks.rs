@@ -19,7 +19,7 @@ pub const MOST_NAME: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StackSetError {
     /// The set exceeds a limit.
-    #[error("the set of stacks has {found} {what}; at most {limit} are taken")]
+    #[error("the set of stacks has {found} {what}, the limit is {limit}")]
     TooMany {
         /// The counted items, such as `nodes`.
         what: &'static str,

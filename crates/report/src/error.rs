@@ -92,7 +92,7 @@ pub enum ReadError {
     /// The record is a MetricKit payload, but not with exactly one diagnostic of a sampled kind.
     #[error(
         "a payload of MetricKit holds one diagnostic of a hang, CPU use, disk writes or a launch; this one has {count}, \
-         or a crash: send each by itself, and crashes through KSCrash"
+         or a crash. Send each diagnostic in a payload of its own, and crashes through KSCrash"
     )]
     Diagnostics {
         /// The number of diagnostics.

@@ -1,8 +1,10 @@
 //! KSCrash reports, read without changing a byte of them.
 //!
-//! One pass over the bytes checks the JSON grammar within fixed limits. It records where the frames
-//! are, and the contents of the frames and images. Nothing else of a report is read, nothing is
-//! copied, and later output is spliced into the unchanged input.
+//! One pass over the bytes checks the JSON grammar within fixed limits. It records the byte offsets of the
+//! frames, and the contents of the frames and images. It reads nothing else and copies nothing. Later output
+//! is spliced into the unchanged input.
+
+#![warn(missing_docs)]
 
 mod blank;
 pub mod device_name;

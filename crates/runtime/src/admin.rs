@@ -15,8 +15,8 @@ use tokio::net::TcpListener;
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Where the admin server listens; port 0 takes a free one. Whatever probes or scrapes from elsewhere needs another
-    /// address than the default, such as `0.0.0.0:9464`: the port has no authentication.
+    /// Address of the admin server; port 0 takes a free one. Probes and scrapes from other machines need another
+    /// address than the default, such as `0.0.0.0:9464`. The port has no authentication.
     pub listen: SocketAddr,
 }
 

@@ -28,11 +28,11 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> String {
 #[test]
 fn causes_are_said_once() {
     #[derive(Debug, thiserror::Error)]
-    #[error("can't store: {0}")]
+    #[error("cannot store: {0}")]
     struct Twice(#[source] std::io::Error);
     #[derive(Debug, thiserror::Error)]
     #[error("no answer")]
     struct Outer(#[source] Twice);
     let error = Outer(Twice(std::io::Error::other("disk is full")));
-    assert_eq!(causes(&error), "no answer: can't store: disk is full");
+    assert_eq!(causes(&error), "no answer: cannot store: disk is full");
 }

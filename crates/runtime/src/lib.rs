@@ -2,6 +2,8 @@
 //! the CPU pool, fairness between tenants, child processes and the shutdown. It does not depend on Kafka, databases
 //! or object storage.
 
+#![warn(missing_docs)]
+
 pub mod admin;
 pub mod child;
 pub mod config;

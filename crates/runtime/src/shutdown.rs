@@ -72,7 +72,7 @@ impl Shutdown {
                     _ = interrupt.recv() => {}
                 }
             }
-            tracing::warn!("asked to stop a second time: giving up what is still running");
+            tracing::warn!("asked to stop a second time: aborting the jobs that still run");
             shutdown.expired.cancel();
         });
         Ok(())

@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// How log lines look.
+/// Format of the log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -16,7 +16,7 @@ pub enum Format {
     Auto,
     /// One JSON object a line.
     Json,
-    /// For people.
+    /// Text in a form for people.
     Pretty,
 }
 
@@ -24,9 +24,9 @@ pub enum Format {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Settings {
-    /// How lines look.
+    /// Format of log lines: text for people, or JSON.
     pub format: Format,
-    /// What is logged, as `tracing-subscriber`'s filter: a level, or `target=level` parts with commas.
+    /// Filter of log lines, as in `tracing-subscriber`: a level, or `target=level` parts with commas.
     pub filter: String,
 }
 

@@ -12,7 +12,7 @@ pub struct TenantDefaults {
     #[serde(rename = "upload_size", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]
     pub upload_bytes: u64,
-    /// What the stored symbols of a tenant may take that has no limit of its own.
+    /// Storage that the symbols of a tenant may take if it has no limit of its own.
     #[serde(rename = "symbols_size", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]
     pub symbol_bytes: u64,

@@ -7,6 +7,8 @@
 //! data. Times come from the store's clock. Every function returns an error if the database fails; its
 //! documentation names only further errors.
 
+#![warn(missing_docs)]
+
 pub mod cursor;
 mod database;
 pub mod gateway_events;

@@ -107,7 +107,7 @@ pub(crate) fn log_error(error: &KafkaError, reason: &str) {
         }
         // One broker of several is away: the client reconnects on its own.
         Some(RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::Resolve) => {
-            tracing::warn!(kafka.error = %error, "a Kafka broker can't be reached: {reason}");
+            tracing::warn!(kafka.error = %error, "a Kafka broker cannot be reached: {reason}");
         }
         _ => tracing::error!(kafka.error = %error, "Kafka client: {reason}"),
     }

@@ -25,7 +25,7 @@ pub enum StreamError {
     #[error("the topic {0} does not exist; `unslide migrate --topics` creates the topics")]
     NoTopic(String),
     /// A record is larger than its topic takes.
-    #[error("a record of {bytes} bytes is larger than {topic} takes")]
+    #[error("a record of {bytes} bytes exceeds the limit of {topic}")]
     TooLarge {
         /// The topic.
         topic: String,
@@ -33,7 +33,7 @@ pub enum StreamError {
         bytes: usize,
     },
     /// The topics are not as they have to be.
-    #[error("the topics are not as they have to be: {}", .0.join("; "))]
+    #[error("the topics have wrong settings: {}", .0.join("; "))]
     Topics(Vec<String>),
     /// A transaction stays open, so that it is unknown which records lie behind it.
     #[error(
@@ -49,7 +49,7 @@ pub enum StreamError {
         offset: i64,
     },
     /// Kafka does not answer any more.
-    #[error("nothing was heard of {0} for a minute")]
+    #[error("Kafka has not answered {0} for a minute")]
     Silent(String),
     /// A client's thread ended.
     #[error("the reader of {0} has ended")]

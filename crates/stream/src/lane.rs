@@ -98,7 +98,7 @@ pub trait Processor: Send + Sync + 'static {
     /// Runs on the async runtime; while it runs, no transaction is open.
     ///
     /// # Errors
-    /// [`Pause`] if it can't be done now. The same records come again.
+    /// [`Pause`] if it cannot be done now. The same records come again.
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>>;
 
     /// Returns when a polled record may be prepared; `None`, or a moment that is past: now. Called on the
@@ -117,7 +117,7 @@ pub trait Processor: Send + Sync + 'static {
     /// on the lane's thread, as soon as the topics' numbers of partitions are known.
     fn assigned(&self, _shares: &[TopicShare]) {}
 
-    /// Ends a record that can't be processed: as a dead letter, with its bytes untouched.
+    /// Ends a record that cannot be processed: as a dead letter, with its bytes untouched.
     fn refused(&self, record: &Record, why: &Refusal) -> Done;
 
     /// Returns further records of the transaction: the account of the work that it does.
@@ -278,7 +278,7 @@ pub struct LaneStatus {
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
     /// A client could not be made or is permanently broken.
-    #[error("the lane {lane} can't go on")]
+    #[error("the lane {lane} cannot continue")]
     Client {
         /// The lane's name.
         lane: String,
@@ -288,7 +288,7 @@ pub enum LaneError {
     },
     /// Another process uses the same worker name.
     #[error(
-        "the lane {lane} was fenced off again and again: another process runs under the worker name {worker}"
+        "the lane {lane} was fenced several times: another process uses the worker name {worker}. Give each process its own name"
     )]
     Fenced {
         /// The lane's name.
@@ -392,7 +392,7 @@ impl Lane {
     /// Starts the lane's thread. Preparation runs on the runtime that this is called on.
     ///
     /// # Errors
-    /// [`StreamError::Settings`] for settings that can't work. Kafka need not be there yet.
+    /// [`StreamError::Settings`] for settings that cannot work. Kafka need not be there yet.
     pub fn start<P: Processor>(
         settings: &Settings,
         config: LaneConfig,

@@ -1,6 +1,8 @@
 //! The Kafka client of Unslide: settings, topics, the idempotent and the fenced producer, readers of
 //! compacted topics, the reader with positions of its own, and the transactional lanes of the symbolizer.
 
+#![warn(missing_docs)]
+
 pub mod access;
 pub mod audit;
 mod client;

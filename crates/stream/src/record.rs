@@ -1,4 +1,4 @@
-//! Records as they are read and as they are written.
+//! Records that are read and records that are written.
 
 use bytes::Bytes;
 use rdkafka::message::{BorrowedMessage, Headers as _, Message, Timestamp};

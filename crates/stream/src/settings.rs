@@ -21,7 +21,7 @@ pub struct Settings {
     pub topic_prefix: String,
     /// Encryption and authentication.
     pub security: Security,
-    /// Further librdkafka options, passed as they are. Those that delivery depends on are refused.
+    /// Further librdkafka options, passed without changes. Options that delivery depends on are refused.
     pub client: BTreeMap<String, String>,
     /// The largest input record, in bytes of key, headers and value.
     #[serde(rename = "max_record_size", with = "unslide_model::units::bytes")]
@@ -49,39 +49,39 @@ pub struct Settings {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Security {
-    /// The listener's protocol.
+    /// Protocol of the brokers' listener: `plaintext`, `ssl`, `sasl_plaintext` or `sasl_ssl`.
     pub protocol: Protocol,
     /// The SASL mechanism, such as `SCRAM-SHA-512` or `PLAIN`.
     pub mechanism: String,
-    /// The SASL user.
+    /// User name for SASL; empty without SASL.
     pub username: String,
-    /// The SASL password.
+    /// Password for SASL; empty without SASL.
     #[schemars(with = "String")]
     pub password: Secret,
     /// Certificates of the authorities that sign the brokers' certificates (PEM); the system's when
     /// not set.
     pub ca: Option<PathBuf>,
-    /// The client's certificate (PEM).
+    /// File of the client's certificate (PEM), for mutual TLS.
     pub certificate: Option<PathBuf>,
     /// The client's private key (PEM).
     pub key: Option<PathBuf>,
-    /// The private key's password.
+    /// Password of the client's private key; empty if the key has none.
     #[schemars(with = "String")]
     pub key_password: Secret,
 }
 
-/// A listener's protocol.
+/// Protocol of a broker's listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
-    /// Neither encrypted nor authenticated.
+    /// No encryption and no authentication.
     #[default]
     Plaintext,
     /// TLS; authenticated if the client has a certificate.
     Ssl,
-    /// Password without encryption.
+    /// A password (SASL), but no encryption.
     SaslPlaintext,
-    /// Password over TLS.
+    /// A password (SASL) over TLS.
     SaslSsl,
 }
 
@@ -89,11 +89,11 @@ pub enum Protocol {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Partitions {
-    /// `crash.reports`, `crash.sessions` and `crash.metrics`.
+    /// Partitions of `crash.reports`, `crash.sessions` and `crash.metrics`.
     pub input: i32,
-    /// `crash.symbolicated`.
+    /// Partitions of the topic `crash.symbolicated`.
     pub output: i32,
-    /// `unslide.overflow`.
+    /// Partitions of the topic `unslide.overflow`.
     pub overflow: i32,
     /// `crash.alerts`, each retry tier, `unslide.resymbolicate`, `unslide.dead-letter` and `unslide.ledger`.
     pub internal: i32,
@@ -239,7 +239,8 @@ impl Settings {
     pub fn insecure(&self) -> Option<(&'static str, String)> {
         let local = |broker: &str| is_local(broker.rsplit_once(':').map_or(broker, |(host, _)| host));
         let plain = matches!(self.security.protocol, Protocol::Plaintext | Protocol::SaslPlaintext);
-        let reason = "sends reports, and passwords where there are any, unencrypted to another host: use ssl or sasl_ssl";
+        let reason =
+            "sends reports, and passwords if there are any, unencrypted to another host: use ssl or sasl_ssl";
         let elsewhere = !self.bootstrap.split(',').map(str::trim).all(local);
         (plain && elsewhere).then(|| ("security.protocol", reason.to_owned()))
     }
@@ -257,7 +258,7 @@ impl Settings {
         }
         for key in self.client.keys() {
             if PROTECTED.contains(&own_name(key)) {
-                problems.push(format!("client.\"{key}\": delivery depends on this option, it can't be set"));
+                problems.push(format!("client.\"{key}\": delivery depends on this option, it cannot be set"));
             }
         }
         // The output topic takes four times as much; brokers take requests of up to 100 MiB.
@@ -269,7 +270,7 @@ impl Settings {
         } else if self.min_insync_replicas > self.replication_factor {
             problems.push("min_insync_replicas: more than replication_factor".to_owned());
         } else if self.min_insync_replicas == 1 && self.replication_factor > 1 {
-            problems.push("min_insync_replicas: at least 2 where topics have replicas".to_owned());
+            problems.push("min_insync_replicas: at least 2 if topics have replicas".to_owned());
         }
         let p = self.partitions;
         if [p.input, p.output, p.overflow, p.internal].iter().any(|n| *n < 1) {

@@ -24,11 +24,11 @@ pub struct SignatureSettings {
     pub keys: Vec<GatewayKey>,
 }
 
-/// A gateway's key.
+/// A gateway's key, which verifies its signatures.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct GatewayKey {
-    /// The name, as it is in the header `signature-key`.
+    /// The key's name in the header `signature-key`.
     pub name: String,
     /// The public key of Ed25519: 32 bytes in base64.
     pub public_key: String,
@@ -86,7 +86,7 @@ pub struct Signatures {
 }
 
 impl Signatures {
-    /// Reads the settings. Leaves out keys that can't be used; validation refuses those.
+    /// Reads the settings. Leaves out keys that cannot be used; validation refuses those.
     #[must_use]
     pub fn new(settings: &SignatureSettings) -> Signatures {
         let known = |key: &GatewayKey| {

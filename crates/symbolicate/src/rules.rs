@@ -151,7 +151,7 @@ impl Circumstances {
     pub fn of(part: &ReportPart<'_>, backtrace: &Backtrace<'_>) -> Circumstances {
         let mut thread = backtrace.thread.unwrap_or_default();
         if backtrace.origin == BacktraceOrigin::BlockedThread {
-            // Another thread stopped it and read its frames, whatever its own fields say.
+            // Another thread stopped it and read its frames, even if its own fields say otherwise.
             (thread.crashed, thread.current_thread) = (false, false);
         }
         Circumstances {

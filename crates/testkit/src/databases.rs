@@ -20,7 +20,7 @@ pub fn url(database: &str) -> String {
 /// Runs statements in the database of a URL.
 ///
 /// # Panics
-/// Where one fails.
+/// If one fails.
 pub async fn execute(url: &str, statements: &str) {
     let mut connection = PgConnection::connect(url).await.expect("PostgreSQL");
     sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut connection).await.expect(statements);
@@ -31,7 +31,7 @@ pub async fn execute(url: &str, statements: &str) {
 /// migrations: `migrate` gets the URL of the one that is copied, once for each state of the migrations.
 ///
 /// # Panics
-/// Where PostgreSQL or `migrate` fails.
+/// If PostgreSQL or `migrate` fails.
 pub async fn create(name: &str, migrate: impl AsyncFnOnce(String)) -> String {
     static TEMPLATE: OnceCell<String> = OnceCell::const_new();
     let template = TEMPLATE.get_or_init(|| make_template(migrate)).await;
@@ -68,7 +68,7 @@ async fn make_template(migrate: impl AsyncFnOnce(String)) -> String {
 /// Drops a database. Waits for connections that are ending.
 ///
 /// # Panics
-/// Where a client keeps one open.
+/// If a client keeps one open.
 pub async fn drop(name: &str) {
     let mut server = PgConnection::connect(&servers::postgres()).await.expect("PostgreSQL");
     until_unused(&mut server, name).await;

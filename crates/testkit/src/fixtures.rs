@@ -19,7 +19,7 @@ pub fn recipe() -> PathBuf {
 /// The folder with the output of `tests/fixtures/build`, made when its sources or the compilers change.
 ///
 /// # Panics
-/// Where a compiler is missing or fails, with what it printed.
+/// If a compiler is missing or fails, with what it printed.
 #[must_use]
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
@@ -56,7 +56,7 @@ pub fn binary(name: &str) -> PathBuf {
 /// The registry's or npm's own words.
 ///
 /// # Panics
-/// Where the package is not the one that was pinned.
+/// If the package is not the one that was pinned.
 pub fn canvas_dsyms() -> Result<[PathBuf; 2], String> {
     static CANVAS_FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let folder = CANVAS_FOLDER.get_or_init(|| {
@@ -104,7 +104,7 @@ pub fn canvas_dsym() -> Result<PathBuf, String> {
 /// did not run.
 ///
 /// # Panics
-/// Where there are samples, and the folder has fewer than `least` of them.
+/// If there are samples, and the folder has fewer than `least` of them.
 #[must_use]
 pub fn published(test: &str, folder: &str, ending: &str, least: usize) -> Option<Vec<PathBuf>> {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples");
@@ -146,7 +146,7 @@ fn tell_skipped(test: &str, reason: &str) {
 /// Runs a command that must succeed, and returns what it printed.
 ///
 /// # Panics
-/// Where it is missing or fails, with what it printed on standard error.
+/// If it is missing or fails, with what it printed on standard error.
 pub fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));

@@ -1,4 +1,6 @@
-//! What tests share: where the real servers are, and generated input.
+//! Shared parts of tests: addresses of the real servers, and generated input.
+
+#![warn(missing_docs)]
 
 #[cfg(feature = "databases")]
 pub mod databases;

@@ -37,7 +37,7 @@ pub fn unique(prefix: &str) -> String {
 /// the protocol's AlterClientQuotas, version 0: the client library has no call for it.
 ///
 /// # Panics
-/// Where the broker refuses.
+/// If the broker refuses.
 pub fn set_kafka_quota(client: &str, bytes_per_second: Option<f64>) {
     let text = |out: &mut Vec<u8>, text: &str| {
         out.extend(i16::try_from(text.len()).expect("a short text").to_be_bytes());

@@ -31,7 +31,7 @@ pub const NAME: &str = "alerts";
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Config {
-    /// The section `api`.
+    /// The section `api`, as far as alerts need it.
     pub api: ApiSettings,
 }
 
@@ -42,7 +42,7 @@ pub struct ApiSettings {
     /// The address of the console, for links. The api documents it.
     #[schemars(skip)]
     pub public_url: String,
-    /// What alerts are sent with.
+    /// Settings of receivers, networks and mail.
     pub alerts: Alerts,
 }
 

@@ -21,34 +21,34 @@ const STALL_BYTES: u64 = 16 << 10;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Config {
-    /// The api's own settings.
+    /// The section `api`, for this service alone.
     pub api: Settings,
-    /// What a tenant may use that has no limit of its own.
+    /// Limits of tenants that have none of their own.
     pub tenants: TenantDefaults,
-    /// Where tenants, keys, uploads and reports are.
+    /// The database with tenants, keys, uploads and reports.
     pub postgres: unslide_store::Settings,
-    /// Where uploaded files and symcaches are.
+    /// Object storage, with uploaded files and symcaches.
     pub objects: unslide_artifacts::Settings,
-    /// What the symcaches on this machine may take, beside `api.cache_size`.
+    /// Limits of the local cache of symcaches, beside `api.cache_size`.
     pub symcaches: unslide_artifacts::CacheLimits,
-    /// Where reports go.
+    /// Kafka, which gets the reports of requests.
     pub kafka: unslide_stream::Settings,
     /// How long indexers keep events: the api says which are too old.
     pub indexer: RetentionSettings,
 }
 
-/// The section `api`.
+/// The section `api` of the settings.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Where the public HTTP interface listens; port 0 takes any free one.
+    /// Address of the public HTTP interface; port 0 takes any free one.
     pub listen: SocketAddr,
-    /// How long requests are still served after SIGTERM, while `/readyz` says that they should go elsewhere: longer than a
+    /// How long the api serves requests after SIGTERM, while `/readyz` reports it as not ready. Longer than a load
     /// balancer takes to notice.
     #[serde(rename = "stop_delay", with = "unslide_model::units::seconds")]
     #[schemars(with = "String")]
     pub stop_delay_seconds: u64,
-    /// Where symcaches are kept for `POST /v1/symbolicate`. May be deleted at any time.
+    /// Folder of symcaches for `POST /v1/symbolicate`. May be deleted at any time.
     #[serde(skip)]
     pub cache_dir: PathBuf,
     /// Disk space for symcaches in `process.data_dir`.
@@ -60,7 +60,7 @@ pub struct Settings {
     pub trusted_proxies: Vec<String>,
     /// Signs what the api sends to Kafka, for symbolizers that ask for signatures.
     pub signing: Signing,
-    /// Where people reach the console, such as `https://crashes.example.com`: messages link to it. Without it they have no
+    /// URL of the console for people, such as `https://crashes.example.com`: messages link to it. Without it they have no
     /// links.
     pub public_url: String,
     /// Bounds on what clients may send.
@@ -68,11 +68,11 @@ pub struct Settings {
     pub limits: RequestLimits,
 }
 
-/// The section `api.signing`.
+/// The section `api.signing` of the settings.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Signing {
-    /// The key's name, as it is in `symbolizer.signatures.keys`.
+    /// The key's name in `symbolizer.signatures.keys`.
     pub name: String,
     /// The private key of Ed25519: 32 bytes in base64. Nothing is signed without one.
     #[schemars(with = "String")]
@@ -83,7 +83,7 @@ impl Signing {
     /// Returns the signer of records, or None if no key is set.
     ///
     /// # Errors
-    /// [`KeyError`] if the key can't be used.
+    /// [`KeyError`] if the key cannot be used.
     pub fn signer(&self) -> Result<Option<Signer>, KeyError> {
         if self.key.reveal().is_empty() {
             return Ok(None);
@@ -111,7 +111,7 @@ pub struct RequestLimits {
     pub ingest_bytes: u64,
     /// Maximum size of that body after unpacking, all reports together, in bytes.
     pub ingest_unpacked_bytes: u64,
-    /// Maximum number of reports in one such body, and of its lines, whatever they contain.
+    /// Maximum number of reports in one such body, and of its lines with any content.
     pub ingest_reports: usize,
     /// Maximum size of one report in bytes, at most `kafka.max_record_size`; a tenant's own limit can only be
     /// smaller.

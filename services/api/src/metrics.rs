@@ -89,7 +89,7 @@ impl Metrics {
             )?,
             lost_bodies: make.counter(
                 "unslide_api_lost_bodies_total",
-                "Requests for a stored report whose body is lost or damaged.",
+                "Requests for a stored report with a lost or damaged body.",
             )?,
         })
     }

@@ -74,7 +74,7 @@ pub fn base(features: &[ApiFeature]) -> OpenApi {
         .components(Some(components))
         .servers(Some([ServerBuilder::new()
             .url("/")
-            .description(Some("Where this document is served."))
+            .description(Some("The server of this document."))
             .build()]))
         .tags(Some(tags))
         .build()

@@ -37,11 +37,11 @@ const CONNECTIONS_PER_ADDRESS: usize = 128;
 /// How long the head of a request may take to arrive.
 const HEAD: Duration = Duration::from_secs(30);
 
-/// Why the api can't start.
+/// Why the api cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address can't be listened on.
-    #[error("can't listen on {address}")]
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -50,16 +50,16 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The database is not usable.
-    #[error("can't use the database")]
+    #[error("cannot use the database")]
     Store(#[from] StoreError),
     /// The Kafka client is not usable.
-    #[error("can't make a Kafka client")]
+    #[error("cannot create the Kafka client")]
     Stream(#[from] unslide_stream::StreamError),
     /// The folder of symcaches is not usable.
-    #[error("can't use the cache folder")]
+    #[error("cannot use the cache folder")]
     Cache(#[from] unslide_artifacts::CacheError),
-    /// A feature can't begin its work.
-    #[error("can't start the feature {name}")]
+    /// A feature cannot begin its work.
+    #[error("cannot start the feature {name}")]
     Feature {
         /// The feature.
         name: &'static str,
@@ -67,11 +67,11 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A metric exists twice.
-    #[error("can't register metrics")]
+    /// Two metrics have the same name.
+    #[error("cannot register the metrics")]
     Metrics(#[from] prometheus::Error),
-    /// The OpenAPI document can't be written.
-    #[error("can't write the OpenAPI document")]
+    /// The OpenAPI document cannot be written.
+    #[error("cannot write the OpenAPI document")]
     Document(#[from] serde_json::Error),
 }
 
@@ -89,7 +89,7 @@ pub struct ApiFeatures {
 /// Listens on the configured address, and serves until the host says to stop.
 ///
 /// # Errors
-/// [`Error`] if the service can't start.
+/// [`Error`] if the service cannot start.
 pub async fn run(config: Config, features: ApiFeatures, host: Host) -> Result<(), Error> {
     let listener = listen(&config).await?;
     run_on(listener, config, features, host).await
@@ -108,7 +108,7 @@ pub async fn listen(config: &Config) -> Result<TcpListener, Error> {
 /// drain time.
 ///
 /// # Errors
-/// [`Error`] if the service can't start.
+/// [`Error`] if the service cannot start.
 pub async fn run_on(
     listener: TcpListener,
     config: Config,
@@ -119,7 +119,7 @@ pub async fn run_on(
     let settings = ConnectionSettings {
         limit: CONNECTIONS,
         per_network: CONNECTIONS_PER_ADDRESS,
-        // A network that can't be read was refused with the configuration.
+        // A network that cannot be read was refused with the configuration.
         proxies: TrustedProxies::read(&config.api.trusted_proxies).unwrap_or_default(),
         head: HEAD,
         pace: limits.answer_pace(),
@@ -213,7 +213,7 @@ pub async fn build(
         navigation: shell::navigation(&features),
         analyses,
         features,
-        // A key that can't be used was refused with the configuration.
+        // A key that cannot be used was refused with the configuration.
         signer: config.api.signing.signer().unwrap_or_default(),
         tenants: config.tenants.clone(),
         retention: config.indexer,

@@ -15,23 +15,23 @@ pub(crate) const BACKFILLS: usize = 1;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Config {
-    /// The builder's own settings.
+    /// The section `builder`, for this service alone.
     pub builder: Settings,
-    /// What a tenant may use that has no limit of its own.
+    /// Limits of tenants that have none of their own.
     pub tenants: TenantDefaults,
-    /// Where jobs and the outbox are.
+    /// The database with the jobs and the outbox.
     pub postgres: unslide_store::Settings,
-    /// Where uploads are read and symcaches are written.
+    /// Object storage, with uploads and symcaches.
     pub objects: unslide_artifacts::Settings,
-    /// Where the outbox goes.
+    /// Kafka, which gets the outbox's records.
     pub kafka: unslide_stream::Settings,
 }
 
-/// The section `builder`.
+/// The section `builder` of the settings.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Where uploads are unpacked.
+    /// Folder in which uploads are unpacked.
     #[serde(skip)]
     pub work_dir: PathBuf,
     /// Disk space in `process.data_dir` for all jobs of this process together; others wait. Each running job reserves
@@ -43,9 +43,9 @@ pub struct Settings {
     /// Uploads in flight at once. Each builds one symcache at a time. If all are taken and a tenant without an upload or
     /// a feature's job under way waits, one more runs, and one of the tenant with the most is stopped for at most ten minutes.
     pub uploads: usize,
-    /// Memory of the child process that unpacks an upload or builds one symcache, mapped files not counted.
-    /// `uploads` and four more, for what is built anew, for features and for the extra one, may run at the same time. A child that
-    /// builds a large object gets 1.5 times the object's size, up to what all of them have together, and waits for it.
+    /// Memory of the child process that unpacks an upload or builds one symcache, without mapped files. `uploads` and four more
+    /// may run at the same time: those for rebuilds, for features and for the extra upload. A child that builds a large object
+    /// gets 1.5 times the object's size, up to what all of them have together, and waits for it.
     #[serde(rename = "build_memory", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]
     pub build_bytes: u64,
@@ -54,7 +54,7 @@ pub struct Settings {
     #[serde(rename = "build_cpu", with = "unslide_model::units::seconds")]
     #[schemars(with = "String")]
     pub build_seconds: u64,
-    /// What one upload may be unpacked to.
+    /// Largest size of one upload's files after it is unpacked.
     #[serde(rename = "archive_size", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]
     pub archive_bytes: u64,
@@ -68,8 +68,8 @@ pub struct Settings {
     /// Stored reports that each builder asks for a second when symbols came late that they wait for.
     #[serde(skip)]
     pub wake_per_second: u32,
-    /// Seconds after which an incomplete upload is given up, from its last part on where it comes in parts.
-    /// More than the api lets an upload take.
+    /// Seconds after which an incomplete upload is given up. They count from its last part if it is sent in
+    /// parts. Longer than the api lets an upload take.
     #[serde(skip)]
     pub receiving_seconds: u64,
     /// Seconds after which a deleted tenant is looked for a second time, to find what an upload that
@@ -80,8 +80,8 @@ pub struct Settings {
     /// them, so that after a change of the format there are two for a while.
     #[serde(skip)]
     pub symcache_versions: Vec<u32>,
-    /// Objects that one job builds anew after a change of the format. A builder that dies repeats that
-    /// many at most.
+    /// Objects that one job rebuilds after a change of the format. A builder that dies repeats at most this
+    /// number.
     #[serde(skip)]
     pub backfill_objects: u32,
 }

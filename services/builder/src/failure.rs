@@ -15,7 +15,7 @@ pub enum JobFailure {
     Object(String),
     /// The attempt failed, and the job may be the cause: it is tried up to `MAX_ATTEMPTS` times.
     Again(String),
-    /// The job can't succeed: a stable reason for the upload's record, and a description.
+    /// The job cannot succeed: a stable reason for the upload's record, and a description.
     Job {
         /// Stable reason.
         reason: Cow<'static, str>,

@@ -3,7 +3,7 @@
 pub use crate::build::work_folder::Room;
 pub use crate::failure::JobFailure;
 
-use crate::build::child::{self, Task};
+use crate::build::child::{self, ChildError, Task};
 use crate::builder::Builder;
 use crate::deletion::erase;
 use serde::Serialize;
@@ -119,8 +119,7 @@ impl<'b> FeatureJob<'b> {
     ) -> Result<T, JobFailure> {
         let input = serde_json::to_value(input).map_err(io::Error::from)?;
         let task = Task::Feature { name: task.name.to_owned(), input, answer_bytes };
-        let answer = child::run(self.builder, self.lease, room, task).await?;
-        answer.map_err(|(status, reason)| JobFailure::job(status.as_str(), reason))
+        child::run(self.builder, self.lease, room, task).await.map_err(ChildError::into_failure)
     }
 
     /// Fails if the transaction's tenant is deleted. Otherwise delays the deletion until the transaction

@@ -80,7 +80,7 @@ impl Metrics {
             )?,
             missed_wakes: make.gauge(
                 "unslide_builder_missed_wakes",
-                "Waits for symbols that are there, and that nothing asked for, at the last look.",
+                "Waits for symbols that are ready but were never requested, at the last check.",
             )?,
             set_aside: make.gauge(
                 "unslide_builder_set_aside_messages",
@@ -88,7 +88,7 @@ impl Metrics {
             )?,
             backfilled: make.counters(
                 "unslide_builder_backfilled_total",
-                "Objects to be built anew, by their end.",
+                "Rebuilds of symcaches after a change of the format, by their result.",
                 &["status"],
             )?,
             relay_lag,

@@ -33,16 +33,16 @@ const PURGES: usize = 2;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The database is not usable.
-    #[error("can't use the database")]
+    #[error("cannot use the database")]
     Store(#[from] StoreError),
     /// The Kafka client is not usable.
-    #[error("can't make a Kafka client")]
+    #[error("cannot create the Kafka client")]
     Stream(#[from] unslide_stream::StreamError),
     /// The folder for unpacked uploads is not usable.
-    #[error("can't use the work folder")]
+    #[error("cannot use the work folder")]
     Folder(#[from] std::io::Error),
-    /// A metric exists twice.
-    #[error("can't register metrics")]
+    /// Two metrics have the same name.
+    #[error("cannot register the metrics")]
     Metrics(#[from] prometheus::Error),
 }
 
@@ -54,7 +54,7 @@ const REPROCESS_PER_SECOND: u32 = 200;
 /// [`crate::serve_child`].
 ///
 /// # Errors
-/// Returns [`Error`] if the service can't start.
+/// Returns [`Error`] if the service cannot start.
 pub async fn run(
     config: Config,
     features: BuilderFeatures,

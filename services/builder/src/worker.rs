@@ -69,7 +69,7 @@ pub(crate) async fn work(builder: Arc<Builder>, kinds: Vec<&'static str>, places
     tokio::select! {
         () = async { while running.join_next().await.is_some() {} } => {}
         () = builder.host.shutdown.expired() => {
-            tracing::warn!(jobs = running.len(), "jobs were left unfinished; their leases end by themselves");
+            tracing::warn!(jobs = running.len(), "jobs were left unfinished; their leases expire");
             running.shutdown().await;
         }
     }
@@ -173,7 +173,7 @@ async fn unless_deleted(
         Ok(false) => done,
         Err(failure) => {
             // Objects that it may have left are found by the second pass of the erasure.
-            tracing::warn!(job.id = %job.id, ?failure, "whether a job's tenant is still there could not be asked");
+            tracing::warn!(job.id = %job.id, ?failure, "the tenant of a job could not be checked");
             done
         }
     }
@@ -204,7 +204,7 @@ async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
                 purge::purge(builder, job, debug_id, objects, *generation).await
             }
             Work::Backfill { version, all, after } => {
-                Box::pin(backfill::backfill(builder, job, (*version, *all), after.as_ref())).await
+                Box::pin(backfill::backfill(builder, job, *version, *all, after.as_ref())).await
             }
             Work::Erase => erase::erase(builder, job).await,
             Work::Feature(work) => match builder.handler(&work.kind) {
@@ -216,7 +216,7 @@ async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
             Err(failure @ (JobFailure::Server(_) | JobFailure::Again(_)))
                 if Instant::now() + pause < patience =>
             {
-                tracing::warn!(job.id = %job.id, ?failure, pause_seconds = pause.as_secs(), "a job waits and goes on");
+                tracing::warn!(job.id = %job.id, ?failure, pause_seconds = pause.as_secs(), "a job waits and continues later");
                 if stopping.run_until_cancelled(sleep(pause)).await.is_none() {
                     return Err(failure);
                 }

@@ -22,10 +22,10 @@ impl Exit {
     /// The meaning of the codes, as `--help` prints it.
     pub const HELP: &str = "\
 Exit codes:
-  0  done: what was asked for is there
+  0  done
   1  failed
-  2  the command line or the configuration is wrong, or a file that it names is not there
-  3  missing: symbols, a tenant, a key or a report is not there, or symbols are not ready
+  2  the command line or the configuration is wrong, or a file that it names does not exist
+  3  missing: symbols, a tenant, a key or a report does not exist, or symbols are not ready
   4  a server does not answer
   5  not allowed: the key or its scope does not suffice
   6  audit: a report is lost, doubled, or has two outcomes; fsck: the servers disagree";

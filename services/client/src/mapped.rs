@@ -49,8 +49,8 @@ fn map_spooled(source: impl Read + Send + 'static, most: u64) -> io::Result<Mmap
 
 #[expect(unsafe_code, reason = "a memory map; files of debug information are too large to be read whole")]
 fn map_file(file: &File) -> io::Result<Mmap> {
-    // SAFETY: the map is read-only, and dropped before the command ends. A file that is cut off
-    // meanwhile ends the process by a signal, as it does every tool that maps its input.
+    // SAFETY: the map is read-only, and dropped before the command ends. If the file is truncated at the same
+    // time, a signal ends the process, as in every tool that maps its input.
     unsafe { Mmap::map(file) }
 }
 

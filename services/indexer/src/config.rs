@@ -10,17 +10,17 @@ use unslide_store::retention::RetentionSettings;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Config {
-    /// The indexer's own settings.
+    /// The section `indexer`, for this service alone.
     pub indexer: Settings,
     /// Limits of tenants that have none of their own.
     pub tenants: TenantDefaults,
     /// What of the symbolizer's section concerns events of features too.
     pub symbolizer: SenderRules,
-    /// Where reports are stored.
+    /// The database that stores the reports.
     pub postgres: unslide_store::Settings,
-    /// Where reports come from.
+    /// Kafka, which has the enriched reports.
     pub kafka: unslide_stream::Settings,
-    /// Where the bodies of stored reports go.
+    /// Object storage for the bodies of stored reports.
     pub objects: unslide_artifacts::Settings,
 }
 
@@ -29,11 +29,11 @@ pub struct Config {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct SenderRules {
-    /// The gateways' keys.
+    /// Keys that verify the gateways' signatures.
     pub signatures: unslide_stream::SignatureSettings,
 }
 
-/// The section `indexer`.
+/// The section `indexer` of the settings.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Settings {
@@ -65,8 +65,8 @@ pub struct Settings {
     /// The pause between two rounds of maintenance, in seconds.
     #[serde(skip)]
     pub maintenance_seconds: u64,
-    /// The bytes that a segment should have. What waits of one tenant and day moves at once when it
-    /// is as much as this.
+    /// The bytes that a segment should have. The waiting bodies of one tenant and day move at once when they
+    /// reach this size.
     #[serde(skip)]
     pub segment_bytes: u64,
     /// A body of this many bytes, compressed, does not wait: the requests that carry it would be too

@@ -8,7 +8,7 @@ use unslide_stream::StreamError;
 pub const TRIES: u32 = 3;
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
 
-/// Reason why a single record can't be stored, with details.
+/// Reason why a single record cannot be stored, with details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Stable reason, such as `panicked`.
@@ -30,7 +30,7 @@ impl Failure {
         Failure { reason, detail: causes(error) }
     }
 
-    /// Returns the failure of a record that the database can't store within the statement timeout.
+    /// Returns the failure of a record that the database cannot store within the statement timeout.
     pub fn timed_out(error: &StoreError) -> Failure {
         Failure { reason: STATEMENT_TIMEOUT, detail: causes(error) }
     }
@@ -51,7 +51,7 @@ pub enum IndexerError {
     #[error("reading records failed")]
     Cpu(#[from] CpuError),
     #[error(
-        "the topic {topic} is another one than was read before (its id was {was} and is {is}): its offsets mean \
+        "the topic {topic} was created again (its id was {was} and is {is}): its offsets mean \
          something else, so nothing is stored until an operator resets the positions (unslide migrate --topics \
          --recover)"
     )]

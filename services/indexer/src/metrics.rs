@@ -134,7 +134,7 @@ impl Metrics {
             )?,
             input_lag: make.gauge(
                 "unslide_indexer_input_lag_records",
-                "Records of the input topics that no symbolizer has taken yet.",
+                "Records of the input topics that no symbolizer has read yet.",
             )?,
             lag: make.gauges(
                 "unslide_indexer_lag_records",

@@ -254,7 +254,7 @@ impl Pipeline {
     }
 
     /// Stores items. If the database refuses a batch or takes too long, the batch is halved until the one
-    /// record that can't be stored is found.
+    /// record that cannot be stored is found.
     async fn store_items(
         &mut self,
         items: Vec<Item>,

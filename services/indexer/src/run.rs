@@ -29,13 +29,13 @@ const REPORT_READERS: usize = 2;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The database could not be used.
-    #[error("the indexer cannot use its database")]
+    #[error("cannot use the database")]
     Store(#[from] StoreError),
     /// Kafka could not be used.
-    #[error("the indexer cannot use Kafka")]
+    #[error("cannot use Kafka")]
     Stream(#[from] StreamError),
     /// A metric could not be registered.
-    #[error("the indexer's metrics cannot be registered")]
+    #[error("cannot register the metrics")]
     Metrics(#[from] prometheus::Error),
 }
 

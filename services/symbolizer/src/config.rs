@@ -14,19 +14,19 @@ const LONGEST_FETCH_MILLISECONDS: u64 = 5_000;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Config {
-    /// The symbolizer's own settings.
+    /// The section `symbolizer`, for this service alone.
     pub symbolizer: Settings,
-    /// What a tenant may use that has no limit of its own.
+    /// Limits of tenants that have none of their own.
     pub tenants: TenantDefaults,
-    /// Where reports come from and go to.
+    /// Kafka, with the topics of reports and enriched reports.
     pub kafka: unslide_stream::Settings,
-    /// Where symcaches are.
+    /// Object storage, which has the symcaches.
     pub objects: unslide_artifacts::Settings,
-    /// What the symcaches on this machine may take, beside `symbolizer.cache_size`.
+    /// Limits of the local cache of symcaches, beside `symbolizer.cache_size`.
     pub symcaches: unslide_artifacts::CacheLimits,
 }
 
-/// The section `symbolizer`.
+/// The section `symbolizer` of the settings.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Settings {
@@ -42,13 +42,13 @@ pub struct Settings {
     #[serde(rename = "cache_size", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]
     pub cache_bytes: u64,
-    /// How long a batch waits for symcaches that are not here yet. Where all its reports are one tenant's and lack symbols, and no
-    /// other record waits, it waits 700 ms at least. Reports with symcaches that take longer go on by way of the retry
-    /// tier of one second, while the downloads go on.
+    /// How long a batch waits for symcaches that are not here yet. If all its reports are of one tenant and lack symbols, and no
+    /// other record waits, it waits at least 700 ms. Reports with symcaches that take longer go on by way of the retry tier of
+    /// one second, while the downloads go on.
     #[serde(rename = "fetch_wait", with = "unslide_model::units::milliseconds")]
     #[schemars(with = "String")]
     pub fetch_milliseconds: u64,
-    /// The gateways' keys.
+    /// Keys that verify the gateways' signatures.
     pub signatures: SignatureSettings,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A lane (`live`, `retry`, `resymbolicate`) decides the outcome of one record; `unslide_stream::lane`
 //! handles transactions and partitions. Symbols are fetched asynchronously, then the pure core runs on the
-//! CPU pool. A record that can't be answered now gets another outcome (retry, overflow) and blocks no other
+//! CPU pool. A record that cannot be answered now gets another outcome (retry, overflow) and blocks no other
 //! record.
 
 mod admission;

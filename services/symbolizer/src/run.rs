@@ -52,16 +52,16 @@ const BURST: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Kafka could not be used.
-    #[error("the symbolizer cannot use Kafka")]
+    #[error("cannot use Kafka")]
     Stream(#[from] StreamError),
     /// The folder of symcaches could not be used.
-    #[error("the symbolizer cannot use its cache")]
+    #[error("cannot use the cache folder")]
     Cache(#[from] CacheError),
     /// A metric could not be registered.
-    #[error("the symbolizer's metrics cannot be registered")]
+    #[error("cannot register the metrics")]
     Metrics(#[from] prometheus::Error),
-    /// A lane ended.
-    #[error("the symbolizer cannot go on")]
+    /// A lane ended, and the process with it.
+    #[error("cannot continue after the failure of a lane")]
     Lane(#[from] LaneError),
 }
 

@@ -137,7 +137,7 @@ impl Worker {
             Some(Resymbolicate::decode(record.value.clone()?).ok()?.origin?.topic)
         });
         self.outputs.seek(origins).await.map_err(|error| {
-            let reason = format!("the topics of tenants can't be listed: {error}");
+            let reason = format!("the topics of tenants cannot be listed: {error}");
             Pause { reason, wait: Duration::from_secs(1) }
         })
     }

@@ -16,13 +16,13 @@ use unslide_store::{Store, StoreError};
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Process {
-    /// Logs.
+    /// Format and filter of the logs.
     pub log: telemetry::Settings,
-    /// The admin port.
+    /// Address of the admin server, for health checks and metrics.
     pub admin: admin::Settings,
-    /// How long a stop may take, and where files are kept.
+    /// Limits of a shutdown, and the folder for files.
     pub process: ProcessSettings,
-    /// Where spans go, by the variables `OTEL_…`.
+    /// Receiver of spans, from the variables `OTEL_…`.
     #[serde(skip)]
     pub traces: TraceVariables,
 }
@@ -45,7 +45,7 @@ impl TraceVariables {
     }
 }
 
-/// The section `process`.
+/// The section `process` of the settings.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct ProcessSettings {

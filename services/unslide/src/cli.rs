@@ -32,7 +32,7 @@ enum Command {
     Demo(demo::Arguments),
     /// Symbolicate reports from a file, without any server
     Symbolicate(symbolicate::Arguments),
-    /// Say why a frame is symbolicated as it is, or not, and which dSYM to upload
+    /// Explain how each frame was symbolicated, or why not, and which dSYM to upload
     Explain(explain::Arguments),
     /// Say what metric payloads, such as those of MetricKit, tell, without any server
     Metrics(metrics::Arguments),
@@ -40,14 +40,14 @@ enum Command {
     Doctor(doctor::Arguments),
     /// List groups of reports, one bug each
     Groups(groups::Arguments),
-    /// List stored reports
+    /// List stored reports, the newest first
     Reports(reports::Arguments),
     /// Upload dSYMs, or an operating system's libraries
     Upload(upload::Arguments),
-    /// Ask for symbols
+    /// Check whether symbols are ready, and rebuild symcaches
     #[command(subcommand)]
     Symbols(symbols::Command),
-    /// Symbolicate stored reports again
+    /// Symbolicate stored reports again, with the current symbols
     Reprocess(reprocess::Arguments),
     /// Take uploads, reports and queries over HTTP
     Api(Configured),
@@ -59,7 +59,7 @@ enum Command {
     Indexer(Configured),
     /// Apply the database's migrations, and create the topics
     Migrate(migrate::Arguments),
-    /// Count what came in and what became of it, from the topics themselves
+    /// Count records and their outcomes from the topics, to prove that none is lost
     Audit(audit::Arguments),
     /// Find what PostgreSQL, object storage and Kafka disagree on, and say how to repair it
     Fsck(fsck::Arguments),
@@ -69,15 +69,15 @@ enum Command {
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Manage tenants
+    /// Create, change, suspend and delete tenants
     #[command(subcommand)]
     Tenant(tenant::Command),
-    /// Manage API keys
+    /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(key::Command),
-    /// Ask the service of this machine whether it is ready: exit code 0 if it is
+    /// Check that the service on this machine is ready: exit code 0 if it is
     Health(health::Arguments),
-    /// Print the version
+    /// Print the version of this program
     Version,
     /// Demangle Swift's names on standard input, for another process of this program
     #[command(name = swift::COMMAND, hide = true)]
@@ -89,19 +89,19 @@ enum Command {
 
 #[derive(Subcommand)]
 enum ConfigCommand {
-    /// List everything that is wrong with the configuration, and what is unsafe in it; with --connect try the connections
+    /// List all errors of the configuration, and its unsafe settings; with --connect try the connections
     Check(configuration::check::Arguments),
-    /// Print the value of every setting and where it comes from; secrets are hidden
+    /// Print the value of every setting and its source; secrets are hidden
     Show {
         #[command(flatten)]
         configured: Configured,
-        /// Print JSON
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
     },
     /// Print a configuration file with every setting, its meaning and its default
     Example,
-    /// Print docs/settings.md
+    /// Print the settings reference, docs/settings.md
     #[command(hide = true)]
     Reference,
 }

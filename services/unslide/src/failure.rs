@@ -50,7 +50,7 @@ fn own_exit(error: &(dyn Error + 'static)) -> Option<Exit> {
 /// Prints an error with its causes, each on a line. Leaves out a cause if its text was printed before.
 pub fn show(error: &(dyn Error + 'static)) {
     if let Some(Problems(problems)) = error.downcast_ref().filter(|Problems(problems)| problems.len() > 1) {
-        note!("{} things are wrong with the configuration:", problems.len());
+        note!("The configuration has {} errors:", problems.len());
         problems.iter().for_each(|problem| note!("  {problem}"));
         return;
     }

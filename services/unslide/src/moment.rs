@@ -14,7 +14,7 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// Milliseconds since the Unix epoch, where `now` is.
+    /// Returns milliseconds since the Unix epoch, relative to `now`.
     pub fn millis(self, now: i64) -> i64 {
         match self {
             Moment::At(millis) => millis,

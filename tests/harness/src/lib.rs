@@ -130,7 +130,7 @@ impl TestServers {
         }
     }
 
-    /// Takes everything away. Fails where a service has left a connection open, unless it was killed.
+    /// Removes everything. Fails if a service has left a connection open, unless it was killed.
     pub async fn stop(self, killed: bool) {
         self.store.close().await;
         admin::delete(&self.kafka).await.expect("no topics");

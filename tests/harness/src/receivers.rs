@@ -21,7 +21,7 @@ pub struct ReceivedRequest {
     pub headers: BTreeMap<String, String>,
     /// The body.
     pub body: String,
-    /// The status of the answer; none where the connection was cut.
+    /// The status of the answer; `None` if the connection was cut.
     pub status: Option<u16>,
 }
 

@@ -204,14 +204,17 @@ async fn an_id_in_the_search_field_opens_what_it_names() {
             let page = |id: &str| format!("{field}?{}", form(&[("q", id)]));
             let nothing = "00000000-1111-2222-3333-444444444444";
             let answer = stranger.page(&page(id)).await;
-            assert!(answer.contains("Nothing that the key sees has this id"), "{field} {id}: {answer}");
+            assert!(
+                answer.contains("The key has access to no report, group, upload"),
+                "{field} {id}: {answer}"
+            );
             assert_eq!(answer, stranger.page(&page(nothing)).await.replace(nothing, id), "{field} {id}");
         }
     }
     // Without the scope of symbols there is no page of an upload.
     let reader = world.key("acme", &[Scope::ReportsRead]).await;
     let reader = Browser::signed_in(&world, &reader).await;
-    assert!(reader.page(&format!("/console/groups?q={upload}")).await.contains("has this id"));
+    assert!(reader.page(&format!("/console/groups?q={upload}")).await.contains("other file with this id"));
     // Every page has the field.
     for (page, _) in PAGES {
         assert!(browser.page(page).await.contains("name=\"q\""), "{page}");
@@ -336,9 +339,13 @@ async fn the_page_of_versions_health_says_what_became_worse() {
     assert!(failed.text.contains("0.00 %"), "{}", failed.text);
     assert_eq!(browser.get(&path.replace("launch_time", "weight")).await.status, StatusCode::BAD_REQUEST);
     let other = browser.get(&path.replace("1.1", "9.9")).await;
-    assert!(other.text.contains("Nothing that names a device"), "{}", other.text);
+    assert!(other.text.contains("No values of this metric"), "{}", other.text);
     let nothing = browser.get("/console/health?app=com.example.bank").await;
-    assert!(nothing.text.contains("No session events and no metrics came"), "{}", nothing.text);
+    assert!(
+        nothing.text.contains("There are no session events and no metrics of these days"),
+        "{}",
+        nothing.text
+    );
     world.stop().await;
 }
 

@@ -105,7 +105,7 @@ async fn keys(installation: &Installation, app: &App) {
     let unknown = ["key", "revoke", "--tenant", TENANT, NO_KEY, "--yes"];
     fails(installation, 3, &unknown, &["has no key", "key list"]);
     let both = ["key", "create", "--tenant", TENANT, "--scope", "operator", "--app", "a"];
-    fails(installation, 2, &both, &["can't act for operators"]);
+    fails(installation, 2, &both, &["cannot use operations of operators"]);
     let past =
         ["key", "create", "--tenant", TENANT, "--scope", "operator", "--expires", "2001-01-01T00:00:00Z"];
     fails(installation, 2, &past, &["--expires", "past"]);
@@ -208,7 +208,7 @@ async fn deleted(installation: &Installation, app: &App, stark: &str) {
     installation.topics.produce(&input, None, &[("tenant", "stark")], &app.report(4).bytes()).await;
     let after = audited(installation).await["total"]["other"].as_u64();
     assert_eq!(after, before.map(|before| before + 1));
-    fails(installation, 1, &["tenant", "create", "stark"], &["was deleted", "never given again"]);
+    fails(installation, 1, &["tenant", "create", "stark"], &["was deleted", "cannot be used again"]);
     fails(installation, 1, &["tenant", "resume", "stark"], &["was deleted", "cannot be undone"]);
     fails(installation, 3, &["key", "list", "--tenant", "stark"], &["no tenant stark"]);
 }

@@ -101,7 +101,7 @@ pub fn form(pairs: &[(&str, &str)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
-/// Where an answer leads.
+/// Returns the path that an answer redirects to.
 pub fn location(answer: &Answer) -> &str {
     assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text);
     answer.headers["location"].to_str().unwrap()

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A program that is needed is not installed.
-    #[error("`{tool}` is needed and not installed (Debian: apt-get install -y {package})")]
+    #[error("`{tool}` is not installed. Install it, on Debian with: apt-get install -y {package}")]
     Missing {
         /// The program.
         tool: &'static str,

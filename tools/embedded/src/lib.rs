@@ -4,6 +4,8 @@
 //! The servers are fetched with Maven on first use, keep their state in one data folder, resume on
 //! it, and end with the process that started them, also when that is killed.
 
+#![warn(missing_docs)]
+
 mod cache;
 mod child;
 mod error;

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The user that PostgreSQL runs as if we are root: `nobody`, by its usual number.
+/// The user id that PostgreSQL runs under if this process is root: the unprivileged 65534 of most systems.
 pub(crate) const SERVER_UID: u32 = 65534;
 /// Root's folder for state that the server's user must reach, if our own folders do not let it through.
 const STATE_OUTSIDE: &str = "/var/lib/unslide";
@@ -106,7 +106,7 @@ fn forget_temporary(state: &Path) {
         let Ok(owner) = fs::read_to_string(outside.join(OWNER)) else { continue };
         let owner = Path::new(owner.trim());
         if owner.starts_with(std::env::temp_dir()) && !owner.exists() {
-            // Whoever comes next tries again.
+            // The next caller tries again.
             let _ = fs::remove_dir_all(&outside);
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! The first bytes of a file decide its kind; names are only shown. No file is ever written to a path from an
 //! archive. A path that leaves the archive is harmless: its file is read, and shown with a path inside. Links
-//! and devices are skipped. Memory is limited whatever the input: a nested archive is held in a temporary file,
-//! and directories are read entry by entry.
+//! and devices are skipped. Memory is limited for any input: a nested archive is held in a temporary file, and
+//! directories are read entry by entry.
 
 mod budget;
 mod describe;

@@ -23,7 +23,7 @@ const TRIES: usize = 4;
 /// Pause between two reads of an alias if its bytes and metadata came from different writes.
 const TORN_PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs a flight to its end. Waiting callers get an answer whatever happens.
+/// Runs a flight to its end. Waiting callers always get an answer.
 pub(super) async fn fly(inner: Arc<Inner>, id: Owned<DebugId>) {
     let mut landing = Landing { inner, id, landed: false };
     let answer = answer(&landing.inner, &landing.id).await;

@@ -24,14 +24,15 @@ pub struct CacheLimits {
     /// once: new ones have that much room to be used again, and push nothing else out.
     #[serde(skip)]
     pub probation_share: u8,
-    /// Files. Where this is reached before the bytes are, each file counts as its part of them.
+    /// Number of cached files. If this is reached before the byte limit, each file counts as its share of the
+    /// bytes.
     #[serde(skip)]
     pub files: u64,
     /// Symcaches that are mapped into memory. The others stay on disk and are verified and mapped
     /// again when they are used. Linux allows a process some 65,000 maps.
     #[serde(skip)]
     pub mapped: usize,
-    /// Remembered "there is none".
+    /// Number of absent symcaches that the cache remembers, so that it does not ask storage again.
     #[serde(skip)]
     pub missing: usize,
     /// Bytes of the largest symcache that is fetched.

@@ -243,7 +243,8 @@ impl CacheState {
         gone
     }
 
-    /// Removes entries of as many bytes as did not fit on the disk, whatever the settings allow. Returns them.
+    /// Removes entries until the bytes that did not fit on the disk are free, even if the settings allow more.
+    /// Returns them.
     pub(super) fn make_way(&mut self, owner: &Owner, bytes: u64) -> Vec<CacheEntry> {
         self.stats.disk_full += 1;
         let mut gone = Vec::new();

@@ -84,7 +84,7 @@ impl Download {
     }
 
     fn cut_off(&self, size: u64) -> StorageError {
-        let detail = format!("{size} bytes came where {} were announced", self.head.size);
+        let detail = format!("{size} bytes arrived, but {} were announced", self.head.size);
         StorageError::Transient { operation: "get", key: self.key.to_string(), detail }
     }
 

@@ -69,7 +69,8 @@ impl CrashError {
             || matches!(self.signal.as_deref(), Some("SIGSEGV" | "SIGBUS"))
     }
 
-    /// Returns true if the process ran into a trap instruction, which compilers put where a program must not continue.
+    /// Returns true if the process ran into a trap instruction, which compilers insert to stop a program that must not
+    /// continue.
     #[must_use]
     pub fn is_trap(&self) -> bool {
         matches!(self.exception.as_deref(), Some("EXC_BREAKPOINT" | "EXC_BAD_INSTRUCTION"))

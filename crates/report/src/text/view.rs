@@ -108,7 +108,7 @@ pub fn thread_view(report: &Report<'_>, position: usize) -> Option<ThreadView> {
     let facts = PartFacts::of(report, report.main_part());
     let backtrace = report.backtraces.get(position).filter(|backtrace| backtrace.part == facts.index)?;
     let crash = Crash::of(&facts);
-    Some(Threads::of(&facts, &crash).thread((position, backtrace), &mut ViewRoom::default()))
+    Some(Threads::of(&facts, &crash).thread(position, backtrace, &mut ViewRoom::default()))
 }
 
 fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut ViewRoom) -> Vec<ThreadView> {
@@ -133,8 +133,8 @@ fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut V
         let is_first = shown.is_empty();
         let frames = backtrace.slots().count();
         let mut thread = match !is_first && (room.cut || frames > room.frames) {
-            true => ThreadView { left_out: true, ..threads.without_frames((position, backtrace), room) },
-            false => threads.thread((position, backtrace), room),
+            true => ThreadView { left_out: true, ..threads.without_frames(position, backtrace, room) },
+            false => threads.thread(position, backtrace, room),
         };
         if !is_first && room.cut && frames > 0 {
             (thread.left_out, thread.frames) = (true, Vec::new());
@@ -169,16 +169,12 @@ impl<'f, 'r, 'a> Threads<'f, 'r, 'a> {
         self.weights.get(position).copied()
     }
 
-    fn thread(&self, at: (usize, &Backtrace<'a>), room: &mut ViewRoom) -> ThreadView {
-        let view = self.without_frames(at, room);
-        ThreadView { frames: frames_of(self.report, &self.frames, (at.1, &self.system), room), ..view }
+    fn thread(&self, position: usize, backtrace: &Backtrace<'a>, room: &mut ViewRoom) -> ThreadView {
+        let view = self.without_frames(position, backtrace, room);
+        ThreadView { frames: frames_of(self.report, &self.frames, backtrace, &self.system, room), ..view }
     }
 
-    fn without_frames(
-        &self,
-        (position, backtrace): (usize, &Backtrace<'a>),
-        room: &mut ViewRoom,
-    ) -> ThreadView {
+    fn without_frames(&self, position: usize, backtrace: &Backtrace<'a>, room: &mut ViewRoom) -> ThreadView {
         let thread = thread_of(backtrace, self.crash);
         let name = thread.as_ref().and_then(|thread| string(thread.name).or_else(|| string(thread.queue)));
         let sample = match backtrace.origin {
@@ -219,7 +215,8 @@ fn thread_of<'a>(backtrace: &Backtrace<'a>, crash: &Crash<'a>) -> Option<Thread<
 fn frames_of<'a>(
     report: &Report<'a>,
     frames: &Frames<'_, '_, 'a>,
-    (backtrace, system): (&Backtrace<'a>, &HashSet<DebugId>),
+    backtrace: &Backtrace<'a>,
+    system: &HashSet<DebugId>,
     room: &mut ViewRoom,
 ) -> Vec<FrameView> {
     let mut shown = Vec::new();
@@ -228,7 +225,7 @@ fn frames_of<'a>(
             break;
         }
         shown.push(match slot {
-            FrameSlot::Frame(frame) => frame_of(report, frames, (frame, system), room),
+            FrameSlot::Frame(frame) => frame_of(report, frames, frame, system, room),
             FrameSlot::Blank(blank) => FrameView {
                 index: blank.index(),
                 status: "invalid_address".to_owned(),
@@ -242,7 +239,8 @@ fn frames_of<'a>(
 fn frame_of<'a>(
     report: &Report<'a>,
     frames: &Frames<'_, '_, 'a>,
-    (frame, system): (&Frame<'a>, &HashSet<DebugId>),
+    frame: &Frame<'a>,
+    system: &HashSet<DebugId>,
     room: &mut ViewRoom,
 ) -> FrameView {
     let ours = report.our_frame(frame).unwrap_or_default();

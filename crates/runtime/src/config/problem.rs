@@ -64,7 +64,7 @@ impl fmt::Display for Problems {
         match self.0.as_slice() {
             [one] => write!(f, "the configuration is wrong: {one}"),
             many => {
-                write!(f, "{} things are wrong with the configuration:", many.len())?;
+                write!(f, "The configuration has {} errors:", many.len())?;
                 many.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
             }
         }

@@ -264,7 +264,7 @@ fn lower_priority(nice: i32) {
     if cfg!(target_os = "linux")
         && let Err(error) = rustix::process::nice(nice)
     {
-        tracing::debug!(%error, "the CPU pool's priority stays as it is");
+        tracing::debug!(%error, "the CPU pool keeps its priority");
     }
 }
 

@@ -204,7 +204,7 @@ impl opentelemetry_sdk::trace::SpanExporter for CountingExporter {
             Ok(()) => {
                 account.exported.inc_by(spans as u64);
                 if account.is_failing.swap(false, Ordering::Relaxed) {
-                    tracing::info!(collector = account.collector, "the collector takes spans again");
+                    tracing::info!(collector = account.collector, "the collector accepts spans again");
                 }
             }
             Err(error) => {
@@ -214,7 +214,7 @@ impl opentelemetry_sdk::trace::SpanExporter for CountingExporter {
                     tracing::warn!(
                         collector = account.collector,
                         error = reason,
-                        "the collector takes no spans: they are lost until it does"
+                        "the collector accepts no spans: they are lost until it does"
                     );
                 }
             }

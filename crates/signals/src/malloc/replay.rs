@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A log that cannot be replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the log is sorted by address: what was live at any time cannot be said of it, only totals can")]
+#[error("the log is sorted by address: its totals are known, but not its live allocations at a time")]
 pub struct SortedByAddress;
 
 /// The number of records of each kind in a log.

@@ -25,7 +25,7 @@ const SLOT_BYTES: u64 = 16;
 pub enum StackTableError {
     /// The table begins later.
     #[error(
-        "the table of stacks does not begin with its first slot: slots fit from byte {offset} on. Leave out what stands in \
+        "the table of stacks does not begin with its first slot: slots fit from byte {offset} on. Leave out the bytes in \
          front of it"
     )]
     BeginsLater {
@@ -34,19 +34,19 @@ pub enum StackTableError {
     },
     /// It begins with a header.
     #[error(
-        "the table of stacks begins with a header that says how many slots it has. Leave out what stands in front of the \
+        "the table of stacks begins with a header that says how many slots it has. Leave out the bytes in front of the \
          first slot"
     )]
     Header,
     /// Its slots have the form of the lite mode, but the caller named the other form.
-    #[error("the table of stacks is of the lite mode, which `lite` says")]
+    #[error("the table of stacks is of the lite mode: set `lite`")]
     IsLite,
     /// Its slots have the other form, but the caller named the lite mode.
     #[error("the table of stacks is not of the lite mode: leave out `lite`")]
     IsNotLite,
     /// Most of its slots are impossible.
     #[error(
-        "no table of stacks: {impossible} of its {slots} slots have a caller or an address that cannot be. It must begin with \
+        "no table of stacks: {impossible} of its {slots} slots have an impossible caller or address. It must begin with \
          its first slot, without a header"
     )]
     Impossible {

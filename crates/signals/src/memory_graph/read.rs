@@ -127,7 +127,7 @@ impl<R: Read> Chunks<R> {
         }
         let length = self.number()?.ok_or_else(|| not_a_chunk(self.start))?;
         if length > MOST_CHUNK_BYTES {
-            let problem = format!("it has {length} bytes; at most {MOST_CHUNK_BYTES} are taken");
+            let problem = format!("it has {length} bytes, the limit is {MOST_CHUNK_BYTES}");
             return Err(GraphProblem::Wrong(problem).at(self.start));
         }
         self.bytes.clear();

@@ -116,7 +116,7 @@ impl MetricUnit {
             ],
             MetricUnit::MillisecondsPerSecond => &[("ms/s", 1.0)],
             MetricUnit::FramesPerSecond => &[("fps", 1.0)],
-            // Nobody sends these.
+            // No client sends these.
             MetricUnit::MillisecondsPerHour
             | MetricUnit::BytesPerHour
             | MetricUnit::JoulesPerHour

@@ -154,7 +154,7 @@ impl Request {
         if !(1..=HOST_CHARS).contains(&host.len()) || !host.chars().all(fit) {
             return Err(wrong(
                 "requests",
-                "need a host name: no scheme, no path, punycode for other letters",
+                "need a host name: no scheme, no path, punycode for other characters",
             ));
         }
         let phases = [self.dns, self.connect, self.tls, self.first_byte, self.total];

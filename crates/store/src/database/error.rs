@@ -24,7 +24,7 @@ pub enum StoreError {
     UnsafeRole(String),
     /// The login could leave its role for one that sees every tenant's rows.
     #[error(
-        "the login {0} could see past row-level security: it may act as a superuser, as a role with BYPASSRLS or as the tables' owner; connect as a login that is a member of unslide_service and nothing more"
+        "the login {0} could bypass row-level security: it may act as a superuser, as a role with BYPASSRLS or as the tables' owner; connect as a login that is a member of unslide_service only"
     )]
     UnsafeLogin(String),
     /// Two connections share a session of the server.
@@ -33,7 +33,7 @@ pub enum StoreError {
     )]
     SharedSession,
     /// A row holds what no program of ours writes.
-    #[error("a row of {table} holds what should not exist: {what}")]
+    #[error("a row of {table} has an invalid value: {what}")]
     Corrupt {
         /// The table.
         table: &'static str,
@@ -103,7 +103,7 @@ impl StoreError {
         }
     }
 
-    /// Returns true if no work can succeed for now: the server can't be reached, or starts or stops.
+    /// Returns true if no work can succeed for now: the server cannot be reached, or starts or stops.
     #[must_use]
     pub fn is_connection(&self) -> bool {
         match self {
@@ -129,7 +129,7 @@ impl StoreError {
         self.has_class(&["22", "54"])
     }
 
-    /// Returns true if the values of single records are at fault and others may be stored: a column can't
+    /// Returns true if the values of single records are at fault and others may be stored: a column cannot
     /// hold them (see [`StoreError::is_data`]), a constraint refuses them, or a row of theirs should not
     /// exist.
     #[must_use]

@@ -8,7 +8,7 @@ use unslide_model::{Secret, is_local};
 /// A builder keeps one connection for listening and one for the relay's lock, and works on the rest.
 const LEAST_CONNECTIONS: u32 = 3;
 
-/// Where PostgreSQL is and how much of it one process takes.
+/// Address of PostgreSQL, and the connections of one process.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Settings {

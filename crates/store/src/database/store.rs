@@ -29,8 +29,8 @@ pub struct Store {
 impl Store {
     /// Connects, and makes sure of three things: the schema is as this program knows it, the role that the
     /// connections act as cannot bypass row-level security, and the login cannot leave that role for one that
-    /// can (see [`Settings::any_login`]). Times are the database's, whatever wall clocks the hosts have;
-    /// `clock` says how much time has passed since the database was asked.
+    /// can (see [`Settings::any_login`]). Times are the database's, not those of the hosts' wall clocks.
+    /// `clock` adds the time that has passed since the last query of the database's clock.
     ///
     /// # Errors
     /// Returns an error if the database cannot be reached, is not migrated, or the role or the login is too
@@ -249,9 +249,8 @@ async fn bound(connection: &mut PgConnection) -> Result<()> {
     if row.get::<bool, _>(1) { Err(StoreError::UnsafeLogin(row.get(0))) } else { Ok(()) }
 }
 
-/// A transaction of one owner of symbols: a tenant or the system. What concerns symbols takes such
-/// a transaction; everything else takes a [`TenantTx`]. Dropped without [`OwnerTx::commit`], it is
-/// rolled back.
+/// A transaction of one owner of symbols: a tenant or the system. Functions on symbols take such a
+/// transaction; all others take a [`TenantTx`]. Dropped without [`OwnerTx::commit`], it is rolled back.
 pub struct OwnerTx {
     tx: Transaction<'static, Postgres>,
     /// None only inside a [`BatchTx`] that has not entered a tenant: such a transaction sees

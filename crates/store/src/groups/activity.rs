@@ -6,21 +6,21 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 crate::column::words! {
-    /// What was done with a group.
+    /// Kinds of entries in a group's history.
     #[derive(ToSchema)]
     #[schema(rename_all = "snake_case")]
     pub enum GroupAction {
-        /// It was resolved, perhaps in a version.
+        /// It was resolved, optionally in a version.
         Resolved = "resolved",
-        /// It was ignored.
+        /// Its status was set to ignored.
         Ignored = "ignored",
-        /// It was opened again.
+        /// It was opened again after it was resolved or ignored.
         Reopened = "reopened",
-        /// A report of a version came that should not have had the bug.
+        /// A report arrived from a version that should not have the bug.
         Regressed = "regressed",
         /// Its assignee was set or removed.
         Assigned = "assigned",
-        /// A comment was added.
+        /// A comment was added to the group.
         Commented = "commented",
         /// Another group was merged into it.
         Merged = "merged",
@@ -37,21 +37,21 @@ crate::column::words! {
     }
 }
 
-/// Something that was done with a group.
+/// An entry in a group's history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct GroupActivity {
-    /// Its id.
+    /// Id of the entry in the history.
     pub id: Uuid,
-    /// When.
+    /// Time of the change (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
-    /// Who: a key's id, or `indexer` for what a report did.
+    /// Id of the key that made the change; `indexer` if a report caused it.
     #[schema(example = "0198c0de-0000-7000-8000-000000000001")]
     pub actor: String,
     /// The name that was chosen at sign-in to the console, or the key's. It proves nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What.
+    /// The change that was made, such as `resolved`.
     pub action: GroupAction,
     /// The version, the assignee, the comment or the other group's title.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -37,22 +37,22 @@ pub struct TenantGroupingRules {
     pub text: String,
     /// The rules before these, to undo the change; empty for none.
     pub previous: String,
-    /// Who changed them last: a key's id.
+    /// Id of the key that changed them last.
     pub changed_by: String,
-    /// When.
+    /// Time of the last change (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub changed_at: OffsetDateTime,
-    /// `running` while stored reports are gone through; `settling` while those that arrived about when the rules
-    /// changed may still come; `done`.
+    /// `running` while the service checks stored reports; `settling` while reports that arrived around the time
+    /// of the change may still come; then `done`.
     #[schema(value_type = String)]
     pub status: RegroupStatus,
-    /// Reports gone through since the change.
+    /// Number of reports that were checked since the change.
     pub looked: u64,
-    /// Those of them that moved to another group.
+    /// Number of these reports that moved to another group.
     pub moved: u64,
-    /// Those that stay where they are: their stored body could not be read, or was shortened.
+    /// Reports that keep their group because their stored body was shortened or could not be read.
     pub unread: u64,
-    /// Where the next page begins.
+    /// The cursor of the next page.
     #[serde(skip)]
     pub(crate) last: Option<String>,
 }
@@ -80,7 +80,7 @@ pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantGroupingRules>> {
 
 /// Changes the tenant's rules, announces them to the workers, and begins to move stored reports. Returns the
 /// rules and the outbox row of the announcement; `None` if there is no such tenant. If the same rules are set
-/// again, they move reports that a replay has put elsewhere, and the rules before them stay as they were.
+/// again, they move reports that a replay has put elsewhere, and the rules before them do not change.
 pub async fn set(tx: &mut TenantTx, actor: &str, text: &str) -> Result<Option<(TenantGroupingRules, i64)>> {
     let Some(tenant) = tenants::lock(tx).await?.filter(|tenant| tenant.state != TenantStanding::Deleted)
     else {

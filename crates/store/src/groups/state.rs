@@ -10,13 +10,13 @@ crate::column::words! {
     #[derive(ToSchema)]
     #[schema(rename_all = "snake_case")]
     pub enum GroupStatus {
-        /// It does.
+        /// The group needs attention, and was never resolved or was opened again.
         Open = "open",
-        /// It was resolved, and came back.
+        /// It was resolved, and a new report brought it back.
         Regressed = "regressed",
-        /// It was resolved.
+        /// It was resolved, and has not come back.
         Resolved = "resolved",
-        /// It is of no interest, whatever comes.
+        /// It is of no interest; new reports do not change that.
         Ignored = "ignored",
     }
 }
@@ -35,7 +35,7 @@ pub struct GroupUpdate {
 /// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateOutcome {
-    /// The group is as it was wanted: the one that was asked for, or the one that replaced it.
+    /// The group has the requested state: the requested group, or the one that replaced it.
     Done(Uuid),
     /// There is no such group.
     NotFound,

@@ -1,4 +1,4 @@
-//! Compares two versions, whatever scheme an app numbers its versions by.
+//! Compares two versions of any numbering scheme.
 
 use std::cmp::Ordering;
 

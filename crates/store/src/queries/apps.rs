@@ -24,13 +24,13 @@ pub struct AppSummary {
     /// Bundle identifier; empty for reports that name none.
     #[schema(example = "com.example.shop")]
     pub app: String,
-    /// Versions that reports came from.
+    /// Number of versions with reports.
     pub versions: i64,
-    /// Reports. What was sampled counts as many as it stands for.
+    /// Number of reports. A sampled report counts with its weight: the number of reports that it represents.
     pub reports: i64,
-    /// True where `reports` is an estimate: some of them were sampled.
+    /// True if `reports` is an estimate, because some of them were sampled.
     pub estimated: bool,
-    /// Those of crashes, which the app did not survive.
+    /// Number of reports of crashes that ended the app.
     pub crashes: i64,
     /// The day of the first report (UTC).
     #[serde(with = "day")]

@@ -6,20 +6,20 @@ use time::OffsetDateTime;
 use unslide_model::{DebugId, Owner};
 use utoipa::ToSchema;
 
-/// An image without symbols.
+/// An image (app, framework or library) without symbols.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = MissingImage)]
 pub struct WantedImage {
-    /// Its debug id.
+    /// Debug id (`LC_UUID`) of the image; upload the dSYM that has it.
     #[schema(value_type = String, format = Uuid)]
     pub debug_id: DebugId,
-    /// Its name.
+    /// File name of the image, without its folder.
     #[schema(example = "Shop")]
     pub name: String,
-    /// Its architecture.
+    /// Architecture of the image, such as `arm64`.
     #[schema(example = "arm64")]
     pub arch: String,
-    /// Reports that came without its symbols.
+    /// Number of reports that lack its symbols.
     pub reports: i64,
 }
 
@@ -27,21 +27,21 @@ pub struct WantedImage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = MissingSymbol)]
 pub struct MissingDebugId {
-    /// The image.
+    /// The image that has no symbols.
     #[serde(flatten)]
     pub image: WantedImage,
     /// True for an image of the operating system.
     pub system: bool,
-    /// The apps whose reports refer to it, at most 50.
+    /// The apps with reports that refer to it, at most 50.
     #[schema(max_items = 50)]
     pub apps: Vec<String>,
-    /// The versions whose reports refer to it, at most 50.
+    /// The versions with reports that refer to it, at most 50.
     #[schema(max_items = 50)]
     pub versions: Vec<String>,
-    /// When such a report came first.
+    /// When the first such report arrived.
     #[serde(with = "time::serde::rfc3339")]
     pub first_seen: OffsetDateTime,
-    /// When such a report came last.
+    /// When the last such report arrived.
     #[serde(with = "time::serde::rfc3339")]
     pub last_seen: OffsetDateTime,
 }

@@ -56,29 +56,29 @@ impl ReportFilter {
 #[derive(Clone, Debug, PartialEq, FromRow, Serialize, ToSchema)]
 #[schema(as = ListedReport)]
 pub struct ReportRow {
-    /// Its id.
+    /// Id of the report, from its `report.id`.
     #[sqlx(try_from = "ReportIdColumn")]
     #[serde(rename = "id")]
     #[schema(value_type = String, format = Uuid)]
     pub report_id: ReportId,
-    /// 0; or its place among reports of the same id and other bytes.
+    /// 0, or its index among reports with the same id and other bytes.
     #[sqlx(try_from = "U32")]
     pub variant: u32,
     /// Its revision: 1 at first, one more with each better answer.
     #[sqlx(try_from = "U32")]
     pub revision: u32,
-    /// When it arrived.
+    /// When the service received it (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub received_at: OffsetDateTime,
-    /// Bundle identifier; empty where unknown.
+    /// Bundle identifier of the app; empty if it is not known.
     #[schema(example = "com.example.shop")]
     pub app: String,
-    /// Version; empty where unknown.
+    /// The app's version; empty if it is not known.
     #[schema(example = "3.1.4")]
     pub version: String,
-    /// Build; empty where unknown.
+    /// The app's build number; empty if it is not known.
     pub build: String,
-    /// The crash's type, such as `mach`; empty where unknown.
+    /// The crash's type, such as `mach`; empty if it is not known.
     #[sqlx(rename = "type")]
     #[serde(rename = "type")]
     pub kind: String,
@@ -87,16 +87,16 @@ pub struct ReportRow {
     /// When it crashed, by the device's clock.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub device_time: Option<OffsetDateTime>,
-    /// The operating system's name.
+    /// Name of the operating system, such as `iOS`; absent if the report names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os_name: Option<String>,
-    /// The operating system's version.
+    /// Version of the operating system, such as `18.1`; absent if the report names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os_version: Option<String>,
     /// The machine, such as `iPhone16,1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The process's name.
+    /// Name of the crashed process; absent if the report names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
     /// The reason in one line.
@@ -104,20 +104,21 @@ pub struct ReportRow {
     pub reason: Option<String>,
     /// More for a list: exception, signal, top frames.
     pub summary: serde_json::Value,
-    /// How its frames ended.
+    /// Counts of its frames, by the source of their names.
     #[sqlx(flatten)]
     pub frames: FrameTotals,
-    /// True where an image of the app has no symbols, or a stripped binary's, so that its frames have the device's names
-    /// or none: upload its dSYM.
+    /// True if an image of the app has no symbols, or only those of a stripped binary. Its frames have the device's
+    /// names or none: upload its dSYM.
     pub symbols_missing: bool,
     /// The group of its bug.
     #[sqlx(rename = "group_id")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<uuid::Uuid>,
-    /// The report of the same crash that is counted instead of this one, which MetricKit made.
+    /// Id of the report of the same crash that is counted instead of this one; only for reports from
+    /// MetricKit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_crash_as: Option<uuid::Uuid>,
-    /// How many reports it stands for and counts as: 1, or more where it was sampled.
+    /// Weight: the number of reports that it represents and counts as. 1, or more if it was sampled.
     #[sqlx(try_from = "U32")]
     pub weight: u32,
 }
@@ -232,7 +233,7 @@ pub(crate) async fn list_within(
     let groups = groups_of(tx, filter).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX - 1);
     if filter.is_indexed() && groups.as_ref().is_none_or(|groups| groups.len() <= MOST_APART) {
-        let found = read(tx, filter, groups.as_deref(), (after, limit + 1)).await?;
+        let found = read(tx, filter, groups.as_deref(), after, limit + 1).await?;
         return Ok(ReportPage::of(found, limit));
     }
     let Some((oldest, newest)) = arrivals(tx).await? else { return Ok(ReportPage::of(Vec::new(), limit)) };
@@ -244,8 +245,8 @@ pub(crate) async fn list_within(
     loop {
         let from = end.checked_sub(period).unwrap_or(oldest).max(oldest);
         let of_period = ReportFilter { from: Some(from), ..filter.clone() };
-        let page = (after.as_ref(), limit + 1 - found.len());
-        found.extend(read(tx, &of_period, groups.as_deref(), page).await?);
+        let missing = limit + 1 - found.len();
+        found.extend(read(tx, &of_period, groups.as_deref(), after.as_ref(), missing).await?);
         if found.len() > limit || from == oldest {
             return Ok(ReportPage::of(found, limit));
         }
@@ -275,15 +276,16 @@ async fn read(
     tx: &mut TenantTx,
     filter: &ReportFilter,
     groups: Option<&[uuid::Uuid]>,
-    (after, limit): (Option<&ReportCursor>, usize),
+    after: Option<&ReportCursor>,
+    limit: usize,
 ) -> Result<Vec<ReportRow>> {
-    let page = (after, to_row(limit as u64));
+    let limit = to_row(limit as u64);
     let apart = groups.filter(|groups| (2..=MOST_APART).contains(&groups.len()));
     let mut query = match apart.filter(|_| filter.debug_id.is_none()) {
-        Some(groups) => of_each_group(tx, filter, groups, page),
+        Some(groups) => of_each_group(tx, filter, groups, after, limit),
         None => {
             let (mut query, key) = matching(tx, &format!("SELECT {COLUMNS}"), filter, groups).await?;
-            push_page(&mut query, key, page);
+            push_page(&mut query, key, after, limit);
             query
         }
     };
@@ -296,7 +298,8 @@ fn of_each_group(
     tx: &mut TenantTx,
     filter: &ReportFilter,
     groups: &[uuid::Uuid],
-    page: (Option<&ReportCursor>, i64),
+    after: Option<&ReportCursor>,
+    limit: i64,
 ) -> QueryBuilder<Postgres> {
     let (_, tenant, _) = tx.parts();
     let mut query = QueryBuilder::<Postgres>::new(format!("SELECT {COLUMNS} FROM unnest("));
@@ -304,14 +307,14 @@ fn of_each_group(
     query.push(") AS n (id) CROSS JOIN LATERAL (SELECT * FROM reports r WHERE r.tenant = ");
     query.push_bind(tenant.to_owned()).push(" AND r.group_id = n.id");
     push_filter(&mut query, "r", filter);
-    push_page(&mut query, "r", page);
+    push_page(&mut query, "r", after, limit);
     query.push(") r");
-    push_order(&mut query, "r", page.1);
+    push_order(&mut query, "r", limit);
     query
 }
 
 /// Restricts a query to the rows after a position in the list, and limits their number.
-fn push_page(query: &mut QueryBuilder<Postgres>, key: &str, (after, limit): (Option<&ReportCursor>, i64)) {
+fn push_page(query: &mut QueryBuilder<Postgres>, key: &str, after: Option<&ReportCursor>, limit: i64) {
     if let Some(cursor) = after {
         // The time alone once more: by it the days that are over are left out.
         query.push(" AND ").push(key).push(".received_at <= ").push_bind(cursor.at);
@@ -334,15 +337,16 @@ pub async fn neighbours(
 ) -> Result<(Option<(ReportId, u32)>, Option<(ReportId, u32)>)> {
     let Some(group) = report.group else { return Ok((None, None)) };
     let groups = super::groups::with_merged(tx, group).await?;
-    let newer = neighbour(tx, &groups, report, (">", "ASC")).await?;
-    Ok((newer, neighbour(tx, &groups, report, ("<", "DESC")).await?))
+    let newer = neighbour(tx, &groups, report, ">", "ASC").await?;
+    Ok((newer, neighbour(tx, &groups, report, "<", "DESC").await?))
 }
 
 async fn neighbour(
     tx: &mut TenantTx,
     groups: &[uuid::Uuid],
     report: &ReportRow,
-    (beyond, order): (&str, &str),
+    beyond: &str,
+    order: &str,
 ) -> Result<Option<(ReportId, u32)>> {
     let (connection, tenant, _) = tx.parts();
     // The nearest of each group, by the index, and the nearest of these.

@@ -64,7 +64,7 @@ impl From<&EndedRun> for SessionJudgement {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = SessionTimelineEvent)]
 pub struct TimelineEvent {
-    /// When it happened, by the device's clock; of a report without a time, and of a file, when it came.
+    /// Time of the event by the device's clock; of a report without a time, and of a file, its arrival.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
     /// `started`, `ended`, `report`, `metrics`, or the word of a feature.
@@ -73,7 +73,7 @@ pub struct TimelineEvent {
     pub id: String,
     /// Of a report: 0, or its place among reports of the same id and other bytes. 0 for all else.
     pub variant: u32,
-    /// The version that ran; empty where it is not known.
+    /// The version that ran; empty if it is not known.
     #[schema(example = "3.1.4")]
     pub version: String,
     /// The reason of an end, the type of a report, or a word of the feature; absent if there is none.
@@ -83,7 +83,7 @@ pub struct TimelineEvent {
     /// The title of a report's group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Of an end that the service has judged: how sure that is, and why.
+    /// Of an inferred end: its confidence and its evidence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judgement: Option<SessionJudgement>,
     /// Of an event of a feature: how the console shows it.

@@ -16,25 +16,26 @@ pub const MOST_LISTED: i64 = 1_000;
 /// Versions of an app that are all looked at for a page.
 const MOST_WALKED: i64 = 500;
 
-/// How a version does.
+/// Reports, devices and symbolication of one version.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = Version)]
 pub struct VersionSummary {
     /// The version; empty for reports that name none.
     #[schema(example = "3.1.4")]
     pub version: String,
-    /// Reports. What was sampled counts as many as it stands for, here and in the counts below, but for `devices`.
+    /// Number of reports. A sampled report counts with its weight, here and in the counts below, but not in
+    /// `devices`.
     pub reports: i64,
-    /// True where `reports` is an estimate: some of them were sampled.
+    /// True if `reports` is an estimate, because some of them were sampled.
     pub estimated: bool,
-    /// Those of crashes, which the app did not survive.
+    /// Number of reports of crashes that ended the app.
     pub crashes: i64,
-    /// Devices that the reports came from, counted once each.
+    /// Number of different devices in its reports.
     pub devices: i64,
-    /// The share of frames that symbols answered, 0 to 1; absent where there are no frames.
+    /// The share of frames that symbols answered, 0 to 1; absent if the reports have no frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_symbolicated: Option<f64>,
-    /// Frames in all reports.
+    /// Number of frames in all its reports.
     pub frames: i64,
     /// Reports in which every frame has its answer.
     pub complete: i64,

@@ -18,7 +18,7 @@ pub(super) struct HourDelta {
     pub(super) fatal: i64,
 }
 
-/// Adds to what hours count. Those that are not kept any more stay as they are.
+/// Adds to what hours count. Hours that are not kept any more do not change.
 pub(super) async fn write(tx: &mut TenantTx, mut deltas: BTreeMap<HourKey, HourDelta>) -> Result<()> {
     let oldest = tx.now() - KEPT;
     deltas.retain(|(.., hour), delta| *hour >= oldest && (delta.reports, delta.fatal) != (0, 0));

@@ -128,9 +128,9 @@ impl ReportDetails {
         (1_000.0 / self.sampled.unwrap_or(1.0).clamp(0.001, 1.0)).round() as u64
     }
 
-    /// Returns true for a crash: the app did not survive it, whatever the kind of its group. The device's
-    /// statement counts; versions that make none report only the crash's type. An end out of memory is no
-    /// crash, as with sessions, whatever the device says.
+    /// Returns true for a crash of any kind of group: the app did not survive it. The device's statement
+    /// counts; versions that make none report only the crash's type. An end out of memory is no crash, as
+    /// with sessions, even if the device says so.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         if self.signal_of_group() == Some(AppSignal::Memory) {
@@ -144,23 +144,23 @@ impl ReportDetails {
     }
 }
 
-/// How many frames ended how.
+/// Counts of frames, by the source of their names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromRow, Serialize, ToSchema)]
 #[schema(as = Frames)]
 pub struct FrameTotals {
-    /// All of them.
+    /// Number of all frames in the report.
     #[sqlx(rename = "frames_total", try_from = "U32")]
     pub total: u32,
-    /// Answered by symbols.
+    /// Frames that uploaded symbols named.
     #[sqlx(rename = "frames_symbolicated", try_from = "U32")]
     pub symbolicated: u32,
-    /// Answered by the device.
+    /// Frames with only the name that the device wrote.
     #[sqlx(rename = "frames_device", try_from = "U32")]
     pub device: u32,
-    /// Those of them that lie in an image of the app itself.
+    /// Frames of `device` that lie in an image of the app itself.
     #[sqlx(rename = "frames_device_app", try_from = "U32")]
     pub device_app: u32,
-    /// In images without symbols.
+    /// Frames in images that have no symbols.
     #[sqlx(rename = "frames_missing", try_from = "U32")]
     pub missing: u32,
 }
@@ -267,7 +267,7 @@ impl<'a> Change<'a> {
         self.previous.as_ref().is_none_or(|previous| previous.same_crash_as.is_none())
     }
 
-    /// Returns the weight of the report: it stays as it was counted first.
+    /// Returns the weight of the report: it does not change after the first revision.
     fn weight(&self) -> i64 {
         self.previous.as_ref().map_or(self.weight, |previous| previous.weight)
     }

@@ -39,7 +39,7 @@ pub(super) struct Previous {
     pub(super) same_crash_as: Option<Uuid>,
 }
 
-/// The device and the OS of a report, as they are stored.
+/// The device and the OS of a report, in their stored form.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub(super) struct MadeOn {
     pub(super) device: Option<Vec<u8>>,
@@ -59,7 +59,7 @@ impl MadeOn {
     }
 }
 
-/// Texts that a report added to its group, as they are stored. They may contain personal data.
+/// Texts that a report added to its group, in their stored form. They may contain personal data.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub(super) struct GroupTexts {
     pub(super) reason: Option<String>,
@@ -218,7 +218,7 @@ fn time_text(at: OffsetDateTime) -> Option<String> {
     timestamp::storable(at)?.format(&Rfc3339).ok()
 }
 
-/// Returns the bytes that identify the device, as they are stored.
+/// Returns the bytes that identify the device, in their stored form.
 pub(super) fn device(facts: &ReportDetails) -> Option<&[u8]> {
     facts.device.as_deref().map(|bytes| &bytes[..bytes.len().min(DEVICE_BYTES)]).filter(|b| !b.is_empty())
 }

@@ -134,7 +134,7 @@ impl<'a> Batch<'a> {
     /// Decides on the arrivals of one report.
     fn decide(&mut self, key: KeyRow, places: &[usize], keep_from: Option<OffsetDateTime>) {
         let expired = keep_from.is_some_and(|from| key.received_at < from);
-        // A stored report gets its revisions, whatever the app has chosen since.
+        // A stored report gets its revisions, also after a change of the app's settings.
         let is_new = key.latest_revision == 0;
         let refused = places.iter().filter(|_| is_new).find_map(|place| self.refused(self.arrivals[*place]));
         let mut latest = key.latest_revision;

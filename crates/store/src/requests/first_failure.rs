@@ -18,7 +18,7 @@ impl FirstFailure {
             StoreError::TenantDeleted => {}
             error if error.is_connection() => return Err(error),
             error => {
-                tracing::error!(tenant = %owner, ?error, "one tenant's reports could not be asked for; the others' are");
+                tracing::error!(tenant = %owner, ?error, "one tenant's reports could not be requested; those of other tenants are");
                 self.0.get_or_insert(error);
             }
         }

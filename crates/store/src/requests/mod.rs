@@ -115,7 +115,7 @@ fn read_needs(report_id: Uuid, needs: Option<serde_json::Value>) -> Result<Vec<N
     read.map_err(|e| StoreError::corrupt("report_keys", format!("the needs of report {report_id}: {e}")))
 }
 
-/// Does the same. If the needs can't be read, the report is requested without any: the answer then comes from
+/// Does the same. If the needs cannot be read, the report is requested without any: the answer then comes from
 /// the symbols that the worker knows of.
 fn read_needs_or_none(
     failures: &mut FirstFailure,

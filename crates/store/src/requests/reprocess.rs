@@ -67,52 +67,52 @@ json_column!(ReprocessFilter);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Reprocess)]
 pub struct ReprocessRun {
-    /// Its id.
+    /// Id of the reprocess, to follow its progress.
     pub id: Uuid,
-    /// `running` while reports are gone through, `done` when all were, or `failed`. Answers may still
-    /// come after that: see `answered`.
+    /// `running` while the service requests reports again, `done` when all were requested, or `failed`.
+    /// Answers may still come after that: see `answered`.
     #[schema(value_type = String)]
     pub status: ReprocessStatus,
     /// True once every request has its answer.
     pub answered: bool,
-    /// Bundle identifier that was asked for.
+    /// Bundle identifier of the request; absent for all apps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Version that was asked for.
+    /// Version of the request; absent for all versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Build that was asked for.
+    /// Build of the request; absent for all builds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build: Option<String>,
-    /// Begin of the arrival times that were asked for.
+    /// Begin of the requested arrival times.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub from: Option<OffsetDateTime>,
-    /// End of the arrival times: reports that came later are left alone.
+    /// End of the requested arrival times; later reports are not requested.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub to: Option<OffsetDateTime>,
-    /// Debug id that was asked for.
+    /// Debug id of the request; absent for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = Uuid)]
     pub debug_id: Option<DebugId>,
     /// Reports that fitted when it began.
     #[serde(rename = "count")]
     pub matched: u64,
-    /// Reports gone through.
+    /// Number of reports that were checked.
     pub looked: u64,
-    /// Reports asked for.
+    /// Number of reports that were requested again.
     pub asked: u64,
-    /// Reports that were asked for already, for another reason.
+    /// Number of reports that were requested already, for another reason.
     pub under_way: u64,
     /// Answers with a new revision.
     pub better: u64,
-    /// Answers that nothing got better.
+    /// Answers without a new revision, because no frame improved.
     pub unchanged: u64,
     /// Reports that were not there any more.
     pub gone: u64,
-    /// When it began.
+    /// When the reprocess began (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
-    /// When it changed last.
+    /// When one of its counts changed last (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
 }

@@ -3,9 +3,9 @@
 //! A segment begins with an *intent*, a row from before anything is written. The object is put, and one
 //! transaction makes the segment live, points the reports to it and takes their bodies out of the database; a
 //! report that has another revision by then keeps the body it has. A writer that died leaves an intent, which
-//! is given up after a while: then whatever it wrote is *condemned*. A segment is never written again: each
-//! body in it is encrypted with a key that only the report's row has, so a deleted row leaves nothing that
-//! can be read. A segment without rows, or of a day that is over, is condemned too. A condemned file is
+//! is given up after a while: then everything that it wrote is *condemned*. A segment is never written again:
+//! each body in it is encrypted with a key that only the report's row has, so a deleted row leaves nothing
+//! that can be read. A segment without rows, or of a day that is over, is condemned too. A condemned file is
 //! deleted only after a time longer than any reader may take.
 
 mod condemned;
@@ -29,7 +29,7 @@ pub struct SegmentKeys {
     pub live: Vec<String>,
     /// These are being written.
     pub begun: Vec<String>,
-    /// Objects that are no longer referenced, whatever they hold.
+    /// Objects that are no longer referenced, with any content.
     pub condemned: Vec<String>,
 }
 

@@ -18,7 +18,7 @@ pub struct PendingDay {
     pub day: Date,
     /// How many.
     pub bodies: u64,
-    /// Their bytes, compressed as they are.
+    /// Their bytes, still compressed.
     pub bytes: u64,
     /// The bytes of the largest.
     pub largest: u64,

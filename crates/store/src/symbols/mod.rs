@@ -20,11 +20,11 @@ use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId, Quality};
 use utoipa::ToSchema;
 
-/// An object, and whether it is the one that is asked.
+/// An object, and whether it answers for its debug id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = ListedObject)]
 pub struct ObjectListing {
-    /// The object.
+    /// The object itself, as in an upload.
     #[serde(flatten)]
     pub object: ObjectRow,
     /// True for the object that answers for its debug id: the one that offers most, then the newest.
@@ -224,7 +224,7 @@ pub async fn delete(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Delet
     .fetch_all(connection)
     .await?;
     if objects.is_empty() {
-        // The caller drops the transaction, and the slot stays as it was.
+        // The caller drops the transaction, and the slot does not change.
         return Ok(None);
     }
     let objects: Vec<ContentHash> = objects.into_iter().map(ContentHash::from).collect();

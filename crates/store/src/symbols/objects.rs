@@ -30,7 +30,7 @@ words! {
     }
 }
 
-/// Facts of an object that are known as soon as it is found.
+/// Facts about an object that the builder knows before it builds the symcache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewObject {
     /// The SHA-256 of the slice.
@@ -59,7 +59,7 @@ pub struct NewObject {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = SymbolObject)]
 pub struct ObjectRow {
-    /// Its debug id (`LC_UUID`); absent where it has none or could not be read that far.
+    /// Debug id (`LC_UUID`); absent if the file has none or could not be read that far.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = Uuid)]
     pub debug_id: Option<DebugId>,
@@ -67,21 +67,21 @@ pub struct ObjectRow {
     #[serde(rename = "sha256")]
     #[schema(value_type = String, min_length = 64, max_length = 64)]
     pub content_hash: ContentHash,
-    /// Its file's name.
+    /// Name of the file, without its folder.
     #[schema(example = "Shop")]
     pub name: String,
-    /// Its architecture.
+    /// Architecture of the slice, such as `arm64`.
     #[schema(example = "arm64")]
     pub arch: String,
-    /// What kind of file it is.
+    /// Kind of the file, such as `dsym`.
     #[schema(example = "dsym")]
     pub kind: String,
-    /// What it offers.
+    /// Debug information that the file contains.
     pub offers: Offers,
     /// How much it offers: what its sections promise, then what the build found.
     #[serde(skip)]
     pub quality: Quality,
-    /// Bytes.
+    /// Size of the slice in bytes.
     pub size: u64,
     /// `queued`, `building`, `ready`, `malformed`, `unsupported` or `too_complex`.
     #[schema(value_type = String)]
@@ -98,7 +98,7 @@ pub struct ObjectRow {
     /// The version of its symcache's format.
     #[serde(skip)]
     pub symcache_version: Option<u32>,
-    /// When it first came.
+    /// When the object was first uploaded (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     /// When its status changed last.
@@ -106,16 +106,16 @@ pub struct ObjectRow {
     pub updated_at: OffsetDateTime,
 }
 
-/// What a file says of its code.
+/// Kinds of debug information in a file, and whether each is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Offers {
     /// DWARF: functions, files, lines, inlining.
     pub dwarf: bool,
-    /// A symbol table.
+    /// A symbol table: the names of functions.
     pub symtab: bool,
-    /// Exported names.
+    /// Exported names, which are only a part of the functions.
     pub exports: bool,
-    /// Sources.
+    /// Source code that the file itself contains.
     pub sources: bool,
 }
 

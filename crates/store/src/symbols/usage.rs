@@ -12,16 +12,16 @@ use serde::Serialize;
 use unslide_model::ContentHash;
 use utoipa::ToSchema;
 
-/// What a tenant uses.
+/// Storage, reports and keys that a tenant uses now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Usage)]
 pub struct TenantUsage {
     /// Bytes of stored symbols, each slice once, and of other files that the tenant sent: they count against
     /// `limits.symbol_bytes`.
     pub symbol_bytes: u64,
-    /// Bytes of uploads that come in parts or wait to be unpacked.
+    /// Bytes of uploads that are sent in parts or wait to be unpacked.
     pub pending_bytes: u64,
-    /// Stored slices.
+    /// Number of stored objects, one for each architecture of a file.
     pub objects: u64,
     /// Reports that were stored, those past their retention too.
     pub reports: u64,

@@ -13,11 +13,12 @@ pub const MOST_APPS: i64 = 1_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct AppSettings {
-    /// Where the source code is shown: a URL with `{path}`, and perhaps `{line}`, `{version}` and `{build}`.
+    /// URL of a source file: a template with `{path}`, and optionally `{line}`, `{version}` and `{build}`. No
+    /// links if it is empty.
     #[schema(max_length = 1000, example = "https://git.example.com/shop/blob/v{version}/{path}#L{line}")]
     pub source_url: String,
-    /// The folder of the build whose content is the repository. `{path}` is what follows it in the path of a source
-    /// file; files outside of it have no link. Where it is empty, only relative paths have one.
+    /// The folder that held the repository during the build. `{path}` is the rest of a source file's path after it.
+    /// Files outside of it have no link. If it is empty, only relative paths have links.
     #[schema(max_length = 1000, example = "/Users/runner/work/shop/shop")]
     pub source_root: String,
     /// How much of each signal is kept.
@@ -28,10 +29,10 @@ pub struct AppSettings {
 /// An app with its settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AppWithSettings {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(min_length = 1, max_length = 255, example = "com.example.shop")]
     pub app: String,
-    /// Its settings.
+    /// The settings of this app.
     #[serde(flatten)]
     #[schema(inline)]
     pub settings: AppSettings,

@@ -21,17 +21,17 @@ words! {
     pub enum AppSignal {
         /// Reports of hangs, slow launches, much use of a processor and many writes, and profiles.
         Hangs = "hangs",
-        /// Errors of JavaScript.
+        /// Errors from JavaScript, as React Native reports them.
         Javascript = "javascript",
-        /// Errors that an app reports itself and goes on.
+        /// Errors that an app reports itself, and survives.
         Errors = "errors",
         /// Memory warnings and ends out of memory.
         Memory = "memory",
-        /// Session events.
+        /// Session events: begins and ends.
         Sessions = "sessions",
-        /// Metric payloads.
+        /// Metric payloads of MetricKit or of Unslide's own form.
         Metrics = "metrics",
-        /// Captures.
+        /// Captures: profiles, logs of allocations and memory graphs.
         Captures = "captures",
     }
 }
@@ -51,27 +51,27 @@ impl AppSignal {
     }
 }
 
-/// How much is kept of each signal: 1 keeps all, 0 nothing, N what comes of one of N sessions, which then counts N times.
-/// Crashes are always kept.
+/// How much is kept of each signal. 1 keeps all, 0 keeps nothing, and N keeps the signals of one in N sessions, which
+/// then count N times. Crashes are always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct SignalSettings {
     /// Reports of hangs, slow launches, much use of a processor and many writes, and profiles.
     #[schema(maximum = 1000)]
     pub hangs: u32,
-    /// Errors of JavaScript.
+    /// Errors from JavaScript, as React Native reports them.
     #[schema(maximum = 1000)]
     pub javascript: u32,
-    /// Errors that an app reports itself and goes on.
+    /// Errors that an app reports itself, and survives.
     #[schema(maximum = 1000)]
     pub errors: u32,
     /// Memory warnings and ends out of memory.
     #[schema(maximum = 1000)]
     pub memory: u32,
-    /// Session events.
+    /// Session events: begins and ends.
     #[schema(maximum = 1000)]
     pub sessions: u32,
-    /// Metric payloads.
+    /// Metric payloads of MetricKit or of Unslide's own form.
     #[schema(maximum = 1000)]
     pub metrics: u32,
     /// Captures. They are not counted: N is for their senders, and what comes is kept unless it is 0.
@@ -159,8 +159,7 @@ impl WeightRounder {
     }
 }
 
-/// Hashes an id. A UUID counts in whatever case it is written: a report has the id of its session in lower
-/// case.
+/// Hashes an id. The case of a UUID does not count: a report has the id of its session in lower case.
 fn hash(purpose: &str, id: &str) -> u64 {
     let id = Uuid::parse_str(id).map_or_else(|_| id.to_owned(), |id| id.to_string());
     let digest: [u8; 32] = Sha256::new().chain_update(purpose).chain_update(id).finalize().into();
@@ -231,7 +230,7 @@ pub async fn count_refused(tx: &mut TenantTx, app: &str, signal: AppSignal) -> R
 /// How many of a signal were dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct DroppedSignal {
-    /// The signal.
+    /// The signal that was dropped.
     pub signal: AppSignal,
     /// Reports, sessions, payloads or captures that were dropped: switched off, or not in the sample.
     pub dropped: i64,

@@ -8,23 +8,23 @@ use utoipa::ToSchema;
 /// One entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct AuditEntry {
-    /// Its id.
+    /// Id of the entry in the log.
     pub id: Uuid,
-    /// When.
+    /// Time of the action (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
-    /// Who: a key's id, `operator`, or a service.
+    /// Id of the key that acted, `operator`, or the name of a service.
     #[schema(example = "0198c0de-0000-7000-8000-000000000001")]
     pub actor: String,
-    /// The name of the tenant's key.
+    /// Name of the key, if it is the tenant's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What was done.
+    /// The action, such as `key.create`.
     #[schema(example = "key.create")]
     pub action: String,
-    /// To what: mostly an id.
+    /// The object of the action, in most cases an id.
     pub subject: String,
-    /// More, without personal data.
+    /// Details of the action, without personal data.
     pub detail: serde_json::Value,
 }
 

@@ -16,18 +16,18 @@ words! {
     }
 }
 
-/// What a tenant may use; 0 stands for the service's default.
+/// Limits of a tenant; 0 means the service's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = TenantLimits)]
 #[serde(default)]
 pub struct QuotaLimits {
     /// Cost units a second: a report costs one, and one more for each 64 KiB of its unpacked bytes.
     pub units_per_second: u32,
-    /// Bytes of one report.
+    /// Largest size of one report, in bytes.
     pub report_bytes: u64,
-    /// Bytes of one symbol upload.
+    /// Largest size of one symbol upload, in bytes.
     pub upload_bytes: u64,
-    /// Bytes of all stored symbols.
+    /// Largest size of all stored symbols together, in bytes.
     pub symbol_bytes: u64,
     /// Days that reports are kept.
     pub retention_days: u32,

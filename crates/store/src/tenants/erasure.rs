@@ -32,16 +32,17 @@ pub struct TenantErasure {
     /// Objects that were removed from object storage so far.
     // A worker that dies between a removal and its count makes this too low, never too high.
     pub objects: u64,
-    /// Bytes of these objects.
+    /// Size of these objects in bytes.
     pub object_bytes: u64,
-    /// What was counted at the end: rows by table, and `object storage`. All 0.
+    /// Counts of remaining data at the end: rows by table, and objects as `object storage`. All are 0. Absent
+    /// before the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, u64>>)]
     pub remaining: Option<ByTable>,
-    /// When nothing was left.
+    /// When nothing was left (RFC 3339); absent before that.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<OffsetDateTime>,
-    /// When it was looked for a second time, after whatever had begun before the deletion.
+    /// When the second search ended (RFC 3339). It finds data of requests that had begun before the deletion.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub swept_at: Option<OffsetDateTime>,
 }

@@ -28,12 +28,12 @@ words! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = TenantFigures)]
 pub struct TenantFigures {
-    /// The tenant's slug.
+    /// Slug of the tenant, its id in the API.
     #[schema(value_type = String)]
     pub id: TenantId,
-    /// Its name for people.
+    /// Display name of the tenant, for people.
     pub name: String,
-    /// `active` or `suspended`.
+    /// State of the tenant: `active` or `suspended`.
     #[schema(value_type = String)]
     pub state: TenantStanding,
     /// Its own limits; 0 represents the service's default.

@@ -27,16 +27,16 @@ pub const MOST_IN_FORCE: u32 = 1_000;
 #[serde(deny_unknown_fields)]
 #[schema(as = NewKey)]
 pub struct NewApiKey {
-    /// Its name for people.
+    /// Name of the key, for people.
     #[schema(min_length = 1, max_length = 200, example = "build pipeline")]
     pub name: String,
-    /// What it may do, at least one scope.
+    /// Scopes that the key grants, at least one.
     #[schema(value_type = Vec<String>, min_items = 1, example = json!(["symbols:write", "symbols:read"]))]
     pub scopes: Vec<Scope>,
-    /// The only app (bundle identifier) that it speaks for; all where absent.
+    /// The only app (bundle identifier) that the key is valid for; all apps if absent.
     #[schema(max_length = 255)]
     pub app: Option<String>,
-    /// When it ends by itself; never where absent. No later than the key that makes it.
+    /// When the key expires (RFC 3339); never if absent. It cannot outlive the key that creates it.
     #[serde(default, deserialize_with = "timestamp::deserialize")]
     pub expires_at: Option<OffsetDateTime>,
 }
@@ -45,29 +45,29 @@ pub struct NewApiKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Key)]
 pub struct ApiKey {
-    /// Its id.
+    /// Id of the key, to show or revoke it.
     pub id: Uuid,
-    /// Its name for people.
+    /// Name of the key, for people.
     pub name: String,
     /// The public part of its text, after `unslide_`.
     #[schema(example = "k3mw7qzd")]
     pub prefix: String,
-    /// What it may do.
+    /// Scopes that the key grants.
     #[schema(value_type = Vec<String>, max_items = 7, example = json!(["symbols:write", "symbols:read"]))]
     pub scopes: Vec<Scope>,
-    /// The only app that it speaks for; absent where it speaks for all.
+    /// The only app (bundle identifier) that the key is valid for; absent if it is valid for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// The id of the key that made it, which may be an operator's; absent where it was made on the command line.
+    /// Id of the key that created it, which may be an operator's; absent if it was created on the command line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made_by: Option<Uuid>,
-    /// When it was made.
+    /// When the key was created (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
-    /// When it ends by itself.
+    /// When the key expires; absent if it never does.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<OffsetDateTime>,
-    /// When it was revoked.
+    /// When the key was revoked (RFC 3339); absent if it was not.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<OffsetDateTime>,
     /// When it was used last, give or take a minute.

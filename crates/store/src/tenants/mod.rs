@@ -22,23 +22,23 @@ use time::OffsetDateTime;
 use unslide_model::TenantId;
 use utoipa::ToSchema;
 
-/// A tenant.
+/// A tenant: its state and its limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Tenant)]
 pub struct TenantRecord {
     /// Its slug: what it is called in topics, object keys and rows. Never changes.
     #[schema(value_type = String, pattern = "^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$", example = "acme")]
     pub id: TenantId,
-    /// Its name for people.
+    /// Display name of the tenant, for people.
     pub name: String,
-    /// `active`, `suspended` or `deleted`.
+    /// State of the tenant: `active`, `suspended` or `deleted`.
     #[schema(value_type = String)]
     pub state: TenantStanding,
-    /// What it may use.
+    /// Limits of the tenant; 0 means the service's default.
     pub limits: QuotaLimits,
     /// Counts its changes, from 1.
     pub version: u64,
-    /// When it was made.
+    /// When the tenant was created (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     /// When it was changed last.

@@ -26,7 +26,7 @@ use std::time::Duration;
 /// Which inputs are audited, by the time at which they came in: milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// From here on. Without it everything of which retention can't have deleted outcomes.
+    /// From here on. Without it everything of which retention cannot have deleted outcomes.
     pub from: Option<i64>,
     /// Before here. Without it everything up to now.
     pub to: Option<i64>,

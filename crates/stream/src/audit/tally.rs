@@ -34,8 +34,8 @@ pub struct Extent {
     pub from: i64,
     /// One after the last that is noted.
     pub to: i64,
-    /// The offsets of records that count by themselves: those within the audited time. Others are
-    /// noted only because they may be copies of such.
+    /// The offsets of records that are audited: those within the audited time. Others are noted only because
+    /// they may be copies of such.
     pub counted: std::ops::Range<i64>,
     /// The committed offset of the group when the audit began: everything below has been taken.
     pub committed: Option<i64>,
@@ -97,7 +97,7 @@ impl RecordState {
     pub(super) fn is_present(self) -> bool {
         self.flags & PRESENT != 0
     }
-    /// Returns true if this record can't be judged, because a topic of its history was deleted.
+    /// Returns true if this record cannot be judged, because a topic of its history was deleted.
     pub(super) fn is_excused(self) -> bool {
         self.flags & EXCUSED != 0
     }
@@ -390,9 +390,9 @@ impl AuditTally {
         }
     }
 
-    /// Adds a record of the ledger that can't be read.
+    /// Adds a record of the ledger that cannot be read.
     pub fn unreadable(&mut self, partition: i32, offset: i64) {
-        self.contradictions.push(format!("the ledger's record {partition}@{offset} can't be read"));
+        self.contradictions.push(format!("the ledger's record {partition}@{offset} cannot be read"));
     }
 
     /// Sets the first offset that the log holds after everything was read. Records deleted in between are not

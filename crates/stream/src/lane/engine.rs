@@ -146,7 +146,7 @@ impl<P: Processor> Engine<P> {
         loop {
             if self.control.asked() {
                 if !std::mem::replace(&mut stopping, true) {
-                    tracing::info!("the lane takes nothing more and ends what it has begun");
+                    tracing::info!("the lane reads no more records and ends its current batch");
                 }
                 // Records that were polled and not begun come to the next owner.
                 self.gather.clear();
@@ -329,7 +329,7 @@ impl<P: Processor> Engine<P> {
             match result.recv_timeout(GLANCE) {
                 Ok(prepared) => {
                     let (sender, receiver) = mpsc::channel();
-                    // The receiver is at hand: this can't fail.
+                    // The receiver is at hand: this cannot fail.
                     let _ = sender.send(prepared);
                     *result = receiver;
                 }
@@ -418,7 +418,7 @@ impl<P: Processor> Engine<P> {
         let _call = self.control.watch.enter("go back to the committed offsets");
         match rewind::rewind(&self.consumer) {
             Ok(()) => self.rewinding = false,
-            Err(e) => tracing::warn!(error = %e, "can't go back to the committed offsets yet"),
+            Err(e) => tracing::warn!(error = %e, "cannot go back to the committed offsets yet"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Notices a call into the Kafka client that does not come back. The thread that made it can't, so another
+//! Notices a call into the Kafka client that does not come back. The thread that made it cannot, so another
 //! task watches it.
 
 use parking_lot::Mutex;

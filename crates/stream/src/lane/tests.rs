@@ -31,9 +31,9 @@ pub(super) struct Faults {
     pub missing: Option<Failpoint>,
     /// A transaction is committed and the answer is lost.
     pub unanswered: Option<Failpoint>,
-    /// A partition can't be set back to a record that is not due.
+    /// A partition cannot be set back to a record that is not due.
     pub not_set_back: Option<Failpoint>,
-    /// The producer can't be started for now.
+    /// The producer cannot be started for now.
     pub no_producer: Option<Failpoint>,
 }
 

@@ -82,7 +82,7 @@ pub struct Scanner {
     settings: Settings,
     /// Sees committed records.
     committed: BaseConsumer<Logging>,
-    /// Sees the log's end, whatever is committed.
+    /// Reads the log's end, including records that are not committed.
     all: BaseConsumer<Logging>,
 }
 
@@ -90,7 +90,7 @@ impl Scanner {
     /// Makes the clients; no request is sent yet.
     ///
     /// # Errors
-    /// [`StreamError::Settings`] for settings that can't work.
+    /// [`StreamError::Settings`] for settings that cannot work.
     pub fn open(settings: &Settings) -> Result<Scanner, StreamError> {
         let mut config = settings.checked()?.consumer();
         config

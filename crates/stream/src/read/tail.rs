@@ -39,7 +39,7 @@ impl TailEvent {
             TailEvent::Record(Record { at, value, .. }) => (Some(at), value),
         };
         if let Err(error) = read(value) {
-            tracing::error!(record = ?at, "a record of a table can't be read: {error}");
+            tracing::error!(record = ?at, "a record of a table cannot be read: {error}");
         }
     }
 }
@@ -83,7 +83,7 @@ impl TailReader {
     /// nothing else during the call.
     ///
     /// # Errors
-    /// [`StreamError`] if the client can't be made.
+    /// [`StreamError`] if the client cannot be made.
     pub fn start(
         settings: &Settings,
         topic: &str,
@@ -146,7 +146,7 @@ impl TailReader {
 
 impl TailReader {
     /// Waits until everything was read that the topic held when this was called. It includes the records that
-    /// another process wrote before it caused this call, whatever the clocks say.
+    /// another process wrote before it caused this call, independent of clocks.
     ///
     /// # Errors
     /// [`StreamError::Ended`] if that is not so `within` the given time.
@@ -200,7 +200,7 @@ impl<F: FnMut(TailEvent)> Table<F> {
                 look_at = match self.look(now) {
                     Ok(()) => now + LOOK_MICROS,
                     Err(e) => {
-                        tracing::warn!(topic = %self.topic, error = %e, "Kafka does not say where a table ends");
+                        tracing::warn!(topic = %self.topic, error = %e, "Kafka does not return the end of a table");
                         self.clock.monotonic_micros() + LOOK_MICROS / 5
                     }
                 };

@@ -191,11 +191,11 @@ async fn create_all(settings: &Settings, specs: &[Spec]) -> Result<Vec<(String, 
     Err(StreamError::Topics(missing(&client, specs).await?))
 }
 
-/// Deletes a tenant's own topics with everything in them; a missing topic is no error. Services
-/// that read them stop doing so by themselves.
+/// Deletes a tenant's own topics with everything in them; a missing topic is no error. Services that read
+/// them stop without a restart.
 ///
 /// # Errors
-/// What Kafka said.
+/// The error that Kafka returned.
 pub async fn delete_tenant_topics(settings: &Settings, tenant: &TenantId) -> Result<(), StreamError> {
     let names = settings.topics();
     let (input, output) = (names.tenant_input(tenant), names.tenant_output(tenant));
@@ -238,7 +238,7 @@ async fn metadata(client: &Arc<AdminClient<Logging>>) -> Result<Metadata, Stream
 /// Deletes every topic of this installation: what a test leaves behind otherwise.
 ///
 /// # Errors
-/// [`StreamError::Settings`] for an installation without a prefix, so that it can't happen to a
+/// [`StreamError::Settings`] for an installation without a prefix, so that it cannot happen to a
 /// real one by accident; else what Kafka said.
 pub async fn delete(settings: &Settings) -> Result<(), StreamError> {
     if settings.topic_prefix.is_empty() {
@@ -269,7 +269,7 @@ pub(crate) async fn delete_all(settings: &Settings, topics: &[&str]) -> Result<(
 /// Checks every topic; with [`Settings::tenant_topics`] also all existing topics of tenants: a topic that a
 /// tenant lacks affects this tenant alone. All problems are reported at once.
 ///
-/// Relaxed settings leave out checks that a single broker can't pass: replicas and in-sync replicas.
+/// Relaxed settings leave out checks that a single broker cannot pass: replicas and in-sync replicas.
 ///
 /// # Errors
 /// [`StreamError::Topics`] with each problem; [`StreamError::Kafka`] if Kafka does not answer.
@@ -299,7 +299,7 @@ pub async fn verify(settings: &Settings) -> Result<(), StreamError> {
             Ok(config) if config.entries.is_empty() => hidden.push(spec.name.as_str()),
             Ok(config) => check(settings, spec, &config, &mut problems),
             Err(RDKafkaErrorCode::TopicAuthorizationFailed) => hidden.push(&spec.name),
-            Err(code) => problems.push(format!("{}: its configuration can't be read: {code}", spec.name)),
+            Err(code) => problems.push(format!("{}: its configuration cannot be read: {code}", spec.name)),
         }
     }
     if !hidden.is_empty() {
@@ -332,7 +332,7 @@ pub struct Retention {
 /// Reads the retention of topics.
 ///
 /// # Errors
-/// What Kafka said.
+/// The error that Kafka returned.
 pub async fn retention(
     settings: &Settings,
     topics: &[String],

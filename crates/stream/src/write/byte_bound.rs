@@ -22,7 +22,7 @@ impl ByteBound {
         self.0
     }
 
-    /// Lowers the bound after a transaction ran out of time. One of a single record can't be smaller, and a
+    /// Lowers the bound after a transaction ran out of time. One of a single record cannot be smaller, and a
     /// large record says nothing about the number of small ones that a transaction may have.
     pub fn shrink(&mut self, records: usize, bytes: usize) {
         self.0 = self.0.min(if records > 1 { bytes / 2 } else { bytes });

@@ -68,7 +68,7 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
         Ok(WakingProducer { queue, waiter, inner })
     }
 
-    /// Takes the client's reports as they are now.
+    /// Takes the client's current reports.
     pub(crate) fn serve(&self) {
         while self.reports() > 0 {
             self.inner.poll(Duration::ZERO);

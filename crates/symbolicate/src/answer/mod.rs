@@ -153,7 +153,7 @@ pub(crate) fn answer<'s, 'a>(
         answer.waits_for = may_come.then_some(place.image);
         return answer;
     }
-    name(&mut answer, frame, planned, (image, judged), lookup);
+    name(&mut answer, frame, planned, image, judged, lookup);
     answer
 }
 
@@ -162,7 +162,8 @@ fn name<'s, 'a>(
     answer: &mut FrameAnswer<'s, 'a>,
     frame: &Frame<'a>,
     planned: &PlannedFrame,
-    (image, judged): (&PlannedImage<'a>, &Judged<'s>),
+    image: &PlannedImage<'a>,
+    judged: &Judged<'s>,
     address: RelativeAddress,
 ) {
     match judged.symbols.map(|s| (s, s.lookup(address))) {

@@ -46,7 +46,7 @@ pub trait Swift: Send + Sync {
 
 /// Swift's demangler is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("Swift's demangler can't be asked for now")]
+#[error("Swift's demangler is not available now")]
 pub struct Unavailable;
 
 static SWIFT: OnceLock<Box<dyn Swift>> = OnceLock::new();

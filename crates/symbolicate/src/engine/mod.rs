@@ -408,14 +408,14 @@ impl<'i> Splicer<'i> {
         names: &mut DeviceNames<'a>,
     ) -> bool {
         let start = self.out.len();
-        output::frame(&mut self.out, answer, judged, (extent, start.saturating_add(self.room)), names);
+        output::frame(&mut self.out, answer, judged, extent, start.saturating_add(self.room), names);
         if extent == FrameDetail::StatusOnly || self.pay(self.out.len() - start) {
             return true;
         }
         // The frames after it are cut too: trying each would take as long as writing it.
         (self.room, self.cut) = (0, true);
         self.out.truncate(start);
-        output::frame(&mut self.out, answer, judged, (FrameDetail::StatusOnly, start), names);
+        output::frame(&mut self.out, answer, judged, FrameDetail::StatusOnly, start, names);
         false
     }
 

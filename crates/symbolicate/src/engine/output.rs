@@ -55,7 +55,8 @@ pub(crate) fn frame<'a>(
     out: &mut Vec<u8>,
     answer: &FrameAnswer<'_, 'a>,
     judged: &[Judged<'_>],
-    (extent, end): (FrameDetail, usize),
+    extent: FrameDetail,
+    end: usize,
     names: &mut DeviceNames<'a>,
 ) {
     let device = match &answer.name {

@@ -76,6 +76,13 @@ impl Room {
     }
 }
 
+/// Shared state while frames are explained.
+struct ExplainContext<'c, 'a> {
+    names: &'c mut DeviceNames<'a>,
+    room: &'c mut Room,
+    advisor: &'c Advisor,
+}
+
 /// An image and its symbols. Addresses are hexadecimal texts, because JSON numbers would lose bits.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedImage {
@@ -219,8 +226,8 @@ pub fn explain<'s>(
     let mut backtraces = Vec::new();
     for backtrace in &report.backtraces {
         let counts = grouped_by.is_some_and(|counted| std::ptr::eq(counted, backtrace));
-        let names = (&mut names, &mut room, &advisor);
-        let mut frames = explain_frames(&plan, &judged, backtrace, &mut planned, names);
+        let mut context = ExplainContext { names: &mut names, room: &mut room, advisor: &advisor };
+        let mut frames = explain_frames(&plan, &judged, backtrace, &mut planned, &mut context);
         if counts {
             room.cut |= verdicts.give(&mut frames, &mut room.call_bytes);
         }
@@ -289,11 +296,11 @@ fn explain_frames<'a>(
     judged: &[Judged<'_>],
     backtrace: &Backtrace<'a>,
     planned: &mut Iter<'_, PlannedFrame>,
-    (names, room, advisor): (&mut DeviceNames<'a>, &mut Room, &Advisor),
+    context: &mut ExplainContext<'_, 'a>,
 ) -> Vec<ExplainedFrame> {
     let (mut frames, mut sigtramp_at) = (Vec::new(), None);
     for slot in backtrace.slots() {
-        if !room.frame() {
+        if !context.room.frame() {
             break;
         }
         let frame = match slot {
@@ -303,8 +310,7 @@ fn explain_frames<'a>(
                 let frame = Frame { index: blank.index(), ..Frame::default() };
                 let planned = plan.blank(backtrace, frame.index);
                 let answered = answer(plan, judged, &frame, &planned, false);
-                let names = (&mut *names, &mut *room, advisor);
-                frames.push(explain_frame(plan, judged, &frame, &planned, &answered, names));
+                frames.push(explain_frame(plan, judged, &frame, &planned, &answered, context));
                 continue;
             }
         };
@@ -312,8 +318,7 @@ fn explain_frames<'a>(
         let after_sigtramp = sigtramp_at.is_some_and(|at: usize| at + 1 == frame.index);
         let answered = answer(plan, judged, frame, planned, after_sigtramp);
         sigtramp_at = answered.is_sigtramp(frame).then_some(frame.index);
-        let names = (&mut *names, &mut *room, advisor);
-        frames.push(explain_frame(plan, judged, frame, planned, &answered, names));
+        frames.push(explain_frame(plan, judged, frame, planned, &answered, context));
     }
     frames
 }
@@ -324,7 +329,7 @@ fn explain_frame<'a>(
     frame: &Frame<'a>,
     planned: &PlannedFrame,
     answered: &FrameAnswer<'_, 'a>,
-    (names, room, advisor): (&mut DeviceNames<'a>, &mut Room, &Advisor),
+    context: &mut ExplainContext<'_, 'a>,
 ) -> ExplainedFrame {
     let choice = answered.choice;
     let decrement = u64::from(choice.adjusted);
@@ -332,10 +337,11 @@ fn explain_frame<'a>(
     let judged = answered.place.and_then(|place| all.get(place.image as usize));
     let text = judged.and_then(|judged| judged.symbols).map(SymCache::text_address);
     let relative = image.map(|_| RelativeAddress(answered.relative.saturating_sub(decrement)));
-    let (source, mut calls) = name(answered, names, room);
+    let (source, mut calls) = name(answered, context.names, context.room);
     // The names in it come from the report.
-    let advice = advice(plan, all, answered, advisor).filter(|advice| room.calls(advice.len()));
-    if !room.calls(calls.iter().map(String::len).sum()) {
+    let advice =
+        advice(plan, all, answered, context.advisor).filter(|advice| context.room.calls(advice.len()));
+    if !context.room.calls(calls.iter().map(String::len).sum()) {
         calls.clear();
     }
     ExplainedFrame {

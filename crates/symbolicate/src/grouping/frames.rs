@@ -196,7 +196,7 @@ pub(super) fn named<'f, 'r, 'a>(
     frames.iter().map(move |(frame, planned)| {
         let (named, sigtramp) = match &mut by {
             NamedBy::Symbols(judged, names) => {
-                by_symbols(plan, (*judged, &mut **names), frame, planned, after_sigtramp)
+                by_symbols(plan, judged, names, frame, planned, after_sigtramp)
             }
             NamedBy::Report => by_report(plan, frame, planned, after_sigtramp),
         };
@@ -208,7 +208,8 @@ pub(super) fn named<'f, 'r, 'a>(
 /// Names a frame by symbols, or else by the device. Also returns whether it calls a signal handler.
 fn by_symbols<'p, 'a>(
     plan: &'p Plan<'_, 'a>,
-    (judged, names): (&'p [Judged<'p>], &mut DeviceNames<'a>),
+    judged: &'p [Judged<'p>],
+    names: &mut DeviceNames<'a>,
     frame: &Frame<'a>,
     planned: &PlannedFrame,
     after_sigtramp: bool,

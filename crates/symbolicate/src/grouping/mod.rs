@@ -1,5 +1,5 @@
-//! Which bug a report is about: a fingerprint that is the same for the same bug, whatever the build, the slide,
-//! the device, the architecture and the optimisation level.
+//! Finds the bug that a report is about: a fingerprint that is the same for the same bug in every build, slide,
+//! device, architecture and optimisation level.
 //!
 //! For crashes and exceptions, the culprit is the app's innermost function in the crashed thread or the
 //! exception's backtrace. If that function is in a header, the function that uses it is the culprit. Functions

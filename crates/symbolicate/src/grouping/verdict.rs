@@ -65,7 +65,7 @@ impl GroupingVerdict {
             GroupingVerdict::ReporterByCode => {
                 "it only reports what its caller has found: its code never returns, and it ended the process or threw"
             }
-            GroupingVerdict::Entry => "it is where the app begins",
+            GroupingVerdict::Entry => "it is the entry of the app",
             GroupingVerdict::Unnamed => "no function is known for the address",
             GroupingVerdict::NoImage => "the address lies in no image",
             GroupingVerdict::Beyond => "a function inside of it counts",
@@ -74,7 +74,7 @@ impl GroupingVerdict {
             }
             GroupingVerdict::OffPath => "the innermost functions that half of the samples are in count",
             GroupingVerdict::Repeated => "of a recursion one turn counts, and each function once",
-            GroupingVerdict::KindAlone => "what happened decides, whatever ran",
+            GroupingVerdict::KindAlone => "the kind of the report decides, independent of functions",
         }
     }
 }

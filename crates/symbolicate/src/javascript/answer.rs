@@ -110,7 +110,7 @@ fn answer<'s>(frame: &'s JavaScriptFrame, image: Option<u32>, judged: &[Judged<'
                 None => own.ended(FrameStatus::Unsupported),
                 // A bundler's map of many lines does not cover bytecode, which is one line.
                 Some(lines) if frame.is_bytecode && lines.len() > 1 => own.ended(FrameStatus::Unsupported),
-                Some(lines) => found(own, &table, lines, place),
+                Some(lines) => found(own, &table, lines, place.0, place.1),
             },
         },
     }
@@ -120,7 +120,8 @@ fn found<'s>(
     own: JavaScriptAnswer<'s>,
     table: &SourceMapTable<'s>,
     lines: Range<u32>,
-    (line, column): (u32, u32),
+    line: u32,
+    column: u32,
 ) -> JavaScriptAnswer<'s> {
     let line = lines.start.checked_add(line).filter(|line| lines.contains(line));
     let Some(place) = line.and_then(|line| table.lookup(line, column)) else {

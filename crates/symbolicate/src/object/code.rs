@@ -3,8 +3,8 @@
 use super::macho::MachFile;
 use std::ops::Range;
 
-/// The sections of machine code. Addresses outside them belong to no function, whatever the debug
-/// information says: linkers leave 0 or a tombstone for functions that they removed.
+/// The sections of machine code. Addresses outside them belong to no function, even if the debug information
+/// says so: linkers leave 0 or a tombstone for functions that they removed.
 #[derive(Debug)]
 pub(super) struct CodeMap {
     base: u64,

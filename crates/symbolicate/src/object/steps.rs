@@ -6,7 +6,7 @@
 use super::ObjectError;
 use std::cell::Cell;
 
-/// Steps that any object may use, whatever its size.
+/// Steps that an object of any size may use.
 const FREE_STEPS: u64 = 1 << 20;
 /// Steps per byte of an unpacked object. Compilers and linkers produce files that take less than a quarter of
 /// one.

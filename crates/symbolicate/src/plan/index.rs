@@ -1,9 +1,9 @@
 //! Finds the image that contains an address, for any list of images.
 //!
-//! Images may overlap, be listed twice or share their start. If several contain an address, the one
-//! that starts last (the innermost) answers; of those the smallest, of those the first listed. The
-//! intervals are flattened once, in O(n log n), into stretches with one answer each. So a look-up
-//! is one binary search, whatever the list looks like.
+//! Images may overlap, be listed twice or share their start. If several contain an address, the one that
+//! starts last (the innermost) answers; of those the smallest, of those the first listed. The intervals are
+//! flattened once, in O(n log n), into stretches with one answer each. So a look-up is one binary search in
+//! any list.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

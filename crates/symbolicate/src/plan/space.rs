@@ -186,8 +186,8 @@ impl<'r, 'a> Space<'r, 'a> {
             .map(|(_, e)| e.image)
     }
 
-    /// Returns the first image listed with a debug id at `start`, whatever its size. `None` if `address` is
-    /// before it.
+    /// Returns the first image, of any size, that is listed with a debug id at `start`. `None` if `address`
+    /// is before it.
     pub(crate) fn listed_from(&self, id: DebugId, start: u64, address: u64) -> Option<u32> {
         if address < start {
             return None;

@@ -82,7 +82,7 @@ impl Report {
         self
     }
 
-    /// Appends a member to the object at a path, even where it has one of that name.
+    /// Appends a member to the object at a path, even if it has one of that name.
     #[must_use]
     pub fn duplicate(mut self, path: &str, key: &str, value: impl Into<Json>) -> Report {
         self.document.at(path).append(key, value.into());

@@ -88,7 +88,7 @@ impl Error {
         }
     }
 
-    /// True where a report of this kind has threads.
+    /// True if a report of this kind has threads.
     #[must_use]
     pub fn has_threads(self) -> bool {
         !matches!(self, Error::MemoryTermination | Error::Termination | Error::Profile)

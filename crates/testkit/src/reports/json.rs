@@ -50,7 +50,7 @@ impl Json {
         Json::Array(elements.into_iter().collect())
     }
 
-    /// The address as old writers print it: a negative number where its highest bit is set.
+    /// Returns the address as old writers print it: a negative number if its highest bit is set.
     #[must_use]
     pub fn negative(address: u64) -> Json {
         Json::Raw(address.cast_signed().to_string())
@@ -75,8 +75,9 @@ impl Json {
         }
     }
 
-    /// The value at a path of keys and numbers with dots between them, made where it is not:
-    /// missing members are added as objects, and what is neither object nor array is replaced by one.
+    /// Returns the value at a path of keys and numbers with dots between them, and creates it if it is
+    /// missing: missing members are added as objects, and what is neither object nor array is replaced by
+    /// one.
     pub fn at(&mut self, path: &str) -> &mut Json {
         path.split('.').filter(|key| !key.is_empty()).fold(self, Json::entry)
     }
@@ -100,7 +101,7 @@ impl Json {
         &mut members[index].1
     }
 
-    /// Takes the member at a path away; nothing where there is none.
+    /// Removes the member at a path, if there is one.
     pub fn remove(&mut self, path: &str) {
         let (parent, key) = path.rsplit_once('.').unwrap_or(("", path));
         match self.at(parent) {
@@ -116,7 +117,7 @@ impl Json {
         }
     }
 
-    /// Appends an element, where this is no array to a new one.
+    /// Appends an element; to a new array if this is none.
     pub fn push(&mut self, element: Json) {
         if !matches!(self, Json::Array(_)) {
             *self = Json::Array(Vec::new());
@@ -126,7 +127,7 @@ impl Json {
         }
     }
 
-    /// Appends a member even where there is one of that name: a duplicate key.
+    /// Appends a member even if there is one of that name: a duplicate key.
     pub fn append(&mut self, key: &str, value: Json) {
         if !matches!(self, Json::Object(_)) {
             *self = Json::Object(Vec::new());

@@ -12,11 +12,11 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 
 /// Change an alert rule
 ///
-/// Mute it, switch it off, change when it tells of what, or give it another receiver.
+/// Mutes the rule, switches it off, changes its condition and its times, or gives it another receiver.
 #[utoipa::path(patch, path = "/v1/alert-rules/{id}", tag = "alerts", operation_id = "change_alert_rule",
     params(("id" = Uuid, Path, description = "The rule's id.")),
     request_body = AlertRuleChange,
-    responses((status = 200, description = "The rule as it is now.", body = AlertRule), Failures),
+    responses((status = 200, description = "The rule after the change.", body = AlertRule), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn change_alert_rule(
     State(api): State<Api>,

@@ -13,10 +13,10 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
 
 /// Create an alert rule
 ///
-/// From now on its receiver gets a message when the condition is met: at least once, with the same `Idempotency-Key`
-/// (`Message-ID` of mail) for the same message. A message that the receiver does not take is sent again for 22 hours.
-/// Recipients of `mail` outside the operator's domains get one mail with a link, and alerts once they have confirmed there.
-/// Every event of a rule is also the event `alert_raised` of `GET /v1/events`. A tenant may have 100 rules. A key for one app makes rules for that app only.
+/// The receiver gets a message when the condition is met: at least once, with the same `Idempotency-Key` (`Message-ID` of mail)
+/// for the same message. If the receiver does not accept a message, it is sent again for 22 hours. Recipients of `mail` outside
+/// the operator's domains first get one mail with a link. They get alerts after they confirm there. Every event of a rule is also
+/// the event `alert_raised` of `GET /v1/events`. A tenant may have 100 rules. A key for one app creates rules for that app only.
 #[utoipa::path(post, path = "/v1/alert-rules", tag = "alerts", operation_id = "create_alert_rule",
     request_body = NewAlertRule,
     responses((status = 201, description = "The rule was made.", body = AlertRule), Failures),

@@ -11,7 +11,7 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Delete an alert rule
 ///
-/// With its messages: those that wait are not sent.
+/// Deletes the rule and its messages. Waiting messages are not sent.
 #[utoipa::path(delete, path = "/v1/alert-rules/{id}", tag = "alerts", operation_id = "delete_alert_rule",
     params(("id" = Uuid, Path, description = "The rule's id.")),
     responses((status = 204, description = "The rule is deleted."), Failures),

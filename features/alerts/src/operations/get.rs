@@ -10,7 +10,7 @@ use unslide_store::Uuid;
 
 problems!(Failures: InvalidParameter, NotFound);
 
-/// Get an alert rule
+/// Get one alert rule by its id
 #[utoipa::path(get, path = "/v1/alert-rules/{id}", tag = "alerts", operation_id = "get_alert_rule",
     params(("id" = Uuid, Path, description = "The rule's id.")),
     responses((status = 200, description = "The rule.", body = AlertRule), Failures),

@@ -12,7 +12,7 @@ problems!(Failures: InvalidParameter);
 
 /// List alert rules
 ///
-/// The oldest first, without their secrets. A key that speaks for one app sees the rules of that app.
+/// Lists the rules, the oldest first, without their secrets. A key for one app sees the rules of that app.
 #[utoipa::path(get, path = "/v1/alert-rules", tag = "alerts", operation_id = "list_alert_rules",
     params(PageQuery),
     responses((status = 200, description = "A page of rules.", body = Page<AlertRule>), Failures),

@@ -10,7 +10,7 @@ use unslide_api::feature::operation::{
 use unslide_store::Uuid;
 use utoipa::IntoParams;
 
-/// Which messages to list.
+/// Filter and page of the list of messages.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
@@ -18,10 +18,10 @@ pub struct AlertMessageQuery {
     /// Only those of this rule.
     #[param(value_type = Option<Uuid>)]
     pub rule: Option<String>,
-    /// Entries a page, 1 to 500; 50 where absent.
+    /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }
@@ -30,7 +30,7 @@ problems!(Failures: InvalidParameter);
 
 /// List alert messages
 ///
-/// What was sent in the last 90 days and how that ended, the newest first.
+/// Lists the messages of the last 90 days with their outcomes, the newest first.
 #[utoipa::path(get, path = "/v1/alert-messages", tag = "alerts", operation_id = "list_alert_messages",
     params(AlertMessageQuery),
     responses((status = 200, description = "A page of messages.", body = Page<ListedAlertMessage>), Failures),

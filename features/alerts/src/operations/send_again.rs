@@ -11,7 +11,8 @@ problems!(Failures: InvalidParameter, NotFound, RateLimited);
 
 /// Send an alert message again
 ///
-/// With the same id, also one that was delivered or muted. It costs as many units as 100 reports.
+/// Sends a message again with the same id, also one that was delivered or muted. It costs as many units as
+/// 100 reports.
 #[utoipa::path(post, path = "/v1/alert-messages/{id}/send", tag = "alerts", operation_id = "send_alert_again",
     params(("id" = Uuid, Path, description = "The message's id.")),
     responses((status = 204, description = "The message will be sent."), Failures),

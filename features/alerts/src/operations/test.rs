@@ -15,8 +15,9 @@ problems!(Failures: InvalidParameter, NotFound, RateLimited);
 
 /// Send a test message
 ///
-/// It is sent like any other message: `GET /v1/alert-messages` lists it with its outcome, until the rule's next test. A test
-/// costs as many units as 100 reports. A recipient of mail that has not confirmed is asked again if a day has passed.
+/// Sends a test message like any other message: `GET /v1/alert-messages` lists it with its outcome, until the rule's next
+/// test. A test costs as many units as 100 reports. A recipient of mail that has not confirmed gets another request to
+/// confirm if a day has passed.
 #[utoipa::path(post, path = "/v1/alert-rules/{id}/test", tag = "alerts", operation_id = "test_alert_rule",
     params(("id" = Uuid, Path, description = "The rule's id.")),
     responses((status = 204, description = "The message will be sent."), Failures),

@@ -25,7 +25,7 @@ pub struct Mailer {
 pub struct AlertMail<'m> {
     /// The tenant that the message is about.
     pub tenant: &'m TenantId,
-    /// The message as it was claimed.
+    /// The message, as the sender claimed it.
     pub message: &'m ClaimedAlertMessage,
     /// The recipients that take alerts.
     pub to: Vec<Mailbox>,
@@ -79,7 +79,7 @@ impl Mailer {
     }
 
     /// Asks a recipient to confirm that it wants alerts of a tenant. Of the tenant, the text has only its
-    /// name, which consists of letters, digits and hyphens.
+    /// slug, which consists of `a` to `z`, digits and hyphens.
     ///
     /// # Errors
     /// As for [`Mailer::send`].

@@ -42,7 +42,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(5);
 const AT_ONCE: u16 = 100;
 /// Messages that are sent at once, each of another tenant.
 const SENDS: usize = 32;
-/// How long a delivery may take, whatever its channel waits for. Shorter than the lease of a message.
+/// Timeout of a delivery on any channel. Shorter than the lease of a message.
 const LONGEST_DELIVERY: Duration = Duration::from_secs(45);
 
 /// Delivers messages.
@@ -177,7 +177,7 @@ impl AlertSender {
     /// Sends a rule's next message, and returns its tenant.
     async fn send_next(self: Arc<AlertSender>, tenant: TenantId, rule: Uuid) -> TenantId {
         if let Err(error) = self.send(&tenant, rule).await {
-            tracing::warn!(error = %error, %rule, "an alert could not be taken or noted");
+            tracing::warn!(error = %error, %rule, "an alert could not be claimed or recorded");
         }
         tenant
     }
@@ -211,7 +211,7 @@ impl AlertSender {
     /// Sends a confirmation mail, and returns its tenant.
     async fn ask_next(self: Arc<AlertSender>, tenant: TenantId, address: String) -> TenantId {
         if let Err(error) = self.ask(&tenant, &address).await {
-            tracing::warn!(error = %error, "a confirmation mail could not be taken or noted");
+            tracing::warn!(error = %error, "a confirmation mail could not be claimed or recorded");
         }
         tenant
     }

@@ -9,7 +9,7 @@ use unslide_api::feature::operation::network_of_everything;
 use unslide_model::Secret;
 use unslide_runtime::ConfigProblem;
 
-/// The section `api.alerts`.
+/// The section `api.alerts` of the settings.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Alerts {

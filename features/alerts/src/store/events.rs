@@ -186,7 +186,7 @@ pub async fn raise_test(tx: &mut TenantTx, rule: &AlertRule) -> Result<()> {
     let cause = AlertCause {
         cause: TEST.to_owned(),
         headline: format!("Test of the alert rule {}", rule.name),
-        detail: "Nothing happened: somebody asked for this message.".to_owned(),
+        detail: "This is a test message. Nothing happened.".to_owned(),
         app: rule.app.clone().unwrap_or_default(),
         version: String::new(),
         path: "/console/alerts".to_owned(),

@@ -45,23 +45,23 @@ words! {
 pub struct ListedAlertMessage {
     /// Its id, which the receiver gets with every attempt.
     pub id: Uuid,
-    /// Its rule.
+    /// Id of the rule that made the message.
     pub rule: Uuid,
-    /// The rule's name.
+    /// Name of that rule, for people.
     pub rule_name: String,
     /// `waiting`, `delivered`, `failed` or `muted`.
     #[schema(value_type = String, example = "delivered")]
     pub status: AlertStatus,
-    /// What its first event is about.
+    /// Headline of its first event, in one line.
     pub headline: String,
-    /// Events that it tells of.
+    /// Number of events that the message lists.
     pub events: i64,
-    /// Attempts so far.
+    /// Number of attempts to send it so far.
     pub attempts: i32,
-    /// What went wrong last.
+    /// Error of the last failed attempt; absent if none failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// When it was made.
+    /// When the message was created (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     /// When it is tried next, while it waits.
@@ -129,7 +129,8 @@ pub async fn collect(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
     }
     let muted = found.muted_until.is_some_and(|until| until > now);
     let status = if muted { AlertStatus::Muted } else { AlertStatus::Waiting };
-    // An event with a cause that changes meanwhile waits for the next message, and is not counted here.
+    // If the cause of an event changes at the same time, the event waits for the next message, and is not
+    // counted here.
     sqlx::query!(
         "WITH message AS MATERIALIZED (SELECT unslide_uuid($3) AS id), collected AS (
              UPDATE alert_events e SET message = message.id

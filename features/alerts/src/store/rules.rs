@@ -86,10 +86,10 @@ words! {
     }
 }
 
-/// A recipient of mail.
+/// A recipient of alerts by mail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct AlertRecipient {
-    /// Its address.
+    /// Mail address of the recipient.
     #[schema(example = "team@example.com")]
     pub address: String,
     /// `allowed` by the operator, `waiting_for_confirmation`, `confirmed` or `refused`.
@@ -99,15 +99,16 @@ pub struct AlertRecipient {
 
 time::serde::format_description!(clock_time, Time, "[hour]:[minute]");
 
-/// Hours of each day (UTC) in which nothing is sent; one message after them has all that happened meanwhile.
+/// Hours of each day (UTC) in which nothing is sent. One message after them has all events of these hours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QuietHours {
-    /// Their begin.
+    /// Begin of the quiet hours, `HH:MM` (UTC).
     #[serde(with = "clock_time")]
     #[schema(value_type = String, pattern = "^[0-9]{2}:[0-9]{2}$", example = "22:00")]
     pub from: Time,
-    /// Their end, on the next day where it is not after the begin. Equal to the begin: no hours at all.
+    /// End of the quiet hours, `HH:MM` (UTC); on the next day if it is before the begin. Equal to the begin:
+    /// no quiet hours.
     #[serde(with = "clock_time")]
     #[schema(value_type = String, pattern = "^[0-9]{2}:[0-9]{2}$", example = "07:00")]
     pub to: Time,
@@ -128,40 +129,42 @@ impl QuietHours {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewAlertRule {
-    /// Its name for people.
+    /// Name of the rule, for people.
     #[schema(min_length = 1, max_length = 200, example = "new bugs of the shop")]
     pub name: String,
-    /// The app (bundle identifier) that it is about; all where absent.
+    /// The only app (bundle identifier) that the rule watches; all apps if absent.
     #[schema(max_length = 255)]
     pub app: Option<String>,
     /// `new_group`, `regression`, `spike`, `missing_symbols` or `crash_free`.
     #[schema(value_type = String, example = "new_group")]
     pub condition: AlertCondition,
-    /// Of `spike`: how many times the crashes of a usual hour; 3 where absent. Of `missing_symbols`: reports that wait
+    /// Of `spike`: how many times the crashes of a usual hour; 3 if absent. Of `missing_symbols`: reports that wait
     /// for them; 1. Of `crash_free`: the least share of a day's sessions without a crash, in per cent; 99.
     pub threshold: Option<f64>,
     /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom`, `mail` or `kafka`.
     #[schema(value_type = String, example = "webhook")]
     pub channel: AlertChannel,
-    /// The URL of the receiver; for `mail` the recipients, at most 10, separated by commas; for `kafka` nothing. Never
-    /// shown again in full.
+    /// The URL of the receiver; for `mail` the recipients, at most 10, separated by commas; for `kafka` empty. Answers
+    /// never have it in full.
     #[schema(value_type = Option<String>, max_length = 2000, example = "https://alerts.example.com/unslide")]
     #[serde(default)]
     pub address: Secret,
-    /// Signs messages: of a webhook as `whsec_` and base64, of Feishu and DingTalk as they show it. Never shown again.
+    /// Secret that signs messages. For webhooks: `whsec_` and base64; for Feishu and DingTalk: the secret that they
+    /// show. No answer has it.
     #[schema(value_type = Option<String>, max_length = 500)]
     #[serde(default)]
     pub secret: Secret,
     /// The body of a webhook in which `{{headline}}`, `{{detail}}`, `{{app}}`, `{{version}}`, `{{link}}`, `{{count}}`
-    /// and `{{text}}` are replaced, escaped for its content type; a JSON document that describes all where absent.
+    /// and `{{text}}` are replaced, escaped for its content type; a JSON document that describes all if absent.
     #[schema(max_length = 4096)]
     #[serde(default)]
     pub template: String,
-    /// What `template` is: `application/json`, also where absent, or `application/x-www-form-urlencoded`.
+    /// Media type of `template`: `application/json`, which is the default, or
+    /// `application/x-www-form-urlencoded`.
     #[schema(value_type = Option<String>, example = "application/json")]
     #[serde(default)]
     pub content_type: TemplateType,
-    /// The least minutes between two messages; what happens meanwhile is in the next one. 0 where absent.
+    /// Least minutes between two messages. The next message has all events in between. 0 if absent.
     #[schema(maximum = 1440)]
     #[serde(default)]
     pub digest_minutes: u16,
@@ -209,27 +212,27 @@ impl AlertRuleChange {
     }
 }
 
-/// What changes of a rule; what is absent stays.
+/// Changes of a rule. Absent fields do not change.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AlertRuleChange {
-    /// Its name for people.
+    /// Name of the rule, for people.
     #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
-    /// See [`NewAlertRule`].
+    /// New threshold, as in [`NewAlertRule`]; absent for no change.
     pub threshold: Option<f64>,
-    /// False: nothing new fulfils it. What waits is still sent.
+    /// False: nothing new fulfils it. Waiting messages are still sent.
     pub enabled: Option<bool>,
     /// Until then its messages are noted and not sent. A time in the past ends it.
     #[serde(deserialize_with = "timestamp::deserialize")]
     pub muted_until: Option<OffsetDateTime>,
-    /// See [`NewAlertRule`].
+    /// New digest interval in minutes, as in [`NewAlertRule`].
     #[schema(maximum = 1440)]
     pub digest_minutes: Option<u16>,
     /// See [`NewAlertRule`]. Equal ends: none.
     pub quiet_hours: Option<QuietHours>,
     /// Another receiver, with its `address`, `secret`, `template` and `content_type`: those of the one before are not
-    /// kept. What waits goes to the new one.
+    /// kept. Waiting messages go to the new one.
     #[schema(value_type = Option<String>, example = "webhook")]
     pub channel: Option<AlertChannel>,
     /// See [`NewAlertRule`]. Only with `channel`.
@@ -249,29 +252,29 @@ pub struct AlertRuleChange {
 /// A rule, without its secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct AlertRule {
-    /// Its id.
+    /// Id of the rule, to change or delete it.
     pub id: Uuid,
-    /// Its name for people.
+    /// Name of the rule, for people.
     pub name: String,
-    /// The app that it is about; absent where it is about all.
+    /// The only app (bundle identifier) that the rule watches; absent if it watches all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// What it waits for.
+    /// Condition that fulfils the rule, such as `new_group`.
     #[schema(value_type = String, example = "new_group")]
     pub condition: AlertCondition,
-    /// What the condition is compared with.
+    /// Threshold of the condition, in the condition's unit.
     pub threshold: f64,
-    /// How its messages are delivered.
+    /// Channel of its messages, such as `webhook`.
     #[schema(value_type = String, example = "webhook")]
     pub channel: AlertChannel,
-    /// Where to: of a URL its scheme and host.
+    /// Receiver of the messages: of a URL, its scheme and host.
     #[schema(example = "https://alerts.example.com/…")]
     pub address: String,
     /// Of `mail`: the recipients, and whether alerts are sent to them.
     #[schema(max_items = 10)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recipients: Vec<AlertRecipient>,
-    /// True where its messages are signed.
+    /// True if its messages are signed.
     pub signed: bool,
     /// False: nothing new fulfils it.
     pub enabled: bool,
@@ -283,7 +286,7 @@ pub struct AlertRule {
     /// Hours in which nothing is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quiet_hours: Option<QuietHours>,
-    /// When it was made.
+    /// When the rule was created (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
 }

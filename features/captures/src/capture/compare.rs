@@ -62,13 +62,17 @@ pub struct ComparedMemory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotComparable {
     /// At least one of them says nothing.
-    #[error("a .memgraph is opaque: there is nothing to compare")]
+    #[error(
+        "a .memgraph is opaque and cannot be compared; send the text that heap, leaks, vmmap or footprint prints for it"
+    )]
     Opaque,
     /// Graphs of memory that were read from different things.
-    #[error("the two were read from different files: a graph, or a tool's text, is compared with its like")]
+    #[error(
+        "the two captures have different formats: compare a graph with a graph, or two texts of the same tool"
+    )]
     Sources,
     /// Logs of which one has no order.
-    #[error("one of the two logs is sorted by address: only what it allocated is known, not what it holds")]
+    #[error("one of the two logs is sorted by address: its totals are known, but not its live allocations")]
     Orders,
 }
 

@@ -227,7 +227,7 @@ fn memory_graph<'s>(
 
 /// Returns the analysis of a `.memgraph`, which is stored unread.
 fn opaque() -> CaptureAnalysis {
-    let what = "file is a .memgraph, whose layout Apple does not publish: it is stored as it is and opaque; send the \
+    let what = "file is a .memgraph, whose layout Apple does not publish: it is stored unchanged and opaque; send the \
                 text that heap, leaks, vmmap or footprint prints for it, too";
     CaptureAnalysis {
         tree: CutTree::of(&CallTree::new("bytes")),
@@ -291,12 +291,12 @@ fn malloc_log<'f, 's>(
     let skipped = [
         (counts.damaged, "damaged records were skipped"),
         (counts.empty, "empty records were skipped"),
-        (counts.other, "records are of something else than memory"),
+        (counts.other, "records do not concern memory"),
         (counts.out_of_order, "records of the sorted log are out of the order of addresses"),
         (counts.unknown_deallocations, "deallocations are of memory that is not in the log"),
         (counts.replaced, "allocations are at addresses that the log does not free before"),
-        (memory.broken_stacks, "stacks are not whole in the table"),
-        (memory.trailing_bytes as u64, "bytes at the end are no whole record"),
+        (memory.broken_stacks, "stacks are incomplete in the table"),
+        (memory.trailing_bytes as u64, "bytes at the end are not a whole record"),
         (memory.left_out, LEFT_OUT),
         cut(tree.heap.cut() + tree.vm.cut()),
     ];

@@ -25,7 +25,7 @@ Examples:
   unslide flame --diff after.txt -o difference.svg before.txt"
 )]
 pub struct Arguments {
-    /// The profile; standard input where it is `-`
+    /// The profile, or `-` for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// A dSYM, a Mach-O file, an archive of them (zip, tar.gz), or a folder that is searched for dSYMs and
@@ -40,7 +40,7 @@ pub struct Arguments {
     /// A flame graph, folded stacks, or the heaviest path of the tree and of the app's own functions in it
     #[arg(long, value_enum, default_value_t = FlameFormat::Svg)]
     format: FlameFormat,
-    /// The file to write; standard output where it is left out
+    /// The file to write; standard output if it is left out
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
 }
@@ -48,11 +48,11 @@ pub struct Arguments {
 /// How a call tree is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FlameFormat {
-    /// A flame graph
+    /// A flame graph as an SVG file
     Svg,
     /// A line for each stack with its own count
     Folded,
-    /// The heaviest path
+    /// The heaviest path through the call tree
     Path,
 }
 

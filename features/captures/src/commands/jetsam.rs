@@ -24,10 +24,10 @@ Examples:
   unslide jetsam --json JetsamEvent-2026-03-02-110000.ips"
 )]
 pub struct Arguments {
-    /// The log (bug type 298), also packed with gzip or zstd; standard input where it is `-`
+    /// The log (bug type 298), also packed with gzip or zstd; `-` for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }

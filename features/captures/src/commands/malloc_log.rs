@@ -59,8 +59,8 @@ pub struct Arguments {
     symbols: Vec<PathBuf>,
     #[command(flatten)]
     build: BuildArguments,
-    /// What is live after this many events; without it after all. May be given more than once, which costs little
-    /// more; the history is that of the last of them
+    /// Print the allocations that are live after this number of events; without it, after all events. May be
+    /// given more than once, at little cost; the history is that of the last one
     #[arg(long, value_name = "N")]
     at: Vec<usize>,
     /// Also what has grown since this many events, and what was allocated before and is still live
@@ -91,9 +91,9 @@ enum LogLayout {
 /// A kind of memory. The two are never added: ranges of virtual memory may hold blocks of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum GraphMemory {
-    /// Blocks of the heap
+    /// Blocks that malloc allocated on the heap
     Heap,
-    /// Ranges of virtual memory
+    /// Ranges of virtual memory (vm_allocate, mmap)
     Virtual,
 }
 
@@ -105,7 +105,7 @@ impl Arguments {
             (LogLayout::Enumerator, 8) => Ok(EventLayout::Enumerator),
             (LogLayout::Index, 8) => Ok(EventLayout::Index),
             (_, size) => {
-                Err(CommandError::usage(format!("--pointer-size {size}: it is 8, with --layout disk also 4")))
+                Err(CommandError::usage(format!("--pointer-size {size}: use 8, or 4 with --layout disk")))
             }
         }
     }
@@ -172,14 +172,14 @@ fn check(arguments: &Arguments) -> Result<(), CommandError> {
         return Err(CommandError::usage(format!("--from {from} lies after --at {at}")));
     }
     if at.len() > MOST_MOMENTS {
-        return Err(CommandError::usage(format!("--at may be given {MOST_MOMENTS} times")));
+        return Err(CommandError::usage(format!("--at may be given at most {MOST_MOMENTS} times")));
     }
     if at.len() > 1 && flame.is_some() {
-        return Err(CommandError::usage("--flame draws one moment: give --at once"));
+        return Err(CommandError::usage("--flame draws one moment: give only one --at"));
     }
     let files = [&arguments.index, &arguments.stacks].into_iter().chain(&arguments.images);
     if files.filter(|path| path.as_os_str() == "-").count() > 1 {
-        return Err(CommandError::usage("standard input is one file: give `-` once"));
+        return Err(CommandError::usage("standard input is one file: give only one `-`"));
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ Examples:
   unslide memory-graph --compare heap-2.txt heap-1.txt"
 )]
 pub struct Arguments {
-    /// The snapshot; standard input where it is `-`
+    /// The snapshot, or `-` for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// A dSYM, a Mach-O file, an archive of them (zip, tar.gz), or a folder that is searched for dSYMs and
@@ -51,7 +51,7 @@ pub struct Arguments {
     /// Say what keeps the block of this class alive that retains most
     #[arg(long, value_name = "NAME", conflicts_with = "compare")]
     class: Option<String>,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
@@ -71,7 +71,7 @@ pub fn run(matches: &ArgMatches) -> Outcome {
         Some(other) => {
             let (after, _) = read(other, arguments, &library, &mut lacking)?;
             if tables.source != after.source {
-                return Err(CommandError::usage("--compare takes two files of the same kind").into());
+                return Err(CommandError::usage("--compare needs two files of the same kind").into());
             }
             tables.skipped = tables.skipped.saturating_add(after.skipped);
             let mut comparison = compare(&tables, &after);

@@ -31,8 +31,8 @@ impl RoutedList {
     }
 }
 
-/// Answers a list as a file if the client requests one or the route is one of the console, and leaves all other requests
-/// as they are.
+/// Answers a list as a file if the client requests one or the route is one of the console, and does not change other
+/// requests.
 pub async fn answer_list(api: Api, request: Request, next: Next) -> Response {
     let list = RoutedList::from_request(&api, &request).filter(|_| request.method().is_safe());
     let Some(list) = list else { return next.run(request).await };

@@ -38,8 +38,8 @@ pub struct EventQuery {
     /// Bundle identifier: only events of this app. Symbols belong to no app.
     #[param(max_length = 1024, example = "com.example.shop")]
     pub app: Option<String>,
-    /// The id of an event after which the stream begins, as in the header `Last-Event-ID`, which goes first; 0 for all that
-    /// are kept. Without either, the stream begins now.
+    /// The id of the event after which the stream begins; 0 for all events that are kept. The header `Last-Event-ID` has
+    /// precedence. Without both, the stream begins now.
     #[param(minimum = 0, example = 911)]
     pub after: Option<i64>,
     /// The stream ends after this number of seconds, 1 to 3600; 3600 if absent.
@@ -51,9 +51,10 @@ problems!(Failures: InvalidParameter);
 
 /// Follow events
 ///
-/// A stream of server-sent events: `group_created`, `group_regressed`, `reports_stored` (numbers by app), `symbols_ready`
-/// and those that features announce, with JSON as data. A client that was cut off goes on with `Last-Event-ID`; events
-/// are kept for a day. The stream ends after an hour, within a second of its key's revocation, and when the service stops.
+/// Returns a stream of server-sent events: `group_created`, `group_regressed`, `reports_stored` (numbers by app),
+/// `symbols_ready` and those of features, with JSON as data. After a broken connection, a client continues with
+/// `Last-Event-ID`; events are kept for a day. The stream ends after an hour, within a second of its key's revocation, and
+/// when the service stops.
 #[utoipa::path(get, path = "/v1/events", tag = "events", operation_id = "follow_events",
     params(EventQuery),
     responses((status = 200, description = "Events, until the stream ends.", body = String,

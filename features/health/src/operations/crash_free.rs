@@ -11,9 +11,9 @@ use time::Date;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct HealthQuery {
-    /// Only this version.
+    /// The only version to count; all versions if absent.
     pub version: Option<String>,
-    /// Days of the period, 1 to 90; 14 where absent. The last one is today (UTC).
+    /// Days of the period, 1 to 90; 14 if absent. The last one is today (UTC).
     #[param(minimum = 1, maximum = 90)]
     pub days: Option<u32>,
 }
@@ -21,7 +21,7 @@ pub struct HealthQuery {
 /// How often an app crashes.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AppHealth {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(example = "com.example.shop")]
     pub app: String,
     /// The first day of the period (UTC).
@@ -30,9 +30,9 @@ pub struct AppHealth {
     /// The last day of the period (UTC): today, which is not over.
     #[serde(with = "day")]
     pub to: Date,
-    /// The period.
+    /// Sessions and crashes of the period.
     pub period: HealthFigures,
-    /// As many days before it.
+    /// Sessions and crashes of the same number of days before it.
     pub period_before: HealthFigures,
     /// The shares of the two periods that differ by more than chance explains.
     pub more_than_noise: SignificantChanges,
@@ -47,11 +47,12 @@ pub struct AppHealth {
 /// Whether a change is more than noise: a two-proportion z-test at 1 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SignificantChanges {
-    /// Of `crash_free_sessions`.
+    /// True if `crash_free_sessions` differs by more than noise.
     pub crash_free_sessions: bool,
-    /// Of `crash_free_installations`, whose counts are approximate. False where only a part of the sessions was kept.
+    /// True if `crash_free_installations` differs by more than noise; its counts are approximate. False if only a
+    /// part of the sessions was kept.
     pub crash_free_installations: bool,
-    /// The same of `crash_free_users`.
+    /// True if `crash_free_users` differs by more than noise. False if only a part of the sessions was kept.
     pub crash_free_users: bool,
 }
 
@@ -75,9 +76,9 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Get an app's crash-free shares
 ///
-/// The shares of sessions, of installations and of users without a crash: of a period and the one before it, by day
-/// and by version. Installations and users are counted approximately, with a standard error of 1.6 %. Sessions are
-/// sent with `POST /v1/sessions`.
+/// Returns the shares of sessions, installations and users without a crash: of a period and the one before it, by
+/// day and by version. Installations and users are counted approximately, with a standard error of 1.6 %. Sessions
+/// are sent with `POST /v1/sessions`.
 #[utoipa::path(get, path = "/v1/apps/{app}/health", tag = "apps", operation_id = "get_health",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), HealthQuery),
     responses((status = 200, description = "The app's figures.", body = AppHealth), Failures),
@@ -90,7 +91,7 @@ pub async fn get_health(
 ) -> Result<Json<AppHealth>, Problem> {
     let days = check_days(query.days)?;
     let none = || {
-        let detail = "no session events of this app came for these days; send them with POST /v1/sessions";
+        let detail = "this app has no session events on these days; send them with POST /v1/sessions";
         Problem::new(Kind::NotFound, detail)
     };
     if !access.sees(&app) {

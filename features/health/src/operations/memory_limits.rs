@@ -6,7 +6,7 @@ use crate::store::figures::memory_limits::{self, MemoryLimit};
 /// How much memory an app may have.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AppMemoryLimits {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(example = "com.example.shop")]
     pub app: String,
     /// By device model and system version, those of the most reports first.
@@ -18,10 +18,10 @@ problems!(Failures: NotFound);
 
 /// List an app's memory limits
 ///
-/// How much memory the app may have on each device model and system version, learned from the newest 1,000 reports and the
-/// newest 1,000 sessions that say it: from `app_memory` of KSCrash, from Jetsam events that ended the app at its limit, and
-/// from `footprint_limit` of sessions. Ends of runs that say no limit of their own are judged by the median, once three devices
-/// say one.
+/// Lists the memory limits of the app on each device model and system version. They come from the newest 1,000 reports and the
+/// newest 1,000 sessions with a limit: from `app_memory` of KSCrash, from Jetsam events that ended the app at its limit, and
+/// from `footprint_limit` of sessions. If a run names no limit, its end is evaluated with the median, which needs three
+/// devices.
 #[utoipa::path(get, path = "/v1/apps/{app}/memory-limits", tag = "apps", operation_id = "list_memory_limits",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop")),
     responses((status = 200, description = "The limits.", body = AppMemoryLimits), Failures),

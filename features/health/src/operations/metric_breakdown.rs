@@ -15,13 +15,13 @@ pub struct BreakdownQuery {
     /// The version; empty for what names none.
     #[param(example = "3.1.4")]
     pub version: String,
-    /// The metric.
+    /// Name of the metric, such as `launch_time`.
     #[param(example = "launch_time")]
     pub metric: String,
     /// The dimension. By `host` there are only metrics of requests.
     #[param(inline)]
     pub by: MetricDimension,
-    /// Days of the period, 1 to 90; 14 where absent. The last one is today (UTC).
+    /// Days of the period, 1 to 90; 14 if absent. The last one is today (UTC).
     #[param(minimum = 1, maximum = 90)]
     pub days: Option<u32>,
 }
@@ -29,13 +29,13 @@ pub struct BreakdownQuery {
 /// One metric of a version by device model, by OS version or by host.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct MetricBreakdown {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(example = "com.example.shop")]
     pub app: String,
     /// The version; empty for what names none.
     #[schema(example = "3.1.4")]
     pub version: String,
-    /// The metric.
+    /// Name of the metric, such as `launch_time`.
     #[schema(value_type = String, example = "launch_time")]
     pub metric: MetricName,
     /// The unit of its values: `ms`, `B`, `ms/s`, `fps`, `J`, `ms/h`, `B/h`, `J/h` or `1/h`.
@@ -54,8 +54,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Break a metric of a version down
 ///
-/// The median and the 5th and 95th percentile of one metric by device model, by OS version or by host; of `requests`, the
-/// share that failed. They are sent with `POST /v1/metrics`.
+/// Returns the median and the 5th and 95th percentile of one metric by device model, by OS version or by host; of
+/// `requests`, the share that failed. Clients send metrics with `POST /v1/metrics`.
 #[utoipa::path(get, path = "/v1/apps/{app}/health/breakdown", tag = "apps", operation_id = "break_down_metric",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), BreakdownQuery),
     responses((status = 200, description = "The figures.", body = MetricBreakdown), Failures),
@@ -71,7 +71,7 @@ pub async fn break_down_metric(
         let known = MetricName::ALL.map(MetricName::as_str).join(", ");
         return Err(Problem::new(Kind::InvalidParameter, format!("metric: must be one of {known}")));
     };
-    let none = "no such metric of this version came for these days; send it with POST /v1/metrics";
+    let none = "this version has no such metric on these days; send it with POST /v1/metrics";
     if !access.sees(&app) {
         return Err(Problem::new(Kind::NotFound, none));
     }

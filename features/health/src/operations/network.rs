@@ -12,9 +12,9 @@ use time::Date;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct NetworkQuery {
-    /// Only this version.
+    /// The only version to count; all versions if absent.
     pub version: Option<String>,
-    /// Days of the period, 1 to 90; 14 where absent. The last one is today (UTC).
+    /// Days of the period, 1 to 90; 14 if absent. The last one is today (UTC).
     #[param(minimum = 1, maximum = 90)]
     pub days: Option<u32>,
 }
@@ -22,7 +22,7 @@ pub struct NetworkQuery {
 /// The hosts of an app's requests, with their figures.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AppNetwork {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(example = "com.example.shop")]
     pub app: String,
     /// The hosts, those with the most requests first.
@@ -38,8 +38,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Get an app's network requests by host
 ///
-/// Requests, the share that failed, and the median and 95th percentile of each phase. They are sent with
-/// `POST /v1/metrics`.
+/// Returns the requests to each host, the share that failed, and the median and 95th percentile of each
+/// phase. Clients send them with `POST /v1/metrics`.
 #[utoipa::path(get, path = "/v1/apps/{app}/network", tag = "apps", operation_id = "get_network",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), NetworkQuery),
     responses((status = 200, description = "The hosts.", body = AppNetwork), Failures),

@@ -15,7 +15,7 @@ use utoipa::openapi::{OneOfBuilder, Ref, RefOr, Schema};
 /// The events that the broker has taken.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SentMetrics {
-    /// How many payloads there were.
+    /// Number of payloads in the request.
     #[schema(minimum = 1, maximum = 1000)]
     pub accepted: usize,
     /// Payloads of periods that ended too long ago: more than 30 days before, or before what the tenant keeps. They are not counted, and sending
@@ -24,7 +24,8 @@ pub struct SentMetrics {
     /// Payloads of apps with metrics switched off: they are counted as dropped and not kept. Sending them again
     /// changes nothing.
     pub switched_off: usize,
-    /// Keys of MetricKit whose value was not understood, because of its language or its unit. All else is counted.
+    /// Keys of MetricKit with a value that was not understood, because of its language or its unit. All other keys
+    /// are counted.
     #[schema(max_items = 20, example = json!(["cpuMetrics.cumulativeCPUTime"]))]
     pub unread: Vec<String>,
 }
@@ -47,18 +48,18 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
 /// Send metric payloads
 ///
 /// Takes one payload of at most 256 KiB or an array of at most 1,000, in at most 1 MiB, also gzipped (detected by its first
-/// bytes): what one device measured in one period, as JSON of our own or as MetricKit's `jsonRepresentation()`. The
-/// payloads go to the topic `crash.metrics`; the answer comes when the broker has all of them. A payload is counted once, by
-/// its `id`. A period that ended more than 30 days before its payload arrives, or before what the tenant keeps,
-/// is not counted: `too_old` says how many.
+/// bytes). A payload has the measurements of one device in one period, as JSON in Unslide's own form or as MetricKit's
+/// `jsonRepresentation()`. The payloads go to the topic `crash.metrics`; the answer comes when the broker has all of them. A
+/// payload is counted once, by its `id`. A period that ended more than 30 days before its payload arrives, or before the
+/// tenant's retention, is not counted: `too_old` has their number.
 ///
-/// A request costs as much as one of session events. It is taken whole or not at all.
+/// A request costs as much as one of session events. It is accepted whole or not at all.
 #[utoipa::path(post, path = "/v1/metrics", tag = "metrics", operation_id = "send_metrics",
     request_body(description = "Replace the `measured_at` of the example: it is a past date. One payload or many.", content(
         (MetricPayloads = "application/json", example = json!([{"id": "5b0c6f0e-8d61-4b0c-9a35-1f2e3d4c5b6a", "app": "com.example.shop", "version": "3.1.4", "measured_at": "2026-11-20T08:00:00Z", "measurements": [{"name": "launch_time", "unit": "ms", "value": 812}], "requests": [{"host": "api.example.com", "dns": 12, "first_byte": 90, "total": 140}]}])),
         (Vec<u8> = "application/gzip"))),
     responses((status = 202, description = "The broker has all payloads.",
-        headers(("location" = String, description = "The path of the figures of the app's versions, once the payloads are counted; only where all payloads are of one app.")),
+        headers(("location" = String, description = "The path of the figures of the app's versions, once the payloads are counted; only if all payloads are of one app.")),
         body = SentMetrics), Failures),
     security(("key" = ["reports:write"])))]
 pub async fn send_metrics(

@@ -15,7 +15,7 @@ use utoipa::openapi::{OneOfBuilder, Ref, RefOr, Schema};
 /// The events that the broker has taken.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SentSessions {
-    /// How many events there were.
+    /// Number of events in the request.
     #[schema(minimum = 1, maximum = 1000)]
     pub accepted: usize,
     /// Events of sessions that began too long ago: more than 30 days before, or before what the tenant keeps. They are not counted, and sending
@@ -44,20 +44,21 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
 /// Send session events
 ///
 /// Takes one event or an array of at most 1,000, in at most 1 MiB, also gzipped (detected by its first bytes).
-/// The events go to the topic `crash.sessions`; the answer comes when the broker has all of them. A
-/// session is counted once, by its `id`, however often its events come: send an event when a session
-/// begins and one when it has ended, or only the latter. After a crash, send the crashed session at the next
-/// start with `end_reason` `crashed` and the `started_at` that it had. A session that began more than 30 days
-/// before its event arrives, or before what the tenant keeps, is not counted: `too_old` says how many.
+/// The events go to the topic `crash.sessions`; the answer comes when the broker has all of them. A session is
+/// counted once, by its `id`, for any number of events. Send an event at its begin and one at its end, or only
+/// the latter. After a crash, send the crashed session at the next start with `end_reason` `crashed` and the
+/// `started_at` that it had. A session that began more than 30 days before its event arrives, or before the
+/// tenant's retention, is not counted: `too_old` has their number.
 ///
-/// A request costs one unit for each event in it, and one for each 64 KiB of the body as it came or
-/// unpacked, whichever is more, of the same `units_per_second` as reports. It is taken whole or not at all.
+/// A request costs one unit for each event in it, and one for each 64 KiB of the body, as sent or unpacked,
+/// whichever is more. They count against the same `units_per_second` as reports. A request is accepted whole
+/// or not at all.
 #[utoipa::path(post, path = "/v1/sessions", tag = "sessions", operation_id = "send_sessions",
     request_body(description = "Replace the `started_at` of the example: it is a past date. One event or many.", content(
         (SessionEvents = "application/json", example = json!([{"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "installation": "b1946ac92492d234", "app": "com.example.shop", "version": "3.1.4", "started_at": "2026-11-20T08:00:00Z", "duration": 95, "foreground": true, "end_reason": "exited"}])),
         (Vec<u8> = "application/gzip"))),
     responses((status = 202, description = "The broker has all events.",
-        headers(("location" = String, description = "The path of the app's crash-free shares, once the events are counted; only where all events are of one app.")),
+        headers(("location" = String, description = "The path of the app's crash-free shares, once the events are counted; only if all events are of one app.")),
         body = SentSessions), Failures),
     security(("key" = ["reports:write"])))]
 pub async fn send_sessions(

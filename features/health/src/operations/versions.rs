@@ -13,7 +13,7 @@ use unslide_store::app_signals::{self, DroppedSignal};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct VersionsQuery {
-    /// Days of the period, 1 to 90; 14 where absent. The last one is today (UTC).
+    /// Days of the period, 1 to 90; 14 if absent. The last one is today (UTC).
     #[param(minimum = 1, maximum = 90)]
     pub days: Option<u32>,
 }
@@ -21,7 +21,7 @@ pub struct VersionsQuery {
 /// How the versions of an app do.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct VersionsHealth {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(example = "com.example.shop")]
     pub app: String,
     /// The first day of the period (UTC).
@@ -47,9 +47,9 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Compare an app's versions
 ///
-/// For each version the shares of sessions without a crash and of those that ended out of memory, launch and hang times,
-/// processor time, energy, disk writes, frames and requests, with the change since the version before and whether that is
-/// more than noise. What is compared was sent with `POST /v1/sessions` and `POST /v1/metrics`.
+/// Returns for each version the shares of sessions without a crash and of those that ended out of memory, launch and hang
+/// times, processor time, energy, disk writes, frames and requests. Each has its change since the version before, and
+/// whether that is more than noise. The figures come from `POST /v1/sessions` and `POST /v1/metrics`.
 #[utoipa::path(get, path = "/v1/apps/{app}/health/versions", tag = "apps", operation_id = "compare_versions",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), VersionsQuery),
     responses((status = 200, description = "The versions' figures.", body = VersionsHealth), Failures),

@@ -11,7 +11,7 @@ use unslide_stream::{Settings, StreamError, TailEvent, TailReader};
 /// of that tenant, even if it happened while no process ran.
 ///
 /// # Errors
-/// The reader can't be created.
+/// The reader cannot be created.
 pub fn forget(
     settings: &Settings,
     clock: Arc<dyn Clock>,

@@ -21,7 +21,7 @@ use unslide_store::console_sessions::{self, ConsoleSession, LASTS, SessionToken}
 /// The name of the cookie. A browser takes it only over HTTPS and only from the host itself, so that no other host of the
 /// site can plant one.
 const HOST_NAME: &str = "__Host-unslide_console";
-/// The name over plain HTTP on this machine, where a browser keeps no cookie of the other name.
+/// The cookie's name over plain HTTP on this machine: browsers refuse a `__Host-` cookie without TLS.
 const LOOPBACK_NAME: &str = "unslide_console";
 
 /// A request of a session with a key of the scope `P`, with the same [`Access`] as the key itself.
@@ -157,7 +157,7 @@ pub fn needs_https(headers: &HeaderMap) -> bool {
     if names_loopback(headers) {
         return false;
     }
-    // A form says where its page is from, and only pages over HTTPS get Sec-Fetch-Site.
+    // Forms send the origin of their page, and only pages over HTTPS get Sec-Fetch-Site.
     let origin = is("origin", |origin| origin != "null").unwrap_or(false);
     if origin {
         return is("origin", |origin| origin.starts_with("http://")).unwrap_or(false);

@@ -127,7 +127,7 @@ impl Permits {
         let body = limits.ingest_bytes.max(limits.ingest_unpacked_bytes).div_ceil(1_024);
         let bodies = body.saturating_mul(limits.bodies as u64);
         let operator_bodies = OPERATOR_BODIES.saturating_mul(JSON_BYTES.div_ceil(1_024));
-        // The connections that tenants can't have are for operators and for key look-ups.
+        // The connections that tenants cannot have are for operators and for key look-ups.
         let tenant_connections = connections - (connections / 4 + 1).min(connections.saturating_sub(1));
         Permits {
             requests: counted("requests", "requests", limits.requests as u64, 1),
@@ -327,7 +327,7 @@ pub(crate) mod tests {
         slot.release();
         let other = permits.slot().unwrap();
         other.assign(&permits, Caller::Tenant(tenant("umbrella"))).unwrap();
-        // What is left is for operators alone.
+        // The rest is for operators only.
         slot.resume(&permits).unwrap();
         assert_eq!(kind(slot.assign(&permits, Caller::Tenant(tenant("acme")))), Some(Kind::Overloaded));
         other.release();

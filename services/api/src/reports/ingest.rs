@@ -1,9 +1,9 @@
 //! Reads the reports in a request body.
 //!
 //! Accepted forms are one report as a bare object, an array of reports (what KSCrash's HTTP sink sends), and
-//! one report per line (NDJSON). Each may be compressed with gzip, detected by its magic bytes whatever the
-//! headers say, or be a part of multipart/form-data. The symbolizer, not this module, decides whether a
-//! report is valid.
+//! one report per line (NDJSON). Each may be compressed with gzip, detected by its magic bytes and not by the
+//! headers, or be a part of multipart/form-data. The symbolizer, not this module, decides whether a report is
+//! valid.
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::charge::Charge;
@@ -165,7 +165,7 @@ impl Reading<'_> {
                 self.check_app(place, || report.summary().app)?;
                 Ok(Incoming { id: Some(report.id), bytes: record.slice_ref(bytes) })
             }
-            // The device has already rendered this log. It can't be symbolicated, but after a refusal the SDK
+            // The device has already rendered this log. It cannot be symbolicated, but after a refusal the SDK
             // would send its neighbours again and again: it goes to the dead letters.
             Element::Text(text) => {
                 self.check_app(place, || None)?;
@@ -183,7 +183,9 @@ impl Reading<'_> {
     fn check_app(&self, place: &str, of: impl FnOnce() -> Option<String>) -> Result<(), Problem> {
         match self.app {
             Some(app) if of().as_deref() != Some(app) => {
-                let problem = format!("{place}the key speaks for {app} alone, and the report is not of it");
+                let problem = format!(
+                    "{place}the key is valid for the app {app} only, and the report is of another app"
+                );
                 Err(Problem::new(Kind::InsufficientScope, problem))
             }
             _ => Ok(()),

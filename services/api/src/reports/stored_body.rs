@@ -13,9 +13,27 @@ use unslide_store::TenantTx;
 use unslide_store::queries::report::{self, FoundReport};
 use unslide_store::segments::BodyLocation;
 
+/// Error of a read of a stored body.
+#[derive(Debug)]
+pub enum BodyError {
+    /// The body is not in the place that its row names.
+    Lost(LostBody),
+    /// A limit or a server is in the way.
+    Problem(Problem),
+}
+
+impl<E> From<E> for BodyError
+where
+    Problem: From<E>,
+{
+    fn from(error: E) -> BodyError {
+        BodyError::Problem(Problem::from(error))
+    }
+}
+
 /// Reason why a stored body is missing.
 #[derive(Debug, thiserror::Error)]
-pub enum Lost {
+pub enum LostBody {
     /// The database has another revision by now, or none.
     #[error("the body of the stored report {0} was revised or moved")]
     Moved(ReportId),
@@ -51,19 +69,20 @@ pub fn report(json: &[u8]) -> Result<Report<'_>, Problem> {
     Report::read_stored(json).map_err(Problem::internal)
 }
 
-/// Reads the JSON of a report that was found in this transaction, and ends the transaction. Returns the inner
-/// error if the body is not the one in the row. Reserves the bytes before it reads them.
+/// Reads the JSON of a report that was found in this transaction, and ends the transaction. Reserves the bytes
+/// before it reads them.
 ///
 /// # Errors
-/// No bytes are left for it, a server does not answer, or the database's own copy is damaged.
+/// Returns [`BodyError::Lost`] if the body is not the one in the row, and [`BodyError::Problem`] if no bytes are
+/// left for it, a server does not answer, or the database's own copy is damaged.
 pub async fn read(
     api: &Api,
     tenant: &TenantId,
     tx: Tx<TenantTx>,
     found: &FoundReport,
-) -> Result<Result<StoredBody, Lost>, Problem> {
+) -> Result<StoredBody, BodyError> {
     let reservation = answers::reserve(&api.permits, tenant, found.size)?;
-    Ok(json(api, tenant, tx, found).await?.map(|json| StoredBody { json, reservation }))
+    Ok(StoredBody { json: json(api, tenant, tx, found).await?, reservation })
 }
 
 async fn json(
@@ -71,36 +90,31 @@ async fn json(
     tenant: &TenantId,
     mut tx: Tx<TenantTx>,
     found: &FoundReport,
-) -> Result<Result<Vec<u8>, Lost>, Problem> {
+) -> Result<Vec<u8>, BodyError> {
     let (report_id, variant) = (found.listed.report_id, found.listed.variant);
     let Some(place) = found.place else {
         let body = report::body(&mut tx, &found.listed).await?;
         tx.rollback();
-        let Some(body) = body else { return Ok(Err(Lost::Moved(report_id))) };
-        return Ok(Ok(api.cpu.run_for(tenant, move || body.json()).await??));
+        let body = body.ok_or(BodyError::Lost(LostBody::Moved(report_id)))?;
+        return Ok(api.cpu.run_for(tenant, move || body.json()).await??);
     };
     // The next step waits for object storage, and must not hold a connection.
     tx.rollback();
-    from_segment(api, tenant, (report_id, variant, found.listed.revision), place).await
+    let id = BodyId { tenant: tenant.clone(), report_id, variant, revision: found.listed.revision };
+    from_segment(api, id, place).await
 }
 
-/// Reads the JSON of a report's revision from its place in a segment. Returns the inner error if it is not
-/// there.
+/// Reads the JSON of a report's revision from its place in a segment.
 ///
 /// # Errors
-/// Object storage does not answer.
-async fn from_segment(
-    api: &Api,
-    tenant: &TenantId,
-    (report_id, variant, revision): (ReportId, u32, u32),
-    place: BodyLocation,
-) -> Result<Result<Vec<u8>, Lost>, Problem> {
-    let key = keys::segment(tenant, place.day, place.segment);
+/// Those of [`read`].
+async fn from_segment(api: &Api, id: BodyId, place: BodyLocation) -> Result<Vec<u8>, BodyError> {
+    let (tenant, report) = (id.tenant.clone(), id.report_id);
+    let key = keys::segment(&tenant, place.day, place.segment);
     let Some(frame) = segment::fetch(&api.objects, &key, place.offset, place.length).await? else {
-        return Ok(Err(Lost::Gone(key.to_string())));
+        return Err(BodyError::Lost(LostBody::Gone(key.to_string())));
     };
-    let id = BodyId { tenant: tenant.clone(), report_id, variant, revision };
     let read = move || segment::open(&id, &place.key, frame, MAX_BODY_BYTES);
-    let body = api.cpu.run_for(tenant, read).await?;
-    Ok(body.map_err(|source| Lost::Damaged { key: key.to_string(), report: report_id, source }))
+    let body = api.cpu.run_for(&tenant, read).await?;
+    body.map_err(|source| BodyError::Lost(LostBody::Damaged { key: key.to_string(), report, source }))
 }

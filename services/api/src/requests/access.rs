@@ -106,7 +106,7 @@ impl<P> Access<P> {
         match (&self.principal.app, asked) {
             (None, asked) => Ok(asked),
             (Some(own), Some(asked)) if asked != *own => {
-                Err(Problem::new(Kind::InsufficientScope, format!("the key speaks for {own} alone")))
+                Err(Problem::new(Kind::InsufficientScope, format!("the key is valid for the app {own} only")))
             }
             (Some(own), _) => Ok(Some(own.clone())),
         }
@@ -118,7 +118,10 @@ impl<P> Access<P> {
     /// [`Kind::InsufficientScope`].
     pub fn of_every_app(&self, why: &str) -> Result<(), Problem> {
         let Some(app) = self.only_app() else { return Ok(()) };
-        Err(Problem::new(Kind::InsufficientScope, format!("the key speaks for {app} alone, and {why}")))
+        Err(Problem::new(
+            Kind::InsufficientScope,
+            format!("the key is valid for the app {app} only, and {why}"),
+        ))
     }
 
     /// Returns true if the key may see data of this app.
@@ -162,10 +165,13 @@ pub fn admit<P: Permission>(
     }
     if for_operators && principal.app.is_some() {
         // The data of all tenants never belongs to one app.
-        return Err(Problem::new(Kind::InsufficientScope, "a key for one app can't act for operators"));
+        return Err(Problem::new(
+            Kind::InsufficientScope,
+            "a key for one app cannot use operations of operators",
+        ));
     }
     if !principal.active && needed.iter().all(|scope| changes(*scope, method)) {
-        let detail = "a suspended tenant can look and take away, but add and change nothing";
+        let detail = "the tenant is suspended: its keys can read and delete, but not add or change";
         return Err(Problem::new(Kind::TenantSuspended, detail));
     }
     Ok(Access { principal, reach, scope: PhantomData })

@@ -164,8 +164,8 @@ pub fn unpacked(
     }
 }
 
-/// Unpacks gzip to at most `limit` bytes. Reserves the bytes before it holds them, whatever size the data
-/// announces, and takes cost units for each chunk.
+/// Unpacks gzip to at most `limit` bytes. Reserves the bytes before it holds them, independent of the size
+/// that the data announces, and takes cost units for each chunk.
 fn gunzip(
     bytes: &[u8],
     limit: u64,

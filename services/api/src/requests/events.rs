@@ -76,7 +76,7 @@ pub struct EventRequest {
 /// the broker has them.
 ///
 /// # Errors
-/// The request is over a limit, an event can't be read, or the broker fails.
+/// The request is over a limit, an event cannot be read, or the broker fails.
 pub async fn send<E: GatewayEvent>(
     api: &Api,
     topic: &str,
@@ -211,7 +211,8 @@ fn event<E: GatewayEvent>(
         .map_err(|error| Problem::new(Kind::InvalidBody, format!("{place}{error}")))?;
     match rules.app {
         Some(own) if event.app() != own => {
-            let problem = format!("{place}the key speaks for {own} alone, and the event is not of it");
+            let problem =
+                format!("{place}the key is valid for the app {own} only, and the event is of another app");
             Err(Problem::new(Kind::InsufficientScope, problem))
         }
         _ => Ok(ReadGatewayEvent {
@@ -321,6 +322,6 @@ mod tests {
         }
         let (kind, detail) = read(&format!("[{EVENT}]"), Some("com.acme.bank")).unwrap_err();
         assert_eq!(kind, Kind::InsufficientScope);
-        assert!(detail.starts_with("event 0: the key speaks for com.acme.bank alone"), "{detail}");
+        assert!(detail.starts_with("event 0: the key is valid for the app com.acme.bank only"), "{detail}");
     }
 }

@@ -31,10 +31,10 @@ const DEFAULT_LIMIT: u32 = 50;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PageQuery {
-    /// Entries a page, 1 to 500; 50 where absent.
+    /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }
@@ -42,9 +42,9 @@ pub struct PageQuery {
 /// One page of a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Page<T> {
-    /// The entries.
+    /// The entries of this page.
     pub items: Vec<T>,
-    /// Where the next page begins; absent on the last page.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }

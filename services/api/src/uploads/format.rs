@@ -4,7 +4,7 @@
 use crate::http::problem::{Kind, Problem};
 use unslide_artifacts::archive::{FileKind, describe, detect};
 
-/// Refuses a file that the builder can't unpack. `head` is its first
+/// Refuses a file that the builder cannot unpack. `head` is its first
 /// [`PEEK`](unslide_artifacts::archive::PEEK) bytes, or all of a shorter file.
 ///
 /// # Errors

@@ -52,7 +52,7 @@ pub fn problem(error: multer::Error, malformed: Kind) -> Problem {
     }
 }
 
-/// Reads the parts of a body as a stream, whatever their size. Limits the bytes before a part's data.
+/// Reads the parts of a body, of any size, as a stream. Limits the bytes before a part's data.
 #[derive(Debug)]
 pub struct Parts {
     parser: multer::Multipart<'static>,

@@ -37,10 +37,10 @@ const NAMED: usize = 100;
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewUpload {
-    /// The file's name, to be shown again.
+    /// Name of the file, for lists.
     #[schema(max_length = 255, example = "Shop.dSYM.zip")]
     pub name: Option<String>,
-    /// The app (bundle identifier) that the symbols belong to, to be shown again.
+    /// The app (bundle identifier) that the symbols belong to, for lists.
     #[schema(max_length = 255, example = "com.example.shop")]
     pub app: Option<String>,
     /// Bytes of the whole file.
@@ -54,13 +54,13 @@ pub struct NewUpload {
 /// An upload that takes parts.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct BegunUpload {
-    /// The upload's id.
+    /// Id of the upload, for its parts and its status.
     pub id: Uuid,
-    /// True where the same bytes were uploaded before: the id is that upload's, and nothing is to be sent.
+    /// True if the same bytes were uploaded before: the id is that upload's, and no parts are needed.
     pub existing: bool,
     /// Bytes of each part; the last has the rest.
     pub part_bytes: u64,
-    /// The numbers of the parts that have come, from 1 on; empty where `existing`.
+    /// The numbers of the parts that have arrived, from 1 on; empty if `existing`.
     pub parts: Vec<u32>,
 }
 
@@ -190,7 +190,7 @@ pub async fn put(
         let read = tokio::time::timeout(time, read).await;
         let (part, sha256) = read.map_err(|_| Problem::bare(Kind::BodyTimeout))??;
         if part.len() as u64 != bytes {
-            let detail = format!("part {number} has {bytes} bytes, and {} came", part.len());
+            let detail = format!("part {number} has {bytes} bytes, but {} arrived", part.len());
             return Err(Problem::new(Kind::InvalidUpload, detail));
         }
         if announced.is_some_and(|announced| announced != sha256) {
@@ -228,7 +228,7 @@ async fn store(api: &Api, owner: &Owner, partial: &Partial, number: u32, part: B
         // The part was stored after the others were deleted.
         Ok(false) => {
             abort(api, owner, partial).await;
-            Err(Problem::new(Kind::UploadEnded, "it ended while this part came"))
+            Err(Problem::new(Kind::UploadEnded, "the upload ended while this part arrived"))
         }
         Err(problem) => {
             if problem.kind() == Kind::Unauthorized {

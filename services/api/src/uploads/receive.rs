@@ -66,14 +66,14 @@ pub struct File {
 /// A file that is safe in storage.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AcceptedFile {
-    /// The upload's id.
+    /// Id of the file's upload, to follow its status.
     pub id: Uuid,
-    /// True where the same bytes were uploaded before.
+    /// True if the same bytes were uploaded before.
     pub existing: bool,
-    /// The file's name, as the client said.
+    /// Name of the file, as the client sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_name: Option<String>,
-    /// Bytes.
+    /// Size of the file in bytes.
     pub size: u64,
     /// The SHA-256 of the bytes.
     #[schema(value_type = String)]

@@ -44,7 +44,7 @@ impl Packing {
             Some("gzip" | "x-gzip") => Ok(Some(Packing::Gzip)),
             Some("zstd") => Ok(Some(Packing::Zstd)),
             Some(other) => {
-                let detail = format!("content-encoding: {other} is not taken; gzip and zstd are");
+                let detail = format!("content-encoding: {other} is not supported; use gzip or zstd");
                 Err(Problem::new(Kind::UnsupportedFormat, detail))
             }
         }
@@ -71,7 +71,7 @@ impl Packing {
 /// left of `most`. `coding` is the coding of the whole body.
 ///
 /// # Errors
-/// The first bytes can't be read; [`Kind::InvalidUpload`] for a packed file in a body with a coding. Later
+/// The first bytes cannot be read; [`Kind::InvalidUpload`] for a packed file in a body with a coding. Later
 /// chunks are [`Kind::InvalidUpload`] if the data is damaged, and [`Kind::TooLarge`] past the limit.
 pub async fn unpack_file<'f>(
     file: impl Stream<Item = Result<Bytes, Problem>> + Send + 'f,

@@ -1,5 +1,6 @@
 //! Rebuilds symcaches after a change of their format or of what is read from an object.
 
+use crate::build::child::ChildError;
 use crate::build::publish::publish;
 use crate::build::slices::unpack;
 use crate::build::{make, reject};
@@ -19,7 +20,8 @@ const FILE: &str = "object";
 pub(crate) async fn backfill(
     builder: &Builder,
     job: &JobLease,
-    (version, all): (u32, bool),
+    version: u32,
+    all: bool,
     after: Option<&ContentHash>,
 ) -> Result<(), JobFailure> {
     if !builder.settings.symcache_versions.contains(&version) {
@@ -44,7 +46,7 @@ pub(crate) async fn backfill(
 }
 
 /// Rebuilds one object and returns the outcome. An object that an earlier release could read and this one
-/// can't keeps its symcache.
+/// cannot keeps its symcache.
 async fn rebuild(builder: &Builder, job: &JobLease, object: &ObjectRow) -> Result<&'static str, JobFailure> {
     let owner = &job.owner;
     let hash = object.content_hash;
@@ -52,29 +54,30 @@ async fn rebuild(builder: &Builder, job: &JobLease, object: &ObjectRow) -> Resul
     let path = room.path().join(FILE);
     let key = keys::object(owner.own(hash));
     let Some(fetched) = builder.objects.get_to_file(&key, &path, object.size).await? else {
-        tracing::warn!(object.hash = %hash, "an object's bytes are gone; its symcache stays as it is");
+        tracing::warn!(object.hash = %hash, "an object's bytes are missing in object storage; its old symcache stays");
         return Ok("gone");
     };
     if fetched.sha256 != hash {
-        tracing::warn!(object.hash = %hash, "object storage gave other bytes; the symcache stays as it is");
+        tracing::warn!(object.hash = %hash, "object storage returned other bytes; the old symcache stays");
         return Ok("damaged");
     }
     let slices = unpack(builder, job, &room, FILE, &object.name).await?.slices;
     let Some(slice) = slices.into_iter().find(|slice| slice.new.content_hash == hash) else {
-        tracing::warn!(object.hash = %hash, "an object is none any more; its symcache stays as it is");
+        tracing::warn!(object.hash = %hash, "a file is not readable as an object any more; its old symcache stays");
         return Ok("rejected");
     };
-    match make(builder, job, &room, &slice).await? {
+    match make(builder, job, &room, &slice).await {
         Ok(built) => {
             publish(builder, owner, &slice, &built).await?;
             Ok("built")
         }
-        Err((status, reason)) if object.status == ObjectStatus::TooComplex => {
+        Err(ChildError::Rejected(status, reason)) if object.status == ObjectStatus::TooComplex => {
             reject(builder, owner, &hash, status, &reason).await?;
             Ok("rejected")
         }
-        Err((_, reason)) => {
-            tracing::warn!(object.hash = %hash, reason, "an object can't be built any more; its symcache stays");
+        Err(ChildError::Failed(failure)) => Err(failure),
+        Err(ChildError::Rejected(_, reason)) => {
+            tracing::warn!(object.hash = %hash, reason, "an object cannot be built any more; its symcache stays");
             Ok("rejected")
         }
     }

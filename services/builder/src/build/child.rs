@@ -73,8 +73,36 @@ pub(crate) struct BuiltSlice {
     pub(crate) sha256: ContentHash,
 }
 
-/// An answer; or the reason in the file, for the object's record; or a failure that is not the file's.
-pub(crate) type ChildAnswer<T> = Result<Result<T, (ObjectStatus, String)>, JobFailure>;
+/// Answer of a child process.
+pub(crate) type ChildAnswer<T> = Result<T, ChildError>;
+
+/// Error of a child process.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum ChildError {
+    /// The file is refused, with the reason for the object's record.
+    Rejected(ObjectStatus, String),
+    /// A failure for which the file is not responsible.
+    Failed(JobFailure),
+}
+
+impl<E> From<E> for ChildError
+where
+    JobFailure: From<E>,
+{
+    fn from(error: E) -> ChildError {
+        ChildError::Failed(error.into())
+    }
+}
+
+impl ChildError {
+    /// Ends the job with the reason.
+    pub(crate) fn into_failure(self) -> JobFailure {
+        match self {
+            ChildError::Rejected(status, reason) => JobFailure::job(status.as_str(), reason),
+            ChildError::Failed(failure) => failure,
+        }
+    }
+}
 
 /// Runs a task of a job in a child process, in the job's folder.
 pub(crate) async fn run<T: DeserializeOwned>(
@@ -129,14 +157,16 @@ pub(crate) async fn ask<T: DeserializeOwned>(
                     format!("it makes a file of more than {} bytes", limits.file_bytes)
                 }
             };
-            Ok(Err((ObjectStatus::TooComplex, reason)))
+            Err(ChildError::Rejected(ObjectStatus::TooComplex, reason))
         }
         Ended::Failed(detail) => {
             tracing::error!(detail, "a child process crashed on a file");
-            Ok(Err((ObjectStatus::Malformed, format!("a child process crashed on it: {detail}"))))
+            let reason = format!("a child process crashed on it: {detail}");
+            Err(ChildError::Rejected(ObjectStatus::Malformed, reason))
         }
-        Ended::Interrupted(detail) => Err(JobFailure::Again(format!(
-            "a child process was interrupted, perhaps for want of memory: {detail}"
-        ))),
+        Ended::Interrupted(detail) => {
+            let detail = format!("a child process was interrupted, perhaps for want of memory: {detail}");
+            Err(JobFailure::Again(detail).into())
+        }
     }
 }

@@ -9,7 +9,7 @@ pub(crate) mod slices;
 pub(crate) mod symcache;
 pub(crate) mod work_folder;
 
-use crate::build::child::{BuiltSlice, SYMCACHE, Task};
+use crate::build::child::{BuiltSlice, ChildAnswer, ChildError, SYMCACHE, Task};
 use crate::build::publish::{BuiltSymcaches, SymcacheForm, publish};
 use crate::build::slices::{UploadedSlice, unpack};
 use crate::build::work_folder::Room;
@@ -209,12 +209,13 @@ async fn one(
     let mut tx = builder.store.owner(owner).await?;
     objects::building(&mut tx, object).await?;
     tx.commit().await?;
-    match make(builder, job, room, slice).await? {
+    match make(builder, job, room, slice).await {
         Ok(built) => {
             publish(builder, owner, slice, &built).await?;
             Ok(())
         }
-        Err((status, reason)) => reject(builder, owner, object, status, &reason).await,
+        Err(ChildError::Rejected(status, reason)) => reject(builder, owner, object, status, &reason).await,
+        Err(ChildError::Failed(failure)) => Err(failure),
     }
 }
 
@@ -224,17 +225,14 @@ pub(crate) async fn make(
     job: &JobLease,
     room: &Arc<Room>,
     slice: &UploadedSlice,
-) -> Result<Result<BuiltSymcaches, (ObjectStatus, String)>, JobFailure> {
+) -> ChildAnswer<BuiltSymcaches> {
     let task = Task::Build { file: slice.file.clone(), range: slice.range.clone(), bundle: None };
-    let BuiltSlice { quality, warnings, sha256 } = match child::run(builder, job, room, task).await? {
-        Ok(built) => built,
-        Err(refused) => return Ok(Err(refused)),
-    };
+    let BuiltSlice { quality, warnings, sha256 } = child::run(builder, job, room, task).await?;
     let symcache = Bytes::from(tokio::fs::read(room.path().join(SYMCACHE)).await?);
     let mut versions = builder.settings.symcache_versions.clone();
     versions.sort_unstable_by(|a, b| b.cmp(a));
     let form = |version| SymcacheForm { version, symcache: symcache.clone(), sha256 };
-    Ok(Ok(BuiltSymcaches { quality, warnings, forms: versions.into_iter().map(form).collect() }))
+    Ok(BuiltSymcaches { quality, warnings, forms: versions.into_iter().map(form).collect() })
 }
 
 pub(crate) async fn reject(

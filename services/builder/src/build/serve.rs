@@ -1,6 +1,6 @@
 //! The work of a child process of the builder: it unpacks an upload, builds a symcache, or runs a task of a feature.
 
-use crate::build::child::{ANSWER, BuiltSlice, ChildAnswer, REQUEST, Request, SYMCACHE, Task};
+use crate::build::child::{ANSWER, BuiltSlice, ChildAnswer, ChildError, REQUEST, Request, SYMCACHE, Task};
 use crate::build::slices::{Unpacked, rejection, unpack_here};
 use crate::failure::JobFailure;
 use crate::feature::{ChildTask, ChildTaskError};
@@ -29,7 +29,7 @@ pub fn serve(tasks: &[ChildTask]) -> io::Result<()> {
     end_with_parent()?;
     let answer = match &request.task {
         Task::Unpack { file, name, limits } => {
-            let answer: ChildAnswer<Unpacked> = unpack_here(file, name, limits).map(Ok);
+            let answer: ChildAnswer<Unpacked> = unpack_here(file, name, limits).map_err(ChildError::from);
             serde_json::to_vec(&answer)
         }
         Task::Build { file, range, bundle } => {
@@ -57,23 +57,27 @@ fn build_here(
         Ok(built) => {
             fs::write(SYMCACHE, &built.symcache)?;
             let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
-            Ok(Ok(BuiltSlice { quality: built.quality, warnings: built.warnings, sha256 }))
+            Ok(BuiltSlice { quality: built.quality, warnings: built.warnings, sha256 })
         }
-        Err(ObjectError::Unavailable(error)) => Err(JobFailure::Again(error.to_string())),
+        Err(ObjectError::Unavailable(error)) => Err(JobFailure::Again(error.to_string()).into()),
         Err(error @ ObjectError::NeedsMemory(_)) => {
-            Ok(Err((ObjectStatus::TooComplex, format!("{error}; {}", request.exceeded_memory()))))
+            let reason = format!("{error}; {}", request.exceeded_memory());
+            Err(ChildError::Rejected(ObjectStatus::TooComplex, reason))
         }
-        Err(error) => Ok(Err(rejection(&error))),
+        Err(error) => {
+            let (status, reason) = rejection(&error);
+            Err(ChildError::Rejected(status, reason))
+        }
     }
 }
 
 fn run_here(tasks: &[ChildTask], name: &str, input: &Value) -> ChildAnswer<Box<RawValue>> {
     let Some(task) = tasks.iter().find(|task| task.name == name) else {
-        return Err(JobFailure::Again(format!("this program has no task {name}")));
+        return Err(JobFailure::Again(format!("this program has no task {name}")).into());
     };
     match (task.run)(input.clone()) {
-        Ok(answer) => Ok(Ok(answer)),
-        Err(ChildTaskError::Malformed(reason)) => Ok(Err((ObjectStatus::Malformed, reason))),
+        Ok(answer) => Ok(answer),
+        Err(ChildTaskError::Malformed(reason)) => Err(ChildError::Rejected(ObjectStatus::Malformed, reason)),
         Err(ChildTaskError::Io(error)) => Err(error.into()),
     }
 }

@@ -1,6 +1,6 @@
 //! Splits an upload's files into slices and identifies each by its load commands alone.
 
-use crate::build::child::{self, Task};
+use crate::build::child::{self, ChildError, Task};
 use crate::build::work_folder::Room;
 use crate::builder::Builder;
 use crate::failure::JobFailure;
@@ -48,9 +48,7 @@ pub(crate) async fn unpack(
     name: &str,
 ) -> Result<Unpacked, JobFailure> {
     let task = Task::Unpack { file: file.to_owned(), name: name.to_owned(), limits: room.limits().clone() };
-    let unpacked: Unpacked = child::run(builder, job, room, task)
-        .await?
-        .map_err(|(status, reason)| JobFailure::job(status.as_str(), reason))?;
+    let unpacked: Unpacked = child::run(builder, job, room, task).await.map_err(ChildError::into_failure)?;
     room.keep(unpacked.bytes);
     Ok(unpacked)
 }

@@ -1,6 +1,6 @@
 //! Builds one symcache without a builder: a command on a developer's machine uses the same child process.
 
-use crate::build::child::{self, BuiltSlice, ChildAnswer, Request, SYMCACHE, Task};
+use crate::build::child::{self, BuiltSlice, ChildAnswer, ChildError, Request, SYMCACHE, Task};
 use crate::failure::JobFailure;
 use bytes::Bytes;
 use std::ops::Range;
@@ -84,10 +84,10 @@ pub async fn build_symcache(
     let limits = ChildLimits { memory_bytes, cpu_seconds: None, file_bytes: MAX_SYMCACHE_BYTES as u64 };
     let task = Task::Build { file: OBJECT.into(), range: source.range.clone(), bundle: source.bundle };
     let request = Request { limits, memory_setting: memory_setting.to_owned(), task };
-    match build_in_folder(program, &file, &request).await {
-        Ok(built) => built.map_err(|(status, reason)| BuildError::Rejected(status, reason)),
-        Err(failure) => Err(failure.into()),
-    }
+    build_in_folder(program, &file, &request).await.map_err(|error| match error {
+        ChildError::Rejected(status, reason) => BuildError::Rejected(status, reason),
+        ChildError::Failed(failure) => failure.into(),
+    })
 }
 
 /// Runs the child in a folder of its own. A path need not be UTF-8, but a request must be, so the child opens
@@ -100,13 +100,9 @@ async fn build_in_folder(
     let folder = Arc::new(tempfile::tempdir()?);
     symlink(file, folder.path().join(OBJECT))?;
     let (held, (_run, stop)) = (Arc::clone(&folder), watch::channel(false));
-    match child::ask::<BuiltSlice>(program, folder.path(), request, stop, held).await? {
-        Ok(built) => {
-            let bytes = map_file(&folder.path().join(SYMCACHE))?;
-            Ok(Ok(LocalSymcache { bytes, warnings: built.warnings }))
-        }
-        Err(refused) => Ok(Err(refused)),
-    }
+    let built = child::ask::<BuiltSlice>(program, folder.path(), request, stop, held).await?;
+    let bytes = map_file(&folder.path().join(SYMCACHE))?;
+    Ok(LocalSymcache { bytes, warnings: built.warnings })
 }
 
 #[cfg(test)]

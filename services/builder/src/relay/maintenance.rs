@@ -61,7 +61,7 @@ impl Maintenance {
         }
         if is_due(&mut self.retried, RETRY) {
             let asked = in_pages(|| retries::ask_due(&builder.store, PAGE)).await;
-            noted("reports with symbols that could not be fetched could not be asked for", asked);
+            noted("reports with a failed fetch of symbols could not be requested", asked);
         }
         if is_due(&mut self.cleared, CLEAR) {
             noted("uploads without an end could not be ended", abandon(builder, now).await);
@@ -130,7 +130,7 @@ async fn abandon(builder: &Builder, now: time::OffsetDateTime) -> Result<(), Job
         };
         if let Err(failure) = cleared {
             // The parts are looked up again later, and do not delay other uploads.
-            tracing::warn!(upload.id = %upload.id, ?failure, "what came of an upload could not be removed");
+            tracing::warn!(upload.id = %upload.id, ?failure, "the files of an upload could not be removed");
         }
     }
     Ok(())

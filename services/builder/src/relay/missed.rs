@@ -33,7 +33,7 @@ impl MissedSearch {
                     if found > 0 {
                         tracing::warn!(
                             waits = found,
-                            "reports waited for symbols that are there; they are asked for"
+                            "reports waited for symbols that are ready; they are requested now"
                         );
                     }
                 }

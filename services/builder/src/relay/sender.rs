@@ -159,7 +159,7 @@ impl Sender<'_> {
         Ok(self.relay.sent(&sent, self.builder.store.clock().now()).await?)
     }
 
-    /// Returns the records for messages. If one can't be made, each is made separately, and the one that
+    /// Returns the records for messages. If one cannot be made, each is made separately, and the one that
     /// fails is set aside.
     async fn found(&mut self, unsent: &[Unsent]) -> Result<Vec<Found>, JobFailure> {
         let builder = self.builder;
@@ -196,7 +196,7 @@ enum Found {
     SetAside,
 }
 
-/// Ends a request that can't be sent: the report keeps its revision.
+/// Ends a request that cannot be sent: the report keeps its revision.
 async fn give_up(builder: &Builder, unsent: &Unsent) -> Result<(), JobFailure> {
     let Message::Resymbolicate { report_id, variant, revision, requested_at_micros, .. } = &unsent.message
     else {

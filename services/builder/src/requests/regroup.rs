@@ -70,7 +70,7 @@ async fn read(
 ) -> Result<Vec<Regrouped>, JobFailure> {
     let rules = GroupingRules::parse(&page.rules.text).map_err(|problems| {
         let problem = problems.first().map(ToString::to_string).unwrap_or_default();
-        JobFailure::Again(format!("the tenant's grouping rules can't be read: {problem}"))
+        JobFailure::Again(format!("the tenant's grouping rules cannot be read: {problem}"))
     })?;
     let rules = Arc::new(rules);
     let mut regrouped = Vec::new();
@@ -116,10 +116,11 @@ enum Found {
 async fn read_one(
     builder: &Builder,
     tenant: &TenantId,
-    (report_id, variant): (ReportId, u32),
+    report: (ReportId, u32),
     source: RequestSource,
     rules: &Arc<GroupingRules>,
 ) -> Result<Found, JobFailure> {
+    let (report_id, variant) = report;
     let revision = source.revision;
     let stored = match source.body {
         ReportBody::Inline(_) => GroupedBody::Inline(source.body),

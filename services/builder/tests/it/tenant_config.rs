@@ -104,7 +104,7 @@ async fn a_message_that_is_sent_again_says_nothing_older_than_what_was_sent() {
     world.stop().await;
 }
 
-/// One message that can't be read holds up no other.
+/// One message that cannot be read holds up no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_can_not_be_read_is_set_aside_and_counted() {
     let mut world = World::start(0).await;

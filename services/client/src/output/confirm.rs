@@ -1,4 +1,4 @@
-//! Asking before something that can't be undone, or that touches everything.
+//! Asking before something that cannot be undone, or that touches everything.
 
 use crate::{BoxError, CommandError};
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -8,10 +8,10 @@ pub fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Goes on where `--yes` was given or a person at a terminal agrees.
+/// Returns if `--yes` was given or a person at a terminal agrees.
 ///
 /// # Errors
-/// Where neither is so.
+/// If there is neither.
 pub fn confirm(what: &str, yes: bool) -> Result<(), BoxError> {
     if yes {
         return Ok(());

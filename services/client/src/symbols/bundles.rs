@@ -11,7 +11,7 @@ use std::sync::Arc;
 use unslide_model::{CpuType, DebugId};
 use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 
-/// Source maps that are kept as they were built: each build that a report names has its own.
+/// Built source maps that are kept: each build that a report names has its own.
 const MOST_BUILT: usize = 32;
 
 /// Source maps of one bundle that a message names.

@@ -81,7 +81,7 @@ impl Lacking {
         if !self.app.is_empty() {
             let frames: u64 = self.app.values().sum();
             note!(
-                "{frames} frames of the app lack symbols; --symbols takes the dSYMs or source maps with these ids:"
+                "{frames} frames of the app lack symbols; give the dSYMs or source maps with these ids to --symbols:"
             );
             for ((name, id, status), frames) in self.app.iter().take(MOST_NAMED) {
                 let name = if name.is_empty() { "an image without a name" } else { name };

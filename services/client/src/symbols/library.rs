@@ -24,7 +24,7 @@ const MOST_UNUSED: usize = 5;
 
 /// A path of `--symbols` of which nothing can come.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot take symbols from {path}")]
+#[error("cannot read symbols from {path}")]
 pub struct Unusable {
     path: PathBuf,
     #[source]
@@ -118,7 +118,8 @@ impl Library {
         Ok((library, notes))
     }
 
-    /// Adds what lies in a folder, to any depth. What cannot be read is noted: symbols may be in it.
+    /// Adds what lies in a folder, to any depth. Files that cannot be read are noted: they may contain
+    /// symbols.
     fn add_folder(&mut self, folder: &Path, notes: &mut Vec<String>) {
         let found = FoundFiles::under(folder);
         let left_out = found.unreadable.len().saturating_sub(MOST_UNREADABLE);

@@ -131,8 +131,8 @@ impl DeferredReader {
             return;
         }
         let text = causes(trouble);
-        tracing::warn!(kafka.topic = topic, error = text, "deferred records can't be stored yet");
-        *self.signals.trouble.lock() = Some(format!("deferred records can't be stored: {text}"));
+        tracing::warn!(kafka.topic = topic, error = text, "deferred records cannot be stored yet");
+        *self.signals.trouble.lock() = Some(format!("deferred records cannot be stored: {text}"));
     }
 
     /// Stores a batch. Returns false if no existing tenant has deferred records.

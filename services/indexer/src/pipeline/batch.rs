@@ -400,7 +400,7 @@ async fn close_requests(
         tally.answered += u64::from(closed.is_some());
         let Some(how @ (RequestOutcome::Lost(_) | RequestOutcome::Dead)) = closed else { continue };
         tally.lost += u64::from(how != RequestOutcome::Dead);
-        tracing::warn!(report.id = %answer.report_id, answer = ?how, "a stored report can't be symbolicated again");
+        tracing::warn!(report.id = %answer.report_id, answer = ?how, "a stored report cannot be symbolicated again");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Skips records that can't be stored for their own reasons, and limits how many are skipped.
+//! Skips records that cannot be stored for their own reasons, and limits how many are skipped.
 //!
 //! A record that makes the indexer panic, or that the database refuses or takes too long for, must not block
 //! the others. It becomes a dead letter only after it has failed three times on its own while others succeed.

@@ -35,7 +35,7 @@ pub struct Assignment {
     mine: BTreeMap<Arc<str>, Vec<i32>>,
     /// The next offset of each partition of this reader.
     pub positions: Positions,
-    /// Topics that can't be read for now, with the reason. Other topics are read all the same.
+    /// Topics that cannot be read for now, with the reason. Other topics are read all the same.
     pub troubles: Vec<(Arc<str>, IndexerError)>,
 }
 

@@ -9,7 +9,7 @@ use unslide_stream::TopicPartition;
 pub struct CatchUp {
     ends: BTreeMap<TopicPartition, i64>,
     behind: BTreeSet<TopicPartition>,
-    /// False if the shared topic can't be read.
+    /// False if the shared topic cannot be read.
     whole: bool,
 }
 

@@ -11,7 +11,7 @@ pub struct ReplayTarget {
     pub topic_id: String,
     /// The partition and its offsets at the start.
     pub held: PartitionFacts,
-    /// True for a tenant's own topic: if its position can't be right, the replay does not wait for it.
+    /// True for a tenant's own topic: if its position cannot be right, the replay does not wait for it.
     pub alone: bool,
 }
 
@@ -47,7 +47,7 @@ mod tests {
             (at("a", 1, 20), true, true),
             (at("a", 1, 19), false, false),
             (at("a", 0, 20), false, false),
-            // A position that can't be right is its topic's trouble.
+            // A position that cannot be right is its topic's trouble.
             (at("a", 1, 9), false, true),
             (at("b", 1, 20), false, true),
         ] {

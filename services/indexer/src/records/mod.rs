@@ -65,9 +65,9 @@ pub enum Parsed {
     Deferred,
     /// The record does not concern the store.
     Nothing,
-    /// The record can't be read.
+    /// The record cannot be read.
     Unreadable(Unreadable),
-    /// The record can't be stored, and the record itself is the cause.
+    /// The record cannot be stored, and the record itself is the cause.
     Failed(Failure),
 }
 
@@ -87,7 +87,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// Returns why the record can't be stored, if the record itself is the cause.
+    /// Returns why the record cannot be stored, if the record itself is the cause.
     pub fn failure(&self) -> Option<&Failure> {
         if let Parsed::Failed(failure) = &self.parsed { Some(failure) } else { None }
     }

@@ -33,19 +33,19 @@ const SEGMENTS_A_ROUND: usize = 16;
 /// Reason why a segment could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
-    /// The database failed.
+    /// The database did not answer or refused a query.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Object storage failed.
+    /// Object storage did not answer or refused a request.
     #[error("object storage failed")]
     Objects(#[from] StorageError),
-    /// Compressing failed.
+    /// The bodies could not be compressed.
     #[error("compressing bodies failed")]
     Cpu(#[from] CpuError),
     /// A body could not be encrypted.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// It took too long.
+    /// Object storage did not take this segment in time.
     #[error("writing the segment {0} took too long")]
     Slow(ObjectKey),
     /// Another indexer has taken over.

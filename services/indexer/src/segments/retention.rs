@@ -102,7 +102,7 @@ fn note(failed: &mut Option<StoreError>, done: Result<(), StoreError>) -> Result
             let text = causes(&error);
             tracing::warn!(
                 error = text,
-                "what is over can't be deleted for one tenant or day and is tried again"
+                "what is over cannot be deleted for one tenant or day and is tried again"
             );
             failed.get_or_insert(error);
             Ok(())

@@ -11,7 +11,7 @@ const FAILURES_IN_A_ROW: u32 = 5;
 
 impl BodyMover {
     /// Abandons the segments of dead writers, and deletes objects that have been condemned for longer than a
-    /// reader takes. If one can't be deleted, it is left for later and the others continue.
+    /// reader takes. If one cannot be deleted, it is left for later and the others continue.
     pub(super) async fn sweep(&self) -> Result<(), MoveError> {
         let now = self.store.clock().now();
         let given_up = segments::abandon(&self.store, now - PATIENCE * 2).await?;

@@ -150,7 +150,7 @@ async fn a_store_that_was_lost_is_made_again_and_asks_only_for_what_is_open() {
     world.end().await;
 }
 
-/// The stored body of a report can't be read, or the request kills workers: it is not sent for ever.
+/// The stored body of a report cannot be read, or the request kills workers: it is not sent for ever.
 /// Proves: late-symbols
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_a_dead_letter_ends_for_good() {
@@ -244,7 +244,7 @@ async fn a_position_that_cannot_be_stops_the_indexer_and_it_says_so() {
     for (bad, words) in [
         (beyond, "lies outside the log"),
         (before, "lies outside the log (1..=1)"),
-        (other, "is another one than was read before"),
+        (other, "was created again"),
     ] {
         positions::reset(&world.store, &bad).await.unwrap();
         let running = world.start();

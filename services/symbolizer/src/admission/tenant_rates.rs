@@ -93,12 +93,8 @@ impl TenantRates {
     }
 
     /// Returns the bucket and rate of one part of a tenant's records.
-    fn part(
-        &self,
-        tenant: &TenantId,
-        (topic, part, of): (&Arc<str>, u8, u8),
-        per_second: f64,
-    ) -> (BucketKey, Rate) {
+    fn part(&self, tenant: &TenantId, records: (&Arc<str>, u8, u8), per_second: f64) -> (BucketKey, Rate) {
+        let (topic, part, of) = records;
         let rate = Rate::with_burst(per_second / f64::from(of.max(1)), self.burst_seconds);
         (BucketKey { tenant: tenant.clone(), topic: Arc::clone(topic), part: Some(part) }, rate)
     }

@@ -94,7 +94,7 @@ impl Tenants {
         }
         let refreshed = self.reader.refresh(REFRESH).await;
         if let Err(error) = &refreshed {
-            tracing::warn!("the table of tenants can't be read to its end: {error}");
+            tracing::warn!("the table of tenants cannot be read to its end: {error}");
             self.refresh_at.store(now.saturating_add(PAUSE_MICROS), Ordering::Relaxed);
         }
         refreshed.is_ok()
@@ -175,7 +175,7 @@ fn apply(rows: &Rows, config: &TenantConfig, deleted: &impl Fn(&TenantId)) {
 fn read_rules(tenant: &TenantId, text: &str) -> Arc<GroupingRules> {
     let rules = GroupingRules::parse(text).unwrap_or_else(|problems| {
         let problem = problems.first().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(tenant = %tenant, "a tenant's grouping rules can't be read and are left out: {problem}");
+        tracing::error!(tenant = %tenant, "a tenant's grouping rules cannot be read and are left out: {problem}");
         GroupingRules::default()
     });
     Arc::new(rules)

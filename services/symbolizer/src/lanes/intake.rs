@@ -1,5 +1,5 @@
 //! Processes incoming reports on the live lane and, some time later, on the retry lane. A record has one
-//! outcome for each of its reports. If it can't be answered now, it has one outcome as a whole.
+//! outcome for each of its reports. If it cannot be answered now, it has one outcome as a whole.
 
 use crate::admission::sender::{self, Admission};
 use crate::admission::tenant_rates::TenantRates;
@@ -65,7 +65,7 @@ struct Reading<'r> {
     tenant: &'r TenantId,
     limits: AllowedUse,
     fetched: Option<&'r FetchedSymbols>,
-    /// True if symbols that can't be fetched now won't be tried again.
+    /// True if symbols that cannot be fetched now won't be tried again.
     last: bool,
 }
 
@@ -311,7 +311,7 @@ impl Intake {
         match sender::admit(&self.worker, &entry, first, tenants_read) {
             Admission::Known { tenant, limits } => {
                 if first && !entry.internal && !self.admits(&entry, &tenant, limits) {
-                    let detail = "no topic takes a copy of the record";
+                    let detail = "no topic accepts a copy of the record";
                     let dead =
                         || outcomes::dead_letter(&self.worker, &entry, Some(&tenant), "too_large", detail);
                     return outcomes::overflow(&self.worker, &entry, &tenant).unwrap_or_else(dead).into();

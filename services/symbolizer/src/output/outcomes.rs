@@ -13,7 +13,7 @@ use unslide_stream::lane::Done;
 /// Number of keys in the overflow topic for a tenant's records, and so the maximum number of partitions.
 pub const SPREAD: u8 = 2;
 
-/// Ends a record that can't be processed as a whole with a dead letter that holds its unchanged bytes.
+/// Ends a record that cannot be processed as a whole with a dead letter that holds its unchanged bytes.
 pub fn dead_letter(
     worker: &Worker,
     entry: &SourceRecord<'_>,
@@ -40,7 +40,7 @@ pub fn retry(
     let tier = match (reason, Tier::after(tries)) {
         // The download continues, so a short wait is enough.
         (Reason::Cold, _) => Tier::OneSecond,
-        // A record of an unknown tenant keeps being retried while the table of tenants can't be read.
+        // A record of an unknown tenant keeps being retried while the table of tenants cannot be read.
         (Reason::UnknownTenant, None) => Tier::TenMinutes,
         (_, tier) => tier?,
     };

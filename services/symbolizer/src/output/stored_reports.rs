@@ -28,7 +28,7 @@ pub enum Fetch {
     Frame(Bytes),
     /// The segment does not exist.
     Gone,
-    /// The body can't be fetched for now, with the reason.
+    /// The body cannot be fetched for now, with the reason.
     Failed(String),
 }
 
@@ -85,7 +85,7 @@ pub async fn fetch(objects: &ObjectStore, requests: impl Iterator<Item = &Record
 }
 
 fn refused(key: &ObjectKey, error: &StorageError) -> Pause {
-    tracing::error!(object.key = %key, "a stored report can't be fetched: {error}");
-    let reason = format!("a stored report can't be fetched: {}", error.without_key());
+    tracing::error!(object.key = %key, "a stored report cannot be fetched: {error}");
+    let reason = format!("a stored report cannot be fetched: {}", error.without_key());
     Pause { reason, wait: PAUSE }
 }

@@ -98,7 +98,7 @@ impl Outputs {
             if let Err(error) = self.look().await {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "the topics of tenants can't be listed and are asked for again"
+                    "the topics of tenants cannot be listed; the request is repeated"
                 );
             }
             tokio::time::sleep(BREATH).await;

@@ -1,5 +1,5 @@
-//! A circuit breaker for object storage. If one object can't be fetched, only its report is affected. If many
-//! can't, the store is at fault, and more tries would use up every report's tries. If most failures belong to
+//! A circuit breaker for object storage. If one object cannot be fetched, only its report is affected. If many
+//! cannot, the store is at fault, and more tries would use up every report's tries. If most failures belong to
 //! one tenant, the cause may be that tenant's data, so the store is checked first.
 
 use parking_lot::Mutex;

@@ -78,7 +78,7 @@ pub enum Got {
     Here(ImageSymbols),
     /// The symcache has not arrived in time; the download continues.
     Cold,
-    /// The symcache can't be fetched for now, with the reason.
+    /// The symcache cannot be fetched for now, with the reason.
     Failed(Arc<str>),
 }
 
@@ -272,7 +272,7 @@ impl SymbolSource {
                 Err(error) => {
                     let (many, _) = operators.get_or_insert_with(|| {
                         let (tenant, id) = (&one.id.tenant, &one.id.id);
-                        tracing::error!(tenant.id = %tenant, debug.id = %id, "symbols can't be fetched: {error}");
+                        tracing::error!(tenant.id = %tenant, debug.id = %id, "symbols cannot be fetched: {error}");
                         (0, error)
                     });
                     *many += 1;
@@ -281,7 +281,7 @@ impl SymbolSource {
         }
         if let Some((many, error)) = operators {
             // The log names a tenant of one of them; readiness names none.
-            let reason = format!("symbols of {many} debug ids can't be fetched: {error}");
+            let reason = format!("symbols of {many} debug ids cannot be fetched: {error}");
             return Err(Pause { reason, wait: LONG_PAUSE });
         }
         Ok(fetched)

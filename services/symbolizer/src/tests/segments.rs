@@ -108,7 +108,7 @@ async fn a_segment_that_cannot_be_read_for_now_is_waited_for() {
     bench.memory.fail(Operation::Get, "segments", Fault::Refused, None);
     ask(&bench, &app, id, 3, place).await;
     let told = paused(&lanes[0]).await.paused.unwrap();
-    assert!(told.contains("a stored report can't be fetched: object storage refused"), "{told}");
+    assert!(told.contains("a stored report cannot be fetched: object storage refused"), "{told}");
     assert!(!told.contains("acme"), "{told}");
     bench.memory.heal();
     bench.end(lanes).await;

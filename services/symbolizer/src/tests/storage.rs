@@ -58,7 +58,7 @@ async fn access_denied_pauses_the_lane_and_is_never_taken_for_missing() {
     let status = paused(&lane).await;
     let said = unready(&lane).await;
     assert_eq!(Some(&said), status.paused.as_ref());
-    assert!(said.starts_with("symbols of 1 debug ids can't be fetched: object storage refused"), "{said}");
+    assert!(said.starts_with("symbols of 1 debug ids cannot be fetched: object storage refused"), "{said}");
     assert!(!said.contains("acme") && !said.contains(app.id.compact().get(2..).unwrap()), "{said}");
     for topic in [&bench.names.output, &bench.names.retry_10s, &bench.names.overflow] {
         assert!(bench.read(topic).await.is_empty(), "{topic}");

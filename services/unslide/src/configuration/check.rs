@@ -23,7 +23,8 @@ pub struct Arguments {
     connect: bool,
 }
 
-/// Lists what is wrong, and if nothing is, tries the connections where asked.
+/// Lists the problems of the configuration. If there are none and `--connect` is given, tries the
+/// connections.
 pub fn run(arguments: &Arguments) -> Outcome {
     let mut reader = Sources::process(arguments.configured.config.as_deref()).read();
     let configuration = Configuration::read(&mut reader);

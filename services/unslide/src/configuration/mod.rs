@@ -78,7 +78,7 @@ impl Configuration {
             return None;
         }
         let Ok(key) = SigningKey::parse(&own.key) else {
-            let text = "is needed where `symbolizer.signatures.required` is set: else every report sent over HTTP and \
+            let text = "is required if `symbolizer.signatures.required` is set: without it, every report sent over HTTP and \
                         every replay of one report of an array is the dead letter `no_signature`";
             return own.key.reveal().is_empty().then(|| ConfigProblem::new("api.signing.key", text));
         };

@@ -9,14 +9,14 @@ const SECTIONS: [(&str, &str); 11] = [
     ("kafka", "Kafka. Every service reads it."),
     ("postgres", "PostgreSQL. Symbolizers do not read it."),
     ("objects", "Object storage. Every service reads it."),
-    ("tenants", "What a tenant may use that has no limit of its own."),
+    ("tenants", "Limits of tenants that have none of their own."),
     ("api", "The HTTP API."),
     ("symbolizer", "The workers that symbolicate."),
     ("builder", "The workers that build symcaches."),
     ("indexer", "The workers that store enriched reports."),
     ("symcaches", "The local cache of symcaches, of `api` and `symbolizer`."),
     ("admin", "The port for health checks and metrics."),
-    ("log", "Logs, and with `process` what concerns every process."),
+    ("log", "Logs of every process."),
 ];
 
 fn section(key: &str) -> &str {
@@ -63,7 +63,8 @@ pub fn page() -> String {
 /// defaults.
 pub fn example() -> String {
     let mut text =
-        "# Every setting of Unslide. What is commented out has the default that is shown.\n".to_owned();
+        "# Every setting of Unslide. Settings that are commented out have the default that is shown.\n"
+            .to_owned();
     for (name, purpose, settings) in sections() {
         let _ = write!(text, "\n# {purpose}\n[{name}]\n");
         for setting in settings {

@@ -66,7 +66,7 @@ fn below(prefix: &str, key: &str) -> String {
     if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
 }
 
-/// Options that are passed on to librdkafka as they are: a table that is one setting.
+/// Options that are passed on to librdkafka without changes: a table that is one setting.
 const PASSED_ON: &str = "kafka.client";
 
 fn collect_values(value: Value, prefix: &str, values: &mut BTreeMap<String, Value>) {

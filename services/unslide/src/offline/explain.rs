@@ -16,7 +16,7 @@ use unslide_client::json_text;
 use unslide_client::symbols::{BuildArguments, Library};
 use unslide_report::{ReadLimits, Report, foreign_format};
 
-/// Arguments of `unslide explain`.
+/// Arguments of `unslide explain`: the reports and their symbols.
 #[derive(Args)]
 #[command(after_help = "\
 For a report at the API the key needs the scope reports:read.
@@ -31,7 +31,7 @@ pub struct Arguments {
     #[command(flatten)]
     server: ApiServer,
     /// The id of one report at the API, or files: one report, an array of reports, or one report a line, also packed
-    /// with gzip or zstd; more than one file is read one after the other. Standard input where none is given, or `-`
+    /// with gzip or zstd; files are read one after the other. Standard input if none or `-` is given
     #[arg(value_name = "REPORT")]
     reports: Vec<PathBuf>,
     /// For reports in files: a dSYM, a Mach-O file, an archive or a folder of them; may be given more than once
@@ -97,7 +97,7 @@ fn explain_at_api(id: &str, arguments: &Arguments) -> Outcome {
     Ok(if noticed.is_missing { Exit::Missing } else { Exit::Ready })
 }
 
-/// Explains every report in the order in which they come. What cannot be read is named on standard error; then the
+/// Explains every report in the order in which they come. Standard error names input that cannot be read; then the
 /// exit code is 1.
 fn explain_files(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;

@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 256 << 20;
 /// Digits that people are shown of a figure that may be 1 % off.
 const TRUE_DIGITS: u8 = 3;
 
-/// Arguments of `unslide metrics`.
+/// Arguments of `unslide metrics`: the payloads and the output.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,10 +26,10 @@ Examples:
   unslide metrics --json MetricKit/*.json")]
 pub struct Arguments {
     /// Payloads of MetricKit, or of Unslide's own form: one or an array in each file, also packed with gzip or zstd;
-    /// standard input where it is `-`
+    /// `-` for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }

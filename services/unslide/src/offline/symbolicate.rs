@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use unslide_client::Outcome;
 use unslide_client::symbols::{BuildArguments, Lacking, Library};
 
-/// Where reports and symbols come from.
+/// Sources of reports and symbols.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,8 +36,8 @@ pub struct Arguments {
     /// report is of a wrong type
     #[arg(long)]
     require_symbols: bool,
-    /// One report, an array of reports, or one report a line, also packed with gzip or zstd; more than one file is
-    /// read one after the other. Standard input where none is given, or `-`
+    /// One report, an array of reports, or one report a line, also packed with gzip or zstd; files are read one
+    /// after the other. Standard input if none or `-` is given
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let handling = RecordHandling {
         answer: |record: InputRecord| answering.answer_record(record),
         separator: "",
-        unreadable: "passed on as it is",
+        unreadable: "passed on unchanged",
     };
     let mut lacking = Lacking::default();
     let end = answer_files(&files, &handling, &mut |lacked| lacking.add_report(lacked))?;

@@ -10,9 +10,9 @@ use unslide_runtime::config::Sources;
 /// As long as a service asks its dependencies at most.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Arguments of `unslide health`.
+/// Arguments of `unslide health`: the configuration of the service.
 #[derive(Args)]
-#[command(after_help = "It ends with 0 or 1 alone: Docker reserves other codes of health checks.")]
+#[command(after_help = "The exit code is only 0 or 1: Docker reserves other codes of health checks.")]
 pub struct Arguments {
     #[command(flatten)]
     configured: Configured,

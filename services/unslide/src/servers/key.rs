@@ -16,26 +16,26 @@ const HEAD: [&str; 9] = ["ID", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY"
 /// Keys that are asked for with one question.
 const PAGE: u32 = 500;
 
-/// The commands on keys.
+/// The subcommands of `unslide key`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Make a key; its text is shown once and never again
     Create {
         #[command(flatten)]
         configured: Configured,
-        /// Whose key
+        /// The tenant that gets the key
         #[arg(long)]
         tenant: TenantId,
-        /// Its name for people
+        /// Name of the key, for people
         #[arg(long, default_value = "made on the command line")]
         name: String,
-        /// What it may do, with commas between
+        /// Scopes that the key grants, separated by commas
         #[arg(long, value_delimiter = ',', required = true)]
         scope: Vec<Scope>,
-        /// The only app (bundle identifier) that it speaks for
+        /// The only app (bundle identifier) that the key is valid for
         #[arg(long)]
         app: Option<String>,
-        /// When it ends by itself: a time (RFC 3339), or days from now such as 90d; never where absent
+        /// When the key expires: a time (RFC 3339), or days from now such as 90d; never if absent
         #[arg(long, value_name = "WHEN")]
         expires: Option<Moment>,
     },
@@ -43,10 +43,10 @@ pub enum Command {
     List {
         #[command(flatten)]
         configured: Configured,
-        /// Whose keys
+        /// The tenant that has the keys
         #[arg(long)]
         tenant: TenantId,
-        /// Print JSON
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
     },
@@ -54,7 +54,7 @@ pub enum Command {
     Revoke {
         #[command(flatten)]
         configured: Configured,
-        /// Whose key
+        /// The tenant that has the key
         #[arg(long)]
         tenant: TenantId,
         /// The key's id, as `key list` shows it
@@ -62,7 +62,7 @@ pub enum Command {
         /// Also revoke the keys that it made, that these made, and so on, of every tenant
         #[arg(long)]
         cascade: bool,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -83,7 +83,9 @@ pub fn run(command: Command) -> Outcome {
     match command {
         Command::Create { configured, tenant, name, scope, app, expires } => {
             if app.is_some() && scope.contains(&Scope::Operator) {
-                return Err(CommandError::usage("a key for one app can't act for operators").into());
+                return Err(
+                    CommandError::usage("a key for one app cannot use operations of operators").into()
+                );
             }
             with(&configured, async |store, _| {
                 there(&store, &tenant).await?;
@@ -93,8 +95,8 @@ pub fn run(command: Command) -> Outcome {
                 let text = create_key(&store, &tenant, &new, &Entropy::default().key()?).await?;
                 say!("{}", text.reveal());
                 if Console::get().is_closed() {
-                    return Err("the key is made and nobody has read it: `unslide key list` and `unslide key revoke` \
-                                take it away"
+                    return Err("the key was created, but standard output is closed: find it with `unslide key list` and revoke it with \
+                                `unslide key revoke`"
                         .into());
                 }
                 Ok(Exit::Ready)
@@ -104,7 +106,7 @@ pub fn run(command: Command) -> Outcome {
             with(&configured, async |store, _| list(&store, &tenant, json).await)
         }
         Command::Revoke { configured, tenant, id, cascade, yes } => {
-            with(&configured, async |store, _| revoke(&store, &tenant, id, (cascade, yes)).await)
+            with(&configured, async |store, _| revoke(&store, &tenant, id, cascade, yes).await)
         }
     }
 }
@@ -151,8 +153,8 @@ async fn list(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
     Ok(Exit::Ready)
 }
 
-/// Revokes a key, with those that it made where `cascade`, and asks before unless `yes`.
-async fn revoke(store: &Store, tenant: &TenantId, id: Uuid, (cascade, yes): (bool, bool)) -> Outcome {
+/// Revokes a key, with `cascade` also those that it created. Asks before unless `yes`.
+async fn revoke(store: &Store, tenant: &TenantId, id: Uuid, cascade: bool, yes: bool) -> Outcome {
     there(store, tenant).await?;
     let made = if cascade { " and every key that descends from it, of every tenant" } else { "" };
     confirm(&format!("This revokes the key {id} of {tenant}{made}. It cannot be undone."), yes)?;

@@ -16,7 +16,7 @@ pub struct AclArguments {
     /// The principal of a service, of `migrate` or of `audit` [default: User:unslide-api and so on]
     #[arg(long, value_name = "NAME=PRINCIPAL", requires = "acls", value_parser = parse_principal)]
     principal: Vec<(KafkaLogin, String)>,
-    /// Print JSON
+    /// Print JSON instead of commands
     #[arg(long, requires = "acls")]
     json: bool,
 }

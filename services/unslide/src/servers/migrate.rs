@@ -8,7 +8,7 @@ use unslide_store::positions::PartitionPosition;
 use unslide_store::{Settings, tenants};
 use unslide_stream::admin;
 
-/// Arguments of `unslide migrate`.
+/// Arguments of `unslide migrate`: the database, the topics and the logins.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub struct Arguments {
     access: AclArguments,
 }
 
-/// Applies the migrations and, where asked, creates the topics. Again changes nothing.
+/// Applies the migrations and, with `--topics`, creates the topics. A second run changes nothing.
 pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.access.acls {
         return logins::print(&configuration::kafka(&arguments.configured)?, &arguments.access);
@@ -60,7 +60,7 @@ fn reset_failed(administration: &Administration, error: unslide_indexer::Error) 
 
 /// Makes the database and a Kafka that is younger, or older, agree again.
 async fn recover(administration: &Administration) -> Result<(), BoxError> {
-    // Whoever migrates owns the schema.
+    // The role that migrates owns the schema.
     let settings = Settings { any_login: true, ..administration.postgres.clone() };
     let store = boot::database(&settings).await?;
     let announced = tenants::announce_all(&store).await?;

@@ -17,31 +17,31 @@ const PAGE: u32 = 500;
 /// Between two looks at an erasing.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The commands on tenants.
+/// The subcommands of `unslide tenant`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make a tenant, and wait until the workers can know it
+    /// Create a tenant, and wait until the broker has it for the workers
     Create {
         #[command(flatten)]
         one: One,
-        /// Its name for people; the slug where absent
+        /// Its name for people; the slug if absent
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
         limits: LimitArguments,
     },
-    /// Make a tenant's own input and output topics, which services find by themselves
+    /// Create a tenant's own input and output topics; services discover them without a restart
     Topics {
         #[command(flatten)]
         configured: Configured,
-        /// The tenant
+        /// Slug of the tenant that gets the topics
         tenant: TenantId,
     },
-    /// List the tenants
+    /// List all tenants with their states
     List {
         #[command(flatten)]
         configured: Configured,
-        /// Print JSON
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
     },
@@ -52,38 +52,38 @@ pub enum Command {
         /// First in the list: the most `reports` of the last hour, `deferred` records or bytes of `symbols`, or the most `full`
         #[arg(long, value_name = "FIGURE", default_value = "reports", value_parser = usage_table::read_order)]
         sort: FigureOrder,
-        /// Print JSON
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
     },
-    /// Show a tenant as JSON: its state, limits and usage, and how far its erasing is
+    /// Show a tenant as JSON: its state, limits and usage, and the progress of its erasure
     Show {
         #[command(flatten)]
         configured: Configured,
-        /// Its slug
+        /// Slug of the tenant, as in the list
         tenant: TenantId,
     },
     /// Stop serving a tenant: it can look and delete, but not send; reports that still come on Kafka are dead letters, to be replayed
     Suspend(One),
     /// Serve a suspended tenant again
     Resume(One),
-    /// Change what a tenant may use; what is not named stays
+    /// Change the limits of a tenant; limits that are not named stay
     Limits {
         #[command(flatten)]
         one: One,
         #[command(flatten)]
         limits: LimitArguments,
     },
-    /// Delete a tenant and everything that it has. This cannot be undone; on a terminal it asks first
+    /// Delete a tenant and all its data. This cannot be undone; on a terminal it asks first
     Delete {
         #[command(flatten)]
         configured: Configured,
         /// Its slug, which is never given again
         tenant: TenantId,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
-        /// Wait until nothing of it is left, and print the proof
+        /// Wait until none of its data is left, and print the proof
         #[arg(long)]
         wait: bool,
         /// How long to wait with --wait, such as 90s or 2h
@@ -104,7 +104,7 @@ pub struct One {
     wait: u32,
 }
 
-/// What a tenant may use; 0 stands for the service's default.
+/// Limits of a tenant; 0 means the service's default.
 #[derive(Args, Clone, Copy)]
 pub struct LimitArguments {
     /// Cost units a second: one for each report, and one for each 64 KiB of its unpacked bytes
@@ -197,8 +197,8 @@ async fn announced(store: &Store, one: &One, announcement: i64) -> Outcome {
         return Ok(Exit::Ready);
     }
     note!(
-        "it is done, but no builder has announced it to the workers within {} s; they go on with what \
-         they know until one runs",
+        "the change is stored, but no builder has announced it to the workers within {} s; they use the old \
+         state until one runs",
         one.wait
     );
     Ok(Exit::Failed)
@@ -208,7 +208,7 @@ async fn announced(store: &Store, one: &One, announcement: i64) -> Outcome {
 async fn taken(store: &Store, slug: &TenantId) -> Outcome {
     Err(match find(store, slug).await? {
         Some(tenant) if tenant.state == TenantStanding::Deleted => {
-            format!("the tenant {slug} was deleted, and its slug is never given again: take another")
+            format!("the tenant {slug} was deleted, and its slug cannot be used again: choose another")
         }
         _ => format!("the tenant {slug} exists already; `unslide tenant show {slug}` shows it"),
     }
@@ -283,7 +283,7 @@ async fn delete(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outco
     let end = tokio::time::Instant::now() + wait;
     loop {
         let mut tx = store.tenant(slug).await?;
-        let erasure = erasure::get(&mut tx).await?.ok_or("nobody has noted the deletion")?;
+        let erasure = erasure::get(&mut tx).await?.ok_or("the database has no record of the deletion")?;
         tx.rollback().await?;
         let rows: u64 = erasure.removed.values().sum();
         if erasure.finished_at.is_some() {
@@ -297,8 +297,8 @@ async fn delete(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outco
         }
         if tokio::time::Instant::now() >= end {
             note!(
-                "the tenant is deleted, but not everything that it had is removed within {} s ({rows} rows and \
-                 {} objects are); a builder goes on with it",
+                "the tenant is deleted, but not all its data was removed within {} s ({rows} rows and \
+                 {} objects were); a builder continues",
                 wait.as_secs(),
                 erasure.objects
             );

@@ -1,5 +1,5 @@
-//! `unslide upload`: finds dSYMs, or an operating system's libraries, sends what the server lacks, and
-//! waits until they are built. What a second run does stands in `docs/operations.md`.
+//! `unslide upload`: finds dSYMs, or an operating system's libraries, sends what the server lacks, and waits
+//! until they are built. `docs/operations.md` describes a second run.
 
 mod find;
 mod parts;
@@ -22,7 +22,7 @@ use unslide_client::{
 };
 use unslide_store::uploads::SkippedMember;
 
-/// Arguments of `unslide upload`.
+/// Arguments of `unslide upload`: the files, their kind and the server.
 #[derive(Args)]
 #[command(after_help = "\
 The key needs the scope symbols:write, with --system the scope operator.
@@ -55,7 +55,7 @@ pub struct Arguments {
     /// Do not wait until the server has built what was sent
     #[arg(long)]
     no_wait: bool,
-    /// Say which files the server lacks, and send nothing. The exit code is 0 also where some are lacking, and 1 where a
+    /// List the files that the server lacks, and send nothing. The exit code is 0 even if some are lacking, and 1 if a
     /// file cannot be read
     #[arg(long)]
     dry_run: bool,
@@ -116,7 +116,9 @@ fn nothing_found(arguments: &Arguments) -> String {
     match arguments.system || arguments.binaries {
         true => format!("no Mach-O file was found in {folders}"),
         false => {
-            format!("no dSYM was found in {folders}; --binaries takes Mach-O files outside of dSYMs as well")
+            format!(
+                "no dSYM was found in {folders}; with --binaries, Mach-O files outside of dSYMs count as well"
+            )
         }
     }
 }

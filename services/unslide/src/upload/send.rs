@@ -53,8 +53,8 @@ pub struct Mode {
     pub dry_run: bool,
 }
 
-/// Sends a file, unless the server has it, and waits until it is built. What the server skipped in
-/// it goes to `skipped`.
+/// Sends a file, unless the server has it, and waits until it is built. Files that the server skipped in it
+/// go to `skipped`.
 ///
 /// # Errors
 /// [`SendError`].
@@ -185,7 +185,7 @@ fn verdict(upload: Upload, existing: bool) -> Result<Sent, String> {
         return Err("the server found no symbols in it".to_owned());
     }
     if upload.skipped.iter().any(may_hide_symbols) {
-        return Err("symbols may be missing: the server could not look into all of it".to_owned());
+        return Err("symbols may be missing: the server could not read all of it".to_owned());
     }
     Ok(if existing { Sent::Known(upload.objects) } else { Sent::New(upload.objects) })
 }

@@ -15,8 +15,8 @@ use unslide_symbolicate::{BundleIdentity, with_debug_id};
 /// Which source maps, and of what.
 #[derive(Args)]
 pub struct SourceMapArguments {
-    /// The source map of a bundle of JavaScript. It is sent under the debug id that it has, and under the app's
-    /// where that is given; may be given more than once
+    /// The source map of a bundle of JavaScript. It is sent under its own debug id, and also under the app's if
+    /// that is given; may be given more than once
     #[arg(long, value_name = "FILE")]
     pub(super) source_map: Vec<PathBuf>,
     /// The app of the source maps: its bundle identifier

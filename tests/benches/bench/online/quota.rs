@@ -18,7 +18,7 @@ impl Quota {
     /// Bounds the process `id` to `share` of one core.
     ///
     /// # Errors
-    /// Where this machine or user has no control groups to make.
+    /// If this machine or user has no control groups to make.
     pub fn of(id: u32, share: f64) -> io::Result<Quota> {
         let quota = (PERIOD as f64 * share) as u64;
         let name = format!("unslide-bench-{id}");

@@ -110,7 +110,7 @@ async fn a_key_gives_no_more_than_it_may() {
     let admin = world.key("acme", &[Scope::TenantAdmin, Scope::ReportsRead, Scope::Operator]).await;
     let operator = json!({"name": "x", "scopes": ["operator"]});
     world.post_json("/v1/keys", &admin, &operator).await.expect_problem(403, "insufficient-scope");
-    // What it does not have it can't give, alone or with others.
+    // What it does not have it cannot give, alone or with others.
     for scopes in [json!(["reports:write"]), json!(["reports:read", "symbols:write"])] {
         let more = json!({"name": "x", "scopes": scopes});
         let detail =
@@ -147,7 +147,7 @@ async fn a_key_gives_no_more_than_it_may() {
         for longer in [serde_json::Value::Null, ends(1)] {
             let new = json!({"name": "x", "scopes": ["reports:read"], "expires_at": longer});
             let detail = world.post_json(path, &short, &new).await.expect_problem(403, "insufficient-scope");
-            assert!(detail.starts_with("expires_at: this key ends at "), "{detail}");
+            assert!(detail.starts_with("expires_at: the key expires at "), "{detail}");
         }
         for shorter in [ends(0), ends(-1)] {
             let new = json!({"name": "x", "scopes": ["reports:read"], "expires_at": shorter});

@@ -63,7 +63,7 @@ async fn a_check_takes_reports_and_binaries_and_names_what_is_wrong() {
     let (status, said) = check(&installation, &[text(&system)]);
     assert!(status == 3 && said.contains("no debug id"), "{said}");
 
-    // What can't be built says so, and one of them is enough for a failure.
+    // What cannot be built says so, and one of them is enough for a failure.
     let damaged = File { dwarf: vec![("__debug_info", vec![0xEE; 64])], ..File::default() };
     let (damaged, malformed) = with_id(damaged.bytes(), 8);
     let unlinked = File { symbols: vec![("_f", CODE)], kind: Some(1), ..File::default() };

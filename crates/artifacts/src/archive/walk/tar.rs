@@ -201,7 +201,7 @@ fn entry(
     // The path field of a sparse file names a folder that never existed.
     let name = sparse.take_name().or(path).unwrap_or_else(|| short_name(header));
     let shown = String::from_utf8_lossy(&name).into_owned();
-    // Links, devices and folders have no content, whatever their size field says.
+    // Links, devices and folders have no content, even if their size field says otherwise.
     let (reason, map) = match header[156] {
         b'5' => return Ok(()),
         b'1' | b'2' => (Some(SkipReason::Link), None),

@@ -214,9 +214,7 @@ fn member<R: Read + Seek>(
 ) -> Result<(), ArchiveError> {
     let local = zip.read(entry.local, 30, "an entry")?;
     if !local.starts_with(LOCAL) {
-        return Err(
-            zip.corrupt(format!("there is no entry where the directory says that {path} is"), entry.local)
-        );
+        return Err(zip.corrupt(format!("the directory's position of {path} has no entry"), entry.local));
     }
     let data = entry.local + 30 + u64::from(u16_at(&local, 26)) + u64::from(u16_at(&local, 28));
     if data.checked_add(entry.packed).is_none_or(|end| end > zip.size) {

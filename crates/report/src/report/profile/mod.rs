@@ -1,4 +1,4 @@
-//! Profiles: sampled stacks that show where a report's time was spent.
+//! Profiles: the sampled stacks of a report, with their times.
 
 mod diagnostic;
 pub(crate) mod diagnostic_kind;
@@ -62,7 +62,10 @@ impl<'a> Report<'a> {
         };
         let profile = match find(BacktraceOrigin::CallStackTree) {
             Some(backtrace) => of_tree(backtrace)?,
-            None => of_samples(find(BacktraceOrigin::Profile)?, self.samples()?),
+            None => {
+                let (profile, samples) = self.samples()?;
+                read_samples(find(BacktraceOrigin::Profile)?, profile, samples)
+            }
         };
         Some(profile).filter(|profile| !profile.nodes.is_empty())
     }
@@ -115,9 +118,10 @@ fn round_millis(nanos: u64) -> u64 {
 }
 
 /// Reads KSCrash's profile. Each sample lists frames by their index, the innermost first.
-fn of_samples<'r, 'a>(
+fn read_samples<'r, 'a>(
     backtrace: &'r Backtrace<'a>,
-    (profile, samples): (Value<'_>, Value<'_>),
+    profile: Value<'_>,
+    samples: Value<'_>,
 ) -> ReportProfile<'r, 'a> {
     let mut stacks = Stacks::default();
     // Samples that did not fit the device's buffer.

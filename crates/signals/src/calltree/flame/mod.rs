@@ -43,7 +43,7 @@ pub fn flame_graph(tree: &CallTree, title: &str, place: GraphPlace) -> String {
 #[must_use]
 pub fn difference_graph(difference: &TreeDifference, title: &str, place: GraphPlace) -> String {
     let legend =
-        "+ red: its share has grown \u{b7} \u{2212} blue: its share has shrunk \u{b7} plain: as it was";
+        "+ red: its share has grown \u{b7} \u{2212} blue: its share has shrunk \u{b7} plain: unchanged";
     paint(difference.tree(), (title, legend), place, &|index| compared(difference, index))
 }
 

@@ -165,12 +165,12 @@ fn chunks_come_in_order_and_are_bounded() {
     assert!(problem(&[header, header].concat()).ends_with("there is one header, at the beginning"));
     let class_then_image = [header, &[0x1A, 0, 0x12, 0]].concat();
     assert!(problem(&class_then_image).ends_with("chunks do not stand in the order of their numbers"));
-    assert!(problem(&[header, &[0x12, 0x81, 0x80, 0x40]].concat()).contains("at most 1048576 are taken"));
+    assert!(problem(&[header, &[0x12, 0x81, 0x80, 0x40]].concat()).contains("the limit is 1048576"));
     assert!(problem(&[header, &[0x08, 1]].concat()).ends_with("this is no chunk"));
     assert!(problem(&[header, &[0x52, 0]].concat()).ends_with("its number is not known"));
     assert!(
         problem(&[header, &[0x12, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1]].concat())
-            .contains("at most")
+            .contains("the limit is")
     );
     assert_eq!(MOST_CHUNK_BYTES, 1 << 20);
     let limits = MemoryGraphLimits { nodes: 1, ..MemoryGraphLimits::default() };

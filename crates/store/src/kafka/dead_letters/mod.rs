@@ -28,12 +28,12 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = RecordPlace)]
 pub struct TopicOffset {
-    /// The topic.
+    /// Full name of the topic, with its prefix.
     #[schema(example = "crash.reports")]
     pub topic: String,
-    /// The partition.
+    /// Number of the partition in the topic.
     pub partition: i32,
-    /// The offset.
+    /// Offset of the record in the partition.
     pub offset: i64,
 }
 
@@ -98,13 +98,13 @@ pub struct DeadLetter {
     /// The first record of its history.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<TopicOffset>,
-    /// The record that it was made from: another one after retries.
+    /// Position of its source record; after retries, another one than the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<TopicOffset>,
     /// Which report of the source it is, from 0, if the source held an array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_index: Option<u32>,
-    /// How many reports the source held.
+    /// Number of reports in the source's array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_count: Option<u32>,
     /// Bytes of the value; absent for a record without one.

@@ -30,35 +30,35 @@ const MOST_FOUND: i64 = 10_000;
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize, ToSchema)]
 #[schema(as = Group)]
 pub struct ListedGroup {
-    /// Its id, from the app and the fingerprint.
+    /// Id of the group, made of the app and the fingerprint.
     pub id: Uuid,
-    /// Bundle identifier; empty where unknown.
+    /// Bundle identifier of the app; empty if it is not known.
     #[schema(example = "com.example.shop")]
     pub app: String,
-    /// Equal for reports of the same bug, of whatever app.
+    /// Fingerprint of the bug; equal for reports of the same bug in any app.
     pub fingerprint: Uuid,
     /// `crash`, `exception`, `stack_overflow`, `hang`, `cpu`, `disk_write`, `launch`, `profile`, `out_of_memory`,
     /// `memory_warning`, `termination`, `user` or `javascript`.
     #[schema(example = "crash")]
     pub kind: String,
-    /// What it is about, in one line.
+    /// Title of the group, in one line: the error and its function.
     #[schema(example = "EXC_BAD_ACCESS (KERN_INVALID_ADDRESS) in Cart.total")]
     pub title: String,
-    /// The function that is to blame, and its file; absent where none is.
+    /// The function that caused the failure, and its file; absent if no function of the app was found.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(value_type = Option<String>, example = "Cart.total (Cart.swift)")]
     pub culprit: String,
     /// True while the symbols of a frame that counts are missing: with them the reports move to the group of
     /// their bug.
     pub provisional: bool,
-    /// Reports that it ever had; those that retention has removed still count. What was sampled counts as many as it
-    /// stands for. In a list by version or period: its reports of that version that arrived in that period.
+    /// Number of all its reports; those that retention has removed still count, and a sampled report counts with its
+    /// weight. In a list by version or period: its reports of that version that arrived in that period.
     pub reports: i64,
     /// Only in a list by version or period: its reports of all versions and times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_reports: Option<i64>,
-    /// True where `reports`, and what a group counts by version, day, model and system, are estimates: some of the reports
-    /// were sampled. The list of its reports has those that are stored.
+    /// True if some of the reports were sampled. Then `reports` and the counts by version, day, model and system are
+    /// estimates. The list of its reports has only those that are stored.
     pub estimated: bool,
     /// The different devices that these reports name; a report that names none counts for none. In a list by version or
     /// period: about 2 % off.
@@ -67,25 +67,26 @@ pub struct ListedGroup {
     /// When its first report arrived.
     #[serde(with = "time::serde::rfc3339")]
     pub first_seen: OffsetDateTime,
-    /// That report's version.
+    /// The app's version in its first report; empty if the report names none.
     pub first_version: String,
     /// When its last report arrived.
     #[serde(with = "time::serde::rfc3339")]
     pub last_seen: OffsetDateTime,
-    /// That report's version.
+    /// The app's version in its last report; empty if the report names none.
     pub last_version: String,
-    /// Whether it needs attention: `open`, `regressed` (it was resolved and came back), `resolved` or `ignored`.
+    /// Whether it needs attention: `open`, `regressed` (a new report after it was resolved), `resolved` or
+    /// `ignored`.
     pub status: GroupStatus,
-    /// The version that resolves it, where one was named.
+    /// The version that resolves it; absent if none was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_in: Option<String>,
-    /// When it was resolved.
+    /// When it was resolved last (RFC 3339); absent if it was not.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub resolved_at: Option<OffsetDateTime>,
     /// The version of the report that brought it back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regressed_in: Option<String>,
-    /// When that was.
+    /// When that report arrived (RFC 3339); absent if none brought it back.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub regressed_at: Option<OffsetDateTime>,
     /// The name of the person who works on it, as the team wrote it.
@@ -260,7 +261,7 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = GroupDetail)]
 pub struct GroupCounts {
-    /// The group.
+    /// The group itself, as in lists.
     #[serde(flatten)]
     pub group: ListedGroup,
     /// Its versions, the one with the most reports first, at most 50.
@@ -275,11 +276,11 @@ pub struct GroupCounts {
     /// The last 90 days with reports, the newest first.
     #[schema(max_items = 90)]
     pub days: Vec<GroupDay>,
-    /// The id that was asked for, if its group was replaced by this one.
+    /// The id of the request, if its group was replaced by this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirected_from: Option<Uuid>,
-    /// The groups that are merged into it, the one with the most reports first, at most 200. What is counted above
-    /// is counted with theirs.
+    /// The groups that are merged into it, the one with the most reports first, at most 200. The counts above
+    /// include theirs.
     #[schema(max_items = 200)]
     pub merged: Vec<MergedGroup>,
 }
@@ -307,17 +308,17 @@ async fn breakdown(
 /// A group that is merged into another one.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize, ToSchema)]
 pub struct MergedGroup {
-    /// Its id.
+    /// Id of the merged group.
     pub id: Uuid,
-    /// What it is about, in one line.
+    /// Title of the group, in one line: the error and its function.
     pub title: String,
-    /// The function that is to blame, and its file; absent where none is.
+    /// The function that caused the failure, and its file; absent if no function of the app was found.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(value_type = Option<String>)]
     pub culprit: String,
-    /// Its own reports.
+    /// Number of its own reports, without those of the group that it was merged into.
     pub reports: i64,
-    /// True where `reports` is an estimate: some of them were sampled.
+    /// True if `reports` is an estimate, because some of them were sampled.
     pub estimated: bool,
 }
 
@@ -326,7 +327,7 @@ pub struct MergedGroup {
 pub struct GroupVersion {
     /// The version; empty for reports that name none.
     pub version: String,
-    /// Reports of the version.
+    /// Number of reports from this version of the app.
     pub reports: i64,
 }
 
@@ -336,7 +337,7 @@ pub struct GroupModel {
     /// The model; empty for reports that name none.
     #[schema(example = "iPhone16,1")]
     pub model: String,
-    /// Reports of the model.
+    /// Number of reports from this model.
     pub reports: i64,
 }
 
@@ -346,7 +347,7 @@ pub struct GroupOsVersion {
     /// The system's name and version; empty for reports that name neither.
     #[schema(example = "iOS 18.1")]
     pub os_version: String,
-    /// Reports of the version.
+    /// Number of reports from this version of the system.
     pub reports: i64,
 }
 

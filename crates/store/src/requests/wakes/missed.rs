@@ -1,6 +1,6 @@
 //! Finds missed wakes: reports and rows of features that have not seen the present state of their symbols,
-//! and that no request or job covers. There are none in normal operation; whatever led to one, it is found
-//! here.
+//! and that no request or job covers. There are none in normal operation; this search finds those of any
+//! cause.
 
 use super::{Arrived, system};
 use crate::hooks::{MissedSymbols, MissedSymbolsHook, SymbolPosition};
@@ -69,7 +69,7 @@ enum Among {
 async fn look(store: &Store, among: Among, missed: &mut Missed) -> Result<u64> {
     let (mut after, mut waits) = ((String::new(), Uuid::nil()), 0);
     loop {
-        let rows = page(store, among, &after).await?;
+        let rows = page(store, among, &after.0, after.1).await?;
         let is_last = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
         for row in rows {
             waits += from_row(row.waits);
@@ -83,11 +83,7 @@ async fn look(store: &Store, among: Among, missed: &mut Missed) -> Result<u64> {
 }
 
 /// Returns the next symbols behind those of an owner and debug id.
-async fn page(
-    store: &Store,
-    among: Among,
-    (after_owner, after_id): &(String, Uuid),
-) -> Result<Vec<MissedSymbols>> {
+async fn page(store: &Store, among: Among, after_owner: &str, after_id: Uuid) -> Result<Vec<MissedSymbols>> {
     macro_rules! rows {
         ($from:literal, $($argument:expr),+) => {
             sqlx::query_as!(
@@ -109,7 +105,7 @@ async fn page(
         }
         Among::SystemImages => rows!("unslide_system_waits_missed($1, $2, $3)", after_owner, after_id, limit),
         Among::Feature(hook) => {
-            hook(store, SymbolPosition { owner: after_owner, debug_id: *after_id, limit: PAGE }).await?
+            hook(store, SymbolPosition { owner: after_owner, debug_id: after_id, limit: PAGE }).await?
         }
     })
 }

@@ -50,9 +50,9 @@ impl UploadStatus {
 pub struct SkippedMember {
     /// Its path in the archive.
     pub path: String,
-    /// Why, a stable word such as `link`.
+    /// The reason, a stable word such as `link`.
     pub reason: String,
-    /// Why, for people.
+    /// Details of the reason, for people; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -146,7 +146,8 @@ pub async fn building(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
 
 /// Records that an upload waits for an unavailable server after a builder had begun with it.
 pub async fn waits(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
-    let why = ("unavailable", "a server that it needs is away; it goes on by itself");
+    let why =
+        ("unavailable", "a server that it needs is not available; it continues when the server answers");
     set(tx, id, UploadStatus::Queued, Some(why), &[]).await
 }
 

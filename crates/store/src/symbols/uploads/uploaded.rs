@@ -11,12 +11,12 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = UploadedObject)]
 pub struct UploadObject {
-    /// The object.
+    /// The object that was found in the upload.
     #[serde(flatten)]
     pub object: ObjectRow,
-    /// Where it lay in the upload.
+    /// Path of the file within the upload.
     pub path: String,
-    /// True where the tenant had this very object before: nothing changed.
+    /// True if the tenant already had exactly this object, so that nothing changed.
     pub known: bool,
 }
 

@@ -125,7 +125,7 @@ async fn a_job_that_carries_a_promise_has_no_last_attempt() {
     for kind in kinds {
         let job = lease(&database, kind).await.unwrap();
         let mut tx = database.store.owner(&job.owner).await.unwrap();
-        let failed = jobs::fail(&mut tx, &job, "it can't be done", true).await.unwrap();
+        let failed = jobs::fail(&mut tx, &job, "it cannot be done", true).await.unwrap();
         assert!(matches!(failed, Failed::Again(_)), "{kind:?}");
         tx.commit().await.unwrap();
     }

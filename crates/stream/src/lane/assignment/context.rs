@@ -241,7 +241,7 @@ impl LaneContext {
     }
 
     /// Commits offsets with their attempts and counts the commit as unanswered until the coordinator
-    /// has answered. The lane's thread can't wait for that: it has to poll.
+    /// has answered. The lane's thread cannot wait for that: it has to poll.
     pub(in crate::lane) fn note(consumer: &Arc<BaseConsumer<LaneContext>>, list: TopicPartitionList) {
         consumer.context().ownership.lock().unanswered += 1;
         let asking = Arc::clone(consumer);

@@ -33,7 +33,7 @@ impl<P: Processor> Engine<P> {
         if self.unassigned_check_at.is_none_or(|at| Instant::now() < at) {
             return Ok(());
         }
-        // Checks again later, whatever the result, until no partition is missing.
+        // Checks again later after any result, until no partition is missing.
         self.unassigned_check_at = Some(Instant::now() + self.lane.timings.session);
         let Some(GroupShares { members, assigned }) = self.group_shares() else { return Ok(()) };
         let Some(shares) = self.shares(&assigned) else { return Ok(()) };

@@ -87,7 +87,7 @@ async fn a_lane_whose_transactions_are_all_aborted_stalls() {
     bench.done().await;
 }
 
-/// Where a batch's outputs can't be written because a topic is missing, the processor is asked once more:
+/// Where a batch's outputs cannot be written because a topic is missing, the processor is asked once more:
 /// it may know better by now.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_goes_to_a_topic_that_is_missing_is_prepared_again() {

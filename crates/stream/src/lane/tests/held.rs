@@ -108,7 +108,7 @@ async fn partitions_that_change_hands_while_held_back_go_on_with_their_owner() {
     bench.done().await;
 }
 
-/// The partition can't be set back to its last record: nothing that comes behind it tells.
+/// The partition cannot be set back to its last record: nothing that comes behind it tells.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_last_record_to_which_its_partition_was_not_set_back_comes_all_the_same() {
     let bench = Bench::new().await;

@@ -41,7 +41,7 @@ async fn a_topic_that_is_made_while_the_lane_runs_is_read_from_its_start() {
     bench.done().await;
 }
 
-/// A tenant's records can't be processed for now, and then its topics are deleted: what waited for them
+/// A tenant's records cannot be processed for now, and then its topics are deleted: what waited for them
 /// is let go, and the other topics go on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pause_for_records_that_are_taken_away_ends() {
@@ -55,7 +55,7 @@ async fn a_pause_for_records_that_are_taken_away_ends() {
     bench.goes_on_without_tenant(lane).await;
 }
 
-/// The same while they are being prepared: that they can't be is known only after they were taken away.
+/// The same while they are being prepared: that they cannot be is known only after they were taken away.
 #[tokio::test(flavor = "multi_thread")]
 async fn records_that_are_taken_away_while_they_are_prepared_leave_no_pause() {
     let (bench, acme) = Bench::with_tenant_topics().await;

@@ -160,7 +160,7 @@ impl<P: Processor> Engine<P> {
     fn redo(&mut self, mut ready: Ready, why: &str) -> Result<(), LaneError> {
         ready.aborted += 1;
         if ready.aborted > ABORTS {
-            tracing::error!(aborted = ready.aborted, "a batch can't be committed: {why}");
+            tracing::error!(aborted = ready.aborted, "a batch cannot be committed: {why}");
             return self.start_over();
         }
         tracing::warn!(aborted = ready.aborted, "a transaction was aborted: {why}");

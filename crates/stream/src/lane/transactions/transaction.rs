@@ -408,7 +408,7 @@ fn fault_of(items: BTreeSet<usize>, code: Code) -> TransactionFault {
         Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition => {
             TransactionFault::Missing(format!("Kafka does not take the outputs: {code}"))
         }
-        _ => TransactionFault::Redo(format!("outputs were not taken: {code}")),
+        _ => TransactionFault::Redo(format!("outputs were not accepted: {code}")),
     }
 }
 

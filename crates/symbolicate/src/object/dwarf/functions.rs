@@ -237,7 +237,7 @@ impl<'c, 'a> Functions<'c, 'a> {
             };
             references.clear();
             let (mut node, named, addresses) =
-                read_node(&mut raw, abbreviation, units, (unit, start), &mut references)?;
+                read_node(&mut raw, abbreviation, units, unit, start, &mut references)?;
             let index = u32::try_from(self.nodes.len())
                 .ok()
                 .filter(|n| *n < NO_NODE)
@@ -329,7 +329,8 @@ fn read_node<'a>(
     raw: &mut EntriesRaw<'_, DwarfSlice<'a>>,
     abbreviation: &Abbreviation,
     units: &Units<'a>,
-    (unit, start): (&Unit<DwarfSlice<'a>>, usize),
+    unit: &Unit<DwarfSlice<'a>>,
+    start: usize,
     references: &mut Vec<usize>,
 ) -> gimli::Result<(Node<'a>, Named<'a>, Addresses<'a>)> {
     let (mut node, mut named, mut addresses) = (Node::NAMELESS, Named::default(), Addresses::default());

@@ -322,7 +322,7 @@ impl Chains<'_, '_> {
                     Some(row) => (self.path(u64::from(row.file), lines, writer)?, row.line, row.column),
                     None => (None, 0, 0),
                 };
-                let scope = self.scope(node, path, (at, named), lines, writer)?;
+                let scope = self.scope(node, path, at, named, lines, writer)?;
                 let place = CodePlace { scope, line, column };
                 match found.last_mut() {
                     Some(last) if last.1 == from && last.2 == place => last.1 = to,
@@ -343,7 +343,8 @@ impl Chains<'_, '_> {
         &mut self,
         node: u32,
         path: Option<u32>,
-        (at, symbol): (u32, Option<&SymbolExtent<'_>>),
+        at: u32,
+        symbol: Option<&SymbolExtent<'_>>,
         lines: &mut Lines<'_>,
         writer: &mut Writer,
     ) -> Result<u32, UnitFailure> {

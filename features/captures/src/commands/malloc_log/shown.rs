@@ -63,18 +63,18 @@ pub fn account(answer: &MemorySummary) {
     let parts = [
         (damaged, "damaged records were skipped"),
         (empty, "empty records were skipped"),
-        (other, "records are of something else than memory"),
+        (other, "records do not concern memory"),
         (out_of_order, "records of the sorted log are out of the order of addresses"),
         (unknown_deallocations, "deallocations are of memory that is not in the log"),
         (replaced, "allocations are at addresses that the log does not free before"),
-        (answer.broken_stacks, "stacks are not whole in the table"),
+        (answer.broken_stacks, "stacks are incomplete in the table"),
         (answer.left_out, "addresses have no names: the functions at all of them are too many"),
     ];
     for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
         note!("{count} {what}");
     }
     if answer.trailing_bytes > 0 {
-        note!("{} bytes at the end are no whole record", answer.trailing_bytes);
+        note!("{} bytes at the end are not a whole record", answer.trailing_bytes);
     }
 }
 

@@ -107,7 +107,7 @@ fn print_block(block: &BlockRow) {
     let BlockRow { address, class, bytes, retained, path } = block;
     say!("{class} {address}: {bytes} bytes; {retained} bytes would be free without it");
     if path.is_empty() {
-        say!("no root reaches it: it is leaked, or part of what is");
+        say!("no root reaches it: it is leaked, or part of a leak");
         return;
     }
     let mut table = Table::new(&["BY", "OFFSET", "ADDRESS", "CLASS"]);

@@ -90,7 +90,8 @@ struct StackedBar {
 impl StackedBars {
     /// Creates the bars for these times. Rows may have other times.
     pub fn of(
-        (what, is_estimated): (&'static str, bool),
+        what: &'static str,
+        is_estimated: bool,
         mut rows: Vec<VersionCount>,
         times: &ChartTimes,
     ) -> StackedBars {
@@ -123,7 +124,7 @@ impl StackedBars {
         let none = vec![0; series.len()];
         let bars = (0..).zip(&all).map(|(at, time)| {
             let counts = by_time.get(time).unwrap_or(&none);
-            bar(times.label(*time), counts, (at * step, step - GAP), highest)
+            bar(times.label(*time), counts, at * step, step - GAP, highest)
         });
         StackedBars {
             what,
@@ -156,7 +157,7 @@ fn days(first: Date, last: Date) -> Vec<Date> {
     (0..=number).map(|at| first + Duration::days(at)).collect()
 }
 
-fn bar(at: String, counts: &[i64], (x, width): (i64, i64), highest: i64) -> StackedBar {
+fn bar(at: String, counts: &[i64], x: i64, width: i64, highest: i64) -> StackedBar {
     let (mut pieces, mut below) = (Vec::new(), 0);
     let height = |count: i64| count.saturating_mul(HEIGHT) / highest.max(1);
     for (series, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -189,10 +190,7 @@ const SPARK_HEIGHT: i64 = 20;
 
 impl Sparkline {
     /// Creates the bars of the days from `first` to `last`, with their reports.
-    pub fn of(
-        (counts, is_estimated): (&BTreeMap<Date, i64>, bool),
-        (first, last): (Date, Date),
-    ) -> Sparkline {
+    pub fn of(counts: &BTreeMap<Date, i64>, is_estimated: bool, first: Date, last: Date) -> Sparkline {
         let days = days(first, last);
         let highest = days.iter().filter_map(|date| counts.get(date)).copied().max().unwrap_or(0);
         let total: i64 = days.iter().filter_map(|date| counts.get(date)).sum();
@@ -234,7 +232,10 @@ impl GroupTrends {
     /// Returns the trend of a group.
     pub fn line(&self, group: &ListedGroup) -> Sparkline {
         let none = BTreeMap::new();
-        Sparkline::of((self.groups.get(&group.id).unwrap_or(&none), group.estimated), self.days)
+        {
+            let counts = self.groups.get(&group.id).unwrap_or(&none);
+            Sparkline::of(counts, group.estimated, self.days.0, self.days.1)
+        }
     }
 }
 
@@ -257,7 +258,7 @@ mod tests {
         let first = datetime!(2026 - 11 - 01 22:00 UTC);
         let rows = vec![VersionCount { at: first + Duration::HOUR, ..row(first.date(), Some("1.0"), 4) }];
         let bars =
-            StackedBars::of(("Crashes", false), rows, &ChartTimes::hours(first, first + Duration::hours(2)));
+            StackedBars::of("Crashes", false, rows, &ChartTimes::hours(first, first + Duration::hours(2)));
         let shown: Vec<_> = bars.bars.iter().map(|bar| (bar.at.as_str(), bar.total.as_str())).collect();
         assert_eq!(shown, [("11-01 22:00 UTC", "0"), ("11-01 23:00 UTC", "4"), ("11-02 00:00 UTC", "0")]);
         assert_eq!((bars.unit, bars.highest.as_str()), ("hour", "4"));
@@ -273,7 +274,7 @@ mod tests {
             row(last, Some("2.0"), 5),
             row(last, None, 15),
         ];
-        let bars = StackedBars::of(("Crashes", false), rows, &ChartTimes::days(first, last));
+        let bars = StackedBars::of("Crashes", false, rows, &ChartTimes::days(first, last));
         let labels: Vec<_> = bars.series.iter().map(|series| series.label.as_str()).collect();
         assert_eq!(labels, ["1.0", "2.0", "other versions"]);
         assert_eq!(bars.bars.len(), 3);
@@ -281,7 +282,7 @@ mod tests {
         assert!(bars.bars[1].pieces.is_empty());
         assert_eq!(bars.bars[2].total, "20");
         assert_eq!(bars.highest, "40");
-        let none = StackedBars::of(("Crashes", false), Vec::new(), &ChartTimes::days(first, last));
+        let none = StackedBars::of("Crashes", false, Vec::new(), &ChartTimes::days(first, last));
         assert!(!bars.empty && none.empty);
     }
 
@@ -291,8 +292,8 @@ mod tests {
         let counts = BTreeMap::from([(day, 8)]);
         for is_estimated in [false, true] {
             let rows = vec![row(day, Some("1.0"), 8)];
-            let bars = StackedBars::of(("Reports", is_estimated), rows, &ChartTimes::days(day, day));
-            let line = Sparkline::of((&counts, is_estimated), (day, day));
+            let bars = StackedBars::of("Reports", is_estimated, rows, &ChartTimes::days(day, day));
+            let line = Sparkline::of(&counts, is_estimated, day, day);
             for chart in [bars.render().unwrap(), line.render().unwrap()] {
                 assert_eq!(chart.contains(ESTIMATED), is_estimated, "{chart}");
             }

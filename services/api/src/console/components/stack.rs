@@ -175,7 +175,7 @@ fn line(frame: &FrameView, position: usize, explain: Option<&str>, links: &Sourc
             Some(place) => place.clone(),
             None => native_address(frame),
         },
-        context: frame.context.iter().map(|line| context_line(line, frame)).collect(),
+        context: frame.context.iter().map(|(number, text)| context_line(*number, text, frame)).collect(),
         uuid: frame.debug_id.filter(|_| missing).map(|id| id.to_string().to_uppercase()),
         command: frame
             .upload
@@ -193,9 +193,9 @@ fn native_address(frame: &FrameView) -> String {
     frame.relative.map_or_else(|| address(frame.address), |at| format!("+ {at:#x}"))
 }
 
-fn context_line((number, text): &(u64, String), frame: &FrameView) -> ContextLine {
-    let own = frame.calls.first().is_some_and(|call| call.line == Some(*number));
-    ContextLine { number: *number, text: text.clone(), own }
+fn context_line(number: u64, text: &str, frame: &FrameView) -> ContextLine {
+    let own = frame.calls.first().is_some_and(|call| call.line == Some(number));
+    ContextLine { number, text: text.to_owned(), own }
 }
 
 fn linked(call: &CallView, links: &SourceLinks) -> LinkedCall {

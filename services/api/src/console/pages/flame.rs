@@ -1,4 +1,4 @@
-//! `/console/reports/{id}/flame` and `/console/groups/{id}/flame`: where the time went.
+//! `/console/reports/{id}/flame` and `/console/groups/{id}/flame`: flame graphs of sampled stacks.
 
 use crate::console::assets::FLAME_PATH;
 use crate::console::components::flame_view::{
@@ -82,7 +82,7 @@ pub async fn of_report(
             script: &FLAME_PATH,
             back: report_path(&id, variant, ""),
             back_label: "Report",
-            heading: format!("Where the time went: {what}"),
+            heading: format!("Flame graph: {what}"),
             facts: of_samples(&tree),
             left_out: left_out(skipped),
             graph: FlameSvg::of(&tree, &what),
@@ -246,7 +246,7 @@ fn group_page(
         script: &FLAME_PATH,
         back: format!("/console/groups/{}", group.group.id),
         back_label: "Group",
-        heading: format!("Where the time went: {title}"),
+        heading: format!("Flame graph: {title}"),
         facts: first.facts(),
         left_out: left_out(first.left_out()),
         graph: FlameSvg::of(&first.tree, title),

@@ -93,7 +93,7 @@ impl OverviewPeriod {
             TrendStep::Day => ChartTimes::days(self.first, self.now.date()),
         };
         // Crashes are never sampled.
-        Ok(StackedBars::of(("Crashes", false), rows, &times))
+        Ok(StackedBars::of("Crashes", false, rows, &times))
     }
 
     /// Returns the totals of the period and of the one before it.
@@ -157,7 +157,7 @@ pub async fn page(
             "Reports of {0} days, and how many more than in the {0} days before, the most more first",
             period.days
         ),
-        new_href: new_groups_path(of),
+        new_href: new_groups_path(of.0, of.1),
         growing_href,
         missing,
     })
@@ -185,7 +185,7 @@ async fn feature_sections(
 }
 
 /// Returns the path of an app's groups, the newest first; with a version, those that began in it.
-fn new_groups_path((app, version): (Option<&str>, Option<&str>)) -> String {
+fn new_groups_path(app: Option<&str>, version: Option<&str>) -> String {
     let pairs = [("app", app), ("version", version), ("new_in", version), ("sort", Some("first_seen"))];
     link("/console/groups", &pairs)
 }
@@ -217,7 +217,7 @@ fn figures(
             label: "New groups",
             value: if new >= i64::from(MOST_NEW) { format!("≥ {}", grouped(new)) } else { grouped(new) },
             note: "bugs first seen in this period".to_owned(),
-            href: Some(new_groups_path(of)),
+            href: Some(new_groups_path(of.0, of.1)),
         },
     ];
     if period.step == TrendStep::Day {

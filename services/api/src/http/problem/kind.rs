@@ -52,26 +52,26 @@ kinds! {
     InvalidRequest = (
         BAD_REQUEST, "invalid-request", "The HTTP request is not valid",
         "The request line or a header is malformed, or an HTTP/1.1 request has no Host header or several.",
-        "Send the request with a current HTTP client. If a proxy stands before the API, check what it changes."
+        "Send the request with a current HTTP client. If there is a proxy in front of the API, check its changes to requests."
     ),
     InvalidParameter = (
         BAD_REQUEST, "invalid-parameter", "A parameter is not valid",
-        "A path, query or header parameter can't be used. The detail names the parameter.",
-        "Correct the parameter. The OpenAPI document lists every parameter with its bounds."
+        "A path, query or header parameter cannot be used. The detail names the parameter.",
+        "Correct the parameter. The OpenAPI document lists every parameter with its limits."
     ),
     InvalidBody = (
         BAD_REQUEST, "invalid-body", "The request body is not valid",
-        "The JSON body does not have the form that the operation takes. The detail says where.",
+        "The JSON body does not match the operation's schema. The detail names the place.",
         "Compare the body with the operation's schema in the OpenAPI document."
     ),
     InvalidReport = (
         BAD_REQUEST, "invalid-report", "A report is not valid JSON",
-        "A crash report can't be read as JSON.",
-        "Send the report as the SDK wrote it. If the file was cut off or edited, it can't be used."
+        "A crash report cannot be read as JSON.",
+        "Send the report as the SDK wrote it. If the file was cut off or edited, it cannot be used."
     ),
     NotAReport = (
         BAD_REQUEST, "not-a-report", "It is not a crash report",
-        "The JSON is valid, but it is not an object, it tells of no crash (it has neither `crash` nor `recrash_report`), or it is a payload of MetricKit with several diagnostics.",
+        "The JSON is valid, but it is not an object, has neither `crash` nor `recrash_report`, or is a payload of MetricKit with several diagnostics.",
         "Send KSCrash reports. Crash logs in other formats, such as Apple's `.ips`, are not read."
     ),
     InvalidUpload = (
@@ -101,13 +101,13 @@ kinds! {
     ),
     TenantSuspended = (
         FORBIDDEN, "tenant-suspended", "The tenant is suspended",
-        "A suspended tenant can read and delete its data, but can't add or change any.",
+        "A suspended tenant can read and delete its data, but cannot add or change any.",
         "Ask the operator of the service to resume the tenant."
     ),
     SignalSwitchedOff = (
         FORBIDDEN, "signal-switched-off", "The app does not keep this signal",
-        "The settings of the app switch off what the request sends. It was counted and not kept.",
-        "Do not send it again. `GET /v1/apps/{app}/signals` says what an app keeps, and its settings change that."
+        "The settings of the app switch off this signal. It was counted and not kept.",
+        "Do not send it again. `GET /v1/apps/{app}/signals` lists the signals that an app keeps. Change them in the app's settings."
     ),
     NotFound = (
         NOT_FOUND, "not-found", "There is no such resource",
@@ -116,12 +116,12 @@ kinds! {
     ),
     MethodNotAllowed = (
         METHOD_NOT_ALLOWED, "method-not-allowed", "The resource has no such method",
-        "The path exists, but does not take this method. The `Allow` header lists the methods that it takes.",
+        "The path exists, but does not support this method. The `Allow` header lists the supported methods.",
         "Use one of the listed methods."
     ),
     NotAcceptable = (
         NOT_ACCEPTABLE, "not-acceptable", "No acceptable representation",
-        "The operation can't produce any of the media types in the `Accept` header.",
+        "The operation cannot produce any of the media types in the `Accept` header.",
         "Ask for `application/json` or `text/plain`."
     ),
     BodyTimeout = (
@@ -137,7 +137,7 @@ kinds! {
     IncompleteUpload = (
         CONFLICT, "incomplete-upload", "Parts of the upload are missing",
         "An upload was to be completed, but some of its parts have not arrived.",
-        "Ask `POST /v1/symbols/uploads` for the same file which parts are there, send the others, and complete it again."
+        "Send `POST /v1/symbols/uploads` for the same file: the answer lists the parts that arrived. Send the others, and complete the upload again."
     ),
     UploadEnded = (
         CONFLICT, "upload-ended", "The upload takes no parts any more",
@@ -146,13 +146,13 @@ kinds! {
     ),
     LimitReached = (
         CONFLICT, "limit-reached", "A limit of the tenant is reached",
-        "The tenant has as many of something, such as keys, as it may have. The detail says of what and how many.",
+        "The tenant has the largest allowed number of something, such as keys. The detail names the limit.",
         "Remove what is no longer used, such as revoked or unused keys, and send the request again."
     ),
     GroupMerged = (
         CONFLICT, "group-merged", "The group is merged into another one",
-        "The group counts for another one: the other's state, comments and merges are meant. The detail names both.",
-        "Ask for the same of the group that it is merged into, or split it off first."
+        "The group counts for another one, and that one has the state, comments and merges. The detail names both.",
+        "Send the request for the group that it is merged into, or split it off first."
     ),
     AlreadyReplayed = (
         CONFLICT, "already-replayed", "It was replayed already",
@@ -171,12 +171,12 @@ kinds! {
     ),
     HeadTooLarge = (
         REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "The request has too many headers, or too large ones",
-        "The request line and the headers are more than the service reads: 100 headers and 400 KiB.",
-        "Remove headers that the operation does not need. If a proxy stands before the API, check what it adds."
+        "The request line and the headers exceed the limits: 100 headers and 400 KiB.",
+        "Remove headers that the operation does not need. If there is a proxy in front of the API, check the headers that it adds."
     ),
     UnsupportedFormat = (
         UNSUPPORTED_MEDIA_TYPE, "unsupported-format", "The format is not supported",
-        "The body's content type or content coding is one that the operation does not take.",
+        "The operation does not support the body's content type or content coding.",
         "Send one of the media types that the OpenAPI document lists for the operation, plain or gzipped."
     ),
     RateLimited = (
@@ -186,12 +186,12 @@ kinds! {
     ),
     TenantBusy = (
         TOO_MANY_REQUESTS, "tenant-busy", "Too many concurrent requests",
-        "The tenant has as many requests, or as many bytes, in flight as one tenant may have.",
+        "The tenant has the largest allowed number of requests or bytes in flight.",
         "Send the same request again after the seconds in `Retry-After`, and fewer requests at the same time."
     ),
     SymbolQuota = (
         INSUFFICIENT_STORAGE, "symbol-quota", "The tenant's storage for symbols is used up",
-        "The tenant stores as many bytes of symbols as it may.",
+        "The tenant's stored symbols have reached its limit.",
         "Delete symbols of old versions, or ask the operator for more storage."
     ),
     Internal = (
@@ -201,12 +201,12 @@ kinds! {
     ),
     Unavailable = (
         SERVICE_UNAVAILABLE, "unavailable", "The service can't answer now",
-        "A server that the operation needs does not answer at the moment.",
+        "A server that the operation needs does not answer now.",
         "Send the same request again after the seconds in `Retry-After`."
     ),
     Overloaded = (
         SERVICE_UNAVAILABLE, "overloaded", "Too many requests at once",
-        "The service has as many requests in flight as it accepts, of all tenants together.",
+        "The service has the largest number of requests in flight that it accepts from all tenants together.",
         "Send the same request again after the seconds in `Retry-After`."
     ),
 }
@@ -224,7 +224,7 @@ impl Kind {
         matches!(self.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
     }
 
-    /// Returns the kind for a report that can't be read. It follows the reason of a dead letter for the same
+    /// Returns the kind for a report that cannot be read. It follows the reason of a dead letter for the same
     /// report.
     #[must_use]
     pub fn of_report(error: &ReadError) -> Kind {

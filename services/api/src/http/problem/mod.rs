@@ -24,23 +24,23 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
 /// Seconds of `Retry-After` if the failure itself names no time.
 const RETRY_AFTER: u32 = 5;
 
-/// Problem details (RFC 9457).
+/// Problem details of a failed request (RFC 9457).
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem, example = json!({
     "type": "/problems/not-found", "title": "There is no such resource", "status": 404,
-    "detail": "no upload has this id", "request_id": "8b2ad1b7c0ffee42"
+    "detail": "there is no such upload", "request_id": "8b2ad1b7c0ffee42"
 }))]
 pub struct ProblemDetails<'a> {
-    /// What kind of failure it is: the path of its page, which never changes.
+    /// Kind of the failure: the path of its page in the documentation, which never changes.
     #[serde(rename = "type")]
     #[schema(format = "uri-reference")]
     pub kind: String,
     /// The kind's title, for people.
     pub title: &'a str,
-    /// The HTTP status.
+    /// The HTTP status code of the response.
     #[schema(minimum = 400, maximum = 599)]
     pub status: u16,
-    /// What went wrong with this request, for people.
+    /// Description of this failure, for people; absent if the title says all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<&'a str>,
     /// The request's id, also in the `x-request-id` header and in the service's log.
@@ -210,7 +210,7 @@ impl From<unslide_stream::StreamError> for Problem {
         match error {
             StreamError::TooLarge { bytes, .. } => Problem::new(
                 Kind::TooLarge,
-                format!("a report of {bytes} bytes is more than the topic takes"),
+                format!("a report of {bytes} bytes exceeds the limit of its topic"),
             ),
             error if error.is_transient() => Problem::unavailable(error, 5),
             error => Problem::internal(error),

@@ -65,6 +65,36 @@ fn page(title: &str, body: &str) -> Response {
 mod tests {
     use super::*;
 
+    /// Returns the page of the docs that lists every problem.
+    fn documentation() -> String {
+        let mut page = String::from(
+            "# Problems\n\nThe API answers a failed request with problem details (RFC 9457). `type` is one of the paths \
+             below and never changes; `detail` says what is wrong with this request, with its values. A running API \
+             shows the same texts at `/problems`.\n\nA test writes this page from the code: \
+             `UPDATE_DOCS=1 cargo test -p unslide-api the_page_of_problems`.\n",
+        );
+        for kind in Kind::ALL {
+            let (status, uri, title) = (kind.status().as_u16(), kind.uri(), kind.title());
+            let _ = write!(
+                page,
+                "\n## {title}\n`{uri}` · {status}\n\n* Cause: {}\n* Remedy: {}\n",
+                kind.meaning(),
+                kind.advice()
+            );
+        }
+        page
+    }
+
+    #[test]
+    fn the_page_of_problems_lists_those_of_the_code() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/problems.md");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, documentation()).unwrap();
+        }
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(written, documentation(), "write it with UPDATE_DOCS=1");
+    }
+
     #[test]
     fn texts_are_sentences_and_their_markup_is_closed() {
         for kind in Kind::ALL {

@@ -165,7 +165,7 @@ async fn connection(
 /// Limits the kernel's send buffer, so that a client that stops reading is noticed soon.
 #[cfg(target_os = "linux")]
 fn bound_unsent(stream: &TcpStream) {
-    // If this can't be set, the client is noticed later.
+    // If this cannot be set, the client is noticed later.
     let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT);
 }
 

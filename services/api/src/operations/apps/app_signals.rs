@@ -12,7 +12,7 @@ use unslide_store::app_signals::SignalSettings;
 /// How much an app keeps of each signal.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AppSignals {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(example = "com.example.shop")]
     pub app: String,
     /// How much is kept of each signal.
@@ -23,10 +23,10 @@ problems!(Failures: NotFound);
 
 /// Get the signals that an app keeps
 ///
-/// For SDKs and gateways: what is switched off need not be sent, and of what is sampled only a part. Who sends a part says
-/// so in `sampled` (of a report, `report.sampled`), and decides by a hash of the session's id, so that all signals of a
-/// session share its fate. What comes without `sampled` is thinned by the service, but for files. Ask again from time to
-/// time, with `If-None-Match`.
+/// For SDKs and gateways: do not send signals that are switched off, and send only a part of those that are sampled. A
+/// client that samples sets `sampled` (of a report, `report.sampled`). It decides by a hash of the session's id, so that
+/// all signals of a session are kept or dropped together. The service samples events without `sampled`, except files.
+/// Repeat the request from time to time, with `If-None-Match`.
 #[utoipa::path(get, path = "/v1/apps/{app}/signals", tag = "apps", operation_id = "get_signals",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"),
         ("if-none-match" = Option<String>, Header, description = "The `ETag` of the copy that the client has.")),

@@ -7,10 +7,10 @@ problems!(Failures: InvalidParameter);
 
 /// List apps
 ///
-/// The app of the newest report first.
+/// Lists the apps, the one with the newest report first.
 #[utoipa::path(get, path = "/v1/apps", tag = "apps", operation_id = "list_apps",
     params(PageQuery),
-    responses((status = 200, description = "A page of the apps that reports came from.", body = Page<AppSummary>), Failures),
+    responses((status = 200, description = "A page of the apps with reports.", body = Page<AppSummary>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_apps(
     State(api): State<Api>,

@@ -4,21 +4,21 @@ use crate::operations::prelude::*;
 use crate::requests::page::{number_and_id, numbered};
 use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 
-/// Which images to list.
+/// Filter and page of the list of images.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct MissingQuery {
-    /// Bundle identifier.
+    /// The only app (bundle identifier) with reports that refer to the image.
     pub app: Option<String>,
-    /// Version.
+    /// The only version of the app with such reports.
     pub version: Option<String>,
     /// True lists the operating system's images too.
     pub system: Option<bool>,
-    /// Entries, 1 to 500; 50 where absent.
+    /// Entries, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }
@@ -27,7 +27,7 @@ problems!(Failures: InvalidParameter);
 
 /// List missing symbols
 ///
-/// Debug ids that frames refer to and that were not uploaded: the dSYMs to look for.
+/// Lists debug ids that frames refer to and that were not uploaded: upload the dSYMs with these ids.
 #[utoipa::path(get, path = "/v1/missing-symbols", tag = "apps", operation_id = "list_missing_symbols",
     params(MissingQuery),
     responses((status = 200, description = "A page of images, the most wanted first.", body = Page<MissingDebugId>), Failures),

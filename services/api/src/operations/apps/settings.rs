@@ -13,7 +13,7 @@ problems!(ListFailures: InvalidParameter);
 
 /// List the settings of apps
 ///
-/// Where the source code of each app is shown, and how much is kept of its signals. Apps without settings are not listed.
+/// Lists each app's links to source code, and how much is kept of its signals. Apps without settings are not listed.
 #[utoipa::path(get, path = "/v1/app-settings", tag = "apps", operation_id = "list_app_settings",
     params(PageQuery),
     responses((status = 200, description = "A page of apps with their settings.", body = Page<AppWithSettings>), ListFailures),
@@ -35,19 +35,19 @@ pub async fn list_app_settings(
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewAppSettings {
-    /// Bundle identifier.
+    /// Bundle identifier of the app.
     #[schema(min_length = 1, max_length = 255, example = "com.example.shop")]
     pub app: String,
-    /// Where the source code is shown: a URL with `{path}`, and perhaps `{line}`, `{version}` and `{build}`. Nowhere where
-    /// it is absent.
+    /// URL of a source file: a template with `{path}`, and optionally `{line}`, `{version}` and `{build}`. No links if it
+    /// is absent.
     #[serde(default)]
     #[schema(max_length = 1000, example = "https://git.example.com/shop/blob/v{version}/{path}#L{line}")]
     pub source_url: String,
-    /// The folder of the build whose content is the repository; none where it is absent.
+    /// The folder that held the repository during the build; none if absent.
     #[serde(default)]
     #[schema(max_length = 1000, example = "/Users/runner/work/shop/shop")]
     pub source_root: String,
-    /// How much of each signal is kept; as before where it is absent. All is kept of a signal that it does not name.
+    /// How much of each signal is kept; no change if absent. A signal that it does not name is kept whole.
     pub signals: Option<SignalSettings>,
 }
 
@@ -55,12 +55,12 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
 
 /// Replace an app's settings
 ///
-/// `source_url` turns each source position in the console into a link. `signals` says how much is kept of each signal: 1 keeps
-/// all, `n` one of `n`, and 0 nothing; crashes are always kept. Without `signals`, they stay as they are. Other fields that
-/// are left out get the values of an app without settings.
+/// `source_url` turns each source position in the console into a link. `signals` sets how much is kept of each signal: 1 keeps
+/// all, `n` keeps one in `n`, and 0 keeps nothing. Crashes are always kept. Without `signals`, they do not change. Other
+/// fields that are left out get the values of an app without settings.
 #[utoipa::path(put, path = "/v1/app-settings", tag = "apps", operation_id = "set_app_settings",
     request_body = NewAppSettings,
-    responses((status = 200, description = "The settings as they are now.", body = AppWithSettings), Failures),
+    responses((status = 200, description = "The settings after the change.", body = AppWithSettings), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn set_app_settings(
     State(api): State<Api>,

@@ -7,8 +7,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// List an app's versions
 ///
-/// Reports, affected devices, how much is symbolicated, and which debug ids are missing. The version of
-/// the newest report first.
+/// Lists the versions with their reports, affected devices, the symbolicated share and the missing debug ids.
+/// The version with the newest report is first.
 #[utoipa::path(get, path = "/v1/apps/{app}/versions", tag = "apps", operation_id = "list_versions",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), PageQuery),
     responses((status = 200, description = "A page of versions.", body = Page<VersionSummary>), Failures),
@@ -30,7 +30,7 @@ pub async fn list_versions(
         Vec::new()
     };
     if found.is_empty() && after.is_none() {
-        return Err(Problem::new(Kind::NotFound, "no reports came from this app"));
+        return Err(Problem::new(Kind::NotFound, "this app has no reports; check its bundle identifier"));
     }
     Ok(Json(Page::of(found, limit, list, |last| super::seen(last.last_day, &last.version))))
 }

@@ -8,8 +8,8 @@ problems!(Failures: InvalidParameter);
 
 /// List the audit log
 ///
-/// Who did what with the tenant's keys, uploads, rules and reports, the newest first. Entries are never changed or
-/// removed. A key for one app may not read it: it tells of all apps.
+/// Lists the changes of the tenant's keys, uploads, rules and reports with their authors, the newest first.
+/// Entries are never changed or removed. A key for one app may not read the log, because it covers all apps.
 #[utoipa::path(get, path = "/v1/audit-log", tag = "keys", operation_id = "list_audit_log",
     params(PageQuery),
     responses((status = 200, description = "A page of entries.", body = Page<AuditEntry>), Failures),

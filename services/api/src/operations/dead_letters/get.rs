@@ -16,9 +16,9 @@ const FIRST_BYTES: usize = 2 << 10;
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BytesShown {
-    /// The text.
+    /// The bytes as text, if they are UTF-8.
     Text(String),
-    /// The bytes in base64.
+    /// The bytes in base64, if they are not UTF-8.
     Base64(String),
 }
 
@@ -34,9 +34,9 @@ impl BytesShown {
 /// A header of a record.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RecordHeader {
-    /// Its name.
+    /// Name of the Kafka header.
     pub name: String,
-    /// Its value.
+    /// Value of the Kafka header.
     pub value: BytesShown,
 }
 

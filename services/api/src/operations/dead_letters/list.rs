@@ -10,7 +10,7 @@ use unslide_store::dead_letters::{
 /// Reasons and tenants are never longer.
 pub const LONGEST: usize = 100;
 
-/// Which dead letters to list. What is absent does not matter.
+/// Which dead letters to list. An absent filter does not limit the list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -35,7 +35,7 @@ pub struct DeadLetterQuery {
     /// Entries a page, 1 to 500; 50 where absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }

@@ -20,7 +20,7 @@ use unslide_stream::{Headers, OutRecord, Record};
 /// Reasons of records that may end a worker's process.
 pub const DANGEROUS: [&str; 2] = ["kills_worker", "panicked"];
 
-/// How to replay.
+/// Options of the replay of one dead letter.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayWish {
@@ -31,7 +31,7 @@ pub struct ReplayWish {
 /// A replay that was done or asked for.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Replayed {
-    /// The dead letter's id.
+    /// Id of the replayed dead letter.
     pub id: String,
     /// `replayed` if the broker has the new record; `requested` if the indexer is asked to store the record: the
     /// dead letter then says how that ended.
@@ -211,15 +211,15 @@ fn warning(letter: &DeadLetter) -> Option<String> {
             "the record makes this version of the indexer fail: replay it after an update"
         }
         "kills_worker" => {
-            "the record ended the process of every worker that took it; if this version of the worker is no better, \
-             it will end some more before it is a dead letter again, and its partition waits meanwhile"
+            "the record ended the process of every worker that read it; if this version of the worker has the same fault, \
+             it will end some more before it is a dead letter again, and its partition waits until then"
         }
         "panicked" => "the record makes this version of the worker fail: replay it after an update",
         "unknown_tenant" | "no_tenant" | "tenant_suspended" => {
-            "the record ends here again unless its tenant is known and active now"
+            "the record becomes a dead letter again unless its tenant is known and active now"
         }
         "ambiguous_tenant" => {
-            "the record named several tenants; the new one names none, and ends here again where its topic names none"
+            "the record named several tenants; the new one names none, and becomes a dead letter again if its topic names none"
         }
         _ => return None,
     };

@@ -65,13 +65,13 @@ impl ReplayQuery {
 /// Numbers of dead letters that a call replayed and left out.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct ReplayedMany {
-    /// Dead letters that matched when the call began.
+    /// Number of dead letters that matched when the call began.
     pub matched: u64,
     /// Replayed by this call or handed to the indexer, newest first.
     pub replayed: u64,
-    /// Not held by the topic any more.
+    /// Number of matches that the topic does not hold any more.
     pub gone: u64,
-    /// Left out because they could end a worker.
+    /// Number of matches that were left out because they could end a worker.
     pub dangerous: u64,
     /// True if it ended before it had seen all: call again.
     pub more: bool,
@@ -81,8 +81,8 @@ problems!(Failures: InvalidParameter, InvalidBody, TenantSuspended, TooLarge);
 
 /// Replay dead letters
 ///
-/// Replays dead letters by filter, or counts them. Without a filter the request must say `"all": true`. Bounded: call again
-/// while `more` is true.
+/// Replays dead letters by filter, or counts them. A request without a filter must have `"all": true`. Each call replays a
+/// limited number: call again while `more` is true.
 #[utoipa::path(post, path = "/dead-letters/replay", tag = "dead letters",
     operation_id = "replay_dead_letters", request_body = ReplayQuery,
     responses((status = 200, description = "What was done.", body = ReplayedMany), Failures),

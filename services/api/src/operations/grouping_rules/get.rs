@@ -7,7 +7,7 @@ use unslide_store::groups::rules::{self, TenantGroupingRules};
 /// The rules of the tenant.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CurrentGroupingRules {
-    /// The rules, and how far stored reports are grouped by them; absent where the tenant never had any.
+    /// The rules, and their progress over stored reports; absent if the tenant never had any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<TenantGroupingRules>,
 }
@@ -16,7 +16,7 @@ problems!(Failures: InvalidParameter);
 
 /// See the grouping rules
 ///
-/// The tenant's own rules of grouping, those before them, who changed them last, and how far stored reports are grouped by them.
+/// Returns the tenant's grouping rules, the previous rules, the author of the last change, and the progress over stored reports.
 #[utoipa::path(get, path = "/v1/grouping-rules", tag = "groups", operation_id = "get_grouping_rules",
     responses((status = 200, description = "The rules.", body = CurrentGroupingRules), Failures),
     security(("key" = ["tenant:admin"])))]

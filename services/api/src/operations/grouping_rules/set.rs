@@ -7,24 +7,24 @@ use crate::requests::input;
 use unslide_store::audit;
 use unslide_store::groups::rules::{self, TenantGroupingRules};
 
-/// Rules of grouping.
+/// New grouping rules, which replace all before.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewGroupingRules {
     /// One rule a line: `app`, `not-app`, `ignore` or `sentinel`, then `function`, `file` or `image`, then a pattern
-    /// in which `*` stands for any characters. At most 200 rules, 256 characters a pattern. Empty: no rules.
+    /// in which `*` matches any characters. At most 200 rules, 256 characters a pattern. Empty: no rules.
     #[schema(max_length = 65536, example = "ignore function Shop.Log.*")]
     pub text: String,
 }
 
-/// Rules that were changed.
+/// Grouping rules after their change.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChangedGroupingRules {
-    /// The rules as they are now.
+    /// The rules after the change.
     #[serde(flatten)]
     pub rules: TenantGroupingRules,
-    /// True once the broker has the change, from which the workers learn it. False where that takes longer than this
-    /// request waited; it will happen all the same.
+    /// True if the broker has the change, from which the workers read it. False if that takes longer than this
+    /// request waited; the change follows later.
     pub announced: bool,
 }
 
@@ -32,12 +32,12 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
 
 /// Set the grouping rules
 ///
-/// New reports are grouped by them as soon as the workers know them. Stored reports move to their groups in the
-/// background: they get no new revision, no message is sent, and resolved groups stay resolved. To set the previous rules,
-/// which are in `previous`, moves them back. `GET` shows how far that is.
+/// New reports use the rules as soon as the workers have read them. Stored reports move to their groups in the background:
+/// they get no new revision, no message is sent, and resolved groups stay resolved. Set the rules in `previous` to move
+/// them back. `GET` shows the progress.
 #[utoipa::path(put, path = "/v1/grouping-rules", tag = "groups", operation_id = "set_grouping_rules",
     request_body = NewGroupingRules,
-    responses((status = 200, description = "The rules as they are now.", body = ChangedGroupingRules), Failures),
+    responses((status = 200, description = "The rules after the change.", body = ChangedGroupingRules), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn set_grouping_rules(
     State(api): State<Api>,

@@ -3,7 +3,7 @@
 use super::{OF_EVERY_APP, read};
 use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
-use crate::reports::stored_body::{self, StoredBody};
+use crate::reports::stored_body::{self, BodyError, StoredBody};
 use crate::requests::input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,26 +20,26 @@ const MOST_REPORTS: u32 = 2_000;
 /// Maximum number of examples of reports that would move.
 const MOST_EXAMPLES: usize = 20;
 
-/// Rules to try.
+/// Grouping rules to try, without a change.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupingRulesTrial {
     /// The rules, as `PUT` takes them.
     #[schema(max_length = 65536, example = "ignore function Shop.Log.*")]
     pub text: String,
-    /// The newest stored reports to try them on: 500 where absent, 2000 at most.
+    /// The newest stored reports to try them on: 500 if absent, 2000 at most.
     #[schema(minimum = 1, maximum = 2000)]
     pub reports: Option<u32>,
 }
 
-/// What rules would do.
+/// Effect that the rules would have on stored reports.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct GroupingRulesEffect {
-    /// Reports that were looked at.
+    /// Number of reports that were checked.
     pub looked: u64,
-    /// Those that could not be read, or were shortened: they would stay where they are.
+    /// Number of reports that were shortened or could not be read; they would keep their group.
     pub unread: u64,
-    /// Those that would move to another group.
+    /// Number of reports that would move to another group.
     pub moved: u64,
     /// Groups that would share a group with another one.
     pub merged: u64,
@@ -52,15 +52,15 @@ pub struct GroupingRulesEffect {
 /// A report that would move.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MovedReport {
-    /// The report.
+    /// Id of the report that would move.
     pub report: Uuid,
-    /// Its group; absent where it has none.
+    /// Id of its group now; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Uuid>,
-    /// The group's title.
+    /// Title of its group now; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_title: Option<String>,
-    /// The group that it would be of, which need not be there yet; absent where it would have none.
+    /// Id of the group that it would move to, which may not exist yet; absent if it would have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Uuid>,
     /// The title that the group would have.
@@ -72,8 +72,8 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
 
 /// Try grouping rules
 ///
-/// Says what rules would do to the newest stored reports, and changes nothing. It costs as much as to symbolicate as
-/// many reports: a tenant that uses more units a second than it may is answered 429 with `Retry-After`.
+/// Returns the effect that rules would have on the newest stored reports, and changes nothing. It costs the units of
+/// symbolicating these reports: a tenant that exceeds its units per second gets 429 with `Retry-After`.
 #[utoipa::path(post, path = "/v1/grouping-rules/trial", tag = "groups", operation_id = "try_grouping_rules",
     request_body = GroupingRulesTrial,
     responses((status = 200, description = "What the rules would do.", body = GroupingRulesEffect), Failures),
@@ -110,7 +110,7 @@ pub async fn try_grouping_rules(
     Ok(Json(effect))
 }
 
-/// Returns the group of a stored report by these rules, or `None` if its body can't be read. Charges for the
+/// Returns the group of a stored report by these rules, or `None` if its body cannot be read. Charges for the
 /// body and reserves its bytes before it is read.
 async fn group(
     api: &Api,
@@ -124,8 +124,11 @@ async fn group(
         return Ok(None);
     };
     charge.unpacked(found.size)?;
-    let body = stored_body::read(api, tenant, tx, &found).await?;
-    let Ok(StoredBody { json, reservation }) = body else { return Ok(None) };
+    let StoredBody { json, reservation } = match stored_body::read(api, tenant, tx, &found).await {
+        Ok(body) => body,
+        Err(BodyError::Lost(_)) => return Ok(None),
+        Err(BodyError::Problem(problem)) => return Err(problem),
+    };
     let rules = rules.clone();
     let regroup = move || grouping::regroup(&Report::read_stored(&json).ok()?, &rules).ok();
     let grouped = api.cpu.run_for(tenant, regroup).await?;

@@ -11,8 +11,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// List a group's activity
 ///
-/// What was done with it and said about it, the newest first: states, assignments, comments, merges, splits,
-/// regressions and groups that it replaced, with their activity.
+/// Lists the group's history, the newest entry first: states, assignments, comments, merges, splits,
+/// regressions and groups that it replaced, with their history.
 #[utoipa::path(get, path = "/v1/groups/{id}/activity", tag = "groups", operation_id = "list_group_activity",
     params(("id" = Uuid, Path, description = "The group's id."), PageQuery),
     responses((status = 200, description = "A page of entries.", body = Page<GroupActivity>), Failures),

@@ -11,15 +11,15 @@ use unslide_store::queries::groups::{ListedGroup, find};
 /// Maximum length of a version or a name, in bytes.
 const LONGEST: usize = 200;
 
-/// What is to change of a group. What is absent stays.
+/// Changes of a group. Absent fields do not change.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupPatch {
-    /// `open`, `resolved` or `ignored`.
+    /// New status: `open`, `resolved` or `ignored`.
     #[schema(value_type = Option<String>, example = "resolved")]
     pub status: Option<GroupStatus>,
-    /// With `resolved`: the version that has the bug no more. A new report of a later version opens the group
-    /// again; where absent, any new report does.
+    /// With `resolved`: the version that fixes the bug. A new report of a later version opens the group
+    /// again; if absent, any new report does.
     #[schema(max_length = 200, example = "3.2.0")]
     pub resolved_in: Option<String>,
     /// The name of the person who works on it; empty for none.
@@ -33,11 +33,12 @@ problems!(
 
 /// Change a group
 ///
-/// Resolve, ignore or reopen it, or assign it to somebody. If the group was replaced, the one that replaced it is changed.
+/// Resolves, ignores, reopens or assigns the group. If it was replaced, the group that replaced it is
+/// changed.
 #[utoipa::path(patch, path = "/v1/groups/{id}", tag = "groups", operation_id = "change_group",
     params(("id" = Uuid, Path, description = "The group's id.")),
     request_body = GroupPatch,
-    responses((status = 200, description = "The group as it is now.", body = ListedGroup),
+    responses((status = 200, description = "The group after the change.", body = ListedGroup),
         (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn change_group(

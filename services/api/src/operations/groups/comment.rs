@@ -32,7 +32,8 @@ problems!(
 
 /// Comment on a group
 ///
-/// The comment is part of the group's activity, and stays. It moves with the group's reports when late symbols move these.
+/// Adds a comment to the group's activity. It cannot be removed. It moves with the group's reports if late symbols move
+/// them.
 #[utoipa::path(post, path = "/v1/groups/{id}/comments", tag = "groups", operation_id = "comment_on_group",
     params(("id" = Uuid, Path, description = "The group's id.")),
     request_body = NewGroupComment,

@@ -9,8 +9,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Get a group
 ///
-/// Its reports are listed by `GET /v1/reports?group={id}`. A group is replaced when late symbols move its reports to other
-/// groups: then the answer is the group that took most of them, and `redirected_from` is the id of the path.
+/// Its reports are listed by `GET /v1/reports?group={id}`. A group is replaced if late symbols move its reports to other
+/// groups. Then the answer is the group that got most of them, and `redirected_from` is the id of the path.
 #[utoipa::path(get, path = "/v1/groups/{id}", tag = "groups", operation_id = "get_group",
     params(("id" = Uuid, Path, description = "The group's id.")),
     responses((status = 200, description = "The group.", body = GroupCounts), Failures),

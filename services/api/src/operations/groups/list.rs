@@ -16,12 +16,12 @@ pub const GROWING_DAYS: i64 = 7;
 /// Longer filters match nothing that is stored.
 const LONGEST: usize = 1_024;
 
-/// Which groups to list. What is absent does not matter.
+/// Which groups to list. An absent filter does not limit the list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GroupQuery {
-    /// Bundle identifier.
+    /// The only app (bundle identifier) to list; all apps if absent.
     #[param(example = "com.example.shop")]
     pub app: Option<String>,
     /// It has reports of this version: `reports`, `affected_devices` and the order by reports are of it.
@@ -35,35 +35,36 @@ pub struct GroupQuery {
     /// The same of reports that arrived on this day (UTC) or earlier.
     #[param(format = Date)]
     pub to_day: Option<String>,
-    /// What happened, such as `crash`.
+    /// Kind of the failure, such as `crash`.
     pub kind: Option<String>,
     /// A report of it has this text in its title, its reason, or the name of a function or source file of its crash, in
     /// any case.
     #[param(min_length = 3, max_length = 100)]
     pub q: Option<String>,
-    /// Only groups whose symbols are missing, or only those whose symbols are there.
+    /// True lists only groups with missing symbols, false only the others; all if absent.
     pub provisional: Option<bool>,
     /// The last report arrived at this time or later (RFC 3339).
     #[param(format = DateTime, example = "2026-11-20T09:00:00Z")]
     pub seen_from: Option<String>,
-    /// The first report arrived at this time or later (RFC 3339): what is new.
+    /// The first report arrived at this time or later (RFC 3339): lists new groups.
     #[param(format = DateTime)]
     pub new_from: Option<String>,
-    /// `open`, `regressed`, `resolved` or `ignored`; several with commas between. All where absent.
+    /// `open`, `regressed`, `resolved` or `ignored`; several with commas between. All if absent.
     #[param(max_length = 1024, example = "open,regressed")]
     pub status: Option<String>,
-    /// It is assigned to this name; to nobody where empty.
+    /// The group is assigned to this name; empty lists groups without an assignee.
     #[param(max_length = 1024)]
     pub assignee: Option<String>,
-    /// `last_seen`, `first_seen` or `reports`, the largest first; `last_seen` where absent. The times are those of the group's
-    /// last and first report of any version. By `reports` of a version or period, of more than 1,000 groups that match
-    /// those with the most reports of all are ranked. With `growing` the groups with more reports in the last 7 days (UTC) than in the 7 before, the one with the most more first.
-    /// Of more than 500 groups that match, those that were seen last are looked at. `growth` has the numbers.
+    /// `last_seen`, `first_seen` or `reports`, the largest first; `last_seen` if absent. The times are those of the group's last
+    /// and first report of any version. By `reports` of a version or period, of more than 1,000 groups that match those with the
+    /// most reports of all are ranked. With `growing` the groups with more reports in the last 7 days (UTC) than in the 7 before,
+    /// the one with the most more first. If more than 500 groups match, only those that were seen last are ranked. `growth` has
+    /// the numbers.
     pub sort: Option<String>,
-    /// Entries a page, 1 to 500; 50 where absent.
+    /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }
@@ -72,7 +73,7 @@ problems!(Failures: InvalidParameter);
 
 /// List groups
 ///
-/// The bugs that reports are about.
+/// Lists the groups of reports: each is one bug.
 #[utoipa::path(get, path = "/v1/groups", tag = "groups", operation_id = "list_groups",
     params(GroupQuery),
     responses((status = 200, description = "A page of groups.", body = Page<ListedGroup>), Failures),

@@ -15,7 +15,7 @@ const MOST: usize = 50;
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupMerge {
-    /// Their ids.
+    /// Ids of the groups to merge into this one, 1 to 50.
     #[schema(min_items = 1, max_items = 50)]
     pub groups: Vec<Uuid>,
 }
@@ -26,12 +26,12 @@ problems!(
 
 /// Merge groups
 ///
-/// The reports of these groups, those that are there and those that come, count for the group of the path, which is
-/// listed in their place. They are of one app. `POST /v1/groups/{id}/split` takes one out again.
+/// Present and future reports of these groups count for the group of the path, which is listed in their place. All
+/// groups must be of one app. `POST /v1/groups/{id}/split` takes one out again.
 #[utoipa::path(post, path = "/v1/groups/{id}/merge", tag = "groups", operation_id = "merge_groups",
     params(("id" = Uuid, Path, description = "The id of the group that stays.")),
     request_body = GroupMerge,
-    responses((status = 200, description = "The group as it is now.", body = GroupCounts),
+    responses((status = 200, description = "The group after the merge.", body = GroupCounts),
         (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn merge_groups(

@@ -12,7 +12,7 @@ use unslide_store::queries::groups::{ListedGroup, find};
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSplit {
-    /// Its id.
+    /// Id of the merged group to take out again.
     pub group: Uuid,
 }
 
@@ -20,11 +20,11 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 
 /// Split a group
 ///
-/// Takes a group out that was merged into it, with exactly the reports of its own and the state that it had.
+/// Takes a merged group out again, with its own reports and its state from before the merge.
 #[utoipa::path(post, path = "/v1/groups/{id}/split", tag = "groups", operation_id = "split_group",
     params(("id" = Uuid, Path, description = "The id of the group that it was merged into.")),
     request_body = GroupSplit,
-    responses((status = 200, description = "The group of the path as it is now.", body = ListedGroup),
+    responses((status = 200, description = "The group of the path after the split.", body = ListedGroup),
         (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn split_group(

@@ -11,9 +11,9 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
 
 /// Create a key of the own tenant
 ///
-/// The key's text is shown in this answer and never again. A key gives scopes only that it has itself,
-/// never `operator`; one that speaks for one app makes keys for that app only, and one that ends makes
-/// keys that end no later. A tenant may have 1,000 keys in force.
+/// The key's text is only in this answer. A key can grant only scopes that it has itself, and never
+/// `operator`. A key for one app creates keys for that app only, and a key that expires creates keys that
+/// expire no later. A tenant may have 1,000 valid keys.
 #[utoipa::path(post, path = "/v1/keys", tag = "keys", operation_id = "create_key",
     request_body = NewApiKey,
     responses((status = 201, description = "The key was made.", body = CreatedKey), Failures),
@@ -25,16 +25,19 @@ pub async fn create_key(
 ) -> Result<(StatusCode, axum::Json<CreatedKey>), Problem> {
     check(&new, &access.principal, api.clock.now())?;
     if new.scopes.contains(&Scope::Operator) {
-        return Err(Problem::new(Kind::InsufficientScope, "only operators give the scope operator"));
+        return Err(Problem::new(
+            Kind::InsufficientScope,
+            "only an operator can create a key with the scope operator",
+        ));
     }
     if let Some(scope) = new.scopes.iter().find(|scope| !access.principal.may(**scope)) {
-        let detail = format!("this key does not have the scope {scope}, so it can't give it");
+        let detail = format!("the key lacks the scope {scope}, so it cannot create a key with it");
         return Err(Problem::new(Kind::InsufficientScope, detail));
     }
     if access.principal.app.is_some() && new.app != access.principal.app {
         return Err(Problem::new(
             Kind::InsufficientScope,
-            "this key speaks for one app; so must the keys that it makes",
+            "the key is valid for one app only, so the keys that it creates must be for that app",
         ));
     }
     let tx = api.tenant(access.tenant()).await?;

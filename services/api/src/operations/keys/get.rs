@@ -11,26 +11,26 @@ problems!(Failures:);
 /// The key of a request.
 #[derive(Serialize, ToSchema)]
 pub struct OwnKey {
-    /// The key's id.
+    /// Id of the key that signed in this request.
     pub id: Uuid,
     /// The tenant that it belongs to.
     #[schema(value_type = String)]
     pub tenant: TenantId,
-    /// True if the tenant is suspended: it can look and take away, and add and change nothing.
+    /// True if the tenant is suspended: its keys can read and delete, but not add or change.
     pub suspended: bool,
-    /// What the key may do.
+    /// Scopes that the key grants.
     #[schema(value_type = Vec<String>, max_items = 7)]
     pub scopes: Vec<Scope>,
-    /// The only app that it speaks for.
+    /// The only app (bundle identifier) that the key is valid for; `null` for all apps.
     pub app: Option<String>,
-    /// When it ends by itself.
+    /// When the key expires (RFC 3339); `null` if it never does.
     #[serde(with = "time::serde::rfc3339::option")]
     pub expires_at: Option<OffsetDateTime>,
 }
 
 /// Describe the key of this request
 ///
-/// Any key may ask. `unslide doctor` uses it.
+/// Works with any key. `unslide doctor` uses it.
 #[utoipa::path(get, path = "/v1/key", tag = "keys", operation_id = "get_key",
     responses((status = 200, description = "The key.", body = OwnKey), Failures),
     security(("key" = ["symbols:write"]), ("key" = ["symbols:read"]), ("key" = ["reports:write"]), ("key" = ["reports:read"]),

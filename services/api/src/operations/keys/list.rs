@@ -11,7 +11,7 @@ problems!(Failures: InvalidParameter);
 
 /// List the own tenant's keys
 ///
-/// Revoked and expired ones too, oldest first. The texts are not known to the service. A key that speaks
+/// Lists the keys, oldest first, with revoked and expired ones. The service does not store their texts. A key
 /// for one app sees the keys of that app.
 #[utoipa::path(get, path = "/v1/keys", tag = "keys", operation_id = "list_keys",
     params(PageQuery),

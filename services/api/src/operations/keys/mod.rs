@@ -27,7 +27,7 @@ pub fn routes() -> OpenApiRouter<Api> {
 /// A key that was made, with its text.
 #[derive(Serialize, ToSchema)]
 pub struct CreatedKey {
-    /// The key.
+    /// The key's record, as in the list of keys.
     #[serde(flatten)]
     pub key: ApiKey,
     /// The key's text, for `Authorization: Bearer …`. Shown this one time.
@@ -43,7 +43,7 @@ pub fn check(new: &NewApiKey, by: &Principal, now: OffsetDateTime) -> Result<(),
     let wrong = if !is_text(&new.name, 200) {
         "name: 1 to 200 bytes, no control characters"
     } else if new.app.is_some() && new.scopes.contains(&Scope::Operator) {
-        "app: operators act for no app"
+        "app: a key with the scope operator cannot be for one app"
     } else if new.scopes.is_empty() || new.scopes.len() > Scope::ALL.len() {
         "scopes: at least one, each once"
     } else if new.app.as_ref().is_some_and(|app| !is_text(app, 255)) {
@@ -62,7 +62,8 @@ fn ends_with(new: &NewApiKey, by: &Principal) -> Result<(), Problem> {
         return Ok(());
     }
     let end = end.format(&Rfc3339).map_err(Problem::internal)?;
-    let detail = format!("expires_at: this key ends at {end}; so must the keys that it makes, or before");
+    let detail =
+        format!("expires_at: the key expires at {end}, so the keys that it creates must expire no later");
     Err(Problem::new(Kind::InsufficientScope, detail))
 }
 

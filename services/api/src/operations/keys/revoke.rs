@@ -11,7 +11,7 @@ use unslide_store::{TenantTx, Uuid, audit, keys};
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct RevokeQuery {
-    /// `true` revokes the keys too that the key made, that these made, and so on.
+    /// `true` also revokes all keys that descend from the key.
     #[param(default = false)]
     pub cascade: bool,
 }
@@ -19,11 +19,11 @@ pub struct RevokeQuery {
 /// A key that was revoked, and those that it made.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct RevokedKey {
-    /// The key's id.
+    /// Id of the revoked key.
     pub id: Uuid,
     /// Keys that descend from it and were revoked with it; 0 without `cascade=true`.
     pub descendants_revoked: u64,
-    /// Keys that descend from it and are still in force. `cascade=true` revokes them too.
+    /// Number of keys that descend from it and are still valid. `cascade=true` revokes them too.
     pub descendants_in_force: u64,
 }
 
@@ -31,10 +31,10 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Revoke a key
 ///
-/// The key is refused after a second at the latest. Revoking it again is no error. The keys that it made stay
-/// in force, unless `cascade=true`: after a leak, revoke them too. A key that speaks for one app revokes
-/// keys of that app only. Keys of other tenants, which an operator's key may have made, count and are
-/// revoked only if the request's own key has the scope `operator`.
+/// The key is refused after at most one second. Revoking it again is no error. The keys that it created stay
+/// valid without `cascade=true`: after a leak, revoke them too. A key for one app revokes keys of that app
+/// only. An operator's key may have created keys of other tenants. They are counted and revoked only if the
+/// request's own key has the scope `operator`.
 #[utoipa::path(delete, path = "/v1/keys/{id}", tag = "keys", operation_id = "revoke_key",
     params(("id" = Uuid, Path, description = "The key's id."), RevokeQuery),
     responses((status = 200, description = "The key is revoked.", body = RevokedKey), Failures),

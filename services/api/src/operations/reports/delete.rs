@@ -10,8 +10,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Delete a report
 ///
-/// The report is gone from lists and queries at once, and its bytes leave object storage within a day.
-/// Its id is remembered: neither a copy of it nor a better answer that is on its way brings it back.
+/// The report disappears from lists and queries at once, and its bytes leave object storage within a day. The
+/// service remembers its id: neither a copy of it nor a later revision brings it back.
 #[utoipa::path(delete, path = "/v1/reports/{id}", tag = "reports", operation_id = "delete_report",
     params(("id" = String, Path, description = "The report's id."), VariantQuery),
     responses((status = 204, description = "The report is deleted."), Failures),

@@ -16,11 +16,11 @@ problems!(Failures: InvalidParameter, NotFound, RateLimited);
 
 /// Explain a report's answers
 ///
-/// For each frame: its image and slide, the look-up address and the rule that chose it, and which
-/// symcache and object answered, or why none did and which dSYM to upload. For each function of the backtrace that
-/// the report's group goes by: whether it counts, and why not. The report is looked at with the symbols and the
-/// grouping rules of now: where they have changed since its revision, so may the answers.
-/// `unslide explain` shows the same.
+/// Returns for each frame its image and slide, the look-up address and the rule that chose it, and the symcache
+/// and object that answered; or the reason why none did and the dSYM to upload. For each function of the backtrace
+/// that decides the report's group: whether it counts, and if not, why. The explanation uses the current symbols
+/// and grouping rules. If they have changed since the report's revision, the answers may differ from it. `unslide
+/// explain` shows the same.
 #[utoipa::path(get, path = "/v1/reports/{id}/explain", tag = "reports", operation_id = "explain_report",
     params(("id" = String, Path, description = "The report's id."), VariantQuery),
     responses((status = 200, description = "The reasoning: `images` with their symcaches, and `backtraces` with their frames.",
@@ -33,7 +33,7 @@ pub async fn explain_report(
     Query(query): Query<VariantQuery>,
 ) -> Result<Response, Problem> {
     let finish = |explanation: &Explanation| serde_json::to_vec(explanation).map_err(Problem::internal);
-    let explanation = explain(&api, &access, (&id, query.variant.unwrap_or(0)), finish).await?;
+    let explanation = explain(&api, &access, &id, query.variant.unwrap_or(0), finish).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], explanation).into_response())
 }
 
@@ -44,7 +44,8 @@ pub async fn explain_report(
 pub async fn explain(
     api: &Api,
     access: &Access<ReportsRead>,
-    (id, variant): (&str, u32),
+    id: &str,
+    variant: u32,
     finish: impl FnOnce(&Explanation) -> Result<Vec<u8>, Problem> + Send + 'static,
 ) -> Result<ReservedAnswer, Problem> {
     let mut charge = Charge::of_symbolication(api, access.tenant())?;

@@ -5,7 +5,7 @@ use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
-use crate::reports::stored_body::{self, StoredBody};
+use crate::reports::stored_body::{self, BodyError, StoredBody};
 use crate::requests::accept::{Representation, negotiate};
 use crate::requests::wait::Wait;
 use axum::Extension;
@@ -26,7 +26,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct VariantQuery {
-    /// Where several reports with other bytes came under one id: which of them, from 0.
+    /// Index of the report, from 0, if several reports with different bytes have the same id.
     pub variant: Option<u32>,
 }
 
@@ -35,7 +35,7 @@ pub struct VariantQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GetQuery {
-    /// Where several reports with other bytes came under one id: which of them, from 0.
+    /// Index of the report, from 0, if several reports with different bytes have the same id.
     pub variant: Option<u32>,
     /// Wait for the report to be stored for this long at most, such as `10s` or `500ms`; a bare number
     /// counts seconds. At most 30 seconds. The answer comes as soon as the report is there.
@@ -47,9 +47,9 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
 
 /// Read a report
 ///
-/// The report as the device sent it, byte for byte, with our `symbolication` members in it; or with
-/// `Accept: text/plain` as an Apple-style crash log. The `ETag` changes with each revision. With `wait`, a
-/// report that was sent a moment ago is waited for.
+/// Returns the report of the device, byte for byte, with Unslide's `symbolication` members in it; or with
+/// `Accept: text/plain` an Apple-style crash log. The `ETag` changes with each revision. With `wait`, the
+/// request waits for a report that is not stored yet.
 #[utoipa::path(get, path = "/v1/reports/{id}", tag = "reports", operation_id = "get_report",
     params(("id" = String, Path, description = "The report's id."), GetQuery,
         ("accept" = Option<String>, Header, description = "`application/json` or `text/plain`."),
@@ -59,8 +59,8 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
             headers(("etag" = String, description = "Changes with each revision."),
                 ("x-report-revision" = u32, description = "The revision, from 1."),
                 ("x-report-variants" = u32, description = "How many reports have this id."),
-                ("x-report-duplicates" = u64, description = "How often the same report came again."),
-                ("x-report-last-duplicate" = String, description = "When it came again last; absent where it did not.")),
+                ("x-report-duplicates" = u64, description = "Number of times that the same report arrived again."),
+                ("x-report-last-duplicate" = String, description = "When the same report arrived again last; absent if it did not.")),
             content((EnrichedReport = "application/json"), (String = "text/plain"))),
         (status = 304, description = "The client's copy is the present one."), Failures),
     security(("key" = ["reports:read"])))]
@@ -81,7 +81,7 @@ pub async fn get_report(
         return Ok((StatusCode::NOT_MODIFIED, again, answer_headers(&found, form)?).into_response());
     }
     // The body may be of a newer revision: it says which one it is.
-    let (found, body) = body_of(&api, &access, &id, variant, (tx, found)).await?;
+    let (found, body) = body_of(&api, &access, &id, variant, tx, found).await?;
     let body = api.cpu.run_for(access.tenant(), move || written(body, form)).await??;
     let body = ReservedAnswer { bytes: body.json.into(), reservation: body.reservation };
     let named = [(header::CONTENT_TYPE, form.media_type())];
@@ -166,8 +166,8 @@ pub async fn whole(
     id: &str,
     variant: u32,
 ) -> Result<(FoundReport, StoredBody), Problem> {
-    let found = find(api, access, id, variant).await?;
-    body_of(api, access, id, variant, found).await
+    let (tx, found) = find(api, access, id, variant).await?;
+    body_of(api, access, id, variant, tx, found).await
 }
 
 /// Reads the JSON of a report from the database or its segment. If it is not at the place in the row, it was
@@ -181,17 +181,20 @@ async fn body_of(
     access: &Access<ReportsRead>,
     id: &str,
     variant: u32,
-    (tx, found): (Tx<TenantTx>, FoundReport),
+    tx: Tx<TenantTx>,
+    found: FoundReport,
 ) -> Result<(FoundReport, StoredBody), Problem> {
-    let first = match stored_body::read(api, access.tenant(), tx, &found).await? {
+    let first = match stored_body::read(api, access.tenant(), tx, &found).await {
         Ok(body) => return Ok((found, body)),
-        Err(lost) => lost,
+        Err(BodyError::Lost(lost)) => lost,
+        Err(BodyError::Problem(problem)) => return Err(problem),
     };
-    tracing::debug!(error = %first, "a body is not where its row said: the row is read again");
+    tracing::debug!(error = %first, "a body was moved after its row was read: the row is read again");
     let (tx, found) = find(api, access, id, variant).await?;
-    match stored_body::read(api, access.tenant(), tx, &found).await? {
+    match stored_body::read(api, access.tenant(), tx, &found).await {
         Ok(body) => Ok((found, body)),
-        Err(lost) => {
+        Err(BodyError::Problem(problem)) => Err(problem),
+        Err(BodyError::Lost(lost)) => {
             api.metrics.lost_bodies.inc();
             Err(Problem::internal(lost))
         }

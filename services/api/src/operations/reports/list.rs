@@ -7,17 +7,17 @@ use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
 /// Longer filters match nothing that is stored.
 const LONGEST: usize = 1_024;
 
-/// Which reports to list. What is absent does not matter.
+/// Which reports to list. An absent filter does not limit the list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ReportQuery {
-    /// Bundle identifier.
+    /// The only app (bundle identifier) to list; all apps if absent.
     #[param(example = "com.example.shop")]
     pub app: Option<String>,
-    /// Version.
+    /// The only version of the app to list.
     pub version: Option<String>,
-    /// Build.
+    /// The only build number of the app to list.
     pub build: Option<String>,
     /// Arrived at this time or later (RFC 3339).
     #[param(format = DateTime, example = "2026-11-20T09:00:00Z")]
@@ -28,7 +28,7 @@ pub struct ReportQuery {
     /// The crash's type, such as `mach`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// `complete`, `partial` or `none`.
+    /// Result of symbolication: `complete`, `partial` or `none`.
     pub status: Option<String>,
     /// The machine, such as `iPhone16,1`.
     pub model: Option<String>,
@@ -37,16 +37,16 @@ pub struct ReportQuery {
     pub os_version: Option<String>,
     /// A frame refers to the image with this debug id.
     pub debug_id: Option<String>,
-    /// It is of the group with this id.
+    /// The only group (id) to list.
     pub group: Option<String>,
     /// A report of its group has this text in its title, its reason, or the name of a function or source file of its
-    /// crash, in any case. Where more than 10,000 groups fit, those that were seen last count.
+    /// crash, in any case. If more than 10,000 groups match, those that were seen last count.
     #[param(min_length = 3, max_length = 100)]
     pub q: Option<String>,
-    /// Entries a page, 1 to 500; 50 where absent.
+    /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }
@@ -55,8 +55,8 @@ problems!(Failures: InvalidParameter);
 
 /// List reports
 ///
-/// Newest arrival first. `build`, `type`, `status`, `model` and `os_version` are looked for one report after the other: a
-/// page that takes long ends early, with fewer entries or none, and `next_cursor` goes on.
+/// Lists reports, the newest arrival first. `build`, `type`, `status`, `model` and `os_version` are compared report by
+/// report, without an index. A slow page ends early, with fewer entries or none, and `next_cursor` continues.
 #[utoipa::path(get, path = "/v1/reports", tag = "reports", operation_id = "list_reports",
     params(ReportQuery),
     responses((status = 200, description = "A page of reports.", body = Page<ReportRow>), Failures),

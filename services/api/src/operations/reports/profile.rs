@@ -19,23 +19,23 @@ const MOST_JSON_BYTES: u64 = 8 << 20;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ProfileQuery {
-    /// Where several reports with other bytes came under one id: which of them, from 0.
+    /// Index of the report, from 0, if several reports with different bytes have the same id.
     pub variant: Option<u32>,
     /// `json`, or `folded`: a line for each stack, for flame graph tools. Beyond 4 MiB the last line is `(left out) N`.
     #[param(example = "json")]
     pub format: Option<String>,
 }
 
-/// Where the time of a report went.
+/// Sampled stacks of a report, with the time that each took.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SampledProfile {
-    /// What the app calls the profile.
+    /// The app's name for the profile; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How long the app hung or was sampled, in milliseconds, as far as the report says it.
+    /// Duration of the hang or of the sample in milliseconds; absent if the report has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// Samples and frames that were left out, as they are too many, too deep, or refer to nothing.
+    /// Samples and frames that were left out, because they are too many, too deep, or refer to nothing.
     pub skipped: u64,
     /// The 4,000 heaviest nodes of the call tree, callers before what they call.
     #[schema(value_type = Object)]
@@ -46,8 +46,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Read the profile of a report
 ///
-/// The call tree of what was sampled of a hang, of CPU use, of disk writes or of a launch, with the samples of each
-/// function. A hang without a profile has the one stack that was seen.
+/// Returns the call tree of the samples of a hang, of CPU use, of disk writes or of a launch, with the samples of
+/// each function. A hang without a profile has its single stack.
 #[utoipa::path(get, path = "/v1/reports/{id}/profile", tag = "reports", operation_id = "get_report_profile",
     params(("id" = String, Path, description = "The report's id."), ProfileQuery),
     responses((status = 200, description = "The profile.", content(

@@ -16,20 +16,20 @@ use unslide_model::{ReportId, TenantId};
 use unslide_report::ReadLimits;
 use unslide_stream::OutRecord;
 
-/// What the broker has taken.
+/// Counts of reports that the broker has accepted.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SentReports {
-    /// How many reports there were.
+    /// Number of reports in the request.
     pub accepted: usize,
     /// Each of them, in the order of the request.
     pub reports: Vec<SentReport>,
 }
 
-/// One report that the broker has taken.
+/// One report that the broker has accepted.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SentReport {
     /// The report's id, under which `GET /v1/reports/{id}` answers once it is symbolicated: its own
-    /// `report.id`, or one made from its bytes. Absent for a rendered log, which is kept but can't be symbolicated.
+    /// `report.id`, or one made from its bytes. Absent for a rendered log, which is kept but cannot be symbolicated.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = Uuid)]
     pub id: Option<ReportId>,
@@ -39,22 +39,21 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, In
 
 /// Send reports
 ///
-/// Takes KSCrash reports as an SDK sends them: one JSON object, an array, one a line (NDJSON), each
-/// also gzipped (detected by its first bytes), or any of these in multipart/form-data. An object that is no
-/// report is refused with 400: it has neither `crash` nor `recrash_report`, and is not about memory or a hang.
-/// The reports go to Kafka byte for byte; the answer comes when the broker has all of them. A request that
-/// failed may be sent again: the same report twice is one report.
+/// Takes KSCrash reports as an SDK sends them: one JSON object, an array, one a line (NDJSON), each also
+/// gzipped (detected by its first bytes), or any of these in multipart/form-data. An object that has neither
+/// `crash` nor `recrash_report`, and is not about memory or a hang, is no report and is refused with 400. The
+/// reports go to Kafka byte for byte; the answer comes when the broker has all of them. A failed request may
+/// be sent again: the same report twice is one report.
 ///
-/// A request costs one unit for each report in it, and one for each 64 KiB of the body as it came or
-/// unpacked, whichever is more. A tenant that uses more than its `units_per_second` is answered 429 with
-/// `Retry-After`; a request is taken whole or not at all. A report over the tenant's `report_bytes` is
-/// refused with 413.
+/// A request costs one unit for each report in it, and one for each 64 KiB of the body, as sent or unpacked,
+/// whichever is more. A tenant that uses more than its `units_per_second` gets 429 with `Retry-After`. A
+/// request is accepted whole or not at all. A report over the tenant's `report_bytes` is refused with 413.
 #[utoipa::path(post, path = "/v1/reports", tag = "reports", operation_id = "send_reports",
     request_body(description = "One report or many.", content(
         (CrashReports = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "version": "3.6.0"}, "binary_images": [], "crash": {"threads": []}})),
         (String = "application/x-ndjson"), (Vec<u8> = "application/gzip"), (Vec<u8> = "multipart/form-data"))),
     responses((status = 202, description = "The broker has all reports.",
-        headers(("location" = String, description = "The path of the report, once it is symbolicated; only where the request holds one report that has an id.")),
+        headers(("location" = String, description = "The path of the report, once it is symbolicated; only if the request holds one report that has an id.")),
         body = SentReports), Failures),
     security(("key" = ["reports:write"])))]
 pub async fn send_reports(
@@ -116,7 +115,7 @@ fn form(headers: &HeaderMap) -> Result<BodyForm, Problem> {
         if !["", "gzip", "x-gzip", "identity"].iter().any(|known| coding.eq_ignore_ascii_case(known)) {
             return Err(Problem::new(
                 Kind::UnsupportedFormat,
-                format!("content-encoding: {coding} is not taken, gzip is"),
+                format!("content-encoding: {coding} is not supported; use gzip"),
             ));
         }
     }

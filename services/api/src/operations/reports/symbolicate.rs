@@ -24,13 +24,12 @@ const ANSWER_FACTOR: usize = 4;
 
 /// Symbolicate one report
 ///
-/// Takes one KSCrash report, gzipped or not, and answers it enriched; or with `Accept: text/plain`
-/// as an Apple-style crash log. Nothing is stored, nothing is sent to Kafka, and the report waits
-/// for no symbols. New symbols count as soon as this process reads their event, as a rule within a second of `ready`;
-/// while Kafka is away they count within a minute. An answer that would be very large says less of threads that did
-/// not crash, and then of all frames; `symbolication.truncated` tells. A request costs one unit, and one more for each
-/// 64 KiB of the unpacked report; a tenant that uses more units a second than it may is answered 429 with
-/// `Retry-After`.
+/// Takes one KSCrash report, gzipped or not, and returns the enriched report; or with `Accept: text/plain` an
+/// Apple-style crash log. Nothing is stored, nothing is sent to Kafka, and the report waits for no symbols. New
+/// symbols count as soon as this process reads their event, usually within a second of `ready`; without Kafka, within
+/// a minute. A very large answer leaves out details of threads that did not crash, and then of all frames; then
+/// `symbolication.truncated` is set. A request costs one unit, and one more for each 64 KiB of the unpacked report; a
+/// tenant that exceeds its units per second gets 429 with `Retry-After`.
 #[utoipa::path(post, path = "/v1/symbolicate", tag = "reports", operation_id = "symbolicate",
     params(("accept" = Option<String>, Header, description = "`application/json` or `text/plain`.")),
     request_body(description = "The report.", content(
@@ -59,7 +58,7 @@ pub async fn symbolicate(
         job_bytes(body.len());
         let report = read(&body, limit)?;
         if let Some(app) = app.filter(|app| report.summary().app.as_ref() != Some(app)) {
-            let detail = format!("the key speaks for {app} alone, and the report is not of it");
+            let detail = format!("the key is valid for the app {app} only, and the report is of another app");
             return Err(Problem::new(Kind::InsufficientScope, detail));
         }
         let plan = Plan::new(&report);

@@ -15,17 +15,17 @@ const LONGEST: usize = 1_024;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewReprocess {
-    /// Bundle identifier.
+    /// The only app (bundle identifier); all apps if absent.
     #[schema(example = "com.example.shop")]
     pub app: Option<String>,
-    /// Version.
+    /// The only version of the app; all versions if absent.
     pub version: Option<String>,
-    /// Build.
+    /// The only build number of the app; all builds if absent.
     pub build: Option<String>,
     /// Arrived at this time or later.
     #[serde(default, deserialize_with = "timestamp::deserialize")]
     pub from: Option<OffsetDateTime>,
-    /// Arrived before this time; before now where absent.
+    /// Arrived before this time; before now if absent.
     #[serde(default, deserialize_with = "timestamp::deserialize")]
     pub to: Option<OffsetDateTime>,
     /// A frame refers to the image with this debug id, dashed or not, in any case.
@@ -33,7 +33,7 @@ pub struct NewReprocess {
     /// True for every report: without `app`, `version`, `build`, `from`, `to` and `debug_id`.
     #[serde(default)]
     pub all: bool,
-    /// Only count them.
+    /// True only counts the reports, and requests none again.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -56,10 +56,10 @@ impl NewReprocess {
     }
 }
 
-/// What a dry run says.
+/// Result of a dry run: a count.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CountedReports {
-    /// Reports that fit.
+    /// Number of stored reports that match.
     pub count: u64,
 }
 
@@ -70,15 +70,14 @@ const AGAIN: u32 = 60;
 
 /// Symbolicate stored reports again
 ///
-/// Every report that fits is asked for once, no faster than the service is set to: reports that arrive
-/// meanwhile go first. Those that get better come back as their next revision. With `dry_run` nothing
-/// happens, and the answer says how many reports fit. A tenant has four that are not over at most;
-/// another is answered 429 with `Retry-After`.
+/// Every report that matches is requested once, at a limited rate: new reports go first. Those that improve
+/// come back as their next revision. With `dry_run` nothing happens, and the answer is the number of reports
+/// that match. A tenant has at most four runs at the same time; another gets 429 with `Retry-After`.
 #[utoipa::path(post, path = "/v1/reprocess", tag = "reports", operation_id = "create_reprocess",
     request_body = NewReprocess,
     responses(
         (status = 200, description = "A dry run: how many reports fit.", body = CountedReports),
-        (status = 202, description = "The reports will be asked for.",
+        (status = 202, description = "The reprocess is recorded, and the service will request the reports.",
             headers(("location" = String, description = "The path of the reprocess's state.")), body = ReprocessRun), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn create_reprocess(

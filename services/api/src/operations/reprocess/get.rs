@@ -6,10 +6,10 @@ use unslide_store::reprocess::{self, ReprocessRun};
 
 problems!(Failures: InvalidParameter, NotFound);
 
-/// See how far a reprocess is
+/// Get the progress of a reprocess
 #[utoipa::path(get, path = "/v1/reprocess/{id}", tag = "reports", operation_id = "get_reprocess",
     params(("id" = Uuid, Path, description = "The reprocess's id.")),
-    responses((status = 200, description = "The reprocess as it stands.", body = ReprocessRun), Failures),
+    responses((status = 200, description = "The reprocess and its progress.", body = ReprocessRun), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn get_reprocess(
     State(api): State<Api>,

@@ -9,18 +9,18 @@ use unslide_store::queries::session::{self, TimelineEvent, TimelinePage};
 /// The longest id of a session.
 const LONGEST_ID: usize = 400;
 
-/// Whose session it is, and which part of its events to answer.
+/// The app of the session, and the page of its events.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SessionQuery {
-    /// The app (bundle identifier) of the session. A key that speaks for one app needs none.
+    /// The app (bundle identifier) of the session. Not needed with a key for one app.
     #[param(example = "com.example.shop")]
     pub app: Option<String>,
-    /// Entries a page, 1 to 500; 50 where absent.
+    /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }
@@ -29,9 +29,9 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Get a session's signals
 ///
-/// Lists what carries the id of a session, in the order of time: its begin and its end, reports whose `run_id` it is, the
-/// metric payloads that name it, and the files that were recorded in it. Of each kind at most the newest 1,000. An end that the service has judged
-/// says by which rule, how sure it is, and the evidence.
+/// Lists the events with the session's id, in the order of time: its begin and end, reports with this `run_id`, metric payloads
+/// that name it, and files that were recorded in it. At most the newest 1,000 of each kind. An end that the service has inferred
+/// names its rule, its confidence and the evidence.
 #[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "get_session",
     params(("id" = String, Path, description = "The session's id."), SessionQuery),
     responses((status = 200, description = "A page of the session's events, the earliest first.", body = Page<TimelineEvent>), Failures),
@@ -46,10 +46,11 @@ pub async fn get_session(
     let Some(app) = query.app.or_else(own).map(|app| app.replace('\0', "")) else {
         return Err(Problem::new(
             Kind::InvalidParameter,
-            "app: needed, as ids of sessions are those of an app",
+            "app: required, because an app chooses the ids of its sessions",
         ));
     };
-    let none = || Problem::new(Kind::NotFound, "nothing carries this id, or it is not kept any more");
+    let none =
+        || Problem::new(Kind::NotFound, "there is no session with this id, or its retention has ended");
     if !access.sees(&app) {
         return Err(none());
     }

@@ -8,15 +8,15 @@ use crate::uploads::receive::UploadQuota;
 
 problems!(Failures: InvalidParameter, InvalidBody, InvalidUpload, BodyTimeout, IncompleteBody, TooLarge, RateLimited, SymbolQuota);
 
-/// Begin an upload in parts, or go on with it
+/// Begin or continue an upload in parts
 ///
-/// For large files and bad networks: what has come of a file stays, and only the rest is to be sent
-/// again. Asked again for the same file (the same hash, size and app), this tells which parts are there.
-/// Send the others with `PUT /v1/symbols/uploads/{id}/parts/{number}`, in any order and as many at once
-/// as you like, and then `POST /v1/symbols/uploads/{id}/complete`.
+/// For large files and bad networks: parts that arrived stay, and only the rest must be sent again. The same
+/// request for the same file (the same hash, size and app) returns the parts that arrived. Send the others
+/// with `PUT /v1/symbols/uploads/{id}/parts/{number}`, in any order and as many at once as you like, and then
+/// `POST /v1/symbols/uploads/{id}/complete`.
 ///
-/// The tenant's limits hold for the announced size from here on. An upload without a new part for as
-/// long as an upload may take is given up, and its parts go.
+/// The tenant's limits apply to the announced size from now on. An upload that gets no new part within the
+/// time limit of an upload is aborted, and its parts are deleted.
 #[utoipa::path(post, path = "/symbols/uploads", tag = "symbols", operation_id = "begin_upload",
     request_body = NewUpload,
     responses((status = 200, description = "The upload and its state.", body = BegunUpload), Failures),

@@ -8,7 +8,7 @@ use unslide_store::symbols;
 /// Maximum number of debug ids in one request.
 const MOST: usize = 1_000;
 
-/// What to check.
+/// Debug ids of a build to check.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckRequest {
@@ -17,19 +17,19 @@ pub struct CheckRequest {
     pub debug_ids: Vec<String>,
 }
 
-/// Whether symbols are there.
+/// Readiness of the symbols of each debug id.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Checked {
-    /// True where every debug id is `ready`.
+    /// True if every debug id is `ready`.
     pub ready: bool,
-    /// Each debug id, in the order asked.
+    /// Each debug id, in the order of the request.
     pub items: Vec<CheckedId>,
 }
 
-/// One debug id.
+/// Status of one debug id's symbols.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CheckedId {
-    /// The debug id.
+    /// The debug id (`LC_UUID`), as in the request.
     #[schema(value_type = String, format = Uuid)]
     pub debug_id: DebugId,
     /// `ready`, `building`, `missing`, `malformed`, `unsupported` or `too_complex`.
@@ -41,7 +41,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 
 /// Check whether symbols are ready
 ///
-/// For a build pipeline: the symbols of these debug ids answer, are being built, or are not there.
+/// For a build pipeline: returns for each debug id whether its symbols are ready, being built or missing.
 #[utoipa::path(post, path = "/v1/symbols/check", tag = "symbols", operation_id = "check_symbols",
     request_body = CheckRequest,
     responses((status = 200, description = "Each debug id's status.", body = Checked), Failures),

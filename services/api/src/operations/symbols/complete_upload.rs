@@ -11,8 +11,8 @@ problems!(Failures: InvalidParameter, NotFound, IncompleteUpload, UploadEnded, S
 /// Complete an upload in parts
 ///
 /// Makes one file of the parts, which is then built like any other: see `GET /v1/symbols/uploads/{id}?wait=30s`.
-/// Where its bytes are not those that were announced, the upload fails there as `upload_changed`. May be
-/// asked again: the answer is the same.
+/// If its bytes are not those that were announced, the upload fails there as `upload_changed`. The request may
+/// be sent again, with the same answer.
 #[utoipa::path(post, path = "/symbols/uploads/{id}/complete", tag = "symbols", operation_id = "complete_upload",
     params(("id" = Uuid, Path, description = "The upload's id.")),
     responses((status = 202, description = "The file is stored and waits to be built.",

@@ -9,7 +9,7 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Delete the symbols of a debug id
 ///
-/// All its objects go, and the workers forget them. Reports keep the answers that they have.
+/// Deletes all its objects, and the workers stop using them. Reports keep their present names.
 #[utoipa::path(delete, path = "/symbols/{debug_id}", tag = "symbols", operation_id = "delete_symbols",
     params(("debug_id" = String, Path, description = "The debug id (`LC_UUID`), dashed or not, in any case.")),
     responses((status = 204, description = "The symbols are deleted."), Failures),

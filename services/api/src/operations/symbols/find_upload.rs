@@ -9,11 +9,11 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Find an upload by its bytes
 ///
-/// The upload that the same bytes would be pointed to if they were sent now: one that waits, is being
-/// built or is done. A client asks before it sends, and sends nothing that is there.
+/// Returns the existing upload of the same bytes: one that waits, is being built or is done. Ask before an
+/// upload, and send only files without one.
 #[utoipa::path(get, path = "/symbols/uploads/by-content/{sha256}", tag = "symbols", operation_id = "find_upload",
     params(("sha256" = String, Path, description = "The SHA-256 of the bytes, in hexadecimal."), PageQuery),
-    responses((status = 200, description = "The upload as it stands.", body = UploadDetail), Failures),
+    responses((status = 200, description = "The upload and its current status.", body = UploadDetail), Failures),
     security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
 pub async fn find_upload(
     State(api): State<Api>,

@@ -8,16 +8,16 @@ use unslide_store::symbols::{self, ObjectListing};
 /// Maximum number of objects in one response.
 const MOST_OBJECTS: u32 = 100;
 
-/// What is known of a debug id's symbols.
+/// Symbols of a debug id: their quality, objects and reports.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Symbols)]
 pub struct SymbolsDetail {
-    /// The debug id.
+    /// The debug id (`LC_UUID`), as in the request.
     #[schema(value_type = String, format = Uuid)]
     pub debug_id: DebugId,
-    /// Grows with each change of the answers; 0 where nothing was published yet.
+    /// Grows with each change of the answers; 0 if nothing was published yet.
     pub generation: u64,
-    /// What the symbols that answer offer.
+    /// Quality of the symbols that answer for the debug id.
     #[schema(value_type = String)]
     pub quality: Quality,
     /// The objects with this debug id, the best first, at most 100; `GET /v1/symbols?debug_id=` lists all.
@@ -27,7 +27,7 @@ pub struct SymbolsDetail {
 
 problems!(Failures: InvalidParameter, NotFound);
 
-/// Look at the symbols of a debug id
+/// Get the symbols of a debug id
 #[utoipa::path(get, path = "/symbols/{debug_id}", tag = "symbols", operation_id = "get_symbols",
     params(("debug_id" = String, Path, description = "The debug id (`LC_UUID`), dashed or not, in any case.")),
     responses((status = 200, description = "The objects, and which of them answers.", body = SymbolsDetail), Failures),

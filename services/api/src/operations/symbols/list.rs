@@ -10,15 +10,15 @@ use unslide_store::symbols::{self, ObjectFilter, ObjectListing};
 /// File names are never longer.
 const LONGEST: usize = 255;
 
-/// Which objects to list. What is absent does not matter.
+/// Which objects to list. An absent filter does not limit the list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SymbolQuery {
-    /// The file's name.
+    /// Name of the file, without its folder.
     #[param(example = "Shop", max_length = 255)]
     pub name: Option<String>,
-    /// The architecture.
+    /// Architecture of the file, such as `arm64`.
     #[param(example = "arm64", max_length = 255)]
     pub arch: Option<String>,
     /// `queued`, `building`, `ready`, `malformed`, `unsupported` or `too_complex`.
@@ -26,16 +26,16 @@ pub struct SymbolQuery {
     /// A debug id or how it begins, dashed or not, in any case.
     #[param(example = "0f1e2d3c")]
     pub debug_id: Option<String>,
-    /// First came at this time or later (RFC 3339).
+    /// First uploaded at this time or later (RFC 3339).
     #[param(format = DateTime, example = "2026-11-20T09:00:00Z")]
     pub from: Option<String>,
-    /// First came before this time (RFC 3339).
+    /// First uploaded before this time (RFC 3339).
     #[param(format = DateTime)]
     pub to: Option<String>,
-    /// Entries a page, 1 to 500; 50 where absent.
+    /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }
@@ -44,7 +44,7 @@ problems!(Failures: InvalidParameter);
 
 /// List symbols
 ///
-/// Every object that was found in an upload, newest first.
+/// Lists every object that was found in an upload, newest first.
 #[utoipa::path(get, path = "/symbols", tag = "symbols", operation_id = "list_symbols",
     params(SymbolQuery),
     responses((status = 200, description = "A page of objects.", body = Page<ObjectListing>), Failures),

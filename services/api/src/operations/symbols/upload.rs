@@ -12,25 +12,25 @@ use std::time::Duration;
 use unslide_model::Owner;
 use unslide_store::{Uuid, usage};
 
-/// What the client says of the file.
+/// Name and app of the uploaded file.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct UploadQuery {
-    /// The file's name, to be shown again; a part of a form has its own.
+    /// Name of the file, for lists; a part of a form has its own name.
     #[param(max_length = 255, example = "Shop.dSYM.zip")]
     pub name: Option<String>,
-    /// The app (bundle identifier) that the symbols belong to, to be shown again.
+    /// The app (bundle identifier) that the symbols belong to, for lists.
     #[param(max_length = 255, example = "com.example.shop")]
     pub app: Option<String>,
 }
 
-/// What was received.
+/// Uploads that the request began, one for each file.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AcceptedUpload {
-    /// The upload's id, of the first file where there are several.
+    /// Id of the upload; of the first file if the request has several.
     pub id: Uuid,
-    /// True where the same bytes were uploaded before: the id is that upload's, and nothing changes.
+    /// True if the same bytes were uploaded before: the id is that upload's, and nothing changes.
     pub existing: bool,
     /// Each file of the request, in its order.
     pub uploads: Vec<AcceptedFile>,
@@ -40,23 +40,23 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
 
 /// Upload symbols
 ///
-/// Takes a zip, tar, tar.gz or gz file of any depth, a dSYM bundle in one of them, or a bare Mach-O
-/// file, thin or fat: as the body, or as the files of multipart/form-data. The body goes to storage
-/// as it comes, whatever its size within the tenant's limit; the answer comes when it is safe there.
-/// Symcaches are built afterwards: see `GET /v1/symbols/uploads/{id}?wait=30s`.
+/// Takes a zip, tar, tar.gz or gz file of any depth, a dSYM bundle in one of them, or a bare Mach-O file,
+/// thin or fat: as the body, or as the files of multipart/form-data. The service streams the body to storage,
+/// at any size within the tenant's limit, and answers when storage has all of it. Symcaches are built
+/// afterwards: see `GET /v1/symbols/uploads/{id}?wait=30s`.
 ///
 /// The same bytes again change nothing: the answer names the earlier upload. With `X-Content-SHA256`
 /// (hexadecimal), `Content-Digest` or `Digest`, a body that arrives with another hash is refused.
 ///
-/// A file over the tenant's `upload_bytes` is refused with 413 before more of it is read, one that the
-/// tenant's `symbol_bytes` have no room for with 507. A key that speaks for one app uploads for that app.
+/// A file over the tenant's `upload_bytes` is refused with 413 before more of it is read. A file that does
+/// not fit into the tenant's `symbol_bytes` is refused with 507. A key for one app uploads for that app.
 #[utoipa::path(post, path = "/symbols", tag = "symbols", operation_id = "upload_symbols",
     params(UploadQuery, ("x-content-sha256" = Option<String>, Header, description = "The SHA-256 of the body, in hexadecimal.")),
     request_body(description = "The file, or a form with files.", content(
         (Vec<u8> = "application/octet-stream"), (Vec<u8> = "application/zip"), (Vec<u8> = "application/gzip"),
         (Vec<u8> = "multipart/form-data"))),
     responses((status = 202, description = "The file is stored and waits to be built.",
-            headers(("location" = String, description = "The path of the upload's status; of the first file's where there are several.")),
+            headers(("location" = String, description = "The path of the upload's status; of the first file if there are several.")),
             body = AcceptedUpload), Failures),
     security(("key" = ["symbols:write"])))]
 pub async fn upload_symbols(

@@ -9,9 +9,9 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
 
 /// Send a part of an upload
 ///
-/// Each part has `part_bytes` bytes, the last one the rest. The same part again takes the place of the
-/// one before. With `X-Content-SHA256` (hexadecimal), `Content-Digest` or `Digest`, a part that arrives
-/// with another hash is refused. The answer comes when the part is safe.
+/// Each part has `part_bytes` bytes, the last one the rest. The same part again replaces the one before. With
+/// `X-Content-SHA256` (hexadecimal), `Content-Digest` or `Digest`, a part that arrives with another hash is
+/// refused. The answer comes when storage has the part.
 #[utoipa::path(put, path = "/symbols/uploads/{id}/parts/{number}", tag = "symbols", operation_id = "upload_part",
     params(("id" = Uuid, Path, description = "The upload's id."),
         ("number" = u32, Path, description = "The part's number, from 1 on."),

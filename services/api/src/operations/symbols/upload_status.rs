@@ -9,19 +9,19 @@ use unslide_model::{ContentHash, Owner};
 use unslide_store::uploads::{self, SkippedMember, UploadObject};
 use unslide_store::{OwnerTx, Uuid};
 
-/// How long to wait, and which of the objects to answer.
+/// Time to wait, and the page of objects to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct WaitQuery {
-    /// Wait for the final status (`done` or `failed`) for this long at most, such as `30s` or `500ms`;
-    /// a bare number counts seconds. At most a minute. The answer comes as soon as there is one.
+    /// Wait for the final status (`done` or `failed`) for this long at most, such as `30s` or `500ms`; a bare
+    /// number counts seconds. At most a minute. The answer comes as soon as the status is final.
     #[param(example = "30s", pattern = "^[0-9]{1,6}(ms|s)?$")]
     pub wait: Option<String>,
-    /// Objects a page, 1 to 500; 50 where absent.
+    /// Objects a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }
@@ -30,7 +30,7 @@ pub struct WaitQuery {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Upload)]
 pub struct UploadDetail {
-    /// Its id.
+    /// Id of the upload, as in the answer to it.
     pub id: Uuid,
     /// `receiving`, `queued`, `building`, `done` or `failed`. Done means that every object has its
     /// final status, which may be `malformed`.
@@ -42,20 +42,20 @@ pub struct UploadDetail {
     /// Why it failed, or what it waits for, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The file's name, as the client said.
+    /// Name of the file, as the client sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_name: Option<String>,
-    /// The app that it belongs to, as the client said.
+    /// The app that it belongs to, as the client named it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Bytes.
+    /// Size of the file in bytes; absent until all of it is received.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     /// The SHA-256 of its bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub sha256: Option<ContentHash>,
-    /// When it began.
+    /// When the upload began (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     /// When its status changed last.
@@ -63,12 +63,11 @@ pub struct UploadDetail {
     pub updated_at: OffsetDateTime,
     /// A page of what was found in it, by path.
     pub objects: Vec<UploadObject>,
-    /// Where the next page of objects begins; absent on the last page.
+    /// Cursor of the next page of objects; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// Members of an archive that were skipped, the first hundred: those that may hold symbols before
-    /// links, devices and static libraries. A last one without a path and of the reason `more` stands for
-    /// the rest.
+    /// Members of an archive that were skipped, the first hundred: those that may hold symbols before links,
+    /// devices and static libraries. If there are more, a last entry without a path has the reason `more`.
     #[schema(max_items = 101)]
     pub skipped: Vec<SkippedMember>,
 }
@@ -130,13 +129,13 @@ impl UploadDetail {
 
 problems!(Failures: InvalidParameter, NotFound);
 
-/// See what became of an upload
+/// Get the status of an upload
 ///
 /// With `wait`, answers when the builder is done with it, or when the time is over. Its objects come in
 /// pages.
 #[utoipa::path(get, path = "/symbols/uploads/{id}", tag = "symbols", operation_id = "get_upload",
     params(("id" = Uuid, Path, description = "The upload's id."), WaitQuery),
-    responses((status = 200, description = "The upload as it stands.", body = UploadDetail), Failures),
+    responses((status = 200, description = "The upload and its current status.", body = UploadDetail), Failures),
     security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
 pub async fn get_upload(
     State(api): State<Api>,

@@ -7,32 +7,32 @@ use unslide_model::TenantId;
 use unslide_store::tenants::TenantStanding;
 use unslide_store::{audit, tenants};
 
-/// What is to change of a tenant. What is absent stays.
+/// Changes of a tenant. Absent fields do not change.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantChange {
-    /// Its name for people.
+    /// New display name, for people; absent for no change.
     #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
-    /// `active` or `suspended`: a suspended tenant can look and take away, but add and change nothing. Its
-    /// reports on Kafka become dead letters, which can be replayed for 30 days.
+    /// `active` or `suspended`: a suspended tenant can read and delete, but not add or change. Its reports on
+    /// Kafka become dead letters, which can be replayed for 30 days.
     #[schema(value_type = Option<String>, example = "suspended")]
     pub state: Option<TenantStanding>,
-    /// What it may use.
+    /// New limits; a limit that is absent does not change.
     pub limits: Option<LimitsChange>,
 }
 
-/// Limits that are to change; 0 stands for the service's default.
+/// Changes of limits. 0 means the service's default; absent limits do not change.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsChange {
     /// Cost units a second: a report costs one, and one more for each 64 KiB of its unpacked bytes.
     pub units_per_second: Option<u32>,
-    /// Bytes of one report.
+    /// Largest size of one report, in bytes.
     pub report_bytes: Option<u64>,
-    /// Bytes of one symbol upload.
+    /// Largest size of one symbol upload, in bytes.
     pub upload_bytes: Option<u64>,
-    /// Bytes of all stored symbols.
+    /// Largest size of all stored symbols together, in bytes.
     pub symbol_bytes: Option<u64>,
     /// Days that reports are kept.
     pub retention_days: Option<u32>,
@@ -53,12 +53,12 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 
 /// Change a tenant
 ///
-/// Its name, its limits, and whether it is served. Answers when the broker has the change. A deleted
-/// tenant does not change any more.
+/// Changes its name, its limits and its state. Answers when the broker has the change. A deleted tenant
+/// cannot be changed.
 #[utoipa::path(patch, path = "/v1/tenants/{tenant}", tag = "tenants", operation_id = "change_tenant",
     params(("tenant" = String, Path, description = "The tenant's slug.")),
     request_body = TenantChange,
-    responses((status = 200, description = "The tenant as it is now.", body = ChangedTenant), Failures),
+    responses((status = 200, description = "The tenant after the change.", body = ChangedTenant), Failures),
     security(("key" = ["operator"])))]
 pub async fn change_tenant(
     State(api): State<Api>,
@@ -67,7 +67,7 @@ pub async fn change_tenant(
     Json(change): Json<TenantChange>,
 ) -> Result<axum::Json<ChangedTenant>, Problem> {
     if change.state == Some(TenantStanding::Suspended) && tenant == *access.tenant() {
-        let detail = "state: a key can't suspend the tenant that it belongs to: it could not take it back";
+        let detail = "state: a key cannot suspend its own tenant, because it could not undo that";
         return Err(Problem::new(Kind::InvalidParameter, detail));
     }
     if change.state == Some(TenantStanding::Deleted) {

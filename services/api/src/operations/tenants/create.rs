@@ -16,10 +16,10 @@ pub struct NewTenant {
     /// Its slug: `a-z`, `0-9` and `-`, 2 to 40 characters.
     #[schema(value_type = String, pattern = "^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$", example = "acme")]
     pub id: TenantId,
-    /// Its name for people; the slug where absent.
+    /// Its name for people; the slug if absent.
     #[schema(max_length = 200)]
     pub name: Option<String>,
-    /// What it may use.
+    /// Limits of the tenant; the service's defaults if absent.
     #[serde(default)]
     pub limits: LimitsChange,
 }
@@ -28,7 +28,8 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, Conflict
 
 /// Create a tenant
 ///
-/// Answers when the workers can know it. Where each tenant has topics of its own, they are made.
+/// Answers when the broker has the new tenant, so that the workers can read it. Creates the tenant's topics
+/// if tenants have topics of their own.
 #[utoipa::path(post, path = "/v1/tenants", tag = "tenants", operation_id = "create_tenant",
     request_body = NewTenant,
     responses((status = 201, description = "The tenant was made.", body = ChangedTenant), Failures),

@@ -12,8 +12,8 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 
 /// Create a key of a tenant
 ///
-/// The first key of a new tenant, and the only way to a key with the scope `operator`. The key's
-/// text is shown in this answer and never again. A key that ends makes keys that end no later.
+/// Creates the first key of a new tenant. Only this operation creates keys with the scope `operator`. The
+/// key's text is only in this answer. A key that expires creates keys that expire no later.
 #[utoipa::path(post, path = "/v1/tenants/{tenant}/keys", tag = "tenants", operation_id = "create_tenant_key",
     params(("tenant" = String, Path, description = "The tenant's slug.")),
     request_body = NewApiKey,

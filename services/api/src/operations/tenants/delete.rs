@@ -9,9 +9,9 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Delete a tenant permanently
 ///
-/// From now on its keys are refused and its reports are dropped; a builder removes everything that it
-/// had. `GET /v1/tenants/{tenant}` shows how far that is, and the proof. The slug is never given again.
-/// Again is no error.
+/// Its keys are refused and its reports are dropped from now on. A builder removes all its data. `GET
+/// /v1/tenants/{tenant}` shows the progress and the proof. The slug can never be used again. A second
+/// deletion is no error.
 #[utoipa::path(delete, path = "/v1/tenants/{tenant}", tag = "tenants", operation_id = "delete_tenant",
     params(("tenant" = String, Path, description = "The tenant's slug.")),
     responses((status = 202, description = "The tenant is deleted; what it had is being removed.",
@@ -23,10 +23,7 @@ pub async fn delete_tenant(
     Path(tenant): Path<TenantId>,
 ) -> Result<AcceptedResponse<ChangedTenant>, Problem> {
     if tenant == *access.tenant() {
-        return Err(Problem::new(
-            Kind::InvalidParameter,
-            "tenant: a key can't delete the tenant that it belongs to",
-        ));
+        return Err(Problem::new(Kind::InvalidParameter, "tenant: a key cannot delete its own tenant"));
     }
     let mut tx = api.store.tenant(&tenant).await?;
     let (deleted, announcement) = erasure::begin(&mut tx).await?.ok_or_else(no_such_tenant)?;

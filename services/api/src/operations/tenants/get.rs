@@ -7,10 +7,10 @@ use unslide_store::{erasure, tenants, usage};
 
 problems!(Failures: InvalidParameter, NotFound);
 
-/// See a tenant and what it uses
+/// Get a tenant and its usage
 ///
-/// Of a deleted tenant also how far its erasing is and, once that is finished, the proof: what was
-/// removed from which table, and that nothing was left.
+/// A deleted tenant also has the progress of its erasure. After the end it has the proof: the removed rows by
+/// table, and that nothing was left.
 #[utoipa::path(get, path = "/v1/tenants/{tenant}", tag = "tenants", operation_id = "get_tenant",
     params(("tenant" = String, Path, description = "The tenant's slug.")),
     responses((status = 200, description = "The tenant.", body = TenantDetail), Failures),

@@ -8,7 +8,7 @@ problems!(Failures: InvalidParameter);
 
 /// List all tenants
 ///
-/// Deleted ones too, in the order of their slugs.
+/// Lists all tenants in the order of their slugs, with deleted ones.
 #[utoipa::path(get, path = "/v1/tenants", tag = "tenants", operation_id = "list_tenants",
     params(PageQuery),
     responses((status = 200, description = "A page of tenants.", body = Page<TenantRecord>), Failures),

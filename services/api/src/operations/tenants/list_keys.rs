@@ -12,7 +12,7 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// List a tenant's keys
 ///
-/// Revoked and expired ones too, oldest first. The texts are not known to the service.
+/// Lists the keys, oldest first, with revoked and expired ones. The service does not store their texts.
 #[utoipa::path(get, path = "/v1/tenants/{tenant}/keys", tag = "tenants", operation_id = "list_tenant_keys",
     params(("tenant" = String, Path, description = "The tenant's slug."), PageQuery),
     responses((status = 200, description = "A page of keys.", body = Page<ApiKey>), Failures),

@@ -31,12 +31,12 @@ pub fn routes() -> OpenApiRouter<Api> {
 /// A tenant with what it uses.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TenantDetail {
-    /// The tenant.
+    /// The tenant's record, as in the list.
     #[serde(flatten)]
     pub tenant: TenantRecord,
-    /// What it uses.
+    /// Storage, reports and keys that the tenant uses now.
     pub usage: TenantUsage,
-    /// How far the erasing of a deleted tenant is; absent for others.
+    /// Progress of the erasure of a deleted tenant; absent for others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub erasure: Option<TenantErasure>,
 }
@@ -44,11 +44,11 @@ pub struct TenantDetail {
 /// A tenant that was changed.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ChangedTenant {
-    /// The tenant as it is now.
+    /// The tenant after the change.
     #[serde(flatten)]
     pub tenant: TenantRecord,
-    /// True once the broker has the change, from which the workers learn it. False where that takes
-    /// longer than this request waited; it will happen all the same.
+    /// True if the broker has the change, from which the workers read it. False if that takes longer than
+    /// this request waited; the change follows later.
     pub announced: bool,
 }
 

@@ -11,8 +11,7 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Revoke a key of a tenant
 ///
-/// As `DELETE /v1/keys/{id}`; the keys that descend from it count and are revoked whatever tenant they
-/// belong to.
+/// Works as `DELETE /v1/keys/{id}`. Keys that descend from it are counted and revoked in every tenant.
 #[utoipa::path(delete, path = "/v1/tenants/{tenant}/keys/{id}", tag = "tenants", operation_id = "revoke_tenant_key",
     params(("tenant" = String, Path, description = "The tenant's slug."), ("id" = Uuid, Path, description = "The key's id."), RevokeQuery),
     responses((status = 200, description = "The key is revoked.", body = RevokedKey), Failures),

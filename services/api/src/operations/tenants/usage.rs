@@ -1,4 +1,4 @@
-//! `GET /v1/tenant-usage`. Not below `/v1/tenants`, where any word may be the slug of a tenant.
+//! `GET /v1/tenant-usage`. Not below `/v1/tenants`, because any word there may be the slug of a tenant.
 
 use crate::operations::prelude::*;
 use crate::requests::page::{number_and_id, numbered};
@@ -11,23 +11,23 @@ use unslide_store::figures::{self, FigureOrder, TenantFigures};
 #[into_params(parameter_in = Query)]
 pub struct TenantUsageQuery {
     /// `reports` of the last hour, `deferred` records, bytes of `symbols`, or `full` for the share of the limit on symbols
-    /// that is used, the largest first; `reports` where absent.
+    /// that is used, the largest first; `reports` if absent.
     #[param(example = "full")]
     pub sort: Option<String>,
-    /// Entries a page, 1 to 500; 50 where absent.
+    /// Entries a page, 1 to 500; 50 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
+    /// `next_cursor` of the previous page, unchanged.
     #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }
 
 problems!(Failures: InvalidParameter);
 
-/// List what tenants use
+/// List the usage of tenants
 ///
-/// The figures of each tenant beside its limits, the loudest or fullest first. Deleted tenants are left out. Figures change
-/// while pages are read: a tenant that moves in the order may be missed or come twice.
+/// Lists the figures of each tenant beside its limits, the largest first. Deleted tenants are left out. Figures change
+/// while you read pages: a tenant that moves in the order may be missing or be listed twice.
 #[utoipa::path(get, path = "/v1/tenant-usage", tag = "tenants", operation_id = "list_tenant_usage",
     params(TenantUsageQuery),
     responses((status = 200, description = "A page of tenants.", body = Page<TenantFigures>), Failures),

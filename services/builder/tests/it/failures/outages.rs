@@ -277,7 +277,7 @@ async fn builds_share_the_work_folder_and_wait_for_room_in_it() {
     // An eighth is the extra job's.
     world.config.builder.work_bytes = ((2 << 20) + 2 * size + size / 2) * 8 / 7;
     assert_eq!(world.config.validate(), []);
-    // The first one can't publish.
+    // The first one cannot publish.
     let debug_id = objects(&app).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let mut other = world.store.tenant(&acme()).await.unwrap();
     slots::exclusive(&mut other, &debug_id).await.unwrap();
@@ -295,7 +295,7 @@ async fn builds_share_the_work_folder_and_wait_for_room_in_it() {
     for upload in uploads {
         assert_eq!(world.wait(upload).await.0.status, uploads::UploadStatus::Done);
     }
-    // One that can't fit fails with that reason, and holds nobody up.
+    // One that cannot fit fails with that reason, and holds nobody up.
     let large = vec![0xcf; 4 << 20];
     let (record, _) = world.wait(world.upload("large", &large).await).await;
     assert_eq!((record.status, record.reason.as_deref()), (uploads::UploadStatus::Failed, Some("too_large")));

@@ -44,7 +44,7 @@ pub fn explanation_text(explanation: &Value, thread: Option<i64>, frame: Option<
 /// Shows the frames that were asked for.
 ///
 /// # Errors
-/// What the report has none of.
+/// Returns the name of the missing thing if the report has no such frames.
 fn show_frames(
     out: &mut Lines,
     explanation: &Value,

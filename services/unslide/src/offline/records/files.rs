@@ -44,7 +44,7 @@ impl<'f> FileRecords<'f> {
         }
     }
 
-    /// Reads on where nothing is ahead; false at the end of the last file.
+    /// Reads more input if the buffer is empty. Returns false at the end of the last file.
     fn advance(&mut self) -> io::Result<bool> {
         let Some((path, input)) = &mut self.input else { return self.open() };
         match input.next() {

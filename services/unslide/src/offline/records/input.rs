@@ -1,9 +1,9 @@
 //! Splits bytes into records: the whole input, or each of its lines.
 //!
 //! Crash handlers write one report over many lines; pipelines send one report a line. If the first line is a
-//! JSON value, there is a report a line. The same is true if a later line is a report and all lines are no
-//! single value. Otherwise the input is one report, sound or not, as long as it is no longer than a report
-//! may be. Memory is bounded by that size, for any length of the input or of a line.
+//! JSON value, there is a report a line. The same is true if a later line is a report and the lines together
+//! are not one JSON value. Otherwise the input is one report, valid or not, if it is not larger than the
+//! limit of a report. That limit also bounds memory, for any length of the input or of a line.
 
 use std::io::{self, BufRead, BufReader, Read};
 use unslide_report::{ReadError, ReadLimits, Report, split};
@@ -67,7 +67,7 @@ impl<R: Read> Input<R> {
     /// Reads far enough to know whether the input is one report.
     ///
     /// # Errors
-    /// Where reading fails.
+    /// If reading fails.
     pub fn open(source: R) -> io::Result<Input<R>> {
         Input::with_limits(source, ReadLimits::default())
     }

@@ -22,7 +22,7 @@ use unslide_client::{CommandError, Exit, check_paths};
 /// Why the answers end too early.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
-    /// The input breaks off.
+    /// The input ended early or could not be read.
     #[error("cannot read the reports")]
     Read(#[source] io::Error),
     /// The output cannot be written.
@@ -90,7 +90,8 @@ pub fn answer_files<N: Send>(
         FileRecords::new(files),
         threads,
         answer,
-        (&mut out, handling.separator),
+        &mut out,
+        handling.separator,
         &mut |answer| {
             rate.add(&answer);
             unreadable.add(&answer);

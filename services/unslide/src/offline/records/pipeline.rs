@@ -33,7 +33,8 @@ pub fn run<R: Send, N: Send>(
     records: impl Iterator<Item = io::Result<R>> + Send,
     threads: usize,
     work: impl Fn(R) -> AnsweredRecord<N> + Sync,
-    (out, separator): (&mut impl Write, &str),
+    out: &mut impl Write,
+    separator: &str,
     written: &mut impl FnMut(AnsweredRecord<N>),
 ) -> Result<(), Stopped> {
     let (to_workers, from_reader) = sync_channel::<Work<R, N>>(threads * WINDOW);
@@ -45,7 +46,7 @@ pub fn run<R: Send, N: Send>(
             scope.spawn(|| answer_all(&from_reader, &work));
         }
         let done = write(&slots, out, separator, written);
-        // Without the slots' receiver the reader stops by itself, at its next record.
+        // Without the slots' receiver the reader stops at its next record.
         drop(slots);
         done.map_err(Stopped::Write)?;
         reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(Stopped::Read)
@@ -71,7 +72,7 @@ fn answer_all<R, N>(from_reader: &Mutex<Receiver<Work<R, N>>>, work: &impl Fn(R)
     loop {
         let next = from_reader.lock().recv();
         let Ok((job, answer)) = next else { return };
-        // Nobody waits for the answer once the output has failed.
+        // No thread waits for the answer once the output has failed.
         let _ = answer.send(work(job));
     }
 }
@@ -144,7 +145,7 @@ mod tests {
         };
         let (mut out, mut notes) = (Vec::new(), Vec::new());
         let mut note = |answer: AnsweredRecord<()>| notes.extend(answer.problem.map(|_| answer.line));
-        run(records, 3, work, (&mut out, ""), &mut note).unwrap();
+        run(records, 3, work, &mut out, "", &mut note).unwrap();
         let expected: String = (0..2000).map(|line| format!("{line}\n")).collect();
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         assert!(notes.iter().copied().eq((0..2000).step_by(100)));
@@ -160,7 +161,7 @@ mod tests {
             echo(job)
         };
         let mut out = Vec::new();
-        run([Ok(record(1)), Ok(record(2))].into_iter(), 2, work, (&mut out, ""), &mut |_| {}).unwrap();
+        run([Ok(record(1)), Ok(record(2))].into_iter(), 2, work, &mut out, "", &mut |_| {}).unwrap();
         assert_eq!(out, b"1\n2\n");
     }
 
@@ -176,7 +177,7 @@ mod tests {
                 Ok(())
             }
         }
-        let stopped = run((0..).map(|line| Ok(record(line))), 2, echo, (&mut Full(2), ""), &mut |_| {});
+        let stopped = run((0..).map(|line| Ok(record(line))), 2, echo, &mut Full(2), "", &mut |_| {});
         assert!(matches!(stopped, Err(Stopped::Write(error)) if error.kind() == io::ErrorKind::StorageFull));
     }
 
@@ -184,7 +185,7 @@ mod tests {
     fn what_was_read_before_the_input_failed_is_written() {
         let records = [Ok(record(1)), Ok(record(2)), Err(io::ErrorKind::BrokenPipe.into())];
         let mut out = Vec::new();
-        let stopped = run(records.into_iter(), 2, echo, (&mut out, ""), &mut |_| {});
+        let stopped = run(records.into_iter(), 2, echo, &mut out, "", &mut |_| {});
         assert!(matches!(stopped, Err(Stopped::Read(_))));
         assert_eq!(out, b"1\n2\n");
     }
@@ -196,7 +197,7 @@ mod tests {
             answer => answer,
         };
         let mut out = Vec::new();
-        run((0..7).map(|line| Ok(record(line))), 2, work, (&mut out, "-\n"), &mut |_| {}).unwrap();
+        run((0..7).map(|line| Ok(record(line))), 2, work, &mut out, "-\n", &mut |_| {}).unwrap();
         assert_eq!(out, b"1\n-\n3\n-\n5\n");
     }
 }

@@ -26,7 +26,7 @@ impl AnswerRate {
         self.bytes += answer.bytes.len() as u64;
     }
 
-    /// Says how fast it was, where standard error is a terminal and there was more than one report.
+    /// Prints the rate if standard error is a terminal and there was more than one report.
     pub fn tell(&self) {
         if self.reports > 1 && io::stderr().is_terminal() {
             note!("{}", self.shown(self.begun.elapsed()));

@@ -12,7 +12,7 @@ use unslide_symbolicate::{Analysis, Context, Plan};
 /// The form in which answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum OutputFormat {
-    /// The report with its answers, every other byte as it was
+    /// The report with its answers, every other byte unchanged
     Json,
     /// A log in Apple's form
     Text,

@@ -12,25 +12,25 @@ use unslide_client::quantity;
 use unslide_model::{Clock as _, SystemClock, TenantId};
 use unslide_stream::audit::{Audit, Window};
 
-/// Arguments of `unslide audit`.
+/// Arguments of `unslide audit`: the period, the tenant and the output.
 #[derive(Args)]
 #[command(after_help = "\
-Exit code 0 means that every report that came in has exactly one outcome or is on its way.")]
+Exit code 0 means that every report has exactly one outcome or is still in process.")]
 pub struct Arguments {
     #[command(flatten)]
     configured: Configured,
-    /// Audit what came in from here on: RFC 3339, or how long ago, such as 90m, 6h or 2d. Without it
-    /// everything of which retention cannot have deleted outcomes
+    /// Audit records that arrived at this time or later: RFC 3339, or how long ago, such as 90m, 6h or 2d.
+    /// Without it everything of which retention cannot have deleted outcomes
     #[arg(long, value_name = "TIME")]
     from: Option<Moment>,
-    /// Audit what came in before here: as --from
+    /// Audit records that arrived before this time: as --from
     #[arg(long, value_name = "TIME")]
     to: Option<Moment>,
-    /// Show one tenant only, and what expired before anybody read its tenant. The whole is audited
-    /// all the same
+    /// Show only this tenant, and records that expired before a worker read their tenant. All tenants are
+    /// audited in any case
     #[arg(long)]
     tenant: Option<TenantId>,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
     /// How long to wait for transactions that are open, such as 90s or 5min

@@ -55,7 +55,7 @@ pub fn render(audit: &Audit) -> String {
             finding.partition,
             finding.offset,
             finding.reports,
-            if finding.tenant.is_empty() { "nobody" } else { &finding.tenant }
+            if finding.tenant.is_empty() { "no tenant" } else { &finding.tenant }
         );
     }
     for what in &audit.summary.contradictions {

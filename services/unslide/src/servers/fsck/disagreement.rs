@@ -16,7 +16,7 @@ pub enum DisagreementKind {
     FilesWithoutTenant,
     /// A row names a file that is not in object storage.
     FileMissing,
-    /// Symbols in object storage have no row: they answer reports, and no list shows them.
+    /// Symbols in object storage have no row: they are used for reports, but no list shows them.
     SymbolsWithoutRow,
     /// A file in object storage that no row names, and nothing reads.
     FileWithoutRow,

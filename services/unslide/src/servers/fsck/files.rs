@@ -135,7 +135,7 @@ fn without_row(owner: &Owner, key: &str, told: &mut BTreeSet<String>) -> Option<
         (Some("symbols"), Some(folder), Some(rest)) => {
             let digits = format!("{folder}{rest}");
             let uuid = digits.parse::<DebugId>().map_or(digits, |id| id.to_string());
-            let detail = format!("symbols of {uuid} of {owner} answer reports, and no list shows them");
+            let detail = format!("symbols of {uuid} of {owner} are used for reports, but no list shows them");
             told.insert(uuid)
                 .then(|| disagreement(DisagreementKind::SymbolsWithoutRow, detail, UPLOAD_AGAIN))?
         }

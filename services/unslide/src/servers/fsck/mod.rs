@@ -13,7 +13,7 @@ use unslide_artifacts::ObjectStore;
 use unslide_client::quantity;
 use unslide_store::{Store, deferred, positions, tenants};
 
-/// Arguments of `unslide fsck`.
+/// Arguments of `unslide fsck`: the age of objects and the output.
 #[derive(Args)]
 #[command(after_help = "\
 It changes nothing, and may run beside the services. Exit code 0 means that nothing was found.")]
@@ -26,7 +26,7 @@ pub struct Arguments {
     /// How old a file without a row is before it counts, such as 90s or 1h: services write some files before their rows
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = quantity::seconds)]
     age: u32,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
@@ -78,7 +78,7 @@ async fn check_kafka(
             problem: DisagreementKind::PositionOutsideTopic,
             subject: format!("{}/{}", before.topic, before.partition),
             detail: format!(
-                "the indexer is to go on at offset {} of the topic {}, and the first one of the topic {} is {}",
+                "the indexer's position is offset {} of the topic {}, but the first offset of the topic {} is {}",
                 before.next_offset, before.topic_id, reset.topic_id, reset.next_offset
             ),
             repair: "unslide migrate --topics --recover".to_owned(),

@@ -2,6 +2,7 @@
 
 mod documents;
 mod features;
+mod language;
 mod layering;
 mod names;
 mod origins;

@@ -54,7 +54,7 @@ const SMALL_AIM: (f64, f64) = (0.97, 0.90);
 /// Prints precision and recall beside two simpler rules, and which bugs were split or merged.
 ///
 /// # Panics
-/// Where our rule misses its aim.
+/// If our rule misses its aim.
 pub fn print(full: bool) {
     let folder = tempfile::tempdir().expect("a folder");
     let optimisations: &[&str] = if full { &["O0", "O1", "O2", "O3", "Os", "Oz"] } else { &["O0", "Oz"] };

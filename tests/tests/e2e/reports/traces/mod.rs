@@ -189,7 +189,7 @@ async fn a_collector_that_hangs_delays_no_report_and_is_named_once() {
     collector.wait_for(&trace(2), |span| span.service == "unslide-indexer").await;
     stored(&installation, 2).await;
     let log = installation.logged("symbolizer");
-    for line in ["the collector takes no spans", "the collector takes spans again"] {
+    for line in ["the collector accepts no spans", "the collector accepts spans again"] {
         assert_eq!(log.matches(line).count(), 1, "{line}: {log}");
     }
 

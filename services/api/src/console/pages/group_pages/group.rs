@@ -23,7 +23,7 @@ const MOST_REPORTS: u32 = 20;
 /// Days of the chart.
 const DAYS: i64 = 30;
 
-/// Kinds of groups with reports that show where the time went.
+/// Kinds of groups with reports that hold sampled stacks.
 const SLOW: [&str; 5] = ["hang", "cpu", "disk_write", "launch", "profile"];
 
 #[derive(Template)]
@@ -40,7 +40,7 @@ struct GroupPage {
     more: bool,
     may_write: bool,
     work: GroupWork,
-    /// True if its reports show where the time went.
+    /// True if its reports hold sampled stacks.
     is_slow: bool,
     durations: Vec<VersionDurations>,
 }
@@ -77,7 +77,7 @@ pub async fn page(
         rows.reports.iter().map(|row| (row.status.as_str(), row.frames.symbolicated)).collect();
     let chosen = representative(&ends).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
     let representative = match chosen {
-        Some(chosen) => match shown_report(&api, access, chosen).await {
+        Some((row, why)) => match shown_report(&api, access, row, why).await {
             // The report was deleted since.
             Err(problem) if problem.kind() == Kind::NotFound => None,
             shown => Some(shown?),
@@ -89,7 +89,8 @@ pub async fn page(
     html(&GroupPage {
         shell: Shell::of(signed.viewer, "groups", or(&group.title, "no title")),
         chart: StackedBars::of(
-            ("Reports", group.estimated),
+            "Reports",
+            group.estimated,
             days(&found),
             &ChartTimes::days(first, now.date()),
         ),
@@ -130,11 +131,12 @@ fn representative(newest: &[(&str, u32)]) -> Option<(usize, &'static str)> {
 async fn shown_report(
     api: &Api,
     access: &Access<ReportsRead>,
-    (row, why): (&ReportRow, &'static str),
+    row: &ReportRow,
+    why: &'static str,
 ) -> Result<ShownReport, Problem> {
     let (id, variant) = (row.report_id, row.variant);
     let explain = report_path(id, variant, "/explain");
-    let stack = report::crashed_stack(api, access, (&id.to_string(), variant), explain).await?;
+    let stack = report::crashed_stack(api, access, &id.to_string(), variant, explain).await?;
     Ok(ShownReport { row: row.clone(), why, stack })
 }
 

@@ -25,7 +25,7 @@ pub fn may_write(access: &Access<ReportsRead>, group: &ListedGroup) -> bool {
 pub struct GroupWork {
     pub merged: Vec<MergedGroup>,
     pub similar: Vec<ListedGroup>,
-    /// The address where rules are changed.
+    /// The address of the page that changes rules.
     pub rules: Option<String>,
     pub activity: Vec<GroupActivity>,
     pub older: Option<String>,
@@ -118,8 +118,10 @@ pub fn what(one: &GroupActivity) -> String {
         GroupAction::Resolved => named("resolved it in", "resolved it"),
         GroupAction::Ignored => "ignored it".to_owned(),
         GroupAction::Reopened => "reopened it".to_owned(),
-        GroupAction::Regressed => named("reopened it: it came back in", "reopened it: it came back"),
-        GroupAction::Assigned => named("assigned it to", "assigned it to nobody"),
+        GroupAction::Regressed => {
+            named("reopened it: a new report came from", "reopened it after a new report")
+        }
+        GroupAction::Assigned => named("assigned it to", "removed its assignee"),
         GroupAction::Commented => "said".to_owned(),
         GroupAction::Merged => "merged a group into it:".to_owned(),
         GroupAction::MergedInto => "merged it into".to_owned(),

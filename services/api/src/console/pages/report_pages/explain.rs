@@ -56,7 +56,7 @@ pub async fn page(
         let page = page_of(viewer, report, explanation, thread)?;
         Ok(page.render().map_err(Problem::internal)?.into_bytes())
     };
-    let answer = explain(&api, &signed.access, (&id, variant), finish).await?;
+    let answer = explain(&api, &signed.access, &id, variant, finish).await?;
     Ok(html_answer(answer))
 }
 

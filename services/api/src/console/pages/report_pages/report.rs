@@ -234,7 +234,8 @@ fn image_status(image: &ImageView) -> (&'static str, &'static str, &'static str)
 pub async fn crashed_stack(
     api: &Api,
     access: &Access<ReportsRead>,
-    (id, variant): (&str, u32),
+    id: &str,
+    variant: u32,
     explain: String,
 ) -> Result<Option<ThreadStack>, Problem> {
     let (found, body) = whole(api, access, id, variant).await?;
@@ -257,7 +258,7 @@ pub async fn json(
     id: Path<String>,
     Query(page): Query<PageState>,
 ) -> Result<Response, Problem> {
-    Box::pin(answered(state, signed, slot, id, (page, "application/json"))).await
+    Box::pin(answered(state, signed, slot, id, page, "application/json")).await
 }
 
 /// `GET /console/reports/{id}/text`: the report as an Apple-style crash log.
@@ -268,7 +269,7 @@ pub async fn text(
     id: Path<String>,
     Query(page): Query<PageState>,
 ) -> Result<Response, Problem> {
-    Box::pin(answered(state, signed, slot, id, (page, "text/plain"))).await
+    Box::pin(answered(state, signed, slot, id, page, "text/plain")).await
 }
 
 async fn answered(
@@ -276,7 +277,8 @@ async fn answered(
     signed: SignedIn<ReportsRead>,
     slot: Extension<RequestSlot>,
     id: Path<String>,
-    (page, form): (PageState, &'static str),
+    page: PageState,
+    form: &'static str,
 ) -> Result<Response, Problem> {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static(form));

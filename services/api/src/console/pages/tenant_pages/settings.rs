@@ -1,5 +1,5 @@
-//! `/console/settings`: the tenant's settings: where its apps' source code is, which signals they keep, and
-//! its grouping rules.
+//! `/console/settings`: the tenant's settings: links to its apps' source code, the signals that they keep,
+//! and its grouping rules.
 
 use crate::console::form::SentForm;
 use crate::console::prelude::*;
