@@ -79,6 +79,7 @@ async fn set_fault_analysis(
     audit::append(&mut tx, &actor, "fault_analysis.set", SWITCH, &serde_json::json!({"enabled": enabled}))
         .await?;
     tx.commit().await?;
+    api.key_cache.forget(access.tenant());
     let announced = announced(&api, access.tenant(), announcement).await?;
     Ok(Json(ChangedFaultAnalysisSwitch { enabled, announced }))
 }
