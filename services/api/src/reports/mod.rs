@@ -2,5 +2,6 @@
 
 pub mod image_symbols;
 pub mod ingest;
+pub mod lenient;
 pub mod sampled;
 pub mod stored_body;
