@@ -3,11 +3,14 @@
 //! Each service says what can be added to it. A [`Feature`] is all of that for one capability: one plain value. The binary
 //! has the list of features and hands each service its part.
 
+use std::error::Error;
+use std::pin::Pin;
 use unslide_api::ApiFeatures;
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, BuilderFeatures};
+use unslide_model::TenantId;
 use unslide_runtime::config::ConfigPart;
-use unslide_store::StoreHook;
+use unslide_store::{Store, StoreHook};
 
 /// Everything that one feature adds to the services.
 #[derive(Clone)]
@@ -20,6 +23,17 @@ pub struct Feature {
     pub api: ApiFeature,
     /// Its additions to the builder.
     pub builder: BuilderFeature,
+}
+
+/// The text of a key that is made.
+pub type MadeKey<'k> =
+    Pin<Box<dyn Future<Output = Result<String, Box<dyn Error + Send + Sync>>> + Send + 'k>>;
+
+/// Makes keys of a feature on the command line, for apps.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyMaker {
+    /// Makes a key of a tenant with a name, for apps, and returns its text.
+    pub make: for<'k> fn(&'k Store, &'k TenantId, &'k str, &'k [String]) -> MadeKey<'k>,
 }
 
 /// Returns the hooks of features, in the order of the list: the order in which they lock rows.

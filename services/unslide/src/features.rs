@@ -1,7 +1,7 @@
 //! The features of the product. Nothing else in this program names one.
 
 use unslide_builder::ChildTask;
-use unslide_feature::Feature;
+use unslide_feature::{Feature, KeyMaker};
 use unslide_runtime::config::ConfigReader;
 
 /// Reads the settings of a feature and makes it.
@@ -14,6 +14,8 @@ const FEATURES: &[ReadFeature] = &[
     // Profiles, logs of allocations and graphs of memory. They lock rows of their own only, in transactions in which alerts
     // lock none, so any place in the list would do.
     unslide_captures::read,
+    // Reports straight from apps. It has no hook.
+    unslide_ingest::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::read,
 ];
@@ -22,6 +24,12 @@ const FEATURES: &[ReadFeature] = &[
 pub const CHILD_TASKS: &[ChildTask] = &[
     // The reading of a capture's files.
     unslide_captures::ANALYSIS_TASK,
+];
+
+/// What makes the keys of `unslide key create --public`.
+pub const KEY_MAKERS: &[KeyMaker] = &[
+    // Keys in the URLs of apps.
+    unslide_ingest::KEY_MAKER,
 ];
 
 /// Makes every feature with its settings.

@@ -1,6 +1,7 @@
 //! `unslide key`.
 
 use crate::configuration::Configured;
+use crate::features::KEY_MAKERS;
 use crate::moment::Moment;
 use crate::output::confirm;
 use crate::prelude::*;
@@ -30,11 +31,14 @@ pub enum Command {
         #[arg(long, default_value = "made on the command line")]
         name: String,
         /// What it may do, with commas between
-        #[arg(long, value_delimiter = ',', required = true)]
+        #[arg(long, value_delimiter = ',', required_unless_present = "public")]
         scope: Vec<Scope>,
-        /// The only app (bundle identifier) that it speaks for
+        /// The only app (bundle identifier) that it speaks for; with --public one or more, with commas between
         #[arg(long)]
         app: Option<String>,
+        /// Make a key for the URL in an app, which sends reports and does nothing else. `prefix.*` covers all apps below
+        #[arg(long, requires = "app", conflicts_with_all = ["scope", "expires"])]
+        public: bool,
         /// When it ends by itself: a time (RFC 3339), or days from now such as 90d; never where absent
         #[arg(long, value_name = "WHEN")]
         expires: Option<Moment>,
@@ -81,7 +85,10 @@ fn expiry(end: Moment, now: OffsetDateTime) -> Result<OffsetDateTime, CommandErr
 /// Runs a command on keys.
 pub fn run(command: Command) -> Outcome {
     match command {
-        Command::Create { configured, tenant, name, scope, app, expires } => {
+        Command::Create { configured, tenant, name, app: Some(apps), public: true, .. } => {
+            with(&configured, async |store, _| make_public(&store, &tenant, &name, &apps).await)
+        }
+        Command::Create { configured, tenant, name, scope, app, expires, .. } => {
             if app.is_some() && scope.contains(&Scope::Operator) {
                 return Err(CommandError::usage("a key for one app can't act for operators").into());
             }
@@ -107,6 +114,15 @@ pub fn run(command: Command) -> Outcome {
             with(&configured, async |store, _| revoke(&store, &tenant, id, (cascade, yes)).await)
         }
     }
+}
+
+/// Makes a key for the URL in an app and prints it.
+async fn make_public(store: &Store, tenant: &TenantId, name: &str, apps: &str) -> Outcome {
+    there(store, tenant).await?;
+    let maker = KEY_MAKERS.first().ok_or("this program makes no public keys")?;
+    let apps: Vec<String> = apps.split(',').map(|app| app.trim().to_owned()).collect();
+    say!("{}", (maker.make)(store, tenant, name, &apps).await?);
+    Ok(Exit::Ready)
 }
 
 /// Creates a key and returns its text.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 8] = [
+const WORDS: [(&str, &str); 12] = [
     ("alerts", "alert"),
     ("captures", "capture"),
     ("export", "live_event"),
@@ -14,6 +14,10 @@ const WORDS: [(&str, &str); 8] = [
     ("export", "console/export"),
     ("export", "export csv"),
     ("export", "text/csv"),
+    ("ingest", "unslide_ingest"),
+    ("ingest", "ingest_key"),
+    ("ingest", "public-key"),
+    ("ingest", "usp_"),
 ];
 /// The list of features.
 const LIST: &str = "services/unslide/src/features.rs";
