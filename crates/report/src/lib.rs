@@ -39,6 +39,6 @@ pub use report::summary::{ReportSummary, TopFrame};
 pub use report::{
     Backtrace, BacktraceOrigin, ErrorKind, Frame, Image, Invalid, Report, ReportPart, ThreadFacts,
 };
-pub use split::{Element, MOST_ELEMENTS, split};
+pub use split::{Element, LenientElement, MOST_ELEMENTS, split, split_leniently};
 pub use system_path::is_system_path;
 pub use warning::{Warning, WarningKind};

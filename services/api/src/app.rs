@@ -42,7 +42,13 @@ pub fn app(api: Api) -> Router {
     let no_store = SetResponseHeaderLayer::overriding(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let no_sniff =
         SetResponseHeaderLayer::overriding(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let limit = Duration::from_secs(api.limits.request_seconds);
+    let mut outside = Router::new();
+    for feature in &api.features {
+        outside = outside.merge(feature.routes.clone());
+    }
     let requests = operations
+        .merge(outside.layer(from_fn_with_state(limit, bound_time)))
         .layer(no_store)
         .merge(plain)
         .merge(console::routes(&api))

@@ -3,13 +3,16 @@
 //! Each service says what can be added to it. A [`Feature`] is all of that for one capability: one plain value. The binary
 //! has the list of features and hands each service its part.
 
+use std::error::Error;
+use std::pin::Pin;
 use unslide_api::ApiFeatures;
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, BuilderFeatures};
 pub use unslide_indexer::IndexerFeature;
 use unslide_indexer::IndexerFeatures;
+use unslide_model::TenantId;
 use unslide_runtime::config::ConfigPart;
-use unslide_store::StoreHook;
+use unslide_store::{Store, StoreHook};
 use unslide_symbolicate::Analysis;
 pub use unslide_symbolizer::SymbolizerFeature;
 
@@ -43,6 +46,17 @@ impl Feature {
             symbolizer: SymbolizerFeature::new(name),
         }
     }
+}
+
+/// The text of a key that is made.
+pub type MadeKey<'k> =
+    Pin<Box<dyn Future<Output = Result<String, Box<dyn Error + Send + Sync>>> + Send + 'k>>;
+
+/// Makes keys of a feature on the command line, for apps.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyMaker {
+    /// Makes a key of a tenant with a name, for apps, and returns its text.
+    pub make: for<'k> fn(&'k Store, &'k TenantId, &'k str, &'k [String]) -> MadeKey<'k>,
 }
 
 /// Returns the hooks of features, in the order of the list: the order in which they lock rows.

@@ -72,6 +72,25 @@ impl<'r> SourceRecord<'r> {
     }
 }
 
+/// Refusal of a record by the service that received it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverRefusal<'r> {
+    /// Stable reason, for machines.
+    pub reason: &'r str,
+    /// Description, for people.
+    pub detail: &'r str,
+}
+
+impl<'r> ReceiverRefusal<'r> {
+    /// Reads the refusal from the record's headers. Returns None if the record was not refused for a known
+    /// reason.
+    pub fn from_record(record: &'r Record) -> Option<ReceiverRefusal<'r>> {
+        let reason = record.headers.text(headers::REFUSED_REASON)?;
+        let detail = record.headers.text(headers::REFUSED_DETAIL).unwrap_or_default();
+        headers::REFUSED_REASONS.contains(&reason).then_some(ReceiverRefusal { reason, detail })
+    }
+}
+
 fn origin(record: &Record) -> Option<ProtoRef> {
     Some(ProtoRef {
         topic: record.headers.text(headers::ORIGIN_TOPIC)?.to_owned(),
@@ -84,6 +103,25 @@ fn origin(record: &Record) -> Option<ProtoRef> {
 mod tests {
     use super::*;
     use unslide_stream::{Headers, RecordRef};
+
+    #[test]
+    fn a_record_is_refused_for_a_known_reason_only() {
+        let record = |reason: &'static str| Record {
+            at: RecordRef { topic: "crash.reports".into(), partition: 0, offset: 0 },
+            time_millis: None,
+            key: None,
+            value: None,
+            headers: Headers::new()
+                .with(headers::REFUSED_REASON, reason)
+                .with(headers::REFUSED_DETAIL, "at byte 5"),
+        };
+        let refused = record("not_json");
+        let found = ReceiverRefusal::from_record(&refused);
+        assert_eq!(found, Some(ReceiverRefusal { reason: "not_json", detail: "at byte 5" }));
+        for wrong in ["", "Not JSON", "kills_worker"] {
+            assert_eq!(ReceiverRefusal::from_record(&record(wrong)), None, "{wrong}");
+        }
+    }
 
     /// Proves: sender
     #[test]

@@ -2,7 +2,7 @@
 
 use unslide_builder::ChildTask;
 use unslide_client::FeatureCommand;
-use unslide_feature::Feature;
+use unslide_feature::{Feature, KeyMaker};
 use unslide_runtime::config::{ConfigReader, Sources};
 use unslide_symbolicate::Analysis;
 
@@ -21,6 +21,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_health::read,
     // What was wrong at the instruction of a crash. It locks no rows.
     unslide_fault_analysis::read,
+    // Reports straight from apps. It has no hook.
+    unslide_ingest::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::read,
 ];
@@ -41,6 +43,12 @@ const COMMANDS: &[&[FeatureCommand]] = &[
 pub fn list_commands() -> impl Iterator<Item = &'static FeatureCommand> {
     COMMANDS.iter().copied().flatten()
 }
+
+/// What makes the keys of `unslide key create --public`.
+pub const KEY_MAKERS: &[KeyMaker] = &[
+    // Keys in the URLs of apps.
+    unslide_ingest::KEY_MAKER,
+];
 
 /// Makes every feature with its settings.
 pub fn read(reader: &mut ConfigReader) -> Vec<Feature> {

@@ -137,6 +137,9 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     tx.commit().await.unwrap();
     let (rule, alert) = crate::alerts::rule_with_message(world, "acme").await;
     let (doomed_rule, _) = crate::alerts::rule_with_message(world, "acme").await;
+    let public = json!({"name": "shop", "apps": ["com.example.shop"]});
+    let public_key = world.post_json("/v1/public-keys", key, &public).await.expect(201);
+    let public_key = public_key["id"].as_str().unwrap();
     let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
     let letters = |path: &str, foreign| Case::new(format!("/v1/dead-letters{path}"), foreign);
     let any = |path: &str| Case::new(format!("/v1/operator/dead-letters{path}"), Foreign::Operators);
@@ -268,6 +271,18 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             "create_alert_rule",
             Case::new("/v1/alert-rules", Foreign::Own(|body| assert_eq!(body["condition"], "new_group")))
                 .body(crate::alerts::rule("https://alerts.example.com/hook")),
+        ),
+        (
+            "create_public_key",
+            Case::new("/v1/public-keys", Foreign::Own(|body| assert_eq!(body["state"], "active")))
+                .body(public),
+        ),
+        ("list_public_keys", Case::new("/v1/public-keys", Foreign::Empty)),
+        ("get_public_key", Case::new(format!("/v1/public-keys/{public_key}"), Foreign::NotFound)),
+        (
+            "change_public_key",
+            Case::new(format!("/v1/public-keys/{public_key}"), Foreign::NotFound)
+                .body(json!({"state": "retired"})),
         ),
         ("list_alert_rules", Case::new("/v1/alert-rules", Foreign::Empty)),
         ("get_alert_rule", Case::new(format!("/v1/alert-rules/{rule}"), Foreign::NotFound)),

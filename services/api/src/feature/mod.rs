@@ -2,6 +2,7 @@
 
 pub mod events;
 pub mod figures;
+pub mod intake;
 pub mod lists;
 pub mod operation;
 pub mod page;
@@ -64,6 +65,9 @@ pub struct ApiFeature {
     pub operations: OpenApiRouter<Api>,
     /// Its operations that take long bodies. They bound their own time, and hold a permit for uploads.
     pub uploads: OpenApiRouter<Api>,
+    /// Its routes outside the API: they take no API key, are not in the document, and have the time of a request. Their
+    /// answers to failures are marked with [`Rendered`](crate::problem::Rendered).
+    pub routes: Router<Api>,
     /// The tag of its operations in the document, with what they are about; empty without operations.
     pub tag: (&'static str, &'static str),
     /// Its pages of the console. They have the time of a request.
@@ -102,6 +106,7 @@ impl ApiFeature {
             name,
             operations: OpenApiRouter::new(),
             uploads: OpenApiRouter::new(),
+            routes: Router::new(),
             tag: (name, tag_description),
             pages: Router::new(),
             upload_pages: Router::new(),

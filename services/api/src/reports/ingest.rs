@@ -1,7 +1,7 @@
 //! Reads the reports in a request body.
 //!
 //! Accepted forms are one report as a bare object, an array of reports (what KSCrash's HTTP sink sends), and
-//! one report per line (NDJSON). Each may be compressed with gzip, detected by its magic bytes and not by the
+//! one report per line (NDJSON). Each may be compressed with gzip or zstd, detected by its magic bytes and not by the
 //! headers, or be a part of multipart/form-data. The symbolizer, not this module, decides whether a report is
 //! valid.
 
@@ -193,7 +193,7 @@ impl Reading<'_> {
     }
 }
 
-fn too_many(most: usize) -> Problem {
+pub(super) fn too_many(most: usize) -> Problem {
     Problem::new(Kind::TooLarge, format!("more than {most} reports; send them in several requests"))
 }
 
@@ -207,12 +207,12 @@ fn refused(place: &str, error: &ReadError, limit: usize) -> Problem {
 
 /// Returns true for a line of only white space and NULs. Files that were allocated before they were filled
 /// have NULs after their end.
-fn is_blank(line: &[u8]) -> bool {
+pub(super) fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0)
 }
 
 /// Returns true if there are several lines and the first that is not empty is a complete JSON text.
-fn first_line_is_complete(bytes: &[u8], limits: &ReadLimits) -> bool {
+pub(super) fn first_line_is_complete(bytes: &[u8], limits: &ReadLimits) -> bool {
     let mut lines = bytes.split(|b| *b == b'\n').filter(|line| !is_blank(line));
     let first = lines.next();
     let complete = |line: &[u8]| match unslide_report::split(line, limits) {

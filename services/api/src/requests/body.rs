@@ -117,6 +117,10 @@ fn too_large(limit: u64) -> Problem {
 
 /// The first bytes of a gzip member (RFC 1952 §2.3.1).
 const GZIP: &[u8] = &[0x1f, 0x8b];
+/// The first bytes of a zstd frame (RFC 8878 §3.1.1).
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// The largest window of zstd, as a power of two: the maximum that RFC 9659 allows for HTTP.
+const ZSTD_WINDOW_LOG: u32 = 23;
 /// Bytes that are reserved before anything is unpacked.
 const FIRST_PIECE: usize = 64 << 10;
 /// Bytes that are unpacked before they are charged.
@@ -139,13 +143,15 @@ pub async fn read<T: Send + 'static>(
     if is_small(&body) { work(body) } else { api.cpu.run_for(tenant, move || work(body)).await? }
 }
 
-/// Returns true for a small body without the first byte of a gzip member, even in a part of a form. JSON
-/// never contains that byte.
+/// Returns true for a small body without the first byte of a gzip member and the beginning of a zstd frame, even in a
+/// part of a form. JSON never contains these bytes.
 fn is_small(body: &[u8]) -> bool {
-    body.len() <= SMALL_BYTES && !body.contains(&GZIP[0])
+    body.len() <= SMALL_BYTES
+        && !body.contains(&GZIP[0])
+        && !body.windows(ZSTD.len()).any(|bytes| bytes == ZSTD)
 }
 
-/// Returns a body, unpacked to at most `limit` bytes if it begins like gzip. Takes CPU time: call it in
+/// Returns a body, unpacked to at most `limit` bytes if it begins like gzip or zstd. Takes CPU time: call it in
 /// [`read`].
 ///
 /// # Errors
@@ -158,23 +164,37 @@ pub fn unpacked(
     charge: &mut Charge,
 ) -> Result<Bytes, Problem> {
     job_bytes(body.len());
-    match body.starts_with(GZIP) {
-        true => Ok(gunzip(body, limit, reserved, charge)?.into()),
-        false => Ok(body.clone()),
+    if body.starts_with(GZIP) {
+        return Ok(gunzip(body, limit, reserved, charge)?.into());
     }
+    if body.starts_with(ZSTD) {
+        let mut unpacking = zstd::Decoder::with_buffer(&body[..]).map_err(Problem::internal)?;
+        unpacking.window_log_max(ZSTD_WINDOW_LOG).map_err(Problem::internal)?;
+        return Ok(unpack(&mut unpacking, "zstd", limit, reserved, charge)?.into());
+    }
+    Ok(body.clone())
 }
 
-/// Unpacks gzip to at most `limit` bytes. Reserves the bytes before it holds them, independent of the size
-/// that the data announces, and takes cost units for each chunk.
 fn gunzip(
     bytes: &[u8],
     limit: u64,
     reserved: &mut Reservation,
     charge: &mut Charge,
 ) -> Result<Vec<u8>, Problem> {
+    unpack(&mut MultiGzDecoder::new(bytes), "gzip", limit, reserved, charge)
+}
+
+/// Unpacks to at most `limit` bytes. Reserves the bytes before it holds them, whatever size the data
+/// announces, and takes cost units for each chunk.
+fn unpack(
+    unpacking: &mut dyn Read,
+    format: &str,
+    limit: u64,
+    reserved: &mut Reservation,
+    charge: &mut Charge,
+) -> Result<Vec<u8>, Problem> {
     // One byte more than the limit shows that there is more.
     let most = usize::try_from(limit.saturating_add(1)).unwrap_or(usize::MAX);
-    let mut unpacking = MultiGzDecoder::new(bytes);
     let (mut out, mut filled) = (Vec::new(), 0);
     loop {
         if filled == most {
@@ -195,7 +215,7 @@ fn gunzip(
                 charge.unpacked(read as u64)?;
             }
             Err(error) => {
-                return Err(Problem::new(Kind::InvalidBody, format!("damaged gzip data: {error}")));
+                return Err(Problem::new(Kind::InvalidBody, format!("damaged {format} data: {error}")));
             }
         }
     }
@@ -319,6 +339,22 @@ mod tests {
             assert_eq!(unpacked(packed, 5_000_000, 1_000_000), Err(Kind::TenantBusy));
             assert_eq!(unpacked(packed, 5_000_000, 6 << 20), Ok(5_000_000));
         }
+    }
+
+    #[test]
+    fn zstd_is_bounded_as_gzip_is() {
+        let bomb = zstd::encode_all(&vec![0; 5_000_000][..], 3).unwrap();
+        let unpacked = |bytes: Vec<u8>, limit, room| {
+            let (mut room, _other) = crate::limits::permits::tests::reservation(room);
+            unpacked(&bytes.into(), limit, &mut room, &mut charge(1_000))
+                .map(|bytes| bytes.len())
+                .map_err(|problem| problem.kind())
+        };
+        assert!(!is_small(&bomb));
+        assert_eq!(unpacked(bomb.clone(), 5_000_000, 6 << 20), Ok(5_000_000));
+        assert_eq!(unpacked(bomb.clone(), 4_999_999, 1 << 30), Err(Kind::TooLarge));
+        assert_eq!(unpacked(bomb.clone(), 5_000_000, 1_000_000), Err(Kind::TenantBusy));
+        assert_eq!(unpacked(bomb[..bomb.len() - 9].to_vec(), 5_000_000, 1 << 30), Err(Kind::InvalidBody));
     }
 
     /// Proves: fairness

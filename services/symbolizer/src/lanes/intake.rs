@@ -8,7 +8,7 @@ use crate::lanes::batch::{RecordProcessor, RecordStep};
 use crate::output::dead_letters::{Position, Provenance, refusal};
 use crate::output::outcomes::{self, SPREAD};
 use crate::output::retry_tiers::Tier;
-use crate::source_record::{Reason, SourceRecord};
+use crate::source_record::{Reason, ReceiverRefusal, SourceRecord};
 use crate::symbols::{self, FetchedSymbols, Generations, UnfetchedSymbols, Wanted};
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -112,6 +112,10 @@ impl Intake {
         let dead = |reason: &str, detail: &str| {
             RecordStep::from(outcomes::dead_letter(&self.worker, &entry, Some(tenant), reason, detail))
         };
+        // After the tenant's rate: a refused record costs as much as any other.
+        if let Some(refusal) = ReceiverRefusal::from_record(entry.record) {
+            return dead(refusal.reason, refusal.detail);
+        }
         let elements = match split(value, &self.worker.limits) {
             // An empty array is a record without a report, and still has an outcome.
             Ok(none) if none.is_empty() => {

@@ -45,8 +45,8 @@ pub struct Provenance<'r> {
 }
 
 /// Headers that are copied with a record's unchanged bytes, so that a replay is checked like the first
-/// record.
-const CARRIED: [&str; 7] = [
+/// record, and a record that the api refused stays refused.
+const CARRIED: [&str; 9] = [
     headers::SIGNATURE,
     headers::SIGNATURE_KEY,
     headers::SIGNED_AT,
@@ -54,6 +54,8 @@ const CARRIED: [&str; 7] = [
     headers::REPLAY_SIGNATURE,
     headers::REPLAY_SIGNATURE_KEY,
     headers::REPLAY_SIGNED_AT,
+    headers::REFUSED_REASON,
+    headers::REFUSED_DETAIL,
 ];
 
 /// Headers that identify a request of the store. They are copied because the store also learns of a request's

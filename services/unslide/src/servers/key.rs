@@ -1,6 +1,7 @@
 //! `unslide key`.
 
 use crate::configuration::Configured;
+use crate::features::KEY_MAKERS;
 use crate::moment::Moment;
 use crate::prelude::*;
 use crate::servers::tenant::{there, with};
@@ -30,11 +31,14 @@ pub enum Command {
         #[arg(long, default_value = "made on the command line")]
         name: String,
         /// Scopes that the key grants, separated by commas
-        #[arg(long, value_delimiter = ',', required = true)]
+        #[arg(long, value_delimiter = ',', required_unless_present = "public")]
         scope: Vec<Scope>,
-        /// The only app (bundle identifier) that the key is valid for
+        /// The only app (bundle identifier) that the key is valid for; with --public one or more, separated by commas
         #[arg(long)]
         app: Option<String>,
+        /// Make a key for the URL in an app, which sends reports and does nothing else. `prefix.*` covers all apps below
+        #[arg(long, requires = "app", conflicts_with_all = ["scope", "expires"])]
+        public: bool,
         /// When the key expires: a time (RFC 3339), or days from now such as 90d; never if absent
         #[arg(long, value_name = "WHEN")]
         expires: Option<Moment>,
@@ -81,7 +85,10 @@ fn expiry(end: Moment, now: OffsetDateTime) -> Result<OffsetDateTime, CommandErr
 /// Runs a command on keys.
 pub fn run(command: Command) -> Outcome {
     match command {
-        Command::Create { configured, tenant, name, scope, app, expires } => {
+        Command::Create { configured, tenant, name, app: Some(apps), public: true, .. } => {
+            with(&configured, async |store, _| make_public(&store, &tenant, &name, &apps).await)
+        }
+        Command::Create { configured, tenant, name, scope, app, expires, .. } => {
             if app.is_some() && scope.contains(&Scope::Operator) {
                 return Err(
                     CommandError::usage("a key for one app cannot use operations of operators").into()

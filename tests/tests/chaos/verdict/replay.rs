@@ -28,6 +28,7 @@ const APART: [&str; 32] = [
     "alert_messages",
     "alert_recipients",
     "alert_mail_counts",
+    "ingest_keys",
     // The live events of dashboards, and the terms of a search: a group keeps words of reports that have left.
     "live_events",
     "live_event_counters",

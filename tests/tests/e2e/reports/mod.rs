@@ -3,6 +3,7 @@
 mod consumers;
 mod dead_letters;
 mod delivery;
+mod from_app;
 mod hang;
 mod journey;
 mod traces;

@@ -99,6 +99,12 @@ impl Problem {
         self.detail.as_deref()
     }
 
+    /// Returns the seconds of `Retry-After`, if the request may be sent again.
+    #[must_use]
+    pub fn retry_seconds(&self) -> Option<u32> {
+        self.retry_after.or(self.kind.is_retriable().then_some(RETRY_AFTER))
+    }
+
     /// Writes the response, and a log entry if the fault is the service's.
     fn finish(&self, request_id: &str) -> Response {
         let status = self.kind.status();
@@ -110,7 +116,7 @@ impl Problem {
         if self.kind == Kind::Unauthorized {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"unslide\""));
         }
-        if let Some(seconds) = self.retry_after.or(self.kind.is_retriable().then_some(RETRY_AFTER)) {
+        if let Some(seconds) = self.retry_seconds() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response

@@ -40,7 +40,7 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, In
 /// Send reports
 ///
 /// Takes KSCrash reports as an SDK sends them: one JSON object, an array, one a line (NDJSON), each also
-/// gzipped (detected by its first bytes), or any of these in multipart/form-data. An object that has neither
+/// packed with gzip or zstd (detected by its first bytes), or any of these in multipart/form-data. An object that has neither
 /// `crash` nor `recrash_report`, and is not about memory or a hang, is no report and is refused with 400. The
 /// reports go to Kafka byte for byte; the answer comes when the broker has all of them. A failed request may
 /// be sent again: the same report twice is one report.
@@ -111,11 +111,12 @@ fn report_limit(api: &Api, access: &Access<ReportsWrite>) -> usize {
 fn form(headers: &HeaderMap) -> Result<BodyForm, Problem> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     for coding in text(header::CONTENT_ENCODING).split(',').map(str::trim) {
-        // The bytes themselves show whether they are gzip.
-        if !["", "gzip", "x-gzip", "identity"].iter().any(|known| coding.eq_ignore_ascii_case(known)) {
+        // The bytes themselves show whether they are packed.
+        if !["", "gzip", "x-gzip", "zstd", "identity"].iter().any(|known| coding.eq_ignore_ascii_case(known))
+        {
             return Err(Problem::new(
                 Kind::UnsupportedFormat,
-                format!("content-encoding: {coding} is not supported; use gzip"),
+                format!("content-encoding: {coding} is not supported; use gzip or zstd"),
             ));
         }
     }

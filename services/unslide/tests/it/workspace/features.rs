@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 18] = [
+const WORDS: [(&str, &str); 22] = [
     ("alerts", "alert"),
     ("captures", "capture"),
     ("export", "live_event"),
@@ -24,6 +24,10 @@ const WORDS: [(&str, &str); 18] = [
     ("health", "metric_days"),
     ("health", "metric payload"),
     ("health", "metricpayload"),
+    ("ingest", "unslide_ingest"),
+    ("ingest", "ingest_key"),
+    ("ingest", "public-key"),
+    ("ingest", "usp_"),
 ];
 /// The list of features.
 const LIST: &str = "services/unslide/src/features.rs";

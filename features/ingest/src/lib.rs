@@ -1,0 +1,139 @@
+//! Ingest: reports straight from an app, with a public key in the path of a URL.
+//!
+//! `key` has the text of a key, `store` the statements, `operations` the API of the tenant's administrators, `pages` the
+//! console, `receive` the route of the apps.
+
+mod command;
+mod key;
+mod known_keys;
+mod limits;
+mod operations;
+mod pages;
+mod receive;
+pub mod store;
+
+pub use command::KEY_MAKER;
+pub use key::{AppPattern, KeyText, PREFIX};
+
+use axum::{Extension, Router};
+use known_keys::KnownKeys;
+use limits::IngestLimits;
+use prometheus::IntCounterVec;
+use receive::KeptValues;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::error::Error;
+use std::sync::{Arc, OnceLock};
+use tokio::task::JoinHandle;
+use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry};
+use unslide_builder::{BuilderFeature, Clearing};
+use unslide_feature::Feature;
+use unslide_runtime::config::{ConfigPart, ConfigReader};
+use unslide_runtime::{Host, MetricFactory};
+use unslide_store::Store;
+
+/// The name of the feature.
+pub const NAME: &str = "ingest";
+
+/// The settings that the feature reads.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
+pub struct Config {
+    /// The settings of the section `api` that the feature reads.
+    pub api: ApiSettings,
+}
+
+/// The part of the section `api` that the feature reads.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
+pub struct ApiSettings {
+    /// The address of the console, for the URLs of apps. The api documents it.
+    #[schemars(skip)]
+    pub public_url: String,
+}
+
+/// State of the feature in one process of the api.
+pub struct Ingest {
+    keys: KnownKeys,
+    limits: IngestLimits,
+    kept: KeptValues,
+    /// Reports and refused requests by outcome, from the start of the api on.
+    outcomes: OnceLock<IntCounterVec>,
+    /// The address of the console; empty if it is not configured.
+    public_url: String,
+}
+
+impl Ingest {
+    fn new(public_url: String) -> Ingest {
+        Ingest {
+            keys: KnownKeys::default(),
+            limits: IngestLimits::default(),
+            kept: KeptValues::default(),
+            outcomes: OnceLock::new(),
+            public_url,
+        }
+    }
+
+    fn count_outcome(&self, outcome: &str, number: usize) {
+        if let Some(outcomes) = self.outcomes.get() {
+            outcomes.with_label_values(&[outcome]).inc_by(number as u64);
+        }
+    }
+
+    /// Begins to count. There is no other work in the background.
+    fn start_counting(&self, host: &Host) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> {
+        let outcomes = MetricFactory(&host.metrics).counters(
+            "unslide_api_public_reports_total",
+            "Reports that apps sent with public keys: accepted, or refused as data; and such requests without an answer for their reports: unknown_key, limited, failed.",
+            &["outcome"],
+        )?;
+        // A second start in one process keeps the first counter.
+        let _ = self.outcomes.set(outcomes);
+        let stop = host.shutdown.token().clone();
+        Ok(tokio::spawn(async move { stop.cancelled().await }))
+    }
+}
+
+/// Reads the settings and makes the feature.
+pub fn read(reader: &mut ConfigReader) -> Feature {
+    feature(reader.whole())
+}
+
+/// Makes the feature with these settings.
+#[must_use]
+pub fn feature(config: Config) -> Feature {
+    Feature {
+        settings: Some(ConfigPart::of(&config)),
+        builder: BuilderFeature { name: NAME, clear: Some(purge_keys), jobs: &[] },
+        ..Feature::new(NAME, for_api(config.api))
+    }
+}
+
+/// The list of public keys as a table.
+const TABLES: &[ListTable] = &[ListTable {
+    path: "/v1/public-keys",
+    name: "public-keys",
+    has_pages: true,
+    columns: "id name apps state created_at retired_at closed_at last_used_at",
+}];
+
+fn for_api(settings: ApiSettings) -> ApiFeature {
+    let ingest = Arc::new(Ingest::new(settings.public_url));
+    let extension = Extension(ingest.clone());
+    ApiFeature {
+        operations: operations::routes().layer(extension.clone()),
+        pages: pages::routes().layer(extension.clone()),
+        routes: Router::<Api>::new().merge(receive::routes()).layer(extension),
+        navigation: vec![NavigationEntry { name: NAME, path: pages::PATH, label: "Public keys" }],
+        tables: TABLES,
+        start: Some(Arc::new(move |_, host| ingest.start_counting(host))),
+        ..ApiFeature::new(
+            NAME,
+            "Public keys, with which apps send their reports. For a tenant's administrators.",
+        )
+    }
+}
+
+fn purge_keys(store: &Store) -> Clearing<'_> {
+    Box::pin(store::purge_closed(store))
+}

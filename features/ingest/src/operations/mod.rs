@@ -1,0 +1,64 @@
+//! The operations of public keys, for a tenant's administrators.
+
+pub mod change;
+pub mod create;
+mod get;
+pub mod list;
+
+use crate::Ingest;
+use crate::key::{KeyText, MAX_APPS, RANDOM_BYTES};
+use crate::store::NewIngestKey;
+use axum::Extension;
+use std::error::Error;
+use std::sync::Arc;
+use unslide_api::entropy::Entropy;
+use unslide_api::feature::operation::{Api, Kind, Problem, check_texts, is_text};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The state of the feature, as operations and pages take it.
+pub type IngestExtension = Extension<Arc<Ingest>>;
+
+/// Returns the routes of this folder.
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(create::create_public_key, list::list_public_keys))
+        .routes(routes!(get::get_public_key, change::change_public_key))
+}
+
+/// The most bytes of an id in a path; more can't match.
+const MAX_ID_BYTES: usize = 64;
+
+fn check_id(id: &str) -> Result<(), Problem> {
+    check_texts(Kind::InvalidParameter, MAX_ID_BYTES, [("id", Some(id))])
+}
+
+/// Returns the problem that the tenant has no such key.
+fn no_key() -> Problem {
+    Problem::new(Kind::NotFound, "there is no such public key")
+}
+
+/// Checks a new key.
+///
+/// # Errors
+/// Returns what is wrong.
+pub fn check_new(new: &NewIngestKey) -> Result<(), String> {
+    if !is_text(&new.name, 200) {
+        return Err("name: 1 to 200 bytes, no control characters".to_owned());
+    }
+    if new.apps.is_empty() || new.apps.len() > MAX_APPS {
+        return Err(format!("apps: 1 to {MAX_APPS} bundle identifiers"));
+    }
+    let wrong = new.apps.iter().enumerate().find_map(|(index, app)| Some((index, app.find_problem()?)));
+    wrong.map_or(Ok(()), |(index, problem)| Err(format!("apps.{index}: {problem}")))
+}
+
+/// Makes the text of a new key.
+///
+/// # Errors
+/// The operating system has no random bytes.
+pub fn random_text() -> Result<KeyText, Box<dyn Error + Send + Sync>> {
+    let random = Entropy::default().token()?;
+    let first = random.first_chunk::<RANDOM_BYTES>().ok_or("a token is too short")?;
+    Ok(KeyText::from_random(first))
+}

@@ -1,0 +1,204 @@
+//! `POST /i/{key}`: reports straight from an app.
+//!
+//! The client deletes its reports after any success, so nothing but an accepted request is answered with one, and nothing
+//! redirects.
+
+mod answer;
+mod records;
+
+pub use records::KeptValues;
+
+use crate::Ingest;
+use crate::store::CallerKey;
+use answer::{AnswerForm, Received};
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use axum::routing::{any, post};
+use axum::{Extension, Router};
+use http::request::Parts;
+use http::{HeaderMap, header};
+use records::RecordMaker;
+use std::sync::Arc;
+use std::time::Duration;
+use unslide_api::feature::Api;
+use unslide_api::feature::intake::{
+    Bounds, Caller, Chunks, ClientAddress, LenientReport, ReadBudget, RequestId, Reservation, TraceContext,
+    assign, header_boundary, read_body, read_leniently,
+};
+use unslide_api::feature::operation::{Charge, Kind, Problem};
+use unslide_report::ReadLimits;
+
+/// The most bytes of a body, packed and unpacked.
+const MAX_PACKED_BYTES: u64 = 5 << 20;
+const MAX_UNPACKED_BYTES: u64 = 20 << 20;
+/// The most reports of a request.
+const MAX_REPORTS: usize = 100;
+/// How long a whole body may take.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the broker may take: KSCrash gives up after 15 seconds.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(8);
+/// Seconds after which a request may be sent again that the broker did not take.
+const BROKER_RETRY_SECONDS: u32 = 30;
+
+/// Returns the routes of apps.
+pub fn routes() -> Router<Api> {
+    Router::new()
+        .route("/i", any(refuse_path))
+        .route("/i/", any(refuse_path))
+        .route("/i/{key}", post(receive_request).fallback(refuse_method))
+        .route("/i/{key}/", post(receive_request).fallback(refuse_method))
+        .route("/i/{key}/{*rest}", any(refuse_path))
+}
+
+/// Any method but POST, before the key is looked at: a page here would make URLSession delete reports after a redirect.
+async fn refuse_method(headers: HeaderMap) -> Response {
+    AnswerForm::from_headers(&headers).refuse_method()
+}
+
+async fn refuse_path(request: Request) -> Response {
+    let form = AnswerForm::from_headers(request.headers());
+    if request.method() != http::Method::POST {
+        return form.refuse_method();
+    }
+    form.answer_refused(&Problem::new(Kind::NotFound, "send reports to /i/ and the key"), "")
+}
+
+async fn receive_request(
+    State(api): State<Api>,
+    Extension(ingest): Extension<Arc<Ingest>>,
+    key: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let form = AnswerForm::from_headers(&parts.headers);
+    let text = key.map(|Path(text)| text).unwrap_or_default();
+    match receive_reports(&api, &ingest, &text, &parts, body).await {
+        Ok(received) => {
+            ingest.count_outcome("accepted", received.accepted.len());
+            ingest.count_outcome("refused", received.refused.len());
+            form.answer_accepted(&received)
+        }
+        Err(problem) => {
+            let outcome = match problem.kind() {
+                Kind::Unauthorized => "unknown_key",
+                Kind::RateLimited => "limited",
+                _ => "failed",
+            };
+            ingest.count_outcome(outcome, 1);
+            let request_id = parts.extensions.get::<RequestId>().map_or("", |id| id.0.as_str());
+            form.answer_refused(&problem, request_id)
+        }
+    }
+}
+
+/// Sends the reports of a request to the broker, with a record for each that is refused.
+async fn receive_reports(
+    api: &Api,
+    ingest: &Ingest,
+    text: &str,
+    parts: &Parts,
+    body: Body,
+) -> Result<Received, Problem> {
+    refuse_browsers(&parts.headers)?;
+    if let Some(ClientAddress(address)) = parts.extensions.get::<ClientAddress>() {
+        ingest.limits.take_request(api, *address)?;
+    }
+    let key = ingest.keys.find_key(api, text).await?.ok_or_else(|| Problem::bare(Kind::Unauthorized))?;
+    assign(&parts.extensions, api, Caller::Tenant(key.tenant.clone()))?;
+    tracing::debug!(public_key.id = key.id, "a request of a public key");
+    if !key.is_tenant_active {
+        return Err(Problem::new(Kind::TenantSuspended, "the tenant is suspended"));
+    }
+    api.check_topics()?;
+    ingest.limits.take_reports(api, &key, 1)?;
+    let mut charge = Charge::of_reports(api, &key.tenant, key.limits.units_per_second)?;
+    let most = api.limits.ingest_bytes.min(MAX_PACKED_BYTES);
+    let chunks = Chunks::new(&parts.headers, body, most, api.limits.pace())?;
+    let mut reserved = Reservation::new(&api.permits.bodies, &key.tenant, 0)?;
+    let body = tokio::time::timeout(BODY_TIMEOUT, chunks.collect(&mut reserved)).await;
+    let slow =
+        |_| Problem::new(Kind::BodyTimeout, format!("the body took more than {} s", BODY_TIMEOUT.as_secs()));
+    let body = body.map_err(slow)??;
+    charge.received(body.len() as u64)?;
+    let reports =
+        read_reports(api, &key, header_boundary(&parts.headers), body, ReadBudget { reserved, charge })
+            .await?;
+    let number = reports.reports.len();
+    reports.budget.charge.reports(number)?;
+    ingest.limits.take_reports(api, &key, number.saturating_sub(1))?;
+    send_records(api, ingest, &key, parts, reports).await
+}
+
+/// Refuses pages of the web, which could post with the addresses of their visitors. Apps send neither header.
+fn refuse_browsers(headers: &HeaderMap) -> Result<(), Problem> {
+    let is_cross_site = headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
+    if is_cross_site || headers.contains_key(header::ORIGIN) {
+        return Err(Problem::new(Kind::InsufficientScope, "not for browsers"));
+    }
+    Ok(())
+}
+
+/// The reports of a request, with what they hold in memory.
+struct ReadRequest {
+    reports: Vec<LenientReport>,
+    budget: ReadBudget,
+}
+
+async fn read_reports(
+    api: &Api,
+    key: &Arc<CallerKey>,
+    boundary: Option<String>,
+    body: Bytes,
+    mut budget: ReadBudget,
+) -> Result<ReadRequest, Problem> {
+    let limit = api.limits.report_bytes;
+    let own = usize::try_from(key.limits.report_bytes).unwrap_or(usize::MAX);
+    let max_bytes = if own > 0 { own.min(limit) } else { limit };
+    let bounds = Bounds {
+        unpacked: api.limits.ingest_unpacked_bytes.min(MAX_UNPACKED_BYTES),
+        reports: api.limits.ingest_reports.min(MAX_REPORTS),
+        report: ReadLimits { max_bytes, ..ReadLimits::default() },
+    };
+    let apps = Arc::clone(key);
+    let work = move |body: Bytes| {
+        let refuse_app = |app: Option<&str>| refuse_app(&apps, app);
+        let reports = read_leniently(&body, boundary.as_deref(), &bounds, &refuse_app, &mut budget)?;
+        Ok(ReadRequest { reports, budget })
+    };
+    read_body(api, &key.tenant, body, work).await
+}
+
+/// Returns why a key does not cover an app.
+fn refuse_app(key: &CallerKey, app: Option<&str>) -> Option<String> {
+    let Some(app) = app else {
+        return Some("the report names no app, and the key is for some apps only".to_owned());
+    };
+    if key.apps.iter().any(|pattern| pattern.covers(app)) {
+        return None;
+    }
+    let apps: Vec<&str> = key.apps.iter().map(|pattern| pattern.0.as_str()).collect();
+    // The name comes from the report, so its length is bounded here.
+    let app: String = app.chars().take(60).collect();
+    Some(format!("the report is of {app}, the key is for {}", apps.join(", ")))
+}
+
+async fn send_records(
+    api: &Api,
+    ingest: &Ingest,
+    key: &CallerKey,
+    parts: &Parts,
+    request: ReadRequest,
+) -> Result<Received, Problem> {
+    let trace = parts.extensions.get::<TraceContext>().copied();
+    let trace = trace.ok_or_else(|| Problem::internal("a request has no trace"))?;
+    let maker = RecordMaker { api, key, trace, kept: &ingest.kept };
+    let records: Vec<_> = request.reports.iter().map(|report| maker.make_record(report)).collect();
+    let sending = tokio::time::timeout(BROKER_TIMEOUT, api.producer.send_all(&records));
+    let late = |_| Problem::unavailable("the broker did not answer in time", BROKER_RETRY_SECONDS);
+    sending.await.map_err(late)??;
+    let received = Received::from_reports(&request.reports);
+    api.metrics.reports(received.accepted.len());
+    Ok(received)
+}

@@ -1,0 +1,9 @@
+//! Reports from apps on real servers: keys, what apps send, and what is kept secret.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod keys;
+mod page;
+mod secrecy;
+mod sending;
+mod world;

@@ -1,0 +1,32 @@
+//! A running api with this feature alone.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use unslide_ingest::Config;
+use unslide_world::{Answer, World, report};
+
+pub const A: &str = "11111111-1111-1111-1111-111111111111";
+pub const B: &str = "22222222-2222-2222-2222-222222222222";
+pub const APP: &str = "com.example.shop";
+
+pub async fn start() -> World {
+    World::start(unslide_feature::for_api(&[unslide_ingest::feature(Config::default())]), |_| {}).await
+}
+
+/// Makes a public key of a tenant for apps.
+pub async fn public_key(world: &World, tenant: &str, apps: &[&str]) -> Value {
+    let admin = world.master(tenant).await;
+    world.post_json("/v1/public-keys", &admin, &json!({"name": "app", "apps": apps})).await.expect(201)
+}
+
+/// Sends a body as an app does, with no key in a header.
+pub async fn send(world: &World, key: &str, body: impl Into<reqwest::Body>) -> Answer {
+    world.send(world.request(Method::POST, &format!("/i/{key}"), "").body(body)).await
+}
+
+/// A report of another app.
+pub fn report_of(app: &str, id: &str) -> Value {
+    let mut report = report(id);
+    report["system"]["CFBundleIdentifier"] = app.into();
+    report
+}

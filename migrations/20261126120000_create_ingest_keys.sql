@@ -1,0 +1,37 @@
+-- Public keys: an app sends its reports with one, in the path of the URL, and can do nothing else with it.
+
+CREATE TABLE ingest_keys (
+    tenant       text NOT NULL REFERENCES tenants (slug),
+    -- The first 4 bytes of the text's SHA-256 in hexadecimal: names the key wherever the text must not be.
+    id           text NOT NULL CHECK (id ~ '^[0-9a-f]{8}$'),
+    -- In clear: it ships in every copy of the app.
+    key_text     text NOT NULL UNIQUE,
+    name         text NOT NULL,
+    -- Bundle identifiers, or `prefix.*`.
+    apps         text[] NOT NULL CHECK (cardinality(apps) BETWEEN 1 AND 20),
+    state        text NOT NULL CHECK (state IN ('active', 'retired', 'closed')),
+    created_at   timestamptz NOT NULL,
+    retired_at   timestamptz,
+    closed_at    timestamptz CHECK ((closed_at IS NOT NULL) = (state = 'closed')),
+    last_used_at timestamptz,
+    PRIMARY KEY (tenant, id)
+);
+CREATE INDEX ingest_keys_list ON ingest_keys (tenant, created_at, id);
+CREATE INDEX ingest_keys_closed ON ingest_keys (closed_at) WHERE closed_at IS NOT NULL;
+SELECT unslide_protect('ingest_keys', 'tenant', 'SELECT, INSERT, UPDATE');
+
+-- A key arrives before its tenant is known: one row by its whole text, with the limits of its tenant.
+CREATE FUNCTION unslide_ingest_key(wanted text)
+RETURNS TABLE (id text, tenant text, apps text[], state text, tenant_state text, tenant_limits jsonb)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT k.id, k.tenant, k.apps, k.state, t.state, t.limits
+    FROM ingest_keys k JOIN tenants t ON t.slug = k.tenant
+    WHERE k.key_text = wanted AND k.state <> 'closed' AND t.state <> 'deleted'
+$$;
+
+INSERT INTO purges (target, key, at_column, condition) VALUES
+    ('ingest_keys', 'tenant, id', 'closed_at', 't.state = ''closed''');
+
+REVOKE ALL ON FUNCTION unslide_ingest_key(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION unslide_ingest_key(text) TO unslide_service;
