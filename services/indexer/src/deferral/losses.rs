@@ -2,7 +2,7 @@
 
 use crate::failure::IndexerError;
 use crate::pipeline::Resources;
-use crate::records::dead_letter::{self, SkipReason};
+use crate::records::dead_letter::{self, SkippedRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use unslide_store::dead_letters::{self, DeadLetter, DeadLetterStage, DeadLetterStatus};
@@ -98,7 +98,7 @@ fn lost_letter(parts: &[&StoredPart], now: OffsetDateTime) -> Option<DeadLetter>
     let detail = details.collect::<Vec<_>>().join("; ");
     let at = RecordRef { topic: first.topic.as_str().into(), partition: first.partition, offset: first.from };
     let tenant = Some(first.tenant.clone()).filter(|_| parts.len() == 1);
-    let why = SkipReason { reason: "past_retention", detail, tenant, at: now };
+    let why = SkippedRecord { reason: "past_retention", detail, tenant, at: now };
     let letter = dead_letter::skipped(&at, first.topic_id.clone(), DeadLetterStage::Read, why);
     Some(DeadLetter { status: DeadLetterStatus::PastRetention, ..letter })
 }

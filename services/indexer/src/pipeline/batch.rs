@@ -8,7 +8,7 @@ use crate::config::Settings;
 use crate::metrics::Metrics;
 use crate::pipeline::Resources;
 use crate::records::answers::Answered;
-use crate::records::dead_letter::{self, SkipReason};
+use crate::records::dead_letter::{self, SkippedRecord};
 use crate::records::enriched::{ReadReport, Unreadable};
 use crate::records::{Item, Parsed};
 use crate::topics::Positions;
@@ -267,7 +267,7 @@ impl BatchWriter {
         let mut skip = |item: &Item, stage, reason, detail: String| {
             let position = positions.get(&(item.at.topic.clone(), item.at.partition));
             let topic_id = position.map(|position| position.topic_id.clone()).unwrap_or_default();
-            let why = SkipReason { reason, detail, tenant: item.tenant.clone(), at };
+            let why = SkippedRecord { reason, detail, tenant: item.tenant.clone(), at };
             letters.push(dead_letter::skipped(&item.at, topic_id, stage, why));
         };
         for (item, why) in std::mem::take(&mut sorted.unreadable) {

@@ -12,7 +12,7 @@ const UNCERTAIN_TENANT: [&str; 6] =
 
 /// Why, when and for which tenant the indexer skipped a record.
 #[derive(Clone, Debug)]
-pub struct SkipReason {
+pub struct SkippedRecord {
     pub reason: &'static str,
     pub detail: String,
     pub tenant: Option<TenantId>,
@@ -57,7 +57,7 @@ pub fn read(record: &Record, now: OffsetDateTime) -> DeadLetter {
 
 /// Returns the dead letter of a record that the indexer skipped. Only the record's position is known, which
 /// is enough to read it again.
-pub fn skipped(at: &RecordRef, topic_id: String, stage: DeadLetterStage, why: SkipReason) -> DeadLetter {
+pub fn skipped(at: &RecordRef, topic_id: String, stage: DeadLetterStage, why: SkippedRecord) -> DeadLetter {
     DeadLetter {
         id: DeadLetterId { topic_id, partition: at.partition, offset: at.offset },
         stage,

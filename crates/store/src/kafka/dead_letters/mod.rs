@@ -41,7 +41,6 @@ json_column!(TopicOffset);
 
 words! {
     /// The stage that could not process a record.
-    #[derive(ToSchema)]
     pub enum DeadLetterStage {
         /// The symbolizer could not process the record and copied it to the dead-letter topic.
         Symbolize = "symbolize",
@@ -54,7 +53,6 @@ words! {
 
 words! {
     /// Whether a dead letter waits for a replay, or how its last replay ended.
-    #[derive(ToSchema)]
     pub enum DeadLetterStatus {
         /// It was never replayed.
         Waiting = "waiting",
@@ -75,7 +73,8 @@ pub struct DeadLetter {
     /// Its id: the broker's id of its topic, the partition and the offset.
     #[schema(value_type = String, example = "8f0c6d3f2a524e0ab1c7d9e2f3a4b5c6-0-17")]
     pub id: DeadLetterId,
-    /// The stage that could not process it.
+    /// The stage that could not process it: `symbolize`, `read` or `store`.
+    #[schema(value_type = String, example = "symbolize")]
     pub stage: DeadLetterStage,
     /// The topic that holds its bytes.
     #[schema(example = "unslide.dead-letter")]
@@ -110,7 +109,9 @@ pub struct DeadLetter {
     /// Bytes of the value; absent for a record without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value_bytes: Option<u64>,
-    /// Whether it waits for a replay, or how its last replay ended.
+    /// `waiting` for a first replay, `requested` from the indexer, `replayed`, `failed` again, or `past_retention` if
+    /// its topic does not hold it any more.
+    #[schema(value_type = String, example = "waiting")]
     pub status: DeadLetterStatus,
     /// How often a replay was asked for.
     pub replays: u32,

@@ -17,8 +17,8 @@ pub const LONGEST: usize = 100;
 pub struct DeadLetterQuery {
     /// Of this tenant, of none if empty: for operators only.
     pub tenant: Option<String>,
-    /// The stage that could not process them.
-    #[param(inline)]
+    /// The stage that could not process them: `symbolize`, `read` or `store`.
+    #[param(value_type = Option<String>, example = "store")]
     pub stage: Option<DeadLetterStage>,
     /// Why they are dead.
     #[param(example = "not_json")]
@@ -29,8 +29,8 @@ pub struct DeadLetterQuery {
     /// Arrived before this time (RFC 3339).
     #[param(format = DateTime)]
     pub to: Option<String>,
-    /// Whether they wait for a replay, or how their last replay ended.
-    #[param(inline)]
+    /// `waiting` for a first replay, `requested`, `replayed`, `failed` or `past_retention`.
+    #[param(value_type = Option<String>, example = "waiting")]
     pub status: Option<DeadLetterStatus>,
     /// Entries a page, 1 to 500; 50 where absent.
     #[param(minimum = 1, maximum = 500)]

@@ -35,6 +35,7 @@ pub struct Replayed {
     pub id: String,
     /// `replayed` if the broker has the new record; `requested` if the indexer is asked to store the record: the
     /// dead letter then says how that ended.
+    #[schema(value_type = String, example = "replayed")]
     pub status: DeadLetterStatus,
     /// The new record, if there is one: topic, partition and offset.
     #[schema(example = "crash.reports/3/4711")]

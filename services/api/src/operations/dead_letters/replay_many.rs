@@ -22,7 +22,8 @@ const MOST: u32 = 100;
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayQuery {
-    /// The stage that could not process them.
+    /// The stage that could not process them: `symbolize`, `read` or `store`.
+    #[schema(value_type = Option<String>, example = "store")]
     pub stage: Option<DeadLetterStage>,
     /// Why they are dead. Dead letters that ended a worker are replayed only if this names the reason.
     #[schema(example = "unknown_tenant")]
