@@ -160,6 +160,15 @@ async fn list(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
     Ok(Exit::Ready)
 }
 
+/// Makes a key for the URL in an app and prints it.
+async fn make_public(store: &Store, tenant: &TenantId, name: &str, apps: &str) -> Outcome {
+    there(store, tenant).await?;
+    let maker = KEY_MAKERS.first().ok_or("this program makes no public keys")?;
+    let apps: Vec<String> = apps.split(',').map(|app| app.trim().to_owned()).collect();
+    say!("{}", (maker.make)(store, tenant, name, &apps).await?);
+    Ok(Exit::Ready)
+}
+
 /// Revokes a key, with `cascade` also those that it created. Asks before unless `yes`.
 async fn revoke(store: &Store, tenant: &TenantId, id: Uuid, cascade: bool, yes: bool) -> Outcome {
     there(store, tenant).await?;
