@@ -1,5 +1,6 @@
 //! The processor's state and the kernel's codes of a crash.
 
+use crate::Number;
 use crate::json::Value;
 use crate::report::summary::facts::PartFacts;
 use crate::report::{ErrorKind, Report};
@@ -74,7 +75,7 @@ impl<'a> CrashState<'a> {
         let sections = registers.map_or([None; 2], |registers| registers.members(["basic", "exception"]));
         for section in sections.into_iter().flatten() {
             section.each(|name, value| {
-                let bits = value.number().and_then(|number| number.to_bits());
+                let bits = value.number().and_then(Number::to_bits);
                 if let Some(bits) = bits.filter(|_| self.registers.len() < MOST_REGISTERS) {
                     self.registers.push((String::from_utf8_lossy(name).into_owned(), bits));
                 }
@@ -84,7 +85,7 @@ impl<'a> CrashState<'a> {
         let [error, start, contents] =
             stack.map_or([None; 3], |stack| stack.members(["error", "dump_start", "contents"]));
         self.has_stack_error = error.is_some_and(|error| !error.is_null());
-        let start = start.and_then(Value::number).and_then(|number| number.to_bits());
+        let start = start.and_then(Value::number).and_then(Number::to_bits);
         let bytes = contents.and_then(Value::text).and_then(|text| stack_bytes(text.raw()));
         self.stack = start.zip(bytes).map(|(start, bytes)| StackWindow { start, bytes });
     }
@@ -101,7 +102,7 @@ impl StackWindow {
 }
 
 fn stack_bytes(digits: &[u8]) -> Option<Vec<u8>> {
-    if digits.len() > 2 * MOST_STACK_BYTES || digits.len() % 2 != 0 {
+    if digits.len() > 2 * MOST_STACK_BYTES || !digits.len().is_multiple_of(2) {
         return None;
     }
     let nibble = |digit: &u8| char::from(*digit).to_digit(16);
