@@ -1,5 +1,7 @@
 //! Fault analysis on planned crashes, on small reports for each rule, and through the api.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod lab;
 mod rules;
 mod samples;

@@ -151,9 +151,9 @@ impl Count {
 
     fn add_tuples(&mut self, path: &str, text: &str, patterns: &Patterns) {
         for found in patterns.tuple.find_iter(text) {
-            let before = &text[..found.start()];
+            let before = text.get(..found.start()).unwrap_or_default();
             let Some(head) = before.rfind("fn ") else { continue };
-            if !before[head..].contains(['{', ';']) {
+            if !before.get(head..).unwrap_or_default().contains(['{', ';']) {
                 let line = before.lines().count();
                 self.add_place(&TUPLE_PARAMETER, format!("{path}:{line}"));
             }
