@@ -12,6 +12,7 @@ mod image_message;
 pub mod jetsam;
 mod json;
 mod measurement;
+pub mod reader;
 mod report;
 pub mod splice;
 mod split;
@@ -22,7 +23,7 @@ mod warning;
 pub use blank::{BlankFrame, FrameSlot};
 pub use error::{ReadError, ReadLimits};
 pub use foreign::{ForeignFormat, foreign_format};
-pub use json::{Number, Text};
+pub use json::{Number, Text, Value as JsonValue};
 pub use measurement::{RegionalNumber, measurement};
 pub use report::crash_error::CrashError;
 pub use report::javascript::{
