@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry};
 use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::Feature;
+use unslide_feature::{Feature, SymbolizerFeature};
 use unslide_runtime::config::{ConfigPart, ConfigReader};
 use unslide_runtime::{Host, MetricFactory};
 use unslide_store::Store;
@@ -57,6 +57,7 @@ pub fn feature(config: Config) -> Feature {
     Feature {
         settings: Some(ConfigPart::of(&config)),
         hook: store::HOOK,
+        symbolizer: SymbolizerFeature::default(),
         builder: BuilderFeature { name: NAME, clear: Some(clear), jobs: &[] },
         api: for_api(config.api),
     }

@@ -14,7 +14,7 @@ pub use keys::CaptureKeys;
 
 use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
 use unslide_builder::BuilderFeature;
-use unslide_feature::Feature;
+use unslide_feature::{Feature, SymbolizerFeature};
 use unslide_runtime::config::ConfigReader;
 
 /// The name of the feature.
@@ -31,6 +31,7 @@ pub fn feature() -> Feature {
     Feature {
         settings: None,
         hook: store::HOOK,
+        symbolizer: SymbolizerFeature::default(),
         builder: BuilderFeature { name: NAME, clear: None, jobs: analysis::JOBS },
         api: for_api(),
     }

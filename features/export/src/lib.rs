@@ -7,7 +7,7 @@ pub mod live_events;
 
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::Feature;
+use unslide_feature::{Feature, SymbolizerFeature};
 use unslide_runtime::config::ConfigReader;
 use unslide_store::Store;
 
@@ -25,6 +25,7 @@ pub fn feature() -> Feature {
     Feature {
         settings: None,
         hook: live_events::HOOK,
+        symbolizer: SymbolizerFeature::default(),
         builder: BuilderFeature { name: NAME, clear: Some(clear), jobs: &[] },
         api: ApiFeature {
             operations: live_events::routes(),

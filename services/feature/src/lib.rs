@@ -6,8 +6,12 @@
 use unslide_api::ApiFeatures;
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, BuilderFeatures};
+use unslide_indexer::IndexerFeatures;
+use unslide_report::reader::ReportReaders;
 use unslide_runtime::config::ConfigPart;
 use unslide_store::StoreHook;
+pub use unslide_symbolizer::SymbolizerFeature;
+use unslide_symbolizer::SymbolizerFeatures;
 
 /// Everything that one feature adds to the services.
 #[derive(Clone)]
@@ -20,6 +24,8 @@ pub struct Feature {
     pub api: ApiFeature,
     /// Its additions to the builder.
     pub builder: BuilderFeature,
+    /// Its additions to the symbolizer.
+    pub symbolizer: SymbolizerFeature,
 }
 
 /// Returns the hooks of features, in the order of the list: the order in which they lock rows.
@@ -32,12 +38,30 @@ pub fn hooks(features: &[Feature]) -> Vec<StoreHook> {
 #[must_use]
 pub fn for_api(features: &[Feature]) -> ApiFeatures {
     let api = features.iter().map(|feature| feature.api.clone());
-    ApiFeatures { hooks: hooks(features), features: api.collect() }
+    ApiFeatures { hooks: hooks(features), readers: readers(features), features: api.collect() }
 }
 
 /// Returns the additions of features to the builder.
 #[must_use]
 pub fn for_builder(features: &[Feature]) -> BuilderFeatures {
     let builder = features.iter().map(|feature| feature.builder);
-    BuilderFeatures { hooks: hooks(features), features: builder.collect() }
+    BuilderFeatures { hooks: hooks(features), readers: readers(features), features: builder.collect() }
+}
+
+/// Returns the additions of features to the indexer.
+#[must_use]
+pub fn for_indexer(features: &[Feature]) -> IndexerFeatures {
+    IndexerFeatures { hooks: hooks(features), readers: readers(features) }
+}
+
+/// Returns the additions of features to the symbolizer.
+#[must_use]
+pub fn for_symbolizer(features: &[Feature]) -> SymbolizerFeatures {
+    SymbolizerFeatures { readers: readers(features) }
+}
+
+/// Returns the readers of features, in the order of the list. Every service that reads reports uses them.
+#[must_use]
+pub fn readers(features: &[Feature]) -> ReportReaders {
+    ReportReaders::new(features.iter().flat_map(|feature| feature.symbolizer.readers.iter().copied()))
 }

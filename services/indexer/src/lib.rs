@@ -8,6 +8,7 @@
 mod config;
 mod deferral;
 mod failure;
+mod feature;
 mod maintenance;
 mod metrics;
 mod pipeline;
@@ -19,5 +20,6 @@ mod segments;
 mod topics;
 
 pub use config::{Config, SenderRules, Settings};
+pub use feature::IndexerFeatures;
 pub use reset::{Reset, misplaced_positions, reset_positions};
 pub use run::{Error, run};

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::deferral;
+use crate::feature::IndexerFeatures;
 use crate::maintenance::tenants::TenantWatch;
 use crate::maintenance::{self, MaintenanceParts, input};
 use crate::metrics::{Metrics, ReaderLabel, TenantGauges};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use unslide_artifacts::ObjectStore;
 use unslide_proto::trace::Ids;
 use unslide_runtime::{Host, causes, startup};
-use unslide_store::{Store, StoreError, StoreHook};
+use unslide_store::{Store, StoreError};
 use unslide_stream::{Signatures, StreamError, admin};
 
 /// Number of readers of reports in one process. While one waits for the commit of its batch, the other reads
@@ -38,13 +39,13 @@ pub enum Error {
     Metrics(#[from] prometheus::Error),
 }
 
-/// Runs the indexer until the shutdown begins and all work in progress is stored. The hooks run in the
-/// transaction of each stored batch, in their order.
+/// Runs the indexer until the shutdown begins and all work in progress is stored. The hooks of
+/// features run in the transaction of each stored batch, in their order.
 ///
 /// # Errors
 /// Returns an error if the indexer cannot start. Once it runs, it retries after every failure and reports it
 /// in its readiness.
-pub async fn run(config: Config, hooks: Vec<StoreHook>, host: Host) -> Result<(), Error> {
+pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Result<(), Error> {
     let metrics = Metrics::new(&host.metrics)?;
     let tenant_gauges = TenantGauges::new(&host.metrics)?;
     let verified = startup::reach(&host, "kafka", StreamError::is_transient, || admin::verify(&config.kafka));
@@ -52,7 +53,7 @@ pub async fn run(config: Config, hooks: Vec<StoreHook>, host: Host) -> Result<()
     let store = startup::reach(&host, "postgres", StoreError::is_connection, || {
         Store::connect(&config.postgres, host.clock.clone())
     });
-    let store = store.await?.with_hooks(&hooks);
+    let store = store.await?.with_hooks(&features.hooks);
     let objects = ObjectStore::s3(&config.objects).await;
     crate::metrics::watch(&host.metrics, &objects, &store)?;
     let owner = unique_name();
@@ -69,6 +70,7 @@ pub async fn run(config: Config, hooks: Vec<StoreHook>, host: Host) -> Result<()
         shares: Arc::new(deferral::new_shares()),
         quarantine: Quarantine::new(store.clone(), metrics.clone(), &label),
         read: records::parse,
+        readers: features.readers.clone(),
         topics: topics.clone(),
         label,
     };

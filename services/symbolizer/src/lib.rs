@@ -8,6 +8,7 @@
 
 mod admission;
 mod config;
+mod feature;
 mod lanes;
 mod metrics;
 mod output;
@@ -19,4 +20,5 @@ mod tests;
 mod worker;
 
 pub use config::{Config, Settings};
+pub use feature::{SymbolizerFeature, SymbolizerFeatures};
 pub use run::{Error, run};

@@ -30,13 +30,14 @@ pub fn prepare(service: Service, configuration: &Configuration, host: &Host) -> 
             async move { Ok(Box::pin(unslide_builder::run(config, features, host, child)).await?) }.boxed()
         }
         Service::Indexer => {
-            let (config, hooks) =
-                (configuration.indexer.clone(), unslide_feature::hooks(&configuration.features));
-            async move { Ok(Box::pin(unslide_indexer::run(config, hooks, host)).await?) }.boxed()
+            let (config, features) =
+                (configuration.indexer.clone(), unslide_feature::for_indexer(&configuration.features));
+            async move { Ok(Box::pin(unslide_indexer::run(config, features, host)).await?) }.boxed()
         }
         Service::Symbolizer => {
-            let config = configuration.symbolizer.clone();
-            async move { Ok(Box::pin(unslide_symbolizer::run(config, host)).await?) }.boxed()
+            let (config, features) =
+                (configuration.symbolizer.clone(), unslide_feature::for_symbolizer(&configuration.features));
+            async move { Ok(Box::pin(unslide_symbolizer::run(config, features, host)).await?) }.boxed()
         }
     };
     Ok((service.name(), run))

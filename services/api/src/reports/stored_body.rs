@@ -37,8 +37,10 @@ pub enum Lost {
 /// A stored report's JSON.
 #[derive(Debug)]
 pub struct StoredBody {
-    /// The JSON.
+    /// The report in KSCrash's form.
     pub json: Vec<u8>,
+    /// The bytes as they were published, if the report is of another format.
+    pub document: Option<Vec<u8>>,
     /// The reservation of its bytes, which may grow for data that is derived from it.
     pub reservation: Reservation,
 }
@@ -63,7 +65,22 @@ pub async fn read(
     found: &FoundReport,
 ) -> Result<Result<StoredBody, Lost>, Problem> {
     let reservation = answers::reserve(&api.permits, tenant, found.size)?;
-    Ok(json(api, tenant, tx, found).await?.map(|json| StoredBody { json, reservation }))
+    let bytes = match json(api, tenant, tx, found).await? {
+        Ok(bytes) => bytes,
+        Err(lost) => return Ok(Err(lost)),
+    };
+    if api.readers.find(&bytes).is_none() {
+        return Ok(Ok(StoredBody { json: bytes, document: None, reservation }));
+    }
+    let readers = api.readers.clone();
+    let translate = move || {
+        let json = readers.stored_report(&bytes).map_err(Problem::internal)?.into_owned();
+        Ok::<_, Problem>((json, bytes))
+    };
+    let (json, document) = api.cpu.run_for(tenant, translate).await??;
+    let mut reservation = reservation;
+    reservation.grow(json.len() as u64)?;
+    Ok(Ok(StoredBody { json, document: Some(document), reservation }))
 }
 
 async fn json(

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use unslide_harness::TestServers;
-use unslide_indexer::{Config, Settings};
+use unslide_indexer::{Config, IndexerFeatures, Settings};
 use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_proto::topics::TopicNames;
@@ -132,7 +132,7 @@ impl World {
             objects: self.objects.clone(),
         };
         assert_eq!(config.validate(), []);
-        let task = tokio::spawn(unslide_indexer::run(config, Vec::new(), host.clone()));
+        let task = tokio::spawn(unslide_indexer::run(config, IndexerFeatures::default(), host.clone()));
         Running { host, task }
     }
 

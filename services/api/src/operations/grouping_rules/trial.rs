@@ -125,7 +125,7 @@ async fn group(
     };
     charge.unpacked(found.size)?;
     let body = stored_body::read(api, tenant, tx, &found).await?;
-    let Ok(StoredBody { json, reservation }) = body else { return Ok(None) };
+    let Ok(StoredBody { json, reservation, .. }) = body else { return Ok(None) };
     let rules = rules.clone();
     let regroup = move || grouping::regroup(&Report::read_stored(&json).ok()?, &rules).ok();
     let grouped = api.cpu.run_for(tenant, regroup).await?;

@@ -60,7 +60,7 @@ pub async fn explain(
         .await??;
     let symbols = fetch(api, access.tenant(), wanted).await?;
     let work = move || {
-        let StoredBody { json, mut reservation } = body;
+        let StoredBody { json, mut reservation, .. } = body;
         job_bytes(json.len());
         let explanation =
             unslide_symbolicate::explain(&stored_body::report(&json)?, &|id| symbols.get(id), &symbols.rules);

@@ -13,7 +13,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use unslide_model::TenantId;
-use unslide_report::{ReadLimits, Report};
+use unslide_report::reader::ReportDocument;
+use unslide_report::{ReadError, ReadLimits, Report};
 use unslide_runtime::job_bytes;
 use unslide_symbolicate::{Context, Plan, SymbolNeed};
 
@@ -24,9 +25,9 @@ const ANSWER_FACTOR: usize = 4;
 
 /// Symbolicate one report
 ///
-/// Takes one KSCrash report, gzipped or not, and answers it enriched; or with `Accept: text/plain`
-/// as an Apple-style crash log. Nothing is stored, nothing is sent to Kafka, and the report waits
-/// for no symbols. New symbols count as soon as this process reads their event, as a rule within a second of `ready`;
+/// Takes one KSCrash report or one crash log of Apple's (`.ips`), gzipped or not, and answers it enriched in
+/// its own form; or with `Accept: text/plain` as an Apple-style crash log. Nothing is stored, nothing is sent to
+/// Kafka, and the report waits for no symbols. New symbols count as soon as this process reads their event, as a rule within a second of `ready`;
 /// while Kafka is away they count within a minute. An answer that would be very large says less of threads that did
 /// not crash, and then of all frames; `symbolication.truncated` tells. A request costs one unit, and one more for each
 /// 64 KiB of the unpacked report; a tenant that uses more units a second than it may is answered 429 with
@@ -37,7 +38,7 @@ const ANSWER_FACTOR: usize = 4;
         (CrashReport = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59"}, "binary_images": [], "crash": {"threads": []}})),
         (Vec<u8> = "application/gzip"))),
     responses((status = 200, description = "The enriched report.",
-        content((EnrichedReport = "application/json"), (String = "text/plain"))), Failures),
+        content((EnrichedReport = "application/json"), (Vec<u8> = "application/octet-stream"), (String = "text/plain"))), Failures),
     security(("key" = ["symbols:read"])))]
 pub async fn symbolicate(
     State(api): State<Api>,
@@ -52,21 +53,23 @@ pub async fn symbolicate(
     let body = Chunks::new(&headers, body, limit as u64, api.limits.pace())?.collect(&mut reserved).await?;
     let app = access.principal.app.clone();
     let rules = grouping_rules(&api, access.tenant()).await?;
-    let (of, tenant) = (api.clone(), access.tenant().clone());
+    let request = DocumentRequest { api: api.clone(), tenant: access.tenant().clone(), limit, form };
+    let first = request.clone();
     let work = move || {
         charge.received(body.len() as u64)?;
         let body = unpacked(&body, limit as u64, &mut reserved, &mut charge)?;
         job_bytes(body.len());
-        let report = read(&body, limit)?;
+        let document = first.open(&body)?;
+        let report = first.read(&document)?;
         if let Some(app) = app.filter(|app| report.summary().app.as_ref() != Some(app)) {
             let detail = format!("the key speaks for {app} alone, and the report is not of it");
             return Err(Problem::new(Kind::InsufficientScope, detail));
         }
         let plan = Plan::new(&report);
-        let (cached, cold) = SymbolsOfReport::cached(&of, &tenant, plan.needs(), rules);
+        let (cached, cold) = SymbolsOfReport::cached(&first.api, &first.tenant, plan.needs(), rules);
         // Usually nothing has to be fetched, and the report is read once.
         let step = match cold.is_empty() {
-            true => Step::Answered(enriched(&plan, limit, &cached, &tenant, form)?),
+            true => Step::Answered(first.answer(&document, &plan, &cached)?),
             false => Step::Wants(body.clone(), cached, cold),
         };
         Ok::<_, Problem>((step, reserved))
@@ -75,51 +78,80 @@ pub async fn symbolicate(
     let answer = match step {
         Step::Answered(answer) => answer,
         Step::Wants(body, cached, cold) => {
-            let tenant = access.tenant().clone();
-            let symbols = cached.fetch_rest(&api, &tenant, cold).await;
+            let symbols = cached.fetch_rest(&api, &request.tenant, cold).await;
             let work = move || {
                 job_bytes(body.len());
-                let report = read(&body, limit)?;
-                enriched(&Plan::new(&report), limit, &symbols, &tenant, form)
+                let document = request.open(&body)?;
+                let report = request.read(&document)?;
+                request.answer(&document, &Plan::new(&report), &symbols)
             };
             api.cpu.run_for(access.tenant(), work).await??
         }
     };
-    let reservation = answers::reserve(&api.permits, access.tenant(), answer.len() as u64)?;
+    let DocumentAnswer { bytes, media_type } = answer;
+    let reservation = answers::reserve(&api.permits, access.tenant(), bytes.len() as u64)?;
     drop(reserved);
-    let answer = ReservedAnswer { bytes: answer.into(), reservation };
-    Ok(([(header::CONTENT_TYPE, form.media_type())], answer).into_response())
+    let answer = ReservedAnswer { bytes: bytes.into(), reservation };
+    Ok(([(header::CONTENT_TYPE, media_type)], answer).into_response())
 }
 
 /// Progress of a report without waiting.
 enum Step {
-    Answered(Vec<u8>),
+    Answered(DocumentAnswer),
     /// The body, the cached symbols, and the symbols to fetch.
     Wants(Bytes, SymbolsOfReport, Vec<SymbolNeed>),
 }
 
-fn read(body: &Bytes, max_bytes: usize) -> Result<Report<'_>, Problem> {
-    let limits = ReadLimits { max_bytes, ..ReadLimits::default() };
-    Report::accept(body, &limits)
-        .map_err(|error| Problem::new(Kind::of_report(&error), format!("{error} ({})", error.reason())))
+/// The bytes of an answer.
+struct DocumentAnswer {
+    bytes: Vec<u8>,
+    media_type: &'static str,
 }
 
-fn enriched(
-    plan: &Plan<'_, '_>,
+/// A request for the answer to one document.
+#[derive(Clone)]
+struct DocumentRequest {
+    api: Api,
+    tenant: TenantId,
+    /// The maximum size of a report, in bytes.
     limit: usize,
-    symbols: &SymbolsOfReport,
-    tenant: &TenantId,
     form: Representation,
-) -> Result<Vec<u8>, Problem> {
-    let most_bytes = Some(limit.saturating_mul(ANSWER_FACTOR));
-    let context =
-        Context { tenant: Some(tenant), rules: Some(&symbols.rules), most_bytes, ..Context::default() };
-    let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
-    match form {
-        Representation::Json => Ok(enriched.bytes),
-        Representation::Text => {
-            let report = Report::read_stored(&enriched.bytes).map_err(Problem::internal)?;
-            Ok(unslide_report::text::apple_log(&report).into_bytes())
-        }
+}
+
+impl DocumentRequest {
+    fn limits(&self) -> ReadLimits {
+        ReadLimits { max_bytes: self.limit, ..ReadLimits::default() }
     }
+
+    fn open<'b>(&self, body: &'b Bytes) -> Result<ReportDocument<'b>, Problem> {
+        self.api.readers.open(body, &self.limits()).map_err(|error| refused(&error))
+    }
+
+    fn read<'d>(&self, document: &'d ReportDocument<'_>) -> Result<Report<'d>, Problem> {
+        Report::accept(document.json(), &self.limits()).map_err(|error| refused(&error))
+    }
+
+    fn answer(
+        &self,
+        document: &ReportDocument<'_>,
+        plan: &Plan<'_, '_>,
+        symbols: &SymbolsOfReport,
+    ) -> Result<DocumentAnswer, Problem> {
+        let most_bytes = Some(self.limit.saturating_mul(ANSWER_FACTOR));
+        let (tenant, rules) = (Some(&self.tenant), Some(&*symbols.rules));
+        let context = Context { tenant, rules, most_bytes, ..Context::default() };
+        let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
+        let bytes = match self.form {
+            Representation::Json => document.write(enriched.bytes).map_err(Problem::internal)?,
+            Representation::Text => {
+                let report = Report::read_stored(&enriched.bytes).map_err(Problem::internal)?;
+                unslide_report::text::apple_log(&report).into_bytes()
+            }
+        };
+        Ok(DocumentAnswer { bytes, media_type: self.form.answer_type(document.is_translated()) })
+    }
+}
+
+fn refused(error: &ReadError) -> Problem {
+    Problem::new(Kind::of_report(error), format!("{error} ({})", error.reason()))
 }
