@@ -2,7 +2,8 @@
 
 use unslide_builder::ChildTask;
 use unslide_feature::Feature;
-use unslide_runtime::config::ConfigReader;
+use unslide_report::reader::ReportReaders;
+use unslide_runtime::config::{ConfigReader, Sources};
 
 /// Reads the settings of a feature and makes it.
 type ReadFeature = fn(&mut ConfigReader) -> Feature;
@@ -11,6 +12,8 @@ type ReadFeature = fn(&mut ConfigReader) -> Feature;
 const FEATURES: &[ReadFeature] = &[
     // Rules of tenants, and messages about events that fulfil them.
     unslide_alerts::read,
+    // Readers of Apple's own report formats. They have no hooks, so any place in the list would do.
+    unslide_apple_reports::read,
     // Profiles, logs of allocations and graphs of memory. They lock rows of their own only, in transactions in which alerts
     // lock none, so any place in the list would do.
     unslide_captures::read,
@@ -29,11 +32,15 @@ pub fn read(reader: &mut ConfigReader) -> Vec<Feature> {
     FEATURES.iter().map(|read| read(reader)).collect()
 }
 
+/// Returns the readers of reports in other formats, for commands without a configuration.
+pub fn report_readers() -> ReportReaders {
+    unslide_feature::readers(&read(&mut Sources::new(None, []).read()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use unslide_runtime::config::Sources;
 
     #[test]
     fn hooks_run_in_the_order_of_the_list_in_every_service() {

@@ -16,7 +16,12 @@ pub struct FeatureSettings {
 
 /// Every feature of the product.
 pub fn features(settings: FeatureSettings) -> Vec<Feature> {
-    vec![unslide_alerts::feature(settings.alerts), unslide_captures::feature(), unslide_export::feature()]
+    vec![
+        unslide_alerts::feature(settings.alerts),
+        unslide_apple_reports::feature(),
+        unslide_captures::feature(),
+        unslide_export::feature(),
+    ]
 }
 
 /// What they add to the api.

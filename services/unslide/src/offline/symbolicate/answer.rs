@@ -2,9 +2,11 @@
 
 use crate::offline::records::input::{InputRecord, is_filler};
 use crate::offline::records::{AnsweredRecord, answer_report, element_problem};
+use crate::offline::symbolicate::facts::{facts, refused_facts};
 use crate::offline::symbolicate::lacking::LackedByReport;
 use crate::offline::symbolicate::library::Library;
 use std::borrow::Cow;
+use unslide_report::reader::ReportReaders;
 use unslide_report::{ReadError, ReadLimits, Report, foreign_format, text};
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::{Context, Plan};
@@ -12,98 +14,119 @@ use unslide_symbolicate::{Context, Plan};
 /// How answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum OutputFormat {
-    /// The report with its answers, every other byte as it was
+    /// The report with its answers in its own form, every other byte as it was
     Json,
     /// A log in Apple's form
     Text,
+    /// One JSON object a line about each report, without symbols
+    Facts,
 }
 
 /// An answer, and the missing parts of its report.
 type SymbolicatedRecord = AnsweredRecord<LackedByReport>;
 
-/// Answers a record. Returns one that cannot be read unchanged.
-pub fn answer(
-    job: InputRecord,
-    library: &Library,
-    rules: &GroupingRules,
-    format: OutputFormat,
-) -> SymbolicatedRecord {
-    let answered = |bytes: &[u8], room, lacking: &mut LackedByReport| {
-        answer_report(bytes, || enriched(bytes, (library, rules), format, room, lacking))
-    };
-    match job {
-        InputRecord::Filler(bytes) => {
-            // Between logs a blank line has no meaning.
-            let blank = format == OutputFormat::Text && bytes.iter().all(is_filler);
-            let bytes = if blank { Vec::new() } else { bytes };
-            AnsweredRecord { bytes, ..AnsweredRecord::default() }
-        }
-        InputRecord::TooLong { line, bytes } => {
-            let answer = AnsweredRecord::too_long(line, bytes.len());
-            AnsweredRecord { bytes, ..answer }
-        }
-        InputRecord::Between(bytes) => {
-            let bytes = if format == OutputFormat::Json { bytes } else { Vec::new() };
-            AnsweredRecord { bytes, ..AnsweredRecord::default() }
-        }
-        InputRecord::NoReport { line, problem, log } => {
-            let log = log.filter(|_| format == OutputFormat::Text).unwrap_or_default();
-            let bytes = if log.is_empty() { Vec::new() } else { with_newline(log.into()).into_bytes() };
-            AnsweredRecord { bytes, ..AnsweredRecord::unreadable(line, problem) }
-        }
-        InputRecord::Element { line, number, bytes, room } => {
-            let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
-            match answered(&bytes, room, &mut answer.noticed) {
-                Ok(answered) => answer.bytes = answered,
-                Err(problem) => {
-                    answer.problem = Some(element_problem(number, &problem));
-                    answer.bytes = if format == OutputFormat::Json { bytes } else { Vec::new() };
-                }
-            }
-            answer
-        }
-        InputRecord::Report { line, bytes, ending } => {
-            let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
-            match answered(&bytes, usize::MAX, &mut answer.noticed) {
-                Ok(answered) => {
-                    answer.bytes = answered;
-                    if format == OutputFormat::Json {
-                        answer.bytes.extend_from_slice(&ending);
-                    }
-                }
-                Err(problem) => {
-                    answer.foreign = foreign_format(&bytes).is_some();
-                    answer.problem = Some(problem);
-                    answer.bytes = [bytes, ending].concat();
-                }
-            }
-            answer
-        }
-    }
+/// How records are answered.
+pub struct ReportAnswering<'a> {
+    /// Readers of reports in other formats.
+    pub readers: &'a ReportReaders,
+    /// The symbols.
+    pub library: &'a Library,
+    /// The rules of grouping.
+    pub rules: &'a GroupingRules,
+    /// The form of the answers.
+    pub format: OutputFormat,
 }
 
-/// Enriches one report, in `room` bytes if its own and the statuses of its frames fit them. Its missing parts
-/// go to `lacking`.
-fn enriched(
-    bytes: &[u8],
-    (library, rules): (&Library, &GroupingRules),
-    format: OutputFormat,
-    room: usize,
-    lacking: &mut LackedByReport,
-) -> Result<Vec<u8>, ReadError> {
-    let limits = ReadLimits::default();
-    let read = Report::accept(bytes, &limits)?;
-    let context = Context { most_bytes: Some(room), rules: Some(rules), ..Context::default() };
-    let plan = Plan::new(&read);
-    let symbols = library.for_report(&plan.needs());
-    let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
-    lacking.add(&enriched, &read, bytes);
-    match format {
-        OutputFormat::Json => Ok(enriched.bytes),
-        OutputFormat::Text => {
-            let log = text::apple_log(&Report::read_stored(&enriched.bytes)?);
-            Ok(with_newline(log.into()).into_bytes())
+impl ReportAnswering<'_> {
+    /// Answers a record. Returns one that cannot be read unchanged.
+    pub fn answer(&self, job: InputRecord) -> SymbolicatedRecord {
+        let format = self.format;
+        let answered = |bytes: &[u8], room, lacking: &mut LackedByReport| {
+            answer_report(bytes, self.readers, || self.enriched(bytes, room, lacking))
+        };
+        match job {
+            InputRecord::Filler(bytes) => {
+                // Between logs a blank line has no meaning.
+                let blank = format != OutputFormat::Json && bytes.iter().all(is_filler);
+                let bytes = if blank { Vec::new() } else { bytes };
+                AnsweredRecord { bytes, ..AnsweredRecord::default() }
+            }
+            InputRecord::TooLong { line, bytes } => {
+                let answer = AnsweredRecord::too_long(line, bytes.len());
+                AnsweredRecord { bytes, ..answer }
+            }
+            InputRecord::Between(bytes) => {
+                let bytes = if format == OutputFormat::Json { bytes } else { Vec::new() };
+                AnsweredRecord { bytes, ..AnsweredRecord::default() }
+            }
+            InputRecord::NoReport { line, problem, log } => {
+                let log = log.filter(|_| format == OutputFormat::Text).unwrap_or_default();
+                let bytes = if log.is_empty() { Vec::new() } else { with_newline(log.into()).into_bytes() };
+                AnsweredRecord { bytes, ..AnsweredRecord::unreadable(line, problem) }
+            }
+            InputRecord::Element { line, number, bytes, room } => {
+                let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
+                match answered(&bytes, room, &mut answer.noticed) {
+                    Ok(answered) => answer.bytes = answered,
+                    Err(problem) => {
+                        answer.problem = Some(element_problem(number, &problem));
+                        answer.bytes = match format {
+                            OutputFormat::Json => bytes,
+                            OutputFormat::Text => Vec::new(),
+                            OutputFormat::Facts => refused_facts(answer.problem.as_deref()),
+                        };
+                    }
+                }
+                answer
+            }
+            InputRecord::Report { line, bytes, ending } => {
+                let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
+                match answered(&bytes, usize::MAX, &mut answer.noticed) {
+                    Ok(answered) => {
+                        answer.bytes = answered;
+                        if format == OutputFormat::Json {
+                            answer.bytes.extend_from_slice(&ending);
+                        }
+                    }
+                    Err(problem) => {
+                        answer.foreign =
+                            self.readers.find(&bytes).is_none() && foreign_format(&bytes).is_some();
+                        answer.problem = Some(problem);
+                        answer.bytes = match format {
+                            OutputFormat::Facts => refused_facts(answer.problem.as_deref()),
+                            OutputFormat::Json | OutputFormat::Text => [bytes, ending].concat(),
+                        };
+                    }
+                }
+                answer
+            }
         }
+    }
+
+    /// Enriches one report, in `room` bytes if its own and the statuses of its frames fit them. Its missing parts
+    /// go to `lacking`.
+    fn enriched(
+        &self,
+        bytes: &[u8],
+        room: usize,
+        lacking: &mut LackedByReport,
+    ) -> Result<Vec<u8>, ReadError> {
+        let limits = ReadLimits::default();
+        let document = self.readers.open(bytes, &limits)?;
+        let read = Report::accept(document.json(), &limits)?;
+        if self.format == OutputFormat::Facts {
+            return Ok(with_newline(facts(&read).into()).into_bytes());
+        }
+        let context = Context { most_bytes: Some(room), rules: Some(self.rules), ..Context::default() };
+        let plan = Plan::new(&read);
+        let symbols = self.library.for_report(&plan.needs());
+        let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
+        lacking.add(&enriched, &read, document.json());
+        if self.format == OutputFormat::Json {
+            return document.write(enriched.bytes);
+        }
+        let log = text::apple_log(&Report::read_stored(&enriched.bytes)?);
+        Ok(with_newline(log.into()).into_bytes())
     }
 }
 
@@ -123,9 +146,18 @@ mod tests {
     use unslide_symbolicate::most_bytes;
     use unslide_testkit::macho;
 
+    fn answering<T>(
+        library: &Library,
+        format: OutputFormat,
+        answer: impl FnOnce(&ReportAnswering<'_>) -> T,
+    ) -> T {
+        let (readers, rules) = (ReportReaders::default(), GroupingRules::default());
+        answer(&ReportAnswering { readers: &readers, library, rules: &rules, format })
+    }
+
     fn json(bytes: &str) -> SymbolicatedRecord {
         let job = InputRecord::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };
-        answer(job, &Library::default(), &GroupingRules::default(), OutputFormat::Json)
+        answering(&Library::default(), OutputFormat::Json, |answering| answering.answer(job))
     }
 
     /// The bytes of a record or of the elements that it is, and what is wrong with them.
@@ -133,7 +165,7 @@ mod tests {
         let record = InputRecord::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };
         let (mut out, mut problems) = (Vec::new(), Vec::new());
         for job in elements(record) {
-            let answer = answer(job, library, &GroupingRules::default(), format);
+            let answer = answering(library, format, |answering| answering.answer(job));
             out.extend(answer.bytes);
             problems.extend(answer.problem);
         }
