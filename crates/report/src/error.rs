@@ -98,6 +98,12 @@ pub enum ReadError {
         /// The number of diagnostics.
         count: usize,
     },
+    /// The document is of a known format that holds no report.
+    #[error("{problem}")]
+    Unsupported {
+        /// What the document is, and what to do instead.
+        problem: String,
+    },
     /// The object has no crash.
     #[error(
         "a crash report has an object `crash` with `error` or `threads`, or an object `recrash_report`; {missing}"
@@ -119,9 +125,10 @@ impl ReadError {
             ReadError::NotJson { .. } => "not_json",
             ReadError::Truncated { .. } => "truncated",
             ReadError::TooMany { .. } | ReadError::TooManyItems { .. } => "too_many",
-            ReadError::NotAReport { .. } | ReadError::NoCrash { .. } | ReadError::Diagnostics { .. } => {
-                "not_a_report"
-            }
+            ReadError::NotAReport { .. }
+            | ReadError::NoCrash { .. }
+            | ReadError::Diagnostics { .. }
+            | ReadError::Unsupported { .. } => "not_a_report",
         }
     }
 }

@@ -27,7 +27,7 @@ pub use explain::{
     ExplainedJavaScriptFrame, ExplainedSymcache, Explanation, explain,
 };
 pub use javascript::{BundleIdentity, FunctionSource, build_for as build_source_map, with_debug_id};
-pub use plan::{Join, Plan, SymbolNeed, is_system_path, lies_in_shared_cache};
+pub use plan::{Join, LocatedFrame, Plan, SymbolNeed, is_system_path, lies_in_shared_cache};
 pub use status::{FrameStatus, ImageStatus, ReportStatus};
 pub use symbols::ImageSymbols;
 

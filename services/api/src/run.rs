@@ -24,6 +24,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use unslide_artifacts::{CacheSettings, ObjectStore, SymcacheCache};
+use unslide_report::reader::ReportReaders;
 use unslide_runtime::{Host, sampled, startup};
 use unslide_store::{Store, StoreError, StoreHook};
 use unslide_stream::{Producer, TailReader};
@@ -80,6 +81,8 @@ pub enum Error {
 pub struct ApiFeatures {
     /// Their hooks, in the order in which they run.
     pub hooks: Vec<StoreHook>,
+    /// Their readers of reports in other formats, in the order in which they are tried.
+    pub readers: ReportReaders,
     /// Their additions to the interface.
     pub features: Vec<ApiFeature>,
     /// Their analyses of reports.
@@ -158,7 +161,7 @@ pub async fn build(
     features: ApiFeatures,
     host: &Host,
 ) -> Result<(Api, JoinHandle<()>), Error> {
-    let ApiFeatures { hooks, features, analyses } = features;
+    let ApiFeatures { hooks, readers, features, analyses } = features;
     let mut limits = config.api.limits.clone();
     limits.report_bytes = limits.report_bytes.min(config.kafka.max_record_bytes);
     let mut postgres = config.postgres.clone();
@@ -210,6 +213,7 @@ pub async fn build(
         store,
         objects,
         producer,
+        readers,
         navigation: shell::navigation(&features),
         analyses,
         features,

@@ -20,6 +20,7 @@ use unslide_artifacts::{ObjectStore, SymcacheCache};
 use unslide_model::{Clock, TenantId};
 use unslide_proto::signed::Signer;
 use unslide_proto::topics::TopicNames;
+use unslide_report::reader::ReportReaders;
 use unslide_runtime::fairness::TokenBuckets;
 use unslide_runtime::traces::Tracer;
 use unslide_runtime::{CpuPool, Shutdown, TenantDefaults};
@@ -84,6 +85,8 @@ pub struct Inner {
     pub symbol_events: unslide_stream::TailReader,
     /// The permits that requests hold while they run.
     pub permits: Permits,
+    /// Readers of reports in other formats.
+    pub readers: ReportReaders,
     /// Additions of features.
     pub features: Vec<ApiFeature>,
     /// Their analyses of reports.

@@ -11,6 +11,7 @@ use crate::places::SharedPlaces;
 use crate::requests::pace::RequestPace;
 use unslide_artifacts::ObjectStore;
 use unslide_proto::topics::TopicNames;
+use unslide_report::reader::ReportReaders;
 use unslide_runtime::Host;
 use unslide_runtime::child::ChildProgram;
 use unslide_store::Store;
@@ -41,6 +42,8 @@ pub(crate) struct Builder {
     pub(crate) gate: IsolationGate,
     /// Reads what tenants upload: see [`crate::build::child`].
     pub(crate) child: ChildProgram,
+    /// Readers of reports in other formats.
+    pub(crate) readers: ReportReaders,
     pub(crate) features: Vec<BuilderFeature>,
     pub(crate) host: Host,
 }

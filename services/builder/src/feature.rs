@@ -37,6 +37,8 @@ pub struct BuilderFeature {
 pub struct BuilderFeatures {
     /// Their hooks, in the order in which they run.
     pub hooks: Vec<unslide_store::StoreHook>,
+    /// Their readers of reports in other formats, in the order in which they are tried.
+    pub readers: unslide_report::reader::ReportReaders,
     /// Their additions to the builder's own work.
     pub features: Vec<BuilderFeature>,
 }

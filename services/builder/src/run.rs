@@ -83,6 +83,7 @@ pub async fn run(
         name: format!("builder-{}", std::process::id()),
         places: SharedPlaces::new(handlers().map(|handler| handler.kind)),
         gate: IsolationGate::default(),
+        readers: features.readers.clone(),
         features: features.features.clone(),
         store,
         child,

@@ -11,10 +11,12 @@ use unslide_builder::{BuilderFeature, BuilderFeatures};
 pub use unslide_indexer::IndexerFeature;
 use unslide_indexer::IndexerFeatures;
 use unslide_model::TenantId;
+use unslide_report::reader::ReportReaders;
 use unslide_runtime::config::ConfigPart;
 use unslide_store::{Store, StoreHook};
 use unslide_symbolicate::Analysis;
 pub use unslide_symbolizer::SymbolizerFeature;
+use unslide_symbolizer::SymbolizerFeatures;
 
 /// Everything that one feature adds to the services.
 #[derive(Clone)]
@@ -69,27 +71,38 @@ pub fn hooks(features: &[Feature]) -> Vec<StoreHook> {
 #[must_use]
 pub fn for_api(features: &[Feature]) -> ApiFeatures {
     let api = features.iter().map(|feature| feature.api.clone());
-    ApiFeatures { hooks: hooks(features), features: api.collect(), analyses: analyses(features) }
+    ApiFeatures {
+        hooks: hooks(features),
+        readers: readers(features),
+        features: api.collect(),
+        analyses: analyses(features),
+    }
 }
 
 /// Returns the additions of features to the builder.
 #[must_use]
 pub fn for_builder(features: &[Feature]) -> BuilderFeatures {
     let builder = features.iter().map(|feature| feature.builder);
-    BuilderFeatures { hooks: hooks(features), features: builder.collect() }
+    BuilderFeatures { hooks: hooks(features), readers: readers(features), features: builder.collect() }
 }
 
 /// Returns the additions of features to the indexer.
 #[must_use]
 pub fn for_indexer(features: &[Feature]) -> IndexerFeatures {
     let indexer = features.iter().map(|feature| feature.indexer);
-    IndexerFeatures { hooks: hooks(features), features: indexer.collect() }
+    IndexerFeatures { hooks: hooks(features), readers: readers(features), features: indexer.collect() }
 }
 
 /// Returns the additions of features to the symbolizer.
 #[must_use]
-pub fn for_symbolizer(features: &[Feature]) -> Vec<SymbolizerFeature> {
-    features.iter().map(|feature| feature.symbolizer).collect()
+pub fn for_symbolizer(features: &[Feature]) -> SymbolizerFeatures {
+    SymbolizerFeatures { readers: readers(features), analyses: analyses(features) }
+}
+
+/// Returns the readers of features, in the order of the list. Every service that reads reports uses them.
+#[must_use]
+pub fn readers(features: &[Feature]) -> ReportReaders {
+    ReportReaders::new(features.iter().flat_map(|feature| feature.symbolizer.readers).copied())
 }
 
 /// Returns the analyses of features, in the order of the list.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use time::{Date, OffsetDateTime};
 use unslide_proto::topics::TopicNames;
+use unslide_report::reader::ReportReaders;
 use unslide_signals::event::{EventArrival, EventError, GatewayEvent};
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::{HookFuture, StoreHook, TenantTx};
@@ -21,6 +22,8 @@ pub struct IndexerFeature {
 pub struct IndexerFeatures {
     /// Their hooks, in the order in which they run.
     pub hooks: Vec<StoreHook>,
+    /// Their readers of reports in other formats, in the order in which they are tried.
+    pub readers: ReportReaders,
     /// Their additions to the indexer's own work.
     pub features: Vec<IndexerFeature>,
 }

@@ -29,6 +29,7 @@ use unslide_artifacts::segment::MAX_BODY_BYTES;
 use unslide_model::TenantId;
 use unslide_proto::topics::TopicNames;
 use unslide_report::ReadLimits;
+use unslide_report::reader::ReportReaders;
 use unslide_runtime::fairness::FairShares;
 use unslide_runtime::{Host, panic_text};
 use unslide_store::dead_letters::DeadLetter;
@@ -67,6 +68,8 @@ pub struct Resources {
     pub skips: SkipLimit,
     /// Function that reads a record.
     pub read: ReadRecord,
+    /// Readers of reports in other formats.
+    pub readers: ReportReaders,
 }
 
 /// Sets the metric of bytes in flight, and resets it to 0 when dropped.
@@ -224,9 +227,10 @@ impl Pipeline {
     }
 
     async fn read(&self, records: Vec<PolledRecord>) -> Result<Vec<Item>, IndexerError> {
-        let Resources { host, kafka, content, signatures, read, .. } = &self.resources;
+        let Resources { host, kafka, content, signatures, read, readers, .. } = &self.resources;
         let reading = Reading {
             content: *content,
+            readers: readers.clone(),
             signatures: Arc::clone(signatures),
             limits: ReadLimits {
                 max_bytes: kafka.max_output_bytes().max(MAX_BODY_BYTES),

@@ -70,6 +70,7 @@ pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Resul
         shares: Arc::new(deferral::new_shares()),
         skips: SkipLimit::new(store.clone(), metrics.clone(), &label),
         read: records::parse,
+        readers: features.readers.clone(),
         topics: topics.clone(),
         label,
     };

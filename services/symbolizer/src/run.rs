@@ -3,7 +3,7 @@
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::Tenants;
 use crate::config::{Config, Settings};
-use crate::feature::SymbolizerFeature;
+use crate::feature::SymbolizerFeatures;
 use crate::lanes::batch::LaneResources;
 use crate::lanes::live::{self, Live};
 use crate::lanes::resymbolicate::{self, Requests};
@@ -65,12 +65,13 @@ pub enum Error {
     Lane(#[from] LaneError),
 }
 
-/// Runs the symbolizer until the shutdown begins and all work in progress is committed.
+/// Runs the symbolizer until the shutdown begins and all work in progress is committed. It reads reports of the formats
+/// that features add, too.
 ///
 /// # Errors
 /// Returns an error if the symbolizer cannot start, or if a lane ended before the shutdown: another process
 /// has to take over.
-pub async fn run(config: Config, features: Vec<SymbolizerFeature>, host: Host) -> Result<(), Error> {
+pub async fn run(config: Config, features: SymbolizerFeatures, host: Host) -> Result<(), Error> {
     let metrics = Metrics::new(&host.metrics)?;
     let verified = startup::reach(&host, "kafka", StreamError::is_transient, || admin::verify(&config.kafka));
     verified.await?;
@@ -100,9 +101,8 @@ pub async fn run(config: Config, features: Vec<SymbolizerFeature>, host: Host) -
         read = async { tokio::try_join!(events.caught_up(), tenants.caught_up()) } => { read?; }
         () = host.shutdown.begun() => return Ok(()),
     }
-    let mut worker = worker(&config, &host, &metrics, tenants, symbols, objects);
-    worker.analyses = features.iter().flat_map(|feature| feature.analyses).copied().collect();
-    let worker = Arc::new(worker);
+    let parts = WorkerParts { tenants, symbols, objects, features };
+    let worker = Arc::new(worker(&config, &host, &metrics, parts));
     let shares = [live::NAME, retry::NAME].map(|lane| (lane, Arc::new(TenantRates::new(BURST))));
     probe_outputs(&host, &worker);
     let mut lanes = start(&config, &host, &worker, &shares)?;
@@ -135,14 +135,16 @@ pub async fn run(config: Config, features: Vec<SymbolizerFeature>, host: Host) -
     Ok(ended?)
 }
 
-fn worker(
-    config: &Config,
-    host: &Host,
-    metrics: &Metrics,
+/// The parts of a worker that are started before it.
+struct WorkerParts {
     tenants: Arc<Tenants>,
     symbols: SymbolSource,
     objects: ObjectStore,
-) -> Worker {
+    features: SymbolizerFeatures,
+}
+
+fn worker(config: &Config, host: &Host, metrics: &Metrics, parts: WorkerParts) -> Worker {
+    let WorkerParts { tenants, symbols, objects, features } = parts;
     let own = &config.symbolizer;
     Worker {
         slot: own.worker_name(),
@@ -154,6 +156,7 @@ fn worker(
         topics: config.kafka.topics(),
         tenant_topics: config.kafka.tenant_topics,
         outputs: Outputs::new(&config.kafka),
+        readers: features.readers,
         limits: ReadLimits { max_bytes: config.kafka.max_record_bytes, ..ReadLimits::default() },
         output_bytes: config.kafka.max_output_bytes(),
         most_outputs: config.kafka.budget.produced,
@@ -162,7 +165,7 @@ fn worker(
             most_bytes: config.kafka.max_copy_bytes(),
         },
         tenant_units_per_second: config.tenants.units_per_second,
-        analyses: Vec::new(),
+        analyses: features.analyses,
         ids: Ids::default(),
         tracer: host.tracer.clone(),
         metrics: metrics.clone(),

@@ -16,7 +16,8 @@ use unslide_proto::headers;
 use unslide_proto::report::Resymbolicate;
 use unslide_proto::topics::TopicNames;
 use unslide_proto::trace::{Ids, TraceContext};
-use unslide_report::ReadLimits;
+use unslide_report::reader::{ReportDocument, ReportReaders};
+use unslide_report::{ReadError, ReadLimits};
 use unslide_runtime::traces::Tracer;
 use unslide_stream::lane::Pause;
 use unslide_stream::{OutRecord, Record, Signatures};
@@ -45,6 +46,8 @@ pub struct Worker {
     pub tenant_topics: bool,
     /// The tenants' own output topics that exist.
     pub outputs: Outputs,
+    /// Readers of other formats than KSCrash's JSON.
+    pub readers: ReportReaders,
     /// Limits for reading a report.
     pub limits: ReadLimits,
     /// The largest output, in bytes of key, headers and value.
@@ -67,16 +70,42 @@ pub struct Worker {
 
 /// An enriched report and its output record.
 pub struct ReportOutput {
-    /// Result of the symbolication.
+    /// Result of the symbolication. Its bytes are in the record, unless the record is of another format.
     pub enriched: Enrichment,
     /// Record that holds the report.
     pub record: OutRecord,
 }
 
 impl ReportOutput {
-    /// Returns the enriched report.
+    /// Returns the bytes of the output.
     pub fn bytes(&self) -> &[u8] {
         self.record.value.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the enriched report in KSCrash's form.
+    pub fn json(&self) -> &[u8] {
+        if self.enriched.bytes.is_empty() { self.bytes() } else { &self.enriched.bytes }
+    }
+}
+
+/// Error for a report without an output.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// It is too large in every form.
+    #[error(transparent)]
+    TooLarge(#[from] OutputTooLarge),
+    /// The answers could not be written into its document.
+    #[error("the answers cannot be written into the document: {0}")]
+    NotWritten(#[from] ReadError),
+}
+
+impl OutputError {
+    /// Returns the reason in one word, as dead letters carry it.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            OutputError::TooLarge(_) => "too_large",
+            OutputError::NotWritten(error) => error.reason(),
+        }
     }
 }
 
@@ -148,30 +177,37 @@ impl Worker {
     /// statuses of its frames do.
     ///
     /// # Errors
-    /// Returns [`OutputTooLarge`] if the smallest form does not fit.
+    /// Returns [`OutputError`] if the smallest form does not fit, or if the document cannot take the answers.
     pub fn output(
         &self,
+        source: &ReportDocument<'_>,
         plan: &Plan<'_, '_>,
         id: &Scoped<ReportId>,
         answers: &Answers,
         history: &Provenance<'_>,
         context: Context<'_>,
-    ) -> Result<ReportOutput, OutputTooLarge> {
+    ) -> Result<ReportOutput, OutputError> {
         let symbols = |id: &unslide_model::DebugId| -> Option<&ImageSymbols> { answers.get(id) };
         let revision = context.revision.unwrap_or(1);
         let topic = self.output_topic(&id.tenant, history);
-        let fits = self.output_bytes.saturating_sub(HEADER_BYTES);
+        let fits = self.output_bytes.saturating_sub(HEADER_BYTES + source.excess_bytes());
         let most_bytes = Some(context.most_bytes.map_or(fits, |most| most.min(fits)));
         let rules = self.tenants.grouping_rules(&id.tenant);
         let analyses = self.tenants.enabled_analyses(&id.tenant, &self.analyses);
         let context = Context { most_bytes, rules: Some(&rules), analyses: &analyses, ..context };
         let mut record = history.report(&topic, id, revision, context.supersedes, bytes::Bytes::new());
         let around = record.size();
-        let is_taken = |bytes: usize| around + bytes <= self.output_bytes;
+        let excess = source.excess_bytes();
+        let is_taken = |bytes: usize| around + excess + bytes <= self.output_bytes;
         let mut enriched = plan.enrich_fitting(&symbols, &context, is_taken);
-        let bytes = bytes::Bytes::from(std::mem::take(&mut enriched.bytes));
-        if !is_taken(bytes.len()) {
-            return Err(OutputTooLarge { bytes: around + bytes.len(), limit: self.output_bytes });
+        let bytes = match source.is_translated() {
+            true => source.write(enriched.bytes.clone())?,
+            false => std::mem::take(&mut enriched.bytes),
+        };
+        let bytes = bytes::Bytes::from(bytes);
+        let all = around + bytes.len();
+        if all > self.output_bytes {
+            return Err(OutputTooLarge { bytes: all, limit: self.output_bytes }.into());
         }
         record.value = Some(bytes);
         Ok(ReportOutput { enriched, record })

@@ -3,6 +3,7 @@
 use unslide_builder::ChildTask;
 use unslide_client::FeatureCommand;
 use unslide_feature::{Feature, KeyMaker};
+use unslide_report::reader::ReportReaders;
 use unslide_runtime::config::{ConfigReader, Sources};
 use unslide_symbolicate::Analysis;
 
@@ -13,6 +14,8 @@ type ReadFeature = fn(&mut ConfigReader) -> Feature;
 const FEATURES: &[ReadFeature] = &[
     // Rules of tenants, and messages about events that fulfil them.
     unslide_alerts::read,
+    // Readers of Apple's own report formats. They have no hooks, so any place in the list would do.
+    unslide_apple_reports::read,
     // Profiles, logs of allocations and graphs of memory. They lock rows of their own only, in transactions in which alerts
     // lock none, so any place in the list would do.
     unslide_captures::read,
@@ -58,6 +61,11 @@ pub fn read(reader: &mut ConfigReader) -> Vec<Feature> {
 /// Returns the analyses of all features, for commands that read no configuration.
 pub fn read_analyses() -> Vec<Analysis> {
     unslide_feature::analyses(&read(&mut Sources::new(None, []).read()))
+}
+
+/// Returns the readers of reports in other formats, for commands that read no configuration.
+pub fn read_report_readers() -> ReportReaders {
+    unslide_feature::readers(&read(&mut Sources::new(None, []).read()))
 }
 
 #[cfg(test)]

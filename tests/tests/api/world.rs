@@ -18,6 +18,7 @@ pub struct FeatureSettings {
 pub fn features(settings: FeatureSettings) -> Vec<Feature> {
     vec![
         unslide_alerts::feature(settings.alerts),
+        unslide_apple_reports::feature(),
         unslide_captures::feature(),
         unslide_health::feature(),
         unslide_fault_analysis::feature(),

@@ -10,4 +10,4 @@ pub(crate) use members::{MemberSlot, MemberSlots, OpenObjects, cpu, debug_id};
 pub use number::Number;
 pub(crate) use scanner::{JsonMember, JsonScanner, PassedObject, Stop, type_name};
 pub use text::Text;
-pub(crate) use value::Value;
+pub use value::Value;

@@ -2,8 +2,9 @@
 //! each look-up scans the object again.
 
 use super::members::uuid;
-use super::{JsonScanner, Stop};
-use crate::{Number, ReadError, Text};
+use super::{JsonScanner, PassedObject, Stop};
+use crate::reader::MemberPlace;
+use crate::{Number, Ours, ReadError, ReadLimits, Text};
 
 /// The maximum number of elements read from an array: in memory, each takes many times the two bytes that it may
 /// take in the report.
@@ -16,7 +17,7 @@ const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
 
 /// A value within bytes that have passed the scanner.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Value<'a> {
+pub struct Value<'a> {
     input: &'a [u8],
     at: usize,
 }
@@ -39,27 +40,98 @@ impl<'a> Value<'a> {
         JsonScanner::at(self.input, self.at, usize::MAX)
     }
 
+    /// Reads the JSON value of a document at the offset `from`, or after the white space there. Returns the value and the
+    /// offset of its end. What follows is not read.
+    ///
+    /// # Errors
+    /// Returns [`ReadError`] if the document is too large or nests too deep, or if there is no JSON value.
+    pub fn read(
+        document: &'a [u8],
+        from: usize,
+        limits: &ReadLimits,
+    ) -> Result<(Value<'a>, usize), ReadError> {
+        if document.len() > limits.max_bytes {
+            return Err(ReadError::TooLarge { bytes: document.len(), limit: limits.max_bytes });
+        }
+        let mut scanner = JsonScanner::at(document, from, limits.max_depth);
+        scanner.white();
+        let value = scanner.value();
+        scanner.skip()?;
+        Ok((value, scanner.pos()))
+    }
+
+    /// Returns the document that the value is in.
+    #[must_use]
+    pub fn document(self) -> &'a [u8] {
+        self.input
+    }
+
+    /// Returns the offset of the value in its document.
+    #[must_use]
+    pub fn offset(self) -> usize {
+        self.at
+    }
+
+    /// Returns the place of our member in an object that holds a frame. `is_enriched` is true if the document's own member
+    /// is ours.
+    #[must_use]
+    pub fn frame_place(self, is_enriched: bool) -> Option<MemberPlace> {
+        let (place, _) = self.place()?;
+        if is_enriched { Some(place) } else { Some(place.without_own()) }
+    }
+
+    /// Returns the place of our member in the object that holds the report.
+    #[must_use]
+    pub fn report_place(self) -> Option<MemberPlace> {
+        let (place, own) = self.place()?;
+        let is_ours = own.is_some_and(|own| Ours::read(own).is_some());
+        Some(if is_ours { place } else { place.without_own() })
+    }
+
+    /// Returns the place of our member in an object, and the value of its last member if that is an object with our key.
+    fn place(self) -> Option<(MemberPlace, Option<Value<'a>>)> {
+        if !self.is_object() {
+            return None;
+        }
+        let (mut own, mut value) = (None, None);
+        let passed = self.scanner().members(|s, member| {
+            let at = s.value();
+            s.skip()?;
+            let is_own = member.is("symbolication") && at.is_object();
+            own = is_own.then(|| member.separator..s.pos());
+            value = is_own.then_some(at);
+            Ok(())
+        });
+        let Ok(PassedObject { close, count }) = passed else { return None };
+        let has_members = count > usize::from(own.is_some());
+        Some((MemberPlace { insert_at: close, has_members, own_member: own }, value))
+    }
+
     fn first(self) -> Option<u8> {
         self.input.get(self.at).copied()
     }
 
     /// Returns true for null.
-    pub(crate) fn is_null(self) -> bool {
+    #[must_use]
+    pub fn is_null(self) -> bool {
         self.first() == Some(b'n')
     }
 
     /// Returns true for an object.
-    pub(crate) fn is_object(self) -> bool {
+    #[must_use]
+    pub fn is_object(self) -> bool {
         self.first() == Some(b'{')
     }
 
     /// Returns true for an object or an array.
-    pub(crate) fn is_container(self) -> bool {
+    #[must_use]
+    pub fn is_container(self) -> bool {
         matches!(self.first(), Some(b'{' | b'['))
     }
 
     /// Returns the last member of an object with this name.
-    pub(crate) fn get(self, key: &str) -> Option<Value<'a>> {
+    #[must_use]
+    pub fn get(self, key: &str) -> Option<Value<'a>> {
         let mut found = None;
         self.each(|name, value| {
             if name == key.as_bytes() {
@@ -70,7 +142,8 @@ impl<'a> Value<'a> {
     }
 
     /// Returns the last member of an object for each of these names, in one pass.
-    pub(crate) fn members<const N: usize>(self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
+    #[must_use]
+    pub fn members<const N: usize>(self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
         let mut found = [None; N];
         self.each(|name, value| {
             if let Some(place) = keys.iter().position(|key| key.as_bytes() == name) {
@@ -81,12 +154,13 @@ impl<'a> Value<'a> {
     }
 
     /// Returns the value at the end of a path of keys.
-    pub(crate) fn path(self, keys: &[&str]) -> Option<Value<'a>> {
+    #[must_use]
+    pub fn path(self, keys: &[&str]) -> Option<Value<'a>> {
         keys.iter().try_fold(self, |value, key| value.get(key))
     }
 
     /// Calls `each` with the members of an object, in their order.
-    pub(crate) fn each(self, mut each: impl FnMut(&[u8], Value<'a>)) {
+    pub fn each(self, mut each: impl FnMut(&[u8], Value<'a>)) {
         if !self.is_object() {
             return;
         }
@@ -99,7 +173,7 @@ impl<'a> Value<'a> {
     }
 
     /// Calls `each` with the elements of an array, in their order.
-    pub(crate) fn each_item(self, mut each: impl FnMut(Value<'a>)) {
+    pub fn each_item(self, mut each: impl FnMut(Value<'a>)) {
         if self.first() == Some(b'[') {
             let _: Result<_, Stop> = self.scanner().elements(|s, _| {
                 each(s.value());
@@ -109,7 +183,8 @@ impl<'a> Value<'a> {
     }
 
     /// Returns the elements of an array, at most half a million. Returns none for any other value.
-    pub(crate) fn items(self) -> Vec<Value<'a>> {
+    #[must_use]
+    pub fn items(self) -> Vec<Value<'a>> {
         let mut items = Vec::new();
         if self.first() == Some(b'[') {
             let _: Result<_, Stop> = self.scanner().elements(|s, _| {
@@ -124,7 +199,8 @@ impl<'a> Value<'a> {
     }
 
     /// Returns a string without decoding it.
-    pub(crate) fn text(self) -> Option<Text<'a>> {
+    #[must_use]
+    pub fn text(self) -> Option<Text<'a>> {
         if self.first() != Some(b'"') {
             return None;
         }
@@ -132,12 +208,14 @@ impl<'a> Value<'a> {
     }
 
     /// Returns a decoded string.
-    pub(crate) fn string(self) -> Option<String> {
+    #[must_use]
+    pub fn string(self) -> Option<String> {
         Some(self.text()?.decode().into_owned())
     }
 
     /// Returns a number.
-    pub(crate) fn number(self) -> Option<Number> {
+    #[must_use]
+    pub fn number(self) -> Option<Number> {
         if !matches!(self.first(), Some(b'-' | b'0'..=b'9')) {
             return None;
         }
@@ -145,7 +223,8 @@ impl<'a> Value<'a> {
     }
 
     /// Returns an unsigned 64-bit integer.
-    pub(crate) fn unsigned(self) -> Option<u64> {
+    #[must_use]
+    pub fn unsigned(self) -> Option<u64> {
         match self.number()? {
             Number::Int { magnitude, negative: false } => Some(magnitude),
             _ => None,
@@ -153,12 +232,14 @@ impl<'a> Value<'a> {
     }
 
     /// Returns an unsigned 32-bit integer.
-    pub(crate) fn unsigned_32(self) -> Option<u32> {
+    #[must_use]
+    pub fn unsigned_32(self) -> Option<u32> {
         self.unsigned().and_then(|number| u32::try_from(number).ok())
     }
 
     /// Returns a number, or the number in a decimal text. Returns `None` if it is not finite.
-    pub(crate) fn decimal(self) -> Option<f64> {
+    #[must_use]
+    pub fn decimal(self) -> Option<f64> {
         let number = match self.number() {
             Some(Number::Float(number)) => number,
             Some(Number::Int { magnitude, negative }) => {
@@ -171,7 +252,8 @@ impl<'a> Value<'a> {
     }
 
     /// Returns an unsigned 64-bit integer, or the one in a decimal text, also such as `12.0`.
-    pub(crate) fn decimal_unsigned(self) -> Option<u64> {
+    #[must_use]
+    pub fn decimal_unsigned(self) -> Option<u64> {
         let text = || self.number_text()?.parse().ok();
         self.unsigned().or_else(text).or_else(|| exact_integer(self.decimal()?))
     }
@@ -185,7 +267,8 @@ impl<'a> Value<'a> {
     }
 
     /// Returns a boolean.
-    pub(crate) fn boolean(self) -> Option<bool> {
+    #[must_use]
+    pub fn boolean(self) -> Option<bool> {
         match self.first() {
             Some(b't') => Some(true),
             Some(b'f') => Some(false),
@@ -194,12 +277,14 @@ impl<'a> Value<'a> {
     }
 
     /// Returns the bytes of a UUID.
-    pub(crate) fn uuid(self) -> Option<[u8; 16]> {
+    #[must_use]
+    pub fn uuid(self) -> Option<[u8; 16]> {
         uuid(self.text()?)
     }
 
     /// Returns the bytes of the value itself.
-    pub(crate) fn raw(self) -> &'a [u8] {
+    #[must_use]
+    pub fn raw(self) -> &'a [u8] {
         let mut s = self.scanner();
         match s.skip() {
             Ok(()) => self.input.get(self.at..s.pos()).unwrap_or_default(),

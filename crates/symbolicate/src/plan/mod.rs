@@ -3,6 +3,7 @@
 mod attribute;
 mod index;
 mod javascript;
+mod located;
 mod space;
 mod system;
 
@@ -11,6 +12,7 @@ pub use attribute::Join;
 use attribute::{Attributed, Attribution, attribute};
 use index::AddressStretch;
 pub(crate) use javascript::PlannedJavaScript;
+pub use located::LocatedFrame;
 use space::{Cleaned, Space};
 use std::collections::HashMap;
 pub use system::lies_in_shared_cache;

@@ -161,10 +161,11 @@ async fn read_reports(
         reports: api.limits.ingest_reports.min(MAX_REPORTS),
         report: ReadLimits { max_bytes, ..ReadLimits::default() },
     };
-    let apps = Arc::clone(key);
+    let (apps, readers) = (Arc::clone(key), api.readers.clone());
     let work = move |body: Bytes| {
         let refuse_app = |app: Option<&str>| refuse_app(&apps, app);
-        let reports = read_leniently(&body, boundary.as_deref(), &bounds, &refuse_app, &mut budget)?;
+        let boundary = boundary.as_deref();
+        let reports = read_leniently(&body, boundary, &bounds, &readers, &refuse_app, &mut budget)?;
         Ok(ReadRequest { reports, budget })
     };
     read_body(api, &key.tenant, body, work).await

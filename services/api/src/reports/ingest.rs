@@ -13,7 +13,8 @@ use crate::uploads::multipart;
 use bytes::Bytes;
 use futures::stream;
 use unslide_model::ReportId;
-use unslide_report::{Element, ReadError, ReadLimits, Report};
+use unslide_report::reader::ReportReaders;
+use unslide_report::{Element, ForeignFormat, ReadError, ReadLimits, Report, foreign_format};
 
 /// One report of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,15 @@ pub struct Bounds {
     pub report: ReadLimits,
 }
 
+/// Kinds of reports that a request may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportScope<'s> {
+    /// The only app that the key is valid for, if it is restricted to one.
+    pub app: Option<&'s str>,
+    /// Readers of formats other than KSCrash's JSON.
+    pub readers: &'s ReportReaders,
+}
+
 /// Form of a body, according to its content type.
 #[derive(Clone, Debug)]
 pub enum BodyForm {
@@ -46,8 +56,8 @@ pub enum BodyForm {
     Any,
 }
 
-/// Reads all reports of a body; reserves bytes and takes cost units for what it unpacks. If `app` is given,
-/// all reports must be of that app. Takes CPU time: call it on the CPU pool.
+/// Reads all reports of a body; reserves bytes and takes cost units for what it unpacks. If the key is
+/// restricted to one app, all reports must be of that app. Takes CPU time: call it on the CPU pool.
 ///
 /// # Errors
 /// [`Kind::InvalidReport`] or [`Kind::NotAReport`] naming the report and the place in it,
@@ -57,11 +67,11 @@ pub fn read(
     body: &Bytes,
     form: &BodyForm,
     bounds: &Bounds,
-    app: Option<&str>,
+    scope: &ReportScope<'_>,
     (reserved, charge): (&mut Reservation, &mut Charge),
 ) -> Result<Vec<Incoming>, Problem> {
     let mut reading =
-        Reading { reports: Vec::new(), lines: 0, left: bounds.unpacked, bounds, app, reserved, charge };
+        Reading { reports: Vec::new(), lines: 0, left: bounds.unpacked, bounds, scope, reserved, charge };
     match form {
         BodyForm::Parts(boundary) => {
             let body = reading.unpacked(body)?;
@@ -87,7 +97,7 @@ struct Reading<'b> {
     /// Bytes that may still be unpacked.
     left: u64,
     bounds: &'b Bounds,
-    app: Option<&'b str>,
+    scope: &'b ReportScope<'b>,
     reserved: &'b mut Reservation,
     charge: &'b mut Charge,
 }
@@ -106,7 +116,9 @@ impl Reading<'_> {
         }
         match self.record(&bytes, self.bounds.unpacked, place) {
             // A reader of one value finds more text after a complete value if the body has lines.
-            Err(_) if first_line_is_complete(&bytes, &self.bounds.report) => self.lines(&bytes, place),
+            Err(_) if first_line_is_complete(&bytes, self.scope.readers, &self.bounds.report) => {
+                self.lines(&bytes, place)
+            }
             outcome => outcome,
         }
     }
@@ -134,8 +146,13 @@ impl Reading<'_> {
     fn record(&mut self, record: &Bytes, max_bytes: u64, place: &str) -> Result<(), Problem> {
         let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
         let limits = ReadLimits { max_bytes, ..self.bounds.report };
-        let elements = unslide_report::split(record, &limits)
-            .map_err(|error| refused(place, &error, self.bounds.report.max_bytes))?;
+        let elements =
+            unslide_report::split(record, &limits).map_err(|error| match foreign_format(record) {
+                Some(format @ ForeignFormat::AppleCrash) => {
+                    Problem::new(Kind::NotAReport, format!("{place}{format} (not_a_report)"))
+                }
+                _ => refused(place, &error, self.bounds.report.max_bytes),
+            })?;
         let before = self.reports.len();
         let many = elements.len() > 1 || record.trim_ascii_start().starts_with(b"[");
         for (index, element) in elements.into_iter().enumerate() {
@@ -160,8 +177,10 @@ impl Reading<'_> {
     fn element(&self, record: &Bytes, element: &Element<'_>, place: &str) -> Result<Incoming, Problem> {
         match element {
             Element::Report(bytes) => {
-                let report = Report::accept(bytes, &self.bounds.report)
-                    .map_err(|error| refused(place, &error, self.bounds.report.max_bytes))?;
+                let limits = &self.bounds.report;
+                let refused = |error: ReadError| refused(place, &error, limits.max_bytes);
+                let document = self.scope.readers.open(bytes, limits).map_err(refused)?;
+                let report = Report::accept(document.json(), limits).map_err(refused)?;
                 self.check_app(place, || report.summary().app)?;
                 Ok(Incoming { id: Some(report.id), bytes: record.slice_ref(bytes) })
             }
@@ -181,7 +200,7 @@ impl Reading<'_> {
 
     /// Refuses a report of another app if the key is restricted to one app.
     fn check_app(&self, place: &str, of: impl FnOnce() -> Option<String>) -> Result<(), Problem> {
-        match self.app {
+        match self.scope.app {
             Some(app) if of().as_deref() != Some(app) => {
                 let problem = format!(
                     "{place}the key is valid for the app {app} only, and the report is of another app"
@@ -211,14 +230,20 @@ pub(super) fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0)
 }
 
-/// Returns true if there are several lines and the first that is not empty is a complete JSON text.
-pub(super) fn first_line_is_complete(bytes: &[u8], limits: &ReadLimits) -> bool {
+/// Returns true if a document of any format is a report.
+pub(super) fn is_report(document: &[u8], readers: &ReportReaders, limits: &ReadLimits) -> bool {
+    readers.open(document, limits).is_ok_and(|document| Report::read(document.json(), limits).is_ok())
+}
+
+/// Returns true if there are several lines and the first that is not empty is a complete JSON text: a report, or an
+/// array of them. The first line of a log of two JSON texts is its header, and no report.
+pub(super) fn first_line_is_complete(bytes: &[u8], readers: &ReportReaders, limits: &ReadLimits) -> bool {
     let mut lines = bytes.split(|b| *b == b'\n').filter(|line| !is_blank(line));
     let first = lines.next();
     let complete = |line: &[u8]| match unslide_report::split(line, limits) {
         // A bare object has not been scanned yet.
         Ok(elements) => {
-            elements.iter().all(|e| !matches!(e, Element::Report(r) if Report::read(r, limits).is_err()))
+            elements.iter().all(|e| !matches!(e, Element::Report(r) if !is_report(r, readers, limits)))
         }
         Err(_) => false,
     };
@@ -273,7 +298,8 @@ mod tests {
 
     fn all(body: impl Into<Bytes>, form: &BodyForm) -> Result<Vec<Incoming>, Problem> {
         let (mut room, _other) = crate::limits::permits::tests::reservation(1 << 20);
-        read(&body.into(), form, &BOUNDS, None, (&mut room, &mut charge(1_000)))
+        let scope = ReportScope { app: None, readers: &ReportReaders::default() };
+        read(&body.into(), form, &BOUNDS, &scope, (&mut room, &mut charge(1_000)))
     }
 
     fn reports(body: impl Into<Bytes>, form: &BodyForm) -> Vec<String> {
@@ -330,6 +356,14 @@ mod tests {
         };
         assert_eq!(reports(packed, &form), [A, B]);
         assert_eq!(refusal(cut, &form).0, Kind::InvalidBody);
+    }
+
+    #[test]
+    fn a_log_as_text_is_called_that() {
+        let (kind, detail) =
+            refusal("Incident Identifier: 5A9E\nHardware Model: iPhone15,2\n", &BodyForm::Any);
+        assert_eq!(kind, Kind::NotAReport);
+        assert!(detail.contains("an Apple log (.crash)"), "{detail}");
     }
 
     #[test]
@@ -395,8 +429,9 @@ mod tests {
         let form = [head.as_bytes(), &packed, b"\r\n--b--\r\n"].concat();
         for (body, form) in [(packed, BodyForm::Any), (form, BodyForm::Parts("b".to_owned()))] {
             let (mut room, _other) = crate::limits::permits::tests::reservation(500_000);
+            let scope = ReportScope { app: None, readers: &ReportReaders::default() };
             let refused =
-                read(&body.into(), &form, &bounds, None, (&mut room, &mut charge(1_000))).unwrap_err();
+                read(&body.into(), &form, &bounds, &scope, (&mut room, &mut charge(1_000))).unwrap_err();
             assert_eq!(refused.kind(), Kind::TenantBusy, "{form:?}");
         }
     }

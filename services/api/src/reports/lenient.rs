@@ -4,14 +4,18 @@
 use crate::http::problem::{Kind, Problem};
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
-use crate::reports::ingest::{Bounds, Incoming, first_line_is_complete, is_blank, too_many};
+use crate::reports::ingest::{Bounds, Incoming, first_line_is_complete, is_blank, is_report, too_many};
 use crate::requests::body::unpacked;
 use crate::uploads::multipart;
 use bytes::Bytes;
 use futures::stream;
 use std::convert::Infallible;
 use unslide_model::ReportId;
-use unslide_report::{Element, LenientElement, ReadError, ReadLimits, Report, Text, split_leniently};
+use unslide_report::reader::ReportReaders;
+use unslide_report::{
+    Element, ForeignFormat, LenientElement, ReadError, ReadLimits, Report, Text, foreign_format,
+    split_leniently,
+};
 
 /// Reason of a report of an app that the key does not have.
 const WRONG_APP: &str = "wrong_app";
@@ -54,9 +58,9 @@ pub struct ReadBudget {
     pub charge: Charge,
 }
 
-/// Reads all reports of a body. `boundary` is the one that the headers name, if any. `refuse_app` returns why the
-/// sender may not send reports of an app, which is None if the report names none. Takes CPU time: call it on the CPU
-/// pool.
+/// Reads all reports of a body, also in the formats of readers. `boundary` is the one that the headers name, if any.
+/// `refuse_app` returns why the sender may not send reports of an app, which is None if the report names none. Takes CPU
+/// time: call it on the CPU pool.
 ///
 /// # Errors
 /// [`Kind::InvalidBody`] for broken packaging or a body without a report, [`Kind::TooLarge`] past a limit of the whole
@@ -65,10 +69,12 @@ pub fn read_leniently(
     body: &Bytes,
     boundary: Option<&str>,
     bounds: &Bounds,
+    readers: &ReportReaders,
     refuse_app: &dyn Fn(Option<&str>) -> Option<String>,
     budget: &mut ReadBudget,
 ) -> Result<Vec<LenientReport>, Problem> {
-    let mut reading = Reading { reports: Vec::new(), left: bounds.unpacked, bounds, refuse_app, budget };
+    let mut reading =
+        Reading { reports: Vec::new(), left: bounds.unpacked, bounds, readers, refuse_app, budget };
     let body = reading.unpack_part(body)?;
     match content_boundary(&body).or(boundary) {
         Some(boundary) => {
@@ -125,6 +131,8 @@ struct Reading<'b> {
     /// Bytes that may still be unpacked.
     left: u64,
     bounds: &'b Bounds,
+    /// Readers of formats other than KSCrash's JSON.
+    readers: &'b ReportReaders,
     refuse_app: &'b dyn Fn(Option<&str>) -> Option<String>,
     budget: &'b mut ReadBudget,
 }
@@ -143,9 +151,9 @@ impl Reading<'_> {
             ..self.bounds.report
         };
         let is_one = unslide_report::split(document, &whole).is_ok_and(|elements| {
-            !matches!(elements.as_slice(), [Element::Report(bytes)] if Report::read(bytes, &whole).is_err())
+            !matches!(elements.as_slice(), [Element::Report(bytes)] if !is_report(bytes, self.readers, &whole))
         });
-        if is_one || !first_line_is_complete(document, &self.bounds.report) {
+        if is_one || !first_line_is_complete(document, self.readers, &self.bounds.report) {
             return self.read_record(document, &whole);
         }
         for line in document.split(|byte| *byte == b'\n').filter(|line| !is_blank(line)) {
@@ -182,7 +190,10 @@ impl Reading<'_> {
             LenientElement::Whole(Element::Other { bytes, found }) => {
                 refused(bytes, NOT_A_REPORT, format!("a report is an object, this is {found}"))
             }
-            LenientElement::Broken { bytes, error } => refused(bytes, error.reason(), error.to_string()),
+            LenientElement::Broken { bytes, error } => match foreign_format(bytes) {
+                Some(format @ ForeignFormat::AppleCrash) => refused(bytes, NOT_A_REPORT, format.to_string()),
+                _ => refused(bytes, error.reason(), error.to_string()),
+            },
         }
     }
 
@@ -190,7 +201,11 @@ impl Reading<'_> {
         let refused = |id, version, reason, detail| {
             LenientReport::Refused(RefusedReport { bytes: bytes.clone(), id, version, reason, detail })
         };
-        let report = match Report::accept(bytes, &self.bounds.report) {
+        let document = match self.readers.open(bytes, &self.bounds.report) {
+            Ok(document) => document,
+            Err(error) => return refused(None, None, error.reason(), error.to_string()),
+        };
+        let report = match Report::accept(document.json(), &self.bounds.report) {
             Ok(report) => report,
             Err(error) => return refused(None, None, error.reason(), error.to_string()),
         };
@@ -239,7 +254,8 @@ mod tests {
         let (reserved, _other) = crate::limits::permits::tests::reservation(1 << 20);
         let mut budget = ReadBudget { reserved, charge: charge(1_000) };
         let refuse = |found: Option<&str>| (found != Some(app)).then(|| format!("{found:?}"));
-        let read = read_leniently(&body.into(), None, &BOUNDS, &refuse, &mut budget);
+        let readers = ReportReaders::default();
+        let read = read_leniently(&body.into(), None, &BOUNDS, &readers, &refuse, &mut budget);
         let word = |report: LenientReport| match report {
             LenientReport::Accepted(report) => String::from_utf8(report.bytes.to_vec()).unwrap(),
             LenientReport::Refused(refused) => refused.reason.to_owned(),

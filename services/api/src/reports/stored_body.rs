@@ -55,8 +55,10 @@ pub enum LostBody {
 /// A stored report's JSON.
 #[derive(Debug)]
 pub struct StoredBody {
-    /// The JSON.
+    /// The report in KSCrash's form.
     pub json: Vec<u8>,
+    /// The bytes as they were published, if the report is of another format.
+    pub document: Option<Vec<u8>>,
     /// The reservation of its bytes, which may grow for data that is derived from it.
     pub reservation: Reservation,
 }
@@ -81,8 +83,19 @@ pub async fn read(
     tx: Tx<TenantTx>,
     found: &FoundReport,
 ) -> Result<StoredBody, BodyError> {
-    let reservation = answers::reserve(&api.permits, tenant, found.size)?;
-    Ok(StoredBody { json: json(api, tenant, tx, found).await?, reservation })
+    let mut reservation = answers::reserve(&api.permits, tenant, found.size)?;
+    let bytes = json(api, tenant, tx, found).await?;
+    if api.readers.find(&bytes).is_none() {
+        return Ok(StoredBody { json: bytes, document: None, reservation });
+    }
+    let readers = api.readers.clone();
+    let translate = move || {
+        let json = readers.stored_report(&bytes).map_err(Problem::internal)?.into_owned();
+        Ok::<_, Problem>((json, bytes))
+    };
+    let (json, document) = api.cpu.run_for(tenant, translate).await??;
+    reservation.grow(json.len() as u64)?;
+    Ok(StoredBody { json, document: Some(document), reservation })
 }
 
 async fn json(

@@ -30,6 +30,15 @@ impl Representation {
             Representation::Text => "text/plain; charset=utf-8",
         }
     }
+
+    /// Returns the `Content-Type` of an answer. A document of another format than KSCrash's JSON may be no JSON text.
+    #[must_use]
+    pub fn answer_type(self, is_translated: bool) -> &'static str {
+        match self {
+            Representation::Json if is_translated => "application/octet-stream",
+            Representation::Json | Representation::Text => self.media_type(),
+        }
+    }
 }
 
 /// Returns the representation that the client prefers, JSON if it has no preference.

@@ -10,6 +10,7 @@ use unslide_artifacts::keys;
 use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES};
 use unslide_model::{BodyKey, ReportGrouping, ReportId, TenantId};
 use unslide_report::Report;
+use unslide_report::reader::ReportReaders;
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::reports::regroup::{self, RegroupPage, RegroupStep, Regrouped};
 use unslide_store::requests::{self, RequestSource};
@@ -135,8 +136,8 @@ async fn read_one(
             }
         }
     };
-    let rules = rules.clone();
-    let grouped = tokio::task::spawn_blocking(move || stored.group(&rules)).await;
+    let (rules, readers) = (rules.clone(), builder.readers.clone());
+    let grouped = tokio::task::spawn_blocking(move || stored.group(&rules, &readers)).await;
     Ok(match grouped {
         Ok(Ok((grouping, terms))) => {
             Found::Grouping(Regrouped { report_id, variant, revision, grouping, terms })
@@ -162,11 +163,13 @@ impl GroupedBody {
     fn group(
         self,
         rules: &GroupingRules,
+        readers: &ReportReaders,
     ) -> Result<(Option<ReportGrouping>, Vec<String>), Box<dyn std::error::Error + Send + Sync>> {
         let json = match self {
             GroupedBody::Inline(body) => body.json()?,
             GroupedBody::Frame(id, key, frame) => segment::open(&id, &key, frame, MAX_BODY_BYTES)?,
         };
+        let json = readers.stored_report(&json)?;
         let report = Report::read_stored(&json)?;
         Ok((grouping::regroup(&report, rules)?.map(ReportGrouping::from), report.search_terms()))
     }

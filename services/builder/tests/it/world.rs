@@ -77,7 +77,7 @@ impl World {
         let host = Host::local().unwrap();
         let running = tokio::spawn(unslide_builder::run(
             self.config.clone(),
-            BuilderFeatures { hooks: Vec::new(), features: vec![feature::FEATURE] },
+            BuilderFeatures { features: vec![feature::FEATURE], ..BuilderFeatures::default() },
             host.clone(),
             child::program(),
         ));

@@ -4,6 +4,7 @@
 use super::*;
 use crate::segments::tests::world::World;
 use unslide_proto::headers;
+use unslide_report::reader::ReportReaders;
 use unslide_store::deferred;
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_stream::{Headers, RecordRef};
@@ -71,6 +72,7 @@ impl Bench {
             shares: Arc::new(crate::deferral::new_shares()),
             metrics,
             read,
+            readers: ReportReaders::default(),
         });
         let first =
             PartitionPosition { topic: TOPIC.into(), partition: 0, topic_id: "a".into(), next_offset: 0 };

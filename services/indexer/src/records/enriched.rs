@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, TenantId, timestamp};
 use unslide_proto::{body, headers};
-use unslide_report::{Ours, ProcessIdentity, ReadLimits, Report, ReportSummary, TopFrame, splice};
+use unslide_report::reader::ReportReaders;
+use unslide_report::{Ours, ProcessIdentity, ReadError, ReadLimits, Report, ReportSummary, TopFrame};
 use unslide_store::Uuid;
 use unslide_store::reports::{Arrival, FrameTotals, ImageUse, ReportDetails, ReportOrigin};
 use unslide_stream::Record;
@@ -34,19 +35,26 @@ fn unreadable(reason: &'static str, detail: impl Into<String>) -> Unreadable {
 }
 
 /// Reads a record. `now` is only used to reject impossible times.
-pub fn read(record: &Record, limits: &ReadLimits, now: OffsetDateTime) -> Result<ReadReport, Unreadable> {
+pub fn read(
+    record: &Record,
+    readers: &ReportReaders,
+    limits: &ReadLimits,
+    now: OffsetDateTime,
+) -> Result<ReadReport, Unreadable> {
     let tenant = record.headers.text(headers::TENANT).ok_or_else(|| {
         unreadable("no_tenant", format!("the header {} is not there or is no text", headers::TENANT))
     })?;
     let tenant = TenantId::new(tenant).map_err(|e| unreadable("no_tenant", e.to_string()))?;
     let input = record.value.as_ref().ok_or_else(|| unreadable("empty", "the record has no value"))?;
-    let report = Report::read(input, limits).map_err(|e| unreadable(e.reason(), e.to_string()))?;
+    let refused = |error: ReadError| unreadable(error.reason(), error.to_string());
+    let document = readers.open(input, limits).map_err(refused)?;
+    let report = Report::read(document.json(), limits).map_err(refused)?;
     let ours = report.ours.as_ref().ok_or_else(|| unreadable("not_enriched", "the report lacks our key"))?;
     let revision = ours.revision.or_else(|| record.headers.number(headers::REVISION));
     let revision = revision.filter(|revision| *revision > 0).ok_or_else(|| {
         unreadable("no_revision", "neither the report nor a header says which revision it is")
     })?;
-    let original = splice::strip(input, limits).map_err(|e| unreadable(e.reason(), e.to_string()))?;
+    let original = document.stripped().unwrap_or_else(|| report.stripped());
     let arrival = Arrival {
         report_id: report.id,
         content_hash: ContentHash(Sha256::digest(&original).into()),
@@ -204,6 +212,7 @@ fn images(ours: &Ours) -> Vec<ImageUse> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unslide_report::splice;
     use unslide_stream::{Headers, RecordRef};
 
     const ENRICHED: &str = r#"{"report":{"id":"0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"},"crash":{"error":{"type":"mach"}},
@@ -236,7 +245,8 @@ mod tests {
             .with(headers::ORIGIN_TOPIC, "in")
             .with(headers::ORIGIN_PARTITION, "1")
             .with(headers::ORIGIN_OFFSET, "5");
-        let read = read(&record(ENRICHED, headers), &ReadLimits::default(), now()).unwrap();
+        let read = read(&record(ENRICHED, headers), &ReportReaders::default(), &ReadLimits::default(), now())
+            .unwrap();
         let arrival = read.arrival;
         assert_eq!((read.tenant.as_str(), arrival.revision), ("acme", 2));
         assert_eq!(arrival.received_at.unix_timestamp(), 1_763_590_000);
@@ -256,7 +266,11 @@ mod tests {
     fn a_report_says_the_share_that_is_sent() {
         let sampled = |enriched: &str| {
             let headers = Headers::new().with(headers::TENANT, "acme");
-            read(&record(enriched, headers), &ReadLimits::default(), now()).unwrap().arrival.facts.sampled
+            read(&record(enriched, headers), &ReportReaders::default(), &ReadLimits::default(), now())
+                .unwrap()
+                .arrival
+                .facts
+                .sampled
         };
         assert_eq!(sampled(ENRICHED), None);
         let report = ENRICHED.replacen("\"report\":{", "\"report\":{\"sampled\":0.25,", 1);
@@ -271,7 +285,10 @@ mod tests {
             format!(r#""crash":{{"threads":[{{"crashed":true,"backtrace":{{"contents":[{frame}]}}}}],"#);
         let headers = Headers::new().with(headers::TENANT, "acme");
         let enriched = ENRICHED.replace("\"crash\":{", &threads);
-        let arrival = read(&record(&enriched, headers), &ReadLimits::default(), now()).unwrap().arrival;
+        let arrival =
+            read(&record(&enriched, headers), &ReportReaders::default(), &ReadLimits::default(), now())
+                .unwrap()
+                .arrival;
         assert_eq!(arrival.facts.terms, ["Cart.price", "Cart.swift", "Cart.total"]);
     }
 
@@ -284,7 +301,9 @@ mod tests {
             let system = format!(r#""system":{{"process_name":"Shop","process_id":{pid},"#);
             let enriched = ENRICHED.replacen('{', images, 1).replace("\"system\":{", &system);
             let headers = Headers::new().with(headers::TENANT, "acme");
-            let read = read(&record(&enriched, headers), &ReadLimits::default(), now()).unwrap();
+            let read =
+                read(&record(&enriched, headers), &ReportReaders::default(), &ReadLimits::default(), now())
+                    .unwrap();
             read.arrival.facts.process_identity
         };
         assert!(identity(7).is_some() && identity(7) == identity(7));
@@ -344,7 +363,9 @@ mod tests {
     fn what_cannot_be_stored_says_why() {
         let why = |value: &str, tenant: &str| {
             let headers = Headers::new().with(headers::TENANT, tenant.to_owned());
-            read(&record(value, headers), &ReadLimits::default(), now()).unwrap_err().reason
+            read(&record(value, headers), &ReportReaders::default(), &ReadLimits::default(), now())
+                .unwrap_err()
+                .reason
         };
         assert_eq!(why(ENRICHED, "No Tenant"), "no_tenant");
         assert_eq!(why("{", "acme"), "truncated");

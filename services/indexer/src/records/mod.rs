@@ -15,6 +15,7 @@ use time::OffsetDateTime;
 use unslide_model::{TenantId, timestamp};
 use unslide_proto::headers;
 use unslide_report::ReadLimits;
+use unslide_report::reader::ReportReaders;
 use unslide_runtime::{CpuError, Host};
 use unslide_store::dead_letters::DeadLetter;
 use unslide_stream::{Record, RecordRef, Signatures};
@@ -108,6 +109,8 @@ impl Item {
 pub struct Reading {
     /// Kind of the records.
     pub content: Content,
+    /// Readers of reports in other formats.
+    pub readers: ReportReaders,
     /// Limits for reading a report.
     pub limits: ReadLimits,
     /// The gateways' keys, for checking the signatures of events.
@@ -208,7 +211,7 @@ fn item(record: &Record, reading: &Reading, parsed: Parsed) -> Item {
 /// Reads one record.
 pub fn parse(record: &Record, reading: &Reading) -> Parsed {
     match reading.content {
-        Content::Reports => enriched::read(record, &reading.limits, reading.now)
+        Content::Reports => enriched::read(record, &reading.readers, &reading.limits, reading.now)
             .map_or_else(Parsed::Unreadable, |read| Parsed::Report(Box::new(read))),
         Content::Ledger => match answers::read(record) {
             Ok(Some(answer)) => Parsed::Answer(answer),

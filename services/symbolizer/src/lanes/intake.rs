@@ -212,7 +212,11 @@ impl Intake {
             let detail = format!("the report has {} bytes, the tenant's may have {most}", bytes.len());
             return dead(bytes, "too_large", &detail);
         }
-        let report = match Report::accept(bytes, &worker.limits) {
+        let source = match worker.readers.open(bytes, &worker.limits) {
+            Ok(source) => source,
+            Err(error) => return dead(bytes, error.reason(), &error.to_string()),
+        };
+        let report = match Report::accept(source.json(), &worker.limits) {
             Ok(report) => report,
             Err(error) => return dead(bytes, error.reason(), &error.to_string()),
         };
@@ -231,9 +235,9 @@ impl Intake {
             ..Context::default()
         };
         let id = reading.tenant.scope(report.id);
-        let output = match worker.output(&plan, &id, &answers, history, context) {
+        let output = match worker.output(&source, &plan, &id, &answers, history, context) {
             Ok(output) => output,
-            Err(error) => return dead(bytes, "too_large", &error.to_string()),
+            Err(error) => return dead(bytes, error.reason(), &error.to_string()),
         };
         tracing::debug!(report.id = %id.id, trace.parent = history.traceparent, "a report was symbolicated");
         let bytes = output.bytes().len();

@@ -10,7 +10,7 @@ use crate::output::spans::LaneSpans;
 use crate::output::stored_reports::{Bodies, Fetch, key};
 use crate::source_record::{Reason, SourceRecord};
 use crate::symbols::{self, Answers, FetchedSymbols, Generations, Wanted};
-use crate::worker::{OutputTooLarge, ReportOutput, Worker};
+use crate::worker::{OutputError, ReportOutput, Worker};
 use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use unslide_model::{BodyKey, DebugId, ReportId, Scoped};
 use unslide_proto::report::resymbolicate::Body;
 use unslide_proto::report::{Outcome, Resymbolicate, TerminalOutcome};
 use unslide_proto::{Message, body, headers};
-use unslide_report::{ReadLimits, Report};
+use unslide_report::reader::ReportDocument;
+use unslide_report::{ReadError, ReadLimits, Report};
 use unslide_runtime::job_bytes;
 use unslide_stream::lane::{Done, Pause, ProcessingHistory, Processor, Refusal};
 use unslide_stream::{OutRecord, Record};
@@ -90,14 +91,15 @@ impl ResymbolicateRecord {
         job_bytes(stored.len());
         let limits =
             ReadLimits { max_bytes: self.worker.output_bytes.max(stored.len()), ..self.worker.limits };
-        let report = Report::read(&stored, &limits)
-            .map_err(|e| Ended::Unusable { reason: e.reason(), detail: e.to_string() })?;
+        let unusable = |e: ReadError| Ended::Unusable { reason: e.reason(), detail: e.to_string() };
+        let source = self.worker.readers.open(&stored, &limits).map_err(unusable)?;
+        let report = Report::read(source.json(), &limits).map_err(unusable)?;
         let plan = Plan::new(&report);
         let answers = self.symbols(&request, &plan, fetched)?;
         let output = self
-            .output(&request, &plan, &answers)
-            .map_err(|e| Ended::Unusable { reason: "too_large", detail: e.to_string() })?;
-        if !is_better(&report, &output.enriched, output.bytes(), &limits) {
+            .output(&request, &source, &plan, &answers)
+            .map_err(|e| Ended::Unusable { reason: e.reason(), detail: e.to_string() })?;
+        if !is_better(&report, &output.enriched, output.json(), &limits) {
             let failed = answers.values().any(|symbols| matches!(symbols, ImageSymbols::FetchingFailed));
             let end = if failed { Outcome::FetchingFailed } else { Outcome::Unchanged };
             return Ok(self.terminal(&request, end));
@@ -200,9 +202,10 @@ impl ResymbolicateRecord {
     fn output(
         &self,
         request: &Request<'_>,
+        source: &ReportDocument<'_>,
         plan: &Plan<'_, '_>,
         answers: &Answers,
-    ) -> Result<ReportOutput, OutputTooLarge> {
+    ) -> Result<ReportOutput, OutputError> {
         let Request { entry, record, content, id } = request;
         let traceparent = match content.traceparent.as_str() {
             "" => self.worker.traceparent(record),
@@ -219,7 +222,7 @@ impl ResymbolicateRecord {
             processed_at: Some(self.worker.clock.now()),
             ..Context::default()
         };
-        self.worker.output(plan, id, answers, &provenance, context)
+        self.worker.output(source, plan, id, answers, &provenance, context)
     }
 
     /// Sends the request to the next retry tier. Returns `None` if no tier accepts it.

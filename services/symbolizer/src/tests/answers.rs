@@ -6,7 +6,9 @@ use unslide_artifacts::{Fault, Operation};
 use unslide_proto::body;
 use unslide_proto::headers;
 use unslide_proto::report::ledger_record::Entry;
-use unslide_proto::report::{LedgerRecord, Outcome, Resymbolicate, resymbolicate::Body};
+use unslide_proto::report::{LedgerRecord, Outcome, Resymbolicate, TerminalOutcome, resymbolicate::Body};
+use unslide_report::reader::{MemberPlace, ReportReader, ReportReaders, TranslatedReport};
+use unslide_report::{Backtrace, FrameSlot, ReadError, ReadLimits, Report};
 use unslide_stream::{OutRecord, Record};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,4 +228,67 @@ async fn a_request_of_a_deleted_tenant_is_dropped_and_nothing_of_it_published() 
     assert_eq!(of_variant.count(), 1, "the store learns which one it was");
     assert_eq!(bench.read(&bench.names.output).await.len(), 1);
     bench.end(vec![lane]).await;
+}
+
+/// The line before a report in a format of this test.
+const MARK: &str = "{\"mark\":1}\n";
+
+/// Translates a marked report: the report begins behind the line.
+fn read_marked(document: &[u8], limits: &ReadLimits) -> Result<TranslatedReport, ReadError> {
+    let json = document[MARK.len()..].to_vec();
+    let report = Report::read(&json, limits)?;
+    let moved = |own: std::ops::Range<usize>| own.start + MARK.len()..own.end + MARK.len();
+    let place = |insert_at: usize, has_members, own: Option<std::ops::Range<usize>>| MemberPlace {
+        insert_at: insert_at + MARK.len(),
+        has_members,
+        own_member: own.map(moved),
+    };
+    let frames = report.backtraces.iter().flat_map(Backtrace::slots).map(|slot| match slot {
+        FrameSlot::Frame(frame) => place(frame.insert_at, frame.has_members, frame.own_member.clone()),
+        FrameSlot::Blank(blank) => place(blank.insert_at(), blank.has_members(), blank.own_member()),
+    });
+    let frames = frames.map(Some).collect();
+    let own = place(report.insert_at, report.has_members, report.own_member.clone());
+    Ok(TranslatedReport { frames, report: own, json: json.clone() })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_of_another_format_is_answered_in_its_form_and_again_with_later_symbols() {
+    let marked = ReportReader {
+        name: "marked",
+        recognizes: |document| document.starts_with(MARK.as_bytes()),
+        translate: read_marked,
+    };
+    let bench = Bench::with(Wishes { readers: ReportReaders::new([marked]), ..Wishes::default() }).await;
+    let app = App::new();
+    let report = app.report(1, 2);
+    let lanes = vec![bench.live(), bench.again()];
+    bench.input(Some("acme"), [MARK.as_bytes(), &report].concat()).await;
+    bench.input(Some("acme"), report.clone()).await;
+    let both = bench.wait(&bench.names.output, 2).await;
+    let is_marked = |record: &&Record| record.value.as_ref().unwrap().starts_with(MARK.as_bytes());
+    let first = both.iter().find(is_marked).unwrap();
+    let plain = both.iter().find(|record| !is_marked(record)).unwrap();
+    let behind = |record: &Record| record.value.as_ref().unwrap()[MARK.len()..].to_vec();
+    let answered = |bytes: &[u8]| Report::read_stored(bytes).unwrap().ours.unwrap().frames;
+    assert_eq!(answered(&behind(first)), answered(plain.value.as_ref().unwrap()));
+    assert_eq!(&*Report::read_stored(&behind(first)).unwrap().stripped(), &report[..]);
+    bench.publish(&app, 1).await;
+    for revision in [2, 3] {
+        let wishes = Resymbolicate { revision, needs: app.needs(1), ..Resymbolicate::default() };
+        let stored = bench.read(&bench.names.output).await;
+        let newest = stored.iter().rfind(is_marked).unwrap();
+        bench.ask(newest, newest.value.as_ref().unwrap(), wishes).await;
+        bench.wait(&bench.names.output, 3).await;
+    }
+    let outputs = bench.wait(&bench.names.output, 3).await;
+    let second = outputs.iter().find(|record| record.headers.text(headers::REVISION) == Some("2")).unwrap();
+    assert!(is_marked(&second) && answered(&behind(second)).symbolicated > 0);
+    let ends = bench.wait_ends().await;
+    assert_eq!(
+        ends.first().map(TerminalOutcome::outcome),
+        Some(Outcome::Unchanged),
+        "the third says no more"
+    );
+    bench.end(lanes).await;
 }

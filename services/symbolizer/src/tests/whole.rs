@@ -56,7 +56,7 @@ async fn a_running_worker_drops_the_symcaches_of_a_tenant_that_is_deleted_and_no
     }
     let cache = config.symbolizer.cache_dir.join(format!("v{VERSION}"));
     let host = Host::local().unwrap();
-    let running = tokio::spawn(crate::run(config, Vec::new(), host.clone()));
+    let running = tokio::spawn(crate::run(config, crate::SymbolizerFeatures::default(), host.clone()));
     for (number, tenant) in [(1, "acme"), (2, "other")] {
         let record = OutRecord::to(bench.names.input.as_str(), app.report(number, 2));
         bench.producer.send(&record.header(headers::TENANT, tenant)).await.unwrap();

@@ -31,6 +31,7 @@ use unslide_proto::topics::TopicNames;
 use unslide_proto::trace::Ids;
 use unslide_proto::{body, headers};
 use unslide_report::ReadLimits;
+use unslide_report::reader::ReportReaders;
 use unslide_runtime::traces::Tracer;
 use unslide_runtime::{CpuPool, Host};
 use unslide_stream::lane::{Lane, LaneConfig, LaneStatus, Suspects, Timings};
@@ -146,6 +147,7 @@ pub struct Wishes {
     pub input_partitions: i32,
     pub overflow_partitions: i32,
     pub record_bytes: usize,
+    pub readers: ReportReaders,
 }
 
 impl Default for Wishes {
@@ -166,6 +168,7 @@ impl Default for Wishes {
             input_partitions: 4,
             overflow_partitions: 4,
             record_bytes: 20 << 20,
+            readers: ReportReaders::default(),
         }
     }
 }
@@ -215,6 +218,7 @@ impl Bench {
         let probe = Duration::from_secs(5);
         let registry = prometheus::Registry::new();
         let worker = Worker {
+            readers: wishes.readers,
             slot: "w".to_owned(),
             clock: clock.clone(),
             tenants: Arc::new(tenants),

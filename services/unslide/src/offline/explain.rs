@@ -105,9 +105,11 @@ fn explain_files(arguments: &Arguments) -> Outcome {
     let library = Library::open(&arguments.symbols, arguments.build)?;
     let analyses = features::read_analyses();
     let is_terminal = io::stdout().is_terminal();
+    let readers = features::read_report_readers();
     let explain = |bytes: &[u8]| {
-        let explanation = answer_report(bytes, || {
-            let report = Report::accept(bytes, &ReadLimits::default())?;
+        let explanation = answer_report(bytes, &readers, || {
+            let document = readers.open(bytes, &ReadLimits::default())?;
+            let report = Report::accept(document.json(), &ReadLimits::default())?;
             let symbols = library.for_report(&unslide_symbolicate::needs(&report));
             Ok(unslide_symbolicate::explain(&report, &|id| symbols.get(id), &rules, &analyses))
         })?;
@@ -119,6 +121,7 @@ fn explain_files(arguments: &Arguments) -> Outcome {
         Ok(explanation_text(&explanation, arguments.thread, arguments.frame))
     };
     let handling = RecordHandling {
+        readers: &readers,
         answer: |record| explained_record(record, &explain),
         separator: if arguments.json { "" } else { "\n" },
         unreadable: "not explained",

@@ -1,12 +1,14 @@
 //! `unslide symbolicate`: reports from a file or a pipe, symbols from folders, no server.
 
 mod answer;
+mod facts;
 
 use crate::features;
 use crate::offline::records::input::InputRecord;
 use crate::offline::records::{RecordHandling, answer_files, input_files};
 use crate::online::groups::rules::read_rules;
 use answer::{OutputFormat, RecordAnswering};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use unslide_client::Outcome;
 use unslide_client::symbols::{BuildArguments, Lacking, Library};
@@ -16,19 +18,21 @@ use unslide_client::symbols::{BuildArguments, Lacking, Library};
 #[command(after_help = "\
 Examples:
   unslide symbolicate --symbols MyApp.xcarchive report.json
+  unslide symbolicate --symbols MyApp.app.dSYM MyApp.ips
   unslide symbolicate --symbols dSYMs.zip --format text report.json.gz
   unslide symbolicate --symbols dsyms/ reports/*.json > enriched.ndjson
   unslide symbolicate --symbols dsyms/ --require-symbols < reports.ndjson > enriched.ndjson")]
 pub struct Arguments {
     /// A dSYM, a Mach-O file, a source map, an archive of them (zip, tar.gz), or a folder that is searched for them;
     /// may be given more than once. A source map is found by its debug id; one without by its name without .map
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, alias = "dsym", value_name = "PATH")]
     symbols: Vec<PathBuf>,
     #[command(flatten)]
     build: BuildArguments,
-    /// Enriched reports as JSON, or logs in Apple's form
-    #[arg(long, value_enum, default_value_t = OutputFormat::Json)]
-    format: OutputFormat,
+    /// Enriched reports in their own form, logs in Apple's form, or the facts of reports without symbols. Without it logs on
+    /// a terminal, and enriched reports elsewhere
+    #[arg(long, value_enum)]
+    format: Option<OutputFormat>,
     /// A file with grouping rules, as `unslide groups rules` takes it
     #[arg(long, value_name = "FILE")]
     grouping_rules: Option<PathBuf>,
@@ -36,8 +40,8 @@ pub struct Arguments {
     /// report is of a wrong type
     #[arg(long)]
     require_symbols: bool,
-    /// One report, an array of reports, or one report a line, also packed with gzip or zstd; files are read one
-    /// after the other. Standard input if none or `-` is given
+    /// One report, an array of reports, one report a line, or a crash log of Apple's (.ips), also packed with gzip or
+    /// zstd; files are read one after the other. Standard input if none or `-` is given
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -48,9 +52,17 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
     let files = input_files(&arguments.files)?;
     let library = Library::open(&arguments.symbols, arguments.build)?;
-    let (analyses, format) = (features::read_analyses(), arguments.format);
-    let answering = RecordAnswering { library: &library, rules: &rules, analyses: &analyses, format };
+    let (readers, analyses) = (features::read_report_readers(), features::read_analyses());
+    let default = if io::stdout().is_terminal() { OutputFormat::Text } else { OutputFormat::Json };
+    let answering = RecordAnswering {
+        readers: &readers,
+        library: &library,
+        rules: &rules,
+        analyses: &analyses,
+        format: arguments.format.unwrap_or(default),
+    };
     let handling = RecordHandling {
+        readers: &readers,
         answer: |record: InputRecord| answering.answer_record(record),
         separator: "",
         unreadable: "passed on unchanged",

@@ -2,6 +2,7 @@
 
 mod backfill;
 
+use crate::features;
 use crate::prelude::*;
 use crate::upload::{MachOFile, find, mach_o};
 use std::collections::BTreeMap;
@@ -199,9 +200,11 @@ fn add_report(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), 
             format!("{} is neither a Mach-O file, an archive of them, nor a report: {error}", path.display())
         }
     };
+    let readers = features::read_report_readers();
     for element in split(&bytes, &limits).map_err(no_report)? {
         let Element::Report(bytes) = element else { continue };
-        let report = Report::read(bytes, &limits).map_err(no_report)?;
+        let document = readers.open(bytes, &limits).map_err(no_report)?;
+        let report = Report::read(document.json(), &limits).map_err(no_report)?;
         let needs = unslide_symbolicate::needs(&report).into_iter().filter(|need| !need.system);
         names.extend(needs.map(|need| (need.debug_id, need.name)));
     }

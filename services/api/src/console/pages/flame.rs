@@ -68,7 +68,7 @@ pub async fn of_report(
     let (found, body) = whole(&api, &signed.access, &id, variant).await?;
     let viewer = signed.viewer;
     let work = move || {
-        let StoredBody { json, mut reservation } = body;
+        let StoredBody { json, mut reservation, .. } = body;
         let report = stored_body::report(&json)?;
         let profile = profile(&report, &mut reservation)?.ok_or_else(no_profile)?;
         let sampled = report_tree(&report, &profile);
@@ -200,7 +200,7 @@ async fn merged(
 impl MergedTree {
     /// Merges the tree of a report if it was sampled.
     fn add(&mut self, body: StoredBody) -> Result<(), Problem> {
-        let StoredBody { json, mut reservation } = body;
+        let StoredBody { json, mut reservation, .. } = body;
         let report = stored_body::report(&json)?;
         self.looked_at += 1;
         let Some(profile) = profile(&report, &mut reservation)? else { return Ok(()) };

@@ -273,6 +273,7 @@ mod tests {
             ReadError::NotAReport { offset, found: "an array" },
             ReadError::Diagnostics { count: 2 },
             ReadError::NoCrash { missing: "it has neither" },
+            ReadError::Unsupported { problem: "it is a stackshot".to_owned() },
         ];
         for error in errors {
             // A variant that is added has to be added above, too.
@@ -284,9 +285,10 @@ mod tests {
                 | ReadError::Truncated { .. }
                 | ReadError::TooMany { .. }
                 | ReadError::TooManyItems { .. } => Kind::InvalidReport,
-                ReadError::NotAReport { .. } | ReadError::Diagnostics { .. } | ReadError::NoCrash { .. } => {
-                    Kind::NotAReport
-                }
+                ReadError::NotAReport { .. }
+                | ReadError::Diagnostics { .. }
+                | ReadError::NoCrash { .. }
+                | ReadError::Unsupported { .. } => Kind::NotAReport,
             };
             assert_eq!(Kind::of_report(&error), kind, "{}", error.reason());
         }

@@ -124,7 +124,7 @@ async fn group(
         return Ok(None);
     };
     charge.unpacked(found.size)?;
-    let StoredBody { json, reservation } = match stored_body::read(api, tenant, tx, &found).await {
+    let StoredBody { json, reservation, .. } = match stored_body::read(api, tenant, tx, &found).await {
         Ok(body) => body,
         Err(BodyError::Lost(_)) => return Ok(None),
         Err(BodyError::Problem(problem)) => return Err(problem),

@@ -61,7 +61,7 @@ pub async fn explain(
         .await??;
     let symbols = fetch(api, &access.principal, wanted).await?;
     let work = move || {
-        let StoredBody { json, mut reservation } = body;
+        let StoredBody { json, mut reservation, .. } = body;
         job_bytes(json.len());
         let (report, rules) = (stored_body::report(&json)?, &symbols.rules.grouping);
         let explanation =

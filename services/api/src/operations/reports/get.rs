@@ -61,7 +61,7 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
                 ("x-report-variants" = u32, description = "How many reports have this id."),
                 ("x-report-duplicates" = u64, description = "Number of times that the same report arrived again."),
                 ("x-report-last-duplicate" = String, description = "When the same report arrived again last; absent if it did not.")),
-            content((EnrichedReport = "application/json"), (String = "text/plain"))),
+            content((EnrichedReport = "application/json"), (Vec<u8> = "application/octet-stream"), (String = "text/plain"))),
         (status = 304, description = "The client's copy is the present one."), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_report(
@@ -83,8 +83,9 @@ pub async fn get_report(
     // The body may be of a newer revision: it says which one it is.
     let (found, body) = body_of(&api, &access, &id, variant, tx, found).await?;
     let body = api.cpu.run_for(access.tenant(), move || written(body, form)).await??;
-    let body = ReservedAnswer { bytes: body.json.into(), reservation: body.reservation };
-    let named = [(header::CONTENT_TYPE, form.media_type())];
+    let named = [(header::CONTENT_TYPE, form.answer_type(body.document.is_some()))];
+    let bytes = body.document.unwrap_or(body.json);
+    let body = ReservedAnswer { bytes: bytes.into(), reservation: body.reservation };
     Ok((again, answer_headers(&found, form)?, named, body).into_response())
 }
 
@@ -205,11 +206,11 @@ fn written(body: StoredBody, form: Representation) -> Result<StoredBody, Problem
     match form {
         Representation::Json => Ok(body),
         Representation::Text => {
-            let StoredBody { json, mut reservation } = body;
+            let StoredBody { json, mut reservation, .. } = body;
             let report = stored_body::report(&json)?;
             let text = unslide_report::text::apple_log(&report).into_bytes();
             reservation.grow(text.len() as u64)?;
-            Ok(StoredBody { json: text, reservation })
+            Ok(StoredBody { json: text, document: None, reservation })
         }
     }
 }

@@ -66,7 +66,7 @@ pub async fn get_report_profile(
     };
     let (_, body) = whole(&api, &access, &id, query.variant.unwrap_or(0)).await?;
     let work = move || {
-        let StoredBody { json, mut reservation } = body;
+        let StoredBody { json, mut reservation, .. } = body;
         let report = stored_body::report(&json)?;
         let profile = profile(&report, &mut reservation)?.ok_or_else(no_profile)?;
         let ReportTree { tree, skipped, .. } = report_tree(&report, &profile);

@@ -5,7 +5,7 @@ use crate::http::trace::TraceContext;
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
-use crate::reports::ingest::{self, BodyForm, Bounds, Incoming};
+use crate::reports::ingest::{self, BodyForm, Bounds, Incoming, ReportScope};
 use crate::requests::body::{self, Chunks};
 use crate::requests::events;
 use crate::uploads::multipart;
@@ -40,8 +40,8 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, In
 /// Send reports
 ///
 /// Takes KSCrash reports as an SDK sends them: one JSON object, an array, one a line (NDJSON), each also
-/// packed with gzip or zstd (detected by its first bytes), or any of these in multipart/form-data. An object that has neither
-/// `crash` nor `recrash_report`, and is not about memory or a hang, is no report and is refused with 400. The
+/// packed with gzip or zstd (detected by its first bytes), or any of these in multipart/form-data. A crash log of
+/// Apple's (`.ips`) is taken like a report, one in a request or in a part. An object that has neither `crash` nor `recrash_report`, and is not about memory or a hang, is no report and is refused with 400. The
 /// reports go to Kafka byte for byte; the answer comes when the broker has all of them. A failed request may
 /// be sent again: the same report twice is one report.
 ///
@@ -81,7 +81,8 @@ pub async fn send_reports(
     let (maker, tenant, app) = (api.clone(), access.tenant().clone(), access.principal.app.clone());
     let work = move |body: Bytes| {
         charge.received(body.len() as u64)?;
-        let reports = ingest::read(&body, &form, &bounds, app.as_deref(), (&mut reserved, &mut charge))?;
+        let scope = ReportScope { app: app.as_deref(), readers: &maker.readers };
+        let reports = ingest::read(&body, &form, &bounds, &scope, (&mut reserved, &mut charge))?;
         charge.reports(reports.len())?;
         let record = |report: &Incoming| record(&maker, &tenant, trace, report);
         let records: Vec<OutRecord> = reports.iter().map(record).collect();

@@ -13,7 +13,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use unslide_model::TenantId;
-use unslide_report::{ReadLimits, Report};
+use unslide_report::reader::ReportDocument;
+use unslide_report::{ReadError, ReadLimits, Report};
 use unslide_runtime::job_bytes;
 use unslide_symbolicate::{Context, Plan, SymbolNeed};
 
@@ -24,10 +25,10 @@ const ANSWER_FACTOR: usize = 4;
 
 /// Symbolicate one report
 ///
-/// Takes one KSCrash report, gzipped or not, and returns the enriched report; or with `Accept: text/plain` an
-/// Apple-style crash log. Nothing is stored, nothing is sent to Kafka, and the report waits for no symbols. New
-/// symbols count as soon as this process reads their event, usually within a second of `ready`; without Kafka, within
-/// a minute. A very large answer leaves out details of threads that did not crash, and then of all frames; then
+/// Takes one KSCrash report or one crash log of Apple's (`.ips`), gzipped or not, and returns it enriched in its own
+/// form; or with `Accept: text/plain` an Apple-style crash log. Nothing is stored, nothing is sent to Kafka, and the
+/// report waits for no symbols. New symbols count as soon as this process reads their event, usually within a second of
+/// `ready`; without Kafka, within a minute. A very large answer leaves out details of threads that did not crash, and then of all frames; then
 /// `symbolication.truncated` is set. A request costs one unit, and one more for each 64 KiB of the unpacked report; a
 /// tenant that exceeds its units per second gets 429 with `Retry-After`.
 #[utoipa::path(post, path = "/v1/symbolicate", tag = "reports", operation_id = "symbolicate",
@@ -36,7 +37,7 @@ const ANSWER_FACTOR: usize = 4;
         (CrashReport = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59"}, "binary_images": [], "crash": {"threads": []}})),
         (Vec<u8> = "application/gzip"))),
     responses((status = 200, description = "The enriched report.",
-        content((EnrichedReport = "application/json"), (String = "text/plain"))), Failures),
+        content((EnrichedReport = "application/json"), (Vec<u8> = "application/octet-stream"), (String = "text/plain"))), Failures),
     security(("key" = ["symbols:read"])))]
 pub async fn symbolicate(
     State(api): State<Api>,
@@ -51,21 +52,23 @@ pub async fn symbolicate(
     let body = Chunks::new(&headers, body, limit as u64, api.limits.pace())?.collect(&mut reserved).await?;
     let app = access.principal.app.clone();
     let rules = symbolication_rules(&api, &access.principal).await?;
-    let (of, tenant) = (api.clone(), access.tenant().clone());
+    let request = DocumentRequest { api: api.clone(), tenant: access.tenant().clone(), limit, form };
+    let first = request.clone();
     let work = move || {
         charge.received(body.len() as u64)?;
         let body = unpacked(&body, limit as u64, &mut reserved, &mut charge)?;
         job_bytes(body.len());
-        let report = read(&body, limit)?;
+        let document = first.open(&body)?;
+        let report = first.read(&document)?;
         if let Some(app) = app.filter(|app| report.summary().app.as_ref() != Some(app)) {
             let detail = format!("the key is valid for the app {app} only, and the report is of another app");
             return Err(Problem::new(Kind::InsufficientScope, detail));
         }
         let plan = Plan::new(&report);
-        let (cached, cold) = SymbolsOfReport::cached(&of, &tenant, plan.needs(), rules);
+        let (cached, cold) = SymbolsOfReport::cached(&first.api, &first.tenant, plan.needs(), rules);
         // Usually nothing has to be fetched, and the report is read once.
         let step = match cold.is_empty() {
-            true => Step::Answered(enriched(&plan, limit, &cached, &tenant, form)?),
+            true => Step::Answered(first.answer(&document, &plan, &cached)?),
             false => Step::Wants(body.clone(), cached, cold),
         };
         Ok::<_, Problem>((step, reserved))
@@ -74,56 +77,85 @@ pub async fn symbolicate(
     let answer = match step {
         Step::Answered(answer) => answer,
         Step::Wants(body, cached, cold) => {
-            let tenant = access.tenant().clone();
-            let symbols = cached.fetch_rest(&api, &tenant, cold).await;
+            let symbols = cached.fetch_rest(&api, &request.tenant, cold).await;
             let work = move || {
                 job_bytes(body.len());
-                let report = read(&body, limit)?;
-                enriched(&Plan::new(&report), limit, &symbols, &tenant, form)
+                let document = request.open(&body)?;
+                let report = request.read(&document)?;
+                request.answer(&document, &Plan::new(&report), &symbols)
             };
             api.cpu.run_for(access.tenant(), work).await??
         }
     };
-    let reservation = answers::reserve(&api.permits, access.tenant(), answer.len() as u64)?;
+    let DocumentAnswer { bytes, media_type } = answer;
+    let reservation = answers::reserve(&api.permits, access.tenant(), bytes.len() as u64)?;
     drop(reserved);
-    let answer = ReservedAnswer { bytes: answer.into(), reservation };
-    Ok(([(header::CONTENT_TYPE, form.media_type())], answer).into_response())
+    let answer = ReservedAnswer { bytes: bytes.into(), reservation };
+    Ok(([(header::CONTENT_TYPE, media_type)], answer).into_response())
 }
 
 /// Progress of a report without waiting.
 enum Step {
-    Answered(Vec<u8>),
+    Answered(DocumentAnswer),
     /// The body, the cached symbols, and the symbols to fetch.
     Wants(Bytes, SymbolsOfReport, Vec<SymbolNeed>),
 }
 
-fn read(body: &Bytes, max_bytes: usize) -> Result<Report<'_>, Problem> {
-    let limits = ReadLimits { max_bytes, ..ReadLimits::default() };
-    Report::accept(body, &limits)
-        .map_err(|error| Problem::new(Kind::of_report(&error), format!("{error} ({})", error.reason())))
+/// The bytes of an answer.
+struct DocumentAnswer {
+    bytes: Vec<u8>,
+    media_type: &'static str,
 }
 
-fn enriched(
-    plan: &Plan<'_, '_>,
+/// A request for the answer to one document.
+#[derive(Clone)]
+struct DocumentRequest {
+    api: Api,
+    tenant: TenantId,
+    /// The maximum size of a report, in bytes.
     limit: usize,
-    symbols: &SymbolsOfReport,
-    tenant: &TenantId,
     form: Representation,
-) -> Result<Vec<u8>, Problem> {
-    let most_bytes = Some(limit.saturating_mul(ANSWER_FACTOR));
-    let context = Context {
-        tenant: Some(tenant),
-        rules: Some(&symbols.rules.grouping),
-        analyses: &symbols.analyses,
-        most_bytes,
-        ..Context::default()
-    };
-    let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
-    match form {
-        Representation::Json => Ok(enriched.bytes),
-        Representation::Text => {
-            let report = Report::read_stored(&enriched.bytes).map_err(Problem::internal)?;
-            Ok(unslide_report::text::apple_log(&report).into_bytes())
-        }
+}
+
+impl DocumentRequest {
+    fn limits(&self) -> ReadLimits {
+        ReadLimits { max_bytes: self.limit, ..ReadLimits::default() }
     }
+
+    fn open<'b>(&self, body: &'b Bytes) -> Result<ReportDocument<'b>, Problem> {
+        self.api.readers.open(body, &self.limits()).map_err(|error| refused(&error))
+    }
+
+    fn read<'d>(&self, document: &'d ReportDocument<'_>) -> Result<Report<'d>, Problem> {
+        Report::accept(document.json(), &self.limits()).map_err(|error| refused(&error))
+    }
+
+    fn answer(
+        &self,
+        document: &ReportDocument<'_>,
+        plan: &Plan<'_, '_>,
+        symbols: &SymbolsOfReport,
+    ) -> Result<DocumentAnswer, Problem> {
+        let most_bytes = Some(self.limit.saturating_mul(ANSWER_FACTOR));
+        let context = Context {
+            tenant: Some(&self.tenant),
+            rules: Some(&symbols.rules.grouping),
+            analyses: &symbols.analyses,
+            most_bytes,
+            ..Context::default()
+        };
+        let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
+        let bytes = match self.form {
+            Representation::Json => document.write(enriched.bytes).map_err(Problem::internal)?,
+            Representation::Text => {
+                let report = Report::read_stored(&enriched.bytes).map_err(Problem::internal)?;
+                unslide_report::text::apple_log(&report).into_bytes()
+            }
+        };
+        Ok(DocumentAnswer { bytes, media_type: self.form.answer_type(document.is_translated()) })
+    }
+}
+
+fn refused(error: &ReadError) -> Problem {
+    Problem::new(Kind::of_report(error), format!("{error} ({})", error.reason()))
 }

@@ -3,6 +3,7 @@
 use crate::offline::records::files::RecordSource;
 use crate::offline::records::input::describe;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use unslide_report::reader::ReportReaders;
 use unslide_report::{ReadError, ReadLimits, foreign_format};
 
 /// The answer for a record. `N` has the remarks of a command.
@@ -37,11 +38,16 @@ impl<N: Default> AnsweredRecord<N> {
 
 /// Returns the answer to a report, or the reason why there is none. If `answer` panics, only this report has
 /// none.
-pub fn answer_report<T>(bytes: &[u8], answer: impl FnOnce() -> Result<T, ReadError>) -> Result<T, String> {
+pub fn answer_report<T>(
+    bytes: &[u8],
+    readers: &ReportReaders,
+    answer: impl FnOnce() -> Result<T, ReadError>,
+) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(answer))
         .map_err(|_| "symbolication failed, please report this".to_owned())?
         .map_err(|error| {
-            // A log in a known form is called that.
-            foreign_format(bytes).map_or_else(|| describe(&error), |format| format.to_string())
+            // A log in a known form that no reader takes is called that.
+            let foreign = readers.find(bytes).is_none().then(|| foreign_format(bytes)).flatten();
+            foreign.map_or_else(|| describe(&error), |format| format.to_string())
         })
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::slice::Iter;
 use std::vec::IntoIter;
 use unslide_client::input::unpacked;
+use unslide_report::reader::ReportReaders;
 
 /// The source of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,7 @@ pub struct RecordSource {
 
 /// The records of files; each file is opened when the one before was read.
 pub struct FileRecords<'f> {
+    readers: &'f ReportReaders,
     files: Iter<'f, PathBuf>,
     several: bool,
     opened: usize,
@@ -31,9 +33,10 @@ pub struct FileRecords<'f> {
 }
 
 impl<'f> FileRecords<'f> {
-    /// Reads the records of `files`; `-` is standard input.
-    pub fn new(files: &'f [PathBuf]) -> FileRecords<'f> {
+    /// Reads the records of `files`; `-` is standard input. A file of a reader's format is one record.
+    pub fn new(files: &'f [PathBuf], readers: &'f ReportReaders) -> FileRecords<'f> {
         FileRecords {
+            readers,
             files: files.iter(),
             several: files.len() > 1,
             opened: 0,
@@ -70,7 +73,9 @@ impl<'f> FileRecords<'f> {
             true => unpacked(io::stdin()),
             false => File::open(path).and_then(unpacked),
         };
-        let input = opened.and_then(Input::open).map_err(|error| named(path, &error))?;
+        let input = opened
+            .and_then(|source| Input::open(source, self.readers))
+            .map_err(|error| named(path, &error))?;
         let is_whole = matches!(input.records, InputRecords::Whole(_));
         self.source = RecordSource { file: self.opened, is_whole };
         self.opened += 1;
@@ -114,7 +119,8 @@ mod tests {
             path
         });
         let files: Vec<PathBuf> = files.collect();
-        let records: Vec<_> = FileRecords::new(&files).collect::<io::Result<_>>().unwrap();
+        let records: Vec<_> =
+            FileRecords::new(&files, &ReportReaders::default()).collect::<io::Result<_>>().unwrap();
         let reports = records.iter().filter_map(|(source, record)| match record {
             InputRecord::Report { line, .. } | InputRecord::Element { line, .. } => {
                 Some((source.file, source.is_whole, *line))
@@ -130,7 +136,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_opened_is_named() {
         let files = [PathBuf::from("no/such/file")];
-        let error = FileRecords::new(&files).next().unwrap().unwrap_err();
+        let error = FileRecords::new(&files, &ReportReaders::default()).next().unwrap().unwrap_err();
         assert!(error.to_string().contains("no/such/file"), "{error}");
     }
 }

@@ -6,6 +6,7 @@
 //! limit of a report. That limit also bounds memory, for any length of the input or of a line.
 
 use std::io::{self, BufRead, BufReader, Read};
+use unslide_report::reader::ReportReaders;
 use unslide_report::{ReadError, ReadLimits, Report, split};
 
 /// A piece of the input. Put one after the other, the pieces are the input.
@@ -68,22 +69,28 @@ impl<R: Read> Input<R> {
     ///
     /// # Errors
     /// If reading fails.
-    pub fn open(source: R) -> io::Result<Input<R>> {
-        Input::with_limits(source, ReadLimits::default())
+    pub fn open(source: R, readers: &ReportReaders) -> io::Result<Input<R>> {
+        Input::with_limits(source, readers, ReadLimits::default())
     }
 
-    fn with_limits(source: R, limits: ReadLimits) -> io::Result<Input<R>> {
+    fn with_limits(source: R, readers: &ReportReaders, limits: ReadLimits) -> io::Result<Input<R>> {
         let mut rest = BufReader::with_capacity(1 << 16, source);
         let mut ahead = Vec::new();
         let mut looked_at = 0;
+        let mut is_document = None;
         let records = loop {
             // One more than a report may have shows that it is too long.
             let room = (limits.max_bytes + 1).saturating_sub(ahead.len()) as u64;
             let ended = rest.by_ref().take(room).read_until(b'\n', &mut ahead)? == 0;
+            if is_document.is_none() && !ahead.trim_ascii().is_empty() {
+                is_document = Some(begins_document(&ahead, readers, &limits));
+            }
             if ended {
+                let is_document = is_document.unwrap_or_default();
                 let whole = ahead.len() <= limits.max_bytes
-                    && !is_one_line(&ahead)
-                    && (is_value(&ahead, &limits) || !has_report_in_a_line(&ahead, &limits));
+                    && (is_document
+                        || !is_one_line(&ahead)
+                            && (is_value(&ahead, &limits) || !has_report_in_a_line(&ahead, &limits)));
                 break if whole {
                     InputRecords::Whole(Some(std::mem::take(&mut ahead)))
                 } else {
@@ -91,7 +98,7 @@ impl<R: Read> Input<R> {
                 };
             }
             // Looking again only at twice the size keeps the work linear.
-            if ahead.len() >= looked_at * 2 && !ahead.trim_ascii().is_empty() {
+            if is_document == Some(false) && ahead.len() >= looked_at * 2 {
                 looked_at = ahead.len();
                 let lines = match is_one_line(&ahead) {
                     true => is_value(&ahead, &limits),
@@ -172,6 +179,11 @@ pub fn is_array(bytes: &[u8]) -> bool {
     bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start().first() == Some(&b'[')
 }
 
+/// Returns true if the first line begins a document that a reader takes as a whole: it is no report of its own.
+fn begins_document(line: &[u8], readers: &ReportReaders, limits: &ReadLimits) -> bool {
+    readers.find(line).is_some() && readers.translate(line, limits).is_err()
+}
+
 fn is_one_line(bytes: &[u8]) -> bool {
     !bytes.trim_ascii().contains(&b'\n')
 }
@@ -198,8 +210,10 @@ mod tests {
 
     fn records(input: &[u8], limit: usize) -> Vec<InputRecord> {
         let limits = ReadLimits { max_bytes: limit, ..ReadLimits::default() };
-        let records: Vec<InputRecord> =
-            Input::with_limits(input, limits).unwrap().collect::<io::Result<_>>().unwrap();
+        let records: Vec<InputRecord> = Input::with_limits(input, &ReportReaders::default(), limits)
+            .unwrap()
+            .collect::<io::Result<_>>()
+            .unwrap();
         let pieces = records.iter().map(|record| match record {
             InputRecord::Report { bytes, ending, .. } => [&bytes[..], ending].concat(),
             InputRecord::TooLong { bytes, .. } | InputRecord::Filler(bytes) => bytes.clone(),
@@ -287,7 +301,7 @@ mod tests {
                 Ok(line.len())
             }
         }
-        let mut input = Input::open(Pipe(Some(b"{\"a\":1}\n"))).unwrap();
+        let mut input = Input::open(Pipe(Some(b"{\"a\":1}\n")), &ReportReaders::default()).unwrap();
         assert_eq!(input.next().unwrap().unwrap(), line(1, "{\"a\":1}", "\n"));
     }
 }

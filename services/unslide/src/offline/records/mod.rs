@@ -18,6 +18,7 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use unreadable::UnreadableRecords;
 use unslide_client::{CommandError, Exit, check_paths};
+use unslide_report::reader::ReportReaders;
 
 /// Why the answers end too early.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +32,9 @@ pub enum AnswerError {
 }
 
 /// How a command handles records.
-pub struct RecordHandling<W> {
+pub struct RecordHandling<'h, W> {
+    /// Readers of reports in other formats.
+    pub readers: &'h ReportReaders,
     /// Answers one record.
     pub answer: W,
     /// Is written between two answers.
@@ -75,7 +78,7 @@ pub fn input_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
 /// Returns an error if the input or the output fails.
 pub fn answer_files<N: Send>(
     files: &[PathBuf],
-    handling: &RecordHandling<impl Fn(InputRecord) -> AnsweredRecord<N> + Sync>,
+    handling: &RecordHandling<'_, impl Fn(InputRecord) -> AnsweredRecord<N> + Sync>,
     written: &mut impl FnMut(N),
 ) -> Result<AnswerEnd, AnswerError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -87,7 +90,7 @@ pub fn answer_files<N: Send>(
         (UnreadableRecords::new(files, handling.unreadable), AnswerRate::begin());
     let mut out = io::stdout().lock();
     let done = pipeline::run(
-        FileRecords::new(files),
+        FileRecords::new(files, handling.readers),
         threads,
         answer,
         &mut out,

@@ -2,9 +2,11 @@
 
 use crate::offline::records::input::{InputRecord, is_filler};
 use crate::offline::records::{AnsweredRecord, answer_report, element_problem};
+use crate::offline::symbolicate::facts::{facts, refused_facts};
 use std::borrow::Cow;
 use unslide_client::symbols::LackedByReport;
 use unslide_client::symbols::Library;
+use unslide_report::reader::ReportReaders;
 use unslide_report::{ReadError, ReadLimits, Report, foreign_format, text};
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::{Analysis, Context, Plan};
@@ -12,18 +14,21 @@ use unslide_symbolicate::{Analysis, Context, Plan};
 /// The form in which answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum OutputFormat {
-    /// The report with its answers, every other byte unchanged
+    /// The report with its answers in its own form, every other byte unchanged
     Json,
     /// A log in Apple's form
     Text,
+    /// One JSON object a line about each report, without symbols
+    Facts,
 }
 
 /// An answer, and the missing parts of its report.
 type SymbolicatedRecord = AnsweredRecord<LackedByReport>;
 
-/// The symbols, rules and analyses by which records are answered, and the form of the answers.
+/// The readers, symbols, rules and analyses by which records are answered, and the form of the answers.
 #[derive(Clone, Copy)]
 pub struct RecordAnswering<'r> {
+    pub readers: &'r ReportReaders,
     pub library: &'r Library,
     pub rules: &'r GroupingRules,
     pub analyses: &'r [Analysis],
@@ -35,12 +40,12 @@ impl RecordAnswering<'_> {
     pub fn answer_record(&self, job: InputRecord) -> SymbolicatedRecord {
         let format = self.format;
         let answered = |bytes: &[u8], room, lacking: &mut LackedByReport| {
-            answer_report(bytes, || self.enrich_report(bytes, room, lacking))
+            answer_report(bytes, self.readers, || self.enrich_report(bytes, room, lacking))
         };
         match job {
             InputRecord::Filler(bytes) => {
                 // Between logs a blank line has no meaning.
-                let blank = format == OutputFormat::Text && bytes.iter().all(is_filler);
+                let blank = format != OutputFormat::Json && bytes.iter().all(is_filler);
                 let bytes = if blank { Vec::new() } else { bytes };
                 AnsweredRecord { bytes, ..AnsweredRecord::default() }
             }
@@ -63,7 +68,11 @@ impl RecordAnswering<'_> {
                     Ok(answered) => answer.bytes = answered,
                     Err(problem) => {
                         answer.problem = Some(element_problem(number, &problem));
-                        answer.bytes = if format == OutputFormat::Json { bytes } else { Vec::new() };
+                        answer.bytes = match format {
+                            OutputFormat::Json => bytes,
+                            OutputFormat::Text => Vec::new(),
+                            OutputFormat::Facts => refused_facts(answer.problem.as_deref()),
+                        };
                     }
                 }
                 answer
@@ -78,9 +87,13 @@ impl RecordAnswering<'_> {
                         }
                     }
                     Err(problem) => {
-                        answer.foreign = foreign_format(&bytes).is_some();
+                        answer.foreign =
+                            self.readers.find(&bytes).is_none() && foreign_format(&bytes).is_some();
                         answer.problem = Some(problem);
-                        answer.bytes = [bytes, ending].concat();
+                        answer.bytes = match format {
+                            OutputFormat::Facts => refused_facts(answer.problem.as_deref()),
+                            OutputFormat::Json | OutputFormat::Text => [bytes, ending].concat(),
+                        };
                     }
                 }
                 answer
@@ -96,21 +109,27 @@ impl RecordAnswering<'_> {
         room: usize,
         lacking: &mut LackedByReport,
     ) -> Result<Vec<u8>, ReadError> {
-        let RecordAnswering { library, rules, analyses, format } = *self;
         let limits = ReadLimits::default();
-        let read = Report::accept(bytes, &limits)?;
-        let context = Context { most_bytes: Some(room), rules: Some(rules), analyses, ..Context::default() };
-        let plan = Plan::new(&read);
-        let symbols = library.for_report(&plan.needs());
-        let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
-        lacking.add(&enriched, &read, bytes);
-        match format {
-            OutputFormat::Json => Ok(enriched.bytes),
-            OutputFormat::Text => {
-                let log = text::apple_log(&Report::read_stored(&enriched.bytes)?);
-                Ok(with_newline(log.into()).into_bytes())
-            }
+        let document = self.readers.open(bytes, &limits)?;
+        let read = Report::accept(document.json(), &limits)?;
+        if self.format == OutputFormat::Facts {
+            return Ok(with_newline(facts(&read).into()).into_bytes());
         }
+        let context = Context {
+            most_bytes: Some(room),
+            rules: Some(self.rules),
+            analyses: self.analyses,
+            ..Context::default()
+        };
+        let plan = Plan::new(&read);
+        let symbols = self.library.for_report(&plan.needs());
+        let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
+        lacking.add(&enriched, &read, document.json());
+        if self.format == OutputFormat::Json {
+            return document.write(enriched.bytes);
+        }
+        let log = text::apple_log(&Report::read_stored(&enriched.bytes)?);
+        Ok(with_newline(log.into()).into_bytes())
     }
 }
 
@@ -135,8 +154,9 @@ mod tests {
     use unslide_testkit::macho;
 
     fn answer_record(job: InputRecord, library: &Library, format: OutputFormat) -> SymbolicatedRecord {
-        let rules = GroupingRules::default();
-        RecordAnswering { library, rules: &rules, analyses: &[], format }.answer_record(job)
+        let (readers, rules) = (ReportReaders::default(), GroupingRules::default());
+        RecordAnswering { readers: &readers, library, rules: &rules, analyses: &[], format }
+            .answer_record(job)
     }
 
     fn json(bytes: &str) -> SymbolicatedRecord {

@@ -212,14 +212,80 @@ fn a_log_in_apples_form_is_called_that_once() {
     let folder = tempfile::tempdir().unwrap();
     let ips = "{\"app_name\":\"Shop\",\"bug_type\":\"309\"}\n{\n  \"procName\": \"Shop\",\n  \"usedImages\": []\n}\n";
     let crash = "Incident Identifier: 5A9E\nHardware Model: iPhone15,2\nProcess: Shop [1]\n";
-    for log in [ips, crash] {
+    for (log, problem) in [(ips, "without `threads`"), (crash, "not KSCrash JSON")] {
         let file = written(&folder, "log", log.as_bytes());
         let (code, output, error) = run(&["symbolicate", &file]);
         assert_eq!((code, output.as_str(), error.lines().count()), (Some(1), log, 1), "{error}");
-        assert!(error.contains("is an Apple log") && error.contains("not KSCrash JSON"), "{error}");
+        assert!(error.contains("is an Apple log") && error.contains(problem), "{error}");
         let (code, _, error) = run(&["explain", &file]);
-        assert!(code == Some(1) && error.contains("not KSCrash JSON"), "{error}");
+        assert!(code == Some(1) && error.contains(problem), "{error}");
     }
+}
+
+/// The crash of [`report`] as Apple writes it.
+fn apple_log() -> String {
+    let image = |name: &str, id: String, start: u64| {
+        json!({"source": "P", "arch": "arm64", "base": start, "size": 1_048_576, "uuid": id, "path": name,
+               "name": name.rsplit('/').next()})
+    };
+    let header = json!({"app_name": "Shop", "bug_type": "309", "bundleID": "com.example.shop", "app_version": "1.2.3",
+        "build_version": "45", "os_version": "iPhone OS 18.3.1 (22D72)",
+        "incident_id": "5F9E6C1C-6E24-4C36-8F0E-9A3E3C0D6E10"});
+    let body = json!({
+        "procName": "Shop", "pid": 7, "cpuType": "ARM-64", "faultingThread": 0,
+        "exception": {"type": "EXC_BAD_ACCESS", "signal": "SIGSEGV", "rawCodes": [1, 8]},
+        "threads": [{"id": 1, "triggered": true,
+                     "frames": [{"imageIndex": 0, "imageOffset": 64}, {"imageIndex": 1, "imageOffset": 64}]}],
+        "usedImages": [
+            image("/private/var/containers/Bundle/Application/1/Shop.app/Shop",
+                  debug_id(&fixtures::dsym("app")).to_string(), 4_294_967_296),
+            image("/usr/lib/libobjc.A.dylib", "0B1C2D3E-4F50-6172-8394-A5B6C7D8E9F0".to_owned(), 8_589_934_592)]});
+    format!("{header}\n{}\n", serde_json::to_string_pretty(&body).unwrap())
+}
+
+#[test]
+fn a_crash_log_of_apple_is_answered_in_its_own_form_as_text_and_as_facts() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = apple_log();
+    let file = written(&folder, "Shop.ips", log.as_bytes());
+    let dsym = fixtures::dsym("app");
+    let (code, output, error) = run(&["symbolicate", "--dsym", dsym.to_str().unwrap(), &file]);
+    assert_eq!(code, Some(0), "{error}");
+    let header = log.lines().next().unwrap();
+    assert!(output.starts_with(header) && output.contains("\"symbolication\""), "{output}");
+    let body: Value = serde_json::from_str(output.split_once('\n').unwrap().1).unwrap();
+    let frames = &body["threads"][0]["frames"];
+    assert_eq!(frames[1]["symbolication"]["status"], "missing", "{frames}");
+    assert_ne!(frames[0]["symbolication"]["status"], "missing", "{frames}");
+    let (code, text, error) = run(&["symbolicate", "--format", "text", &file]);
+    assert!(code == Some(0) && text.contains("Triggered by Thread:  0"), "{text}{error}");
+    assert!(error.contains("lack symbols") && error.contains("Shop"), "{error}");
+    let (code, facts, error) = run(&["symbolicate", "--format", "facts", &file]);
+    assert_eq!(code, Some(0), "{error}");
+    let facts: Value = serde_json::from_str(&facts).unwrap();
+    assert_eq!(facts["id"], "5f9e6c1c-6e24-4c36-8f0e-9a3e3c0d6e10");
+    assert_eq!(
+        (&facts["app"], &facts["pid"], &facts["os_build"]),
+        (&json!("com.example.shop"), &json!(7), &json!("22D72"))
+    );
+    assert_eq!((&facts["crashed_thread"], &facts["threads"]), (&json!(0), &json!(1)));
+    assert_eq!((&facts["exception_code"], &facts["address"]), (&json!(1), &json!(8)));
+    assert_eq!((&facts["frame_0_exact"], &facts["frames"][1]["lookup"]), (&json!(true), &json!(63)));
+    // Both texts on one line each are one log, and reports a line stay reports.
+    let compact = format!("{header}\n{body}\n");
+    let file = written(&folder, "compact.ips", compact.as_bytes());
+    let (code, again, error) = run(&["symbolicate", "--format", "facts", &file]);
+    assert_eq!(
+        (code, serde_json::from_str::<Value>(&again).unwrap()["id"].clone()),
+        (Some(0), facts["id"].clone()),
+        "{error}"
+    );
+    let lines = written(&folder, "lines.json", format!("{}\n{}\n", report(), body).as_bytes());
+    let (code, output, error) = run(&["symbolicate", "--format", "facts", &lines]);
+    assert_eq!((code, output.lines().count()), (Some(0), 2), "{error}");
+    let refused = written(&folder, "bad.json", b"{\"a\":1}");
+    let (code, output, _) = run(&["symbolicate", "--format", "facts", &refused]);
+    assert!(code == Some(1) && output.starts_with("{\"refused\":\"not_a_report: "), "{output}");
 }
 
 #[test]

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 22] = [
+const WORDS: [(&str, &str); 24] = [
     ("alerts", "alert"),
+    ("apple-reports", "apple_report"),
+    ("apple-reports", "apple-report"),
     ("captures", "capture"),
     ("export", "live_event"),
     ("export", "live event"),

@@ -1,0 +1,284 @@
+//! The reason of the crash.
+
+use super::document::LogMembers;
+use crate::json::JsonBuilder;
+use std::collections::HashMap;
+use unslide_report::JsonValue;
+
+/// Mach exceptions by number, from 1.
+const EXCEPTIONS: [&str; 13] = [
+    "EXC_BAD_ACCESS",
+    "EXC_BAD_INSTRUCTION",
+    "EXC_ARITHMETIC",
+    "EXC_EMULATION",
+    "EXC_SOFTWARE",
+    "EXC_BREAKPOINT",
+    "EXC_SYSCALL",
+    "EXC_MACH_SYSCALL",
+    "EXC_RPC_ALERT",
+    "EXC_CRASH",
+    "EXC_RESOURCE",
+    "EXC_GUARD",
+    "EXC_CORPSE_NOTIFY",
+];
+/// Signals by number, from 1.
+const SIGNALS: [&str; 31] = [
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGILL",
+    "SIGTRAP",
+    "SIGABRT",
+    "SIGEMT",
+    "SIGFPE",
+    "SIGKILL",
+    "SIGBUS",
+    "SIGSEGV",
+    "SIGSYS",
+    "SIGPIPE",
+    "SIGALRM",
+    "SIGTERM",
+    "SIGURG",
+    "SIGSTOP",
+    "SIGTSTP",
+    "SIGCONT",
+    "SIGCHLD",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGIO",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGWINCH",
+    "SIGINFO",
+    "SIGUSR1",
+    "SIGUSR2",
+];
+/// The maximum size of a message, in bytes.
+const MESSAGE_BYTES_LIMIT: usize = 4_096;
+/// The maximum number of frames in a printed backtrace.
+const PRINTED_FRAMES_LIMIT: usize = 1_024;
+
+/// An exception that was not caught.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Uncaught {
+    /// Of Objective-C, with its name if it is known.
+    ObjectiveC { name: Option<String>, reason: Option<String> },
+    /// Of C++, with its type.
+    Cpp { name: String, reason: Option<String> },
+}
+
+/// The error of a log.
+#[derive(Clone, Debug, Default)]
+pub struct IpsError {
+    exception: Option<String>,
+    signal: Option<String>,
+    codes: [Option<u64>; 2],
+    /// The name of the code, such as `KERN_INVALID_ADDRESS`.
+    code_name: Option<String>,
+    subtype_address: Option<u64>,
+    uncaught: Option<Uncaught>,
+    /// The system's reason for ending the process.
+    termination: Option<String>,
+    exit_code: Option<u64>,
+}
+
+impl IpsError {
+    /// Reads the error from the members of a log.
+    pub fn read(body: &LogMembers<'_>) -> IpsError {
+        let mut error = IpsError::default();
+        if let Some(exception) = body.get("exception") {
+            error.read_exception(exception);
+        }
+        if let Some(termination) = body.get("termination") {
+            error.exit_code = termination.get("code").and_then(JsonValue::decimal_unsigned);
+            error.termination = termination_text(termination);
+        }
+        let has_backtrace = !body.items("lastExceptionBacktrace").is_empty();
+        error.uncaught = uncaught(body)
+            .or_else(|| has_backtrace.then_some(Uncaught::ObjectiveC { name: None, reason: None }));
+        error
+    }
+
+    fn read_exception(&mut self, exception: JsonValue<'_>) {
+        let [kind, signal, raw, codes, subtype] =
+            exception.members(["type", "signal", "rawCodes", "codes", "subtype"]);
+        let string = |value: Option<JsonValue<'_>>| value.and_then(JsonValue::string);
+        self.exception = string(kind);
+        self.signal = string(signal);
+        let raw: Vec<u64> = raw.map(JsonValue::items).unwrap_or_default().iter().filter_map(bits).collect();
+        let written = string(codes).unwrap_or_default();
+        let written: Vec<u64> = written.split(',').filter_map(|code| hexadecimal(code.trim())).collect();
+        let codes = if raw.is_empty() { written } else { raw };
+        self.codes = [codes.first().copied(), codes.get(1).copied()];
+        let subtype = string(subtype).unwrap_or_default();
+        let mut words = subtype.split_whitespace();
+        self.code_name = words.next().filter(|word| word.starts_with("KERN_")).map(str::to_owned);
+        self.subtype_address = words.nth(1).and_then(hexadecimal);
+    }
+
+    fn kind(&self) -> &'static str {
+        match &self.uncaught {
+            Some(Uncaught::ObjectiveC { .. }) => "nsexception",
+            Some(Uncaught::Cpp { .. }) => "cpp_exception",
+            None => "mach",
+        }
+    }
+
+    /// Returns the address that could not be used, if the exception has one.
+    fn address(&self) -> Option<u64> {
+        let is_access = self.exception.as_deref() == Some("EXC_BAD_ACCESS");
+        self.codes[1].filter(|_| is_access).or(self.subtype_address)
+    }
+
+    /// Writes the member `error`.
+    pub fn write(&self, json: &mut JsonBuilder) {
+        json.object("error", |json| {
+            json.string("type", self.kind());
+            if let Some(address) = self.address() {
+                json.number("address", address);
+            }
+            json.object("mach", |json| {
+                let name = self.exception.as_deref();
+                if let Some(number) = name.and_then(|name| position(&EXCEPTIONS, name)) {
+                    json.number("exception", number);
+                }
+                json.some_string("exception_name", name);
+                let [code, subcode] = self.codes;
+                for (key, value) in [("code", code), ("subcode", subcode)] {
+                    if let Some(value) = value {
+                        json.number(key, value);
+                    }
+                }
+                json.some_string("code_name", self.code_name.as_deref());
+            });
+            if let Some(name) = &self.signal {
+                json.object("signal", |json| {
+                    if let Some(number) = position(&SIGNALS, name) {
+                        json.number("signal", number);
+                    }
+                    json.string("name", name);
+                });
+            }
+            self.write_reason(json);
+            if let Some(code) = self.exit_code {
+                json.object("exit_reason", |json| json.number("code", code));
+            }
+        });
+    }
+
+    fn write_reason(&self, json: &mut JsonBuilder) {
+        match &self.uncaught {
+            Some(Uncaught::ObjectiveC { name, reason }) => {
+                json.object("nsexception", |json| json.some_string("name", name.as_deref()));
+                json.some_string("reason", reason.as_deref());
+            }
+            Some(Uncaught::Cpp { name, reason }) => {
+                json.object("cpp_exception", |json| json.string("name", name));
+                json.some_string("reason", reason.as_deref());
+            }
+            None => json.some_string("reason", self.termination.as_deref()),
+        }
+    }
+}
+
+fn position(names: &[&str], name: &str) -> Option<u64> {
+    names.iter().position(|known| *known == name).map(|index| index as u64 + 1)
+}
+
+fn bits(value: &JsonValue<'_>) -> Option<u64> {
+    value.number()?.to_bits()
+}
+
+fn hexadecimal(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+/// Returns the system's words about the end: the details, or else the reasons. A signal alone has none.
+fn termination_text(termination: JsonValue<'_>) -> Option<String> {
+    let [details, reasons, namespace, code] =
+        termination.members(["details", "reasons", "namespace", "code"]);
+    let texts = |list: Option<JsonValue<'_>>| -> Vec<String> {
+        let items = list.map(JsonValue::items).unwrap_or_default();
+        items.into_iter().filter_map(JsonValue::string).filter(|text| !text.trim().is_empty()).collect()
+    };
+    let found = [texts(details), texts(reasons)].into_iter().find(|texts| !texts.is_empty());
+    if let Some(found) = found {
+        return Some(shortened(&found.join("\n")));
+    }
+    let namespace = namespace.and_then(JsonValue::string).filter(|name| name != "SIGNAL")?;
+    let code = code.and_then(JsonValue::decimal_unsigned);
+    Some(shortened(&code.map_or(namespace.clone(), |code| format!("{namespace} {code:#x}"))))
+}
+
+/// Returns the messages that images left, by the name of the image.
+pub fn messages(body: &LogMembers<'_>) -> HashMap<String, String> {
+    let mut messages = HashMap::new();
+    let Some(asi) = body.get("asi") else { return messages };
+    asi.each(|name, lines| {
+        let lines: Vec<String> = lines.items().into_iter().filter_map(JsonValue::string).collect();
+        if !lines.is_empty() {
+            messages.insert(String::from_utf8_lossy(name).into_owned(), shortened(&lines.join("\n")));
+        }
+    });
+    messages
+}
+
+/// Returns the exception that ended the process, from the messages of images.
+fn uncaught(body: &LogMembers<'_>) -> Option<Uncaught> {
+    let mut found = None;
+    body.get("asi")?.each(|_, lines| {
+        for line in lines.items().into_iter().filter_map(JsonValue::string) {
+            let exception = objective_c(&line).or_else(|| cpp(&line));
+            // A line with a name says more than one without.
+            if exception.is_some() && !matches!(found, Some(Uncaught::ObjectiveC { name: Some(_), .. })) {
+                found = exception;
+            }
+        }
+    });
+    found
+}
+
+/// Reads `*** Terminating app due to uncaught exception 'NAME', reason: 'REASON'`.
+fn objective_c(line: &str) -> Option<Uncaught> {
+    let (_, rest) = line.split_once("uncaught exception '")?;
+    let (name, rest) = rest.split_once('\'')?;
+    let reason = rest.strip_prefix(", reason: '").map(|rest| {
+        let end = rest.find("'\n").or_else(|| rest.rfind('\'')).unwrap_or(rest.len());
+        shortened(rest.get(..end).unwrap_or(rest))
+    });
+    Some(Uncaught::ObjectiveC { name: Some(shortened(name)), reason })
+}
+
+/// Reads `terminating due to uncaught exception of type NAME: REASON`.
+fn cpp(line: &str) -> Option<Uncaught> {
+    let (_, rest) = line.split_once("uncaught exception of type ")?;
+    let (name, reason) = match rest.split_once(": ") {
+        Some((name, reason)) => (name, Some(shortened(reason.trim()))),
+        None => (rest, None),
+    };
+    let name = name.trim();
+    if name.starts_with("NSException") {
+        return Some(Uncaught::ObjectiveC { name: None, reason: None });
+    }
+    Some(Uncaught::Cpp { name: shortened(name), reason })
+}
+
+/// Returns the addresses of the first backtrace that the log holds as text.
+pub fn printed_backtrace(body: &LogMembers<'_>) -> Vec<u64> {
+    let first = body.items("asiBacktraces").into_iter().next().and_then(JsonValue::string);
+    let text = first.unwrap_or_default();
+    let address =
+        |line: &str| line.split_whitespace().find(|word| word.starts_with("0x")).and_then(hexadecimal);
+    text.lines().filter_map(address).take(PRINTED_FRAMES_LIMIT).collect()
+}
+
+/// Returns the beginning of a text, at most [`MESSAGE_BYTES_LIMIT`] bytes of it.
+fn shortened(text: &str) -> String {
+    let mut end = text.len().min(MESSAGE_BYTES_LIMIT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default().to_owned()
+}
