@@ -2,14 +2,14 @@
 
 use unslide_report::Text;
 
-/// A JSON text that grows. Commas are written where they are needed.
+/// A JSON text that grows. Commas are written as needed.
 #[derive(Debug, Default)]
 pub struct JsonBuilder {
     out: Vec<u8>,
 }
 
 impl JsonBuilder {
-    /// Returns the text.
+    /// Returns the bytes of the text.
     pub fn into_bytes(self) -> Vec<u8> {
         self.out
     }
@@ -85,7 +85,7 @@ impl JsonBuilder {
         self.out.extend_from_slice(if value { b"true" } else { b"false" });
     }
 
-    /// Writes a value of the source as it is.
+    /// Writes a value of the source, unchanged.
     pub fn value(&mut self, key: &str, value: &[u8]) {
         self.key(key);
         self.out.extend_from_slice(value);

@@ -56,13 +56,13 @@ const KEYS: [&str; 28] = [
 #[derive(Clone, Copy, Debug)]
 pub struct LogMembers<'a>([Option<JsonValue<'a>>; KEYS.len()]);
 
-/// A log.
+/// The header and the crash of one log.
 #[derive(Clone, Copy, Debug)]
 pub struct IpsDocument<'a> {
     /// The members of the header, if the log has one of its own. A collector may have left it out, or merged it into the
     /// body.
     header: Option<LogMembers<'a>>,
-    /// The crash.
+    /// The object that holds the crash.
     pub object: JsonValue<'a>,
     /// The members of the crash.
     pub body: LogMembers<'a>,

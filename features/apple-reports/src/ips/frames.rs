@@ -213,8 +213,8 @@ fn crashed_thread(threads: &[JsonValue<'_>], faulting: Option<u64>) -> Option<us
     named.or_else(|| threads.iter().position(is_triggered))
 }
 
-/// Writes the registers of the crashed thread, whose innermost frame is at `first`. That frame is always the program
-/// counter. A state with another one is of another moment, so only the program counter of the frame is kept.
+/// Writes the registers of the crashed thread. Its innermost frame is at `first`, and is always the program counter. A
+/// state with another one is of another moment, so only the program counter of the frame is kept.
 fn registers(state: Option<JsonValue<'_>>, first: Option<u64>, json: &mut JsonBuilder) {
     let register = |value: JsonValue<'_>| value.get("value").and_then(JsonValue::unsigned);
     let counter = state.and_then(|state| {

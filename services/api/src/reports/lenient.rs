@@ -241,6 +241,7 @@ mod tests {
     use flate2::Compression;
     use flate2::write::GzEncoder;
     use std::io::Write;
+    use unslide_report::reader::{ReportReader, TranslatedReport};
 
     const BOUNDS: Bounds = Bounds {
         unpacked: 10_000,
@@ -250,11 +251,23 @@ mod tests {
     const A: &str = r#"{"report":{"id":"11111111-1111-1111-1111-111111111111"},"system":{"CFBundleIdentifier":"com.a"},"crash":{"error":{}}}"#;
     const B: &str = r#"{"report":{"id":"22222222-2222-2222-2222-222222222222"},"system":{"CFBundleIdentifier":"com.b"},"crash":{"threads":[]}}"#;
 
+    /// The line before a report in a format of these tests.
+    const MARK: &str = "{\"mark\":1}\n";
+    const MARKED: ReportReader = ReportReader {
+        name: "marked",
+        recognizes: |document| document.starts_with(MARK.trim_end().as_bytes()),
+        translate: |document, limits| {
+            let json = document.get(MARK.len()..).unwrap_or_default().to_vec();
+            Report::read(&json, limits)?;
+            Ok(TranslatedReport { json, ..TranslatedReport::default() })
+        },
+    };
+
     fn read(body: impl Into<Bytes>, app: &str) -> Result<Vec<String>, Kind> {
         let (reserved, _other) = crate::limits::permits::tests::reservation(1 << 20);
         let mut budget = ReadBudget { reserved, charge: charge(1_000) };
         let refuse = |found: Option<&str>| (found != Some(app)).then(|| format!("{found:?}"));
-        let readers = ReportReaders::default();
+        let readers = ReportReaders::new([MARKED]);
         let read = read_leniently(&body.into(), None, &BOUNDS, &readers, &refuse, &mut budget);
         let word = |report: LenientReport| match report {
             LenientReport::Accepted(report) => String::from_utf8(report.bytes.to_vec()).unwrap(),
@@ -279,6 +292,18 @@ mod tests {
         }
         let large = format!("[{A},{{\"crash\":{{\"error\":{{}}}},\"a\":\"{}\"}}]", "x".repeat(2_000));
         assert_eq!(read(large, "com.a").unwrap(), [A, "too_large"]);
+    }
+
+    #[test]
+    fn a_document_of_another_format_is_one_report() {
+        let marked = format!("{MARK}{A}\n");
+        assert_eq!(read(marked.clone(), "com.a").unwrap(), [marked.clone()]);
+        assert_eq!(read(marked.clone(), "com.b").unwrap(), ["wrong_app"]);
+        assert_eq!(read(MARK, "com.a").unwrap(), ["truncated"], "without its report");
+        let part = "--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n";
+        let form = format!("{part}{marked}\r\n{part}{A}\r\n--b--\r\n");
+        assert_eq!(read(form, "com.a").unwrap(), [marked, A.to_owned()]);
+        assert_eq!(read("Incident Identifier: 1\nIdentifier: com.a\n", "com.a").unwrap(), ["not_a_report"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Queries over stored reports; how they come and where their bodies lie is beside this file.
 
+mod apple_logs;
 mod grouping_rules;
 mod groups;
 mod sending;

@@ -41,9 +41,10 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, In
 ///
 /// Takes KSCrash reports as an SDK sends them: one JSON object, an array, one a line (NDJSON), each also
 /// packed with gzip or zstd (detected by its first bytes), or any of these in multipart/form-data. A crash log of
-/// Apple's (`.ips`) is taken like a report, one in a request or in a part. An object that has neither `crash` nor `recrash_report`, and is not about memory or a hang, is no report and is refused with 400. The
-/// reports go to Kafka byte for byte; the answer comes when the broker has all of them. A failed request may
-/// be sent again: the same report twice is one report.
+/// Apple's (`.ips`) is taken like a report, one in a request or in a part. An object that has neither `crash` nor
+/// `recrash_report`, and is not about memory or a hang, is no report and is refused with 400. The reports go to Kafka
+/// byte for byte; the answer comes when the broker has all of them. A failed request may be sent again: the same
+/// report twice is one report.
 ///
 /// A request costs one unit for each report in it, and one for each 64 KiB of the body, as sent or unpacked,
 /// whichever is more. A tenant that uses more than its `units_per_second` gets 429 with `Retry-After`. A

@@ -28,9 +28,9 @@ const ANSWER_FACTOR: usize = 4;
 /// Takes one KSCrash report or one crash log of Apple's (`.ips`), gzipped or not, and returns it enriched in its own
 /// form; or with `Accept: text/plain` an Apple-style crash log. Nothing is stored, nothing is sent to Kafka, and the
 /// report waits for no symbols. New symbols count as soon as this process reads their event, usually within a second of
-/// `ready`; without Kafka, within a minute. A very large answer leaves out details of threads that did not crash, and then of all frames; then
-/// `symbolication.truncated` is set. A request costs one unit, and one more for each 64 KiB of the unpacked report; a
-/// tenant that exceeds its units per second gets 429 with `Retry-After`.
+/// `ready`; without Kafka, within a minute. A very large answer leaves out details of threads that did not crash, and
+/// then of all frames; then `symbolication.truncated` is set. A request costs one unit, and one more for each 64 KiB of
+/// the unpacked report; a tenant that exceeds its units per second gets 429 with `Retry-After`.
 #[utoipa::path(post, path = "/v1/symbolicate", tag = "reports", operation_id = "symbolicate",
     params(("accept" = Option<String>, Header, description = "`application/json` or `text/plain`.")),
     request_body(description = "The report.", content(

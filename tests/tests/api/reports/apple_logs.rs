@@ -1,0 +1,94 @@
+//! Crash logs of Apple's: they are taken like reports, and answered in their own form.
+
+use super::{A, arrival, crash, now, write};
+use crate::world::{Answer, World, tenant};
+use reqwest::Method;
+use serde_json::{Value, json};
+use unslide_proto::headers;
+use unslide_stream::Record;
+
+/// The app of [`crash_log`].
+const APP: &str = "com.example.shop";
+
+/// A crash log with one frame in the app and one in a library of the system.
+fn crash_log() -> String {
+    let image = |path: &str, base: u64, uuid: &str| {
+        json!({"source": "P", "arch": "arm64", "base": base, "size": 65_536, "uuid": uuid, "path": path,
+               "name": path.rsplit('/').next()})
+    };
+    let header = json!({"app_name": "Shop", "bug_type": "309", "bundleID": APP, "app_version": "1.2",
+        "build_version": "34", "os_version": "iPhone OS 18.3.1 (22D72)", "incident_id": A});
+    let body = json!({"procName": "Shop", "pid": 7, "cpuType": "ARM-64", "faultingThread": 0, "incident": A,
+        "exception": {"type": "EXC_BAD_ACCESS", "signal": "SIGSEGV", "rawCodes": [1, 8]},
+        "threads": [{"id": 1, "triggered": true,
+                     "frames": [{"imageIndex": 0, "imageOffset": 64}, {"imageIndex": 1, "imageOffset": 64}]}],
+        "usedImages": [
+            image("/private/var/containers/Bundle/Application/1/Shop.app/Shop", 4_294_967_296, super::IMAGE),
+            image("/usr/lib/libobjc.A.dylib", 8_589_934_592, "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0")]});
+    format!("{header}\n{}\n", serde_json::to_string_pretty(&body).unwrap())
+}
+
+/// The second JSON text of a log.
+fn crash_of(log: &str) -> Value {
+    serde_json::from_str(log.split_once('\n').unwrap().1).unwrap()
+}
+
+fn media_type(answer: &Answer) -> &str {
+    answer.headers["content-type"].to_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_crash_log_of_apple_is_symbolicated_and_kept_in_its_own_form() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let log = crash_log();
+    let enriched = world.post("/v1/symbolicate", &key, log.clone()).await;
+    assert_eq!((enriched.status.as_u16(), media_type(&enriched)), (200, "application/octet-stream"));
+    assert_eq!(enriched.text.lines().next(), log.lines().next());
+    let answered = crash_of(&enriched.text);
+    assert_eq!(answered["threads"][0]["frames"][0]["symbolication"]["status"], "missing", "{answered}");
+    assert!(answered["symbolication"]["images"].is_array(), "{answered}");
+    let (mut kept, _) = arrival(&tenant("acme"), &crash(A, "1.2"), 1, now(), None);
+    kept.body = unslide_proto::body::compress(enriched.text.as_bytes());
+    kept.size = enriched.text.len() as u64;
+    write(&world, &tenant("acme"), kept).await;
+    let path = format!("/v1/reports/{A}");
+    let found = world.get(&path, &key).await;
+    assert_eq!((media_type(&found), &found.text), ("application/octet-stream", &enriched.text));
+    let text = world.request(Method::GET, &path, &key).header("accept", "text/plain");
+    let text = world.send(text).await;
+    assert_eq!(media_type(&text), "text/plain; charset=utf-8");
+    assert!(text.text.contains("Thread 0 Crashed") && text.text.contains("Shop"), "{}", text.text);
+    let explained = world.get(&format!("{path}/explain"), &key).await.expect(200);
+    assert_eq!(explained["images"][0]["debug_id"], super::IMAGE);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_crash_log_of_apple_is_taken_by_every_route_for_reports() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let log = crash_log();
+    let sent = world.post("/v1/reports", &key, log.clone()).await.expect(202);
+    assert_eq!(sent, json!({"accepted": 1, "reports": [{"id": A}]}));
+    let public = |apps: &[&str]| json!({"name": "app", "apps": apps});
+    let of_app = world.post_json("/v1/public-keys", &key, &public(&[APP])).await.expect(201);
+    let other = world.post_json("/v1/public-keys", &key, &public(&["com.example.bank"])).await.expect(201);
+    let send = async |key: &Value, body: String| {
+        let path = format!("/i/{}", key["key"].as_str().unwrap());
+        let request = world.request(Method::POST, &path, "").header("accept", "application/json");
+        world.send(request.body(body)).await.expect(202)
+    };
+    assert_eq!(send(&of_app, log.clone()).await["accepted"], json!([A]));
+    assert_eq!(send(&other, log.clone()).await["refused"][0]["type"], "wrong_app");
+    let header = format!("{}\n", log.lines().next().unwrap());
+    assert_eq!(send(&of_app, header).await["refused"][0]["type"], "not_a_report");
+    let sent = world.sent(4).await;
+    let is_taken = |record: &&Record| record.headers.text(headers::REFUSED_REASON).is_none();
+    let taken: Vec<_> = sent.iter().filter(is_taken).map(|record| record.value.as_deref()).collect();
+    assert_eq!(taken, [Some(log.as_bytes()); 2], "byte for byte");
+    let other_kind = log.replacen("309", "288", 1).replace("\"threads\"", "\"stacks\"");
+    let refused = world.post("/v1/reports", &key, other_kind).await.expect_problem(400, "not-a-report");
+    assert!(refused.contains("a stackshot"), "{refused}");
+    world.stop().await;
+}
