@@ -424,6 +424,7 @@ def check_alerts():
     probes = {name for pair in probes for name in pair if name}
     readers = re.findall(r'\("([\w ]+)", (?:one\(|resources\))', (TOP / "services/indexer/src/run.rs").read_text())
     probes |= set(readers) | {"symbol-events", "tenant-config"}
+    probes |= set(re.findall(r'EventTopic \{\s*kind: "([\w-]+)"', text_of("features")))
     lanes = re.findall(r'pub const [A-Z]+: &str = "(\w+)"', (TOP / "crates/proto/src/lanes.rs").read_text())
     probes |= {f"lane {lane}" for lane in lanes}
     table = section.split("\n## UnslideDependencyAway\n")[1].split("\n## ")[0]

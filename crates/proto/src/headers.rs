@@ -53,12 +53,9 @@ pub const REPLAY_SIGNATURE: &str = "replay-signature";
 pub const REPLAY_SIGNATURE_KEY: &str = "replay-signature-key";
 /// The time of the replay's signature, in milliseconds since the Unix epoch.
 pub const REPLAY_SIGNED_AT: &str = "replay-signed-at";
-/// On an input record that the api already refused: the reason, one of [`REFUSED_REASONS`]. The symbolizer makes its dead
+/// On an input record that the api already refused: the reason, one of [`REASONS`](crate::refused::REASONS). The symbolizer makes its dead
 /// letter. A sender can refuse only its own record.
 pub const REFUSED_REASON: &str = "refused-reason";
-/// The reasons of refused records. Any other is ignored, because reasons are labels of metrics.
-pub const REFUSED_REASONS: [&str; 7] =
-    ["not_json", "truncated", "too_large", "too_deep", "too_many", "not_a_report", "wrong_app"];
 /// On such a record: the exact error as a text for people.
 pub const REFUSED_DETAIL: &str = "refused-detail";
 /// On a dead letter without its value, which was too large for the topic: the size of the value in bytes.

@@ -10,6 +10,7 @@ pub mod headers;
 mod ids;
 pub mod keys;
 pub mod lanes;
+pub mod refused;
 pub mod signed;
 pub mod stacks;
 pub mod topics;

@@ -40,13 +40,13 @@ pub const NAME: &str = "ingest";
 #[serde(default)]
 pub struct Config {
     /// The settings of the section `api` that the feature reads.
-    pub api: ApiSettings,
+    pub api: IngestApiSettings,
 }
 
 /// The part of the section `api` that the feature reads.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
-pub struct ApiSettings {
+pub struct IngestApiSettings {
     /// The address of the console, for the URLs of apps. The api documents it.
     #[schemars(skip)]
     pub public_url: String,
@@ -117,7 +117,7 @@ const TABLES: &[ListTable] = &[ListTable {
     columns: "id name apps state created_at retired_at closed_at last_used_at",
 }];
 
-fn for_api(settings: ApiSettings) -> ApiFeature {
+fn for_api(settings: IngestApiSettings) -> ApiFeature {
     let ingest = Arc::new(Ingest::new(settings.public_url));
     let extension = Extension(ingest.clone());
     ApiFeature {

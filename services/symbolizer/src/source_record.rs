@@ -1,8 +1,8 @@
 //! A record before its value is read: its origin and its tries so far.
 
-use unslide_proto::headers;
 use unslide_proto::report::RecordRef as ProtoRef;
 use unslide_proto::topics::TopicNames;
+use unslide_proto::{headers, refused};
 use unslide_stream::Record;
 
 use crate::output::ledger::reference;
@@ -87,7 +87,7 @@ impl<'r> ReceiverRefusal<'r> {
     pub fn from_record(record: &'r Record) -> Option<ReceiverRefusal<'r>> {
         let reason = record.headers.text(headers::REFUSED_REASON)?;
         let detail = record.headers.text(headers::REFUSED_DETAIL).unwrap_or_default();
-        headers::REFUSED_REASONS.contains(&reason).then_some(ReceiverRefusal { reason, detail })
+        refused::REASONS.contains(&reason).then_some(ReceiverRefusal { reason, detail })
     }
 }
 

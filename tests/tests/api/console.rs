@@ -376,6 +376,9 @@ pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
             "/test",
             "/receiver",
             "/send",
+            "/activate",
+            "/retire",
+            "/close",
         ]
         .iter()
         .any(|end| path.ends_with(end));

@@ -277,10 +277,9 @@ async fn every_command_of_an_operator_does_what_it_says() {
         &["not the id of a dead letter"],
     );
     let all = installation.command_succeeds(&["dead-letter", "list", "--all", "--api-key", &operator]);
-    assert!(
-        all.starts_with("ID ") && all.contains(&letter) && all.contains("  stark   tenant_suspended  "),
-        "{all}"
-    );
+    let row = all.lines().find(|line| line.contains(&letter)).unwrap_or_default();
+    let is_complete = ["stark", "symbolize", "tenant_suspended"].iter().all(|word| row.contains(word));
+    assert!(all.starts_with("ID ") && is_complete, "{all}");
     let everything = ["dead-letter", "replay", "--api-key", &admin];
     fails(&installation, 2, &everything, &["every dead letter", "--yes"]);
     let replay = ["dead-letter", "replay", &letter, "--api-key", &admin];

@@ -57,7 +57,7 @@ struct SendArguments {
     /// Version
     #[arg(long = "app-version", value_name = "VERSION")]
     app_version: Option<String>,
-    /// The id of the session that it was recorded in, as its session event has it
+    /// The id of the session in which it was recorded
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// How the events of a log of allocations are laid out: disk, disk32 (of 32-bit processes), enumerator or index

@@ -37,6 +37,8 @@ async fn a_key_and_an_address_leave_no_trace() {
     // Only the api and this feature: libraries show the bytes that pass.
     let filter =
         tracing_subscriber::EnvFilter::new("off,unslide_api=trace,unslide_ingest=trace,unslide_store=trace");
+    // With one subscriber alone, lines that other tests log first, on threads without any, are logged nowhere.
+    let _another = tracing::Dispatch::new(tracing_subscriber::registry());
     let _guard = tracing::subscriber::set_default(subscriber.with_env_filter(filter).finish());
     let world = start().await;
     let admin = world.master("acme").await;

@@ -15,19 +15,19 @@ use unslide_store::segments::BodyLocation;
 
 /// Error of a read of a stored body.
 #[derive(Debug)]
-pub enum BodyError {
+pub enum StoredBodyError {
     /// The body is not in the place that its row names.
     Lost(LostBody),
     /// A limit or a server is in the way.
     Problem(Problem),
 }
 
-impl<E> From<E> for BodyError
+impl<E> From<E> for StoredBodyError
 where
     Problem: From<E>,
 {
-    fn from(error: E) -> BodyError {
-        BodyError::Problem(Problem::from(error))
+    fn from(error: E) -> StoredBodyError {
+        StoredBodyError::Problem(Problem::from(error))
     }
 }
 
@@ -75,14 +75,14 @@ pub fn report(json: &[u8]) -> Result<Report<'_>, Problem> {
 /// before it reads them.
 ///
 /// # Errors
-/// Returns [`BodyError::Lost`] if the body is not the one in the row, and [`BodyError::Problem`] if no bytes are
+/// Returns [`StoredBodyError::Lost`] if the body is not the one in the row, and [`StoredBodyError::Problem`] if no bytes are
 /// left for it, a server does not answer, or the database's own copy is damaged.
 pub async fn read(
     api: &Api,
     tenant: &TenantId,
     tx: Tx<TenantTx>,
     found: &FoundReport,
-) -> Result<StoredBody, BodyError> {
+) -> Result<StoredBody, StoredBodyError> {
     let mut reservation = answers::reserve(&api.permits, tenant, found.size)?;
     let bytes = json(api, tenant, tx, found).await?;
     if api.readers.find(&bytes).is_none() {
@@ -103,12 +103,12 @@ async fn json(
     tenant: &TenantId,
     mut tx: Tx<TenantTx>,
     found: &FoundReport,
-) -> Result<Vec<u8>, BodyError> {
+) -> Result<Vec<u8>, StoredBodyError> {
     let (report_id, variant) = (found.listed.report_id, found.listed.variant);
     let Some(place) = found.place else {
         let body = report::body(&mut tx, &found.listed).await?;
         tx.rollback();
-        let body = body.ok_or(BodyError::Lost(LostBody::Moved(report_id)))?;
+        let body = body.ok_or(StoredBodyError::Lost(LostBody::Moved(report_id)))?;
         return Ok(api.cpu.run_for(tenant, move || body.json()).await??);
     };
     // The next step waits for object storage, and must not hold a connection.
@@ -121,13 +121,13 @@ async fn json(
 ///
 /// # Errors
 /// Those of [`read`].
-async fn from_segment(api: &Api, id: BodyId, place: BodyLocation) -> Result<Vec<u8>, BodyError> {
+async fn from_segment(api: &Api, id: BodyId, place: BodyLocation) -> Result<Vec<u8>, StoredBodyError> {
     let (tenant, report) = (id.tenant.clone(), id.report_id);
     let key = keys::segment(&tenant, place.day, place.segment);
     let Some(frame) = segment::fetch(&api.objects, &key, place.offset, place.length).await? else {
-        return Err(BodyError::Lost(LostBody::Gone(key.to_string())));
+        return Err(StoredBodyError::Lost(LostBody::Gone(key.to_string())));
     };
     let read = move || segment::open(&id, &place.key, frame, MAX_BODY_BYTES);
     let body = api.cpu.run_for(&tenant, read).await?;
-    body.map_err(|source| BodyError::Lost(LostBody::Damaged { key: key.to_string(), report, source }))
+    body.map_err(|source| StoredBodyError::Lost(LostBody::Damaged { key: key.to_string(), report, source }))
 }

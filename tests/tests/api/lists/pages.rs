@@ -60,6 +60,8 @@ async fn add_entries(world: &World, key: &str, cases: &BTreeMap<&'static str, Ca
     world.send(put).await.expect(200);
     let comments = &cases["comment_on_group"].path;
     world.post_json(comments, key, &json!({"text": "a"})).await.expect(201);
+    let public = json!({"name": "bank", "apps": ["com.example.bank"]});
+    world.post_json("/v1/public-keys", key, &public).await.expect(201);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use super::{OF_EVERY_APP, read};
 use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
-use crate::reports::stored_body::{self, BodyError, StoredBody};
+use crate::reports::stored_body::{self, StoredBody, StoredBodyError};
 use crate::requests::input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -126,8 +126,8 @@ async fn group(
     charge.unpacked(found.size)?;
     let StoredBody { json, reservation, .. } = match stored_body::read(api, tenant, tx, &found).await {
         Ok(body) => body,
-        Err(BodyError::Lost(_)) => return Ok(None),
-        Err(BodyError::Problem(problem)) => return Err(problem),
+        Err(StoredBodyError::Lost(_)) => return Ok(None),
+        Err(StoredBodyError::Problem(problem)) => return Err(problem),
     };
     let rules = rules.clone();
     let regroup = move || grouping::regroup(&Report::read_stored(&json).ok()?, &rules).ok();

@@ -5,7 +5,7 @@ use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
-use crate::reports::stored_body::{self, BodyError, StoredBody};
+use crate::reports::stored_body::{self, StoredBody, StoredBodyError};
 use crate::requests::accept::{Representation, negotiate};
 use crate::requests::wait::Wait;
 use axum::Extension;
@@ -187,15 +187,15 @@ async fn body_of(
 ) -> Result<(FoundReport, StoredBody), Problem> {
     let first = match stored_body::read(api, access.tenant(), tx, &found).await {
         Ok(body) => return Ok((found, body)),
-        Err(BodyError::Lost(lost)) => lost,
-        Err(BodyError::Problem(problem)) => return Err(problem),
+        Err(StoredBodyError::Lost(lost)) => lost,
+        Err(StoredBodyError::Problem(problem)) => return Err(problem),
     };
     tracing::debug!(error = %first, "a body was moved after its row was read: the row is read again");
     let (tx, found) = find(api, access, id, variant).await?;
     match stored_body::read(api, access.tenant(), tx, &found).await {
         Ok(body) => Ok((found, body)),
-        Err(BodyError::Problem(problem)) => Err(problem),
-        Err(BodyError::Lost(lost)) => {
+        Err(StoredBodyError::Problem(problem)) => Err(problem),
+        Err(StoredBodyError::Lost(lost)) => {
             api.metrics.lost_bodies.inc();
             Err(Problem::internal(lost))
         }
