@@ -186,7 +186,8 @@ async fn insert_new(
 }
 
 /// Returns the row of a session as JSON, without its tenant.
-fn new_row((app, id, day): &SessionKey, told: &Told<'_>, weight: i32) -> Value {
+fn new_row(key: &SessionKey, told: &Told<'_>, weight: i32) -> Value {
+    let (app, id, day) = key;
     let (event, end) = (&told.first.event, &told.end);
     json!({
         "app": app,
