@@ -25,6 +25,7 @@ pub struct BreakdownLine {
 }
 
 /// Words of one table.
+#[derive(Clone, Copy)]
 pub struct BreakdownWords {
     /// Caption: the property by which reports are counted.
     pub by: &'static str,
