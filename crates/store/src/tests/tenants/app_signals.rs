@@ -57,7 +57,7 @@ async fn what_is_switched_off_is_counted_and_not_kept() {
     let database = Database::new().await;
     let hang = report(1, "hang");
     assert_eq!(reports_of(&database, std::slice::from_ref(&hang)).await, [ArrivalOutcome::New]);
-    let off = SignalSettings { hangs: 0, ..SignalSettings::default() };
+    let off = SignalSettings { hangs: false, ..SignalSettings::default() };
     set(&database, off).await;
     assert_eq!(
         reports_of(&database, &[report(2, "launch"), report(3, "crash"), report(4, "javascript")]).await,
