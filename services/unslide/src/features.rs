@@ -40,12 +40,21 @@ pub const CHILD_TASKS: &[ChildTask] = &[
 const COMMANDS: &[&[FeatureCommand]] = &[
     // Captures of a running service, and files of a device.
     unslide_captures::COMMANDS,
+    // Files of metric payloads.
+    unslide_health::COMMANDS,
 ];
 
 /// Returns the subcommands of every feature.
 pub fn list_commands() -> impl Iterator<Item = &'static FeatureCommand> {
     COMMANDS.iter().copied().flatten()
 }
+
+/// The data of features in `unslide demo --traffic`.
+#[cfg(feature = "dev")]
+pub const DEMO_DATA: &[unslide_client::SendDemoData] = &[
+    // A profile, a log of allocations and two graphs of memory.
+    unslide_captures::send_demo_data,
+];
 
 /// What makes the keys of `unslide key create --public`.
 pub const KEY_MAKERS: &[KeyMaker] = &[

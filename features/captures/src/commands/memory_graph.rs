@@ -8,12 +8,12 @@ use shown::GraphAnswer;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use unslide_captures_formats::memory_graph::{
+    BlockRow, GraphAnalysis, MemoryFile, MemoryGraph, MemoryGraphLimits, MemoryTables, compare, read_memory,
+};
 use unslide_client::input::unpacked;
 use unslide_client::symbols::{BuildArguments, Lacking, Library};
 use unslide_client::{BoxError, CommandError, Console, Exit, Outcome, note};
-use unslide_signals::memory_graph::{
-    BlockRow, GraphAnalysis, MemoryFile, MemoryGraph, MemoryGraphLimits, MemoryTables, compare, read_memory,
-};
 
 /// The most rows of each list.
 const MOST_ROWS: usize = 1_000;

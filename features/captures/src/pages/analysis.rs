@@ -6,8 +6,8 @@ use crate::capture::{CaptureAnalysis, LackingImage};
 use unslide_api::feature::page::{
     FlameSvg, FunctionLine, bytes, changed_bytes, functions, grouped, heaviest_path, or, upload_command,
 };
-use unslide_signals::malloc::{GrowthRow, MemoryKind, MemoryRow, MemorySummary, StackRow};
-use unslide_signals::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow};
+use unslide_captures_formats::malloc::{GrowthRow, MemoryKind, MemoryRow, MemorySummary, StackRow};
+use unslide_captures_formats::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow};
 
 /// An analysis as a page shows it.
 pub struct ShownAnalysis {

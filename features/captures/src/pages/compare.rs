@@ -7,8 +7,8 @@ use crate::capture::{CaptureAnalysis, CaptureComparison, CaptureKind, ComparedMe
 use crate::operations::{CapturePair, capture_pair};
 use crate::store::Capture;
 use unslide_api::feature::page::{FlameSvg, bytes, changed_bytes, changed_functions, counted, grouped, or};
-use unslide_signals::calltree::{CallTree, CutTree};
-use unslide_signals::memory_graph::MemoryComparison;
+use unslide_calltree::{CallTree, CutTree};
+use unslide_captures_formats::memory_graph::MemoryComparison;
 
 #[derive(Template)]
 #[template(path = "captures/compare.html", askama = escaping)]

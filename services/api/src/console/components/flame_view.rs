@@ -3,12 +3,12 @@
 use crate::console::words::{duration, grouped, or};
 use std::collections::HashMap;
 use std::fmt;
-use unslide_model::figures::{Share, format_percent, format_points, round_growth};
-use unslide_report::text::escaped;
-use unslide_signals::calltree::{
+use unslide_calltree::{
     CallFrame, CallTree, FrameOrigin, GraphPlace, TreeDifference, difference_graph, flame_graph,
 };
-use unslide_signals::profile::{ReportTree, TimeSlice};
+use unslide_calltree::{ReportTree, TimeSlice};
+use unslide_model::figures::{Share, format_percent, format_points, round_growth};
+use unslide_report::text::escaped;
 
 /// Maximum number of functions in a list.
 const MOST_FUNCTIONS: usize = 20;
@@ -80,7 +80,7 @@ pub fn heaviest_path(tree: &CallTree) -> Vec<FunctionLine> {
 /// Returns the functions with the most samples of their own, with their own and total shares.
 pub fn functions(tree: &CallTree) -> Vec<FunctionLine> {
     let all = tree.total().weight;
-    let line = |one: unslide_signals::calltree::FunctionTotals| {
+    let line = |one: unslide_calltree::FunctionTotals| {
         FunctionLine::of(&one.frame, vec![format_percent(one.own, all), format_percent(one.total, all)])
     };
     tree.functions(MOST_FUNCTIONS).into_iter().map(line).collect()
@@ -152,7 +152,7 @@ pub fn samples(tree: &CallTree) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unslide_signals::calltree::Amount;
+    use unslide_calltree::Amount;
 
     fn tree(stacks: &[(&[&str], u64)]) -> CallTree {
         let mut tree = CallTree::new("samples");

@@ -34,7 +34,7 @@ const WORDS: [(&str, &str); 24] = [
 /// The list of features.
 const LIST: &str = "services/unslide/src/features.rs";
 /// Sources of the core with a feature's word, with the reason.
-const ACCEPTED: [(&str, &str); 15] = [
+const ACCEPTED: [(&str, &str); 13] = [
     ("crates/proto/src/topics.rs", "topics are made and checked as one list, before any feature starts"),
     ("crates/stream/src/topics/admin.rs", "as the names of topics"),
     ("crates/stream/src/access/mod.rs", "as the names of topics"),
@@ -47,8 +47,6 @@ const ACCEPTED: [(&str, &str); 15] = [
         "an SDK reads how much an app keeps of all signals as one value",
     ),
     ("services/api/src/console/pages/tenant_pages/settings.rs", "the form of that value"),
-    ("crates/signals/src/metrics", "a library of formats, for a command without a server too"),
-    ("services/unslide/src/offline/metrics.rs", "a command without a server, over the library of formats"),
     ("services/api/src/http/documents.rs", "schemas of formats are served as one list"),
     ("services/api/src/operations/sessions/get.rs", "the timeline names the events of every feature"),
     ("crates/symbolicate/src/rules.rs", "a backtrace that a process captured of itself"),
