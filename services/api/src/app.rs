@@ -1,6 +1,5 @@
 //! The application: routes and layers, the same for production and tests.
 
-use crate::console;
 use crate::feature::{ApiFeature, lists};
 use crate::http::observe::{bound_load, observe, panicked};
 use crate::http::problem::{Kind, Problem, pages};
@@ -32,7 +31,6 @@ use utoipa_axum::router::OpenApiRouter;
 pub fn app(api: Api) -> Router {
     let (operations, _) = operations(&api).split_for_parts();
     let plain = Router::new()
-        .route("/", get(|| async { Redirect::temporary("/console") }))
         .route("/openapi.json", get(documents::openapi))
         .route("/schemas/{name}", get(documents::schema))
         .route("/docs", get(documents::reading_page))
@@ -47,11 +45,19 @@ pub fn app(api: Api) -> Router {
     for feature in &api.features {
         outside = outside.merge(feature.routes.clone());
     }
+    let sites: Vec<_> = api.features.iter().filter_map(|feature| feature.site).collect();
+    let mut site = Router::new();
+    for build_site in &sites {
+        site = site.merge(build_site(&api));
+    }
+    if sites.is_empty() {
+        site = site.route("/", get(|| async { Redirect::temporary("/docs") }));
+    }
     let requests = operations
         .merge(outside.layer(from_fn_with_state(limit, bound_time)))
         .layer(no_store)
         .merge(plain)
-        .merge(console::routes(&api))
+        .merge(site)
         .fallback(|| async { Problem::bare(Kind::NotFound).into_response() })
         .layer(from_fn_with_state(api.clone(), answers::account))
         .layer(compress::layer())

@@ -6,7 +6,6 @@ use crate::background::key_cache::KeyCache;
 use crate::background::key_uses::KeyUses;
 use crate::background::topics_check::TopicsCheck;
 use crate::config::Config;
-use crate::console::shell;
 use crate::entropy::Entropy;
 use crate::feature::ApiFeature;
 use crate::http::TrustedProxies;
@@ -214,7 +213,6 @@ pub async fn build(
         objects,
         producer,
         readers,
-        navigation: shell::navigation(&features),
         analyses,
         features,
         // A key that cannot be used was refused with the configuration.

@@ -24,6 +24,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_health::read,
     // What was wrong at the instruction of a crash. It locks no rows.
     unslide_fault_analysis::read,
+    // Pages for people, with those of the other features. It has no hook.
+    unslide_console::read,
     // Reports straight from apps. It has no hook.
     unslide_ingest::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.

@@ -3,11 +3,11 @@
 use super::history::{Moments, ShownHistory};
 use super::list::{MOST_ROWS, ShownList};
 use crate::capture::{CaptureAnalysis, LackingImage};
-use unslide_api::feature::page::{
-    FlameSvg, FunctionLine, bytes, changed_bytes, functions, grouped, heaviest_path, or, upload_command,
-};
 use unslide_captures_formats::malloc::{GrowthRow, MemoryKind, MemoryRow, MemorySummary, StackRow};
 use unslide_captures_formats::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow};
+use unslide_console::page::{
+    FlameSvg, FunctionLine, bytes, changed_bytes, functions, grouped, heaviest_path, or, upload_command,
+};
 
 /// An analysis as a page shows it.
 pub struct ShownAnalysis {

@@ -6,7 +6,7 @@ use super::{BREAKDOWN_PATH, HEALTH_PATH};
 use crate::store::figures;
 use crate::store::figures::metric_breakdown::{self, DimensionFigures};
 use crate::store::metrics::MetricDimension;
-use unslide_api::feature::page::BarSelect;
+use unslide_console::page::BarSelect;
 use unslide_health_formats::MetricName;
 
 #[derive(Template)]

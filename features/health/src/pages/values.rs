@@ -1,6 +1,6 @@
 //! Columns of the pages, and their values for people.
 
-use unslide_api::feature::page::{bytes, duration};
+use unslide_console::page::{bytes, duration};
 use unslide_health_formats::MetricName;
 use unslide_model::figures::format_decimals;
 

@@ -35,15 +35,11 @@ pub struct ListForms {
 }
 
 /// Returns the forms that features add.
-pub(crate) fn forms(features: &[ApiFeature]) -> impl Iterator<Item = ListForms> {
+pub fn forms(features: &[ApiFeature]) -> impl Iterator<Item = ListForms> {
     features.iter().filter_map(|feature| feature.forms)
 }
 
 /// Lets a feature answer a request.
-pub(crate) async fn answer(
-    State((api, forms)): State<(Api, ListForms)>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub async fn answer(State((api, forms)): State<(Api, ListForms)>, request: Request, next: Next) -> Response {
     (forms.answer)(api, request, next).await
 }

@@ -9,9 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use unslide_artifacts::keys;
 use unslide_store::jobs::JobKind;
-use unslide_store::{
-    Store, console_sessions, erasure, jobs, keys as api_keys, outbox, partial, requests, retries, uploads,
-};
+use unslide_store::{Store, erasure, jobs, keys as api_keys, outbox, partial, requests, retries, uploads};
 
 /// Interval between two checks for unanswered requests.
 const OVERDUE: Duration = Duration::from_secs(30);
@@ -93,7 +91,6 @@ async fn clear(store: &Store, now: time::OffsetDateTime) {
     noted("sent messages could not be removed", outbox::purge(store, now - KEEP_SENT).await);
     noted("ended jobs could not be removed", jobs::purge(store, now - KEEP_JOBS).await);
     noted("keys that are over could not be removed", api_keys::purge(store).await);
-    noted("sessions of the console could not be removed", console_sessions::purge(store).await);
 }
 
 /// Deletes expired rows of features.

@@ -1,0 +1,270 @@
+//! `/console`: current figures, new groups, and missing symbols.
+
+use crate::bar::{FilterBar, app_and_version, period_or_hours};
+use crate::components::chart::{ChartTimes, GroupTrends, StackedBars};
+use crate::components::rows::{self, GroupHead, group_heads};
+use crate::prelude::*;
+use crate::words::{estimate, grouped, percent};
+use time::{Date, Duration, OffsetDateTime};
+use unslide_api::feature::figures::{OverviewScope, OverviewSection};
+use unslide_api::feature::site::GROWING;
+use unslide_api::feature::site::Tx;
+use unslide_store::TenantTx;
+use unslide_store::queries::groups::growing;
+use unslide_store::queries::groups::{self, CountScope, GroupFilter, GroupOrder, ListedGroup};
+use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
+use unslide_store::queries::trends::{self, PeriodTotals, TrendStep};
+
+/// Maximum number of groups and images in each list.
+const MOST: u32 = 5;
+/// Maximum number of versions with a name in the chart.
+const VERSIONS: u32 = 5;
+/// Maximum number of new groups that are counted.
+const MOST_NEW: u32 = 1_000;
+
+#[derive(Template)]
+#[template(path = "console/pages/overview.html", askama = escaping)]
+struct OverviewPage {
+    shell: Shell,
+    /// The number of days that figures by day cover.
+    days: i64,
+    /// The period of the chart and the counts, such as `24 hours`.
+    period: String,
+    /// Figures of features.
+    sections: Vec<OverviewSection>,
+    figures: Vec<Figure>,
+    chart: StackedBars,
+    heads: Vec<GroupHead>,
+    new: Vec<ListedGroup>,
+    growing: Vec<ListedGroup>,
+    trends: GroupTrends,
+    growing_caption: String,
+    new_href: String,
+    growing_href: String,
+    missing: Vec<MissingDebugId>,
+    nothing: bool,
+}
+
+/// The period of the page: days up to today, or the last 24 hours. For 24 hours, figures by day cover two
+/// days.
+struct OverviewPeriod {
+    step: TrendStep,
+    days: i64,
+    first: Date,
+    /// When the first day or hour begins.
+    begins: OffsetDateTime,
+    now: OffsetDateTime,
+}
+
+impl OverviewPeriod {
+    fn of(state: &PageState, now: OffsetDateTime) -> OverviewPeriod {
+        let step = if state.is_hourly() { TrendStep::Hour } else { TrendStep::Day };
+        let days = if state.is_hourly() { 2 } else { state.days() };
+        let first = now.date() - Duration::days(days - 1);
+        let begins = match step {
+            TrendStep::Hour => now.truncate_to_hour() - Duration::hours(23),
+            TrendStep::Day => first.midnight().assume_utc(),
+        };
+        OverviewPeriod { step, days, first, begins, now }
+    }
+
+    fn length(&self) -> Duration {
+        match self.step {
+            TrendStep::Hour => Duration::DAY,
+            TrendStep::Day => Duration::days(self.days),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self.step {
+            TrendStep::Hour => "24 hours".to_owned(),
+            TrendStep::Day => format!("{} days", self.days),
+        }
+    }
+
+    async fn chart(
+        &self,
+        tx: &mut Tx<TenantTx>,
+        of: (Option<&str>, Option<&str>),
+    ) -> Result<StackedBars, Problem> {
+        let rows = trends::by_version(tx, of, (self.step, self.begins), VERSIONS).await?;
+        let times = match self.step {
+            TrendStep::Hour => ChartTimes::hours(self.begins, self.now.truncate_to_hour()),
+            TrendStep::Day => ChartTimes::days(self.first, self.now.date()),
+        };
+        // Crashes are never sampled.
+        Ok(StackedBars::of("Crashes", false, rows, &times))
+    }
+
+    /// Returns the totals of the period and of the one before it.
+    async fn totals(
+        &self,
+        tx: &mut Tx<TenantTx>,
+        of: (Option<&str>, Option<&str>),
+    ) -> Result<[PeriodTotals; 2], Problem> {
+        let (begins, length) = (self.begins, self.length());
+        let now = trends::totals(tx, of, self.step, (begins, begins + length)).await?;
+        Ok([now, trends::totals(tx, of, self.step, (begins - length, begins)).await?])
+    }
+}
+
+struct Figure {
+    label: &'static str,
+    value: String,
+    note: String,
+    href: Option<String>,
+}
+
+/// `GET /console`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let (access, now) = (&signed.access, api.clock.now());
+    let (app, version) = (access.app(state.text("app"))?, state.text("version"));
+    let of = (app.as_deref(), version.as_deref());
+    let period = OverviewPeriod::of(&state, now);
+    let mut tx = api.tenant(access.tenant()).await?;
+    let mut selects = app_and_version(&mut tx, access, &state).await?;
+    selects.push(period_or_hours(&state));
+    let chart = period.chart(&mut tx, of).await?;
+    let sections = feature_sections(&api, &mut tx, of, &period).await?;
+    let totals = period.totals(&mut tx, of).await?;
+    let new_groups = trends::new_groups(&mut tx, of, period.begins, MOST_NEW).await?;
+    let (new, growing, trends) = group_lists(&mut tx, access, &state, &period).await?;
+    let filter = MissingFilter { app: app.clone(), version: version.clone(), system: false };
+    let missing = missing::list(&mut tx, &filter, None, MOST).await?;
+    tx.rollback();
+    let bar = FilterBar { action: "/console".to_owned(), selects, ..FilterBar::default() };
+    let growing_href = link("/console/groups", &[("app", of.0), ("version", of.1), ("sort", Some(GROWING))]);
+    html(&OverviewPage {
+        shell: Shell::of(signed.viewer, "overview", "Overview").with(bar),
+        days: period.days,
+        period: period.text(),
+        nothing: period.step == TrendStep::Day
+            && totals[0].reports == 0
+            && missing.is_empty()
+            && sections.iter().all(|section| section.figures.is_empty()),
+        sections,
+        chart,
+        figures: figures(totals, new_groups, of, &period),
+        heads: group_heads(None, |_| None),
+        new,
+        growing,
+        trends,
+        growing_caption: format!(
+            "Reports of {0} days, and how many more than in the {0} days before, the most more first",
+            period.days
+        ),
+        new_href: new_groups_path(of.0, of.1),
+        growing_href,
+        missing,
+    })
+}
+
+/// Returns the figures of features for an app and a version.
+async fn feature_sections(
+    api: &Api,
+    tx: &mut Tx<TenantTx>,
+    of: (Option<&str>, Option<&str>),
+    period: &OverviewPeriod,
+) -> Result<Vec<OverviewSection>, Problem> {
+    let scope = OverviewScope {
+        app: of.0,
+        version: of.1,
+        today: period.now.date(),
+        days: period.days,
+        is_hourly: period.step == TrendStep::Hour,
+    };
+    let mut sections = Vec::new();
+    for find in api.features.iter().filter_map(|feature| feature.find_overview) {
+        sections.push(find(tx, scope).await?);
+    }
+    Ok(sections)
+}
+
+/// Returns the path of an app's groups, the newest first; with a version, those that began in it.
+fn new_groups_path(app: Option<&str>, version: Option<&str>) -> String {
+    let pairs = [("app", app), ("version", version), ("new_in", version), ("sort", Some("first_seen"))];
+    link("/console/groups", &pairs)
+}
+
+fn figures(
+    [now, before]: [PeriodTotals; 2],
+    new: i64,
+    of: (Option<&str>, Option<&str>),
+    period: &OverviewPeriod,
+) -> Vec<Figure> {
+    let href = |path| Some(link(path, &[("app", of.0), ("version", of.1)]));
+    let share = |totals: &PeriodTotals| percent(totals.symbolicated, totals.frames);
+    let before_them =
+        |count, estimated| format!("{} in the {} before", estimate(grouped(count), estimated), period.text());
+    let mut figures = vec![
+        Figure {
+            label: "Crashes",
+            value: grouped(now.crashes),
+            note: before_them(before.crashes, false),
+            href: href("/console/reports"),
+        },
+        Figure {
+            label: "Reports",
+            value: estimate(grouped(now.reports), now.estimated),
+            note: before_them(before.reports, before.estimated),
+            href: href("/console/reports"),
+        },
+        Figure {
+            label: "New groups",
+            value: if new >= i64::from(MOST_NEW) { format!("≥ {}", grouped(new)) } else { grouped(new) },
+            note: "bugs first seen in this period".to_owned(),
+            href: Some(new_groups_path(of.0, of.1)),
+        },
+    ];
+    if period.step == TrendStep::Day {
+        figures.push(Figure {
+            label: "Frames symbolicated",
+            value: share(&now).unwrap_or_else(|| "–".to_owned()),
+            note: share(&before).map_or_else(
+                || "no frames in the period before".to_owned(),
+                |share| format!("{share} in the period before"),
+            ),
+            href: href("/console/symbols"),
+        });
+        figures.push(Figure {
+            label: "Newly affected devices",
+            value: grouped(now.devices),
+            note: format!("on which a version had its first report; {}", before_them(before.devices, false)),
+            href: None,
+        });
+    }
+    figures
+}
+
+async fn group_lists(
+    tx: &mut Tx<TenantTx>,
+    access: &Access<ReportsRead>,
+    state: &PageState,
+    period: &OverviewPeriod,
+) -> Result<(Vec<ListedGroup>, Vec<ListedGroup>, GroupTrends), Problem> {
+    let (first, now) = (period.first, period.now);
+    let filter = GroupFilter {
+        app: access.app(state.text("app"))?,
+        scope: CountScope { version: state.text("version"), ..CountScope::default() },
+        ..GroupFilter::default()
+    };
+    let new = GroupFilter {
+        first_version: filter.scope.version.clone(),
+        new_from: Some(period.begins),
+        ..filter.clone()
+    };
+    let new = groups::list(tx, &new, GroupOrder::FirstSeen, None, MOST).await?;
+    let mut growing = growing::list(tx, &filter, first, now).await?;
+    growing.truncate(MOST as usize);
+    groups::count(tx, &filter, &mut growing).await?;
+    let ids: Vec<_> = new.iter().chain(&growing).map(|group| group.id).collect();
+    let trends = GroupTrends::of(
+        &trends::of_groups(tx, &ids, state.get("version"), first).await?,
+        (first, now.date()),
+    );
+    Ok((new, growing, trends))
+}
