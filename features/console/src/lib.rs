@@ -110,7 +110,7 @@ fn build_site(api: &Api) -> Router<Api> {
         pages = pages.merge(feature.upload_pages.clone());
     }
     pages
-        .layer(Extension(shell::side_bar(&api.features)))
+        .layer(Extension(shell::collect_side_bar(&api.features)))
         .layer(from_fn(shell::frame))
         .route("/console/assets/{hash}/{name}", get(assets::asset))
         .route("/", get(|| async { Redirect::temporary("/console") }))

@@ -11,5 +11,4 @@ pub use crate::link::{link, session_path};
 pub use crate::session::{SignedIn, TakesAway};
 pub use crate::shell::{Shell, html, html_answer};
 pub use crate::words::{bytes, changed_bytes, counted, duration, estimate, grouped, or, upload_command};
-pub use unslide_api::feature::intake::Caller;
-pub use unslide_api::feature::intake::assign;
+pub use unslide_api::feature::intake::{Caller, assign};

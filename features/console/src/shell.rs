@@ -61,7 +61,7 @@ const OPERATOR_ENTRIES: [NavigationEntry; 2] = [LINE, entry("tenants", "/console
 pub struct SideBar(pub Arc<[NavigationEntry]>);
 
 /// Returns the entries of the side bar with those of features, without those of operators.
-pub fn side_bar(features: &[ApiFeature]) -> SideBar {
+pub fn collect_side_bar(features: &[ApiFeature]) -> SideBar {
     let added = features.iter().flat_map(|feature| feature.navigation.iter().copied());
     SideBar(APP_ENTRIES.into_iter().chain(added).chain(TENANT_ENTRIES).collect())
 }

@@ -31,7 +31,7 @@ impl Product for Configuration {
         Configuration::validate(self, None)
     }
 
-    fn demo_data() -> &'static [SendDemoData] {
+    fn list_demo_data() -> &'static [SendDemoData] {
         features::DEMO_DATA
     }
 

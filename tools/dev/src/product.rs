@@ -27,7 +27,7 @@ pub trait Product: Sized {
     fn validate_settings(&self) -> Vec<ConfigProblem>;
 
     /// Returns what sends the demo data of features.
-    fn demo_data() -> &'static [SendDemoData];
+    fn list_demo_data() -> &'static [SendDemoData];
 
     /// Prepares the runs of all services. The api serves on the listener.
     ///

@@ -108,7 +108,7 @@ async fn tell<P: Product>(facts: &Installation, traffic: bool) -> Result<(), Box
     })?;
 
     if traffic {
-        traffic::send(facts, &client, P::demo_data()).await?;
+        traffic::send(facts, &client, P::list_demo_data()).await?;
         say!("");
         say!("Open {}/console and sign in with this key:", facts.api_url);
         say!("");

@@ -190,7 +190,7 @@ pub async fn send(facts: &Installation, client: &Client, demo_data: &[SendDemoDa
     wait(client, |apps| reports_of(apps) >= own as u64).await?;
     let (_, report) = made(&BUILDS[3], 0, FEATURE_REPORT_ID, now, &mut random)?;
     let (app, version) = (BUILDS[3].app, BUILDS[3].version);
-    let run = DemoRun { app, version, session_id: memory_run(&runs)?, report: &report };
+    let run = DemoRun { app, version, session_id: find_memory_run(&runs)?, report: &report };
     for send_data in demo_data {
         say!("      {} of Cafe 2.5.1", send_data(client, run).await?);
     }
@@ -203,7 +203,7 @@ pub async fn send(facts: &Installation, client: &Client, demo_data: &[SendDemoDa
 }
 
 /// Returns a run that ended out of memory. The page of its report links to the data of features.
-fn memory_run(runs: &[Run]) -> Result<&str, BoxError> {
+fn find_memory_run(runs: &[Run]) -> Result<&str, BoxError> {
     let is_it =
         |run: &&Run| run.build.version == BUILDS[3].version && matches!(run.end, RunEnd::OutOfMemory { .. });
     let run = runs.iter().find(is_it).ok_or("no run of the repair ended out of memory")?;
@@ -468,7 +468,7 @@ pub mod tests {
         }
         let of_memory = week.runs.iter().filter(|run| matches!(run.end, RunEnd::OutOfMemory { .. }));
         assert!(of_memory.count() > 10);
-        assert!(memory_run(&week.runs).is_ok());
+        assert!(find_memory_run(&week.runs).is_ok());
         let bugs: BTreeSet<_> = week
             .before_bad_release
             .iter()
