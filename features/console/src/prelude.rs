@@ -2,9 +2,9 @@
 
 pub(crate) use crate::bar::PageState;
 pub(crate) use crate::escaping::{self, Template, filters};
-pub(crate) use crate::link::link;
+pub(crate) use crate::link::build_link;
 pub(crate) use crate::session::SignedIn;
-pub(crate) use crate::shell::{Shell, html};
+pub(crate) use crate::shell::{Shell, render_html};
 pub(crate) use crate::words::{self, counted};
 pub(crate) use axum::Json;
 pub(crate) use axum::extract::State;

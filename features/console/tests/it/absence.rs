@@ -7,7 +7,7 @@ use unslide_world::World;
 #[tokio::test]
 async fn without_the_console_the_api_answers_and_its_first_page_is_the_documentation() {
     let world = World::start(ApiFeatures::default(), |_| {}).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     assert_eq!(world.get("/v1/reports", &key).await.status, StatusCode::OK);
     world.get("/console", "").await.expect_problem(404, "not-found");
     world.get("/console/sign-in", "").await.expect_problem(404, "not-found");

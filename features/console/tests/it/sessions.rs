@@ -5,7 +5,7 @@ use reqwest::{Method, StatusCode};
 use std::time::Duration;
 use unslide_model::Scope;
 use unslide_store::{erasure, keys};
-use unslide_world::{Browser, form, location, tenant};
+use unslide_world::{Browser, encode_form, redirect_location, tenant_id};
 
 const COOKIE: &str = "unslide_console=";
 
@@ -18,9 +18,9 @@ async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
     let world = start().await;
     let (id, key) = world.make_key("acme", &new_key(&Scope::ALL)).await;
     let browser = Browser::new(&world);
-    assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+    assert_eq!(redirect_location(&browser.get("/console").await), "/console/sign-in");
     assert_eq!(
-        location(&browser.get("/console/groups?q=a").await),
+        redirect_location(&browser.get("/console/groups?q=a").await),
         "/console/sign-in?next=%2Fconsole%2Fgroups%3Fq%3Da"
     );
     let wrong =
@@ -32,7 +32,7 @@ async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
         assert!(bad.is_empty() || !refused.text.contains(&format!("\"{bad}\"")), "a key is not written back");
     }
     let accepted = browser.sign_in(&key, "/console/groups?q=a").await;
-    assert_eq!(location(&accepted), "/console/groups?q=a");
+    assert_eq!(redirect_location(&accepted), "/console/groups?q=a");
     let cookie = accepted.headers["set-cookie"].to_str().unwrap();
     assert!(cookie.starts_with(COOKIE), "{cookie}");
     for part in ["; Path=/console", "; HttpOnly", "; SameSite=Strict", "; Max-Age=43200"] {
@@ -50,10 +50,10 @@ async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
     }
     assert_eq!(world.number("SELECT count(*) FROM audit_log WHERE action = 'console.sign_in'").await, 1);
     // The session ends with its key.
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    keys::revoke(&mut tx, id, None).await.unwrap();
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
+    keys::revoke_key(&mut tx, id, None).await.unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+    assert_eq!(redirect_location(&browser.get("/console").await), "/console/sign-in");
     world.until_refused(&key).await;
     assert_eq!(browser.sign_in(&key, "").await.status, StatusCode::UNAUTHORIZED);
     world.stop().await;
@@ -62,19 +62,19 @@ async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
 #[tokio::test]
 async fn a_session_ends_by_sign_out_by_its_time_and_with_its_tenant() {
     let world = start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let out = Browser::signed_in(&world, &key).await;
     let gone = out.post("/console/sign-out", String::new()).await;
-    assert_eq!(location(&gone), "/console/sign-in");
+    assert_eq!(redirect_location(&gone), "/console/sign-in");
     assert!(gone.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
-    assert_eq!(location(&out.get("/console").await), "/console/sign-in");
+    assert_eq!(redirect_location(&out.get("/console").await), "/console/sign-in");
     let over = Browser::signed_in(&world, &key).await;
     let mut database = world.connect().await;
     sqlx::query("UPDATE console_sessions SET ends_at = now() - interval '1 second'")
         .execute(&mut database)
         .await
         .unwrap();
-    assert_eq!(location(&over.get("/console").await), "/console/sign-in");
+    assert_eq!(redirect_location(&over.get("/console").await), "/console/sign-in");
     let clear_rows = unslide_console::feature().builder.clear.unwrap();
     assert_eq!(clear_rows(&world.store).await.unwrap(), 1);
     let expires_at = Some(world.host.clock.now() + Duration::from_secs(3_600));
@@ -86,19 +86,19 @@ async fn a_session_ends_by_sign_out_by_its_time_and_with_its_tenant() {
         .await
         .unwrap();
     sqlx::Connection::close(database).await.unwrap();
-    assert_eq!(location(&expired.get("/console").await), "/console/sign-in");
+    assert_eq!(redirect_location(&expired.get("/console").await), "/console/sign-in");
     let deleted = Browser::signed_in(&world, &key).await;
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    erasure::begin(&mut tx).await.unwrap();
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
+    erasure::begin_erasure(&mut tx).await.unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(location(&deleted.get("/console").await), "/console/sign-in");
+    assert_eq!(redirect_location(&deleted.get("/console").await), "/console/sign-in");
     world.stop().await;
 }
 
 #[tokio::test]
 async fn a_form_of_another_site_changes_nothing() {
     let world = start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let browser = Browser::signed_in(&world, &key).await;
     let other = world.make_key("acme", &new_key(&[Scope::ReportsRead])).await.0;
     for path in [
@@ -117,7 +117,7 @@ async fn a_form_of_another_site_changes_nothing() {
             ("accept", "*/*"),
         ] {
             let request =
-                browser.request(Method::POST, &path).header(name, value).body(form(&[("key", &key)]));
+                browser.request(Method::POST, &path).header(name, value).body(encode_form(&[("key", &key)]));
             let refused = browser.send(request).await;
             assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{path} {name}: {value}");
             assert!(!refused.headers.contains_key("set-cookie"));
@@ -127,7 +127,7 @@ async fn a_form_of_another_site_changes_nothing() {
     assert_eq!(world.number("SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL").await, 0);
     let own =
         browser.request(Method::POST, &format!("/console/keys/{other}/revoke")).header("origin", &world.url);
-    assert_eq!(location(&browser.send(own).await), "/console/keys");
+    assert_eq!(redirect_location(&browser.send(own).await), "/console/keys");
     assert_eq!(world.number("SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL").await, 1);
     // A link of another site brings no cookie: the page is asked for once more, from here.
     let from_elsewhere = Browser::new(&world);
@@ -146,10 +146,10 @@ async fn a_form_of_another_site_changes_nothing() {
 #[tokio::test]
 async fn a_sign_in_over_plain_http_says_what_is_needed() {
     let world = start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let browser = Browser::new(&world);
     let from = |method: Method, headers: &[(&str, &str)]| {
-        let request = browser.request(method, "/console/sign-in").body(form(&[("key", &key)]));
+        let request = browser.request(method, "/console/sign-in").body(encode_form(&[("key", &key)]));
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
     };
     let (host, plain) = (("host", "crashes.example.com:8080"), ("origin", "http://crashes.example.com:8080"));
@@ -170,7 +170,7 @@ async fn a_sign_in_over_plain_http_says_what_is_needed() {
     let secure = ("origin", "https://crashes.example.com:8080");
     let answer = browser.send(from(Method::POST, &[host, secure])).await;
     assert!(answer.status == StatusCode::SEE_OTHER && answer.headers.contains_key("set-cookie"));
-    let page = browser.page("/console/sign-in").await;
+    let page = browser.fetch_page("/console/sign-in").await;
     assert!(!page.contains(words) && !page.contains("only to you"), "{page}");
     world.stop().await;
 }
@@ -178,7 +178,7 @@ async fn a_sign_in_over_plain_http_says_what_is_needed() {
 #[tokio::test]
 async fn a_sign_in_leads_back_to_the_console_only() {
     let world = start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let browser = Browser::new(&world);
     for foreign in [
         "https://evil.example/console",
@@ -189,8 +189,8 @@ async fn a_sign_in_leads_back_to_the_console_only() {
         "/console\r\nx: y",
         "javascript:alert(1)",
     ] {
-        assert_eq!(location(&browser.sign_in(&key, foreign).await), "/console", "{foreign}");
-        let page = browser.get(&format!("/console/sign-in?{}", form(&[("next", foreign)]))).await;
+        assert_eq!(redirect_location(&browser.sign_in(&key, foreign).await), "/console", "{foreign}");
+        let page = browser.get(&format!("/console/sign-in?{}", encode_form(&[("next", foreign)]))).await;
         assert!(page.text.contains("name=\"next\" value=\"/console\""), "{}", page.text);
     }
     world.stop().await;

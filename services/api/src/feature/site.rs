@@ -16,23 +16,23 @@ pub use crate::operations::grouping_rules::{
     try_grouping_rules,
 };
 pub use crate::operations::groups::activity::list_group_activity;
-pub use crate::operations::groups::change::{GroupPatch, change};
+pub use crate::operations::groups::change::{GroupPatch, change_as_author};
 pub use crate::operations::groups::get::get_group;
 pub use crate::operations::groups::list::{GROWING, GroupQuery, list_groups};
 pub use crate::operations::groups::{Author, comment, merge, split};
 pub use crate::operations::keys::create::create_key;
 pub use crate::operations::keys::list::list_keys;
 pub use crate::operations::keys::{CreatedKey, RevokeQuery, revoke_key};
-pub use crate::operations::reports::explain::explain;
-pub use crate::operations::reports::get::{GetQuery, get_report, whole};
+pub use crate::operations::reports::explain::explain_stored;
+pub use crate::operations::reports::get::{GetQuery, get_report, load_report};
 pub use crate::operations::reports::list::{ReportQuery, list_reports};
 pub use crate::operations::sessions::get::{SessionQuery, get_session};
 pub use crate::operations::symbols::list::{SymbolQuery, list_symbols};
 pub use crate::operations::symbols::sees_symbols;
 pub use crate::operations::symbols::upload::{UploadQuery, upload_symbols};
 pub use crate::operations::tenants::usage::{TenantUsageQuery, list_tenant_usage};
-pub use crate::reports::sampled::{no_profile, profile};
+pub use crate::reports::sampled::{load_profile, no_profile};
 pub use crate::reports::stored_body;
 pub use crate::requests::access::{
-    GroupsWrite, Operator, Permission, SymbolsRead, SymbolsWrite, admit, authenticate,
+    GroupsWrite, Operator, Permission, SymbolsRead, SymbolsWrite, admit_request, authenticate_key,
 };
