@@ -192,7 +192,7 @@ pub async fn send(facts: &Installation, client: &Client, demo_data: &[SendDemoDa
     let (app, version) = (BUILDS[3].app, BUILDS[3].version);
     let run = DemoRun { app, version, session_id: find_memory_run(&runs)?, report: &report };
     for send_data in demo_data {
-        say!("      {} of Cafe 2.5.1", send_data(client, run).await?);
+        say!("      of Cafe 2.5.1: {}", send_data(client, run).await?);
     }
     step("5/5", "the dSYM of Cafe 2.5.1 comes late: its reports heal themselves");
     for build in BUILDS.iter().filter(|build| build.upload == UploadTime::Late) {
