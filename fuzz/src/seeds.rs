@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use unslide_symbolicate::dyld_cache::DyldCache;
 use unslide_symbolicate::object::build;
 use unslide_testkit::{fixtures, reports};
 
@@ -28,6 +29,7 @@ fn objects() {
     for name in ["app", "kit", "orb-v0", "watch"] {
         save("object", name, &read(fixtures::dsym(name)));
     }
+    caches();
     // A map with sections, a function map, and lines of source.
     let section = r#"{"version":3,"sources":["a.ts"],"sourcesContent":["let a;\n"],"names":["a"],"mappings":"AAAA,IAAIA;AACA",
 "x_facebook_sources":[[{"names":["f"],"mappings":"AAA"}]]}"#;
@@ -39,6 +41,17 @@ fn objects() {
         let built = build(&read(fixtures::dsym(name))).expect("a fixture builds");
         save("symcache", name, &built.symcache);
     }
+}
+
+/// A dyld shared cache in one file, and the names of one of its images.
+fn caches() {
+    let main = read(fixtures::dyld_caches().join("ios14-single/dyld_shared_cache_arm64e"));
+    save("dyld_cache", "single", &main);
+    let none = |_: &str| Ok(None);
+    let cache = DyldCache::open(main.into(), "dyld_shared_cache_arm64e", none).expect("a fixture opens");
+    let image = cache.images().first().expect("a fixture has images");
+    let names = cache.read_names(image).expect("a fixture is read").to_file();
+    save("object", "names", &names.expect("a fixture is written"));
 }
 
 /// Mangled names.
