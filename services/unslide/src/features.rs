@@ -26,6 +26,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_fault_analysis::read,
     // Reports straight from apps. It has no hook.
     unslide_ingest::read,
+    // Names of an operating system's functions, and which are missing. It has no hook.
+    unslide_system_symbols::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::read,
 ];
@@ -40,6 +42,8 @@ pub const CHILD_TASKS: &[ChildTask] = &[
 const COMMANDS: &[&[FeatureCommand]] = &[
     // Captures of a running service, and files of a device.
     unslide_captures::COMMANDS,
+    // Names of an operating system's functions, from the files that a customer has.
+    unslide_system_symbols::COMMANDS,
 ];
 
 /// Returns the subcommands of every feature.

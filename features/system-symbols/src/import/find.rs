@@ -1,0 +1,164 @@
+//! Finds the main files of dyld shared caches, and libraries, in files and folders.
+
+use super::archive::{self, UnpackedFolder};
+use crate::release::Release;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use unslide_client::{is_archive, map_unpacked, starts_as_mach_o};
+use unslide_symbolicate::dyld_cache::{CacheHeader, is_dyld_cache, main_file_name};
+
+/// Folders deeper than this are no build's.
+const MAX_DEPTH: usize = 64;
+/// Bytes by which a cache is recognised.
+const MAGIC_BYTES: u64 = 16;
+/// The most files of one import.
+const MAX_FILES: usize = 200_000;
+
+/// A file that was found, and what its path tells.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceFile {
+    pub path: PathBuf,
+    pub release: Release,
+}
+
+/// A file or folder that gives no names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusableFile {
+    pub path: PathBuf,
+    pub reason: String,
+}
+
+/// The files to import.
+#[derive(Default)]
+pub struct Sources {
+    /// Main files of caches.
+    pub caches: BTreeSet<SourceFile>,
+    /// Mach-O files, by release.
+    pub libraries: BTreeMap<Release, BTreeSet<PathBuf>>,
+    pub unusable: Vec<UnusableFile>,
+    /// Folders with unpacked archives, which are deleted at the end.
+    unpacked: Vec<UnpackedFolder>,
+    files: usize,
+}
+
+/// Searches files and folders.
+pub fn find_sources(paths: &[PathBuf]) -> Sources {
+    let mut sources = Sources::default();
+    for path in paths {
+        if path.is_dir() {
+            sources.search(path, 0);
+        } else if let Err(error) = sources.add_named(path) {
+            sources.refuse(path, error.to_string());
+        }
+    }
+    if sources.files > MAX_FILES {
+        sources
+            .refuse(Path::new("."), format!("more than {MAX_FILES} files; import fewer folders at a time"));
+    }
+    sources
+}
+
+impl Sources {
+    /// Returns true if nothing was found, usable or not.
+    pub fn is_empty(&self) -> bool {
+        self.caches.is_empty() && self.libraries.is_empty() && self.unusable.is_empty()
+    }
+
+    fn refuse(&mut self, path: &Path, reason: impl Into<String>) {
+        self.unusable.push(UnusableFile { path: path.to_path_buf(), reason: reason.into() });
+    }
+
+    fn add_library(&mut self, path: &Path) {
+        self.libraries.entry(Release::from_path(path)).or_default().insert(path.to_path_buf());
+    }
+
+    /// Adds a file that the command line names.
+    fn add_named(&mut self, path: &Path) -> io::Result<()> {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        if let Some(reason) = archive::describe_image(path, name) {
+            self.refuse(path, reason);
+        } else if is_dyld_cache(&read_magic(path)?) {
+            match main_file_name(name) {
+                Some(main) if main != *name => self.refuse(path, format!("it is a part; import {main}")),
+                _ => self.add_cache(path),
+            }
+        } else if is_archive(path)? {
+            match archive::unpack(path) {
+                Ok(folder) => {
+                    self.search(folder.path(), 0);
+                    self.unpacked.push(folder);
+                }
+                Err(reason) => self.refuse(path, reason),
+            }
+        } else if starts_as_mach_o(path)? {
+            self.add_library(path);
+        } else {
+            self.refuse(path, "it is neither a dyld shared cache, an archive nor a Mach-O file");
+        }
+        Ok(())
+    }
+
+    fn add_cache(&mut self, path: &Path) {
+        self.caches.insert(SourceFile { path: path.to_path_buf(), release: Release::from_path(path) });
+    }
+
+    fn search(&mut self, folder: &Path, depth: usize) {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => return self.refuse(folder, error.to_string()),
+        };
+        let mut caches = BTreeMap::new();
+        for entry in entries.flatten() {
+            let (path, name) = (entry.path(), entry.file_name());
+            let name = name.to_string_lossy();
+            self.files += 1;
+            if name.starts_with("._") || self.files > MAX_FILES {
+                continue;
+            }
+            // Links are skipped: they lead in circles, and to files that are found anyway.
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => self.search(&path, depth + 1),
+                Ok(kind) if kind.is_file() => match read_magic(&path) {
+                    Ok(head) if is_dyld_cache(&head) => drop(caches.insert(name.into_owned(), path)),
+                    Ok(_) => match starts_as_mach_o(&path) {
+                        Ok(true) => self.add_library(&path),
+                        Ok(false) => {}
+                        Err(error) => self.refuse(&path, error.to_string()),
+                    },
+                    Err(error) => self.refuse(&path, error.to_string()),
+                },
+                _ => {}
+            }
+        }
+        self.add_main_files(&caches);
+    }
+
+    /// Adds the caches of one folder that no other one names as its part.
+    fn add_main_files(&mut self, caches: &BTreeMap<String, PathBuf>) {
+        let mut parts = BTreeSet::new();
+        for (name, path) in caches {
+            let Ok(bytes) = map_unpacked(path) else { continue };
+            let Ok(header) = CacheHeader::read(&bytes, name) else { continue };
+            let base = header.base_name(name);
+            parts.extend(header.subcaches.iter().map(|part| format!("{base}{}", part.suffix)));
+            parts.insert(format!("{base}.symbols"));
+        }
+        for (name, path) in caches.iter().filter(|(name, _)| !parts.contains(*name)) {
+            match main_file_name(name) {
+                Some(main) if main != *name => {
+                    self.refuse(path, format!("it is a part, and {main} is not beside it"));
+                }
+                _ => self.add_cache(path),
+            }
+        }
+    }
+}
+
+fn read_magic(path: &Path) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(MAGIC_BYTES).read_to_end(&mut head)?;
+    Ok(head)
+}
