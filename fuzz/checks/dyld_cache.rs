@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use unslide_symbolicate::dyld_cache::DyldCache;
-use unslide_symbolicate::object::build;
+use unslide_symbolicate::object::build_symcache;
 
 pub fn check(data: &[u8]) {
     let main = Bytes::copy_from_slice(data);
@@ -14,7 +14,7 @@ pub fn check(data: &[u8]) {
         let Ok(names) = cache.read_names(image) else { continue };
         assert!(names.starts.is_sorted_by_key(|start| start.offset), "starts ascend");
         let file = names.to_file().expect("what was read can be written");
-        if let Ok(built) = build(&file) {
+        if let Ok(built) = build_symcache(&file) {
             assert_eq!(built.debug_id, image.debug_id);
         }
     }

@@ -21,7 +21,7 @@ impl Release {
     }
 
     /// Returns the release with these values in place of its own.
-    pub fn with(self, version: Option<&String>, build: Option<&String>) -> Release {
+    pub fn with_options(self, version: Option<&String>, build: Option<&String>) -> Release {
         Release { version: version.cloned().or(self.version), build: build.cloned().or(self.build) }
     }
 }
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn an_option_replaces_what_a_folder_tells() {
         let release = Release::from_path(Path::new("/x/26.2 (23B87)"));
-        let release = release.with(None, Some(&"23B90".to_owned()));
+        let release = release.with_options(None, Some(&"23B90".to_owned()));
         assert_eq!(release.to_string(), "26.2 (23B90)");
         for wrong in ["", "23", "B87", "23B", "23b87", "23B87bb", "23B87)"] {
             assert!(!is_build(wrong), "{wrong}");

@@ -46,6 +46,6 @@ pub enum DyldCacheError {
     },
 }
 
-pub(super) fn malformed(reason: &'static str) -> DyldCacheError {
+pub(super) fn malformed_error(reason: &'static str) -> DyldCacheError {
     DyldCacheError::Malformed(reason)
 }

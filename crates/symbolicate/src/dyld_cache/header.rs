@@ -3,7 +3,7 @@
 //! Its version is its size: the first mapping lies directly behind it, and a field exists if the header is larger
 //! than the field's offset.
 
-use super::error::{DyldCacheError, malformed};
+use super::error::{DyldCacheError, malformed_error};
 use super::{CacheImage, MAX_IMAGES, MAX_MAPPINGS, MAX_PATH_BYTES, MAX_SUBCACHES};
 use std::collections::HashSet;
 use unslide_model::DebugId;
@@ -72,25 +72,25 @@ pub struct CacheHeader {
 pub(super) struct FileBytes<'a>(pub(super) &'a [u8]);
 
 impl<'a> FileBytes<'a> {
-    pub(super) fn range(self, at: u64, length: u64) -> Option<&'a [u8]> {
+    pub(super) fn read_range(self, at: u64, length: u64) -> Option<&'a [u8]> {
         let start = usize::try_from(at).ok()?;
         self.0.get(start..start.checked_add(usize::try_from(length).ok()?)?)
     }
 
-    pub(super) fn number32(self, at: u64) -> Option<u32> {
-        self.range(at, 4)?.first_chunk().map(|chunk| u32::from_le_bytes(*chunk))
+    pub(super) fn read_u32(self, at: u64) -> Option<u32> {
+        self.read_range(at, 4)?.first_chunk().map(|chunk| u32::from_le_bytes(*chunk))
     }
 
-    pub(super) fn number64(self, at: u64) -> Option<u64> {
-        self.range(at, 8)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
+    pub(super) fn read_u64(self, at: u64) -> Option<u64> {
+        self.read_range(at, 8)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
     }
 
-    pub(super) fn uuid(self, at: u64) -> Option<DebugId> {
-        self.range(at, 16)?.first_chunk().map(|chunk| DebugId(*chunk))
+    pub(super) fn read_uuid(self, at: u64) -> Option<DebugId> {
+        self.read_range(at, 16)?.first_chunk().map(|chunk| DebugId(*chunk))
     }
 
     /// Returns a text up to its NUL, of at most `most` bytes.
-    fn text(self, at: u64, most: usize) -> Option<&'a str> {
+    fn read_text(self, at: u64, most: usize) -> Option<&'a str> {
         let rest = self.0.get(usize::try_from(at).ok()?..)?;
         let rest = rest.get(..=most).unwrap_or(rest);
         let end = memchr::memchr(0, rest)?;
@@ -98,14 +98,14 @@ impl<'a> FileBytes<'a> {
     }
 
     /// Returns the bytes of a table with `count` records. No record exists without its bytes.
-    pub(super) fn table(self, at: u64, count: u64, record: u64) -> Option<&'a [u8]> {
-        self.range(at, count.checked_mul(record)?)
+    pub(super) fn read_table(self, at: u64, count: u64, record: u64) -> Option<&'a [u8]> {
+        self.read_range(at, count.checked_mul(record)?)
     }
 }
 
 /// Returns the architecture in the magic of a cache's file.
 pub(super) fn read_arch(file: FileBytes<'_>) -> Option<&'static str> {
-    let magic = file.range(0, 16)?;
+    let magic = file.read_range(0, 16)?;
     let arch = magic.strip_prefix(b"dyld_v1")?.strip_suffix(b"\0")?;
     let arch = std::str::from_utf8(arch).ok()?.trim_start_matches(' ');
     ARCHITECTURES.into_iter().find(|known| *known == arch)
@@ -114,28 +114,31 @@ pub(super) fn read_arch(file: FileBytes<'_>) -> Option<&'static str> {
 /// Returns the size of a file's header.
 pub(super) fn header_size(file: FileBytes<'_>) -> Result<u64, DyldCacheError> {
     read_arch(file).ok_or(DyldCacheError::NotACache)?;
-    let size = u64::from(file.number32(0x10).ok_or(DyldCacheError::NotACache)?);
+    let size = u64::from(file.read_u32(0x10).ok_or(DyldCacheError::NotACache)?);
     if size < UUID_HEADER_SIZE || size > MAX_HEADER_SIZE {
         return Err(DyldCacheError::NotACache);
     }
-    file.range(0, size).ok_or(malformed("the file ends in its header"))?;
+    file.read_range(0, size).ok_or(malformed_error("the file ends in its header"))?;
     Ok(size)
 }
 
 /// Returns the mappings of a file.
 pub(super) fn read_mappings(file: FileBytes<'_>, index: usize) -> Result<Vec<Mapping>, DyldCacheError> {
     let at = header_size(file)?;
-    let count = file.number32(0x14).unwrap_or_default();
+    let count = file.read_u32(0x14).unwrap_or_default();
     if count > MAX_MAPPINGS {
         return Err(DyldCacheError::TooLarge("a file has more than 64 mappings"));
     }
-    let table = file.table(at, count.into(), MAPPING_SIZE).ok_or(malformed("the mappings leave the file"))?;
+    let table = file
+        .read_table(at, count.into(), MAPPING_SIZE)
+        .ok_or(malformed_error("the mappings leave the file"))?;
     let mut mappings = Vec::new();
     for record in table.chunks_exact(MAPPING_SIZE as usize).map(FileBytes) {
-        let number = |at| record.number64(at).unwrap_or_default();
+        let number = |at| record.read_u64(at).unwrap_or_default();
         let mapping = Mapping { address: number(0), size: number(8), file_offset: number(16), file: index };
-        file.range(mapping.file_offset, mapping.size).ok_or(malformed("a mapping leaves its file"))?;
-        mapping.address.checked_add(mapping.size).ok_or(malformed("a mapping has no end"))?;
+        file.read_range(mapping.file_offset, mapping.size)
+            .ok_or(malformed_error("a mapping leaves its file"))?;
+        mapping.address.checked_add(mapping.size).ok_or(malformed_error("a mapping has no end"))?;
         mappings.push(mapping);
     }
     Ok(mappings)
@@ -146,7 +149,7 @@ impl CacheHeader {
     ///
     /// # Errors
     /// Returns an error if the file is no cache, or none that can be read.
-    pub fn read(bytes: &[u8], main: &str) -> Result<CacheHeader, DyldCacheError> {
+    pub fn read_main(bytes: &[u8], main: &str) -> Result<CacheHeader, DyldCacheError> {
         let file = FileBytes(bytes);
         let size = header_size(file)?;
         let arch = read_arch(file).ok_or(DyldCacheError::NotACache)?;
@@ -154,18 +157,18 @@ impl CacheHeader {
             return Err(DyldCacheError::TooOld);
         }
         // The mappings begin with the one at the lowest address.
-        let base = file.number64(0xe0).filter(|base| size > 0xe0 && *base > 0).or(file.number64(size));
-        let platform = file.number32(0xd8).filter(|_| size > 0xd8).and_then(platform_name);
-        let os_version = file.number32(0x16c).filter(|version| size > 0x16c && *version > 0);
-        let symbols_uuid = file.uuid(0x190).filter(|uuid| size > 0x190 && uuid.0 != [0; 16]);
+        let base = file.read_u64(0xe0).filter(|base| size > 0xe0 && *base > 0).or(file.read_u64(size));
+        let platform = file.read_u32(0xd8).filter(|_| size > 0xd8).and_then(platform_name);
+        let os_version = file.read_u32(0x16c).filter(|version| size > 0x16c && *version > 0);
+        let symbols_uuid = file.read_uuid(0x190).filter(|uuid| size > 0x190 && uuid.0 != [0; 16]);
         Ok(CacheHeader {
             arch,
-            uuid: file.uuid(0x58).ok_or(malformed("the file ends in its header"))?,
+            uuid: file.read_uuid(0x58).ok_or(malformed_error("the file ends in its header"))?,
             platform,
             os_version: os_version.map(show_version),
             subcaches: if size > 0x18c { read_subcaches(file, size)? } else { Vec::new() },
             symbols_uuid,
-            is_development: size >= 0x1c9 && file.number32(0x68) == Some(2) && main.ends_with(".development"),
+            is_development: size >= 0x1c9 && file.read_u32(0x68) == Some(2) && main.ends_with(".development"),
             has_wide_locals: size >= WIDE_LOCALS_HEADER_SIZE,
             base: base.unwrap_or_default(),
         })
@@ -202,24 +205,25 @@ fn show_version(packed: u32) -> String {
 }
 
 fn read_subcaches(file: FileBytes<'_>, size: u64) -> Result<Vec<SubCacheName>, DyldCacheError> {
-    let at = u64::from(file.number32(0x188).unwrap_or_default());
-    let count = u64::from(file.number32(0x18c).unwrap_or_default());
+    let at = u64::from(file.read_u32(0x188).unwrap_or_default());
+    let count = u64::from(file.read_u32(0x18c).unwrap_or_default());
     if count > MAX_SUBCACHES {
         return Err(DyldCacheError::TooLarge("it has more than 512 other files"));
     }
     let has_suffixes = size >= SUFFIX_HEADER_SIZE;
     let record = if has_suffixes { 24 + SUFFIX_BYTES } else { 24 };
-    let table = file.table(at, count, record).ok_or(malformed("the table of files leaves the file"))?;
+    let table =
+        file.read_table(at, count, record).ok_or(malformed_error("the table of files leaves the file"))?;
     let mut names = Vec::new();
     for (number, record) in (1..).zip(table.chunks_exact(record as usize).map(FileBytes)) {
         let suffix = match has_suffixes {
-            true => record.text(24, SUFFIX_BYTES as usize - 1).unwrap_or_default().to_owned(),
+            true => record.read_text(24, SUFFIX_BYTES as usize - 1).unwrap_or_default().to_owned(),
             false => format!(".{number}"),
         };
         if !is_suffix(&suffix) {
-            return Err(malformed("the table of files has a name that no cache has"));
+            return Err(malformed_error("the table of files has a name that no cache has"));
         }
-        names.push(SubCacheName { suffix, uuid: record.uuid(0).unwrap_or(DebugId([0; 16])) });
+        names.push(SubCacheName { suffix, uuid: record.read_uuid(0).unwrap_or(DebugId([0; 16])) });
     }
     Ok(names)
 }
@@ -234,25 +238,27 @@ fn is_suffix(suffix: &str) -> bool {
 
 /// Returns the images of a main file, by path. The table may name one image twice.
 pub(super) fn read_images(file: FileBytes<'_>) -> Result<Vec<CacheImage>, DyldCacheError> {
-    let at = file.number64(0x88).unwrap_or_default();
-    let count = file.number64(0x90).unwrap_or_default();
+    let at = file.read_u64(0x88).unwrap_or_default();
+    let count = file.read_u64(0x90).unwrap_or_default();
     if count > MAX_IMAGES {
         return Err(DyldCacheError::TooLarge("it has more than 16,384 images"));
     }
-    let table =
-        file.table(at, count, IMAGE_TEXT_SIZE).ok_or(malformed("the table of images leaves the file"))?;
+    let table = file
+        .read_table(at, count, IMAGE_TEXT_SIZE)
+        .ok_or(malformed_error("the table of images leaves the file"))?;
     let mut addresses = HashSet::new();
     let mut images = Vec::new();
     for record in table.chunks_exact(IMAGE_TEXT_SIZE as usize).map(FileBytes) {
-        let address = record.number64(16).unwrap_or_default();
-        let path = file.text(record.number32(28).unwrap_or_default().into(), MAX_PATH_BYTES);
-        let path = path.filter(|path| path.starts_with('/')).ok_or(malformed("an image has no path"))?;
+        let address = record.read_u64(16).unwrap_or_default();
+        let path = file.read_text(record.read_u32(28).unwrap_or_default().into(), MAX_PATH_BYTES);
+        let path =
+            path.filter(|path| path.starts_with('/')).ok_or(malformed_error("an image has no path"))?;
         if addresses.insert(address) {
             images.push(CacheImage {
-                debug_id: record.uuid(0).unwrap_or(DebugId([0; 16])),
+                debug_id: record.read_uuid(0).unwrap_or(DebugId([0; 16])),
                 path: path.to_owned(),
                 address,
-                text_size: record.number32(24).unwrap_or_default(),
+                text_size: record.read_u32(24).unwrap_or_default(),
             });
         }
     }

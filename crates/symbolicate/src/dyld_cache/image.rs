@@ -1,7 +1,7 @@
 //! The load commands of one library in a cache. Its tables lie in the file that maps its `__LINKEDIT`, and the
 //! offsets of its load commands are offsets in that file.
 
-use super::error::{DyldCacheError, malformed};
+use super::error::{DyldCacheError, malformed_error};
 use super::header::FileBytes;
 use super::{CacheImage, DyldCache, MAX_IMAGE_NAMES};
 use object::LittleEndian;
@@ -50,8 +50,11 @@ struct Commands {
     exports: TableRange,
 }
 
-pub(super) fn read<'a>(cache: &'a DyldCache, image: &CacheImage) -> Result<ImageTables<'a>, DyldCacheError> {
-    let bytes = cache.bytes_at(image.address).ok_or(malformed("its header lies in no file"))?;
+pub(super) fn read_tables<'a>(
+    cache: &'a DyldCache,
+    image: &CacheImage,
+) -> Result<ImageTables<'a>, DyldCacheError> {
+    let bytes = cache.bytes_at(image.address).ok_or(malformed_error("its header lies in no file"))?;
     if cache.is_32_bit {
         read_header::<MachHeader32<LittleEndian>>(cache, image, bytes)
     } else {
@@ -64,28 +67,29 @@ fn read_header<'a, M: MachHeader<Endian = LittleEndian>>(
     image: &CacheImage,
     bytes: &'a [u8],
 ) -> Result<ImageTables<'a>, DyldCacheError> {
-    let header = M::parse(bytes, 0).map_err(|_| malformed("it has no Mach-O header"))?;
+    let header = M::parse(bytes, 0).map_err(|_| malformed_error("it has no Mach-O header"))?;
     if !header.is_supported() || header.is_type_64() == cache.is_32_bit {
-        return Err(malformed("its Mach-O header is of another kind than the cache"));
+        return Err(malformed_error("its Mach-O header is of another kind than the cache"));
     }
     if header.sizeofcmds(LITTLE) > MAX_COMMAND_BYTES {
         return Err(DyldCacheError::TooLarge("its load commands have more than 64 KiB"));
     }
-    let commands = read_commands::<M>(header, image, bytes).ok_or(malformed("its load commands"))?;
+    let commands = read_commands::<M>(header, image, bytes).ok_or(malformed_error("its load commands"))?;
     if !commands.has_this_id {
-        return Err(malformed("its UUID is not the one in the cache's table"));
+        return Err(malformed_error("its UUID is not the one in the cache's table"));
     }
-    let text = commands.text.ok_or(malformed("it has no __TEXT"))?;
+    let text = commands.text.ok_or(malformed_error("it has no __TEXT"))?;
     if text.start != image.address || text.end - text.start != u64::from(image.text_size) {
-        return Err(malformed("its __TEXT is not the one in the cache's table"));
+        return Err(malformed_error("its __TEXT is not the one in the cache's table"));
     }
     let linkedit = match commands.linkedit {
-        Some(address) => cache.file_at(address).ok_or(malformed("its __LINKEDIT lies in no file"))?,
+        Some(address) => cache.file_at(address).ok_or(malformed_error("its __LINKEDIT lies in no file"))?,
         None => FileBytes(&[]),
     };
     let table = |range: TableRange| {
-        let bytes = if range.size == 0 { Some(&[][..]) } else { linkedit.range(range.offset, range.size) };
-        bytes.ok_or(malformed("one of its tables leaves its file"))
+        let bytes =
+            if range.size == 0 { Some(&[][..]) } else { linkedit.read_range(range.offset, range.size) };
+        bytes.ok_or(malformed_error("one of its tables leaves its file"))
     };
     Ok(ImageTables {
         cpu: CpuType::new(header.cputype(LITTLE).0, header.cpusubtype(LITTLE).0),

@@ -1,6 +1,6 @@
 //! Local symbols, which a cache keeps apart from its images: in a file of their own, or at the end of a single file.
 
-use super::error::{DyldCacheError, malformed};
+use super::error::{DyldCacheError, malformed_error};
 use super::header::FileBytes;
 use super::{MAX_IMAGES, MAX_NAMES};
 use std::collections::HashMap;
@@ -34,18 +34,18 @@ pub(super) struct ImageLocals<'a> {
 
 impl LocalSymbols {
     /// Reads the chunk that a header names; `None` if it has none. `nlist` is the size of a record.
-    pub(super) fn read(
+    pub(super) fn read_chunk(
         file: FileBytes<'_>,
         is_wide: bool,
         nlist: u64,
     ) -> Result<Option<LocalSymbols>, DyldCacheError> {
-        let outside = || malformed("the local symbols leave their file");
-        let (at, size) = (file.number64(0x48).unwrap_or_default(), file.number64(0x50).unwrap_or_default());
+        let outside = || malformed_error("the local symbols leave their file");
+        let (at, size) = (file.read_u64(0x48).unwrap_or_default(), file.read_u64(0x50).unwrap_or_default());
         if size < CHUNK_HEADER_SIZE {
             return Ok(None);
         }
-        let chunk = FileBytes(file.range(at, size).ok_or_else(outside)?);
-        let field = |field: u64| chunk.number32(4 * field).unwrap_or_default();
+        let chunk = FileBytes(file.read_range(at, size).ok_or_else(outside)?);
+        let field = |field: u64| chunk.read_u32(4 * field).unwrap_or_default();
         let (table, records) = (u64::from(field(0)), field(1));
         let (names, names_size) = (u64::from(field(2)), u64::from(field(3)));
         let (entries, count) = (u64::from(field(4)), u64::from(field(5)));
@@ -53,13 +53,13 @@ impl LocalSymbols {
             return Err(DyldCacheError::TooLarge("it has more local symbols than any real cache"));
         }
         let entry_size = if is_wide { 16 } else { 12 };
-        let entries = chunk.table(entries, count, entry_size).ok_or_else(outside)?;
-        chunk.table(table, records.into(), nlist).ok_or_else(outside)?;
-        chunk.range(names, names_size).ok_or_else(outside)?;
+        let entries = chunk.read_table(entries, count, entry_size).ok_or_else(outside)?;
+        chunk.read_table(table, records.into(), nlist).ok_or_else(outside)?;
+        chunk.read_range(names, names_size).ok_or_else(outside)?;
         let mut by_image = HashMap::new();
         for entry in entries.chunks_exact(entry_size as usize).map(FileBytes) {
-            let image = if is_wide { entry.number64(0) } else { entry.number32(0).map(u64::from) };
-            let number = |back: u64| entry.number32(entry_size - back).unwrap_or_default();
+            let image = if is_wide { entry.read_u64(0) } else { entry.read_u32(0).map(u64::from) };
+            let number = |back: u64| entry.read_u32(entry_size - back).unwrap_or_default();
             let range = LocalRange { first: number(8), count: number(4) };
             if range.first.checked_add(range.count).is_none_or(|end| end > records) {
                 return Err(outside());
@@ -70,10 +70,15 @@ impl LocalSymbols {
     }
 
     /// Returns the symbols of the image at an offset.
-    pub(super) fn find<'a>(&self, file: FileBytes<'a>, image: u64, nlist: u64) -> Option<ImageLocals<'a>> {
+    pub(super) fn find_image<'a>(
+        &self,
+        file: FileBytes<'a>,
+        image: u64,
+        nlist: u64,
+    ) -> Option<ImageLocals<'a>> {
         let range = self.by_image.get(&image)?;
-        let table = file.table(self.table, self.records.into(), nlist)?;
-        let table = FileBytes(table).table(u64::from(range.first) * nlist, range.count.into(), nlist)?;
-        Some(ImageLocals { table, names: file.range(self.names.0, self.names.1)? })
+        let table = file.read_table(self.table, self.records.into(), nlist)?;
+        let table = FileBytes(table).read_table(u64::from(range.first) * nlist, range.count.into(), nlist)?;
+        Some(ImageLocals { table, names: file.read_range(self.names.0, self.names.1)? })
     }
 }

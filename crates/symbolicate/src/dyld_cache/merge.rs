@@ -1,11 +1,11 @@
 //! The names of a library in a cache, from its symbol table, the local symbols and the exports.
 
 use super::CacheImage;
-use super::error::{DyldCacheError, malformed};
+use super::error::{DyldCacheError, malformed_error};
 use super::header::FileBytes;
 use super::image::ImageTables;
 use super::locals::ImageLocals;
-use crate::object::exports::{uleb, walk};
+use crate::object::exports::{read_uleb, walk_trie};
 use crate::object::names::collect::{FoundName, NameTable, code_in_text, collect_starts};
 use crate::object::names::library::as_symbol;
 use crate::object::{ImageNames, MAX_NAME_BYTES, StartName, Steps};
@@ -27,7 +27,7 @@ struct Symbols<'a> {
     is_32_bit: bool,
 }
 
-pub(super) fn merge<'a>(
+pub(super) fn merge_names<'a>(
     image: &CacheImage,
     tables: &ImageTables<'a>,
     locals: Option<&ImageLocals<'a>>,
@@ -57,7 +57,7 @@ pub(super) fn merge<'a>(
 fn function_starts(mut table: &[u8]) -> Vec<u32> {
     let mut starts = Vec::new();
     let mut last = 0_u32;
-    while let Some(distance) = uleb(&mut table).filter(|distance| *distance > 0) {
+    while let Some(distance) = read_uleb(&mut table).filter(|distance| *distance > 0) {
         let next = u32::try_from(distance).ok().and_then(|distance| last.checked_add(distance));
         let Some(next) = next else { break };
         starts.push(next);
@@ -68,7 +68,7 @@ fn function_starts(mut table: &[u8]) -> Vec<u32> {
 
 fn add_exports(tables: &ImageTables<'_>, found: &mut Vec<FoundName<'_>>) -> Result<(), DyldCacheError> {
     let steps = Steps::for_object(tables.exports.len() as u64);
-    let exports = walk(tables.exports, 0, &steps).map_err(|_| malformed("its exports"))?;
+    let exports = walk_trie(tables.exports, 0, &steps).map_err(|_| malformed_error("its exports"))?;
     for (name, offset) in exports {
         if let (Ok(offset), true) = (u32::try_from(offset), SymbolName::is_function(&name)) {
             let name = StartName::External(as_symbol(&name).into());
@@ -88,12 +88,12 @@ fn add_symbols<'a>(symbols: &Symbols<'a>, text: u64, found: &mut Vec<FoundName<'
         }
         let record = FileBytes(record);
         let address = match symbols.is_32_bit {
-            true => record.number32(8).map(u64::from),
-            false => record.number64(8),
+            true => record.read_u32(8).map(u64::from),
+            false => record.read_u64(8),
         };
         let offset =
             address.and_then(|at| at.checked_sub(text)).and_then(|offset| u32::try_from(offset).ok());
-        let name = record.number32(0).and_then(|at| name_at(symbols.names, at));
+        let name = record.read_u32(0).and_then(|at| name_at(symbols.names, at));
         let (Some(offset), Some(name)) = (offset, name) else { continue };
         let name = match SymbolName::from_name(name) {
             SymbolName::Label => continue,

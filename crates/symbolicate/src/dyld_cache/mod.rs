@@ -17,7 +17,7 @@ pub use header::{CacheHeader, SubCacheName};
 
 use crate::object::ImageNames;
 use bytes::Bytes;
-use error::malformed;
+use error::malformed_error;
 use header::{FileBytes, Mapping, header_size, read_arch, read_images, read_mappings};
 use locals::LocalSymbols;
 use std::io;
@@ -92,7 +92,7 @@ impl DyldCache {
         name: &str,
         mut open: impl FnMut(&str) -> io::Result<Option<Bytes>>,
     ) -> Result<DyldCache, DyldCacheError> {
-        let header = CacheHeader::read(&main, name)?;
+        let header = CacheHeader::read_main(&main, name)?;
         let images = read_images(FileBytes(&main))?;
         if images.is_empty() {
             return Err(DyldCacheError::Part(main_file_name(name).unwrap_or_else(|| name.to_owned())));
@@ -117,7 +117,7 @@ impl DyldCache {
         mappings.retain(|mapping| mapping.size > 0);
         mappings.sort_by_key(|mapping| mapping.address);
         if mappings.windows(2).any(|pair| pair[0].address + pair[0].size > pair[1].address) {
-            return Err(malformed("two of its mappings overlap"));
+            return Err(malformed_error("two of its mappings overlap"));
         }
         let mut cache =
             DyldCache { is_32_bit: header.arch == "arm64_32", header, files, mappings, images, locals: None };
@@ -140,7 +140,8 @@ impl DyldCache {
             None => self.files.first().cloned(),
         };
         let Some(bytes) = file else { return Ok(None) };
-        let locals = LocalSymbols::read(FileBytes(&bytes), self.header.has_wide_locals, self.nlist_size())?;
+        let locals =
+            LocalSymbols::read_chunk(FileBytes(&bytes), self.header.has_wide_locals, self.nlist_size())?;
         Ok(locals.map(|locals| (bytes, locals)))
     }
 
@@ -167,12 +168,12 @@ impl DyldCache {
     /// # Errors
     /// Returns an error if the library's load commands or tables are damaged.
     pub fn read_names(&self, image: &CacheImage) -> Result<ImageNames<'_>, DyldCacheError> {
-        let read = image::read(self, image)?;
+        let read = image::read_tables(self, image)?;
         let locals = self.locals.as_ref().and_then(|(file, locals)| {
             let offset = self.offset_for_locals(image.address)?;
-            locals.find(FileBytes(file), offset, self.nlist_size())
+            locals.find_image(FileBytes(file), offset, self.nlist_size())
         });
-        merge::merge(image, &read, locals.as_ref(), self.is_32_bit)
+        merge::merge_names(image, &read, locals.as_ref(), self.is_32_bit)
     }
 
     /// Returns the number by which the table of local symbols knows the image at an address.
@@ -180,7 +181,7 @@ impl DyldCache {
         if self.header.has_wide_locals {
             return address.checked_sub(self.header.base);
         }
-        let mapping = self.mapping(address)?;
+        let mapping = self.find_mapping(address)?;
         Some(mapping.file_offset + (address - mapping.address))
     }
 
@@ -188,22 +189,22 @@ impl DyldCache {
         if self.is_32_bit { 12 } else { 16 }
     }
 
-    fn mapping(&self, address: u64) -> Option<&Mapping> {
+    fn find_mapping(&self, address: u64) -> Option<&Mapping> {
         let index = self.mappings.partition_point(|mapping| mapping.address <= address).checked_sub(1)?;
         self.mappings.get(index).filter(|mapping| address - mapping.address < mapping.size)
     }
 
     /// Returns the bytes from an address to the end of its mapping.
     fn bytes_at(&self, address: u64) -> Option<&[u8]> {
-        let mapping = self.mapping(address)?;
+        let mapping = self.find_mapping(address)?;
         let skip = address - mapping.address;
         let file = self.files.get(mapping.file)?;
-        FileBytes(file).range(mapping.file_offset + skip, mapping.size - skip)
+        FileBytes(file).read_range(mapping.file_offset + skip, mapping.size - skip)
     }
 
     /// Returns the whole file that maps an address.
     fn file_at(&self, address: u64) -> Option<FileBytes<'_>> {
-        self.files.get(self.mapping(address)?.file).map(|file| FileBytes(file))
+        self.files.get(self.find_mapping(address)?.file).map(|file| FileBytes(file))
     }
 }
 
@@ -212,7 +213,7 @@ fn check_uuid(bytes: &[u8], file: &str, expected: DebugId) -> Result<(), DyldCac
         file: file.to_owned(),
         reason: "it is no part of a dyld shared cache".to_owned(),
     })?;
-    match FileBytes(bytes).uuid(0x58) {
+    match FileBytes(bytes).read_uuid(0x58) {
         Some(found) if found != expected => Err(DyldCacheError::ForeignFile {
             file: file.to_owned(),
             found: found.to_string(),
@@ -239,15 +240,17 @@ mod tests {
 
     #[test]
     fn a_part_names_its_main_file() {
-        let main = |name| main_file_name(name);
         for file in ["", ".02.dylddata", ".symbols"] {
             let name = format!("dyld_shared_cache_arm64e{file}");
-            assert_eq!(main(&name).as_deref(), Some("dyld_shared_cache_arm64e"));
+            assert_eq!(main_file_name(&name).as_deref(), Some("dyld_shared_cache_arm64e"));
         }
         let development = "dyld_shared_cache_arm64e.development";
-        assert_eq!(main(development).as_deref(), Some(development));
-        assert_eq!(main("dyld_shared_cache_arm64e.03.development.dylddata").as_deref(), Some(development));
-        assert_eq!(main("other"), None);
+        assert_eq!(main_file_name(development).as_deref(), Some(development));
+        assert_eq!(
+            main_file_name("dyld_shared_cache_arm64e.03.development.dylddata").as_deref(),
+            Some(development)
+        );
+        assert_eq!(main_file_name("other"), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use unslide_model::{DebugId, Quality, RelativeAddress};
 use unslide_symbolicate::dyld_cache::{self, DyldCache, DyldCacheError};
-use unslide_symbolicate::object::{BuiltSymCache, build};
+use unslide_symbolicate::object::{BuiltSymCache, build_symcache};
 use unslide_symbolicate::symcache::SymCache;
 use unslide_testkit::fixtures;
 
@@ -41,12 +41,12 @@ fn texts(list: &Value) -> Vec<String> {
 /// Builds the symcache of one image, as a builder does it of the file that a client sends.
 fn build_image(cache: &DyldCache, id: DebugId) -> BuiltSymCache {
     let image = cache.images().iter().find(|image| image.debug_id == id).unwrap();
-    build(&cache.read_names(image).unwrap().to_file().unwrap()).unwrap()
+    build_symcache(&cache.read_names(image).unwrap().to_file().unwrap()).unwrap()
 }
 
 /// Returns the linkage names of an address, and whether they are approximate.
 fn look_up(symcache: &SymCache, offset: u64) -> Option<(String, bool)> {
-    let found = symcache.lookup(RelativeAddress(offset)).found()?;
+    let found = symcache.lookup(RelativeAddress(offset)).into_answer()?;
     Some((found.symbol?.decode().into_owned(), found.approximate))
 }
 

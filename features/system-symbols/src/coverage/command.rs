@@ -2,7 +2,7 @@
 
 use super::{BuildCoverage, CoverageState, SystemSymbolCoverage};
 use clap::Args;
-use unslide_client::listing::{given, with_query};
+use unslide_client::listing::{filter_given, with_query};
 use unslide_client::{ApiServer, Client, Console, Exit, Outcome, Table, block_on, inform, say};
 
 /// Arguments of `unslide system-symbols coverage`.
@@ -30,42 +30,42 @@ pub struct Arguments {
 /// Prints the builds of recent reports, and what to import.
 pub fn run(arguments: &Arguments) -> Outcome {
     let client = Client::new(&arguments.server)?;
-    let query = given([("days", Some(arguments.days.to_string())), ("app", arguments.app.clone())]);
+    let query = filter_given([("days", Some(arguments.days.to_string())), ("app", arguments.app.clone())]);
     let path = with_query("/v1/system-symbols/coverage", &query)?;
     if arguments.json {
         let answer: serde_json::Value = block_on(async { Ok(client.get(&path).await?) })?;
-        Console::get().json(&answer)?;
+        Console::get().print_json(&answer)?;
         return Ok(Exit::Ready);
     }
     let coverage: SystemSymbolCoverage = block_on(async { Ok(client.get(&path).await?) })?;
-    show(&coverage);
+    show_result(&coverage);
     Ok(Exit::Ready)
 }
 
-fn show(coverage: &SystemSymbolCoverage) {
+fn show_result(coverage: &SystemSymbolCoverage) {
     let mut table = Table::new(&["SYSTEM", "REPORTS", "IMAGES", "NAMED", "EXPORTS ONLY"]);
     for build in &coverage.items {
         let numbers = [build.reports, build.images, build.named_images, build.exports_only_images];
         let [reports, images, named, exports] = numbers.map(|number| number.to_string());
-        table.row([name(build), reports, images, named, exports]);
+        table.add_row([release_name(build), reports, images, named, exports]);
     }
     table.print();
     let sample = if coverage.is_sample { ", the most recent ones of the period" } else { "" };
     inform!("{} reports{sample}", coverage.reports);
-    if let Some(line) = coverage.items.iter().find_map(advise) {
+    if let Some(line) = coverage.items.iter().find_map(advise_import) {
         say!("{line}");
     }
 }
 
-fn name(build: &BuildCoverage) -> String {
+fn release_name(build: &BuildCoverage) -> String {
     let text = |part: &Option<String>| part.clone().unwrap_or_default();
     let release = format!("{} {} ({})", text(&build.os), text(&build.version), text(&build.build));
     release.replace(" ()", "").trim().to_owned()
 }
 
 /// Says how to get the names of a build; `None` if nothing is missing.
-fn advise(build: &BuildCoverage) -> Option<String> {
-    let release = name(build);
+fn advise_import(build: &BuildCoverage) -> Option<String> {
+    let release = release_name(build);
     let number = build.build.as_deref().unwrap_or("BUILD");
     let first = build.lacking.first()?;
     Some(match build.state {
@@ -105,7 +105,7 @@ mod tests {
             exports_only_images: 0,
             lacking: vec![LackingImage { debug_id: DebugId([7; 16]), reports: 5 }],
         };
-        let advice = |state| advise(&build(state)).unwrap_or_default();
+        let advice = |state| advise_import(&build(state)).unwrap_or_default();
         assert!(advice(CoverageState::None).starts_with("iOS 26.2 (23B87) has no names."));
         assert!(advice(CoverageState::None).contains("--build 23B87"));
         assert!(advice(CoverageState::ExportsOnly).contains(".symbols"));

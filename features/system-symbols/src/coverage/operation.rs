@@ -58,7 +58,7 @@ async fn get_system_symbol_coverage(
         return Err(Problem::new(Kind::InvalidParameter, format!("days: 1 to {MAX_DAYS}")));
     }
     check_texts(Kind::InvalidParameter, MAX_APP_BYTES, [("app", query.app.as_deref())])?;
-    let app = access.app(query.app)?;
+    let app = access.restrict_app(query.app)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let from = tx.now() - Duration::days(days.into());
     let filter = ReportFilter { from, app: app.as_deref() };

@@ -61,7 +61,7 @@ fn find_largest(file: File, is_wanted: impl Fn(&str) -> bool) -> Option<String> 
 ///
 /// # Errors
 /// Returns the reason, for people.
-pub fn unpack(path: &Path) -> Result<UnpackedFolder, String> {
+pub fn unpack_archive(path: &Path) -> Result<UnpackedFolder, String> {
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let mut sink = EntrySink { folder: folder.path().to_path_buf(), bytes: 0, entries: 0 };
     let unpacked = File::open(path).and_then(|file| unpack_into(file, &mut sink));
@@ -122,7 +122,7 @@ impl EntrySink {
         content.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
         let is_mach_o = [[0xcf, 0xfa, 0xed, 0xfe], [0xce, 0xfa, 0xed, 0xfe], [0xca, 0xfe, 0xba, 0xbe]];
         let is_wanted = is_dyld_cache(&head) || is_mach_o.iter().any(|magic| head.starts_with(magic));
-        let Some(path) = self.path(name).filter(|_| is_wanted) else { return Ok(()) };
+        let Some(path) = self.entry_path(name).filter(|_| is_wanted) else { return Ok(()) };
         fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
         let mut file = File::create_new(&path)?;
         let left = MAX_UNPACKED_BYTES.saturating_sub(self.bytes);
@@ -136,7 +136,7 @@ impl EntrySink {
     }
 
     /// Returns the path of an entry below the folder. `None` for a path that leaves it.
-    fn path(&self, name: &str) -> Option<PathBuf> {
+    fn entry_path(&self, name: &str) -> Option<PathBuf> {
         let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
         let is_inside = !parts.is_empty() && parts.iter().all(|part| *part != ".." && !part.contains('\\'));
         (is_inside && name.len() <= MAX_PATH_BYTES)
@@ -167,7 +167,7 @@ mod tests {
             zip.write_all(bytes).unwrap();
         }
         zip.finish().unwrap();
-        let unpacked = unpack(&path).unwrap();
+        let unpacked = unpack_archive(&path).unwrap();
         let release = unpacked.path().join("26.2 (23B87)");
         assert_eq!(fs::read(release.join("Symbols/usr/lib/kit")).unwrap(), library);
         assert!(release.join("dyld_shared_cache_arm64e").exists() && !release.join("Info.plist").exists());

@@ -49,14 +49,16 @@ pub fn find_sources(paths: &[PathBuf]) -> Sources {
     let mut sources = Sources::default();
     for path in paths {
         if path.is_dir() {
-            sources.search(path, 0);
+            sources.search_folder(path, 0);
         } else if let Err(error) = sources.add_named(path) {
-            sources.refuse(path, error.to_string());
+            sources.add_unusable(path, error.to_string());
         }
     }
     if sources.files > MAX_FILES {
-        sources
-            .refuse(Path::new("."), format!("more than {MAX_FILES} files; import fewer folders at a time"));
+        sources.add_unusable(
+            Path::new("."),
+            format!("more than {MAX_FILES} files; import fewer folders at a time"),
+        );
     }
     sources
 }
@@ -67,7 +69,7 @@ impl Sources {
         self.caches.is_empty() && self.libraries.is_empty() && self.unusable.is_empty()
     }
 
-    fn refuse(&mut self, path: &Path, reason: impl Into<String>) {
+    fn add_unusable(&mut self, path: &Path, reason: impl Into<String>) {
         self.unusable.push(UnusableFile { path: path.to_path_buf(), reason: reason.into() });
     }
 
@@ -79,24 +81,26 @@ impl Sources {
     fn add_named(&mut self, path: &Path) -> io::Result<()> {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         if let Some(reason) = archive::describe_image(path, name) {
-            self.refuse(path, reason);
+            self.add_unusable(path, reason);
         } else if is_dyld_cache(&read_magic(path)?) {
             match main_file_name(name) {
-                Some(main) if main != *name => self.refuse(path, format!("it is a part; import {main}")),
+                Some(main) if main != *name => {
+                    self.add_unusable(path, format!("it is a part; import {main}"))
+                }
                 _ => self.add_cache(path),
             }
         } else if is_archive(path)? {
-            match archive::unpack(path) {
+            match archive::unpack_archive(path) {
                 Ok(folder) => {
-                    self.search(folder.path(), 0);
+                    self.search_folder(folder.path(), 0);
                     self.unpacked.push(folder);
                 }
-                Err(reason) => self.refuse(path, reason),
+                Err(reason) => self.add_unusable(path, reason),
             }
         } else if starts_as_mach_o(path)? {
             self.add_library(path);
         } else {
-            self.refuse(path, "it is neither a dyld shared cache, an archive nor a Mach-O file");
+            self.add_unusable(path, "it is neither a dyld shared cache, an archive nor a Mach-O file");
         }
         Ok(())
     }
@@ -105,10 +109,10 @@ impl Sources {
         self.caches.insert(SourceFile { path: path.to_path_buf(), release: Release::from_path(path) });
     }
 
-    fn search(&mut self, folder: &Path, depth: usize) {
+    fn search_folder(&mut self, folder: &Path, depth: usize) {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
-            Err(error) => return self.refuse(folder, error.to_string()),
+            Err(error) => return self.add_unusable(folder, error.to_string()),
         };
         let mut caches = BTreeMap::new();
         for entry in entries.flatten() {
@@ -120,15 +124,15 @@ impl Sources {
             }
             // Links are skipped: they lead in circles, and to files that are found anyway.
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => self.search(&path, depth + 1),
+                Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => self.search_folder(&path, depth + 1),
                 Ok(kind) if kind.is_file() => match read_magic(&path) {
                     Ok(head) if is_dyld_cache(&head) => drop(caches.insert(name.into_owned(), path)),
                     Ok(_) => match starts_as_mach_o(&path) {
                         Ok(true) => self.add_library(&path),
                         Ok(false) => {}
-                        Err(error) => self.refuse(&path, error.to_string()),
+                        Err(error) => self.add_unusable(&path, error.to_string()),
                     },
-                    Err(error) => self.refuse(&path, error.to_string()),
+                    Err(error) => self.add_unusable(&path, error.to_string()),
                 },
                 _ => {}
             }
@@ -141,7 +145,7 @@ impl Sources {
         let mut parts = BTreeSet::new();
         for (name, path) in caches {
             let Ok(bytes) = map_unpacked(path) else { continue };
-            let Ok(header) = CacheHeader::read(&bytes, name) else { continue };
+            let Ok(header) = CacheHeader::read_main(&bytes, name) else { continue };
             let base = header.base_name(name);
             parts.extend(header.subcaches.iter().map(|part| format!("{base}{}", part.suffix)));
             parts.insert(format!("{base}.symbols"));
@@ -149,7 +153,7 @@ impl Sources {
         for (name, path) in caches.iter().filter(|(name, _)| !parts.contains(*name)) {
             match main_file_name(name) {
                 Some(main) if main != *name => {
-                    self.refuse(path, format!("it is a part, and {main} is not beside it"));
+                    self.add_unusable(path, format!("it is a part, and {main} is not beside it"));
                 }
                 _ => self.add_cache(path),
             }

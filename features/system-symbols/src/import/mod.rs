@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let mut import = Import { arguments, client, outcome, seen: HashSet::new(), uploads: BTreeSet::new() };
     let done = block_on(async { Ok(import.import_all(&sources).await) })?;
     import.outcome.ended = done.err();
-    import.outcome.show(arguments.json, arguments.dry_run)
+    import.outcome.show_result(arguments.json, arguments.dry_run)
 }
 
 /// One run of the command.
@@ -130,14 +130,14 @@ impl Import<'_> {
 
     /// Returns the qualities of the names that the server has.
     async fn find_known(&self, ids: &[DebugId]) -> Result<HashMap<DebugId, Quality>, BoxError> {
-        self.client.check_qualities(ids).await.map_err(send::explain)
+        self.client.check_qualities(ids).await.map_err(send::explain_refusal)
     }
 
-    fn release(&self, found: &Release) -> Release {
-        found.clone().with(self.arguments.os.as_ref(), self.arguments.build.as_ref())
+    fn choose_release(&self, found: &Release) -> Release {
+        found.clone().with_options(self.arguments.os.as_ref(), self.arguments.build.as_ref())
     }
 
-    fn refuse(&mut self, source: &SourceFile, reason: impl ToString) {
+    fn add_unusable(&mut self, source: &SourceFile, reason: impl ToString) {
         let path = source.path.clone();
         self.outcome.unusable.push(UnusableFile { path, reason: reason.to_string() });
     }
@@ -146,17 +146,17 @@ impl Import<'_> {
         let name =
             source.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let listed = read::map_bytes(&source.path).map_err(|error| error.to_string()).and_then(|main| {
-            let header = CacheHeader::read(&main, &name).map_err(|error| error.to_string())?;
+            let header = CacheHeader::read_main(&main, &name).map_err(|error| error.to_string())?;
             Ok((header, list_images(&main).map_err(|error| error.to_string())?))
         });
         let (header, images) = match listed {
             Ok(listed) => listed,
-            Err(reason) => return Ok(self.refuse(source, reason)),
+            Err(reason) => return Ok(self.add_unusable(source, reason)),
         };
         if self.arguments.arch.as_ref().is_some_and(|arch| arch != header.arch) {
             return Ok(());
         }
-        let mut release = self.release(&source.release);
+        let mut release = self.choose_release(&source.release);
         release.version = release.version.or_else(|| header.os_version.clone());
         let outcome = SourceOutcome {
             name: format!("{} {release} {}", header.platform.unwrap_or("system"), header.arch),
@@ -184,7 +184,7 @@ impl Import<'_> {
         } else if !lacking.is_empty() {
             let cache = match block_in_place(|| read::open_cache(&source.path)) {
                 Ok(cache) => cache,
-                Err(error) => return Ok(self.refuse(source, error)),
+                Err(error) => return Ok(self.add_unusable(source, error)),
             };
             for images in lacking.chunks(READ_BATCH) {
                 let read = block_in_place(|| read::read_cache_images(&cache, images));
@@ -193,11 +193,11 @@ impl Import<'_> {
         }
         // Libraries of a folder with their cache have no more names than that.
         self.seen.extend(ids);
-        self.finish(sending).await
+        self.finish_source(sending).await
     }
 
     async fn import_libraries(&mut self, release: &Release, paths: &[PathBuf]) -> Result<(), BoxError> {
-        let release = self.release(release);
+        let release = self.choose_release(release);
         let outcome = SourceOutcome { name: format!("system {release}"), ..SourceOutcome::default() };
         let mut sending = Sending { outcome, pack: Pack::default(), packs: 0 };
         for paths in paths.chunks(READ_BATCH) {
@@ -211,7 +211,7 @@ impl Import<'_> {
             }
         }
         // Libraries beside their cache, which was read, are no source of their own.
-        if sending.outcome.libraries == 0 { Ok(()) } else { self.finish(sending).await }
+        if sending.outcome.libraries == 0 { Ok(()) } else { self.finish_source(sending).await }
     }
 
     /// Adds images to the pack, and sends it each time it is full.
@@ -239,14 +239,14 @@ impl Import<'_> {
                 continue;
             }
             if sending.pack.is_full(image.bytes.len()) {
-                self.send(sending).await?;
+                self.send_pack(sending).await?;
             }
             sending.pack.add(image);
         }
         Ok(())
     }
 
-    async fn send(&mut self, sending: &mut Sending) -> Result<(), BoxError> {
+    async fn send_pack(&mut self, sending: &mut Sending) -> Result<(), BoxError> {
         let pack = std::mem::take(&mut sending.pack);
         sending.packs += 1;
         let name = format!("{} {}.tar", sending.outcome.name, sending.packs);
@@ -256,9 +256,9 @@ impl Import<'_> {
         Ok(())
     }
 
-    async fn finish(&mut self, mut sending: Sending) -> Result<(), BoxError> {
+    async fn finish_source(&mut self, mut sending: Sending) -> Result<(), BoxError> {
         if !sending.pack.is_empty() {
-            self.send(&mut sending).await?;
+            self.send_pack(&mut sending).await?;
         }
         self.outcome.sources.push(sending.outcome);
         Ok(())

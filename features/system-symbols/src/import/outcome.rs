@@ -41,7 +41,7 @@ impl SourceOutcome {
         self.unnamed_functions += image.unnamed;
     }
 
-    fn show(&self, is_dry_run: bool) -> String {
+    fn show_result(&self, is_dry_run: bool) -> String {
         let head = format!("{}: {} libraries", self.name, group_digits(self.libraries as u64));
         let (new, known) = (group_digits(self.new as u64), group_digits(self.known as u64));
         if is_dry_run {
@@ -90,7 +90,7 @@ impl ImportOutcome {
     ///
     /// # Errors
     /// Returns the error that ended the import.
-    pub fn show(self, json: bool, is_dry_run: bool) -> Outcome {
+    pub fn show_result(self, json: bool, is_dry_run: bool) -> Outcome {
         for UnusableFile { path, reason } in &self.unusable {
             note!("{}: {reason}", path.display());
         }
@@ -110,7 +110,7 @@ impl ImportOutcome {
                     source.left_out.len() - MAX_SHOWN
                 );
             }
-            inform!("{}", source.show(is_dry_run));
+            inform!("{}", source.show_result(is_dry_run));
         }
         let is_whole = self.unusable.is_empty()
             && self.refused.is_empty()
@@ -119,7 +119,7 @@ impl ImportOutcome {
             let unusable = self.unusable.iter().map(
                 |file| serde_json::json!({ "path": file.path.display().to_string(), "reason": file.reason }),
             );
-            Console::get().json(&serde_json::json!({
+            Console::get().print_json(&serde_json::json!({
                 "sources": self.sources, "unusable": unusable.collect::<Vec<_>>(), "refused": self.refused,
                 "ended_by": self.ended.as_ref().map(ToString::to_string),
             }))?;
@@ -150,9 +150,12 @@ mod tests {
         };
         let line = "iOS 26.2 (23B87) arm64e: 3,412 libraries, 2,871 new, 541 known, 6,100,000 functions named, \
                     0.4 % without a name, 74,000 KB sent";
-        assert_eq!(source.show(false), line);
-        assert_eq!(source.show(true), "iOS 26.2 (23B87) arm64e: 3,412 libraries, 2,871 lacking, 541 known");
+        assert_eq!(source.show_result(false), line);
+        assert_eq!(
+            source.show_result(true),
+            "iOS 26.2 (23B87) arm64e: 3,412 libraries, 2,871 lacking, 541 known"
+        );
         source.left_out.push(LeftOut { path: "/usr/lib/a".to_owned(), reason: "damaged".to_owned() });
-        assert!(source.show(false).contains(", 1 left out, "));
+        assert!(source.show_result(false).contains(", 1 left out, "));
     }
 }

@@ -10,7 +10,7 @@ use std::thread;
 use unslide_client::map_unpacked;
 use unslide_model::{DebugId, Quality};
 use unslide_symbolicate::dyld_cache::{CacheImage, DyldCache, DyldCacheError};
-use unslide_symbolicate::object::{ImageNames, StartName, objects, read_library_names};
+use unslide_symbolicate::object::{ImageNames, StartName, list_objects, read_library_names};
 
 /// The names of one image, as they are sent.
 pub struct ImageFile {
@@ -111,7 +111,7 @@ fn read_library(file: &Path) -> Vec<Result<ImageFile, LeftOut>> {
         Ok(bytes) => bytes,
         Err(error) => return vec![left_out(error.to_string())],
     };
-    match objects(&bytes) {
+    match list_objects(&bytes) {
         Err(error) => vec![left_out(error.to_string())],
         Ok(entries) => entries
             .into_iter()

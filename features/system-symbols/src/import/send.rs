@@ -26,7 +26,7 @@ pub async fn send_pack(client: &Client, pack: &Pack, name: &str) -> Result<SentP
     let size = bytes.len() as u64;
     let hash = ContentHash(Sha256::digest(&bytes).into()).to_string();
     let was_sent = AtomicBool::new(false);
-    if let Some(upload) = client.find_upload(&hash).await.map_err(explain)? {
+    if let Some(upload) = client.find_upload(&hash).await.map_err(explain_refusal)? {
         return Ok(SentPack { upload_id: upload.id, bytes: 0 });
     }
     let send = || async {
@@ -36,9 +36,9 @@ pub async fn send_pack(client: &Client, pack: &Pack, name: &str) -> Result<SentP
         {
             return Ok(Accepted { id: upload.id, existing: false });
         }
-        client.upload(name, split_pieces(bytes.clone()), size, &hash).await
+        client.upload_file(name, split_pieces(bytes.clone()), size, &hash).await
     };
-    let accepted = client.tries(send).await.map_err(explain)?;
+    let accepted = client.retry_transient(send).await.map_err(explain_refusal)?;
     Ok(SentPack { upload_id: accepted.id, bytes: if accepted.existing { 0 } else { size } })
 }
 
@@ -53,7 +53,7 @@ fn split_pieces(bytes: Bytes) -> impl stream::Stream<Item = std::io::Result<Byte
 /// Returns an error if the API does not answer.
 pub async fn wait_for_build(client: &Client, upload_id: &str) -> Result<Vec<String>, BoxError> {
     loop {
-        let upload = client.upload_status(upload_id).await.map_err(explain)?;
+        let upload = client.upload_status(upload_id).await.map_err(explain_refusal)?;
         if !upload.is_final() {
             continue;
         }
@@ -67,7 +67,7 @@ pub async fn wait_for_build(client: &Client, upload_id: &str) -> Result<Vec<Stri
         return Ok(refused
             .map(|object| {
                 let id = object.debug_id.map_or_else(|| "an image".to_owned(), |id| id.to_string());
-                let reason = object.reason.as_deref().unwrap_or("no reason given");
+                let reason = object.reason.as_deref().unwrap_or("no reason filter_given");
                 format!("{id} is {}: {reason}", object.status)
             })
             .collect());
@@ -75,7 +75,7 @@ pub async fn wait_for_build(client: &Client, upload_id: &str) -> Result<Vec<Stri
 }
 
 /// Says what to do if the key may not write.
-pub fn explain(error: ClientError) -> BoxError {
+pub fn explain_refusal(error: ClientError) -> BoxError {
     match &error {
         ClientError::Refused { status: 403, .. } => {
             let text = "the key may not write these symbols. Use an operator's key for symbols of all tenants, or \

@@ -44,11 +44,11 @@ pub(crate) fn collect_starts<'a>(mut found: Vec<FoundName<'a>>, code: &[Range<u3
     });
     // Stable: the names of one table stay in its order.
     found.sort_by_key(|name| (name.offset, name.table));
-    found.chunk_by(|a, b| a.offset == b.offset).flat_map(join).collect()
+    found.chunk_by(|a, b| a.offset == b.offset).flat_map(join_names).collect()
 }
 
 /// Joins what is known of one address.
-fn join<'a>(found: &[FoundName<'a>]) -> Vec<NamedStart<'a>> {
+fn join_names<'a>(found: &[FoundName<'a>]) -> Vec<NamedStart<'a>> {
     let is_function_start = found.iter().any(|name| name.table == NameTable::FunctionStarts);
     let mut starts: Vec<NamedStart<'a>> = Vec::new();
     let last = found.get(found.len().saturating_sub(MAX_ALIASES)..).unwrap_or(found);

@@ -28,16 +28,16 @@ const WITHHELD_NAME: &[u8] = b"<redacted>";
 struct Out(Vec<u8>);
 
 impl Out {
-    fn words(&mut self, words: &[u32]) {
+    fn write_words(&mut self, words: &[u32]) {
         self.0.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     }
 
-    fn longs(&mut self, longs: &[u64]) {
+    fn write_longs(&mut self, longs: &[u64]) {
         self.0.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
     }
 
     /// Writes a name of a segment or a section.
-    fn short_name(&mut self, name: &str) {
+    fn write_short_name(&mut self, name: &str) {
         let mut field = [0; 16];
         field.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
         self.0.extend_from_slice(&field);
@@ -45,7 +45,7 @@ impl Out {
 }
 
 /// Returns a Mach-O file with these names.
-pub(in crate::object) fn mach_o(names: &ImageNames<'_>) -> Vec<u8> {
+pub(in crate::object) fn to_mach_o(names: &ImageNames<'_>) -> Vec<u8> {
     let starts = function_starts(&names.starts);
     let symbols = names.starts.iter().filter(|start| start.name != StartName::Unnamed).count();
     let segment = SEGMENT_SIZE + SECTION_SIZE * names.code.len();
@@ -58,29 +58,29 @@ pub(in crate::object) fn mach_o(names: &ImageNames<'_>) -> Vec<u8> {
     // All sizes are below 4 GiB: a body is, and a start takes at most 16 bytes more.
     let word = |size: usize| size as u32;
     let cpu = names.cpu;
-    out.words(&[MH_MAGIC_64, cpu.cpu_type, cpu.cpu_subtype, MH_DYLIB.0, 4, word(commands), 0, 0]);
+    out.write_words(&[MH_MAGIC_64, cpu.cpu_type, cpu.cpu_subtype, MH_DYLIB.0, 4, word(commands), 0, 0]);
     write_segment(&names.text, &names.code, word(segment), &mut out);
-    out.words(&[LC_UUID.0, word(UUID_SIZE)]);
+    out.write_words(&[LC_UUID.0, word(UUID_SIZE)]);
     out.0.extend_from_slice(&names.debug_id.0);
     let (count, size) = (word(symbols), word(pool_size));
-    out.words(&[LC_SYMTAB.0, word(SYMTAB_SIZE), word(table), count, word(pool), size]);
+    out.write_words(&[LC_SYMTAB.0, word(SYMTAB_SIZE), word(table), count, word(pool), size]);
     let starts_offset = word(HEADER_SIZE + commands);
-    out.words(&[LC_FUNCTION_STARTS.0, word(LINKEDIT_DATA_SIZE), starts_offset, word(starts.len())]);
+    out.write_words(&[LC_FUNCTION_STARTS.0, word(LINKEDIT_DATA_SIZE), starts_offset, word(starts.len())]);
     out.0.extend_from_slice(&starts);
     write_symbols(names, &mut out);
     out.0
 }
 
 fn write_segment(text: &Range<u64>, code: &[Range<u32>], size: u32, out: &mut Out) {
-    out.words(&[LC_SEGMENT_64.0, size]);
-    out.short_name("__TEXT");
-    out.longs(&[text.start, text.end - text.start, 0, 0]);
-    out.words(&[READ_EXECUTE, READ_EXECUTE, code.len() as u32, 0]);
+    out.write_words(&[LC_SEGMENT_64.0, size]);
+    out.write_short_name("__TEXT");
+    out.write_longs(&[text.start, text.end - text.start, 0, 0]);
+    out.write_words(&[READ_EXECUTE, READ_EXECUTE, code.len() as u32, 0]);
     for section in code {
-        out.short_name("__text");
-        out.short_name("__TEXT");
-        out.longs(&[text.start + u64::from(section.start), u64::from(section.end - section.start)]);
-        out.words(&[0, 2, 0, 0, S_ATTR_PURE_INSTRUCTIONS.0, 0, 0, 0]);
+        out.write_short_name("__text");
+        out.write_short_name("__TEXT");
+        out.write_longs(&[text.start + u64::from(section.start), u64::from(section.end - section.start)]);
+        out.write_words(&[0, 2, 0, 0, S_ATTR_PURE_INSTRUCTIONS.0, 0, 0, 0]);
     }
 }
 
@@ -105,9 +105,9 @@ fn write_symbols(names: &ImageNames<'_>, out: &mut Out) {
             }
             None => 1,
         };
-        out.words(&[name as u32]);
+        out.write_words(&[name as u32]);
         out.0.extend_from_slice(&[kind, section, 0, 0]);
-        out.longs(&[names.text.start + u64::from(start.offset)]);
+        out.write_longs(&[names.text.start + u64::from(start.offset)]);
     }
     let named = names.starts.iter().filter_map(|start| start.name.as_bytes());
     for name in [&b""[..], WITHHELD_NAME].into_iter().chain(named) {

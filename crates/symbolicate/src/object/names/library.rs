@@ -2,7 +2,7 @@
 
 use super::collect::{FoundName, NameTable, code_in_text, collect_starts};
 use super::{ImageNames, StartName};
-use crate::object::error::malformed;
+use crate::object::error::malformed_error;
 use crate::object::macho::MachFile;
 use crate::object::{MAX_NAME_BYTES, ObjectError, Steps};
 use unslide_model::SymbolName;
@@ -14,7 +14,7 @@ use unslide_model::SymbolName;
 pub fn read_library_names(slice: &[u8]) -> Result<ImageNames<'static>, ObjectError> {
     let file = MachFile::parse(slice)?;
     let debug_id = file.debug_id.ok_or_else(|| ObjectError::Unsupported("no UUID".into()))?;
-    let text = file.text.clone().ok_or_else(|| malformed("no __TEXT segment"))?;
+    let text = file.text.clone().ok_or_else(|| malformed_error("no __TEXT segment"))?;
     let sections = file.sections.iter().filter(|section| section.is_code);
     let code = code_in_text(&text, sections.map(|section| section.addresses.clone()));
     let steps = Steps::for_object(slice.len() as u64);
@@ -26,12 +26,12 @@ pub fn read_library_names(slice: &[u8]) -> Result<ImageNames<'static>, ObjectErr
     for start in file.function_starts() {
         add(start, NameTable::FunctionStarts, StartName::Unnamed);
     }
-    for (name, address) in file.exports(&steps)? {
+    for (name, address) in file.read_exports(&steps)? {
         if SymbolName::is_function(&name) {
             add(address, NameTable::Exports, StartName::External(as_symbol(&name).into()));
         }
     }
-    for symbol in file.symbols(MAX_NAME_BYTES).filter(|symbol| !symbol.is_private) {
+    for symbol in file.defined_symbols(MAX_NAME_BYTES).filter(|symbol| !symbol.is_private) {
         steps.take_bytes(crate::object::steps::ObjectPart::Symbols, symbol.name.len())?;
         let name = match SymbolName::from_name(symbol.name) {
             SymbolName::Label => continue,

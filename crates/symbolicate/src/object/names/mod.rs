@@ -29,9 +29,9 @@ pub(crate) mod library;
 mod read;
 mod write;
 
-pub(super) use image::mach_o;
+pub(super) use image::to_mach_o;
 pub use library::read_library_names;
-pub(super) use read::{is_names_file, read};
+pub(super) use read::{is_names_file, unpack_names};
 
 use super::ObjectError;
 use std::borrow::Cow;
@@ -124,7 +124,7 @@ impl ImageNames<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{ObjectKind, build, objects};
+    use crate::object::{ObjectKind, build_symcache, list_objects};
     use crate::symcache::SymCache;
     use unslide_model::{Quality, RelativeAddress};
 
@@ -156,16 +156,16 @@ mod tests {
     #[test]
     fn a_names_file_builds_as_a_library_with_that_symbol_table() {
         let file = sample().to_file().unwrap();
-        assert_eq!(read(&file, u64::MAX).unwrap().names().unwrap(), sample());
-        let [entry] = &objects(&file).unwrap()[..] else { panic!("one slice") };
+        assert_eq!(unpack_names(&file, u64::MAX).unwrap().read_names().unwrap(), sample());
+        let [entry] = &list_objects(&file).unwrap()[..] else { panic!("one slice") };
         let facts = entry.object.as_ref().unwrap();
         assert_eq!((facts.kind, facts.debug_id), (ObjectKind::Names, Some(DebugId([7; 16]))));
         assert_eq!(facts.quality(), Quality::Symtab);
-        let built = build(&file).unwrap();
+        let built = build_symcache(&file).unwrap();
         assert_eq!((built.kind, built.quality), (ObjectKind::Names, Quality::Symtab));
         let cache = SymCache::parse(built.symcache).unwrap();
         let name = |offset| {
-            let found = cache.lookup(RelativeAddress(offset)).found()?;
+            let found = cache.lookup(RelativeAddress(offset)).into_answer()?;
             found.calls().next().map(|call| call.function.decode().into_owned())
         };
         assert_eq!(name(0x103C).as_deref(), Some("alias"), "the last name of a start is shown");
@@ -179,7 +179,7 @@ mod tests {
     fn names_that_other_images_may_call_are_exports() {
         let mut names = sample();
         names.starts.retain(|start| !matches!(start.name, StartName::Local(_)));
-        let built = build(&names.to_file().unwrap()).unwrap();
+        let built = build_symcache(&names.to_file().unwrap()).unwrap();
         assert_eq!(built.quality, Quality::Exports);
         assert!(built.warnings[0].contains("stripped"), "{:?}", built.warnings);
     }
@@ -188,19 +188,19 @@ mod tests {
     fn a_damaged_file_is_refused_with_a_reason() {
         let file = sample().to_file().unwrap();
         for end in 0..file.len() {
-            assert!(build(&file[..end]).is_err(), "{end}");
+            assert!(build_symcache(&file[..end]).is_err(), "{end}");
         }
         let changed = |at: usize, byte: u8| {
             let mut file = file.clone();
             file[at] = byte;
-            build(&file).unwrap_err().to_string()
+            build_symcache(&file).unwrap_err().to_string()
         };
         assert!(changed(8, 2).contains("version 2"), "{}", changed(8, 2));
         assert!(changed(56, !file[56]).contains("checksum"));
         assert!(changed(55, 0xFF).contains("body"));
         let mut without_id = file.clone();
         without_id[12..28].fill(0);
-        assert!(build(&without_id).unwrap_err().to_string().contains("UUID"));
+        assert!(build_symcache(&without_id).unwrap_err().to_string().contains("UUID"));
         assert!(matches!(super::super::build_within(&file, 16), Err(ObjectError::NeedsMemory(_))));
     }
 

@@ -4,7 +4,7 @@ use super::{
     EXTERNAL, FUNCTION_START, HEADER_SIZE, ImageNames, LOCAL, MAGIC, MAX_BODY_BYTES, MAX_CODE_SECTIONS,
     MAX_STARTS, NamedStart, START_BITS, StartName, VERSION, WITHHELD,
 };
-use crate::object::error::malformed;
+use crate::object::error::malformed_error;
 use crate::object::{MAX_NAME_BYTES, ObjectError};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -31,7 +31,10 @@ pub(super) fn to_file(names: &ImageNames<'_>) -> Result<Vec<u8>, ObjectError> {
     let mut file = Vec::with_capacity(HEADER_SIZE + body.len() / 4);
     write_header(names, &body, &mut file);
     let mut encoder = ZlibEncoder::new(file, Compression::new(COMPRESSION_LEVEL));
-    encoder.write_all(&body).and_then(|()| encoder.finish()).map_err(|_| malformed("it cannot be compressed"))
+    encoder
+        .write_all(&body)
+        .and_then(|()| encoder.finish())
+        .map_err(|_| malformed_error("it cannot be compressed"))
 }
 
 fn too_large() -> ObjectError {
@@ -61,8 +64,10 @@ fn write_sections(code: &[Range<u32>], body: &mut Vec<u8>) -> Result<(), ObjectE
     write_number(code.len() as u64, body);
     let mut end = 0;
     for section in code {
-        let distance = section.start.checked_sub(end).ok_or_else(|| malformed("its sections overlap"))?;
-        let size = section.end.checked_sub(section.start).ok_or_else(|| malformed("a section has no end"))?;
+        let distance =
+            section.start.checked_sub(end).ok_or_else(|| malformed_error("its sections overlap"))?;
+        let size =
+            section.end.checked_sub(section.start).ok_or_else(|| malformed_error("a section has no end"))?;
         write_number(distance.into(), body);
         write_number(size.into(), body);
         end = section.end;
@@ -75,7 +80,7 @@ fn write_starts(starts: &[NamedStart<'_>], body: &mut Vec<u8>) -> Result<(), Obj
     let mut last = 0;
     for start in starts {
         let distance =
-            start.offset.checked_sub(last).ok_or_else(|| malformed("its starts are out of order"))?;
+            start.offset.checked_sub(last).ok_or_else(|| malformed_error("its starts are out of order"))?;
         let kind = match start.name {
             StartName::Unnamed => 0,
             StartName::Local(_) => LOCAL,
