@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use unslide_model::{DebugId, Quality, RelativeAddress};
 use unslide_symbolicate::dyld_cache::{self, DyldCache, DyldCacheError};
-use unslide_symbolicate::object::{BuiltSymCache, build_symcache};
+use unslide_symbolicate::object::{BuiltSymCache, build_symcache, read_library_names};
 use unslide_symbolicate::symcache::SymCache;
 use unslide_testkit::fixtures;
 
@@ -161,5 +161,26 @@ fn a_cut_cache_is_refused() {
             Ok(cache) => cache.images().iter().for_each(|image| drop(cache.read_names(image))),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
+    }
+}
+
+#[test]
+fn the_names_of_a_library_answer_as_the_library_itself() {
+    for name in ["app-symtab", "app-stripped", "kit-arm64", "kit-exports", "kit-locals", "kit-external"] {
+        let library = std::fs::read(fixtures::binary(name)).unwrap();
+        let names = read_library_names(&library).unwrap();
+        let (whole, file) =
+            (build_symcache(&library).unwrap(), build_symcache(&names.to_file().unwrap()).unwrap());
+        assert_eq!((whole.debug_id, whole.quality), (file.debug_id, file.quality), "{name}");
+        let (whole, file) =
+            (SymCache::parse(whole.symcache).unwrap(), SymCache::parse(file.symcache).unwrap());
+        let mut answers = 0;
+        for offset in names.code.iter().flat_map(|section| section.clone().step_by(4)) {
+            let own = look_up(&whole, offset.into()).map(|(name, _)| name);
+            let sent = look_up(&file, offset.into()).map(|(name, _)| name);
+            assert_eq!(own, sent, "{name} at {offset:#x}");
+            answers += usize::from(own.is_some());
+        }
+        assert!(answers > 0, "{name}");
     }
 }

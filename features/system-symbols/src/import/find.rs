@@ -166,3 +166,47 @@ fn read_magic(path: &Path) -> io::Result<Vec<u8>> {
     File::open(path)?.take(MAGIC_BYTES).read_to_end(&mut head)?;
     Ok(head)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_testkit::fixtures;
+
+    fn paths(sources: &Sources) -> Vec<String> {
+        let caches = fixtures::dyld_caches();
+        let shown = sources.caches.iter().map(|cache| cache.path.strip_prefix(caches).unwrap());
+        shown.map(|path| path.display().to_string()).collect()
+    }
+
+    #[test]
+    fn a_folder_gives_the_main_file_of_each_cache() {
+        let sources = find_sources(&[fixtures::dyld_caches().to_path_buf()]);
+        let folders = ["ios14-single", "ios15-large", "ios16-split", "ios26-split"];
+        assert_eq!(paths(&sources), folders.map(|folder| format!("{folder}/dyld_shared_cache_arm64e")));
+        assert_eq!((sources.unusable, sources.libraries.len()), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn a_part_names_its_main_file_and_other_files_are_refused() {
+        let part = fixtures::dyld_caches().join("ios26-split/dyld_shared_cache_arm64e.02");
+        let text = fixtures::dyld_caches().join("ios26-split/expected.json");
+        let sources = find_sources(&[part, text]);
+        assert!(sources.caches.is_empty());
+        let reasons: Vec<&str> = sources.unusable.iter().map(|file| file.reason.as_str()).collect();
+        assert_eq!(reasons[0], "it is a part; import dyld_shared_cache_arm64e");
+        assert!(reasons[1].starts_with("it is neither a dyld shared cache"), "{reasons:?}");
+    }
+
+    #[test]
+    fn libraries_have_the_release_of_their_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("iPhone17,1 26.2 (23B87)/Symbols/usr/lib/libkit.dylib");
+        fs::create_dir_all(library.parent().unwrap()).unwrap();
+        fs::copy(fixtures::binary("kit-arm64"), &library).unwrap();
+        fs::write(library.with_file_name("._libkit.dylib"), [0, 5, 0x16, 7]).unwrap();
+        let sources = find_sources(&[folder.path().to_path_buf()]);
+        let (release, paths) = sources.libraries.first_key_value().unwrap();
+        assert_eq!((release.to_string().as_str(), paths.len()), ("26.2 (23B87)", 1));
+        assert_eq!(sources.unusable, Vec::new());
+    }
+}
