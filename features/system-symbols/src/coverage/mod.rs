@@ -90,7 +90,7 @@ pub enum CoverageState {
     Whole,
 }
 
-/// What a report says of its operating system.
+/// Name, version and build of an operating system, as reports have them.
 type BuildKey = (Option<String>, Option<String>, Option<String>);
 
 /// Joins the reports of builds with their images.
