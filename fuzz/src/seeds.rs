@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use unslide_symbolicate::object::build;
+use unslide_symbolicate::dyld_cache::DyldCache;
+use unslide_symbolicate::object::build_symcache;
 use unslide_testkit::{fixtures, reports};
 
 fn save_seed(target: &str, name: &str, bytes: &[u8]) {
@@ -28,6 +29,7 @@ fn write_objects() {
     for name in ["app", "kit", "orb-v0", "watch"] {
         save_seed("object", name, &read_fixture(fixtures::dsym(name)));
     }
+    write_caches();
     // A map with sections, a function map, and lines of source.
     let section = r#"{"version":3,"sources":["a.ts"],"sourcesContent":["let a;\n"],"names":["a"],"mappings":"AAAA,IAAIA;AACA",
 "x_facebook_sources":[[{"names":["f"],"mappings":"AAA"}]]}"#;
@@ -36,9 +38,20 @@ fn write_objects() {
     );
     save_seed("object", "source-map", map.as_bytes());
     for name in ["app", "kit-arm64", "deep-5", "orb-v0"] {
-        let built = build(&read_fixture(fixtures::dsym(name))).expect("a fixture builds");
+        let built = build_symcache(&read_fixture(fixtures::dsym(name))).expect("a fixture builds");
         save_seed("symcache", name, &built.symcache);
     }
+}
+
+/// A dyld shared cache in one file, and the names of one of its images.
+fn write_caches() {
+    let main = read_fixture(fixtures::dyld_caches().join("ios14-single/dyld_shared_cache_arm64e"));
+    save_seed("dyld_cache", "single", &main);
+    let none = |_: &str| Ok(None);
+    let cache = DyldCache::open(main.into(), "dyld_shared_cache_arm64e", none).expect("a fixture opens");
+    let image = cache.images().first().expect("a fixture has images");
+    let names = cache.read_names(image).expect("a fixture is read").to_file();
+    save_seed("object", "names", &names.expect("a fixture is written"));
 }
 
 /// Mangled names.

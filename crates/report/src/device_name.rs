@@ -3,8 +3,9 @@
 use crate::Text;
 use unslide_model::SymbolName;
 
-/// Distance from its symbol, in bytes, above which the device's name is a guess.
-pub const GUESS_DISTANCE_BYTES: u64 = 64 << 10;
+/// Distance from its symbol, in bytes, above which the device's name is a guess: few functions are longer, and the device
+/// lists not all of them.
+pub const GUESS_DISTANCE_BYTES: u64 = 4 << 10;
 /// Distance from its symbol, in bytes, above which the device's name is not used.
 const UNUSABLE_DISTANCE_BYTES: u64 = 1 << 20;
 

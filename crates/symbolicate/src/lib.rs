@@ -5,6 +5,7 @@ mod answer;
 pub mod bulk;
 mod compiler_made;
 pub mod demangle;
+pub mod dyld_cache;
 mod engine;
 mod explain;
 pub mod grouping;

@@ -36,6 +36,25 @@ pub fn folder() -> &'static Path {
     })
 }
 
+/// The folder with four small dyld shared caches of made-up libraries, one folder each, and the names that must be
+/// found in them (`expected.json`). `tests/fixtures/dyld-cache/generate` makes them when it changes.
+///
+/// # Panics
+/// If Python is missing or fails, with what it printed.
+#[must_use]
+pub fn dyld_caches() -> &'static Path {
+    static CACHES: OnceLock<PathBuf> = OnceLock::new();
+    CACHES.get_or_init(|| {
+        let recipe = recipe().join("dyld-cache");
+        let mut key = Fnv::new();
+        key.folder(&recipe);
+        once(&format!("dyld-caches-{:016x}", key.0), |target| {
+            let mut python = Command::new("python3");
+            run(python.arg("-B").arg(recipe.join("generate")).arg(target));
+        })
+    })
+}
+
 /// The DWARF file in the dSYM of a fixture, such as `app`.
 #[must_use]
 pub fn dsym(name: &str) -> PathBuf {

@@ -102,7 +102,11 @@ pub fn filter_given<const M: usize>(
     parameters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-fn with_query(path: &str, query: &[(&str, String)]) -> Result<String, BoxError> {
+/// Returns a path with a query.
+///
+/// # Errors
+/// Returns an error if the path is none.
+pub fn with_query(path: &str, query: &[(&str, String)]) -> Result<String, BoxError> {
     // Only for its way of writing a query.
     let mut url = Url::parse("http://api")?.join(path)?;
     url.query_pairs_mut().extend_pairs(query);

@@ -28,6 +28,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_console::read,
     // Reports straight from apps. It has no hook.
     unslide_ingest::read,
+    // Names of an operating system's functions, and which are missing. It has no hook.
+    unslide_system_symbols::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::read,
 ];
@@ -42,6 +44,8 @@ pub const CHILD_TASKS: &[ChildTask] = &[
 const COMMANDS: &[&[FeatureCommand]] = &[
     // Captures of a running service, and files of a device.
     unslide_captures::COMMANDS,
+    // Names of an operating system's functions, from the files that a customer has.
+    unslide_system_symbols::COMMANDS,
     // Files of metric payloads.
     unslide_health::COMMANDS,
 ];

@@ -250,6 +250,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("list_groups", Case::new("/v1/groups", Foreign::Empty)),
         ("follow_events", Case::new("/v1/events?seconds=1&after=0", Foreign::Quiet)),
         (
+            "get_system_symbol_coverage",
+            Case::new("/v1/system-symbols/coverage", Foreign::Own(|body| assert_eq!(body["reports"], 0))),
+        ),
+        (
             "get_fault_analysis",
             Case::new("/v1/fault-analysis", Foreign::Own(|body| assert_eq!(body["enabled"], true))),
         ),
@@ -338,6 +342,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         (
             "complete_system_upload",
             Case::new(format!("/v1/system/symbols/uploads/{system_filled}/complete"), Foreign::Operators),
+        ),
+        (
+            "check_system_symbols",
+            Case::new("/v1/system/symbols/check", Foreign::Operators).body(json!({"debug_ids": [system_id]})),
         ),
         ("list_system_symbols", Case::new("/v1/system/symbols", Foreign::Operators)),
         ("get_system_symbols", Case::new(format!("/v1/system/symbols/{system_id}"), Foreign::Operators)),

@@ -188,7 +188,9 @@ impl Subject {
                 attempt(world, &Method::PUT, &part, key).await.expect_status(204);
                 path = format!("{upload}/complete");
             }
-            "check_symbols" => body = Some(json!({"debug_ids": each(&|n| id_of(3, n).into())})),
+            "check_symbols" | "check_system_symbols" => {
+                body = Some(json!({"debug_ids": each(&|n| id_of(3, n).into())}));
+            }
             "send_reports" => body = each(&|n| with_images(&id_of(6, n), rows.into())),
             "symbolicate" => body = Some(with_images(A, rows.into())),
             "send_sessions" => body = each(&|n| sessions::event(&n.to_string(), "2026-11-20T08:00:00Z")),

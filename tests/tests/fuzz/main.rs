@@ -25,6 +25,7 @@ macro_rules! checks {
 checks! {
     archive = "../../../fuzz/checks/archive.rs",
     demangle = "../../../fuzz/checks/demangle.rs",
+    dyld_cache = "../../../fuzz/checks/dyld_cache.rs",
     enrich = "../../../fuzz/checks/enrich.rs",
     key = "../../../fuzz/checks/key.rs",
     malloc = "../../../fuzz/checks/captures/malloc.rs",

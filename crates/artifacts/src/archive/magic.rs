@@ -11,12 +11,14 @@ pub enum Binary {
     Fat,
     /// The source map of a JavaScript bundle.
     SourceMap,
+    /// The names of an image of an operating system.
+    Names,
 }
 
 /// The kind of an uploaded file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A Mach-O file or a source map.
+    /// A Mach-O file, a source map or a names file.
     Binary(Binary),
     /// A zip archive.
     Zip,
@@ -50,7 +52,8 @@ pub fn detect_file_kind(head: &[u8]) -> FileKind {
         }
         _ => {}
     }
-    let signatures: [(&[u8], FileKind); 13] = [
+    let signatures: [(&[u8], FileKind); 14] = [
+        (b"UNSLNAME", FileKind::Binary(Binary::Names)),
         (b"PK\x03\x04", FileKind::Zip),
         (b"PK\x05\x06", FileKind::Zip),
         (b"\x1f\x8b\x08", FileKind::Gzip),
@@ -118,6 +121,7 @@ mod tests {
         assert_eq!(detect_file_kind(&0xfeed_facf_u32.to_le_bytes()), FileKind::Binary(Binary::Thin));
         assert_eq!(detect_file_kind(b"PK\x03\x04"), FileKind::Zip);
         assert_eq!(detect_file_kind(b"\x1f\x8b\x08\x00"), FileKind::Gzip);
+        assert_eq!(detect_file_kind(b"UNSLNAME\x01"), FileKind::Binary(Binary::Names));
         assert_eq!(detect_file_kind(b"BZh9"), FileKind::Unsupported("bzip2"));
         let map = FileKind::Binary(Binary::SourceMap);
         assert_eq!(detect_file_kind(br#"{ "version" : 3, "sources": ["#), map);

@@ -7,7 +7,7 @@ pub mod slots;
 pub mod uploads;
 pub mod usage;
 
-use crate::column::HashColumn;
+use crate::column::{DebugIdColumn, HashColumn, QualityColumn};
 use crate::jobs::{self, Work};
 use crate::number::from_row;
 use crate::objects::{ObjectRow, ObjectStatus, query_objects};
@@ -15,7 +15,7 @@ use crate::outbox::{self, Message};
 use crate::{OwnerTx, Result, Uuid};
 use serde::{Deserialize, Serialize};
 use slots::SymbolSlot;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId, Quality};
 use utoipa::ToSchema;
@@ -313,4 +313,19 @@ pub async fn check_readiness(
         }
     };
     Ok(debug_ids.iter().map(|id| (*id, state(id))).collect())
+}
+
+/// Returns the quality of the best built object of each debug id.
+pub async fn find_qualities(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<BTreeMap<DebugId, Quality>> {
+    let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT debug_id AS "debug_id!: DebugIdColumn", max(quality) AS "quality!: QualityColumn" FROM objects
+           WHERE tenant = $1 AND debug_id = ANY ($2) AND status = 'ready' AND quality > 0 GROUP BY debug_id"#,
+        tenant,
+        &ids
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.debug_id.into(), row.quality.into())).collect())
 }

@@ -24,8 +24,8 @@ impl Advisor {
         if image.system {
             let system = join_parts([&self.0.os_name, &self.0.os_version, &self.0.os_build]);
             return format!(
-                "no symbols are known for {name} (UUID {id}) of {}; an operator uploads them: unslide upload \
-                 --system PATH",
+                "no symbols are known for {name} (UUID {id}) of {}; an operator imports them: unslide \
+                 system-symbols import PATH",
                 if system.is_empty() { "the operating system" } else { &system }
             );
         }

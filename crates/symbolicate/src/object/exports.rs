@@ -11,7 +11,7 @@ const REGULAR: u64 = 0x00;
 const REEXPORT: u64 = 0x08;
 
 /// Returns the exported symbols: name without the leading underscore, and address.
-pub(super) fn walk_trie(trie: &[u8], base: u64, steps: &Steps) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
+pub(crate) fn walk_trie(trie: &[u8], base: u64, steps: &Steps) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
     let bad = || malformed_error("the export trie is damaged");
     let mut found = Vec::new();
     let mut seen = vec![false; trie.len()];
@@ -54,7 +54,7 @@ pub(super) fn walk_trie(trie: &[u8], base: u64, steps: &Steps) -> Result<Vec<(Ve
 }
 
 /// Reads a LEB128 number; `None` at the end or if it does not fit 64 bits.
-fn read_uleb(bytes: &mut &[u8]) -> Option<u64> {
+pub(crate) fn read_uleb(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;

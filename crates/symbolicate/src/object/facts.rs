@@ -23,6 +23,8 @@ pub enum ObjectKind {
     Dylinker,
     /// The source map of a JavaScript bundle, which is not a Mach-O file.
     SourceMap,
+    /// The names of an image, which are no Mach-O file.
+    Names,
     /// Another kind, by its number.
     Other(u32),
 }
@@ -53,6 +55,7 @@ impl ObjectKind {
             ObjectKind::Kext => "kext",
             ObjectKind::Dylinker => "dylinker",
             ObjectKind::SourceMap => "source_map",
+            ObjectKind::Names => "names",
             ObjectKind::Other(_) => "other",
         }
     }

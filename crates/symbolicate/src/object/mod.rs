@@ -6,9 +6,10 @@ mod code;
 mod compressed;
 mod dwarf;
 pub(crate) mod error;
-mod exports;
+pub(crate) mod exports;
 pub(crate) mod facts;
 mod macho;
+pub(crate) mod names;
 mod sources;
 mod steps;
 mod symbol_table;
@@ -17,6 +18,7 @@ mod symbols;
 use crate::javascript::{self, SourceMapFacts};
 pub use error::ObjectError;
 pub use facts::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectFacts, ObjectKind};
+pub use names::{ImageNames, NamedStart, StartName, read_library_names};
 use std::ops::Range;
 pub(crate) use steps::Steps;
 pub use steps::max_steps;
@@ -24,7 +26,7 @@ use symbol_table::SymbolTable;
 use unslide_model::CpuType;
 
 /// The longest name or path, in bytes; a longer one is cut.
-const MAX_NAME_BYTES: usize = 16 << 10;
+pub(crate) const MAX_NAME_BYTES: usize = 16 << 10;
 
 /// One slice of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +37,8 @@ pub struct ObjectEntry {
     pub object: Result<ObjectFacts, ObjectError>,
 }
 
-/// Returns the slices of a thin or fat Mach-O file (program, library, dSYM, …), or a source map as the only
-/// one. A slice that cannot be read does not hide the others.
+/// Returns the slices of a thin or fat Mach-O file (program, library, dSYM, …), or a source map or a names file
+/// as the only one. A slice that cannot be read does not hide the others.
 ///
 /// # Errors
 /// Returns an error if the file is neither, or if its fat header is damaged.
@@ -44,6 +46,9 @@ pub fn list_objects(bytes: &[u8]) -> Result<Vec<ObjectEntry>, ObjectError> {
     if let Some(facts) = javascript::read_facts(bytes) {
         let object = facts.map(facts_from_source_map);
         return Ok(vec![ObjectEntry { range: 0..bytes.len(), object }]);
+    }
+    if names::is_names_file(bytes) {
+        return Ok(vec![ObjectEntry { range: 0..bytes.len(), object: read_names_facts(bytes) }]);
     }
     let ranges = macho::find_slices(bytes)?;
     Ok(ranges
@@ -85,6 +90,12 @@ fn read_facts(slice: &[u8]) -> Result<ObjectFacts, ObjectError> {
     })
 }
 
+fn read_names_facts(file: &[u8]) -> Result<ObjectFacts, ObjectError> {
+    let names = names::unpack_names(file, u64::MAX)?;
+    let facts = read_facts(&names::to_mach_o(&names.read_names()?))?;
+    Ok(ObjectFacts { kind: ObjectKind::Names, ..facts })
+}
+
 /// True if the symbol table names the functions of the file. If DWARF names the rest, the names that `strip`
 /// leaves are enough.
 fn has_symtab(table: SymbolTable, has_dwarf: bool) -> bool {
@@ -118,6 +129,11 @@ pub fn build_symcache(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
 pub fn build_within(slice: &[u8], memory_bytes: u64) -> Result<BuiltSymCache, ObjectError> {
     if javascript::is_json(slice) {
         return javascript::build_for_own_debug_id(slice);
+    }
+    if names::is_names_file(slice) {
+        let image = names::to_mach_o(&names::unpack_names(slice, memory_bytes)?.read_names()?);
+        let built = build::build_symcache(&image, memory_bytes, Steps::for_object(image.len() as u64))?;
+        return Ok(BuiltSymCache { kind: ObjectKind::Names, ..built });
     }
     build::build_symcache(slice, memory_bytes, Steps::for_object(slice.len() as u64))
 }

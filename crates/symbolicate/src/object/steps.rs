@@ -54,7 +54,7 @@ pub(crate) struct Steps {
 
 impl Steps {
     /// Returns a count for an object of this unpacked size.
-    pub(super) fn for_object(bytes: u64) -> Steps {
+    pub(crate) fn for_object(bytes: u64) -> Steps {
         Steps { bytes, limit: max_steps(bytes), taken: Cell::new(0) }
     }
 

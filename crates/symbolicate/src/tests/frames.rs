@@ -293,8 +293,8 @@ fn the_devices_name_is_not_believed_blindly() {
         assert_eq!(status(Json::from(name), 8), ("missing".into(), false), "{name}");
     }
     assert_eq!(status(Json::null(), 8), ("missing".into(), false));
-    assert_eq!(status(Json::from("near"), 64 << 10), ("device".into(), false));
-    assert_eq!(status(Json::from("far"), (64 << 10) + 4), ("device".into(), true));
+    assert_eq!(status(Json::from("near"), 4 << 10), ("device".into(), false));
+    assert_eq!(status(Json::from("far"), (4 << 10) + 4), ("device".into(), true));
     // Behind the address, and before the image.
     assert_eq!(status(Json::from("behind"), 0_u64.wrapping_sub(4)), ("missing".into(), false));
     assert_eq!(status(Json::from("before"), 0xF_F000 + 4), ("missing".into(), false));

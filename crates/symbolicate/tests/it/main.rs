@@ -5,6 +5,7 @@
 #[global_allocator]
 static ALLOCATOR: unslide_testkit::memory::Counting = unslide_testkit::memory::Counting;
 
+mod dyld_cache;
 mod format;
 mod hostile;
 mod in_flight;

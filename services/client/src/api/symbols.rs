@@ -5,8 +5,9 @@ use bytes::Bytes;
 use futures::Stream;
 use reqwest::{Method, RequestBuilder, Url};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::time::Duration;
-use unslide_model::DebugId;
+use unslide_model::{DebugId, Quality};
 use unslide_store::uploads::SkippedMember;
 
 /// How long the API may wait for the end of an upload before it answers.
@@ -78,6 +79,9 @@ struct Checked {
 struct CheckedId {
     debug_id: DebugId,
     status: String,
+    /// Absent if there are no symbols.
+    #[serde(default)]
+    quality: Option<Quality>,
 }
 
 impl Client {
@@ -209,16 +213,31 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn check_symbols(&self, ids: &[DebugId]) -> Result<Vec<(DebugId, String)>, ClientError> {
+        let checked = self.check_ids(ids).await?;
+        Ok(checked.into_iter().map(|item| (item.debug_id, item.status)).collect())
+    }
+
+    /// Returns the qualities of the symbols that the server has built.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn check_qualities(&self, ids: &[DebugId]) -> Result<HashMap<DebugId, Quality>, ClientError> {
+        let checked = self.check_ids(ids).await?;
+        Ok(checked.into_iter().filter_map(|item| Some((item.debug_id, item.quality?))).collect())
+    }
+
+    async fn check_ids(&self, ids: &[DebugId]) -> Result<Vec<CheckedId>, ClientError> {
         let mut all = Vec::with_capacity(ids.len());
         for some in ids.chunks(1_000) {
             let body = serde_json::json!({ "debug_ids": some });
             let send = || {
-                let request = self.build_request(Method::POST, "/v1/symbols/check").json(&body);
+                let request =
+                    self.build_request(Method::POST, &format!("{}/check", self.symbols)).json(&body);
                 self.prompt_answer(request, self.short_timeout())
             };
             let answer = self.retry_transient(send).await?;
             let checked: Checked = self.read_json(answer).await?;
-            all.extend(checked.items.into_iter().map(|item| (item.debug_id, item.status)));
+            all.extend(checked.items);
         }
         Ok(all)
     }

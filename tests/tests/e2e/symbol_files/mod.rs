@@ -2,4 +2,5 @@
 
 mod late_symbols;
 mod symbols;
+mod system_caches;
 mod uploads;

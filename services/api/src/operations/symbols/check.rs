@@ -1,8 +1,8 @@
-//! `POST /v1/symbols/check`.
+//! `POST /v1/symbols/check` and `POST /v1/system/symbols/check`.
 
 use crate::operations::prelude::*;
 use crate::requests::input::Json;
-use unslide_model::DebugId;
+use unslide_model::{DebugId, Quality};
 use unslide_store::symbols;
 
 /// Maximum number of debug ids in one request.
@@ -35,6 +35,11 @@ pub struct CheckedId {
     /// `ready`, `building`, `missing`, `malformed`, `unsupported` or `too_complex`.
     #[schema(value_type = String)]
     pub status: symbols::SymbolReadiness,
+    /// The names and lines that built symbols give: `exports`, `symtab`, `dwarf` or `dwarf_symtab`. Absent if there are
+    /// none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub quality: Option<Quality>,
 }
 
 problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
@@ -42,7 +47,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 /// Check whether symbols are ready
 ///
 /// For a build pipeline: returns for each debug id whether its symbols are ready, being built or missing.
-#[utoipa::path(post, path = "/v1/symbols/check", tag = "symbols", operation_id = "check_symbols",
+#[utoipa::path(post, path = "/symbols/check", tag = "symbols", operation_id = "check_symbols",
     request_body = CheckRequest,
     responses((status = 200, description = "Each debug id's status.", body = Checked), Failures),
     security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
@@ -56,17 +61,23 @@ pub async fn check_symbols(
     }
     let read = |id: &String| parse_parameter::<DebugId>(&format!("debug_ids: {id:.40}"), id);
     let debug_ids: Vec<DebugId> = request.debug_ids.iter().map(read).collect::<Result<_, _>>()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = api.owner(&access.symbol_owner()).await?;
     let mut checked = symbols::check_readiness(&mut tx, &debug_ids).await?;
+    let mut qualities = symbols::find_qualities(&mut tx, &debug_ids).await?;
     if let Some(own) = &access.principal.app {
         let apps = symbols::list_apps(&mut tx, &debug_ids).await?;
         for (debug_id, status) in &mut checked {
             if !apps.contains(&(*debug_id, Some(own.clone()))) {
                 *status = symbols::SymbolReadiness::Missing;
+                qualities.remove(debug_id);
             }
         }
     }
     let ready = checked.iter().all(|(_, status)| *status == symbols::SymbolReadiness::Ready);
-    let items = checked.into_iter().map(|(debug_id, status)| CheckedId { debug_id, status });
+    let items = checked.into_iter().map(|(debug_id, status)| CheckedId {
+        debug_id,
+        status,
+        quality: qualities.get(&debug_id).copied(),
+    });
     Ok(axum::Json(Checked { ready, items: items.collect() }))
 }

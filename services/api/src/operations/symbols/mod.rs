@@ -26,8 +26,8 @@ pub fn symbol_routes() -> OpenApiRouter<Api> {
             .routes(routes!(begin_upload::begin_upload))
             .routes(routes!(find_upload::find_upload))
             .routes(routes!(get::get_symbols, delete::delete_symbols))
+            .routes(routes!(check::check_symbols))
     })
-    .routes(routes!(check::check_symbols))
 }
 
 /// Returns the routes that receive files; they have their own time limit.

@@ -1,0 +1,32 @@
+//! `unslide system-symbols`.
+
+use crate::{coverage, import};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use unslide_client::{FeatureCommand, Outcome};
+
+/// The subcommands of the feature.
+pub const COMMANDS: &[FeatureCommand] =
+    &[FeatureCommand { follows: "symbols", command: Arguments::command, run }];
+
+/// Import names of an operating system's functions, and see which are missing
+#[derive(Parser)]
+#[command(name = "system-symbols")]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: SystemSymbolsCommand,
+}
+
+#[derive(Subcommand)]
+enum SystemSymbolsCommand {
+    /// Send the names that the server lacks, from dyld shared caches, DeviceSupport folders or libraries
+    Import(Box<import::Arguments>),
+    /// List the builds of recent reports that lack names
+    Coverage(Box<coverage::Arguments>),
+}
+
+fn run(matches: &ArgMatches) -> Outcome {
+    match Arguments::from_arg_matches(matches)?.command {
+        SystemSymbolsCommand::Import(arguments) => import::run(&arguments),
+        SystemSymbolsCommand::Coverage(arguments) => coverage::run(&arguments),
+    }
+}

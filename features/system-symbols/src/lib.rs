@@ -1,0 +1,34 @@
+//! System symbols: names of an operating system's functions, from the dyld shared caches and libraries that a customer
+//! has. Only the names and where they begin are sent and kept.
+//!
+//! `import` reads the files and sends what the server lacks, `coverage` says of which builds names are missing, and
+//! `release` has the version and the build that a folder's name tells.
+
+mod command;
+mod coverage;
+mod import;
+mod release;
+
+pub use command::COMMANDS;
+
+use unslide_api::feature::ApiFeature;
+use unslide_feature::Feature;
+use unslide_runtime::config::ConfigReader;
+
+/// The name of the feature.
+pub const NAME: &str = "system-symbols";
+
+/// Makes the feature without reading any setting.
+pub fn read(_: &mut ConfigReader) -> Feature {
+    feature()
+}
+
+/// Makes the feature, which has no settings.
+#[must_use]
+pub fn feature() -> Feature {
+    let api = ApiFeature {
+        operations: coverage::operation::routes(),
+        ..ApiFeature::new(NAME, "Names of the operating systems' functions, and the builds that lack them.")
+    };
+    Feature::new(NAME, api)
+}
