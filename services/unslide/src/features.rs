@@ -2,7 +2,7 @@
 
 use unslide_builder::ChildTask;
 use unslide_client::FeatureCommand;
-use unslide_feature::{Feature, KeyMaker};
+use unslide_feature::{Feature, KeyMaker, TokenWriter};
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::config::{ConfigReader, Sources};
 use unslide_symbolicate::Analysis;
@@ -26,6 +26,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_fault_analysis::read,
     // Reports straight from apps. It has no hook.
     unslide_ingest::read,
+    // Routes of other products' upload clients. They lock rows of their own only, and the tenant's symbols as every upload.
+    unslide_uploaders::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::read,
 ];
@@ -51,6 +53,12 @@ pub fn list_commands() -> impl Iterator<Item = &'static FeatureCommand> {
 pub const KEY_MAKERS: &[KeyMaker] = &[
     // Keys in the URLs of apps.
     unslide_ingest::KEY_MAKER,
+];
+
+/// What writes the tokens of `unslide key create --sentry-token`.
+pub const TOKEN_WRITERS: &[TokenWriter] = &[
+    // Keys as other products' upload clients expect them.
+    unslide_uploaders::SENTRY_TOKEN,
 ];
 
 /// Makes every feature with its settings.

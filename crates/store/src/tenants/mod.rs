@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub mod console_sessions;
 pub mod erasure;
 pub mod figures;
+mod key_bytes;
 mod key_proofs;
 pub mod keys;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 24] = [
+const WORDS: [(&str, &str); 28] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -30,6 +30,10 @@ const WORDS: [(&str, &str); 24] = [
     ("ingest", "ingest_key"),
     ("ingest", "public-key"),
     ("ingest", "usp_"),
+    ("uploaders", "unslide_uploaders"),
+    ("uploaders", "uploader_"),
+    ("uploaders", "sntrys"),
+    ("uploaders", "bugsnag"),
 ];
 /// The list of features.
 const LIST: &str = "services/unslide/src/features.rs";
