@@ -57,14 +57,14 @@ pub struct UploaderProcessSettings {
 
 /// Reads the settings and makes the feature.
 pub fn read(reader: &mut ConfigReader) -> Feature {
-    feature(reader.whole())
+    feature(reader.read_whole())
 }
 
 /// Makes the feature with these settings.
 #[must_use]
 pub fn feature(config: Config) -> Feature {
     Feature {
-        settings: Some(ConfigPart::of(&config)),
+        settings: Some(ConfigPart::from_config(&config)),
         hook: sentry::HOOK,
         builder: BuilderFeature { name: NAME, clear: Some(purge_expired), jobs: &[] },
         ..Feature::new(NAME, for_api(config))

@@ -5,7 +5,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use unslide_api::feature::Api;
 use unslide_api::feature::operation::Access;
-use unslide_api::feature::upload::{SymbolsWrite, admit, authenticate};
+use unslide_api::feature::upload::{SymbolsWrite, admit_request, authenticate_key};
 use unslide_api::problem::Problem;
 
 /// Checks that a key may upload symbols.
@@ -15,8 +15,8 @@ use unslide_api::problem::Problem;
 /// [`Kind::InsufficientScope`](unslide_api::problem::Kind::InsufficientScope) for one without `symbols:write`, or the
 /// tenant is suspended or busy.
 pub async fn sign_in(api: &Api, parts: &Parts, key: &str) -> Result<Access<SymbolsWrite>, Problem> {
-    let principal = authenticate(&parts.extensions, api, key).await?;
-    admit(parts, api, principal, &parts.method)
+    let principal = authenticate_key(&parts.extensions, api, key).await?;
+    admit_request(parts, api, principal, &parts.method)
 }
 
 /// Returns the token in `Authorization: Bearer …`, or an empty text.

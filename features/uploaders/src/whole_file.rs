@@ -5,7 +5,7 @@ use futures::Stream;
 use std::time::Duration;
 use unslide_api::feature::Api;
 use unslide_api::feature::operation::Access;
-use unslide_api::feature::upload::{AcceptedFile, File, Permit, SymbolsWrite, UploadQuota, receive};
+use unslide_api::feature::upload::{AcceptedFile, File, Permit, SymbolsWrite, UploadQuota, receive_file};
 use unslide_api::problem::{Kind, Problem};
 use unslide_model::Owner;
 
@@ -29,9 +29,9 @@ impl FileSender {
     /// Returns the sender that a key stands for.
     pub fn from_access(api: &Api, access: &Access<SymbolsWrite>) -> FileSender {
         FileSender {
-            owner: access.owner(),
+            owner: access.symbol_owner(),
             app: access.only_app().map(str::to_owned),
-            quota: UploadQuota::of(api, access),
+            quota: UploadQuota::from_access(api, access),
         }
     }
 
@@ -52,7 +52,7 @@ impl FileSender {
             announced: None,
             may: self.quota,
         };
-        receive(api, file, pieces).await
+        receive_file(api, file, pieces).await
     }
 }
 

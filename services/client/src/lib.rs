@@ -31,4 +31,4 @@ pub use exit::Exit;
 pub use failure::{BoxError, CommandError, Outcome, check_paths};
 pub use file_kind::{describe_file, file_kind, is_archive, starts_as_mach_o, starts_as_source_map};
 pub use mapped::map_unpacked;
-pub use output::{Console, Table, can_ask, confirm, json_text};
+pub use output::{Console, Table, can_ask, confirm_action, json_text};

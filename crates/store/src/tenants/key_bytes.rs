@@ -1,6 +1,6 @@
 //! The bytes of a key's text, for forms of keys that clients of other products expect.
 
-use crate::tenants::keys::{DIGITS, PREFIX_BYTES, digits, split};
+use crate::tenants::keys::{KEY_DIGITS, PREFIX_BYTES, encode_digits, split_key};
 
 /// The random bytes of a key: its prefix and its secret.
 pub const KEY_BYTES: usize = 30;
@@ -11,16 +11,16 @@ const DIGIT_BITS: u32 = 5;
 #[must_use]
 pub fn key_text(bytes: &[u8; KEY_BYTES]) -> String {
     let (prefix, secret) = bytes.split_at(PREFIX_BYTES);
-    format!("unslide_{}_{}", digits(prefix), digits(secret))
+    format!("unslide_{}_{}", encode_digits(prefix), encode_digits(secret))
 }
 
 /// Returns the bytes of a key's text, or None if it has another form.
 #[must_use]
 pub fn key_bytes(text: &str) -> Option<[u8; KEY_BYTES]> {
-    let (prefix, secret) = split(text)?;
+    let (prefix, secret) = split_key(text)?;
     let (mut bytes, mut bits, mut number) = (Vec::new(), 0, 0_u32);
     for digit in prefix.bytes().chain(secret.bytes()) {
-        let value = DIGITS.iter().position(|known| *known == digit)?;
+        let value = KEY_DIGITS.iter().position(|known| *known == digit)?;
         number = number << DIGIT_BITS | u32::try_from(value).ok()?;
         bits += DIGIT_BITS;
         if bits >= u8::BITS {

@@ -72,7 +72,7 @@ pub async fn break_down_metric(
         return Err(Problem::new(Kind::InvalidParameter, format!("metric: must be one of {known}")));
     };
     let none = "this version has no such metric on these days; send it with POST /v1/metrics";
-    if !access.sees(&app) {
+    if !access.can_see(&app) {
         return Err(Problem::new(Kind::NotFound, none));
     }
     let (app, version) = (app.replace('\0', ""), query.version.replace('\0', ""));

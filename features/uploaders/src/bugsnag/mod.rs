@@ -25,7 +25,7 @@ use unslide_api::feature::Api;
 use unslide_api::feature::intake::RequestId;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{
-    Chunks, Parts, SymbolsWrite, boundary, check_quota, detached, pass_over, pieces,
+    Chunks, Parts, SymbolsWrite, check_quota, parse_boundary, pass_over, run_detached, stream_field,
 };
 use unslide_api::problem::{Kind, Problem, Rendered};
 use utoipa_axum::router::OpenApiRouter;
@@ -72,13 +72,13 @@ async fn receive_upload(
     parts: Arc<RequestParts>,
     body: Body,
 ) -> Result<(), Problem> {
-    let boundary = boundary(&parts.headers, Kind::InvalidUpload)?
+    let boundary = parse_boundary(&parts.headers, Kind::InvalidUpload)?
         .ok_or_else(|| Problem::new(Kind::InvalidUpload, "send the file as multipart/form-data"))?;
-    let body = Chunks::new(&parts.headers, body, api.tenants.upload_bytes, api.limits.pace())?;
+    let body = Chunks::new(&parts.headers, body, api.tenants.upload_bytes, api.limits.client_pace())?;
     let form = Parts::new(body.into_stream(), boundary, Kind::InvalidUpload);
     let (api, timeout) = (api.clone(), Duration::from_secs(api.limits.upload_seconds));
     // In a task of its own, as every upload: a client that leaves still has its failure recorded.
-    detached(Box::pin(async move {
+    run_detached(Box::pin(async move {
         let mut upload = FormUpload { api: &api, spool: &spool, parts: &parts, access: None, files: 0 };
         let received = tokio::time::timeout(timeout, upload.receive_form(form)).await;
         received.unwrap_or_else(|_| {
@@ -111,7 +111,7 @@ impl FormUpload<'_> {
                 (Some(KEY_PART), _) => self.access = Some(self.read_key(field).await?),
                 (Some(FILE_PART), true) => {
                     let name = field.file_name().map(str::to_owned);
-                    self.send_file(name.as_deref(), pieces(field, Kind::InvalidUpload)).await?;
+                    self.send_file(name.as_deref(), stream_field(field, Kind::InvalidUpload)).await?;
                 }
                 (Some(FILE_PART), false) => waiting.push(self.spool_file(field).await?),
                 _ => pass_over(field, Kind::InvalidUpload).await?,
@@ -131,7 +131,7 @@ impl FormUpload<'_> {
     }
 
     async fn read_key(&self, field: multer::Field<'static>) -> Result<Access<SymbolsWrite>, Problem> {
-        let mut pieces = Box::pin(pieces(field, Kind::InvalidUpload));
+        let mut pieces = Box::pin(stream_field(field, Kind::InvalidUpload));
         let mut key = Vec::new();
         while let Some(piece) = pieces.try_next().await? {
             if key.len() + piece.len() > MAX_KEY_BYTES {
@@ -145,7 +145,7 @@ impl FormUpload<'_> {
 
     async fn spool_file(&self, field: multer::Field<'static>) -> Result<SpooledFile, Problem> {
         let name = field.file_name().map(str::to_owned);
-        self.spool.write_file(name, pieces(field, Kind::InvalidUpload)).await
+        self.spool.write_file(name, stream_field(field, Kind::InvalidUpload)).await
     }
 
     async fn send_file(
@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn a_bad_key_has_the_text_that_the_client_compares() {
-        let response = failure_response(&Problem::bare(Kind::Unauthorized), "r");
+        let response = failure_response(&Problem::from_kind(Kind::Unauthorized), "r");
         assert_eq!(response.status(), 401);
-        assert_eq!(failure_response(&Problem::bare(Kind::TenantBusy), "r").status(), 503);
-        assert_eq!(failure_response(&Problem::bare(Kind::SymbolQuota), "r").status(), 413);
+        assert_eq!(failure_response(&Problem::from_kind(Kind::TenantBusy), "r").status(), 503);
+        assert_eq!(failure_response(&Problem::from_kind(Kind::SymbolQuota), "r").status(), 413);
     }
 }

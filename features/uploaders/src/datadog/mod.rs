@@ -19,7 +19,8 @@ use unslide_api::feature::Api;
 use unslide_api::feature::intake::RequestId;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{
-    Chunks, Parts, SymbolsWrite, announced_length, boundary, check_quota, detached, pass_over, pieces,
+    Chunks, Parts, SymbolsWrite, announced_length, check_quota, parse_boundary, pass_over, run_detached,
+    stream_field,
 };
 use unslide_api::problem::{Kind, Problem, Rendered};
 use unslide_store::audit;
@@ -65,15 +66,15 @@ async fn receive_upload(api: &Api, parts: &RequestParts, body: Body) -> Result<(
     let key = parts.headers.get("dd-api-key").and_then(|key| key.to_str().ok()).unwrap_or_default();
     let access = sign_in(api, parts, key.trim()).await?;
     let sender = FileSender::from_access(api, &access);
-    let boundary = boundary(&parts.headers, Kind::InvalidUpload)?
+    let boundary = parse_boundary(&parts.headers, Kind::InvalidUpload)?
         .ok_or_else(|| Problem::new(Kind::InvalidUpload, "send the file as multipart/form-data"))?;
     let permit = acquire_upload_permit(api, &access).await?;
-    let body = Chunks::new(&parts.headers, body, sender.quota.bytes, api.limits.pace())?;
+    let body = Chunks::new(&parts.headers, body, sender.quota.bytes, api.limits.client_pace())?;
     check_quota(api, &sender.owner, announced_length(&parts.headers), sender.quota.symbol_bytes).await?;
     let form = Parts::new(body.into_stream(), boundary, Kind::InvalidUpload);
     let (api, timeout) = (api.clone(), Duration::from_secs(api.limits.upload_seconds));
     // In a task of its own, as every upload: a client that leaves still has its failure recorded.
-    detached(Box::pin(async move {
+    run_detached(Box::pin(async move {
         let _permit = permit;
         let received = tokio::time::timeout(timeout, receive_form(&api, &access, &sender, form)).await;
         received.unwrap_or_else(|_| {
@@ -98,7 +99,7 @@ async fn receive_form(
         match field.name() {
             // It comes before the event that describes it.
             Some(ARCHIVE_PART) => {
-                sender.send_file(api, Some("dSYMs.zip"), pieces(field, Kind::InvalidUpload)).await?;
+                sender.send_file(api, Some("dSYMs.zip"), stream_field(field, Kind::InvalidUpload)).await?;
                 has_archive = true;
             }
             Some(EVENT_PART) => event = Some(read_event(field).await?),
@@ -116,7 +117,7 @@ async fn receive_form(
 }
 
 async fn read_event(field: multer::Field<'static>) -> Result<UploadEvent, Problem> {
-    let mut pieces = Box::pin(pieces(field, Kind::InvalidUpload));
+    let mut pieces = Box::pin(stream_field(field, Kind::InvalidUpload));
     let mut text = Vec::new();
     while let Some(piece) = pieces.try_next().await? {
         if text.len() + piece.len() > MAX_EVENT_BYTES {
@@ -132,7 +133,7 @@ async fn read_event(field: multer::Field<'static>) -> Result<UploadEvent, Proble
 /// would let the client retry for a minute.
 async fn record_unused(api: &Api, access: &Access<SymbolsWrite>, kind: &str) -> Result<(), Problem> {
     let kind: String = kind.chars().filter(|letter| !letter.is_control()).take(MAX_TYPE_CHARS).collect();
-    let mut tx = api.owner(&access.owner()).await?;
+    let mut tx = api.owner(&access.symbol_owner()).await?;
     let actor = access.principal.key_id.to_string();
     audit::append_once_an_hour(&mut tx, &actor, "upload.not_stored", &kind).await?;
     tx.commit().await?;

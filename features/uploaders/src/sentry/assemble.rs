@@ -51,7 +51,7 @@ pub async fn assemble_files(
     body: Body,
 ) -> Result<Value, Problem> {
     check_texts(Kind::InvalidParameter, 255, [("project", Some(project.as_str()))])?;
-    let app = access.app(Some(project))?.unwrap_or_default();
+    let app = access.restrict_app(Some(project))?.unwrap_or_default();
     let files = read_files(api, access, headers, body).await?;
     let mut tx = api.tenant(access.tenant()).await?;
     let hashes: Vec<Sha1Hash> = files.keys().copied().collect();
@@ -116,7 +116,7 @@ fn decide_state(file: &DeclaredFile, present: &HashMap<Sha1Hash, StoredChunk>, l
 }
 
 fn file_limits(api: &Api, access: &Access<SymbolsWrite>) -> FileLimits {
-    let quota = UploadQuota::of(api, access);
+    let quota = UploadQuota::from_access(api, access);
     FileLimits { is_for_one_app: quota.one_app, file_bytes: quota.bytes, symbol_bytes: quota.symbol_bytes }
 }
 
@@ -136,9 +136,9 @@ async fn read_files(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<DeclaredFiles, Problem> {
-    let chunks = Chunks::new(headers, body, MAX_BODY_BYTES, api.limits.pace())?;
+    let chunks = Chunks::new(headers, body, MAX_BODY_BYTES, api.limits.client_pace())?;
     let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
-    let body = chunks.collect(&mut reserved).await?;
+    let body = chunks.collect_body(&mut reserved).await?;
     read_body(api, access.tenant(), body, move |body| {
         let _reserved = reserved;
         parse_files(&body)

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use unslide_api::feature::Api;
-use unslide_api::feature::upload::{File, Permit, UploadQuota, receive};
+use unslide_api::feature::upload::{File, Permit, UploadQuota, receive_file};
 use unslide_api::problem::{Kind, Problem};
 use unslide_model::{Owner, TenantId};
 use unslide_runtime::Host;
@@ -26,7 +26,7 @@ use unslide_store::Uuid;
 const MAX_ASSEMBLIES: u32 = 8;
 const MAX_TENANT_ASSEMBLIES: u32 = 4;
 /// Time between two looks for files that another process left.
-const DUE_INTERVAL: Duration = Duration::from_secs(5);
+const DUE_INTERVAL: Duration = Duration::from_secs(15);
 /// The same while a file could not begin, for want of a permit.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a claim lasts, and the time between two renewals.
@@ -193,7 +193,7 @@ async fn make_file(api: &Api, claimed: &ClaimedFile) -> Result<AssemblyEnd, Prob
             one_app: claimed.limits.is_for_one_app,
         },
     };
-    let accepted = receive(api, file, reader.read_file(&claimed.file.chunks, claimed.file.sha1)).await?;
+    let accepted = receive_file(api, file, reader.read_file(&claimed.file.chunks, claimed.file.sha1)).await?;
     Ok(AssemblyEnd::Stored(accepted.id))
 }
 
@@ -337,9 +337,9 @@ mod tests {
     #[test]
     fn only_failures_of_servers_are_tried_again() {
         assert!(may_pass(&Problem::unavailable("storage", 1)));
-        assert!(may_pass(&Problem::bare(Kind::TenantBusy)));
+        assert!(may_pass(&Problem::from_kind(Kind::TenantBusy)));
         for kind in [Kind::SymbolQuota, Kind::ChecksumMismatch, Kind::UnsupportedFormat, Kind::TooLarge] {
-            assert!(!may_pass(&Problem::bare(kind)), "{kind:?}");
+            assert!(!may_pass(&Problem::from_kind(kind)), "{kind:?}");
         }
     }
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use unslide_api::feature::Api;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{
-    Chunks, Packing, Parts, SymbolsWrite, announced_length, boundary, check_quota, detached, fits, pass_over,
-    pieces, remove_object, unpack,
+    Chunks, Packing, Parts, SymbolsWrite, announced_length, check_quota, check_symbol_quota, parse_boundary,
+    pass_over, remove_object, run_detached, stream_field, unpack_limited,
 };
 use unslide_api::problem::{Kind, Problem};
 use unslide_artifacts::Put;
@@ -46,15 +46,15 @@ pub async fn store_chunks(
     body: Body,
 ) -> Result<(), Problem> {
     let sender = FileSender::from_access(api, access);
-    let boundary = boundary(headers, Kind::InvalidUpload)?
+    let boundary = parse_boundary(headers, Kind::InvalidUpload)?
         .ok_or_else(|| Problem::new(Kind::InvalidUpload, "send the chunks as multipart/form-data"))?;
     let permit = acquire_upload_permit(api, access).await?;
-    let body = Chunks::new(headers, body, MAX_BODY_BYTES, api.limits.pace())?;
+    let body = Chunks::new(headers, body, MAX_BODY_BYTES, api.limits.client_pace())?;
     check_quota(api, &sender.owner, announced_length(headers), sender.quota.symbol_bytes).await?;
     let parts = Parts::new(body.into_stream(), boundary, Kind::InvalidUpload);
     let (api, tenant, limit) = (api.clone(), access.tenant().clone(), sender.quota.symbol_bytes);
     // In a task of its own, so that a client that leaves does not end it between an object and its row.
-    detached(Box::pin(async move {
+    run_detached(Box::pin(async move {
         let _permit = permit;
         let mut received = ReceivedChunks::new(&api, &tenant);
         let stored = tokio::time::timeout(CHUNK_REQUEST_TIMEOUT, received.store_parts(parts, limit)).await;
@@ -157,7 +157,7 @@ impl<'c> ReceivedChunks<'c> {
         let mut tx = self.api.tenant(self.tenant).await?;
         let used = usage::hold_symbols(&mut tx).await?;
         if let Some(limit) = limit {
-            fits(self.api, used, size, limit)?;
+            check_symbol_quota(self.api, used, size, limit)?;
         }
         if store::count_chunks(&mut tx).await? + self.stored.len() as u64 > MAX_TENANT_CHUNKS {
             let detail = format!(
@@ -212,10 +212,10 @@ async fn read_chunk(
     form: ChunkForm,
     announced: Sha1Hash,
 ) -> Result<Bytes, Problem> {
-    let packed = pieces(field, Kind::InvalidUpload);
+    let packed = stream_field(field, Kind::InvalidUpload);
     let mut unpacked = match form {
         ChunkForm::Raw => packed.boxed(),
-        ChunkForm::Gzip => unpack(packed, Packing::Gzip, MAX_CHUNK_BYTES),
+        ChunkForm::Gzip => unpack_limited(packed, Packing::Gzip, MAX_CHUNK_BYTES),
     };
     let (mut hash, mut bytes) = (Sha1::new(), BytesMut::new());
     while let Some(piece) = unpacked.try_next().await? {

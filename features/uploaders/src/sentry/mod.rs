@@ -30,6 +30,9 @@ use unslide_api::feature::upload::SymbolsWrite;
 use unslide_api::problem::{Kind, Problem};
 use utoipa_axum::router::OpenApiRouter;
 
+/// The end of the route of source maps. After a 404 a client would say that a release is missing.
+const SOURCE_MAP_ROUTE: &str = "/artifactbundle/assemble/";
+
 /// The settings of the routes.
 #[derive(Clone, Debug)]
 struct SentryRoutes {
@@ -91,6 +94,11 @@ async fn assemble_files(
 
 async fn refuse_path(request: Request) -> SentryAnswer {
     let (parts, _) = request.into_parts();
-    let detail = "this server has only the routes that upload debug files";
-    SentryAnswer::from_result(Err(Problem::new(Kind::NotFound, detail)), &parts)
+    let problem = if parts.uri.path().ends_with(SOURCE_MAP_ROUTE) {
+        let detail = "source maps are not taken here: send them with `unslide upload --source-map`";
+        Problem::new(Kind::UnsupportedFormat, detail)
+    } else {
+        Problem::new(Kind::NotFound, "this server has only the routes that upload debug files")
+    };
+    SentryAnswer::from_result(Err(problem), &parts)
 }

@@ -39,7 +39,7 @@ pub async fn get_options(
             "chunkSize": MAX_CHUNK_BYTES,
             "chunksPerRequest": MAX_REQUEST_CHUNKS,
             "maxRequestSize": MAX_REQUEST_BYTES,
-            "maxFileSize": UploadQuota::of(&api, &access).bytes,
+            "maxFileSize": UploadQuota::from_access(&api, &access).bytes,
             "concurrency": CLIENT_CONCURRENCY,
             "hashAlgorithm": "sha1",
             "compression": ["gzip"],

@@ -277,12 +277,13 @@ pub struct DueFile {
     pub sha1: Vec<u8>,
 }
 
-/// Returns files of all tenants that wait to be made, the tenants one after the other.
+/// Returns files of all tenants that wait to be made, the tenants one after the other. The end of the statement marks it
+/// as work in the background.
 pub async fn find_due(store: &Store, limit: u32) -> Result<Vec<DueFile>> {
     Ok(sqlx::query_as!(
         DueFile,
         r#"SELECT tenant AS "tenant!: TenantColumn", app AS "app!", sha1 AS "sha1!"
-           FROM unslide_uploader_files_due($1, $2)"#,
+           FROM unslide_uploader_files_due($1, $2) -- refresh"#,
         store.now(),
         to_row32(limit)
     )

@@ -13,7 +13,7 @@ async fn send(world: &UploadWorld, path: &str, parts: &[Part<'_>]) -> (u16, Stri
 async fn a_file_is_stored_whether_its_key_comes_before_or_after_it() {
     let mut world = UploadWorld::start().await;
     world.start_builder();
-    let key = world.key("acme", &SCOPES).await;
+    let key = world.create_key("acme", &SCOPES).await;
     let accepted = (202, "OK".to_owned());
     for (name, path, is_key_first) in
         [("app", "/", false), ("app-next", "/dsym", true), ("app", "/dsym", true)]
@@ -51,7 +51,7 @@ async fn a_file_without_a_good_key_leaves_nothing() {
     }
     assert_eq!(send(&world, "/", &[file()]).await, refused);
     assert_eq!(world.number("SELECT count(*) FROM uploads").await, 0);
-    let key = world.key("acme", &SCOPES).await;
+    let key = world.create_key("acme", &SCOPES).await;
     assert_eq!(send(&world, "/", &[Part::text("apiKey", &key)]).await.0, 400);
     let wrong = [Part::file("dsym", "app", b"text"), Part::text("apiKey", &key)];
     assert_eq!(send(&world, "/", &wrong).await.0, 415);

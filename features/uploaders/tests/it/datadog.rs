@@ -25,7 +25,7 @@ async fn send(world: &UploadWorld, key: &str, parts: &[Part<'_>]) -> Answer {
 async fn an_archive_before_its_event_becomes_symbols() {
     let mut world = UploadWorld::start().await;
     world.start_builder();
-    let key = world.key("acme", &SCOPES).await;
+    let key = world.create_key("acme", &SCOPES).await;
     let (bytes, debug_id) = fixture("app");
     let archive = archive(&bytes);
     for _ in 0..2 {
@@ -33,7 +33,7 @@ async fn an_archive_before_its_event_becomes_symbols() {
             Part::file("symbols_archive", "ios_symbols_archive", &archive),
             Part::file("event", "event", EVENT.as_bytes()),
         ];
-        assert_eq!(send(&world, &key, &parts).await.expect(202), json!({}));
+        assert_eq!(send(&world, &key, &parts).await.expect_status(202), json!({}));
     }
     world.until_ready(&key, &debug_id).await;
     assert_eq!(world.number("SELECT count(*) FROM uploads WHERE status <> 'failed'").await, 1);
@@ -43,7 +43,7 @@ async fn an_archive_before_its_event_becomes_symbols() {
 #[tokio::test]
 async fn only_a_bad_key_is_a_403_and_unused_kinds_are_accepted() {
     let world = UploadWorld::start().await;
-    let key = world.key("acme", &SCOPES).await;
+    let key = world.create_key("acme", &SCOPES).await;
     let event = |text: &str| [Part::file("event", "event", text.as_bytes())];
     assert_eq!(send(&world, "no-such-key", &event(EVENT)).await.status, 403);
     assert_eq!(send(&world, &key, &event(EVENT)).await.status, 400);
@@ -60,6 +60,6 @@ async fn only_a_bad_key_is_a_403_and_unused_kinds_are_accepted() {
     let wrong = [Part::file("symbols_archive", "a", b"text"), Part::file("event", "event", EVENT.as_bytes())];
     let answer = send(&world, &key, &wrong).await;
     assert_eq!(answer.status, 415);
-    assert!(answer.json()["errors"][0].as_str().unwrap().contains("An upload is"), "{}", answer.text);
+    assert!(answer.parse_json()["errors"][0].as_str().unwrap().contains("An upload is"), "{}", answer.text);
     world.stop().await;
 }

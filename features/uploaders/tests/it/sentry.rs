@@ -16,8 +16,8 @@ fn entry(answer: &Value) -> &Value {
 async fn a_file_of_several_chunks_becomes_symbols_and_is_not_sent_again() {
     let mut world = UploadWorld::start().await;
     world.start_builder();
-    let key = world.key("acme", &SCOPES).await;
-    let options = world.options(&key).await.expect(200);
+    let key = world.create_key("acme", &SCOPES).await;
+    let options = world.options(&key).await.expect_status(200);
     assert_eq!((&options["hashAlgorithm"], &options["compression"]), (&json!("sha1"), &json!(["gzip"])));
     assert_eq!(options["url"], format!("{}/api/0/organizations/acme/chunk-upload/", world.url));
     assert!(options["accept"].as_array().unwrap().contains(&json!("debug_files")));
@@ -25,18 +25,18 @@ async fn a_file_of_several_chunks_becomes_symbols_and_is_not_sent_again() {
     let (bytes, debug_id) = fixture("app");
     let chunks: Vec<&[u8]> = bytes.chunks(bytes.len() / 3 + 1).collect();
     let declared = declaration("app", &chunks);
-    let answer = world.assemble(&key, &declared).await.expect(200);
+    let answer = world.assemble(&key, &declared).await.expect_status(200);
     assert_eq!(entry(&answer)["state"], "not_found");
     assert_eq!(entry(&answer)["missingChunks"].as_array().unwrap().len(), 3);
     // The first request has one chunk, twice; the other has the rest, one of them not packed.
     let sent = world.send_chunks(&key, &[Part::chunk(chunks[0]), Part::chunk(chunks[0])]).await;
     assert_eq!((sent.status.as_u16(), sent.text.as_str()), (200, ""));
-    let answer = world.assemble(&key, &declared).await.expect(200);
+    let answer = world.assemble(&key, &declared).await.expect_status(200);
     assert_eq!(entry(&answer)["missingChunks"].as_array().unwrap().len(), 2);
     let raw = Part::file("file", &sha1(chunks[2]), chunks[2]);
     assert_eq!(world.send_chunks(&key, &[Part::chunk(chunks[1]), raw]).await.status, 200);
 
-    let answer = world.assemble(&key, &declared).await.expect(200);
+    let answer = world.assemble(&key, &declared).await.expect_status(200);
     assert!(["assembling", "ok"].contains(&entry(&answer)["state"].as_str().unwrap()), "{answer}");
     let answer = world.finished(&key, &declared).await;
     let file = entry(&answer);
@@ -56,12 +56,12 @@ async fn a_file_of_several_chunks_becomes_symbols_and_is_not_sent_again() {
 #[tokio::test]
 async fn the_key_decides_the_tenant_and_the_app() {
     let world = UploadWorld::start().await;
-    let key = world.key("acme", &SCOPES).await;
-    let foreign = world.key("umbrella", &SCOPES).await;
+    let key = world.create_key("acme", &SCOPES).await;
+    let foreign = world.create_key("umbrella", &SCOPES).await;
     let chunk = b"abc";
     assert_eq!(world.send_chunks(&key, &[Part::chunk(chunk)]).await.status, 200);
     let failure = |answer: unslide_world::Answer| {
-        let body = answer.json();
+        let body = answer.parse_json();
         assert_eq!(body.as_object().unwrap().len(), 1, "{body}");
         (answer.status.as_u16(), body["detail"].as_str().unwrap().to_owned())
     };
@@ -72,33 +72,42 @@ async fn the_key_decides_the_tenant_and_the_app() {
     assert_eq!(failure(other), unknown);
     assert_eq!(failure(world.options("no-such-key").await).0, 401);
     assert_eq!(failure(world.options("").await).0, 401);
-    let reader = world.key("acme", &[unslide_model::Scope::SymbolsRead]).await;
+    let reader = world.create_key("acme", &[unslide_model::Scope::SymbolsRead]).await;
     assert_eq!(failure(world.options(&reader).await).0, 403);
     assert_eq!(failure(world.get("/api/0/projects/acme/x/files/dsyms/", &key).await).0, 404);
+    let maps = world.post_json("/api/0/organizations/acme/artifactbundle/assemble/", &key, &json!({})).await;
+    assert_eq!(failure(maps).0, 415);
 
     // Another tenant has to send the same chunk itself.
     let declared = declaration("x", &[chunk]);
     let path = format!("/api/0/projects/umbrella/{APP}/files/difs/assemble/");
-    let answer = world.post_json(&path, &foreign, &declared).await.expect(200);
+    let answer = world.post_json(&path, &foreign, &declared).await.expect_status(200);
     assert_eq!(entry(&answer)["missingChunks"], json!([sha1(chunk)]));
 
     let for_app = world.key_for("acme", &SCOPES, Some("com.example.other")).await;
     assert_eq!(failure(world.assemble(&for_app, &declared).await).0, 403);
-    let organization = world.get("/api/0/organizations/acme/", &key).await.expect(200);
+    let organization = world.get("/api/0/organizations/acme/", &key).await.expect_status(200);
     assert_eq!(organization["links"]["regionUrl"], world.url);
-    assert_eq!(world.get("/api/0/", &key).await.expect(200)["auth"]["scopes"], json!(["project:write"]));
+    assert_eq!(
+        world.get("/api/0/", &key).await.expect_status(200)["auth"]["scopes"],
+        json!(["project:write"])
+    );
     world.stop().await;
 }
 
 #[tokio::test]
 async fn hashes_that_lie_and_chunks_that_are_too_large_are_refused() {
     let world = UploadWorld::start().await;
-    let key = world.key("acme", &SCOPES).await;
+    let key = world.create_key("acme", &SCOPES).await;
     let (bytes, _) = fixture("app");
     let lying = Part { file_name: Some(sha1(b"other")), ..Part::chunk(&bytes) };
     let answer = world.send_chunks(&key, &[lying]).await;
     assert_eq!(answer.status, 400);
-    assert!(answer.json()["detail"].as_str().unwrap().contains("arrived with the SHA-1"), "{}", answer.text);
+    assert!(
+        answer.parse_json()["detail"].as_str().unwrap().contains("arrived with the SHA-1"),
+        "{}",
+        answer.text
+    );
     let bomb = vec![0; (8 << 20) + 1];
     let answer = world.send_chunks(&key, &[Part::chunk(&bomb)]).await;
     assert_eq!(answer.status, 413, "{}", answer.text);
@@ -123,7 +132,7 @@ async fn hashes_that_lie_and_chunks_that_are_too_large_are_refused() {
     let answer = world.finished(&key, &declaration("text", &[text])).await;
     assert_eq!(entry(&answer)["state"], "error", "{answer}");
     let empty = json!({ sha1(b""): { "name": "empty", "chunks": [] } });
-    assert_eq!(entry(&world.assemble(&key, &empty).await.expect(200))["state"], "error");
+    assert_eq!(entry(&world.assemble(&key, &empty).await.expect_status(200))["state"], "error");
     for wrong in [json!([]), json!({"x": {"chunks": []}}), json!({ sha1(b"a"): {} })] {
         assert_eq!(world.assemble(&key, &wrong).await.status, 400, "{wrong}");
     }
@@ -133,7 +142,7 @@ async fn hashes_that_lie_and_chunks_that_are_too_large_are_refused() {
 #[tokio::test]
 async fn a_source_bundle_is_acknowledged_with_a_remark() {
     let world = UploadWorld::start().await;
-    let key = world.key("acme", &SCOPES).await;
+    let key = world.create_key("acme", &SCOPES).await;
     let bundle = b"SYSB\x02\0\0\0PK\x03\x04";
     assert_eq!(world.send_chunks(&key, &[Part::chunk(bundle)]).await.status, 200);
     let answer = world.finished(&key, &declaration("app.src.zip", &[bundle])).await;
@@ -146,14 +155,14 @@ async fn a_source_bundle_is_acknowledged_with_a_remark() {
 #[tokio::test]
 async fn chunks_count_against_the_limit_and_expire() {
     let world = UploadWorld::start().await;
-    world.limit("acme", &QuotaLimits { symbol_bytes: 1_000, ..QuotaLimits::default() }).await;
-    let key = world.key("acme", &SCOPES).await;
+    world.change_limits("acme", &QuotaLimits { symbol_bytes: 1_000, ..QuotaLimits::default() }).await;
+    let key = world.create_key("acme", &SCOPES).await;
     assert_eq!(world.send_chunks(&key, &[Part::chunk(&[1; 900])]).await.status, 200);
     let answer = world.send_chunks(&key, &[Part::chunk(&[2; 900])]).await;
     assert_eq!(answer.status, 413, "{}", answer.text);
-    assert!(answer.json()["detail"].as_str().unwrap().contains("the limit is 1000"), "{}", answer.text);
+    assert!(answer.parse_json()["detail"].as_str().unwrap().contains("the limit is 1000"), "{}", answer.text);
     // What was refused left no object.
-    let stored = world.objects("acme").await;
+    let stored = world.list_objects("acme").await;
     assert_eq!(stored.iter().filter(|key| key.contains("/chunks/")).count(), 1, "{stored:?}");
     assert_eq!(
         world
@@ -164,7 +173,7 @@ async fn chunks_count_against_the_limit_and_expire() {
 
     let declared = declaration("x", &[&[1; 900], &[3; 9]]);
     world.execute("UPDATE uploader_chunks SET expires_at = now() + interval '50 minutes'").await;
-    let answer = world.assemble(&key, &declared).await.expect(200);
+    let answer = world.assemble(&key, &declared).await.expect_status(200);
     assert_eq!(
         entry(&answer)["missingChunks"].as_array().unwrap().len(),
         2,
@@ -183,7 +192,7 @@ async fn chunks_count_against_the_limit_and_expire() {
 #[tokio::test]
 async fn a_file_that_a_process_left_is_made_by_another_one() {
     let world = UploadWorld::start().await;
-    let key = world.key("acme", &SCOPES).await;
+    let key = world.create_key("acme", &SCOPES).await;
     let (bytes, _) = fixture("app");
     assert_eq!(world.send_chunks(&key, &[Part::chunk(&bytes)]).await.status, 200);
     let sha1 = sha1(&bytes);
@@ -196,15 +205,15 @@ async fn a_file_that_a_process_left_is_made_by_another_one() {
         .await;
     let is_stored =
         async || world.number("SELECT count(*) FROM uploader_files WHERE state = 'stored'").await == 1;
-    assert!(unslide_world::eventually(is_stored).await);
+    assert!(unslide_world::wait_until(is_stored).await);
     assert_eq!(world.number("SELECT count(*) FROM uploads WHERE status = 'queued'").await, 1);
     // Chunks that are lost are sent again.
     world
         .execute("UPDATE uploader_files SET state = 'waiting', upload_id = NULL; DELETE FROM uploader_chunks")
         .await;
     let is_gone = async || world.number("SELECT count(*) FROM uploader_files").await == 0;
-    assert!(unslide_world::eventually(is_gone).await);
-    let answer = world.assemble(&key, &declaration("app", &[&bytes])).await.expect(200);
+    assert!(unslide_world::wait_until(is_gone).await);
+    let answer = world.assemble(&key, &declaration("app", &[&bytes])).await.expect_status(200);
     assert_eq!(entry(&answer)["missingChunks"], json!([sha1]));
     world.stop().await;
 }
@@ -212,14 +221,14 @@ async fn a_file_that_a_process_left_is_made_by_another_one() {
 #[tokio::test]
 async fn a_token_is_its_key_and_its_claim_gives_nothing() {
     let world = UploadWorld::start().await;
-    let key = world.key("acme", &SCOPES).await;
+    let key = world.create_key("acme", &SCOPES).await;
     assert!(key_bytes(&key).is_some());
     let tenant = TenantId::new("acme").unwrap();
     let token = |tenant: &TenantId| {
         let request = unslide_feature::TokenRequest { key: &key, tenant, url: &world.url, issued_at: 1 };
         (unslide_uploaders::SENTRY_TOKEN.write)(&request).unwrap()
     };
-    world.options(&token(&tenant)).await.expect(200);
+    world.options(&token(&tenant)).await.expect_status(200);
     let other = token(&TenantId::new("umbrella").unwrap());
     assert_eq!(world.options(&other).await.status, 401);
     let path = "/api/0/organizations/umbrella/chunk-upload/";

@@ -25,7 +25,7 @@ const BOUNDARY: &str = "------------------------CP7Q";
 /// The child process of the builder: [`a_child_does_what_its_folder_says`], alone.
 fn child() -> ChildProgram {
     let test = "world::a_child_does_what_its_folder_says";
-    ChildProgram::current(&[test, "--exact", "--nocapture", "--test-threads=1"]).unwrap()
+    ChildProgram::from_current_exe(&[test, "--exact", "--nocapture", "--test-threads=1"]).unwrap()
 }
 
 #[test]
@@ -100,7 +100,7 @@ impl UploadWorld {
     /// Asks for the state of files until none is `assembling`.
     pub async fn finished(&self, key: &str, files: &Value) -> Value {
         for _ in 0..600 {
-            let answer = self.assemble(key, files).await.expect(200);
+            let answer = self.assemble(key, files).await.expect_status(200);
             if answer.as_object().unwrap().values().all(|entry| entry["state"] != "assembling") {
                 return answer;
             }
@@ -113,7 +113,7 @@ impl UploadWorld {
     pub async fn until_ready(&self, key: &str, debug_id: &str) {
         let is_ready = async || {
             let asked = json!({ "debug_ids": [debug_id] });
-            self.post_json("/v1/symbols/check", key, &asked).await.expect(200)["ready"] == true
+            self.post_json("/v1/symbols/check", key, &asked).await.expect_status(200)["ready"] == true
         };
         for _ in 0..600 {
             if is_ready().await {

@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use unslide_model::Secret;
 
 /// The address at which `unslide dev` and `docker compose` serve the API.
-const USUAL: &str = "http://127.0.0.1:8080";
+const DEFAULT_URL: &str = "http://127.0.0.1:8080";
 
 /// The server that answers at an address.
 pub struct AnsweringServer {
@@ -47,8 +47,8 @@ impl ApiServer {
     ///
     /// # Errors
     /// [`ClientError::Address`].
-    pub(super) fn address(&self) -> Result<String, ClientError> {
-        let text = self.url.as_deref().map(str::trim).filter(|url| !url.is_empty()).unwrap_or(USUAL);
+    pub(super) fn parse_address(&self) -> Result<String, ClientError> {
+        let text = self.url.as_deref().map(str::trim).filter(|url| !url.is_empty()).unwrap_or(DEFAULT_URL);
         let wrong = |why: String| ClientError::Address { url: text.to_owned(), why };
         let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
@@ -61,7 +61,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// [`ClientError::NoKey`] and [`ClientError::Key`].
-    pub(super) fn key(&self) -> Result<Secret, ClientError> {
+    pub(super) fn parse_key(&self) -> Result<Secret, ClientError> {
         let key = self.api_key.as_deref().map(str::trim).filter(|key| !key.is_empty());
         let key = key.ok_or(ClientError::NoKey)?;
         if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -75,7 +75,7 @@ impl ApiServer {
     }
 
     /// Returns a remark for an address that does not answer: it may be the default.
-    pub(super) fn origin(&self) -> &'static str {
+    pub(super) fn describe_origin(&self) -> &'static str {
         match self.url.as_deref().map(str::trim) {
             None | Some("") => " (the default: UNSLIDE_URL or --url sets another)",
             Some(_) => "",
@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn an_address_is_a_url_or_called_what_it_is() {
-        assert_eq!(server(None, None).address().unwrap(), USUAL);
-        assert_eq!(server(Some("https://a.b/x/ \n"), None).address().unwrap(), "https://a.b/x");
+        assert_eq!(server(None, None).parse_address().unwrap(), DEFAULT_URL);
+        assert_eq!(server(Some("https://a.b/x/ \n"), None).parse_address().unwrap(), "https://a.b/x");
         for wrong in ["localhost:8080", "a b", "ftp://a", "http://", "/v1"] {
-            let error = server(Some(wrong), None).address().unwrap_err();
+            let error = server(Some(wrong), None).parse_address().unwrap_err();
             assert!(error.to_string().contains(wrong), "{error}");
         }
     }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_key_loses_its_line_end_and_nothing_else() {
-        let key = |text| server(None, Some(text)).key().map(|key| key.reveal().to_owned());
+        let key = |text| server(None, Some(text)).parse_key().map(|key| key.reveal().to_owned());
         assert_eq!(key("unslide_a_b\r\n").unwrap(), "unslide_a_b");
         assert!(matches!(key(" \n"), Err(ClientError::NoKey)));
         assert!(matches!(key("a\nb"), Err(ClientError::Key)));

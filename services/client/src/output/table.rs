@@ -2,7 +2,7 @@
 
 use super::Console;
 use std::fmt::Write as _;
-use unslide_report::text::escaped;
+use unslide_report::text::escape_line;
 
 /// A table with a header.
 pub struct Table {
@@ -17,12 +17,12 @@ impl Table {
     }
 
     /// Adds a row; what is empty is shown as `-`.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into_iter().map(|cell| shown(&cell)).collect());
+    pub fn add_row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.into_iter().map(|cell| format_cell(&cell)).collect());
     }
 
     pub fn print(&self) {
-        Console::get().bytes(self.render().as_bytes());
+        Console::get().write_bytes(self.render().as_bytes());
     }
 
     /// Returns the text: names to the left, numbers to the right. The last column is not padded.
@@ -50,8 +50,8 @@ impl Table {
 }
 
 /// Returns a cell on one line, without effect on a terminal.
-fn shown(cell: &str) -> String {
-    if cell.is_empty() { "-".to_owned() } else { escaped(cell).into_owned() }
+fn format_cell(cell: &str) -> String {
+    if cell.is_empty() { "-".to_owned() } else { escape_line(cell).into_owned() }
 }
 
 #[cfg(test)]
@@ -61,8 +61,8 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_a_cell_stays_in_its_line() {
         let mut table = Table::new(&["TENANT", "NAME"]);
-        table.row(["acme".to_owned(), "A\n\u{1b}[2J\u{202e}".to_owned()]);
-        table.row(["a-longer-one".to_owned(), String::new()]);
+        table.add_row(["acme".to_owned(), "A\n\u{1b}[2J\u{202e}".to_owned()]);
+        table.add_row(["a-longer-one".to_owned(), String::new()]);
         let expected = "TENANT        NAME\nacme          A\\n\\u{1b}[2J\\u{202e}\na-longer-one  -\n";
         assert_eq!(table.render(), expected);
     }

@@ -70,8 +70,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let mut lacking = Lacking::default();
     let end = answer_files(&files, &handling, &mut |lacked| lacking.add_report(lacked))?;
     if !end.is_closed {
-        lacking.tell(&library);
+        lacking.print_lacking(&library);
     }
     let lacks_required = arguments.require_symbols && !end.is_closed && !lacking.is_empty();
-    Ok(end.exit(lacks_required))
+    Ok(end.exit_code(lacks_required))
 }

@@ -10,7 +10,7 @@ use unslide_model::{Clock, Scope, SystemClock};
 const CLOCK_DIFFERENCE: Duration = Duration::minutes(1);
 
 /// Says what a key with this scope can do.
-fn ability(scope: Scope) -> &'static str {
+fn describe_ability(scope: Scope) -> &'static str {
     match scope {
         Scope::SymbolsWrite => "upload symbols",
         Scope::SymbolsRead => "ask for symbols and symbolicate",
@@ -49,7 +49,7 @@ struct OwnKey {
 }
 
 impl OwnKey {
-    fn has(&self, scope: Scope) -> bool {
+    fn has_scope(&self, scope: Scope) -> bool {
         self.scopes.iter().any(|own| own == scope.as_str())
     }
 }
@@ -61,12 +61,12 @@ pub fn run(arguments: &Arguments) -> Outcome {
         if client.is_insecure() {
             say!("warning: the API's address begins with http://, so others on the way can read the key");
         }
-        let server = client.server().await?;
+        let server = client.get_server().await?;
         say!("the API answers: unslide {}", server.version);
         warn_of_differences(&server);
         let key: OwnKey = client.get("/v1/key").await?;
-        describe(&key);
-        let missing = arguments.scope.iter().filter(|scope| !key.has(**scope));
+        print_key(&key);
+        let missing = arguments.scope.iter().filter(|scope| !key.has_scope(**scope));
         let missing: Vec<&str> = missing.map(|scope| scope.as_str()).collect();
         if missing.is_empty() {
             return Ok(Exit::Ready);
@@ -89,7 +89,7 @@ fn warn_of_differences(server: &AnsweringServer) {
     }
 }
 
-fn describe(key: &OwnKey) {
+fn print_key(key: &OwnKey) {
     let app = key.app.as_ref().map(|app| format!(", for the app {app} alone")).unwrap_or_default();
     let end = key.expires_at.as_ref().map(|end| format!(", until {end}")).unwrap_or_default();
     say!("the key is in force: of the tenant {}{app}{end}", key.tenant);
@@ -97,7 +97,7 @@ fn describe(key: &OwnKey) {
         say!("warning: the tenant is suspended: it can read and delete, and nothing else");
     }
     for scope in Scope::ALL {
-        let may = if key.has(scope) { "can" } else { "cannot" };
-        say!("it {may} {} ({scope})", ability(scope));
+        let may = if key.has_scope(scope) { "can" } else { "cannot" };
+        say!("it {may} {} ({scope})", describe_ability(scope));
     }
 }

@@ -5,7 +5,7 @@ pub mod rules;
 use crate::prelude::*;
 use clap::ValueEnum;
 use reqwest::Method;
-use unslide_client::listing::{ListForm, Listing, given, text};
+use unslide_client::listing::{ListForm, Listing, filter_given, item_text};
 use unslide_store::Uuid;
 
 /// Arguments of `unslide groups`.
@@ -132,12 +132,12 @@ struct Target {
 /// Lists groups, or changes one.
 pub fn run(arguments: Arguments) -> Outcome {
     match arguments.action {
-        Some(action) => block_on(act(action)),
-        None => list(arguments),
+        Some(action) => block_on(run_action(action)),
+        None => list_groups(arguments),
     }
 }
 
-async fn act(action: Action) -> Outcome {
+async fn run_action(action: Action) -> Outcome {
     let (target, path, body) = match action {
         Action::Resolve { target, in_version } => {
             let mut body = json!({"status": "resolved"});
@@ -156,20 +156,26 @@ async fn act(action: Action) -> Outcome {
     let client = Client::new(&target.server)?;
     let address = format!("/v1/groups/{}{path}", target.id);
     let method = if path.is_empty() { Method::PATCH } else { Method::POST };
-    let group: Value = client.send(method, &address, &body).await?;
+    let group: Value = client.send_json(method, &address, &body).await?;
     if target.json {
-        Console::get().json(&group)?;
+        Console::get().print_json(&group)?;
     } else if group.is_null() {
         say!("{}\tdone; the key may not read groups", target.id);
     } else {
-        say!("{}\t{}\t{} reports\t{}", target.id, state(&group), group["reports"], text(&group, "title"));
+        say!(
+            "{}\t{}\t{} reports\t{}",
+            target.id,
+            format_state(&group),
+            group["reports"],
+            item_text(&group, "title")
+        );
     }
     Ok(Exit::Ready)
 }
 
-fn list(arguments: Arguments) -> Outcome {
+fn list_groups(arguments: Arguments) -> Outcome {
     let sort = arguments.sort.to_possible_value().map(|sort| sort.get_name().to_owned());
-    let query = given([
+    let query = filter_given([
         ("app", arguments.app),
         ("version", arguments.app_version),
         ("first_version", arguments.new_in),
@@ -188,36 +194,36 @@ fn list(arguments: Arguments) -> Outcome {
         head: &["ID", "STATE", "REPORTS", "DEVICES", "LAST SEEN", "VERSIONS", "TITLE", "CULPRIT"],
         row,
     };
-    block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
+    block_on(async { arguments.form.print_list(listing, &Client::new(&arguments.server)?).await })
 }
 
 /// Returns the status, with the version that it is about.
-fn state(group: &Value) -> String {
-    let status = text(group, "status");
+fn format_state(group: &Value) -> String {
+    let status = item_text(group, "status");
     let version = match status.as_str() {
-        "resolved" => text(group, "resolved_in"),
-        "regressed" => text(group, "regressed_in"),
+        "resolved" => item_text(group, "resolved_in"),
+        "regressed" => item_text(group, "regressed_in"),
         _ => String::new(),
     };
     if version.is_empty() { status } else { format!("{status} in {version}") }
 }
 
 fn row(group: &Value) -> [String; 8] {
-    let (first, last) = (text(group, "first_version"), text(group, "last_version"));
+    let (first, last) = (item_text(group, "first_version"), item_text(group, "last_version"));
     let versions = if first == last { first } else { format!("{first}..{last}") };
     let provisional = if group["provisional"] == true { " (provisional: symbols are missing)" } else { "" };
     [
-        text(group, "id"),
-        state(group),
+        item_text(group, "id"),
+        format_state(group),
         match group["all_reports"].as_i64() {
             Some(all) => format!("{} of {all}", group["reports"]),
             None => group["reports"].to_string(),
         },
         group["affected_devices"].to_string(),
-        text(group, "last_seen"),
+        item_text(group, "last_seen"),
         versions,
-        text(group, "title") + provisional,
-        text(group, "culprit"),
+        item_text(group, "title") + provisional,
+        item_text(group, "culprit"),
     ]
 }
 

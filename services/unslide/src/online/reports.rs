@@ -1,7 +1,7 @@
 //! `unslide reports`: stored reports.
 
 use crate::prelude::*;
-use unslide_client::listing::{ListForm, Listing, given, text};
+use unslide_client::listing::{ListForm, Listing, filter_given, item_text};
 
 /// Arguments of `unslide reports`.
 #[derive(Args)]
@@ -42,9 +42,8 @@ pub struct Arguments {
     form: ListForm,
 }
 
-/// Lists reports, newest first.
 pub fn run(arguments: Arguments) -> Outcome {
-    let query = given([
+    let query = filter_given([
         ("app", arguments.app),
         ("version", arguments.app_version),
         ("group", arguments.group),
@@ -60,19 +59,19 @@ pub fn run(arguments: Arguments) -> Outcome {
         head: &["ID", "RECEIVED", "APP", "VERSION", "STATUS", "DEVICE", "REASON"],
         row,
     };
-    block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
+    block_on(async { arguments.form.print_list(listing, &Client::new(&arguments.server)?).await })
 }
 
 fn row(report: &Value) -> [String; 7] {
-    let device = [text(report, "model"), text(report, "os_version")].join(" ").trim().to_owned();
+    let device = [item_text(report, "model"), item_text(report, "os_version")].join(" ").trim().to_owned();
     let reason = report["reason"].as_str().or_else(|| report["summary"]["exception"].as_str());
     let lacks = if report["symbols_missing"] == true { ", symbols missing" } else { "" };
     [
-        text(report, "id"),
-        text(report, "received_at"),
-        text(report, "app"),
-        text(report, "version"),
-        text(report, "status") + lacks,
+        item_text(report, "id"),
+        item_text(report, "received_at"),
+        item_text(report, "app"),
+        item_text(report, "version"),
+        item_text(report, "status") + lacks,
         device,
         reason.unwrap_or_else(|| report["type"].as_str().unwrap_or_default()).to_owned(),
     ]

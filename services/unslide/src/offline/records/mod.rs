@@ -35,7 +35,6 @@ pub enum AnswerError {
 pub struct RecordHandling<'h, W> {
     /// Readers of reports in other formats.
     pub readers: &'h ReportReaders,
-    /// Answers one record.
     pub answer: W,
     /// Is written between two answers.
     pub separator: &'static str,
@@ -43,7 +42,6 @@ pub struct RecordHandling<'h, W> {
     pub unreadable: &'static str,
 }
 
-/// How the answers ended.
 pub struct AnswerEnd {
     /// True if a record could not be read.
     has_unreadable: bool,
@@ -53,7 +51,7 @@ pub struct AnswerEnd {
 
 impl AnswerEnd {
     /// Returns the exit code. `is_missing` is true if the command lacks something that was requested.
-    pub fn exit(&self, is_missing: bool) -> Exit {
+    pub fn exit_code(&self, is_missing: bool) -> Exit {
         match (self.has_unreadable, is_missing) {
             (true, _) => Exit::Failed,
             (false, true) => Exit::Missing,
@@ -96,8 +94,8 @@ pub fn answer_files<N: Send>(
         &mut out,
         handling.separator,
         &mut |answer| {
-            rate.add(&answer);
-            unreadable.add(&answer);
+            rate.count_answer(&answer);
+            unreadable.print_unreadable(&answer);
             written(answer.noticed);
         },
     );
@@ -109,7 +107,7 @@ pub fn answer_files<N: Send>(
         Err(pipeline::Stopped::Write(error)) => return Err(AnswerError::Write(error)),
     };
     if !is_closed {
-        rate.tell();
+        rate.print_rate();
     }
     Ok(AnswerEnd { has_unreadable: unreadable.any(), is_closed })
 }
