@@ -74,9 +74,9 @@ pub fn feature(config: Config) -> Feature {
 /// Returns the routes of every protocol.
 fn protocol_routes(config: &Config, assembler: &Arc<sentry::Assembler>) -> OpenApiRouter<Api> {
     OpenApiRouter::new()
-        .merge(sentry::routes(&config.api.public_url).layer(Extension(assembler.clone())))
-        .merge(datadog::routes())
-        .merge(bugsnag::routes(&config.process.data_dir))
+        .merge(sentry::sentry_routes(&config.api.public_url).layer(Extension(assembler.clone())))
+        .merge(datadog::datadog_routes())
+        .merge(bugsnag::bugsnag_routes(&config.process.data_dir))
 }
 
 fn for_api(config: Config) -> ApiFeature {

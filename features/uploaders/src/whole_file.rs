@@ -26,7 +26,7 @@ pub struct FileSender {
 }
 
 impl FileSender {
-    /// Returns the sender that a key stands for.
+    /// Returns the sender to which a key belongs.
     pub fn from_access(api: &Api, access: &Access<SymbolsWrite>) -> FileSender {
         FileSender {
             owner: access.symbol_owner(),

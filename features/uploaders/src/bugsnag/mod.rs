@@ -42,7 +42,7 @@ const MAX_PARTS: usize = 16;
 const BAD_KEY: &str = "invalid apiKey";
 
 /// Returns the routes of Bugsnag's clients. Files without a key yet wait in a folder below `data_dir`.
-pub fn routes(data_dir: &Path) -> OpenApiRouter<Api> {
+pub fn bugsnag_routes(data_dir: &Path) -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .route("/dsym", post(receive_request))
         .route("/", post(receive_request))

@@ -1,4 +1,4 @@
-//! Files on disk whose key has not come yet. They have no name there, so nothing is left if the process dies.
+//! Files on disk that wait for their key. They have no name there, so nothing is left if the process dies.
 
 use crate::whole_file::storable_name;
 use bytes::Bytes;

@@ -40,7 +40,7 @@ const MAX_TYPE_CHARS: usize = 60;
 const MAX_PARTS: usize = 16;
 
 /// Returns the routes of `datadog-ci`.
-pub fn routes() -> OpenApiRouter<Api> {
+pub fn datadog_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().route("/api/v2/srcmap", post(receive_request))
 }
 

@@ -41,7 +41,7 @@ struct SentryRoutes {
 }
 
 /// Returns the routes of Sentry's clients.
-pub fn routes(public_url: &str) -> OpenApiRouter<Api> {
+pub fn sentry_routes(public_url: &str) -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .route("/api/0/", get(options::get_account))
         .route("/api/0/organizations/{org}/", get(options::get_organization))
@@ -53,7 +53,7 @@ pub fn routes(public_url: &str) -> OpenApiRouter<Api> {
 
 /// Signs a request in for the organisation in its path, which is the tenant.
 async fn sign_in(api: &Api, parts: &Parts, org: Option<&str>) -> Result<Access<SymbolsWrite>, Problem> {
-    let token = token::SentryToken::parse(crate::sign_in::bearer_token(&parts.headers));
+    let token = token::SentryToken::from_text(crate::sign_in::bearer_token(&parts.headers));
     let access = crate::sign_in::sign_in(api, parts, &token.key).await?;
     let tenant = access.tenant().as_str();
     if token.org.is_some_and(|claimed| claimed != tenant) {

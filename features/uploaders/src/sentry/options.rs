@@ -1,4 +1,4 @@
-//! What a client asks before it uploads: sizes, its organisation, its account.
+//! Routes that a client asks before it uploads: sizes, its organisation, its account.
 
 use super::answer::{Answer, SentryAnswer};
 use super::{SentryRoutes, sign_in};

@@ -220,7 +220,7 @@ pub struct FileLimits {
     pub symbol_bytes: Option<u64>,
 }
 
-/// Adds files to be made. One that waits already stays as it is.
+/// Adds files to be made. One that waits already is not changed.
 pub async fn add_files(
     tx: &mut TenantTx,
     app: &str,

@@ -37,7 +37,7 @@ struct Claim {
 
 impl SentryToken {
     /// Reads a token. Any text without the prefix is a key; a token that cannot be read is no key.
-    pub fn parse(text: &str) -> SentryToken {
+    pub fn from_text(text: &str) -> SentryToken {
         match text.strip_prefix(PREFIX) {
             Some(rest) if text.len() <= MAX_TOKEN_BYTES => {
                 read_token(rest).unwrap_or(SentryToken { key: String::new(), org: None })
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_token_spells_its_key_and_carries_the_claim() {
         let text = token("https://crashes.example.com/").unwrap();
-        let read = SentryToken::parse(&text);
+        let read = SentryToken::from_text(&text);
         assert_eq!(read, SentryToken { key: key_text(&[200; KEY_BYTES]), org: Some("acme".to_owned()) });
         let (_, rest) = text.split_once('_').unwrap();
         let (claim, secret) = rest.split_once('_').unwrap();
@@ -117,9 +117,9 @@ mod tests {
         let mut bytes = STANDARD_NO_PAD.decode(secret).unwrap();
         bytes[3] ^= 1;
         let changed = format!("{head}_{}", STANDARD_NO_PAD.encode(bytes));
-        assert_eq!(SentryToken::parse(&changed).key, "");
+        assert_eq!(SentryToken::from_text(&changed).key, "");
         let claim = STANDARD.encode(r#"{"iat":1,"url":null,"org":"other"}"#);
-        assert_eq!(SentryToken::parse(&format!("sntrys_{claim}_{secret}")).org.as_deref(), Some("other"));
+        assert_eq!(SentryToken::from_text(&format!("sntrys_{claim}_{secret}")).org.as_deref(), Some("other"));
         for wrong in [
             "sntrys_",
             "sntrys__",
@@ -127,14 +127,14 @@ mod tests {
             &format!("sntrys_{}_{secret}", "!"),
             &"sntrys_".repeat(400),
         ] {
-            assert_eq!(SentryToken::parse(wrong).key, "", "{wrong}");
+            assert_eq!(SentryToken::from_text(wrong).key, "", "{wrong}");
         }
     }
 
     #[test]
     fn any_other_text_is_the_key() {
         assert_eq!(
-            SentryToken::parse("unslide_a_b"),
+            SentryToken::from_text("unslide_a_b"),
             SentryToken { key: "unslide_a_b".to_owned(), org: None }
         );
     }

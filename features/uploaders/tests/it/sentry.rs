@@ -155,12 +155,16 @@ async fn a_source_bundle_is_acknowledged_with_a_remark() {
 #[tokio::test]
 async fn chunks_count_against_the_limit_and_expire() {
     let world = UploadWorld::start().await;
-    world.change_limits("acme", &QuotaLimits { symbol_bytes: 1_000, ..QuotaLimits::default() }).await;
+    world.change_limits("acme", &QuotaLimits { symbol_bytes: 10_000, ..QuotaLimits::default() }).await;
     let key = world.create_key("acme", &SCOPES).await;
-    assert_eq!(world.send_chunks(&key, &[Part::chunk(&[1; 900])]).await.status, 200);
-    let answer = world.send_chunks(&key, &[Part::chunk(&[2; 900])]).await;
+    assert_eq!(world.send_chunks(&key, &[Part::chunk(&[1; 9_000])]).await.status, 200);
+    let answer = world.send_chunks(&key, &[Part::chunk(&[2; 9_000])]).await;
     assert_eq!(answer.status, 413, "{}", answer.text);
-    assert!(answer.parse_json()["detail"].as_str().unwrap().contains("the limit is 1000"), "{}", answer.text);
+    assert!(
+        answer.parse_json()["detail"].as_str().unwrap().contains("the limit is 10000"),
+        "{}",
+        answer.text
+    );
     // What was refused left no object.
     let stored = world.list_objects("acme").await;
     assert_eq!(stored.iter().filter(|key| key.contains("/chunks/")).count(), 1, "{stored:?}");
@@ -171,7 +175,7 @@ async fn chunks_count_against_the_limit_and_expire() {
         2
     );
 
-    let declared = declaration("x", &[&[1; 900], &[3; 9]]);
+    let declared = declaration("x", &[&[1; 9_000], &[3; 9]]);
     world.execute("UPDATE uploader_chunks SET expires_at = now() + interval '50 minutes'").await;
     let answer = world.assemble(&key, &declared).await.expect_status(200);
     assert_eq!(
@@ -185,7 +189,7 @@ async fn chunks_count_against_the_limit_and_expire() {
     let clear = builder.features[0].clear.unwrap();
     assert_eq!(clear(&world.store).await.unwrap(), 1);
     assert_eq!(world.number("SELECT count(*) FROM counted_files").await, 0);
-    assert_eq!(world.send_chunks(&key, &[Part::chunk(&[2; 900])]).await.status, 200);
+    assert_eq!(world.send_chunks(&key, &[Part::chunk(&[2; 9_000])]).await.status, 200);
     world.stop().await;
 }
 
@@ -209,7 +213,7 @@ async fn a_file_that_a_process_left_is_made_by_another_one() {
     assert_eq!(world.number("SELECT count(*) FROM uploads WHERE status = 'queued'").await, 1);
     // Chunks that are lost are sent again.
     world
-        .execute("UPDATE uploader_files SET state = 'waiting', upload_id = NULL; DELETE FROM uploader_chunks")
+        .execute("UPDATE uploader_files SET state = 'waiting', upload_id = NULL, due_at = now(); DELETE FROM uploader_chunks")
         .await;
     let is_gone = async || world.number("SELECT count(*) FROM uploader_files").await == 0;
     assert!(unslide_world::wait_until(is_gone).await);
