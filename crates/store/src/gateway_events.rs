@@ -18,8 +18,6 @@ unslide_model::words! {
         Expired = "expired",
         /// The app's events of this kind are switched off: nothing was done.
         SwitchedOff = "switched_off",
-        /// It is not in the sample that the app keeps: nothing was done.
-        SampledOut = "sampled_out",
     }
 }
 

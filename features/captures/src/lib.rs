@@ -32,7 +32,7 @@ pub fn read(_: &mut ConfigReader) -> Feature {
 #[must_use]
 pub fn feature() -> Feature {
     Feature {
-        hook: store::HOOK,
+        hook: store::CAPTURE_HOOK,
         builder: BuilderFeature { name: NAME, clear: None, jobs: analysis::JOBS },
         ..Feature::new(NAME, for_api())
     }

@@ -24,7 +24,7 @@ pub fn read(_: &mut ConfigReader) -> Feature {
 #[must_use]
 pub fn feature() -> Feature {
     Feature {
-        hook: store::HOOK,
+        hook: store::HEALTH_HOOK,
         indexer: IndexerFeature { topics: topics::TOPICS },
         ..Feature::new(NAME, for_api())
     }

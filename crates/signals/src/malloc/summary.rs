@@ -99,8 +99,8 @@ pub struct TagRow {
     pub ranges: u64,
 }
 
-impl From<(u8, Amount)> for TagRow {
-    fn from((tag, amount): (u8, Amount)) -> TagRow {
+impl TagRow {
+    fn for_tag(tag: u8, amount: Amount) -> TagRow {
         TagRow { tag, name: vm_tag_name(tag).into_owned(), bytes: amount.weight, ranges: amount.count }
     }
 }
@@ -227,7 +227,8 @@ impl LogQuestion<'_> {
         let mut memory = self.build_summary(&after, &tree, replay.counts());
         memory.position = Some(replay.position());
         memory.memory = live.total().into();
-        memory.vm_tags = live.by_tag().into_iter().map(TagRow::from).collect();
+        memory.vm_tags =
+            live.by_tag().into_iter().map(|(tag, amount)| TagRow::for_tag(tag, amount)).collect();
         let Some((from, before)) = before else { return LogAnswer { memory, tree, earlier: None } };
         let earlier = self.build_tree(&before, symbols);
         let grown = list_growth(&before, &after);
@@ -248,7 +249,7 @@ impl LogQuestion<'_> {
             return None;
         }
         let tree = self.build_tree(largest, symbols);
-        let allocator = |of| describe_allocator(&find_stack_nodes(of, &[&tree]));
+        let allocator = |of| find_stack_nodes(of, &[&tree]).describe_allocator();
         Some(MemoryHistory::from_replay(start, moments, largest, allocator))
     }
 
@@ -310,7 +311,7 @@ impl LogQuestion<'_> {
             let nodes = find_stack_nodes(of, &[tree]);
             let StackMemory { stack, kind } = of;
             let Amount { weight: bytes, count: blocks } = held;
-            let (allocator, functions) = (describe_allocator(&nodes), self.describe_functions(&nodes));
+            let (allocator, functions) = (nodes.describe_allocator(), self.describe_functions(&nodes));
             StackRow { stack, kind, bytes, blocks, allocator, functions }
         })
         .collect()
@@ -327,24 +328,32 @@ impl LogQuestion<'_> {
             before: MemoryRow::for_kind(kind, grown.before),
             after: MemoryRow::for_kind(kind, grown.after),
             grown_bytes: i64::try_from(grown.grown_bytes()).unwrap_or(limit),
-            allocator: describe_allocator(&nodes),
+            allocator: nodes.describe_allocator(),
             functions: self.describe_functions(&nodes),
         }
     }
 
-    fn describe_functions(&self, (tree, nodes): &(&CallTree, Vec<NodeIndex>)) -> Vec<String> {
-        nodes.iter().take(self.most_functions).map(|at| tree.describe(*at)).collect()
+    fn describe_functions(&self, stack: &StackNodes<'_>) -> Vec<String> {
+        stack.nodes.iter().take(self.most_functions).map(|at| stack.tree.describe(*at)).collect()
     }
 }
 
-/// Returns the frames of a stack, and the tree that has them.
-fn find_stack_nodes<'t>(of: StackMemory, trees: &[&'t StackTree]) -> (&'t CallTree, Vec<NodeIndex>) {
-    let found = trees.iter().find_map(|tree| Some((tree.for_kind(of.kind), *tree.nodes.get(&of)?)));
-    let (tree, node) = found.unwrap_or((trees[0].for_kind(of.kind), CallTree::ROOT));
-    (tree, tree.find_stack(node))
+/// Frames of a stack, in the tree that has them.
+struct StackNodes<'t> {
+    tree: &'t CallTree,
+    nodes: Vec<NodeIndex>,
 }
 
-/// Returns the innermost function of the app, or of all.
-fn describe_allocator((tree, nodes): &(&CallTree, Vec<NodeIndex>)) -> String {
-    tree.describe_app_function(nodes)
+impl StackNodes<'_> {
+    /// Returns the innermost function of the app, or of all.
+    fn describe_allocator(&self) -> String {
+        self.tree.describe_app_function(&self.nodes)
+    }
+}
+
+/// Finds a stack in the first tree that has it.
+fn find_stack_nodes<'t>(of: StackMemory, trees: &[&'t StackTree]) -> StackNodes<'t> {
+    let found = trees.iter().find_map(|tree| Some((tree.for_kind(of.kind), *tree.nodes.get(&of)?)));
+    let (tree, node) = found.unwrap_or((trees[0].for_kind(of.kind), CallTree::ROOT));
+    StackNodes { tree, nodes: tree.find_stack(node) }
 }

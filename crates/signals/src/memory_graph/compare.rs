@@ -93,7 +93,8 @@ impl MemoryComparison {
 /// Pairs the rows of two lists by their keys, with those of the first and those of the second snapshot. A row
 /// that only one list has is left out if the other list was cut.
 fn pair_rows<'t, K: Ord, T>(
-    (before, after): (&'t [T], &'t [T]),
+    before: &'t [T],
+    after: &'t [T],
     is_cut: (bool, bool),
     key: impl Fn(&'t T) -> K,
     left_out: &mut u64,
@@ -112,9 +113,14 @@ fn pair_rows<'t, K: Ord, T>(
 }
 
 fn compare_classes(before: &MemoryTables, after: &MemoryTables, left_out: &mut u64) -> Vec<ClassGrowth> {
-    let lists = (before.classes.as_slice(), after.classes.as_slice());
     let is_cut = (before.cut.classes, after.cut.classes);
-    let pairs = pair_rows(lists, is_cut, |row| (row.name.as_str(), row.image.as_str()), left_out);
+    let pairs = pair_rows(
+        &before.classes,
+        &after.classes,
+        is_cut,
+        |row| (row.name.as_str(), row.image.as_str()),
+        left_out,
+    );
     let sum = |rows: &[&ClassRow], of: fn(&ClassRow) -> u64| {
         rows.iter().fold(0, |sum: u64, row| sum.saturating_add(of(row)))
     };
@@ -136,9 +142,8 @@ fn compare_classes(before: &MemoryTables, after: &MemoryTables, left_out: &mut u
 }
 
 fn compare_regions(before: &MemoryTables, after: &MemoryTables, left_out: &mut u64) -> Vec<RegionGrowth> {
-    let lists = (before.regions.as_slice(), after.regions.as_slice());
     let is_cut = (before.cut.regions, after.cut.regions);
-    let pairs = pair_rows(lists, is_cut, |row| row.name.as_str(), left_out);
+    let pairs = pair_rows(&before.regions, &after.regions, is_cut, |row| row.name.as_str(), left_out);
     let sum = |rows: &[&RegionRow], of: fn(&RegionRow) -> u64| {
         rows.iter().fold(0, |sum: u64, row| sum.saturating_add(of(row)))
     };

@@ -229,12 +229,12 @@ impl MemoryTables {
     /// Keeps at most `rows` rows of each list, and `compared` of those that snapshots are compared by, as far as their
     /// names have at most `most_text` bytes.
     pub fn truncate_lists(&mut self, rows: usize, compared: usize, most_text: usize) {
-        let regions = cut_rows(&mut self.regions, (compared, most_text), |row| row.name.len());
-        let zones = cut_rows(&mut self.zones, (rows, usize::MAX), |row| row.name.len());
+        let regions = cut_rows(&mut self.regions, compared, most_text, |row| row.name.len());
+        let zones = cut_rows(&mut self.zones, rows, usize::MAX, |row| row.name.len());
         let text = |row: &ClassRow| row.name.len() + row.kind.len() + row.image.len();
-        let classes = cut_rows(&mut self.classes, (compared, most_text), text);
+        let classes = cut_rows(&mut self.classes, compared, most_text, text);
         let text = |row: &LeakRow| row.name.len() + row.signature.len() + row.example.len();
-        let leaks = cut_rows(&mut self.leaks, (compared, most_text), text);
+        let leaks = cut_rows(&mut self.leaks, compared, most_text, text);
         self.left_out += regions + zones + classes + leaks;
         self.cut.regions |= regions > 0;
         self.cut.classes |= classes > 0;
@@ -263,7 +263,7 @@ impl MemoryTables {
 }
 
 /// Keeps the first `most` rows at most, with `most_text` bytes of text at most; gives the number of the others.
-fn cut_rows<T>(rows: &mut Vec<T>, (most, most_text): (usize, usize), text: impl Fn(&T) -> usize) -> u64 {
+fn cut_rows<T>(rows: &mut Vec<T>, most: usize, most_text: usize, text: impl Fn(&T) -> usize) -> u64 {
     let mut bytes = 0_usize;
     let fits = rows.iter().take(most).take_while(|row| {
         bytes = bytes.saturating_add(text(row));

@@ -141,7 +141,7 @@ impl<'f, 's> AddressNames<'f, 's> {
         let is_thumb = self.thumb[image.0 as usize];
         for address in &frame.addresses {
             let Some(offset) = lookup_offset(frame, image.1, is_thumb, *address) else { return Vec::new() };
-            let found = self.named_calls(image, offset, origin);
+            let found = self.named_calls(image.0, image.1, offset, origin);
             if found.is_empty() {
                 continue;
             }
@@ -162,7 +162,8 @@ impl<'f, 's> AddressNames<'f, 's> {
     /// known.
     fn named_calls(
         &mut self,
-        (position, image): (u32, &ProfileImage),
+        position: u32,
+        image: &ProfileImage,
         offset: RelativeAddress,
         origin: FrameOrigin,
     ) -> Vec<NamedCall> {

@@ -156,7 +156,7 @@ pub fn analyse_capture<'f, 's>(
         }
         CaptureForm::MemoryGraph => memory_graph(file("file"), &noted)?,
         CaptureForm::MallocLog { layout, lite, at, from } => {
-            malloc_log(*layout, *lite, (*at, *from), file, &noted)?
+            malloc_log(*layout, *lite, *at, *from, file, &noted)?
         }
     };
     let wanted = list_wanted_images(&images, &asked.into_inner(), MOST_WANTED);
@@ -260,7 +260,8 @@ fn memory_answer(mut tables: MemoryTables, tree: &CallTree, named: NamedClasses)
 fn malloc_log<'f, 's>(
     layout: MallocLayout,
     lite: bool,
-    (at, from): (Option<u64>, Option<u64>),
+    at: Option<u64>,
+    from: Option<u64>,
     file: &dyn Fn(&str) -> &'f [u8],
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
 ) -> Result<(CaptureAnalysis, Vec<ProfileImage>), CaptureError> {

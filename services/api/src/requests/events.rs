@@ -132,7 +132,7 @@ async fn switched_off(
     let apps: BTreeSet<&str> = totals.apps.keys().map(String::as_str).collect();
     let mut tx = api.tenant(tenant).await?;
     let signals = app_signals::read_for_apps(&mut tx, &apps).await?;
-    let off = totals.apps.iter().filter(|(app, _)| signals.for_app(app).one_in(signal) == 0);
+    let off = totals.apps.iter().filter(|(app, _)| !signals.for_app(app).keeps_signal(signal));
     Ok(off.map(|(_, events)| events).sum())
 }
 

@@ -62,7 +62,7 @@ fn render_flame_graph(
 ) -> String {
     let boxes = lay_out_boxes(tree, place);
     let rows = boxes.iter().map(|one| one.row + 1).max().unwrap_or(1);
-    let mut canvas = FlameCanvas::new(GRAPH_WIDTH, rows, texts, place);
+    let mut canvas = FlameCanvas::new(GRAPH_WIDTH, rows, texts.0, texts.1, place);
     for one in boxes {
         let Description { label, about, style } = match one.shown {
             BoxContent::Node(index) => describe(index),

@@ -49,12 +49,7 @@ pub(super) struct FlameCanvas {
 }
 
 impl FlameCanvas {
-    pub(super) fn new(
-        width: f64,
-        rows: usize,
-        (title, legend): (&str, &str),
-        place: GraphPlace,
-    ) -> FlameCanvas {
+    pub(super) fn new(width: f64, rows: usize, title: &str, legend: &str, place: GraphPlace) -> FlameCanvas {
         let below = HEAD_HEIGHT + rows * ROW_HEIGHT;
         let height = below + if place == GraphPlace::File { FOOT_HEIGHT } else { 0 };
         let mut canvas = FlameCanvas { out: String::new(), details_at: below + 18, place, boxes: 0 };

@@ -20,7 +20,9 @@ pub(super) fn read_leaks(text: &str, tables: &mut MemoryTables) {
             tables.totals.leaked_bytes = bytes;
         } else if let Some((numbers, is_cycle, name)) = parse_top(line) {
             match parse_counts(numbers) {
-                Some(numbers) => add_leak(&mut rows, is_cycle, name, numbers, &mut tables.left_out),
+                Some((blocks, bytes)) => {
+                    add_leak(&mut rows, is_cycle, name, blocks, bytes, &mut tables.left_out);
+                }
                 None => tables.skipped += 1,
             }
         }
@@ -55,7 +57,8 @@ fn add_leak(
     rows: &mut BTreeMap<(bool, String), LeakRow>,
     is_cycle: bool,
     top: &str,
-    (blocks, bytes): (u64, u64),
+    blocks: u64,
+    bytes: u64,
     left_out: &mut u64,
 ) {
     let (name, address) = parse_object(top);

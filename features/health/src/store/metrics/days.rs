@@ -213,7 +213,8 @@ async fn write_sketches(tx: &mut TenantTx, merged: Vec<Value>) -> Result<()> {
 }
 
 /// Returns the columns of a row's key, without its tenant.
-fn key_columns((app, version, dimension, day, value, metric): &RowKey) -> Value {
+fn key_columns(key: &RowKey) -> Value {
+    let (app, version, dimension, day, value, metric) = key;
     json!({
         "app": app,
         "version": version,

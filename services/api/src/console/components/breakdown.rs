@@ -24,13 +24,26 @@ pub struct BreakdownLine {
     pub percent: u64,
 }
 
+/// Words of one table.
+#[derive(Clone, Copy)]
+pub struct BreakdownWords {
+    /// Caption: the property by which reports are counted.
+    pub by: &'static str,
+    /// Head of the column of values.
+    pub head: &'static str,
+    /// Shown instead of an empty value.
+    pub unknown: &'static str,
+}
+
 impl Breakdown {
     /// Creates the table of values with their counts and links; an empty value is shown as `unknown`.
     pub fn from_values<'v>(
-        (by, head, unknown): (&'static str, &'static str, &'static str),
-        (total, estimated): (i64, bool),
+        words: BreakdownWords,
+        total: i64,
+        estimated: bool,
         values: impl Iterator<Item = (&'v str, i64, Option<String>)>,
     ) -> Breakdown {
+        let BreakdownWords { by, head, unknown } = words;
         let line = |(name, reports, href): (&str, i64, Option<String>)| BreakdownLine {
             name: text_or(name, unknown).to_owned(),
             href,

@@ -85,7 +85,7 @@ pub fn tags(group: &ListedGroup, now: OffsetDateTime) -> Vec<(&'static str, Stri
     };
     match group.status {
         GroupStatus::Open if now - group.first_seen < NEW_GROUP_MAX_AGE => {
-            tags.push(("warn", "new".to_owned()))
+            tags.push(("warn", "new".to_owned()));
         }
         GroupStatus::Open => {}
         GroupStatus::Regressed => tags.push(("bad", named("regressed", group.regressed_in.as_ref()))),

@@ -13,7 +13,7 @@ use unslide_store::TenantTx;
 use unslide_store::queries::groups::growing;
 use unslide_store::queries::groups::{self, CountScope, GroupFilter, GroupOrder, ListedGroup};
 use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
-use unslide_store::queries::trends::{self, PeriodTotals, TrendStep};
+use unslide_store::queries::trends::{self, PeriodTotals, TrendStep, VersionFilter};
 
 /// Maximum number of groups and images in each list.
 const LIST_ENTRIES: u32 = 5;
@@ -84,9 +84,9 @@ impl OverviewPeriod {
     async fn load_chart(
         &self,
         tx: &mut Tx<TenantTx>,
-        of: (Option<&str>, Option<&str>),
+        filter: VersionFilter<'_>,
     ) -> Result<StackedBars, Problem> {
-        let rows = trends::by_version(tx, of, (self.step, self.begins), CHART_VERSIONS_LIMIT).await?;
+        let rows = trends::by_version(tx, filter, self.step, self.begins, CHART_VERSIONS_LIMIT).await?;
         let times = match self.step {
             TrendStep::Hour => ChartTimes::from_hours(self.begins, self.now.truncate_to_hour()),
             TrendStep::Day => ChartTimes::from_days(self.first, self.now.date()),
@@ -99,11 +99,11 @@ impl OverviewPeriod {
     async fn load_totals(
         &self,
         tx: &mut Tx<TenantTx>,
-        of: (Option<&str>, Option<&str>),
+        filter: VersionFilter<'_>,
     ) -> Result<[PeriodTotals; 2], Problem> {
         let (begins, length) = (self.begins, self.length());
-        let now = trends::read_totals(tx, of, self.step, (begins, begins + length)).await?;
-        Ok([now, trends::read_totals(tx, of, self.step, (begins - length, begins)).await?])
+        let now = trends::read_totals(tx, filter, self.step, begins, begins + length).await?;
+        Ok([now, trends::read_totals(tx, filter, self.step, begins - length, begins).await?])
     }
 }
 
@@ -121,22 +121,24 @@ pub async fn render_page(
 ) -> Result<Response, Problem> {
     let (access, now) = (&signed.access, api.clock.now());
     let (app, version) = (access.restrict_app(state.get_text("app"))?, state.get_text("version"));
-    let of = (app.as_deref(), version.as_deref());
+    let filter = VersionFilter { app: app.as_deref(), version: version.as_deref() };
     let period = OverviewPeriod::from_state(&state, now);
     let mut tx = api.tenant(access.tenant()).await?;
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     selects.push(period_or_hours(&state));
-    let chart = period.load_chart(&mut tx, of).await?;
-    let sections = feature_sections(&api, &mut tx, of, &period).await?;
-    let totals = period.load_totals(&mut tx, of).await?;
-    let new_groups = trends::new_groups(&mut tx, of, period.begins, NEW_GROUPS_LIMIT).await?;
+    let chart = period.load_chart(&mut tx, filter).await?;
+    let sections = feature_sections(&api, &mut tx, filter, &period).await?;
+    let totals = period.load_totals(&mut tx, filter).await?;
+    let new_groups = trends::new_groups(&mut tx, filter, period.begins, NEW_GROUPS_LIMIT).await?;
     let (new, growing, trends) = group_lists(&mut tx, access, &state, &period).await?;
-    let filter = MissingFilter { app: app.clone(), version: version.clone(), system: false };
-    let missing = missing::list_missing(&mut tx, &filter, None, LIST_ENTRIES).await?;
+    let missing_filter = MissingFilter { app: app.clone(), version: version.clone(), system: false };
+    let missing = missing::list_missing(&mut tx, &missing_filter, None, LIST_ENTRIES).await?;
     tx.rollback();
     let bar = FilterBar { action: "/console".to_owned(), selects, ..FilterBar::default() };
-    let growing_href =
-        build_link("/console/groups", &[("app", of.0), ("version", of.1), ("sort", Some(GROWING))]);
+    let growing_href = build_link(
+        "/console/groups",
+        &[("app", filter.app), ("version", filter.version), ("sort", Some(GROWING))],
+    );
     render_html(&OverviewPage {
         shell: Shell::for_viewer(signed.viewer, "overview", "Overview").with_bar(bar),
         days: period.days,
@@ -147,7 +149,7 @@ pub async fn render_page(
             && sections.iter().all(|section| section.figures.is_empty()),
         sections,
         chart,
-        figures: build_figures(totals, new_groups, of, &period),
+        figures: build_figures(totals, new_groups, filter, &period),
         heads: group_heads(None, |_| None),
         new,
         growing,
@@ -156,7 +158,7 @@ pub async fn render_page(
             "Reports of {0} days, and how many more than in the {0} days before, the most more first",
             period.days
         ),
-        new_href: new_groups_path(of.0, of.1),
+        new_href: new_groups_path(filter.app, filter.version),
         growing_href,
         missing,
     })
@@ -166,12 +168,12 @@ pub async fn render_page(
 async fn feature_sections(
     api: &Api,
     tx: &mut Tx<TenantTx>,
-    of: (Option<&str>, Option<&str>),
+    filter: VersionFilter<'_>,
     period: &OverviewPeriod,
 ) -> Result<Vec<OverviewSection>, Problem> {
     let scope = OverviewScope {
-        app: of.0,
-        version: of.1,
+        app: filter.app,
+        version: filter.version,
         today: period.now.date(),
         days: period.days,
         is_hourly: period.step == TrendStep::Hour,
@@ -192,10 +194,10 @@ fn new_groups_path(app: Option<&str>, version: Option<&str>) -> String {
 fn build_figures(
     [now, before]: [PeriodTotals; 2],
     new: i64,
-    of: (Option<&str>, Option<&str>),
+    filter: VersionFilter<'_>,
     period: &OverviewPeriod,
 ) -> Vec<Figure> {
-    let href = |path| Some(build_link(path, &[("app", of.0), ("version", of.1)]));
+    let href = |path| Some(build_link(path, &[("app", filter.app), ("version", filter.version)]));
     let share = |totals: &PeriodTotals| format_percentage(totals.symbolicated, totals.frames);
     let before_them = |count, estimated| {
         format!("{} in the {} before", estimate(grouped(count), estimated), period.format_length())
@@ -221,7 +223,7 @@ fn build_figures(
                 grouped(new)
             },
             note: "bugs first seen in this period".to_owned(),
-            href: Some(new_groups_path(of.0, of.1)),
+            href: Some(new_groups_path(filter.app, filter.version)),
         },
     ];
     if period.step == TrendStep::Day {

@@ -1,6 +1,6 @@
 //! `/console/groups/{id}`: one bug, its stack first.
 
-use crate::console::components::breakdown::Breakdown;
+use crate::console::components::breakdown::{Breakdown, BreakdownWords};
 use crate::console::components::chart::{ChartTimes, StackedBars};
 use crate::console::components::rows::{self, report_path};
 use crate::console::components::stack::ThreadStack;
@@ -151,23 +151,38 @@ fn to_day_rows(found: &GroupCounts) -> Vec<VersionCount> {
 
 fn version_breakdown(found: &GroupCounts) -> Breakdown {
     let values = found.versions.iter().map(|one| (one.version.as_str(), one.reports));
-    build_breakdown(found, ("version", "Version", "no version"), "version", values)
+    build_breakdown(
+        found,
+        BreakdownWords { by: "version", head: "Version", unknown: "no version" },
+        "version",
+        values,
+    )
 }
 
 fn model_breakdown(found: &GroupCounts) -> Breakdown {
     let values = found.devices.iter().map(|one| (one.model.as_str(), one.reports));
-    build_breakdown(found, ("device model", "Device", "unknown device"), "model", values)
+    build_breakdown(
+        found,
+        BreakdownWords { by: "device model", head: "Device", unknown: "unknown device" },
+        "model",
+        values,
+    )
 }
 
 fn os_versions(found: &GroupCounts) -> Breakdown {
     let values = found.os_versions.iter().map(|one| (one.os_version.as_str(), one.reports));
-    build_breakdown(found, ("OS version", "System", "unknown system"), "os_version", values)
+    build_breakdown(
+        found,
+        BreakdownWords { by: "OS version", head: "System", unknown: "unknown system" },
+        "os_version",
+        values,
+    )
 }
 
 /// Returns the table of values, with links to the group's reports with that value of a filter.
 fn build_breakdown<'v>(
     found: &GroupCounts,
-    words: (&'static str, &'static str, &'static str),
+    words: BreakdownWords,
     filter: &str,
     values: impl Iterator<Item = (&'v str, i64)>,
 ) -> Breakdown {
@@ -176,7 +191,7 @@ fn build_breakdown<'v>(
         let pairs = [("group", Some(id.as_str())), (filter, Some(value))];
         (value, reports, (!value.is_empty()).then(|| build_link("/console/reports", &pairs)))
     });
-    Breakdown::from_values(words, (found.group.reports, found.group.estimated), values)
+    Breakdown::from_values(words, found.group.reports, found.group.estimated, values)
 }
 
 #[cfg(test)]

@@ -156,15 +156,15 @@ pub async fn save_from_form(
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    let one_in = |signal: AppSignal| Ok::<_, Problem>(form.parse_number(signal.as_str())?.unwrap_or(1));
+    let keeps = |signal: AppSignal| form.has_field(signal.as_str());
     let signals = SignalSettings {
-        hangs: one_in(AppSignal::Hangs)?,
-        javascript: one_in(AppSignal::Javascript)?,
-        errors: one_in(AppSignal::Errors)?,
-        memory: one_in(AppSignal::Memory)?,
-        sessions: one_in(AppSignal::Sessions)?,
-        metrics: one_in(AppSignal::Metrics)?,
-        captures: one_in(AppSignal::Captures)?,
+        hangs: keeps(AppSignal::Hangs),
+        javascript: keeps(AppSignal::Javascript),
+        errors: keeps(AppSignal::Errors),
+        memory: keeps(AppSignal::Memory),
+        sessions: keeps(AppSignal::Sessions),
+        metrics: keeps(AppSignal::Metrics),
+        captures: keeps(AppSignal::Captures),
     };
     let (source_url, source_root) = (form.field_text("source_url"), form.field_text("source_root"));
     let new = NewAppSettings { app: form.field_text("app"), source_url, source_root, signals: Some(signals) };
