@@ -72,9 +72,9 @@ pub fn feature(config: Config) -> Feature {
 }
 
 /// Returns the routes of every protocol.
-fn protocol_routes(config: &Config, assembler: &Arc<sentry::Assembler>) -> OpenApiRouter<Api> {
+fn protocol_routes(config: Config, assembler: &Arc<sentry::Assembler>) -> OpenApiRouter<Api> {
     OpenApiRouter::new()
-        .merge(sentry::sentry_routes(&config.api.public_url).layer(Extension(assembler.clone())))
+        .merge(sentry::sentry_routes(config.api.public_url).layer(Extension(assembler.clone())))
         .merge(datadog::datadog_routes())
         .merge(bugsnag::bugsnag_routes(&config.process.data_dir))
 }
@@ -82,7 +82,7 @@ fn protocol_routes(config: &Config, assembler: &Arc<sentry::Assembler>) -> OpenA
 fn for_api(config: Config) -> ApiFeature {
     let assembler = Arc::new(sentry::Assembler::default());
     ApiFeature {
-        uploads: protocol_routes(&config, &assembler),
+        uploads: protocol_routes(config, &assembler),
         tag: ("", ""),
         start: Some(Arc::new(move |api, host| Ok(assembler.start_work(api, host)))),
         ..ApiFeature::new(NAME, "")

@@ -80,7 +80,7 @@ async fn receive_upload(
     // In a task of its own, as every upload: a client that leaves still has its failure recorded.
     run_detached(Box::pin(async move {
         let mut upload = FormUpload { api: &api, spool: &spool, parts: &parts, access: None, files: 0 };
-        let received = tokio::time::timeout(timeout, upload.receive_form(form)).await;
+        let received = tokio::time::timeout(timeout, Box::pin(upload.receive_form(form))).await;
         received.unwrap_or_else(|_| {
             Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", timeout.as_secs())))
         })

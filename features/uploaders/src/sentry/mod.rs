@@ -41,14 +41,14 @@ struct SentryRoutes {
 }
 
 /// Returns the routes of Sentry's clients.
-pub fn sentry_routes(public_url: &str) -> OpenApiRouter<Api> {
+pub fn sentry_routes(public_url: String) -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .route("/api/0/", get(options::get_account))
         .route("/api/0/organizations/{org}/", get(options::get_organization))
         .route("/api/0/organizations/{org}/chunk-upload/", get(options::get_options).post(receive_chunks))
         .route("/api/0/projects/{org}/{project}/files/difs/assemble/", post(assemble_files))
         .route("/api/0/{*rest}", any(refuse_path))
-        .layer(Extension(Arc::new(SentryRoutes { public_url: public_url.to_owned() })))
+        .layer(Extension(Arc::new(SentryRoutes { public_url })))
 }
 
 /// Signs a request in for the organisation in its path, which is the tenant.
