@@ -1,7 +1,7 @@
 //! Outcomes of the events that gateways send, of every kind. Features store them.
 
 use time::{Date, OffsetDateTime};
-use unslide_signals::event::{GatewayEvent, is_late};
+use unslide_proto::event::{GatewayEvent, is_late};
 
 unslide_model::words! {
     /// The outcome of storing an event.

@@ -8,9 +8,9 @@ use unslide_harness::database::{TestDatabase, acme, start};
 use unslide_health::store::HEALTH_HOOK;
 use unslide_health::store::metrics::{self, MetricArrival};
 use unslide_health::store::sessions::{self, EndReason, SessionArrival, SessionEvent, TerminationEvidence};
+use unslide_health_formats::MetricPayload;
 use unslide_model::TenantId;
-use unslide_signals::event::GatewayEvent;
-use unslide_signals::metrics::MetricPayload;
+use unslide_proto::event::GatewayEvent;
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::partitions;
 

@@ -58,6 +58,6 @@ async fn a_file_without_a_good_key_leaves_nothing() {
     // The page at the same path stays.
     let page = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let page = page.get(&world.url).send().await.unwrap();
-    assert_eq!((page.status().as_u16(), page.headers()[LOCATION].to_str().unwrap()), (307, "/console"));
+    assert_eq!((page.status().as_u16(), page.headers()[LOCATION].to_str().unwrap()), (307, "/docs"));
     world.stop().await;
 }

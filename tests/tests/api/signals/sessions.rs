@@ -9,9 +9,9 @@ use time::format_description::well_known::Rfc3339;
 use unslide_health::store::sessions::{self, SessionArrival, SessionEvent};
 use unslide_model::Scope;
 use unslide_model::ended::EndReason;
+use unslide_proto::event::GatewayEvent;
 use unslide_proto::headers;
 use unslide_proto::signed::SigningKey;
-use unslide_signals::event::GatewayEvent;
 use unslide_store::{partitions, tenants};
 use unslide_stream::{Record, scan};
 

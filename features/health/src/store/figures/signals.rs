@@ -6,7 +6,7 @@ use crate::store::metrics::{MetricDimension, OTHER, read_sketch};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use time::Date;
-use unslide_signals::metrics::MetricName;
+use unslide_health_formats::MetricName;
 use unslide_store::groups::versions::compare_versions;
 use unslide_store::{Result, StoreError, TenantTx};
 use utoipa::ToSchema;

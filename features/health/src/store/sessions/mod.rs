@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
-use unslide_signals::event::{EventArrival, GatewayEvent};
+use unslide_proto::event::{EventArrival, GatewayEvent};
 use unslide_store::app_signals::{self, AppSignal, SignalDrops, UNSAMPLED_WEIGHT, WeightRounder};
 use unslide_store::gateway_events::{EventOutcome, is_too_old};
 use unslide_store::queries::session::SessionJudgement;
