@@ -2,7 +2,7 @@
 
 use unslide_builder::ChildTask;
 use unslide_client::FeatureCommand;
-use unslide_feature::{Feature, KeyMaker};
+use unslide_feature::{Feature, KeyMaker, TokenWriter};
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::config::{ConfigReader, Sources};
 use unslide_symbolicate::Analysis;
@@ -30,6 +30,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_ingest::read,
     // Names of an operating system's functions, and which are missing. It has no hook.
     unslide_system_symbols::read,
+    // Routes of other products' upload clients. They lock rows of their own only, and the tenant's symbols as every upload.
+    unslide_uploaders::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::read,
 ];
@@ -66,6 +68,12 @@ pub const DEMO_DATA: &[unslide_client::SendDemoData] = &[
 pub const KEY_MAKERS: &[KeyMaker] = &[
     // Keys in the URLs of apps.
     unslide_ingest::KEY_MAKER,
+];
+
+/// What writes the tokens of `unslide key create --sentry-token`.
+pub const TOKEN_WRITERS: &[TokenWriter] = &[
+    // Keys as other products' upload clients expect them.
+    unslide_uploaders::SENTRY_TOKEN,
 ];
 
 /// Makes every feature with its settings.

@@ -1,6 +1,7 @@
 //! API keys. The text is `unslide_<prefix>_<secret>`: the prefix finds the row, and of the secret only a
 //! SHA-256 is kept (it has 200 random bits, so that it cannot be guessed).
 
+pub use crate::tenants::key_bytes::{KEY_BYTES, key_bytes, key_text};
 pub use crate::tenants::key_proofs::{KeyProof, authenticate, authenticate_all, refresh_all};
 
 use crate::column::ScopesColumn;
@@ -15,8 +16,8 @@ use unslide_model::{Scope, Secret, TenantId, timestamp};
 use utoipa::ToSchema;
 
 /// Digits of the prefix and the secret: five bits each, none that look alike.
-const KEY_DIGITS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-const PREFIX_BYTES: usize = 5;
+pub(super) const KEY_DIGITS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+pub(super) const PREFIX_BYTES: usize = 5;
 const PREFIX_LENGTH: usize = 8;
 const SECRET_LENGTH: usize = 40;
 
@@ -119,7 +120,7 @@ impl Principal {
     }
 }
 
-fn encode_digits(bytes: &[u8]) -> String {
+pub(super) fn encode_digits(bytes: &[u8]) -> String {
     let bits = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
     let bits: Vec<u8> = bits.collect();
     bits.chunks_exact(5)
@@ -208,7 +209,7 @@ async fn insert(
     )
     .fetch_one(connection)
     .await?;
-    Ok((key, Secret::new(format!("unslide_{prefix}_{secret}"))))
+    Ok((key, Secret::new(key_text(entropy))))
 }
 
 /// Checks the number of keys. Two keys that are made at once do not go over the limit together: the lock

@@ -7,6 +7,7 @@ pub mod audit;
 pub(crate) mod config;
 pub mod erasure;
 pub mod figures;
+mod key_bytes;
 mod key_proofs;
 pub mod keys;
 

@@ -1,13 +1,14 @@
 //! `unslide key`.
 
 use crate::configuration::Configured;
-use crate::features::KEY_MAKERS;
+use crate::features::{KEY_MAKERS, TOKEN_WRITERS};
 use crate::moment::Moment;
 use crate::prelude::*;
 use crate::servers::tenant::{check_tenant, with_database};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_client::{confirm_action, create_key};
+use unslide_feature::TokenRequest;
 use unslide_model::{Scope, TenantId};
 use unslide_store::keys::{self, NewApiKey};
 use unslide_store::{Store, Uuid, audit};
@@ -15,6 +16,8 @@ use unslide_store::{Store, Uuid, audit};
 /// The columns of `key list`.
 const KEY_COLUMNS: [&str; 9] =
     ["ID", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY", "SCOPES", "APP", "NAME"];
+/// Scopes of a key for upload clients.
+const TOKEN_SCOPES: [Scope; 2] = [Scope::SymbolsWrite, Scope::SymbolsRead];
 /// Keys that are asked for with one question.
 const KEY_PAGE_ENTRIES: u32 = 500;
 
@@ -31,8 +34,8 @@ pub enum Command {
         /// Name of the key, for people
         #[arg(long, default_value = "made on the command line")]
         name: String,
-        /// Scopes that the key grants, separated by commas
-        #[arg(long, value_delimiter = ',', required_unless_present = "public")]
+        /// Scopes that the key grants, separated by commas; with --sentry-token symbols:write,symbols:read if absent
+        #[arg(long, value_delimiter = ',', required_unless_present_any = ["public", "sentry_token"])]
         scope: Vec<Scope>,
         /// The only app (bundle identifier) that the key is valid for; with --public one or more, separated by commas
         #[arg(long)]
@@ -40,6 +43,12 @@ pub enum Command {
         /// Make a key for the URL in an app, which sends reports and does nothing else. `prefix.*` covers all apps below
         #[arg(long, requires = "app", conflicts_with_all = ["scope", "expires"])]
         public: bool,
+        /// Print the key as a token for SENTRY_AUTH_TOKEN, which also carries the tenant and the URL of the API
+        #[arg(long, requires = "url", conflicts_with = "public")]
+        sentry_token: bool,
+        /// URL of the API for --sentry-token, as build machines reach it, such as https://crashes.example.com
+        #[arg(long, requires = "sentry_token")]
+        url: Option<String>,
         /// When the key expires: a time (RFC 3339), or days from now such as 90d; never if absent
         #[arg(long, value_name = "WHEN")]
         expires: Option<Moment>,
@@ -89,7 +98,8 @@ pub fn run(command: Command) -> Outcome {
         Command::Create { configured, tenant, name, app: Some(apps), public: true, .. } => {
             with_database(&configured, async |store, _| make_public(&store, &tenant, &name, &apps).await)
         }
-        Command::Create { configured, tenant, name, scope, app, expires, .. } => {
+        Command::Create { configured, tenant, name, scope, app, expires, url, .. } => {
+            let scope = if scope.is_empty() { TOKEN_SCOPES.to_vec() } else { scope };
             if app.is_some() && scope.contains(&Scope::Operator) {
                 return Err(
                     CommandError::usage("a key for one app cannot use operations of operators").into()
@@ -100,8 +110,12 @@ pub fn run(command: Command) -> Outcome {
                 let now = store.clock().now();
                 let expires_at = expires.map(|end| resolve_expiry(end, now)).transpose()?;
                 let new = NewApiKey { name, scopes: scope, app, expires_at };
-                let text = create_key(&store, &tenant, &new, &Entropy::default().generate_key()?).await?;
-                say!("{}", text.reveal());
+                let entropy = Entropy::default().generate_key()?;
+                // A token that cannot be written leaves no key behind.
+                let token =
+                    url.map(|url| write_token(&keys::key_text(&entropy), &tenant, &url, now)).transpose()?;
+                let text = create_key(&store, &tenant, &new, &entropy).await?;
+                say!("{}", token.as_deref().unwrap_or(text.reveal()));
                 if Console::get().is_closed() {
                     return Err("the key was created, but standard output is closed: find it with `unslide key list` and revoke it with \
                                 `unslide key revoke`"
@@ -117,6 +131,14 @@ pub fn run(command: Command) -> Outcome {
             with_database(&configured, async |store, _| revoke_key(&store, &tenant, id, cascade, yes).await)
         }
     }
+}
+
+/// Writes a key as a token for clients of other products.
+fn write_token(key: &str, tenant: &TenantId, url: &str, now: OffsetDateTime) -> Result<String, CommandError> {
+    let writer =
+        TOKEN_WRITERS.first().ok_or_else(|| CommandError::usage("this program writes no such tokens"))?;
+    let request = TokenRequest { key, tenant, url, issued_at: now.unix_timestamp() };
+    (writer.write)(&request).map_err(|error| CommandError::usage(format!("--url: {error}")))
 }
 
 async fn list_keys(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {

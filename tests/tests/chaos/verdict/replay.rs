@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 33] = [
+const APART: [&str; 35] = [
     // Made by people and by uploads.
     "tenants",
     "api_keys",
@@ -29,6 +29,8 @@ const APART: [&str; 33] = [
     "alert_recipients",
     "alert_mail_counts",
     "ingest_keys",
+    "uploader_chunks",
+    "uploader_files",
     // The live events of dashboards, and the terms of a search: a group keeps words of reports that have left.
     "live_events",
     "live_event_counters",

@@ -38,6 +38,10 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO alert_mail_counts (tenant, day, mails) VALUES ('acme', now()::date, 1);
      INSERT INTO ingest_keys (tenant, id, key_text, name, apps, state, created_at)
      VALUES ('acme', '0a1b2c3d', 'text', 'app', '{shop}', 'active', now());
+     INSERT INTO uploader_chunks (tenant, sha1, object_id, size, counted, expires_at)
+     VALUES ('acme', substr(sha256(''), 1, 20), md5('chunk')::uuid, 1, true, now());
+     INSERT INTO uploader_files (tenant, app, sha1, name, chunks, one_app, file_limit, state, attempts, due_at, updated_at)
+     VALUES ('acme', 'shop', substr(sha256(''), 1, 20), '', '', false, 1, 'waiting', 0, now(), now());
      INSERT INTO live_event_counters (tenant, last) VALUES ('acme', 1);
      INSERT INTO live_events (tenant, event, kind, data, occurred_at) VALUES ('acme', 1, 'reports_stored', '{}', now());
      INSERT INTO captures (id, tenant, app, version, kind, form, files, size, content_hash, state, received_at)
@@ -320,6 +324,10 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     (
         "unslide_unknown_tenants",
         "the indexer waits with reports of tenants that are not there: the names that it asks for",
+    ),
+    (
+        "unslide_uploader_files_due",
+        "the api finds files that wait to be made of chunks: slugs, apps and hashes only",
     ),
     ("unslide_uploads_kept", "the builder removes files of uploads that are over: ids only"),
     ("unslide_uploads_stuck", "the builder ends uploads that nobody goes on with: ids only"),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 28] = [
+const WORDS: [(&str, &str); 32] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -34,6 +34,10 @@ const WORDS: [(&str, &str); 28] = [
     ("ingest", "public-key"),
     ("ingest", "usp_"),
     ("system-symbols", "unslide_system_symbols"),
+    ("uploaders", "unslide_uploaders"),
+    ("uploaders", "uploader_"),
+    ("uploaders", "sntrys"),
+    ("uploaders", "bugsnag"),
 ];
 /// The list of features.
 const LIST: &str = "services/unslide/src/features.rs";

@@ -1,0 +1,94 @@
+//! Uploaders: the routes on which upload clients of other products send debug files.
+//!
+//! Each protocol has a folder and a line in [`protocol_routes`]. `sign_in` reads the key of a request, `whole_file` hands a
+//! file to the upload path of the api. A file that arrives here is an upload like any other from then on.
+
+mod bugsnag;
+mod datadog;
+mod sentry;
+mod sign_in;
+mod whole_file;
+
+pub use sentry::SENTRY_TOKEN;
+
+use axum::Extension;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::Arc;
+use unslide_api::feature::{Api, ApiFeature};
+use unslide_builder::{BuilderFeature, Clearing};
+use unslide_feature::Feature;
+use unslide_runtime::config::{ConfigPart, ConfigReader};
+use unslide_store::Store;
+use utoipa_axum::router::OpenApiRouter;
+
+/// The name of the feature.
+pub const NAME: &str = "uploaders";
+
+/// The settings that the feature reads.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
+pub struct Config {
+    /// The settings of the section `api` that the feature reads.
+    pub api: UploaderApiSettings,
+    /// The settings of the section `process` that the feature reads.
+    pub process: UploaderProcessSettings,
+}
+
+/// The part of the section `api` that the feature reads.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
+pub struct UploaderApiSettings {
+    /// The address of the api, for absolute URLs in answers. The api documents it.
+    #[schemars(skip)]
+    pub public_url: String,
+}
+
+/// The part of the section `process` that the feature reads.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
+pub struct UploaderProcessSettings {
+    /// The folder for files that come before their key. The process documents it.
+    #[schemars(skip)]
+    #[serde(skip_serializing)]
+    pub data_dir: PathBuf,
+}
+
+/// Reads the settings and makes the feature.
+pub fn read(reader: &mut ConfigReader) -> Feature {
+    feature(reader.read_whole())
+}
+
+/// Makes the feature with these settings.
+#[must_use]
+pub fn feature(config: Config) -> Feature {
+    Feature {
+        settings: Some(ConfigPart::from_config(&config)),
+        hook: sentry::HOOK,
+        builder: BuilderFeature { name: NAME, clear: Some(purge_expired), jobs: &[] },
+        ..Feature::new(NAME, for_api(config))
+    }
+}
+
+/// Returns the routes of every protocol.
+fn protocol_routes(config: Config, assembler: &Arc<sentry::Assembler>) -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .merge(sentry::sentry_routes(config.api.public_url).layer(Extension(assembler.clone())))
+        .merge(datadog::datadog_routes())
+        .merge(bugsnag::bugsnag_routes(&config.process.data_dir))
+}
+
+fn for_api(config: Config) -> ApiFeature {
+    let assembler = Arc::new(sentry::Assembler::default());
+    ApiFeature {
+        uploads: protocol_routes(config, &assembler),
+        tag: ("", ""),
+        start: Some(Arc::new(move |api, host| Ok(assembler.start_work(api, host)))),
+        ..ApiFeature::new(NAME, "")
+    }
+}
+
+fn purge_expired(store: &Store) -> Clearing<'_> {
+    Box::pin(sentry::purge_expired(store))
+}

@@ -1,0 +1,159 @@
+//! Routes that a client asks before it uploads: sizes, its organisation, its account.
+
+use super::answer::{Answer, SentryAnswer};
+use super::{SentryRoutes, sign_in};
+use axum::Extension;
+use axum::extract::{Path, Request, State};
+use axum::http::HeaderMap;
+use axum::http::header::{HOST, USER_AGENT};
+use serde_json::json;
+use std::sync::Arc;
+use unslide_api::feature::Api;
+use unslide_api::feature::operation::{Kind, Problem};
+use unslide_api::feature::upload::UploadQuota;
+
+/// The most bytes of a chunk, before it is packed.
+pub const MAX_CHUNK_BYTES: u64 = 8 << 20;
+/// The most chunks that a client puts in one request.
+pub const MAX_REQUEST_CHUNKS: usize = 64;
+/// The bytes of chunks that a client puts in one request, before they are packed.
+pub const MAX_REQUEST_BYTES: u64 = 32 << 20;
+/// Requests with chunks that a client sends at the same time.
+const CLIENT_CONCURRENCY: u8 = 4;
+/// The kinds of files that a client may send. sentry-cli 2 uses older routes without the first.
+const ACCEPTED_KINDS: [&str; 2] = ["debug_files", "sources"];
+
+/// `GET /api/0/organizations/{org}/chunk-upload/`: sizes and the URL for chunks.
+pub async fn get_options(
+    State(api): State<Api>,
+    Extension(routes): Extension<Arc<SentryRoutes>>,
+    Path(org): Path<String>,
+    request: Request,
+) -> SentryAnswer {
+    let (parts, _) = request.into_parts();
+    let options = async {
+        let access = sign_in(&api, &parts, Some(&org)).await?;
+        let path = format!("/api/0/organizations/{}/chunk-upload/", access.tenant());
+        Ok(Answer::Json(json!({
+            "url": upload_url(&routes, &parts.headers, &path)?,
+            "chunkSize": MAX_CHUNK_BYTES,
+            "chunksPerRequest": MAX_REQUEST_CHUNKS,
+            "maxRequestSize": MAX_REQUEST_BYTES,
+            "maxFileSize": UploadQuota::from_access(&api, &access).bytes,
+            "concurrency": CLIENT_CONCURRENCY,
+            "hashAlgorithm": "sha1",
+            "compression": ["gzip"],
+            "accept": ACCEPTED_KINDS,
+        })))
+    };
+    SentryAnswer::from_result(options.await, &parts)
+}
+
+/// `GET /api/0/organizations/{org}/`: the tenant and the origin of the server.
+pub async fn get_organization(
+    State(api): State<Api>,
+    Extension(routes): Extension<Arc<SentryRoutes>>,
+    Path(org): Path<String>,
+    request: Request,
+) -> SentryAnswer {
+    let (parts, _) = request.into_parts();
+    let organization = async {
+        let access = sign_in(&api, &parts, Some(&org)).await?;
+        let (slug, origin) = (access.tenant(), own_origin(&routes, &parts.headers)?);
+        let links = json!({ "organizationUrl": origin, "regionUrl": origin });
+        Ok(Answer::Json(json!({ "id": slug, "slug": slug, "name": slug, "links": links })))
+    };
+    SentryAnswer::from_result(organization.await, &parts)
+}
+
+/// `GET /api/0/`: the key and its tenant, for `sentry-cli info`.
+pub async fn get_account(State(api): State<Api>, request: Request) -> SentryAnswer {
+    let (parts, _) = request.into_parts();
+    let account = async {
+        let access = sign_in(&api, &parts, None).await?;
+        let user = json!({ "id": access.principal.key_id, "email": access.tenant() });
+        Ok(Answer::Json(json!({ "version": "0", "auth": { "scopes": ["project:write"] }, "user": user })))
+    };
+    SentryAnswer::from_result(account.await, &parts)
+}
+
+/// Returns the URL for chunks. A client sends its token to it, so it is always on this server: sentry-cli gets a path,
+/// other clients need a whole URL.
+fn upload_url(routes: &SentryRoutes, headers: &HeaderMap, path: &str) -> Result<String, Problem> {
+    if takes_relative_urls(headers) {
+        return Ok(path.to_owned());
+    }
+    Ok(format!("{}{path}", own_origin(routes, headers)?))
+}
+
+/// Returns true for sentry-cli from version 1 on. `sentry` calls itself sentry-cli/0.
+fn takes_relative_urls(headers: &HeaderMap) -> bool {
+    let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    agent.strip_prefix("sentry-cli/").is_some_and(|version| !version.starts_with("0."))
+}
+
+/// Returns the origin that the client reached.
+fn own_origin(routes: &SentryRoutes, headers: &HeaderMap) -> Result<String, Problem> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let public = routes.public_url.trim_end_matches('/');
+    let host = text(HOST.as_str()).filter(|host| !host.is_empty());
+    let is_public = |host: &str| public.split_once("://").is_some_and(|(_, known)| known == host);
+    match host {
+        Some(host) if is_public(host) => Ok(public.to_owned()),
+        Some(host) => {
+            let scheme = text("x-forwarded-proto").filter(|scheme| ["http", "https"].contains(scheme));
+            Ok(format!("{}://{host}", scheme.unwrap_or("http")))
+        }
+        None if !public.is_empty() => Ok(public.to_owned()),
+        None => Err(Problem::new(
+            Kind::InvalidRequest,
+            "the request has no Host header, and api.public_url is not set",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::{HeaderName, HeaderValue};
+
+    fn headers(values: &[(&'static str, &'static str)]) -> HeaderMap {
+        let header = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        values.iter().map(header).collect()
+    }
+
+    fn url(public_url: &str, values: &[(&'static str, &'static str)]) -> Option<String> {
+        let routes = SentryRoutes { public_url: public_url.to_owned() };
+        upload_url(&routes, &headers(values), "/p/").ok()
+    }
+
+    #[test]
+    fn chunks_go_to_the_server_that_was_asked() {
+        let public = "https://crashes.example.com";
+        let own = ("host", "crashes.example.com");
+        assert_eq!(url(public, &[own]).as_deref(), Some("https://crashes.example.com/p/"));
+        assert_eq!(url("", &[("host", "127.0.0.1:80")]).as_deref(), Some("http://127.0.0.1:80/p/"));
+        let proxied = [("host", "other.example.com"), ("x-forwarded-proto", "https")];
+        assert_eq!(url(public, &proxied).as_deref(), Some("https://other.example.com/p/"));
+        assert_eq!(url("", &[("host", "a"), ("x-forwarded-proto", "ftp")]).as_deref(), Some("http://a/p/"));
+        assert_eq!(url("", &[]), None);
+    }
+
+    #[test]
+    fn only_sentry_cli_reads_a_path() {
+        for (agent, expected) in [
+            ("sentry-cli/3.8.2", "/p/"),
+            ("sentry-cli/2.58.6", "/p/"),
+            ("sentry-cli/0.49.0 (linux-x64) node/20.20.2", "http://a/p/"),
+            ("curl/8", "http://a/p/"),
+        ] {
+            assert_eq!(
+                url("", &[("host", "a"), ("user-agent", agent)]).as_deref(),
+                Some(expected),
+                "{agent}"
+            );
+        }
+    }
+}

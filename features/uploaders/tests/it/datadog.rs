@@ -1,0 +1,65 @@
+//! The requests of datadog-ci.
+
+use crate::world::{Part, SCOPES, UploadWorld, fixture, form_request};
+use serde_json::json;
+use std::io::{Cursor, Write};
+use unslide_world::Answer;
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+const EVENT: &str = r#"{"type":"ios_symbols","uuids":"67E9247C-814E-392B-A027-DBDE6748FCBF"}"#;
+
+fn archive(bytes: &[u8]) -> Vec<u8> {
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    archive.start_file("app.dSYM/Contents/Resources/DWARF/app", SimpleFileOptions::default()).unwrap();
+    archive.write_all(bytes).unwrap();
+    archive.finish().unwrap().into_inner()
+}
+
+async fn send(world: &UploadWorld, key: &str, parts: &[Part<'_>]) -> Answer {
+    let request = form_request(world, "/api/v2/srcmap", parts);
+    world.send(request.header("DD-API-KEY", key).header("DD-EVP-ORIGIN", "datadog-ci_dsyms")).await
+}
+
+#[tokio::test]
+async fn an_archive_before_its_event_becomes_symbols() {
+    let mut world = UploadWorld::start().await;
+    world.start_builder();
+    let key = world.create_key("acme", &SCOPES).await;
+    let (bytes, debug_id) = fixture("app");
+    let archive = archive(&bytes);
+    for _ in 0..2 {
+        let parts = [
+            Part::file("symbols_archive", "ios_symbols_archive", &archive),
+            Part::file("event", "event", EVENT.as_bytes()),
+        ];
+        assert_eq!(send(&world, &key, &parts).await.expect_status(202), json!({}));
+    }
+    world.until_ready(&key, &debug_id).await;
+    assert_eq!(world.number("SELECT count(*) FROM uploads WHERE status <> 'failed'").await, 1);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn only_a_bad_key_is_a_403_and_unused_kinds_are_accepted() {
+    let world = UploadWorld::start().await;
+    let key = world.create_key("acme", &SCOPES).await;
+    let event = |text: &str| [Part::file("event", "event", text.as_bytes())];
+    assert_eq!(send(&world, "no-such-key", &event(EVENT)).await.status, 403);
+    assert_eq!(send(&world, &key, &event(EVENT)).await.status, 400);
+    assert_eq!(send(&world, &key, &[]).await.status, 400);
+    assert_eq!(send(&world, &key, &event("{")).await.status, 400);
+    let parts = [
+        Part::file("jvm_mapping_file", "jvm_mapping", b"a -> b"),
+        Part::file("event", "event", br#"{"type":"jvm_mapping_file"}"#),
+    ];
+    assert_eq!(send(&world, &key, &parts).await.status, 202);
+    let noted =
+        "SELECT count(*) FROM audit_log WHERE action = 'upload.not_stored' AND subject = 'jvm_mapping_file'";
+    assert_eq!(world.number(noted).await, 1);
+    let wrong = [Part::file("symbols_archive", "a", b"text"), Part::file("event", "event", EVENT.as_bytes())];
+    let answer = send(&world, &key, &wrong).await;
+    assert_eq!(answer.status, 415);
+    assert!(answer.parse_json()["errors"][0].as_str().unwrap().contains("An upload is"), "{}", answer.text);
+    world.stop().await;
+}

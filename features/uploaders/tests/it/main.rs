@@ -1,0 +1,8 @@
+//! Uploads of other products' clients on real servers, with the requests that these clients send.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bugsnag;
+mod datadog;
+mod sentry;
+mod world;
