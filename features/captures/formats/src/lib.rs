@@ -3,7 +3,7 @@
 //! The feature `captures` stores and shows them. This package reads them, so that the fuzzer and commands without a server
 //! need no client of Kafka, PostgreSQL or object storage.
 
-#![warn(missing_docs)]
+#![expect(missing_docs, reason = "the fields and variants of a format say what they are by their names")]
 
 pub mod malloc;
 pub mod memory_graph;

@@ -54,7 +54,6 @@ pub(super) fn read_end(payload: &Value) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(&format!("{date}T{clock}{hours}:{minutes}"), &Rfc3339).ok()
 }
 
-/// Reads the counted metrics.
 pub(super) fn read_metrics(payload: &Value, into: &mut PayloadBuilder) {
     let region = find_text(payload, "regionFormat").unwrap_or_default();
     let mut totals: Vec<(MetricName, f64)> = Vec::new();

@@ -1,7 +1,6 @@
 //! The metrics that are counted, and their units.
 
 unslide_model::words! {
-    /// A metric.
     #[derive(PartialOrd, Ord)]
     pub enum MetricName {
         /// From the start of the process to the first frame.
@@ -28,7 +27,6 @@ unslide_model::words! {
         BackgroundTime = "background_time",
         /// Milliseconds of late frames in a second of animation.
         HitchRatio = "hitch_ratio",
-        /// Frames in a second.
         FrameRate = "frame_rate",
         /// The most memory in a period.
         PeakMemory = "peak_memory",
@@ -50,7 +48,6 @@ unslide_model::words! {
         RequestDns = "request_dns",
         /// A request's connection, without TLS.
         RequestConnect = "request_connect",
-        /// A request's TLS handshake.
         RequestTls = "request_tls",
         /// From a request's first byte to the first byte of its answer.
         RequestFirstByte = "request_first_byte",
@@ -62,28 +59,18 @@ unslide_model::words! {
 /// The unit in which a metric's values are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricUnit {
-    /// Milliseconds.
     Milliseconds,
-    /// Bytes.
     Bytes,
-    /// Milliseconds in a second.
     MillisecondsPerSecond,
-    /// Frames in a second.
     FramesPerSecond,
-    /// Joules.
     Joules,
-    /// Milliseconds in an hour.
     MillisecondsPerHour,
-    /// Bytes in an hour.
     BytesPerHour,
-    /// Joules in an hour.
     JoulesPerHour,
-    /// Times in an hour.
     PerHour,
 }
 
 impl MetricUnit {
-    /// Returns the unit's symbol.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -19,12 +19,10 @@ pub const MAX_PAYLOAD_BYTES: usize = 256 << 10;
 pub const WEIGHT_UNIT: u64 = 1_000;
 /// Measurements and requests of a payload.
 const MOST_ITEMS: usize = 1_000;
-/// Observations of a payload.
 const MOST_OBSERVATIONS: u64 = 1_000_000;
 /// Characters of a host name (RFC 1035).
 const HOST_CHARS: usize = 253;
 
-/// One network request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestTiming {
     /// The host, in lower case.
@@ -40,15 +38,10 @@ pub struct RequestTiming {
 pub struct MetricPayload {
     /// The id that distinguishes the payloads of an app.
     pub id: String,
-    /// Bundle identifier.
     pub app: String,
-    /// `CFBundleShortVersionString`; empty if unknown.
     pub version: String,
-    /// `CFBundleVersion`.
     pub build: Option<String>,
-    /// Operating system and version.
     pub os: Option<String>,
-    /// The machine.
     pub device: Option<String>,
     /// The id of the session that it is of.
     pub session: Option<String>,
@@ -56,9 +49,7 @@ pub struct MetricPayload {
     pub measured_at: OffsetDateTime,
     /// The weight of each observation, in thousandths.
     pub weight: u64,
-    /// The measured values.
     pub samples: Vec<Sample>,
-    /// Network requests.
     pub requests: Vec<RequestTiming>,
     /// Keys of MetricKit with values that were not understood.
     pub unread: Vec<String>,

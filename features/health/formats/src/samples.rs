@@ -4,7 +4,6 @@
 use super::MetricName;
 use super::name::is_countable;
 
-/// Buckets of one histogram.
 pub(super) const MOST_BUCKETS: usize = 1_000;
 /// Keys that a payload names which could not be read.
 const MOST_UNREAD: usize = 20;
@@ -14,11 +13,9 @@ const LEAST_RUNNING_MILLIS: f64 = 60_000.0;
 /// Values of one metric that are alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// The metric.
     pub metric: MetricName,
     /// The value, in the metric's unit.
     pub value: f64,
-    /// How many there were.
     pub count: u32,
 }
 

@@ -4,7 +4,6 @@
 use super::event::EventLog;
 use super::replay::{Replay, SortedByAddress};
 
-/// The most checkpoints.
 const MOST_CHECKPOINTS: usize = 32;
 /// The most blocks that all of them have room for, some 200 MB.
 const MOST_BLOCKS: usize = 1 << 22;

@@ -72,9 +72,7 @@ impl EventLayout {
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Memory was allocated.
     Allocation,
-    /// Memory was freed.
     Deallocation,
     /// A block has a new size or place. If it moved, an event of its own frees the old one.
     Reallocation,
@@ -100,7 +98,6 @@ pub struct MallocEvent {
 /// The reason why a record is no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoEvent {
-    /// It was not written.
     Empty,
     /// Something else than an allocation was logged.
     Other,

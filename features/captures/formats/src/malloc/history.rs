@@ -32,9 +32,7 @@ pub struct StackHistory {
     pub kind: MemoryKind,
     /// The innermost function of the app, or of all.
     pub allocator: String,
-    /// Bytes.
     pub bytes: Vec<u64>,
-    /// Blocks or ranges.
     pub blocks: Vec<u64>,
 }
 

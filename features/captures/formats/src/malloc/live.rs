@@ -6,7 +6,6 @@ use std::ops::Bound;
 /// A block, or a range of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveBlock {
-    /// Its size in bytes.
     pub size: u64,
     /// The stack that allocated it.
     pub stack: u64,

@@ -13,11 +13,8 @@ pub struct SortedByAddress;
 /// The number of records of each kind in a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventCounts {
-    /// Allocations.
     pub allocations: u64,
-    /// Deallocations.
     pub deallocations: u64,
-    /// Reallocations.
     pub reallocations: u64,
     /// Deallocations of blocks that are not live: the block was allocated before the log began, or its record
     /// is lost.
@@ -26,9 +23,7 @@ pub struct EventCounts {
     pub replaced: u64,
     /// Records that were not written.
     pub empty: u64,
-    /// Records of something else.
     pub other: u64,
-    /// Damaged records.
     pub damaged: u64,
     /// Records that break the order of a log that is sorted by address.
     #[serde(default)]
@@ -45,7 +40,6 @@ impl EventCounts {
         }
     }
 
-    /// Counts an event.
     pub(super) fn count_event(&mut self, kind: EventKind) {
         match kind {
             EventKind::Allocation => self.allocations += 1,
@@ -82,7 +76,6 @@ impl<'a> Replay<'a> {
         self.at
     }
 
-    /// Returns the live memory.
     #[must_use]
     pub fn live(&self) -> &LiveSet {
         &self.live

@@ -22,7 +22,6 @@ pub enum SlotForm {
 /// The reason why the walk along a stack ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackEnd {
-    /// At its thread.
     Root,
     /// At a slot outside of the table.
     Outside,

@@ -21,9 +21,7 @@ use unslide_symbolicate::ImageSymbols;
 /// A log with its stacks and images, and the options of its summary.
 #[derive(Clone, Copy, Debug)]
 pub struct LogQuestion<'a> {
-    /// The events.
     pub log: EventLog<'a>,
-    /// Their stacks.
     pub table: StackTable<'a>,
     /// The binaries that addresses lie in.
     pub images: &'a [ProfileImage],
@@ -42,18 +40,15 @@ pub struct LogQuestion<'a> {
 /// The summary of a log with its call trees.
 #[derive(Clone, Debug)]
 pub struct LogAnswer {
-    /// The memory in numbers.
     pub memory: MemorySummary,
     /// The memory of all stacks as call trees.
     pub tree: StackTree,
-    /// The same at [`LogQuestion::from`].
     pub earlier: Option<StackTree>,
 }
 
 /// The memory of a log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MemorySummary {
-    /// Records of the log.
     pub events: usize,
     /// Records that were replayed. Absent if the log is sorted by address and only summed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,9 +57,7 @@ pub struct MemorySummary {
     pub trailing_bytes: usize,
     /// The number of records of each kind.
     pub counts: EventCounts,
-    /// All memory.
     pub memory: MemoryRow,
-    /// Virtual memory by tag.
     pub vm_tags: Vec<TagRow>,
     /// The threads with the most memory.
     pub threads: Vec<ThreadRow>,
@@ -89,13 +82,9 @@ pub struct MemorySummary {
 /// Virtual memory of one tag.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TagRow {
-    /// The tag's number.
     pub tag: u8,
-    /// Its name.
     pub name: String,
-    /// Bytes.
     pub bytes: u64,
-    /// Ranges.
     pub ranges: u64,
 }
 
@@ -113,9 +102,7 @@ pub struct ThreadRow {
     /// The kind of the memory.
     #[serde(default)]
     pub kind: MemoryKind,
-    /// Bytes.
     pub bytes: u64,
-    /// Blocks or ranges.
     pub blocks: u64,
 }
 
@@ -127,13 +114,10 @@ pub struct StackRow {
     /// The kind of the memory.
     #[serde(default)]
     pub kind: MemoryKind,
-    /// Bytes.
     pub bytes: u64,
-    /// Blocks or ranges.
     pub blocks: u64,
     /// The innermost function of the app, or of all.
     pub allocator: String,
-    /// The innermost first.
     pub functions: Vec<String>,
 }
 
@@ -153,7 +137,6 @@ pub struct GrowthRow {
     pub grown_bytes: i64,
     /// The innermost function of the app, or of all.
     pub allocator: String,
-    /// The innermost first.
     pub functions: Vec<String>,
 }
 

@@ -23,7 +23,6 @@ const SLOT_BYTES: u64 = 16;
 /// The reason why bytes are no table of stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StackTableError {
-    /// The table begins later.
     #[error(
         "the table of stacks does not begin with its first slot: slots fit from byte {offset} on. Leave out the bytes in \
          front of it"
@@ -50,7 +49,6 @@ pub enum StackTableError {
          its first slot, without a header"
     )]
     Impossible {
-        /// Slots that are impossible.
         impossible: u64,
         /// Slots that are not empty.
         slots: u64,

@@ -12,19 +12,15 @@ use unslide_calltree::Amount;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemoryKind {
-    /// Blocks of the heap.
     #[default]
     Heap,
-    /// Ranges of virtual memory.
     Virtual,
 }
 
 /// Blocks of the heap and ranges of virtual memory, each with their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldMemory {
-    /// Of the heap.
     pub heap: Amount,
-    /// Virtual memory.
     pub vm: Amount,
 }
 
@@ -40,13 +36,9 @@ impl HeldMemory {
 /// Memory of the heap, and virtual memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryRow {
-    /// Bytes of the heap.
     pub heap_bytes: u64,
-    /// Blocks of the heap.
     pub heap_blocks: u64,
-    /// Bytes of virtual memory.
     pub vm_bytes: u64,
-    /// Ranges of virtual memory.
     pub vm_ranges: u64,
 }
 
@@ -77,7 +69,6 @@ impl From<HeldMemory> for MemoryRow {
 pub struct StackMemory {
     /// The stack: a slot of the table.
     pub stack: u64,
-    /// The kind.
     pub kind: MemoryKind,
 }
 

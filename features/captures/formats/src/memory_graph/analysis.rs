@@ -43,12 +43,10 @@ impl<'g> GraphAnalysis<'g> {
         self.retained.get(node as usize).copied().unwrap_or(0)
     }
 
-    /// Returns the snapshot.
     pub(super) fn graph(&self) -> &'g MemoryGraph {
         self.graph
     }
 
-    /// Returns the dominator tree.
     #[must_use]
     pub fn dominators(&self) -> &Dominators {
         &self.dominators

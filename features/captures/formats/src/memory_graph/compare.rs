@@ -21,17 +21,12 @@ pub struct MemoryComparison {
 /// How a class has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClassGrowth {
-    /// Its name.
     pub name: String,
     /// The image that has it; empty if it is not known.
     pub image: String,
-    /// Blocks before.
     pub blocks_before: u64,
-    /// Blocks after.
     pub blocks_after: u64,
-    /// Bytes before.
     pub bytes_before: u64,
-    /// Bytes after.
     pub bytes_after: u64,
 }
 

@@ -14,7 +14,6 @@ pub enum ReferenceKind {
     Weak,
     /// It must not outlive its target.
     Unowned,
-    /// It is not counted.
     Unmanaged,
     /// Bytes that look like an address: they may be a reference.
     Conservative,
@@ -52,7 +51,6 @@ impl NodeReference {
         NodeReference(offset << KIND_BITS | kind as u32)
     }
 
-    /// Returns its kind.
     #[must_use]
     pub fn kind(self) -> ReferenceKind {
         let code = (self.0 & ((1 << KIND_BITS) - 1)) as usize;
@@ -70,13 +68,9 @@ impl NodeReference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RootKind {
-    /// Not known.
     Unknown,
-    /// A global variable.
     Global,
-    /// A stack.
     Stack,
-    /// A register.
     Register,
     /// A variable of one thread.
     Thread,
@@ -85,7 +79,6 @@ pub enum RootKind {
 /// A reference from outside of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraphRoot {
-    /// The node.
     pub node: u32,
     /// The kind of place that refers to it.
     pub kind: RootKind,
@@ -97,24 +90,17 @@ pub struct GraphRoot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClassKind {
-    /// It is not known.
     Unknown,
-    /// Objective-C.
     ObjectiveC,
-    /// Swift.
     Swift,
-    /// C++.
     Cpp,
-    /// Core Foundation.
     CoreFoundation,
 }
 
-/// A class of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphClass {
     /// Its name; empty if neither the file nor symbols have one.
     pub name: String,
-    /// Its language.
     pub kind: ClassKind,
     /// The address of its class object, of its metadata or in its vtable; 0 if it is not known.
     pub address: u64,
@@ -122,20 +108,16 @@ pub struct GraphClass {
     pub image: Option<u32>,
 }
 
-/// A range of pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphRegion {
     /// The address of its first byte.
     pub address: u64,
-    /// Its bytes.
     pub size: u64,
     /// The tag of virtual memory.
     pub tag: u8,
-    /// Bytes that were written.
     pub dirty: u64,
     /// Bytes that are compressed or swapped out.
     pub swapped: u64,
-    /// Bytes in memory.
     pub resident: u64,
     /// Bits: 1 read, 2 write, 4 execute.
     pub protection: u32,
@@ -152,11 +134,9 @@ pub struct MemoryGraph {
     pub at_micros: i64,
     /// The binaries of the process.
     pub images: Vec<ProfileImage>,
-    /// The classes of nodes.
     pub classes: Vec<GraphClass>,
     /// The names of malloc's zones.
     pub zones: Vec<String>,
-    /// The ranges of pages.
     pub regions: Vec<GraphRegion>,
     /// References from outside of the heap, by node.
     pub roots: Vec<GraphRoot>,
@@ -167,7 +147,6 @@ pub struct MemoryGraph {
     /// The position of the zone of each node, and one more.
     pub(super) node_zones: Vec<u16>,
     pub(super) edges: EdgeLists,
-    /// For each edge.
     pub(super) references: Vec<NodeReference>,
 }
 

@@ -12,7 +12,6 @@ const HEAD_BYTES: u64 = 64;
 /// The content of a file about memory.
 #[derive(Debug)]
 pub enum MemoryFile {
-    /// A snapshot.
     Graph(Box<MemoryGraph>),
     /// The totals that the text of a tool has.
     Text(Box<MemoryTables>),

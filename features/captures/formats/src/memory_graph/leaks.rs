@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Classes that are named of a cycle.
 const SHOWN_CLASSES: usize = 8;
 
-/// Leaks of one shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeakGroup {
     /// The same for leaks of the same shape in any snapshot: a hash of class names, counts and references.
@@ -18,11 +17,9 @@ pub struct LeakGroup {
     pub is_cycle: bool,
     /// The classes at the top, with the number of objects of each, in one leak of the group.
     pub classes: Vec<(String, u64)>,
-    /// Leaks of this shape.
     pub leaks: u64,
     /// Their blocks, with all that hangs on them.
     pub blocks: u64,
-    /// The bytes of these.
     pub bytes: u64,
     /// A node at the top of the first of them.
     pub example: u32,
@@ -80,7 +77,6 @@ struct Leak {
     /// Objects of the component by class, and the references between these.
     classes: BTreeMap<Option<u32>, u64>,
     references: BTreeSet<(Option<u32>, Option<u32>)>,
-    /// Blocks below by class.
     below: BTreeMap<Option<u32>, u64>,
 }
 

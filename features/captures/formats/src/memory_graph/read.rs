@@ -44,7 +44,6 @@ impl Default for MemoryGraphLimits {
 /// Why bytes are no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryGraphError {
-    /// The input failed.
     #[error("cannot read the memory graph")]
     Io(#[from] io::Error),
     /// It does not begin like one.
@@ -60,15 +59,12 @@ pub enum MemoryGraphError {
     Wrong {
         /// The position at which the chunk begins.
         at: u64,
-        /// The problem with it.
         problem: String,
     },
-    /// Larger than allowed.
     #[error("the memory graph has more than {limit} {what}")]
     TooMany {
         /// The kind of part of which there are too many.
         what: &'static str,
-        /// How much is taken.
         limit: usize,
     },
 }
@@ -106,7 +102,6 @@ pub fn read_memory_graph(
 /// The chunks of a stream, one in memory at a time.
 struct Chunks<R> {
     input: R,
-    /// Bytes that were read.
     at: u64,
     /// The position at which the chunk in memory begins.
     start: u64,

@@ -6,7 +6,6 @@ use super::tables::MemoryTables;
 use std::collections::HashMap;
 use unslide_calltree::{Amount, CallFrame, CallTree, FrameOrigin, NodeIndex};
 
-/// The unit of weights.
 const BYTES: &str = "bytes";
 /// The node above nodes that no root reaches.
 const LEAKED: &str = "leaked";

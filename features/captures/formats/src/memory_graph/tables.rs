@@ -13,26 +13,19 @@ const MOST_STEP_NAME: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemorySource {
-    /// `unslide.signal.v1.MemoryGraph`.
     MemoryGraph,
-    /// The text of `heap`.
     Heap,
-    /// The text of `leaks`.
     Leaks,
-    /// The text of `vmmap`.
     Vmmap,
-    /// The text of `footprint`.
     Footprint,
 }
 
 /// Tables about memory. Lists that the source does not have are empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryTables {
-    /// Their source.
     pub source: MemorySource,
     /// The name of the process; empty if it is not known.
     pub process: String,
-    /// Sums over all.
     pub totals: MemoryTotals,
     /// Ranges of pages by their purpose, those with most dirty and swapped memory first.
     pub regions: Vec<RegionRow>,
@@ -56,28 +49,20 @@ pub struct MemoryTables {
 /// The lists from which rows were left out: the memory may still hold rows that a list lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutLists {
-    /// Ranges of pages.
     pub regions: bool,
-    /// Classes.
     pub classes: bool,
-    /// Leaks.
     pub leaks: bool,
 }
 
 /// Sums over the memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryTotals {
-    /// Blocks of the heap.
     pub blocks: u64,
-    /// Their bytes.
     pub bytes: u64,
-    /// References between blocks.
     pub references: u64,
     /// References from outside of the heap.
     pub roots: u64,
-    /// Blocks that are leaked.
     pub leaked_blocks: u64,
-    /// Their bytes.
     pub leaked_bytes: u64,
     /// The memory that the system charges to the process, if the source says it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,17 +74,13 @@ pub struct MemoryTotals {
 pub struct RegionRow {
     /// The purpose of the ranges.
     pub name: String,
-    /// The number of ranges.
     pub regions: u64,
-    /// Bytes of addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Bytes that were written.
     pub dirty: u64,
     /// Bytes that are compressed or swapped out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swapped: Option<u64>,
-    /// Bytes in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident: Option<u64>,
 }
@@ -107,26 +88,19 @@ pub struct RegionRow {
 /// Blocks of one malloc zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneRow {
-    /// Its name.
     pub name: String,
-    /// The number of blocks.
     pub blocks: u64,
-    /// Their bytes.
     pub bytes: u64,
 }
 
-/// Blocks of one class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassRow {
-    /// Its name.
     pub name: String,
     /// Its language; empty if it is not known, or classes of several have this name.
     pub kind: String,
     /// The image that has it; empty if it is not known.
     pub image: String,
-    /// The number of blocks.
     pub blocks: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// The sum of the bytes that each of them keeps alive alone. It is a lower bound: it does not include
     /// memory that only several of them together keep alive.
@@ -134,14 +108,10 @@ pub struct ClassRow {
     pub retained: Option<u64>,
 }
 
-/// A block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockRow {
-    /// Its address.
     pub address: String,
-    /// Its class.
     pub class: String,
-    /// Its bytes.
     pub bytes: u64,
     /// The bytes that would be free without it.
     pub retained: u64,
@@ -152,9 +122,7 @@ pub struct BlockRow {
 /// A block on a way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathStep {
-    /// Its address.
     pub address: String,
-    /// Its class.
     pub class: String,
     /// How it is referred to: the kind of the root for the first, and of the reference for the others.
     pub by: String,
@@ -171,7 +139,6 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Leaks of one shape.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeakRow {
     /// The same for leaks of the same shape in any snapshot.
@@ -180,18 +147,15 @@ pub struct LeakRow {
     pub cycle: bool,
     /// The classes at the top, with counts.
     pub name: String,
-    /// The number of leaks.
     pub leaks: u64,
     /// Their blocks, with all that hangs on them.
     pub blocks: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// The address of a block at the top of one of them; empty if it is not known.
     pub example: String,
 }
 
 impl MemoryTables {
-    /// Creates empty tables.
     pub(super) fn new(source: MemorySource) -> MemoryTables {
         MemoryTables {
             source,

@@ -10,7 +10,6 @@ use unslide_proto::signal::{
 
 /// The format that the header of a snapshot names.
 pub const FORMAT: &str = "unslide.memory-graph";
-/// Rows of a chunk.
 const CHUNK_ROWS: usize = 1 << 15;
 
 /// Writes a snapshot. Its parts come in the order of the methods; nodes by address, references by source, and roots by

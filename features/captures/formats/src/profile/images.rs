@@ -13,9 +13,7 @@ pub struct ProfileImage {
     pub name: String,
     /// Its path; empty if it is not known.
     pub path: String,
-    /// Its debug id.
     pub debug_id: Option<DebugId>,
-    /// Its load address.
     pub start: u64,
     /// The first address after it. `None` if it is not known.
     pub end: Option<u64>,
@@ -39,7 +37,6 @@ impl ProfileImage {
     }
 }
 
-/// Images by address.
 pub(crate) struct ImageRanges {
     /// Start, first address after, position; by start.
     ranges: Vec<(u64, u64, u32)>,

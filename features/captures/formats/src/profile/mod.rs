@@ -25,22 +25,17 @@ const MOST_IMAGES: usize = 1 << 16;
 /// The format of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProfileFormat {
-    /// The text of `sample`.
     Sample,
     /// The text of spindump, and of reports of hangs, of CPU use and of disk writes.
     Spindump,
-    /// MetricKit's JSON.
     MetricKit,
-    /// Folded stacks.
     Folded,
-    /// The message `unslide.signal.v1.StackSet`.
     StackSet,
 }
 
 /// Why a file is no profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// Larger than [`MOST_BYTES`].
     #[error("the profile has more than {MOST_BYTES} bytes")]
     TooLarge,
     /// In none of the formats.
@@ -57,7 +52,6 @@ pub enum ProfileError {
     /// JSON that cannot be read.
     #[error("not JSON: {0}")]
     Json(String),
-    /// Without a single frame.
     #[error("the profile has no frames")]
     Empty,
 }

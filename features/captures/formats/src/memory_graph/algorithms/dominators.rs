@@ -120,9 +120,7 @@ impl Dominators {
 /// A search from a virtual node with number 0.
 struct DepthFirst {
     order: Vec<u32>,
-    /// By node.
     numbers: Vec<u32>,
-    /// By number.
     parents: Vec<u32>,
 }
 

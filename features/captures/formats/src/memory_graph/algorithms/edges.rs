@@ -3,7 +3,6 @@
 
 use std::ops::Range;
 
-/// Edges by source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EdgeLists {
     /// The position at which the targets of each node begin; one more than there are nodes.

@@ -47,7 +47,6 @@ fn parse_top(line: &str) -> Option<(&str, bool, &str)> {
     Some((numbers, line.contains("ROOT CYCLE: "), name))
 }
 
-/// Reads `17 (1.91K) `.
 fn parse_counts(numbers: &str) -> Option<(u64, u64)> {
     let (blocks, bytes) = numbers.trim().split_once(" (")?;
     Some((blocks.parse().ok()?, parse_size(bytes.strip_suffix(')')?)?))

@@ -11,7 +11,6 @@ mod stacks;
 /// The most frames of a file; each is a JSON object.
 const MOST_RAW_FRAMES: usize = 1 << 18;
 
-/// Reads a document.
 pub(super) fn read_document(text: &str) -> Result<Profile, ProfileError> {
     let tokens = Tokens::new(text).map_err(|error| ProfileError::Json(error.to_string()))?;
     let mut reader = Reader::default();

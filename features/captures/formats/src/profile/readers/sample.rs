@@ -99,7 +99,6 @@ fn image_at(text: &str) -> Option<(&str, &str, &str)> {
     Some((symbol, image, tail))
 }
 
-/// Reads `file:line`.
 fn source_place(text: &str) -> Option<SourcePlace> {
     let (file, line) = text.rsplit_once(':')?;
     let line = line.parse().ok().filter(|line| *line > 0)?;

@@ -231,7 +231,6 @@ fn parenthesis_at_end(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Splits `name + offset`.
 fn with_offset(text: &str) -> (&str, Option<u64>) {
     let split = text.rsplit_once(" + ");
     let offset = split.and_then(|(name, offset)| {

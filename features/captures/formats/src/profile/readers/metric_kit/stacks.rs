@@ -26,7 +26,6 @@ pub(super) struct RawFrame {
 pub(super) enum Direction {
     /// The beginning of a thread.
     OutermostFirst,
-    /// The program counter.
     InnermostFirst,
 }
 
@@ -91,9 +90,7 @@ fn push_label(profile: &mut Profile, parent: Option<u32>, name: String) -> Optio
 
 /// The samples of each frame.
 struct Counted {
-    /// Including the frames below.
     total: Vec<u64>,
-    /// Without it.
     own: Vec<u64>,
     depth: Vec<usize>,
 }
