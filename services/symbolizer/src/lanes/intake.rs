@@ -5,6 +5,7 @@ use crate::admission::sender::{self, Admission};
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::AllowedUse;
 use crate::lanes::batch::{RecordProcessor, RecordStep};
+use crate::lanes::element::{ElementDocument, open_element};
 use crate::output::dead_letters::{Position, Provenance, describe_refusal};
 use crate::output::outcomes::{self, OVERFLOW_KEYS};
 use crate::output::retry_tiers::Tier;
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use unslide_model::{TenantId, cost};
 use unslide_proto::headers;
 use unslide_proto::report::Outcome;
-use unslide_report::{Element, Report, split_record};
+use unslide_report::{Element, Report};
 use unslide_runtime::fairness::FairShares;
 use unslide_runtime::job_bytes;
 use unslide_stream::lane::{Done, Refusal};
@@ -116,7 +117,7 @@ impl Intake {
         if let Some(refusal) = ReceiverRefusal::from_record(entry.record) {
             return dead(refusal.reason, refusal.detail);
         }
-        let elements = match split_record(value, &self.worker.limits) {
+        let elements = match self.worker.readers.split_record(value, &self.worker.limits) {
             // An empty array is a record without a report, and still has an outcome.
             Ok(none) if none.is_empty() => {
                 return dead("not_a_report", "the record is an array without a report in it");
@@ -196,23 +197,16 @@ impl Intake {
             let value = Some(reading.value.slice_ref(bytes));
             Part::Dead(history.dead_letter(&worker.letters, value, reason, detail))
         };
-        let bytes = match element {
-            Element::Report(bytes) => *bytes,
-            Element::Text(text) => {
-                let detail =
-                    "a string is a report that the device rendered as text; it has no frames to look up";
-                return dead(text.raw(), "not_a_report", detail);
-            }
-            Element::Other { bytes, found } => {
-                return dead(bytes, "not_a_report", &format!("a report is an object, this is {found}"));
-            }
+        let ElementDocument { bytes, document } = match open_element(element, &worker.readers) {
+            Ok(opened) => opened,
+            Err(refused) => return dead(refused.bytes, "not_a_report", &refused.detail),
         };
         let most = reading.limits.report_bytes;
         if most > 0 && bytes.len() as u64 > most {
             let detail = format!("the report has {} bytes, the tenant's may have {most}", bytes.len());
             return dead(bytes, "too_large", &detail);
         }
-        let source = match worker.readers.open(bytes, &worker.limits) {
+        let source = match worker.readers.open(&document, &worker.limits) {
             Ok(source) => source,
             Err(error) => return dead(bytes, error.reason(), &error.to_string()),
         };
