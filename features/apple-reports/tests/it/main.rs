@@ -4,6 +4,7 @@
 mod hostile;
 mod logs;
 mod samples;
+mod texts;
 mod traps;
 mod writing;
 
