@@ -2,6 +2,7 @@
 //!
 //! Each module reads one format. `json` writes the translated report.
 
+mod call_tree;
 mod crash_text;
 mod identity;
 mod ips;

@@ -1,6 +1,7 @@
 //! Tests of the readers: facts of logs, answers that go back to their places, and hostile input.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod call_trees;
 mod hostile;
 mod logs;
 mod samples;
