@@ -7,6 +7,7 @@ mod crash_text;
 mod identity;
 mod ips;
 mod json;
+mod metric_kit;
 mod readers;
 
 pub use readers::READERS;

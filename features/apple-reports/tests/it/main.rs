@@ -4,7 +4,9 @@
 mod call_trees;
 mod hostile;
 mod logs;
+mod metric_kit;
 mod samples;
+mod samples_of_texts;
 mod texts;
 mod traps;
 mod writing;
