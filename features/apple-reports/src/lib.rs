@@ -8,6 +8,7 @@ mod identity;
 mod ips;
 mod json;
 mod metric_kit;
+mod other_formats;
 mod readers;
 
 pub use readers::READERS;
