@@ -27,6 +27,7 @@ checks! {
     demangle = "../../../fuzz/checks/demangle.rs",
     enrich = "../../../fuzz/checks/enrich.rs",
     key = "../../../fuzz/checks/key.rs",
+    log = "../../../fuzz/checks/log.rs",
     malloc = "../../../fuzz/checks/signals/malloc.rs",
     memory_graph = "../../../fuzz/checks/signals/memory_graph.rs",
     message = "../../../fuzz/checks/message.rs",
