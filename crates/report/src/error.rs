@@ -91,8 +91,8 @@ pub enum ReadError {
     },
     /// The record is a MetricKit payload, but not with exactly one diagnostic of a sampled kind.
     #[error(
-        "a payload of MetricKit holds one diagnostic of a hang, CPU use, disk writes or a launch; this one has {count}, \
-         or a crash. Send each diagnostic in a payload of its own, and crashes through KSCrash"
+        "a payload of MetricKit has one diagnostic of a known kind; this one has {count}. Send each diagnostic in a payload of \
+         its own, or the payload to POST /v1/reports or POST /i/{{key}}, which split it"
     )]
     Diagnostics {
         /// The number of diagnostics.

@@ -25,7 +25,7 @@ mod warning;
 pub use blank::{BlankFrame, FrameSlot};
 pub use error::{ReadError, ReadLimits};
 pub use foreign::{ForeignFormat, foreign_format};
-pub use json::{Number, Text, Value as JsonValue};
+pub use json::{NestedObject, Number, Text, Value as JsonValue};
 pub use measurement::{RegionalNumber, parse_measurement};
 pub use report::crash_error::CrashError;
 pub use report::crash_state::{CrashState, NotableAddress, StackWindow};
@@ -35,6 +35,7 @@ pub use report::javascript::{
 pub use report::memory::{AllocationWeight, MemoryEvent, MemoryEventKind};
 pub use report::ours::{ENGINE_PREFIX, FrameCounts, OurCall, OurFinding, OurFrame, OurImage, Ours};
 pub use report::process_identity::ProcessIdentity;
+pub use report::profile::load_address::load_address;
 pub use report::profile::{DiagnosticKind, ProfileNode, ReportProfile, TreeEnds, tree_samples};
 pub use report::summary::{ReportSummary, TopFrame};
 pub use report::{

@@ -28,6 +28,7 @@ checks! {
     dyld_cache = "../../../fuzz/checks/dyld_cache.rs",
     enrich = "../../../fuzz/checks/enrich.rs",
     key = "../../../fuzz/checks/key.rs",
+    log = "../../../fuzz/checks/log.rs",
     malloc = "../../../fuzz/checks/captures/malloc.rs",
     memory_graph = "../../../fuzz/checks/captures/memory_graph.rs",
     message = "../../../fuzz/checks/message.rs",

@@ -1,12 +1,14 @@
 //! The JSON of a report: scanned once within limits, then read again in place.
 
 mod members;
+mod nested;
 mod number;
 mod scanner;
 mod text;
 mod value;
 
 pub(crate) use members::{MemberSlot, MemberSlots, OpenObjects, cpu_from_header, debug_id};
+pub use nested::NestedObject;
 pub use number::Number;
 pub(crate) use scanner::{JsonMember, JsonScanner, PassedObject, Stop, type_name};
 pub use text::Text;

@@ -37,6 +37,25 @@ impl<'a> Text<'a> {
         Cow::Owned(unescape_json(self.0))
     }
 
+    /// Returns the bytes of the decoded text. Bytes that are no UTF-8 stay.
+    #[must_use]
+    pub fn decode_bytes(self) -> Cow<'a, [u8]> {
+        if memchr::memchr(b'\\', self.0).is_none() {
+            return Cow::Borrowed(self.0);
+        }
+        let mut out = Vec::with_capacity(self.0.len());
+        let mut rest = self.0;
+        while let Some(at) = memchr::memchr(b'\\', rest) {
+            let (before, escape) = rest.split_at(at);
+            out.extend_from_slice(before);
+            let (escape, after) = escape.split_at_checked(escape_length(escape)).unwrap_or((escape, &[]));
+            out.extend_from_slice(unescape_json(escape).as_bytes());
+            rest = after;
+        }
+        out.extend_from_slice(rest);
+        Cow::Owned(out)
+    }
+
     /// Returns true if the decoded text is `other`. Does not copy if nothing is escaped.
     #[must_use]
     pub fn is(self, other: &str) -> bool {
@@ -46,6 +65,20 @@ impl<'a> Text<'a> {
             self.decode() == other
         }
     }
+}
+
+/// Returns the length of the escape with which these bytes begin. The two halves of a surrogate pair are one.
+fn escape_length(escape: &[u8]) -> usize {
+    match escape.get(1) {
+        Some(b'u') if is_high_surrogate(escape) && escape.get(6..8) == Some(b"\\u") => 12,
+        Some(b'u') => 6,
+        _ => 2,
+    }
+}
+
+fn is_high_surrogate(escape: &[u8]) -> bool {
+    let digits = escape.get(2..6).and_then(parse_hex4);
+    digits.is_some_and(|unit| (0xD800..0xDC00).contains(&unit))
 }
 
 fn unescape_json(raw: &[u8]) -> String {

@@ -4,13 +4,17 @@
 //! document, so that an enriched document is the document with our members inserted.
 
 mod opened;
+mod records;
+mod text_document;
 mod translated;
 
 use crate::{ReadError, ReadLimits};
-pub use opened::ReportDocument;
+pub use opened::{ReportDocument, is_json};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
+pub use text_document::DocumentText;
+use text_document::{WrappedText, wrapped_head};
 pub use translated::TranslatedReport;
 
 /// A format of reports other than KSCrash's JSON.
@@ -23,7 +27,13 @@ pub struct ReportReader {
     pub recognizes: fn(&[u8]) -> bool,
     /// Translates a document, which may already be enriched, within the limits of a report.
     pub translate: fn(&[u8], &ReadLimits) -> Result<TranslatedReport, ReadError>,
+    /// Returns the documents of one report each, for a document that holds several reports, and `None` for any other
+    /// document. `None` if a document of this format holds one report.
+    pub parts: Option<SplitDocument>,
 }
+
+/// Splits a document that holds several reports.
+pub type SplitDocument = fn(&[u8], &ReadLimits) -> Option<Vec<Vec<u8>>>;
 
 /// The readers of a process, in the order in which they are tried. Without readers, every document is read as KSCrash's
 /// JSON.
@@ -59,6 +69,8 @@ impl ReportReaders {
     /// Returns the reader of a document, or `None` if no reader recognises it.
     #[must_use]
     pub fn find(&self, document: &[u8]) -> Option<&ReportReader> {
+        let wrapped = wrapped_head(document);
+        let document = wrapped.as_deref().unwrap_or(document);
         self.0.iter().find(|reader| (reader.recognizes)(document))
     }
 
@@ -75,7 +87,12 @@ impl ReportReaders {
         if document.len() > limits.max_bytes {
             return Err(ReadError::TooLarge { bytes: document.len(), limit: limits.max_bytes });
         }
-        (reader.translate)(document, limits).map(Some)
+        if wrapped_head(document).is_none() {
+            return (reader.translate)(document, limits).map(Some);
+        }
+        let wrapped = WrappedText::read_document(document, limits)?;
+        let translated = (reader.translate)(&wrapped.text, limits)?;
+        wrapped.insert_answers(translated).map(Some)
     }
 
     /// Returns the report of a document in KSCrash's form, for a document that was read before it was symbolicated. Its

@@ -1,7 +1,7 @@
 //! A document of any format, with its report.
 
 use super::{ReportReaders, TranslatedReport};
-use crate::{ReadError, ReadLimits};
+use crate::{JsonValue, ReadError, ReadLimits};
 use std::borrow::Cow;
 
 /// A document and its report: KSCrash's JSON is its own report, and a document of another format has a translated one.
@@ -34,6 +34,12 @@ impl ReportDocument<'_> {
         self.translated.is_some()
     }
 
+    /// Returns true if the enriched document is one JSON text.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.translated.as_ref().is_none_or(|translated| translated.text.is_some()) || is_json(self.document)
+    }
+
     /// Returns the number of bytes by which the enriched document exceeds its enriched report.
     #[must_use]
     pub fn excess_bytes(&self) -> usize {
@@ -56,4 +62,12 @@ impl ReportDocument<'_> {
     pub fn stripped(&self) -> Option<Cow<'_, [u8]>> {
         Some(self.translated.as_ref()?.stripped(self.document))
     }
+}
+
+/// Returns true if a document is one JSON text.
+#[must_use]
+pub fn is_json(document: &[u8]) -> bool {
+    let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
+    let end = JsonValue::read(document, 0, &limits).map_or(0, |(_, end)| end);
+    end > 0 && document.get(end..).unwrap_or_default().trim_ascii().is_empty()
 }

@@ -1,6 +1,7 @@
 //! A document's report in KSCrash's form, and the way back.
 
 use super::MemberPlace;
+use super::text_document::{DocumentText, member_value};
 use crate::{Backtrace, FrameSlot, ReadError, Report, splice};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,6 +16,8 @@ pub struct TranslatedReport {
     pub frames: Vec<Option<MemberPlace>>,
     /// The place of the report's own member in the document.
     pub report: MemberPlace,
+    /// The document's text if it is no JSON. Its answers are beside it, and the places above are not used.
+    pub text: Option<DocumentText>,
 }
 
 /// An insertion into a document.
@@ -32,6 +35,9 @@ impl TranslatedReport {
     /// Returns [`ReadError`] if `enriched` is not a report.
     pub fn write(&self, document: &[u8], enriched: &[u8]) -> Result<Vec<u8>, ReadError> {
         let report = Report::read_stored(enriched)?;
+        if let Some(text) = &self.text {
+            return Ok(text.write_answered(document, &report));
+        }
         let slots = report.backtraces.iter().flat_map(Backtrace::frame_slots);
         let answers = slots.map(|slot| match slot {
             FrameSlot::Frame(frame) => frame.own_member.clone(),
@@ -63,6 +69,9 @@ impl TranslatedReport {
     /// Returns the document without our members: the document itself if there are none.
     #[must_use]
     pub fn stripped<'d>(&self, document: &'d [u8]) -> Cow<'d, [u8]> {
+        if let Some(text) = self.text.as_ref().and_then(|text| text.wrapped.as_ref()) {
+            return Cow::Owned(text.clone());
+        }
         let places = self.frames.iter().flatten().chain([&self.report]);
         let mut own: Vec<Range<usize>> = places.filter_map(|place| place.own_member.clone()).collect();
         if own.is_empty() {
@@ -75,6 +84,9 @@ impl TranslatedReport {
     /// Returns the number of bytes by which the document exceeds its report.
     #[must_use]
     pub fn excess_bytes(&self, document: &[u8]) -> usize {
+        if let Some(text) = &self.text {
+            return text.excess_bytes(document);
+        }
         document.len().saturating_sub(self.json.len())
     }
 }
@@ -85,8 +97,5 @@ fn insertion<'t>(
     enriched: &'t [u8],
     own: Option<Range<usize>>,
 ) -> Option<Insertion<'t>> {
-    let member = enriched.get(own?)?;
-    let member = member.strip_prefix(b",").unwrap_or(member);
-    let value = member.strip_prefix(splice::member_key(false))?;
-    Some(Insertion { place, value })
+    Some(Insertion { place, value: member_value(enriched, own?)? })
 }

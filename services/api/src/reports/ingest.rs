@@ -20,7 +20,7 @@ use unslide_report::{Element, ForeignFormat, ReadError, ReadLimits, Report, fore
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
     pub bytes: Bytes,
-    /// Its id; `None` for a text, which will end among the dead letters.
+    /// Its id; `None` for a text that no reader takes, which will end among the dead letters.
     pub id: Option<ReportId>,
 }
 
@@ -144,11 +144,13 @@ impl Reading<'_> {
         let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
         let limits = ReadLimits { max_bytes, ..self.bounds.report };
         let elements =
-            unslide_report::split_record(record, &limits).map_err(|error| match foreign_format(record) {
-                Some(format @ ForeignFormat::AppleCrash) => {
-                    Problem::new(Kind::NotAReport, format!("{place}{format} (not_a_report)"))
+            self.scope.readers.split_record(record, &limits).map_err(|error| {
+                match foreign_format(record) {
+                    Some(format @ ForeignFormat::AppleCrash) => {
+                        Problem::new(Kind::NotAReport, format!("{place}{format} (not_a_report)"))
+                    }
+                    _ => to_problem(place, &error, self.bounds.report.max_bytes),
                 }
-                _ => to_problem(place, &error, self.bounds.report.max_bytes),
             })?;
         let before = self.reports.len();
         let many = elements.len() > 1 || record.trim_ascii_start().starts_with(b"[");
@@ -158,9 +160,8 @@ impl Reading<'_> {
                 return Err(too_many(self.bounds.reports));
             }
             let place = if many { format!("{place}report {index}: ") } else { place.to_owned() };
-            let incoming = self.read_element(record, &element, &place);
-            match incoming {
-                Ok(incoming) => self.reports.push(incoming),
+            match self.split_elements(record, &element, &place) {
+                Ok(mut incoming) => self.reports.append(&mut incoming),
                 Err(problem) => {
                     // The caller may read the same bytes again as lines.
                     self.reports.truncate(before);
@@ -171,28 +172,66 @@ impl Reading<'_> {
         Ok(())
     }
 
+    /// Reads an element, or the reports that it holds.
+    fn read_elements(
+        &mut self,
+        record: &Bytes,
+        element: &Element<'_>,
+        place: &str,
+    ) -> Result<Vec<Incoming>, Problem> {
+        let limits = &self.bounds.report;
+        let parts = match element {
+            Element::Report(bytes) => self.scope.readers.split_document(bytes, limits),
+            _ => None,
+        };
+        let Some(parts) = parts else { return Ok(vec![self.read_element(record, element, place)?]) };
+        if self.reports.len() + parts.len() > self.bounds.reports {
+            return Err(too_many(self.bounds.reports));
+        }
+        // The parts are copies, so they need their own reservation.
+        self.reserved.grow(parts.iter().map(Vec::len).sum::<usize>() as u64)?;
+        let read = |(number, part): (usize, Vec<u8>)| {
+            let part = Bytes::from(part);
+            self.read_element(&part, &Element::Report(&part), &format!("{place}diagnostic {number}: "))
+        };
+        parts.into_iter().enumerate().map(read).collect()
+    }
+
     fn read_element(&self, record: &Bytes, element: &Element<'_>, place: &str) -> Result<Incoming, Problem> {
         match element {
             Element::Report(bytes) => {
-                let limits = &self.bounds.report;
-                let refused = |error: ReadError| to_problem(place, &error, limits.max_bytes);
-                let document = self.scope.readers.open(bytes, limits).map_err(refused)?;
-                let report = Report::read_event(document.json(), limits).map_err(refused)?;
-                self.check_app(place, || report.summary().app)?;
-                Ok(Incoming { id: Some(report.id), bytes: record.slice_ref(bytes) })
+                Ok(Incoming { id: Some(self.read_document(bytes, place)?), bytes: record.slice_ref(bytes) })
             }
-            // The device has already rendered this log. It cannot be symbolicated, but after a refusal the SDK
-            // would send its neighbours again and again: it goes to the dead letters.
+            // A text that no reader takes cannot be symbolicated, but after a refusal the SDK would send its
+            // neighbours again and again: it goes to the dead letters.
             Element::Text(text) => {
+                let bytes = [b"\"", text.raw(), b"\""].concat().into();
+                let log = text.decode_bytes();
+                if self.scope.readers.find(&log).is_some() {
+                    match self.read_document(&log, place) {
+                        Ok(id) => return Ok(Incoming { id: Some(id), bytes }),
+                        Err(problem) if problem.kind() == Kind::InsufficientScope => return Err(problem),
+                        Err(_) => {}
+                    }
+                }
                 self.check_app(place, || None)?;
-                let bytes = [b"\"", text.raw(), b"\""].concat();
-                Ok(Incoming { id: None, bytes: bytes.into() })
+                Ok(Incoming { id: None, bytes })
             }
             Element::Other { found, .. } => {
                 let problem = format!("{place}a report is an object, this is {found} (not_a_report)");
                 Err(Problem::new(Kind::NotAReport, problem))
             }
         }
+    }
+
+    /// Reads the report of a document, and returns its id.
+    fn read_document(&self, document: &[u8], place: &str) -> Result<ReportId, Problem> {
+        let limits = &self.bounds.report;
+        let refused = |error: ReadError| to_problem(place, &error, limits.max_bytes);
+        let document = self.scope.readers.open(document, limits).map_err(refused)?;
+        let report = Report::read_event(document.json(), limits).map_err(refused)?;
+        self.check_app(place, || report.summary().app)?;
+        Ok(report.id)
     }
 
     /// Refuses a report of another app if the key is restricted to one app.
@@ -237,7 +276,7 @@ pub(super) fn is_report(document: &[u8], readers: &ReportReaders, limits: &ReadL
 pub(super) fn first_line_is_complete(bytes: &[u8], readers: &ReportReaders, limits: &ReadLimits) -> bool {
     let mut lines = bytes.split(|b| *b == b'\n').filter(|line| !is_blank(line));
     let first = lines.next();
-    let complete = |line: &[u8]| match unslide_report::split_record(line, limits) {
+    let complete = |line: &[u8]| match readers.split_record(line, limits) {
         // A bare object has not been scanned yet.
         Ok(elements) => {
             elements.iter().all(|e| !matches!(e, Element::Report(r) if !is_report(r, readers, limits)))

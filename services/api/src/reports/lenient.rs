@@ -14,7 +14,6 @@ use unslide_model::ReportId;
 use unslide_report::reader::ReportReaders;
 use unslide_report::{
     Element, ForeignFormat, LenientElement, ReadError, ReadLimits, Report, Text, foreign_format,
-    split_leniently,
 };
 
 /// Reason of a report of an app that the key does not have.
@@ -150,7 +149,7 @@ impl Reading<'_> {
             max_bytes: usize::try_from(self.bounds.unpacked).unwrap_or(usize::MAX),
             ..self.bounds.report
         };
-        let is_one = unslide_report::split_record(document, &whole).is_ok_and(|elements| {
+        let is_one = self.readers.split_record(document, &whole).is_ok_and(|elements| {
             !matches!(elements.as_slice(), [Element::Report(bytes)] if !is_report(bytes, self.readers, &whole))
         });
         if is_one || !first_line_is_complete(document, self.readers, &self.bounds.report) {
@@ -164,7 +163,7 @@ impl Reading<'_> {
 
     fn read_record(&mut self, record: &Bytes, limits: &ReadLimits) -> Result<(), Problem> {
         let most = self.bounds.reports;
-        let elements = match split_leniently(record, limits) {
+        let elements = match self.readers.split_record_leniently(record, limits) {
             Ok(elements) => elements,
             Err(ReadError::TooMany { .. }) => return Err(too_many(most)),
             Err(error) => return Err(Problem::new(Kind::TooLarge, error.to_string())),
@@ -173,7 +172,30 @@ impl Reading<'_> {
             return Err(too_many(most));
         }
         for element in elements {
-            let report = self.read_element(record, &element);
+            match self.split_element(&element) {
+                Some(parts) if self.reports.len() + parts.len() > most => return Err(too_many(most)),
+                Some(parts) => self.read_parts(parts)?,
+                None => {
+                    let report = self.read_element(record, &element);
+                    self.reports.push(report);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the documents of an element that holds several reports.
+    fn split_element(&self, element: &LenientElement<'_>) -> Option<Vec<Vec<u8>>> {
+        let LenientElement::Whole(Element::Report(bytes)) = element else { return None };
+        self.readers.split_document(bytes, &self.bounds.report)
+    }
+
+    /// Reads the documents of an element that holds several reports. They are copies, so they need their own reservation.
+    fn read_parts(&mut self, parts: Vec<Vec<u8>>) -> Result<(), Problem> {
+        let bytes: usize = parts.iter().map(Vec::len).sum();
+        self.budget.reserved.grow(bytes as u64)?;
+        for part in parts {
+            let report = self.read_report(&Bytes::from(part));
             self.reports.push(report);
         }
         Ok(())
@@ -198,10 +220,15 @@ impl Reading<'_> {
     }
 
     fn read_report(&self, bytes: &Bytes) -> LenientReport {
+        self.read_log(bytes.clone(), bytes)
+    }
+
+    /// Reads the document of a record: the record itself, or the text of a string.
+    fn read_log(&self, bytes: Bytes, document: &[u8]) -> LenientReport {
         let refused = |id, version, reason, detail| {
             LenientReport::Refused(RefusedReport { bytes: bytes.clone(), id, version, reason, detail })
         };
-        let document = match self.readers.open(bytes, &self.bounds.report) {
+        let document = match self.readers.open(document, &self.bounds.report) {
             Ok(document) => document,
             Err(error) => return refused(None, None, error.reason(), error.to_string()),
         };
@@ -220,6 +247,10 @@ impl Reading<'_> {
     fn read_text(&self, text: Text<'_>) -> LenientReport {
         let bytes: Bytes = [b"\"", text.raw(), b"\""].concat().into();
         let decoded = text.decode();
+        let log = text.decode_bytes();
+        if self.readers.find(&log).is_some() {
+            return self.read_log(bytes, &log);
+        }
         let app = decoded.lines().find_map(|line| line.trim_start().strip_prefix(IDENTIFIER)).map(str::trim);
         match (self.refuse_app)(app) {
             Some(detail) => LenientReport::Refused(RefusedReport {
@@ -241,7 +272,7 @@ mod tests {
     use flate2::Compression;
     use flate2::write::GzEncoder;
     use std::io::Write;
-    use unslide_report::reader::{ReportReader, TranslatedReport};
+    use unslide_report::reader::{DocumentText, ReportReader, TranslatedReport};
 
     const BOUNDS: Bounds = Bounds {
         unpacked: 10_000,
@@ -261,13 +292,33 @@ mod tests {
             Report::read(&json, limits)?;
             Ok(TranslatedReport { json, ..TranslatedReport::default() })
         },
+        parts: None,
+    };
+
+    /// A format that is text.
+    const LOG: ReportReader = ReportReader {
+        name: "log",
+        recognizes: |document| document.starts_with(b"Log"),
+        translate: |_, _| {
+            let text = Some(DocumentText::default());
+            Ok(TranslatedReport { json: A.into(), text, ..TranslatedReport::default() })
+        },
+        parts: None,
+    };
+    /// A document with two reports.
+    const SEVERAL: &str = "{\"several\":2}";
+    const BOTH: ReportReader = ReportReader {
+        name: "both",
+        recognizes: |_| false,
+        translate: |_, _| Ok(TranslatedReport::default()),
+        parts: Some(|document, _| (document == SEVERAL.as_bytes()).then(|| vec![A.into(), B.into()])),
     };
 
     fn read(body: impl Into<Bytes>, app: &str) -> Result<Vec<String>, Kind> {
         let (reserved, _other) = crate::limits::permits::tests::reservation(1 << 20);
         let mut budget = ReadBudget { reserved, charge: charge(1_000) };
         let refuse = |found: Option<&str>| (found != Some(app)).then(|| format!("{found:?}"));
-        let readers = ReportReaders::new([MARKED]);
+        let readers = ReportReaders::new([MARKED, LOG, BOTH]);
         let read = read_leniently(&body.into(), None, &BOUNDS, &readers, &refuse, &mut budget);
         let word = |report: LenientReport| match report {
             LenientReport::Accepted(report) => String::from_utf8(report.bytes.to_vec()).unwrap(),
@@ -304,6 +355,21 @@ mod tests {
         let form = format!("{part}{marked}\r\n{part}{A}\r\n--b--\r\n");
         assert_eq!(read(form, "com.a").unwrap(), [marked, A.to_owned()]);
         assert_eq!(read("Incident Identifier: 1\nIdentifier: com.a\n", "com.a").unwrap(), ["not_a_report"]);
+    }
+
+    #[test]
+    fn a_text_is_one_report_alone_and_in_an_array() {
+        assert_eq!(read("Log\nof a crash\n", "com.a").unwrap(), ["Log\nof a crash\n"]);
+        assert_eq!(read("Log\n", "com.b").unwrap(), ["wrong_app"]);
+        let log = r#""Log\nof a crash""#;
+        assert_eq!(read(format!("[{log},{A}]"), "com.a").unwrap(), [log, A]);
+    }
+
+    #[test]
+    fn a_document_of_several_reports_is_a_record_of_each() {
+        assert_eq!(read(SEVERAL, "com.a").unwrap(), [A, "wrong_app"]);
+        assert_eq!(read(format!("[{B},{SEVERAL}]"), "com.b").unwrap(), [B, "wrong_app", B]);
+        assert_eq!(read(format!("[{A},{A},{A},{SEVERAL}]"), "com.a"), Err(Kind::TooLarge));
     }
 
     #[test]

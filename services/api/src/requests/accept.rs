@@ -29,9 +29,9 @@ impl Representation {
 
     /// Returns the `Content-Type` of an answer. A document of another format than KSCrash's JSON may be no JSON text.
     #[must_use]
-    pub fn answer_type(self, is_translated: bool) -> &'static str {
+    pub fn answer_type(self, is_json: bool) -> &'static str {
         match self {
-            Representation::Json if is_translated => "application/octet-stream",
+            Representation::Json if !is_json => "application/octet-stream",
             Representation::Json | Representation::Text => self.media_type(),
         }
     }

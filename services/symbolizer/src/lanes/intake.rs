@@ -16,7 +16,6 @@ use crate::worker::Worker;
 use bytes::Bytes;
 use std::sync::Arc;
 use unslide_model::TenantId;
-use unslide_report::split_record;
 use unslide_runtime::job_bytes;
 use unslide_stream::Record;
 use unslide_stream::lane::{Done, Refusal};
@@ -61,7 +60,7 @@ impl Intake {
         if let Some(refusal) = ReceiverRefusal::from_record(entry.record) {
             return dead(refusal.reason, refusal.detail);
         }
-        let elements = match split_record(value, &self.worker.limits) {
+        let elements = match self.worker.readers.split_record(value, &self.worker.limits) {
             // An empty array is a record without a report, and still has an outcome.
             Ok(none) if none.is_empty() => {
                 return dead("not_a_report", "the record is an array without a report in it");

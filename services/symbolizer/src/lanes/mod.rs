@@ -1,6 +1,7 @@
 //! The lanes of the worker: how each processes its records.
 
 pub mod batch;
+mod element;
 pub mod intake;
 pub mod live;
 pub mod record_reports;

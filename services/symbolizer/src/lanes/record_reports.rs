@@ -2,6 +2,7 @@
 
 use crate::admission::tenants::AllowedUse;
 use crate::lanes::batch::RecordStep;
+use crate::lanes::element::{ElementDocument, open_element};
 use crate::output::dead_letters::{Position, Provenance};
 use crate::output::outcomes;
 use crate::source_record::{Reason, SourceRecord};
@@ -106,23 +107,16 @@ impl RecordReports<'_> {
             let value = Some(self.value.slice_ref(bytes));
             ReportResult::Dead(history.dead_letter(&worker.letters, value, reason, detail))
         };
-        let bytes = match element {
-            Element::Report(bytes) => *bytes,
-            Element::Text(text) => {
-                let detail =
-                    "a string is a report that the device rendered as text; it has no frames to look up";
-                return dead(text.raw(), "not_a_report", detail);
-            }
-            Element::Other { bytes, found } => {
-                return dead(bytes, "not_a_report", &format!("a report is an object, this is {found}"));
-            }
+        let ElementDocument { bytes, document } = match open_element(element, &worker.readers) {
+            Ok(opened) => opened,
+            Err(refused) => return dead(refused.bytes, "not_a_report", &refused.detail),
         };
         let most = self.limits.report_bytes;
         if most > 0 && bytes.len() as u64 > most {
             let detail = format!("the report has {} bytes, the limit of the tenant is {most}", bytes.len());
             return dead(bytes, "too_large", &detail);
         }
-        let source = match worker.readers.open(bytes, &worker.limits) {
+        let source = match worker.readers.open(&document, &worker.limits) {
             Ok(source) => source,
             Err(error) => return dead(bytes, error.reason(), &error.to_string()),
         };

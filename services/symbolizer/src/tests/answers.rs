@@ -7,7 +7,7 @@ use unslide_proto::body;
 use unslide_proto::headers;
 use unslide_proto::report::ledger_record::Entry;
 use unslide_proto::report::{LedgerRecord, Outcome, Resymbolicate, TerminalOutcome, resymbolicate::Body};
-use unslide_report::reader::{MemberPlace, ReportReader, ReportReaders, TranslatedReport};
+use unslide_report::reader::{DocumentText, MemberPlace, ReportReader, ReportReaders, TranslatedReport};
 use unslide_report::{Backtrace, FrameSlot, ReadError, ReadLimits, Report};
 use unslide_stream::{OutRecord, Record};
 
@@ -249,7 +249,7 @@ fn read_marked(document: &[u8], limits: &ReadLimits) -> Result<TranslatedReport,
     });
     let frames = frames.map(Some).collect();
     let own = place(report.insert_at, report.has_members, report.own_member.clone());
-    Ok(TranslatedReport { frames, report: own, json: json.clone() })
+    Ok(TranslatedReport { frames, report: own, json: json.clone(), text: None })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -258,6 +258,7 @@ async fn a_report_of_another_format_is_answered_in_its_form_and_again_with_later
         name: "marked",
         recognizes: |document| document.starts_with(MARK.as_bytes()),
         translate: read_marked,
+        parts: None,
     };
     let bench = Bench::with(Wishes { readers: ReportReaders::new([marked]), ..Wishes::default() }).await;
     let app = App::new();
@@ -291,5 +292,47 @@ async fn a_report_of_another_format_is_answered_in_its_form_and_again_with_later
         Some(Outcome::Unchanged),
         "the third says no more"
     );
+    bench.end(lanes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_is_answered_beside_itself_and_again_with_later_symbols() {
+    let logs = ReportReader {
+        name: "log",
+        recognizes: |document| document.starts_with(b"Log\n"),
+        translate: |document, limits| {
+            let json = document[4..].to_vec();
+            let frames =
+                Report::read(&json, limits)?.backtraces.iter().flat_map(Backtrace::frame_slots).count();
+            let text = Some(DocumentText::from_lines(vec![2; frames]));
+            Ok(TranslatedReport { json, frames: vec![None; frames], text, ..TranslatedReport::default() })
+        },
+        parts: None,
+    };
+    let readers = ReportReaders::new([logs]);
+    let bench = Bench::with(Wishes { readers: readers.clone(), ..Wishes::default() }).await;
+    let app = App::new();
+    let log = [b"Log\n", app.report(1, 2).as_slice()].concat();
+    let lanes = vec![bench.live(), bench.again()];
+    bench.input(Some("acme"), log.clone()).await;
+    let in_array = serde_json::json!([String::from_utf8(log.clone()).unwrap(), "another text"]).to_string();
+    bench.input(Some("acme"), in_array).await;
+    let outputs = bench.wait(&bench.names.output, 2).await;
+    let limits = ReadLimits::default();
+    for output in &outputs {
+        let value = output.value.as_ref().unwrap();
+        assert!(value.starts_with(b"{\"text\":\"Log\\n"), "{value:?}");
+        let opened = readers.open(value, &limits).unwrap();
+        assert_eq!(opened.stripped().unwrap(), log);
+        assert!(Report::read_stored(opened.json()).unwrap().ours.is_some());
+    }
+    bench.publish(&app, 1).await;
+    let wishes = Resymbolicate { revision: 2, needs: app.needs(1), ..Resymbolicate::default() };
+    bench.ask(&outputs[0], outputs[0].value.as_ref().unwrap(), wishes).await;
+    let outputs = bench.wait(&bench.names.output, 3).await;
+    let second =
+        outputs.iter().find(|record| record.headers.get_text(headers::REVISION) == Some("2")).unwrap();
+    let opened = readers.open(second.value.as_ref().unwrap(), &limits).unwrap();
+    assert!(Report::read_stored(opened.json()).unwrap().ours.unwrap().frames.symbolicated > 0);
     bench.end(lanes).await;
 }

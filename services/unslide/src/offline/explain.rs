@@ -5,7 +5,7 @@ mod text;
 use crate::features;
 use crate::offline::records::input::InputRecord;
 use crate::offline::records::{
-    AnsweredRecord, RecordHandling, answer_files, answer_report, element_problem, input_files,
+    AnsweredRecord, InputFiles, RecordHandling, answer_files, answer_report, element_problem,
 };
 use crate::online::groups::rules::read_rules;
 use crate::prelude::*;
@@ -31,7 +31,7 @@ pub struct Arguments {
     #[command(flatten)]
     server: ApiServer,
     /// The id of one report at the API, or files: one report, an array of reports, or one report a line, also packed
-    /// with gzip or zstd; files are read one after the other. Standard input if none or `-` is given
+    /// with gzip or zstd; or a folder or a zip archive of such files. Standard input if none or `-` is given
     #[arg(value_name = "REPORT")]
     reports: Vec<PathBuf>,
     /// For reports in files: a dSYM, a Mach-O file, an archive or a folder of them; may be given more than once
@@ -101,7 +101,7 @@ fn explain_at_api(id: &str, arguments: &Arguments) -> Outcome {
 /// exit code is 1.
 fn explain_files(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
-    let files = input_files(&arguments.reports)?;
+    let files = InputFiles::find_named(&arguments.reports)?;
     let library = Library::open(&arguments.symbols, arguments.build)?;
     let analyses = features::read_analyses();
     let is_terminal = io::stdout().is_terminal();
@@ -127,7 +127,7 @@ fn explain_files(arguments: &Arguments) -> Outcome {
         unreadable: "not explained",
     };
     let mut is_missing = false;
-    let end = answer_files(&files, &handling, &mut |noticed: Noticed| {
+    let end = answer_files(&files.paths, &handling, &mut |noticed: Noticed| {
         noticed.notes.iter().for_each(|text| note!("{text}"));
         is_missing |= noticed.is_missing;
     })?;

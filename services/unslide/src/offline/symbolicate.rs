@@ -5,7 +5,7 @@ mod facts;
 
 use crate::features;
 use crate::offline::records::input::InputRecord;
-use crate::offline::records::{RecordHandling, answer_files, input_files};
+use crate::offline::records::{InputFiles, RecordHandling, answer_files};
 use crate::online::groups::rules::read_rules;
 use answer::{OutputFormat, RecordAnswering};
 use std::io::{self, IsTerminal};
@@ -19,6 +19,7 @@ use unslide_client::symbols::{BuildArguments, Lacking, Library};
 Examples:
   unslide symbolicate --symbols MyApp.xcarchive report.json
   unslide symbolicate --symbols MyApp.app.dSYM MyApp.ips
+  unslide symbolicate --symbols MyApp.xcarchive --format text MyApp.xccrashpoint
   unslide symbolicate --symbols dSYMs.zip --format text report.json.gz
   unslide symbolicate --symbols dsyms/ reports/*.json > enriched.ndjson
   unslide symbolicate --symbols dsyms/ --require-symbols < reports.ndjson > enriched.ndjson")]
@@ -40,8 +41,8 @@ pub struct Arguments {
     /// report is of a wrong type
     #[arg(long)]
     require_symbols: bool,
-    /// One report, an array of reports, one report a line, or a crash log of Apple's (.ips), also packed with gzip or
-    /// zstd; files are read one after the other. Standard input if none or `-` is given
+    /// One report, an array of reports, one report a line, or a log of Apple's (.ips, .crash, MetricKit), also packed with
+    /// gzip or zstd; or a folder or a zip archive of such files (.xccrashpoint). Standard input if none or `-` is given
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -50,7 +51,7 @@ pub struct Arguments {
 /// them on standard error. The exit code is then 1.
 pub fn run(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
-    let files = input_files(&arguments.files)?;
+    let files = InputFiles::find_named(&arguments.files)?;
     let library = Library::open(&arguments.symbols, arguments.build)?;
     let (readers, analyses) = (features::read_report_readers(), features::read_analyses());
     let default = if io::stdout().is_terminal() { OutputFormat::Text } else { OutputFormat::Json };
@@ -68,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         unreadable: "passed on unchanged",
     };
     let mut lacking = Lacking::default();
-    let end = answer_files(&files, &handling, &mut |lacked| lacking.add_report(lacked))?;
+    let end = answer_files(&files.paths, &handling, &mut |lacked| lacking.add_report(lacked))?;
     if !end.is_closed {
         lacking.print_lacking(&library);
     }

@@ -14,7 +14,7 @@ use unslide_artifacts::archive::{Binary, DETECTION_HEAD_BYTES, recognise_format}
 use unslide_client::input::{read_unpacked, unpack_archive};
 use unslide_client::{is_archive, quantity};
 use unslide_model::DebugId;
-use unslide_report::{Element, ReadLimits, Report, split_record};
+use unslide_report::{Element, ReadLimits, Report};
 
 /// The pause between two questions while waiting.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -204,7 +204,7 @@ fn add_report(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), 
         }
     };
     let readers = features::read_report_readers();
-    for element in split_record(&bytes, &limits).map_err(no_report)? {
+    for element in readers.split_record(&bytes, &limits).map_err(no_report)? {
         let Element::Report(bytes) = element else { continue };
         let document = readers.open(bytes, &limits).map_err(no_report)?;
         let report = Report::read(document.json(), &limits).map_err(no_report)?;

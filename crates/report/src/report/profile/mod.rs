@@ -3,6 +3,7 @@
 mod diagnostic;
 pub(crate) mod diagnostic_kind;
 mod direction;
+pub(crate) mod load_address;
 mod stacks;
 pub(crate) mod tree;
 

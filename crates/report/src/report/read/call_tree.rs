@@ -5,6 +5,7 @@
 
 use crate::error::MOST_TREE_DEPTH;
 use crate::json::{JsonScanner, MemberSlot, MemberSlots, OpenObjects, Stop, debug_id};
+use crate::report::profile::load_address::load_address;
 use crate::report::profile::tree::{CallStackTree, TreeNode, tree_samples};
 use crate::report::{Backtrace, BacktraceOrigin, Frame};
 use crate::{BlankFrame, Number, ReadError};
@@ -229,7 +230,12 @@ impl<'a> TreeReader<'a> {
         frame.index = self.frames.len() + self.blank_frames.len();
         frame.insert_at = s.close_object();
         frame.has_members = members > 0;
-        frame.object_addr = load_address(frame.instruction_addr, offset);
+        frame.object_addr = frame
+            .instruction_addr
+            .and_then(Number::to_bits)
+            .zip(offset.and_then(Number::to_bits))
+            .and_then(|(address, field)| load_address(address, field))
+            .map(Number::from_unsigned);
         if self.begun.len() == before.begun
             && let Some(blank) = BlankFrame::from_frame(&frame, s.input())
         {
@@ -264,10 +270,4 @@ impl<'a> TreeReader<'a> {
             start,
         }
     }
-}
-
-/// Returns the load address of the frame's image.
-fn load_address(address: Option<Number>, offset: Option<Number>) -> Option<Number> {
-    let start = address?.to_bits()?.checked_sub(offset?.to_bits()?)?;
-    Some(Number::from_unsigned(start))
 }

@@ -71,7 +71,7 @@ kinds! {
     NotAReport = (
         BAD_REQUEST, "not-a-report", "It is not a crash report",
         "The JSON is valid, but it is not an object, has neither `crash` nor `recrash_report`, or is a payload of MetricKit with several diagnostics.",
-        "Send KSCrash reports. Crash logs in other formats, such as Apple's `.ips`, are not read."
+        "Send KSCrash reports, or crash logs as Apple writes them: `.ips`, `.crash`, or payloads of MetricKit. The detail names other formats."
     ),
     InvalidUpload = (
         BAD_REQUEST, "invalid-upload", "The upload is not valid",

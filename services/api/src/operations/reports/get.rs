@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use std::time::Duration;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::ReportId;
+use unslide_report::reader::is_json;
 use unslide_store::TenantTx;
 use unslide_store::queries::duplicates;
 use unslide_store::queries::report::{self, FoundReport};
@@ -83,7 +84,7 @@ pub async fn get_report(
     // The body may be of a newer revision: it says which one it is.
     let (found, body) = body_of(&api, &access, &id, variant, tx, found).await?;
     let body = api.cpu.run_for(access.tenant(), move || render_body(body, form)).await??;
-    let named = [(header::CONTENT_TYPE, form.answer_type(body.document.is_some()))];
+    let named = [(header::CONTENT_TYPE, form.answer_type(body.document.as_deref().is_none_or(is_json)))];
     let bytes = body.document.unwrap_or(body.json);
     let body = ReservedAnswer { bytes: bytes.into(), reservation: body.reservation };
     Ok((again, answer_headers(&found, form)?, named, body).into_response())

@@ -154,7 +154,7 @@ impl DocumentRequest {
                 unslide_report::text::apple_log(&report).into_bytes()
             }
         };
-        Ok(DocumentAnswer { bytes, media_type: self.form.answer_type(document.is_translated()) })
+        Ok(DocumentAnswer { bytes, media_type: self.form.answer_type(document.is_json()) })
     }
 }
 

@@ -1,17 +1,22 @@
 //! An array of reports, as the HTTP sink of the crash handler sends them, as a record for each element.
 
 use crate::offline::records::input::{InputRecord, describe_error, is_array};
-use unslide_report::{Element, ReadLimits, split_record};
+use unslide_report::reader::ReportReaders;
+use unslide_report::{Element, ReadLimits, Report, split_record};
 use unslide_symbolicate::most_bytes;
 
-/// Returns the record, or the elements of the array that it is, so that many are answered at a time.
-pub fn split_elements(record: InputRecord) -> Vec<InputRecord> {
+/// Returns the record, or the elements of the array that it is, so that many are answered at a time. A document that holds
+/// several reports becomes a document for each, one a line.
+pub fn split_elements(record: InputRecord, readers: &ReportReaders) -> Vec<InputRecord> {
     let InputRecord::Report { line, bytes, ending } = record else { return vec![record] };
+    if let Some(parts) = readers.split_document(&bytes, &ReadLimits::default()) {
+        return part_records(line, parts, &ending);
+    }
     if !is_array(&bytes) {
         return vec![InputRecord::Report { line, bytes, ending }];
     }
     match split_record(&bytes, &ReadLimits::default()) {
-        Ok(found) => split_records(line, &bytes, &ending, &found),
+        Ok(found) => split_records(line, &bytes, &ending, &found, readers),
         Err(error) => {
             let problem = describe_error(&error);
             let none = InputRecord::NoReport { line, problem, log: None };
@@ -25,7 +30,35 @@ pub fn element_problem(number: usize, problem: &str) -> String {
     format!("element {number} of the array: {problem}")
 }
 
-fn split_records(line: u64, bytes: &[u8], ending: &[u8], found: &[Element<'_>]) -> Vec<InputRecord> {
+/// Returns a record for each document, with a line break between two.
+fn part_records(line: u64, parts: Vec<Vec<u8>>, ending: &[u8]) -> Vec<InputRecord> {
+    let mut records = Vec::with_capacity(parts.len() * 2);
+    for (at, bytes) in parts.into_iter().enumerate() {
+        if at > 0 {
+            records.push(InputRecord::Between(b"\n".to_vec()));
+        }
+        let room = most_bytes(bytes.len());
+        records.push(InputRecord::Element { line, number: at + 1, bytes, room });
+    }
+    records.push(InputRecord::Between(ending.to_vec()));
+    records
+}
+
+/// Returns true if a text is a report of a reader's format.
+fn is_report_text(text: &[u8], readers: &ReportReaders) -> bool {
+    let limits = ReadLimits::default();
+    let is_accepted = |json: &[u8]| Report::read_event(json, &limits).is_ok();
+    readers.find(text).is_some()
+        && readers.open(text, &limits).is_ok_and(|document| is_accepted(document.json()))
+}
+
+fn split_records(
+    line: u64,
+    bytes: &[u8],
+    ending: &[u8],
+    found: &[Element<'_>],
+    readers: &ReportReaders,
+) -> Vec<InputRecord> {
     let mut records = Vec::with_capacity(found.len() * 2 + 1);
     let mut copied = 0;
     for (at, element) in found.iter().enumerate() {
@@ -47,7 +80,20 @@ fn split_records(line: u64, bytes: &[u8], ending: &[u8], found: &[Element<'_>]) 
                 let room = element_room(element.len(), bytes.len());
                 records.push(InputRecord::Element { line, number, bytes: element.to_vec(), room });
             }
-            // A report that the device has rendered is a log already.
+            Element::Text(text) if is_report_text(&text.decode_bytes(), readers) => {
+                let start = text.raw().as_ptr() as usize - bytes.as_ptr() as usize;
+                // The quotes belong to the text.
+                records.push(InputRecord::Between(bytes[copied..start - 1].to_vec()));
+                copied = start + text.raw().len() + 1;
+                let room = element_room(text.raw().len(), bytes.len());
+                records.push(InputRecord::Element {
+                    line,
+                    number,
+                    bytes: text.decode_bytes().into_owned(),
+                    room,
+                });
+            }
+            // Another text is a log already.
             Element::Text(log) => records.push(none("a string", Some(log.decode().into_owned()))),
             Element::Other { found, .. } => records.push(none(found, None)),
         }
@@ -71,7 +117,7 @@ mod tests {
     fn each_report_of_an_array_is_a_record_and_nothing_is_lost() {
         let array = b"\xEF\xBB\xBF[ {\"a\":1} , \"text\", 3,{} ]";
         let record = InputRecord::Report { line: 7, bytes: array.to_vec(), ending: b"\n".to_vec() };
-        let records = split_elements(record);
+        let records = split_elements(record, &ReportReaders::default());
         let reports: Vec<_> = records
             .iter()
             .filter_map(|record| match record {

@@ -54,7 +54,7 @@ impl<'f> FileRecords<'f> {
             Some(record) => {
                 let record = record.map_err(|error| name_error(path, &error))?;
                 self.ends_line = record.ends_line();
-                self.ahead = split_elements(record).into_iter();
+                self.ahead = split_elements(record, self.readers).into_iter();
             }
             None => {
                 self.input = None;

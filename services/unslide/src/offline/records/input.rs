@@ -9,6 +9,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use unslide_report::reader::ReportReaders;
 use unslide_report::{ReadError, ReadLimits, Report, split_record};
 
+/// The bytes with which a text is recognised.
+const DOCUMENT_HEAD_BYTES: usize = 4 << 10;
+
 /// A piece of the input. Put one after the other, the pieces are the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputRecord {
@@ -83,7 +86,8 @@ impl<R: Read> Input<R> {
             // One more than a report may have shows that it is too long.
             let room = (limits.max_bytes + 1).saturating_sub(ahead.len()) as u64;
             let ended = rest.by_ref().take(room).read_until(b'\n', &mut ahead)? == 0;
-            if is_document.is_none() && !ahead.trim_ascii().is_empty() {
+            let is_open = is_document.is_none() || is_document == Some(false) && begins_text(&ahead);
+            if is_open && ahead.len() <= DOCUMENT_HEAD_BYTES && !ahead.trim_ascii().is_empty() {
                 is_document = Some(begins_document(&ahead, readers, &limits));
             }
             if ended {
@@ -180,9 +184,15 @@ pub fn is_array(bytes: &[u8]) -> bool {
     bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start().first() == Some(&b'[')
 }
 
-/// Returns true if the first line begins a document that a reader takes as a whole: it is no report of its own.
-fn begins_document(line: &[u8], readers: &ReportReaders, limits: &ReadLimits) -> bool {
-    readers.find(line).is_some() && readers.translate(line, limits).is_err()
+/// Returns true if the first lines begin a document that a reader takes as a whole: a text, or no report of its own.
+fn begins_document(lines: &[u8], readers: &ReportReaders, limits: &ReadLimits) -> bool {
+    readers.find(lines).is_some() && (begins_text(lines) || readers.translate(lines, limits).is_err())
+}
+
+/// Returns true if the input is no JSON.
+fn begins_text(bytes: &[u8]) -> bool {
+    let start = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start();
+    !matches!(start.first(), None | Some(b'{' | b'[' | b'"'))
 }
 
 fn is_one_line(bytes: &[u8]) -> bool {

@@ -4,12 +4,14 @@ mod answered;
 pub mod elements;
 mod files;
 pub mod input;
+mod input_files;
 mod pipeline;
 mod rate;
 mod unreadable;
 
 pub use answered::{AnsweredRecord, answer_report};
 pub use elements::element_problem;
+pub use input_files::InputFiles;
 
 use files::{FileRecords, RecordSource};
 use input::InputRecord;
@@ -17,7 +19,7 @@ use rate::AnswerRate;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use unreadable::UnreadableRecords;
-use unslide_client::{CommandError, Exit, check_paths};
+use unslide_client::Exit;
 use unslide_report::reader::ReportReaders;
 
 /// Why the answers end too early.
@@ -58,15 +60,6 @@ impl AnswerEnd {
             (false, false) => Exit::Ready,
         }
     }
-}
-
-/// Returns the files that a command line names, or standard input if it names none.
-///
-/// # Errors
-/// Returns an error if a file does not exist.
-pub fn input_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
-    check_paths(named.iter().map(PathBuf::as_path))?;
-    Ok(if named.is_empty() { vec![PathBuf::from("-")] } else { named.to_vec() })
 }
 
 /// Answers every record of `files` on standard output, in order. Names a record that cannot be read on

@@ -168,7 +168,7 @@ mod tests {
     fn answers(bytes: &str, library: &Library, format: OutputFormat) -> (String, Vec<String>) {
         let record = InputRecord::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };
         let (mut out, mut problems) = (Vec::new(), Vec::new());
-        for job in split_elements(record) {
+        for job in split_elements(record, &ReportReaders::default()) {
             let answer = answer_record(job, library, format);
             out.extend(answer.bytes);
             problems.extend(answer.problem);

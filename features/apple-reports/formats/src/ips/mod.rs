@@ -6,20 +6,32 @@ mod document;
 mod error;
 mod frames;
 mod images;
-mod system;
+pub mod system;
 
 use crate::json::JsonBuilder;
-use document::IpsDocument;
+pub use document::{IpsDocument, is_kscrash};
+pub use error::{exception_name, signal_name};
 use frames::FrameWriter;
 use images::UsedImages;
 use unslide_report::reader::{ReportReader, TranslatedReport};
 use unslide_report::{JsonValue, ReadError, ReadLimits};
 
 /// The reader of crash logs of two JSON texts.
-pub const READER: ReportReader = ReportReader { name: "ips", recognizes: document::is_ips, translate };
+pub const READER: ReportReader =
+    ReportReader { name: "ips", recognizes: document::is_ips, translate, parts: None };
 
 fn translate(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedReport, ReadError> {
-    let document = IpsDocument::read(bytes, limits)?;
+    translate_document(&IpsDocument::read(bytes, limits)?, limits)
+}
+
+/// Translates the texts of a log.
+///
+/// # Errors
+/// Returns [`ReadError::TooManyItems`] if there are too many images, threads and frames.
+pub fn translate_document(
+    document: &IpsDocument<'_>,
+    limits: &ReadLimits,
+) -> Result<TranslatedReport, ReadError> {
     let report = document.object.report_place().unwrap_or_default();
     let images = UsedImages::read(&document.body, limits)?;
     let mut frames = FrameWriter::new(&images, report.own_member.is_some(), limits);
@@ -27,7 +39,7 @@ fn translate(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedReport, Read
     let mut json = JsonBuilder::default();
     let mut outcome = Ok(());
     json.item(|json| {
-        system::write(&document, json);
+        system::write(document, json);
         images.write(&document.body, json);
         json.object("crash", |json| {
             error.write(json);
@@ -38,7 +50,7 @@ fn translate(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedReport, Read
         }
     });
     outcome?;
-    Ok(TranslatedReport { json: json.into_bytes(), frames: frames.places, report })
+    Ok(TranslatedReport { json: json.into_bytes(), frames: frames.places, report, text: None })
 }
 
 /// Returns the bytes of our member's value in an enriched object.

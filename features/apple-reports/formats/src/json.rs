@@ -49,10 +49,48 @@ impl JsonBuilder {
         self.out.push(b'}');
     }
 
+    /// Begins an object that is an item, for [`JsonBuilder::close_nested`].
+    pub fn open_item(&mut self) {
+        self.separate();
+        self.out.push(b'{');
+    }
+
+    /// Begins an array in the object that was begun last.
+    pub fn open_array(&mut self, key: &str) {
+        self.key(key);
+        self.out.push(b'[');
+    }
+
+    /// Ends the array and the object that were begun last.
+    pub fn close_nested(&mut self) {
+        self.out.extend_from_slice(b"]}");
+    }
+
     pub fn string(&mut self, key: &str, value: &str) {
         self.key(key);
         // A string has no value that fails.
         self.out.extend_from_slice(serde_json::to_string(value).unwrap_or_default().as_bytes());
+    }
+
+    /// Writes an array of strings.
+    pub fn string_array(&mut self, key: &str, values: &[String]) {
+        self.array(key, |json| {
+            for value in values {
+                json.separate();
+                json.out.extend_from_slice(serde_json::to_string(value).unwrap_or_default().as_bytes());
+            }
+        });
+    }
+
+    /// Writes an item of an array that is a value of the source, unchanged.
+    pub fn raw_item(&mut self, value: &[u8]) {
+        self.separate();
+        self.out.extend_from_slice(value);
+    }
+
+    /// Returns the number of bytes that are written.
+    pub fn byte_count(&self) -> usize {
+        self.out.len()
     }
 
     /// Writes a string unless it is empty.

@@ -72,10 +72,10 @@ pub fn write(document: &IpsDocument<'_>, json: &mut JsonBuilder) {
 
 /// The parts of a text such as `iPhone OS 18.3.1 (22D72)`.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct SystemName {
-    name: Option<String>,
-    version: Option<String>,
-    build: Option<String>,
+pub struct SystemName {
+    pub name: Option<String>,
+    pub version: Option<String>,
+    pub build: Option<String>,
 }
 
 impl SystemName {
@@ -87,7 +87,8 @@ impl SystemName {
         name
     }
 
-    fn parse(text: &str) -> SystemName {
+    /// Splits the text of a system into its parts.
+    pub fn parse(text: &str) -> SystemName {
         let (text, build) = text.split_once(" (").unwrap_or((text, ""));
         let (name, version) = match text.rsplit_once(' ') {
             Some((name, version)) if version.starts_with(|c: char| c.is_ascii_digit()) => (name, version),
@@ -112,7 +113,7 @@ fn cpu(name: &str) -> Option<(&'static str, u64)> {
 }
 
 /// Returns the hash of a device's key, which identifies the device across vendors. Zeros are no key.
-fn device_hash(key: &str) -> Option<String> {
+pub fn device_hash(key: &str) -> Option<String> {
     if key.bytes().all(|byte| matches!(byte, b'0' | b'-')) {
         return None;
     }

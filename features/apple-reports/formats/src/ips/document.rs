@@ -85,12 +85,21 @@ impl<'a> LogMembers<'a> {
     }
 }
 
+/// Returns true if a JSON text begins like a report of KSCrash.
+pub fn is_kscrash(start: &[u8]) -> bool {
+    let key = first_key(start).unwrap_or_default();
+    KSCRASH_KEYS.iter().any(|known| key.starts_with(known))
+}
+
+/// Returns the text from the first key of an object on.
+fn first_key(start: &[u8]) -> Option<&[u8]> {
+    start.strip_prefix(b"{")?.trim_ascii_start().strip_prefix(b"\"")
+}
+
 /// Returns true if a document begins like a log. A log of memory shortage is none: the core reads it.
 pub fn is_ips(bytes: &[u8]) -> bool {
     let start = bytes.strip_prefix(MARK).unwrap_or(bytes).trim_ascii_start();
-    let Some(inside) = start.strip_prefix(b"{") else { return false };
-    let Some(key) = inside.trim_ascii_start().strip_prefix(b"\"") else { return false };
-    if KSCRASH_KEYS.iter().any(|known| key.starts_with(known)) {
+    if first_key(start).is_none() || is_kscrash(start) {
         return false;
     }
     let head = start.get(..HEADER_BYTES_LIMIT).unwrap_or(start);

@@ -186,6 +186,20 @@ fn position(names: &[&str], name: &str) -> Option<u64> {
     names.iter().position(|known| *known == name).map(|index| index as u64 + 1)
 }
 
+/// Returns the name of a Mach exception.
+pub fn exception_name(number: u64) -> Option<&'static str> {
+    named(&EXCEPTIONS, number)
+}
+
+/// Returns the name of a signal.
+pub fn signal_name(number: u64) -> Option<&'static str> {
+    named(&SIGNALS, number)
+}
+
+fn named(names: &[&'static str], number: u64) -> Option<&'static str> {
+    names.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
+}
+
 fn bits(value: &JsonValue<'_>) -> Option<u64> {
     value.as_number()?.to_bits()
 }

@@ -1,0 +1,36 @@
+//! The load address of the image of a MetricKit frame.
+
+/// The size of the smallest page. Images begin at a page.
+const PAGE_BYTES: u64 = 4096;
+/// The lowest load address of a 64-bit process. 32-bit ones and those of watches lie below it.
+const FIRST_64_BIT_IMAGE: u64 = 1 << 32;
+
+/// Returns the load address of a frame's image. `field` is `offsetIntoBinaryTextSegment`: the offset of the frame in its
+/// image, but iOS 14 and 15 write the load address itself. Returns `None` if it is neither.
+#[must_use]
+pub fn load_address(address: u64, field: u64) -> Option<u64> {
+    let is_page = field.is_multiple_of(PAGE_BYTES);
+    let is_high = field >= FIRST_64_BIT_IMAGE || address < FIRST_64_BIT_IMAGE && field > address / 2;
+    if is_page && is_high && field <= address { Some(field) } else { address.checked_sub(field) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_field_is_an_offset_or_a_load_address() {
+        for (address, field, expected) in [
+            (0x1_0088_5010, 0x1_0087_b000, Some(0x1_0087_b000)),
+            (0x1_0088_5010, 0xa010, Some(0x1_0087_b000)),
+            (0x1_0088_5010, 0x1000, Some(0x1_0088_4010)),
+            (0x4_5000, 0x4_4000, Some(0x4_4000)),
+            (0x4_5000, 0x1000, Some(0x4_4000)),
+            (74_565, 123, Some(74_442)),
+            (0x1000, 0x2000, None),
+            (u64::MAX, u64::MAX, Some(0)),
+        ] {
+            assert_eq!(load_address(address, field), expected, "{address:#x} {field:#x}");
+        }
+    }
+}
