@@ -160,7 +160,7 @@ impl Reading<'_> {
                 return Err(too_many(self.bounds.reports));
             }
             let place = if many { format!("{place}report {index}: ") } else { place.to_owned() };
-            match self.split_elements(record, &element, &place) {
+            match self.read_elements(record, &element, &place) {
                 Ok(mut incoming) => self.reports.append(&mut incoming),
                 Err(problem) => {
                     // The caller may read the same bytes again as lines.
@@ -189,7 +189,7 @@ impl Reading<'_> {
             return Err(too_many(self.bounds.reports));
         }
         // The parts are copies, so they need their own reservation.
-        self.reserved.grow(parts.iter().map(Vec::len).sum::<usize>() as u64)?;
+        self.reserved.reserve_more(parts.iter().map(Vec::len).sum::<usize>() as u64)?;
         let read = |(number, part): (usize, Vec<u8>)| {
             let part = Bytes::from(part);
             self.read_element(&part, &Element::Report(&part), &format!("{place}diagnostic {number}: "))
@@ -200,7 +200,7 @@ impl Reading<'_> {
     fn read_element(&self, record: &Bytes, element: &Element<'_>, place: &str) -> Result<Incoming, Problem> {
         match element {
             Element::Report(bytes) => {
-                Ok(Incoming { id: Some(self.read_document(bytes, place)?), bytes: record.slice_ref(bytes) })
+                Ok(Incoming { id: Some(self.identify_report(bytes, place)?), bytes: record.slice_ref(bytes) })
             }
             // A text that no reader takes cannot be symbolicated, but after a refusal the SDK would send its
             // neighbours again and again: it goes to the dead letters.
@@ -208,7 +208,7 @@ impl Reading<'_> {
                 let bytes = [b"\"", text.raw(), b"\""].concat().into();
                 let log = text.decode_bytes();
                 if self.scope.readers.find(&log).is_some() {
-                    match self.read_document(&log, place) {
+                    match self.identify_report(&log, place) {
                         Ok(id) => return Ok(Incoming { id: Some(id), bytes }),
                         Err(problem) if problem.kind() == Kind::InsufficientScope => return Err(problem),
                         Err(_) => {}
@@ -225,7 +225,7 @@ impl Reading<'_> {
     }
 
     /// Reads the report of a document, and returns its id.
-    fn read_document(&self, document: &[u8], place: &str) -> Result<ReportId, Problem> {
+    fn identify_report(&self, document: &[u8], place: &str) -> Result<ReportId, Problem> {
         let limits = &self.bounds.report;
         let refused = |error: ReadError| to_problem(place, &error, limits.max_bytes);
         let document = self.scope.readers.open(document, limits).map_err(refused)?;

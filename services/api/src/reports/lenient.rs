@@ -193,7 +193,7 @@ impl Reading<'_> {
     /// Reads the documents of an element that holds several reports. They are copies, so they need their own reservation.
     fn read_parts(&mut self, parts: Vec<Vec<u8>>) -> Result<(), Problem> {
         let bytes: usize = parts.iter().map(Vec::len).sum();
-        self.budget.reserved.grow(bytes as u64)?;
+        self.budget.reserved.reserve_more(bytes as u64)?;
         for part in parts {
             let report = self.read_report(&Bytes::from(part));
             self.reports.push(report);
