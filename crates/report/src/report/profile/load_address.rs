@@ -9,7 +9,7 @@ const FIRST_64_BIT_IMAGE: u64 = 1 << 32;
 /// image, but iOS 14 and 15 write the load address itself. Returns `None` if it is neither.
 #[must_use]
 pub fn load_address(address: u64, field: u64) -> Option<u64> {
-    let is_page = field % PAGE_BYTES == 0;
+    let is_page = field.is_multiple_of(PAGE_BYTES);
     let is_high = field >= FIRST_64_BIT_IMAGE || address < FIRST_64_BIT_IMAGE && field > address / 2;
     if is_page && is_high && field <= address { Some(field) } else { address.checked_sub(field) }
 }
