@@ -3,7 +3,7 @@
 use crate::configuration::Configured;
 use crate::configuration::service::Service;
 use crate::failure::exit_code;
-use crate::offline::{explain, metrics, swift, symbolicate};
+use crate::offline::{explain, swift, symbolicate};
 use crate::online::{dead_letter, doctor, groups, reports, reprocess, symbols};
 use crate::servers::{audit, fsck, health, key, migrate, tenant};
 use crate::{configuration, features, serve, upload};
@@ -34,8 +34,6 @@ enum Command {
     Symbolicate(symbolicate::Arguments),
     /// Explain how each frame was symbolicated, or why not, and which dSYM to upload
     Explain(explain::Arguments),
-    /// Show the metrics of payloads, such as those of MetricKit, without any server
-    Metrics(metrics::Arguments),
     /// Try whether this machine can use the API with its key, and say what the key is good for
     Doctor(doctor::Arguments),
     /// List groups of reports, one bug each
@@ -161,7 +159,6 @@ fn run_core_command(command: Command) -> Outcome {
         Command::Demo(arguments) => demo::run::<configuration::Configuration>(&arguments),
         Command::Symbolicate(arguments) => symbolicate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
-        Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Groups(arguments) => groups::run(arguments),
         Command::Reports(arguments) => reports::run(arguments),
