@@ -1,6 +1,6 @@
 //! Any bytes as a log of Apple's: read or refused with a reason, and answers come off again.
 
-use unslide_apple_reports::READERS;
+use unslide_apple_reports_formats::READERS;
 use unslide_report::reader::ReportReaders;
 use unslide_report::{Backtrace, ReadLimits, Report};
 use unslide_symbolicate::{Context, Plan};

@@ -1,18 +1,9 @@
 //! Reports in Apple's own formats: readers that translate them into reports in KSCrash's form.
 //!
-//! Each module reads one format. `json` writes the translated report.
+//! The package `formats` has them.
 
-mod call_tree;
-mod crash_text;
-mod identity;
-mod ips;
-mod json;
-mod metric_kit;
-mod other_formats;
-mod readers;
-
-pub use readers::READERS;
 use unslide_api::feature::ApiFeature;
+pub use unslide_apple_reports_formats::READERS;
 use unslide_feature::{Feature, SymbolizerFeature};
 use unslide_runtime::config::ConfigReader;
 

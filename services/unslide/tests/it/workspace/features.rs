@@ -70,9 +70,9 @@ const ALLOWED_PAIRS: [(&str, &str, &str); 12] = [
     ("features/alerts/src/store/rules.rs", "health", "a condition of rules, which clients send"),
     ("features/alerts/src/pages/alerts.rs", "health", "the words for that condition"),
     ("features/captures/src/operations/send.rs", "health", "the documentation of a field"),
-    ("features/apple-reports/src/ips/document.rs", "captures", "a member of Apple's crash logs"),
-    ("features/apple-reports/src/ips/system.rs", "captures", "the same member"),
-    ("features/apple-reports/src/ips/error.rs", "alerts", "an exception's name of Mach"),
+    ("features/apple-reports/formats/src/ips", "captures", "a member of Apple's crash logs"),
+    ("features/apple-reports/formats/src/crash_text", "captures", "the same member"),
+    ("features/apple-reports/formats/src/ips/error.rs", "alerts", "an exception's name of Mach"),
 ];
 
 /// The production code of a source.

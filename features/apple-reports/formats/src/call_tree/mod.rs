@@ -5,6 +5,7 @@
 
 mod event;
 mod header;
+mod stacks;
 mod tree;
 
 use crate::crash_text::split_header;
@@ -13,10 +14,10 @@ use crate::ips::system::{device_hash, rfc_3339};
 use crate::json::JsonBuilder;
 use event::SampledEvent;
 use header::TreeHeader;
-use tree::ProcessTree;
+use stacks::ProcessStacks;
+use tree::TreeWriter;
 use unslide_report::reader::{DocumentText, ReportReader, TranslatedReport};
 use unslide_report::{ReadError, ReadLimits};
-use unslide_signals::profile::{ProfileError, read_profile};
 
 /// The reader of logs with sampled stacks.
 pub const READER: ReportReader =
@@ -47,38 +48,40 @@ fn is_call_tree(document: &[u8]) -> bool {
 }
 
 fn translate_log(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedReport, ReadError> {
-    let (json_header, body, _) = split_header(bytes);
+    let (json_header, body, first_line) = split_header(bytes);
     let text = String::from_utf8_lossy(body);
     let header = TreeHeader::from_parts(json_header, &text);
     let Some(event) = SampledEvent::from_header(&header) else {
         let problem = "this is a text with sampled stacks, but of no hang, CPU use or disk writes: it is a profile, not a report. Open \
-                       it with `unslide flame`, or upload it with `unslide capture upload`";
+                       it with `unslide flame`";
         return Err(ReadError::Unsupported { problem: problem.to_owned() });
     };
-    let profile = read_profile(body).map_err(|error| match error {
-        ProfileError::TooLarge => ReadError::TooLarge { bytes: body.len(), limit: limits.max_bytes },
-        other => {
-            ReadError::Unsupported { problem: format!("this is a log of {}: {other}", event.display_name()) }
-        }
-    })?;
-    let tree = ProcessTree::for_process(&profile, header.process_name());
+    let stacks = ProcessStacks::read_text(&text, header.process_name(), first_line, limits)?;
+    if stacks.frames.is_empty() {
+        let name = header.process_name().unwrap_or("a process");
+        let problem = format!(
+            "this is a log of {} without stacks of {name}: send the whole file",
+            event.display_name()
+        );
+        return Err(ReadError::Unsupported { problem });
+    }
     let incident =
         header.member_or_field("incident_id", "Incident Identifier").unwrap_or_else(|| text_id(bytes));
-    let mut written = 0;
+    let mut tree = TreeWriter::new(&stacks);
     let mut json = JsonBuilder::default();
     json.item(|json| {
         write_report(&header, &incident, json);
         json.array(event.list_key(), |json| {
             json.item(|json| {
-                written = tree.write_tree(json);
+                tree.write_tree(json);
                 write_metadata(&header, event, json);
             });
         });
     });
     Ok(TranslatedReport {
         json: json.into_bytes(),
-        frames: vec![None; written],
-        text: Some(DocumentText::default()),
+        frames: vec![None; tree.lines.len()],
+        text: Some(DocumentText::from_lines(tree.lines)),
         ..TranslatedReport::default()
     })
 }

@@ -94,8 +94,8 @@ impl OtherFormat {
                  what KSCrash writes"
             }
             OtherFormat::PropertyList => {
-                "this is a binary property list, such as a memory graph (.memgraph), and no report: upload a memory graph with \
-                 `unslide capture upload`"
+                "this is a binary property list, such as a memory graph (.memgraph), and no report: send the log of the system (.ips \
+                 or .crash)"
             }
             OtherFormat::ElfCore => {
                 "this is an ELF file, and no report: Unslide reads reports of Apple's systems"

@@ -12,7 +12,7 @@ mod traps;
 mod writing;
 
 use serde_json::{Value, json};
-use unslide_apple_reports::READERS;
+use unslide_apple_reports_formats::READERS;
 use unslide_report::reader::{ReportReaders, TranslatedReport};
 use unslide_report::{ReadError, ReadLimits, Report};
 use unslide_symbolicate::{Context, Enrichment, LocatedFrame, Plan};
@@ -31,7 +31,7 @@ pub fn readers() -> ReportReaders {
 
 #[test]
 fn every_format_has_a_row_in_the_documentation() {
-    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/apple-reports.md");
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/apple-reports.md");
     let page = std::fs::read_to_string(page).unwrap();
     for reader in READERS {
         assert!(page.contains(&format!("\n| `{}` |", reader.name)), "{} has no row", reader.name);

@@ -14,6 +14,8 @@ mod version;
 use crate::identity::text_id;
 use crate::ips::{IpsDocument, translate_document};
 use body::TextBody;
+pub use frame_line::parse_hex;
+pub use image_line::TextImage;
 pub use recognition::split_header;
 use sections::TextLog;
 use unslide_report::reader::{DocumentText, ReportReader, SplitDocument, TranslatedReport};

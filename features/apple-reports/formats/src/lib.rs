@@ -1,0 +1,20 @@
+//! Reports in Apple's own formats: readers that translate them into reports in KSCrash's form.
+//!
+//! Each module reads one format. The feature `apple-reports` adds the readers to the services. They are a package of their
+//! own, so that the fuzzer needs no client of Kafka, PostgreSQL or object storage.
+
+#![warn(missing_docs)]
+
+mod call_tree;
+mod crash_text;
+mod identity;
+mod ips;
+mod json;
+mod metric_kit;
+mod other_formats;
+
+use unslide_report::reader::ReportReader;
+
+/// The readers, in the order in which they are tried.
+pub const READERS: &[ReportReader] =
+    &[call_tree::READER, crash_text::READER, metric_kit::READER, ips::READER, other_formats::READER];
