@@ -160,7 +160,7 @@ impl Reading<'_> {
                 return Err(too_many(self.bounds.reports));
             }
             let place = if many { format!("{place}report {index}: ") } else { place.to_owned() };
-            match self.split_elements(record, &element, &place) {
+            match self.read_elements(record, &element, &place) {
                 Ok(mut incoming) => self.reports.append(&mut incoming),
                 Err(problem) => {
                     // The caller may read the same bytes again as lines.
