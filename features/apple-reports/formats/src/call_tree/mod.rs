@@ -56,7 +56,11 @@ fn translate_log(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedReport, 
                        it with `unslide flame`";
         return Err(ReadError::Unsupported { problem: problem.to_owned() });
     };
-    let stacks = ProcessStacks::read_text(&text, header.process_name(), first_line, limits)?;
+    let mut stacks = ProcessStacks::read_text(&text, header.process_name(), first_line, limits)?;
+    if stacks.frames.is_empty() {
+        // The kernel cuts names of processes.
+        stacks = ProcessStacks::read_text(&text, None, first_line, limits)?;
+    }
     if stacks.frames.is_empty() {
         let name = header.process_name().unwrap_or("a process");
         let problem = format!(

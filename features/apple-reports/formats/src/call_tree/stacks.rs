@@ -6,6 +6,9 @@ use unslide_report::{ReadError, ReadLimits};
 /// Beginnings of lines that begin the section of a process.
 const PROCESS_HEADS: [&str; 2] = ["Process:", "Powerstats for:"];
 
+/// The images before an address that are searched: ranges may overlap.
+const OVERLAPPING_IMAGES: usize = 8;
+
 /// A frame and all that it calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StackFrame {
@@ -26,6 +29,7 @@ pub struct StackFrame {
 #[derive(Clone, Debug, Default)]
 pub struct ProcessStacks {
     pub frames: Vec<StackFrame>,
+    /// The images, in the order of their load addresses.
     images: Vec<TextImage>,
 }
 
@@ -78,9 +82,16 @@ impl ProcessStacks {
     /// Returns the image of a frame: the one at the load address that its offset gives, or else the one that holds it.
     pub fn image_of_frame(&self, frame: &StackFrame) -> Option<&TextImage> {
         let address = frame.address?;
-        let at_base = frame.base.and_then(|base| self.images.iter().find(|image| image.start == base));
-        let holds = |image: &&TextImage| image.holds_address(address);
-        at_base.or_else(|| self.images.iter().find(holds))
+        let at_start = |start: u64| {
+            let at = self.images.binary_search_by_key(&start, |image| image.start).ok()?;
+            self.images.get(at)
+        };
+        let end = self.images.partition_point(|image| image.start <= address);
+        let nearest = self.images.get(..end).unwrap_or_default().iter().rev().take(OVERLAPPING_IMAGES);
+        frame
+            .base
+            .and_then(at_start)
+            .or_else(|| nearest.into_iter().find(|image| image.holds_address(address)))
     }
 }
 
@@ -94,11 +105,13 @@ impl StackReader<'_> {
             self.open.clear();
             return;
         }
+        if !self.is_wanted {
+            return;
+        }
         let trimmed = line.trim_start();
         let is_indented = trimmed.len() < line.len();
         if trimmed.starts_with("Binary Images") {
             (self.in_images, self.in_stacks) = (true, false);
-        } else if !self.is_wanted {
         } else if let Some(uuid) = line.strip_prefix("UUID:") {
             self.uuid = Some(uuid.trim().to_owned());
         } else if is_indented && trimmed.starts_with("Thread 0x") {
@@ -152,6 +165,7 @@ impl StackReader<'_> {
                 self.stacks.images.push(TextImage { start, name, uuid: Some(uuid), ..TextImage::default() });
             }
         }
+        self.stacks.images.sort_by_key(|image| image.start);
         self.stacks
     }
 }

@@ -6,6 +6,7 @@ use super::image_line::TextImage;
 use super::sections::{TextLog, TextThread};
 use super::version::AppVersion;
 use crate::json::JsonBuilder;
+use std::collections::HashMap;
 
 /// Names of registers that a log has, other than numbered ones.
 const REGISTER_BYTES_LIMIT: usize = 8;
@@ -64,6 +65,8 @@ struct BodyWriter<'l> {
     log: &'l TextLog,
     /// Positions of images, by their load address.
     by_start: Vec<(u64, usize)>,
+    /// Positions of images without an end, by their names. `None` if several have a name.
+    by_name: HashMap<&'l str, Option<usize>>,
     /// The position of the crashed thread.
     crashed: Option<usize>,
     code_type: CodeType,
@@ -97,8 +100,14 @@ impl<'l> BodyWriter<'l> {
         let mut by_start: Vec<(u64, usize)> =
             log.images.iter().enumerate().map(|(at, image)| (image.start, at)).collect();
         by_start.sort_unstable();
+        let mut by_name = HashMap::new();
+        for (at, image) in
+            log.images.iter().enumerate().filter(|(_, image)| image.size == 0 && image.start > 0)
+        {
+            by_name.entry(image.name.as_str()).and_modify(|known| *known = None).or_insert(Some(at));
+        }
         let code_type = CodeType::from_text(log.find_field("Code Type").unwrap_or_default());
-        BodyWriter { log, by_start, crashed: crashed_thread(log), code_type }
+        BodyWriter { log, by_start, by_name, crashed: crashed_thread(log), code_type }
     }
 
     fn write_header(&self, incident: &str, json: &mut JsonBuilder) {
@@ -249,12 +258,9 @@ impl<'l> BodyWriter<'l> {
     }
 
     fn image_named(&self, frame: &TextFrame) -> Option<usize> {
-        let is_named = |image: &TextImage| {
-            image.size == 0 && image.start <= frame.address && image.start > 0 && image.name == frame.image
-        };
-        let mut found = self.log.images.iter().enumerate().filter(|(_, image)| is_named(image));
-        let first = found.next().map(|(at, _)| at);
-        first.filter(|_| found.next().is_none())
+        let position = self.by_name.get(frame.image.as_str()).copied().flatten()?;
+        let image = self.log.images.get(position)?;
+        (image.start <= frame.address).then_some(position)
     }
 
     fn write_images(&self, json: &mut JsonBuilder) {

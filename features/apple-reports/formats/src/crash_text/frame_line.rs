@@ -79,14 +79,18 @@ fn split_at_address(text: &str) -> Option<(&str, u64, &str)> {
     loop {
         let rest = text.get(from..)?;
         let at = from + rest.find("0x")?;
+        from = at + 2;
         let (before, word) = text.split_at_checked(at)?;
+        // Words are short: looking for their end only here keeps the work linear.
+        if !before.ends_with([' ', '\t']) {
+            continue;
+        }
         let end = word.find(char::is_whitespace).unwrap_or(word.len());
         let (address, after) = word.split_at_checked(end)?;
-        let is_column = before.ends_with([' ', '\t']) && address.len() >= ADDRESS_DIGITS + 2;
+        let is_column = address.len() >= ADDRESS_DIGITS + 2;
         if let Some(address) = parse_hex(address).filter(|_| is_column) {
             return Some((before, address, after));
         }
-        from = at + 2;
     }
 }
 

@@ -6,6 +6,9 @@ use super::frame_line::parse_hex;
 const ARCHITECTURES: [&str; 9] =
     ["arm64", "arm64e", "arm64_32", "armv7", "armv7s", "armv7k", "x86_64", "x86_64h", "i386"];
 
+/// The maximum size of a UUID as text, in bytes.
+const UUID_BYTES_LIMIT: usize = 36;
+
 /// An image as the text has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextImage {
@@ -54,7 +57,11 @@ impl TextImage {
 fn split_uuid(text: &str) -> (&str, Option<String>, &str) {
     for (at, _) in text.match_indices('<') {
         let (before, rest) = text.split_at_checked(at).unwrap_or((text, ""));
-        let Some((uuid, path)) = rest.get(1..).and_then(|rest| rest.split_once('>')) else { continue };
+        let rest = rest.get(1..).unwrap_or_default();
+        // A UUID is short: looking no further keeps the work linear.
+        let end = rest.bytes().take(UUID_BYTES_LIMIT + 1).position(|byte| byte == b'>');
+        let Some((uuid, path)) = end.and_then(|end| rest.split_at_checked(end)) else { continue };
+        let path = path.strip_prefix('>').unwrap_or(path);
         let digits: String = uuid.chars().filter(|c| *c != '-').collect();
         if digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return (before, Some(digits), path);

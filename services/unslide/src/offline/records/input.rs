@@ -86,8 +86,9 @@ impl<R: Read> Input<R> {
             // One more than a report may have shows that it is too long.
             let room = (limits.max_bytes + 1).saturating_sub(ahead.len()) as u64;
             let ended = rest.by_ref().take(room).read_until(b'\n', &mut ahead)? == 0;
-            let is_open = is_document.is_none() || is_document == Some(false) && begins_text(&ahead);
-            if is_open && ahead.len() <= DOCUMENT_HEAD_BYTES && !ahead.trim_ascii().is_empty() {
+            let is_text_head = ahead.len() <= DOCUMENT_HEAD_BYTES && begins_text(&ahead);
+            let is_open = is_document.is_none() || is_document == Some(false) && is_text_head;
+            if is_open && !ahead.trim_ascii().is_empty() {
                 is_document = Some(begins_document(&ahead, readers, &limits));
             }
             if ended {
