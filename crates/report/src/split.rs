@@ -69,7 +69,7 @@ pub enum LenientElement<'a> {
     },
 }
 
-/// Splits a record as [`split`] does, and separates broken elements of an array from the others. Brackets and strings
+/// Splits a record as [`split_record`] does, and separates broken elements of an array from the others. Brackets and strings
 /// decide where an element ends, so an element that lacks a closing bracket takes all that follow it.
 ///
 /// # Errors

@@ -22,8 +22,8 @@ impl Signal {
         }
     }
 
-    /// Waits until the signal is raised, at most `at_most`; it may return early. All calls have to come from
-    /// one thread.
+    /// Waits until the signal is raised, at most `at_most`, and lowers it again. It may return early. All calls
+    /// have to come from one thread.
     pub(crate) fn wait(&self, at_most: Duration) {
         self.waiter.get_or_init(std::thread::current);
         // One that is raised from here on lets the thread go on at once.

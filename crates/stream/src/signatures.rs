@@ -165,8 +165,8 @@ impl Signatures {
     }
 }
 
-/// Checks that a record was signed at most `max_age` milliseconds before it arrived, and at most the
-/// tolerance of clocks after it.
+/// Checks that a record was signed at most `max_age` milliseconds before it arrived, and at most
+/// [`CLOCK_TOLERANCE_MILLIS`] after it.
 ///
 /// # Errors
 /// Returns `stale_signature`.

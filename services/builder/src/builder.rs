@@ -49,12 +49,12 @@ pub(crate) struct Builder {
 
 impl Builder {
     /// Returns the handlers of features' jobs.
-    pub(crate) fn list_handlers(&self) -> impl Iterator<Item = &'static JobHandler> {
+    pub(crate) fn list_feature_handlers(&self) -> impl Iterator<Item = &'static JobHandler> {
         self.features.iter().flat_map(|feature| feature.jobs)
     }
 
-    /// Returns the handler of a kind of jobs, if it is a feature's.
-    pub(crate) fn find_handler(&self, kind: &str) -> Option<&'static JobHandler> {
-        self.list_handlers().find(|handler| handler.kind == kind)
+    /// Returns the handler of a feature for jobs of this kind, or None for a kind of the core.
+    pub(crate) fn find_feature_handler(&self, kind: &str) -> Option<&'static JobHandler> {
+        self.list_feature_handlers().find(|handler| handler.kind == kind)
     }
 }

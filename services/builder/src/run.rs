@@ -103,7 +103,7 @@ pub async fn run(
         worker::run_jobs(again, vec![JobKind::Backfill.as_str()], CONCURRENT_BACKFILLS),
         worker::run_jobs(reprocess, vec![JobKind::Reprocess.as_str()], 1),
         worker::run_jobs(regroup, vec![JobKind::Regroup.as_str()], 1),
-        join_all(builder.list_handlers().map(|handler| {
+        join_all(builder.list_feature_handlers().map(|handler| {
             let builder = builder.clone();
             async move { worker::run_jobs(builder, vec![handler.kind], handler.places).await }
         })),

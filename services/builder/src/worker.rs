@@ -207,7 +207,7 @@ async fn attempt_job(builder: &Builder, job: &JobLease) -> Result<(), JobFailure
                 Box::pin(backfill::backfill_objects(builder, job, *version, *all, after.as_ref())).await
             }
             Work::Erase => erase::erase_tenant(builder, job).await,
-            Work::Feature(work) => match builder.find_handler(&work.kind) {
+            Work::Feature(work) => match builder.find_feature_handler(&work.kind) {
                 Some(handler) => (handler.run)(&FeatureJob::new(builder, job)).await,
                 None => Err(JobFailure::Again(format!("no feature handles jobs of the kind {}", work.kind))),
             },
@@ -309,7 +309,8 @@ async fn end_job(
             uploads::mark_failed(&mut tx, *upload, reason, detail, &[]).await?;
             objects::give_up(&mut tx, *upload).await?;
         }
-        if let (Failed::Permanently, Some(handler)) = (failed, builder.find_handler(job.work.kind())) {
+        if let (Failed::Permanently, Some(handler)) = (failed, builder.find_feature_handler(job.work.kind()))
+        {
             (handler.give_up)(&mut tx, &GivenUpJob { job, reason, detail }).await?;
         }
         tx.commit().await?;

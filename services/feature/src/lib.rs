@@ -62,7 +62,7 @@ pub struct KeyMaker {
 
 /// Returns the hooks of features, in the order of the list: the order in which they lock rows.
 #[must_use]
-pub fn hooks(features: &[Feature]) -> Vec<StoreHook> {
+pub fn collect_hooks(features: &[Feature]) -> Vec<StoreHook> {
     features.iter().map(|feature| feature.hook).collect()
 }
 
@@ -71,10 +71,10 @@ pub fn hooks(features: &[Feature]) -> Vec<StoreHook> {
 pub fn for_api(features: &[Feature]) -> ApiFeatures {
     let api = features.iter().map(|feature| feature.api.clone());
     ApiFeatures {
-        hooks: hooks(features),
-        readers: readers(features),
+        hooks: collect_hooks(features),
+        readers: collect_readers(features),
         features: api.collect(),
-        analyses: analyses(features),
+        analyses: collect_analyses(features),
     }
 }
 
@@ -82,30 +82,38 @@ pub fn for_api(features: &[Feature]) -> ApiFeatures {
 #[must_use]
 pub fn for_builder(features: &[Feature]) -> BuilderFeatures {
     let builder = features.iter().map(|feature| feature.builder);
-    BuilderFeatures { hooks: hooks(features), readers: readers(features), features: builder.collect() }
+    BuilderFeatures {
+        hooks: collect_hooks(features),
+        readers: collect_readers(features),
+        features: builder.collect(),
+    }
 }
 
 /// Returns the additions of features to the indexer.
 #[must_use]
 pub fn for_indexer(features: &[Feature]) -> IndexerFeatures {
     let indexer = features.iter().map(|feature| feature.indexer);
-    IndexerFeatures { hooks: hooks(features), readers: readers(features), features: indexer.collect() }
+    IndexerFeatures {
+        hooks: collect_hooks(features),
+        readers: collect_readers(features),
+        features: indexer.collect(),
+    }
 }
 
 /// Returns the additions of features to the symbolizer.
 #[must_use]
 pub fn for_symbolizer(features: &[Feature]) -> SymbolizerFeatures {
-    SymbolizerFeatures { readers: readers(features), analyses: analyses(features) }
+    SymbolizerFeatures { readers: collect_readers(features), analyses: collect_analyses(features) }
 }
 
 /// Returns the readers of features, in the order of the list. Every service that reads reports uses them.
 #[must_use]
-pub fn readers(features: &[Feature]) -> ReportReaders {
+pub fn collect_readers(features: &[Feature]) -> ReportReaders {
     ReportReaders::new(features.iter().flat_map(|feature| feature.symbolizer.readers).copied())
 }
 
 /// Returns the analyses of features, in the order of the list.
 #[must_use]
-pub fn analyses(features: &[Feature]) -> Vec<Analysis> {
+pub fn collect_analyses(features: &[Feature]) -> Vec<Analysis> {
     features.iter().flat_map(|feature| feature.symbolizer.analyses).copied().collect()
 }

@@ -71,12 +71,12 @@ pub fn read_features(reader: &mut ConfigReader) -> Vec<Feature> {
 
 /// Returns the analyses of all features, for commands that read no configuration.
 pub fn read_analyses() -> Vec<Analysis> {
-    unslide_feature::analyses(&read_features(&mut Sources::new(None, []).read()))
+    unslide_feature::collect_analyses(&read_features(&mut Sources::new(None, []).read()))
 }
 
 /// Returns the readers of reports in other formats, for commands that read no configuration.
 pub fn read_report_readers() -> ReportReaders {
-    unslide_feature::readers(&read_features(&mut Sources::new(None, []).read()))
+    unslide_feature::collect_readers(&read_features(&mut Sources::new(None, []).read()))
 }
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ mod tests {
         let of_hooks = |hooks: Vec<unslide_store::StoreHook>| -> Vec<&str> {
             hooks.into_iter().map(|hook| hook.feature).collect()
         };
-        assert_eq!(of_hooks(unslide_feature::hooks(&features)), order);
+        assert_eq!(of_hooks(unslide_feature::collect_hooks(&features)), order);
         assert_eq!(of_hooks(unslide_feature::for_api(&features).hooks), order);
         assert_eq!(of_hooks(unslide_feature::for_builder(&features).hooks), order);
         assert_eq!(of_hooks(unslide_feature::for_indexer(&features).hooks), order);

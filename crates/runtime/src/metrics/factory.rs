@@ -6,45 +6,45 @@ use prometheus::{
     IntGaugeVec, Opts, Registry,
 };
 
-/// Creates metrics in one registry. Each method returns an error if the registry already has the name, or if
+/// Creates metrics and registers them in one registry. Each method returns an error if the registry already has the name, or if
 /// Prometheus does not allow it.
 #[derive(Clone, Copy)]
 pub struct MetricFactory<'a>(pub &'a Registry);
 
 #[expect(clippy::missing_errors_doc, reason = "the type's documentation says it")]
 impl MetricFactory<'_> {
-    /// Creates a counter.
+    /// Registers a new counter.
     pub fn register_counter(self, name: &str, help: &str) -> Result<IntCounter, Error> {
         self.register_metric(IntCounter::new(name, help)?)
     }
 
-    /// Creates a counter for each value of its labels.
+    /// Registers a new counter for each value of its labels.
     pub fn register_counters(self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, Error> {
         self.register_metric(IntCounterVec::new(Opts::new(name, help), labels)?)
     }
 
-    /// Creates a gauge.
+    /// Registers a new gauge.
     pub fn register_gauge(self, name: &str, help: &str) -> Result<IntGauge, Error> {
         self.register_metric(IntGauge::new(name, help)?)
     }
 
-    /// Creates a gauge for each value of its labels.
+    /// Registers a new gauge for each value of its labels.
     pub fn register_gauges(self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, Error> {
         self.register_metric(IntGaugeVec::new(Opts::new(name, help), labels)?)
     }
 
-    /// Creates a gauge of a fraction for each value of its labels.
-    pub fn float_gauges(self, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec, Error> {
+    /// Registers a new gauge of a fraction for each value of its labels.
+    pub fn register_float_gauges(self, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec, Error> {
         self.register_metric(GaugeVec::new(Opts::new(name, help), labels)?)
     }
 
-    /// Creates a histogram with these buckets.
+    /// Registers a new histogram with these buckets.
     pub fn register_histogram(self, name: &str, help: &str, buckets: &[f64]) -> Result<Histogram, Error> {
         let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
         self.register_metric(Histogram::with_opts(options)?)
     }
 
-    /// Creates a histogram for each value of its labels.
+    /// Registers a new histogram for each value of its labels.
     pub fn register_histograms(
         self,
         name: &str,

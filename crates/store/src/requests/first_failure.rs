@@ -25,11 +25,11 @@ impl FirstFailure {
         Ok(())
     }
 
-    /// Returns `done` if nothing failed.
+    /// Returns `done` if no owner failed.
     ///
     /// # Errors
-    /// The first failure.
-    pub(crate) fn unless_failed<T>(self, done: T) -> Result<T> {
+    /// Returns the first failure that was recorded.
+    pub(crate) fn into_result<T>(self, done: T) -> Result<T> {
         self.0.map_or(Ok(done), Err)
     }
 }

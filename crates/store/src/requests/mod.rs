@@ -155,7 +155,7 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
             Err(error) => failures.record_failure(&tenant, error)?,
         }
     }
-    failures.unless_failed(u64::try_from(sent).unwrap_or(u64::MAX))
+    failures.into_result(u64::try_from(sent).unwrap_or(u64::MAX))
 }
 
 /// Sends the overdue requests of one tenant among these reports again. Returns their number.
@@ -262,7 +262,7 @@ pub async fn ask_pending(store: &Store, limit: u32) -> Result<u64> {
             Err(error) => failures.record_failure(&tenant, error)?,
         }
     }
-    failures.unless_failed(looked)
+    failures.into_result(looked)
 }
 
 /// Asks what a replay has put off of these reports of one tenant. Returns the number of reports looked at.

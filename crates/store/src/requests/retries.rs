@@ -41,7 +41,7 @@ pub async fn ask_due(store: &Store, limit: u32) -> Result<u64> {
             failures.record_failure(&tenant, error)?;
         }
     }
-    failures.unless_failed(looked)
+    failures.into_result(looked)
 }
 
 /// Asks for those of one tenant.

@@ -171,8 +171,8 @@ pub(crate) async fn lock_slots(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Re
     .await?)
 }
 
-/// Returns the system's slots among these. They are safe to rely on because this transaction has called
-/// [`wakes::system::lock_out_publishers`] in a statement before.
+/// Reads the slots of the system's symbols for these debug ids, without a lock. They do not change, because this
+/// transaction has called [`wakes::system::lock_out_publishers`] before.
 pub(crate) async fn read_system_slots(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<HeldSlot>> {
     let (connection, _, _) = tx.parts();
     Ok(sqlx::query_as!(

@@ -80,6 +80,8 @@ pub(crate) fn answer_frames<'s>(
     answers
 }
 
+/// Looks up a frame's position in the source map of its bundle, which is `judged[image]`. A frame without a
+/// bundle keeps the device's names.
 fn answer_frame<'s>(
     frame: &'s JavaScriptFrame,
     image: Option<u32>,

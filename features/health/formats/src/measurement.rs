@@ -4,8 +4,9 @@ use super::MetricUnit;
 use super::name::is_countable;
 use unslide_report::RegionalNumber;
 
-/// Returns the value of a text in `unit`. Returns `None` if the number or its unit is not understood, or is
-/// of another kind. `region` decides if the text is ambiguous: `1.234` is more than a thousand in Germany.
+/// Converts a number with a unit, such as `1,300 kB`, to `unit`. `region` decides how an ambiguous number is read:
+/// `1.234` is more than a thousand in Germany. Returns `None` if the text has no known unit or one of another
+/// kind, if the region leaves the number ambiguous, and if the value is out of range.
 #[must_use]
 pub fn parse_measurement_in_unit(text: &str, unit: MetricUnit, region: &str) -> Option<f64> {
     let (RegionalNumber::Clear(number), known) = unslide_report::parse_measurement(text, region)? else {

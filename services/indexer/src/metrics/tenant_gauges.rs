@@ -69,7 +69,7 @@ impl TenantGauges {
                 "Bytes of symbols and other files, stored and pending, of the 20 tenants with the most and of all others.",
                 &LABELS,
             )?),
-            shares: LargestTenants::new(make.float_gauges(
+            shares: LargestTenants::new(make.register_float_gauges(
                 "unslide_tenant_symbol_limit_ratio",
                 "Used share of the limit on symbols, of the 20 fullest tenants, and the highest of all others.",
                 &LABELS,

@@ -1,7 +1,7 @@
 //! One transaction: the rows of the records that were read, and the positions after them.
 
 mod events;
-mod sorted;
+mod grouped_items;
 mod spans;
 
 use crate::config::Settings;
@@ -12,7 +12,7 @@ use crate::records::dead_letter::{self, SkippedRecord};
 use crate::records::enriched::{ReadReport, Unreadable};
 use crate::records::{Item, Parsed};
 use crate::topics::Positions;
-use sorted::Sorted;
+use grouped_items::GroupedItems;
 use spans::BatchSpans;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -234,28 +234,36 @@ impl BatchWriter {
             // Positions first: a reader that lost its partition finds out before it does any work.
             advance_positions(&mut tx, &end_offsets(items), write.positions).await?;
         }
-        let mut sorted = Sorted::from_items(items, write.positions);
-        for (tenant, arrivals) in std::mem::take(&mut sorted.arrivals) {
-            self.store_reports(&mut tx, tenant, &arrivals, write.effects, &mut sorted.unreadable, &mut tally)
-                .await?;
+        let mut grouped = GroupedItems::from_items(items, write.positions);
+        for (tenant, arrivals) in std::mem::take(&mut grouped.arrivals) {
+            self.store_reports(
+                &mut tx,
+                tenant,
+                &arrivals,
+                write.effects,
+                &mut grouped.unreadable,
+                &mut tally,
+            )
+            .await?;
         }
-        for ((_, tenant), events) in std::mem::take(&mut sorted.events) {
-            self.store_events(&mut tx, tenant, &events, &mut sorted.unreadable, &mut tally).await?;
+        for ((_, tenant), events) in std::mem::take(&mut grouped.events) {
+            self.store_events(&mut tx, tenant, &events, &mut grouped.unreadable, &mut tally).await?;
         }
-        let answers: Vec<&Answered> = std::mem::take(&mut sorted.answers).into_iter().collect();
+        let answers: Vec<&Answered> = std::mem::take(&mut grouped.answers).into_iter().collect();
         for of_tenant in answers.chunk_by(|one, next| one.tenant == next.tenant) {
             close_requests(&mut tx, of_tenant, &mut tally).await?;
         }
         if let Some(id) = write.replay {
-            let refused = sorted.unreadable.first().map(|(_, why)| format!("{}: {}", why.reason, why.detail));
+            let refused =
+                grouped.unreadable.first().map(|(_, why)| format!("{}: {}", why.reason, why.detail));
             let result = refused.map_or(ReplayResult::Stored, ReplayResult::Failed);
             dead_letters::record_replay_result(&mut tx, id, &result).await?;
         } else {
-            let letters = self.dead_letters(&mut sorted, write.positions);
+            let letters = self.dead_letters(&mut grouped, write.positions);
             tally.dead_letters.extend(letters.iter().map(|letter| (letter.stage, letter.reason.clone())));
             dead_letters::note(&mut tx, &letters).await?;
         }
-        let deferred: Vec<DeferredRange> = sorted.deferred.into_values().collect();
+        let deferred: Vec<DeferredRange> = grouped.deferred.into_values().collect();
         tally.deferred = deferred.iter().map(|range| range.records).sum();
         deferred::extend_ranges(&mut tx, &deferred).await?;
         if let Some(ranges) = self.ranges.as_ref().filter(|_| write.advance) {
@@ -265,8 +273,8 @@ impl BatchWriter {
     }
 
     /// Returns the dead letters of a batch: those that were read, and those of items that are skipped.
-    fn dead_letters(&self, sorted: &mut Sorted<'_>, positions: &Positions) -> Vec<DeadLetter> {
-        let mut letters = std::mem::take(&mut sorted.dead_letters);
+    fn dead_letters(&self, grouped: &mut GroupedItems<'_>, positions: &Positions) -> Vec<DeadLetter> {
+        let mut letters = std::mem::take(&mut grouped.dead_letters);
         let at = self.store.clock().now();
         let mut skip = |item: &Item, stage, reason, detail: String| {
             let position = positions.get(&(item.at.topic.clone(), item.at.partition));
@@ -274,7 +282,7 @@ impl BatchWriter {
             let why = SkippedRecord { reason, detail, tenant: item.tenant.clone(), at };
             letters.push(dead_letter::skipped(&item.at, topic_id, stage, why));
         };
-        for (item, why) in std::mem::take(&mut sorted.unreadable) {
+        for (item, why) in std::mem::take(&mut grouped.unreadable) {
             tracing::error!(
                 kafka.topic = &*item.at.topic,
                 kafka.partition = item.at.partition,
@@ -284,7 +292,7 @@ impl BatchWriter {
             );
             skip(item, DeadLetterStage::Read, why.reason, why.detail);
         }
-        for (item, failure) in std::mem::take(&mut sorted.failed) {
+        for (item, failure) in std::mem::take(&mut grouped.failed) {
             skip(item, DeadLetterStage::Store, failure.reason, failure.detail.clone());
         }
         letters

@@ -199,7 +199,11 @@ pub fn for_fsck(configured: &Configured) -> Result<FsckConfiguration, Problems> 
     read_checked(configured, problems, |Configuration { api, features, .. }| {
         let (postgres, kafka, tenants) = (api.postgres, api.kafka, api.tenants);
         let administration = Administration { postgres, kafka, tenants };
-        FsckConfiguration { administration, objects: api.objects, hooks: unslide_feature::hooks(&features) }
+        FsckConfiguration {
+            administration,
+            objects: api.objects,
+            hooks: unslide_feature::collect_hooks(&features),
+        }
     })
 }
 

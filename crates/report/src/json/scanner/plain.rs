@@ -11,10 +11,10 @@ pub(super) struct PlainRun {
     pub(super) ascii: bool,
 }
 
-/// Finds the plain bytes from `pos` on.
+/// Returns the end of the run of plain bytes that begins at `pos`, and whether the run is ASCII.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(super) fn plain(input: &[u8], mut pos: usize) -> PlainRun {
+pub(super) fn find_run_end(input: &[u8], mut pos: usize) -> PlainRun {
     let mut ascii = true;
     while let Some(chunk) = input.get(pos..).and_then(|rest| rest.first_chunk::<16>()) {
         let (stops, high) = classify_bytes_sse2(chunk);
@@ -28,15 +28,15 @@ pub(super) fn plain(input: &[u8], mut pos: usize) -> PlainRun {
         ascii &= high == 0;
         pos += 16;
     }
-    let rest = plain_words(input, pos);
+    let rest = find_run_end_by_words(input, pos);
     PlainRun { ascii: ascii & rest.ascii, ..rest }
 }
 
-/// Finds the plain bytes from `pos` on.
+/// Returns the end of the run of plain bytes that begins at `pos`, and whether the run is ASCII.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-pub(super) fn plain(input: &[u8], pos: usize) -> PlainRun {
-    plain_words(input, pos)
+pub(super) fn find_run_end(input: &[u8], pos: usize) -> PlainRun {
+    find_run_end_by_words(input, pos)
 }
 
 /// Returns two masks with one bit per byte: bytes that end a run, and bytes that are not ASCII.
@@ -56,8 +56,8 @@ fn classify_bytes_sse2(chunk: &[u8; 16]) -> (u32, u32) {
     }
 }
 
-/// Works as [`plain`], with eight bytes at a time in a register: for the end of the input and for other CPUs.
-fn plain_words(input: &[u8], mut pos: usize) -> PlainRun {
+/// Works as [`find_run_end`], with eight bytes at a time in a register: for the end of the input and for other CPUs.
+fn find_run_end_by_words(input: &[u8], mut pos: usize) -> PlainRun {
     let mut high = 0;
     while let Some(chunk) = input.get(pos..).and_then(|rest| rest.first_chunk::<8>()) {
         let word = u64::from_le_bytes(*chunk);
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Works as [`plain`], byte by byte.
+    /// Works as [`find_run_end`], byte by byte.
     fn slowly(input: &[u8], pos: usize) -> PlainRun {
         let rest = input.get(pos..).unwrap_or_default();
         let stops = |b: &u8| *b < 0x20 || matches!(b, b'"' | b'\\');
@@ -118,8 +118,8 @@ mod tests {
             }
             for pos in 0..=bytes.len() {
                 let expected = slowly(&bytes, pos);
-                prop_assert_eq!(plain(&bytes, pos), expected);
-                prop_assert_eq!(plain_words(&bytes, pos), expected);
+                prop_assert_eq!(find_run_end(&bytes, pos), expected);
+                prop_assert_eq!(find_run_end_by_words(&bytes, pos), expected);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Strings and numbers, many bytes at a time.
 
-use super::plain::{PlainRun, plain};
+use super::plain::{PlainRun, find_run_end};
 use super::{HIGH_BITS, JsonScanner, LOW_BITS, Stop};
 use crate::json::text::{low_surrogate, parse_hex4};
 use crate::{Number, WarningKind};
@@ -44,7 +44,7 @@ impl<'a> JsonScanner<'a> {
     #[inline(always)]
     pub(crate) fn read_string(&mut self) -> Result<(&'a [u8], bool), Stop> {
         let start = self.pos + 1;
-        let PlainRun { stop, ascii } = plain(self.input, start);
+        let PlainRun { stop, ascii } = find_run_end(self.input, start);
         // Nearly every string is ASCII without escapes.
         if ascii && self.input.get(stop) == Some(&b'"') {
             self.pos = stop + 1;
@@ -59,7 +59,7 @@ impl<'a> JsonScanner<'a> {
         let mut all_ascii = true;
         let mut escaped = false;
         loop {
-            let PlainRun { stop, ascii } = plain(self.input, pos);
+            let PlainRun { stop, ascii } = find_run_end(self.input, pos);
             all_ascii &= ascii;
             match self.input.get(stop) {
                 Some(b'"') => {
@@ -147,7 +147,7 @@ impl<'a> JsonScanner<'a> {
         let mut sum: u64 = 0;
         while let Some(word) = self.read_word(pos) {
             let digits = word ^ (LOW_BITS * u64::from(b'0'));
-            // Sets the high bit of each byte over 9. As in `plain_words`, only the lowest is reliable.
+            // Sets the high bit of each byte over 9. As in `find_run_end_by_words`, only the lowest is reliable.
             let others = (digits.wrapping_add(LOW_BITS * 0x76) | digits) & HIGH_BITS;
             if others != 0 {
                 let count = others.trailing_zeros() / 8;

@@ -51,7 +51,7 @@ pub async fn add_missed_wakes(store: &Store) -> Result<u64> {
             failures.record_failure(&owner, error)?;
         }
     }
-    failures.unless_failed(waits)
+    failures.into_result(waits)
 }
 
 /// Which waits are looked at.

@@ -59,7 +59,8 @@ impl<'a> Tokens<'a> {
         Some(Cow::Owned(decoded.unwrap_or_else(|_| inside.to_owned())))
     }
 
-    fn read_word(&mut self) -> &'a str {
+    /// Reads `true`, `false`, `null` or a number, up to the next separator.
+    fn read_bare_token(&mut self) -> &'a str {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let word = rest.split([',', ']', '}', ' ', '\n', '\r', '\t']).next().unwrap_or(rest);
         self.at += word.len();
@@ -96,7 +97,7 @@ impl<'a> Iterator for Tokens<'a> {
                     return Some(if is_key { Token::Key(text) } else { Token::Text(text) });
                 }
                 _ => {
-                    return Some(match self.read_word() {
+                    return Some(match self.read_bare_token() {
                         "true" => Token::Bool(true),
                         "false" => Token::Bool(false),
                         "null" => Token::Null,

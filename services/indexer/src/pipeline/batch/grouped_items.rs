@@ -13,7 +13,7 @@ use unslide_store::deferred::DeferredRange;
 use unslide_stream::RecordRef;
 
 /// Items of a batch, grouped by how they are stored.
-pub(super) struct Sorted<'i> {
+pub(super) struct GroupedItems<'i> {
     pub(super) arrivals: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadReport)>>,
     /// By kind of topic and tenant.
     pub(super) events: BTreeMap<(&'static str, &'i TenantId), Vec<(&'i Item, &'i ReadEvent)>>,
@@ -25,9 +25,11 @@ pub(super) struct Sorted<'i> {
     pub(super) deferred: BTreeMap<(&'i str, i32, &'i TenantId), DeferredRange>,
 }
 
-impl<'i> Sorted<'i> {
-    pub(super) fn from_items(items: &'i [Item], positions: &Positions) -> Sorted<'i> {
-        let mut sorted = Sorted {
+impl<'i> GroupedItems<'i> {
+    /// Groups `items`. `positions` has the ids of topics, which dead letters and deferred records are stored with;
+    /// a record of a partition without a position is not deferred.
+    pub(super) fn from_items(items: &'i [Item], positions: &Positions) -> GroupedItems<'i> {
+        let mut grouped = GroupedItems {
             arrivals: BTreeMap::new(),
             events: BTreeMap::new(),
             answers: BTreeSet::new(),
@@ -39,31 +41,31 @@ impl<'i> Sorted<'i> {
         for item in items {
             match &item.parsed {
                 Parsed::Report(enriched) => {
-                    sorted.arrivals.entry(&enriched.tenant).or_default().push((item, &**enriched));
+                    grouped.arrivals.entry(&enriched.tenant).or_default().push((item, &**enriched));
                 }
                 Parsed::Event(event) => {
                     let key = (event.topic.kind, &event.tenant);
-                    sorted.events.entry(key).or_default().push((item, &**event));
+                    grouped.events.entry(key).or_default().push((item, &**event));
                 }
                 Parsed::Answer(answer) => {
-                    sorted.answers.insert(answer);
+                    grouped.answers.insert(answer);
                 }
                 Parsed::DeadLetter(letter, ended) => {
-                    sorted.answers.extend(ended);
+                    grouped.answers.extend(ended);
                     let mut letter = DeadLetter::clone(letter);
                     let place = (item.at.topic.clone(), item.at.partition);
                     if let Some(position) = positions.get(&place) {
                         letter.id.topic_id.clone_from(&position.topic_id);
                     }
-                    sorted.dead_letters.push(letter);
+                    grouped.dead_letters.push(letter);
                 }
-                Parsed::Deferred => sorted.defer_item(item, positions),
+                Parsed::Deferred => grouped.defer_item(item, positions),
                 Parsed::Nothing => {}
-                Parsed::Unreadable(why) => sorted.unreadable.push((item, why.clone())),
-                Parsed::Failed(failure) => sorted.failed.push((item, failure)),
+                Parsed::Unreadable(why) => grouped.unreadable.push((item, why.clone())),
+                Parsed::Failed(failure) => grouped.failed.push((item, failure)),
             }
         }
-        sorted
+        grouped
     }
 
     fn defer_item(&mut self, item: &'i Item, positions: &Positions) {
