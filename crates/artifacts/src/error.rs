@@ -69,11 +69,11 @@ pub enum StorageError {
         /// One after the last requested byte.
         end: u64,
     },
-    /// The source of the bytes to store could not be read.
-    #[error("the bytes to store could not be read")]
+    /// The source of cannot read the bytes to store.
+    #[error("cannot read the bytes to store")]
     Source(#[source] io::Error),
     /// A local file could not be read or written.
-    #[error("a local file could not be read or written")]
+    #[error("cannot read or write a local file")]
     File(#[source] io::Error),
 }
 

@@ -12,7 +12,7 @@ pub enum BodyError {
         limit: usize,
     },
     /// The block is damaged.
-    #[error("the body is no lz4 block: {0}")]
+    #[error("the body is not an LZ4 block: {0}")]
     Damaged(String),
 }
 

@@ -29,7 +29,7 @@ pub enum StackSetError {
         limit: usize,
     },
     /// The bytes are not a message of this kind.
-    #[error("no set of stacks: {0}")]
+    #[error("not a set of stacks: {0}")]
     Damaged(String),
     /// A node or an image refers to something that is missing or of another kind.
     #[error("{what} {position} of the set of stacks: {problem}")]

@@ -28,7 +28,7 @@ impl Default for ReadLimits {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The record has more bytes than [`ReadLimits::max_bytes`].
-    #[error("the record has {bytes} bytes and may have {limit}")]
+    #[error("the record has {bytes} bytes, the limit is {limit}")]
     TooLarge {
         /// The record's size.
         bytes: usize,

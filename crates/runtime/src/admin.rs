@@ -30,7 +30,7 @@ impl Default for Settings {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address is not available.
-    #[error("the admin server cannot listen on {0}")]
+    #[error("cannot listen on {0} (admin.listen)")]
     Bind(SocketAddr, #[source] std::io::Error),
 }
 

@@ -192,7 +192,7 @@ async fn run_probe(probe: &Probe) -> ProbeState {
     let reason = match answer {
         Ok(Ok(())) => None,
         Ok(Err(reason)) => Some(reason),
-        Err(_) => Some(format!("no answer within {} s", PROBE_TIMEOUT.as_secs())),
+        Err(_) => Some(format!("did not answer within {} s", PROBE_TIMEOUT.as_secs())),
     };
     let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
     ProbeState { ok: reason.is_none(), milliseconds, reason }
@@ -220,7 +220,7 @@ mod tests {
             [
                 ("api.database", None),
                 ("api.kafka", Some("no broker")),
-                ("indexer.kafka", Some("no answer within 2 s"))
+                ("indexer.kafka", Some("did not answer within 2 s"))
             ]
         );
     }

@@ -22,10 +22,10 @@ pub enum StreamError {
     )]
     Refused(String),
     /// A topic is not there.
-    #[error("the topic {0} does not exist; `unslide migrate --topics` creates the topics")]
+    #[error("the topic {0} does not exist. Create it: unslide migrate --topics")]
     NoTopic(String),
     /// A record is larger than its topic takes.
-    #[error("a record of {bytes} bytes exceeds the limit of {topic}")]
+    #[error("the record has {bytes} bytes, more than the topic {topic} takes")]
     TooLarge {
         /// The topic.
         topic: String,
@@ -49,7 +49,7 @@ pub enum StreamError {
         offset: i64,
     },
     /// Kafka does not answer any more.
-    #[error("Kafka has not answered {0} for a minute")]
+    #[error("Kafka did not answer within 60 s: {0}")]
     Silent(String),
     /// A client's thread ended.
     #[error("the reader of {0} has ended")]

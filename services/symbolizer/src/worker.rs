@@ -106,7 +106,7 @@ impl OutputError {
 
 /// Error for an enriched report that is too large for the output topic in every form.
 #[derive(Debug, thiserror::Error)]
-#[error("the enriched report has {bytes} bytes, and a record of its topic may have {limit}")]
+#[error("the enriched report has {bytes} bytes, the limit of its topic is {limit}")]
 pub struct OutputTooLarge {
     bytes: usize,
     limit: usize,

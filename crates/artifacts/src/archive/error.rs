@@ -57,7 +57,7 @@ pub enum ArchiveError {
         ratio: u64,
     },
     /// Our own disk failed, not the upload.
-    #[error("a temporary file could not be read or written")]
+    #[error("cannot read or write a temporary file")]
     Disk(#[source] io::Error),
 }
 

@@ -35,13 +35,13 @@ const LONGEST_ANSWER: usize = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The HTTP client cannot be created.
-    #[error("the HTTP client of traces cannot be made")]
+    #[error("cannot create the HTTP client of traces")]
     Client(#[from] reqwest::Error),
     /// The exporter rejects its settings.
-    #[error("the exporter of traces cannot be made")]
+    #[error("cannot create the exporter of traces")]
     Exporter(#[from] ExporterBuildError),
     /// A metric could not be registered.
-    #[error("the metrics of traces cannot be registered")]
+    #[error("cannot register the metrics of traces")]
     Metrics(#[from] prometheus::Error),
 }
 

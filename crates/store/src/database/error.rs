@@ -4,10 +4,10 @@
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The database could not be reached, or refused a statement.
-    #[error("the database could not be reached or refused a statement")]
+    #[error("PostgreSQL cannot be reached or refused a statement")]
     Database(#[source] sqlx::Error),
     /// The migrations could not be applied.
-    #[error("the database could not be migrated")]
+    #[error("cannot migrate the database")]
     Migrate(#[from] sqlx::migrate::MigrateError),
     /// The database lacks migrations that this program needs.
     #[error("the database lacks {missing} migrations, the first is {first}: run `unslide migrate`")]

@@ -294,7 +294,9 @@ fn text_with_causes(error: &dyn Error) -> String {
 /// Ends a delivery that takes too long: its tenant's next message waits for it.
 async fn limit_delivery(delivery: impl Future<Output = Result<(), String>>) -> Result<(), String> {
     let ended = tokio::time::timeout(LONGEST_DELIVERY, delivery).await;
-    ended.unwrap_or_else(|_| Err("The receiver did not answer in time".to_owned()))
+    ended.unwrap_or_else(|_| {
+        Err(format!("The receiver did not answer within {} s", LONGEST_DELIVERY.as_secs()))
+    })
 }
 
 #[cfg(test)]
@@ -371,6 +373,6 @@ mod tests {
             tokio::time::pause();
         };
         let (outcome, ()) = tokio::join!(limit_delivery(send(&mailer)), waiting);
-        assert_eq!(outcome.unwrap_err(), "The receiver did not answer in time");
+        assert_eq!(outcome.unwrap_err(), "The receiver did not answer within 45 s");
     }
 }

@@ -163,9 +163,7 @@ impl AdmittedCapture {
         let work = run_detached(Box::pin(async move {
             let AdmittedCapture { body, coding, charge, permit: _permit } = self;
             let received = tokio::time::timeout(time, receive(&api, upload, body, coding, charge)).await;
-            received.unwrap_or_else(|_| {
-                Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", time.as_secs())))
-            })
+            received.unwrap_or_else(|_| Err(Problem::body_timeout(time)))
         }));
         work.await
     }

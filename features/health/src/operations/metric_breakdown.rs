@@ -69,7 +69,7 @@ pub async fn break_down_metric(
     let days = check_days(query.days)?;
     let Some(metric) = MetricName::parse(&query.metric) else {
         let known = MetricName::ALL.map(MetricName::as_str).join(", ");
-        return Err(Problem::new(Kind::InvalidParameter, format!("metric: must be one of {known}")));
+        return Err(Problem::new(Kind::InvalidParameter, format!("metric: one of {known}")));
     };
     let none = "this version has no such metric on these days; send it with POST /v1/metrics";
     if !access.can_see(&app) {

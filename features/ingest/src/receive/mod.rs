@@ -118,9 +118,7 @@ async fn receive_reports(
     let chunks = Chunks::new(&parts.headers, body, most, api.limits.client_pace())?;
     let mut reserved = Reservation::new(&api.permits.bodies, &key.tenant, 0)?;
     let body = tokio::time::timeout(BODY_TIMEOUT, chunks.collect_body(&mut reserved)).await;
-    let slow =
-        |_| Problem::new(Kind::BodyTimeout, format!("the body took more than {} s", BODY_TIMEOUT.as_secs()));
-    let body = body.map_err(slow)??;
+    let body = body.map_err(|_| Problem::body_timeout(BODY_TIMEOUT))??;
     charge.charge_received(body.len() as u64)?;
     let reports =
         read_reports(api, &key, header_boundary(&parts.headers), body, ReadBudget { reserved, charge })
@@ -197,7 +195,8 @@ async fn send_records(
     let maker = RecordMaker { api, key, trace, kept: &ingest.kept };
     let records: Vec<_> = request.reports.iter().map(|report| maker.make_record(report)).collect();
     let sending = tokio::time::timeout(BROKER_TIMEOUT, api.producer.send_all(&records));
-    let late = |_| Problem::unavailable("the broker did not answer in time", BROKER_RETRY_SECONDS);
+    let why = format!("Kafka did not answer within {} s", BROKER_TIMEOUT.as_secs());
+    let late = |_| Problem::unavailable(why, BROKER_RETRY_SECONDS);
     sending.await.map_err(late)??;
     let received = Received::from_reports(&request.reports);
     api.metrics.count_reports(received.accepted.len());

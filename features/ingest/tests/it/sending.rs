@@ -1,6 +1,6 @@
 //! What apps send, and what they are answered.
 
-use crate::world::{A, APP, B, public_key, report_of, send, start};
+use crate::ingest_api::{A, APP, B, public_key, report_of, send, start};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -147,7 +147,7 @@ async fn only_a_post_of_an_app_is_accepted() {
             "the multipart body ends",
         ),
         (format!("[{}]", vec!["{}"; 101].join(",")), 413, "more than 100 reports"),
-        (" ".repeat((5 << 20) + 1), 413, "the limit is 5242880 bytes"),
+        (" ".repeat((5 << 20) + 1), 413, "the body has more than 5242880 bytes"),
     ] {
         let answer = send(&world, text, body).await;
         assert_eq!(answer.status.as_u16(), status, "{line}: {}", answer.text);

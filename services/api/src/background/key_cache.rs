@@ -154,7 +154,7 @@ impl KeyCache {
                     None
                 }
                 Ok(Err(error)) => Some(error.to_string()),
-                Err(_) => Some("the database does not answer in time".to_owned()),
+                Err(_) => Some(format!("PostgreSQL did not answer within {} s", REFRESH_TIMEOUT.as_secs())),
             };
             if let Some(error) = &error {
                 self.0.lock().is_outage = true;

@@ -28,10 +28,7 @@ struct Stage {
 impl Stage {
     fn to_problem(self) -> Problem {
         if self.reads_body {
-            return Problem::new(
-                Kind::BodyTimeout,
-                format!("the body took more than {} s", BODY_TIMEOUT.as_secs()),
-            );
+            return Problem::body_timeout(BODY_TIMEOUT);
         }
         Problem::from_kind(Kind::Unavailable)
     }

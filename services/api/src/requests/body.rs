@@ -113,7 +113,7 @@ impl Chunks {
 }
 
 fn too_large(limit: u64) -> Problem {
-    Problem::new(Kind::TooLarge, format!("the limit is {limit} bytes"))
+    Problem::new(Kind::TooLarge, format!("the body has more than {limit} bytes"))
 }
 
 /// The first bytes of a gzip member (RFC 1952 §2.3.1).
@@ -199,7 +199,10 @@ fn unpack(
     let (mut out, mut filled) = (Vec::new(), 0);
     loop {
         if filled == most {
-            return Err(Problem::new(Kind::TooLarge, format!("unpacked, the limit is {limit} bytes")));
+            return Err(Problem::new(
+                Kind::TooLarge,
+                format!("the body has more than {limit} bytes unpacked"),
+            ));
         }
         if filled == out.len() {
             let more = out.len().max(FIRST_PIECE).min(most - out.len());

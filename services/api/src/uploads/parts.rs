@@ -78,7 +78,8 @@ pub async fn begin_or_find(
         return Err(Problem::new(Kind::InvalidUpload, "the file is empty"));
     }
     if new.size > may.bytes {
-        return Err(Problem::new(Kind::TooLarge, format!("the limit is {} bytes", may.bytes)));
+        let detail = format!("the file has {} bytes, the limit is {}", new.size, may.bytes);
+        return Err(Problem::new(Kind::TooLarge, detail));
     }
     let announced = Announced {
         part_bytes: api.limits.part_bytes.max(new.size.div_ceil(MOST_PARTS)),
@@ -197,7 +198,7 @@ pub async fn receive_part(
         };
         let time = Duration::from_secs(api.limits.upload_seconds);
         let read = tokio::time::timeout(time, read).await;
-        let (part, sha256) = read.map_err(|_| Problem::from_kind(Kind::BodyTimeout))??;
+        let (part, sha256) = read.map_err(|_| Problem::body_timeout(time))??;
         if part.len() as u64 != bytes {
             let detail = format!("part {number} has {bytes} bytes, but {} arrived", part.len());
             return Err(Problem::new(Kind::InvalidUpload, detail));

@@ -95,7 +95,7 @@ pub async fn unpack_file<'f>(
         (Some(packing), None) => decode_stream(whole, packing),
         (None, _) => whole,
     };
-    Ok(limit_bytes(pieces, left, format!("its files together, unpacked: the limit is {most} bytes")))
+    Ok(limit_bytes(pieces, left, format!("the files have more than {most} bytes together, unpacked")))
 }
 
 /// Unpacks bytes, to at most `limit`.
@@ -104,7 +104,11 @@ pub fn unpack_limited<'f>(
     packing: Packing,
     limit: u64,
 ) -> Pieces<'f> {
-    limit_bytes(decode_stream(packed, packing), limit, format!("unpacked, the limit is {limit} bytes"))
+    limit_bytes(
+        decode_stream(packed, packing),
+        limit,
+        format!("the file has more than {limit} bytes unpacked"),
+    )
 }
 
 /// Unpacks bytes without a limit.

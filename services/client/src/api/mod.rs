@@ -43,16 +43,16 @@ pub enum ClientError {
     #[error("the API at {url} does not answer")]
     Unreachable { url: String, source: reqwest::Error },
     /// The API accepted the connection, and no answer came.
-    #[error("the API at {url} did not answer for {seconds} s")]
+    #[error("the API at {url} did not answer within {seconds} s")]
     NoAnswer { url: String, seconds: u64 },
     /// The API's own problem details.
     #[error("{title}{} ({status}{})", detail.as_ref().map(|d| format!(": {d}")).unwrap_or_default(), request_id.as_ref().map(|id| format!(", request {id}")).unwrap_or_default())]
     Refused { status: u16, title: String, detail: Option<String>, request_id: Option<String> },
     /// An answer that the API does not give.
-    #[error("the answer of {url} cannot be read: is it the API of Unslide?")]
+    #[error("cannot read the answer of {url}: is it the API of Unslide?")]
     Unreadable { url: String, source: serde_json::Error },
     /// The file that was to be sent.
-    #[error("the file cannot be read")]
+    #[error("cannot read the file")]
     File(#[from] std::io::Error),
     #[error("the API's address (UNSLIDE_URL or --url) is not a URL: {url}: {why}")]
     Address { url: String, why: String },
@@ -61,7 +61,7 @@ pub enum ClientError {
     /// A key that can't be one.
     #[error("the API key (UNSLIDE_API_KEY or --api-key) has characters that no key has")]
     Key,
-    #[error("no HTTP client can be made")]
+    #[error("cannot create the HTTP client")]
     Client(#[source] reqwest::Error),
 }
 

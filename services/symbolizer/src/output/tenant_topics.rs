@@ -86,7 +86,9 @@ impl Outputs {
 
     fn describe_lacking(&self, tenant: &TenantId) -> String {
         let (input, output) = (self.names.tenant_input(tenant), self.names.tenant_output(tenant));
-        format!("{input} is not read: {output} does not exist; `unslide tenant topics {tenant}` makes it")
+        format!(
+            "{input} is not read: the topic {output} does not exist. Create it: unslide tenant topics {tenant}"
+        )
     }
 
     /// Looks up the topics at an interval, and as soon as a record waits for an output. Never returns.

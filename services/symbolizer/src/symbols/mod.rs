@@ -96,6 +96,13 @@ pub struct UnfetchedSymbols {
     pub failure: Option<Arc<str>>,
 }
 
+impl UnfetchedSymbols {
+    /// Returns the reason for the record's headers and the log.
+    pub fn describe_reason(&self) -> &str {
+        self.failure.as_deref().unwrap_or("a symcache did not arrive in time")
+    }
+}
+
 /// The result of looking up a report's images.
 pub enum Lookup {
     Answers(Answers),

@@ -48,7 +48,7 @@ async fn object_storage_is_asked_each_time_and_need_not_answer() {
     assert!(failed.contains("for now"), "{failed}");
     memory.heal();
     let hold = memory.hold(Operation::List, "");
-    assert_eq!(said(&host, "objects").await.as_deref(), Some("no answer within 2 s"));
+    assert_eq!(said(&host, "objects").await.as_deref(), Some("did not answer within 2 s"));
     drop(hold);
     assert_eq!(said(&host, "objects").await, None);
 }

@@ -151,9 +151,9 @@ fn describe_right(settings: &unslide_stream::Settings, finding: &AccessFinding) 
             let grant = logins::acl_command(settings, rule, &principal);
             CheckResult::Missing(format!("{what}. Grant it: {grant}"))
         }
-        AccessOutcome::NoTopic => {
-            CheckResult::Missing(format!("{what}: no such topic. Create it: unslide migrate --topics"))
-        }
+        AccessOutcome::NoTopic => CheckResult::Missing(format!(
+            "{what}: the topic does not exist. Create it: unslide migrate --topics"
+        )),
         AccessOutcome::Untried(reason) => {
             CheckResult::Warning(format!("{what} could not be tried: {reason}"))
         }
@@ -168,7 +168,7 @@ async fn check_database(settings: &unslide_store::Settings) -> Vec<CheckResult> 
     let store = match connected {
         Ok(Ok(store)) => store,
         Ok(Err(error)) => return vec![CheckResult::Missing(refused_database(&place, settings, &error))],
-        Err(_) => return vec![CheckResult::Missing(format!("{place} (postgres.url): no answer"))],
+        Err(_) => return vec![CheckResult::Missing(no_answer(&format!("{place} (postgres.url)")))],
     };
     let works = format!(
         "{place}: the login acts as {}, its connections have sessions of their own, and all migrations of this version are applied",
@@ -177,6 +177,10 @@ async fn check_database(settings: &unslide_store::Settings) -> Vec<CheckResult> 
     let clocks = clock_difference("PostgreSQL", clock.now(), store.clock().now());
     store.close().await;
     vec![CheckResult::Ok(works), clocks]
+}
+
+fn no_answer(place: &str) -> String {
+    format!("{place} did not answer within {} s", SERVER_TIMEOUT.as_secs())
 }
 
 fn refused_database(place: &str, settings: &unslide_store::Settings, error: &StoreError) -> String {
@@ -213,7 +217,7 @@ async fn check_objects(settings: &unslide_artifacts::Settings) -> Vec<CheckResul
                 settings.bucket
             ))]
         }
-        Err(_) => vec![CheckResult::Missing(format!("{place} (objects.endpoint): no answer"))],
+        Err(_) => vec![CheckResult::Missing(no_answer(&format!("{place} (objects.endpoint)")))],
     }
 }
 

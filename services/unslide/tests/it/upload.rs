@@ -53,7 +53,7 @@ fn a_dead_api_is_named_tried_for_a_while_and_named_once_more() {
     let (code, _, error) = upload(&url, "x", &["--retry-for", "4"], &files);
     assert_eq!((code, error.lines().count()), (Some(4), 2), "{error}");
     let told = format!("the API at {url} has not answered for 2 s; trying for up to 4 s");
-    assert!(error.contains(&told) && error.contains("did not answer for 4 s"), "{error}");
+    assert!(error.contains(&told) && error.contains("did not answer within 4 s"), "{error}");
     // There is nothing.
     drop(listener);
     let (code, _, error) = upload(&url, "x", &["--retry-for", "2"], &files);

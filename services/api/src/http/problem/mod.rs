@@ -16,6 +16,7 @@ use http::{HeaderValue, header};
 use serde::Serialize;
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 use unslide_runtime::format_causes;
 use utoipa::ToSchema;
 
@@ -83,6 +84,12 @@ impl Problem {
             retry_after: Some(seconds),
             ..Problem::from_kind(Kind::Unavailable)
         }
+    }
+
+    /// Creates a problem for a body that took more than `limit`.
+    #[must_use]
+    pub fn body_timeout(limit: Duration) -> Problem {
+        Problem::new(Kind::BodyTimeout, format!("the body took more than {} s", limit.as_secs()))
     }
 
     /// Sets a `Retry-After` of `seconds`.
@@ -201,7 +208,7 @@ impl From<unslide_artifacts::StorageError> for Problem {
         use unslide_artifacts::StorageError;
         match error {
             StorageError::TooLarge { limit, .. } => {
-                Problem::new(Kind::TooLarge, format!("the limit is {limit} bytes"))
+                Problem::new(Kind::TooLarge, format!("the file has more than {limit} bytes"))
             }
             // The bytes came from the client: the error inside says what is wrong with them.
             StorageError::Source(source) => source.downcast().unwrap_or_else(|_| {
@@ -219,7 +226,7 @@ impl From<unslide_stream::StreamError> for Problem {
         match error {
             StreamError::TooLarge { bytes, .. } => Problem::new(
                 Kind::TooLarge,
-                format!("a report of {bytes} bytes exceeds the limit of its topic"),
+                format!("the report has {bytes} bytes, more than its topic takes"),
             ),
             error if error.is_transient() => Problem::unavailable(error, 5),
             error => Problem::internal(error),

@@ -86,9 +86,9 @@ pub async fn upload_symbols(
     let work = run_detached(Box::pin(async move {
         let _permit = permit;
         let file = File { owner, name: query.name, app, announced, may };
-        tokio::time::timeout(time, receive_all(&api, file, boundary, chunks)).await.unwrap_or_else(|_| {
-            Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", time.as_secs())))
-        })
+        tokio::time::timeout(time, receive_all(&api, file, boundary, chunks))
+            .await
+            .unwrap_or_else(|_| Err(Problem::body_timeout(time)))
     }));
     let uploads: Vec<AcceptedFile> = work.await?;
     let Some(first) = uploads.first() else {
