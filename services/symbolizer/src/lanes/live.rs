@@ -41,7 +41,7 @@ impl Processor for Live {
             sender::refresh_tenants(&self.worker, &batch).await;
             let began = self.worker.clock.monotonic_micros();
             let done = self.resources.process_records(&self.intake, batch).await;
-            self.intake.record_busy(began);
+            self.intake.charges.record_busy(began);
             done
         })
     }
@@ -56,7 +56,7 @@ impl Processor for Live {
 
     fn on_assigned(&self, shares: &[TopicShare]) {
         self.shares.set_assigned(shares);
-        self.intake.forget_charged();
+        self.intake.charges.forget_charged();
     }
 
     fn refuse_record(&self, record: &Record, why: &Refusal) -> Done {
@@ -69,7 +69,7 @@ impl Processor for Live {
     }
 
     fn on_committed(&self, records: &[&Record], done: &[&Done]) {
-        self.intake.forget_committed(records);
+        self.intake.charges.forget_committed(records);
         self.worker.metrics.record_committed(LIVE_LANE, records, done, self.worker.clock.now_micros());
         self.spans.export_spans(records, done);
     }

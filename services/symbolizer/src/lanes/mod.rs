@@ -3,5 +3,6 @@
 pub mod batch;
 pub mod intake;
 pub mod live;
+pub mod record_reports;
 pub mod resymbolicate;
 pub mod retry;

@@ -1,11 +1,12 @@
 //! The retry lane: processes records that wait in the retry tiers and in overflow, like incoming ones, when
 //! each is due.
 
+use crate::admission::lane_charges::{cost_units, is_paced, part_of};
 use crate::admission::sender;
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::TenantStatus;
 use crate::lanes::batch::{LaneResources, RecordProcessor, RecordStep};
-use crate::lanes::intake::{Intake, cost_units, is_paced, part_of};
+use crate::lanes::intake::Intake;
 use crate::lanes::resymbolicate::ResymbolicateRecord;
 use crate::output::ledger::Ledger;
 use crate::output::retry_tiers::{ClockReading, Tier, TierWaits};
@@ -120,7 +121,7 @@ impl Processor for Retry {
     }
 
     fn on_assigned(&self, _: &[TopicShare]) {
-        self.ways.intake.forget_charged();
+        self.ways.intake.charges.forget_charged();
     }
 
     fn refuse_record(&self, record: &Record, why: &Refusal) -> Done {
@@ -133,7 +134,7 @@ impl Processor for Retry {
     }
 
     fn on_committed(&self, records: &[&Record], done: &[&Done]) {
-        self.ways.intake.forget_committed(records);
+        self.ways.intake.charges.forget_committed(records);
         self.worker.metrics.record_committed(RETRY_LANE, records, done, self.worker.clock.now_micros());
         self.spans.export_spans(records, done);
     }
