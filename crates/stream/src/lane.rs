@@ -10,6 +10,9 @@ mod batch;
 mod engine;
 mod fatal_records;
 mod hang;
+mod poll;
+mod progress;
+mod recovery;
 #[cfg(test)]
 mod tests;
 mod transactions;

@@ -16,11 +16,13 @@ impl<P: Processor> Engine<P> {
     pub(in crate::lane) fn tell_shares(&mut self) {
         let owned: Vec<TopicPartition> = {
             let mut ownership = self.consumer.context().ownership.lock();
-            if !ownership.shares_changed || self.shares_not_before.is_some_and(|at| Instant::now() < at) {
+            if !ownership.shares_changed
+                || self.checks.shares_not_before.is_some_and(|at| Instant::now() < at)
+            {
                 return;
             }
             ownership.shares_changed = false;
-            self.unassigned_check_at = Some(Instant::now() + self.lane.timings.session);
+            self.checks.unassigned_at = Some(Instant::now() + self.lane.timings.session);
             ownership.owned.keys().cloned().collect()
         };
         let mut assigned: BTreeMap<Arc<str>, usize> = BTreeMap::new();
@@ -28,10 +30,10 @@ impl<P: Processor> Engine<P> {
             *assigned.entry(topic).or_default() += 1;
         }
         if let Some(shares) = self.list_shares(&assigned) {
-            self.shares_not_before = None;
+            self.checks.shares_not_before = None;
             self.processor.on_assigned(&shares);
         } else {
-            self.shares_not_before = Some(Instant::now() + PARTITION_COUNT_BACKOFF);
+            self.checks.shares_not_before = Some(Instant::now() + PARTITION_COUNT_BACKOFF);
             self.consumer.context().ownership.lock().shares_changed = true;
         }
     }

@@ -30,16 +30,16 @@ impl<P: Processor> Engine<P> {
     /// Leaves the group and joins again if partitions are unassigned and this member is the one to do it:
     /// that divides all of them again.
     pub(in crate::lane) fn check_for_unassigned(&mut self) -> Result<(), LaneError> {
-        if self.unassigned_check_at.is_none_or(|at| Instant::now() < at) {
+        if self.checks.unassigned_at.is_none_or(|at| Instant::now() < at) {
             return Ok(());
         }
         // Checks again later after any result, until no partition is missing.
-        self.unassigned_check_at = Some(Instant::now() + self.lane.timings.session);
+        self.checks.unassigned_at = Some(Instant::now() + self.lane.timings.session);
         let Some(GroupShares { members, assigned }) = self.group_shares() else { return Ok(()) };
         let Some(shares) = self.list_shares(&assigned) else { return Ok(()) };
         let unassigned: usize = shares.iter().map(|share| share.total.saturating_sub(share.assigned)).sum();
         if unassigned == 0 {
-            self.unassigned_check_at = None;
+            self.checks.unassigned_at = None;
             return Ok(());
         }
         let own = membership::member_id(&self.consumer);

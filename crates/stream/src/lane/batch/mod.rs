@@ -2,4 +2,5 @@
 
 pub(super) mod gather;
 pub(super) mod prepare;
+pub(super) mod queues;
 pub(super) mod slots;

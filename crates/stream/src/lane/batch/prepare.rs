@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 impl<P: Processor> Engine<P> {
     pub(in crate::lane) fn prepare_next(&mut self) {
-        match std::mem::replace(&mut self.slot, BatchSlot::Empty) {
+        match std::mem::replace(&mut self.queues.slot, BatchSlot::Empty) {
             BatchSlot::Waiting { batch, until }
                 if Instant::now() >= until && self.may_begin(&batch.list_partitions()) =>
             {
@@ -28,7 +28,7 @@ impl<P: Processor> Engine<P> {
                 if unanswered == 0 || Instant::now() >= until {
                     self.spawn_preparation(batch);
                 } else {
-                    self.slot = BatchSlot::Marking { batch, until };
+                    self.queues.slot = BatchSlot::Marking { batch, until };
                 }
             }
             BatchSlot::Empty => {
@@ -36,29 +36,30 @@ impl<P: Processor> Engine<P> {
                     self.begin_batch(batch);
                 }
             }
-            other => self.slot = other,
+            other => self.queues.slot = other,
         }
     }
 
     fn next_batch(&mut self) -> Option<Batch> {
-        if self.backlog.is_empty() && !self.gather.is_due(self.idle_time()) {
+        if self.queues.backlog.is_empty() && !self.queues.gather.is_due(self.idle_time()) {
             return None;
         }
         self.read_marks();
-        let next = match self.backlog.front() {
+        let next = match self.queues.backlog.front() {
             Some(batch) => batch.list_partitions(),
             // A record that goes alone is a batch if it is the first, and else in none with others.
-            None => self.gather.first_partition().into_iter().collect(),
+            None => self.queues.gather.first_partition().into_iter().collect(),
         };
         if !self.may_begin(&next) {
             return None;
         }
-        if let Some(batch) = self.backlog.pop_front() {
+        if let Some(batch) = self.queues.backlog.pop_front() {
             return Some(batch);
         }
         let ownership = self.consumer.context().ownership.lock();
         let limit = self.lane.batch.records;
         let held = self
+            .queues
             .gather
             .take_batch(|place| ownership.owned.get(place).is_some_and(|o| o.mark.is_alone(limit)));
         (!held.is_empty()).then_some(Batch { held })
@@ -67,7 +68,7 @@ impl<P: Processor> Engine<P> {
     /// Returns how long the lane has written nothing; zero while a batch is ready. A transaction that begins
     /// right after another meets its markers, and the client tries again only after 20 ms.
     pub(in crate::lane) fn idle_time(&self) -> Duration {
-        if self.ready.is_empty() { self.written.elapsed() } else { Duration::ZERO }
+        if self.queues.ready.is_empty() { self.progress.written.elapsed() } else { Duration::ZERO }
     }
 
     /// Returns true if records of these partitions may be begun. If a partition is limited to one record per
@@ -82,11 +83,11 @@ impl<P: Processor> Engine<P> {
             alone.map(|(place, _)| place.clone()).collect()
         };
         // Partitions without a record here block no other, however long none comes.
-        let written = || self.ready.iter().any(|ready| !alone.is_disjoint(&ready.list_partitions()));
+        let written = || self.queues.ready.iter().any(|ready| !alone.is_disjoint(&ready.list_partitions()));
         if alone.is_disjoint(next) && (alone.is_empty() || !written()) {
             return true;
         }
-        if !self.ready.is_empty() {
+        if !self.queues.ready.is_empty() {
             return false;
         }
         if self.trial.is_none() {
@@ -97,7 +98,9 @@ impl<P: Processor> Engine<P> {
 
     /// Allows other lanes to try their records once this lane has no work under way.
     pub(in crate::lane) fn end_trial(&mut self) {
-        if matches!(self.slot, BatchSlot::Empty | BatchSlot::Waiting { .. }) && self.ready.is_empty() {
+        if matches!(self.queues.slot, BatchSlot::Empty | BatchSlot::Waiting { .. })
+            && self.queues.ready.is_empty()
+        {
             self.trial = None;
         }
     }
@@ -189,17 +192,17 @@ impl<P: Processor> Engine<P> {
             Ok(list) => LaneContext::commit_attempts(&self.consumer, list),
             Err(e) => tracing::warn!(error = %e, "an attempt could not be noted"),
         }
-        self.slot = BatchSlot::Marking { batch, until: Instant::now() + STORE_ATTEMPT_TIMEOUT };
+        self.queues.slot = BatchSlot::Marking { batch, until: Instant::now() + STORE_ATTEMPT_TIMEOUT };
     }
 
     fn refuse_batch(&mut self, batch: Batch, why: &Refusal) {
         let done = batch.held.iter().map(|held| self.processor.refuse_record(&held.record, why)).collect();
-        self.ready.push_back(Ready::new(batch.held, done));
+        self.queues.ready.push_back(Ready::new(batch.held, done));
     }
 
     fn spawn_preparation(&mut self, batch: Batch) {
         let (sender, result) = mpsc::channel();
-        self.processor.on_records_queued(!self.gather.is_empty() || !self.backlog.is_empty());
+        self.processor.on_records_queued(!self.queues.gather.is_empty() || !self.queues.backlog.is_empty());
         let work = Arc::clone(&self.processor).prepare_batch(batch.records());
         let task = self.runtime.spawn(work);
         self.runtime.spawn(async move {
@@ -211,34 +214,33 @@ impl<P: Processor> Engine<P> {
             // The lane may have dropped the batch in between.
             let _ = sender.send(prepared);
         });
-        self.slot = BatchSlot::Preparing { batch, result };
+        self.queues.slot = BatchSlot::Preparing { batch, result };
     }
 
     /// Takes the prepared batch, if the batch before it is committed.
     pub(in crate::lane) fn take_prepared(&mut self) -> Result<(), LaneError> {
-        if !self.ready.is_empty() {
+        if !self.queues.ready.is_empty() {
             return Ok(());
         }
-        let BatchSlot::Preparing { result, .. } = &self.slot else { return Ok(()) };
+        let BatchSlot::Preparing { result, .. } = &self.queues.slot else { return Ok(()) };
         let prepared = match result.try_recv() {
             Ok(prepared) => prepared,
             Err(mpsc::TryRecvError::Empty) => return Ok(()),
             Err(mpsc::TryRecvError::Disconnected) => Prepared::Panicked("the runtime has ended".to_owned()),
         };
-        let BatchSlot::Preparing { mut batch, .. } = std::mem::replace(&mut self.slot, BatchSlot::Empty)
+        let BatchSlot::Preparing { mut batch, .. } =
+            std::mem::replace(&mut self.queues.slot, BatchSlot::Empty)
         else {
             return Ok(());
         };
         match prepared {
             Prepared::Done(done) if (1..=batch.held.len()).contains(&done.len()) => {
-                if !self.unwritten {
-                    self.paused = None;
-                }
+                self.pause.end_with_preparation();
                 let rest = batch.held.split_off(done.len());
                 if !rest.is_empty() {
-                    self.backlog.push_front(Batch { held: rest });
+                    self.queues.backlog.push_front(Batch { held: rest });
                 }
-                self.ready.push_back(Ready::new(batch.held, done));
+                self.queues.ready.push_back(Ready::new(batch.held, done));
             }
             Prepared::Done(done) => {
                 let lane = self.lane.name.clone();
@@ -256,7 +258,7 @@ impl<P: Processor> Engine<P> {
                 tracing::error!(records = batch.held.len(), "preparing a batch panicked: {detail}");
                 // Goes before later records of the same partitions.
                 for held in batch.held.into_iter().rev() {
-                    self.backlog.push_front(Batch { held: vec![held] });
+                    self.queues.backlog.push_front(Batch { held: vec![held] });
                 }
             }
         }
@@ -265,7 +267,7 @@ impl<P: Processor> Engine<P> {
 
     fn pause_lane(&mut self, batch: Batch, pause: Pause) {
         tracing::warn!(wait_seconds = pause.wait.as_secs_f64(), "the lane pauses: {}", pause.reason);
-        self.paused = Some(pause.reason);
+        self.pause.begin_pause(pause.reason);
         // Waiting is no attempt: the process lives.
         let mut written = Vec::new();
         {
@@ -287,6 +289,6 @@ impl<P: Processor> Engine<P> {
             Ok(_) => {}
             Err(e) => tracing::warn!(error = %e, "an attempt could not be taken back"),
         }
-        self.slot = BatchSlot::Waiting { batch, until: Instant::now() + pause.wait };
+        self.queues.slot = BatchSlot::Waiting { batch, until: Instant::now() + pause.wait };
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::lane::assignment::context::{Mark, TopicPartition, list_offsets};
 use crate::lane::assignment::membership;
-use crate::lane::batch::slots::{Batch, BatchSlot, Ready};
-use crate::lane::engine::{BUSY_POLL_INTERVAL, Engine};
+use crate::lane::batch::slots::Ready;
+use crate::lane::engine::Engine;
 use crate::lane::fatal_records::attempts::Attempts;
+use crate::lane::poll::BUSY_POLL_INTERVAL;
 use crate::lane::transactions::transaction::TransactionFault;
 use crate::lane::{Done, LaneError, Processor, Refusal, TransactionEnd};
 use crate::record::{OutRecord, Record};
@@ -33,19 +34,20 @@ impl<P: Processor> Engine<P> {
     /// Commits the ready batches one by one. `Ok(false)`: this lane is "killed" (in tests).
     pub(in crate::lane) fn commit_ready(&mut self) -> Result<bool, LaneError> {
         while self.producing && !self.rewinding && !self.notes_under_way() {
-            let due = self.ready.front().is_some_and(|r| r.not_before.is_none_or(|at| Instant::now() >= at));
+            let due =
+                self.queues.ready.front().is_some_and(|r| r.not_before.is_none_or(|at| Instant::now() >= at));
             if !due {
                 break;
             }
-            let Some(mut ready) = self.ready.pop_front() else { break };
+            let Some(mut ready) = self.queues.ready.pop_front() else { break };
             if ready.again {
-                self.prepare_again(ready);
+                self.queues.prepare_again(ready);
                 break;
             }
             let rest = ready.cut_off(self.bound.bytes());
             let shortened = rest.is_some();
             if let Some(rest) = rest {
-                self.ready.push_front(rest);
+                self.queues.ready.push_front(rest);
             }
             let cut = self.cut_to_owned(&ready);
             if cut.items.is_empty() {
@@ -82,7 +84,7 @@ impl<P: Processor> Engine<P> {
     }
 
     fn record_end(&mut self, end: TransactionEnd, took: Duration) {
-        self.written = Instant::now();
+        self.progress.written = Instant::now();
         self.observer.record_transaction(end, took.as_secs_f64());
     }
 
@@ -118,12 +120,12 @@ impl<P: Processor> Engine<P> {
             TransactionFault::Redo(why) => self.retry_batch(ready, &why)?,
             TransactionFault::Operator(why) => self.pause_for_operator(ready, why),
             TransactionFault::Missing(why) => {
-                self.unwritten = true;
+                self.pause.hold_until_commit();
                 self.pause_for_operator(Ready { again: true, ..ready }, why);
             }
             TransactionFault::Refused { items, detail } => {
                 // A batch that is refused gets smaller. One that is only aborted gets nowhere.
-                self.progress = Instant::now();
+                self.progress.advanced = Instant::now();
                 self.narrow_down(ready, &cut.items, &items, detail);
                 return Ok(true);
             }
@@ -142,14 +144,14 @@ impl<P: Processor> Engine<P> {
     /// Prepares and writes nothing until an operator has fixed the reported problem.
     fn pause_for_operator(&mut self, ready: Ready, why: String) {
         tracing::error!("the lane pauses: {why}");
-        self.paused = Some(why);
-        self.delay_batch(ready, Duration::from_secs(5));
+        self.pause.begin_pause(why);
+        self.queues.delay_batch(ready, Duration::from_secs(5));
     }
 
     fn fenced_off(&mut self, why: &str) -> Result<(), LaneError> {
-        self.fenced += 1;
-        tracing::error!(times = self.fenced, "another producer has this one's name: {why}");
-        if self.fenced >= FENCED_IN_A_ROW_LIMIT {
+        self.progress.fenced += 1;
+        tracing::error!(times = self.progress.fenced, "another producer has this one's name: {why}");
+        if self.progress.fenced >= FENCED_IN_A_ROW_LIMIT {
             let (lane, worker) = (self.lane.name.clone(), self.lane.worker.clone());
             return Err(LaneError::Fenced { lane, worker });
         }
@@ -164,30 +166,8 @@ impl<P: Processor> Engine<P> {
             return self.start_over();
         }
         tracing::warn!(aborted = ready.aborted, "a transaction was aborted: {why}");
-        self.delay_batch(ready, Duration::from_millis(100));
+        self.queues.delay_batch(ready, Duration::from_millis(100));
         Ok(())
-    }
-
-    /// Prepares the records of a batch once more, and after them the batches that are prepared or ready now:
-    /// the destinations of their outputs may differ by now.
-    fn prepare_again(&mut self, first: Ready) {
-        match std::mem::replace(&mut self.slot, BatchSlot::Empty) {
-            BatchSlot::Empty => {}
-            BatchSlot::Marking { batch, .. }
-            | BatchSlot::Preparing { batch, .. }
-            | BatchSlot::Waiting { batch, .. } => {
-                self.backlog.push_front(batch);
-            }
-        }
-        for ready in self.ready.drain(..).rev() {
-            self.backlog.push_front(Batch { held: ready.held });
-        }
-        self.backlog.push_front(Batch { held: first.held });
-    }
-
-    fn delay_batch(&mut self, mut ready: Ready, time: Duration) {
-        ready.not_before = Some(Instant::now() + time);
-        self.ready.push_front(ready);
     }
 
     /// Cuts a batch to the partitions that are this lane's, under the lock that the rebalance
@@ -262,12 +242,8 @@ impl<P: Processor> Engine<P> {
             }
         }
         drop(ownership);
-        self.progress = Instant::now();
-        self.fenced = 0;
-        self.paused = None;
-        self.unwritten = false;
-        self.commits += 1;
-        self.records += cut.items.len() as u64;
+        self.progress.record_commit(cut.items.len());
+        self.pause.end_pause();
         let records: Vec<&Record> = cut.items.iter().map(|index| &ready.held[*index].record).collect();
         let done: Vec<&Done> = cut.items.iter().map(|index| &ready.done[*index]).collect();
         self.processor.on_committed(&records, &done);
@@ -280,8 +256,8 @@ impl<P: Processor> Engine<P> {
             if ready.bare || refused.iter().all(|item| *item >= ready.held.len()) {
                 let why = format!("Kafka refuses what this lane writes itself: {detail}");
                 tracing::error!("the lane pauses: {why}");
-                self.paused = Some(why);
-                return self.delay_batch(ready, Duration::from_secs(5));
+                self.pause.begin_pause(why);
+                return self.queues.delay_batch(ready, Duration::from_secs(5));
             }
             if ready.replaced {
                 tracing::error!("Kafka refuses the dead letter too, and gets it without the bytes: {detail}");
@@ -291,14 +267,14 @@ impl<P: Processor> Engine<P> {
                     .flat_map(|done| &mut done.outputs)
                     .for_each(|output| strip_dead_letter(output, &detail));
                 ready.bare = true;
-                self.ready.push_front(ready);
+                self.queues.ready.push_front(ready);
                 return;
             }
             let record = &ready.held[0].record;
             tracing::error!("Kafka permanently refuses the outputs of {:?}: {detail}", record.at);
             ready.done = vec![self.processor.refuse_record(record, &Refusal::Unpublishable { detail })];
             ready.replaced = true;
-            self.ready.push_front(ready);
+            self.queues.ready.push_front(ready);
             return;
         }
         // A batch of the protocol is refused as a whole, so innocent records may be among them. One
@@ -318,8 +294,8 @@ impl<P: Processor> Engine<P> {
             first + (last - first).div_ceil(2)
         };
         let (front, back) = ready.split_at(at);
-        self.ready.push_front(back);
-        self.ready.push_front(front);
+        self.queues.ready.push_front(back);
+        self.queues.ready.push_front(front);
     }
 }
 
