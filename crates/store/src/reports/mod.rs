@@ -4,7 +4,6 @@
 mod delete;
 mod duplicates;
 mod groups;
-mod hours;
 mod keys;
 pub mod partitions;
 pub mod retention;

@@ -1,7 +1,7 @@
 //! How long a tenant's reports are kept. Their keys stay longer, so that a replay does not bring them
 //! back (see [`crate::partitions::purge_keys`]).
 
-use super::hours::HOUR_COUNTS_RETENTION;
+use super::rollups::HOUR_COUNTS_RETENTION;
 use crate::number::to_row32;
 use crate::reports::{drop_rest, lock_known};
 use crate::reprocess;
