@@ -10,4 +10,4 @@ mod segments;
 mod senders;
 mod storage;
 mod whole;
-mod world;
+mod worker_fixture;

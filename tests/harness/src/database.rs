@@ -35,7 +35,8 @@ pub fn umbrella() -> TenantId {
 pub struct TestDatabase {
     name: String,
     url: String,
-    clock: Arc<FixedClock>,
+    /// The clock, which moves only when the test moves it.
+    pub clock: Arc<FixedClock>,
     /// The store with the hooks that are tested.
     pub store: Store,
 }

@@ -4,6 +4,10 @@
 
 pub mod database;
 pub mod receivers;
+pub mod service;
+mod waiting;
+
+pub use database::{acme, umbrella};
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};

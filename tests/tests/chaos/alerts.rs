@@ -1,8 +1,8 @@
 //! Alerts under faults: each message reaches its receiver at least once, under an id that stays the same, and each new
 //! group has one alert.
 
+use crate::installation_under_test::World;
 use crate::load::{SUSPENDED, TENANTS};
-use crate::world::World;
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection, Row};
 use std::collections::{BTreeMap, BTreeSet};

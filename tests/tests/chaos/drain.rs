@@ -1,6 +1,6 @@
 //! Waits until nothing is under way any more.
 
-use crate::world::World;
+use crate::installation_under_test::World;
 use sqlx::{Connection, PgConnection, Row};
 use std::collections::BTreeMap;
 use std::sync::Arc;

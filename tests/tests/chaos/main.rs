@@ -10,12 +10,13 @@
 mod alerts;
 mod drain;
 mod faults;
+mod installation_under_test;
 mod load;
 mod objects;
 mod verdict;
-mod world;
 
 use futures::FutureExt;
+use installation_under_test::World;
 use load::{Apps, TENANTS};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +28,6 @@ use unslide_tests::client::Client;
 use unslide_tests::dice::Dice;
 use unslide_tests::plan::{Scale, plan_strikes};
 use unslide_tests::proxy::Weather;
-use world::World;
 
 /// The seed of `make test`: its plan kills each service, crashes Kafka and PostgreSQL, and damages objects.
 const SEED: u64 = 1107;

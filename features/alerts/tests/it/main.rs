@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod alerts_api;
 mod mail;
 mod messages;
 mod page;
 mod recipients;
 mod sending;
-mod world;

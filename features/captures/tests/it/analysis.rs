@@ -1,6 +1,6 @@
 //! Captures: analysed, analysed again when symbols come late, and given up where they are not what was said.
 
-use crate::world::{World, acme};
+use crate::captures_builder::{World, acme};
 use bytes::Bytes;
 use serde_json::Value;
 use std::time::Duration;
@@ -121,7 +121,7 @@ async fn a_capture_is_analysed_again_when_its_symbols_come() {
     assert_eq!(analysis["lacking"].as_array().unwrap().len(), 0, "{analysis}");
     let name = analysis["memory"]["stacks"][0]["allocator"].as_str().unwrap();
     assert!(!name.starts_with("Shop + "), "{name}");
-    world.idle().await;
+    world.wait_until_idle().await;
     assert_eq!(get(&world, id).await.unwrap().run, 2, "nothing else is asked for");
     let condemned = "SELECT count(*) FROM condemned_objects WHERE key LIKE '%analysis-1'";
     assert_eq!(world.number(condemned).await, 1, "the first analysis goes");
@@ -180,7 +180,7 @@ async fn a_capture_of_every_form_is_analysed() {
         let is_graph = capture.summary.unwrap()["source"] == "memory_graph";
         assert_eq!(is_graph, form == CaptureForm::MemoryGraph, "{kind}");
         // The next one is of the same content hash.
-        world.idle().await;
+        world.wait_until_idle().await;
         let mut tx = world.store.tenant(&acme()).await.unwrap();
         captures::delete(&mut tx, id, None).await.unwrap().unwrap();
         tx.commit().await.unwrap();
@@ -195,7 +195,7 @@ async fn what_is_not_what_was_said_fails_with_a_reason() {
     let (capture, analysis) = ended(&world, id, 1).await;
     assert_eq!((capture.state, capture.reason.as_deref()), (CaptureState::Failed, Some("malformed")));
     assert!(capture.detail.unwrap().contains("not a profile") && analysis.is_none());
-    world.idle().await;
+    world.wait_until_idle().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     captures::delete(&mut tx, id, None).await.unwrap().unwrap();
     tx.commit().await.unwrap();

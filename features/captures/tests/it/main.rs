@@ -3,5 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod analysis;
+mod captures_builder;
 mod runs;
-mod world;

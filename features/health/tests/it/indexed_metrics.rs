@@ -1,6 +1,6 @@
 //! Metric payloads from Kafka to Postgres.
 
-use crate::world::World;
+use crate::health_indexer::World;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{Clock, SystemClock};
 
@@ -23,19 +23,22 @@ async fn metrics_are_counted_once_and_a_replay_changes_nothing() {
     world.send_metrics("acme", &payload("m2", 900)).await;
     let running = world.start();
     world
-        .until("SELECT coalesce(sum(observations), 0)::bigint FROM metric_days WHERE tenant = 'acme'", 2)
+        .wait_for_number(
+            "SELECT coalesce(sum(observations), 0)::bigint FROM metric_days WHERE tenant = 'acme'",
+            2,
+        )
         .await;
-    world.until_caught_up().await;
-    running.until_ready().await;
-    running.until_counter(r#"unslide_indexer_records_total{kind="metrics""#, 3).await;
+    world.wait_until_caught_up().await;
+    running.wait_until_ready().await;
+    running.wait_for_counter(r#"unslide_indexer_records_total{kind="metrics""#, 3).await;
     running.stop().await;
     let before = world.dump().await;
     world
         .execute(&format!("UPDATE positions SET next_offset = 0 WHERE topic = '{}'", world.topics().metrics))
         .await;
     let again = world.start();
-    world.until_caught_up().await;
-    again.until_counter(r#"unslide_indexer_records_total{kind="metrics""#, 3).await;
+    world.wait_until_caught_up().await;
+    again.wait_for_counter(r#"unslide_indexer_records_total{kind="metrics""#, 3).await;
     again.stop().await;
     assert_eq!(world.dump().await, before);
     world.end().await;
@@ -49,16 +52,19 @@ async fn payloads_that_may_not_be_counted_are_noted_and_hold_nobody_up() {
     world.send_metrics("nobody", &payload("m1", 800)).await;
     world.send_metrics("acme", &payload("m2", 800)).await;
     let running = world.start();
-    world.until("SELECT count(*) FROM metric_payloads WHERE payload_id = 'm2'", 1).await;
-    world.until("SELECT count(*) FROM dead_letters WHERE stage = 'read'", 2).await;
+    world.wait_for_number("SELECT count(*) FROM metric_payloads WHERE payload_id = 'm2'", 1).await;
+    world.wait_for_number("SELECT count(*) FROM dead_letters WHERE stage = 'read'", 2).await;
     let reasons = "SELECT string_agg(reason, ' ' ORDER BY reason) FROM dead_letters WHERE stage = 'read'";
     assert_eq!(world.text(reasons).await, "bad_metrics unknown_tenant");
     world.execute("UPDATE tenants SET state = 'suspended' WHERE slug = 'acme'").await;
     world.send_metrics("acme", &payload("m3", 800)).await;
     world
-        .until("SELECT count(*) FROM dead_letters WHERE stage = 'read' AND reason = 'tenant_suspended'", 1)
+        .wait_for_number(
+            "SELECT count(*) FROM dead_letters WHERE stage = 'read' AND reason = 'tenant_suspended'",
+            1,
+        )
         .await;
-    running.until_ready().await;
+    running.wait_until_ready().await;
     running.stop().await;
     world.end().await;
 }
@@ -76,11 +82,14 @@ async fn payloads_of_an_app_that_keeps_none_are_dropped_and_counted() {
     world.send_metrics("acme", &payload("m2", 800)).await;
     let running = world.start();
     world
-        .until("SELECT coalesce(sum(dropped), 0)::bigint FROM signal_drops WHERE signal = 'metrics'", 2)
+        .wait_for_number(
+            "SELECT coalesce(sum(dropped), 0)::bigint FROM signal_drops WHERE signal = 'metrics'",
+            2,
+        )
         .await;
-    running.until_ready().await;
-    running.until_counter(r#"unslide_indexer_records_total{kind="metrics""#, 2).await;
+    running.wait_until_ready().await;
+    running.wait_for_counter(r#"unslide_indexer_records_total{kind="metrics""#, 2).await;
     running.stop().await;
-    world.until("SELECT count(*) FROM metric_payloads", 0).await;
+    world.wait_for_number("SELECT count(*) FROM metric_payloads", 0).await;
     world.end().await;
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod database;
+mod health_indexer;
 mod indexed_metrics;
 mod indexed_sessions;
 mod metrics;
@@ -10,4 +11,3 @@ mod sampling;
 mod sessions;
 mod statements;
 mod timeline;
-mod world;

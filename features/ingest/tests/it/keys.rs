@@ -1,6 +1,6 @@
 //! Public keys from their creation to their end.
 
-use crate::world::{A, APP, public_key, send, start};
+use crate::ingest_api::{A, APP, public_key, send, start};
 use serde_json::json;
 use unslide_model::Scope;
 use unslide_store::tenants::{self, QuotaLimits, TenantStanding};

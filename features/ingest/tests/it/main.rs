@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod ingest_api;
 mod keys;
 mod page;
 mod secrecy;
 mod sending;
-mod world;

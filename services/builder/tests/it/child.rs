@@ -1,7 +1,7 @@
 //! The child processes of builders, which are these tests started again, and files that they end at.
 
+use crate::builder_fixture::{World, zip_of};
 use crate::feature;
-use crate::world::{World, zip_of};
 use std::path::Path;
 use std::time::Duration;
 use unslide_builder::Settings;

@@ -1,8 +1,8 @@
 //! A tenant that is deleted, with builders at work.
 //! Proves: deletion
 
+use crate::builder_fixture::{World, acme, zip_of};
 use crate::failures::stubborn::Stubborn;
-use crate::world::{World, acme, zip_of};
 use bytes::Bytes;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! A feature of these tests: its jobs have a child count the words of a text.
 
-use crate::world::{World, acme};
+use crate::builder_fixture::{World, acme};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use std::time::Duration;
@@ -71,8 +71,8 @@ async fn a_job_of_a_feature_runs_a_child_and_is_given_up_with_the_reason_of_its_
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        tokio::time::timeout(crate::world::PATIENCE, is_noted).await.expect(noted);
+        tokio::time::timeout(crate::builder_fixture::BUILDER_TIMEOUT, is_noted).await.expect(noted);
     }
-    world.idle().await;
+    world.wait_until_idle().await;
     world.stop().await;
 }

@@ -1,6 +1,6 @@
 //! Symbols that come after the reports that wait for them.
 
-use crate::world::{World, acme};
+use crate::builder_fixture::{World, acme};
 use time::OffsetDateTime;
 use unslide_artifacts::{Put, keys};
 use unslide_model::{BodyKey, ContentHash, DebugId, Owner, Quality, ReportId, TenantId};
@@ -128,8 +128,8 @@ async fn late_system_symbols_ask_for_the_reports_of_every_tenant_and_lie_under_n
             .unwrap();
         tx.commit().await.unwrap();
     }
-    let upload = world.upload_of(&Owner::System, "libapp.dylib", &file).await;
-    let (_, built) = world.wait_of(&Owner::System, upload).await;
+    let upload = world.receive_upload(&Owner::System, "libapp.dylib", &file).await;
+    let (_, built) = world.wait_for_upload(&Owner::System, upload).await;
     assert_eq!((built.len(), built[0].object.debug_id), (1, Some(debug_id)));
     let event = events.event().await;
     assert_eq!(
@@ -158,7 +158,7 @@ async fn late_system_symbols_ask_for_the_reports_of_every_tenant_and_lie_under_n
     let mut tx = world.store.owner(&Owner::System).await.unwrap();
     unslide_store::symbols::delete_symbols(&mut tx, &debug_id).await.unwrap().unwrap();
     tx.commit().await.unwrap();
-    world.idle().await;
+    world.wait_until_idle().await;
     assert_eq!(world.objects.list(&keys::system_prefix(), None, 10).await.unwrap().entries, []);
     world.stop().await;
 }
@@ -212,7 +212,7 @@ async fn a_wake_of_the_system_goes_on_behind_a_tenant_that_fails_and_stays_open_
         .execute("DROP FUNCTION refuse CASCADE; UPDATE jobs SET run_at = now() WHERE status = 'queued'")
         .await;
     assert_eq!(requests_for(&mut requests, 2).await, [(id(1), 2), (id(2), 2)]);
-    world.idle().await;
+    world.wait_until_idle().await;
     world.stop().await;
 }
 
@@ -234,7 +234,7 @@ async fn a_wake_that_goes_on_in_another_turn_comes_back_to_the_tenant_that_faile
     world.builder();
     let asked = requests_for(&mut requests, 252).await;
     assert_eq!(asked[..2], [(id(1), 2), (id(2), 2)]);
-    world.idle().await;
+    world.wait_until_idle().await;
     assert!(requests.is_quiet().await, "each once");
     world.stop().await;
 }
@@ -270,7 +270,7 @@ async fn publish_of(world: &World, owner: &Owner, debug_id: DebugId) {
 }
 
 /// The next `count` requests: their reports and revisions.
-pub async fn requests_for(topic: &mut crate::world::Topic, count: usize) -> Vec<(ReportId, u32)> {
+pub async fn requests_for(topic: &mut crate::builder_fixture::Topic, count: usize) -> Vec<(ReportId, u32)> {
     let mut asked = Vec::new();
     while asked.len() < count {
         let request = Resymbolicate::decode(topic.next().await.value.unwrap()).unwrap();
@@ -307,7 +307,7 @@ async fn builders_that_die_between_pages_and_before_sending_lose_no_report() {
     let wanted: Vec<_> = (1..=500).map(|n| (id(n), 2)).collect();
     assert_eq!(asked, wanted, "each once");
     assert!(requests.is_quiet().await);
-    world.idle().await;
+    world.wait_until_idle().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     assert!(jobs::complete_job(&mut tx, &job).await.is_err(), "the dead one has no say any more");
     drop(tx);
@@ -345,7 +345,7 @@ async fn wakes_keep_their_pace_and_hold_up_neither_a_purge_nor_the_builders_end(
     world.config.builder.wake_per_second = 1_000;
     world.builder();
     assert_eq!(requests_for(&mut requests, 250).await.len(), 250);
-    world.idle().await;
+    world.wait_until_idle().await;
     assert!(requests.is_quiet().await, "each once");
     world.stop().await;
 }
@@ -438,7 +438,7 @@ async fn what_is_wanted_again_is_asked_for_by_a_job() {
     tx.commit().await.unwrap();
     let asked = requests_for(&mut requests, 250).await;
     assert_eq!(asked, (1..=250).map(|n| (id(n), 2)).collect::<Vec<_>>());
-    world.idle().await;
+    world.wait_until_idle().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let done = reprocess::get(&mut tx, made.id).await.unwrap().unwrap();
     assert_eq!((done.status, done.matched, done.asked), (reprocess::ReprocessStatus::Done, 250, 250));
@@ -457,7 +457,7 @@ async fn an_upload_whose_receiver_died_is_swept() {
     world.objects.put_stream(&key, &b"half"[..], 100, &Put::default()).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
     world.builder();
-    let (upload, _) = world.wait_of(&Owner::System, id).await;
+    let (upload, _) = world.wait_for_upload(&Owner::System, id).await;
     assert_eq!((upload.status, upload.reason.as_deref()), (uploads::UploadStatus::Failed, Some("abandoned")));
     while world.objects.head(&key).await.unwrap().is_some() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -509,7 +509,7 @@ async fn a_wake_that_builders_die_in_again_and_again_is_done_in_the_end() {
     sqlx::raw_sql("ROLLBACK").execute(&mut sql).await.unwrap();
     world.builder();
     assert_eq!(requests_for(&mut requests, 250).await.len(), 250);
-    world.idle().await;
+    world.wait_until_idle().await;
     assert!(requests.is_quiet().await, "each once");
     let failed = "SELECT count(*) FROM jobs WHERE status = 'failed'";
     assert_eq!(sqlx::query_scalar::<_, i64>(failed).fetch_one(&mut looker).await.unwrap(), 0);

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod builder_fixture;
 mod child;
 mod deletion;
 mod failures;
@@ -12,4 +13,3 @@ mod regroup;
 mod relay;
 mod tenant_config;
 mod uploads;
-mod world;

@@ -1,9 +1,9 @@
 //! Tenants share the places of a builder: beside a flood a neighbour's upload or job of a feature is done at once, and
 //! nothing of the flood is restarted or lost.
 
+use crate::builder_fixture::{BUILDER_TIMEOUT, World, acme};
 use crate::child::{hold, release, waiting};
 use crate::feature;
-use crate::world::{PATIENCE, World, acme};
 use std::time::Duration;
 use unslide_model::{Owner, TenantId};
 use unslide_store::uploads::UploadStatus;
@@ -32,7 +32,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, reached).await.is_ok(), "{what}");
+    assert!(tokio::time::timeout(BUILDER_TIMEOUT, reached).await.is_ok(), "{what}");
 }
 
 /// Waits until these children wait, and returns their process ids.
@@ -70,7 +70,7 @@ async fn a_neighbours_upload_is_built_while_a_flood_has_all_places() {
     world.builder();
     let flooding = children(&world, &FLOOD).await;
     let owner = Owner::Tenant(umbrella());
-    let quick = world.upload_of(&owner, QUICK, &kit).await;
+    let quick = world.receive_upload(&owner, QUICK, &kit).await;
     children(&world, &[QUICK]).await;
     until("one child is stopped", async || stopped(&flooding).len() == 1).await;
     // The parent keeps the lease of a job with a stopped child.
@@ -79,11 +79,11 @@ async fn a_neighbours_upload_is_built_while_a_flood_has_all_places() {
     let first = world.number(leases).await;
     until("leases are kept", async || world.number(leases).await > first).await;
     hold(&world, &FLOOD);
-    assert_eq!(world.wait_of(&owner, quick).await.0.status, UploadStatus::Done);
+    assert_eq!(world.wait_for_upload(&owner, quick).await.0.status, UploadStatus::Done);
     until("the stopped child continues", async || stopped(&flooding).is_empty()).await;
     // The next one has its turn, too. The flood is where it was.
-    let again = world.upload_of(&owner, "again", &app).await;
-    assert_eq!(world.wait_of(&owner, again).await.0.status, UploadStatus::Done);
+    let again = world.receive_upload(&owner, "again", &app).await;
+    assert_eq!(world.wait_for_upload(&owner, again).await.0.status, UploadStatus::Done);
     assert_eq!(jobs(&world, "tenant = 'acme' AND status = 'running' AND attempts = 1").await, 2);
     assert_eq!(jobs(&world, "tenant = 'acme' AND status = 'queued' AND attempts = 0").await, 1);
     assert!(flooding.iter().all(|process| state(*process).is_some()));
@@ -91,7 +91,7 @@ async fn a_neighbours_upload_is_built_while_a_flood_has_all_places() {
     for upload in flood {
         assert_eq!(world.wait(upload).await.0.status, UploadStatus::Done);
     }
-    world.idle().await;
+    world.wait_until_idle().await;
     assert_eq!(jobs(&world, "attempts <> 1").await, 0, "nothing was restarted");
     world.stop().await;
 }
@@ -105,7 +105,7 @@ async fn an_extra_job_takes_a_place_that_becomes_free_and_the_stopped_one_contin
     world.builder();
     let flooding = children(&world, &FLOOD).await;
     let owner = Owner::Tenant(umbrella());
-    let quick = world.upload_of(&owner, QUICK, &kit).await;
+    let quick = world.receive_upload(&owner, QUICK, &kit).await;
     until("one child is stopped", async || stopped(&flooding).len() == 1).await;
     let runs = usize::from(stopped(&flooding) == [flooding[0]]);
     hold(&world, &[FLOOD[1 - runs], QUICK]);
@@ -114,7 +114,7 @@ async fn an_extra_job_takes_a_place_that_becomes_free_and_the_stopped_one_contin
     assert_eq!(jobs(&world, "status = 'running'").await, 2, "the others are under way");
     release(&world);
     assert_eq!(world.wait(flood[1 - runs]).await.0.status, UploadStatus::Done);
-    assert_eq!(world.wait_of(&owner, quick).await.0.status, UploadStatus::Done);
+    assert_eq!(world.wait_for_upload(&owner, quick).await.0.status, UploadStatus::Done);
     world.stop().await;
 }
 

@@ -1,6 +1,6 @@
 //! Stored reports that move to other groups because the tenant's rules changed.
 
-use crate::world::{World, acme};
+use crate::builder_fixture::{World, acme};
 use bytes::Bytes;
 use std::time::Duration;
 use time::OffsetDateTime;

@@ -1,8 +1,8 @@
 //! Relays that lose their lock, and brokers that are slow.
 //! Proves: outages
 
+use crate::builder_fixture::{BUILDER_TIMEOUT, Topic, World, acme};
 use crate::late_symbols::{arrival, id, publish, requests_for};
-use crate::world::{PATIENCE, Topic, World, acme};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -59,7 +59,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    assert!(tokio::time::timeout(3 * PATIENCE, reached).await.is_ok(), "never: {what}");
+    assert!(tokio::time::timeout(3 * BUILDER_TIMEOUT, reached).await.is_ok(), "never: {what}");
 }
 
 /// Ends the session of the relay that waits for Kafka.
@@ -161,7 +161,7 @@ async fn a_relay_that_loses_its_lock_while_its_producer_starts_sends_nothing_tha
     let umbrella = TenantId::new("umbrella").unwrap();
     world.make_tenant(&umbrella).await;
     let last = change(&world, &umbrella).await;
-    assert!(outbox::wait_sent(&world.store, &umbrella, last, 3 * PATIENCE).await.unwrap());
+    assert!(outbox::wait_sent(&world.store, &umbrella, last, 3 * BUILDER_TIMEOUT).await.unwrap());
     let configs = configs(&mut topic, &umbrella, 2).await;
     let of_acme: Vec<u64> = configs.iter().filter(|(tenant, _)| tenant == "acme").map(|c| c.1).collect();
     assert_eq!(of_acme, [2]);
@@ -187,7 +187,7 @@ async fn another_relay_takes_over_from_one_that_loses_its_session_in_the_middle_
     builder_of(&mut world, &servers::unique("relay"));
     let newer = change(&world, &acme()).await;
     end_session(&world).await;
-    assert!(outbox::wait_sent(&world.store, &acme(), newer, 3 * PATIENCE).await.unwrap());
+    assert!(outbox::wait_sent(&world.store, &acme(), newer, 3 * BUILDER_TIMEOUT).await.unwrap());
     let asked = requests_for(&mut requests, 30).await;
     assert_eq!(asked, (1..=30).map(|n| (id(n), 2)).collect::<Vec<_>>(), "each once");
     assert!(requests.is_quiet().await);
@@ -212,7 +212,7 @@ async fn a_relay_goes_on_at_the_rate_of_a_slow_broker() {
     servers::set_kafka_quota(&slow, Some(10_000.0));
     let config = change(&world, &acme()).await;
     builder_of(&mut world, &slow);
-    assert!(outbox::wait_sent(&world.store, &acme(), config, PATIENCE).await.unwrap());
+    assert!(outbox::wait_sent(&world.store, &acme(), config, BUILDER_TIMEOUT).await.unwrap());
     assert_eq!(sent(&world).await, 0);
     until("some are sent", async || sent(&world).await > 0).await;
     assert!(sent(&world).await < 36, "the quota was not felt");

@@ -1,7 +1,7 @@
 //! The configuration of tenants that workers read.
 //! Proves: outages
 
-use crate::world::{PATIENCE, World, acme};
+use crate::builder_fixture::{BUILDER_TIMEOUT, World, acme};
 use unslide_proto::Message;
 use unslide_proto::symbol::{TenantConfig, TenantState};
 use unslide_store::tenants::{self, QuotaLimits, TenantStanding};
@@ -40,9 +40,12 @@ async fn versions_come_in_order_and_carry_no_secrets() {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let (_, deletion) = erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
     tx.commit().await.unwrap();
-    assert!(outbox::wait_sent(&world.store, &acme(), deletion.unwrap(), PATIENCE).await.unwrap());
+    assert!(outbox::wait_sent(&world.store, &acme(), deletion.unwrap(), BUILDER_TIMEOUT).await.unwrap());
     for id in sent {
-        assert!(outbox::wait_sent(&world.store, &acme(), id, PATIENCE).await.unwrap(), "none is overtaken");
+        assert!(
+            outbox::wait_sent(&world.store, &acme(), id, BUILDER_TIMEOUT).await.unwrap(),
+            "none is overtaken"
+        );
     }
     let secret = text.reveal().rsplit_once('_').unwrap().1.to_owned();
     let mut last = 0;
@@ -82,7 +85,7 @@ async fn a_message_that_is_sent_again_says_nothing_older_than_what_was_sent() {
         );
         tx.commit().await.unwrap();
     }
-    assert!(outbox::wait_sent(&world.store, &acme(), changed[2], PATIENCE).await.unwrap());
+    assert!(outbox::wait_sent(&world.store, &acme(), changed[2], BUILDER_TIMEOUT).await.unwrap());
     world.stop_builders().await;
     while TenantConfig::decode(topic.next().await.value.unwrap()).unwrap().version < 4 {}
     let mut sql = world.connect().await;
@@ -93,7 +96,7 @@ async fn a_message_that_is_sent_again_says_nothing_older_than_what_was_sent() {
         .unwrap();
     sqlx::Connection::close(sql).await.unwrap();
     world.builder();
-    assert!(outbox::wait_sent(&world.store, &acme(), changed[0], PATIENCE).await.unwrap());
+    assert!(outbox::wait_sent(&world.store, &acme(), changed[0], BUILDER_TIMEOUT).await.unwrap());
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     tenants::change_tenant(&mut tx, "acme", TenantStanding::Suspended, &QuotaLimits::default())
         .await
@@ -124,7 +127,7 @@ async fn a_message_that_can_not_be_read_is_set_aside_and_counted() {
         .unwrap();
     tx.commit().await.unwrap();
     world.builder();
-    assert!(outbox::wait_sent(&world.store, &acme(), id, PATIENCE).await.unwrap());
+    assert!(outbox::wait_sent(&world.store, &acme(), id, BUILDER_TIMEOUT).await.unwrap());
     world.until_gauge("unslide_builder_set_aside_messages", 1).await;
     world.stop().await;
 }

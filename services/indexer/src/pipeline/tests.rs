@@ -2,7 +2,7 @@
 //! Proves: replay
 
 use super::*;
-use crate::segments::tests::world::World;
+use crate::segments::tests::stored_bodies::World;
 use unslide_proto::headers;
 use unslide_report::reader::ReportReaders;
 use unslide_store::deferred;
@@ -130,7 +130,6 @@ async fn a_record_that_panics_becomes_a_dead_letter_and_the_others_are_stored() 
     bench.positions.values_mut().for_each(|position| position.next_offset = 0);
     bench.store(batch(&[17], 39)).await.unwrap();
     assert_eq!(bench.counts().await, (40, 39, 1));
-    bench.world.end().await;
 }
 
 #[tokio::test]
@@ -141,7 +140,6 @@ async fn a_record_that_a_constraint_refuses_becomes_a_dead_letter_and_the_others
     assert_eq!(bench.counts().await, (11, 9, 2));
     assert!(bench.is_skipped("constraint_violation", 0).await);
     assert!(bench.is_skipped("constraint_violation", 5).await);
-    bench.world.end().await;
 }
 
 #[tokio::test]
@@ -161,7 +159,6 @@ async fn many_failures_in_ten_minutes_stop_the_reader_until_the_record_can_be_st
     bench.store(records[21..].to_vec()).await.unwrap();
     assert_eq!(bench.counts().await, (31, 11, 20));
     assert!(!bench.stopped());
-    bench.world.end().await;
 }
 
 #[tokio::test]
@@ -173,7 +170,6 @@ async fn one_reason_across_tenants_stops_the_reader_within_ten_minutes() {
     assert!(is_stop(&bench.store(records).await));
     assert_eq!(bench.counts().await, (3, 2, 1));
     assert!(bench.stopped());
-    bench.world.end().await;
     let mut bench = Bench::new(records::parse_record).await;
     bench.world.execute(REFUSE_POISON).await;
     bench.store(batch(&[1], 2)).await.unwrap();
@@ -181,7 +177,6 @@ async fn one_reason_across_tenants_stops_the_reader_within_ten_minutes() {
     let records = [report("umbrella", 3, "poison"), report("umbrella", 4, "shop")].to_vec();
     bench.store(records).await.unwrap();
     assert_eq!(bench.counts().await, (5, 3, 2));
-    bench.world.end().await;
 }
 
 #[tokio::test]
@@ -195,7 +190,6 @@ async fn where_no_record_succeeds_none_is_skipped() {
     // One that comes alone, with nothing to compare it with, is skipped.
     bench.store(batch(&[], 0)).await.unwrap();
     assert_eq!(bench.counts().await, (1, 0, 1));
-    bench.world.end().await;
 }
 
 /// Proves: outages
@@ -211,7 +205,6 @@ async fn a_record_that_takes_the_database_too_long_becomes_a_dead_letter_and_bat
     assert_eq!(bench.pipeline.most_records(), 2);
     bench.store(vec![report("acme", 41, "shop"), report("acme", 42, "shop")]).await.unwrap();
     assert_eq!(bench.pipeline.most_records(), 3);
-    bench.world.end().await;
 }
 
 #[tokio::test]
@@ -226,7 +219,6 @@ async fn where_all_records_take_the_database_too_long_none_is_skipped() {
     bench.world.execute("DROP TRIGGER slow ON reports").await;
     bench.store(batch(&[], 9)).await.unwrap();
     assert_eq!(bench.counts().await, (10, 10, 0));
-    bench.world.end().await;
 }
 
 #[tokio::test]
@@ -247,7 +239,6 @@ async fn a_batch_costs_the_same_statements_however_many_records_it_has() {
     assert_eq!(few, many);
     assert_eq!(bench.counts().await, (85, 43, 0));
     assert_eq!(bench.world.number("SELECT count(*) FROM dead_letters WHERE stage = 'read'").await, 42);
-    bench.world.end().await;
 }
 
 impl Bench {
@@ -319,7 +310,6 @@ async fn a_tenant_over_its_share_is_deferred_and_its_neighbours_are_stored() {
     // Nothing waits any more: the next one is stored at once.
     bench.store(vec![report("acme", 14, "shop")]).await.unwrap();
     assert_eq!(bench.counts().await, (15, 15, 0));
-    bench.world.end().await;
 }
 
 /// Proves: replay
@@ -334,7 +324,6 @@ async fn a_deferred_record_that_cannot_be_stored_becomes_a_dead_letter_and_the_o
     assert_eq!(bench.counts().await, (20, 19, 1));
     assert!(bench.is_skipped("panicked", 7).await);
     assert_eq!(bench.ranges().await, []);
-    bench.world.end().await;
 }
 
 /// Proves: fairness
@@ -355,5 +344,4 @@ async fn reports_of_a_tenant_that_does_not_exist_wait_until_it_is_made() {
     records.retain(|record| record.at.offset != 5);
     bench.store_deferred(bench.ranges().await, records).await.unwrap();
     assert_eq!((bench.reports("nobody").await, bench.ranges().await), (6, Vec::new()));
-    bench.world.end().await;
 }

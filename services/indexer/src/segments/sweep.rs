@@ -1,6 +1,6 @@
 //! Deletes condemned objects.
 
-use super::{BodyMover, MoveError, MoveStep, SEGMENT_WRITE_TIMEOUT};
+use super::{BodyMover, MoveError, SEGMENT_WRITE_TIMEOUT};
 use unslide_artifacts::keys::ObjectKey;
 use unslide_store::segments;
 
@@ -43,7 +43,7 @@ impl BodyMover {
                     // The key is not one of ours, so the object is not touched.
                     Err(error) => tracing::error!(error = %error, "a condemned object has a foreign key"),
                 }
-                self.reach(MoveStep::Deleted)?;
+                failpoint!(self, Deleted);
                 let mut tx = self.store.tenant(&condemned.tenant).await?;
                 segments::forget_objects(&mut tx, &[condemned.key]).await?;
                 tx.commit().await?;

@@ -1,6 +1,6 @@
 //! Where bodies are: in the topic, in the database, in segments on an S3 endpoint.
 
-use crate::world::{World, acme, report};
+use crate::indexer_fixture::{World, acme, report};
 use unslide_artifacts::ObjectStore;
 use unslide_artifacts::keys;
 use unslide_artifacts::segment::{BodyId, fetch_frame, open_frame};
@@ -34,8 +34,8 @@ async fn bodies_move_into_segments_and_a_replay_moves_nothing_back() {
     }
     let settings = || Settings { segment_after_seconds: 1, condemned_seconds: 1, ..Settings::default() };
     let running = world.start_with(settings());
-    world.until("SELECT count(*) FROM report_frames", 20).await;
-    world.until("SELECT count(*) FROM report_bodies", 0).await;
+    world.wait_for_number("SELECT count(*) FROM report_frames", 20).await;
+    world.wait_for_number("SELECT count(*) FROM report_bodies", 0).await;
     for n in 1..=20 {
         assert_eq!(body(&world, &bucket, n).await, report(n, 1, None).into_bytes());
     }
@@ -43,8 +43,8 @@ async fn bodies_move_into_segments_and_a_replay_moves_nothing_back() {
     for n in 1..=15 {
         world.send(n, 2, Some(1)).await;
     }
-    world.until("SELECT count(*) FROM report_frames WHERE revision = 2", 15).await;
-    world.until("SELECT count(*) FROM condemned_objects", 0).await;
+    world.wait_for_number("SELECT count(*) FROM report_frames WHERE revision = 2", 15).await;
+    world.wait_for_number("SELECT count(*) FROM condemned_objects", 0).await;
     running.stop().await;
     let before = world.dump().await;
     for topic in [world.topics().output, world.topics().ledger] {
@@ -54,7 +54,7 @@ async fn bodies_move_into_segments_and_a_replay_moves_nothing_back() {
         }
     }
     let running = world.start_with(settings());
-    world.until_caught_up().await;
+    world.wait_until_caught_up().await;
     running.stop().await;
     assert_eq!(world.dump().await, before);
     for n in 1..=20 {

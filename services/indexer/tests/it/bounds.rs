@@ -1,6 +1,6 @@
 //! What an indexer holds at most.
 
-use crate::world::{Running, World, acme};
+use crate::indexer_fixture::{Running, World, acme};
 use std::time::Duration;
 use unslide_indexer::Settings;
 
@@ -32,9 +32,9 @@ async fn a_transaction_holds_so_many_bytes_however_much_waits() {
     running.stop().await;
     // The last one is not full: an indexer that waits for less time stores it.
     let running = world.start_with(own);
-    world.until("SELECT count(*) FROM dead_letters WHERE stage = 'read'", 12).await;
+    world.wait_for_number("SELECT count(*) FROM dead_letters WHERE stage = 'read'", 12).await;
     world.send(1, 1, None).await;
-    world.until(&format!("SELECT count(*) FROM reports WHERE tenant = '{}'", acme()), 1).await;
+    world.wait_for_number(&format!("SELECT count(*) FROM reports WHERE tenant = '{}'", acme()), 1).await;
     while in_flight(&running).iter().any(|bytes| *bytes > 0) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -1,6 +1,6 @@
 //! A tenant that uses more than its share is stored later, and nothing of it is lost.
 
-use crate::world::{World, acme, report};
+use crate::indexer_fixture::{World, acme, report};
 use sqlx::Connection;
 use unslide_indexer::Settings;
 use unslide_model::TenantId;
@@ -36,8 +36,11 @@ impl World {
     }
 
     async fn until_some_are_deferred(&self) {
-        self.until("SELECT (count(*) > 0)::integer::bigint FROM deferred_ranges WHERE tenant = 'acme'", 1)
-            .await;
+        self.wait_for_number(
+            "SELECT (count(*) > 0)::integer::bigint FROM deferred_ranges WHERE tenant = 'acme'",
+            1,
+        )
+        .await;
     }
 }
 
@@ -59,21 +62,21 @@ async fn a_neighbour_of_a_flood_is_stored_before_the_flood_and_none_of_it_is_los
     // What comes now of the flood's tenant waits behind it, a better revision too.
     world.send_to_one("acme", 1, 2).await;
     world.send_to_one("umbrella", 1, 1).await;
-    world.until("SELECT count(*) FROM reports WHERE tenant = 'umbrella'", 1).await;
+    world.wait_for_number("SELECT count(*) FROM reports WHERE tenant = 'umbrella'", 1).await;
     let stored = world.number("SELECT count(*) FROM reports WHERE tenant = 'acme'").await;
     assert!(stored < i64::from(REPORTS), "{stored}");
     let end = "SELECT max(next_offset) = (SELECT max(to_offset) + 1 FROM deferred_ranges) FROM positions
                WHERE topic LIKE '%symbolicated'";
-    world.until(&format!("SELECT ({end})::integer::bigint"), 1).await;
+    world.wait_for_number(&format!("SELECT ({end})::integer::bigint"), 1).await;
     held.close().await.unwrap();
-    world.until("SELECT count(*) FROM reports WHERE tenant = 'acme'", REPORTS.into()).await;
-    world.until("SELECT count(*) FROM deferred_ranges", 0).await;
-    world.until_caught_up().await;
+    world.wait_for_number("SELECT count(*) FROM reports WHERE tenant = 'acme'", REPORTS.into()).await;
+    world.wait_for_number("SELECT count(*) FROM deferred_ranges", 0).await;
+    world.wait_until_caught_up().await;
     assert!(running.counter("unslide_indexer_deferred_records_total") > 0);
     let revised = "SELECT count(*) FROM report_keys WHERE tenant = 'acme' AND latest_revision = 2";
     assert_eq!(world.number(revised).await, 1);
     assert_eq!(world.number("SELECT sum(reports)::bigint FROM app_days").await, i64::from(REPORTS) + 1);
-    running.until_ready().await;
+    running.wait_until_ready().await;
     running.stop().await;
     // Read once more from the start, with the same flood, all stays as it is.
     let before = world.dump().await;
@@ -82,8 +85,8 @@ async fn a_neighbour_of_a_flood_is_stored_before_the_flood_and_none_of_it_is_los
         positions::reset_position(&world.store, &position).await.unwrap();
     }
     let running = world.start_with(small_batches());
-    world.until_caught_up().await;
-    world.until("SELECT count(*) FROM deferred_ranges", 0).await;
+    world.wait_until_caught_up().await;
+    world.wait_for_number("SELECT count(*) FROM deferred_ranges", 0).await;
     running.stop().await;
     assert_eq!(world.dump().await, before);
     world.end().await;
@@ -102,8 +105,8 @@ async fn what_an_indexer_deferred_is_stored_by_the_next_one() {
     assert!(stored < i64::from(REPORTS), "{stored}");
     world.execute("DROP TRIGGER slow ON reports").await;
     let running = world.start();
-    world.until("SELECT count(*) FROM reports", REPORTS.into()).await;
-    world.until("SELECT count(*) FROM deferred_ranges", 0).await;
+    world.wait_for_number("SELECT count(*) FROM reports", REPORTS.into()).await;
+    world.wait_for_number("SELECT count(*) FROM deferred_ranges", 0).await;
     running.stop().await;
     world.end().await;
 }
@@ -117,13 +120,13 @@ async fn reports_of_a_tenant_that_the_database_has_lost_are_stored_once_it_is_ma
     }
     world.send_to_one("acme", 1, 1).await;
     let running = world.start();
-    world.until("SELECT count(*) FROM reports WHERE tenant = 'acme'", 1).await;
-    running.until_ready().await;
+    world.wait_for_number("SELECT count(*) FROM reports WHERE tenant = 'acme'", 1).await;
+    running.wait_until_ready().await;
     assert_eq!(world.number("SELECT sum(records)::bigint FROM deferred_ranges").await, 3);
     assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE stage = 'read'").await, 0);
     world.make_umbrella().await;
-    world.until("SELECT count(*) FROM reports WHERE tenant = 'umbrella'", 3).await;
-    world.until("SELECT count(*) FROM deferred_ranges", 0).await;
+    world.wait_for_number("SELECT count(*) FROM reports WHERE tenant = 'umbrella'", 3).await;
+    world.wait_for_number("SELECT count(*) FROM deferred_ranges", 0).await;
     running.stop().await;
     world.end().await;
 }
@@ -149,13 +152,13 @@ async fn deferred_records_that_retention_deleted_are_noted_and_the_others_are_st
     world.execute(&deferred).await;
     world.delete_before(&topic, held.partition, 2).await;
     let running = world.start();
-    world.until("SELECT count(*) FROM deferred_ranges", 0).await;
+    world.wait_for_number("SELECT count(*) FROM deferred_ranges", 0).await;
     let stored = format!("SELECT count(*) FROM reports WHERE tenant = '{}'", acme());
     assert_eq!(world.number(&stored).await, 1);
     let noted = "SELECT count(*) FROM dead_letters WHERE stage = 'read' AND reason = 'past_retention' AND at_offset = 0";
     assert_eq!(world.number(noted).await, 1);
-    running.until_counter("unslide_indexer_deferred_lost_total", 1).await;
-    running.until_ready().await;
+    running.wait_for_counter("unslide_indexer_deferred_lost_total", 1).await;
+    running.wait_until_ready().await;
     running.stop().await;
     world.end().await;
 }

@@ -1,7 +1,7 @@
 //! Tenants that were deleted while their reports were on the way.
 //! Proves: deletion
 
-use crate::world::{World, acme, report};
+use crate::indexer_fixture::{World, acme, report};
 use unslide_model::TenantId;
 use unslide_proto::report::Outcome;
 use unslide_store::{erasure, tenants};
@@ -18,7 +18,7 @@ async fn a_deleted_tenants_reports_are_not_stored_whenever_they_are_read() {
     world.send(1, 1, None).await;
     world.send_raw("umbrella", &report(1, 1, None)).await;
     let running = world.start();
-    world.until("SELECT count(*) FROM reports", 2).await;
+    world.wait_for_number("SELECT count(*) FROM reports", 2).await;
     running.stop().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
@@ -36,8 +36,8 @@ async fn a_deleted_tenants_reports_are_not_stored_whenever_they_are_read() {
     // A replay: everything that the topics hold is read again.
     world.execute("DELETE FROM positions").await;
     let running = world.start();
-    world.until_caught_up().await;
-    running.until_ready().await;
+    world.wait_until_caught_up().await;
+    running.wait_until_ready().await;
     for table in
         ["reports", "report_bodies", "report_keys", "waits", "app_days", "wanted_images", "symbol_slots"]
     {

@@ -5,12 +5,13 @@ mod bodies;
 mod bounds;
 mod deferral;
 mod deleted_tenants;
+mod indexer_fixture;
 mod replays;
 mod skipped_records;
 mod tenant_topics;
 mod tenants;
-mod world;
 
+use indexer_fixture::{World, acme};
 use prost::Message as _;
 use unslide_indexer::Settings;
 use unslide_model::{DebugId, Quality, ReportId};
@@ -21,7 +22,6 @@ use unslide_proto::report::{
 };
 use unslide_store::{positions, queries, slots, wakes};
 use unslide_stream::OutRecord;
-use world::{World, acme};
 
 /// Publishes the symbols of the image that the reports want.
 async fn publish(world: &World) {
@@ -48,11 +48,11 @@ async fn dead_letters_are_noted_once_whoever_they_are_of() {
     world.send_letter("", "", None).await;
     world.send_letter("acme", "kills_worker", Some(b"")).await;
     let running = world.start();
-    world.until("SELECT count(*) FROM dead_letters", 6).await;
+    world.wait_for_number("SELECT count(*) FROM dead_letters", 6).await;
     assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE tenant = 'acme'").await, 2);
     assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE tenant IS NULL").await, 4);
     assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE value_bytes IS NULL").await, 2);
-    running.until_counter("unslide_indexer_dead_letters_total", 6).await;
+    running.wait_for_counter("unslide_indexer_dead_letters_total", 6).await;
     let topic = world.topics().dead_letter;
     let id = positions::read_positions(&world.store, &topic).await.unwrap().remove(0).topic_id;
     let theirs = format!("SELECT count(*) FROM dead_letters WHERE topic_id = '{id}'");
@@ -64,7 +64,7 @@ async fn dead_letters_are_noted_once_whoever_they_are_of() {
         positions::reset_position(&world.store, &position).await.unwrap();
     }
     let running = world.start();
-    world.until_caught_up().await;
+    world.wait_until_caught_up().await;
     running.stop().await;
     assert_eq!(world.dump().await, before);
     world.end().await;
@@ -78,13 +78,13 @@ async fn reports_are_stored_once_and_a_replay_changes_nothing() {
     }
     // What should not be there is noted, what is of a tenant that is not there waits, and what follows is stored.
     world.send_raw("acme", "{\"report\":").await;
-    world.send_raw("nobody", &world::report(40, 1, None)).await;
+    world.send_raw("nobody", &indexer_fixture::report(40, 1, None)).await;
     world.send(31, 1, None).await;
     world.send(31, 1, None).await;
     let running = world.start();
-    world.until("SELECT count(*) FROM reports", 31).await;
-    world.until("SELECT count(*) FROM dead_letters WHERE stage = 'read'", 1).await;
-    world.until("SELECT sum(records)::bigint FROM deferred_ranges", 1).await;
+    world.wait_for_number("SELECT count(*) FROM reports", 31).await;
+    world.wait_for_number("SELECT count(*) FROM dead_letters WHERE stage = 'read'", 1).await;
+    world.wait_for_number("SELECT sum(records)::bigint FROM deferred_ranges", 1).await;
     // Symbols come; a revision is asked for, made, and stored.
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let new = slots::PublishedSymbols {
@@ -105,11 +105,13 @@ async fn reports_are_stored_once_and_a_replay_changes_nothing() {
     }
     // The last one answers that nothing got better.
     world.answer(31, 2, Outcome::Unchanged).await;
-    world.until("SELECT count(*) FROM reports WHERE revision = 2 AND status = 'complete'", 30).await;
-    world.until("SELECT count(*) FROM report_keys WHERE requested_at IS NOT NULL", 0).await;
+    world
+        .wait_for_number("SELECT count(*) FROM reports WHERE revision = 2 AND status = 'complete'", 30)
+        .await;
+    world.wait_for_number("SELECT count(*) FROM report_keys WHERE requested_at IS NOT NULL", 0).await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let (_, body) = queries::report::get(&mut tx, ReportId([1; 16]), 0).await.unwrap().unwrap();
-    assert_eq!(body.decompress_json().unwrap(), world::report(1, 2, Some(1)).into_bytes());
+    assert_eq!(body.decompress_json().unwrap(), indexer_fixture::report(1, 2, Some(1)).into_bytes());
     let apps = queries::apps::list_apps(&mut tx, None, None, 10).await.unwrap();
     assert_eq!((apps[0].app.as_str(), apps[0].reports), ("com.acme.shop", 31));
     drop(tx);
@@ -123,7 +125,7 @@ async fn reports_are_stored_once_and_a_replay_changes_nothing() {
         }
     }
     let running = world.start();
-    world.until_caught_up().await;
+    world.wait_until_caught_up().await;
     running.stop().await;
     assert_eq!(world.dump().await, before);
     world.end().await;
@@ -142,9 +144,9 @@ async fn a_store_that_was_lost_is_made_again_and_asks_only_for_what_is_open() {
     }
     // In batches of one: what is put off is put off over several.
     let running = world.start_with(Settings { batch_records: 1, ..Settings::default() });
-    world.until("SELECT count(*) FROM reports WHERE revision = 2", 9).await;
-    world.until("SELECT count(*) FROM outbox WHERE kind = 'resymbolicate'", 1).await;
-    world.until("SELECT count(*) FROM report_keys WHERE ask_pending", 0).await;
+    world.wait_for_number("SELECT count(*) FROM reports WHERE revision = 2", 9).await;
+    world.wait_for_number("SELECT count(*) FROM outbox WHERE kind = 'resymbolicate'", 1).await;
+    world.wait_for_number("SELECT count(*) FROM report_keys WHERE ask_pending", 0).await;
     running.stop().await;
     assert_eq!(world.number("SELECT count(*) FROM outbox WHERE kind = 'resymbolicate'").await, 1);
     world.end().await;
@@ -162,8 +164,8 @@ async fn a_request_that_is_a_dead_letter_ends_for_good() {
     let own = Settings { segment_after_seconds: 1, ..Settings::default() };
     let running = world.start_with(own);
     let open = "SELECT count(*) FROM report_keys WHERE requested_at IS NOT NULL";
-    world.until(open, 3).await;
-    world.until("SELECT count(*) FROM report_frames", 3).await;
+    world.wait_for_number(open, 3).await;
+    world.wait_for_number("SELECT count(*) FROM report_frames", 3).await;
     let letter = async |n: u8, reason: &'static str, from: String, segment: Option<String>| {
         let id = unslide_store::Uuid::from_bytes([n; 16]);
         let asked =
@@ -190,16 +192,16 @@ async fn a_request_that_is_a_dead_letter_ends_for_good() {
     letter(1, "not_a_report", world.topics().input, None).await;
     let old = format!("t/acme/segments/2026-01-01/{}", unslide_store::Uuid::nil());
     letter(1, "damaged_body", requests.clone(), Some(old)).await;
-    world.until("SELECT count(*) FROM dead_letters", 2).await;
+    world.wait_for_number("SELECT count(*) FROM dead_letters", 2).await;
     assert_eq!(world.number(open).await, 3);
     letter(1, "too_large", requests.clone(), None).await;
-    world.until(open, 2).await;
+    world.wait_for_number(open, 2).await;
     let segment =
         world.text("SELECT min(key) FROM segments s JOIN report_frames f ON f.segment = s.id").await;
     letter(2, "damaged_body", requests, Some(segment)).await;
-    world.until(open, 1).await;
-    running.until_counter("unslide_indexer_requests_closed_total", 2).await;
-    running.until_counter("unslide_indexer_damaged_frames_total", 1).await;
+    world.wait_for_number(open, 1).await;
+    running.wait_for_counter("unslide_indexer_requests_closed_total", 2).await;
+    running.wait_for_counter("unslide_indexer_damaged_frames_total", 1).await;
     running.stop().await;
     world.end().await;
 }
@@ -211,15 +213,15 @@ async fn two_indexers_share_the_partitions_and_one_takes_over() {
     for n in 1..=40 {
         world.send(n, 1, None).await;
     }
-    world.until("SELECT count(*) FROM reports", 40).await;
+    world.wait_for_number("SELECT count(*) FROM reports", 40).await;
     // Each of an indexer's readers has leases of its own, in the name of the indexer and its number.
     let indexers = "SELECT count(DISTINCT regexp_replace(owner, '-[0-9]+$', '')) FROM partition_leases WHERE partition >= 0";
-    world.until(indexers, 2).await;
+    world.wait_for_number(indexers, 2).await;
     first.stop().await;
     for n in 41..=80 {
         world.send(n, 1, None).await;
     }
-    world.until("SELECT count(*) FROM reports", 80).await;
+    world.wait_for_number("SELECT count(*) FROM reports", 80).await;
     assert_eq!(world.number("SELECT sum(reports)::bigint FROM app_days").await, 80);
     second.stop().await;
     world.end().await;
@@ -230,7 +232,7 @@ async fn a_position_that_cannot_be_stops_the_indexer_and_it_says_so() {
     let world = World::new().await;
     let running = world.start();
     world.send(1, 1, None).await;
-    world.until("SELECT count(*) FROM reports", 1).await;
+    world.wait_for_number("SELECT count(*) FROM reports", 1).await;
     running.stop().await;
     let good = positions::read_positions(&world.store, &world.topics().output).await.unwrap();
     let mut beyond = good[0].clone();
@@ -248,12 +250,12 @@ async fn a_position_that_cannot_be_stops_the_indexer_and_it_says_so() {
     ] {
         positions::reset_position(&world.store, &bad).await.unwrap();
         let running = world.start();
-        running.until_unready(words).await;
+        running.wait_until_unready(words).await;
         // Once an operator has put it right, it goes on by itself.
         let reset = unslide_indexer::reset_positions(&world.store, &world.kafka).await.unwrap();
         assert_eq!(reset.iter().map(|reset| &reset.before).collect::<Vec<_>>(), [&bad]);
-        running.until_ready().await;
-        world.until("SELECT count(*) FROM reports", 1).await;
+        running.wait_until_ready().await;
+        world.wait_for_number("SELECT count(*) FROM reports", 1).await;
         running.stop().await;
     }
     world.end().await;
@@ -266,8 +268,13 @@ async fn an_answer_of_another_kind_closes_nothing_and_a_foreign_record_is_noted(
     world.answer(1, 2, Outcome::Symbolicated).await;
     let record = OutRecord::for_topic(world.topics().ledger, &b"\xFF\xFFnot a ledger record"[..]);
     world.producer.send_record(&record).await.unwrap();
-    world.until("SELECT count(*) FROM dead_letters WHERE stage = 'read' AND reason = 'not_ledger'", 1).await;
-    running.until_ready().await;
+    world
+        .wait_for_number(
+            "SELECT count(*) FROM dead_letters WHERE stage = 'read' AND reason = 'not_ledger'",
+            1,
+        )
+        .await;
+    running.wait_until_ready().await;
     running.stop().await;
     world.end().await;
 }
@@ -291,17 +298,17 @@ async fn a_record_that_the_database_refuses_costs_none_of_its_neighbours() {
         world.send(n, 1, None).await;
     }
     let running = world.start();
-    world.until("SELECT count(*) FROM reports", 19).await;
+    world.wait_for_number("SELECT count(*) FROM reports", 19).await;
     world
-        .until(
+        .wait_for_number(
             "SELECT count(*) FROM dead_letters WHERE stage = 'store' AND reason = 'constraint_violation'",
             1,
         )
         .await;
-    world.until_caught_up().await;
+    world.wait_until_caught_up().await;
     assert_eq!(world.number("SELECT sum(reports)::bigint FROM app_days").await, 19);
-    running.until_counter(r#"unslide_indexer_dead_letters_total{reason="constraint_violation""#, 1).await;
-    running.until_counter(r#"unslide_indexer_records_total{kind="reports""#, 19).await;
+    running.wait_for_counter(r#"unslide_indexer_dead_letters_total{reason="constraint_violation""#, 1).await;
+    running.wait_for_counter(r#"unslide_indexer_records_total{kind="reports""#, 19).await;
     running.stop().await;
     world.end().await;
 }

@@ -1,7 +1,7 @@
 //! What a replay puts off.
 //! Proves: replay
 
-use crate::world::{World, acme};
+use crate::indexer_fixture::{World, acme};
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use std::time::Duration;
@@ -32,8 +32,11 @@ impl World {
                  VALUES ('acme', gen_random_uuid(), 0, decode(repeat('ff', 32), 'hex'), now() - interval '20 years', 1)",
             )
             .await;
-            self.until("SELECT count(*) FROM report_keys WHERE received_at < now() - interval '19 years'", 0)
-                .await;
+            self.wait_for_number(
+                "SELECT count(*) FROM report_keys WHERE received_at < now() - interval '19 years'",
+                0,
+            )
+            .await;
         }
     }
 }
@@ -65,7 +68,7 @@ async fn what_was_put_off_waits_for_the_partitions_of_other_indexers_too() {
             "SELECT next_offset FROM positions WHERE topic = '{topic}' AND partition = {}",
             held.partition
         );
-        world.until(&format!("SELECT coalesce(({at}), 0)"), held.end).await;
+        world.wait_for_number(&format!("SELECT coalesce(({at}), 0)"), held.end).await;
     }
     // As if the other one had stored this much, and no second revision.
     world.execute("UPDATE report_keys SET ask_pending = true").await;
@@ -75,8 +78,8 @@ async fn what_was_put_off_waits_for_the_partitions_of_other_indexers_too() {
     assert!(world.number("SELECT count(*) FROM report_keys WHERE ask_pending").await > 0);
     // It is gone, and this one goes on with what it had.
     world.execute("DELETE FROM partition_leases WHERE owner = 'another'").await;
-    world.until("SELECT count(*) FROM reports", 12).await;
-    world.until("SELECT count(*) FROM report_keys WHERE ask_pending", 0).await;
+    world.wait_for_number("SELECT count(*) FROM reports", 12).await;
+    world.wait_for_number("SELECT count(*) FROM report_keys WHERE ask_pending", 0).await;
     assert_eq!(world.number(made).await, 1);
     running.stop().await;
     world.end().await;
@@ -103,7 +106,7 @@ async fn positions_move_over_what_is_no_record() {
     let running = world.start();
     // One record and the end of its transaction, which is written after the commit was answered.
     world
-        .until(
+        .wait_for_number(
             "SELECT coalesce(max(next_offset), 0) FROM positions WHERE partition = 1 AND topic LIKE '%symbolicated'",
             2,
         )

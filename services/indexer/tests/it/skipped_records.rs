@@ -1,7 +1,7 @@
 //! Records that the indexer skips, and their replay.
 //! Proves: replay
 
-use crate::world::{World, acme};
+use crate::indexer_fixture::{World, acme};
 use unslide_store::dead_letters::{self, DeadLetter, DeadLetterFilter, DeadLetterReach};
 use unslide_store::positions;
 
@@ -16,10 +16,12 @@ async fn a_skipped_record_is_stored_by_a_replay_unless_its_topic_has_forgotten_i
     }
     world.send(5, 2, None).await;
     let running = world.start();
-    world.until("SELECT count(*) FROM reports", 9).await;
-    world.until("SELECT count(*) FROM dead_letters WHERE stage = 'store' AND tenant = 'acme'", 2).await;
-    running.until_counter("unslide_indexer_dead_letters_total", 2).await;
-    running.until_ready().await;
+    world.wait_for_number("SELECT count(*) FROM reports", 9).await;
+    world
+        .wait_for_number("SELECT count(*) FROM dead_letters WHERE stage = 'store' AND tenant = 'acme'", 2)
+        .await;
+    running.wait_for_counter("unslide_indexer_dead_letters_total", 2).await;
+    running.wait_until_ready().await;
 
     let listed = async || {
         let mut tx = world.store.tenant(&acme()).await.unwrap();
@@ -33,7 +35,7 @@ async fn a_skipped_record_is_stored_by_a_replay_unless_its_topic_has_forgotten_i
     };
     let ended = async |status: &str, records| {
         let query = format!("SELECT count(*) FROM dead_letters WHERE status = '{status}'");
-        world.until(&query, records).await;
+        world.wait_for_number(&query, records).await;
     };
     let [second, first] = <[_; 2]>::try_from(listed().await).unwrap();
     assert_eq!((first.topic.as_str(), first.replays), (world.topics().output.as_str(), 0));
@@ -42,7 +44,7 @@ async fn a_skipped_record_is_stored_by_a_replay_unless_its_topic_has_forgotten_i
     world.execute("ALTER TABLE report_keys DROP CONSTRAINT no_poison").await;
     ask(&first).await;
     ended("replayed", 1).await;
-    world.until("SELECT count(*) FROM reports", 10).await;
+    world.wait_for_number("SELECT count(*) FROM reports", 10).await;
     let places = positions::read_positions(&world.store, &first.topic).await.unwrap();
     world.delete_before(&second.topic, second.id.partition, second.id.offset + 1).await;
     ask(&second).await;
@@ -63,21 +65,21 @@ async fn a_skipped_record_is_stored_by_a_replay_unless_its_topic_has_forgotten_i
 async fn a_reader_keeps_its_partitions_while_a_statement_takes_longer_than_its_lease() {
     let world = World::new().await;
     let running = world.start();
-    running.until_ready().await;
+    running.wait_until_ready().await;
     let closed = world.close("reports").await;
     world.send(1, 1, None).await;
     let waits = "SELECT (count(*) > 0)::integer::bigint FROM pg_locks WHERE NOT granted AND relation = 'reports'::regclass
                  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-    world.until(waits, 1).await;
+    world.wait_for_number(waits, 1).await;
     let leases = format!("partition_leases WHERE partition >= 0 AND topic = '{}'", world.topics().output);
     let until = format!("SELECT (extract(epoch FROM max(lease_until)) * 1000)::bigint FROM {leases}");
     let first = world.number(&until).await;
     let longer = format!(
         "SELECT (min(lease_until) > to_timestamp({first} / 1000.0) + interval '4 seconds')::integer::bigint FROM {leases}"
     );
-    world.until(&longer, 1).await;
+    world.wait_for_number(&longer, 1).await;
     World::open(closed).await;
-    world.until("SELECT count(*) FROM reports", 1).await;
+    world.wait_for_number("SELECT count(*) FROM reports", 1).await;
     running.stop().await;
     world.end().await;
 }

@@ -1,6 +1,6 @@
 //! Figures of tenants as metrics.
 
-use crate::world::World;
+use crate::indexer_fixture::World;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_figures_of_tenants_are_metrics_of_an_indexer() {
@@ -15,9 +15,9 @@ async fn the_figures_of_tenants_are_metrics_of_an_indexer() {
         )
         .await;
     let running = world.start();
-    running.until_counter("unslide_tenant_symbol_limit_ratio", 3).await;
-    running.until_counter("unslide_tenant_symbol_bytes", 30).await;
-    running.until_counter("unslide_tenant_reports", 7).await;
+    running.wait_for_counter("unslide_tenant_symbol_limit_ratio", 3).await;
+    running.wait_for_counter("unslide_tenant_symbol_bytes", 30).await;
+    running.wait_for_counter("unslide_tenant_reports", 7).await;
     running.stop().await;
     world.end().await;
 }

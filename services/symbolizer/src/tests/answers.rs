@@ -1,6 +1,6 @@
 //! Which reports are published, and which are not.
 
-use super::world::*;
+use super::worker_fixture::*;
 use prost::Message;
 use unslide_artifacts::{Fault, Operation};
 use unslide_proto::body;

@@ -1,6 +1,6 @@
 //! What a tenant may use.
 
-use super::world::*;
+use super::worker_fixture::*;
 use crate::admission::tenant_rates::TenantRates;
 use crate::config::Settings;
 use crate::lanes::{live, retry};

@@ -1,6 +1,6 @@
 //! Fetching symcaches, without Kafka.
 
-use super::world::TestClock;
+use super::worker_fixture::TestClock;
 use crate::symbols::breaker::{Breaker, BreakerLimits};
 use crate::symbols::patience::Patience;
 use crate::symbols::{FetchedSymbols, Generations, Got, SymbolSource, Wanted};

@@ -1,6 +1,6 @@
 //! Figures that an alert or a person looks at.
 
-use super::world::*;
+use super::worker_fixture::*;
 use std::time::Duration;
 
 /// A gauge; of one lane, where it has such a label.

@@ -1,6 +1,6 @@
 //! The retry lane.
 
-use super::world::*;
+use super::worker_fixture::*;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use unslide_proto::headers;

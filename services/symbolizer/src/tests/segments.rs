@@ -1,6 +1,6 @@
 //! Requests for stored reports in segments.
 
-use super::world::*;
+use super::worker_fixture::*;
 use prost::Message;
 use unslide_artifacts::segment::{self, BodyId};
 use unslide_artifacts::{Fault, Operation, Put, keys};

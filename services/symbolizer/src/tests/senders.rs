@@ -1,6 +1,6 @@
 //! Who may send for whom.
 
-use super::world::*;
+use super::worker_fixture::*;
 use crate::admission::sender::{self, Admission};
 use crate::source_record::SourceRecord;
 use rdkafka::ClientConfig;

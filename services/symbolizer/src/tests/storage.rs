@@ -1,6 +1,6 @@
 //! When symbols, or outputs, have trouble with object storage.
 
-use super::world::*;
+use super::worker_fixture::*;
 use crate::symbols::breaker::BreakerLimits;
 use std::time::Duration;
 use unslide_artifacts::{Fault, Operation};

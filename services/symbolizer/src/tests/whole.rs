@@ -1,6 +1,6 @@
 //! The service as it runs.
 
-use super::world::*;
+use super::worker_fixture::*;
 use crate::Config;
 use std::path::Path;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The report that kills its workers, in a run.
 
-use crate::world::World;
+use crate::installation_under_test::World;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 pub mod deadly;
 pub mod wakes;
 
-use crate::world::{DISK, DRAIN, World};
+use crate::installation_under_test::{DISK, DRAIN, World};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;

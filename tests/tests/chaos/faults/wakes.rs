@@ -1,8 +1,8 @@
 //! Builders that die inside one wake, more often than any counter of attempts would bear.
 //! Proves: late-symbols
 
+use crate::installation_under_test::World;
 use crate::load::{Apps, LIMITED, uploads};
-use crate::world::World;
 use sqlx::{Connection, PgConnection};
 use std::sync::Arc;
 use std::time::Duration;

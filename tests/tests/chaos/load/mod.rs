@@ -2,7 +2,7 @@
 
 pub mod uploads;
 
-use crate::world::{LARGEST, World};
+use crate::installation_under_test::{LARGEST, World};
 use rdkafka::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};

@@ -1,7 +1,7 @@
 //! Symbols that are there from the start, and symbols that come late, in the middle of the faults.
 
+use crate::installation_under_test::World;
 use crate::load::{Apps, SUSPENDED};
-use crate::world::World;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;

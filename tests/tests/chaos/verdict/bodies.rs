@@ -1,7 +1,7 @@
 //! The bodies of two stores, as the service reads them: from their rows, or from segments.
 //! Proves: replay
 
-use crate::world::World;
+use crate::installation_under_test::World;
 use futures::{StreamExt, TryStreamExt, stream};
 use sha2::{Digest, Sha256};
 use sqlx::{Connection, PgConnection, Row};

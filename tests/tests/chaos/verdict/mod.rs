@@ -6,8 +6,8 @@ mod replay;
 
 use crate::Settings;
 use crate::alerts;
+use crate::installation_under_test::World;
 use crate::load::Truth;
-use crate::world::World;
 use account::Account;
 use sqlx::{Connection, PgConnection, Row};
 use std::collections::BTreeMap;

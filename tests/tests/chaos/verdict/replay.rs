@@ -3,7 +3,7 @@
 
 use super::bodies;
 use crate::drain::positions;
-use crate::world::World;
+use crate::installation_under_test::World;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What the cache may take, and who has to give when it is full.
 
-use super::world::{World, generation, id, size, symcache_of, tenant};
+use super::cache_fixture::{World, generation, id, size, symcache_of, tenant};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::{CacheLimits, CacheSettings, Evictions, Hint, Operation, SymcacheCache, keys};

@@ -1,6 +1,6 @@
 //! Events of symbols, as they come from the topic.
 
-use super::world::{World, generation, id, tenant};
+use super::cache_fixture::{World, generation, id, tenant};
 use unslide_artifacts::{Operation, SymcacheCache};
 use unslide_model::{DebugId, Scoped};
 use unslide_proto::Message;

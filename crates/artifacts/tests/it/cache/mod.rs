@@ -1,8 +1,8 @@
 //! The local cache of symcaches.
 
 mod bounds;
+mod cache_fixture;
 mod events;
 mod races;
 mod symcaches;
 mod versions;
-mod world;

@@ -1,6 +1,6 @@
 //! Events, gaps and damage that meet a fetch half-way.
 
-use super::world::{World, generation, id, tenant};
+use super::cache_fixture::{World, generation, id, tenant};
 use crate::object_store::suite::clear;
 use tokio::task::JoinHandle;
 use unslide_artifacts::{CacheLimits, Fault, Hint, Hold, Operation, SymcacheCache};

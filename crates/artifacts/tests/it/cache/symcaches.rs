@@ -1,6 +1,6 @@
 //! The symcache cache: what it keeps, what it forgets, and who wins a race.
 
-use super::world::{World, fixture, generation, id, sha256, symcache_of, tenant};
+use super::cache_fixture::{World, fixture, generation, id, sha256, symcache_of, tenant};
 use crate::object_store::suite::clear;
 use bytes::Bytes;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Two versions of the symcache's format at the same time. The cache chooses by the objects' keys;
 //! the bytes under them are alike here.
 
-use super::world::{World, generation, id, symcache_of, tenant};
+use super::cache_fixture::{World, generation, id, symcache_of, tenant};
 use unslide_artifacts::{CacheSettings, Hint, Operation, SymcacheCache, keys};
 
 fn reading(world: &World, versions: &[u32]) -> SymcacheCache {

@@ -2,7 +2,7 @@
 //! by a lock of the database, killed there, and followed by another one.
 //! Proves: uploads
 
-use crate::world::{Topic, World, acme};
+use crate::builder_fixture::{Topic, World, acme};
 use sqlx::PgConnection;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -93,7 +93,7 @@ async fn is_whole(world: &World, id: &Scoped<DebugId>, upload: Uuid, events: &mu
     let event = events.event().await;
     assert_eq!((event.generation, event.deleted), (1, false));
     assert!(events.is_quiet().await);
-    world.idle().await;
+    world.wait_until_idle().await;
 }
 
 /// The bucket has what the one object's row refers to and no more; and once its symbols are deleted, nothing.
@@ -110,7 +110,7 @@ async fn nothing_is_left(world: &World, id: &Scoped<DebugId>) {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     symbols::delete_symbols(&mut tx, &id.id).await.unwrap().unwrap();
     tx.commit().await.unwrap();
-    world.idle().await;
+    world.wait_until_idle().await;
     assert_eq!(stored().await, BTreeSet::new());
 }
 
@@ -259,7 +259,7 @@ async fn an_alias_whose_number_a_deletion_took_gets_the_next_one() {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     jobs::fail_job(&mut tx, &purge[0], "late", false).await.unwrap();
     tx.commit().await.unwrap();
-    world.idle().await;
+    world.wait_until_idle().await;
     let (alias, slot) = (world.alias(&id).await.unwrap(), world.slot(&id.id).await.unwrap());
     assert_eq!((alias.generation, alias.object), (2, objects[0].object.content_hash));
     assert_eq!((slot.generation, slot.content_hash), (2, Some(alias.object)));

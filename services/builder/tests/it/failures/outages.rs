@@ -1,6 +1,6 @@
 //! Builders that die, and servers that go away.
 
-use crate::world::{World, acme};
+use crate::builder_fixture::{World, acme};
 use std::time::Duration;
 use unslide_artifacts::{Put, keys};
 use unslide_model::{Owner, TenantId};
@@ -78,7 +78,7 @@ async fn no_outage_is_so_long_that_an_upload_or_a_deletion_is_given_up() {
     world.builder();
     let (object, _) = world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
     let id = acme().scope(object.debug_id.unwrap());
-    world.idle().await;
+    world.wait_until_idle().await;
     world.stop_builders().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     symbols::delete_symbols(&mut tx, &id.id).await.unwrap().unwrap();
@@ -116,7 +116,7 @@ async fn no_outage_is_so_long_that_an_upload_or_a_deletion_is_given_up() {
     sqlx::raw_sql(due_now).execute(&mut sql).await.unwrap();
     let (done, _) = world.wait(upload).await;
     assert_eq!((done.status, done.reason), (uploads::UploadStatus::Done, None));
-    world.idle().await;
+    world.wait_until_idle().await;
     assert!(world.alias(&id).await.is_none(), "what was deleted answers no more");
     sqlx::Connection::close(sql).await.unwrap();
     world.stop().await;
@@ -162,7 +162,7 @@ async fn an_upload_that_fails_for_good_leaves_nothing_that_is_being_built() {
         (uploads::UploadStatus::Failed, Some("kills_builder"))
     );
     assert!(left.is_empty(), "{left:?}");
-    world.idle().await;
+    world.wait_until_idle().await;
     assert_eq!(look(&world).await, (0, 0, SymbolReadiness::Missing));
     assert_eq!(
         stored(&world).await,
@@ -185,7 +185,7 @@ async fn files_of_uploads_that_are_over_go_in_their_time() {
     for id in [old, new, done] {
         world.wait(id).await;
     }
-    world.idle().await;
+    world.wait_until_idle().await;
     world.stop_builders().await;
     let key = |id| keys::for_upload(acme().scope(id));
     // A builder that died after its last commit has left this one.
@@ -328,7 +328,7 @@ async fn a_job_that_kills_builders_takes_no_other_tenants_job_with_it() {
     }
     let umbrella = Owner::Tenant(umbrella);
     let bomb = world.upload("bomb", &app).await;
-    let neighbour = world.upload_of(&umbrella, "kit", &kit).await;
+    let neighbour = world.receive_upload(&umbrella, "kit", &kit).await;
     let mut sql = world.connect().await;
     let mut beside = Vec::new();
     let expire = "UPDATE jobs SET lease_until = now() - interval '1 second' WHERE lease_token = ANY ($1)";
@@ -372,7 +372,7 @@ async fn a_job_that_kills_builders_takes_no_other_tenants_job_with_it() {
         (record.status, record.reason.as_deref()),
         (uploads::UploadStatus::Failed, Some("kills_builder"))
     );
-    let (record, _) = world.wait_of(&umbrella, neighbour).await;
+    let (record, _) = world.wait_for_upload(&umbrella, neighbour).await;
     assert_eq!(record.status, uploads::UploadStatus::Done);
     let blamed = "SELECT attempts FROM jobs WHERE tenant = 'umbrella' AND kind = 'build'";
     let blamed: i32 = sqlx::query_scalar(blamed).fetch_one(&mut sql).await.unwrap();
@@ -439,7 +439,7 @@ async fn readiness_asks_each_server_and_says_what_it_answers() {
     until(&world, &[]).await;
     world.let_connect(false).await;
     let lacks = until(&world, &[("postgres", "")]).await;
-    assert!(lacks[0].1.contains("database") || lacks[0].1.contains("no answer"), "{lacks:?}");
+    assert!(["PostgreSQL", "did not answer"].iter().any(|why| lacks[0].1.contains(why)), "{lacks:?}");
     world.let_connect(true).await;
     until(&world, &[]).await;
     // A Kafka that takes connections and says nothing.

@@ -1,7 +1,7 @@
 //! Two versions of the symcache's format at the same time. There is one so far: the bytes under the
 //! second version's keys are those of the first.
 
-use crate::world::{World, acme};
+use crate::builder_fixture::{World, acme};
 use unslide_artifacts::{AliasMeta, Put, keys};
 use unslide_model::{DebugId, Scoped};
 use unslide_store::jobs::{self, Work};
@@ -37,7 +37,7 @@ async fn a_builder_writes_every_version_that_it_is_told_to() {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     symbols::delete_symbols(&mut tx, &id.id).await.unwrap().unwrap();
     tx.commit().await.unwrap();
-    world.idle().await;
+    world.wait_until_idle().await;
     let left = world.objects.list(&keys::for_symbols(&id).prefix(), None, 10).await.unwrap().entries;
     assert_eq!(left, []);
     world.stop().await;
@@ -53,7 +53,7 @@ async fn a_backfill_brings_every_object_to_the_new_version_and_wakes_nobody() {
         built.push(world.one("app", file).await.0);
         events.event().await;
     }
-    world.idle().await;
+    world.wait_until_idle().await;
     world.stop_builders().await;
     // What nobody can build any more is skipped.
     let gone = built.pop().unwrap();
@@ -74,7 +74,7 @@ async fn a_backfill_brings_every_object_to_the_new_version_and_wakes_nobody() {
     assert!(jobs::backfill_is_waiting(&mut tx, false).await.unwrap());
     tx.commit().await.unwrap();
     world.builder();
-    world.idle().await;
+    world.wait_until_idle().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     assert!(!jobs::backfill_is_waiting(&mut tx, false).await.unwrap());
     let left = objects::to_rebuild(&mut tx, 2, false, None, 10).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_backfill_of_all_builds_symcaches_of_the_same_version_anew_and_publish
     let mut world = World::start(1).await;
     let (same, _) = world.one("app-symtab", &std::fs::read(binary("app-symtab")).unwrap()).await;
     let (changed, _) = world.one("watch", &std::fs::read(dsym("watch")).unwrap()).await;
-    world.idle().await;
+    world.wait_until_idle().await;
     let ids = [same, changed].map(|object| acme().scope(object.debug_id.unwrap()));
     let built = [alias(&world, &ids[0], 1).await.unwrap(), alias(&world, &ids[1], 1).await.unwrap()];
     let old = AliasMeta { sha256: unslide_model::ContentHash([1; 32]), ..built[1] };
@@ -105,7 +105,7 @@ async fn a_backfill_of_all_builds_symcaches_of_the_same_version_anew_and_publish
     assert_eq!(objects::to_rebuild(&mut tx, 1, true, None, 10).await.unwrap().len(), 2);
     jobs::add_job(&mut tx, &Work::Backfill { version: 1, all: true, after: None }).await.unwrap();
     tx.commit().await.unwrap();
-    world.idle().await;
+    world.wait_until_idle().await;
     assert_eq!(alias(&world, &ids[0], 1).await.unwrap(), built[0], "the same bytes are no news");
     let now = alias(&world, &ids[1], 1).await.unwrap();
     assert_eq!((now.sha256, now.generation), (built[1].sha256, old.generation + 1));
@@ -121,7 +121,7 @@ async fn a_version_that_no_builder_writes_is_not_filled_in_for_ever() {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     jobs::add_job(&mut tx, &Work::Backfill { version: 2, all: false, after: None }).await.unwrap();
     tx.commit().await.unwrap();
-    world.idle().await;
+    world.wait_until_idle().await;
     use sqlx::Row;
     let mut connection = world.connect().await;
     let failed = sqlx::query("SELECT last_error FROM jobs WHERE kind = 'backfill' AND status = 'failed'")

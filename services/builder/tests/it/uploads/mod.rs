@@ -3,7 +3,7 @@
 mod formats;
 mod partial;
 
-use crate::world::{World, acme, zip_of};
+use crate::builder_fixture::{World, acme, zip_of};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::{CacheSettings, Hint, SymcacheCache, keys};
@@ -214,7 +214,7 @@ async fn deletions_that_race_with_builds_leave_storage_and_database_agreed() {
             for id in waiting.drain(..) {
                 assert_eq!(world.wait(id).await.0.status, uploads::UploadStatus::Done);
             }
-            world.idle().await;
+            world.wait_until_idle().await;
             let (slot, alias) = (world.slot(&id.id).await.unwrap(), world.alias(&id).await);
             let answers = alias.map(|alias| (alias.object, alias.generation));
             assert_eq!(answers, slot.content_hash.map(|object| (object, slot.generation)), "round {round}");

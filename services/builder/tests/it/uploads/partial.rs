@@ -1,7 +1,7 @@
 //! Uploads in parts that nobody completes, or with parts that differ from the announcement.
 //! Proves: uploads
 
-use crate::world::{World, acme};
+use crate::builder_fixture::{World, acme};
 use bytes::Bytes;
 use std::time::Duration;
 use unslide_artifacts::{Put, keys};
@@ -60,7 +60,7 @@ async fn what_nobody_goes_on_with_is_given_up_and_its_parts_go() {
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     world.builder();
     for (owner, id) in [(&owner, own.id), (&Owner::System, systems.id)] {
-        let (upload, _) = world.wait_of(owner, id).await;
+        let (upload, _) = world.wait_for_upload(owner, id).await;
         assert_eq!((upload.status, upload.reason.as_deref()), (UploadStatus::Failed, Some("abandoned")));
     }
     world.until_cleared().await;
@@ -75,7 +75,7 @@ async fn what_nobody_goes_on_with_is_given_up_and_its_parts_go() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
-    let (upload, _) = world.wait_of(&owner, failed.id).await;
+    let (upload, _) = world.wait_for_upload(&owner, failed.id).await;
     assert_eq!(upload.reason.as_deref(), Some("symbol-quota"));
     world.stop().await;
 }

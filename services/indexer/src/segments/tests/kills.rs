@@ -1,8 +1,9 @@
 //! Dying after each step, failing in the middle, and two at once.
 //! Proves: replay
 
-use super::world::{World, start, tenant};
-use crate::segments::{MoveError, MoveStep};
+use super::failpoint::MoveStep;
+use super::stored_bodies::{World, start, tenant};
+use crate::segments::MoveError;
 use time::Duration;
 use unslide_artifacts::keys::ObjectKey;
 use unslide_artifacts::{Fault, Operation, Put};
@@ -12,8 +13,12 @@ use unslide_store::segments::{self, ReportBody};
 const OLD: Duration = Duration::hours(2);
 
 async fn dies(world: &World, step: MoveStep) {
-    let died = world.mover(Some(step)).run_round().await;
-    assert!(matches!(died, Err(MoveError::Stopped(at)) if at == step), "{died:?}");
+    let mover = world.mover(Some(step));
+    // Dropping the round ends it in the middle.
+    tokio::select! {
+        ended = mover.run_round() => panic!("the round did not stop after {step:?}: {ended:?}"),
+        () = mover.failpoint.wait_until_stopped() => {}
+    }
 }
 
 #[tokio::test]
@@ -33,7 +38,6 @@ async fn a_writer_may_die_after_each_step_of_a_move() {
         world.all_is_well().await;
         assert_eq!(world.number("SELECT count(*) FROM report_bodies").await, 0, "{step:?}");
         assert_eq!(world.frames("acme").await, 20, "nothing twice: {step:?}");
-        world.end().await;
     }
 }
 
@@ -54,7 +58,6 @@ async fn a_segment_whose_reports_were_all_revised_goes_whenever_its_indexer_dies
         world.all_is_well().await;
         assert_eq!(world.frames("acme").await, 20, "nothing twice: {step:?}");
         assert_eq!(world.keys().await.len(), 1, "{step:?}");
-        world.end().await;
     }
 }
 
@@ -86,7 +89,6 @@ async fn what_changes_while_a_segment_is_written_is_not_lost() {
     world.nothing_is_left().await;
     world.all_is_well().await;
     assert_eq!(world.frames("acme").await, 10, "the deleted report has none");
-    world.end().await;
 }
 
 #[tokio::test]
@@ -113,7 +115,6 @@ async fn failures_of_object_storage_cost_nothing_and_leave_nothing() {
     world.memory.heal();
     world.nothing_is_left().await;
     world.all_is_well().await;
-    world.end().await;
 }
 
 /// Proves: deletion
@@ -160,7 +161,6 @@ async fn an_object_that_can_not_be_deleted_is_passed_over_and_tried_again_later(
     assert_eq!(world.memory.call_count(Operation::Delete), tries + 5);
     world.memory.heal();
     world.nothing_is_left().await;
-    world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,5 +190,4 @@ async fn two_indexers_at_once_move_each_body_once() {
     for of in ["acme", "umbrella"] {
         assert_eq!(world.frames(of).await, 40, "{of}");
     }
-    world.end().await;
 }

@@ -1,6 +1,6 @@
 //! When bodies move, and when segments go.
 
-use super::world::{World, start, tenant};
+use super::stored_bodies::{World, start, tenant};
 use sha2::{Digest, Sha256};
 use time::Duration;
 use unslide_artifacts::keys;
@@ -40,7 +40,6 @@ async fn bodies_move_when_they_are_old_many_or_large() {
     assert!(matches!(world.read(&tenant("umbrella"), 1).await.0, ReportBody::Segment(_)));
     assert!(matches!(world.read(&tenant("acme"), 50).await.0, ReportBody::Inline(_)));
     world.all_is_well().await;
-    world.end().await;
 }
 
 /// Proves: deletion
@@ -83,7 +82,6 @@ async fn nothing_opens_a_deleted_reports_body_and_the_segment_goes_with_its_last
     assert!(world.keys().await.is_empty());
     // A copy of it is not taken for a new one.
     assert_eq!(world.store("acme", 1, 1, start()).await, ArrivalOutcome::Deleted);
-    world.end().await;
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -114,7 +112,6 @@ async fn a_tenant_whose_reports_cannot_be_deleted_keeps_no_others() {
     world.execute("DROP TRIGGER refuse ON reports").await;
     world.mover(None).expire_all().await.unwrap();
     assert_eq!(world.number("SELECT count(*) FROM reports").await, 0);
-    world.end().await;
 }
 
 /// Proves: deletion
@@ -153,5 +150,4 @@ async fn each_tenants_reports_go_with_everything_when_its_own_time_is_over() {
     world.bodies.remove(&(tenant("umbrella"), 1));
     world.nothing_is_left().await;
     world.all_is_well().await;
-    world.end().await;
 }

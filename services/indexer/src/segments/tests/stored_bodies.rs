@@ -1,39 +1,29 @@
 //! A database and a bucket of one test's own, and reports with known bodies.
 
+use super::failpoint::{Failpoint, MoveStep};
 use crate::config::Settings;
 use crate::metrics::Metrics;
-use crate::segments::{BodyMover, MoveStep, SEGMENT_WRITE_TIMEOUT};
-use sqlx::postgres::PgConnection;
-use sqlx::{AssertSqlSafe, Connection, Row};
+use crate::segments::{BodyMover, SEGMENT_WRITE_TIMEOUT};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
 use unslide_artifacts::segment::{BodyId, MAX_BODY_BYTES, fetch_frame, open_frame};
 use unslide_artifacts::{Memory, ObjectStore, keys};
-use unslide_model::{ContentHash, FixedClock, ReportId, Secret, TenantId};
+use unslide_harness::database::TestDatabase;
+pub use unslide_harness::database::start;
+use unslide_model::{ContentHash, ReportId, TenantId};
 use unslide_runtime::Host;
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, ReportDetails};
 use unslide_store::segments::ReportBody;
-use unslide_store::tenants::{self, QuotaLimits};
-use unslide_store::{Store, apply_migrations, partitions, queries};
-use unslide_testkit::{databases, servers};
-
-/// 20 November 2026, 08:00 UTC.
-const START_MICROS: i64 = 1_795_161_600_000_000;
-
-pub fn start() -> OffsetDateTime {
-    OffsetDateTime::from_unix_timestamp_nanos(i128::from(START_MICROS) * 1_000).unwrap()
-}
+use unslide_store::{partitions, queries};
 
 pub fn tenant(name: &str) -> TenantId {
     TenantId::new(name).unwrap()
 }
 
 pub struct World {
-    name: String,
-    url: String,
-    pub clock: Arc<FixedClock>,
-    pub store: Store,
+    database: TestDatabase,
     pub objects: ObjectStore,
     pub memory: Memory,
     pub settings: Settings,
@@ -42,42 +32,34 @@ pub struct World {
     pub bodies: BTreeMap<(TenantId, u8), Vec<u8>>,
 }
 
+impl Deref for World {
+    type Target = TestDatabase;
+
+    fn deref(&self) -> &TestDatabase {
+        &self.database
+    }
+}
+
 impl World {
     pub async fn new() -> World {
-        let name = servers::unique("unslide-segments").replace('-', "_");
-        let migrate = async |url| {
-            apply_migrations(&Secret::new(url)).await.unwrap();
-        };
-        let url = databases::create(&name, migrate).await;
-        let clock = Arc::new(FixedClock::at_micros(START_MICROS));
-        let settings = unslide_store::Settings::with_url(url.clone());
-        let store = Store::connect_timed(&settings, clock.clone()).await.unwrap();
-        for name in ["acme", "umbrella"] {
-            let mut tx = store.tenant(&tenant(name)).await.unwrap();
-            tenants::create_tenant(&mut tx, name, &QuotaLimits::default()).await.unwrap();
-            tx.commit().await.unwrap();
-        }
+        let database = TestDatabase::new(&[]).await;
         let today = start().date();
-        partitions::ensure_partitions(&store, today - Duration::days(10), today + Duration::days(3))
+        partitions::ensure_partitions(&database.store, today - Duration::days(10), today + Duration::days(3))
             .await
             .unwrap();
         let (objects, memory) = ObjectStore::memory();
         let settings = Settings { segment_bytes: 64 << 10, ..Settings::default() };
         let mut host = Host::local().unwrap();
-        host.clock = Arc::clone(&clock) as Arc<dyn unslide_model::Clock>;
-        World { name, url, clock, store, objects, memory, settings, host, bodies: BTreeMap::new() }
+        host.clock = Arc::clone(&database.clock) as Arc<dyn unslide_model::Clock>;
+        World { database, objects, memory, settings, host, bodies: BTreeMap::new() }
     }
 
-    pub fn wait(&self, time: Duration) {
-        self.clock.advance_micros(i64::try_from(time.whole_microseconds()).unwrap());
-    }
-
-    /// Another indexer's, which may have died in the middle of what it did.
-    pub fn mover(&self, die_after: Option<MoveStep>) -> BodyMover {
+    /// Creates the mover of another indexer, which stops after a step.
+    pub fn mover(&self, stop_after: Option<MoveStep>) -> BodyMover {
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
         let own = self.settings.clone();
         let mut mover = BodyMover::new(self.store.clone(), self.objects.clone(), own, metrics, &self.host);
-        mover.die_after = die_after;
+        mover.failpoint = Failpoint::new(stop_after);
         mover
     }
 
@@ -129,16 +111,6 @@ impl World {
         for n in 1..=reports {
             assert_eq!(self.store("acme", n, 1, start()).await, ArrivalOutcome::New);
         }
-    }
-
-    /// Changes the database as its owner.
-    pub async fn execute(&self, statement: &str) {
-        databases::execute(&self.url, statement).await;
-    }
-
-    pub async fn number(&self, query: &str) -> i64 {
-        let mut connection = PgConnection::connect(&self.url).await.unwrap();
-        sqlx::query(AssertSqlSafe(query.to_owned())).fetch_one(&mut connection).await.unwrap().get(0)
     }
 
     /// A report's body as a reader sees it: where it is, and what it is.
@@ -199,10 +171,5 @@ impl World {
         let live = self.number("SELECT count(*) FROM segments").await;
         assert_eq!(i64::try_from(self.keys().await.len()).unwrap(), live, "{:?}", self.keys().await);
         assert_eq!(self.memory.unfinished_upload_count(), 0);
-    }
-
-    pub async fn end(self) {
-        self.store.close().await;
-        databases::drop(&self.name).await;
     }
 }

@@ -6,31 +6,35 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::task::JoinHandle;
-use unslide_artifacts::{AliasMeta, ObjectStore, Put, keys};
+use unslide_artifacts::{AliasMeta, ObjectStore, keys};
 use unslide_builder::{BuilderFeatures, Config, Error, Settings};
 use unslide_harness::TestServers;
-use unslide_model::{DebugId, Owner, Scoped, TenantId};
+pub use unslide_harness::acme;
+use unslide_harness::service::RunningService;
+use unslide_model::{DebugId, Owner, Scoped};
 use unslide_proto::Message;
 use unslide_proto::symbol::SymbolEvent;
 use unslide_runtime::Host;
 use unslide_store::objects::ObjectRow;
 use unslide_store::slots::SymbolSlot;
 use unslide_store::uploads::{SymbolUpload, UploadObject};
-use unslide_store::{Uuid, jobs, slots, uploads};
+use unslide_store::{Uuid, slots, uploads};
 use unslide_stream::{Record, TailEvent, TailReader};
 use unslide_symbolicate::symcache::SYMCACHE_VERSION;
 use zip::write::SimpleFileOptions;
 
 /// Bounds what a test waits for, on a machine that is busy.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const BUILDER_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Probes of a builder that has started.
+const PROBES: [&str; 3] = ["kafka", "objects", "postgres"];
 
 pub struct World {
     pub config: Config,
     pub objects: ObjectStore,
     pub host: Host,
     servers: TestServers,
-    builders: Vec<(Host, JoinHandle<Result<(), Error>>)>,
+    builders: Vec<RunningService<Error>>,
     killed: bool,
 }
 
@@ -40,10 +44,6 @@ impl Deref for World {
     fn deref(&self) -> &TestServers {
         &self.servers
     }
-}
-
-pub fn acme() -> TenantId {
-    TenantId::new("acme").unwrap()
 }
 
 impl World {
@@ -75,30 +75,21 @@ impl World {
     /// One more builder.
     pub fn builder(&mut self) {
         let host = Host::local().unwrap();
-        let running = tokio::spawn(unslide_builder::run(
-            self.config.clone(),
-            BuilderFeatures { features: vec![feature::FEATURE], ..BuilderFeatures::default() },
-            host.clone(),
-            child::program(),
-        ));
-        self.builders.push((host, running));
+        let features = BuilderFeatures { features: vec![feature::FEATURE], ..BuilderFeatures::default() };
+        let run = unslide_builder::run(self.config.clone(), features, host.clone(), child::program());
+        self.builders.push(RunningService::spawn(host, PROBES.len(), run));
     }
 
     pub async fn stop_builders(&mut self) {
-        for (host, running) in self.builders.drain(..) {
-            host.shutdown.begin();
-            tokio::time::timeout(Duration::from_secs(60), running).await.unwrap().unwrap().unwrap();
-            host.health.clear();
+        for builder in self.builders.drain(..) {
+            builder.stop().await;
         }
     }
 
     /// Ends the builders where they are, as a kill does.
     pub async fn kill_builders(&mut self) {
-        for (host, running) in self.builders.drain(..) {
-            running.abort();
-            assert!(running.await.unwrap_err().is_cancelled());
-            // The probes hold the builder, and with it its connections.
-            host.health.clear();
+        for builder in self.builders.drain(..) {
+            builder.kill().await;
         }
         self.killed = true;
     }
@@ -111,7 +102,7 @@ impl World {
     /// Waits until a gauge without labels has this value, all builders together.
     pub async fn until_gauge(&self, name: &str, wanted: i64) {
         let gauge = || -> i64 {
-            let families = self.builders.iter().flat_map(|(host, _)| host.metrics.gather());
+            let families = self.builders.iter().flat_map(|builder| builder.host.metrics.gather());
             let of = families.filter(|family| family.name() == name);
             of.flat_map(|mut family| family.take_metric()).map(|m| m.get_gauge().get_value() as i64).sum()
         };
@@ -120,13 +111,13 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let reached = tokio::time::timeout(PATIENCE, reached).await;
+        let reached = tokio::time::timeout(BUILDER_TIMEOUT, reached).await;
         assert!(reached.is_ok(), "{name} is {} and not {wanted}", gauge());
     }
 
     /// A gauge of all builders together, of one value of its label.
     pub fn figure(&self, name: &str, value: &str) -> i64 {
-        let families = self.builders.iter().flat_map(|(host, _)| host.metrics.gather());
+        let families = self.builders.iter().flat_map(|builder| builder.host.metrics.gather());
         let of = families.filter(|family| family.name() == name);
         let metrics: Vec<_> = of.flat_map(|mut family| family.take_metric()).collect();
         let ours = metrics.iter().filter(|m| m.get_label().iter().any(|l| l.value() == value));
@@ -135,9 +126,9 @@ impl World {
 
     /// What the builder that was started last needs and does not have, with the reasons.
     pub async fn lacks(&self) -> Vec<(String, String)> {
-        let (host, _) = self.builders.last().unwrap();
-        let probes = host.health.ask_now().await.probes;
-        if !probes.keys().eq(["kafka", "objects", "postgres"]) {
+        let builder = self.builders.last().unwrap();
+        let probes = builder.host.health.ask_now().await.probes;
+        if !probes.keys().eq(PROBES) {
             return vec![("starting".to_owned(), format!("{probes:?}"))];
         }
         probes.into_iter().filter_map(|(name, probe)| Some((name, probe.reason?))).collect()
@@ -160,34 +151,11 @@ impl World {
 
     /// What the api does with an upload.
     pub async fn upload(&self, name: &str, bytes: &[u8]) -> Uuid {
-        self.upload_of(&Owner::Tenant(acme()), name, bytes).await
-    }
-
-    /// The same for any owner.
-    pub async fn upload_of(&self, owner: &Owner, name: &str, bytes: &[u8]) -> Uuid {
-        let mut tx = self.store.owner(owner).await.unwrap();
-        let id = uploads::create_upload(&mut tx, Some(name), None).await.unwrap();
-        tx.commit().await.unwrap();
-        let key = keys::for_upload(owner.own(id));
-        let stored = self.objects.put_stream(&key, bytes, u64::MAX, &Put::default()).await.unwrap();
-        let mut tx = self.store.owner(owner).await.unwrap();
-        assert!(uploads::record_received(&mut tx, id, stored.size, &stored.sha256).await.unwrap());
-        tx.commit().await.unwrap();
-        id
+        self.receive_upload(&Owner::Tenant(acme()), name, bytes).await
     }
 
     pub async fn wait(&self, id: Uuid) -> (SymbolUpload, Vec<UploadObject>) {
-        self.wait_of(&Owner::Tenant(acme()), id).await
-    }
-
-    /// The same for any owner.
-    pub async fn wait_of(&self, owner: &Owner, id: Uuid) -> (SymbolUpload, Vec<UploadObject>) {
-        let found = uploads::wait_for_status(&self.store, owner.clone(), id, Duration::from_secs(300))
-            .await
-            .unwrap()
-            .unwrap();
-        assert!(found.0.status.is_final(), "{found:?}");
-        found
+        self.wait_for_upload(&Owner::Tenant(acme()), id).await
     }
 
     /// Uploads, waits, and gives the one object that was found.
@@ -211,13 +179,6 @@ impl World {
         };
         tokio::time::timeout(Duration::from_secs(60), gone).await.expect("the files go");
         connection.close().await.unwrap();
-    }
-
-    /// Waits until no job is left.
-    pub async fn idle(&self) {
-        while !jobs::count_jobs(&self.store).await.unwrap().is_empty() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
     }
 
     pub async fn slot(&self, id: &DebugId) -> Option<SymbolSlot> {
@@ -257,7 +218,7 @@ pub struct Topic {
 
 impl Topic {
     pub async fn next(&mut self) -> Record {
-        tokio::time::timeout(PATIENCE, self.records.recv()).await.expect("a record").unwrap()
+        tokio::time::timeout(BUILDER_TIMEOUT, self.records.recv()).await.expect("a record").unwrap()
     }
 
     pub async fn event(&mut self) -> SymbolEvent {

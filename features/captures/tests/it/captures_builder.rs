@@ -2,21 +2,23 @@
 
 use std::ops::Deref;
 use std::path::Path;
-use std::time::Duration;
-use tokio::task::JoinHandle;
-use unslide_artifacts::{ObjectStore, Put, keys};
+use unslide_artifacts::ObjectStore;
 use unslide_builder::{Config, Error, Settings};
 use unslide_harness::TestServers;
-use unslide_model::{Owner, TenantId};
+pub use unslide_harness::acme;
+use unslide_harness::service::RunningService;
+use unslide_model::Owner;
 use unslide_runtime::Host;
 use unslide_runtime::child::ChildProgram;
-use unslide_store::{jobs, uploads};
+use unslide_store::uploads;
+
+/// Probes of a builder that has started.
+const PROBES: usize = 3;
 
 pub struct World {
     pub objects: ObjectStore,
-    host: Host,
     servers: TestServers,
-    builder: JoinHandle<Result<(), Error>>,
+    builder: RunningService<Error>,
 }
 
 impl Deref for World {
@@ -27,13 +29,9 @@ impl Deref for World {
     }
 }
 
-pub fn acme() -> TenantId {
-    TenantId::new("acme").unwrap()
-}
-
 /// The child process of the builder: [`a_child_does_what_its_folder_says`], alone.
 fn child() -> ChildProgram {
-    let test = "world::a_child_does_what_its_folder_says";
+    let test = "captures_builder::a_child_does_what_its_folder_says";
     ChildProgram::from_current_exe(&[test, "--exact", "--nocapture", "--test-threads=1"]).unwrap()
 }
 
@@ -63,37 +61,20 @@ impl World {
         servers.make_tenant(&acme()).await;
         let (objects, host) = (servers.bucket().await, Host::local().unwrap());
         let features = unslide_feature::for_builder(&[unslide_captures::feature()]);
-        let builder = tokio::spawn(unslide_builder::run(config, features, host.clone(), child()));
-        World { objects, host, servers, builder }
+        let run = unslide_builder::run(config, features, host.clone(), child());
+        World { objects, servers, builder: RunningService::spawn(host, PROBES, run) }
     }
 
     /// Uploads a file of symbols, and waits until they are published.
     pub async fn upload(&self, name: &str, bytes: &[u8]) {
         let owner = Owner::Tenant(acme());
-        let mut tx = self.store.owner(&owner).await.unwrap();
-        let id = uploads::create_upload(&mut tx, Some(name), None).await.unwrap();
-        tx.commit().await.unwrap();
-        let key = keys::for_upload(owner.own(id));
-        let stored = self.objects.put_stream(&key, bytes, u64::MAX, &Put::default()).await.unwrap();
-        let mut tx = self.store.owner(&owner).await.unwrap();
-        assert!(uploads::record_received(&mut tx, id, stored.size, &stored.sha256).await.unwrap());
-        tx.commit().await.unwrap();
-        let done = uploads::wait_for_status(&self.store, owner, id, Duration::from_secs(300)).await.unwrap();
-        assert_eq!(done.unwrap().0.status, uploads::UploadStatus::Done);
-    }
-
-    /// Waits until no job is left.
-    pub async fn idle(&self) {
-        while !jobs::count_jobs(&self.store).await.unwrap().is_empty() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        let id = self.receive_upload(&owner, name, bytes).await;
+        assert_eq!(self.wait_for_upload(&owner, id).await.0.status, uploads::UploadStatus::Done);
     }
 
     /// Stops everything and takes it away.
     pub async fn stop(self) {
-        self.host.shutdown.begin();
-        tokio::time::timeout(Duration::from_secs(60), self.builder).await.unwrap().unwrap().unwrap();
-        self.host.health.clear();
+        self.builder.stop().await;
         self.servers.stop(false).await;
     }
 }

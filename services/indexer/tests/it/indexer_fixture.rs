@@ -6,22 +6,15 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::ops::Deref;
-use std::time::Duration;
-use tokio::task::JoinHandle;
 use unslide_harness::TestServers;
+pub use unslide_harness::acme;
+use unslide_harness::service::RunningService;
 use unslide_indexer::{Config, IndexerFeatures, Settings};
-use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_proto::topics::TopicNames;
 use unslide_runtime::Host;
 use unslide_stream::{OutRecord, Partitions, Producer};
 use unslide_testkit::servers;
-
-const PATIENCE: Duration = Duration::from_secs(60);
-
-pub fn acme() -> TenantId {
-    TenantId::new("acme").unwrap()
-}
 
 /// Report `n` of `acme`, enriched; with `generation` its image was found.
 pub fn report(n: u8, revision: u32, generation: Option<u64>) -> String {
@@ -37,6 +30,11 @@ pub fn report(n: u8, revision: u32, generation: Option<u64>) -> String {
     )
 }
 
+/// An indexer of a test, while it runs.
+pub type Running = RunningService<unslide_indexer::Error>;
+/// Probes of an indexer that has started.
+const PROBES: usize = 5;
+
 pub struct World {
     pub producer: Producer,
     servers: TestServers,
@@ -48,12 +46,6 @@ impl Deref for World {
     fn deref(&self) -> &TestServers {
         &self.servers
     }
-}
-
-/// An indexer that runs.
-pub struct Running {
-    host: Host,
-    task: JoinHandle<Result<(), unslide_indexer::Error>>,
 }
 
 impl World {
@@ -122,8 +114,11 @@ impl World {
             objects: self.objects.clone(),
         };
         assert_eq!(config.validate(), []);
-        let task = tokio::spawn(unslide_indexer::run(config, IndexerFeatures::default(), host.clone()));
-        Running { host, task }
+        RunningService::spawn(
+            host.clone(),
+            PROBES,
+            unslide_indexer::run(config, IndexerFeatures::default(), host),
+        )
     }
 
     /// Deletes what lies before an offset, as retention does.
@@ -150,32 +145,10 @@ impl World {
         closed.close().await.unwrap();
     }
 
-    /// Waits until a query gives a number.
-    pub async fn until(&self, query: &str, wanted: i64) {
-        let end = tokio::time::Instant::now() + PATIENCE;
-        loop {
-            let found = self.number(query).await;
-            if found == wanted {
-                return;
-            }
-            assert!(tokio::time::Instant::now() < end, "{query}: {found} and not {wanted}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
     /// Waits until every record that is in the topics now was read.
-    pub async fn until_caught_up(&self) {
-        for topic in [self.topics().output, self.topics().ledger, self.topics().dead_letter] {
-            let facts = unslide_stream::topic_facts(&self.kafka, &topic).await.unwrap();
-            for held in facts.partitions {
-                // What the idempotent producer wrote has no markers behind it.
-                let query = format!(
-                    "SELECT coalesce(max(next_offset), 0) FROM positions WHERE topic = '{topic}' AND partition = {}",
-                    held.partition
-                );
-                self.until(&query, held.end).await;
-            }
-        }
+    pub async fn wait_until_caught_up(&self) {
+        let TopicNames { output, ledger, dead_letter, .. } = self.topics();
+        self.wait_until_read(&[output, ledger, dead_letter]).await;
     }
 
     /// Everything that the indexer keeps, as text.
@@ -209,63 +182,5 @@ impl World {
     /// Leaves nothing behind.
     pub async fn end(self) {
         self.servers.stop(false).await;
-    }
-}
-
-impl Running {
-    pub async fn stop(self) {
-        self.host.shutdown.begin();
-        tokio::time::timeout(PATIENCE, self.task).await.expect("it drains").unwrap().unwrap();
-    }
-
-    /// A counter's value, summed over its labels.
-    pub fn counter(&self, name: &str) -> u64 {
-        self.values(name).into_iter().sum()
-    }
-
-    /// The values of a metric, one for each set of labels.
-    pub fn values(&self, name: &str) -> Vec<u64> {
-        let page = self.host.process_metrics().render_page().unwrap();
-        let lines = page
-            .lines()
-            .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ',', ' '])));
-        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).collect()
-    }
-
-    /// Waits until a counter has this value: it counts what was committed before.
-    pub async fn until_counter(&self, name: &str, wanted: u64) {
-        let end = tokio::time::Instant::now() + PATIENCE;
-        loop {
-            let found = self.counter(name);
-            if found == wanted {
-                return;
-            }
-            assert!(tokio::time::Instant::now() < end, "{name}: {found} and not {wanted}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
-    /// Waits until a probe fails with these words.
-    pub async fn until_unready(&self, words: &str) {
-        self.until(|answer| {
-            answer.probes.values().any(|p| p.reason.as_ref().is_some_and(|reason| reason.contains(words)))
-        })
-        .await;
-    }
-
-    pub async fn until_ready(&self) {
-        self.until(|answer| answer.ready && answer.probes.len() == 5).await;
-    }
-
-    async fn until(&self, wanted: impl Fn(&unslide_runtime::health::Readiness) -> bool) {
-        let end = tokio::time::Instant::now() + PATIENCE;
-        loop {
-            let answer = self.host.health.check_readiness().await;
-            if wanted(&answer) {
-                return;
-            }
-            assert!(tokio::time::Instant::now() < end, "{answer:?}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
     }
 }
