@@ -134,7 +134,7 @@ impl<P: Processor> Engine<P> {
             }
             if self.queues.is_idle() {
                 // Nothing else would end a pause of work that was taken away: nothing is fetched during a pause.
-                self.pause.end();
+                self.pause.end_pause();
             }
             self.control_flow();
             self.report_status();
@@ -175,7 +175,7 @@ impl<P: Processor> Engine<P> {
         if !busy {
             self.progress.advanced = Instant::now();
         }
-        self.observer.in_flight(self.queues.bytes());
+        self.observer.in_flight(self.queues.total_bytes());
         let partitions = self.consumer.context().ownership.lock().owned.len();
         let stalled = busy && self.progress.advanced.elapsed() >= self.lane.timings.stall;
         let has_joined = || partitions > 0 || membership::has_joined(&self.consumer);

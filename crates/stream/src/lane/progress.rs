@@ -74,7 +74,7 @@ impl LanePause {
         self.reason.as_deref()
     }
 
-    pub(super) fn begin(&mut self, reason: String) {
+    pub(super) fn begin_pause(&mut self, reason: String) {
         self.reason = Some(reason);
     }
 
@@ -89,7 +89,7 @@ impl LanePause {
         }
     }
 
-    pub(super) fn end(&mut self) {
+    pub(super) fn end_pause(&mut self) {
         *self = LanePause::default();
     }
 }

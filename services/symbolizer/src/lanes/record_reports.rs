@@ -156,7 +156,7 @@ impl RecordReports<'_> {
         let (entry, tenant) = (&self.entry, self.tenant);
         let cold = held.failure.is_none() && !entry.internal;
         let reason = if cold { Reason::Cold } else { Reason::FetchFailed };
-        let why = held.reason();
+        let why = held.describe_reason();
         let retried = outcomes::send_to_retry(self.worker, entry, tenant, Some(&held.id), reason, why);
         // The topics of copies accept every record that the input accepts.
         retried.unwrap_or_else(|| outcomes::dead_letter(self.worker, entry, Some(tenant), "too_large", why))

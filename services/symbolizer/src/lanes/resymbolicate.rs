@@ -194,7 +194,7 @@ impl ResymbolicateRecord {
             symbols::Lookup::Answers(answers) => Ok(answers),
             symbols::Lookup::Wants(wanted) => Err(Ended::Step(RecordStep::Wants(wanted))),
             symbols::Lookup::Held(held) => {
-                let why = held.reason();
+                let why = held.describe_reason();
                 let too_large = || Ended::Unusable { reason: "too_large", detail: why.to_owned() };
                 Err(self.retry_request(request, Some(&held.id), why).map_or_else(too_large, Ended::Step))
             }

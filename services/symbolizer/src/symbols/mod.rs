@@ -98,7 +98,7 @@ pub struct UnfetchedSymbols {
 
 impl UnfetchedSymbols {
     /// Returns the reason for the record's headers and the log.
-    pub fn reason(&self) -> &str {
+    pub fn describe_reason(&self) -> &str {
         self.failure.as_deref().unwrap_or("a symcache did not arrive in time")
     }
 }

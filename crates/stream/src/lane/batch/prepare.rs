@@ -267,7 +267,7 @@ impl<P: Processor> Engine<P> {
 
     fn pause_lane(&mut self, batch: Batch, pause: Pause) {
         tracing::warn!(wait_seconds = pause.wait.as_secs_f64(), "the lane pauses: {}", pause.reason);
-        self.pause.begin(pause.reason);
+        self.pause.begin_pause(pause.reason);
         // Waiting is no attempt: the process lives.
         let mut written = Vec::new();
         {

@@ -66,7 +66,7 @@ impl BatchQueues {
     }
 
     /// Returns the bytes of all records.
-    pub(in crate::lane) fn bytes(&self) -> usize {
+    pub(in crate::lane) fn total_bytes(&self) -> usize {
         let ready: usize = self.ready.iter().map(Ready::bytes).sum();
         let backlog: usize = self.backlog.iter().map(Batch::bytes).sum();
         self.gather.bytes() + backlog + self.slot.bytes() + ready

@@ -144,7 +144,7 @@ impl<P: Processor> Engine<P> {
     /// Prepares and writes nothing until an operator has fixed the reported problem.
     fn pause_for_operator(&mut self, ready: Ready, why: String) {
         tracing::error!("the lane pauses: {why}");
-        self.pause.begin(why);
+        self.pause.begin_pause(why);
         self.queues.delay_batch(ready, Duration::from_secs(5));
     }
 
@@ -243,7 +243,7 @@ impl<P: Processor> Engine<P> {
         }
         drop(ownership);
         self.progress.record_commit(cut.items.len());
-        self.pause.end();
+        self.pause.end_pause();
         let records: Vec<&Record> = cut.items.iter().map(|index| &ready.held[*index].record).collect();
         let done: Vec<&Done> = cut.items.iter().map(|index| &ready.done[*index]).collect();
         self.processor.on_committed(&records, &done);
@@ -256,7 +256,7 @@ impl<P: Processor> Engine<P> {
             if ready.bare || refused.iter().all(|item| *item >= ready.held.len()) {
                 let why = format!("Kafka refuses what this lane writes itself: {detail}");
                 tracing::error!("the lane pauses: {why}");
-                self.pause.begin(why);
+                self.pause.begin_pause(why);
                 return self.queues.delay_batch(ready, Duration::from_secs(5));
             }
             if ready.replaced {
