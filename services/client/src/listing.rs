@@ -61,6 +61,8 @@ pub struct Listing<const N: usize> {
     pub limit: usize,
     pub head: &'static [&'static str; N],
     pub row: fn(&Value) -> [String; N],
+    /// Printed instead of a table without rows, such as `no group matches`.
+    pub empty: &'static str,
 }
 
 impl<const N: usize> Listing<N> {
@@ -85,6 +87,10 @@ impl<const N: usize> Listing<N> {
             Console::get().json(&found)?;
             return Ok(Exit::Ready);
         }
+        if found.is_empty() {
+            note!("{}", self.empty);
+            return Ok(Exit::Ready);
+        }
         let mut table = Table::new(self.head);
         found.iter().for_each(|item| table.row((self.row)(item)));
         table.print();
@@ -100,7 +106,11 @@ pub fn given<const M: usize>(parameters: [(&'static str, Option<String>); M]) ->
     parameters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-fn with_query(path: &str, query: &[(&str, String)]) -> Result<String, BoxError> {
+/// Returns a path with a query.
+///
+/// # Errors
+/// Returns an error if the path is none.
+pub fn with_query(path: &str, query: &[(&str, String)]) -> Result<String, BoxError> {
     // Only for its way of writing a query.
     let mut url = Url::parse("http://api")?.join(path)?;
     url.query_pairs_mut().extend_pairs(query);

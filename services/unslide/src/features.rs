@@ -38,8 +38,14 @@ pub const CHILD_TASKS: &[ChildTask] = &[
 
 /// The subcommands of features, which read no configuration.
 const COMMANDS: &[&[FeatureCommand]] = &[
+    // Rules and messages.
+    unslide_alerts::COMMANDS,
     // Captures of a running service, and files of a device.
     unslide_captures::COMMANDS,
+    // The switch of a tenant.
+    unslide_fault_analysis::COMMANDS,
+    // The stream of live events.
+    unslide_export::COMMANDS,
 ];
 
 /// Returns the subcommands of every feature.

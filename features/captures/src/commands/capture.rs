@@ -210,6 +210,7 @@ fn list(arguments: ListArguments) -> Outcome {
         row: |capture| {
             ["id", "received_at", "app", "version", "kind", "state", "reason"].map(|name| text(capture, name))
         },
+        empty: "no capture matches",
     };
     block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
 }

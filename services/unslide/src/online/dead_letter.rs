@@ -174,6 +174,7 @@ async fn list(client: &Client, which: &Which, status: Option<String>, form: List
                 text(letter, "detail"),
             ]
         },
+        empty: "no dead letter matches",
     };
     form.print(listing, client).await
 }

@@ -1,6 +1,7 @@
 //! `unslide symbols`: are the symbols there?
 
 mod backfill;
+mod list;
 
 use crate::features;
 use crate::prelude::*;
@@ -22,9 +23,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The commands on symbols.
 #[derive(Subcommand)]
 pub enum Command {
+    /// List the symbols that were uploaded, the newest first
+    List(Box<list::ListArguments>),
+    /// List the debug ids that reports wait for, the most wanted first
+    Missing(list::MissingArguments),
     /// Say of each debug id whether its symbols are ready: exit code 0 where all are, 3 where one is missing
     /// or not ready yet, 1 where one is malformed, unsupported or too complex
     Check(CheckArguments),
+    /// Delete all symbols of a debug id; on a terminal it asks first
+    Delete(list::DeleteArguments),
     /// Have symcaches built anew whose format is older than what this release writes, or all; reaches the
     /// database itself
     Backfill(backfill::Arguments),
@@ -72,6 +79,9 @@ pub struct CheckArguments {
 pub fn run(command: Command) -> Outcome {
     match command {
         Command::Check(arguments) => check(&arguments),
+        Command::List(arguments) => list::list_symbols(*arguments),
+        Command::Missing(arguments) => list::list_missing(arguments),
+        Command::Delete(arguments) => list::delete_symbols(&arguments),
         Command::Backfill(arguments) => backfill::run(&arguments),
     }
 }
@@ -96,7 +106,11 @@ fn check(arguments: &CheckArguments) -> Outcome {
             let checked = client.check(&ids).await?;
             // Waiting does not repair malformed symbols, but another upload may come.
             let all_ready = checked.iter().all(|(_, status)| status == "ready");
-            if all_ready || !arguments.wait || Instant::now() >= end {
+            if all_ready || !arguments.wait {
+                break checked;
+            }
+            if Instant::now() >= end {
+                note!("gave up after {} s: not all symbols are ready", arguments.timeout);
                 break checked;
             }
             tokio::time::sleep(PAUSE).await;
