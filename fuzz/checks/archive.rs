@@ -1,7 +1,7 @@
 //! Any bytes as an upload: unpacked within the limits or refused with a reason.
 
 use std::io::{Cursor, Read};
-use unslide_artifacts::archive::{ArchiveError, Binary, MemberSink, UnpackLimits, unpack};
+use unslide_artifacts::archive::{ArchiveError, Binary, MemberSink, UnpackLimits, unpack_upload};
 
 /// Counts members and throws them away.
 #[derive(Default)]
@@ -11,7 +11,7 @@ struct Count {
 }
 
 impl MemberSink for Count {
-    fn member(&mut self, _: &str, _: Binary, content: &mut dyn Read) -> Result<(), ArchiveError> {
+    fn receive_member(&mut self, _: &str, _: Binary, content: &mut dyn Read) -> Result<(), ArchiveError> {
         self.members += 1;
         let mut buffer = [0; 4096];
         loop {
@@ -39,7 +39,7 @@ pub fn check(data: &[u8]) {
         ..UnpackLimits::default()
     };
     let mut sink = Count::default();
-    match unpack(Cursor::new(data), "upload", &limits, &mut sink) {
+    match unpack_upload(Cursor::new(data), "upload", &limits, &mut sink) {
         Ok(contents) => {
             assert!(contents.entries <= limits.entries && sink.members <= limits.members);
             assert!(sink.bytes <= limits.total_bytes);

@@ -6,7 +6,7 @@ use unslide_model::TenantId;
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let tenant = TenantId::new("acme").expect("a tenant");
-    if let Ok(key) = ObjectKey::of_tenant(&tenant, text) {
+    if let Ok(key) = ObjectKey::parse_for_tenant(&tenant, text) {
         assert_eq!(key.as_str(), text);
         let mut parts = text.split('/');
         assert_eq!((parts.next(), parts.next()), (Some("t"), Some("acme")));

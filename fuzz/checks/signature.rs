@@ -19,10 +19,10 @@ pub fn check(data: &[u8]) {
     }
     let Ok(tenant) = TenantId::new(tenant) else { return };
     let time = time.parse().unwrap_or_default();
-    let signature = ours.sign(&tenant, time, value);
-    let public = ours.verifying();
-    assert!(public.verify(&tenant, time, value, &signature));
-    assert_eq!(public.verify(&tenant, time, value, header), header == signature);
-    assert!(!public.verify(&tenant, i64::wrapping_add(time, 1), value, &signature));
-    assert!(!public.verify(&tenant, time, &[value, b"x"].concat(), &signature));
+    let signature = ours.sign_record(&tenant, time, value);
+    let public = ours.verifying_key();
+    assert!(public.verify_record(&tenant, time, value, &signature));
+    assert_eq!(public.verify_record(&tenant, time, value, header), header == signature);
+    assert!(!public.verify_record(&tenant, i64::wrapping_add(time, 1), value, &signature));
+    assert!(!public.verify_record(&tenant, time, &[value, b"x"].concat(), &signature));
 }

@@ -5,28 +5,28 @@ use std::process::Command;
 use unslide_symbolicate::object::build;
 use unslide_testkit::{fixtures, reports};
 
-fn save(target: &str, name: &str, bytes: &[u8]) {
+fn save_seed(target: &str, name: &str, bytes: &[u8]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
     std::fs::create_dir_all(&folder).expect("the corpus is writable");
     std::fs::write(folder.join(name), bytes).expect("the corpus is writable");
 }
 
-fn read(path: PathBuf) -> Vec<u8> {
+fn read_fixture(path: PathBuf) -> Vec<u8> {
     std::fs::read(path).expect("a fixture")
 }
 
 fn main() {
-    objects();
-    names();
+    write_objects();
+    write_names();
     reports_and_keys();
-    signals();
-    archives();
+    write_signals();
+    write_archives();
 }
 
 /// Objects and the symcaches built from them.
-fn objects() {
+fn write_objects() {
     for name in ["app", "kit", "orb-v0", "watch"] {
-        save("object", name, &read(fixtures::dsym(name)));
+        save_seed("object", name, &read_fixture(fixtures::dsym(name)));
     }
     // A map with sections, a function map, and lines of source.
     let section = r#"{"version":3,"sources":["a.ts"],"sourcesContent":["let a;\n"],"names":["a"],"mappings":"AAAA,IAAIA;AACA",
@@ -34,15 +34,15 @@ fn objects() {
     let map = format!(
         r#"{{"version":3,"debugId":"6f9619ff-8b86-d011-b42d-00c04fc964ff","sections":[{{"offset":{{"line":0,"column":9}},"map":{section}}}]}}"#
     );
-    save("object", "source-map", map.as_bytes());
+    save_seed("object", "source-map", map.as_bytes());
     for name in ["app", "kit-arm64", "deep-5", "orb-v0"] {
-        let built = build(&read(fixtures::dsym(name))).expect("a fixture builds");
-        save("symcache", name, &built.symcache);
+        let built = build(&read_fixture(fixtures::dsym(name))).expect("a fixture builds");
+        save_seed("symcache", name, &built.symcache);
     }
 }
 
 /// Mangled names.
-fn names() {
+fn write_names() {
     for (i, name) in [
         "_ZN3geo4RingINS_5PointELi4EE4pushERKS1_",
         "_ZThn16_N10SkPixelRefD0Ev",
@@ -59,7 +59,7 @@ fn names() {
     .into_iter()
     .enumerate()
     {
-        save("demangle", &i.to_string(), name.as_bytes());
+        save_seed("demangle", &i.to_string(), name.as_bytes());
     }
 }
 
@@ -67,48 +67,48 @@ fn names() {
 fn reports_and_keys() {
     for (name, report) in reports::shapes() {
         let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        save("report", &name, &report.bytes());
-        save("enrich", &name, &report.bytes());
+        save_seed("report", &name, &report.bytes());
+        save_seed("enrich", &name, &report.bytes());
     }
     for seed in 0..8 {
         let bytes = reports::random(seed).bytes();
         if bytes.len() < 16 << 10 {
-            save("report", &format!("random-{seed}"), &bytes);
-            save("splice", &format!("random-{seed}"), &bytes);
-            save("enrich", &format!("random-{seed}"), &bytes);
+            save_seed("report", &format!("random-{seed}"), &bytes);
+            save_seed("splice", &format!("random-{seed}"), &bytes);
+            save_seed("enrich", &format!("random-{seed}"), &bytes);
         }
     }
     for seed in 0..12 {
         let bytes = reports::scripts(seed).bytes();
-        save("report", &format!("scripts-{seed}"), &bytes);
-        save("enrich", &format!("scripts-{seed}"), &bytes);
+        save_seed("report", &format!("scripts-{seed}"), &bytes);
+        save_seed("enrich", &format!("scripts-{seed}"), &bytes);
     }
     for (name, key) in [
         ("segment", "t/acme/segments/2026-11-20/01890a5d-ac96-774b-bcce-b302099a8057"),
         ("outside", "t/acme/../other/x"),
     ] {
-        save("key", name, key.as_bytes());
+        save_seed("key", name, key.as_bytes());
     }
 }
 
 /// Metric payloads and images of profiles.
-fn signals() {
+fn write_signals() {
     let metrics = r#"{"id":"m1","app":"com.acme.shop","measured_at":"2026-11-20T08:00:00Z","sampled":0.1,
 "measurements":[{"name":"launch_time","unit":"s","value":1.5},{"name":"hang_time","unit":"ms","histogram":[{"from":250,"to":500,"count":3}]}],
 "requests":[{"host":"api.example.com","dns":12,"total":140,"failed":true}],
 "metric_kit":{"timeStampEnd":"2026-11-20 08:00:00 +0000","appVersion":"1.0","metaData":{"regionFormat":"US"},
 "cpuMetrics":{"cumulativeCPUTime":"1,100 sec"},"applicationLaunchMetrics":{"histogrammedTimeToFirstDrawKey":
 {"histogramNumBuckets":1,"histogramValue":{"0":{"bucketCount":5,"bucketStart":"1,000 ms","bucketEnd":"1,010 ms"}}}}}}"#;
-    save("metrics", "both", metrics.as_bytes());
+    save_seed("metrics", "both", metrics.as_bytes());
     let images = r#"{"crash":{},"binary_images":[{"name":"/Applications/Shop.app/Shop","uuid":"A1B2C3D4-0000-3111-8222-0123456789AB",
 "image_addr":18446744069414584320,"image_size":"0x100","cpu_type":1},{"name":"no address"},{"image_addr":[]}]}"#;
-    save("profile", "images", images.as_bytes());
+    save_seed("profile", "images", images.as_bytes());
     let ips = r#"{"app_name":"Shop","bug_type":"309"}
 {"usedImages":[{"source":"P","base":4096,"size":16,"name":"Shop","path":"/x/Shop","uuid":"a1b2c3d4-0000-3111-8222-0123456789ab"}]}"#;
-    save("profile", "images-ips", ips.as_bytes());
+    save_seed("profile", "images-ips", ips.as_bytes());
 }
 
-fn archives() {
+fn write_archives() {
     let archives = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/archive");
     std::fs::create_dir_all(&archives).expect("the corpus is writable");
     let done =

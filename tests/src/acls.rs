@@ -47,30 +47,30 @@ impl Acls {
     ///
     /// # Panics
     /// If the broker refuses.
-    pub fn give(&self, rule: &Value) {
-        rights(rule).iter().for_each(|right| self.change(right, Change::Give));
+    pub fn grant_rule(&self, rule: &Value) {
+        list_rights(rule).iter().for_each(|right| self.change_right(right, Change::Give));
     }
 
     /// Takes every right of a rule away.
     ///
     /// # Panics
     /// If the broker refuses.
-    pub fn take(&self, rule: &Value) {
-        rights(rule).iter().for_each(|right| self.change(right, Change::Take));
+    pub fn revoke_rule(&self, rule: &Value) {
+        list_rights(rule).iter().for_each(|right| self.change_right(right, Change::Take));
     }
 
     #[expect(unsafe_code, reason = "rdkafka has no safe call for access control lists")]
-    fn change(&self, right: &Right, change: Change) {
+    fn change_right(&self, right: &Right, change: Change) {
         use sys::rd_kafka_admin_op_t::{RD_KAFKA_ADMIN_OP_CREATEACLS, RD_KAFKA_ADMIN_OP_DELETEACLS};
         let native = self.client.inner().native_ptr();
         // SAFETY: the binding lives until after the broker's answer and is freed once; the texts are copied.
         unsafe {
-            let mut binding = right.binding(change);
+            let mut binding = right.build_binding(change);
             match change {
-                Change::Give => self.ask(RD_KAFKA_ADMIN_OP_CREATEACLS, |options, queue| {
+                Change::Give => self.send_request(RD_KAFKA_ADMIN_OP_CREATEACLS, |options, queue| {
                     sys::rd_kafka_CreateAcls(native, &raw mut binding, 1, options, queue);
                 }),
-                Change::Take => self.ask(RD_KAFKA_ADMIN_OP_DELETEACLS, |options, queue| {
+                Change::Take => self.send_request(RD_KAFKA_ADMIN_OP_DELETEACLS, |options, queue| {
                     sys::rd_kafka_DeleteAcls(native, &raw mut binding, 1, options, queue);
                 }),
             }
@@ -81,7 +81,7 @@ impl Acls {
     /// # Safety
     /// `call` sends one request with the options and to the queue that it is given.
     #[expect(unsafe_code, reason = "rdkafka has no safe call for access control lists")]
-    unsafe fn ask(
+    unsafe fn send_request(
         &self,
         operation: sys::rd_kafka_admin_op_t,
         call: impl FnOnce(*const sys::rd_kafka_AdminOptions_t, *mut sys::rd_kafka_queue_t),
@@ -104,7 +104,7 @@ impl Acls {
     }
 }
 
-fn rights(rule: &Value) -> Vec<Right> {
+fn list_rights(rule: &Value) -> Vec<Right> {
     use sys::rd_kafka_AclOperation_t as operations;
     use sys::rd_kafka_ResourcePatternType_t as patterns;
     use sys::rd_kafka_ResourceType_t as resources;
@@ -149,7 +149,7 @@ impl Right {
     /// # Safety
     /// The caller frees it.
     #[expect(unsafe_code, reason = "rdkafka has no safe call for access control lists")]
-    unsafe fn binding(&self, change: Change) -> *mut sys::rd_kafka_AclBinding_t {
+    unsafe fn build_binding(&self, change: Change) -> *mut sys::rd_kafka_AclBinding_t {
         let make = match change {
             Change::Give => sys::rd_kafka_AclBinding_new,
             Change::Take => sys::rd_kafka_AclBindingFilter_new,

@@ -33,10 +33,10 @@ impl App {
     /// # Panics
     /// If the fixture cannot be built or lacks the functions of its source.
     #[must_use]
-    pub fn fixture(name: &str) -> App {
+    pub fn from_fixture(name: &str) -> App {
         let path = fixtures::dsym(name);
         let dsym = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let built = object::build(&dsym).expect("a sound object");
+        let built = object::build_symcache(&dsym).expect("a sound object");
         let symcache = SymCache::parse(built.symcache).expect("a symcache");
         let find = |function: &str, calls: usize| {
             let found = symcache.ranges().find(|(_, answer)| {
@@ -73,11 +73,11 @@ impl App {
 
     /// Returns the app's load address in the made-up processes.
     #[must_use]
-    pub fn load(&self) -> u64 {
+    pub fn load_address(&self) -> u64 {
         self.text.0 + SLIDE
     }
 
-    /// Returns the stack of [`App::report`] as offsets from the load address: a program counter and a return address.
+    /// Returns the stack of [`App::build_report`] as offsets from the load address: a program counter and a return address.
     #[must_use]
     pub fn stack(&self) -> [u64; 2] {
         // A return address is the instruction after its call.
@@ -87,7 +87,7 @@ impl App {
     /// A report of a crash in `leaf_crash`, called through three inlined functions. `number` makes
     /// its id.
     #[must_use]
-    pub fn report(&self, number: u32) -> Report {
+    pub fn build_report(&self, number: u32) -> Report {
         self.report_at(number, IN_BUNDLE, self.debug_id)
     }
 
@@ -96,7 +96,7 @@ impl App {
     #[must_use]
     pub fn report_of_frames(&self, number: u32, frames: usize) -> Report {
         let frames = std::iter::repeat_n(Frame::empty(), frames);
-        self.report(number).thread(Thread::new(1).frames(frames)).style(Style::Compact)
+        self.build_report(number).thread(Thread::new(1).frames(frames)).style(Style::Compact)
     }
 
     /// Makes the same report, with the code in a library of the operating system.
@@ -113,8 +113,8 @@ impl App {
 
     /// A log of one allocation of 1,000 bytes by the app, in the layout `index`: its events, its stacks and its images.
     #[must_use]
-    pub fn allocations(&self) -> [Vec<u8>; 3] {
-        let (load, [_, caller]) = (self.load(), self.stack());
+    pub fn build_allocation_log(&self) -> [Vec<u8>; 3] {
+        let (load, [_, caller]) = (self.load_address(), self.stack());
         let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let images = serde_json::json!({"binary_images": [{"name": IN_BUNDLE, "image_addr": load,
             "image_size": 0x10_0000, "uuid": self.debug_id.to_string()}]});
@@ -126,7 +126,7 @@ impl App {
     }
 
     fn report_at(&self, number: u32, path: &str, debug_id: DebugId) -> Report {
-        let load = self.load();
+        let load = self.load_address();
         let [crash, caller] = self.stack().map(|distance| load + distance);
         Report::standard()
             .app(self.bundle, "1.2.3", "45")
@@ -146,7 +146,7 @@ impl App {
 
 /// The functions of the crashed thread's frames, innermost first, of an enriched report.
 #[must_use]
-pub fn functions(enriched: &serde_json::Value) -> Vec<Vec<String>> {
+pub fn list_functions(enriched: &serde_json::Value) -> Vec<Vec<String>> {
     let frames = enriched["crash"]["threads"][0]["backtrace"]["contents"].as_array();
     let calls = |frame: &serde_json::Value| {
         let calls = frame["symbolication"]["calls"].as_array().cloned().unwrap_or_default();
@@ -155,5 +155,5 @@ pub fn functions(enriched: &serde_json::Value) -> Vec<Vec<String>> {
     frames.map(|frames| frames.iter().map(calls).collect()).unwrap_or_default()
 }
 
-/// Result of [`functions`] for [`App::report`] once its symbols are there.
+/// Result of [`list_functions`] for [`App::build_report`] once its symbols are there.
 pub const FUNCTIONS: [&[&str]; 2] = [&["leaf_crash"], &["level_three", "level_two", "level_one", "do_work"]];

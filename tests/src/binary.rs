@@ -1,6 +1,6 @@
 //! The `unslide` binary of this build, and its processes.
 
-use crate::SOON;
+use crate::EVENTUAL_TIMEOUT;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// # Panics
 /// If it was not built: `cargo test --workspace` builds it.
 #[must_use]
-pub fn path() -> PathBuf {
+pub fn find_binary() -> PathBuf {
     let mut folder = std::env::current_exe().expect("a test knows its own file");
     while folder.pop() {
         let candidate = folder.join("unslide");
@@ -30,13 +30,13 @@ pub fn path() -> PathBuf {
 /// A command of the binary that inherits none of this process's `UNSLIDE_…` and `OTEL_…` variables, and that ends
 /// with this process.
 #[must_use]
-pub fn command(arguments: &[&str]) -> Command {
+pub fn build_command(arguments: &[&str]) -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).arg(path()).args(arguments);
+    command.args(["--pdeathsig", "KILL", "--"]).arg(find_binary()).args(arguments);
     without_variables(command)
 }
 
-/// As [`command`], with a file system of its own mounted on `folder` that has room for `bytes`. Only
+/// As [`build_command`], with a file system of its own mounted on `folder` that has room for `bytes`. Only
 /// the process itself sees it; another finds it under `/proc/<its id>/root`.
 #[must_use]
 pub fn command_with_disk(arguments: &[&str], folder: &Path, bytes: u64) -> Command {
@@ -45,7 +45,7 @@ pub fn command_with_disk(arguments: &[&str], folder: &Path, bytes: u64) -> Comma
     command.arg(if nix::unistd::geteuid().is_root() { "-m" } else { "-rm" });
     let script = r#"mount -t tmpfs -o "size=$1" tmpfs "$2" && shift 2 && exec "$@""#;
     command.args(["--", "sh", "-c", script, "sh"]).arg(bytes.to_string()).arg(folder);
-    command.args(["setpriv", "--pdeathsig", "KILL", "--"]).arg(path()).args(arguments);
+    command.args(["setpriv", "--pdeathsig", "KILL", "--"]).arg(find_binary()).args(arguments);
     without_variables(command)
 }
 
@@ -66,12 +66,14 @@ fn without_variables(mut command: Command) -> Command {
             command.env_remove(name);
         }
     }
+    // The profiles of the person who runs the tests.
+    command.env("XDG_CONFIG_HOME", "/nonexistent");
     command
 }
 
 /// Starts a command on a thread that never ends: the kernel's signal for orphans goes out when the
 /// thread that started them is gone, not the process.
-fn spawn(command: Command) -> Child {
+fn spawn_child(command: Command) -> Child {
     type Order = (Command, mpsc::Sender<std::io::Result<Child>>);
     static SPAWNER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
         let (send, orders) = mpsc::channel::<Order>();
@@ -130,7 +132,7 @@ impl Process {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log file");
         let same = file.try_clone().expect("a log file");
         command.stdin(Stdio::null()).stdout(file).stderr(same);
-        Process { child: spawn(command), name: name.to_owned() }
+        Process { child: spawn_child(command), name: name.to_owned() }
     }
 
     /// The process id.
@@ -143,7 +145,7 @@ impl Process {
     ///
     /// # Panics
     /// If it cannot be sent.
-    pub fn signal(&self, signal: Signal) {
+    pub fn send_signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).expect("a process id");
         match kill(Pid::from_raw(id), signal) {
             Ok(()) | Err(Errno::ESRCH) => {}
@@ -164,13 +166,13 @@ impl Process {
     ///
     /// # Panics
     /// If it cannot be asked.
-    pub fn end(mut self, limit: Duration) -> Option<ExitStatus> {
-        if self.ended().is_none() {
-            self.signal(Signal::SIGTERM);
+    pub fn end_within(mut self, limit: Duration) -> Option<ExitStatus> {
+        if self.exit_status().is_none() {
+            self.send_signal(Signal::SIGTERM);
         }
         let mut waited = Duration::ZERO;
         while waited < limit {
-            if let Some(status) = self.ended() {
+            if let Some(status) = self.exit_status() {
                 return Some(status);
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -182,10 +184,11 @@ impl Process {
     /// Asks the process to end and waits for it.
     ///
     /// # Panics
-    /// If it has not ended after [`SOON`].
+    /// If it has not ended after [`EVENTUAL_TIMEOUT`].
     pub fn terminate(self) -> ExitStatus {
         let name = self.name.clone();
-        self.end(SOON).unwrap_or_else(|| panic!("{name} has not ended {SOON:?} after SIGTERM"))
+        self.end_within(EVENTUAL_TIMEOUT)
+            .unwrap_or_else(|| panic!("{name} has not ended {EVENTUAL_TIMEOUT:?} after SIGTERM"))
     }
 
     /// How the process ended, if it has.
@@ -193,7 +196,7 @@ impl Process {
     /// # Panics
     /// If it cannot be asked.
     #[must_use]
-    pub fn ended(&mut self) -> Option<ExitStatus> {
+    pub fn exit_status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("can be asked")
     }
 
@@ -205,7 +208,7 @@ impl Process {
 
     /// The ids of its threads of this name, which the kernel cuts to fifteen bytes.
     #[must_use]
-    pub fn threads(&self, name: &str) -> Vec<i32> {
+    pub fn list_threads(&self, name: &str) -> Vec<i32> {
         let mut found = Vec::new();
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
         for task in tasks.into_iter().flatten().flatten() {
@@ -221,16 +224,16 @@ impl Process {
     /// The most bytes of memory that were resident at once.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
-        self.memory("VmHWM:")
+        self.read_memory("VmHWM:")
     }
 
     /// The bytes of memory that are resident.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
-        self.memory("VmRSS:")
+        self.read_memory("VmRSS:")
     }
 
-    fn memory(&self, field: &str) -> u64 {
+    fn read_memory(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix(field));
         line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
@@ -257,7 +260,7 @@ impl Process {
 
     /// CPU time that the process has used, in user and kernel mode, to a hundredth of a second.
     #[must_use]
-    pub fn cpu(&self) -> Duration {
+    pub fn cpu_time(&self) -> Duration {
         let [user, kernel] = self.cpu_by_mode();
         user + kernel
     }

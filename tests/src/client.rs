@@ -47,7 +47,7 @@ impl Client {
 
     /// POSTs bytes, or GETs without them. Returns the status and the JSON body, or `None` if no whole answer
     /// comes within ten seconds.
-    pub async fn attempt(&self, path: &str, body: Option<Vec<u8>>) -> Option<(u16, Value)> {
+    pub async fn try_request(&self, path: &str, body: Option<Vec<u8>>) -> Option<(u16, Value)> {
         let url = format!("{}{path}", self.url);
         let request = match body {
             Some(body) => self.http.post(url).body(body),
@@ -108,7 +108,7 @@ impl Client {
     ///
     /// # Panics
     /// If the upload is refused or not done within five minutes.
-    pub async fn upload(&self, file: Vec<u8>) -> Value {
+    pub async fn upload_symbols(&self, file: Vec<u8>) -> Value {
         let (status, accepted) = self.post("/v1/symbols", file).await;
         assert_eq!(status, 202, "{accepted}");
         let id = accepted["id"].as_str().expect("an id").to_owned();

@@ -13,14 +13,14 @@ const DEBUG_ID: DebugId = DebugId(*b"\xde\xad\xbe\xa7kills-worker");
 
 /// Such a report.
 #[must_use]
-pub fn report(app: &App, number: u32) -> Report {
+pub fn deadly_report(app: &App, number: u32) -> Report {
     app.report_of_build(number, DEBUG_ID)
 }
 
 /// Keeps the symbols of such reports from getting through the proxy before object storage. Returns the
 /// addresses of those who ask: they are to be killed.
 #[must_use]
-pub fn trap(objects: &Proxy) -> mpsc::UnboundedReceiver<SocketAddr> {
-    let digits = DEBUG_ID.compact();
-    objects.trap(digits.get(2..).unwrap_or_default())
+pub fn trap_symbols(objects: &Proxy) -> mpsc::UnboundedReceiver<SocketAddr> {
+    let digits = DEBUG_ID.to_compact();
+    objects.trap_requests(digits.get(2..).unwrap_or_default())
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// # Panics
 /// If the thread does not wait for anything, or the kernel does not allow it: the process has to be one that this
 /// one has started.
-pub fn halt(thread: i32) {
+pub fn halt_thread(thread: i32) {
     wait_asleep(thread);
     let (stands, standing) = mpsc::channel();
     // Only the thread that halts another may hear of it.

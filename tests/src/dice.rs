@@ -23,34 +23,34 @@ impl Dice {
     }
 
     /// A number below `end`, which is not 0.
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub fn number_below(&mut self, end: u64) -> u64 {
         // What the remainder favours does not matter at these sizes.
         self.roll() % end
     }
 
     /// Whether an event with a chance of `chance` in a hundred happens.
-    pub fn percent(&mut self, chance: u64) -> bool {
-        self.below(100) < chance
+    pub fn has_chance(&mut self, chance: u64) -> bool {
+        self.number_below(100) < chance
     }
 
     /// A time between two, to the millisecond.
-    pub fn between(&mut self, from: Duration, to: Duration) -> Duration {
+    pub fn time_between(&mut self, from: Duration, to: Duration) -> Duration {
         let span = u64::try_from(to.saturating_sub(from).as_millis()).unwrap_or(u64::MAX - 1);
-        from + Duration::from_millis(self.below(span + 1))
+        from + Duration::from_millis(self.number_below(span + 1))
     }
 
     /// One of several.
     ///
     /// # Panics
     /// If there is none.
-    pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        let place = self.below(of.len() as u64);
+    pub fn pick_one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        let place = self.number_below(of.len() as u64);
         &of[usize::try_from(place).unwrap_or(0)]
     }
 
     /// A stream of its own, which does not depend on how much of this one is used later.
     #[must_use]
-    pub fn fork(&mut self) -> Dice {
+    pub fn fork_stream(&mut self) -> Dice {
         Dice(self.roll())
     }
 }
@@ -66,7 +66,9 @@ mod tests {
         assert_eq!([dice.roll(), dice.roll()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
         let span = |seed| {
             let mut dice = Dice::new(seed);
-            (0..50).map(|_| dice.between(Duration::from_secs(1), Duration::from_secs(3))).collect::<Vec<_>>()
+            (0..50)
+                .map(|_| dice.time_between(Duration::from_secs(1), Duration::from_secs(3)))
+                .collect::<Vec<_>>()
         };
         assert_eq!(span(5), span(5));
         assert_ne!(span(5), span(6));

@@ -38,7 +38,7 @@ impl Place {
     /// # Panics
     /// If the superuser's URL names no database.
     #[must_use]
-    pub fn database(&self, name: &str) -> String {
+    pub fn database_url(&self, name: &str) -> String {
         format!("{}/{name}", self.postgres.rsplit_once('/').expect("a URL with a database").0)
     }
 }
@@ -114,7 +114,7 @@ impl Installation {
         let mut admin = PgConnection::connect(&place.postgres).await.expect("PostgreSQL");
         admin.execute(sqlx::AssertSqlSafe(format!("CREATE DATABASE {database}"))).await.expect("a database");
         let port = free_port().expect("a port");
-        let url = place.database(&database);
+        let url = place.database_url(&database);
         let mut environment = BTreeMap::from(
             [
                 ("UNSLIDE_KAFKA__BOOTSTRAP", place.kafka.clone()),
@@ -196,7 +196,7 @@ impl Installation {
     /// # Panics
     /// If it fails.
     pub fn command_succeeds(&self, arguments: &[&str]) -> String {
-        let (status, output, error) = self.command(arguments);
+        let (status, output, error) = self.run_command(arguments);
         assert_eq!(status, 0, "unslide {arguments:?}: {output}{error}");
         output
     }
@@ -206,16 +206,16 @@ impl Installation {
     ///
     /// # Panics
     /// If it cannot be started.
-    pub fn command(&self, arguments: &[&str]) -> (i32, String, String) {
+    pub fn run_command(&self, arguments: &[&str]) -> (i32, String, String) {
         self.command_with(arguments, &[])
     }
 
-    /// As [`Installation::command`], with further settings.
+    /// As [`Installation::run_command`], with further settings.
     ///
     /// # Panics
     /// If it cannot be started.
     pub fn command_with(&self, arguments: &[&str], settings: &[(&str, &str)]) -> (i32, String, String) {
-        let done = binary::command(arguments)
+        let done = binary::build_command(arguments)
             .envs(&self.environment)
             .envs(settings.iter().copied())
             .env("UNSLIDE_URL", &self.url)
@@ -231,7 +231,7 @@ impl Installation {
     /// # Panics
     /// If it cannot be started.
     pub fn start_service(&mut self, name: &str, service: &str, settings: &[(&str, &str)]) {
-        self.launch(name, settings, binary::command(&[service]));
+        self.launch_process(name, settings, binary::build_command(&[service]));
     }
 
     /// As [`Installation::start_service`], with a cache folder on a disk of its own of `bytes` bytes.
@@ -245,25 +245,25 @@ impl Installation {
         settings: &[(&str, &str)],
         bytes: u64,
     ) {
-        let data = self.data(name);
+        let data = self.data_folder(name);
         std::fs::create_dir_all(&data).expect("a data folder");
-        self.launch(name, settings, binary::command_with_disk(&[service], &data, bytes));
+        self.launch_process(name, settings, binary::command_with_disk(&[service], &data, bytes));
     }
 
     /// The folder of what a process keeps on disk.
     #[must_use]
-    pub fn data(&self, name: &str) -> PathBuf {
+    pub fn data_folder(&self, name: &str) -> PathBuf {
         self.folder.path().join(format!("data-{name}"))
     }
 
-    fn launch(&mut self, name: &str, settings: &[(&str, &str)], mut command: Command) {
+    fn launch_process(&mut self, name: &str, settings: &[(&str, &str)], mut command: Command) {
         command
             .envs(&self.environment)
             .env("UNSLIDE_ADMIN__LISTEN", format!("127.0.0.1:{}", self.admin_port(name)))
-            .env("UNSLIDE_PROCESS__DATA_DIR", self.data(name))
+            .env("UNSLIDE_PROCESS__DATA_DIR", self.data_folder(name))
             .env("UNSLIDE_WORKER", name);
         command.envs(settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
-        let process = Process::start(name, command, &self.log(name));
+        let process = Process::start(name, command, &self.log_path(name));
         self.processes.insert(name.to_owned(), process);
     }
 
@@ -291,7 +291,7 @@ impl Installation {
     /// The URL of its database, as the superuser.
     #[must_use]
     pub fn database_url(&self) -> String {
-        self.place.database(&self.database)
+        self.place.database_url(&self.database)
     }
 
     /// The servers that it lives on.
@@ -300,14 +300,14 @@ impl Installation {
         &self.place
     }
 
-    fn log(&self, name: &str) -> PathBuf {
+    fn log_path(&self, name: &str) -> PathBuf {
         self.folder.path().join(format!("{name}.log"))
     }
 
     /// Returns the log of a process.
     #[must_use]
-    pub fn logged(&self, name: &str) -> String {
-        std::fs::read_to_string(self.log(name)).unwrap_or_default()
+    pub fn read_log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.log_path(name)).unwrap_or_default()
     }
 
     /// Waits until a process is ready and all that it depends on answers.
@@ -318,8 +318,8 @@ impl Installation {
         let port = self.admin_port(name);
         let http = Client::new(&format!("http://127.0.0.1:{port}"), "");
         for _ in 0..3_000 {
-            if let Some(status) = self.process(name).ended() {
-                panic!("{name} has ended ({status}):\n{}", self.logged(name));
+            if let Some(status) = self.find_process(name).exit_status() {
+                panic!("{name} has ended ({status}):\n{}", self.read_log(name));
             }
             if tokio::net::TcpStream::connect(format!("127.0.0.1:{port}")).await.is_ok()
                 && http.get_text("/dependencies").await.0 == 200
@@ -328,43 +328,43 @@ impl Installation {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        panic!("{name} is not ready: {:?}\n{}", http.get_text("/dependencies").await, self.logged(name));
+        panic!("{name} is not ready: {:?}\n{}", http.get_text("/dependencies").await, self.read_log(name));
     }
 
     /// The metrics of a process, as Prometheus text.
-    pub async fn metrics(&mut self, name: &str) -> String {
+    pub async fn fetch_metrics(&mut self, name: &str) -> String {
         let port = self.admin_port(name);
         Client::new(&format!("http://127.0.0.1:{port}"), "").get_text("/metrics").await.1
     }
 
     /// Returns the value of a metric of a process, named with its first label, such as `m_total{lane="live"`;
     /// `None` if it has none yet.
-    pub async fn metric(&mut self, name: &str, metric: &str) -> Option<f64> {
-        let text = self.metrics(name).await;
+    pub async fn fetch_metric(&mut self, name: &str, metric: &str) -> Option<f64> {
+        let text = self.fetch_metrics(name).await;
         text.lines().find(|line| line.starts_with(metric))?.rsplit_once(' ')?.1.parse().ok()
     }
 
-    /// Waits until a metric of a process, named as in [`Installation::metric`], has a value.
+    /// Waits until a metric of a process, named as in [`Installation::fetch_metric`], has a value.
     ///
     /// # Panics
     /// If it has not after five minutes.
     pub async fn wait_metric(&mut self, name: &str, metric: &str, wanted: f64) {
         let mut last = None;
         for _ in 0..1_500 {
-            last = self.metric(name, metric).await;
+            last = self.fetch_metric(name, metric).await;
             if last == Some(wanted) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        panic!("{name}: {metric} is {last:?} and not {wanted} after five minutes:\n{}", self.logged(name));
+        panic!("{name}: {metric} is {last:?} and not {wanted} after five minutes:\n{}", self.read_log(name));
     }
 
     /// A running process.
     ///
     /// # Panics
     /// If none has that name.
-    pub fn process(&mut self, name: &str) -> &mut Process {
+    pub fn find_process(&mut self, name: &str) -> &mut Process {
         self.processes.get_mut(name).unwrap_or_else(|| panic!("no process {name}"))
     }
 
@@ -379,7 +379,7 @@ impl Installation {
     ///
     /// # Panics
     /// If none has that name.
-    pub fn take(&mut self, name: &str) -> Process {
+    pub fn take_process(&mut self, name: &str) -> Process {
         self.processes.remove(name).unwrap_or_else(|| panic!("no process {name}"))
     }
 
@@ -391,7 +391,7 @@ impl Installation {
 
     /// The full name of a topic.
     #[must_use]
-    pub fn topic(&self, name: &str) -> String {
+    pub fn topic_name(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
@@ -402,9 +402,9 @@ impl Installation {
     pub async fn stop(mut self) {
         for (name, process) in std::mem::take(&mut self.processes) {
             let status = tokio::task::block_in_place(|| process.terminate());
-            assert!(status.success(), "{name} ended with {status}:\n{}", self.logged(&name));
+            assert!(status.success(), "{name} ended with {status}:\n{}", self.read_log(&name));
         }
-        self.topics.delete(&self.prefix).await;
+        self.topics.delete_topics(&self.prefix).await;
         let mut admin = PgConnection::connect(&self.place.postgres).await.expect("PostgreSQL");
         let drop = format!("DROP DATABASE {} WITH (FORCE)", self.database);
         admin.execute(sqlx::AssertSqlSafe(drop)).await.expect("dropped");

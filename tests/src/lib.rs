@@ -16,4 +16,4 @@ pub mod proxy;
 pub mod topics;
 
 /// Timeout of everything that comes without a request, on a machine that runs other tests too.
-pub const SOON: std::time::Duration = std::time::Duration::from_secs(300);
+pub const EVENTUAL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(300);

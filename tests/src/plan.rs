@@ -26,7 +26,7 @@ pub enum Target {
 impl Target {
     /// Returns the name of the process, if it is one of the service's.
     #[must_use]
-    pub fn process(self) -> Option<String> {
+    pub fn process_name(self) -> Option<String> {
         match self {
             Target::Symbolizer(number) => Some(format!("symbolizer-{number}")),
             Target::Indexer(number) => Some(format!("indexer-{number}")),
@@ -43,7 +43,7 @@ impl fmt::Display for Target {
             Target::Kafka => f.write_str("kafka"),
             Target::Postgres => f.write_str("postgres"),
             Target::Objects => f.write_str("objects"),
-            process => f.write_str(&process.process().unwrap_or_default()),
+            process => f.write_str(&process.process_name().unwrap_or_default()),
         }
     }
 }
@@ -108,7 +108,7 @@ pub struct Scale {
     pub length: Duration,
 }
 
-const fn seconds(from: u64, to: u64) -> (Duration, Duration) {
+const fn span_seconds(from: u64, to: u64) -> (Duration, Duration) {
     (Duration::from_secs(from), Duration::from_secs(to))
 }
 
@@ -117,91 +117,94 @@ type Choice = (Fault, u64, (Duration, Duration));
 
 // Longer than the group's session and the transaction's time-out, sometimes.
 const SYMBOLIZER: [Choice; 5] = [
-    (Fault::Kill, 5, seconds(0, 6)),
-    (Fault::Remove, 2, seconds(0, 12)),
-    (Fault::Freeze, 2, seconds(1, 5)),
-    (Fault::Freeze, 1, seconds(18, 25)),
-    (Fault::FullDisk, 2, seconds(2, 10)),
+    (Fault::Kill, 5, span_seconds(0, 6)),
+    (Fault::Remove, 2, span_seconds(0, 12)),
+    (Fault::Freeze, 2, span_seconds(1, 5)),
+    (Fault::Freeze, 1, span_seconds(18, 25)),
+    (Fault::FullDisk, 2, span_seconds(2, 10)),
 ];
 const INDEXER: [Choice; 4] = [
-    (Fault::Kill, 5, seconds(0, 5)),
-    (Fault::Remove, 1, seconds(0, 8)),
-    (Fault::Freeze, 1, seconds(1, 5)),
-    (Fault::Freeze, 2, seconds(16, 22)),
+    (Fault::Kill, 5, span_seconds(0, 5)),
+    (Fault::Remove, 1, span_seconds(0, 8)),
+    (Fault::Freeze, 1, span_seconds(1, 5)),
+    (Fault::Freeze, 2, span_seconds(16, 22)),
 ];
-const BUILDER: [Choice; 3] =
-    [(Fault::Kill, 4, seconds(0, 5)), (Fault::Remove, 1, seconds(0, 5)), (Fault::Freeze, 1, seconds(1, 10))];
-const API: [Choice; 2] = [(Fault::Kill, 3, seconds(0, 3)), (Fault::Remove, 1, seconds(0, 3))];
+const BUILDER: [Choice; 3] = [
+    (Fault::Kill, 4, span_seconds(0, 5)),
+    (Fault::Remove, 1, span_seconds(0, 5)),
+    (Fault::Freeze, 1, span_seconds(1, 10)),
+];
+const API: [Choice; 2] = [(Fault::Kill, 3, span_seconds(0, 3)), (Fault::Remove, 1, span_seconds(0, 3))];
 // No orderly restart: the only broker takes the leaders away from its partitions before it ends, and
 // drops the markers of a transaction that is committed in between. See `faults::between_commits`.
 const KAFKA: [Choice; 4] = [
-    (Fault::Cut, 4, seconds(0, 0)),
-    (Fault::Unreachable, 2, seconds(1, 6)),
-    (Fault::Freeze, 2, seconds(1, 8)),
-    (Fault::Crash, 3, seconds(0, 1)),
+    (Fault::Cut, 4, span_seconds(0, 0)),
+    (Fault::Unreachable, 2, span_seconds(1, 6)),
+    (Fault::Freeze, 2, span_seconds(1, 8)),
+    (Fault::Crash, 3, span_seconds(0, 1)),
 ];
 const POSTGRES: [Choice; 5] = [
-    (Fault::Cut, 4, seconds(0, 0)),
-    (Fault::Unreachable, 2, seconds(1, 8)),
-    (Fault::Freeze, 2, seconds(1, 8)),
-    (Fault::Restart, 1, seconds(0, 1)),
-    (Fault::Crash, 2, seconds(0, 1)),
+    (Fault::Cut, 4, span_seconds(0, 0)),
+    (Fault::Unreachable, 2, span_seconds(1, 8)),
+    (Fault::Freeze, 2, span_seconds(1, 8)),
+    (Fault::Restart, 1, span_seconds(0, 1)),
+    (Fault::Crash, 2, span_seconds(0, 1)),
 ];
-const OBJECTS: [Choice; 8] = [
-    (Fault::Cut, 2, seconds(0, 0)),
-    (Fault::Unreachable, 2, seconds(1, 8)),
-    (Fault::Freeze, 1, seconds(1, 8)),
-    (Fault::Crash, 1, seconds(0, 3)),
-    (Fault::Slow, 2, seconds(2, 8)),
-    (Fault::Errors, 2, seconds(1, 8)),
-    (Fault::Truncate, 2, seconds(2, 8)),
-    (Fault::Corrupt, 3, seconds(2, 10)),
+const OBJECT_STORAGE_CHOICES: [Choice; 8] = [
+    (Fault::Cut, 2, span_seconds(0, 0)),
+    (Fault::Unreachable, 2, span_seconds(1, 8)),
+    (Fault::Freeze, 1, span_seconds(1, 8)),
+    (Fault::Crash, 1, span_seconds(0, 3)),
+    (Fault::Slow, 2, span_seconds(2, 8)),
+    (Fault::Errors, 2, span_seconds(1, 8)),
+    (Fault::Truncate, 2, span_seconds(2, 8)),
+    (Fault::Corrupt, 3, span_seconds(2, 10)),
 ];
 
 /// Returns the faults that may affect a target, and the shortest and longest quiet time between two of them.
-fn choices(target: Target) -> (&'static [Choice], (Duration, Duration)) {
+fn find_choices(target: Target) -> (&'static [Choice], (Duration, Duration)) {
     match target {
-        Target::Symbolizer(_) => (&SYMBOLIZER, seconds(6, 30)),
-        Target::Indexer(_) => (&INDEXER, seconds(8, 35)),
-        Target::Builder => (&BUILDER, seconds(8, 40)),
-        Target::Api => (&API, seconds(15, 60)),
-        Target::Kafka => (&KAFKA, seconds(15, 50)),
-        Target::Postgres => (&POSTGRES, seconds(12, 40)),
-        Target::Objects => (&OBJECTS, seconds(5, 20)),
+        Target::Symbolizer(_) => (&SYMBOLIZER, span_seconds(6, 30)),
+        Target::Indexer(_) => (&INDEXER, span_seconds(8, 35)),
+        Target::Builder => (&BUILDER, span_seconds(8, 40)),
+        Target::Api => (&API, span_seconds(15, 60)),
+        Target::Kafka => (&KAFKA, span_seconds(15, 50)),
+        Target::Postgres => (&POSTGRES, span_seconds(12, 40)),
+        Target::Objects => (&OBJECT_STORAGE_CHOICES, span_seconds(5, 20)),
     }
 }
 
 /// The faults of a seed, in the order of their times. Those of one target never overlap; each
 /// target has one early enough to be struck in a short run, unless the run has only seconds.
 #[must_use]
-pub fn plan(dice: &mut Dice, scale: &Scale) -> Vec<Strike> {
+pub fn plan_strikes(dice: &mut Dice, scale: &Scale) -> Vec<Strike> {
     let mut targets: Vec<Target> = (0..scale.symbolizers).map(Target::Symbolizer).collect();
     targets.extend((0..scale.indexers).map(Target::Indexer));
     targets.extend([Target::Builder, Target::Api, Target::Kafka, Target::Postgres, Target::Objects]);
     let mut strikes = Vec::new();
     for target in targets {
         // Each target's faults stay as they are whatever becomes of the others.
-        let mut dice = dice.fork();
-        let (choices, (shortest, longest)) = choices(target);
+        let mut dice = dice.fork_stream();
+        let (choices, (shortest, longest)) = find_choices(target);
         let early = (scale.length / 3).min(longest);
-        let mut at = dice.between(Duration::from_secs(1).min(early), early);
+        let mut at = dice.time_between(Duration::from_secs(1).min(early), early);
         loop {
-            let (fault, (from, to)) = choose(&mut dice, choices);
-            let lasts = dice.between(from, to);
+            let (fault, (from, to)) = choose_fault(&mut dice, choices);
+            let lasts = dice.time_between(from, to);
             if at + lasts > scale.length {
                 break;
             }
             strikes.push(Strike { at, lasts, target, fault });
-            at += lasts + dice.between(shortest, longest);
+            at += lasts + dice.time_between(shortest, longest);
         }
     }
     strikes.sort_by_key(|strike| (strike.at, strike.target));
     strikes
 }
 
-fn choose(dice: &mut Dice, choices: &[Choice]) -> (Fault, (Duration, Duration)) {
+fn choose_fault(dice: &mut Dice, choices: &[Choice]) -> (Fault, (Duration, Duration)) {
     let total = choices.iter().map(|(_, weight, _)| weight).sum();
-    let mut left = dice.below(total);
+    let mut left = dice.number_below(total);
     for (fault, weight, span) in choices {
         if left < *weight {
             return (*fault, *span);
@@ -221,8 +224,8 @@ mod tests {
     #[test]
     fn a_seed_gives_one_plan_in_which_no_target_is_struck_twice_at_once() {
         for seed in 0..200 {
-            let strikes = plan(&mut Dice::new(seed), &SCALE);
-            assert_eq!(strikes, plan(&mut Dice::new(seed), &SCALE));
+            let strikes = plan_strikes(&mut Dice::new(seed), &SCALE);
+            assert_eq!(strikes, plan_strikes(&mut Dice::new(seed), &SCALE));
             let mut free: BTreeMap<Target, Duration> = BTreeMap::new();
             for strike in &strikes {
                 assert!(strike.at >= free.get(&strike.target).copied().unwrap_or_default(), "{strike}");
@@ -236,7 +239,7 @@ mod tests {
     #[test]
     fn some_seed_has_every_fault() {
         let all: std::collections::BTreeSet<(String, Fault)> = (0..50)
-            .flat_map(|seed| plan(&mut Dice::new(seed), &SCALE))
+            .flat_map(|seed| plan_strikes(&mut Dice::new(seed), &SCALE))
             .map(|strike| (strike.target.to_string(), strike.fault))
             .collect();
         for (target, faults) in [
@@ -246,7 +249,7 @@ mod tests {
             ("api", &API),
             ("kafka", &KAFKA),
             ("postgres", &POSTGRES),
-            ("objects", &OBJECTS),
+            ("objects", &OBJECT_STORAGE_CHOICES),
         ] {
             for (fault, ..) in faults {
                 assert!(all.contains(&(target.to_owned(), *fault)), "{target} {fault:?}");

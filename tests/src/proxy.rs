@@ -42,7 +42,7 @@ type Trap = (String, mpsc::UnboundedSender<SocketAddr>);
 
 impl State {
     /// Who wants to know of a request with this piece.
-    fn caught(&self, piece: &[u8]) -> Option<mpsc::UnboundedSender<SocketAddr>> {
+    fn find_trap(&self, piece: &[u8]) -> Option<mpsc::UnboundedSender<SocketAddr>> {
         let traps = self.traps.lock().expect("not poisoned");
         let names = |text: &str| piece.windows(text.len()).any(|bytes| bytes == text.as_bytes());
         traps.iter().find(|(text, _)| names(text)).map(|(_, caught)| caught.clone())
@@ -57,10 +57,10 @@ pub struct Proxy {
 }
 
 /// How much is passed on at once.
-const PIECE: usize = 16 << 10;
+const PIECE_BYTES: usize = 16 << 10;
 
 /// The status line's end and S3's code of an answer in place of the server's.
-fn failure(weather: Weather) -> Option<(&'static str, &'static str)> {
+fn failure_answer(weather: Weather) -> Option<(&'static str, &'static str)> {
     match weather {
         Weather::Errors => Some(("500 Internal Server Error", "InternalError")),
         Weather::Denied => Some(("403 Forbidden", "AccessDenied")),
@@ -88,7 +88,7 @@ impl Proxy {
         tokio::spawn(async move {
             loop {
                 match listener.accept().await {
-                    Ok((client, _)) => drop(tokio::spawn(serve(client, Arc::clone(&shared)))),
+                    Ok((client, _)) => drop(tokio::spawn(serve_connection(client, Arc::clone(&shared)))),
                     Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                 }
             }
@@ -122,14 +122,14 @@ impl Proxy {
     /// If a thread panicked while it held the address.
     pub fn forward_to(&self, upstream: SocketAddr) {
         *self.state.upstream.lock().expect("not poisoned") = upstream;
-        self.set(Weather::Fair);
+        self.set_weather(Weather::Fair);
     }
 
     /// Changes the weather, also for connections that are open.
-    pub fn set(&self, weather: Weather) {
+    pub fn set_weather(&self, weather: Weather) {
         self.state.weather.send_replace(weather);
         if weather == Weather::Refused {
-            self.cut();
+            self.cut_connections();
         }
     }
 
@@ -139,19 +139,19 @@ impl Proxy {
     /// # Panics
     /// If a thread panicked while it held the traps.
     #[must_use]
-    pub fn trap(&self, text: &str) -> mpsc::UnboundedReceiver<SocketAddr> {
+    pub fn trap_requests(&self, text: &str) -> mpsc::UnboundedReceiver<SocketAddr> {
         let (caught, receiver) = mpsc::unbounded_channel();
         self.state.traps.lock().expect("not poisoned").push((text.to_owned(), caught));
         receiver
     }
 
     /// Ends every connection at once, with a reset.
-    pub fn cut(&self) {
+    pub fn cut_connections(&self) {
         self.state.cuts.send_modify(|cuts| *cuts += 1);
     }
 }
 
-async fn serve(client: TcpStream, state: Arc<State>) {
+async fn serve_connection(client: TcpStream, state: Arc<State>) {
     let mut cuts = state.cuts.subscribe();
     let upstream = *state.upstream.lock().expect("not poisoned");
     if *state.weather.borrow() == Weather::Refused {
@@ -168,8 +168,8 @@ async fn serve(client: TcpStream, state: Arc<State>) {
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let to_client = Arc::new(Mutex::new(to_client));
-    let up = requests(from_client, to_server, Arc::clone(&to_client), &state);
-    let down = answers(from_server, to_client, &state);
+    let up = pass_requests(from_client, to_server, Arc::clone(&to_client), &state);
+    let down = pass_answers(from_server, to_client, &state);
     tokio::select! {
         _ = async { tokio::try_join!(up, down) } => {}
         _ = cuts.changed() => {}
@@ -177,26 +177,26 @@ async fn serve(client: TcpStream, state: Arc<State>) {
 }
 
 /// Passes requests on. `Err` ends the connection in both directions.
-async fn requests(
+async fn pass_requests(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     client: Arc<Mutex<OwnedWriteHalf>>,
     state: &State,
 ) -> Result<(), ()> {
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; PIECE_BYTES];
     loop {
         let length = from.read(&mut piece).await.map_err(drop)?;
         if length == 0 {
             return to.shutdown().await.map_err(drop);
         }
-        if let Some(caught) = state.caught(&piece[..length]) {
+        if let Some(caught) = state.find_trap(&piece[..length]) {
             // Whoever does not listen any more still gets no request through.
             let _ = caught.send(from.peer_addr().map_err(drop)?);
             while matches!(from.read(&mut piece).await, Ok(1..)) {}
             return Err(());
         }
         let weather = *state.weather.borrow();
-        if let Some((status, code)) = failure(weather) {
+        if let Some((status, code)) = failure_answer(weather) {
             let body =
                 format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>chaos</Message></Error>");
             let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/xml\r\nconnection: close");
@@ -213,8 +213,12 @@ async fn requests(
 }
 
 /// Passes answers on. `Err` ends the connection in both directions.
-async fn answers(mut from: OwnedReadHalf, to: Arc<Mutex<OwnedWriteHalf>>, state: &State) -> Result<(), ()> {
-    let mut piece = vec![0; PIECE];
+async fn pass_answers(
+    mut from: OwnedReadHalf,
+    to: Arc<Mutex<OwnedWriteHalf>>,
+    state: &State,
+) -> Result<(), ()> {
+    let mut piece = vec![0; PIECE_BYTES];
     loop {
         let length = from.read(&mut piece).await.map_err(drop)?;
         if length == 0 {
@@ -298,40 +302,40 @@ mod tests {
         let mut open = connect().await.unwrap();
         assert_eq!(body(&ask(&mut open).await), "abcdef");
 
-        proxy.set(Weather::Corrupt);
+        proxy.set_weather(Weather::Corrupt);
         let mut bodies = Vec::new();
         for _ in 0..6 {
             bodies.push(body(&ask(&mut open).await).to_owned());
         }
         assert_eq!(bodies.iter().filter(|b| *b != "abcdef").count(), 2, "{bodies:?}");
 
-        proxy.set(Weather::Truncated);
+        proxy.set_weather(Weather::Truncated);
         let mut short = 0;
         for _ in 0..6 {
             short += usize::from(body(&ask(&mut connect().await.unwrap()).await).len() == 3);
         }
         assert_eq!(short, 2);
 
-        proxy.set(Weather::Errors);
+        proxy.set_weather(Weather::Errors);
         assert!(ask(&mut connect().await.unwrap()).await.starts_with("HTTP/1.1 500"));
-        proxy.set(Weather::Denied);
+        proxy.set_weather(Weather::Denied);
         assert!(ask(&mut connect().await.unwrap()).await.starts_with("HTTP/1.1 403"));
 
-        proxy.set(Weather::Slow(Duration::from_millis(1)));
+        proxy.set_weather(Weather::Slow(Duration::from_millis(1)));
         assert_eq!(body(&ask(&mut connect().await.unwrap()).await), "abcdef");
-        proxy.cut();
+        proxy.cut_connections();
         assert_eq!(ask(&mut open).await, "");
 
-        proxy.set(Weather::Refused);
+        proxy.set_weather(Weather::Refused);
         assert_eq!(ask(&mut connect().await.unwrap()).await, "");
-        proxy.set(Weather::Fair);
+        proxy.set_weather(Weather::Fair);
         assert_eq!(body(&ask(&mut connect().await.unwrap()).await), "abcdef");
     }
 
     #[tokio::test]
     async fn a_trapped_request_is_told_of_and_never_answered() {
         let proxy = world().await;
-        let mut caught = proxy.trap("/forbidden");
+        let mut caught = proxy.trap_requests("/forbidden");
         let mut other = TcpStream::connect(proxy.address()).await.unwrap();
         assert_eq!(body(&ask(&mut other).await), "abcdef");
         let mut trapped = TcpStream::connect(proxy.address()).await.unwrap();

@@ -33,13 +33,13 @@ impl Record {
     /// # Panics
     /// If it is none.
     #[must_use]
-    pub fn json(&self) -> serde_json::Value {
+    pub fn parse_json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.value).expect("an output is JSON")
     }
 
     /// A header's text, or nothing.
     #[must_use]
-    pub fn header(&self, name: &str) -> &str {
+    pub fn header_text(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 }
@@ -81,7 +81,13 @@ impl Topics {
     ///
     /// # Panics
     /// If the broker refuses it.
-    pub async fn produce(&self, topic: &str, partition: Option<i32>, headers: &[(&str, &str)], value: &[u8]) {
+    pub async fn produce_record(
+        &self,
+        topic: &str,
+        partition: Option<i32>,
+        headers: &[(&str, &str)],
+        value: &[u8],
+    ) {
         self.produce_raw(topic, partition, headers, None, Some(value)).await;
     }
 
@@ -119,8 +125,8 @@ impl Topics {
     /// # Panics
     /// If Kafka does not answer.
     #[must_use]
-    pub fn names(&self) -> Vec<String> {
-        let metadata = self.reader().fetch_metadata(None, Duration::from_secs(60)).expect("metadata");
+    pub fn list_names(&self) -> Vec<String> {
+        let metadata = self.create_reader().fetch_metadata(None, Duration::from_secs(60)).expect("metadata");
         metadata.topics().iter().map(|topic| topic.name().to_owned()).collect()
     }
 
@@ -128,14 +134,14 @@ impl Topics {
     ///
     /// # Panics
     /// If Kafka does not answer.
-    pub async fn delete(&self, prefix: &str) {
-        let names = self.names();
+    pub async fn delete_topics(&self, prefix: &str) {
+        let names = self.list_names();
         let names: Vec<&str> = names.iter().map(String::as_str).filter(|n| n.starts_with(prefix)).collect();
         let admin: AdminClient<DefaultClientContext> = self.base.create().expect("an admin client");
         admin.delete_topics(&names, &AdminOptions::new()).await.expect("deleted");
     }
 
-    fn reader(&self) -> BaseConsumer {
+    fn create_reader(&self) -> BaseConsumer {
         self.base
             .clone()
             .set("group.id", "unslide-tests-reader")
@@ -154,7 +160,7 @@ impl Topics {
     #[must_use]
     pub fn read_all(&self, topic: &str) -> Vec<Record> {
         let mut records = Vec::new();
-        self.scan(topic, |record| records.push(record));
+        self.scan_topic(topic, |record| records.push(record));
         records
     }
 
@@ -163,8 +169,8 @@ impl Topics {
     ///
     /// # Panics
     /// If Kafka does not answer.
-    pub fn scan(&self, topic: &str, mut see: impl FnMut(Record)) {
-        let consumer = self.reader();
+    pub fn scan_topic(&self, topic: &str, mut see: impl FnMut(Record)) {
+        let consumer = self.create_reader();
         let wait = Duration::from_secs(60);
         let metadata = consumer.fetch_metadata(Some(topic), wait).expect("metadata");
         let partitions: Vec<i32> =
@@ -201,7 +207,7 @@ impl Topics {
     ///
     /// # Errors
     /// If Kafka does not answer.
-    pub fn unread(&self, group: &str, topic: &str) -> Result<usize, KafkaError> {
+    pub fn count_unread(&self, group: &str, topic: &str) -> Result<usize, KafkaError> {
         let wait = Duration::from_secs(10);
         let asker: BaseConsumer =
             self.base.clone().set("group.id", group).set("enable.auto.commit", "false").create()?;
@@ -215,7 +221,7 @@ impl Topics {
             let Offset::Offset(offset) = held.offset() else { continue };
             next.insert(held.partition(), offset);
         }
-        self.after(topic, &next)
+        self.count_after(topic, &next)
     }
 
     /// How many committed records of a topic lie at these offsets or behind them; of a partition
@@ -223,8 +229,8 @@ impl Topics {
     ///
     /// # Errors
     /// If Kafka does not answer.
-    pub fn after(&self, topic: &str, next: &BTreeMap<i32, i64>) -> Result<usize, KafkaError> {
-        let consumer = self.reader();
+    pub fn count_after(&self, topic: &str, next: &BTreeMap<i32, i64>) -> Result<usize, KafkaError> {
+        let consumer = self.create_reader();
         let wait = Duration::from_secs(10);
         let metadata = consumer.fetch_metadata(Some(topic), wait)?;
         let mut list = TopicPartitionList::new();

@@ -44,7 +44,7 @@ impl ObjectKey {
     /// # Errors
     /// Returns [`ObjectKeyError`] if it lies elsewhere, has empty, `.` or `..` segments, or has characters that
     /// no key of ours has.
-    pub fn of_tenant(tenant: &TenantId, text: &str) -> Result<ObjectKey, ObjectKeyError> {
+    pub fn parse_for_tenant(tenant: &TenantId, text: &str) -> Result<ObjectKey, ObjectKeyError> {
         let fits = text.starts_with(&tenant_prefix(tenant).0)
             && text.len() <= 512
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-.".contains(&b))
@@ -52,7 +52,7 @@ impl ObjectKey {
         if fits { Ok(ObjectKey(text.into())) } else { Err(ObjectKeyError { tenant: tenant.clone() }) }
     }
 
-    pub(crate) fn listed(text: String) -> ObjectKey {
+    pub(crate) fn from_listing(text: String) -> ObjectKey {
         ObjectKey(text)
     }
 }
@@ -126,21 +126,21 @@ pub fn owner_prefix(owner: &Owner) -> Prefix {
 
 /// Returns the key of a file that a client uploaded, unchanged.
 #[must_use]
-pub fn upload(upload: impl Into<Owned<Uuid>>) -> ObjectKey {
+pub fn for_upload(upload: impl Into<Owned<Uuid>>) -> ObjectKey {
     let upload = upload.into();
     ObjectKey(format!("{}uploads/{}", owner_prefix(&upload.owner).0, upload.id))
 }
 
 /// Returns the key of a Mach-O slice by the SHA-256 of its bytes.
 #[must_use]
-pub fn object(object: impl Into<Owned<ContentHash>>) -> ObjectKey {
+pub fn for_object(object: impl Into<Owned<ContentHash>>) -> ObjectKey {
     let object = object.into();
     ObjectKey(format!("{}objects/{}", owner_prefix(&object.owner).0, object.id))
 }
 
 /// Returns the key of a segment of stored reports; `day` is the day of arrival in UTC.
 #[must_use]
-pub fn segment(tenant: &TenantId, day: Date, segment: Uuid) -> ObjectKey {
+pub fn for_segment(tenant: &TenantId, day: Date, segment: Uuid) -> ObjectKey {
     let (year, month, day) = day.to_calendar_date();
     ObjectKey(format!("t/{tenant}/segments/{year:04}-{:02}-{day:02}/{segment}", u8::from(month)))
 }
@@ -171,14 +171,14 @@ pub struct SymbolKeys(String);
 
 /// Returns the keys of an owner's symbols for a debug id.
 #[must_use]
-pub fn symbols(id: impl Into<Owned<DebugId>>) -> SymbolKeys {
+pub fn for_symbols(id: impl Into<Owned<DebugId>>) -> SymbolKeys {
     let id = id.into();
-    SymbolKeys(format!("{}{}", owner_prefix(&id.owner).0, unified(id.id)))
+    SymbolKeys(format!("{}{}", owner_prefix(&id.owner).0, unified_folder(id.id)))
 }
 
 /// Returns the folder in the "unified" symbol-server layout: the first two digits are a folder of their own.
-fn unified(id: DebugId) -> String {
-    let digits = id.compact();
+fn unified_folder(id: DebugId) -> String {
+    let digits = id.to_compact();
     let (folder, rest) = digits.split_at_checked(2).unwrap_or(("", &digits));
     format!("symbols/{folder}/{rest}/")
 }
@@ -222,20 +222,20 @@ mod tests {
     #[test]
     fn keys_lie_under_their_tenant_in_the_unified_layout() {
         let id: DebugId = "0f1e2d3c4b5a69788796a5b4c3d2e1f0".parse().unwrap();
-        let keys = symbols(acme().scope(id));
+        let keys = for_symbols(acme().scope(id));
         assert_eq!(keys.prefix().as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/");
         assert_eq!(keys.debuginfo().as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/debuginfo");
         assert_eq!(keys.alias(1).as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/symcache-v1");
-        assert!(symbols(Owner::System.own(id)).alias(1).as_str().starts_with("system/symbols/0f/"));
+        assert!(for_symbols(Owner::System.own(id)).alias(1).as_str().starts_with("system/symbols/0f/"));
         let hash = ContentHash([0xab; 32]);
-        assert_eq!(object(Owner::System.own(hash)).as_str(), format!("system/objects/{hash}"));
+        assert_eq!(for_object(Owner::System.own(hash)).as_str(), format!("system/objects/{hash}"));
         assert_eq!(
-            upload(Owner::System.own(Uuid::nil())).as_str(),
+            for_upload(Owner::System.own(Uuid::nil())).as_str(),
             format!("system/uploads/{}", Uuid::nil())
         );
-        assert_eq!(object(acme().scope(hash)).as_str(), format!("t/acme/objects/{hash}"));
+        assert_eq!(for_object(acme().scope(hash)).as_str(), format!("t/acme/objects/{hash}"));
         let day = Date::from_calendar_date(2026, time::Month::March, 4).unwrap();
-        let stored = segment(&acme(), day, Uuid::from_u128(7));
+        let stored = for_segment(&acme(), day, Uuid::from_u128(7));
         assert!(stored.as_str().starts_with("t/acme/segments/2026-03-04/"));
         assert_eq!(segment_named(&acme(), stored.as_str()), Some(Uuid::from_u128(7)));
         for odd in [
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_key_from_elsewhere_must_lie_under_its_tenant() {
         let good = "t/acme/segments/2026-03-04/x";
-        assert_eq!(ObjectKey::of_tenant(&acme(), good).unwrap().as_str(), good);
+        assert_eq!(ObjectKey::parse_for_tenant(&acme(), good).unwrap().as_str(), good);
         for bad in [
             "",
             "t/acme",
@@ -264,7 +264,7 @@ mod tests {
             "t/acme/a b",
             "t/acme/./x",
         ] {
-            assert!(ObjectKey::of_tenant(&acme(), bad).is_err(), "{bad}");
+            assert!(ObjectKey::parse_for_tenant(&acme(), bad).is_err(), "{bad}");
         }
     }
 }

@@ -22,12 +22,12 @@ mod settings;
 pub use alias::AliasMeta;
 pub use cache::{CacheError, CacheLimits, CacheSettings, CacheStats, Evictions, Hint, SymcacheCache};
 pub use error::StorageError;
-pub use mapped::map as map_file;
+pub use mapped::map_file;
 pub use object_store::{
     Condition, Download, ETag, FetchedFile, FetchedObject, Head, ListingEntry, ListingPage, MOST_PARTS,
     MULTIPART_FROM, ObjectStore, PART_BYTES, Put, StoreStats, StoredObject, hashed_part,
 };
 #[cfg(feature = "testkit")]
 pub use object_store::{Fault, Hold, Memory, Operation};
-pub use readings::{READINGS, Wrong, read_again};
+pub use readings::{WRONG_CONTENT_READS_LIMIT, Wrong, read_again};
 pub use settings::Settings;

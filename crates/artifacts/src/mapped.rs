@@ -11,7 +11,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// Returns an error if the file cannot be opened or mapped.
-pub fn map(path: &Path) -> io::Result<Bytes> {
+pub fn map_file(path: &Path) -> io::Result<Bytes> {
     let file = File::open(path)?;
     // An empty file cannot be mapped.
     if file.metadata()?.len() == 0 {

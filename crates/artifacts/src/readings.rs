@@ -7,7 +7,7 @@ use std::time::Duration;
 use unslide_model::ContentHash;
 
 /// How often an object with wrong contents is read.
-pub const READINGS: u32 = 4;
+pub const WRONG_CONTENT_READS_LIMIT: u32 = 4;
 
 /// The wrong result of a read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum Wrong {
     Other(ContentHash),
 }
 
-/// Reads an object until it is right, at most [`READINGS`] times. The pause between two reads grows
+/// Reads an object until it is right, at most [`WRONG_CONTENT_READS_LIMIT`] times. The pause between two reads grows
 /// by `pause`. The inner error is the result on which all reads agreed.
 ///
 /// # Errors
@@ -42,7 +42,7 @@ where
         Err(wrong) => wrong,
     };
     let mut agree = true;
-    for reading in 1..READINGS {
+    for reading in 1..WRONG_CONTENT_READS_LIMIT {
         tracing::warn!(object.key = %key, "an object {last} and is read again");
         tokio::time::sleep(pause * reading).await;
         match read().await? {
@@ -56,7 +56,7 @@ where
     if agree {
         return Ok(Err(last));
     }
-    let detail = format!("{READINGS} readings of it differ; by the last it {last}");
+    let detail = format!("{WRONG_CONTENT_READS_LIMIT} readings of it differ; by the last it {last}");
     Err(StorageError::ObjectAtFault { operation: "get", key: key.to_string(), detail }.into())
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use unslide_model::TenantId;
 
     async fn after(found: &[Result<u8, Wrong>]) -> (Result<Result<u8, Wrong>, StorageError>, usize) {
-        let key = ObjectKey::of_tenant(&TenantId::new("acme").unwrap(), "t/acme/uploads/one").unwrap();
+        let key = ObjectKey::parse_for_tenant(&TenantId::new("acme").unwrap(), "t/acme/uploads/one").unwrap();
         let mut readings = found.iter().cloned();
         let mut count = 0;
         let read = || {
@@ -85,7 +85,7 @@ mod tests {
         let (right, count) = after(&[Err(Wrong::Absent), other(1), other(1), Ok(2)]).await;
         assert_eq!((right.unwrap(), count), (Ok(2), 4));
         for wrong in [Wrong::Absent, Wrong::Longer, Wrong::Other(ContentHash([7; 32]))] {
-            let all = vec![Err(wrong.clone()); READINGS as usize];
+            let all = vec![Err(wrong.clone()); WRONG_CONTENT_READS_LIMIT as usize];
             assert_eq!(after(&all).await.0.unwrap(), Err(wrong));
         }
         for differ in [

@@ -3,7 +3,7 @@
 //! A segment is written once and never changed. Each body is compressed and encrypted separately, in a
 //! frame, with its own key. The key lies in the report's row: deleting the row makes the body unreadable
 //! at once. The encryption authenticates the body's owner, so that a wrong body is never mistaken for the
-//! right one. `docs/formats.md` has the layout and its history; [`VERSION`] increases with each change.
+//! right one. `docs/formats.md` has the layout and its history; [`SEGMENT_VERSION`] increases with each change.
 
 use crate::keys::ObjectKey;
 use crate::{ObjectStore, StorageError};
@@ -13,10 +13,10 @@ use ring::rand::{SystemRandom, generate};
 use unslide_model::{BodyKey, ReportId, TenantId};
 
 /// The version that is written. Readers accept only this one.
-pub const VERSION: u16 = 1;
+pub const SEGMENT_VERSION: u16 = 1;
 
 /// The first bytes of a segment. The frames follow without gaps.
-pub const HEADER: [u8; 10] = *b"UNSLDSEG\x01\x00";
+pub const SEGMENT_HEADER: [u8; 10] = *b"UNSLDSEG\x01\x00";
 
 /// The largest body that a segment accepts, in bytes of JSON.
 pub const MAX_BODY_BYTES: usize = 256 << 20;
@@ -44,7 +44,7 @@ pub struct BodyId {
 
 impl BodyId {
     fn associated_data(&self) -> Vec<u8> {
-        let mut data = Vec::from(VERSION.to_le_bytes());
+        let mut data = Vec::from(SEGMENT_VERSION.to_le_bytes());
         data.extend_from_slice(&self.report_id.0);
         data.extend_from_slice(&self.variant.to_le_bytes());
         data.extend_from_slice(&self.revision.to_le_bytes());
@@ -80,13 +80,14 @@ pub enum SegmentError {
 ///
 /// # Errors
 /// Returns [`SegmentError`] if memory or random bytes are not available.
-pub fn seal(id: &BodyId, json: &[u8]) -> Result<(Vec<u8>, BodyKey), SegmentError> {
+pub fn seal_frame(id: &BodyId, json: &[u8]) -> Result<(Vec<u8>, BodyKey), SegmentError> {
     let key = generate::<[u8; 32]>(&SystemRandom::new()).map_err(|_| SegmentError::Random)?.expose();
     let mut frame = u64::try_from(json.len()).unwrap_or(u64::MAX).to_le_bytes().to_vec();
     let compressed = zstd::bulk::compress(json, ZSTD_LEVEL).map_err(|_| SegmentError::Compression)?;
     frame.extend_from_slice(&compressed);
-    let cipher = cipher(&key)?;
-    let sealed = cipher.seal_in_place_append_tag(nonce(), Aad::from(id.associated_data()), &mut frame);
+    let cipher = build_cipher(&key)?;
+    let sealed =
+        cipher.seal_in_place_append_tag(constant_nonce(), Aad::from(id.associated_data()), &mut frame);
     sealed.map_err(|_| SegmentError::Damaged)?;
     Ok((frame, BodyKey(key)))
 }
@@ -97,10 +98,10 @@ pub fn seal(id: &BodyId, json: &[u8]) -> Result<(Vec<u8>, BodyKey), SegmentError
 /// # Errors
 /// Returns [`SegmentError::Damaged`] unless this is the frame that was written for this body with this
 /// key. Returns [`SegmentError::TooLarge`] before it allocates memory.
-pub fn open(id: &BodyId, key: &BodyKey, frame: Bytes, limit: usize) -> Result<Vec<u8>, SegmentError> {
+pub fn open_frame(id: &BodyId, key: &BodyKey, frame: Bytes, limit: usize) -> Result<Vec<u8>, SegmentError> {
     let mut frame = Vec::from(frame);
-    let plain = cipher(&key.0)?
-        .open_in_place(nonce(), Aad::from(id.associated_data()), &mut frame)
+    let plain = build_cipher(&key.0)?
+        .open_in_place(constant_nonce(), Aad::from(id.associated_data()), &mut frame)
         .map_err(|_| SegmentError::Damaged)?;
     let (size, compressed) = plain.split_first_chunk::<SIZE_BYTES>().ok_or(SegmentError::Damaged)?;
     let size = u64::from_le_bytes(*size);
@@ -110,21 +111,21 @@ pub fn open(id: &BodyId, key: &BodyKey, frame: Bytes, limit: usize) -> Result<Ve
     if json.len() == wanted { Ok(json) } else { Err(SegmentError::Compression) }
 }
 
-fn cipher(key: &[u8; 32]) -> Result<LessSafeKey, SegmentError> {
+fn build_cipher(key: &[u8; 32]) -> Result<LessSafeKey, SegmentError> {
     UnboundKey::new(&AES_256_GCM, key).map(LessSafeKey::new).map_err(|_| SegmentError::Damaged)
 }
 
 /// Each key encrypts only one frame, so that a constant nonce is safe.
-fn nonce() -> Nonce {
+fn constant_nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-/// Fetches the bytes of one frame, for [`open`]; `None` if the segment does not exist. A truncated or
-/// impossible frame comes back shorter than requested, and [`open`] rejects it.
+/// Fetches the bytes of one frame, for [`open_frame`]; `None` if the segment does not exist. A truncated or
+/// impossible frame comes back shorter than requested, and [`open_frame`] rejects it.
 ///
 /// # Errors
 /// Returns the errors of [`ObjectStore::get_range`], except for a range outside the object.
-pub async fn fetch(
+pub async fn fetch_frame(
     objects: &ObjectStore,
     key: &ObjectKey,
     offset: u64,

@@ -55,7 +55,7 @@ impl Default for Settings {
 impl Settings {
     /// Returns the setting that is unsafe outside a private network: field and reason.
     #[must_use]
-    pub fn insecure(&self) -> Option<(&'static str, String)> {
+    pub fn find_insecure(&self) -> Option<(&'static str, String)> {
         let host = self.endpoint.as_deref()?.strip_prefix("http://")?.split(['/', '?']).next()?;
         // The colons of an IPv6 address are in brackets.
         let port = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn only_another_host_without_encryption_is_insecure() {
         let insecure = |endpoint: &str| {
-            Settings { endpoint: Some(endpoint.to_owned()), ..Settings::default() }.insecure().is_some()
+            Settings { endpoint: Some(endpoint.to_owned()), ..Settings::default() }.find_insecure().is_some()
         };
         for endpoint in [
             "http://localhost",
@@ -138,6 +138,6 @@ mod tests {
         ] {
             assert!(insecure(endpoint), "{endpoint}");
         }
-        assert!(Settings::default().insecure().is_none());
+        assert!(Settings::default().find_insecure().is_none());
     }
 }

@@ -14,16 +14,16 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> OffsetDateTime;
 
     /// Returns the time since a fixed moment of this process. It never goes back, and nothing sets it.
-    fn monotonic(&self) -> Duration;
+    fn monotonic_time(&self) -> Duration;
 
     /// Returns the current time by the wall clock, as microseconds since the Unix epoch.
     fn now_micros(&self) -> i64 {
         i64::try_from(self.now().unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX)
     }
 
-    /// Returns [`Clock::monotonic`] in microseconds.
+    /// Returns [`Clock::monotonic_time`] in microseconds.
     fn monotonic_micros(&self) -> i64 {
-        i64::try_from(self.monotonic().as_micros()).unwrap_or(i64::MAX)
+        i64::try_from(self.monotonic_time().as_micros()).unwrap_or(i64::MAX)
     }
 }
 
@@ -32,8 +32,8 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
         (**self).now()
     }
 
-    fn monotonic(&self) -> Duration {
-        (**self).monotonic()
+    fn monotonic_time(&self) -> Duration {
+        (**self).monotonic_time()
     }
 }
 
@@ -53,7 +53,7 @@ impl Clock for SystemClock {
     }
 
     #[expect(clippy::disallowed_methods, reason = "the one place where the real clock is read")]
-    fn monotonic(&self) -> Duration {
+    fn monotonic_time(&self) -> Duration {
         START.elapsed()
     }
 }
@@ -90,7 +90,7 @@ impl Clock for FixedClock {
             .unwrap_or(OffsetDateTime::UNIX_EPOCH)
     }
 
-    fn monotonic(&self) -> Duration {
+    fn monotonic_time(&self) -> Duration {
         Duration::from_micros(u64::try_from(self.monotonic.load(Ordering::SeqCst)).unwrap_or(0))
     }
 }

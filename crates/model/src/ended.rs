@@ -180,9 +180,9 @@ const RULES: [(EndRule, EndReason); 14] = [
 impl RunFacts<'_> {
     /// Returns how the run ended: by the first rule that applies, or else by lack of memory.
     #[must_use]
-    pub fn judge(&self) -> EndedRun {
-        let evidence = self.evidence();
-        let (kind, rule) = self.rule(&evidence);
+    pub fn evaluate_end(&self) -> EndedRun {
+        let evidence = self.collect_evidence();
+        let (kind, rule) = self.find_rule(&evidence);
         let is_memory = matches!(kind, EndReason::OutOfMemory | EndReason::Unexplained);
         let confidence = match (rule, evidence.len()) {
             (EndRule::Jetsam, _) => Confidence::High,
@@ -200,16 +200,18 @@ impl RunFacts<'_> {
         EndedRun { kind, rule, confidence, foreground: self.foreground, evidence, against }
     }
 
-    fn rule(&self, evidence: &[EndEvidence]) -> (EndReason, EndRule) {
-        if let Some(kind) = self.reason.and_then(of_kscrash) {
+    fn find_rule(&self, evidence: &[EndEvidence]) -> (EndReason, EndRule) {
+        if let Some(kind) = self.reason.and_then(reason_from_kscrash) {
             return (kind, EndRule::TerminationReason);
         }
         let mut applying = RULES.iter().filter(|(rule, _)| self.applies.contains(rule));
         let first = applying.next();
         match first {
             Some((rule, kind)) if *rule != EndRule::CrashType => (*kind, *rule),
-            _ if self.jetsam().is_some_and(is_memory_reason) => (EndReason::OutOfMemory, EndRule::Jetsam),
-            _ if self.jetsam().is_some() => (EndReason::Terminated, EndRule::Jetsam),
+            _ if self.jetsam_reason().is_some_and(is_memory_reason) => {
+                (EndReason::OutOfMemory, EndRule::Jetsam)
+            }
+            _ if self.jetsam_reason().is_some() => (EndReason::Terminated, EndRule::Jetsam),
             Some((rule, kind)) => (*kind, *rule),
             None if evidence.is_empty() => (EndReason::Unexplained, EndRule::Exclusion),
             None => (EndReason::OutOfMemory, EndRule::Exclusion),
@@ -217,12 +219,12 @@ impl RunFacts<'_> {
     }
 
     /// Returns the reason in the Jetsam log, if it has one.
-    fn jetsam(&self) -> Option<&str> {
+    fn jetsam_reason(&self) -> Option<&str> {
         self.jetsam.filter(|reason| !reason.trim().is_empty())
     }
 
     /// Returns the footprint in percent of a limit, rounded, but not up to [`NEAR_LIMIT`].
-    fn share(&self, limit: Option<u64>) -> Option<u64> {
+    fn footprint_share(&self, limit: Option<u64>) -> Option<u64> {
         let (used, limit) = self.footprint.zip(limit.filter(|limit| *limit > 0))?;
         let is_near = u128::from(used) * 100 >= u128::from(limit) * u128::from(NEAR_LIMIT);
         let percent = round_share(used, limit, 100);
@@ -231,7 +233,9 @@ impl RunFacts<'_> {
 
     /// Returns the footprint in percent of the learned limit, if the run has no limit of its own.
     fn learned_share(&self) -> Option<u64> {
-        self.share(self.learned_limit.filter(|_| self.footprint_limit.is_none_or(|limit| limit == 0)))
+        self.footprint_share(
+            self.learned_limit.filter(|_| self.footprint_limit.is_none_or(|limit| limit == 0)),
+        )
     }
 
     fn learned_evidence(&self, percent: u64) -> EndEvidence {
@@ -239,8 +243,8 @@ impl RunFacts<'_> {
         EndEvidence { kind: EvidenceKind::LearnedLimit, value: format!("{percent} % of {limit} MiB") }
     }
 
-    fn evidence(&self) -> Vec<EndEvidence> {
-        let near = self.share(self.footprint_limit).filter(|percent| *percent >= NEAR_LIMIT);
+    fn collect_evidence(&self) -> Vec<EndEvidence> {
+        let near = self.footprint_share(self.footprint_limit).filter(|percent| *percent >= NEAR_LIMIT);
         let near_learned = self.learned_share().filter(|percent| *percent >= NEAR_LIMIT);
         let pressure = self.memory_pressure.filter(|level| matches!(*level, "critical" | "terminal"));
         let facts = [
@@ -249,7 +253,7 @@ impl RunFacts<'_> {
             (EvidenceKind::MemoryPressure, pressure.map(str::to_owned)),
             (
                 EvidenceKind::Jetsam,
-                self.jetsam()
+                self.jetsam_reason()
                     .filter(|reason| is_memory_reason(reason))
                     .map(|reason| reason.chars().take(100).collect()),
             ),
@@ -261,9 +265,9 @@ impl RunFacts<'_> {
 /// Returns true if the kernel's reason for killing a process means lack of memory.
 #[must_use]
 pub fn is_memory_reason(reason: &str) -> bool {
-    const OTHER: [&str; 5] =
+    const OTHER_KILL_REASONS: [&str; 5] =
         ["vnode-limit", "disk-space-shortage", "idle-exit", "long-idle-exit", "cpu-limit"];
-    !OTHER.contains(&reason)
+    !OTHER_KILL_REASONS.contains(&reason)
 }
 
 impl fmt::Display for EndedRun {
@@ -288,7 +292,7 @@ impl fmt::Display for EndedRun {
 }
 
 /// Maps a reason of KSCrash. Returns `None` for a reason that says nothing or that is not known yet.
-fn of_kscrash(reason: &str) -> Option<EndReason> {
+fn reason_from_kscrash(reason: &str) -> Option<EndReason> {
     Some(match reason {
         "clean" => EndReason::Exited,
         "crash" => EndReason::Crashed,
@@ -327,7 +331,7 @@ mod tests {
         let rules: Vec<EndRule> = RULES.iter().map(|(rule, _)| *rule).collect();
         for (place, (rule, kind)) in RULES.iter().enumerate() {
             // With every later one, and with all signs of lack of memory.
-            let ended = short_of_memory(&rules[place..]).judge();
+            let ended = short_of_memory(&rules[place..]).evaluate_end();
             if *rule == EndRule::CrashType {
                 assert_eq!((ended.kind, ended.rule), (EndReason::OutOfMemory, EndRule::Jetsam));
                 continue;
@@ -358,16 +362,16 @@ mod tests {
             ("first_launch", EndReason::Unknown, Confidence::High),
         ] {
             let facts = RunFacts { reason: Some(word), applies: &[EndRule::Rebooted], ..RunFacts::default() };
-            let ended = facts.judge();
+            let ended = facts.evaluate_end();
             assert_eq!((ended.kind, ended.rule), (kind, EndRule::TerminationReason), "{word}");
             assert_eq!(ended.confidence, confidence, "{word}");
         }
         for word in ["none", "a later word", ""] {
             let facts = RunFacts { reason: Some(word), applies: &[EndRule::Rebooted], ..RunFacts::default() };
-            assert_eq!(facts.judge().rule, EndRule::Rebooted, "{word}");
+            assert_eq!(facts.evaluate_end().rule, EndRule::Rebooted, "{word}");
         }
         let facts = RunFacts { reason: Some("memory_limit"), ..short_of_memory(&[]) };
-        assert_eq!(facts.judge().confidence, Confidence::High);
+        assert_eq!(facts.evaluate_end().confidence, Confidence::High);
     }
 
     #[test]
@@ -387,21 +391,21 @@ mod tests {
             (of(1, 100, Some("terminal")), EndReason::OutOfMemory, Confidence::Medium),
             (of(95, 100, Some("critical")), EndReason::OutOfMemory, Confidence::High),
         ] {
-            let ended = facts.judge();
+            let ended = facts.evaluate_end();
             assert_eq!(
                 (ended.kind, ended.rule, ended.confidence),
                 (kind, EndRule::Exclusion, confidence),
                 "{facts:?}"
             );
         }
-        let ended = short_of_memory(&[]).judge();
+        let ended = short_of_memory(&[]).evaluate_end();
         assert_eq!((ended.rule, ended.confidence), (EndRule::Jetsam, Confidence::High));
         assert_eq!(ended.evidence[0].value, "92 % of the limit");
         let idle = RunFacts { jetsam: Some("idle-exit"), foreground: Some(false), ..RunFacts::default() };
-        let text = idle.judge().to_string();
+        let text = idle.evaluate_end().to_string();
         assert_eq!(text, "terminated in the background (rule: jetsam; confidence: high)");
         for empty in ["", " "] {
-            let ended = RunFacts { jetsam: Some(empty), ..RunFacts::default() }.judge();
+            let ended = RunFacts { jetsam: Some(empty), ..RunFacts::default() }.evaluate_end();
             assert_eq!((ended.kind, ended.rule), (EndReason::Unexplained, EndRule::Exclusion));
         }
     }
@@ -415,28 +419,28 @@ mod tests {
             learned_limit: Some(2_000 * MIB),
             ..RunFacts::default()
         };
-        let near = of(1_600, None).judge();
+        let near = of(1_600, None).evaluate_end();
         assert_eq!((near.kind, near.confidence), (EndReason::OutOfMemory, Confidence::Medium));
         assert_eq!(
             near.to_string(),
             "out of memory (rule: exclusion; confidence: medium; learned limit: 80 % of 2000 MiB)"
         );
-        let sure = RunFacts { memory_pressure: Some("critical"), ..of(1_600, None) }.judge();
+        let sure = RunFacts { memory_pressure: Some("critical"), ..of(1_600, None) }.evaluate_end();
         assert_eq!((sure.confidence, sure.evidence.len(), sure.against), (Confidence::High, 2, None));
         // 79.95 % is not rounded up to what is evidence. It changes neither the kind nor the confidence.
-        let below = RunFacts { memory_pressure: Some("critical"), ..of(1_599, None) }.judge();
+        let below = RunFacts { memory_pressure: Some("critical"), ..of(1_599, None) }.evaluate_end();
         assert_eq!((below.kind, below.confidence), (EndReason::OutOfMemory, Confidence::Medium));
         assert_eq!(below.against.unwrap().value, "79 % of 2000 MiB");
-        let alone = of(10, None).judge();
+        let alone = of(10, None).evaluate_end();
         assert_eq!((alone.kind, alone.confidence), (EndReason::Unexplained, Confidence::Low));
         assert_eq!(
             alone.to_string(),
             "unexplained (rule: exclusion; confidence: low; but learned limit: 1 % of 2000 MiB)"
         );
         // What the run says itself counts, and an end of another kind has no evidence.
-        let own = of(1_600, Some(4_000 * MIB)).judge();
+        let own = of(1_600, Some(4_000 * MIB)).evaluate_end();
         assert_eq!((own.kind, own.evidence.len(), own.against), (EndReason::Unexplained, 0, None));
-        let rebooted = RunFacts { applies: &[EndRule::Rebooted], ..of(10, None) }.judge();
+        let rebooted = RunFacts { applies: &[EndRule::Rebooted], ..of(10, None) }.evaluate_end();
         assert_eq!((rebooted.kind, rebooted.evidence.len(), rebooted.against), (EndReason::Reboot, 0, None));
     }
 
@@ -444,10 +448,10 @@ mod tests {
     fn an_app_that_has_judged_itself_is_believed_as_far_as_facts_go() {
         let facts =
             RunFacts { applies: &[EndRule::CrashType], foreground: Some(false), ..RunFacts::default() };
-        let ended = facts.judge();
+        let ended = facts.evaluate_end();
         assert_eq!((ended.kind, ended.confidence), (EndReason::OutOfMemory, Confidence::Low));
         assert_eq!(ended.foreground, Some(false));
         let facts = RunFacts { memory_pressure: Some("critical"), ..facts };
-        assert_eq!(facts.judge().confidence, Confidence::Medium);
+        assert_eq!(facts.evaluate_end().confidence, Confidence::Medium);
     }
 }

@@ -27,32 +27,32 @@ use unslide_model::{DebugId, ReportId, TenantId};
 
 const PINNED: &str = include_str!("contracts.txt");
 const SYMBOL: &str = include_str!("../../../proto/unslide/symbol/v1/symbol.proto");
-const REPORT: &str = include_str!("../../../proto/unslide/report/v1/report.proto");
+const REPORT_PROTO: &str = include_str!("../../../proto/unslide/report/v1/report.proto");
 const SIGNAL: &str = include_str!("../../../proto/unslide/signal/v1/signal.proto");
-const HEADERS: &str = include_str!("headers.rs");
+const HEADERS_SOURCE: &str = include_str!("headers.rs");
 
-fn hexadecimal(bytes: &[u8]) -> String {
+fn format_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the package of a source of messages, with its version.
-fn package(source: &str) -> &str {
+fn find_package(source: &str) -> &str {
     let line = source.lines().find_map(|line| line.strip_prefix("package "));
     line.and_then(|line| line.strip_suffix(';')).expect("a package")
 }
 
 /// Returns a line for a message, after checking that its bytes decode to the same message.
-fn message<M: Message + Default + PartialEq + std::fmt::Debug>(
+fn format_message<M: Message + Default + PartialEq + std::fmt::Debug>(
     source: &str,
     name: &str,
     example: &M,
 ) -> String {
     let bytes = example.encode_to_vec();
     assert_eq!(&M::decode(bytes.as_slice()).expect("its own bytes"), example, "{name}");
-    format!("{}.{name} {}", package(source), hexadecimal(&bytes))
+    format!("{}.{name} {}", find_package(source), format_hex(&bytes))
 }
 
-fn record(topic: &str, partition: i32, offset: i64) -> RecordRef {
+fn example_record(topic: &str, partition: i32, offset: i64) -> RecordRef {
     RecordRef { topic: topic.to_owned(), partition, offset }
 }
 
@@ -106,7 +106,7 @@ fn memory_graph() -> MemoryGraph {
 }
 
 /// Returns one example of every message with every field set. A new field must be added here.
-fn messages() -> Vec<String> {
+fn list_messages() -> Vec<String> {
     let event = SymbolEvent {
         tenant: "acme".to_owned(),
         debug_id: vec![1; 16].into(),
@@ -139,7 +139,7 @@ fn messages() -> Vec<String> {
         supersedes: 3,
         needs: vec![Need { debug_id: vec![1; 16].into(), generation: 300, system: true }],
         requested_at_micros: 1_764_000_000_000_003,
-        origin: Some(record("crash.reports", 5, 70_000)),
+        origin: Some(example_record("crash.reports", 5, 70_000)),
         traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned(),
         variant: 1,
         body: Some(body),
@@ -171,8 +171,8 @@ fn messages() -> Vec<String> {
         report_id: vec![2; 16].into(),
         revision: 4,
         outcome: Outcome::SourceGone.into(),
-        origin: Some(record("crash.reports", 5, 70_000)),
-        source: Some(record("unslide.resymbolicate", 1, 9)),
+        origin: Some(example_record("crash.reports", 5, 70_000)),
+        source: Some(example_record("unslide.resymbolicate", 1, 9)),
         segment: "t/acme/segments/x".to_owned(),
         requested_at_micros: 1_764_000_000_000_003,
     };
@@ -184,61 +184,65 @@ fn messages() -> Vec<String> {
         ],
     };
     vec![
-        message(SYMBOL, "SymbolEvent", &event),
-        message(SYMBOL, "TenantConfig", &config),
-        message(
-            REPORT,
+        format_message(SYMBOL, "SymbolEvent", &event),
+        format_message(SYMBOL, "TenantConfig", &config),
+        format_message(
+            REPORT_PROTO,
             "Resymbolicate",
             &request(resymbolicate::Body::InlineLz4(vec![2, 0, 0, 0, 0x20, b'{', b'}'].into())),
         ),
-        message(REPORT, "Resymbolicate", &request(resymbolicate::Body::Segment(segment))),
-        message(
-            REPORT,
+        format_message(REPORT_PROTO, "Resymbolicate", &request(resymbolicate::Body::Segment(segment))),
+        format_message(
+            REPORT_PROTO,
             "LedgerRecord",
             &ledger(ledger_record::Entry::Batch(BatchAccount { partitions: vec![partition] })),
         ),
-        message(REPORT, "LedgerRecord", &ledger(ledger_record::Entry::Terminal(terminal))),
-        message(SIGNAL, "StackSet", &stacks),
-        message(SIGNAL, "MemoryGraph", &memory_graph()),
+        format_message(REPORT_PROTO, "LedgerRecord", &ledger(ledger_record::Entry::Terminal(terminal))),
+        format_message(SIGNAL, "StackSet", &stacks),
+        format_message(SIGNAL, "MemoryGraph", &memory_graph()),
     ]
 }
 
 /// Returns the values of enumerations, which are numbers in messages and in the store.
-fn values() -> Vec<String> {
+fn list_values() -> Vec<String> {
     let states = (0..).map_while(|n| Some((n, TenantState::try_from(n).ok()?.as_str_name())));
     let outcomes = (0..).map_while(|n| Some((n, Outcome::try_from(n).ok()?.as_str_name())));
     states.chain(outcomes).map(|(number, name)| format!("value {number} {name}")).collect()
 }
 
 /// Returns each header's name from its source.
-fn headers() -> Vec<String> {
+fn list_headers() -> Vec<String> {
     let value = |line: &str| Some(line.strip_prefix("pub const ")?.split('"').nth(1)?.to_owned());
-    let mut names: Vec<String> = HEADERS.lines().filter_map(value).collect();
-    assert_eq!(names.len(), HEADERS.matches("pub const").count(), "each name stands in its constant's line");
+    let mut names: Vec<String> = HEADERS_SOURCE.lines().filter_map(value).collect();
+    assert_eq!(
+        names.len(),
+        HEADERS_SOURCE.matches("pub const").count(),
+        "each name stands in its constant's line"
+    );
     names.sort();
     names.iter().map(|name| format!("header {name}")).collect()
 }
 
-fn names() -> Vec<String> {
+fn list_names() -> Vec<String> {
     let tenant = TenantId::new("acme").expect("a slug");
     let all = topics::TopicNames::with_prefix("");
     let mut lines: Vec<String> = all.all().iter().map(|topic| format!("topic {topic}")).collect();
     lines.push(format!("topic {}", all.tenant_input(&tenant)));
     lines.push(format!("topic {}", all.tenant_output(&tenant)));
     for lane in [lanes::LIVE, lanes::RETRY, lanes::RESYMBOLICATE] {
-        lines.push(format!("group {}", lanes::group("", lane)));
+        lines.push(format!("group {}", lanes::consumer_group("", lane)));
     }
-    lines.push(format!("key of a report {}", keys::report(&tenant.scope(ReportId([2; 16])))));
-    lines.push(format!("key of symbols {}", keys::symbol(Some(&tenant), &DebugId([1; 16]))));
-    lines.push(format!("key of a system's symbols {}", keys::symbol(None, &DebugId([1; 16]))));
-    lines.push(format!("key of a tenant {}", keys::tenant(&tenant)));
+    lines.push(format!("key of a report {}", keys::for_report(&tenant.scope(ReportId([2; 16])))));
+    lines.push(format!("key of symbols {}", keys::for_symbols(Some(&tenant), &DebugId([1; 16]))));
+    lines.push(format!("key of a system's symbols {}", keys::for_symbols(None, &DebugId([1; 16]))));
+    lines.push(format!("key of a tenant {}", keys::for_tenant(&tenant)));
     lines
 }
 
 #[test]
 fn nothing_on_the_wire_changes_unseen() {
     let mut now = String::new();
-    for line in [headers(), names(), values(), messages()].concat() {
+    for line in [list_headers(), list_names(), list_values(), list_messages()].concat() {
         writeln!(now, "{line}").expect("a string");
     }
     assert!(now == PINNED, "the head of contracts.rs says what to do. It is now:\n{now}");

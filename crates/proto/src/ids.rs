@@ -20,7 +20,7 @@ pub enum WrongId {
     },
 }
 
-fn sixteen(field: &'static str, bytes: &[u8]) -> Result<[u8; 16], WrongId> {
+fn parse_id_bytes(field: &'static str, bytes: &[u8]) -> Result<[u8; 16], WrongId> {
     bytes.try_into().map_err(|_| WrongId::Length { field, length: bytes.len() })
 }
 
@@ -29,7 +29,7 @@ impl SymbolEvent {
     ///
     /// # Errors
     /// Returns [`WrongId::Tenant`] if the field does not hold a slug.
-    pub fn owner(&self) -> Result<Option<TenantId>, WrongId> {
+    pub fn parse_owner(&self) -> Result<Option<TenantId>, WrongId> {
         if self.tenant.is_empty() { Ok(None) } else { Ok(Some(TenantId::new(&self.tenant)?)) }
     }
 
@@ -37,8 +37,8 @@ impl SymbolEvent {
     ///
     /// # Errors
     /// Returns [`WrongId::Length`] if the field does not have sixteen bytes.
-    pub fn id(&self) -> Result<DebugId, WrongId> {
-        sixteen("debug_id", &self.debug_id).map(DebugId)
+    pub fn parse_debug_id(&self) -> Result<DebugId, WrongId> {
+        parse_id_bytes("debug_id", &self.debug_id).map(DebugId)
     }
 }
 
@@ -47,7 +47,7 @@ impl TenantConfig {
     ///
     /// # Errors
     /// Returns [`WrongId::Tenant`] if the field does not hold a slug.
-    pub fn id(&self) -> Result<TenantId, WrongId> {
+    pub fn parse_tenant_id(&self) -> Result<TenantId, WrongId> {
         Ok(TenantId::new(&self.tenant)?)
     }
 }
@@ -57,8 +57,8 @@ impl Need {
     ///
     /// # Errors
     /// Returns [`WrongId::Length`] if the field does not have sixteen bytes.
-    pub fn id(&self) -> Result<DebugId, WrongId> {
-        sixteen("debug_id", &self.debug_id).map(DebugId)
+    pub fn parse_debug_id(&self) -> Result<DebugId, WrongId> {
+        parse_id_bytes("debug_id", &self.debug_id).map(DebugId)
     }
 }
 
@@ -67,8 +67,8 @@ impl Resymbolicate {
     ///
     /// # Errors
     /// Returns [`WrongId`] if the tenant or the report id is not valid.
-    pub fn report(&self) -> Result<Scoped<ReportId>, WrongId> {
-        Ok(TenantId::new(&self.tenant)?.scope(ReportId(sixteen("report_id", &self.report_id)?)))
+    pub fn parse_report_id(&self) -> Result<Scoped<ReportId>, WrongId> {
+        Ok(TenantId::new(&self.tenant)?.scope(ReportId(parse_id_bytes("report_id", &self.report_id)?)))
     }
 }
 
@@ -77,11 +77,11 @@ impl TerminalOutcome {
     ///
     /// # Errors
     /// Returns [`WrongId`] if the tenant or the report id is not valid.
-    pub fn report(&self) -> Result<Option<Scoped<ReportId>>, WrongId> {
+    pub fn parse_report_id(&self) -> Result<Option<Scoped<ReportId>>, WrongId> {
         if self.report_id.is_empty() {
             return Ok(None);
         }
-        Ok(Some(TenantId::new(&self.tenant)?.scope(ReportId(sixteen("report_id", &self.report_id)?))))
+        Ok(Some(TenantId::new(&self.tenant)?.scope(ReportId(parse_id_bytes("report_id", &self.report_id)?))))
     }
 }
 
@@ -92,9 +92,9 @@ mod tests {
     #[test]
     fn an_id_of_another_length_is_refused_by_name() {
         let event = SymbolEvent { debug_id: vec![1; 15].into(), ..SymbolEvent::default() };
-        assert_eq!(event.id(), Err(WrongId::Length { field: "debug_id", length: 15 }));
-        assert_eq!(event.owner(), Ok(None));
+        assert_eq!(event.parse_debug_id(), Err(WrongId::Length { field: "debug_id", length: 15 }));
+        assert_eq!(event.parse_owner(), Ok(None));
         let request = Resymbolicate { tenant: "ACME".into(), ..Resymbolicate::default() };
-        assert!(matches!(request.report(), Err(WrongId::Tenant(_))));
+        assert!(matches!(request.parse_report_id(), Err(WrongId::Tenant(_))));
     }
 }

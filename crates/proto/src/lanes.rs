@@ -9,6 +9,6 @@ pub const RESYMBOLICATE: &str = "resymbolicate";
 
 /// Returns the consumer group of a lane in the installation with this prefix.
 #[must_use]
-pub fn group(prefix: &str, lane: &str) -> String {
+pub fn consumer_group(prefix: &str, lane: &str) -> String {
     format!("{prefix}unslide.{lane}")
 }

@@ -46,7 +46,7 @@ impl SignedPurpose {
 
     /// Returns the names of the headers for the signature, the key's name and the time.
     #[must_use]
-    pub fn headers(self) -> [&'static str; 3] {
+    pub fn header_names(self) -> [&'static str; 3] {
         match self {
             SignedPurpose::Record => [headers::SIGNATURE, headers::SIGNATURE_KEY, headers::SIGNED_AT],
             SignedPurpose::Replay => {
@@ -97,19 +97,20 @@ impl SigningKey {
 
     /// Returns the key that verifies the signatures.
     #[must_use]
-    pub fn verifying(&self) -> VerifyingKey {
+    pub fn verifying_key(&self) -> VerifyingKey {
         VerifyingKey(self.0.verifying_key())
     }
 
     /// Returns the value of the header [`crate::headers::SIGNATURE`] for a record with this value, sent for
     /// `tenant` and signed at `signed_at` (milliseconds since the Unix epoch).
     #[must_use]
-    pub fn sign(&self, tenant: &TenantId, signed_at: i64, value: &[u8]) -> String {
+    pub fn sign_record(&self, tenant: &TenantId, signed_at: i64, value: &[u8]) -> String {
         self.sign_for(SignedPurpose::Record, tenant, signed_at, value)
     }
 
     fn sign_for(&self, purpose: SignedPurpose, tenant: &TenantId, signed_at: i64, value: &[u8]) -> String {
-        STANDARD.encode(self.0.sign(text(purpose, tenant, signed_at, value).as_bytes()).to_bytes())
+        STANDARD
+            .encode(self.0.sign(format_signed_text(purpose, tenant, signed_at, value).as_bytes()).to_bytes())
     }
 }
 
@@ -130,11 +131,16 @@ impl Signer {
     /// Returns the headers of a record with this value, signed at `signed_at` (milliseconds since the Unix
     /// epoch). Hashes the value, so it is slow for a large one.
     #[must_use]
-    pub fn headers(&self, tenant: &TenantId, signed_at: i64, value: &[u8]) -> [(&'static str, String); 3] {
+    pub fn signature_headers(
+        &self,
+        tenant: &TenantId,
+        signed_at: i64,
+        value: &[u8],
+    ) -> [(&'static str, String); 3] {
         self.headers_for(SignedPurpose::Record, tenant, signed_at, value)
     }
 
-    /// Works as [`Signer::headers`], for any purpose.
+    /// Works as [`Signer::signature_headers`], for any purpose.
     #[must_use]
     pub fn headers_for(
         &self,
@@ -143,7 +149,7 @@ impl Signer {
         signed_at: i64,
         value: &[u8],
     ) -> [(&'static str, String); 3] {
-        let [signature, key, at] = purpose.headers();
+        let [signature, key, at] = purpose.header_names();
         let signed = self.key.sign_for(purpose, tenant, signed_at, value);
         [(signature, signed), (key, self.name.clone()), (at, signed_at.to_string())]
     }
@@ -161,11 +167,11 @@ impl VerifyingKey {
 
     /// Returns true if `signature` was made with the private key for the other arguments.
     #[must_use]
-    pub fn verify(&self, tenant: &TenantId, signed_at: i64, value: &[u8], signature: &str) -> bool {
+    pub fn verify_record(&self, tenant: &TenantId, signed_at: i64, value: &[u8], signature: &str) -> bool {
         self.verify_for(SignedPurpose::Record, tenant, signed_at, value, signature)
     }
 
-    /// Works as [`VerifyingKey::verify`], for any purpose.
+    /// Works as [`VerifyingKey::verify_record`], for any purpose.
     #[must_use]
     pub fn verify_for(
         &self,
@@ -177,7 +183,7 @@ impl VerifyingKey {
     ) -> bool {
         let decoded = STANDARD.decode(signature).ok().and_then(|bytes| Signature::from_slice(&bytes).ok());
         // Strict: refuses a weak key, and a signature in another encoding of the same numbers.
-        let text = text(purpose, tenant, signed_at, value);
+        let text = format_signed_text(purpose, tenant, signed_at, value);
         decoded.is_some_and(|signature| self.0.verify_strict(text.as_bytes(), &signature).is_ok())
     }
 }
@@ -190,7 +196,7 @@ impl fmt::Display for VerifyingKey {
 
 /// Returns the text that is signed.
 #[must_use]
-pub fn text(purpose: SignedPurpose, tenant: &TenantId, signed_at: i64, value: &[u8]) -> String {
+pub fn format_signed_text(purpose: SignedPurpose, tenant: &TenantId, signed_at: i64, value: &[u8]) -> String {
     let mut text = format!("{}\n{tenant}\n{signed_at}\n", purpose.first_line());
     for byte in Sha256::digest(value) {
         // Writing to a string cannot fail.
@@ -218,14 +224,14 @@ mod tests {
 
     #[test]
     fn the_text_and_its_signature_have_the_documented_form() {
-        let signed = text(SignedPurpose::Record, &tenant("acme"), 1_700_000_000_123, b"abc");
+        let signed = format_signed_text(SignedPurpose::Record, &tenant("acme"), 1_700_000_000_123, b"abc");
         let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(signed, format!("unslide-v1\nacme\n1700000000123\n{hash}"));
         let key = SigningKey::parse(&Secret::new(SECRET)).unwrap();
-        assert_eq!(key.verifying().to_string(), PUBLIC);
+        assert_eq!(key.verifying_key().to_string(), PUBLIC);
         // Ed25519 is deterministic: a gateway in another language can be held against this.
         let expected = include_str!("signed/example.txt").trim();
-        assert_eq!(key.sign(&tenant("acme"), 1_700_000_000_123, b"abc"), expected);
+        assert_eq!(key.sign_record(&tenant("acme"), 1_700_000_000_123, b"abc"), expected);
     }
 
     /// Proves: sender
@@ -233,9 +239,9 @@ mod tests {
     fn a_signature_holds_for_its_tenant_time_value_and_key_only() {
         let key = SigningKey::parse(&Secret::new(SECRET)).unwrap();
         let public = VerifyingKey::parse(PUBLIC).unwrap();
-        let good = key.sign(&tenant("acme"), 5, b"v");
+        let good = key.sign_record(&tenant("acme"), 5, b"v");
         let verify = |of: &str, at: i64, value: &[u8], signature: &str| {
-            public.verify(&tenant(of), at, value, signature)
+            public.verify_record(&tenant(of), at, value, signature)
         };
         assert!(verify("acme", 5, b"v", &good));
         assert!(!verify("other", 5, b"v", &good));
@@ -249,7 +255,7 @@ mod tests {
         let replay = key.sign_for(SignedPurpose::Replay, &tenant("acme"), 5, b"v");
         assert!(!verify("acme", 5, b"v", &replay));
         let other = SigningKey::parse(&Secret::new(STANDARD.encode([7; 32]))).unwrap();
-        assert!(!other.verifying().verify(&tenant("acme"), 5, b"v", &good));
+        assert!(!other.verifying_key().verify_record(&tenant("acme"), 5, b"v", &good));
     }
 
     #[test]

@@ -47,11 +47,11 @@ pub enum StackSetError {
 ///
 /// # Errors
 /// Returns an error if the set is damaged, exceeds a limit, or refers to something that is missing.
-pub fn read(bytes: &[u8]) -> Result<StackSet, StackSetError> {
+pub fn read_stack_set(bytes: &[u8]) -> Result<StackSet, StackSetError> {
     at_most("bytes", bytes.len(), MOST_BYTES)?;
-    count(bytes)?;
+    check_counts(bytes)?;
     let set = StackSet::decode(bytes).map_err(|error| StackSetError::Damaged(error.to_string()))?;
-    check(&set)?;
+    check_stack_set(&set)?;
     Ok(set)
 }
 
@@ -60,7 +60,7 @@ fn at_most(what: &'static str, found: usize, limit: usize) -> Result<(), StackSe
 }
 
 /// Counts the images and the nodes, which are the repeated fields.
-fn count(mut bytes: &[u8]) -> Result<(), StackSetError> {
+fn check_counts(mut bytes: &[u8]) -> Result<(), StackSetError> {
     let damaged = || StackSetError::Damaged("a field that ends too early, or of no known kind".to_owned());
     let (mut images, mut nodes) = (0, 0);
     while !bytes.is_empty() {
@@ -83,7 +83,7 @@ fn count(mut bytes: &[u8]) -> Result<(), StackSetError> {
     Ok(())
 }
 
-fn check(set: &StackSet) -> Result<(), StackSetError> {
+fn check_stack_set(set: &StackSet) -> Result<(), StackSetError> {
     for (position, image) in set.images.iter().enumerate() {
         let wrong = |problem| StackSetError::Wrong { what: "image", position, problem };
         if !matches!(image.debug_id.len(), 0 | 16) {
@@ -114,7 +114,7 @@ fn check(set: &StackSet) -> Result<(), StackSetError> {
 impl StackImage {
     /// Returns the debug id, or `None` if it is not known.
     #[must_use]
-    pub fn id(&self) -> Option<DebugId> {
+    pub fn parse_debug_id(&self) -> Option<DebugId> {
         <[u8; 16]>::try_from(&self.debug_id[..]).ok().map(DebugId)
     }
 }
@@ -133,15 +133,18 @@ mod tests {
     }
 
     fn refused(images: Vec<StackImage>, nodes: Vec<StackNode>) -> String {
-        read(&StackSet { images, nodes }.encode_to_vec()).unwrap_err().to_string()
+        read_stack_set(&StackSet { images, nodes }.encode_to_vec()).unwrap_err().to_string()
     }
 
     #[test]
     fn a_set_is_read_and_what_it_refers_to_must_be_there() {
         let images = vec![image(&[1; 16], "Shop"), image(&[], "")];
         let set = StackSet { images: images.clone(), nodes: vec![node(0, 1), node(1, 2), node(1, 0)] };
-        assert_eq!(read(&set.encode_to_vec()), Ok(set.clone()));
-        assert_eq!(set.images.iter().map(StackImage::id).collect::<Vec<_>>(), [Some(DebugId([1; 16])), None]);
+        assert_eq!(read_stack_set(&set.encode_to_vec()), Ok(set.clone()));
+        assert_eq!(
+            set.images.iter().map(StackImage::parse_debug_id).collect::<Vec<_>>(),
+            [Some(DebugId([1; 16])), None]
+        );
         let problem = refused(images.clone(), vec![node(0, 3)]);
         assert_eq!(problem, "node 0 of the set of stacks: its image is not there");
         for nodes in [vec![node(1, 0)], vec![node(0, 0), node(3, 0), node(0, 0)]] {
@@ -150,7 +153,7 @@ mod tests {
         assert!(refused(vec![image(&[1; 15], "")], vec![]).ends_with("its debug id has not 16 bytes"));
         assert!(refused(vec![image(&[], &"x".repeat(1025))], vec![]).ends_with("its name is too long"));
         let stack = |depth| (0..depth).map(|parent| node(parent, 0)).collect();
-        assert!(read(&StackSet { images: vec![], nodes: stack(1024) }.encode_to_vec()).is_ok());
+        assert!(read_stack_set(&StackSet { images: vec![], nodes: stack(1024) }.encode_to_vec()).is_ok());
         assert!(refused(vec![], stack(1025)).ends_with("its stack is too deep"));
     }
 
@@ -158,17 +161,17 @@ mod tests {
     fn sets_beyond_the_limits_are_refused_before_they_are_read() {
         // Empty nodes, of two bytes each.
         let many = [0x12, 0].repeat(MOST_NODES + 1);
-        assert!(matches!(read(&many), Err(StackSetError::TooMany { what: "nodes", .. })));
+        assert!(matches!(read_stack_set(&many), Err(StackSetError::TooMany { what: "nodes", .. })));
         let many = [0x0A, 0].repeat(MOST_IMAGES + 1);
-        assert!(matches!(read(&many), Err(StackSetError::TooMany { what: "images", .. })));
+        assert!(matches!(read_stack_set(&many), Err(StackSetError::TooMany { what: "images", .. })));
         let large = vec![0; MOST_BYTES + 1];
-        assert!(matches!(read(&large), Err(StackSetError::TooMany { what: "bytes", .. })));
+        assert!(matches!(read_stack_set(&large), Err(StackSetError::TooMany { what: "bytes", .. })));
         for damaged in
             [&[0x12, 5][..], &[0x12], &[0x13, 0], &[0xFF; 12], &[0x12, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F]]
         {
-            assert!(matches!(read(damaged), Err(StackSetError::Damaged(_))), "{damaged:?}");
+            assert!(matches!(read_stack_set(damaged), Err(StackSetError::Damaged(_))), "{damaged:?}");
         }
         // A field that a later version may add.
-        assert_eq!(read(&[0x18, 1, 0x22, 1, 0]), Ok(StackSet::default()));
+        assert_eq!(read_stack_set(&[0x18, 1, 0x22, 1, 0]), Ok(StackSet::default()));
     }
 }

@@ -39,7 +39,7 @@ impl TraceContext {
     /// Creates a span in the trace of the `traceparent` header. Begins a new trace if the header
     /// is absent or not valid.
     #[must_use]
-    pub fn continued(traceparent: Option<&str>, ids: &Ids) -> TraceContext {
+    pub fn from_parent(traceparent: Option<&str>, ids: &Ids) -> TraceContext {
         let (trace, flags) = traceparent.and_then(TraceContext::from_header).map_or_else(
             || (u128::from(ids.next()) << 64 | u128::from(ids.next()), SAMPLED),
             |parent| (parent.trace, parent.flags),
@@ -85,7 +85,7 @@ impl TraceContext {
 
     /// Returns the `traceparent` header for requests of this span.
     #[must_use]
-    pub fn header(&self) -> String {
+    pub fn format_header(&self) -> String {
         let mut text = String::with_capacity(55);
         // Writing to a String has no error.
         let _ = write!(text, "00-{:032x}-{:016x}-{:02x}", self.trace, self.span, self.flags);
@@ -101,11 +101,11 @@ mod tests {
     fn a_valid_trace_is_continued_in_a_new_span() {
         let ids = Ids::default();
         let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        let context = TraceContext::continued(Some(parent), &ids);
+        let context = TraceContext::from_parent(Some(parent), &ids);
         assert_eq!(context.trace, 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736);
         assert_ne!(context.span, 0x00f0_67aa_0ba9_02b7);
-        assert!(context.header().starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-"));
-        assert_eq!(TraceContext::from_header(&context.header()), Some(context));
+        assert!(context.format_header().starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-"));
+        assert_eq!(TraceContext::from_header(&context.format_header()), Some(context));
         assert!(context.is_sampled() && !context.with_sampled(false).is_sampled());
     }
 

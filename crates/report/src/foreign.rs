@@ -45,16 +45,16 @@ pub fn foreign_format(bytes: &[u8]) -> Option<ForeignFormat> {
 /// and none is KSCrash's.
 fn is_ips(start: &[u8]) -> bool {
     let (mut header, mut body, mut kscrash) = (false, false, false);
-    let mut scanner = JsonScanner::at(start, 0, usize::MAX);
+    let mut scanner = JsonScanner::from_position(start, 0, usize::MAX);
     // The examined bytes may end within the object.
-    let _: Result<_, Stop> = scanner.members(|s, member| {
+    let _: Result<_, Stop> = scanner.read_members(|s, member| {
         match &*member.key {
-            b"bug_type" => header |= matches!(s.byte(), Some(b'"' | b'0'..=b'9')),
+            b"bug_type" => header |= matches!(s.peek_byte(), Some(b'"' | b'0'..=b'9')),
             b"incident" | b"usedImages" | b"procName" | b"captureTime" => body = true,
             b"crash" | b"report" | b"recrash_report" | b"binary_images" => kscrash = true,
             _ => {}
         }
-        s.skip()
+        s.skip_value()
     });
     (header || body) && !kscrash
 }

@@ -21,22 +21,25 @@ pub(crate) struct ImageMessage<'a> {
 
 impl<'a> ImageMessage<'a> {
     /// Returns the message of the image with this name: the first of these texts that is useful.
-    pub(crate) fn of(name: Option<Text<'a>>, texts: [Option<Text<'a>>; 2]) -> Option<ImageMessage<'a>> {
+    pub(crate) fn from_texts(
+        name: Option<Text<'a>>,
+        texts: [Option<Text<'a>>; 2],
+    ) -> Option<ImageMessage<'a>> {
         let says_something = |text: &Text<'a>| {
             let raw = text.raw();
             raw.len() <= MOST_BYTES && !raw.starts_with(SIMULATOR) && !text.decode().trim().is_empty()
         };
         let text = texts.into_iter().flatten().find(says_something)?;
-        Some(ImageMessage { rank: rank(&name.map(Text::decode).unwrap_or_default()), text })
+        Some(ImageMessage { rank: rank_image(&name.map(Text::decode).unwrap_or_default()), text })
     }
 
     /// Returns the message with precedence. Of two equal ones, the first in the list wins.
-    pub(crate) fn believed(self, other: Option<ImageMessage<'a>>) -> ImageMessage<'a> {
+    pub(crate) fn choose_message(self, other: Option<ImageMessage<'a>>) -> ImageMessage<'a> {
         other.filter(|other| other.rank <= self.rank).unwrap_or(self)
     }
 }
 
-fn rank(path: &str) -> usize {
+fn rank_image(path: &str) -> usize {
     let name = path.rsplit('/').next().unwrap_or_default();
     match LIBRARIES.iter().position(|library| *library == name) {
         Some(position) => position + 1,

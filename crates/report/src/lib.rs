@@ -26,11 +26,11 @@ pub use blank::{BlankFrame, FrameSlot};
 pub use error::{ReadError, ReadLimits};
 pub use foreign::{ForeignFormat, foreign_format};
 pub use json::{Number, Text, Value as JsonValue};
-pub use measurement::{RegionalNumber, measurement};
+pub use measurement::{RegionalNumber, parse_measurement};
 pub use report::crash_error::CrashError;
 pub use report::crash_state::{CrashState, NotableAddress, StackWindow};
 pub use report::javascript::{
-    BundleModule, JavaScriptError, JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame, platform,
+    BundleModule, JavaScriptError, JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame, platform_name,
 };
 pub use report::memory::{AllocationWeight, MemoryEvent, MemoryEventKind};
 pub use report::ours::{ENGINE_PREFIX, FrameCounts, OurCall, OurFinding, OurFrame, OurImage, Ours};
@@ -40,6 +40,6 @@ pub use report::summary::{ReportSummary, TopFrame};
 pub use report::{
     Backtrace, BacktraceOrigin, ErrorKind, Frame, Image, Invalid, Report, ReportPart, ThreadFacts,
 };
-pub use split::{Element, LenientElement, MOST_ELEMENTS, split, split_leniently};
+pub use split::{Element, LenientElement, MOST_ELEMENTS, split_leniently, split_record};
 pub use system_path::is_system_path;
 pub use warning::{Warning, WarningKind};

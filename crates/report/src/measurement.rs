@@ -2,7 +2,7 @@
 //! them for the device's language and region, even in the JSON of MetricKit.
 
 /// Units as devices in several languages write them, with our symbols. A unit that is missing here is not guessed.
-const UNITS: &[(&str, &str)] = &[
+const WRITTEN_UNITS: &[(&str, &str)] = &[
     ("ns", "ns"),
     ("\u{b5}s", "us"),
     ("\u{3bc}s", "us"),
@@ -89,13 +89,13 @@ pub enum RegionalNumber {
 /// Returns the number in a text and its unit as our symbol. Returns `None` if either is not understood. `region`
 /// resolves ambiguous numbers: `1.234` is more than a thousand in Germany.
 #[must_use]
-pub fn measurement(text: &str, region: &str) -> Option<(RegionalNumber, &'static str)> {
+pub fn parse_measurement(text: &str, region: &str) -> Option<(RegionalNumber, &'static str)> {
     let text = text.trim();
     let is_unit = |c: char| c.is_alphabetic();
     let (number, symbol) = text.split_at_checked(text.find(is_unit)?)?;
     let symbol = symbol.trim();
     let bare = symbol.trim_end_matches('.');
-    let known = UNITS.iter().find(|(written, _)| *written == symbol || *written == bare)?;
+    let known = WRITTEN_UNITS.iter().find(|(written, _)| *written == symbol || *written == bare)?;
     Some((number_of(number, region)?, known.1))
 }
 
@@ -154,10 +154,10 @@ mod tests {
             ("1.234.567 ms", "", Clear(1_234_567.0)),
             ("12,5 мс", "", Clear(12.5)),
         ] {
-            assert_eq!(measurement(text, region), Some((expected, "ms")), "{text} {region}");
+            assert_eq!(parse_measurement(text, region), Some((expected, "ms")), "{text} {region}");
         }
-        assert_eq!(measurement("20 Sek.", "").unwrap().1, "s");
-        assert_eq!(measurement("20 сек.", "").unwrap().1, "s");
-        assert_eq!(measurement("5 fortnights", "US"), None);
+        assert_eq!(parse_measurement("20 Sek.", "").unwrap().1, "s");
+        assert_eq!(parse_measurement("20 сек.", "").unwrap().1, "s");
+        assert_eq!(parse_measurement("5 fortnights", "US"), None);
     }
 }

@@ -23,7 +23,7 @@ use std::ops::Range;
 
 /// Returns the bytes before the value of our member. The comma depends on whether the object has other members.
 #[must_use]
-pub fn key(has_members: bool) -> &'static [u8] {
+pub fn member_key(has_members: bool) -> &'static [u8] {
     if has_members { b",\"symbolication\":" } else { b"\"symbolication\":" }
 }
 
@@ -31,12 +31,12 @@ pub fn key(has_members: bool) -> &'static [u8] {
 ///
 /// # Errors
 /// Returns [`ReadError`] if the input is not a report.
-pub fn strip<'a>(input: &'a [u8], limits: &ReadLimits) -> Result<Cow<'a, [u8]>, ReadError> {
-    Ok(Report::read(input, limits)?.stripped())
+pub fn strip_additions<'a>(input: &'a [u8], limits: &ReadLimits) -> Result<Cow<'a, [u8]>, ReadError> {
+    Ok(Report::read(input, limits)?.strip_additions())
 }
 
 /// Returns `input` without the given spans, which ascend and do not overlap.
-pub(crate) fn without(input: &[u8], spans: Vec<Range<usize>>) -> Vec<u8> {
+pub(crate) fn remove_spans(input: &[u8], spans: Vec<Range<usize>>) -> Vec<u8> {
     let mut out = Vec::with_capacity(input.len());
     let mut done = 0;
     for span in spans {

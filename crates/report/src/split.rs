@@ -31,27 +31,27 @@ pub const MOST_ELEMENTS: usize = 1_000;
 /// # Errors
 /// Returns [`ReadError`] if the record is too large, has more than [`MOST_ELEMENTS`], or is scanned and is not valid
 /// JSON. In the last case no element can be separated.
-pub fn split<'a>(record: &'a [u8], limits: &ReadLimits) -> Result<Vec<Element<'a>>, ReadError> {
+pub fn split_record<'a>(record: &'a [u8], limits: &ReadLimits) -> Result<Vec<Element<'a>>, ReadError> {
     if let Some(event) = event_of_record(record) {
         return Ok(vec![Element::Report(event)]);
     }
     // The depth of a report is checked when the report is read.
     let limits = ReadLimits { max_depth: usize::MAX, ..*limits };
     let mut s = JsonScanner::new(record, &limits)?;
-    s.begin()?;
+    s.skip_preamble()?;
     let mut elements = Vec::new();
-    match s.byte() {
+    match s.peek_byte() {
         Some(b'{') => return Ok(vec![Element::Report(record)]),
-        Some(b'[') => s.elements(|s, _| {
+        Some(b'[') => s.read_elements(|s, _| {
             if elements.len() == MOST_ELEMENTS {
                 return Err(ReadError::TooMany { limit: MOST_ELEMENTS }.into());
             }
-            elements.push(element(s, record)?);
+            elements.push(read_element(s, record)?);
             Ok(())
         })?,
-        _ => elements.push(element(&mut s, record)?),
+        _ => elements.push(read_element(&mut s, record)?),
     }
-    s.end()?;
+    s.expect_end()?;
     Ok(elements)
 }
 
@@ -78,7 +78,7 @@ pub fn split_leniently<'a>(
     record: &'a [u8],
     limits: &ReadLimits,
 ) -> Result<Vec<LenientElement<'a>>, ReadError> {
-    match split(record, limits) {
+    match split_record(record, limits) {
         Ok(elements) => Ok(elements.into_iter().map(LenientElement::Whole).collect()),
         Err(error @ (ReadError::TooLarge { .. } | ReadError::TooMany { .. })) => Err(error),
         Err(error) => match record.trim_ascii_start().strip_prefix(b"[") {
@@ -102,9 +102,9 @@ fn read_pieces<'a>(pieces: &[&'a [u8]], limits: &ReadLimits) -> Result<Vec<Lenie
 
 fn read_piece<'a>(bytes: &'a [u8], limits: &ReadLimits) -> Result<Element<'a>, ReadError> {
     let mut s = JsonScanner::new(bytes, limits)?;
-    s.begin()?;
-    let element = element(&mut s, bytes)?;
-    s.end()?;
+    s.skip_preamble()?;
+    let element = read_element(&mut s, bytes)?;
+    s.expect_end()?;
     Ok(element)
 }
 
@@ -153,12 +153,12 @@ fn cut_array(array: &[u8]) -> Vec<&[u8]> {
     pieces
 }
 
-fn element<'a>(s: &mut JsonScanner<'a>, record: &'a [u8]) -> Result<Element<'a>, Stop> {
-    let (start, first) = (s.pos(), s.byte());
+fn read_element<'a>(s: &mut JsonScanner<'a>, record: &'a [u8]) -> Result<Element<'a>, Stop> {
+    let (start, first) = (s.pos(), s.peek_byte());
     if first == Some(b'"') {
-        return Ok(Element::Text(Text(s.string()?.0)));
+        return Ok(Element::Text(Text(s.read_string()?.0)));
     }
-    s.skip()?;
+    s.skip_value()?;
     let bytes = &record[start..s.pos()];
     Ok(match first {
         Some(b'{') => Element::Report(bytes),

@@ -26,7 +26,7 @@ pub enum WarningKind {
 }
 
 impl WarningKind {
-    fn text(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             WarningKind::ByteOrderMark => "byte order mark before the report",
             WarningKind::TrailingBytes => "white space or NULs after the report",
@@ -88,7 +88,7 @@ const LOCATING_FIELDS: [(&str, &str); 22] = [
 
 impl Warning {
     /// Returns the member's path without array indexes. Empty for the report itself.
-    fn path(&self) -> String {
+    fn member_path(&self) -> String {
         let prefix = std::iter::repeat_n("recrash_report", self.part);
         let own = [self.place, self.field].into_iter().filter(|s| !s.is_empty());
         prefix.chain(own).collect::<Vec<_>>().join(".")
@@ -110,7 +110,7 @@ impl Warning {
             b'n' => "null",
             _ => "a number",
         };
-        let path = self.path();
+        let path = self.member_path();
         let times = if self.count > 1 { format!(" ({} times)", self.count) } else { String::new() };
         Some(match self.kind {
             WarningKind::NotAnObject => format!("{path} has {found} in it, not an object{times}"),
@@ -126,11 +126,11 @@ impl Warning {
 impl fmt::Display for Warning {
     /// Formats `path: what (n times)`, with the path without its array indexes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path();
+        let path = self.member_path();
         if !path.is_empty() {
             write!(f, "{path}: ")?;
         }
-        f.write_str(self.kind.text())?;
+        f.write_str(self.kind.as_str())?;
         if self.count > 1 {
             write!(f, " ({} times)", self.count)?;
         }

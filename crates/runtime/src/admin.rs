@@ -39,11 +39,11 @@ pub enum Error {
 ///
 /// # Errors
 /// Returns [`Error::Bind`] if the address is not available.
-pub async fn start(settings: &Settings, host: &Host) -> Result<SocketAddr, Error> {
+pub async fn start_server(settings: &Settings, host: &Host) -> Result<SocketAddr, Error> {
     let bind = |error| Error::Bind(settings.listen, error);
     let listener = TcpListener::bind(settings.listen).await.map_err(bind)?;
     let address = listener.local_addr().map_err(bind)?;
-    let router = router(host.clone());
+    let router = build_router(host.clone());
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
             tracing::error!(error = &error as &dyn std::error::Error, "the admin server has ended");
@@ -53,30 +53,30 @@ pub async fn start(settings: &Settings, host: &Host) -> Result<SocketAddr, Error
 }
 
 /// Returns the admin server's routes: `/livez`, `/readyz`, `/dependencies` and `/metrics`.
-pub fn router(host: Host) -> Router {
+pub fn build_router(host: Host) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz))
-        .route("/dependencies", get(dependencies))
-        .route("/metrics", get(metrics))
+        .route("/readyz", get(serve_readiness))
+        .route("/dependencies", get(serve_dependencies))
+        .route("/metrics", get(serve_metrics))
         .with_state(host)
 }
 
-async fn readyz(State(host): State<Host>) -> Response {
-    let answer = host.health.check().await;
+async fn serve_readiness(State(host): State<Host>) -> Response {
+    let answer = host.health.check_readiness().await;
     let status = if answer.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, axum::Json(answer)).into_response()
 }
 
-async fn dependencies(State(host): State<Host>) -> Response {
+async fn serve_dependencies(State(host): State<Host>) -> Response {
     let answer = host.health.check_dependencies().await;
     let status = if answer.is_complete() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, axum::Json(answer)).into_response()
 }
 
-async fn metrics(State(host): State<Host>) -> Response {
+async fn serve_metrics(State(host): State<Host>) -> Response {
     host.count_probes(&host.health.check_dependencies().await);
-    match host.process_metrics().page() {
+    match host.process_metrics().render_page() {
         Ok(page) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], page).into_response(),
         Err(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "the metrics cannot be written");
@@ -103,14 +103,14 @@ mod tests {
     async fn it_says_what_is_not_ready_and_measures_jobs() {
         let host = Host::local().unwrap();
         let settings = Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)) };
-        let address = start(&settings, &host).await.unwrap();
-        host.health.scoped("api").register("database", || async { Err("refused".to_owned()) });
+        let address = start_server(&settings, &host).await.unwrap();
+        host.health.with_prefix("api").register_probe("database", || async { Err("refused".to_owned()) });
         assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200"));
         let answer = get(address, "/readyz").await;
         assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
         assert!(answer.contains("\"api.database\":{\"ok\":false"), "{answer}");
         assert!(answer.contains("\"reason\":\"refused\""), "{answer}");
-        host.health.scoped("api").register_dependency("objects", || async { Ok(()) });
+        host.health.with_prefix("api").register_dependency("objects", || async { Ok(()) });
         assert!(!get(address, "/readyz").await.contains("api.objects"));
         assert!(get(address, "/dependencies").await.contains("\"api.objects\":{\"ok\":true"));
         host.cpu.run(|| ()).await.unwrap();

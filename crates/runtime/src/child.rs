@@ -40,7 +40,7 @@ impl ChildProgram {
     ///
     /// # Errors
     /// Returns an error if the executable cannot be found.
-    pub fn current(arguments: &[&str]) -> io::Result<ChildProgram> {
+    pub fn from_current_exe(arguments: &[&str]) -> io::Result<ChildProgram> {
         // This link refers to the same file even after an update replaces it.
         let own = Path::new("/proc/self/exe");
         let path = if own.exists() { own.to_owned() } else { std::env::current_exe()? };
@@ -57,7 +57,7 @@ impl ChildProgram {
 
     /// Returns a command that starts the program without this process's environment.
     #[must_use]
-    pub fn command(&self) -> Command {
+    pub fn build_command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.args(&self.arguments).env_clear();
         if self.own_group {
@@ -79,14 +79,14 @@ impl ChildProgram {
         stop: watch::Receiver<bool>,
         held: impl Send + 'static,
     ) -> io::Result<Ended> {
-        let mut command = tokio::process::Command::from(self.command());
+        let mut command = tokio::process::Command::from(self.build_command());
         command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.kill_on_drop(true).spawn()?;
         let process = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let (_waiting, abandoned) = oneshot::channel::<()>();
         let running = tokio::spawn(async move {
             let ended = tokio::select! {
-                ended = wait(&mut child) => ended,
+                ended = wait_for_end(&mut child) => ended,
                 _ = abandoned => child.kill().await.and(Err(io::ErrorKind::Interrupted.into())),
                 // The process is not reaped before this future is dropped, so its id cannot be reused.
                 never = stop_and_continue(process, stop) => match never {},
@@ -131,12 +131,12 @@ pub fn end_with_parent() -> io::Result<()> {
     Ok(())
 }
 
-async fn wait(child: &mut Child) -> io::Result<Ended> {
+async fn wait_for_end(child: &mut Child) -> io::Result<Ended> {
     let mut stderr = Vec::new();
     if let Some(pipe) = child.stderr.take() {
         pipe.take(MAX_STDERR_BYTES).read_to_end(&mut stderr).await?;
     }
-    Ok(Ended::of(child.wait().await?, &String::from_utf8_lossy(&stderr)))
+    Ok(Ended::from_status(child.wait().await?, &String::from_utf8_lossy(&stderr)))
 }
 
 /// Limits that a child applies to itself.
@@ -212,7 +212,7 @@ pub enum Limit {
 }
 
 impl Ended {
-    fn of(status: ExitStatus, stderr: &str) -> Ended {
+    fn from_status(status: ExitStatus, stderr: &str) -> Ended {
         let failed = || Ended::Failed(format!("{status}: {}", stderr.trim()));
         let Some(signal) = status.signal() else {
             return match status.code() {
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn limits_are_told_from_crashes_and_from_kills() {
-        let of = |signal: Signal, stderr| Ended::of(ExitStatus::from_raw(signal as i32), stderr);
+        let of = |signal: Signal, stderr| Ended::from_status(ExitStatus::from_raw(signal as i32), stderr);
         assert_eq!(of(Signal::SIGXCPU, ""), Ended::LimitReached(Limit::Cpu));
         assert_eq!(of(Signal::SIGXFSZ, ""), Ended::LimitReached(Limit::FileSize));
         let no_memory = "memory allocation of 4096 bytes failed\n";
@@ -254,9 +254,12 @@ mod tests {
         for signal in [Signal::SIGKILL, Signal::SIGTERM, Signal::SIGBUS] {
             assert!(matches!(of(signal, ""), Ended::Interrupted(_)));
         }
-        assert_eq!(Ended::of(ExitStatus::from_raw(0), "a warning"), Ended::Done);
-        assert!(matches!(Ended::of(ExitStatus::from_raw(101 << 8), "panicked"), Ended::Failed(_)));
-        assert!(matches!(Ended::of(ExitStatus::from_raw(1 << 8), "disk full"), Ended::Interrupted(_)));
+        assert_eq!(Ended::from_status(ExitStatus::from_raw(0), "a warning"), Ended::Done);
+        assert!(matches!(Ended::from_status(ExitStatus::from_raw(101 << 8), "panicked"), Ended::Failed(_)));
+        assert!(matches!(
+            Ended::from_status(ExitStatus::from_raw(1 << 8), "disk full"),
+            Ended::Interrupted(_)
+        ));
     }
 
     #[test]
@@ -265,7 +268,7 @@ mod tests {
         let arguments = ["-c", script].map(OsString::from).to_vec();
         let own = ChildProgram { path: "/bin/sh".into(), arguments, own_group: true };
         let group = |program: &ChildProgram| {
-            let output = program.command().output().unwrap().stdout;
+            let output = program.build_command().output().unwrap().stdout;
             String::from_utf8(output).unwrap().trim().parse::<i32>().unwrap()
         };
         let parents = nix::unistd::getpgrp().as_raw();
@@ -303,7 +306,8 @@ mod tests {
             }
             return;
         }
-        let program = ChildProgram::current(&[NEXT, &["--test-threads=1", "--nocapture"]].concat()).unwrap();
+        let program =
+            ChildProgram::from_current_exe(&[NEXT, &["--test-threads=1", "--nocapture"]].concat()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let end = |task: &str| {
             let folder = tempfile::tempdir().unwrap();
@@ -348,7 +352,7 @@ mod tests {
     async fn run_in(folder: &Path, stop: watch::Receiver<bool>) -> io::Result<Ended> {
         std::fs::write(folder.join("role"), "child").unwrap();
         let program =
-            ChildProgram::current(&[FAMILY, &["--test-threads=1", "--nocapture"]].concat()).unwrap();
+            ChildProgram::from_current_exe(&[FAMILY, &["--test-threads=1", "--nocapture"]].concat()).unwrap();
         program.run(folder, stop, ()).await
     }
 
@@ -401,8 +405,8 @@ mod tests {
         }
         std::fs::write(folder.path().join("role"), "parent").unwrap();
         let program =
-            ChildProgram::current(&[FAMILY, &["--test-threads=1", "--nocapture"]].concat()).unwrap();
-        let mut parent = program.command().current_dir(folder.path()).spawn().unwrap();
+            ChildProgram::from_current_exe(&[FAMILY, &["--test-threads=1", "--nocapture"]].concat()).unwrap();
+        let mut parent = program.build_command().current_dir(folder.path()).spawn().unwrap();
         let killed = async {
             until(|| id().is_some()).await;
             let child = id().unwrap();

@@ -5,7 +5,7 @@ use std::error::Error;
 
 /// Returns an error's message with its causes. Omits a cause that the text already contains.
 #[must_use]
-pub fn causes(error: &(dyn Error + 'static)) -> String {
+pub fn format_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -34,5 +34,5 @@ fn causes_are_said_once() {
     #[error("no answer")]
     struct Outer(#[source] Twice);
     let error = Outer(Twice(std::io::Error::other("disk is full")));
-    assert_eq!(causes(&error), "no answer: cannot store: disk is full");
+    assert_eq!(format_causes(&error), "no answer: cannot store: disk is full");
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// The time after which a probe counts as failed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time for which an answer is reused, so that many requests cause one round of probes.
-const FRESH: Duration = Duration::from_millis(500);
+const READINESS_REUSE_INTERVAL: Duration = Duration::from_millis(500);
 
 type Probe = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 type LastAnswer = Arc<tokio::sync::Mutex<Option<(Instant, Readiness)>>>;
@@ -84,36 +84,39 @@ impl Health {
     /// Returns the same set of probes, with new ones named `prefix.…`. The process is not ready until there is at least
     /// one: a service without probes is still starting.
     #[must_use]
-    pub fn scoped(&self, prefix: &str) -> Health {
+    pub fn with_prefix(&self, prefix: &str) -> Health {
         self.services.lock().insert(prefix.to_owned());
         Health { prefix: format!("{prefix}."), ..self.clone() }
     }
 
     /// Adds a required probe, or replaces the one with that name. A probe must contact its dependency (one round trip)
     /// and give a reason that an operator can act on. It fails after two seconds.
-    pub fn register<F, A>(&self, name: &str, probe: F)
+    pub fn register_probe<F, A>(&self, name: &str, probe: F)
     where
         F: Fn() -> A + Send + Sync + 'static,
         A: Future<Output = Result<(), String>> + Send + 'static,
     {
-        self.add(name, Registered { probe: Arc::new(move || Box::pin(probe())), is_required: true });
+        self.insert_probe(name, Registered { probe: Arc::new(move || Box::pin(probe())), is_required: true });
     }
 
-    /// Works as [`Health::register`], for a dependency that the process can partly serve without.
+    /// Works as [`Health::register_probe`], for a dependency that the process can partly serve without.
     pub fn register_dependency<F, A>(&self, name: &str, probe: F)
     where
         F: Fn() -> A + Send + Sync + 'static,
         A: Future<Output = Result<(), String>> + Send + 'static,
     {
-        self.add(name, Registered { probe: Arc::new(move || Box::pin(probe())), is_required: false });
+        self.insert_probe(
+            name,
+            Registered { probe: Arc::new(move || Box::pin(probe())), is_required: false },
+        );
     }
 
     /// Removes the probe with this name.
-    pub fn unregister(&self, name: &str) {
+    pub fn unregister_probe(&self, name: &str) {
         self.probes.lock().remove(&format!("{}{name}", self.prefix));
     }
 
-    fn add(&self, name: &str, probe: Registered) {
+    fn insert_probe(&self, name: &str, probe: Registered) {
         self.probes.lock().insert(format!("{}{name}", self.prefix), probe);
     }
 
@@ -124,7 +127,7 @@ impl Health {
     }
 
     /// Returns the services without a probe.
-    fn starting(&self) -> Vec<String> {
+    fn list_starting(&self) -> Vec<String> {
         let (services, probes) = (self.services.lock(), self.probes.lock());
         let has_one = |service: &String| {
             probes.keys().any(|name| name.strip_prefix(service).is_some_and(|rest| rest.starts_with('.')))
@@ -134,11 +137,11 @@ impl Health {
 
     /// Runs the required probes at the same time. Returns the last answer again if it is at most half a second
     /// old.
-    pub async fn check(&self) -> Readiness {
+    pub async fn check_readiness(&self) -> Readiness {
         self.ask_again(&self.last_readiness, true).await
     }
 
-    /// Works as [`Health::check`], with all dependencies.
+    /// Works as [`Health::check_readiness`], with all dependencies.
     pub async fn check_dependencies(&self) -> Readiness {
         self.ask_again(&self.last_dependencies, false).await
     }
@@ -146,30 +149,30 @@ impl Health {
     async fn ask_again(&self, last: &LastAnswer, only_required: bool) -> Readiness {
         let mut last = last.lock().await;
         if let Some((asked, answer)) = last.as_ref()
-            && asked.elapsed() < FRESH
+            && asked.elapsed() < READINESS_REUSE_INTERVAL
             && answer.stopping == self.shutdown.is_announced()
         {
             return answer.clone();
         }
-        let answer = self.ask(only_required).await;
+        let answer = self.run_probes(only_required).await;
         *last = Some((Instant::now(), answer.clone()));
         answer
     }
 
     /// Runs all probes at the same time, without reusing the last answer.
     pub async fn ask_now(&self) -> Readiness {
-        self.ask(false).await
+        self.run_probes(false).await
     }
 
-    async fn ask(&self, only_required: bool) -> Readiness {
+    async fn run_probes(&self, only_required: bool) -> Readiness {
         let stopping = self.shutdown.is_announced();
-        let starting = self.starting();
+        let starting = self.list_starting();
         let asked = self.probes.lock().clone();
         let required: BTreeSet<String> =
             asked.iter().filter(|(_, probe)| probe.is_required).map(|(name, _)| name.clone()).collect();
         let probes = asked.into_iter().filter(|(_, probe)| probe.is_required || !only_required);
         let probes: Vec<(String, Probe)> = probes.map(|(name, probe)| (name, probe.probe)).collect();
-        let asked = probes.into_iter().map(|(name, probe)| async move { (name, ask(&probe).await) });
+        let asked = probes.into_iter().map(|(name, probe)| async move { (name, run_probe(&probe).await) });
         let mut probes: BTreeMap<String, ProbeState> =
             futures::future::join_all(asked).await.into_iter().collect();
         let optional: BTreeSet<String> =
@@ -183,7 +186,7 @@ impl Health {
     }
 }
 
-async fn ask(probe: &Probe) -> ProbeState {
+async fn run_probe(probe: &Probe) -> ProbeState {
     let start = Instant::now();
     let answer = tokio::time::timeout(PROBE_TIMEOUT, probe()).await;
     let reason = match answer {
@@ -203,12 +206,12 @@ mod tests {
     async fn every_probe_is_asked_and_a_slow_one_has_failed() {
         let shutdown = Shutdown::new(Duration::from_secs(1));
         let health = Health::new(shutdown.clone());
-        assert!(health.check().await.ready);
-        tokio::time::advance(FRESH).await;
-        health.scoped("api").register("database", || async { Ok(()) });
-        health.scoped("api").register("kafka", || async { Err("no broker".to_owned()) });
-        health.scoped("indexer").register("kafka", std::future::pending);
-        let answer = health.check().await;
+        assert!(health.check_readiness().await.ready);
+        tokio::time::advance(READINESS_REUSE_INTERVAL).await;
+        health.with_prefix("api").register_probe("database", || async { Ok(()) });
+        health.with_prefix("api").register_probe("kafka", || async { Err("no broker".to_owned()) });
+        health.with_prefix("indexer").register_probe("kafka", std::future::pending);
+        let answer = health.check_readiness().await;
         assert!(!answer.ready);
         let reasons: Vec<(&str, Option<&str>)> =
             answer.probes.iter().map(|(name, p)| (name.as_str(), p.reason.as_deref())).collect();
@@ -225,9 +228,9 @@ mod tests {
     #[tokio::test]
     async fn a_dependency_is_told_and_does_not_decide() {
         let health = Health::new(Shutdown::new(Duration::from_secs(1)));
-        health.register("serving", || async { Ok(()) });
+        health.register_probe("serving", || async { Ok(()) });
         health.register_dependency("objects", || async { Err("refused".to_owned()) });
-        let readiness = health.check().await;
+        let readiness = health.check_readiness().await;
         assert!(readiness.ready && !readiness.probes.contains_key("objects"), "it is not even asked");
         let all = health.check_dependencies().await;
         assert!(all.ready && !all.is_complete() && !all.probes["objects"].ok);
@@ -236,15 +239,15 @@ mod tests {
     #[tokio::test]
     async fn a_service_that_has_registered_no_probe_is_still_starting() {
         let health = Health::new(Shutdown::new(Duration::from_secs(1)));
-        let (api, other) = (health.scoped("api"), health.scoped("api-of-old"));
-        other.register("database", || async { Ok(()) });
+        let (api, other) = (health.with_prefix("api"), health.with_prefix("api-of-old"));
+        other.register_probe("database", || async { Ok(()) });
         let answer = health.ask_now().await;
         assert!(!answer.ready);
         assert_eq!(answer.probes["api"].reason.as_deref(), Some("it is still starting"));
-        api.register("database", || async { Ok(()) });
+        api.register_probe("database", || async { Ok(()) });
         let answer = health.ask_now().await;
         assert!(answer.ready && !answer.probes.contains_key("api"));
-        health.scoped("indexer").clear();
+        health.with_prefix("indexer").clear();
         assert!(health.ask_now().await.ready, "who has ended is not starting");
     }
 
@@ -252,8 +255,8 @@ mod tests {
     async fn a_stopping_process_is_not_ready_even_with_a_fresh_answer() {
         let shutdown = Shutdown::new(Duration::from_secs(1));
         let health = Health::new(shutdown.clone());
-        assert!(health.check().await.ready);
+        assert!(health.check_readiness().await.ready);
         shutdown.announce();
-        assert!(!health.check().await.ready && !shutdown.is_begun());
+        assert!(!health.check_readiness().await.ready && !shutdown.is_begun());
     }
 }

@@ -42,8 +42,8 @@ impl Host {
     /// Returns an error if a metric is registered twice, which cannot happen in a new registry.
     pub fn new(clock: Arc<dyn Clock>, shutdown: Shutdown, cpu: CpuPool) -> Result<Host, prometheus::Error> {
         let process = Metrics::default();
-        let registry = process.registry(None)?;
-        cpu.register(&registry)?;
+        let registry = process.add_registry(None)?;
+        cpu.register_metrics(&registry)?;
         #[cfg(target_os = "linux")]
         registry.register(Box::new(ProcessCollector::for_self()))?;
         let build = Opts::new("unslide_build_info", "1, with the version of the program.");
@@ -97,8 +97,8 @@ impl Host {
     /// Returns an error if the name cannot be a label's value, or if spans cannot be exported.
     pub fn for_service(&self, name: &str) -> Result<Host, HostError> {
         let mut host = self.clone();
-        host.metrics = self.process.registry(Some(name))?;
-        host.health = self.health.scoped(name);
+        host.metrics = self.process.add_registry(Some(name))?;
+        host.health = self.health.with_prefix(name);
         if let Some(settings) = &self.traces {
             host.tracer = Tracer::start(settings, name, &host.metrics)?;
             self.tracers.lock().push(host.tracer.clone());

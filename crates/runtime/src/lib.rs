@@ -23,11 +23,11 @@ mod tenants;
 pub mod traces;
 
 pub use config::ConfigProblem;
-pub use errors::{causes, panic_text};
+pub use errors::{format_causes, panic_text};
 pub use health::Health;
 pub use host::Host;
 pub use metrics::{MetricFactory, Metrics, sampled};
 pub use pool::{CpuError, CpuJob, CpuPool, job_bytes};
 pub use shutdown::{ListenError, Shutdown};
-pub use supervise::{ServiceEnd, Supervised, supervise};
+pub use supervise::{ServiceEnd, Supervised, supervise_services};
 pub use tenants::TenantDefaults;

@@ -13,9 +13,9 @@ const LARGE: c_int = 32 << 20;
 /// The maximum number of free bytes that each arena of the heap keeps.
 const MOST_KEPT: c_int = 256 << 20;
 /// The interval between checks of the process's CPU use.
-const EVERY: Duration = Duration::from_secs(10);
+const CPU_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// CPU time per interval from which the process counts as busy.
-const BUSY: Duration = Duration::from_millis(500);
+const BUSY_CPU_TIME: Duration = Duration::from_millis(500);
 
 /// Keeps freed memory until the process has been idle for a while.
 ///
@@ -33,11 +33,11 @@ pub fn keep_freed() -> io::Result<()> {
 
 #[expect(unsafe_code, reason = "a call of the C library")]
 fn give_back_when_idle() {
-    let (mut before, mut was_busy) = (used(), false);
+    let (mut before, mut was_busy) = (read_cpu_time(), false);
     loop {
-        std::thread::sleep(EVERY);
-        let now = used();
-        let is_busy = now.saturating_sub(before) > BUSY;
+        std::thread::sleep(CPU_CHECK_INTERVAL);
+        let now = read_cpu_time();
+        let is_busy = now.saturating_sub(before) > BUSY_CPU_TIME;
         if was_busy && !is_busy {
             // SAFETY: malloc_trim may be called at any time.
             unsafe { nix::libc::malloc_trim(0) };
@@ -48,6 +48,6 @@ fn give_back_when_idle() {
 
 /// Returns the CPU time of the process so far.
 #[expect(clippy::disallowed_methods, reason = "it is no time of day")]
-fn used() -> Duration {
+fn read_cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }

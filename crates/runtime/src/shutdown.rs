@@ -45,7 +45,7 @@ impl Shutdown {
     ///
     /// # Errors
     /// Returns an error if a signal handler cannot be set.
-    pub fn listen(&self) -> Result<(), ListenError> {
+    pub fn listen_for_signals(&self) -> Result<(), ListenError> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let shutdown = self.clone();
@@ -102,7 +102,7 @@ impl Shutdown {
     }
 
     /// Waits for the beginning of the shutdown.
-    pub async fn begun(&self) {
+    pub async fn wait_until_begun(&self) {
         self.begun.cancelled().await;
     }
 
@@ -114,13 +114,13 @@ impl Shutdown {
 
     /// Returns the maximum time for draining.
     #[must_use]
-    pub fn drain(&self) -> Duration {
+    pub fn drain_timeout(&self) -> Duration {
         self.drain
     }
 
     /// Waits until the shutdown has begun and its drain time is over, or until a second signal.
-    pub async fn expired(&self) {
-        self.begun().await;
+    pub async fn wait_until_expired(&self) {
+        self.wait_until_begun().await;
         tokio::select! {
             () = self.expired.cancelled() => {}
             () = tokio::time::sleep(self.drain) => {}
@@ -135,12 +135,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_expires_only_after_it_has_begun_and_drained() {
         let shutdown = Shutdown::new(Duration::from_secs(10));
-        let waiting = tokio::time::timeout(Duration::from_secs(60), shutdown.expired()).await;
+        let waiting = tokio::time::timeout(Duration::from_secs(60), shutdown.wait_until_expired()).await;
         assert!(waiting.is_err(), "nobody has begun it");
         shutdown.begin();
         assert!(shutdown.is_begun());
-        let early = tokio::time::timeout(Duration::from_secs(9), shutdown.expired()).await;
+        let early = tokio::time::timeout(Duration::from_secs(9), shutdown.wait_until_expired()).await;
         assert!(early.is_err(), "it still drains");
-        shutdown.expired().await;
+        shutdown.wait_until_expired().await;
     }
 }

@@ -1,6 +1,6 @@
 //! Start during an outage: the service waits, reports the reason in its readiness, and starts when the outage is over.
 
-use crate::{Host, causes};
+use crate::{Host, format_causes};
 use parking_lot::Mutex;
 use std::error::Error;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// Returns the error of the attempt if it is not an outage (such as a wrong secret), or if the shutdown has begun.
-pub async fn reach<T, E, A>(
+pub async fn reach_dependency<T, E, A>(
     host: &Host,
     dependency: &str,
     is_outage: impl Fn(&E) -> bool,
@@ -26,23 +26,23 @@ where
 {
     let missing = Arc::new(Mutex::new("not reached yet".to_owned()));
     let told = missing.clone();
-    host.health.register(dependency, move || std::future::ready(Err(told.lock().clone())));
+    host.health.register_probe(dependency, move || std::future::ready(Err(told.lock().clone())));
     loop {
         let error = match attempt().await {
             Err(error) if is_outage(&error) && !host.shutdown.is_begun() => error,
             end => {
-                host.health.unregister(dependency);
+                host.health.unregister_probe(dependency);
                 return end;
             }
         };
-        let reason = causes(&error);
+        let reason = format_causes(&error);
         if *missing.lock() != reason {
             tracing::warn!(dependency, error = reason, "the start waits for a dependency");
             *missing.lock() = reason;
         }
         tokio::select! {
             () = tokio::time::sleep(RETRY_INTERVAL) => {}
-            () = host.shutdown.begun() => return Err(error),
+            () = host.shutdown.wait_until_begun() => return Err(error),
         }
     }
 }
@@ -65,7 +65,7 @@ mod tests {
         let host = Host::local().unwrap();
         let attempts = AtomicU32::new(0);
         let is_outage = |failure: &Failure| matches!(failure, Failure::Away);
-        let reached = reach(&host, "postgres", is_outage, || {
+        let reached = reach_dependency(&host, "postgres", is_outage, || {
             std::future::ready(match attempts.fetch_add(1, Ordering::Relaxed) {
                 0..3 => Err(Failure::Away),
                 attempt => Ok(attempt),
@@ -77,12 +77,16 @@ mod tests {
         };
         let (reached, reason) = tokio::join!(reached, asked);
         assert_eq!((reached.unwrap(), reason.as_deref()), (3, Some("no answer")));
-        let refused =
-            reach(&host, "postgres", is_outage, || std::future::ready(Err::<(), _>(Failure::Refused))).await;
+        let refused = reach_dependency(&host, "postgres", is_outage, || {
+            std::future::ready(Err::<(), _>(Failure::Refused))
+        })
+        .await;
         assert!(matches!(refused, Err(Failure::Refused)));
         host.shutdown.begin();
-        let stopped =
-            reach(&host, "postgres", is_outage, || std::future::ready(Err::<(), _>(Failure::Away))).await;
+        let stopped = reach_dependency(&host, "postgres", is_outage, || {
+            std::future::ready(Err::<(), _>(Failure::Away))
+        })
+        .await;
         assert!(matches!(stopped, Err(Failure::Away)));
     }
 }

@@ -14,7 +14,7 @@ pub type Supervised = (&'static str, BoxFuture<'static, ServiceEnd>);
 /// Runs services until all have ended. The first that ends, for any reason, begins the shutdown of
 /// all. Services that have not drained when the shutdown expires are dropped and named in the log.
 /// Returns the first service that failed, with its error.
-pub async fn supervise(
+pub async fn supervise_services(
     services: Vec<Supervised>,
     shutdown: &Shutdown,
 ) -> Result<(), (&'static str, Box<dyn std::error::Error + Send + Sync>)> {
@@ -25,7 +25,7 @@ pub async fn supervise(
     loop {
         let ended = tokio::select! {
             ended = running.next() => ended,
-            () = shutdown.expired() => {
+            () = shutdown.wait_until_expired() => {
                 tracing::error!(services = ?names, "not drained in time: given up");
                 break;
             }
@@ -55,13 +55,13 @@ mod tests {
     async fn one_failure_stops_all_and_is_named() {
         let shutdown = Shutdown::new(Duration::from_secs(5));
         let other = shutdown.clone();
-        let ended = supervise(
+        let ended = supervise_services(
             vec![
                 ("first", Box::pin(async { Err("broken".into()) })),
                 (
                     "second",
                     Box::pin(async move {
-                        other.begun().await;
+                        other.wait_until_begun().await;
                         Ok(())
                     }),
                 ),

@@ -62,7 +62,7 @@ pub enum Error {
 ///
 /// # Errors
 /// Returns [`Error`] if the filter is malformed, or if logs are already set up.
-pub fn init(settings: &Settings) -> Result<(), Error> {
+pub fn init_logging(settings: &Settings) -> Result<(), Error> {
     let json = match settings.format {
         Format::Auto => !std::io::stderr().is_terminal(),
         Format::Json => true,

@@ -11,7 +11,7 @@ pub const TEXT_CHARS: usize = 200;
 /// How many days before its arrival the time of an event may lie: the figures of earlier days stay.
 const LATEST_DAYS: i64 = 30;
 /// By how much the device's clock may be ahead.
-const AHEAD: Duration = Duration::DAY;
+const CLOCK_AHEAD_LIMIT: Duration = Duration::DAY;
 /// The least share that may be sampled.
 const LEAST_SAMPLED: f64 = 0.001;
 
@@ -21,7 +21,7 @@ pub trait GatewayEvent: Sized + Send + 'static {
     ///
     /// # Errors
     /// [`EventError`], which names the field.
-    fn read(json: &[u8]) -> Result<Self, EventError>;
+    fn from_json(json: &[u8]) -> Result<Self, EventError>;
 
     /// Returns the id that distinguishes the events of an app.
     fn id(&self) -> &str;
@@ -30,16 +30,16 @@ pub trait GatewayEvent: Sized + Send + 'static {
     fn app(&self) -> &str;
 
     /// Returns the time that the event is counted for, and the field that has it.
-    fn time(&self) -> (&'static str, OffsetDateTime);
+    fn event_time(&self) -> (&'static str, OffsetDateTime);
 
     /// Keys with values that were not understood.
-    fn unread(&self) -> &[String] {
+    fn unread_keys(&self) -> &[String] {
         &[]
     }
 
     /// Returns the day that the event is counted for.
-    fn day(&self) -> Date {
-        let (_, at) = self.time();
+    fn event_day(&self) -> Date {
+        let (_, at) = self.event_time();
         at.checked_to_offset(UtcOffset::UTC).unwrap_or(at).date()
     }
 
@@ -48,10 +48,10 @@ pub trait GatewayEvent: Sized + Send + 'static {
     /// # Errors
     /// [`EventError::Field`] for a time in the future.
     fn check_time(&self, arrived: OffsetDateTime) -> Result<(), EventError> {
-        let (field, at) = self.time();
+        let (field, at) = self.event_time();
         // Written so that no time is out of the range that a time can have.
-        if at - arrived > AHEAD {
-            return Err(wrong(field, "lies more than a day ahead: the device's clock is wrong"));
+        if at - arrived > CLOCK_AHEAD_LIMIT {
+            return Err(field_error(field, "lies more than a day ahead: the device's clock is wrong"));
         }
         Ok(())
     }
@@ -59,9 +59,9 @@ pub trait GatewayEvent: Sized + Send + 'static {
     /// Reads one event that arrives now.
     ///
     /// # Errors
-    /// As of [`GatewayEvent::read`] and [`GatewayEvent::check_time`].
+    /// As of [`GatewayEvent::from_json`] and [`GatewayEvent::check_time`].
     fn read_at(json: &[u8], arrived: OffsetDateTime) -> Result<Self, EventError> {
-        let event = Self::read(json)?;
+        let event = Self::from_json(json)?;
         event.check_time(arrived)?;
         Ok(event)
     }
@@ -87,7 +87,7 @@ impl<E: GatewayEvent> EventArrival<E> {
 /// Returns true if an event's time is so long before its arrival that it is not counted any more.
 #[must_use]
 pub fn is_late<E: GatewayEvent>(event: &E, received_at: OffsetDateTime) -> bool {
-    event.day() < received_at.date().saturating_sub(Duration::days(LATEST_DAYS))
+    event.event_day() < received_at.date().saturating_sub(Duration::days(LATEST_DAYS))
 }
 
 /// Why an event is refused.
@@ -121,7 +121,7 @@ impl From<JsonError> for EventError {
 }
 
 /// Returns the refusal of a field's value.
-pub fn wrong(field: &'static str, problem: impl Into<String>) -> EventError {
+pub fn field_error(field: &'static str, problem: impl Into<String>) -> EventError {
     EventError::Field { field, problem: problem.into() }
 }
 
@@ -146,10 +146,13 @@ pub fn check_texts<'e>(
     for (field, text, chars) in texts {
         let Some(text) = text else { continue };
         if !chars.contains(&text.chars().count()) {
-            return Err(wrong(field, format!("must have {} to {} characters", chars.start(), chars.end())));
+            return Err(field_error(
+                field,
+                format!("must have {} to {} characters", chars.start(), chars.end()),
+            ));
         }
         if text.contains('\0') {
-            return Err(wrong(field, "must not contain the character U+0000"));
+            return Err(field_error(field, "must not contain the character U+0000"));
         }
     }
     Ok(())
@@ -162,6 +165,6 @@ pub fn check_texts<'e>(
 pub fn check_sampled(share: Option<f64>) -> Result<f64, EventError> {
     match share.unwrap_or(1.0) {
         share if (LEAST_SAMPLED..=1.0).contains(&share) => Ok(share),
-        _ => Err(wrong("sampled", format!("must be between {LEAST_SAMPLED} and 1"))),
+        _ => Err(field_error("sampled", format!("must be between {LEAST_SAMPLED} and 1"))),
     }
 }

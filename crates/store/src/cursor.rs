@@ -22,12 +22,12 @@ pub struct ReportCursor {
 }
 
 impl ReportCursor {
-    pub(crate) fn after(at: OffsetDateTime, report_id: ReportId, variant: u32) -> ReportCursor {
+    pub(crate) fn after_report(at: OffsetDateTime, report_id: ReportId, variant: u32) -> ReportCursor {
         ReportCursor { at, report_id: report_id.uuid(), variant: to_row32(variant) }
     }
 
     /// Goes on with what arrived before this time.
-    pub(crate) fn before(at: OffsetDateTime) -> ReportCursor {
+    pub(crate) fn before_time(at: OffsetDateTime) -> ReportCursor {
         ReportCursor { at, report_id: Uuid::nil(), variant: 0 }
     }
 }
@@ -35,7 +35,7 @@ impl ReportCursor {
 /// `<microseconds since the Unix epoch>.<id>.<variant>`.
 impl fmt::Display for ReportCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", outbox::micros(self.at), self.report_id, self.variant)
+        write!(f, "{}.{}.{}", outbox::to_micros(self.at), self.report_id, self.variant)
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_cursor_is_the_time_the_report_and_the_variant() {
         let at = OffsetDateTime::from_unix_timestamp(1_763_600_000).unwrap();
-        let cursor = ReportCursor::after(at, ReportId([0xAB; 16]), 2);
+        let cursor = ReportCursor::after_report(at, ReportId([0xAB; 16]), 2);
         let text = cursor.to_string();
         assert_eq!(text, "1763600000000000.abababab-abab-abab-abab-abababababab.2");
         assert_eq!(text.parse(), Ok(cursor));

@@ -27,5 +27,5 @@ unslide_model::words! {
 /// arrived.
 #[must_use]
 pub fn is_too_old<E: GatewayEvent>(event: &E, received_at: OffsetDateTime, keep_from: Date) -> bool {
-    event.day() < keep_from || is_late(event, received_at)
+    event.event_day() < keep_from || is_late(event, received_at)
 }

@@ -103,7 +103,7 @@ pub struct Announcement {
 ///
 /// # Errors
 /// Returns an error if a hook fails.
-pub async fn announce(tx: &mut TenantTx, announcements: &[Announcement]) -> Result<()> {
+pub async fn announce_to_features(tx: &mut TenantTx, announcements: &[Announcement]) -> Result<()> {
     if announcements.is_empty() {
         return Ok(());
     }

@@ -27,12 +27,12 @@ pub mod tenants;
 mod tests;
 
 pub use database::{
-    BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, migrate,
+    BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, apply_migrations,
 };
 pub(crate) use database::{column, json, migrations, number, purge};
 pub use hooks::{
     Announcement, ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, StoreHook, StoredReport,
-    StoredReports, SymbolPosition, announce, expire_features, feature_files, wake_features,
+    StoredReports, SymbolPosition, announce_to_features, expire_features, feature_files, wake_features,
 };
 pub use kafka::{dead_letters, deferred, outbox, positions};
 pub use reports::{partitions, retention};

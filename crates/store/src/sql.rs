@@ -2,6 +2,6 @@
 //! [`Store::pool`](crate::Store::pool).
 
 pub use crate::column::{EndReasonColumn, JsonColumn, Nullable, TenantColumn, words};
-pub use crate::json::{bytes as json_bytes, time as json_time};
+pub use crate::json::{format_bytes as json_bytes, format_time as json_time};
 pub use crate::number::{from_row, from_row32, to_row, to_row32};
 pub use crate::purge::{in_pages, rows_before};

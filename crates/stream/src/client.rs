@@ -11,17 +11,17 @@ use rdkafka::metadata::Metadata;
 use std::time::Duration;
 
 /// How long a call that asks a broker something may take.
-pub(crate) const ASK: Duration = Duration::from_secs(10);
+pub(crate) const BROKER_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a client waits before it looks whether its login was refused.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How often a partition without a leader is asked for again, and the pause before.
-const ELECTION: (u32, Duration) = (200, Duration::from_millis(50));
+const LEADER_ELECTION_RETRIES: (u32, Duration) = (200, Duration::from_millis(50));
 
 /// Returns the first offset of a partition and the one after its last. If the partition has no leader, as
 /// right after its topic was made, it tries again for some seconds.
-pub(crate) fn watermarks<C: ConsumerContext>(
+pub(crate) fn fetch_watermarks<C: ConsumerContext>(
     client: &BaseConsumer<C>,
     topic: &str,
     partition: i32,
@@ -34,11 +34,11 @@ pub(crate) fn watermarks<C: ConsumerContext>(
             use RDKafkaErrorCode::{LeaderNotAvailable, NotLeaderForPartition};
             matches!(error.rdkafka_error_code(), Some(LeaderNotAvailable | NotLeaderForPartition))
         });
-        if !has_no_leader || tries == ELECTION.0 {
+        if !has_no_leader || tries == LEADER_ELECTION_RETRIES.0 {
             return found;
         }
         tries += 1;
-        std::thread::sleep(ELECTION.1);
+        std::thread::sleep(LEADER_ELECTION_RETRIES.1);
     }
 }
 
@@ -50,30 +50,32 @@ pub(crate) fn list_topics<C: ClientContext>(client: &Client<C>) -> Result<Metada
     let mut listed = client.fetch_metadata(None, REFUSAL_TIMEOUT);
     if listed.is_err() {
         met.extend(take_errors(client));
-        if let Some(refused) = refusal(&met) {
+        if let Some(refused) = find_refusal(&met) {
             return Err(refused);
         }
-        listed = client.fetch_metadata(None, ASK.saturating_sub(REFUSAL_TIMEOUT));
+        listed = client.fetch_metadata(None, BROKER_REQUEST_TIMEOUT.saturating_sub(REFUSAL_TIMEOUT));
     }
     listed.map_err(|error| {
         met.extend(take_errors(client));
-        refusal(&met).unwrap_or_else(|| match met.last() {
-            Some((_, reason)) => StreamError::kafka(format!("listing the topics ({})", cause(reason)), error),
-            None => StreamError::kafka("listing the topics", error),
+        find_refusal(&met).unwrap_or_else(|| match met.last() {
+            Some((_, reason)) => {
+                StreamError::from_kafka(format!("listing the topics ({})", strip_duration(reason)), error)
+            }
+            None => StreamError::from_kafka("listing the topics", error),
         })
     })
 }
 
 /// Returns the first of a client's errors that is a refusal of its login.
-fn refusal(met: &[(RDKafkaErrorCode, String)]) -> Option<StreamError> {
+fn find_refusal(met: &[(RDKafkaErrorCode, String)]) -> Option<StreamError> {
     let refused = met.iter().find(|(code, _)| {
         matches!(code, RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed)
     });
-    refused.map(|(_, reason)| StreamError::Refused(cause(reason).to_owned()))
+    refused.map(|(_, reason)| StreamError::Refused(strip_duration(reason).to_owned()))
 }
 
 /// Removes the duration from the text, which differs each time.
-fn cause(reason: &str) -> &str {
+fn strip_duration(reason: &str) -> &str {
     reason.split_once(" (after ").map_or(reason, |(cause, _)| cause)
 }
 
@@ -81,7 +83,7 @@ fn cause(reason: &str) -> &str {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Logging;
 
-pub(crate) fn log(level: RDKafkaLogLevel, facility: &str, text: &str) {
+pub(crate) fn log_client_line(level: RDKafkaLogLevel, facility: &str, text: &str) {
     match level {
         RDKafkaLogLevel::Emerg
         | RDKafkaLogLevel::Alert
@@ -115,7 +117,7 @@ pub(crate) fn log_error(error: &KafkaError, reason: &str) {
 
 impl ClientContext for Logging {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        log(level, facility, text);
+        log_client_line(level, facility, text);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {

@@ -57,7 +57,7 @@ pub enum StreamError {
 }
 
 impl StreamError {
-    pub(crate) fn kafka(what: impl Into<String>, source: KafkaError) -> StreamError {
+    pub(crate) fn from_kafka(what: impl Into<String>, source: KafkaError) -> StreamError {
         StreamError::Kafka { what: what.into(), source }
     }
 

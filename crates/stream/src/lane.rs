@@ -99,7 +99,7 @@ pub trait Processor: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Pause`] if it cannot be done now. The same records come again.
-    fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>>;
+    fn prepare_batch(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>>;
 
     /// Returns when a polled record may be prepared; `None`, or a moment that is past: now. Called on the
     /// lane's thread, so it has to answer at once. The records behind it wait with it, other partitions
@@ -111,21 +111,21 @@ pub trait Processor: Send + Sync + 'static {
     /// Says whether records wait behind the batch that is prepared. The lane's thread calls it when the
     /// preparation begins and when it has polled further records. A preparation that waits for something can
     /// stop waiting then.
-    fn queued(&self, _waits: bool) {}
+    fn on_records_queued(&self, _waits: bool) {}
 
     /// Called when this lane's partitions have changed: for limits that are shared out by partitions. Called
     /// on the lane's thread, as soon as the topics' numbers of partitions are known.
-    fn assigned(&self, _shares: &[TopicShare]) {}
+    fn on_assigned(&self, _shares: &[TopicShare]) {}
 
     /// Ends a record that cannot be processed: as a dead letter, with its bytes untouched.
-    fn refused(&self, record: &Record, why: &Refusal) -> Done;
+    fn refuse_record(&self, record: &Record, why: &Refusal) -> Done;
 
     /// Returns further records of the transaction: the account of the work that it does.
-    fn account(&self, done: &[&Done]) -> Vec<OutRecord>;
+    fn account_records(&self, done: &[&Done]) -> Vec<OutRecord>;
 
     /// Called when a transaction is committed: for metrics. `records` and `done` are in the same
     /// order.
-    fn committed(&self, records: &[&Record], done: &[&Done]);
+    fn on_committed(&self, records: &[&Record], done: &[&Done]);
 }
 
 /// How many of a topic's partitions are this lane's.
@@ -153,18 +153,18 @@ pub enum TransactionEnd {
 /// Figures of a lane, for metrics. Called on the lane's thread.
 pub trait Observer: Send + Sync + 'static {
     /// Records that a transaction ended, with the seconds that it took.
-    fn transaction(&self, _end: TransactionEnd, _seconds: f64) {}
+    fn record_transaction(&self, _end: TransactionEnd, _seconds: f64) {}
     /// Records the bytes of input that are held: gathered, being prepared or being committed.
     fn in_flight(&self, _bytes: usize) {}
     /// Records of assigned partitions that wait, and offsets that open transactions hold back. Records
     /// that are not due yet, and those behind them, are not among them: more workers would not help.
-    fn lag(&self, _records: i64, _open: i64) {}
+    fn record_lag(&self, _records: i64, _open: i64) {}
     /// Records the bytes of fetched records in the client's queue.
-    fn fetched(&self, _bytes: u64) {}
+    fn record_fetched(&self, _bytes: u64) {}
     /// Records the bytes of outputs in the client's queue that are not acknowledged.
-    fn produced(&self, _bytes: usize) {}
+    fn record_produced(&self, _bytes: usize) {}
     /// Partitions were given to this lane or taken from it.
-    fn assigned(&self, _partitions: usize) {}
+    fn record_assigned(&self, _partitions: usize) {}
 }
 
 /// An observer that ignores all events.
@@ -195,20 +195,20 @@ pub struct LaneConfig {
 
 impl LaneConfig {
     /// Returns the name of its consumer group.
-    fn group(&self, settings: &Settings) -> String {
-        unslide_proto::lanes::group(&settings.topic_prefix, &self.name)
+    fn group_name(&self, settings: &Settings) -> String {
+        unslide_proto::lanes::consumer_group(&settings.topic_prefix, &self.name)
     }
 
     /// Returns the topics and patterns that it subscribes to.
-    fn subscription(&self) -> Vec<&str> {
+    fn list_subscriptions(&self) -> Vec<&str> {
         self.topics.iter().chain(&self.pattern).map(String::as_str).collect()
     }
 
     /// Returns the options of its consumer, for its member of the group.
     fn consumer_config(&self, settings: &Settings, member: &str) -> ClientConfig {
-        let mut config = settings.consumer();
+        let mut config = settings.consumer_config();
         config
-            .set("group.id", self.group(settings))
+            .set("group.id", self.group_name(settings))
             .set("group.instance.id", member)
             .set("auto.offset.reset", "earliest")
             .set("partition.assignment.strategy", "cooperative-sticky")
@@ -334,11 +334,11 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    fn asked(&self) -> bool {
+    fn is_stop_requested(&self) -> bool {
         self.asked.load(Ordering::Acquire)
     }
 
-    fn expired(&self) -> bool {
+    fn is_expired(&self) -> bool {
         self.deadline.lock().is_some_and(|at| Instant::now() >= at)
     }
 }
@@ -363,7 +363,7 @@ struct Ending {
 }
 
 impl Ending {
-    fn tell(&self, result: Result<(), LaneError>) {
+    fn report_end(&self, result: Result<(), LaneError>) {
         if let Some(ended) = self.ended.lock().take() {
             // The receiver may be gone.
             let _ = ended.send(result);
@@ -371,20 +371,20 @@ impl Ending {
     }
 
     /// Ends if a call of the lane has not come back within the limit.
-    async fn of_hang(self, control: Arc<Control>, limit: Duration) {
-        let call = control.watch.overrun(limit).await;
+    async fn watch_for_hang(self, control: Arc<Control>, limit: Duration) {
+        let call = control.watch.wait_for_overrun(limit).await;
         let error = LaneError::Stuck { lane: self.lane.clone(), call };
         tracing::error!(error = &error as &dyn std::error::Error, "a lane hangs");
         self.status.send_modify(|s| s.stalled = true);
-        self.tell(Err(error));
+        self.report_end(Err(error));
     }
 
-    fn of_thread(&self, result: Result<(), LaneError>) {
+    fn report_thread_end(&self, result: Result<(), LaneError>) {
         if let Err(error) = &result {
             tracing::error!(lane = self.lane, error = error as &dyn std::error::Error, "a lane ended");
         }
         self.status.send_modify(|s| s.ended = true);
-        self.tell(result);
+        self.report_end(result);
     }
 }
 
@@ -410,7 +410,7 @@ impl Lane {
         observer: Arc<dyn Observer>,
         tune: impl FnOnce(&mut engine::Engine<P>) + Send + 'static,
     ) -> Result<Lane, StreamError> {
-        settings.checked()?;
+        settings.require_valid()?;
         let (sender, status) = watch::channel(LaneStatus::default());
         let control = Arc::new(Control::default());
         let (ended, end) = oneshot::channel();
@@ -421,8 +421,8 @@ impl Lane {
             status: sender.clone(),
         };
         let runtime = tokio::runtime::Handle::current();
-        let limit = hang::limit(config.timings.transaction);
-        let watchdog = runtime.spawn(ending.clone().of_hang(Arc::clone(&control), limit));
+        let limit = hang::call_limit(config.timings.transaction);
+        let watchdog = runtime.spawn(ending.clone().watch_for_hang(Arc::clone(&control), limit));
         let (lane_control, lane_settings) = (Arc::clone(&control), settings.clone());
         std::thread::Builder::new()
             .name(format!("lane {name}"))
@@ -445,7 +445,7 @@ impl Lane {
                 let panicked = || Err(LaneError::Panicked { lane: ending.lane.clone() });
                 let result = std::panic::catch_unwind(work).unwrap_or_else(|_| panicked());
                 watchdog.abort();
-                ending.of_thread(result);
+                ending.report_thread_end(result);
             })
             .map_err(|e| StreamError::Settings(format!("no thread for the lane {name}: {e}")))?;
         Ok(Lane { status, control, end: Some(end), name })
@@ -470,7 +470,7 @@ impl Lane {
     ///
     /// # Errors
     /// The reason of an end that the caller did not ask for; [`LaneError::Stuck`] also while it is stopping.
-    pub async fn ended(&mut self) -> Result<(), LaneError> {
+    pub async fn wait_for_end(&mut self) -> Result<(), LaneError> {
         match self.end.as_mut() {
             None => Ok(()),
             Some(end) => {
@@ -484,7 +484,7 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        if !self.control.asked() {
+        if !self.control.is_stop_requested() {
             self.stop(Duration::ZERO);
         }
     }

@@ -24,7 +24,7 @@ impl<T> Drop for Freed<T> {
 /// # Safety
 /// `text` is null or ends with a zero, and lives during the call.
 #[expect(unsafe_code, reason = "librdkafka's texts are C's")]
-pub(crate) unsafe fn text(text: *const c_char) -> String {
+pub(crate) unsafe fn read_text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
@@ -48,7 +48,7 @@ pub(crate) fn take_errors<C: ClientContext>(client: &Client<C>) -> Vec<(RDKafkaE
             }
             if sys::rd_kafka_event_type(event.0) == sys::RD_KAFKA_EVENT_ERROR {
                 let code = sys::rd_kafka_event_error(event.0).into();
-                errors.push((code, text(sys::rd_kafka_event_error_string(event.0))));
+                errors.push((code, read_text(sys::rd_kafka_event_error_string(event.0))));
             }
         }
     }

@@ -61,19 +61,19 @@ impl Headers {
 
     /// Returns the last value of this name, if it is UTF-8.
     #[must_use]
-    pub fn text(&self, name: &str) -> Option<&str> {
+    pub fn get_text(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(self.get(name)?).ok()
     }
 
     /// Returns the last value of this name, if it is a decimal number.
     #[must_use]
-    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
-        self.text(name)?.parse().ok()
+    pub fn get_number<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
+        self.get_text(name)?.parse().ok()
     }
 
     /// Returns the number of headers of this name.
     #[must_use]
-    pub fn count(&self, name: &str) -> usize {
+    pub fn count_named(&self, name: &str) -> usize {
         self.0.iter().filter(|(n, _)| n == name).count()
     }
 
@@ -130,7 +130,7 @@ pub struct Record {
 
 impl Record {
     /// Copies a message out of the client's memory.
-    pub(crate) fn copy(message: &BorrowedMessage<'_>, topic: Arc<str>) -> Record {
+    pub(crate) fn from_message(message: &BorrowedMessage<'_>, topic: Arc<str>) -> Record {
         let mut headers = Headers::new();
         if let Some(borrowed) = message.headers() {
             for header in borrowed.iter() {
@@ -176,7 +176,7 @@ impl OutRecord {
     /// that it is not kept.
     pub fn drop_value(&mut self) {
         let Some(bytes) = self.value.take().map(|value| value.len()) else { return };
-        let why = self.headers.text(headers::DETAIL).unwrap_or_default();
+        let why = self.headers.get_text(headers::DETAIL).unwrap_or_default();
         let detail =
             format!("{why}; the value of {bytes} bytes is too large for a dead letter and is not kept");
         self.headers.set(headers::DETAIL, detail);
@@ -185,7 +185,7 @@ impl OutRecord {
 
     /// Makes a record with a value, to be completed by its builder methods.
     #[must_use]
-    pub fn to(topic: impl Into<Arc<str>>, value: impl Into<Bytes>) -> OutRecord {
+    pub fn for_topic(topic: impl Into<Arc<str>>, value: impl Into<Bytes>) -> OutRecord {
         OutRecord { topic: topic.into(), value: Some(value.into()), ..OutRecord::default() }
     }
 
@@ -221,18 +221,21 @@ mod tests {
     #[test]
     fn the_last_header_of_a_name_counts_and_set_replaces_all() {
         let mut headers = Headers::new().with("a", "1").with("b", "x").with("a", "2");
-        assert_eq!((headers.number::<u32>("a"), headers.count("a"), headers.count("c")), (Some(2), 2, 0));
+        assert_eq!(
+            (headers.get_number::<u32>("a"), headers.count_named("a"), headers.count_named("c")),
+            (Some(2), 2, 0)
+        );
         headers.set("a", "3");
         assert_eq!(headers.iter().map(|(n, _)| n).collect::<Vec<_>>(), ["b", "a"]);
-        assert_eq!(headers.text("a"), Some("3"));
-        assert_eq!(headers.number::<u32>("b"), None);
-        assert_eq!(headers.text("c"), None);
+        assert_eq!(headers.get_text("a"), Some("3"));
+        assert_eq!(headers.get_number::<u32>("b"), None);
+        assert_eq!(headers.get_text("c"), None);
     }
 
     #[test]
     fn a_header_that_is_not_text_reads_as_none() {
         let headers = Headers::new().with("tenant", Bytes::from_static(&[0xFF]));
-        assert_eq!(headers.text("tenant"), None);
+        assert_eq!(headers.get_text("tenant"), None);
         assert!(headers.get("tenant").is_some());
     }
 }

@@ -199,13 +199,13 @@ impl Settings {
 
     /// Returns the names of this installation's topics.
     #[must_use]
-    pub fn topics(&self) -> TopicNames {
+    pub fn topic_names(&self) -> TopicNames {
         TopicNames::with_prefix(&self.topic_prefix)
     }
 
     /// Returns the login, for messages.
     #[must_use]
-    pub fn login(&self) -> String {
+    pub fn describe_login(&self) -> String {
         match self.security.username.as_str() {
             "" => "the principal of this login".to_owned(),
             name => format!("User:{name}"),
@@ -231,12 +231,12 @@ impl Settings {
             Some((field, reason)) => (field.to_owned(), reason.to_owned()),
             None => (String::new(), sentence),
         };
-        self.sentences().into_iter().map(parts).collect()
+        self.list_problems().into_iter().map(parts).collect()
     }
 
     /// Returns the field that is unsafe outside of a private network, and the reason.
     #[must_use]
-    pub fn insecure(&self) -> Option<(&'static str, String)> {
+    pub fn find_insecure(&self) -> Option<(&'static str, String)> {
         let local = |broker: &str| is_local(broker.rsplit_once(':').map_or(broker, |(host, _)| host));
         let plain = matches!(self.security.protocol, Protocol::Plaintext | Protocol::SaslPlaintext);
         let reason =
@@ -246,7 +246,7 @@ impl Settings {
     }
 
     /// Returns everything that is wrong, each as one sentence that begins with the field.
-    fn sentences(&self) -> Vec<String> {
+    fn list_problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.bootstrap.trim().is_empty() {
             problems.push("bootstrap: is not set".to_owned());
@@ -280,14 +280,14 @@ impl Settings {
         if sasl && self.security.mechanism.is_empty() {
             problems.push("security.mechanism: needed with a SASL protocol".to_owned());
         }
-        if let Err(e) = self.base().create_native_config() {
+        if let Err(e) = self.base_config().create_native_config() {
             problems.push(format!("client: {e}"));
         }
         problems
     }
 
     /// Returns the options that all clients of this installation share.
-    pub(crate) fn base(&self) -> ClientConfig {
+    pub(crate) fn base_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set_log_level(RDKafkaLogLevel::Warning);
         // Name of the client for the brokers' quotas and logs.
@@ -334,11 +334,11 @@ impl Settings {
     /// Returns the options of a consumer that stops fetching when its queue holds the budget. The bytes that
     /// each broker has sent by then come on top: a sixteenth of the budget, or one record that is larger.
     /// They are decompressed as a whole, by LZ4 to at most 255 times as much.
-    pub(crate) fn consumer(&self) -> ClientConfig {
+    pub(crate) fn consumer_config(&self) -> ClientConfig {
         let fetched = self.budget.fetched;
         // The client takes no less than this.
         let response = (fetched / 16).max(1_000_000);
-        let mut config = self.base();
+        let mut config = self.base_config();
         config
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
@@ -361,8 +361,8 @@ impl Settings {
 
     /// Returns the options of a producer that keeps order, writes no record twice, and waits for all in-sync
     /// replicas.
-    pub(crate) fn producer(&self) -> ClientConfig {
-        let mut config = self.base();
+    pub(crate) fn producer_config(&self) -> ClientConfig {
+        let mut config = self.base_config();
         // It takes about a third of a symbolizer's CPU time: an operator may choose another.
         if config.get("compression.type").is_none() {
             config.set("compression.type", "lz4");
@@ -380,8 +380,8 @@ impl Settings {
     }
 
     /// Returns an error with every problem at once if the settings are wrong.
-    pub(crate) fn checked(&self) -> Result<&Settings, StreamError> {
-        let problems = self.sentences();
+    pub(crate) fn require_valid(&self) -> Result<&Settings, StreamError> {
+        let problems = self.list_problems();
         if problems.is_empty() { Ok(self) } else { Err(StreamError::Settings(problems.join("; "))) }
     }
 }
@@ -392,8 +392,8 @@ mod tests {
 
     #[test]
     fn the_defaults_lack_brokers_only_and_every_problem_is_named() {
-        assert_eq!(Settings::default().sentences(), ["bootstrap: is not set"]);
-        assert_eq!(Settings::single_broker("localhost:1").sentences(), Vec::<String>::new());
+        assert_eq!(Settings::default().list_problems(), ["bootstrap: is not set"]);
+        assert_eq!(Settings::single_broker("localhost:1").list_problems(), Vec::<String>::new());
         let wrong = Settings {
             bootstrap: " ".into(),
             topic_prefix: "a/b".into(),
@@ -403,7 +403,7 @@ mod tests {
             max_record_bytes: 1,
             ..Settings::default()
         };
-        let text = wrong.sentences().join("\n");
+        let text = wrong.list_problems().join("\n");
         let keys = ["bootstrap", "topic_prefix", "isolation.level", "no.such.option", "max_record_size"];
         for key in keys {
             assert!(text.contains(key), "{key} is not in {text}");
@@ -418,8 +418,8 @@ mod tests {
         for key in refused {
             let client = [(key.to_owned(), "1".to_owned())].into();
             let settings = Settings { client, ..Settings::default() };
-            assert!(settings.sentences().iter().any(|s| s.contains(key)), "{key} is taken");
-            assert!(settings.base().get(key).is_none_or(|value| value != "1"), "{key} is passed on");
+            assert!(settings.list_problems().iter().any(|s| s.contains(key)), "{key} is taken");
+            assert!(settings.base_config().get(key).is_none_or(|value| value != "1"), "{key} is passed on");
         }
     }
 
@@ -429,7 +429,7 @@ mod tests {
         for (alias, _) in ALIASES {
             settings.client.insert(alias.to_owned(), "7".to_owned());
         }
-        let (producer, consumer) = (settings.producer(), settings.consumer());
+        let (producer, consumer) = (settings.producer_config(), settings.consumer_config());
         for (alias, _) in ALIASES {
             assert_eq!((producer.get(alias), consumer.get(alias)), (None, None), "{alias}");
         }
@@ -439,11 +439,11 @@ mod tests {
 
     #[test]
     fn an_operator_may_choose_the_compression_under_each_of_its_names() {
-        assert_eq!(Settings::default().producer().get("compression.type"), Some("lz4"));
+        assert_eq!(Settings::default().producer_config().get("compression.type"), Some("lz4"));
         for name in ["compression.type", "compression.codec"] {
             let client = [(name.to_owned(), "zstd".to_owned())].into();
             let settings = Settings { client, ..Settings::default() };
-            assert_eq!(settings.producer().get("compression.type"), Some("zstd"), "{name}");
+            assert_eq!(settings.producer_config().get("compression.type"), Some("zstd"), "{name}");
         }
     }
 

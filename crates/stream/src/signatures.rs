@@ -103,7 +103,12 @@ impl Signatures {
     ///
     /// # Errors
     /// Returns the reason to refuse the record.
-    pub fn check(&self, record: &Record, tenant: &TenantId, arrived_millis: i64) -> Result<(), BadSignature> {
+    pub fn check_signature(
+        &self,
+        record: &Record,
+        tenant: &TenantId,
+        arrived_millis: i64,
+    ) -> Result<(), BadSignature> {
         if !self.required && self.keys.is_empty() {
             return Ok(());
         }
@@ -136,8 +141,8 @@ impl Signatures {
         tenant: &TenantId,
     ) -> Result<Option<i64>, BadSignature> {
         let bad = |detail: String| Err(BadSignature { reason: "bad_signature", detail });
-        let [signature_header, key_header, time_header] = purpose.headers();
-        let text = |name| record.headers.text(name);
+        let [signature_header, key_header, time_header] = purpose.header_names();
+        let text = |name| record.headers.get_text(name);
         let (signature, name, time) = match (text(signature_header), text(key_header), text(time_header)) {
             (Some(signature), Some(name), Some(time)) => (signature, name, time),
             (None, _, _) => return Ok(None),
@@ -192,7 +197,7 @@ mod tests {
 
     fn settings(required: bool, tenants: &[&str]) -> SignatureSettings {
         let tenants = tenants.iter().map(|t| (*t).to_owned()).collect();
-        let key = GatewayKey { name: "edge".into(), public_key: key().verifying().to_string(), tenants };
+        let key = GatewayKey { name: "edge".into(), public_key: key().verifying_key().to_string(), tenants };
         SignatureSettings { required, keys: vec![key] }
     }
 
@@ -207,13 +212,13 @@ mod tests {
 
     fn signed(slug: &str, at: i64) -> Headers {
         Headers::new()
-            .with(headers::SIGNATURE, key().sign(&tenant(slug), at, b"v"))
+            .with(headers::SIGNATURE, key().sign_record(&tenant(slug), at, b"v"))
             .with(headers::SIGNATURE_KEY, "edge")
             .with(headers::SIGNED_AT, at.to_string())
     }
 
     fn judged(settings: &SignatureSettings, headers: Headers, slug: &str) -> &'static str {
-        let check = Signatures::new(settings).check(&record(headers), &tenant(slug), AT);
+        let check = Signatures::new(settings).check_signature(&record(headers), &tenant(slug), AT);
         check.map_or_else(|refused| refused.reason, |()| "taken")
     }
 
@@ -240,11 +245,11 @@ mod tests {
         let mut keys = settings(true, &["acme"]);
         let service =
             || SigningKey::parse(&Secret::new("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")).unwrap();
-        let public_key = service().verifying().to_string();
+        let public_key = service().verifying_key().to_string();
         keys.keys.push(GatewayKey { name: "api".into(), public_key, tenants: vec!["*".into()] });
         let replay = |signed: Headers, at: i64, purpose: SignedPurpose| {
             let own = Signer::new("api", service()).headers_for(purpose, &tenant("acme"), at, b"v");
-            let names = SignedPurpose::Replay.headers();
+            let names = SignedPurpose::Replay.header_names();
             let own = names.into_iter().zip(own).map(|(name, (_, value))| (name, value));
             own.fold(signed.with(headers::REPLAY_OF, "dead/0/1"), |all, (name, value)| all.with(name, value))
         };

@@ -22,7 +22,7 @@ mod fenced;
 async fn installation() -> Settings {
     let mut settings = Settings::single_broker(servers::kafka());
     settings.topic_prefix = format!("{}.", servers::unique("stream"));
-    admin::create(&settings).await.unwrap();
+    admin::create_topics(&settings).await.unwrap();
     settings
 }
 
@@ -35,7 +35,7 @@ const LIMITS: BatchLimits = BatchLimits { records: 100, bytes: 1 << 20, wait: Du
 const PATIENT: BatchLimits = BatchLimits { wait: ANSWER, ..LIMITS };
 
 pub(crate) fn fill(settings: &Settings, topic: &str, partition: i32, texts: &[&str]) {
-    let producer: BaseProducer = settings.producer().create().unwrap();
+    let producer: BaseProducer = settings.producer_config().create().unwrap();
     for text in texts {
         let record: BaseRecord<'_, (), str> = BaseRecord::to(topic).partition(partition).payload(text);
         producer.send(record).map_err(|(e, _)| e).unwrap();
@@ -63,10 +63,10 @@ async fn read(settings: &Settings, topic: &str, count: usize) -> Vec<String> {
 #[tokio::test]
 async fn topics_are_created_once_and_checked() {
     let settings = installation().await;
-    let again = admin::create(&settings).await.unwrap();
+    let again = admin::create_topics(&settings).await.unwrap();
     assert_eq!(again.len(), 15);
     assert!(again.iter().all(|(_, created)| *created == Created::Existing));
-    admin::verify(&settings).await.unwrap();
+    admin::verify_topics(&settings).await.unwrap();
 
     let strict = Settings { replication_factor: 3, min_insync_replicas: 2, ..settings.clone() };
     let larger = Settings { max_record_bytes: settings.max_record_bytes + 1, ..settings.clone() };
@@ -76,7 +76,7 @@ async fn topics_are_created_once_and_checked() {
         (larger, "max.message.bytes", 9),
         (elsewhere, "does not exist", 15),
     ] {
-        match admin::verify(&wrong).await {
+        match admin::verify_topics(&wrong).await {
             Err(StreamError::Topics(problems)) => {
                 assert_eq!(problems.len(), count, "{problems:?}");
                 assert!(problems.iter().all(|p| p.contains(word)), "{problems:?}");
@@ -85,10 +85,10 @@ async fn topics_are_created_once_and_checked() {
         }
     }
     // What somebody else made of a topic.
-    let input = settings.topics().input;
+    let input = settings.topic_names().input;
     let kafka: AdminClient<DefaultClientContext> =
         ClientConfig::new().set("bootstrap.servers", servers::kafka()).create().unwrap();
-    let (retry, overflow) = (settings.topics().retry_10s, settings.topics().overflow);
+    let (retry, overflow) = (settings.topic_names().retry_10s, settings.topic_names().overflow);
     for (topic, name, value) in [
         (&input, "message.timestamp.type", "CreateTime"),
         (&input, "unclean.leader.election.enable", "true"),
@@ -101,21 +101,21 @@ async fn topics_are_created_once_and_checked() {
         let changed = kafka.alter_configs([&change], &AdminOptions::new()).await.unwrap();
         assert_eq!(changed.len(), 1);
         let told = |p: &String| p.starts_with(topic.as_str()) && p.contains(name);
-        let mut outcome = admin::verify(&settings).await;
+        let mut outcome = admin::verify_topics(&settings).await;
         for _ in 0..300 {
             if matches!(&outcome, Err(StreamError::Topics(problems)) if problems.iter().any(told)) {
                 break;
             }
             // A broker takes a moment to go by what was changed.
             tokio::time::sleep(Duration::from_millis(100)).await;
-            outcome = admin::verify(&settings).await;
+            outcome = admin::verify_topics(&settings).await;
         }
         match outcome {
             Err(StreamError::Topics(problems)) => assert!(problems.iter().any(told), "{problems:?}"),
             other => panic!("{name}: {other:?}"),
         }
     }
-    admin::delete(&settings).await.unwrap();
+    admin::delete_topics(&settings).await.unwrap();
 }
 
 /// Proves: one-outcome
@@ -123,7 +123,7 @@ async fn topics_are_created_once_and_checked() {
 async fn a_tenants_topics_are_made_checked_and_deleted() {
     let mut settings = installation().await;
     settings.tenant_topics = true;
-    let names = settings.topics();
+    let names = settings.topic_names();
     let tenant = TenantId::new("acme-1").unwrap();
     let tenants = async || {
         let is =
@@ -136,8 +136,8 @@ async fn a_tenants_topics_are_made_checked_and_deleted() {
     assert_eq!(tenants().await, [names.tenant_input(&tenant), names.tenant_output(&tenant)]);
     let again = admin::create_tenant_topics(&settings, &tenant).await.unwrap();
     assert!(again.iter().all(|(_, created)| *created == Created::Existing));
-    admin::verify(&settings).await.unwrap();
-    let problems = async |settings: Settings| match admin::verify(&settings).await {
+    admin::verify_topics(&settings).await.unwrap();
+    let problems = async |settings: Settings| match admin::verify_topics(&settings).await {
         Err(StreamError::Topics(problems)) => problems.len(),
         other => panic!("{other:?}"),
     };
@@ -152,7 +152,7 @@ async fn a_tenants_topics_are_made_checked_and_deleted() {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    admin::verify(&settings).await.unwrap();
+    admin::verify_topics(&settings).await.unwrap();
     admin::delete_tenant_topics(&settings, &tenant).await.unwrap();
     for _ in 0..100 {
         if tenants().await.is_empty() {
@@ -160,14 +160,14 @@ async fn a_tenants_topics_are_made_checked_and_deleted() {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    admin::verify(&settings).await.unwrap();
-    admin::delete(&settings).await.unwrap();
+    admin::verify_topics(&settings).await.unwrap();
+    admin::delete_topics(&settings).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_topic_that_was_created_anew_has_another_id() {
     let settings = installation().await;
-    let topic = settings.topics().output;
+    let topic = settings.topic_names().output;
     fill(&settings, &topic, 1, &["a", "b"]);
     let before = topic_facts(&settings, &topic).await.unwrap();
     assert_eq!(
@@ -175,12 +175,12 @@ async fn a_topic_that_was_created_anew_has_another_id() {
         [(0, 0), (1, 2), (2, 0), (3, 0)]
     );
     assert_eq!(topic_facts(&settings, &topic).await.unwrap().id, before.id);
-    admin::delete(&settings).await.unwrap();
+    admin::delete_topics(&settings).await.unwrap();
     let mut after = before.id;
     for _ in 0..100 {
         // A broker takes a moment to forget a deleted topic.
         tokio::time::sleep(Duration::from_millis(100)).await;
-        if admin::create(&settings).await.is_ok()
+        if admin::create_topics(&settings).await.is_ok()
             && let Ok(facts) = topic_facts(&settings, &topic).await
         {
             after = facts.id;
@@ -194,14 +194,14 @@ async fn a_topic_that_was_created_anew_has_another_id() {
         topic_facts(&settings, "no.such.topic").await,
         Err(StreamError::NoTopic(name)) if name == "no.such.topic"
     ));
-    admin::delete(&settings).await.unwrap();
+    admin::delete_topics(&settings).await.unwrap();
 }
 
 #[tokio::test]
 async fn what_a_transaction_aborted_is_never_read() {
     let settings = installation().await;
-    let topic = settings.topics().output;
-    let mut config = settings.producer();
+    let topic = settings.topic_names().output;
+    let mut config = settings.producer_config();
     config.set("transactional.id", format!("{topic}.t"));
     let producer: BaseProducer = config.create().unwrap();
     let send = |text: &str| {
@@ -222,16 +222,19 @@ async fn what_a_transaction_aborted_is_never_read() {
     outcome.unwrap();
     // The end of a transaction is written after the commit was answered.
     assert_eq!(read(&settings, &topic, 1).await, ["seen"]);
-    admin::delete(&settings).await.unwrap();
+    admin::delete_topics(&settings).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_table_is_read_to_its_end_and_followed() {
     let settings = installation().await;
-    let topic = settings.topics().tenant_config;
+    let topic = settings.topic_names().tenant_config;
     let producer = Producer::new(&settings).unwrap();
     let write = async |key: &str, value: &str| {
-        producer.send(&OutRecord::to(topic.as_str(), value.to_owned()).key(key.to_owned())).await.unwrap()
+        producer
+            .send_record(&OutRecord::for_topic(topic.as_str(), value.to_owned()).key(key.to_owned()))
+            .await
+            .unwrap()
     };
     let start = || {
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -262,7 +265,7 @@ async fn a_table_is_read_to_its_end_and_followed() {
         assert_eq!(seen.lock().last().map(String::as_str), Some(n.to_string().as_str()));
     }
     assert!(reader.progress().borrow().looked_at.is_some());
-    admin::delete(&settings).await.unwrap();
+    admin::delete_topics(&settings).await.unwrap();
 }
 
 /// The markers of transactions are at the table's end, and are no records. The clock stands still, so that it says
@@ -270,7 +273,7 @@ async fn a_table_is_read_to_its_end_and_followed() {
 #[tokio::test]
 async fn a_table_that_is_written_in_transactions_is_read_to_its_end() {
     let settings = installation().await;
-    let topic = settings.topics().tenant_config;
+    let topic = settings.topic_names().tenant_config;
     let producer = FencedProducer::start(&settings, "relay").await.unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&seen);
@@ -283,18 +286,18 @@ async fn a_table_that_is_written_in_transactions_is_read_to_its_end() {
     .unwrap();
     tokio::time::timeout(ANSWER, reader.caught_up()).await.unwrap().unwrap();
     for n in 0..5 {
-        producer.send_all(&[OutRecord::to(topic.as_str(), n.to_string()).key("k")]).await.unwrap();
+        producer.send_all(&[OutRecord::for_topic(topic.as_str(), n.to_string()).key("k")]).await.unwrap();
         reader.refresh(ANSWER).await.unwrap();
         assert_eq!(seen.lock().last().map(String::as_str), Some(n.to_string().as_str()));
     }
     // Nor does one that was aborted keep a reader from the end.
-    producer.write(&[OutRecord::to(topic.as_str(), "aborted").key("k")]).await.unwrap();
+    producer.write_records(&[OutRecord::for_topic(topic.as_str(), "aborted").key("k")]).await.unwrap();
     let next = FencedProducer::start(&settings, "relay").await.unwrap();
     reader.refresh(ANSWER).await.unwrap();
-    next.send_all(&[OutRecord::to(topic.as_str(), "last").key("k")]).await.unwrap();
+    next.send_all(&[OutRecord::for_topic(topic.as_str(), "last").key("k")]).await.unwrap();
     reader.refresh(ANSWER).await.unwrap();
     assert_eq!(*seen.lock(), ["0", "1", "2", "3", "4", "last"]);
-    admin::delete(&settings).await.unwrap();
+    admin::delete_topics(&settings).await.unwrap();
 }
 
 /// The system's clock with a wall clock that is set by hand.
@@ -307,8 +310,8 @@ impl Clock for SteppedClock {
         SystemClock.now() + time::Duration::seconds(step)
     }
 
-    fn monotonic(&self) -> Duration {
-        SystemClock.monotonic()
+    fn monotonic_time(&self) -> Duration {
+        SystemClock.monotonic_time()
     }
 }
 
@@ -316,7 +319,7 @@ impl Clock for SteppedClock {
 #[tokio::test]
 async fn a_step_of_the_wall_clock_neither_stops_a_table_nor_has_it_read_anew() {
     let settings = installation().await;
-    let topic = settings.topics().tenant_config;
+    let topic = settings.topic_names().tenant_config;
     let (clock, gaps) = (Arc::new(SteppedClock::default()), Arc::new(Mutex::new(0)));
     let told = Arc::clone(&gaps);
     let reader = TailReader::start(&settings, &topic, clock.clone(), move |event| {
@@ -334,24 +337,26 @@ async fn a_step_of_the_wall_clock_neither_stops_a_table_nor_has_it_read_anew() {
         tokio::time::timeout(4 * ANSWER, later).await.unwrap().unwrap();
     }
     assert_eq!(*gaps.lock(), 0);
-    admin::delete(&settings).await.unwrap();
+    admin::delete_topics(&settings).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_producer_says_where_a_record_is_and_which_is_too_large() {
     let settings = installation().await;
-    let topic = settings.topics().ledger;
+    let topic = settings.topic_names().ledger;
     let producer = Producer::new(&settings).unwrap();
-    let first = producer.send(&OutRecord::to(topic.as_str(), "a")).await.unwrap();
-    let second = producer.send(&OutRecord::to(topic.as_str(), "b")).await.unwrap();
+    let first = producer.send_record(&OutRecord::for_topic(topic.as_str(), "a")).await.unwrap();
+    let second = producer.send_record(&OutRecord::for_topic(topic.as_str(), "b")).await.unwrap();
     assert_eq!((first.offset, second.offset), (0, 1));
-    assert_eq!(producer.probe(&topic, ANSWER).await.unwrap(), 1);
+    assert_eq!(producer.probe_topic(&topic, ANSWER).await.unwrap(), 1);
     // The ledger takes a megabyte; what does not shrink below it is refused by the broker.
-    let refused = producer.send(&OutRecord::to(topic.as_str(), noise(2 << 20))).await;
+    let refused = producer.send_record(&OutRecord::for_topic(topic.as_str(), noise(2 << 20))).await;
     assert!(matches!(refused, Err(StreamError::TooLarge { bytes, .. }) if bytes > 2 << 20), "{refused:?}");
-    let over = producer.send(&OutRecord::to(topic.as_str(), vec![0; settings.max_output_bytes() + 1])).await;
+    let over = producer
+        .send_record(&OutRecord::for_topic(topic.as_str(), vec![0; settings.max_output_bytes() + 1]))
+        .await;
     assert!(matches!(over, Err(StreamError::TooLarge { .. })), "{over:?}");
-    admin::delete(&settings).await.unwrap();
+    admin::delete_topics(&settings).await.unwrap();
 }
 
 fn noise(bytes: usize) -> Vec<u8> {
@@ -365,7 +370,7 @@ fn noise(bytes: usize) -> Vec<u8> {
 
 /// Bytes of a producer's records in this state.
 fn produced(producer: &Producer, state: &str) -> usize {
-    let [bytes] = &Producer::STATS;
+    let [bytes] = &Producer::PRODUCER_STATS;
     let found = (bytes.read)(producer).into_iter().find(|(name, _)| *name == state);
     found.map(|(_, figure)| figure as usize).unwrap()
 }
@@ -385,7 +390,7 @@ async fn a_producer_whose_broker_takes_nothing_holds_its_budget_and_lets_the_res
         .map(|n| {
             let (producer, told) = (producer.clone(), told.clone());
             tokio::spawn(async move {
-                let end = producer.send(&OutRecord::to("nowhere", vec![n; RECORD])).await;
+                let end = producer.send_record(&OutRecord::for_topic("nowhere", vec![n; RECORD])).await;
                 let _ = told.send((n, end.unwrap_err().to_string()));
             })
         })
@@ -418,11 +423,11 @@ async fn a_small_record_does_not_wait_for_large_ones() {
     settings.budget.produced = 4 << 20;
     let producer = Producer::new(&settings).unwrap();
     let figure = |state| produced(&producer, state);
-    let record = |bytes| OutRecord::to("nowhere", vec![0_u8; bytes]);
+    let record = |bytes| OutRecord::for_topic("nowhere", vec![0_u8; bytes]);
     let mut large: Vec<_> = (0..6)
         .map(|_| {
             let (producer, record) = (producer.clone(), record(3 << 19));
-            tokio::spawn(async move { producer.send(&record).await })
+            tokio::spawn(async move { producer.send_record(&record).await })
         })
         .collect();
     while figure("queued") == 0 {
@@ -431,7 +436,7 @@ async fn a_small_record_does_not_wait_for_large_ones() {
     let before = figure("waiting");
     assert!(before > 0, "the queue has room for all");
     let small = record(1 << 10);
-    let mut small = std::pin::pin!(producer.send(&small));
+    let mut small = std::pin::pin!(producer.send_record(&small));
     assert!(futures::poll!(&mut small).is_pending(), "the broker has not taken it");
     assert_eq!(figure("waiting"), before, "the small one is in the client's queue");
     large.iter_mut().for_each(|task| task.abort());
@@ -440,12 +445,12 @@ async fn a_small_record_does_not_wait_for_large_ones() {
 #[tokio::test]
 async fn one_reader_takes_several_topics_and_knows_when_it_is_through() {
     let settings = installation().await;
-    let names = settings.topics();
+    let names = settings.topic_names();
     let (output, ledger): (Arc<str>, Arc<str>) = (names.output.as_str().into(), names.ledger.as_str().into());
     fill(&settings, &output, 0, &["a", "b", "c"]);
     fill(&settings, &ledger, 0, &["x", "y"]);
     // A transaction leaves a marker at the end, which no reader ever gets.
-    let mut config = settings.producer();
+    let mut config = settings.producer_config();
     config.set("transactional.id", format!("{ledger}.t"));
     let producer: BaseProducer = config.create().unwrap();
     producer.init_transactions(ANSWER).unwrap();
@@ -462,7 +467,7 @@ async fn one_reader_takes_several_topics_and_knows_when_it_is_through() {
     let mut passed = vec![None; 2];
     for _ in 0..BATCHES {
         read.extend(texts(&reader.next_batch(LIMITS).await.unwrap()));
-        passed = places.iter().map(|place| reader.passed(place)).collect();
+        passed = places.iter().map(|place| reader.passed_offset(place)).collect();
         if passed == [Some(3), Some(4)] {
             break;
         }
@@ -485,5 +490,5 @@ async fn one_reader_takes_several_topics_and_knows_when_it_is_through() {
         }
     }
     assert!(outcome.is_err(), "{outcome:?}");
-    admin::delete(&settings).await.unwrap();
+    admin::delete_topics(&settings).await.unwrap();
 }

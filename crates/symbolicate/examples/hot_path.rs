@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use unslide_report::{ReadLimits, Report};
-use unslide_symbolicate::object::{build, objects};
+use unslide_symbolicate::object::{build_symcache, list_objects};
 use unslide_symbolicate::symcache::SymCache;
 use unslide_symbolicate::{Context, ImageSymbols, Plan, enrich};
 use unslide_testkit::reports::{Frame, Image, Thread, sized};
@@ -20,13 +20,13 @@ fn main() {
     let default = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/app.dsym");
     let path = std::env::args().nth(1).unwrap_or_else(|| default.to_owned());
     let bytes = std::fs::read(&path).unwrap();
-    let slice = objects(&bytes).unwrap().remove(0);
-    let built = build(&bytes[slice.range]).unwrap();
+    let slice = list_objects(&bytes).unwrap().remove(0);
+    let built = build_symcache(&bytes[slice.range]).unwrap();
     let symcache = SymCache::parse(built.symcache).unwrap();
     let rounds = std::env::args().nth(2).map_or(300, |rounds| rounds.parse().unwrap());
     for (frames, app_frames) in [(160, 40), (320, 80), (320, 320)] {
         let report = report(&symcache, frames, app_frames);
-        let symbols = ImageSymbols::found(Arc::new(symcache.clone()));
+        let symbols = ImageSymbols::from_symcache(Arc::new(symcache.clone()));
         println!("150 images, {frames} frames, {app_frames} of them in {path}");
         measure(&report, &symbols, &symcache, rounds);
     }

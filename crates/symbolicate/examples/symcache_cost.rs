@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use symbolic_debuginfo::Archive;
 use symbolic_symcache::{SymCache as TheirCache, SymCacheConverter};
 use unslide_model::RelativeAddress;
-use unslide_symbolicate::object::{build, objects};
+use unslide_symbolicate::object::{build_symcache, list_objects};
 use unslide_symbolicate::symcache::SymCache;
 
 /// Returns the CPU time of this thread. On Linux the scheduler counts it, so that other work on the machine
@@ -39,7 +39,7 @@ fn look_up(cache: &SymCache, addresses: &[u64], what: &str) {
     let mut out = Vec::with_capacity(1 << 20);
     let (mut calls, mut bytes, start) = (0_u64, 0, now());
     for address in addresses {
-        if let Some(answer) = cache.lookup(RelativeAddress(*address)).found() {
+        if let Some(answer) = cache.lookup(RelativeAddress(*address)).into_answer() {
             out.clear();
             for call in answer.calls() {
                 out.extend_from_slice(call.function.raw());
@@ -81,14 +81,14 @@ fn main() {
         std::env::args().skip(1).partition(|a| a.starts_with("--"));
     for path in paths {
         let bytes = std::fs::read(&path).unwrap();
-        for entry in objects(&bytes).unwrap() {
+        for entry in list_objects(&bytes).unwrap() {
             let slice = &bytes[entry.range];
             let start = now();
-            let built = build(slice).unwrap();
+            let built = build_symcache(slice).unwrap();
             println!("{path} {}: {} bytes", built.cpu.name(), slice.len());
             println!("  built in {:.2?}, {} bytes", now() - start, built.symcache.len());
             let cache = SymCache::parse(built.symcache).unwrap();
-            println!("  {}", cache.contents());
+            println!("  {}", cache.describe_contents());
             let starts: Vec<u64> =
                 cache.ranges().filter(|(_, answer)| answer.is_some()).map(|(start, _)| start.0).collect();
             let (everywhere, few) = (sample(&starts, 1_000_000), sample(&starts, 1_000));

@@ -1,6 +1,6 @@
 //! Analyses: pure functions of a symbolicated report that add a member to our key.
 
-use crate::answer::{Judged, Name, answer};
+use crate::answer::{Judged, Name, answer_frame};
 use crate::plan::{Plan, PlannedFrame};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -155,7 +155,7 @@ impl CrashFrame {
         frame: &Frame<'a>,
         planned: &PlannedFrame,
     ) -> CrashFrame {
-        let answer = answer(plan, judged, frame, planned, false);
+        let answer = answer_frame(plan, judged, frame, planned, false);
         let image = answer.place.and_then(|place| plan.images.get(place.image as usize));
         let (functions, symbol) = match answer.name {
             Name::Nobody => (Vec::new(), None),

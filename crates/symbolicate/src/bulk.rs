@@ -137,7 +137,7 @@ pub(crate) fn look_up_within<'s>(
         let id = of_image.first().and_then(|first| images.get(first.image as usize)?.as_ref());
         match id.and_then(symbols) {
             Some(ImageSymbols::Found { symcache, .. }) => {
-                Walker::new(&mut table, symcache, most_calls).walk(of_image);
+                Walker::new(&mut table, symcache, most_calls).walk_addresses(of_image);
             }
             _ => table.answers.extend(repeat_n(AddressAnswer::NoSymbols, of_image.len())),
         }
@@ -153,7 +153,7 @@ impl<'s> AddressTable<'s> {
 
     /// Returns the row of an address.
     #[must_use]
-    pub fn row(&self, image: u32, address: RelativeAddress) -> Option<AddressRow> {
+    pub fn find_row(&self, image: u32, address: RelativeAddress) -> Option<AddressRow> {
         let at = self.addresses.binary_search_by_key(&(image, address), |at| (at.image, at.address)).ok()?;
         Some(AddressRow { at: *self.addresses.get(at)?, answer: *self.answers.get(at)? })
     }
@@ -166,7 +166,7 @@ impl<'s> AddressTable<'s> {
 
     /// Returns the chain of a row.
     #[must_use]
-    pub fn chain(&self, row: &AddressRow) -> Option<&CallChain> {
+    pub fn find_chain(&self, row: &AddressRow) -> Option<&CallChain> {
         match row.answer {
             AddressAnswer::Chain(chain) => self.chains.get(chain as usize),
             AddressAnswer::Gap
@@ -184,13 +184,13 @@ impl<'s> AddressTable<'s> {
 
     /// Returns the function of a call.
     #[must_use]
-    pub fn function(&self, call: &ChainCall) -> Option<&ChainFunction> {
+    pub fn find_function(&self, call: &ChainCall) -> Option<&ChainFunction> {
         self.functions.get(call.function as usize)
     }
 
     /// Returns the string with a number.
     #[must_use]
-    pub fn string(&self, number: u32) -> Option<Text<'s>> {
+    pub fn find_string(&self, number: u32) -> Option<Text<'s>> {
         self.strings.get(number as usize).copied()
     }
 }
@@ -210,19 +210,19 @@ struct Walker<'t, 's> {
 
 impl<'t, 's> Walker<'t, 's> {
     fn new(table: &'t mut AddressTable<'s>, symcache: &'s SymCache, most_calls: usize) -> Walker<'t, 's> {
-        let walk = symcache.walk();
-        let functions = vec![0; walk.functions()];
+        let walk = symcache.walk_ranges();
+        let functions = vec![0; walk.function_count()];
         Walker { table, most_calls, functions, walk, strings: HashMap::new(), records: Vec::new() }
     }
 
-    fn walk(mut self, addresses: &[CountedAddress]) {
+    fn walk_addresses(mut self, addresses: &[CountedAddress]) {
         let mut rest = addresses;
         while let Some((first, others)) = rest.split_first() {
-            let (place, end) = self.walk.find(first.address);
+            let (place, end) = self.walk.find_range(first.address);
             let answer = match place {
                 WalkedPlace::Outside => AddressAnswer::Outside,
                 WalkedPlace::Before => AddressAnswer::Gap,
-                WalkedPlace::Range(range) => self.chain(range),
+                WalkedPlace::Range(range) => self.add_chain(range),
             };
             let same = others.iter().take_while(|at| at.address < end).count();
             self.table.answers.extend(repeat_n(answer, 1 + same));
@@ -230,61 +230,61 @@ impl<'t, 's> Walker<'t, 's> {
         }
     }
 
-    fn chain(&mut self, range: usize) -> AddressAnswer {
-        let Some(owner) = self.walk.chain(range, &mut self.records) else { return AddressAnswer::Gap };
+    fn add_chain(&mut self, range: usize) -> AddressAnswer {
+        let Some(owner) = self.walk.read_chain(range, &mut self.records) else { return AddressAnswer::Gap };
         if self.table.calls.len() >= self.most_calls {
             return AddressAnswer::LeftOut;
         }
-        let function = self.function(owner.function);
+        let function = self.add_function(owner.function);
         let function = function.and_then(|number| self.table.functions.get(number as usize).copied());
         let Some(function) = function else { return AddressAnswer::Gap };
-        let start = number(self.table.calls.len());
+        let start = to_number(self.table.calls.len());
         for at in 0..self.records.len() {
             let record = self.records[at];
-            let Some(function) = self.function(record.function) else { break };
+            let Some(function) = self.add_function(record.function) else { break };
             let call =
                 ChainCall { function, line: record.line, column: record.column, inlined: record.inlined };
             self.table.calls.push(call);
         }
         let symbol = function.raw.unwrap_or(function.name);
-        let is_named = self.table.string(symbol).is_some_and(|text| !text.is_empty());
+        let is_named = self.table.find_string(symbol).is_some_and(|text| !text.is_empty());
         self.table.chains.push(CallChain {
-            calls: start..number(self.table.calls.len()),
+            calls: start..to_number(self.table.calls.len()),
             source: owner.source,
             approximate: owner.approximate,
             symbol: is_named.then_some(symbol),
             symbol_address: owner.symbol_address,
         });
-        AddressAnswer::Chain(number(self.table.chains.len() - 1))
+        AddressAnswer::Chain(to_number(self.table.chains.len() - 1))
     }
 
-    fn function(&mut self, index: u32) -> Option<u32> {
+    fn add_function(&mut self, index: u32) -> Option<u32> {
         let known = *self.functions.get(index as usize)?;
         if let Some(known) = known.checked_sub(1) {
             return Some(known);
         }
-        let FunctionTexts { name, raw, file } = self.walk.function(index)?;
+        let FunctionTexts { name, raw, file } = self.walk.function_texts(index)?;
         let function = ChainFunction {
-            name: self.string(name),
-            raw: raw.map(|raw| self.string(raw)),
-            file: file.map(|file| self.string(file)),
+            name: self.add_string(name),
+            raw: raw.map(|raw| self.add_string(raw)),
+            file: file.map(|file| self.add_string(file)),
         };
         self.table.functions.push(function);
-        let number = number(self.table.functions.len());
+        let number = to_number(self.table.functions.len());
         *self.functions.get_mut(index as usize)? = number;
         Some(number - 1)
     }
 
-    fn string(&mut self, text: Text<'s>) -> u32 {
+    fn add_string(&mut self, text: Text<'s>) -> u32 {
         let strings = &mut self.table.strings;
         *self.strings.entry(text.raw().as_ptr().addr()).or_insert_with(|| {
             strings.push(text);
-            number(strings.len() - 1)
+            to_number(strings.len() - 1)
         })
     }
 }
 
 /// Converts a position in a table to a number. Tables hold less than a symcache of 4 GiB can.
-fn number(position: usize) -> u32 {
+fn to_number(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }

@@ -18,7 +18,7 @@ const WITH_NUMBER: [&str; 9] = [
 ];
 
 /// Prefixes of names.
-const PREFIXES: [&str; 34] = [
+const COMPILER_MADE_PREFIXES: [&str; 34] = [
     "OUTLINED_FUNCTION_",
     "associated conformance ",
     "associated type ",
@@ -106,7 +106,7 @@ const VALUE_WITNESSES: [&str; 24] = [
 
 /// True for the readable name of a compiler-made function.
 pub(crate) fn is_compiler_made(name: &str) -> bool {
-    if PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || is_value_witness(name) {
+    if COMPILER_MADE_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || is_value_witness(name) {
         return true;
     }
     let bare = name.trim_start_matches('_');

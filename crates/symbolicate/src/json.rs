@@ -42,7 +42,7 @@ impl<'o> ObjectWriter<'o> {
 
     /// Writes the text before a value. The first member gets the brace instead of a comma.
     #[inline(always)]
-    fn begin(&mut self, key: &[u8]) {
+    fn write_prefix(&mut self, key: &[u8]) {
         let at = self.out.len();
         self.out.extend_from_slice(key);
         if std::mem::take(&mut self.first)
@@ -54,15 +54,15 @@ impl<'o> ObjectWriter<'o> {
 
     /// Writes a key. The caller writes the value to the returned buffer.
     #[inline(always)]
-    pub(crate) fn key(&mut self, key: JsonKey) -> &mut Vec<u8> {
+    pub(crate) fn write_key(&mut self, key: JsonKey) -> &mut Vec<u8> {
         let key = key.0.as_bytes();
-        self.begin(&key[..key.len() - 1]);
+        self.write_prefix(&key[..key.len() - 1]);
         self.out
     }
 
     /// Writes a key that is known at run time and needs no escapes. The caller writes the value to the returned buffer.
     pub(crate) fn runtime_key(&mut self, key: &str) -> &mut Vec<u8> {
-        self.begin(b",\"");
+        self.write_prefix(b",\"");
         self.out.extend_from_slice(key.as_bytes());
         self.out.extend_from_slice(b"\":");
         self.out
@@ -70,35 +70,35 @@ impl<'o> ObjectWriter<'o> {
 
     /// Writes a string that is escaped already, or needs no escapes.
     #[inline(always)]
-    pub(crate) fn escaped(&mut self, key: JsonKey, value: &[u8]) {
-        self.begin(key.0.as_bytes());
+    pub(crate) fn write_escaped(&mut self, key: JsonKey, value: &[u8]) {
+        self.write_prefix(key.0.as_bytes());
         self.out.reserve(value.len() + 1);
         self.out.extend_from_slice(value);
         self.out.push(b'"');
     }
 
     /// Writes any string.
-    pub(crate) fn text(&mut self, key: JsonKey, value: &str) {
-        string(self.key(key), value);
+    pub(crate) fn write_text(&mut self, key: JsonKey, value: &str) {
+        write_string(self.write_key(key), value);
     }
 
     /// Writes an integer.
     #[inline(always)]
-    pub(crate) fn number(&mut self, key: JsonKey, value: impl itoa::Integer) {
-        integer(self.key(key), value);
+    pub(crate) fn write_number(&mut self, key: JsonKey, value: impl itoa::Integer) {
+        write_integer(self.write_key(key), value);
     }
 
     /// Writes a member that is only present if it is true.
     #[inline(always)]
-    pub(crate) fn flag(&mut self, key: JsonKey, value: bool) {
+    pub(crate) fn write_flag(&mut self, key: JsonKey, value: bool) {
         if value {
-            self.key(key).extend_from_slice(b"true");
+            self.write_key(key).extend_from_slice(b"true");
         }
     }
 }
 
 /// Escapes `text` for the inside of a JSON string.
-pub(crate) fn escape(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn escape_text(text: &str, out: &mut Vec<u8>) {
     for &byte in text.as_bytes() {
         match byte {
             b'"' => out.extend_from_slice(b"\\\""),
@@ -117,15 +117,15 @@ pub(crate) fn escape(text: &str, out: &mut Vec<u8>) {
 }
 
 /// Writes an integer.
-pub(crate) fn integer(out: &mut Vec<u8>, value: impl itoa::Integer) {
+pub(crate) fn write_integer(out: &mut Vec<u8>, value: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Writes a string with its quotes.
-pub(crate) fn string(out: &mut Vec<u8>, value: &str) {
+pub(crate) fn write_string(out: &mut Vec<u8>, value: &str) {
     out.push(b'"');
     if value.bytes().any(|b| b < b' ' || b == b'"' || b == b'\\') {
-        escape(value, out);
+        escape_text(value, out);
     } else {
         out.extend_from_slice(value.as_bytes());
     }
@@ -140,12 +140,12 @@ pub(crate) fn report_text(text: Text<'_>) -> Cow<'_, [u8]> {
         return Cow::Borrowed(raw);
     }
     let mut escaped = Vec::with_capacity(raw.len() + 8);
-    escape(&text.decode(), &mut escaped);
+    escape_text(&text.decode(), &mut escaped);
     Cow::Owned(escaped)
 }
 
 /// Returns the text of a debug id.
-pub(crate) fn dashed(id: &DebugId) -> [u8; 36] {
+pub(crate) fn format_dashed(id: &DebugId) -> [u8; 36] {
     let mut text = [b'-'; 36];
     let mut at = 0;
     for (i, byte) in id.0.iter().enumerate() {
@@ -164,6 +164,6 @@ mod tests {
     #[test]
     fn debug_ids_are_written_as_they_are_displayed() {
         let id: DebugId = "0F1E2D3C-4B5A-6978-8796-A5B4C3D2E1F0".parse().unwrap();
-        assert_eq!(dashed(&id), *id.to_string().as_bytes());
+        assert_eq!(format_dashed(&id), *id.to_string().as_bytes());
     }
 }

@@ -21,10 +21,12 @@ pub use analysis::{
     Analysis, AnalysisFinding, CrashFrame, MOST_FINDING_BYTES, NamedFinding, SymbolicatedCrash,
     enabled_analyses,
 };
-pub use engine::{Context, Detail, ENGINE, Enrichment, ImageOutcome, VERSION, enrich, most_bytes, needs};
+pub use engine::{
+    Context, Detail, ENGINE, Enrichment, ImageOutcome, OUTPUT_VERSION, enrich, list_needs, most_bytes,
+};
 pub use explain::{
     ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedGrouping, ExplainedImage,
-    ExplainedJavaScriptFrame, ExplainedSymcache, Explanation, explain,
+    ExplainedJavaScriptFrame, ExplainedSymcache, Explanation, explain_report,
 };
 pub use javascript::{BundleIdentity, FunctionSource, build_for as build_source_map, with_debug_id};
 pub use plan::{Join, LocatedFrame, Plan, SymbolNeed, is_system_path, lies_in_shared_cache};

@@ -2,7 +2,7 @@
 //!
 //! A return address belongs to the instruction after the call, a saved program counter to the
 //! instruction itself. The report does not say which of the two a frame holds. The table in
-//! [`choose`] derives it from the frame's position.
+//! [`choose_rule`] derives it from the frame's position.
 
 use unslide_model::RelativeAddress;
 use unslide_report::{Backtrace, BacktraceOrigin, ErrorKind, ReportPart};
@@ -106,13 +106,13 @@ pub struct Choice {
 impl Choice {
     /// Returns the look-up address for a frame at this address.
     pub(crate) fn looked_up(self, relative: RelativeAddress) -> RelativeAddress {
-        if self.adjusted { relative.before() } else { relative }
+        if self.adjusted { relative.previous_byte() } else { relative }
     }
 }
 
 /// Returns the choice of the first row that matches.
 #[must_use]
-pub fn choose(c: &Circumstances) -> Choice {
+pub fn choose_rule(c: &Circumstances) -> Choice {
     use Rule::{Caller, Exception, MetricKit, Otherwise, Profile, SelfCaptured, Skipped, Stopped};
     const EXACT: (bool, bool) = (false, false);
     const BEFORE: (bool, bool) = (true, false);
@@ -148,7 +148,7 @@ impl Circumstances {
     /// [`Circumstances::index`], [`Circumstances::after_sigtramp`] and the registers' program
     /// counter.
     #[must_use]
-    pub fn of(part: &ReportPart<'_>, backtrace: &Backtrace<'_>) -> Circumstances {
+    pub fn from_backtrace(part: &ReportPart<'_>, backtrace: &Backtrace<'_>) -> Circumstances {
         let mut thread = backtrace.thread.unwrap_or_default();
         if backtrace.origin == BacktraceOrigin::BlockedThread {
             // Another thread stopped it and read its frames, even if its own fields say otherwise.
@@ -202,7 +202,7 @@ mod tests {
 
     #[track_caller]
     fn check(c: Circumstances, rule: Rule, adjusted: bool, approximate: bool) {
-        assert_eq!(choose(&c), Choice { rule, adjusted, approximate }, "{c:?}");
+        assert_eq!(choose_rule(&c), Choice { rule, adjusted, approximate }, "{c:?}");
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub(crate) struct FrameTally {
 }
 
 impl FrameTally {
-    pub(crate) fn add(&mut self, status: FrameStatus, system_image: bool) {
+    pub(crate) fn add_frame(&mut self, status: FrameStatus, system_image: bool) {
         self.add_stripped(status, system_image);
         let settled = match status {
             FrameStatus::Symbolicated => true,
@@ -93,7 +93,7 @@ impl FrameTally {
         counts.device_app += u64::from(status == FrameStatus::Device && !system_image);
     }
 
-    pub(crate) fn status(&self) -> ReportStatus {
+    pub(crate) fn report_status(&self) -> ReportStatus {
         match self.counts {
             FrameCounts { total: 0, .. } => ReportStatus::None,
             FrameCounts { total, .. } if total == self.settled => ReportStatus::Complete,
@@ -109,14 +109,14 @@ mod tests {
 
     fn tally(frames: &[(FrameStatus, bool)]) -> FrameTally {
         let mut tally = FrameTally::default();
-        frames.iter().for_each(|(status, system)| tally.add(*status, *system));
+        frames.iter().for_each(|(status, system)| tally.add_frame(*status, *system));
         tally
     }
 
     fn status(frames: &[(FrameStatus, bool)]) -> ReportStatus {
         let tally = tally(frames);
         assert_eq!(tally.counts.total, frames.len() as u64);
-        tally.status()
+        tally.report_status()
     }
 
     #[test]
@@ -143,6 +143,6 @@ mod tests {
     fn a_name_of_a_stripped_binary_leaves_something_to_be_wished_for() {
         let mut tally = tally(&[(FrameStatus::Symbolicated, false)]);
         tally.add_stripped(FrameStatus::Symbolicated, false);
-        assert_eq!((tally.status(), tally.counts.symbolicated), (ReportStatus::Partial, 2));
+        assert_eq!((tally.report_status(), tally.counts.symbolicated), (ReportStatus::Partial, 2));
     }
 }

@@ -29,7 +29,7 @@ pub enum ImageSymbols {
 impl ImageSymbols {
     /// Returns symbols without a generation or a known object.
     #[must_use]
-    pub fn found(symcache: Arc<SymCache>) -> ImageSymbols {
+    pub fn from_symcache(symcache: Arc<SymCache>) -> ImageSymbols {
         ImageSymbols::Found { symcache, generation: None, object: None }
     }
 

@@ -2,7 +2,7 @@
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::{Value, json};
-use unslide_client::listing::{Listing, given, text};
+use unslide_client::listing::{Listing, filter_given, item_text};
 use unslide_client::{ApiServer, Client, FeatureCommand, Outcome, block_on, say};
 
 /// The subcommands of the feature.
@@ -87,23 +87,23 @@ async fn list_rules(arguments: &ListArguments) -> Outcome {
         head: &["ID", "NAME", "CONDITION", "APP", "CHANNEL", "ADDRESS", "STATE"],
         row: |rule| {
             [
-                text(rule, "id"),
-                text(rule, "name"),
+                item_text(rule, "id"),
+                item_text(rule, "name"),
                 describe_condition(rule),
-                text(rule, "app"),
-                text(rule, "channel"),
-                text(rule, "address"),
+                item_text(rule, "app"),
+                item_text(rule, "channel"),
+                item_text(rule, "address"),
                 describe_state(rule),
             ]
         },
         empty: "the tenant has no alert rule: the console makes one",
     };
-    listing.print(&Client::new(&arguments.server)?, arguments.json).await
+    listing.print_items(&Client::new(&arguments.server)?, arguments.json).await
 }
 
 /// Returns the condition with its threshold, if it has one.
 fn describe_condition(rule: &Value) -> String {
-    let condition = text(rule, "condition");
+    let condition = item_text(rule, "condition");
     match rule["threshold"].as_f64() {
         Some(threshold) if threshold > 0.0 => format!("{condition} {threshold}"),
         _ => condition,
@@ -111,7 +111,7 @@ fn describe_condition(rule: &Value) -> String {
 }
 
 fn describe_state(rule: &Value) -> String {
-    match (rule["enabled"] == false, text(rule, "muted_until").as_str()) {
+    match (rule["enabled"] == false, item_text(rule, "muted_until").as_str()) {
         (true, _) => "off".to_owned(),
         (false, "") => "on".to_owned(),
         (false, until) => format!("muted until {until}"),
@@ -121,24 +121,24 @@ fn describe_state(rule: &Value) -> String {
 async fn list_messages(arguments: &ListArguments, rule: Option<String>) -> Outcome {
     let listing = Listing {
         path: "/v1/alert-messages",
-        query: given([("rule", rule)]),
+        query: filter_given([("rule", rule)]),
         limit: arguments.limit,
         head: &["ID", "CREATED", "RULE", "STATUS", "EVENTS", "ATTEMPTS", "HEADLINE", "LAST ERROR"],
         row: |message| {
             [
-                text(message, "id"),
-                text(message, "created_at"),
-                text(message, "rule_name"),
-                text(message, "status"),
+                item_text(message, "id"),
+                item_text(message, "created_at"),
+                item_text(message, "rule_name"),
+                item_text(message, "status"),
                 message["events"].to_string(),
                 message["attempts"].to_string(),
-                text(message, "headline"),
-                text(message, "last_error"),
+                item_text(message, "headline"),
+                item_text(message, "last_error"),
             ]
         },
         empty: "no message matches",
     };
-    listing.print(&Client::new(&arguments.server)?, arguments.json).await
+    listing.print_items(&Client::new(&arguments.server)?, arguments.json).await
 }
 
 #[cfg(test)]

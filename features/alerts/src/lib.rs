@@ -51,16 +51,16 @@ pub struct ApiSettings {
 
 /// Reads the settings and makes the feature.
 pub fn read(reader: &mut ConfigReader) -> Feature {
-    feature(reader.whole())
+    feature(reader.read_whole())
 }
 
 /// Makes the feature with these settings.
 #[must_use]
 pub fn feature(config: Config) -> Feature {
     Feature {
-        settings: Some(ConfigPart::of(&config)),
+        settings: Some(ConfigPart::from_config(&config)),
         hook: store::HOOK,
-        builder: BuilderFeature { name: NAME, clear: Some(clear), jobs: &[] },
+        builder: BuilderFeature { name: NAME, clear: Some(clear_alerts), jobs: &[] },
         ..Feature::new(NAME, for_api(config.api))
     }
 }
@@ -79,25 +79,24 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
     let policy = Extension(Arc::new(ReceiverPolicy::new(&alerts, &public_url)));
     let about = "Alert rules, and the messages that were sent. For a tenant's administrators.";
     ApiFeature {
-        operations: operations::routes().layer(policy.clone()),
-        pages: pages::routes().layer(policy),
+        operations: operations::alert_routes().layer(policy.clone()),
+        pages: pages::page_routes().layer(policy),
         navigation: vec![NavigationEntry { name: NAME, path: pages::ALERTS_PATH, label: "Alerts" }],
         tables: TABLES,
         problems: alerts.problems(&public_url),
-        warnings: alerts.insecure(),
-        start: Some(Arc::new(move |api, host| start(&alerts, &public_url, api, host))),
+        warnings: alerts.find_insecure(),
+        start: Some(Arc::new(move |api, host| start_sender(&alerts, &public_url, api, host))),
         ..ApiFeature::new(NAME, about)
     }
 }
 
-/// Begins to send messages.
-fn start(
+fn start_sender(
     settings: &Alerts,
     public_url: &str,
     api: &Api,
     host: &Host,
 ) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> {
-    let outcomes = MetricFactory(&host.metrics).counters(
+    let outcomes = MetricFactory(&host.metrics).register_counters(
         "unslide_api_alerts_total",
         "Attempts to send alerts, by outcome: delivered, retried, given_up; unconfirmed if no recipient has confirmed, over_limit if the tenant's mails of the day are used up.",
         &["outcome"],
@@ -108,6 +107,6 @@ fn start(
     Ok(sender.start(host.shutdown.token().clone()))
 }
 
-fn clear(store: &Store) -> Clearing<'_> {
-    Box::pin(store::purge(store))
+fn clear_alerts(store: &Store) -> Clearing<'_> {
+    Box::pin(store::purge_old(store))
 }

@@ -20,7 +20,7 @@ impl ReceiverPolicy {
     /// Reads the rules from the settings. Those that cannot be used were refused with the configuration.
     pub fn new(settings: &Alerts, public_url: &str) -> ReceiverPolicy {
         ReceiverPolicy {
-            allowed: settings.receivers().unwrap_or_default(),
+            allowed: settings.parse_receivers().unwrap_or_default(),
             sends_mail: !settings.smtp_url.is_empty(),
             mail: settings.mail_policy(public_url),
         }

@@ -49,7 +49,6 @@ impl JsonBuilder {
         self.out.push(b'}');
     }
 
-    /// Writes a string.
     pub fn string(&mut self, key: &str, value: &str) {
         self.key(key);
         // A string has no value that fails.
@@ -73,13 +72,11 @@ impl JsonBuilder {
         }
     }
 
-    /// Writes an unsigned integer.
     pub fn number(&mut self, key: &str, value: u64) {
         self.key(key);
         self.out.extend_from_slice(value.to_string().as_bytes());
     }
 
-    /// Writes a boolean.
     pub fn flag(&mut self, key: &str, value: bool) {
         self.key(key);
         self.out.extend_from_slice(if value { b"true" } else { b"false" });

@@ -37,7 +37,7 @@ impl CaptureKeys {
     /// Returns the keys of all files and of these analyses, as texts.
     #[must_use]
     pub fn all(&self, form: &CaptureForm, runs: impl IntoIterator<Item = u32>) -> Vec<String> {
-        let parts = form.parts().iter().map(|part| self.part(part.name));
+        let parts = form.list_parts().iter().map(|part| self.part(part.name));
         parts.chain(runs.into_iter().map(|run| self.analysis(run))).map(|key| key.to_string()).collect()
     }
 }

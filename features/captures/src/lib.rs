@@ -29,7 +29,6 @@ pub fn read(_: &mut ConfigReader) -> Feature {
     feature()
 }
 
-/// Makes the feature.
 #[must_use]
 pub fn feature() -> Feature {
     Feature {

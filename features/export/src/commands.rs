@@ -3,7 +3,7 @@
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use serde_json::{Value, json};
 use std::time::Duration;
-use unslide_client::listing::{given, with_query};
+use unslide_client::listing::{filter_given, with_query};
 use unslide_client::{
     ApiServer, Client, ClientError, Console, Exit, FeatureCommand, Outcome, block_on, note, say,
 };
@@ -59,7 +59,7 @@ async fn follow_events(arguments: &Arguments) -> Outcome {
     let mut after = arguments.after.map(|after| after.to_string()).or(kept);
     let mut printed = 0_u64;
     loop {
-        let query = given([
+        let query = filter_given([
             ("app", arguments.app.clone()),
             ("after", after.clone()),
             ("seconds", (!arguments.follow).then(|| KEPT_EVENTS_SECONDS.to_owned())),

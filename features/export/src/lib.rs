@@ -27,18 +27,18 @@ pub fn read(_: &mut ConfigReader) -> Feature {
 #[must_use]
 pub fn feature() -> Feature {
     let api = ApiFeature {
-        operations: live_events::routes(),
+        operations: live_events::event_routes(),
         tag: ("events", "What happens to reports, groups and symbols, as it happens."),
         forms: Some(lists::FORMS),
         ..ApiFeature::new(NAME, "")
     };
     Feature {
         hook: live_events::HOOK,
-        builder: BuilderFeature { name: NAME, clear: Some(clear), jobs: &[] },
+        builder: BuilderFeature { name: NAME, clear: Some(clear_events), jobs: &[] },
         ..Feature::new(NAME, api)
     }
 }
 
-fn clear(store: &Store) -> Clearing<'_> {
+fn clear_events(store: &Store) -> Clearing<'_> {
     Box::pin(live_events::purge_events(store))
 }

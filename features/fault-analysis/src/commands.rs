@@ -47,7 +47,7 @@ fn run(matches: &ArgMatches) -> Outcome {
             Some(switch) => client.put(SWITCH_PATH, &json!({ "enabled": switch == Switch::On })).await?,
         };
         if arguments.json {
-            Console::get().json(&state)?;
+            Console::get().print_json(&state)?;
             return Ok(Exit::Ready);
         }
         say!("fault analysis is {}", if state["enabled"] == true { "on" } else { "off" });

@@ -4,7 +4,9 @@ use crate::SWITCH;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use unslide_api::feature::operation::{Access, Api, JsonBody, Problem, TenantAdmin, announced, problems};
+use unslide_api::feature::operation::{
+    Access, Api, JsonBody, Problem, TenantAdmin, problems, wait_announced,
+};
 use unslide_store::audit;
 use unslide_store::tenants::analyses;
 use utoipa::ToSchema;
@@ -52,7 +54,7 @@ async fn get_fault_analysis(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
 ) -> Result<Json<FaultAnalysisSwitch>, Problem> {
-    access.of_every_app(EVERY_APP)?;
+    access.require_every_app(EVERY_APP)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let disabled = analyses::disabled_analyses(&mut tx).await?;
     tx.rollback();
@@ -71,15 +73,21 @@ async fn set_fault_analysis(
     access: Access<TenantAdmin>,
     JsonBody(FaultAnalysisSwitch { enabled }): JsonBody<FaultAnalysisSwitch>,
 ) -> Result<Json<ChangedFaultAnalysisSwitch>, Problem> {
-    access.of_every_app(EVERY_APP)?;
+    access.require_every_app(EVERY_APP)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let announcement = analyses::set_enabled(&mut tx, SWITCH, enabled).await?;
     let announcement = announcement.ok_or_else(|| Problem::internal("the tenant of a key is not there"))?;
     let actor = access.principal.key_id.to_string();
-    audit::append(&mut tx, &actor, "fault_analysis.set", SWITCH, &serde_json::json!({"enabled": enabled}))
-        .await?;
+    audit::append_entry(
+        &mut tx,
+        &actor,
+        "fault_analysis.set",
+        SWITCH,
+        &serde_json::json!({"enabled": enabled}),
+    )
+    .await?;
     tx.commit().await?;
     api.key_cache.forget(access.tenant());
-    let announced = announced(&api, access.tenant(), announcement).await?;
+    let announced = wait_announced(&api, access.tenant(), announcement).await?;
     Ok(Json(ChangedFaultAnalysisSwitch { enabled, announced }))
 }

@@ -8,7 +8,6 @@ use unslide_signals::metrics::MetricPayload;
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::{HookFuture, TenantTx};
 
-/// The topics.
 pub const TOPICS: &[EventTopic] = &[
     EventTopic {
         kind: "sessions",

@@ -21,7 +21,7 @@ fn make_key<'k>(store: &'k Store, tenant: &'k TenantId, name: &'k str, apps: &'k
         let key =
             key.ok_or_else(|| format!("{tenant} has {} public keys; close one", store::MAX_OPEN_KEYS))?;
         let detail = serde_json::json!({"apps": key.apps});
-        audit::append(&mut tx, "command line", "public_key.create", &key.id, &detail).await?;
+        audit::append_entry(&mut tx, "command line", "public_key.create", &key.id, &detail).await?;
         tx.commit().await?;
         Ok(text.reveal().to_owned())
     })

@@ -82,7 +82,7 @@ impl Ingest {
 
     /// Begins to count. There is no other work in the background.
     fn start_counting(&self, host: &Host) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> {
-        let outcomes = MetricFactory(&host.metrics).counters(
+        let outcomes = MetricFactory(&host.metrics).register_counters(
             "unslide_api_public_reports_total",
             "Reports that apps sent with public keys: accepted, or refused as data; and such requests without an answer for their reports: unknown_key, limited, failed.",
             &["outcome"],
@@ -96,14 +96,14 @@ impl Ingest {
 
 /// Reads the settings and makes the feature.
 pub fn read(reader: &mut ConfigReader) -> Feature {
-    feature(reader.whole())
+    feature(reader.read_whole())
 }
 
 /// Makes the feature with these settings.
 #[must_use]
 pub fn feature(config: Config) -> Feature {
     Feature {
-        settings: Some(ConfigPart::of(&config)),
+        settings: Some(ConfigPart::from_config(&config)),
         builder: BuilderFeature { name: NAME, clear: Some(purge_keys), jobs: &[] },
         ..Feature::new(NAME, for_api(config.api))
     }

@@ -44,8 +44,8 @@ impl IngestLimits {
         let rate = Rate::with_burst(ADDRESS_REQUESTS_PER_SECOND, ADDRESS_BURST_SECONDS);
         let now = api.clock.monotonic_micros();
         let hash = self.salt.hash_one(network);
-        let wait = self.addresses.with(hash, rate, now, |bucket| {
-            (!bucket.take(rate, now, 1.0)).then(|| bucket.wait(rate, now, 1.0))
+        let wait = self.addresses.with_bucket(hash, rate, now, |bucket| {
+            (!bucket.try_take(rate, now, 1.0)).then(|| bucket.wait_micros(rate, now, 1.0))
         });
         wait.map_or(Ok(()), |micros| Err(rate_problem("requests from this address", micros)))
     }
@@ -60,16 +60,17 @@ impl IngestLimits {
         let limits = [key.limits.units_per_second, api.tenants.units_per_second];
         if let Some(limit) = limits.into_iter().find(|limit| *limit > 0) {
             let rate = Rate::with_burst(f64::from(limit) * TENANT_SHARE, TENANT_BURST_SECONDS);
-            let wait = self.tenants.with(key.tenant.clone(), rate, now, |bucket| {
-                (!bucket.take(rate, now, reports)).then(|| bucket.wait(rate, now, reports.min(rate.burst)))
+            let wait = self.tenants.with_bucket(key.tenant.clone(), rate, now, |bucket| {
+                (!bucket.try_take(rate, now, reports))
+                    .then(|| bucket.wait_micros(rate, now, reports.min(rate.burst)))
             });
             if let Some(micros) = wait {
                 return Err(rate_problem("reports for this tenant's public keys", micros));
             }
         }
         let rate = Rate::with_burst(KEY_REPORTS_PER_SECOND, KEY_BURST_SECONDS);
-        let wait = self.keys.with(key.id.clone(), rate, now, |bucket| {
-            (!bucket.take(rate, now, reports)).then(|| bucket.wait(rate, now, reports))
+        let wait = self.keys.with_bucket(key.id.clone(), rate, now, |bucket| {
+            (!bucket.try_take(rate, now, reports)).then(|| bucket.wait_micros(rate, now, reports))
         });
         wait.map_or(Ok(()), |micros| Err(rate_problem("reports for this key", micros)))
     }

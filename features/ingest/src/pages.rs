@@ -14,7 +14,9 @@ use http::HeaderMap;
 use http::header::HOST;
 use serde::Deserialize;
 use unslide_api::feature::operation::{Api, JsonBody, Kind, PageQuery, Path, Problem, Query, TenantAdmin};
-use unslide_api::feature::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, html};
+use unslide_api::feature::page::{
+    PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html,
+};
 
 /// The path of the page.
 pub const PATH: &str = "/console/public-keys";
@@ -106,10 +108,10 @@ async fn show_keys(
 ) -> Result<Response, Problem> {
     let access = signed.access;
     let only_app = access.only_app().map(str::to_owned);
-    let query = PageQuery { limit: None, cursor: state.text("cursor") };
+    let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
     let found = find_keys(&api, &access, &query).await?;
-    html(&PublicKeysPage {
-        shell: Shell::of(signed.viewer, crate::NAME, "Public keys"),
+    render_html(&PublicKeysPage {
+        shell: Shell::for_viewer(signed.viewer, crate::NAME, "Public keys"),
         keys: found.items,
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &[], &cursor)),
         only_app,
@@ -123,10 +125,12 @@ async fn create_key(
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    let apps = form.text("apps");
+    let apps = form.field_text("apps");
     let apps = apps.split([',', ' ', '\n', '\r']).filter(|app| !app.is_empty());
-    let new =
-        NewIngestKey { name: form.text("name"), apps: apps.map(|app| AppPattern(app.to_owned())).collect() };
+    let new = NewIngestKey {
+        name: form.field_text("name"),
+        apps: apps.map(|app| AppPattern(app.to_owned())).collect(),
+    };
     let _ = create_public_key(api, signed.access, JsonBody(new)).await?;
     Ok(Redirect::to(PATH).into_response())
 }

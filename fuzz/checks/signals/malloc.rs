@@ -1,7 +1,7 @@
 //! Any bytes as a log of allocations with its table of stacks: replayed in any layout, and every stack ends.
 
 use unslide_signals::malloc::{
-    Checkpoints, EventLayout, EventLog, Replay, SlotForm, StackTable, growth, stack_tree,
+    Checkpoints, EventLayout, EventLog, Replay, SlotForm, StackTable, list_growth, stack_tree,
 };
 
 pub fn check(data: &[u8]) {
@@ -12,8 +12,8 @@ pub fn check(data: &[u8]) {
     let (events, slots) = data.split_at(data.len() / 2);
     let log = EventLog::new(events, layout);
     let table = StackTable::new(slots, form);
-    let _ = StackTable::read(slots, form);
-    let totals = log.totals();
+    let _ = StackTable::from_bytes(slots, form);
+    let totals = log.sum_events();
     let Ok(mut replay) = Replay::new(log) else { return };
     replay.advance_to(log.len() / 2);
     let before = replay.live().by_stack();
@@ -21,7 +21,7 @@ pub fn check(data: &[u8]) {
     let counts = replay.counts();
     assert_eq!((counts.allocations, counts.damaged), (totals.counts.allocations, totals.counts.damaged));
     let after = replay.live().by_stack();
-    assert!(growth(&before, &after).len() <= before.len() + after.len());
+    assert!(list_growth(&before, &after).len() <= before.len() + after.len());
     if let Ok(mut checkpoints) = Checkpoints::new(log) {
         assert_eq!(checkpoints.replay_to(usize::MAX).live().by_stack(), after);
         assert_eq!(checkpoints.replay_to(log.len() / 2).live().by_stack(), before);
@@ -33,7 +33,7 @@ pub fn check(data: &[u8]) {
     assert_eq!(weights, trees);
     assert!(tree.broken <= after.len() as u64);
     let mut last = 0;
-    for (address, range) in replay.live().vm() {
+    for (address, range) in replay.live().vm_ranges() {
         assert!(address >= last && range.size > 0);
         last = address + range.size;
     }

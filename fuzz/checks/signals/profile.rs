@@ -22,15 +22,15 @@ pub fn check(data: &[u8]) {
             .fold(0, |sum, child| tree.node(*child).total.weight.saturating_add(sum));
         assert!(below <= tree.node(index).total.weight);
     }
-    let folded = tree.folded();
+    let folded = tree.to_folded();
     assert!(
         folded.lines().all(|line| line.rsplit_once(' ').is_some_and(|(_, own)| own.parse::<u64>().is_ok()))
     );
-    assert!(tree.of_app().total() == tree.total());
+    assert!(tree.to_app_tree().total() == tree.total());
     let svg = flame_graph(&tree, "fuzz", GraphPlace::File);
     assert!(svg.len() < 100 << 20 && svg.ends_with("</svg>\n"));
     let _ = difference_graph(
-        &TreeDifference::between(&tree, &CallTree::new("samples")),
+        &TreeDifference::from_trees(&tree, &CallTree::new("samples")),
         "fuzz",
         GraphPlace::Page,
     );

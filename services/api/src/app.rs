@@ -2,12 +2,12 @@
 
 use crate::console;
 use crate::feature::{ApiFeature, lists};
-use crate::http::observe::{bound_load, observe, panicked};
+use crate::http::observe::{bound_load, observe_request, panic_response};
 use crate::http::problem::{Kind, Problem, pages};
 use crate::http::time_limit::bound_time;
 use crate::http::{compress, documents};
 use crate::limits::answers;
-use crate::list_tables::tables;
+use crate::list_tables::all_tables;
 use crate::openapi;
 use crate::operations::{
     apps, audit_log, dead_letters, grouping_rules, groups, keys, reports, reprocess, sessions, symbols,
@@ -28,16 +28,15 @@ use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-/// Builds the application.
-pub fn app(api: Api) -> Router {
-    let (operations, _) = operations(&api).split_for_parts();
+pub fn build_app(api: Api) -> Router {
+    let (operations, _) = build_operations(&api).split_for_parts();
     let plain = Router::new()
         .route("/", get(|| async { Redirect::temporary("/console") }))
-        .route("/openapi.json", get(documents::openapi))
-        .route("/schemas/{name}", get(documents::schema))
+        .route("/openapi.json", get(documents::get_openapi))
+        .route("/schemas/{name}", get(documents::get_schema))
         .route("/docs", get(documents::reading_page))
-        .route("/problems", get(pages::list))
-        .route("/problems/{slug}", get(pages::one));
+        .route("/problems", get(pages::render_list))
+        .route("/problems/{slug}", get(pages::render_kind));
     // Data of tenants: no cache may keep it, and no browser may take it for a page.
     let no_store = SetResponseHeaderLayer::overriding(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let no_sniff =
@@ -51,14 +50,14 @@ pub fn app(api: Api) -> Router {
         .merge(outside.layer(from_fn_with_state(limit, bound_time)))
         .layer(no_store)
         .merge(plain)
-        .merge(console::routes(&api))
-        .fallback(|| async { Problem::bare(Kind::NotFound).into_response() })
-        .layer(from_fn_with_state(api.clone(), answers::account))
-        .layer(compress::layer())
-        .layer(from_fn(answers::keep))
+        .merge(console::console_routes(&api))
+        .fallback(|| async { Problem::from_kind(Kind::NotFound).into_response() })
+        .layer(from_fn_with_state(api.clone(), answers::account_response))
+        .layer(compress::compression_layer())
+        .layer(from_fn(answers::hold_reservations))
         .layer(from_fn_with_state(api.clone(), bound_load))
-        .layer(CatchPanicLayer::custom(panicked))
-        .layer(from_fn_with_state(api.clone(), observe));
+        .layer(CatchPanicLayer::custom(panic_response))
+        .layer(from_fn_with_state(api.clone(), observe_request));
     // A balancer is no client: its checks are answered under any load, and their 503 is no failed request.
     requests.route("/readyz", get(readyz)).layer(no_sniff).with_state(api)
 }
@@ -73,23 +72,23 @@ async fn readyz(State(api): State<Api>) -> Response {
 
 /// Returns the OpenAPI document of all operations.
 #[must_use]
-pub fn document(features: &[ApiFeature]) -> OpenApi {
-    let mut document = openapi::base(features);
+pub fn build_document(features: &[ApiFeature]) -> OpenApi {
+    let mut document = openapi::build_base(features);
     for routes in [
         symbols::upload_routes(),
         symbols::waiting_routes(),
-        symbols::routes(),
+        symbols::symbol_routes(),
         reports::waiting_routes(),
-        reports::routes(),
-        sessions::routes(),
-        reprocess::routes(),
-        apps::routes(),
-        groups::routes(),
-        grouping_rules::routes(),
-        tenants::routes(),
-        keys::routes(),
-        audit_log::routes(),
-        dead_letters::routes(),
+        reports::report_routes(),
+        sessions::session_routes(),
+        reprocess::reprocess_routes(),
+        apps::app_routes(),
+        groups::group_routes(),
+        grouping_rules::grouping_rule_routes(),
+        tenants::tenant_routes(),
+        keys::key_routes(),
+        audit_log::audit_log_routes(),
+        dead_letters::dead_letter_routes(),
     ] {
         document.merge(routes.into_openapi());
     }
@@ -97,40 +96,40 @@ pub fn document(features: &[ApiFeature]) -> OpenApi {
         document.merge(feature.uploads.clone().into_openapi());
         document.merge(feature.operations.clone().into_openapi());
     }
-    let tables: Vec<_> = tables(features).collect();
-    for forms in lists::forms(features) {
+    let tables: Vec<_> = all_tables(features).collect();
+    for forms in lists::list_forms(features) {
         (forms.document)(&mut document, &tables);
     }
     document
 }
 
-fn operations(api: &Api) -> OpenApiRouter<Api> {
+fn build_operations(api: &Api) -> OpenApiRouter<Api> {
     let limits = &api.limits;
     let within = |seconds| from_fn_with_state(Duration::from_secs(seconds), bound_time);
     let mut answering = OpenApiRouter::new()
-        .merge(symbols::routes())
-        .merge(reports::routes())
-        .merge(sessions::routes())
-        .merge(reprocess::routes())
-        .merge(apps::routes())
-        .merge(groups::routes())
-        .merge(keys::routes())
-        .merge(audit_log::routes())
-        .merge(dead_letters::routes());
+        .merge(symbols::symbol_routes())
+        .merge(reports::report_routes())
+        .merge(sessions::session_routes())
+        .merge(reprocess::reprocess_routes())
+        .merge(apps::app_routes())
+        .merge(groups::group_routes())
+        .merge(keys::key_routes())
+        .merge(audit_log::audit_log_routes())
+        .merge(dead_letters::dead_letter_routes());
     for feature in &api.features {
         answering = answering.merge(feature.operations.clone());
     }
     answering = answering.layer(within(limits.request_seconds));
-    for forms in lists::forms(&api.features) {
-        answering = answering.layer(from_fn_with_state((api.clone(), forms), lists::answer));
+    for forms in lists::list_forms(&api.features) {
+        answering = answering.layer(from_fn_with_state((api.clone(), forms), lists::delegate_to_feature));
     }
     let waiting = OpenApiRouter::new()
         .merge(symbols::waiting_routes())
         .merge(reports::waiting_routes())
         .layer(within(limits.request_seconds + LONGEST_WAIT.as_secs()));
     let announcing = OpenApiRouter::new()
-        .merge(tenants::routes())
-        .merge(grouping_rules::routes())
+        .merge(tenants::tenant_routes())
+        .merge(grouping_rules::grouping_rule_routes())
         .layer(within(limits.request_seconds + limits.announce_seconds));
     // An upload limits its own time, and cleans up at its end.
     let mut uploads = symbols::upload_routes();

@@ -84,7 +84,7 @@ impl Signing {
     ///
     /// # Errors
     /// [`KeyError`] if the key cannot be used.
-    pub fn signer(&self) -> Result<Option<Signer>, KeyError> {
+    pub fn build_signer(&self) -> Result<Option<Signer>, KeyError> {
         if self.key.reveal().is_empty() {
             return Ok(None);
         }
@@ -196,7 +196,7 @@ impl RequestLimits {
 
     /// Returns how fast a client must send its bodies.
     #[must_use]
-    pub fn pace(&self) -> ClientPace {
+    pub fn client_pace(&self) -> ClientPace {
         ClientPace::new(Duration::from_secs(self.stall_seconds), STALL_BYTES)
     }
 }
@@ -204,7 +204,7 @@ impl RequestLimits {
 impl Settings {
     /// Returns settings that are allowed and unsafe.
     #[must_use]
-    pub fn insecure(&self) -> Vec<ConfigProblem> {
+    pub fn find_insecure(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         if let Some(network) = network_of_everything(&self.trusted_proxies) {
             let message =
@@ -221,11 +221,11 @@ impl Config {
     pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         problems.extend(self.tenants.problems());
-        if let Err(network) = TrustedProxies::read(&self.api.trusted_proxies) {
+        if let Err(network) = TrustedProxies::from_networks(&self.api.trusted_proxies) {
             let message = format!("{network} is not a network such as 10.0.0.0/8");
             problems.push(ConfigProblem::new("api.trusted_proxies", message));
         }
-        match self.api.signing.signer() {
+        match self.api.signing.build_signer() {
             Err(error) => problems.push(ConfigProblem::new("api.signing.key", error.to_string())),
             Ok(Some(_)) if self.api.signing.name.is_empty() => {
                 problems.push(ConfigProblem::new("api.signing.name", "must name the key"));

@@ -24,7 +24,6 @@ pub fn read_token(text: &str) -> Option<[u8; 32]> {
     Some(token)
 }
 
-/// The operating system's generator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entropy(SysRng);
 
@@ -33,7 +32,7 @@ impl Entropy {
     ///
     /// # Errors
     /// The operating system has no random bytes.
-    pub fn token(mut self) -> Result<[u8; 32], SysError> {
+    pub fn generate_token(mut self) -> Result<[u8; 32], SysError> {
         let mut bytes = [0; 32];
         self.0.try_fill_bytes(&mut bytes)?;
         Ok(bytes)
@@ -43,7 +42,7 @@ impl Entropy {
     ///
     /// # Errors
     /// The operating system has no random bytes.
-    pub fn key(mut self) -> Result<[u8; 30], SysError> {
+    pub fn generate_key(mut self) -> Result<[u8; 30], SysError> {
         let mut bytes = [0; 30];
         self.0.try_fill_bytes(&mut bytes)?;
         Ok(bytes)

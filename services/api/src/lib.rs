@@ -23,6 +23,6 @@ mod state;
 mod uploads;
 
 pub use crate::http::problem;
-pub use app::{app, document};
+pub use app::{build_app, build_document};
 pub use config::{Config, RequestLimits, Settings, Signing};
-pub use run::{ApiFeatures, Error, build, listen, run, run_on};
+pub use run::{ApiFeatures, Error, bind_listener, build_api, run, run_on};

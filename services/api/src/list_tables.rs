@@ -21,11 +21,11 @@ impl ListTable {
     /// Returns true if each entry has an `id`.
     #[must_use]
     pub fn has_ids(&self) -> bool {
-        self.columns().any(|(name, _)| name == "id")
+        self.parse_columns().any(|(name, _)| name == "id")
     }
 
     /// Returns the name and the place of each column.
-    pub fn columns(&self) -> impl Iterator<Item = (&'static str, Cow<'static, str>)> {
+    pub fn parse_columns(&self) -> impl Iterator<Item = (&'static str, Cow<'static, str>)> {
         self.columns.split_whitespace().map(|column| match column.split_once('=') {
             Some((name, place)) => (name, place.into()),
             None => (column, format!("/{column}").into()),
@@ -34,8 +34,8 @@ impl ListTable {
 }
 
 /// Returns every table: those of this crate and those of features.
-pub fn tables(features: &[ApiFeature]) -> impl Iterator<Item = &'static ListTable> {
-    TABLES.iter().chain(features.iter().flat_map(|feature| feature.tables))
+pub fn all_tables(features: &[ApiFeature]) -> impl Iterator<Item = &'static ListTable> {
+    LIST_TABLES.iter().chain(features.iter().flat_map(|feature| feature.tables))
 }
 
 /// The columns of dead letters, of a tenant and of all.
@@ -43,7 +43,7 @@ const LETTER_COLUMNS: &str = "id tenant arrived_at reason detail attempt origin_
     origin_partition=/origin/partition origin_offset=/origin/offset source_index source_count value_bytes \
     replays replayed_at replayed_by replayed_as stage topic status replay_detail";
 
-static TABLES: [ListTable; 10] = [
+static LIST_TABLES: [ListTable; 10] = [
     ListTable {
         path: "/v1/reports",
         name: "reports",
@@ -114,10 +114,10 @@ mod tests {
     #[test]
     fn a_table_has_a_name_of_its_own_and_names_each_column_once() {
         let mut names = BTreeSet::new();
-        for table in &TABLES {
+        for table in &LIST_TABLES {
             assert!(names.insert(table.name), "{}", table.name);
-            let columns: BTreeSet<_> = table.columns().map(|(name, _)| name).collect();
-            assert_eq!(columns.len(), table.columns().count(), "{}", table.path);
+            let columns: BTreeSet<_> = table.parse_columns().map(|(name, _)| name).collect();
+            assert_eq!(columns.len(), table.parse_columns().count(), "{}", table.path);
         }
     }
 }

@@ -6,7 +6,7 @@ use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
 use std::time::Duration;
 use unslide_runtime::MetricFactory;
 
-const SECONDS: [f64; 14] =
+const REQUEST_SECONDS_BUCKETS: [f64; 14] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 /// Metrics of requests, uploads and records.
@@ -23,10 +23,8 @@ pub struct Metrics {
     pub lost_bodies: IntCounter,
 }
 
-/// Metrics of the listener.
 #[derive(Clone, Debug)]
 pub struct ConnectionMetrics {
-    /// Open connections.
     pub open: IntGauge,
     /// Connections that were closed because their client received nothing.
     pub stalled: IntCounter,
@@ -41,13 +39,13 @@ impl ConnectionMetrics {
     /// The registry has metrics of these names already.
     pub fn new(registry: &Registry) -> Result<ConnectionMetrics, prometheus::Error> {
         let make = MetricFactory(registry);
-        let closed = make.counters(
+        let closed = make.register_counters(
             "unslide_api_closed_connections_total",
             "Connections closed because the client took no answer (stalled), or for others while they had no request or no key (evicted).",
             &["reason"],
         )?;
         Ok(ConnectionMetrics {
-            open: make.gauge("unslide_api_connections", "Open connections of clients.")?,
+            open: make.register_gauge("unslide_api_connections", "Open connections of clients.")?,
             stalled: closed.with_label_values(&["stalled"]),
             evicted: closed.with_label_values(&["evicted"]),
         })
@@ -62,32 +60,32 @@ impl Metrics {
     pub fn new(registry: &Registry) -> Result<Metrics, prometheus::Error> {
         let (make, labels) = (MetricFactory(registry), ["method", "route", "status"]);
         Ok(Metrics {
-            requests: make.counters(
+            requests: make.register_counters(
                 "unslide_api_requests_total",
                 "Requests answered, by route template and status class.",
                 &labels,
             )?,
-            latency: make.histograms(
+            latency: make.register_histograms(
                 "unslide_api_request_seconds",
                 "From the request's head to the answer's head, by route template.",
-                &SECONDS,
+                &REQUEST_SECONDS_BUCKETS,
                 &labels[..2],
             )?,
-            refused: make.counters(
+            refused: make.register_counters(
                 "unslide_api_refused_total",
                 "Requests that a tenant's own limit refused.",
                 &["limit"],
             )?,
-            upload_bytes: make.counter(
+            upload_bytes: make.register_counter(
                 "unslide_api_upload_bytes_total",
                 "Bytes of symbol uploads that reached object storage whole.",
             )?,
-            records: make.counters(
+            records: make.register_counters(
                 "unslide_api_records_total",
                 "Reports and events of features that the broker has taken.",
                 &["kind"],
             )?,
-            lost_bodies: make.counter(
+            lost_bodies: make.register_counter(
                 "unslide_api_lost_bodies_total",
                 "Requests for a stored report with a lost or damaged body.",
             )?,
@@ -95,7 +93,7 @@ impl Metrics {
     }
 
     /// Counts reports that the broker has taken.
-    pub fn reports(&self, number: usize) {
+    pub fn count_reports(&self, number: usize) {
         self.records.with_label_values(&["reports"]).inc_by(number as u64);
     }
 
@@ -105,7 +103,7 @@ impl Metrics {
     }
 
     /// Counts one answered request. `route` is the route's template, or `-` if none matches.
-    pub fn answered(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
+    pub fn count_request(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
         let class = match status.as_u16() / 100 {
             2 => "2xx",
             3 => "3xx",

@@ -15,7 +15,7 @@ use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
 /// The security scheme's name in the document.
-pub const KEY: &str = "key";
+pub const KEY_SCHEME: &str = "key";
 
 const ABOUT: &str = "Unslide turns the addresses in crash reports into functions, files and lines.
 
@@ -33,7 +33,7 @@ Lists come in pages: hand `next_cursor` back as `cursor`, with the same filters.
 
 /// Returns the document without operations.
 #[must_use]
-pub fn base(features: &[ApiFeature]) -> OpenApi {
+pub fn build_base(features: &[ApiFeature]) -> OpenApi {
     let scopes = Scope::ALL.map(|scope| format!("`{scope}`")).join(", ");
     let key = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
@@ -41,7 +41,7 @@ pub fn base(features: &[ApiFeature]) -> OpenApi {
         .description(Some(format!("An API key. Its scopes are among {scopes}.")))
         .build();
     let components = ComponentsBuilder::new()
-        .security_scheme(KEY, SecurityScheme::Http(key))
+        .security_scheme(KEY_SCHEME, SecurityScheme::Http(key))
         .schema(ProblemDetails::name(), ProblemDetails::schema())
         .build();
     let tags = [
@@ -124,5 +124,5 @@ fn document_for_operators(reach: Reach, operation: &mut Operation, twin: &str) {
     operation.operation_id = Some(id);
     operation.summary = Some(summary);
     operation.description = Some(format!("As `{twin}`, for {about}."));
-    operation.security = Some(vec![SecurityRequirement::new(KEY, [Scope::Operator.as_str()])]);
+    operation.security = Some(vec![SecurityRequirement::new(KEY_SCHEME, [Scope::Operator.as_str()])]);
 }

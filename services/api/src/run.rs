@@ -1,6 +1,6 @@
 //! Runs the service, from its configuration to the end of its last request.
 
-use crate::app::{app, document};
+use crate::app::{build_app, build_document};
 use crate::background::deleted_tenants;
 use crate::background::key_cache::KeyCache;
 use crate::background::key_uses::KeyUses;
@@ -31,12 +31,12 @@ use unslide_stream::{Producer, TailReader};
 use unslide_symbolicate::Analysis;
 
 /// Maximum number of open connections.
-const CONNECTIONS: usize = 4_096;
+const CONNECTIONS_LIMIT: usize = 4_096;
 /// Maximum number of open connections of one client address (of one /64 of IPv6) that have not sent a valid
 /// key yet.
 const CONNECTIONS_PER_ADDRESS: usize = 128;
 /// How long the head of a request may take to arrive.
-const HEAD: Duration = Duration::from_secs(30);
+const REQUEST_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why the api cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -44,9 +44,7 @@ pub enum Error {
     /// The address cannot be listened on.
     #[error("cannot listen on {address}")]
     Listen {
-        /// The address.
         address: SocketAddr,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },
@@ -62,9 +60,7 @@ pub enum Error {
     /// A feature cannot begin its work.
     #[error("cannot start the feature {name}")]
     Feature {
-        /// The feature.
         name: &'static str,
-        /// Why not.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -85,7 +81,6 @@ pub struct ApiFeatures {
     pub readers: ReportReaders,
     /// Their additions to the interface.
     pub features: Vec<ApiFeature>,
-    /// Their analyses of reports.
     pub analyses: Vec<Analysis>,
 }
 
@@ -94,7 +89,7 @@ pub struct ApiFeatures {
 /// # Errors
 /// [`Error`] if the service cannot start.
 pub async fn run(config: Config, features: ApiFeatures, host: Host) -> Result<(), Error> {
-    let listener = listen(&config).await?;
+    let listener = bind_listener(&config).await?;
     run_on(listener, config, features, host).await
 }
 
@@ -102,7 +97,7 @@ pub async fn run(config: Config, features: ApiFeatures, host: Host) -> Result<()
 ///
 /// # Errors
 /// [`Error::Listen`].
-pub async fn listen(config: &Config) -> Result<TcpListener, Error> {
+pub async fn bind_listener(config: &Config) -> Result<TcpListener, Error> {
     let address = config.api.listen;
     TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
 }
@@ -120,11 +115,11 @@ pub async fn run_on(
 ) -> Result<(), Error> {
     let limits = &config.api.limits;
     let settings = ConnectionSettings {
-        limit: CONNECTIONS,
+        limit: CONNECTIONS_LIMIT,
         per_network: CONNECTIONS_PER_ADDRESS,
         // A network that cannot be read was refused with the configuration.
-        proxies: TrustedProxies::read(&config.api.trusted_proxies).unwrap_or_default(),
-        head: HEAD,
+        proxies: TrustedProxies::from_networks(&config.api.trusted_proxies).unwrap_or_default(),
+        head: REQUEST_HEAD_TIMEOUT,
         pace: limits.answer_pace(),
         metrics: ConnectionMetrics::new(&host.metrics)?,
     };
@@ -132,22 +127,22 @@ pub async fn run_on(
     // Until everything is set up, the service is not ready.
     let serving = Arc::new(AtomicBool::new(false));
     let asked = serving.clone();
-    host.health.register("serving", move || {
+    host.health.register_probe("serving", move || {
         let serving = asked.load(Ordering::Relaxed);
         async move { if serving { Ok(()) } else { Err("starting".to_owned()) } }
     });
-    let (api, noting) = build(&config, features, &host).await?;
+    let (api, noting) = build_api(&config, features, &host).await?;
     serving.store(true, Ordering::Relaxed);
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, "the api listens");
     }
     // A little less than the host allows, so that the connections to the servers are closed in order.
-    let drain = host.shutdown.drain().mul_f32(0.9);
-    serve(listener, app(api.clone()), settings, host.shutdown.begun(), drain).await;
-    api.producer.flush(host.shutdown.drain() / 20).await;
-    let _ = tokio::time::timeout(host.shutdown.drain() / 20, noting).await;
+    let drain = host.shutdown.drain_timeout().mul_f32(0.9);
+    serve(listener, build_app(api.clone()), settings, host.shutdown.wait_until_begun(), drain).await;
+    api.producer.flush(host.shutdown.drain_timeout() / 20).await;
+    let _ = tokio::time::timeout(host.shutdown.drain_timeout() / 20, noting).await;
     // Tasks that still wait for a connection have been cut off by now.
-    let _ = tokio::time::timeout(host.shutdown.drain() / 20, api.store.close()).await;
+    let _ = tokio::time::timeout(host.shutdown.drain_timeout() / 20, api.store.close()).await;
     Ok(())
 }
 
@@ -156,7 +151,7 @@ pub async fn run_on(
 ///
 /// # Errors
 /// [`Error`] if something is not usable.
-pub async fn build(
+pub async fn build_api(
     config: &Config,
     features: ApiFeatures,
     host: &Host,
@@ -167,14 +162,14 @@ pub async fn build(
     let mut postgres = config.postgres.clone();
     // No request waits for the database longer than its own time limit.
     postgres.statement_timeout_seconds = postgres.statement_timeout_seconds.min(limits.request_seconds);
-    let store = startup::reach(host, "postgres", StoreError::is_connection, || {
+    let store = startup::reach_dependency(host, "postgres", StoreError::is_connection, || {
         Store::connect(&postgres, host.clock.clone())
     });
     let store = store.await?.with_hooks(&hooks);
     let objects = ObjectStore::s3(&config.objects).await;
     let producer = Producer::new(&config.kafka)?;
     let cache = CacheSettings::new(config.api.cache_dir.clone(), config.api.cache_bytes)
-        .limited(config.symcaches.clone());
+        .with_limits(config.symcaches.clone());
     let symcaches = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
     // Requests are served before the events are read. Until then, entries of the last run are compared before
     // they are used.
@@ -185,12 +180,16 @@ pub async fn build(
     let refreshing = key_cache.start_refresh(store.clone(), host.shutdown.token().clone());
     let (downloads, connections) = (config.symcaches.downloads, postgres.max_connections);
     let permits = Permits::new(&limits, downloads, connections, &metrics.refused);
-    let (for_events, topic) = (symcaches.clone(), config.kafka.topics().symbol_events);
+    let (for_events, topic) = (symcaches.clone(), config.kafka.topic_names().symbol_events);
     let symbol_events = TailReader::start(&config.kafka, &topic, host.clock.clone(), move |event| {
         event.read_value(|value| for_events.take_event(value.as_deref()));
     })?;
     let api = Api::new(Inner {
-        deleted_tenants: deleted_tenants::forget(&config.kafka, host.clock.clone(), symcaches.clone())?,
+        deleted_tenants: deleted_tenants::forget_deleted_tenants(
+            &config.kafka,
+            host.clock.clone(),
+            symcaches.clone(),
+        )?,
         symbol_events,
         symcaches,
         key_cache,
@@ -200,7 +199,7 @@ pub async fn build(
         symbolication_units: Arc::default(),
         topics_check: TopicsCheck::start(&config.kafka, host.shutdown.token().clone()),
         kafka: config.kafka.clone(),
-        topics: config.kafka.topics(),
+        topics: config.kafka.topic_names(),
         cpu: host.cpu.clone(),
         clock: store.clock().clone(),
         metrics,
@@ -209,22 +208,22 @@ pub async fn build(
         entropy: Entropy::default(),
         permits,
         shutdown: host.shutdown.clone(),
-        openapi: document(&features).to_json()?.into(),
+        openapi: build_document(&features).to_json()?.into(),
         store,
         objects,
         producer,
         readers,
-        navigation: shell::navigation(&features),
+        navigation: shell::build_navigation(&features),
         analyses,
         features,
         // A key that cannot be used was refused with the configuration.
-        signer: config.api.signing.signer().unwrap_or_default(),
+        signer: config.api.signing.build_signer().unwrap_or_default(),
         tenants: config.tenants.clone(),
         retention: config.indexer,
         limits,
     });
-    watch(&host.metrics, &api)?;
-    probes(&api, host);
+    register_sampled(&host.metrics, &api)?;
+    register_probes(&api, host);
     let mut tasks = vec![noting, refreshing];
     for feature in &api.features {
         if let Some(start) = &feature.start {
@@ -239,17 +238,17 @@ pub async fn build(
 }
 
 /// Makes the metrics read the state of the api, its cache, object storage, the database and Kafka's client.
-fn watch(registry: &prometheus::Registry, api: &Api) -> Result<(), prometheus::Error> {
-    sampled::watch(registry, &api.permits, &Permits::STATS)?;
-    sampled::watch(registry, &api.symcaches, &SymcacheCache::STATS)?;
-    sampled::watch(registry, &api.objects, &ObjectStore::STATS)?;
-    sampled::watch(registry, &api.store, &Store::STATS)?;
-    sampled::watch(registry, &api.producer, &Producer::STATS)
+fn register_sampled(registry: &prometheus::Registry, api: &Api) -> Result<(), prometheus::Error> {
+    sampled::register_families(registry, &api.permits, &Permits::PERMIT_STATS)?;
+    sampled::register_families(registry, &api.symcaches, &SymcacheCache::CACHE_STATS)?;
+    sampled::register_families(registry, &api.objects, &ObjectStore::OBJECT_STORE_STATS)?;
+    sampled::register_families(registry, &api.store, &Store::POOL_STATS)?;
+    sampled::register_families(registry, &api.producer, &Producer::PRODUCER_STATS)
 }
 
 /// Registers the three servers and the topics as dependencies. None of them decides whether the service is
 /// ready: without one of them it still serves requests that need only the others.
-fn probes(api: &Api, host: &Host) {
+fn register_probes(api: &Api, host: &Host) {
     let asked = api.clone();
     host.health.register_dependency("postgres", move || {
         let api = asked.clone();
@@ -264,10 +263,10 @@ fn probes(api: &Api, host: &Host) {
     host.health.register_dependency("kafka", move || {
         let api = asked.clone();
         async move {
-            let probe = api.producer.probe(&api.topics.input, Duration::from_millis(1_500)).await;
+            let probe = api.producer.probe_topic(&api.topics.input, Duration::from_millis(1_500)).await;
             probe.map(drop).map_err(|error| error.to_string())
         }
     });
     let topics = api.topics_check.clone();
-    host.health.register_dependency("topics", move || std::future::ready(topics.outcome()));
+    host.health.register_dependency("topics", move || std::future::ready(topics.last_outcome()));
 }

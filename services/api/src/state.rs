@@ -10,7 +10,7 @@ use crate::feature::ApiFeature;
 use crate::http::problem::{Kind, Problem};
 use crate::http::trace::Ids;
 use crate::limits::permits::Permits;
-use crate::list_tables::{ListTable, tables};
+use crate::list_tables::{ListTable, all_tables};
 use crate::metrics::Metrics;
 use crate::reports::rules_cache::RulesCache;
 use bytes::Bytes;
@@ -37,39 +37,30 @@ pub struct Api(Arc<Inner>);
 pub struct Inner {
     /// Database of tenants, keys, uploads, objects and reports.
     pub store: Store,
-    /// Uploaded files and symcaches.
     pub objects: ObjectStore,
     /// Symcaches on this machine's disk.
     pub symcaches: SymcacheCache,
-    /// The Kafka producer.
     pub producer: Producer,
     /// Signs the records for Kafka, if a key is configured.
     pub signer: Option<Signer>,
-    /// The topics' names.
     pub topics: TopicNames,
     /// Result of the check that the topics are as the service needs them.
     pub topics_check: TopicsCheck,
     /// Threads for parsing and symbolication.
     pub cpu: CpuPool,
-    /// The source of time.
     pub clock: Arc<dyn Clock>,
     /// Limits of tenants that have no limit of their own.
     pub tenants: TenantDefaults,
     /// How long indexers keep what tenants send.
     pub retention: RetentionSettings,
-    /// Limits on requests.
     pub limits: RequestLimits,
-    /// Metrics of the service.
     pub metrics: Metrics,
     /// Ids of requests and spans.
     pub ids: Ids,
-    /// Exports spans.
     pub tracer: Tracer,
-    /// Randomness for new keys.
     pub entropy: Entropy,
     /// Principals of the keys in use.
     pub key_cache: KeyCache,
-    /// Grouping rules of tenants.
     pub rules_cache: RulesCache,
     /// Recorder of the times when keys were used.
     pub key_uses: KeyUses,
@@ -87,20 +78,16 @@ pub struct Inner {
     pub permits: Permits,
     /// Readers of reports in other formats.
     pub readers: ReportReaders,
-    /// Additions of features.
     pub features: Vec<ApiFeature>,
-    /// Their analyses of reports.
     pub analyses: Vec<Analysis>,
     /// The entries of the console's side bar.
     pub navigation: Arc<[NavigationEntry]>,
     /// Signals when the service stops.
     pub shutdown: Shutdown,
-    /// The OpenAPI document.
     pub openapi: Bytes,
 }
 
 impl Api {
-    /// Wraps the state.
     #[must_use]
     pub fn new(inner: Inner) -> Api {
         Api(Arc::new(inner))
@@ -108,7 +95,7 @@ impl Api {
 
     /// Returns the lists of all operations, also those of features.
     pub fn list_tables(&self) -> impl Iterator<Item = &'static ListTable> {
-        tables(&self.features)
+        all_tables(&self.features)
     }
 
     /// Refuses to send while a topic has settings that would lose records.
@@ -116,7 +103,7 @@ impl Api {
     /// # Errors
     /// [`Kind::Unavailable`]; the log and the admin port say what is wrong.
     pub fn check_topics(&self) -> Result<(), Problem> {
-        if self.topics_check.is_wrong() { Err(Problem::bare(Kind::Unavailable)) } else { Ok(()) }
+        if self.topics_check.is_wrong() { Err(Problem::from_kind(Kind::Unavailable)) } else { Ok(()) }
     }
 }
 

@@ -17,7 +17,6 @@ use unslide_runtime::child::ChildProgram;
 use unslide_store::Store;
 use unslide_stream::Producer;
 
-/// Dependencies of the jobs.
 pub(crate) struct Builder {
     pub(crate) store: Store,
     pub(crate) objects: ObjectStore,
@@ -50,12 +49,12 @@ pub(crate) struct Builder {
 
 impl Builder {
     /// Returns the handlers of features' jobs.
-    pub(crate) fn handlers(&self) -> impl Iterator<Item = &'static JobHandler> {
+    pub(crate) fn list_handlers(&self) -> impl Iterator<Item = &'static JobHandler> {
         self.features.iter().flat_map(|feature| feature.jobs)
     }
 
     /// Returns the handler of a kind of jobs, if it is a feature's.
-    pub(crate) fn handler(&self, kind: &str) -> Option<&'static JobHandler> {
-        self.handlers().find(|handler| handler.kind == kind)
+    pub(crate) fn find_handler(&self, kind: &str) -> Option<&'static JobHandler> {
+        self.list_handlers().find(|handler| handler.kind == kind)
     }
 }

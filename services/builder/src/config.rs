@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 use unslide_artifacts::archive;
 use unslide_runtime::{ConfigProblem, TenantDefaults};
-use unslide_symbolicate::symcache::WRITES;
+use unslide_symbolicate::symcache::WRITTEN_SYMCACHE_VERSIONS;
 
 /// Number of concurrent jobs that rebuild objects.
-pub(crate) const BACKFILLS: usize = 1;
+pub(crate) const CONCURRENT_BACKFILLS: usize = 1;
 
 /// The builder's configuration. Each field is a section.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -100,7 +100,7 @@ impl Default for Settings {
             wake_per_second: 1_000,
             receiving_seconds: 8 * 3_600,
             erase_again_seconds: 8 * 3_600,
-            symcache_versions: WRITES.to_vec(),
+            symcache_versions: WRITTEN_SYMCACHE_VERSIONS.to_vec(),
             backfill_objects: 20,
         }
     }
@@ -109,13 +109,13 @@ impl Default for Settings {
 impl Settings {
     /// Returns the limits for unpacking an upload.
     #[must_use]
-    pub fn archive(&self) -> archive::UnpackLimits {
+    pub fn unpack_limits(&self) -> archive::UnpackLimits {
         archive::UnpackLimits { total_bytes: self.archive_bytes, ..archive::UnpackLimits::default() }
     }
 
     /// Returns how long a job belongs to a builder that does not answer any more.
     #[must_use]
-    pub fn lease(&self) -> Duration {
+    pub fn lease_duration(&self) -> Duration {
         Duration::from_secs(self.lease_seconds)
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::io::ErrorKind;
 use unslide_artifacts::archive::ArchiveError;
-use unslide_runtime::causes;
+use unslide_runtime::format_causes;
 
 /// A failure, by the action that it needs.
 #[derive(Debug, Serialize, Deserialize)]
@@ -16,12 +16,7 @@ pub enum JobFailure {
     /// The attempt failed, and the job may be the cause: it is tried up to `MAX_ATTEMPTS` times.
     Again(String),
     /// The job cannot succeed: a stable reason for the upload's record, and a description.
-    Job {
-        /// Stable reason.
-        reason: Cow<'static, str>,
-        /// Description, for people.
-        detail: String,
-    },
+    Job { reason: Cow<'static, str>, detail: String },
     /// Another builder has the job.
     LeaseLost,
     /// The job's tenant was deleted: the job has no work left.
@@ -40,9 +35,9 @@ impl From<unslide_store::StoreError> for JobFailure {
         match error {
             unslide_store::StoreError::LeaseLost(_) => JobFailure::LeaseLost,
             unslide_store::StoreError::TenantDeleted => JobFailure::TenantDeleted,
-            error if error.is_data() => JobFailure::job("internal", causes(&error)),
-            error @ unslide_store::StoreError::Corrupt { .. } => JobFailure::Again(causes(&error)),
-            error => JobFailure::Server(causes(&error)),
+            error if error.is_data() => JobFailure::job("internal", format_causes(&error)),
+            error @ unslide_store::StoreError::Corrupt { .. } => JobFailure::Again(format_causes(&error)),
+            error => JobFailure::Server(format_causes(&error)),
         }
     }
 }
@@ -53,9 +48,9 @@ impl From<unslide_artifacts::StorageError> for JobFailure {
         match error {
             File(error) | Source(error) => error.into(),
             error @ (Refused { .. } | Transient { .. } | Unfinished { .. }) => {
-                JobFailure::Server(causes(&error))
+                JobFailure::Server(format_causes(&error))
             }
-            error => JobFailure::Again(causes(&error)),
+            error => JobFailure::Again(format_causes(&error)),
         }
     }
 }
@@ -76,7 +71,7 @@ impl From<ArchiveError> for JobFailure {
     fn from(error: ArchiveError) -> JobFailure {
         match error {
             ArchiveError::Disk(error) => error.into(),
-            error => JobFailure::job(error.reason(), causes(&error)),
+            error => JobFailure::job(error.reason(), format_causes(&error)),
         }
     }
 }

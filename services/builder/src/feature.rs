@@ -62,18 +62,14 @@ pub struct JobHandler {
 /// A job that is given up.
 #[derive(Clone, Copy, Debug)]
 pub struct GivenUpJob<'t> {
-    /// The job.
     pub job: &'t JobLease,
-    /// Stable reason.
     pub reason: &'t str,
-    /// Description, for people.
     pub detail: &'t str,
 }
 
 /// A job of a feature, with what its handler may use.
 pub struct FeatureJob<'b> {
     builder: &'b Builder,
-    /// The job.
     pub lease: &'b JobLease,
 }
 
@@ -88,13 +84,11 @@ impl<'b> FeatureJob<'b> {
         FeatureJob { builder, lease }
     }
 
-    /// Returns the database.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.builder.store
     }
 
-    /// Returns the object storage.
     #[must_use]
     pub fn objects(&self) -> &ObjectStore {
         &self.builder.objects
@@ -104,8 +98,8 @@ impl<'b> FeatureJob<'b> {
     ///
     /// # Errors
     /// Returns an error if it does not fit, or no capacity becomes free in time.
-    pub async fn room(&self, bytes: u64) -> Result<Arc<Room>, JobFailure> {
-        self.builder.work.room(bytes, self.builder.places.is_extra(self.lease.id)).await
+    pub async fn acquire_room(&self, bytes: u64) -> Result<Arc<Room>, JobFailure> {
+        self.builder.work.acquire_room(bytes, self.builder.places.is_extra(self.lease.id)).await
     }
 
     /// Runs a task in a child process in the job's folder, and reads its answer of at most `answer_bytes`.
@@ -121,7 +115,7 @@ impl<'b> FeatureJob<'b> {
     ) -> Result<T, JobFailure> {
         let input = serde_json::to_value(input).map_err(io::Error::from)?;
         let task = Task::Feature { name: task.name.to_owned(), input, answer_bytes };
-        child::run(self.builder, self.lease, room, task).await.map_err(ChildError::into_failure)
+        child::run_task(self.builder, self.lease, room, task).await.map_err(ChildError::into_failure)
     }
 
     /// Fails if the transaction's tenant is deleted. Otherwise delays the deletion until the transaction
@@ -130,7 +124,7 @@ impl<'b> FeatureJob<'b> {
     /// # Errors
     /// Returns [`JobFailure::TenantDeleted`], or the database's failure.
     pub async fn hold_tenant(&self, tx: &mut OwnerTx) -> Result<(), JobFailure> {
-        erase::alive(tx).await
+        erase::check_alive(tx).await
     }
 }
 
@@ -138,7 +132,6 @@ impl<'b> FeatureJob<'b> {
 /// no configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct ChildTask {
-    /// The task's name.
     pub name: &'static str,
     /// Does the work, and returns the answer.
     pub run: fn(Value) -> Result<Box<RawValue>, ChildTaskError>,

@@ -22,20 +22,18 @@ pub(crate) type Beside = OwnedRwLockReadGuard<()>;
 /// Permission with which a job runs.
 #[expect(dead_code, reason = "held until it is dropped")]
 pub(crate) enum Pass {
-    /// Other jobs run too.
     Beside(Beside),
-    /// No other job runs.
     Alone(OwnedRwLockWriteGuard<()>),
 }
 
 impl IsolationGate {
     /// Waits until no job runs alone or waits to.
-    pub(crate) async fn beside(&self) -> Beside {
+    pub(crate) async fn wait_beside(&self) -> Beside {
         self.0.clone().read_owned().await
     }
 
     /// Waits until no other job runs.
-    pub(crate) async fn alone(&self) -> OwnedRwLockWriteGuard<()> {
+    pub(crate) async fn wait_alone(&self) -> OwnedRwLockWriteGuard<()> {
         self.0.clone().write_owned().await
     }
 }

@@ -10,18 +10,18 @@ use unslide_store::Store;
 ///
 /// # Errors
 /// Returns an error if the registry already has metrics of these names.
-pub(crate) fn watch(
+pub(crate) fn register_sampled(
     registry: &Registry,
     objects: &ObjectStore,
     store: &Store,
     work: &WorkFolder,
 ) -> Result<(), Error> {
-    sampled::watch(registry, objects, &ObjectStore::STATS)?;
-    sampled::watch(registry, store, &Store::STATS)?;
-    sampled::watch(registry, work, &WorkFolder::STATS)
+    sampled::register_families(registry, objects, &ObjectStore::OBJECT_STORE_STATS)?;
+    sampled::register_families(registry, store, &Store::POOL_STATS)?;
+    sampled::register_families(registry, work, &WorkFolder::WORK_FOLDER_STATS)
 }
 
-const SECONDS: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0];
+const JOB_SECONDS_BUCKETS: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0];
 
 #[derive(Clone)]
 pub(crate) struct Metrics {
@@ -52,41 +52,41 @@ impl Metrics {
             Gauge::new("unslide_builder_relay_lag_seconds", "Age of the oldest unsent outbox message.")?;
         registry.register(Box::new(relay_lag.clone()))?;
         Ok(Metrics {
-            jobs: make.counters(
+            jobs: make.register_counters(
                 "unslide_builder_jobs_total",
                 "Jobs that ended, by outcome.",
                 &["kind", "outcome"],
             )?,
-            job_seconds: make.histograms(
+            job_seconds: make.register_histograms(
                 "unslide_builder_job_seconds",
                 "How long a job took.",
-                &SECONDS,
+                &JOB_SECONDS_BUCKETS,
                 &["kind"],
             )?,
-            running: make.gauges(
+            running: make.register_gauges(
                 "unslide_builder_jobs_running",
                 "Jobs that run in this process.",
                 &["kind"],
             )?,
-            waiting: make.gauges(
+            waiting: make.register_gauges(
                 "unslide_builder_jobs_waiting",
                 "Jobs that are not over.",
                 &["kind", "status"],
             )?,
-            stalled: make.gauges(
+            stalled: make.register_gauges(
                 "unslide_builder_stalled_jobs",
                 "Jobs that builders died with again and again, or that have failed for an hour.",
                 &["kind"],
             )?,
-            missed_wakes: make.gauge(
+            missed_wakes: make.register_gauge(
                 "unslide_builder_missed_wakes",
                 "Waits for symbols that are ready but were never requested, at the last check.",
             )?,
-            set_aside: make.gauge(
+            set_aside: make.register_gauge(
                 "unslide_builder_set_aside_messages",
                 "Outbox messages that cannot be sent and are kept.",
             )?,
-            backfilled: make.counters(
+            backfilled: make.register_counters(
                 "unslide_builder_backfilled_total",
                 "Rebuilds of symcaches after a change of the format, by their result.",
                 &["status"],

@@ -86,18 +86,18 @@ impl SharedPlaces {
     }
 
     /// Returns the places for jobs of these kinds.
-    pub(crate) fn lane(&self, kinds: &[&str], places: usize) -> JobLane {
+    pub(crate) fn create_lane(&self, kinds: &[&str], places: usize) -> JobLane {
         let shares = kinds.iter().all(|kind| self.kinds.contains(kind));
         let extra = shares.then(|| Arc::clone(&self.extra));
         JobLane { places: Arc::new(Semaphore::new(places)), extra }
     }
 
     /// Registers a job until the guard is dropped. Returns `None` for a job of a kind that shares no places.
-    pub(crate) fn register(&self, job: &JobLease, place: &Place) -> Option<Registered<'_>> {
-        self.kinds.contains(&job.work.kind()).then(|| self.add(job.id, &job.owner, place.is_extra()))
+    pub(crate) fn register_job(&self, job: &JobLease, place: &Place) -> Option<Registered<'_>> {
+        self.kinds.contains(&job.work.kind()).then(|| self.add_job(job.id, &job.owner, place.is_extra()))
     }
 
-    fn add(&self, job: Uuid, owner: &Owner, is_extra: bool) -> Registered<'_> {
+    fn add_job(&self, job: Uuid, owner: &Owner, is_extra: bool) -> Registered<'_> {
         let running = RunningJob {
             owner: owner.clone(),
             began: Instant::now(),
@@ -115,7 +115,7 @@ impl SharedPlaces {
     }
 
     /// Returns a receiver that tells when a job's children have to stop.
-    pub(crate) fn stops(&self, job: Uuid) -> watch::Receiver<bool> {
+    pub(crate) fn subscribe_stop(&self, job: Uuid) -> watch::Receiver<bool> {
         match self.jobs.lock().get(&job) {
             Some(running) => running.stop.subscribe(),
             None => watch::channel(false).1,
@@ -163,7 +163,7 @@ impl SharedPlaces {
     }
 
     /// Counts an extra job as one with a place of its own, and lets the job continue that is stopped for it.
-    fn settle(&self, extra: Uuid) {
+    fn settle_extra(&self, extra: Uuid) {
         let mut jobs = self.jobs.lock();
         if let Some(running) = jobs.get_mut(&extra) {
             running.is_extra = false;
@@ -206,7 +206,7 @@ impl Drop for StopGuard<'_> {
 
 impl JobLane {
     /// Waits for a place, or for the extra one if all others are taken.
-    pub(crate) async fn place(&self) -> Option<Place> {
+    pub(crate) async fn acquire_place(&self) -> Option<Place> {
         let extra = async {
             match &self.extra {
                 Some(extra) => Arc::clone(extra).acquire_owned().await,
@@ -226,7 +226,7 @@ impl JobLane {
     }
 
     /// Runs a job in its place. An extra one gets a place of the lane when one is free.
-    pub(crate) async fn run(
+    pub(crate) async fn run_in_place(
         &self,
         shared: &SharedPlaces,
         job: Uuid,
@@ -239,7 +239,7 @@ impl JobLane {
             () = &mut work => return,
             own = self.places.acquire() => own,
         };
-        shared.settle(job);
+        shared.settle_extra(job);
         drop(extra);
         work.await;
     }
@@ -269,15 +269,15 @@ mod tests {
     async fn flooded(places: &SharedPlaces) -> Vec<Registered<'_>> {
         let mut jobs = Vec::new();
         for (number, slug) in [(1, "neighbour"), (2, "flood"), (3, "flood"), (4, "neighbour"), (5, "flood")] {
-            jobs.push(places.add(id(number), &owner(slug), false));
+            jobs.push(places.add_job(id(number), &owner(slug), false));
             advance(Duration::from_secs(1)).await;
         }
-        jobs.push(places.add(id(9), &owner("extra"), true));
+        jobs.push(places.add_job(id(9), &owner("extra"), true));
         jobs
     }
 
     fn stopped(places: &SharedPlaces) -> Vec<u128> {
-        (1..=9).filter(|number| *places.stops(id(*number)).borrow()).collect()
+        (1..=9).filter(|number| *places.subscribe_stop(id(*number)).borrow()).collect()
     }
 
     /// Proves: fairness
@@ -323,9 +323,9 @@ mod tests {
     async fn an_extra_job_that_gets_a_place_stops_no_other_and_leaves_the_extra_place() {
         let places = SharedPlaces::new([]);
         let _jobs = flooded(&places).await;
-        let lane = places.lane(&[JobKind::Build.as_str()], 1);
-        let own = lane.place().await.unwrap();
-        let extra = lane.place().await.unwrap();
+        let lane = places.create_lane(&[JobKind::Build.as_str()], 1);
+        let own = lane.acquire_place().await.unwrap();
+        let extra = lane.acquire_place().await.unwrap();
         assert!(extra.is_extra() && !own.is_extra());
         let work = places.run_child(id(9), async {
             assert_eq!(stopped(&places), [2]);
@@ -334,20 +334,20 @@ mod tests {
             sleep(Duration::from_secs(1)).await;
             assert!(stopped(&places).is_empty() && !places.is_extra(id(9)));
             // Another extra job stops the same one; it continues when that one has ended, not this one.
-            let _next = places.add(id(8), &owner("next"), true);
-            assert!(lane.place().await.unwrap().is_extra());
+            let _next = places.add_job(id(8), &owner("next"), true);
+            assert!(lane.acquire_place().await.unwrap().is_extra());
             let guard = places.stop_for(id(8)).unwrap();
             drop(StopGuard { places: &places, extra: id(9), time_left: Duration::ZERO });
             assert_eq!(stopped(&places), [2]);
             drop(guard);
             assert_eq!(stopped(&places), []);
         });
-        lane.run(&places, id(9), extra, work).await;
-        assert!(!lane.place().await.unwrap().is_extra());
-        let wakes = places.lane(&[JobKind::Wake.as_str()], 1);
-        let _place = wakes.place().await.unwrap();
+        lane.run_in_place(&places, id(9), extra, work).await;
+        assert!(!lane.acquire_place().await.unwrap().is_extra());
+        let wakes = places.create_lane(&[JobKind::Wake.as_str()], 1);
+        let _place = wakes.acquire_place().await.unwrap();
         assert!(
-            tokio::time::timeout(Duration::from_secs(60), wakes.place()).await.is_err(),
+            tokio::time::timeout(Duration::from_secs(60), wakes.acquire_place()).await.is_err(),
             "they have none"
         );
     }

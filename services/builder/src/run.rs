@@ -3,7 +3,7 @@
 use crate::build::memory::MemoryBudget;
 use crate::build::work_folder::WorkFolder;
 use crate::builder::Builder;
-use crate::config::{BACKFILLS, Config};
+use crate::config::{CONCURRENT_BACKFILLS, Config};
 use crate::feature::BuilderFeatures;
 use crate::isolation::IsolationGate;
 use crate::metrics::Metrics;
@@ -25,9 +25,9 @@ use unslide_store::{Store, StoreError};
 use unslide_stream::Producer;
 
 /// Number of concurrent wake jobs: they wait for their turn most of the time.
-const WAKES: usize = 8;
+const CONCURRENT_WAKES: usize = 8;
 /// Number of concurrent purge jobs: they wait for servers most of the time.
-const PURGES: usize = 2;
+const CONCURRENT_PURGES: usize = 2;
 
 /// Error that keeps the builder from starting.
 #[derive(Debug, thiserror::Error)]
@@ -61,8 +61,8 @@ pub async fn run(
     host: Host,
     child: ChildProgram,
 ) -> Result<(), Error> {
-    prepare(&config.builder.work_dir)?;
-    let store = startup::reach(&host, "postgres", StoreError::is_connection, || {
+    prepare_folder(&config.builder.work_dir)?;
+    let store = startup::reach_dependency(&host, "postgres", StoreError::is_connection, || {
         Store::connect(&config.postgres, host.clock.clone())
     });
     let store = store.await?.with_hooks(&features.hooks);
@@ -70,7 +70,7 @@ pub async fn run(
     let builder = Arc::new(Builder {
         objects: ObjectStore::s3(&config.objects).await,
         producer: Producer::new(&config.kafka)?,
-        topics: config.kafka.topics(),
+        topics: config.kafka.topic_names(),
         kafka: config.kafka,
         metrics: Metrics::new(&host.metrics)?,
         notifications: Notifications::new(),
@@ -89,35 +89,35 @@ pub async fn run(
         child,
         host,
     });
-    crate::metrics::watch(&builder.host.metrics, &builder.objects, &builder.store, &builder.work)?;
-    probes(&builder);
+    crate::metrics::register_sampled(&builder.host.metrics, &builder.objects, &builder.store, &builder.work)?;
+    register_probes(&builder);
     tracing::info!("the builder is at work");
     let [builds, wakes, purges, again, reprocess, regroup, erasing, relay] =
         [(); 8].map(|()| builder.clone());
     tokio::join!(
-        builder.host.shutdown.token().run_until_cancelled(builder.notifications.listen(&builder.store)),
-        worker::work(builds, vec![JobKind::Build.as_str()], builder.settings.uploads),
+        builder.host.shutdown.token().run_until_cancelled(builder.notifications.run_listener(&builder.store)),
+        worker::run_jobs(builds, vec![JobKind::Build.as_str()], builder.settings.uploads),
         // None of these blocks another.
-        worker::work(wakes, vec![JobKind::Wake.as_str(), JobKind::WakeSystem.as_str()], WAKES),
-        worker::work(purges, vec![JobKind::Purge.as_str()], PURGES),
-        worker::work(again, vec![JobKind::Backfill.as_str()], BACKFILLS),
-        worker::work(reprocess, vec![JobKind::Reprocess.as_str()], 1),
-        worker::work(regroup, vec![JobKind::Regroup.as_str()], 1),
-        join_all(builder.handlers().map(|handler| {
+        worker::run_jobs(wakes, vec![JobKind::Wake.as_str(), JobKind::WakeSystem.as_str()], CONCURRENT_WAKES),
+        worker::run_jobs(purges, vec![JobKind::Purge.as_str()], CONCURRENT_PURGES),
+        worker::run_jobs(again, vec![JobKind::Backfill.as_str()], CONCURRENT_BACKFILLS),
+        worker::run_jobs(reprocess, vec![JobKind::Reprocess.as_str()], 1),
+        worker::run_jobs(regroup, vec![JobKind::Regroup.as_str()], 1),
+        join_all(builder.list_handlers().map(|handler| {
             let builder = builder.clone();
-            async move { worker::work(builder, vec![handler.kind], handler.places).await }
+            async move { worker::run_jobs(builder, vec![handler.kind], handler.places).await }
         })),
         // One job at a time, separate from the others: its time depends on the tenant's size.
-        worker::work(erasing, vec![JobKind::Erase.as_str()], 1),
-        relay::relay(relay),
-        maintenance::count(&builder),
+        worker::run_jobs(erasing, vec![JobKind::Erase.as_str()], 1),
+        relay::run_relay(relay),
+        maintenance::run_job_metrics(&builder),
     );
-    let _ = tokio::time::timeout(builder.host.shutdown.drain() / 10, builder.store.close()).await;
+    let _ = tokio::time::timeout(builder.host.shutdown.drain_timeout() / 10, builder.store.close()).await;
     Ok(())
 }
 
 /// Creates the work folder, and deletes what dead builders have left in it.
-fn prepare(folder: &Path) -> std::io::Result<()> {
+fn prepare_folder(folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -140,28 +140,31 @@ fn prepare(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Registers readiness checks for the three servers.
-fn probes(builder: &Arc<Builder>) {
-    probe(builder, "postgres", |builder| async move {
+fn register_probes(builder: &Arc<Builder>) {
+    register_probe(builder, "postgres", |builder| async move {
         builder.store.ping().await.map_err(|error| error.to_string())
     });
-    probe(builder, "objects", |builder| async move {
+    register_probe(builder, "objects", |builder| async move {
         builder.objects.check().await.map_err(|error| error.to_string())
     });
-    probe(builder, "kafka", |builder| async move {
+    register_probe(builder, "kafka", |builder| async move {
         let topic = &builder.topics.symbol_events;
-        let probe = builder.producer.probe(topic, Duration::from_millis(1_500)).await;
+        let probe = builder.producer.probe_topic(topic, Duration::from_millis(1_500)).await;
         probe.map(drop).map_err(|error| error.to_string())
     });
 }
 
 /// Adds a probe with a weak reference to the builder: the builder owns the host, and the host owns the
 /// probes.
-fn probe<A>(builder: &Arc<Builder>, name: &str, ask: impl Fn(Arc<Builder>) -> A + Send + Sync + 'static)
-where
+fn register_probe<A>(
+    builder: &Arc<Builder>,
+    name: &str,
+    ask: impl Fn(Arc<Builder>) -> A + Send + Sync + 'static,
+) where
     A: Future<Output = Result<(), String>> + Send + 'static,
 {
     let kept = Arc::downgrade(builder);
-    builder.host.health.register(name, move || {
+    builder.host.health.register_probe(name, move || {
         let asked = kept.upgrade().map(&ask);
         async move {
             match asked {
@@ -174,7 +177,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::prepare;
+    use super::prepare_folder;
 
     #[test]
     fn builders_of_one_folder_clear_it_at_the_same_time() {
@@ -185,7 +188,7 @@ mod tests {
             std::fs::create_dir_all(left(n).join("inside")).unwrap();
         }
         std::thread::scope(|scope| {
-            let builders: Vec<_> = (0..4).map(|_| scope.spawn(|| prepare(folder.path()))).collect();
+            let builders: Vec<_> = (0..4).map(|_| scope.spawn(|| prepare_folder(folder.path()))).collect();
             for builder in builders {
                 builder.join().unwrap().unwrap();
             }

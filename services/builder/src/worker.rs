@@ -16,37 +16,37 @@ use unslide_store::jobs::{self, Failed, JobLease, Work};
 use unslide_store::{StoreError, objects, uploads, usage};
 
 /// Interval at which the queue is polled without a notification: the end of a job's pause sends none.
-const LOOK: Duration = Duration::from_secs(5);
+const QUEUE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Pause after the database did not answer.
-const PAUSE: Duration = Duration::from_secs(1);
+const DATABASE_BACKOFF: Duration = Duration::from_secs(1);
 
 /// Longest pause between two tries while a server is unavailable.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Runs jobs of some kinds until the shutdown begins, `places` at a time and perhaps an extra one (see
 /// [`crate::places`]). Then waits for the running jobs.
-pub(crate) async fn work(builder: Arc<Builder>, kinds: Vec<&'static str>, places: usize) {
-    let lane = Arc::new(builder.places.lane(&kinds, places));
-    let mut notifications = builder.notifications.of_jobs();
+pub(crate) async fn run_jobs(builder: Arc<Builder>, kinds: Vec<&'static str>, places: usize) {
+    let lane = Arc::new(builder.places.create_lane(&kinds, places));
+    let mut notifications = builder.notifications.subscribe_jobs();
     let mut running = JoinSet::new();
     let stopping = builder.host.shutdown.token().clone();
     loop {
         while running.try_join_next().is_some() {}
         let place = tokio::select! {
             () = stopping.cancelled() => break,
-            place = lane.place() => place,
+            place = lane.acquire_place() => place,
         };
         let Some(place) = place else { break };
         let beside = tokio::select! {
             () = stopping.cancelled() => break,
-            beside = builder.gate.beside() => beside,
+            beside = builder.gate.wait_beside() => beside,
         };
-        notifications.looked();
-        match lease(&builder, &kinds, &place).await {
+        notifications.mark_seen();
+        match lease_job(&builder, &kinds, &place).await {
             Ok(Some(job)) => {
                 let (builder, lane) = (builder.clone(), Arc::clone(&lane));
-                running.spawn(async move { run(&builder, &lane, &job, place, beside).await });
+                running.spawn(async move { run_job(&builder, &lane, &job, place, beside).await });
             }
             Ok(None) => {
                 drop(beside);
@@ -55,20 +55,20 @@ pub(crate) async fn work(builder: Arc<Builder>, kinds: Vec<&'static str>, places
                 drop(place);
                 tokio::select! {
                     () = stopping.cancelled() => break,
-                    () = notifications.wait(LOOK) => {}
+                    () = notifications.wait_for_change(QUEUE_POLL_INTERVAL) => {}
                     () = lane.has_free_place(), if was_extra => {}
                 }
             }
             Err(error) => {
                 drop(beside);
                 tracing::warn!(error = %error, "the database gave no jobs");
-                sleep(PAUSE).await;
+                sleep(DATABASE_BACKOFF).await;
             }
         }
     }
     tokio::select! {
         () = async { while running.join_next().await.is_some() {} } => {}
-        () = builder.host.shutdown.expired() => {
+        () = builder.host.shutdown.wait_until_expired() => {
             tracing::warn!(jobs = running.len(), "jobs were left unfinished; their leases expire");
             running.shutdown().await;
         }
@@ -76,45 +76,45 @@ pub(crate) async fn work(builder: Arc<Builder>, kinds: Vec<&'static str>, places
 }
 
 /// Leases a job for a place. The extra place takes only a job of a tenant with no job under way.
-async fn lease(builder: &Builder, kinds: &[&str], place: &Place) -> Result<Option<JobLease>, StoreError> {
+async fn lease_job(builder: &Builder, kinds: &[&str], place: &Place) -> Result<Option<JobLease>, StoreError> {
     let (store, name, lease) = (&builder.store, &builder.name, lease_time(builder));
     match place {
-        Place::Own(_) => Ok(jobs::lease(store, kinds, name, lease, 1).await?.pop()),
+        Place::Own(_) => Ok(jobs::lease_jobs(store, kinds, name, lease, 1).await?.pop()),
         Place::Extra(_) => jobs::lease_of_idle_owner(store, kinds, builder.places.kinds(), name, lease).await,
     }
 }
 
 /// Runs a job in its place.
-async fn run(builder: &Builder, lane: &JobLane, job: &JobLease, place: Place, beside: Beside) {
-    let _registered = builder.places.register(job, &place);
+async fn run_job(builder: &Builder, lane: &JobLane, job: &JobLease, place: Place, beside: Beside) {
+    let _registered = builder.places.register_job(job, &place);
     // The future is large, because it holds all state of a job.
     let work = Box::pin(async {
-        if let Some(pass) = pass(builder, job, beside).await {
-            perform(builder, job).await;
+        if let Some(pass) = acquire_pass(builder, job, beside).await {
+            perform_job(builder, job).await;
             drop(pass);
         }
     });
-    lane.run(&builder.places, job.id, place, work).await;
+    lane.run_in_place(&builder.places, job.id, place, work).await;
 }
 
 fn lease_time(builder: &Builder) -> time::Duration {
-    time::Duration::try_from(builder.settings.lease()).unwrap_or(time::Duration::MINUTE)
+    time::Duration::try_from(builder.settings.lease_duration()).unwrap_or(time::Duration::MINUTE)
 }
 
 /// Time limit of one job, without the time for which it was stopped.
-const JOB_TIME: Duration = Duration::from_secs(3_600);
+const JOB_TIMEOUT: Duration = Duration::from_secs(3_600);
 
 /// Performs one job and records how it ended.
-async fn perform(builder: &Builder, job: &JobLease) {
+async fn perform_job(builder: &Builder, job: &JobLease) {
     let kind = job.work.kind();
     let may_be_given_up = job.work.may_be_given_up();
     let begun = Instant::now();
     let running = builder.metrics.running.with_label_values(&[kind]);
     running.inc();
     let done = tokio::select! {
-        done = attempt(builder, job) => done,
-        () = keep(builder, job) => Err(JobFailure::LeaseLost),
-        () = overdue(builder, job) => Err(JobFailure::job("timeout", format!("not done within {} s", JOB_TIME.as_secs()))),
+        done = attempt_job(builder, job) => done,
+        () = keep_lease(builder, job) => Err(JobFailure::LeaseLost),
+        () = wait_overdue(builder, job) => Err(JobFailure::job("timeout", format!("not done within {} s", JOB_TIMEOUT.as_secs()))),
     };
     running.dec();
     builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
@@ -143,18 +143,18 @@ async fn perform(builder: &Builder, job: &JobLease) {
         Err(JobFailure::Job { reason, detail }) if !may_be_given_up => {
             put_off(builder, job, &reason, &detail).await
         }
-        Err(JobFailure::Again(detail)) => end(builder, job, "unavailable", &detail, false).await,
-        Err(JobFailure::Job { reason, detail }) => end(builder, job, &reason, &detail, true).await,
+        Err(JobFailure::Again(detail)) => end_job(builder, job, "unavailable", &detail, false).await,
+        Err(JobFailure::Job { reason, detail }) => end_job(builder, job, &reason, &detail, true).await,
     };
     builder.metrics.jobs.with_label_values(&[kind, outcome]).inc();
 }
 
 /// Waits until a job has taken [`JOB_TIME`].
-async fn overdue(builder: &Builder, job: &JobLease) {
+async fn wait_overdue(builder: &Builder, job: &JobLease) {
     let begun = Instant::now();
     loop {
         let taken = begun.elapsed().saturating_sub(builder.places.stopped_time(job.id));
-        let left = JOB_TIME.saturating_sub(taken);
+        let left = JOB_TIMEOUT.saturating_sub(taken);
         if left.is_zero() {
             return;
         }
@@ -168,7 +168,7 @@ async fn unless_deleted(
     job: &JobLease,
     done: Result<(), JobFailure>,
 ) -> Result<(), JobFailure> {
-    match erase::abandoned(builder, job).await {
+    match erase::erase_if_deleted(builder, job).await {
         Ok(true) => Err(JobFailure::TenantDeleted),
         Ok(false) => done,
         Err(failure) => {
@@ -181,7 +181,7 @@ async fn unless_deleted(
 
 /// Tries a job, and waits while a server is unavailable. A job that runs alone does not wait, because all
 /// others would wait too.
-async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
+async fn attempt_job(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
     if job.exhausted {
         let detail = "every builder that began with it died; its bytes are kept";
         return Err(JobFailure::job("kills_builder", detail));
@@ -190,24 +190,24 @@ async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
     let patience = if alone { 0 } else { builder.settings.patience_seconds };
     let patience = Instant::now() + Duration::from_secs(patience);
     let stopping = builder.host.shutdown.token();
-    let mut pause = PAUSE;
+    let mut pause = DATABASE_BACKOFF;
     loop {
         let done = match &job.work {
-            Work::Build { upload } => Box::pin(build::build(builder, job, *upload)).await,
+            Work::Build { upload } => Box::pin(build::build_upload(builder, job, *upload)).await,
             Work::Wake { debug_id, generation, from } => {
-                wake::wake(builder, job, debug_id, *generation, *from).await
+                wake::wake_reports(builder, job, debug_id, *generation, *from).await
             }
-            Work::Reprocess { id } => Box::pin(reprocess::reprocess(builder, job, *id)).await,
-            Work::Regroup { version } => Box::pin(regroup::regroup(builder, job, *version)).await,
+            Work::Reprocess { id } => Box::pin(reprocess::request_reports(builder, job, *id)).await,
+            Work::Regroup { version } => Box::pin(regroup::regroup_reports(builder, job, *version)).await,
             Work::WakeSystem { from } => Box::pin(wake::wake_system(builder, job, from.as_ref())).await,
             Work::Purge { debug_id, objects, generation } => {
-                purge::purge(builder, job, debug_id, objects, *generation).await
+                purge::purge_symbols(builder, job, debug_id, objects, *generation).await
             }
             Work::Backfill { version, all, after } => {
-                Box::pin(backfill::backfill(builder, job, *version, *all, after.as_ref())).await
+                Box::pin(backfill::backfill_objects(builder, job, *version, *all, after.as_ref())).await
             }
-            Work::Erase => erase::erase(builder, job).await,
-            Work::Feature(work) => match builder.handler(&work.kind) {
+            Work::Erase => erase::erase_tenant(builder, job).await,
+            Work::Feature(work) => match builder.find_handler(&work.kind) {
                 Some(handler) => (handler.run)(&FeatureJob::new(builder, job)).await,
                 None => Err(JobFailure::Again(format!("no feature handles jobs of the kind {}", work.kind))),
             },
@@ -229,34 +229,34 @@ async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
 
 /// Returns the pass that this job needs. Returns `None` if the job must not run, because its lease was lost
 /// or the builder stops. The lease then expires.
-async fn pass(builder: &Builder, job: &JobLease, beside: Beside) -> Option<Pass> {
+async fn acquire_pass(builder: &Builder, job: &JobLease, beside: Beside) -> Option<Pass> {
     if job.attempt < isolation::ALONE_FROM || job.exhausted {
         return Some(Pass::Beside(beside));
     }
     drop(beside);
-    counted(jobs::count_attempt(&builder.store, job, false).await, job)?;
+    check_counted(jobs::count_attempt(&builder.store, job, false).await, job)?;
     let alone = tokio::select! {
-        alone = builder.gate.alone() => alone,
-        () = keep(builder, job) => return None,
+        alone = builder.gate.wait_alone() => alone,
+        () = keep_lease(builder, job) => return None,
         () = builder.host.shutdown.token().cancelled() => return None,
     };
-    counted(jobs::count_attempt(&builder.store, job, true).await, job)?;
+    check_counted(jobs::count_attempt(&builder.store, job, true).await, job)?;
     tracing::info!(job.id = %job.id, job.attempt = job.attempt, "a job runs alone: builders have died with it");
     Some(Pass::Alone(alone))
 }
 
-fn counted(result: Result<(), StoreError>, job: &JobLease) -> Option<()> {
+fn check_counted(result: Result<(), StoreError>, job: &JobLease) -> Option<()> {
     let noted =
         |error| tracing::warn!(job.id = %job.id, error = %error, "a job's attempt could not be counted");
     result.map_err(noted).ok()
 }
 
 /// Renews the lease of a job. Returns when the lease is lost.
-async fn keep(builder: &Builder, job: &JobLease) {
-    let beat = builder.settings.lease() / 3;
+async fn keep_lease(builder: &Builder, job: &JobLease) {
+    let beat = builder.settings.lease_duration() / 3;
     loop {
         sleep(beat).await;
-        let beaten = timeout(beat, jobs::heartbeat(&builder.store, job, lease_time(builder))).await;
+        let beaten = timeout(beat, jobs::extend_lease(&builder.store, job, lease_time(builder))).await;
         match beaten {
             Ok(Err(StoreError::LeaseLost(_))) => return,
             Ok(Err(error)) => tracing::warn!(job.id = %job.id, error = %error, "a heartbeat failed"),
@@ -273,7 +273,7 @@ async fn put_off(builder: &Builder, job: &JobLease, reason: &str, detail: &str) 
         let mut tx = builder.store.owner(&job.owner).await?;
         let again = jobs::put_off(&mut tx, job, &format!("{reason}: {detail}")).await?;
         if let Work::Build { upload } = &job.work {
-            uploads::waits(&mut tx, *upload).await?;
+            uploads::mark_waiting(&mut tx, *upload).await?;
         }
         tx.commit().await?;
         Ok(again)
@@ -284,17 +284,17 @@ async fn put_off(builder: &Builder, job: &JobLease, reason: &str, detail: &str) 
             tracing::warn!(job.id = %job.id, owner = %job.owner, reason, detail, again = %at, "a job is put off");
             "put_off"
         }
-        Err(error) => unnoted(job, &error),
+        Err(error) => log_unrecorded(job, &error),
     }
 }
 
-fn unnoted(job: &JobLease, error: &StoreError) -> &'static str {
+fn log_unrecorded(job: &JobLease, error: &StoreError) -> &'static str {
     tracing::warn!(job.id = %job.id, error = %error, "a job's end could not be noted; its lease will end");
     "lost"
 }
 
 /// Returns a job to the queue, or ends it. If it was an upload's, the upload's record says why.
-async fn end(
+async fn end_job(
     builder: &Builder,
     job: &JobLease,
     reason: &str,
@@ -303,13 +303,13 @@ async fn end(
 ) -> &'static str {
     let ended: Result<Failed, StoreError> = async {
         let mut tx = builder.store.owner(&job.owner).await?;
-        let failed = jobs::fail(&mut tx, job, &format!("{reason}: {detail}"), permanently).await?;
+        let failed = jobs::fail_job(&mut tx, job, &format!("{reason}: {detail}"), permanently).await?;
         if let (Failed::Permanently, Work::Build { upload }) = (failed, &job.work) {
-            usage::hold(&mut tx).await?;
-            uploads::failed(&mut tx, *upload, reason, detail, &[]).await?;
+            usage::lock_usage(&mut tx).await?;
+            uploads::mark_failed(&mut tx, *upload, reason, detail, &[]).await?;
             objects::give_up(&mut tx, *upload).await?;
         }
-        if let (Failed::Permanently, Some(handler)) = (failed, builder.handler(job.work.kind())) {
+        if let (Failed::Permanently, Some(handler)) = (failed, builder.find_handler(job.work.kind())) {
             (handler.give_up)(&mut tx, &GivenUpJob { job, reason, detail }).await?;
         }
         tx.commit().await?;
@@ -321,7 +321,7 @@ async fn end(
             tracing::warn!(job.id = %job.id, owner = %job.owner, reason, detail, "a job has failed");
             if let (Work::Build { upload }, build::OVER_QUOTA) = (&job.work, reason) {
                 // A file beyond the tenant's quota is not kept.
-                build::discard(builder, &job.owner.own(*upload)).await;
+                build::discard_file(builder, &job.owner.own(*upload)).await;
             }
             "failed"
         }
@@ -329,6 +329,6 @@ async fn end(
             tracing::warn!(job.id = %job.id, owner = %job.owner, reason, detail, again = %at, "a job is tried again later");
             "again"
         }
-        Err(error) => unnoted(job, &error),
+        Err(error) => log_unrecorded(job, &error),
     }
 }

@@ -22,10 +22,10 @@ pub async fn create_tenant(
 ) -> Result<Option<i64>, BoxError> {
     let mut tx = store.tenant(tenant).await?;
     let name = name.unwrap_or(tenant.as_str());
-    let Some((_, announcement)) = tenants::create(&mut tx, name, limits).await? else {
+    let Some((_, announcement)) = tenants::create_tenant(&mut tx, name, limits).await? else {
         return Ok(None);
     };
-    audit::append(&mut tx, ACTOR, "tenant.create", tenant.as_str(), &json!({})).await?;
+    audit::append_entry(&mut tx, ACTOR, "tenant.create", tenant.as_str(), &json!({})).await?;
     tx.commit().await?;
     Ok(Some(announcement))
 }
@@ -41,10 +41,10 @@ pub async fn create_key(
     entropy: &[u8; 30],
 ) -> Result<Secret, BoxError> {
     let mut tx = store.tenant(tenant).await?;
-    let (key, text) = keys::create(&mut tx, new, entropy).await?;
+    let (key, text) = keys::create_key(&mut tx, new, entropy).await?;
     let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
     let target = key.id.to_string();
-    audit::append(&mut tx, ACTOR, "key.create", &target, &json!({ "scopes": scopes })).await?;
+    audit::append_entry(&mut tx, ACTOR, "key.create", &target, &json!({ "scopes": scopes })).await?;
     tx.commit().await?;
     Ok(text)
 }

@@ -3,19 +3,19 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use unslide_artifacts::archive::{Binary, FileKind, PEEK, describe, detect};
+use unslide_artifacts::archive::{Binary, DETECTION_HEAD_BYTES, FileKind, describe_format, detect_file_kind};
 
 /// Returns the kind of a file by its first bytes.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read.
 pub fn file_kind(path: &Path) -> std::io::Result<FileKind> {
-    Ok(detect(&head(path)?))
+    Ok(detect_file_kind(&head(path)?))
 }
 
 fn head(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut head = Vec::with_capacity(PEEK);
-    File::open(path)?.take(PEEK as u64).read_to_end(&mut head)?;
+    let mut head = Vec::with_capacity(DETECTION_HEAD_BYTES);
+    File::open(path)?.take(DETECTION_HEAD_BYTES as u64).read_to_end(&mut head)?;
     Ok(head)
 }
 
@@ -24,7 +24,7 @@ fn head(path: &Path) -> std::io::Result<Vec<u8>> {
 /// # Errors
 /// Returns an error if the file cannot be read.
 pub fn describe_file(path: &Path) -> std::io::Result<String> {
-    Ok(describe(&head(path)?))
+    Ok(describe_format(&head(path)?))
 }
 
 /// Returns true for a file that begins as a Mach-O file does.

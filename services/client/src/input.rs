@@ -19,7 +19,7 @@ pub fn is_packed(head: &[u8]) -> bool {
 ///
 /// # Errors
 /// Returns an error if the input cannot be read.
-pub fn unpacked(mut source: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+pub fn unpack_input(mut source: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let mut head = Vec::with_capacity(ZSTD.len());
     let may_be = |head: &[u8], mark: &[u8]| head.len() < mark.len() && mark.starts_with(head);
     // A report begins otherwise, so that a pipe that pauses after it holds nothing up.
@@ -48,7 +48,7 @@ pub fn unpacked(mut source: impl Read + Send + 'static) -> io::Result<Box<dyn Re
 /// Returns an error if the input cannot be read.
 pub fn read_unpacked(source: impl Read + Send + 'static, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    unpacked(source)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    unpack_input(source)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -85,7 +85,7 @@ pub fn unpack_archive(path: &Path) -> Result<UnpackedArchive, ArchiveError> {
     let folder = tempfile::tempdir().map_err(ArchiveError::Disk)?;
     let file = File::open(path).map_err(ArchiveError::Disk)?;
     let mut sink = ToFolder::new(folder.path());
-    let contents = archive::unpack(file, "", &archive::UnpackLimits::default(), &mut sink)?;
+    let contents = archive::unpack_upload(file, "", &archive::UnpackLimits::default(), &mut sink)?;
     Ok(UnpackedArchive { members: sink.into_members(), skipped: contents.skipped, _folder: folder })
 }
 
@@ -98,7 +98,7 @@ mod tests {
 
     fn read(bytes: Vec<u8>) -> Vec<u8> {
         let mut out = Vec::new();
-        unpacked(Cursor::new(bytes)).unwrap().read_to_end(&mut out).unwrap();
+        unpack_input(Cursor::new(bytes)).unwrap().read_to_end(&mut out).unwrap();
         out
     }
 

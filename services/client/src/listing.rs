@@ -6,7 +6,7 @@ use reqwest::Url;
 use serde_json::Value;
 
 /// Items that are asked for with one request.
-const PAGE: usize = 200;
+const PAGE_ENTRIES: usize = 200;
 
 /// How a list that the API can export is printed.
 #[derive(Args)]
@@ -33,17 +33,17 @@ impl ListForm {
     ///
     /// # Errors
     /// Returns an error if the API does not answer.
-    pub async fn print<const N: usize>(self, mut listing: Listing<N>, client: &Client) -> Outcome {
+    pub async fn print_list<const N: usize>(self, mut listing: Listing<N>, client: &Client) -> Outcome {
         let forms = [(self.csv, "csv"), (self.ndjson, "ndjson"), (self.elasticsearch, "elasticsearch")];
         let Some((_, format)) = forms.into_iter().find(|(is_wanted, _)| *is_wanted) else {
             listing.limit = self.limit.unwrap_or(listing.limit);
-            return listing.print(client, self.json).await;
+            return listing.print_items(client, self.json).await;
         };
         let mut query = listing.query;
         query.push(("format", format.to_owned()));
         query.extend(self.limit.map(|limit| ("limit", limit.to_string())));
         let print = |piece: &[u8]| {
-            Console::get().bytes(piece);
+            Console::get().write_bytes(piece);
             !Console::get().is_closed()
         };
         client.get_pieces(&with_query(listing.path, &query)?, print).await?;
@@ -70,11 +70,11 @@ impl<const N: usize> Listing<N> {
     ///
     /// # Errors
     /// Returns an error if the API does not answer.
-    pub async fn print(self, client: &Client, as_json: bool) -> Outcome {
+    pub async fn print_items(self, client: &Client, as_json: bool) -> Outcome {
         let (mut found, mut cursor): (Vec<Value>, Option<String>) = (Vec::new(), None);
         while found.len() < self.limit {
             let mut query = self.query.clone();
-            query.push(("limit", (self.limit - found.len()).min(PAGE).to_string()));
+            query.push(("limit", (self.limit - found.len()).min(PAGE_ENTRIES).to_string()));
             query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
             let mut answer: Value = client.get(&with_query(self.path, &query)?).await?;
             found.extend(answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default());
@@ -84,7 +84,7 @@ impl<const N: usize> Listing<N> {
             }
         }
         if as_json {
-            Console::get().json(&found)?;
+            Console::get().print_json(&found)?;
             return Ok(Exit::Ready);
         }
         if found.is_empty() {
@@ -92,7 +92,7 @@ impl<const N: usize> Listing<N> {
             return Ok(Exit::Ready);
         }
         let mut table = Table::new(self.head);
-        found.iter().for_each(|item| table.row((self.row)(item)));
+        found.iter().for_each(|item| table.add_row((self.row)(item)));
         table.print();
         if cursor.is_some() {
             note!("there are more; --limit shows them");
@@ -102,7 +102,9 @@ impl<const N: usize> Listing<N> {
 }
 
 /// Returns those of a query's parameters that have a value.
-pub fn given<const M: usize>(parameters: [(&'static str, Option<String>); M]) -> Vec<(&'static str, String)> {
+pub fn filter_given<const M: usize>(
+    parameters: [(&'static str, Option<String>); M],
+) -> Vec<(&'static str, String)> {
     parameters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
@@ -118,7 +120,7 @@ pub fn with_query(path: &str, query: &[(&str, String)]) -> Result<String, BoxErr
 }
 
 /// Returns a text of an item, or an empty one if there is none.
-pub fn text(item: &Value, name: &str) -> String {
+pub fn item_text(item: &Value, name: &str) -> String {
     item[name].as_str().unwrap_or_default().to_owned()
 }
 

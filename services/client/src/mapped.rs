@@ -1,6 +1,6 @@
 //! Files that are too large to be read whole, mapped into memory.
 
-use crate::input::{is_packed, unpacked};
+use crate::input::{is_packed, unpack_input};
 use memmap2::Mmap;
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -13,7 +13,7 @@ const MOST_UNPACKED: u64 = 16 << 30;
 ///
 /// # Errors
 /// Returns an error if the file cannot be read.
-pub fn map(path: &Path) -> io::Result<Mmap> {
+pub fn map_path(path: &Path) -> io::Result<Mmap> {
     map_file(&File::open(path)?)
 }
 
@@ -39,7 +39,7 @@ pub fn map_unpacked(path: &Path) -> io::Result<Mmap> {
 /// Maps the bytes of a source, unpacked into a temporary file.
 fn map_spooled(source: impl Read + Send + 'static, most: u64) -> io::Result<Mmap> {
     let mut spool = tempfile::tempfile()?;
-    let bytes = io::copy(&mut unpacked(source)?.take(most + 1), &mut spool)?;
+    let bytes = io::copy(&mut unpack_input(source)?.take(most + 1), &mut spool)?;
     if bytes > most {
         let text = format!("it has more than {} MiB unpacked", most >> 20);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));

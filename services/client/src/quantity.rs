@@ -9,7 +9,9 @@ use unslide_model::units;
 /// # Errors
 /// Returns an error if the text is no size.
 pub fn bytes(text: &str) -> Result<u64, String> {
-    text.parse().or_else(|_| units::bytes::deserialize(input(text))).map_err(|error| error.to_string())
+    text.parse()
+        .or_else(|_| units::bytes::deserialize(to_deserializer(text)))
+        .map_err(|error| error.to_string())
 }
 
 /// Parses seconds, such as `5min`.
@@ -17,10 +19,12 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 /// # Errors
 /// Returns an error if the text is no duration, or a longer one than any command waits.
 pub fn seconds(text: &str) -> Result<u32, String> {
-    text.parse().or_else(|_| units::seconds::deserialize(input(text))).map_err(|error| error.to_string())
+    text.parse()
+        .or_else(|_| units::seconds::deserialize(to_deserializer(text)))
+        .map_err(|error| error.to_string())
 }
 
-fn input(text: &str) -> StrDeserializer<'_, Error> {
+fn to_deserializer(text: &str) -> StrDeserializer<'_, Error> {
     text.into_deserializer()
 }
 

@@ -31,7 +31,6 @@ pub struct Feature {
     pub builder: BuilderFeature,
     /// Its additions to the indexer.
     pub indexer: IndexerFeature,
-    /// Its additions to symbolication.
     pub symbolizer: SymbolizerFeature,
 }
 

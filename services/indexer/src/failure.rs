@@ -1,11 +1,11 @@
 //! Failures of a single record, and failures of a reader.
 
-use unslide_runtime::{CpuError, causes};
+use unslide_runtime::{CpuError, format_causes};
 use unslide_store::StoreError;
 use unslide_stream::StreamError;
 
 /// How often a record fails on its own before it is skipped.
-pub const TRIES: u32 = 3;
+pub const RECORD_TRIES_LIMIT: u32 = 3;
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
 
 /// Reason why a single record cannot be stored, with details.
@@ -13,26 +13,25 @@ const STATEMENT_TIMEOUT: &str = "statement_timeout";
 pub struct Failure {
     /// Stable reason, such as `panicked`.
     pub reason: &'static str,
-    /// Description, for people.
     pub detail: String,
 }
 
 impl Failure {
     /// Returns the failure of a record that made its processing panic.
-    pub fn panicked(text: impl Into<String>) -> Failure {
+    pub fn from_panic(text: impl Into<String>) -> Failure {
         Failure { reason: "panicked", detail: text.into() }
     }
 
     /// Returns the failure of a record with values that the database refuses.
-    pub fn refused(error: &StoreError) -> Failure {
+    pub fn from_refusal(error: &StoreError) -> Failure {
         let corrupt = matches!(error, StoreError::Corrupt { .. });
         let reason = if corrupt { "corrupt_row" } else { "constraint_violation" };
-        Failure { reason, detail: causes(error) }
+        Failure { reason, detail: format_causes(error) }
     }
 
     /// Returns the failure of a record that the database cannot store within the statement timeout.
     pub fn timed_out(error: &StoreError) -> Failure {
-        Failure { reason: STATEMENT_TIMEOUT, detail: causes(error) }
+        Failure { reason: STATEMENT_TIMEOUT, detail: format_causes(error) }
     }
 
     /// Returns true if storing took too long: fewer records may take less time.

@@ -34,7 +34,6 @@ pub struct IndexerFeatures {
 pub struct EventTopic {
     /// The kind of its records, in metrics and in readiness checks. No other topic may have the same.
     pub kind: &'static str,
-    /// Returns the topic's name.
     pub name: fn(&TopicNames) -> &str,
     /// Reads a value that arrived at this time: [`TopicEvent::read`] with the type of the event.
     pub read: fn(&[u8], OffsetDateTime) -> Result<TopicEvent, EventError>,
@@ -45,7 +44,6 @@ pub struct EventTopic {
     pub store: StoreEvents,
 }
 
-/// See [`EventTopic::store`].
 pub type StoreEvents =
     for<'t> fn(&'t mut TenantTx, &'t [&'t TopicEvent], Date) -> HookFuture<'t, Vec<EventOutcome>>;
 
@@ -73,7 +71,7 @@ impl TopicEvent {
         received_at: OffsetDateTime,
     ) -> Result<TopicEvent, EventError> {
         let arrival = EventArrival { event: E::read_at(json, received_at)?, received_at };
-        let day = (!arrival.is_late()).then(|| arrival.event.day());
+        let day = (!arrival.is_late()).then(|| arrival.event.event_day());
         Ok(TopicEvent { arrival: Arc::new(arrival), day })
     }
 

@@ -12,14 +12,14 @@ use std::time::Duration;
 use tenants::TenantWatch;
 use time::UtcOffset;
 use tokio::time::Instant;
-use unslide_runtime::{Shutdown, causes};
+use unslide_runtime::{Shutdown, format_causes};
 use unslide_store::{Store, dead_letters, partitions, reports, requests, segments};
 
 /// Number of requests that one transaction processes.
-const PAGE: u32 = 500;
+const REQUEST_PAGE_ENTRIES: u32 = 500;
 /// Interval between two runs of retention and of the check for crashes that were reported twice. Both read
 /// much data.
-const SELDOM: Duration = Duration::from_secs(600);
+const RETENTION_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The parts of maintenance that have state.
 pub struct MaintenanceParts {
@@ -43,25 +43,25 @@ pub async fn run(
     let mut over_fails = false;
     loop {
         tokio::select! {
-            () = shutdown.begun() => return,
+            () = shutdown.wait_until_begun() => return,
             () = tokio::time::sleep(pause) => {}
         }
         let done = async {
             // A failure of one part does not keep the others from running.
-            let caught_up = once(&store, &metrics, &logs).await;
+            let caught_up = run_once(&store, &metrics, &logs).await;
             waits = !caught_up.as_ref().is_ok_and(|caught_up| *caught_up);
-            let forgotten = forget(&store, &settings).await;
+            let forgotten = forget_expired(&store, &settings).await;
             let mut over = Ok(());
-            if looked.is_none_or(|at| at.elapsed() >= SELDOM) {
+            if looked.is_none_or(|at| at.elapsed() >= RETENTION_INTERVAL) {
                 // Also set after a failure, so that work that is too much for the database is not repeated in
                 // each round.
                 looked = Some(Instant::now());
-                let counted = reports::count_once(&store, PAGE).await;
-                over = bodies.expire().await.and(counted.map(drop).map_err(MoveError::from));
+                let counted = reports::count_once(&store, REQUEST_PAGE_ENTRIES).await;
+                over = bodies.expire_all().await.and(counted.map(drop).map_err(MoveError::from));
                 over_fails = over.is_err();
             }
-            let watched = tenants.round().await;
-            let more = bodies.round().await?;
+            let watched = tenants.update_gauges().await;
+            let more = bodies.run_round().await?;
             caught_up?;
             forgotten?;
             watched?;
@@ -70,7 +70,7 @@ pub async fn run(
         let done = tokio::select! {
             done = done => done,
             // The shutdown interrupts a round at any step, which each part tolerates.
-            () = shutdown.begun() => return,
+            () = shutdown.wait_until_begun() => return,
         };
         // Deferred reports are due as soon as the ends of the logs are reached.
         pause =
@@ -84,7 +84,7 @@ pub async fn run(
             }
             Err(error) => {
                 metrics.maintenance_failing.set(1);
-                tracing::warn!(error = causes(&error), "maintenance failed and is tried again");
+                tracing::warn!(error = format_causes(&error), "maintenance failed and is tried again");
             }
         }
     }
@@ -96,14 +96,14 @@ const DAYS_AHEAD: time::Duration = time::Duration::days(7);
 const DEAD_LETTER_RETENTION: time::Duration = time::Duration::days(30);
 
 /// Returns true if every log was read up to the end that it had at the start.
-async fn once(store: &Store, metrics: &Metrics, logs: &[State]) -> Result<bool, MoveError> {
+async fn run_once(store: &Store, metrics: &Metrics, logs: &[State]) -> Result<bool, MoveError> {
     let now = store.clock().now();
     let today = now.to_offset(UtcOffset::UTC).date();
-    let made = partitions::ensure(store, today, today.saturating_add(DAYS_AHEAD)).await?;
+    let made = partitions::ensure_partitions(store, today, today.saturating_add(DAYS_AHEAD)).await?;
     if made > 0 {
         tracing::info!(tables = made, "made tables for the days ahead");
     }
-    metrics.undeleted_objects.set(segments::undeleted(store).await?);
+    metrics.undeleted_objects.set(segments::count_undeleted(store).await?);
     for (stage, oldest) in dead_letters::oldest_by_stage(store).await? {
         metrics.set_oldest_dead_letter(stage, oldest.map(|at| now - at));
     }
@@ -112,7 +112,7 @@ async fn once(store: &Store, metrics: &Metrics, logs: &[State]) -> Result<bool, 
         caught_up = caught_up && log.caught_up(store).await?;
     }
     if caught_up {
-        while requests::ask_pending(store, PAGE).await? > 0 {}
+        while requests::ask_pending(store, REQUEST_PAGE_ENTRIES).await? > 0 {}
     }
     Ok(caught_up)
 }
@@ -121,16 +121,19 @@ async fn once(store: &Store, metrics: &Metrics, logs: &[State]) -> Result<bool, 
 ///
 /// # Errors
 /// Returns the last failure. A failure does not keep the other deletions from running.
-async fn forget(store: &Store, settings: &Settings) -> Result<(), MoveError> {
+async fn forget_expired(store: &Store, settings: &Settings) -> Result<(), MoveError> {
     let now = store.clock().now();
     let remembered = now - time::Duration::days(settings.remember_days.into());
     let mut failed = Ok(());
     for (what, done) in [
         ("keys of reports", partitions::purge_keys(store, remembered).await),
-        ("dead letters", dead_letters::purge(store, now - DEAD_LETTER_RETENTION).await),
+        ("dead letters", dead_letters::purge_dead_letters(store, now - DEAD_LETTER_RETENTION).await),
     ] {
         if let Err(error) = done {
-            tracing::warn!(error = causes(&error), "{what} could not be forgotten and are tried again");
+            tracing::warn!(
+                error = format_causes(&error),
+                "{what} could not be forgotten and are tried again"
+            );
             failed = Err(error.into());
         }
     }

@@ -19,12 +19,17 @@ use unslide_store::segments::PendingDay;
 ///
 /// # Errors
 /// Returns an error if the registry already has metrics of these names.
-pub fn watch(registry: &Registry, objects: &ObjectStore, store: &Store) -> Result<(), prometheus::Error> {
-    sampled::watch(registry, objects, &ObjectStore::STATS)?;
-    sampled::watch(registry, store, &Store::STATS)
+pub fn register_sampled(
+    registry: &Registry,
+    objects: &ObjectStore,
+    store: &Store,
+) -> Result<(), prometheus::Error> {
+    sampled::register_families(registry, objects, &ObjectStore::OBJECT_STORE_STATS)?;
+    sampled::register_families(registry, store, &Store::POOL_STATS)
 }
 
-const SECONDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+const BATCH_SECONDS_BUCKETS: [f64; 12] =
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 /// Names one of the readers of this process in metrics. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -41,11 +46,11 @@ impl ReaderLabel {
 
     /// Returns the label of the reader for the records that this one deferred.
     #[must_use]
-    pub fn deferred(&self) -> ReaderLabel {
+    pub fn for_deferred(&self) -> ReaderLabel {
         ReaderLabel { topic: Arc::clone(&self.topic), reader: format!("{} deferred", self.reader).into() }
     }
 
-    fn values(&self) -> [&str; 2] {
+    fn label_values(&self) -> [&str; 2] {
         [&self.topic, &self.reader]
     }
 }
@@ -81,14 +86,12 @@ pub struct Metrics {
     lag: IntGaugeVec,
     /// Records that wait for symbolizers.
     pub input_lag: IntGauge,
-    /// Records that were deferred.
     pub deferred_records: IntCounter,
     deferred_waiting: IntGaugeVec,
     deferred_seconds: IntGaugeVec,
     deferred_left: IntGaugeVec,
     /// Deferred ranges of which the topic has lost records before they were stored.
     pub deferred_lost: IntCounter,
-    /// 1 while maintenance fails.
     pub maintenance_failing: IntGauge,
     /// Frames of stored reports that are gone or damaged.
     pub damaged_frames: IntCounter,
@@ -108,87 +111,87 @@ impl Metrics {
     pub fn new(registry: &Registry) -> Result<Metrics, prometheus::Error> {
         let make = MetricFactory(registry);
         Ok(Metrics {
-            records: make.counters(
+            records: make.register_counters(
                 "unslide_indexer_records_total",
                 "Reports and events of features read, by outcome.",
                 &["kind", "outcome"],
             )?,
-            answered: make.counter(
+            answered: make.register_counter(
                 "unslide_indexer_requests_closed_total",
                 "Requests that ended without a new revision.",
             )?,
-            batch_seconds: make.histogram(
+            batch_seconds: make.register_histogram(
                 "unslide_indexer_batch_seconds",
                 "From a batch's first work to its commit.",
-                &SECONDS,
+                &BATCH_SECONDS_BUCKETS,
             )?,
-            latency_seconds: make.histogram(
+            latency_seconds: make.register_histogram(
                 "unslide_indexer_latency_seconds",
                 "From a new report's arrival in Kafka to the commit that stores it.",
-                &SECONDS,
+                &BATCH_SECONDS_BUCKETS,
             )?,
-            in_flight: make.gauges(
+            in_flight: make.register_gauges(
                 "unslide_indexer_in_flight_bytes",
                 "Bytes of the records that are being read and stored.",
                 &READER,
             )?,
-            input_lag: make.gauge(
+            input_lag: make.register_gauge(
                 "unslide_indexer_input_lag_records",
                 "Records of the input topics that no symbolizer has read yet.",
             )?,
-            lag: make.gauges(
+            lag: make.register_gauges(
                 "unslide_indexer_lag_records",
                 "Offsets between the positions and the log's end.",
                 &READER,
             )?,
-            deferred_records: make.counter(
+            deferred_records: make.register_counter(
                 "unslide_indexer_deferred_records_total",
                 "Records that were put off because their tenant used more than its share.",
             )?,
-            deferred_waiting: make.gauges(
+            deferred_waiting: make.register_gauges(
                 "unslide_indexer_deferred_records",
                 "Records that were put off and are not stored yet.",
                 &READER,
             )?,
-            deferred_seconds: make.gauges(
+            deferred_seconds: make.register_gauges(
                 "unslide_indexer_deferred_seconds",
                 "Age of the oldest record that was put off; 0 without one.",
                 &READER,
             )?,
-            deferred_left: make.gauges(
+            deferred_left: make.register_gauges(
                 "unslide_indexer_deferred_retention_seconds",
                 "Time until the topic's retention deletes the oldest record that was put off.",
                 &READER,
             )?,
-            deferred_lost: make.counter(
+            deferred_lost: make.register_counter(
                 "unslide_indexer_deferred_lost_total",
                 "Ranges of records that were put off and deleted from their topic before they were stored.",
             )?,
             maintenance_failing: make
-                .gauge("unslide_indexer_maintenance_failing", "1 while maintenance fails.")?,
-            damaged_frames: make.counter(
+                .register_gauge("unslide_indexer_maintenance_failing", "1 while maintenance fails.")?,
+            damaged_frames: make.register_counter(
                 "unslide_indexer_damaged_frames_total",
                 "Bodies of stored reports found gone or damaged in their segment.",
             )?,
-            undeleted_objects: make.gauge(
+            undeleted_objects: make.register_gauge(
                 "unslide_indexer_undeleted_objects",
                 "Objects that could not be deleted when they were due and are tried again.",
             )?,
-            pending_seconds: make.gauge(
+            pending_seconds: make.register_gauge(
                 "unslide_indexer_pending_body_seconds",
                 "How long the oldest body has been in the database.",
             )?,
-            dead_letters: make.counters(
+            dead_letters: make.register_counters(
                 "unslide_indexer_dead_letters_total",
                 "Dead letters, by the stage that failed and the reason.",
                 &["stage", "reason"],
             )?,
-            oldest_dead_letter: make.gauges(
+            oldest_dead_letter: make.register_gauges(
                 "unslide_indexer_oldest_dead_letter_seconds",
                 "Age of a stage's oldest dead letter that waits for a replay; 0 without one.",
                 &["stage"],
             )?,
-            reader_stopped: make.gauges(
+            reader_stopped: make.register_gauges(
                 "unslide_indexer_reader_stopped",
                 "1 while a reader stands at a record that it can't store and may not skip.",
                 &READER,
@@ -196,7 +199,6 @@ impl Metrics {
         })
     }
 
-    /// Counts a dead letter.
     pub fn dead_letter(&self, stage: DeadLetterStage, reason: &str) {
         self.dead_letters.with_label_values(&[stage.as_str(), reason]).inc();
     }
@@ -209,11 +211,10 @@ impl Metrics {
 
     /// Sets whether a reader is stopped at a record that it may not skip.
     pub fn set_stopped(&self, reader: &ReaderLabel, stopped: bool) {
-        self.reader_stopped.with_label_values(&reader.values()).set(i64::from(stopped));
+        self.reader_stopped.with_label_values(&reader.label_values()).set(i64::from(stopped));
     }
 
-    /// Counts a report.
-    pub fn stored(&self, outcome: ArrivalOutcome) {
+    pub fn count_report(&self, outcome: ArrivalOutcome) {
         self.records.with_label_values(&["reports", arrival_outcome_name(outcome)]).inc();
     }
 
@@ -223,27 +224,29 @@ impl Metrics {
     }
 
     /// Sets the age of the oldest body that waits in the database to be moved.
-    pub fn pending(&self, pending: &[PendingDay], now: OffsetDateTime) {
+    pub fn set_pending_age(&self, pending: &[PendingDay], now: OffsetDateTime) {
         let oldest = pending.iter().map(|p| p.oldest).min();
         self.pending_seconds.set(oldest.map_or(0, |oldest| (now - oldest).whole_seconds().max(0)));
     }
 
     /// Sets the bytes of a reader's records in flight.
     pub fn in_flight(&self, reader: &ReaderLabel, bytes: usize) {
-        self.in_flight.with_label_values(&reader.values()).set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.in_flight
+            .with_label_values(&reader.label_values())
+            .set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// Sets the metrics of a reader's deferred records: how many wait, the age of the oldest in seconds, and
     /// the time in seconds until retention deletes it.
-    pub fn deferred(&self, reader: &ReaderLabel, records: i64, age: i64, left: i64) {
-        let values = reader.values();
+    pub fn set_deferred(&self, reader: &ReaderLabel, records: i64, age: i64, left: i64) {
+        let values = reader.label_values();
         self.deferred_waiting.with_label_values(&values).set(records);
         self.deferred_seconds.with_label_values(&values).set(age);
         self.deferred_left.with_label_values(&values).set(left);
     }
 
     /// Sets how far the positions of a reader's partitions are behind the log's end.
-    pub fn lag(&self, reader: &ReaderLabel, records: i64) {
-        self.lag.with_label_values(&reader.values()).set(records);
+    pub fn set_lag(&self, reader: &ReaderLabel, records: i64) {
+        self.lag.with_label_values(&reader.label_values()).set(records);
     }
 }

@@ -11,7 +11,7 @@ mod tests;
 use crate::config::Settings;
 use crate::deferral::Deferral;
 use crate::failure::IndexerError;
-use crate::failure::{Failure, TRIES};
+use crate::failure::{Failure, RECORD_TRIES_LIMIT};
 use crate::metrics::{Metrics, ReaderLabel};
 use crate::records::enriched::Unreadable;
 use crate::records::{self, Content, Item, Parsed, PolledRecord, ReadRecord, Reading};
@@ -39,7 +39,7 @@ use unslide_store::{Store, StoreError};
 use unslide_stream::{Record, RecordRef, Signatures};
 
 /// Number of other records to try before a failure counts as a failure of all records.
-const OTHERS: usize = 8;
+const REHEARSED_RECORDS_LIMIT: usize = 8;
 
 /// Shared resources of the pipelines of one reader. Cheap to clone.
 #[derive(Clone)]
@@ -48,19 +48,15 @@ pub struct Resources {
     pub topics: Topics,
     /// Name of the reader in metrics.
     pub label: ReaderLabel,
-    /// Kind of the records.
     pub content: Content,
     /// The gateways' keys, for checking signatures.
     pub signatures: Arc<Signatures>,
-    /// The indexer's settings.
     pub settings: Settings,
     /// Settings of the connection to Kafka.
     pub kafka: unslide_stream::Settings,
-    /// Store for the reports.
     pub store: Store,
     /// CPU pool, clock, tracer and shutdown of the process.
     pub host: Host,
-    /// Metrics of the service.
     pub metrics: Metrics,
     /// How much of the reader's time each tenant uses.
     pub shares: Arc<FairShares>,
@@ -79,14 +75,14 @@ struct InFlight<'a> {
 }
 
 impl InFlight<'_> {
-    fn set(&self, bytes: usize) {
+    fn set_bytes(&self, bytes: usize) {
         self.metrics.in_flight(self.reader, bytes);
     }
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.set(0);
+        self.set_bytes(0);
     }
 }
 
@@ -106,7 +102,7 @@ impl Pipeline {
     pub fn new(resources: &Resources) -> Pipeline {
         Pipeline {
             resources: resources.clone(),
-            names: resources.kafka.topics(),
+            names: resources.kafka.topic_names(),
             deferral: Deferral::new(resources),
             batches: BatchWriter::new(resources),
             bound: RecordBound::unbounded(),
@@ -116,7 +112,7 @@ impl Pipeline {
 
     /// Returns the number of records that the next batch may have.
     pub fn most_records(&self) -> usize {
-        self.bound.records()
+        self.bound.most_records()
     }
 
     /// Stores records together with the positions after them, and moves `positions`. Records of a tenant that
@@ -125,7 +121,7 @@ impl Pipeline {
     /// # Errors
     /// Returns an error if a server fails, if another indexer moved a position, or if records fail that may
     /// not be skipped.
-    pub async fn store(
+    pub async fn store_records(
         &mut self,
         records: Vec<Record>,
         positions: &mut Positions,
@@ -134,7 +130,7 @@ impl Pipeline {
         let began = self.resources.host.clock.monotonic_micros();
         // The reader was idle until now.
         self.resources.shares.record_busy(began, began);
-        let (records, deferred) = self.deferral.decide(records, positions).await?;
+        let (records, deferred) = self.deferral.decide_deferrals(records, positions).await?;
         self.store_in_parts(records, &deferred, positions, effects).await?;
         self.resources.shares.record_busy(began, self.resources.host.clock.monotonic_micros());
         Ok(())
@@ -144,7 +140,7 @@ impl Pipeline {
     /// ranges.
     ///
     /// # Errors
-    /// Returns the same errors as [`Pipeline::store`], and an error if the start of a range has moved.
+    /// Returns the same errors as [`Pipeline::store_records`], and an error if the start of a range has moved.
     pub async fn store_deferred(
         &mut self,
         records: Vec<Record>,
@@ -166,12 +162,12 @@ impl Pipeline {
         let Resources { metrics, label, .. } = &self.resources;
         let (metrics, label) = (metrics.clone(), label.clone());
         let in_flight = InFlight { metrics: &metrics, reader: &label };
-        in_flight.set(records.iter().map(Record::size).sum());
+        in_flight.set_bytes(records.iter().map(Record::size).sum());
         self.ran_out_of_time = false;
         let deferred_for = |record: &Record| deferred.get(&record.at).cloned();
         let polled =
             records.into_iter().map(|record| PolledRecord { deferred_for: deferred_for(&record), record });
-        let items = self.read(polled.collect()).await?;
+        let items = self.read_items(polled.collect()).await?;
         self.store_items(items, positions, effects).await?;
         if !self.ran_out_of_time {
             self.bound.grow();
@@ -187,17 +183,17 @@ impl Pipeline {
     /// Moves positions past offsets that hold no records.
     ///
     /// # Errors
-    /// Returns the same errors as [`BatchWriter::pass`].
-    pub async fn pass(
+    /// Returns the same errors as [`BatchWriter::pass_offsets`].
+    pub async fn pass_offsets(
         &self,
         positions: &mut Positions,
         passed: impl Fn(&unslide_stream::TopicPartition) -> Option<i64>,
     ) -> Result<(), StoreError> {
-        self.batches.pass(positions, passed).await
+        self.batches.pass_offsets(positions, passed).await
     }
 
     /// Returns true if this pipeline stores records of this topic.
-    pub fn stores(&self, topic: &str) -> bool {
+    pub fn can_store(&self, topic: &str) -> bool {
         let topics = &self.resources.topics;
         topic == topics.shared || topics.tenant_of(&self.names, topic).is_some()
     }
@@ -207,26 +203,26 @@ impl Pipeline {
     ///
     /// # Errors
     /// Returns an error if a server fails; the caller has to try again.
-    pub async fn replay(
+    pub async fn replay_record(
         &mut self,
         letter: &DeadLetter,
         record: Record,
     ) -> Result<Result<(), Failure>, IndexerError> {
         let polled = PolledRecord { record, deferred_for: None };
-        let Some(item) = self.read(vec![polled]).await?.pop() else { return Ok(Ok(())) };
+        let Some(item) = self.read_items(vec![polled]).await?.pop() else { return Ok(Ok(())) };
         match item.parsed {
             Parsed::Failed(failure) => return Ok(Err(failure)),
             Parsed::Unreadable(Unreadable { reason, detail }) => return Ok(Err(Failure { reason, detail })),
             _ => {}
         }
-        caught(&self.resources.store, self.batches.replay(&item, letter)).await
+        separate_failures(&self.resources.store, self.batches.replay_item(&item, letter)).await
     }
 
-    fn pause(&self) -> Duration {
+    fn retry_pause(&self) -> Duration {
         self.resources.settings.batch_wait()
     }
 
-    async fn read(&self, records: Vec<PolledRecord>) -> Result<Vec<Item>, IndexerError> {
+    async fn read_items(&self, records: Vec<PolledRecord>) -> Result<Vec<Item>, IndexerError> {
         let Resources { host, kafka, content, signatures, read, readers, .. } = &self.resources;
         let reading = Reading {
             content: *content,
@@ -240,7 +236,7 @@ impl Pipeline {
             now: host.clock.now(),
             has_spans: host.tracer.is_on(),
         };
-        let mut items = records::read(host, &reading, *read, records).await?;
+        let mut items = records::read_records(host, &reading, *read, records).await?;
         items.iter_mut().for_each(|item| self.refuse_foreign(item));
         Ok(items)
     }
@@ -274,9 +270,9 @@ impl Pipeline {
             if let Some(item) = items.last()
                 && let Some(failure) = item.failure()
             {
-                self.resources.skips.admit(item, failure).await?;
+                self.resources.skips.admit_record(item, failure).await?;
             }
-            let Err(failure) = self.attempt(&items, positions, effects).await? else {
+            let Err(failure) = self.attempt_store(&items, positions, effects).await? else {
                 others_succeed |= items.iter().any(Item::is_stored);
                 continue;
             };
@@ -299,17 +295,19 @@ impl Pipeline {
             item.parsed = Parsed::Failed(failure);
             parts.push(items);
         }
-        self.resources.skips.review(positions);
+        self.resources.skips.review_stop(positions);
         Ok(())
     }
 
-    async fn attempt(
+    async fn attempt_store(
         &mut self,
         items: &[Item],
         positions: &mut Positions,
         effects: Effects,
     ) -> Result<Result<(), Failure>, IndexerError> {
-        let stored = caught(&self.resources.store, self.batches.store(items, positions, effects)).await?;
+        let stored =
+            separate_failures(&self.resources.store, self.batches.store_items(items, positions, effects))
+                .await?;
         if stored.as_ref().is_err_and(Failure::is_timeout) {
             self.ran_out_of_time = true;
             self.bound.shrink(items.len());
@@ -325,9 +323,9 @@ impl Pipeline {
         effects: Effects,
         mut failure: Failure,
     ) -> Result<Result<(), Failure>, IndexerError> {
-        for _ in 1..TRIES {
-            tokio::time::sleep(self.pause()).await;
-            match self.attempt(std::slice::from_ref(item), positions, effects).await? {
+        for _ in 1..RECORD_TRIES_LIMIT {
+            tokio::time::sleep(self.retry_pause()).await;
+            match self.attempt_store(std::slice::from_ref(item), positions, effects).await? {
                 Ok(()) => return Ok(Ok(())),
                 Err(again) => failure = again,
             }
@@ -345,11 +343,11 @@ impl Pipeline {
         failure: &Failure,
     ) -> Result<bool, IndexerError> {
         let others: Vec<&Item> = parts.iter().rev().flatten().filter(|item| item.is_stored()).collect();
-        let step = others.len().div_ceil(OTHERS).max(1);
+        let step = others.len().div_ceil(REHEARSED_RECORDS_LIMIT).max(1);
         for other in others.iter().step_by(step) {
             let write = Write { positions, advance: true, effects, replay: None };
-            let rehearsed = self.batches.rehearse(std::slice::from_ref(*other), &write);
-            if caught(&self.resources.store, rehearsed).await?.is_ok() {
+            let rehearsed = self.batches.rehearse_items(std::slice::from_ref(*other), &write);
+            if separate_failures(&self.resources.store, rehearsed).await?.is_ok() {
                 return Ok(true);
             }
         }
@@ -359,19 +357,19 @@ impl Pipeline {
 
 /// Separates failures of the records themselves, including panics, from failures of servers. A timeout of a
 /// statement counts against the records if the database still answers.
-async fn caught(
+async fn separate_failures(
     store: &Store,
     work: impl Future<Output = Result<(), StoreError>>,
 ) -> Result<Result<(), Failure>, IndexerError> {
     match AssertUnwindSafe(Box::pin(work)).catch_unwind().await {
         Ok(Ok(())) => Ok(Ok(())),
-        Ok(Err(error)) if error.is_of_record() => Ok(Err(Failure::refused(&error))),
+        Ok(Err(error)) if error.is_of_record() => Ok(Err(Failure::from_refusal(&error))),
         Ok(Err(error)) if error.is_timeout() => {
             store.ping().await?;
             Ok(Err(Failure::timed_out(&error)))
         }
         Ok(Err(error)) => Err(error.into()),
-        Err(panic) => Ok(Err(Failure::panicked(panic_text(&*panic)))),
+        Err(panic) => Ok(Err(Failure::from_panic(panic_text(&*panic)))),
     }
 }
 

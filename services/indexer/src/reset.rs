@@ -31,7 +31,7 @@ pub async fn reset_positions(store: &Store, kafka: &Settings) -> Result<Vec<Rese
             next_offset: reset.next_offset,
             ..reset.before.clone()
         };
-        positions::reset(store, &now).await?;
+        positions::reset_position(store, &now).await?;
     }
     Ok(misplaced)
 }
@@ -41,7 +41,7 @@ pub async fn reset_positions(store: &Store, kafka: &Settings) -> Result<Vec<Rese
 /// # Errors
 /// If the database or Kafka fails.
 pub async fn misplaced_positions(store: &Store, kafka: &Settings) -> Result<Vec<Reset>, Error> {
-    let known = positions::all(store).await?;
+    let known = positions::read_all_positions(store).await?;
     let mut topics: Vec<String> = known.iter().map(|position| position.topic.clone()).collect();
     topics.dedup();
     let facts = topics_facts(kafka, topics.clone()).await?;
@@ -52,7 +52,7 @@ pub async fn misplaced_positions(store: &Store, kafka: &Settings) -> Result<Vec<
             facts => facts?,
         };
         for before in known.iter().filter(|position| position.topic == *topic) {
-            let Some(now) = good(before, &facts) else { continue };
+            let Some(now) = correct_position(before, &facts) else { continue };
             let PartitionPosition { topic_id, next_offset, .. } = now;
             reset.push(Reset { before: before.clone(), topic_id, next_offset });
         }
@@ -61,7 +61,7 @@ pub async fn misplaced_positions(store: &Store, kafka: &Settings) -> Result<Vec<
 }
 
 /// Returns the corrected position, or `None` if it is right or its partition does not exist.
-fn good(position: &PartitionPosition, topic: &TopicFacts) -> Option<PartitionPosition> {
+fn correct_position(position: &PartitionPosition, topic: &TopicFacts) -> Option<PartitionPosition> {
     let held = topic.partitions.iter().find(|held| held.partition == position.partition)?;
     let id = topic.id.to_string();
     if id == position.topic_id && (held.start..=held.end).contains(&position.next_offset) {

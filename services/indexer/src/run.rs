@@ -17,7 +17,7 @@ use futures::future::join_all;
 use std::sync::Arc;
 use unslide_artifacts::ObjectStore;
 use unslide_proto::trace::Ids;
-use unslide_runtime::{Host, causes, startup};
+use unslide_runtime::{Host, format_causes, startup};
 use unslide_store::{Store, StoreError};
 use unslide_stream::{Signatures, StreamError, admin};
 
@@ -48,16 +48,18 @@ pub enum Error {
 pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Result<(), Error> {
     let metrics = Metrics::new(&host.metrics)?;
     let tenant_gauges = TenantGauges::new(&host.metrics)?;
-    let verified = startup::reach(&host, "kafka", StreamError::is_transient, || admin::verify(&config.kafka));
+    let verified = startup::reach_dependency(&host, "kafka", StreamError::is_transient, || {
+        admin::verify_topics(&config.kafka)
+    });
     verified.await?;
-    let store = startup::reach(&host, "postgres", StoreError::is_connection, || {
+    let store = startup::reach_dependency(&host, "postgres", StoreError::is_connection, || {
         Store::connect(&config.postgres, host.clock.clone())
     });
     let store = store.await?.with_hooks(&features.hooks);
     let objects = ObjectStore::s3(&config.objects).await;
-    crate::metrics::watch(&host.metrics, &objects, &store)?;
+    crate::metrics::register_sampled(&host.metrics, &objects, &store)?;
     let owner = unique_name();
-    let topics = config.kafka.topics();
+    let topics = config.kafka.topic_names();
     let signatures = Arc::new(Signatures::new(&config.symbolizer.signatures));
     let resources = |topics: &Topics, content, label: ReaderLabel| Resources {
         content,
@@ -69,7 +71,7 @@ pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Resul
         metrics: metrics.clone(),
         shares: Arc::new(deferral::new_shares()),
         skips: SkipLimit::new(store.clone(), metrics.clone(), &label),
-        read: records::parse,
+        read: records::parse_record,
         readers: features.readers.clone(),
         topics: topics.clone(),
         label,
@@ -97,7 +99,7 @@ pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Resul
         .enumerate()
         .map(|(number, (name, resources))| (name, OutputReader::new(resources, format!("{owner}-{number}"))))
         .collect();
-    register(&host, &store, &objects, &readers);
+    register_probes(&host, &store, &objects, &readers);
     let own = config.indexer.clone();
     let bodies = BodyMover::new(store.clone(), objects, own.clone(), metrics.clone(), &host);
     let logs = readers.iter().filter(|(name, _)| *name == "reports").map(|(_, reader)| reader.state());
@@ -108,7 +110,7 @@ pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Resul
     let maintenance = maintenance::run(store.clone(), own, metrics, logs, parts, shutdown);
     let replays = replays::run(store.clone(), config.kafka.clone(), pipelines, host.shutdown.clone());
     for (_, reader) in &readers {
-        reader.announce().await;
+        reader.announce_reader().await;
     }
     let readers = join_all(readers.into_iter().map(|(_, reader)| reader.run()));
     tokio::join!(readers, maintenance, replays, input);
@@ -117,21 +119,26 @@ pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Resul
 }
 
 /// Registers the readiness checks of each part.
-fn register(host: &Host, store: &Store, objects: &ObjectStore, readers: &[(&'static str, OutputReader)]) {
+fn register_probes(
+    host: &Host,
+    store: &Store,
+    objects: &ObjectStore,
+    readers: &[(&'static str, OutputReader)],
+) {
     let asked = store.clone();
-    host.health.register("postgres", move || {
+    host.health.register_probe("postgres", move || {
         let store = asked.clone();
-        async move { store.ping().await.map_err(|e| causes(&e)) }
+        async move { store.ping().await.map_err(|e| format_causes(&e)) }
     });
     let bucket = objects.clone();
-    host.health.register("objects", move || {
+    host.health.register_probe("objects", move || {
         let bucket = bucket.clone();
-        async move { bucket.check().await.map_err(|e| causes(&e)) }
+        async move { bucket.check().await.map_err(|e| format_causes(&e)) }
     });
     for of_kind in readers.chunk_by(|(name, _), (next, _)| name == next) {
         let states: Vec<State> = of_kind.iter().map(|(_, reader)| reader.state()).collect();
-        host.health.register(of_kind[0].0, move || {
-            let checked = states.iter().try_for_each(State::check);
+        host.health.register_probe(of_kind[0].0, move || {
+            let checked = states.iter().try_for_each(State::check_trouble);
             async move { checked }
         });
     }

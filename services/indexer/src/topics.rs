@@ -23,10 +23,10 @@ impl Topics {
     ///
     /// # Errors
     /// Returns an error if Kafka cannot list the topics.
-    pub async fn now(&self, kafka: &unslide_stream::Settings) -> Result<Vec<String>, StreamError> {
+    pub async fn list_existing(&self, kafka: &unslide_stream::Settings) -> Result<Vec<String>, StreamError> {
         let mut topics = vec![self.shared.clone()];
         if self.tenants {
-            let names = kafka.topics();
+            let names = kafka.topic_names();
             let own = admin::topics_matching(kafka, |topic| names.tenant_of_output(topic).is_some());
             topics.extend(own.await?);
         }

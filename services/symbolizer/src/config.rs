@@ -81,7 +81,7 @@ impl Settings {
 
     /// Returns the time that a batch of the live lane waits for symcaches.
     #[must_use]
-    pub fn fetch(&self) -> Duration {
+    pub fn fetch_wait(&self) -> Duration {
         Duration::from_millis(self.fetch_milliseconds)
     }
 }

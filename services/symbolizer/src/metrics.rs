@@ -36,16 +36,17 @@ pub struct Metrics {
 ///
 /// # Errors
 /// Returns an error if the registry already has metrics of these names.
-pub fn watch(
+pub fn register_sampled(
     registry: &Registry,
     cache: &SymcacheCache,
     objects: &ObjectStore,
 ) -> Result<(), prometheus::Error> {
-    sampled::watch(registry, cache, &SymcacheCache::STATS)?;
-    sampled::watch(registry, objects, &ObjectStore::STATS)
+    sampled::register_families(registry, cache, &SymcacheCache::CACHE_STATS)?;
+    sampled::register_families(registry, objects, &ObjectStore::OBJECT_STORE_STATS)
 }
 
-const SECONDS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0];
+const BATCH_SECONDS_BUCKETS: [f64; 13] =
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0];
 
 impl Metrics {
     /// Registers the metrics.
@@ -55,70 +56,70 @@ impl Metrics {
     pub fn new(registry: &Registry) -> Result<Metrics, prometheus::Error> {
         let make = MetricFactory(registry);
         Ok(Metrics {
-            records: make.counters(
+            records: make.register_counters(
                 "unslide_symbolizer_records_total",
                 "Input records of committed transactions.",
                 &["lane"],
             )?,
-            outcomes: make.counters(
+            outcomes: make.register_counters(
                 "unslide_symbolizer_outcomes_total",
                 "Committed outcomes.",
                 &["lane", "outcome"],
             )?,
-            reasons: make.counters(
+            reasons: make.register_counters(
                 "unslide_symbolizer_reasons_total",
                 "Committed dead letters and copies for retry and overflow, by their reason.",
                 &["lane", "reason"],
             )?,
-            breaker_open: make.gauge(
+            breaker_open: make.register_gauge(
                 "unslide_symbolizer_breaker_open",
                 "1 while object storage fails and nothing is fetched.",
             )?,
-            tenant_config_age: make.gauge(
+            tenant_config_age: make.register_gauge(
                 "unslide_symbolizer_tenant_config_age_seconds",
                 "Time since the table of tenants was last read to its end.",
             )?,
-            lacking_outputs: make.gauge(
+            lacking_outputs: make.register_gauge(
                 "unslide_symbolizer_topics_without_output",
                 "Inputs of single tenants that are not read because they have no output.",
             )?,
-            frames: make.counters(
+            frames: make.register_counters(
                 "unslide_symbolizer_frames_total",
                 "Frames answered, by status.",
                 &["status"],
             )?,
-            latency: make.histogram(
+            latency: make.register_histogram(
                 "unslide_symbolizer_latency_seconds",
                 "From a record's arrival at the broker to the commit of its outcome, live lane.",
-                &SECONDS,
+                &BATCH_SECONDS_BUCKETS,
             )?,
-            transactions: make.counters(
+            transactions: make.register_counters(
                 "unslide_symbolizer_transactions_total",
                 "Transactions by their end.",
                 &["lane", "end"],
             )?,
-            transaction_seconds: make.histograms(
+            transaction_seconds: make.register_histograms(
                 "unslide_symbolizer_transaction_seconds",
                 "From begin to end of a transaction.",
-                &SECONDS,
+                &BATCH_SECONDS_BUCKETS,
                 &["lane"],
             )?,
-            in_flight: make.gauges(
+            in_flight: make.register_gauges(
                 "unslide_symbolizer_in_flight_bytes",
                 "Input held between poll and commit.",
                 &["lane"],
             )?,
-            lag: make.gauges(
+            lag: make.register_gauges(
                 "unslide_symbolizer_lag_records",
                 "Records of assigned partitions that wait.",
                 &["lane"],
             )?,
-            open: make.gauges(
+            open: make.register_gauges(
                 "unslide_symbolizer_open_offsets",
                 "Offsets that open transactions hold back.",
                 &["lane"],
             )?,
-            partitions: make.gauges(
+            partitions: make.register_gauges(
                 "unslide_symbolizer_partitions",
                 "Partitions assigned to this worker.",
                 &["lane"],
@@ -127,7 +128,7 @@ impl Metrics {
     }
 
     /// Counts the frames of an answered report by status, before its transaction commits.
-    pub fn symbolicated(&self, enriched: &Enrichment) {
+    pub fn count_frames(&self, enriched: &Enrichment) {
         let counts = &enriched.frames;
         for (status, count) in [
             ("symbolicated", counts.symbolicated),
@@ -147,13 +148,13 @@ impl Metrics {
     }
 
     /// Records the outcomes of a committed transaction.
-    pub fn committed(&self, lane: &'static str, records: &[&Record], done: &[&Done], now_micros: i64) {
+    pub fn record_committed(&self, lane: &'static str, records: &[&Record], done: &[&Done], now_micros: i64) {
         self.records.with_label_values(&[lane]).inc_by(records.len() as u64);
         for (_, outcome) in done.iter().flat_map(|d| &d.outcomes) {
             self.outcomes.with_label_values(&[lane, outcome_name(*outcome)]).inc();
         }
         for output in done.iter().flat_map(|d| &d.outputs) {
-            if let Some(reason) = output.headers.text(headers::REASON) {
+            if let Some(reason) = output.headers.get_text(headers::REASON) {
                 self.reasons.with_label_values(&[lane, reason]).inc();
             }
         }
@@ -180,7 +181,7 @@ impl Metrics {
     }
 
     /// Returns the observer that records the metrics of one lane.
-    pub fn lane(&self, lane: &'static str) -> Arc<dyn Observer> {
+    pub fn lane_observer(&self, lane: &'static str) -> Arc<dyn Observer> {
         Arc::new(LaneMetrics { metrics: self.clone(), lane })
     }
 }
@@ -191,7 +192,7 @@ struct LaneMetrics {
 }
 
 impl Observer for LaneMetrics {
-    fn transaction(&self, end: TransactionEnd, seconds: f64) {
+    fn record_transaction(&self, end: TransactionEnd, seconds: f64) {
         let end = match end {
             TransactionEnd::Committed => "committed",
             TransactionEnd::Aborted => "aborted",
@@ -206,12 +207,12 @@ impl Observer for LaneMetrics {
         self.metrics.in_flight.with_label_values(&[self.lane]).set(bytes);
     }
 
-    fn lag(&self, records: i64, open: i64) {
+    fn record_lag(&self, records: i64, open: i64) {
         self.metrics.lag.with_label_values(&[self.lane]).set(records);
         self.metrics.open.with_label_values(&[self.lane]).set(open);
     }
 
-    fn assigned(&self, partitions: usize) {
+    fn record_assigned(&self, partitions: usize) {
         let partitions = i64::try_from(partitions).unwrap_or(i64::MAX);
         self.metrics.partitions.with_label_values(&[self.lane]).set(partitions);
     }

@@ -26,27 +26,28 @@ use unslide_stream::lane::{Lane, LaneConfig, LaneError, LaneStatus, Suspects, Ti
 use unslide_stream::{BatchLimits, Signatures, StreamError, TailProgress, TailReader, admin};
 
 /// Interval at which the shared gauges are refreshed.
-const REFRESH: Duration = Duration::from_secs(5);
+const GAUGE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Limits of a transaction's batch. About four times its bytes may be in memory. A transaction takes twice as
 /// long as the first record of a batch waits for others. Under load the next batch fills during the
 /// transaction.
-const BATCH: BatchLimits = BatchLimits { records: 200, bytes: 8 << 20, wait: Duration::from_millis(5) };
+const BATCH_LIMITS: BatchLimits =
+    BatchLimits { records: 200, bytes: 8 << 20, wait: Duration::from_millis(5) };
 /// Time that a batch of the retry and resymbolicate lanes waits for symcaches. A report that still has to
 /// wait after that has used up a try. The lane keeps polling, but a rebalance waits for the batch.
-pub const CYCLE: Duration = Duration::from_secs(5);
+pub const SYMBOL_FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that a batch of the live lane waits for symcaches while no other records wait. The retry tier of one
 /// second would take twice as long.
 pub const IDLE_FETCH: Duration = Duration::from_millis(700);
 /// Limits at which failed fetches count as a failure of object storage as a whole.
-const BREAKER: BreakerLimits =
+const BREAKER_LIMITS: BreakerLimits =
     BreakerLimits { debug_ids: 10, window: Duration::from_secs(30), open: Duration::from_secs(15) };
 /// Maximum time that brokers hold a fetch response while no records arrive. A due record of the retry tiers
 /// waits for such a response.
-const FETCH: Duration = Duration::from_millis(500);
+const KAFKA_FETCH_TIMEOUT: Duration = Duration::from_millis(500);
 const HELD_FETCH: Duration = Duration::from_millis(200);
 /// A tenant that was quiet may use its rate for this time at once.
-const BURST: Duration = Duration::from_secs(2);
+const RATE_BURST: Duration = Duration::from_secs(2);
 
 /// Error that keeps the symbolizer from starting or ends it.
 #[derive(Debug, thiserror::Error)]
@@ -73,18 +74,21 @@ pub enum Error {
 /// has to take over.
 pub async fn run(config: Config, features: SymbolizerFeatures, host: Host) -> Result<(), Error> {
     let metrics = Metrics::new(&host.metrics)?;
-    let verified = startup::reach(&host, "kafka", StreamError::is_transient, || admin::verify(&config.kafka));
+    let verified = startup::reach_dependency(&host, "kafka", StreamError::is_transient, || {
+        admin::verify_topics(&config.kafka)
+    });
     verified.await?;
     let objects = ObjectStore::s3(&config.objects).await;
     let own = &config.symbolizer;
-    let cache = CacheSettings::new(own.cache_dir.clone(), own.cache_bytes).limited(config.symcaches.clone());
+    let cache =
+        CacheSettings::new(own.cache_dir.clone(), own.cache_bytes).with_limits(config.symcaches.clone());
     let cache = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
-    crate::metrics::watch(&host.metrics, &cache, &objects)?;
-    let breaker = Arc::new(Breaker::new(BREAKER));
-    let (downloads, probe) = (config.symcaches.downloads, CYCLE);
+    crate::metrics::register_sampled(&host.metrics, &cache, &objects)?;
+    let breaker = Arc::new(Breaker::new(BREAKER_LIMITS));
+    let (downloads, probe) = (config.symcaches.downloads, SYMBOL_FETCH_TIMEOUT);
     let symbols =
         SymbolSource::new(cache.clone(), objects.clone(), breaker, host.clock.clone(), downloads, probe);
-    let (for_events, topic) = (cache.clone(), config.kafka.topics().symbol_events);
+    let (for_events, topic) = (cache.clone(), config.kafka.topic_names().symbol_events);
     let events = TailReader::start(&config.kafka, &topic, host.clock.clone(), move |event| {
         event.read_value(|value| for_events.take_event(value.as_deref()));
     })?;
@@ -92,44 +96,49 @@ pub async fn run(config: Config, features: SymbolizerFeatures, host: Host) -> Re
     let tenants =
         Tenants::start(&config.kafka, host.clock.clone(), move |tenant| forget.forget_tenant(tenant))?;
     let tenants = Arc::new(tenants);
-    probes(&host, &objects, [("symbol-events", events.progress()), ("tenant-config", tenants.progress())]);
-    for lane in [live::NAME, retry::NAME, resymbolicate::NAME] {
+    register_probes(
+        &host,
+        &objects,
+        [("symbol-events", events.progress()), ("tenant-config", tenants.progress())],
+    );
+    for lane in [live::LIVE_LANE, retry::RETRY_LANE, resymbolicate::RESYMBOLICATE_LANE] {
         probe_lane(&host, lane, watch::channel(LaneStatus::default()).1);
     }
     // No record is processed while a table is only partly read.
     tokio::select! {
         read = async { tokio::try_join!(events.caught_up(), tenants.caught_up()) } => { read?; }
-        () = host.shutdown.begun() => return Ok(()),
+        () = host.shutdown.wait_until_begun() => return Ok(()),
     }
     let parts = WorkerParts { tenants, symbols, objects, features };
-    let worker = Arc::new(worker(&config, &host, &metrics, parts));
-    let shares = [live::NAME, retry::NAME].map(|lane| (lane, Arc::new(TenantRates::new(BURST))));
+    let worker = Arc::new(build_worker(&config, &host, &metrics, parts));
+    let shares =
+        [live::LIVE_LANE, retry::RETRY_LANE].map(|lane| (lane, Arc::new(TenantRates::new(RATE_BURST))));
     probe_outputs(&host, &worker);
-    let mut lanes = start(&config, &host, &worker, &shares)?;
+    let mut lanes = start_lanes(&config, &host, &worker, &shares)?;
     for (name, lane) in &lanes {
         probe_lane(&host, name, lane.status());
     }
     let figures = async {
         loop {
-            metrics.lacking_outputs(worker.outputs.lacking());
-            metrics.refresh_shared(&worker.symbols, &worker.tenants, worker.clock.monotonic());
-            tokio::time::sleep(REFRESH).await;
+            metrics.lacking_outputs(worker.outputs.count_lacking());
+            metrics.refresh_shared(&worker.symbols, &worker.tenants, worker.clock.monotonic_time());
+            tokio::time::sleep(GAUGE_INTERVAL).await;
         }
     };
-    let any = futures::future::select_all(lanes.iter_mut().map(|(_, lane)| Box::pin(lane.ended())));
+    let any = futures::future::select_all(lanes.iter_mut().map(|(_, lane)| Box::pin(lane.wait_for_end())));
     let ended = tokio::select! {
         (ended, _, _) = any => ended,
-        () = host.shutdown.begun() => Ok(()),
+        () = host.shutdown.wait_until_begun() => Ok(()),
         () = figures => Ok(()),
-        () = worker.outputs.watch() => Ok(()),
+        () = worker.outputs.watch_topics() => Ok(()),
     };
     // A little less than the host allows, so that the worker leaves its group in order.
-    let drain = host.shutdown.drain().mul_f32(0.8);
+    let drain = host.shutdown.drain_timeout().mul_f32(0.8);
     for (_, lane) in &lanes {
         lane.stop(drain);
     }
     for (_, lane) in &mut lanes {
-        let stopped = lane.ended().await;
+        let stopped = lane.wait_for_end().await;
         ended.as_ref().ok().map_or(Ok(()), |()| stopped)?;
     }
     Ok(ended?)
@@ -143,7 +152,7 @@ struct WorkerParts {
     features: SymbolizerFeatures,
 }
 
-fn worker(config: &Config, host: &Host, metrics: &Metrics, parts: WorkerParts) -> Worker {
+fn build_worker(config: &Config, host: &Host, metrics: &Metrics, parts: WorkerParts) -> Worker {
     let WorkerParts { tenants, symbols, objects, features } = parts;
     let own = &config.symbolizer;
     Worker {
@@ -153,7 +162,7 @@ fn worker(config: &Config, host: &Host, metrics: &Metrics, parts: WorkerParts) -
         signatures: Signatures::new(&own.signatures),
         symbols,
         objects,
-        topics: config.kafka.topics(),
+        topics: config.kafka.topic_names(),
         tenant_topics: config.kafka.tenant_topics,
         outputs: Outputs::new(&config.kafka),
         readers: features.readers,
@@ -161,7 +170,7 @@ fn worker(config: &Config, host: &Host, metrics: &Metrics, parts: WorkerParts) -
         output_bytes: config.kafka.max_output_bytes(),
         most_outputs: config.kafka.budget.produced,
         letters: DeadLetterTopic {
-            topic: config.kafka.topics().dead_letter,
+            topic: config.kafka.topic_names().dead_letter,
             most_bytes: config.kafka.max_copy_bytes(),
         },
         tenant_units_per_second: config.tenants.units_per_second,
@@ -174,9 +183,9 @@ fn worker(config: &Config, host: &Host, metrics: &Metrics, parts: WorkerParts) -
 
 /// CPU weights of the lanes while all have work: incoming reports go first, and late symbols and retries
 /// continue under any load.
-const WEIGHTS: [u32; 3] = [8, 2, 1];
+const LANE_CPU_WEIGHTS: [u32; 3] = [8, 2, 1];
 
-fn start(
+fn start_lanes(
     config: &Config,
     host: &Host,
     worker: &Arc<Worker>,
@@ -190,76 +199,76 @@ fn start(
         worker: worker.slot.clone(),
         topics,
         pattern,
-        batch: BATCH,
+        batch: BATCH_LIMITS,
         timings: Timings {
-            fetch: if name == retry::NAME { HELD_FETCH } else { FETCH },
+            fetch: if name == retry::RETRY_LANE { HELD_FETCH } else { KAFKA_FETCH_TIMEOUT },
             ..Timings::default()
         },
         suspects: suspects.clone(),
     };
-    let (live, retry, again) = processors(own, &host.cpu, worker, shares);
-    let observer = |name| worker.metrics.lane(name);
+    let (live, retry, again) = build_processors(own, &host.cpu, worker, shares);
+    let observer = |name| worker.metrics.lane_observer(name);
     let pattern = worker.tenant_topics.then(|| topics.tenant_input_pattern());
     Ok(vec![
         (
-            live::NAME,
+            live::LIVE_LANE,
             Lane::start(
                 &config.kafka,
-                lane(live::NAME, vec![topics.input.clone()], pattern),
+                lane(live::LIVE_LANE, vec![topics.input.clone()], pattern),
                 Arc::new(live),
-                observer(live::NAME),
+                observer(live::LIVE_LANE),
             )?,
         ),
         (
-            retry::NAME,
+            retry::RETRY_LANE,
             Lane::start(
                 &config.kafka,
-                lane(retry::NAME, retry::topics(worker), None),
+                lane(retry::RETRY_LANE, retry::lane_topics(worker), None),
                 Arc::new(retry),
-                observer(retry::NAME),
+                observer(retry::RETRY_LANE),
             )?,
         ),
         (
-            resymbolicate::NAME,
+            resymbolicate::RESYMBOLICATE_LANE,
             Lane::start(
                 &config.kafka,
-                lane(resymbolicate::NAME, vec![topics.resymbolicate.clone()], None),
+                lane(resymbolicate::RESYMBOLICATE_LANE, vec![topics.resymbolicate.clone()], None),
                 Arc::new(again),
-                observer(resymbolicate::NAME),
+                observer(resymbolicate::RESYMBOLICATE_LANE),
             )?,
         ),
     ])
 }
 
 /// Returns the processors of the lanes, each with its class of the CPU pool.
-pub fn processors(
+pub fn build_processors(
     own: &Settings,
     cpu: &CpuPool,
     worker: &Arc<Worker>,
     [(_, live), (_, retry)]: &[(&'static str, Arc<TenantRates>); 2],
 ) -> (Live, Retry, Requests) {
-    let [live_cpu, retry_cpu, again_cpu] = WEIGHTS.map(|weight| cpu.class(weight));
+    let [live_cpu, retry_cpu, again_cpu] = LANE_CPU_WEIGHTS.map(|weight| cpu.add_class(weight));
     let resources = |cpu, patience| LaneResources { worker: Arc::clone(worker), cpu, patience };
     (
-        Live::new(resources(live_cpu, Patience::while_idle(own.fetch(), IDLE_FETCH)), live.clone()),
-        Retry::new(resources(retry_cpu, Patience::fixed(CYCLE)), retry.clone()),
-        Requests::new(resources(again_cpu, Patience::fixed(CYCLE))),
+        Live::new(resources(live_cpu, Patience::while_idle(own.fetch_wait(), IDLE_FETCH)), live.clone()),
+        Retry::new(resources(retry_cpu, Patience::fixed(SYMBOL_FETCH_TIMEOUT)), retry.clone()),
+        Requests::new(resources(again_cpu, Patience::fixed(SYMBOL_FETCH_TIMEOUT))),
     )
 }
 
 /// Registers readiness checks for object storage and for tables that must be read to their ends.
-pub fn probes(
+pub fn register_probes(
     host: &Host,
     objects: &ObjectStore,
     tables: impl IntoIterator<Item = (&'static str, watch::Receiver<TailProgress>)>,
 ) {
     let objects = objects.clone();
-    host.health.register("objects", move || {
+    host.health.register_probe("objects", move || {
         let objects = objects.clone();
         async move { objects.check().await.map_err(|error| error.to_string()) }
     });
     for (name, progress) in tables {
-        host.health.register(name, move || {
+        host.health.register_probe(name, move || {
             let TailProgress { caught_up, ended, .. } = *progress.borrow();
             async move {
                 match (caught_up, ended) {
@@ -276,14 +285,14 @@ fn probe_outputs(host: &Host, worker: &Arc<Worker>) {
     let worker = Arc::downgrade(worker);
     // A missing topic of one tenant does not make the whole service unready.
     host.health.register_dependency("tenant-topics", move || {
-        let checked = worker.upgrade().map_or(Ok(()), |worker| worker.outputs.check());
+        let checked = worker.upgrade().map_or(Ok(()), |worker| worker.outputs.check_outputs());
         async move { checked }
     });
 }
 
 /// Registers readiness of a lane; a later call for the same name replaces the check.
 pub fn probe_lane(host: &Host, name: &str, status: watch::Receiver<LaneStatus>) {
-    host.health.register(&format!("lane {name}"), move || {
+    host.health.register_probe(&format!("lane {name}"), move || {
         let status = status.borrow().clone();
         async move {
             match status {

@@ -5,7 +5,7 @@ use unslide_proto::topics::TopicNames;
 use unslide_proto::{headers, refused};
 use unslide_stream::Record;
 
-use crate::output::ledger::reference;
+use crate::output::ledger::to_reference;
 use crate::output::retry_tiers::Tier;
 
 /// Reason to copy a record instead of answering it. It is the value of the header `reason`.
@@ -23,7 +23,7 @@ pub enum Reason {
 
 impl Reason {
     /// Returns the value for the header `reason`.
-    pub fn word(self) -> &'static str {
+    pub fn header_value(self) -> &'static str {
         match self {
             Reason::FetchFailed => "fetch_failed",
             Reason::Cold => "cold",
@@ -50,11 +50,12 @@ pub struct SourceRecord<'r> {
 impl<'r> SourceRecord<'r> {
     /// Reads the history from the record's topic and headers. Any sender can write the headers of an input
     /// topic, so they are ignored there.
-    pub fn of(record: &'r Record, names: &TopicNames) -> SourceRecord<'r> {
-        let internal = *record.at.topic == *names.overflow || Tier::of(names, &record.at.topic).is_some();
-        let told = if internal { origin(record) } else { None };
-        let arrived = if internal { record.headers.number(headers::ORIGIN_TIME) } else { None };
-        let origin = told.unwrap_or_else(|| reference(&record.at));
+    pub fn from_record(record: &'r Record, names: &TopicNames) -> SourceRecord<'r> {
+        let internal =
+            *record.at.topic == *names.overflow || Tier::for_topic(names, &record.at.topic).is_some();
+        let told = if internal { read_origin(record) } else { None };
+        let arrived = if internal { record.headers.get_number(headers::ORIGIN_TIME) } else { None };
+        let origin = told.unwrap_or_else(|| to_reference(&record.at));
         let request = origin.topic == names.resymbolicate;
         let arrived_millis = arrived.or(record.time_millis);
         SourceRecord { record, origin, arrived_millis, internal, request }
@@ -62,10 +63,10 @@ impl<'r> SourceRecord<'r> {
 
     /// Returns how many tries failed for this reason. Tries for another reason don't count: a tenant that
     /// became known late has not used up its fetches.
-    pub fn tries(&self, reason: Reason) -> u32 {
+    pub fn failed_tries(&self, reason: Reason) -> u32 {
         let headers = &self.record.headers;
-        if self.internal && headers.text(headers::REASON) == Some(reason.word()) {
-            headers.number(headers::ATTEMPT).unwrap_or(0)
+        if self.internal && headers.get_text(headers::REASON) == Some(reason.header_value()) {
+            headers.get_number(headers::ATTEMPT).unwrap_or(0)
         } else {
             0
         }
@@ -75,9 +76,7 @@ impl<'r> SourceRecord<'r> {
 /// Refusal of a record by the service that received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverRefusal<'r> {
-    /// Stable reason, for machines.
     pub reason: &'r str,
-    /// Description, for people.
     pub detail: &'r str,
 }
 
@@ -85,17 +84,17 @@ impl<'r> ReceiverRefusal<'r> {
     /// Reads the refusal from the record's headers. Returns None if the record was not refused for a known
     /// reason.
     pub fn from_record(record: &'r Record) -> Option<ReceiverRefusal<'r>> {
-        let reason = record.headers.text(headers::REFUSED_REASON)?;
-        let detail = record.headers.text(headers::REFUSED_DETAIL).unwrap_or_default();
+        let reason = record.headers.get_text(headers::REFUSED_REASON)?;
+        let detail = record.headers.get_text(headers::REFUSED_DETAIL).unwrap_or_default();
         refused::REASONS.contains(&reason).then_some(ReceiverRefusal { reason, detail })
     }
 }
 
-fn origin(record: &Record) -> Option<ProtoRef> {
+fn read_origin(record: &Record) -> Option<ProtoRef> {
     Some(ProtoRef {
-        topic: record.headers.text(headers::ORIGIN_TOPIC)?.to_owned(),
-        partition: record.headers.number(headers::ORIGIN_PARTITION)?,
-        offset: record.headers.number(headers::ORIGIN_OFFSET)?,
+        topic: record.headers.get_text(headers::ORIGIN_TOPIC)?.to_owned(),
+        partition: record.headers.get_number(headers::ORIGIN_PARTITION)?,
+        offset: record.headers.get_number(headers::ORIGIN_OFFSET)?,
     })
 }
 
@@ -143,16 +142,16 @@ mod tests {
         };
         for topic in [&names.retry_1s, &names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow] {
             let record = record(topic);
-            let entry = SourceRecord::of(&record, &names);
+            let entry = SourceRecord::from_record(&record, &names);
             assert_eq!((entry.origin.partition, entry.origin.offset), (3, 77), "{topic}");
-            assert_eq!((entry.arrived_millis, entry.tries(Reason::FetchFailed)), (Some(1_000), 2));
-            assert_eq!(entry.tries(Reason::UnknownTenant), 0, "tries of another reason");
+            assert_eq!((entry.arrived_millis, entry.failed_tries(Reason::FetchFailed)), (Some(1_000), 2));
+            assert_eq!(entry.failed_tries(Reason::UnknownTenant), 0, "tries of another reason");
         }
         for topic in [names.input.as_str(), "crash.reports.acme", &names.resymbolicate] {
             let record = record(topic);
-            let entry = SourceRecord::of(&record, &names);
+            let entry = SourceRecord::from_record(&record, &names);
             assert_eq!((entry.origin.topic.as_str(), entry.origin.offset), (topic, 5));
-            assert_eq!((entry.arrived_millis, entry.tries(Reason::FetchFailed)), (Some(9_000), 0));
+            assert_eq!((entry.arrived_millis, entry.failed_tries(Reason::FetchFailed)), (Some(9_000), 0));
         }
     }
 }

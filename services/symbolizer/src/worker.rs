@@ -36,7 +36,6 @@ pub struct Worker {
     pub tenants: Arc<Tenants>,
     /// Checks that a sender may write reports for a tenant.
     pub signatures: Signatures,
-    /// Source of symcaches.
     pub symbols: SymbolSource,
     /// Object storage, which holds the segments of stored reports.
     pub objects: ObjectStore,
@@ -58,13 +57,9 @@ pub struct Worker {
     pub letters: DeadLetterTopic,
     /// Cost units per second of a tenant that has no limit of its own; 0 means no limit.
     pub tenant_units_per_second: u32,
-    /// Analyses that features add.
     pub analyses: Vec<Analysis>,
-    /// Generator of span ids.
     pub ids: Ids,
-    /// Exports spans.
     pub tracer: Tracer,
-    /// Metrics of the service.
     pub metrics: Metrics,
 }
 
@@ -120,7 +115,7 @@ pub struct OutputTooLarge {
 impl Worker {
     /// Returns the `traceparent` that a record's outputs continue.
     pub fn traceparent(&self, record: &Record) -> String {
-        self.continue_trace(record.headers.text(headers::TRACEPARENT)).header()
+        self.continue_trace(record.headers.get_text(headers::TRACEPARENT)).format_header()
     }
 
     /// Continues the trace of a header in a new span.
@@ -129,7 +124,7 @@ impl Worker {
     }
 
     /// Returns a tenant's limit in cost units per second over all partitions, or `None` without a limit.
-    pub fn rate(&self, limits: AllowedUse) -> Option<f64> {
+    pub fn tenant_rate(&self, limits: AllowedUse) -> Option<f64> {
         let own = limits.units_per_second;
         let rate = if own == 0 { self.tenant_units_per_second } else { own };
         (rate > 0).then_some(f64::from(rate))
@@ -142,7 +137,7 @@ impl Worker {
         let origin = &history.origin.topic;
         let own = self.tenant_topics && self.topics.tenant_of_input(origin).as_ref() == Some(tenant);
         let first_hand = **origin == *history.source.at.topic;
-        if own && (first_hand || self.outputs.has(tenant)) {
+        if own && (first_hand || self.outputs.has_output(tenant)) {
             self.topics.tenant_output(tenant)
         } else {
             self.topics.output.clone()
@@ -159,13 +154,13 @@ impl Worker {
             return Ok(());
         }
         let origins = batch.filter_map(|record| {
-            let entry = SourceRecord::of(record, &self.topics);
+            let entry = SourceRecord::from_record(record, &self.topics);
             if !entry.request && *record.at.topic != *self.topics.resymbolicate {
                 return Some(entry.origin.topic);
             }
             Some(Resymbolicate::decode(record.value.clone()?).ok()?.origin?.topic)
         });
-        self.outputs.seek(origins).await.map_err(|error| {
+        self.outputs.look_up_unseen(origins).await.map_err(|error| {
             let reason = format!("the topics of tenants cannot be listed: {error}");
             Pause { reason, wait: Duration::from_secs(1) }
         })
@@ -178,7 +173,7 @@ impl Worker {
     ///
     /// # Errors
     /// Returns [`OutputError`] if the smallest form does not fit, or if the document cannot take the answers.
-    pub fn output(
+    pub fn build_output(
         &self,
         source: &ReportDocument<'_>,
         plan: &Plan<'_, '_>,
@@ -195,7 +190,7 @@ impl Worker {
         let rules = self.tenants.grouping_rules(&id.tenant);
         let analyses = self.tenants.enabled_analyses(&id.tenant, &self.analyses);
         let context = Context { most_bytes, rules: Some(&rules), analyses: &analyses, ..context };
-        let mut record = history.report(&topic, id, revision, context.supersedes, bytes::Bytes::new());
+        let mut record = history.build_report(&topic, id, revision, context.supersedes, bytes::Bytes::new());
         let around = record.size();
         let excess = source.excess_bytes();
         let is_taken = |bytes: usize| around + excess + bytes <= self.output_bytes;
@@ -214,7 +209,7 @@ impl Worker {
     }
 
     /// Returns the ledger of a lane.
-    pub fn ledger(&self, lane: &'static str) -> Ledger {
+    pub fn lane_ledger(&self, lane: &'static str) -> Ledger {
         Ledger { topic: self.topics.ledger.clone(), lane, worker: self.slot.clone() }
     }
 }

@@ -37,7 +37,7 @@ pub struct TraceVariables {
 
 impl TraceVariables {
     /// Reads the variables of the process.
-    pub fn read() -> TraceVariables {
+    pub fn from_environment() -> TraceVariables {
         match TraceSettings::from_environment() {
             Ok(settings) => TraceVariables { settings, problems: Vec::new() },
             Err(problems) => TraceVariables { settings: None, problems },
@@ -84,12 +84,12 @@ impl Process {
     ///
     /// # Errors
     /// Returns an error if a thread, a signal handler or a metric is refused.
-    pub fn host(&self) -> Result<Host, BoxError> {
+    pub fn build_host(&self) -> Result<Host, BoxError> {
         #[cfg(target_env = "gnu")]
         unslide_runtime::memory::keep_freed()?;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let shutdown = Shutdown::new(Duration::from_secs(self.process.drain_seconds));
-        shutdown.listen()?;
+        shutdown.listen_for_signals()?;
         let host = Host::new(Arc::new(SystemClock), shutdown, CpuPool::new(cores)?)?;
         Ok(host.with_traces(self.traces.settings.clone()))
     }
@@ -99,7 +99,7 @@ impl Process {
 ///
 /// # Errors
 /// Returns an error with the address that did not answer, or with the reason why the database cannot be used.
-pub async fn database(settings: &unslide_store::Settings) -> Result<Store, BoxError> {
+pub async fn connect_database(settings: &unslide_store::Settings) -> Result<Store, BoxError> {
     let store = Store::connect(settings, Arc::new(SystemClock)).await;
     Ok(store.map_err(|error| database_failed(settings, error))?)
 }

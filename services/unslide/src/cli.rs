@@ -93,7 +93,7 @@ enum Command {
     /// Print the version of this program
     Version,
     /// Demangle Swift's names on standard input, for another process of this program
-    #[command(name = swift::COMMAND, hide = true)]
+    #[command(name = swift::DEMANGLER_COMMAND, hide = true)]
     SwiftDemangler,
     /// Unpack an upload, build a symcache or run a feature's task, for a builder
     #[command(name = BUILD_SYMCACHE, hide = true)]
@@ -122,9 +122,11 @@ enum ConfigCommand {
 /// Runs the command of this process's arguments to its end.
 pub fn run() -> ExitCode {
     let matches = command_line().get_matches();
-    swift::isolate();
-    exit_code(dispatch(&matches).and_then(|exit| {
-        Console::get().finish().map_err(|error| CommandError::caused("cannot write the output", error))?;
+    swift::isolate_demangler();
+    exit_code(run_command(&matches).and_then(|exit| {
+        Console::get()
+            .check_output()
+            .map_err(|error| CommandError::caused("cannot write the output", error))?;
         Ok(exit)
     }))
 }
@@ -155,16 +157,16 @@ fn with_exit_codes(command: clap::Command) -> clap::Command {
 }
 
 /// Runs a command of a feature, or one of this binary.
-fn dispatch(matches: &ArgMatches) -> Outcome {
+fn run_command(matches: &ArgMatches) -> Outcome {
     if let Some((name, arguments)) = matches.subcommand()
         && let Some(added) = features::list_commands().find(|added| (added.command)().get_name() == name)
     {
         return (added.run)(arguments);
     }
-    run_command(Cli::from_arg_matches(matches).unwrap_or_else(|error| error.exit()).command)
+    run_core_command(Cli::from_arg_matches(matches).unwrap_or_else(|error| error.exit()).command)
 }
 
-fn run_command(command: Command) -> Outcome {
+fn run_core_command(command: Command) -> Outcome {
     match command {
         #[cfg(feature = "dev")]
         Command::Dev(arguments) => dev::run::<configuration::Configuration>(&arguments),
@@ -194,9 +196,11 @@ fn run_command(command: Command) -> Outcome {
         Command::Fsck(arguments) => fsck::run(&arguments),
         Command::DeadLetter(command) => dead_letter::run(command),
         Command::Config(ConfigCommand::Check(arguments)) => configuration::check::run(&arguments),
-        Command::Config(ConfigCommand::Show { configured, json }) => configuration::show(&configured, json),
-        Command::Config(ConfigCommand::Example) => configuration::example(),
-        Command::Config(ConfigCommand::Reference) => configuration::reference(),
+        Command::Config(ConfigCommand::Show { configured, json }) => {
+            configuration::show_values(&configured, json)
+        }
+        Command::Config(ConfigCommand::Example) => configuration::print_example(),
+        Command::Config(ConfigCommand::Reference) => configuration::print_reference(),
         Command::Tenant(command) => tenant::run(command),
         Command::Key(command) => key::run(command),
         Command::Health(arguments) => health::run(&arguments),

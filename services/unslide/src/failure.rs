@@ -25,7 +25,7 @@ fn own_exit(error: &(dyn Error + 'static)) -> Option<Exit> {
         return error.exit();
     }
     if let Some(error) = error.downcast_ref::<ClientError>() {
-        return Some(error.exit());
+        return Some(error.exit_code());
     }
     if error.is::<Problems>() {
         return Some(Exit::Usage);
@@ -48,7 +48,7 @@ fn own_exit(error: &(dyn Error + 'static)) -> Option<Exit> {
 }
 
 /// Prints an error with its causes, each on a line. Leaves out a cause if its text was printed before.
-pub fn show(error: &(dyn Error + 'static)) {
+pub fn print_error(error: &(dyn Error + 'static)) {
     if let Some(Problems(problems)) = error.downcast_ref().filter(|Problems(problems)| problems.len() > 1) {
         note!("The configuration has {} errors:", problems.len());
         problems.iter().for_each(|problem| note!("  {problem}"));
@@ -70,7 +70,7 @@ pub fn show(error: &(dyn Error + 'static)) {
 /// Returns the exit code of an outcome, and shows its error.
 pub fn exit_code(outcome: Outcome) -> ExitCode {
     let exit = outcome.unwrap_or_else(|error| {
-        show(error.as_ref());
+        print_error(error.as_ref());
         exit_of(error.as_ref())
     });
     ExitCode::from(exit as u8)

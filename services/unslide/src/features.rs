@@ -60,18 +60,18 @@ pub const KEY_MAKERS: &[KeyMaker] = &[
 ];
 
 /// Makes every feature with its settings.
-pub fn read(reader: &mut ConfigReader) -> Vec<Feature> {
+pub fn read_features(reader: &mut ConfigReader) -> Vec<Feature> {
     FEATURES.iter().map(|read| read(reader)).collect()
 }
 
 /// Returns the analyses of all features, for commands that read no configuration.
 pub fn read_analyses() -> Vec<Analysis> {
-    unslide_feature::analyses(&read(&mut Sources::new(None, []).read()))
+    unslide_feature::analyses(&read_features(&mut Sources::new(None, []).read()))
 }
 
 /// Returns the readers of reports in other formats, for commands that read no configuration.
 pub fn read_report_readers() -> ReportReaders {
-    unslide_feature::readers(&read(&mut Sources::new(None, []).read()))
+    unslide_feature::readers(&read_features(&mut Sources::new(None, []).read()))
 }
 
 #[cfg(test)]
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn hooks_run_in_the_order_of_the_list_in_every_service() {
-        let features = read(&mut Sources::new(None, []).read());
+        let features = read_features(&mut Sources::new(None, []).read());
         let order: Vec<&str> = features.iter().map(|feature| feature.api.name).collect();
         let of_hooks = |hooks: Vec<unslide_store::StoreHook>| -> Vec<&str> {
             hooks.into_iter().map(|hook| hook.feature).collect()

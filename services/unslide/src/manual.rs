@@ -40,7 +40,7 @@ pub struct ManArguments {
 pub fn print_completions(arguments: &CompletionsArguments, mut line: clap::Command) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut line, PROGRAM, &mut script);
-    Console::get().bytes(&script);
+    Console::get().write_bytes(&script);
     Ok(Exit::Ready)
 }
 
@@ -62,6 +62,6 @@ pub fn write_pages(arguments: &ManArguments, mut line: clap::Command) -> Outcome
     }
     let mut page = Vec::new();
     Man::new(command.clone()).render(&mut page)?;
-    Console::get().bytes(&page);
+    Console::get().write_bytes(&page);
     Ok(Exit::Ready)
 }

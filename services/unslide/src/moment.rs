@@ -15,7 +15,7 @@ pub enum Moment {
 
 impl Moment {
     /// Returns milliseconds since the Unix epoch, relative to `now`.
-    pub fn millis(self, now: i64) -> i64 {
+    pub fn to_millis(self, now: i64) -> i64 {
         match self {
             Moment::At(millis) => millis,
             Moment::For(millis) => now - millis,
@@ -24,7 +24,7 @@ impl Moment {
 
     /// Returns it in the form of the API.
     pub fn as_text(self, now: i64) -> String {
-        text(self.millis(now))
+        format_time(self.to_millis(now))
     }
 }
 
@@ -51,7 +51,7 @@ impl FromStr for Moment {
 }
 
 /// Returns a moment as text.
-pub fn text(millis: i64) -> String {
+pub fn format_time(millis: i64) -> String {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000)
         .ok()
         .and_then(|at| at.format(&Rfc3339).ok())
@@ -65,10 +65,10 @@ mod tests {
     #[test]
     fn a_moment_is_a_time_or_a_while_ago() {
         assert_eq!("1970-01-01T00:00:01.5Z".parse(), Ok(Moment::At(1_500)));
-        assert_eq!("90m".parse::<Moment>().map(|m| m.millis(10_000_000)), Ok(10_000_000 - 5_400_000));
+        assert_eq!("90m".parse::<Moment>().map(|m| m.to_millis(10_000_000)), Ok(10_000_000 - 5_400_000));
         for wrong in ["", "h", "5", "5w", "-5h", "yesterday", "5\u{b5}"] {
             assert!(wrong.parse::<Moment>().is_err(), "{wrong}");
         }
-        assert_eq!(text(1_500), "1970-01-01T00:00:01.5Z");
+        assert_eq!(format_time(1_500), "1970-01-01T00:00:01.5Z");
     }
 }

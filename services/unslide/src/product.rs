@@ -19,7 +19,7 @@ impl Product for Configuration {
     }
 
     fn create_host(&self) -> Result<Host, BoxError> {
-        self.process.host()
+        self.process.build_host()
     }
 
     fn service_configs(&mut self) -> ServiceConfigs<'_> {
@@ -33,8 +33,9 @@ impl Product for Configuration {
 
     fn prepare_services(&self, host: &Host, listener: TcpListener) -> Result<Vec<Supervised>, BoxError> {
         let others = Service::ALL.into_iter().filter(|service| *service != Service::Api);
-        let mut services =
-            others.map(|service| serve::prepare(service, self, host)).collect::<Result<Vec<_>, _>>()?;
+        let mut services = others
+            .map(|service| serve::prepare_service(service, self, host))
+            .collect::<Result<Vec<_>, _>>()?;
         let (api, api_host) = (self.api.clone(), host.for_service("api")?);
         let features = unslide_feature::for_api(&self.features);
         let run_api =

@@ -7,13 +7,17 @@ use futures::future::BoxFuture;
 use unslide_client::symbols::BUILD_SYMCACHE;
 use unslide_client::{BoxError, Exit, Outcome, block_on};
 use unslide_runtime::child::ChildProgram;
-use unslide_runtime::{Host, Supervised, admin, supervise, telemetry};
+use unslide_runtime::{Host, Supervised, admin, supervise_services, telemetry};
 
 /// Prepares the service's run, to be supervised.
 ///
 /// # Errors
 /// Returns an error if its metrics cannot have a registry.
-pub fn prepare(service: Service, configuration: &Configuration, host: &Host) -> Result<Supervised, BoxError> {
+pub fn prepare_service(
+    service: Service,
+    configuration: &Configuration,
+    host: &Host,
+) -> Result<Supervised, BoxError> {
     let host = host.for_service(service.name())?;
     let run: BoxFuture<'static, Result<(), BoxError>> = match service {
         Service::Api => {
@@ -22,7 +26,8 @@ pub fn prepare(service: Service, configuration: &Configuration, host: &Host) -> 
             async move { Ok(Box::pin(unslide_api::run(config, features, host)).await?) }.boxed()
         }
         Service::Builder => {
-            let (config, child) = (configuration.builder.clone(), ChildProgram::current(&[BUILD_SYMCACHE])?);
+            let (config, child) =
+                (configuration.builder.clone(), ChildProgram::from_current_exe(&[BUILD_SYMCACHE])?);
             let features = unslide_feature::for_builder(&configuration.features);
             async move { Ok(Box::pin(unslide_builder::run(config, features, host, child)).await?) }.boxed()
         }
@@ -42,15 +47,15 @@ pub fn prepare(service: Service, configuration: &Configuration, host: &Host) -> 
 
 /// Runs a service until a signal stops it.
 pub fn run(service: Service, configured: &Configured) -> Outcome {
-    let configuration = configuration::load(configured, Some(service))?;
-    telemetry::init(&configuration.process.log)?;
+    let configuration = configuration::load_configuration(configured, Some(service))?;
+    telemetry::init_logging(&configuration.process.log)?;
     block_on(async {
-        let host = configuration.process.host()?;
-        let admin = admin::start(&configuration.process.admin, &host).await?;
+        let host = configuration.process.build_host()?;
+        let admin = admin::start_server(&configuration.process.admin, &host).await?;
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(service.name = service.name(), service.version = version, admin.address = %admin, "starting");
-        let running = prepare(service, &configuration, &host)?;
-        let ended = supervise(vec![running], &host.shutdown).await;
+        let running = prepare_service(service, &configuration, &host)?;
+        let ended = supervise_services(vec![running], &host.shutdown).await;
         host.stop_traces().await;
         ended.map_err(|(_, error)| error)?;
         tracing::info!(service.name = service.name(), "stopped");

@@ -44,7 +44,7 @@ impl Input {
         let named = std::env::var_os("UNSLIDE_BENCH_DSYM").map(PathBuf::from);
         let path = named.unwrap_or_else(|| fixtures::dsym("app"));
         let dsym = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let built = object::build(&dsym).expect("a sound object");
+        let built = object::build_symcache(&dsym).expect("a sound object");
         let symcache = SymCache::parse(built.symcache).expect("a symcache");
         let frames = 320;
         let (addresses, calls) = choose(&symcache, frames);

@@ -42,7 +42,7 @@ struct Run {
 fn run(folder: &std::path::Path, settle: Duration, watched: Duration) -> Run {
     let data = folder.join("data").display().to_string();
     let log = folder.join("log");
-    let command = binary::command(&["dev", "--json", "--data-dir", &data, "--listen", "127.0.0.1:0"]);
+    let command = binary::build_command(&["dev", "--json", "--data-dir", &data, "--listen", "127.0.0.1:0"]);
     let begin = Instant::now();
     let process = Process::start("unslide dev", command, &log);
     while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains("\"api_url\"")) {
@@ -58,9 +58,9 @@ fn run(folder: &std::path::Path, settle: Duration, watched: Duration) -> Run {
     let sum = |field| tree.iter().map(|id| memory(*id, field)).sum();
     let (resident, proportional) = (sum("Rss:"), sum("Pss:"));
     std::thread::sleep(settle);
-    let before = process.cpu();
+    let before = process.cpu_time();
     std::thread::sleep(watched);
-    let idle = (process.cpu() - before).as_secs_f64() / watched.as_secs_f64();
+    let idle = (process.cpu_time() - before).as_secs_f64() / watched.as_secs_f64();
     let threads = process.use_by_thread().values().map(|used| used.count).sum();
     let run = Run { ready, processes: tree.len(), resident, proportional, idle, threads };
     std::fs::remove_file(&log).expect("removed");

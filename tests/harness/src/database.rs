@@ -45,7 +45,7 @@ impl TestDatabase {
     pub async fn new(hooks: &[StoreHook]) -> TestDatabase {
         let name = servers::unique("unslide-feature").replace('-', "_");
         let migrate = async |url| {
-            unslide_store::migrate(&Secret::new(url)).await.expect("migrated");
+            unslide_store::apply_migrations(&Secret::new(url)).await.expect("migrated");
         };
         let url = databases::create(&name, migrate).await;
         let clock = Arc::new(FixedClock::at_micros(START_MICROS));
@@ -54,12 +54,14 @@ impl TestDatabase {
             Store::connect_timed(&settings, clock.clone()).await.expect("a database").with_hooks(hooks);
         for tenant in [acme(), umbrella()] {
             let mut tx = store.tenant(&tenant).await.expect("a transaction");
-            let made = tenants::create(&mut tx, tenant.as_str(), &QuotaLimits::default()).await;
+            let made = tenants::create_tenant(&mut tx, tenant.as_str(), &QuotaLimits::default()).await;
             made.expect("the database").expect("a new tenant");
             tx.commit().await.expect("committed");
         }
         let day = start().date();
-        partitions::ensure(&store, day - Duration::days(3), day + Duration::DAY).await.expect("partitions");
+        partitions::ensure_partitions(&store, day - Duration::days(3), day + Duration::DAY)
+            .await
+            .expect("partitions");
         TestDatabase { name, url, clock, store }
     }
 
@@ -82,7 +84,7 @@ impl TestDatabase {
     /// Stores reports of [`acme`].
     pub async fn store_as(&self, arrivals: &[Arrival], effects: Effects) {
         let mut tx = self.store.tenant(&acme()).await.expect("a transaction");
-        reports::store(&mut tx, arrivals, effects, None).await.expect("stored");
+        reports::store_arrivals(&mut tx, arrivals, effects, None).await.expect("stored");
         tx.commit().await.expect("committed");
     }
 
@@ -128,7 +130,7 @@ pub fn arrival(n: u8) -> Arrival {
         content_hash: ContentHash([n; 32]),
         revision: 1,
         received_at: start() + Duration::seconds(n.into()),
-        body: unslide_proto::body::compress(body.as_bytes()),
+        body: unslide_proto::body::compress_report(body.as_bytes()),
         size: body.len().try_into().expect("a short body"),
         facts: ReportDetails {
             app: "com.acme.shop".into(),

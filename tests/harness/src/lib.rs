@@ -40,7 +40,7 @@ impl TestServers {
     pub async fn start(name: &str, change: impl FnOnce(&mut unslide_stream::Settings)) -> TestServers {
         let name = servers::unique(name);
         let migrate = async |url| {
-            unslide_store::migrate(&Secret::new(url)).await.expect("migrated");
+            unslide_store::apply_migrations(&Secret::new(url)).await.expect("migrated");
         };
         let database = name.replace('-', "_");
         let postgres = unslide_store::Settings::with_url(databases::create(&database, migrate).await);
@@ -50,7 +50,7 @@ impl TestServers {
             ..unslide_stream::Settings::single_broker(servers::kafka())
         };
         change(&mut kafka);
-        admin::create(&kafka).await.expect("topics");
+        admin::create_topics(&kafka).await.expect("topics");
         let folder = tempfile::tempdir().expect("a folder");
         let s3 = S3Endpoint::start(folder.path(), BUCKET).expect("an S3 endpoint");
         let objects = unslide_artifacts::Settings {
@@ -73,7 +73,7 @@ impl TestServers {
     /// Makes a tenant.
     pub async fn make_tenant(&self, tenant: &TenantId) {
         let mut tx = self.store.tenant(tenant).await.expect("a transaction");
-        let made = tenants::create(&mut tx, tenant.as_str(), &QuotaLimits::default()).await;
+        let made = tenants::create_tenant(&mut tx, tenant.as_str(), &QuotaLimits::default()).await;
         made.expect("the database").expect("a new tenant");
         tx.commit().await.expect("committed");
     }
@@ -133,7 +133,7 @@ impl TestServers {
     /// Removes everything. Fails if a service has left a connection open, unless it was killed.
     pub async fn stop(self, killed: bool) {
         self.store.close().await;
-        admin::delete(&self.kafka).await.expect("no topics");
+        admin::delete_topics(&self.kafka).await.expect("no topics");
         if killed {
             let statement = format!("DROP DATABASE {} WITH (FORCE)", self.database);
             databases::execute(&servers::postgres(), &statement).await;

@@ -1,9 +1,9 @@
 //! Alert rules and messages for the requests of [`crate::cases`].
 
-use crate::world::{World, tenant};
+use crate::world::{World, tenant_id};
 use serde_json::{Value, json};
 use unslide_alerts::store::events::{AlertCause, raise_for};
-use unslide_alerts::store::messages::{collect, list};
+use unslide_alerts::store::messages::{collect_events, list_messages};
 use unslide_alerts::store::rules;
 use unslide_store::Uuid;
 
@@ -14,13 +14,13 @@ pub fn rule(address: &str) -> Value {
 
 /// A rule of a tenant, and a message of it.
 pub async fn rule_with_message(world: &World, of: &str) -> (Uuid, Uuid) {
-    let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
+    let mut tx = world.store.tenant(&tenant_id(of)).await.unwrap();
     let new = serde_json::from_value(rule("https://alerts.example.com/hook")).unwrap();
-    let rule = rules::create(&mut tx, &new).await.unwrap().unwrap();
+    let rule = rules::create_rule(&mut tx, &new).await.unwrap().unwrap();
     let cause = AlertCause::new_group(Uuid::from_u128(1), "title", "culprit", "app", "1.0");
     raise_for(&mut tx, rule.id, &[cause]).await.unwrap();
-    assert!(collect(&mut tx, rule.id).await.unwrap());
-    let message = list(&mut tx, Some(rule.id), None, None, 1).await.unwrap().remove(0);
+    assert!(collect_events(&mut tx, rule.id).await.unwrap());
+    let message = list_messages(&mut tx, Some(rule.id), None, None, 1).await.unwrap().remove(0);
     tx.commit().await.unwrap();
     (rule.id, message.id)
 }

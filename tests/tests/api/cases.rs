@@ -2,7 +2,7 @@
 //! of every operation goes through these, so that an operation without a case is missed by none.
 
 use crate::reports::{A, crash, store};
-use crate::world::{Answer, World, tenant};
+use crate::world::{Answer, World, tenant_id};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -20,7 +20,7 @@ const DOOMED: &str = "33333333-3333-3333-3333-333333333333";
 const MERGED: &str = "44444444-4444-4444-4444-444444444444";
 
 pub fn document() -> Value {
-    serde_json::to_value(unslide_api::document(&crate::world::api_features().features)).unwrap()
+    serde_json::to_value(unslide_api::build_document(&crate::world::api_features().features)).unwrap()
 }
 
 /// Every operation: id, method, path template, the operation.
@@ -80,24 +80,24 @@ pub async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
 async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let file = b"\xcf\xfa\xed\xfe some bytes".to_vec();
     let hash = sha256(&file);
-    let upload = world.post("/v1/symbols", key, file).await.expect(202);
+    let upload = world.post("/v1/symbols", key, file).await.expect_status(202);
     let upload = upload["id"].as_str().unwrap();
     let debug_id = crate::symbols::stored(world, "acme").await;
     let file = b"\xcf\xfa\xed\xfe some system's bytes".to_vec();
     let system_hash = sha256(&file);
-    let system_upload = world.post("/v1/system/symbols", key, file).await.expect(202);
+    let system_upload = world.post("/v1/system/symbols", key, file).await.expect_status(202);
     let system_upload = system_upload["id"].as_str().unwrap();
     let system_id = crate::symbols::stored_by(world, &Owner::System, None).await;
     // The bytes of a case are one part of an upload that waits for it, and of one that has it.
     let file = Value::String("\u{cf}".to_owned());
     let in_parts = |n: u8| json!({"size": 15, "sha256": ContentHash([n; 32]).to_string()});
     let begin = async |routes: &str, n| {
-        let begun = world.post_json(&format!("{routes}/uploads"), key, &in_parts(n)).await.expect(200);
+        let begun = world.post_json(&format!("{routes}/uploads"), key, &in_parts(n)).await.expect_status(200);
         begun["id"].as_str().unwrap().to_owned()
     };
     let fill = async |routes: &str, id: String| {
         let case = Case::new(format!("{routes}/uploads/{id}/parts/1"), Foreign::NotFound).body(file.clone());
-        attempt(world, &Method::PUT, &case, key).await.expect(204);
+        attempt(world, &Method::PUT, &case, key).await.expect_status(204);
         id
     };
     let (own, systems) = ("/v1/symbols", "/v1/system/symbols");
@@ -106,7 +106,8 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         (begin(systems, 2).await, fill(systems, begin(systems, 3).await).await);
     store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
     let capture = crate::signals::captures::analysed(world, "acme", key).await;
-    let reprocess = world.post_json("/v1/reprocess", key, &json!({"version": "1.0"})).await.expect(202);
+    let reprocess =
+        world.post_json("/v1/reprocess", key, &json!({"version": "1.0"})).await.expect_status(202);
     assert_eq!((&reprocess["count"], &reprocess["status"]), (&1.into(), &"running".into()));
     let reprocess = reprocess["id"].as_str().unwrap();
     store(world, "acme", &crash(DOOMED, "1.0"), 1, world.host.clock.now()).await;
@@ -116,29 +117,31 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     hang["crash"]["error"]["type"] = "hang".into();
     hang["system"]["app_memory"] = json!({"memory_limit": 2_u64 << 30});
     store(world, "acme", &hang, 1, world.host.clock.now()).await;
-    let groups = world.get("/v1/groups?kind=crash", key).await.expect(200);
+    let groups = world.get("/v1/groups?kind=crash", key).await.expect_status(200);
     let group = groups["items"][0]["id"].as_str().unwrap();
-    let merged = world.get("/v1/groups?kind=hang", key).await.expect(200);
+    let merged = world.get("/v1/groups?kind=hang", key).await.expect_status(200);
     let merged = merged["items"][0]["id"].as_str().unwrap();
     let merging = json!({"groups": [merged]});
-    world.post_json(&format!("/v1/groups/{group}/merge"), key, &merging).await.expect(200);
-    let made =
-        world.post_json("/v1/keys", key, &json!({"name": "x", "scopes": ["symbols:read"]})).await.expect(201);
+    world.post_json(&format!("/v1/groups/{group}/merge"), key, &merging).await.expect_status(200);
+    let made = world
+        .post_json("/v1/keys", key, &json!({"name": "x", "scopes": ["symbols:read"]}))
+        .await
+        .expect_status(201);
     let made = made["id"].as_str().unwrap();
     let revoked = revoked_key(world).await.0;
-    world.post_json("/v1/tenants", key, &json!({"id": "wayne"})).await.expect(201);
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    world.post_json("/v1/tenants", key, &json!({"id": "wayne"})).await.expect_status(201);
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
     let settings = AppSettings {
         source_url: "https://git.example.com/{path}".into(),
         signals: SignalSettings { hangs: 0, ..SignalSettings::default() },
         ..AppSettings::default()
     };
-    assert!(app_settings::put(&mut tx, "com.example.shop", &settings).await.unwrap());
+    assert!(app_settings::replace_settings(&mut tx, "com.example.shop", &settings).await.unwrap());
     tx.commit().await.unwrap();
     let (rule, alert) = crate::alerts::rule_with_message(world, "acme").await;
     let (doomed_rule, _) = crate::alerts::rule_with_message(world, "acme").await;
     let public = json!({"name": "shop", "apps": ["com.example.shop"]});
-    let public_key = world.post_json("/v1/public-keys", key, &public).await.expect(201);
+    let public_key = world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
     let public_key = public_key["id"].as_str().unwrap();
     let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
     let letters = |path: &str, foreign| Case::new(format!("/v1/dead-letters{path}"), foreign);
@@ -391,8 +394,8 @@ pub fn key_of(scopes: &[Scope], app: Option<&str>, expires_at: Option<OffsetDate
 /// A key of acme with every scope that was revoked.
 pub async fn revoked_key(world: &World) -> (Uuid, String) {
     let (id, key) = world.make_key("acme", &key_of(&Scope::ALL, None, None)).await;
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    assert!(keys::revoke(&mut tx, id, None).await.unwrap());
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
+    assert!(keys::revoke_key(&mut tx, id, None).await.unwrap());
     tx.commit().await.unwrap();
     (id, key)
 }

@@ -2,7 +2,7 @@
 
 use crate::cases::key_of;
 use crate::reports::{A, crash, hang, store, store_late};
-use crate::world::{Browser, World, form, links, location, tenant};
+use crate::world::{Browser, World, encode_form, list_links, redirect_location, tenant_id};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -35,9 +35,9 @@ async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
     let world = World::start().await;
     let (id, key) = world.make_key("acme", &key_of(&Scope::ALL, None, None)).await;
     let browser = Browser::new(&world);
-    assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+    assert_eq!(redirect_location(&browser.get("/console").await), "/console/sign-in");
     assert_eq!(
-        location(&browser.get("/console/groups?q=a").await),
+        redirect_location(&browser.get("/console/groups?q=a").await),
         "/console/sign-in?next=%2Fconsole%2Fgroups%3Fq%3Da"
     );
     let wrong =
@@ -49,7 +49,7 @@ async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
         assert!(bad.is_empty() || !refused.text.contains(&format!("\"{bad}\"")), "a key is not written back");
     }
     let accepted = browser.sign_in(&key, "/console/groups?q=a").await;
-    assert_eq!(location(&accepted), "/console/groups?q=a");
+    assert_eq!(redirect_location(&accepted), "/console/groups?q=a");
     let cookie = accepted.headers["set-cookie"].to_str().unwrap();
     assert!(cookie.starts_with(COOKIE), "{cookie}");
     for part in ["; Path=/console", "; HttpOnly", "; SameSite=Strict", "; Max-Age=43200"] {
@@ -67,10 +67,10 @@ async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
     }
     assert_eq!(world.number("SELECT count(*) FROM audit_log WHERE action = 'console.sign_in'").await, 1);
     // The session ends with its key.
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    keys::revoke(&mut tx, id, None).await.unwrap();
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
+    keys::revoke_key(&mut tx, id, None).await.unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+    assert_eq!(redirect_location(&browser.get("/console").await), "/console/sign-in");
     world.until_refused(&key).await;
     assert_eq!(browser.sign_in(&key, "").await.status, StatusCode::UNAUTHORIZED);
     world.stop().await;
@@ -79,20 +79,20 @@ async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
 #[tokio::test]
 async fn a_session_ends_by_sign_out_by_its_time_and_with_its_tenant() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let out = Browser::signed_in(&world, &key).await;
     let gone = out.post("/console/sign-out", String::new()).await;
-    assert_eq!(location(&gone), "/console/sign-in");
+    assert_eq!(redirect_location(&gone), "/console/sign-in");
     assert!(gone.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
-    assert_eq!(location(&out.get("/console").await), "/console/sign-in");
+    assert_eq!(redirect_location(&out.get("/console").await), "/console/sign-in");
     let over = Browser::signed_in(&world, &key).await;
     let mut database = world.connect().await;
     sqlx::query("UPDATE console_sessions SET ends_at = now() - interval '1 second'")
         .execute(&mut database)
         .await
         .unwrap();
-    assert_eq!(location(&over.get("/console").await), "/console/sign-in");
-    assert_eq!(unslide_store::console_sessions::purge(&world.store).await.unwrap(), 1);
+    assert_eq!(redirect_location(&over.get("/console").await), "/console/sign-in");
+    assert_eq!(unslide_store::console_sessions::purge_sessions(&world.store).await.unwrap(), 1);
     let ends = world
         .make_key(
             "acme",
@@ -106,19 +106,19 @@ async fn a_session_ends_by_sign_out_by_its_time_and_with_its_tenant() {
         .await
         .unwrap();
     sqlx::Connection::close(database).await.unwrap();
-    assert_eq!(location(&expired.get("/console").await), "/console/sign-in");
+    assert_eq!(redirect_location(&expired.get("/console").await), "/console/sign-in");
     let deleted = Browser::signed_in(&world, &key).await;
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    erasure::begin(&mut tx).await.unwrap();
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
+    erasure::begin_erasure(&mut tx).await.unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(location(&deleted.get("/console").await), "/console/sign-in");
+    assert_eq!(redirect_location(&deleted.get("/console").await), "/console/sign-in");
     world.stop().await;
 }
 
 #[tokio::test]
 async fn a_form_of_another_site_changes_nothing() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let browser = Browser::signed_in(&world, &key).await;
     let other = world.make_key("acme", &key_of(&[Scope::ReportsRead], None, None)).await.0;
     for path in [
@@ -137,7 +137,7 @@ async fn a_form_of_another_site_changes_nothing() {
             ("accept", "*/*"),
         ] {
             let request =
-                browser.request(Method::POST, &path).header(name, value).body(form(&[("key", &key)]));
+                browser.request(Method::POST, &path).header(name, value).body(encode_form(&[("key", &key)]));
             let refused = browser.send(request).await;
             assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{path} {name}: {value}");
             assert!(!refused.headers.contains_key("set-cookie"));
@@ -147,7 +147,7 @@ async fn a_form_of_another_site_changes_nothing() {
     assert_eq!(world.number("SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL").await, 0);
     let own =
         browser.request(Method::POST, &format!("/console/keys/{other}/revoke")).header("origin", &world.url);
-    assert_eq!(location(&browser.send(own).await), "/console/keys");
+    assert_eq!(redirect_location(&browser.send(own).await), "/console/keys");
     assert_eq!(world.number("SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL").await, 1);
     // A link of another site brings no cookie: the page is asked for once more, from here.
     let from_elsewhere = Browser::new(&world);
@@ -166,12 +166,13 @@ async fn a_form_of_another_site_changes_nothing() {
 #[tokio::test]
 async fn an_id_in_the_search_field_opens_what_it_names() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
-    let groups = world.get("/v1/groups", &key).await.expect(200);
+    let groups = world.get("/v1/groups", &key).await.expect_status(200);
     let group = groups["items"][0]["id"].as_str().unwrap().to_owned();
     let capture = crate::signals::captures::analysed(&world, "acme", &key).await;
-    let upload = world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe some bytes".to_vec()).await.expect(202);
+    let upload =
+        world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe some bytes".to_vec()).await.expect_status(202);
     let upload = upload["id"].as_str().unwrap().to_owned();
     let image = crate::symbols::stored(&world, "acme").await.to_string();
     let named = [
@@ -183,41 +184,47 @@ async fn an_id_in_the_search_field_opens_what_it_names() {
     ];
     let browser = Browser::signed_in(&world, &key).await;
     let other_app = world.key_for("acme", &Scope::ALL, Some("com.example.other")).await;
-    let strangers = [world.master("umbrella").await, other_app];
+    let strangers = [world.create_master_key("umbrella").await, other_app];
     let fields = ["/console/search", "/console/groups", "/console/reports"];
     for (id, path) in &named {
         let bare = id.replace('-', "");
         let forms = [id.clone(), id.to_uppercase(), bare.clone(), format!(" {} ", bare.to_uppercase())];
         for (field, text) in fields.iter().flat_map(|field| forms.iter().map(move |text| (field, text))) {
-            let answer = browser.get(&format!("{field}?{}", form(&[("q", text)]))).await;
-            assert_eq!(location(&answer), path, "{field} {text}");
+            let answer = browser.get(&format!("{field}?{}", encode_form(&[("q", text)]))).await;
+            assert_eq!(redirect_location(&answer), path, "{field} {text}");
         }
         assert_eq!(browser.get(path).await.status, StatusCode::OK, "{path}");
     }
     assert!(
-        browser.page(&named[3].1).await.contains("No object was found in it"),
+        browser.fetch_page(&named[3].1).await.contains("No object was found in it"),
         "an upload is shown alone"
     );
     for stranger in &strangers {
         let stranger = Browser::signed_in(&world, stranger).await;
         for (id, field) in named.iter().flat_map(|(id, _)| fields.map(|field| (id, field))) {
-            let page = |id: &str| format!("{field}?{}", form(&[("q", id)]));
+            let page = |id: &str| format!("{field}?{}", encode_form(&[("q", id)]));
             let nothing = "00000000-1111-2222-3333-444444444444";
-            let answer = stranger.page(&page(id)).await;
+            let answer = stranger.fetch_page(&page(id)).await;
             assert!(
                 answer.contains("The key has access to no report, group, upload"),
                 "{field} {id}: {answer}"
             );
-            assert_eq!(answer, stranger.page(&page(nothing)).await.replace(nothing, id), "{field} {id}");
+            assert_eq!(
+                answer,
+                stranger.fetch_page(&page(nothing)).await.replace(nothing, id),
+                "{field} {id}"
+            );
         }
     }
     // Without the scope of symbols there is no page of an upload.
-    let reader = world.key("acme", &[Scope::ReportsRead]).await;
+    let reader = world.create_key("acme", &[Scope::ReportsRead]).await;
     let reader = Browser::signed_in(&world, &reader).await;
-    assert!(reader.page(&format!("/console/groups?q={upload}")).await.contains("other file with this id"));
+    assert!(
+        reader.fetch_page(&format!("/console/groups?q={upload}")).await.contains("other file with this id")
+    );
     // Every page has the field.
     for (page, _) in PAGES {
-        assert!(browser.page(page).await.contains("name=\"q\""), "{page}");
+        assert!(browser.fetch_page(page).await.contains("name=\"q\""), "{page}");
     }
     world.stop().await;
 }
@@ -226,10 +233,10 @@ async fn an_id_in_the_search_field_opens_what_it_names() {
 #[tokio::test]
 async fn a_sign_in_over_plain_http_says_what_is_needed() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let browser = Browser::new(&world);
     let from = |method: Method, headers: &[(&str, &str)]| {
-        let request = browser.request(method, "/console/sign-in").body(form(&[("key", &key)]));
+        let request = browser.request(method, "/console/sign-in").body(encode_form(&[("key", &key)]));
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
     };
     let (host, plain) = (("host", "crashes.example.com:8080"), ("origin", "http://crashes.example.com:8080"));
@@ -250,7 +257,7 @@ async fn a_sign_in_over_plain_http_says_what_is_needed() {
     let secure = ("origin", "https://crashes.example.com:8080");
     let answer = browser.send(from(Method::POST, &[host, secure])).await;
     assert!(answer.status == StatusCode::SEE_OTHER && answer.headers.contains_key("set-cookie"));
-    let page = browser.page("/console/sign-in").await;
+    let page = browser.fetch_page("/console/sign-in").await;
     assert!(!page.contains(words) && !page.contains("only to you"), "{page}");
     world.stop().await;
 }
@@ -259,19 +266,24 @@ async fn a_sign_in_over_plain_http_says_what_is_needed() {
 #[tokio::test]
 async fn a_form_that_is_refused_names_the_field_and_no_operator() {
     let world = World::start().await;
-    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
     store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
-    let key = world.master("acme").await;
-    let groups = world.get("/v1/groups", &key).await.expect(200);
+    let key = world.create_master_key("acme").await;
+    let groups = world.get("/v1/groups", &key).await.expect_status(200);
     let merge = format!("/console/groups/{}/merge", groups["items"][0]["id"].as_str().unwrap());
     let alert = |address: &str| {
-        form(&[("name", "n"), ("condition", "new_group"), ("channel", "webhook"), ("address", address)])
+        encode_form(&[
+            ("name", "n"),
+            ("condition", "new_group"),
+            ("channel", "webhook"),
+            ("address", address),
+        ])
     };
     for (path, body, field) in [
-        ("/console/keys", form(&[("name", "n")]), "scopes"),
+        ("/console/keys", encode_form(&[("name", "n")]), "scopes"),
         ("/console/alerts", alert("nowhere"), "address"),
-        ("/console/alerts", form(&[("name", "n"), ("condition", "none")]), "condition"),
-        (merge.as_str(), form(&[("group", "x")]), "group"),
+        ("/console/alerts", encode_form(&[("name", "n"), ("condition", "none")]), "condition"),
+        (merge.as_str(), encode_form(&[("group", "x")]), "group"),
     ] {
         let answer = browser.post(path, body).await;
         assert!(answer.status.is_client_error(), "{path}: {}", answer.status);
@@ -284,7 +296,7 @@ async fn a_form_that_is_refused_names_the_field_and_no_operator() {
 #[tokio::test]
 async fn a_sign_in_leads_back_to_the_console_only() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let browser = Browser::new(&world);
     for foreign in [
         "https://evil.example/console",
@@ -295,8 +307,8 @@ async fn a_sign_in_leads_back_to_the_console_only() {
         "/console\r\nx: y",
         "javascript:alert(1)",
     ] {
-        assert_eq!(location(&browser.sign_in(&key, foreign).await), "/console", "{foreign}");
-        let page = browser.get(&format!("/console/sign-in?{}", form(&[("next", foreign)]))).await;
+        assert_eq!(redirect_location(&browser.sign_in(&key, foreign).await), "/console", "{foreign}");
+        let page = browser.get(&format!("/console/sign-in?{}", encode_form(&[("next", foreign)]))).await;
         assert!(page.text.contains("name=\"next\" value=\"/console\""), "{}", page.text);
     }
     world.stop().await;
@@ -308,12 +320,12 @@ async fn a_page_names_the_scope_that_is_missing() {
     for (path, scope) in PAGES {
         let others: Vec<Scope> =
             Scope::ALL.into_iter().filter(|other| *other != scope && *other != Scope::Operator).collect();
-        let browser = Browser::signed_in(&world, &world.key("acme", &others).await).await;
+        let browser = Browser::signed_in(&world, &world.create_key("acme", &others).await).await;
         let page = browser.get(path).await;
         assert_eq!(page.status, StatusCode::FORBIDDEN, "{path}");
         assert!(page.text.contains(&format!("needs the scope {scope}")), "{}", page.text);
         assert!(page.text.contains("Sign out"), "the session is still there");
-        let browser = Browser::signed_in(&world, &world.key("acme", &[scope]).await).await;
+        let browser = Browser::signed_in(&world, &world.create_key("acme", &[scope]).await).await;
         assert_eq!(browser.get(path).await.status, StatusCode::OK, "{path}");
     }
     world.stop().await;
@@ -323,14 +335,14 @@ async fn a_page_names_the_scope_that_is_missing() {
 async fn the_page_of_versions_health_says_what_became_worse() {
     let world = World::start().await;
     crate::signals::metrics::store_two_versions(&world, "acme").await;
-    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
     let page = browser.get("/console/health?app=com.example.shop").await;
     for words in ["compared with 1.0", "Launch", "p95", "1.7 s", "worse", "api.example.com", "141 ms"] {
         assert!(page.text.contains(words), "{words}: {}", page.text);
     }
     assert!(!page.text.contains("Energy"), "nothing was sent of it");
     let path = "/console/health/breakdown?app=com.example.shop&version=1.1&metric=launch_time";
-    assert!(links(&page.text).iter().any(|link| link == path), "{}", page.text);
+    assert!(list_links(&page.text).iter().any(|link| link == path), "{}", page.text);
     let breakdown = browser.get(path).await;
     for words in ["By device", "iPhone16,1", "By system", "iOS 26.1", "p95", "1.7 s", "200 values"] {
         assert!(breakdown.text.contains(words), "{words}: {}", breakdown.text);
@@ -388,7 +400,7 @@ pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
         let answer = if other { browser.world.get(&path, "").await } else { browser.get(&path).await };
         assert!(answer.status.is_success(), "{path} answers {}: {}", answer.status, answer.text);
         if !other && !path.ends_with("/json") && !path.contains("/text") {
-            waiting.extend(links(&answer.text));
+            waiting.extend(list_links(&answer.text));
             pages.push((path, answer.text));
         }
     }
@@ -410,9 +422,9 @@ async fn a_session_sees_its_tenants_things_and_every_link_answers() {
     crate::symbols::stored(&world, "acme").await;
     let letter = crate::dead_letters::letter(&world, Some("umbrella"), SECRET, None, Some(b"{")).await;
     crate::dead_letters::letter(&world, Some("acme"), "not_json", None, Some(b"{")).await;
-    let group = world.get("/v1/groups", &world.master("umbrella").await).await.expect(200);
+    let group = world.get("/v1/groups", &world.create_master_key("umbrella").await).await.expect_status(200);
     let group = group["items"][0]["id"].as_str().unwrap().to_owned();
-    let acme = Browser::signed_in(&world, &world.master("acme").await).await;
+    let acme = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
     let pages = crawl(&acme).await;
     for wanted in ["/console/groups/", "/console/reports/", "/explain", "/flame"] {
         assert!(pages.iter().any(|(path, _)| path.contains(wanted)), "{wanted}");
@@ -432,7 +444,7 @@ async fn a_session_sees_its_tenants_things_and_every_link_answers() {
     ] {
         assert_eq!(acme.get(&foreign).await.status, StatusCode::NOT_FOUND, "{foreign}");
     }
-    let umbrella = Browser::signed_in(&world, &world.master("umbrella").await).await;
+    let umbrella = Browser::signed_in(&world, &world.create_master_key("umbrella").await).await;
     assert!(umbrella.get("/console").await.text.contains(SECRET));
     let hours = acme.get("/console?days=1").await.text;
     assert!(hours.contains("Crashes by hour") && hours.contains("0 in the 24 hours before"), "{hours}");
@@ -453,20 +465,20 @@ async fn a_session_sees_its_tenants_things_and_every_link_answers() {
 async fn a_key_is_made_and_shown_once_and_revoked_with_what_it_made() {
     let world = World::start().await;
     let scopes = [Scope::TenantAdmin, Scope::ReportsRead];
-    let browser = Browser::signed_in(&world, &world.key("acme", &scopes).await).await;
+    let browser = Browser::signed_in(&world, &world.create_key("acme", &scopes).await).await;
     let path = "/console/keys";
-    let page = browser.page(path).await;
+    let page = browser.fetch_page(path).await;
     assert!(page.contains("value=\"tenant:admin\"") && !page.contains("value=\"symbols:write\""), "{page}");
     let new = [("name", "<b>pipeline"), ("scope", "tenant:admin"), ("scope", "reports:read")];
     let ends = [("ends", "2999-12-31")];
-    let made = browser.post(path, form(&[&new[..], &ends].concat())).await;
+    let made = browser.post(path, encode_form(&[&new[..], &ends].concat())).await;
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
     assert!(made.text.contains("&#60;b&#62;pipeline") && made.text.contains("2999-12-31"), "{}", made.text);
     let text = made.text.split("data-copy=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
-    world.get("/v1/reports", &text).await.expect(200);
+    world.get("/v1/reports", &text).await.expect_status(200);
     let below = json!({"name": "below", "scopes": ["reports:read"], "expires_at": "2999-12-30T00:00:00Z"});
-    let below = world.post_json("/v1/keys", &text, &below).await.expect(201);
-    let listed = browser.page(path).await;
+    let below = world.post_json("/v1/keys", &text, &below).await.expect_status(201);
+    let listed = browser.fetch_page(path).await;
     assert!(!listed.contains(&text), "{listed}");
     for wanted in ["the command line", "with the 1 key that it made", "&#60;b&#62;pipeline "] {
         assert!(listed.contains(wanted), "{wanted}: {listed}");
@@ -478,26 +490,29 @@ async fn a_key_is_made_and_shown_once_and_revoked_with_what_it_made() {
         (&[("name", "x")], StatusCode::BAD_REQUEST),
         (&[("name", "x"), ("scope", "reports:read"), ("ends", "soon")], StatusCode::BAD_REQUEST),
     ] {
-        assert_eq!(browser.post(path, form(wrong)).await.status, status, "{wrong:?}");
+        assert_eq!(browser.post(path, encode_form(wrong)).await.status, status, "{wrong:?}");
     }
-    let keys = world.get("/v1/keys", &text).await.expect(200);
+    let keys = world.get("/v1/keys", &text).await.expect_status(200);
     let is_made = |key: &&Value| key["name"] == "<b>pipeline";
     let id = keys["items"].as_array().unwrap().iter().find(is_made).unwrap()["id"].clone();
     let revoke = format!("{path}/{}/revoke", id.as_str().unwrap());
-    assert_eq!(location(&browser.post(&revoke, form(&[("cascade", "true")])).await), path);
+    assert_eq!(redirect_location(&browser.post(&revoke, encode_form(&[("cascade", "true")])).await), path);
     world.get("/v1/reports", below["text"].as_str().unwrap()).await.expect_problem(401, "unauthorized");
     world.stop().await;
 }
 
 /// The first address of a page that begins so.
 fn link_to(page: &str, begin: &str) -> String {
-    links(page).into_iter().find(|link| link.starts_with(begin)).unwrap_or_else(|| panic!("{begin}: {page}"))
+    list_links(page)
+        .into_iter()
+        .find(|link| link.starts_with(begin))
+        .unwrap_or_else(|| panic!("{begin}: {page}"))
 }
 
 #[tokio::test]
 async fn a_groups_devices_and_systems_lead_to_their_reports() {
     let world = World::start().await;
-    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    let (key, now) = (world.create_master_key("acme").await, world.host.clock.now());
     for (id, model, version) in [(A, "iPhone16,1", "18.3.1"), (B, "iPad8,1", "17.0 & 1")] {
         let mut report = crash(id, "1.0");
         report["system"]["machine"] = model.into();
@@ -505,23 +520,23 @@ async fn a_groups_devices_and_systems_lead_to_their_reports() {
         report["system"]["system_version"] = version.into();
         store(&world, "acme", &report, 1, now).await;
     }
-    let found = world.get("/v1/groups", &key).await.expect(200);
+    let found = world.get("/v1/groups", &key).await.expect_status(200);
     let id = found["items"][0]["id"].as_str().unwrap();
     let browser = Browser::signed_in(&world, &key).await;
     // Both reports name one device.
-    let overview = browser.page("/console").await;
+    let overview = browser.fetch_page("/console").await;
     assert!(overview.contains("<dt>Newly affected devices</dt><dd>1</dd>"), "{overview}");
-    let group = browser.page(&format!("/console/groups/{id}")).await;
+    let group = browser.fetch_page(&format!("/console/groups/{id}")).await;
     let list = format!("/console/reports?group={id}");
     for (filter, chip, there, gone) in [
         ("model=iPhone16", "device iPhone16,1", A, B),
         ("os_version=iOS+17", "system iOS 17.0 &#38; 1", B, A),
     ] {
-        let page = browser.page(&link_to(&group, &format!("{list}&{filter}"))).await;
+        let page = browser.fetch_page(&link_to(&group, &format!("{list}&{filter}"))).await;
         let report = |id: &str| format!("/console/reports/{id}");
         assert!(page.contains(&report(there)) && !page.contains(&report(gone)), "{filter}: {page}");
         assert!(page.contains(chip), "{chip}: {page}");
-        assert!(links(&page).contains(&list), "the way back to all reports of the group: {page}");
+        assert!(list_links(&page).contains(&list), "the way back to all reports of the group: {page}");
     }
     world.stop().await;
 }
@@ -535,21 +550,21 @@ async fn a_letter_shows_its_headers_and_the_beginning_of_its_value() {
     let binary =
         crate::dead_letters::letter(&world, Some("acme"), "not_json", None, Some(b"\x1f\x8b\xff")).await;
     let empty = crate::dead_letters::letter(&world, Some("acme"), "not_json", None, None).await;
-    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
-    let list = browser.page("/console/dead-letters").await;
+    let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
+    let list = browser.fetch_page("/console/dead-letters").await;
     let path = |id: &str| format!("/console/dead-letters/{id}");
     assert!(
         list.contains(&format!("data-part=\"{}\"", path(&text))) && !list.contains("second line"),
         "{list}"
     );
-    let page = browser.page(&path(&text)).await;
+    let page = browser.fetch_page(&path(&text)).await;
     let escaped = "&#60;script&#62;alert(1)&#60;/script&#62;\nsecond line";
     for wanted in [escaped, "not_json", "a key", "Value: 37 B", "/replay"] {
         assert!(page.contains(wanted), "{wanted}: {page}");
     }
     assert!(!page.contains("<script>alert"), "{page}");
-    assert!(browser.page(&path(&binary)).await.contains("1f 8b ff"));
-    assert!(browser.page(&path(&empty)).await.contains("The record has no value."));
+    assert!(browser.fetch_page(&path(&binary)).await.contains("1f 8b ff"));
+    assert!(browser.fetch_page(&path(&empty)).await.contains("The record has no value."));
     assert_eq!(browser.get(&path("none")).await.status, StatusCode::BAD_REQUEST);
     world.stop().await;
 }
@@ -558,11 +573,11 @@ async fn a_letter_shows_its_headers_and_the_beginning_of_its_value() {
 async fn a_letter_is_replayed_by_its_button() {
     let world = World::start().await;
     let letter = crate::dead_letters::letter(&world, Some("acme"), "not_json", None, Some(b"{")).await;
-    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
     assert!(browser.get("/console/dead-letters").await.text.contains(&format!("{letter}/replay")));
     let replayed = browser.post(&format!("/console/dead-letters/{letter}/replay"), String::new()).await;
-    assert_eq!(location(&replayed), "/console/dead-letters");
-    assert_eq!(world.sent(1).await.len(), 1);
+    assert_eq!(redirect_location(&replayed), "/console/dead-letters");
+    assert_eq!(world.read_sent_records(1).await.len(), 1);
     let again = browser.post(&format!("/console/dead-letters/{letter}/replay"), String::new()).await;
     assert_eq!(again.status, StatusCode::CONFLICT);
     assert!(again.text.contains("<h1>"), "a page: {}", again.text);
@@ -585,7 +600,7 @@ async fn a_thread_that_a_page_has_no_room_for_has_a_page_of_its_own() {
     });
     large["crash"]["threads"] = threads.collect();
     store(&world, "acme", &large, 1, world.host.clock.now()).await;
-    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
     let page = browser.get(&format!("/console/reports/{id}")).await.text;
     assert!(page.find("Thread 7").unwrap() < page.find("Thread 0").unwrap(), "the crash first");
     assert_eq!(page.matches("data-part=").count(), 15, "25 threads of 200 frames fit");
@@ -611,7 +626,7 @@ async fn what_was_sampled_before_an_end_is_never_shown_as_its_cause() {
     ended["stack_oom"] = json!([{"frames": frames, "size": 1024, "count": 1},
         {"frames": frames, "size": "4096", "count": 2}]);
     store(&world, "acme", &ended, 1, world.host.clock.now()).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let browser = Browser::signed_in(&world, &key).await;
     let page = browser.get(&format!("/console/reports/{id}")).await.text;
     for shown in ["Last sampled stack", "not why it ended", "Other sampled stacks"] {
@@ -631,7 +646,7 @@ async fn what_was_sampled_before_an_end_is_never_shown_as_its_cause() {
         text.contains("Last Sampled Stack (not the cause): 4096 bytes in 2 allocations")
             && text.contains(verdict)
     );
-    let groups = world.get("/v1/groups?kind=out_of_memory", &key).await.expect(200);
+    let groups = world.get("/v1/groups?kind=out_of_memory", &key).await.expect_status(200);
     assert_eq!(groups["items"][0]["title"], "Out of memory in the foreground");
     for group in groups["items"].as_array().unwrap() {
         let page = browser.get(&format!("/console/groups/{}", group["id"].as_str().unwrap())).await.text;
@@ -643,7 +658,7 @@ async fn what_was_sampled_before_an_end_is_never_shown_as_its_cause() {
 #[tokio::test]
 async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_group() {
     let world = World::start().await;
-    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    let (key, now) = (world.create_master_key("acme").await, world.host.clock.now());
     let id = |number: u8| format!("0000000{number}-1111-1111-1111-111111111111");
     for (number, version, millis) in [(1, "1.0", 900), (2, "1.0", 2_300), (3, "2.0", 150_000)] {
         let mut hang = hang(&id(number), version, millis);
@@ -666,7 +681,7 @@ async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_gr
     ] {
         assert!(page.text.contains(wanted), "{wanted} in {}", page.text);
     }
-    let found = world.get("/v1/groups?kind=hang", &key).await.expect(200);
+    let found = world.get("/v1/groups?kind=hang", &key).await.expect_status(200);
     let group = format!("/console/groups/{}", found["items"][0]["id"].as_str().unwrap());
     let shown = browser.get(&group).await.text;
     for wanted in ["How long it took", "900 ms", "2.3 s", "2 min 30 s", &format!("{group}/flame")] {
@@ -686,7 +701,7 @@ async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_gr
         assert!(compared.contains(wanted), "{wanted} in {compared}");
     }
     // A crash was not sampled.
-    let crash = world.get("/v1/groups?kind=crash", &key).await.expect(200);
+    let crash = world.get("/v1/groups?kind=crash", &key).await.expect_status(200);
     let crash = format!("/console/groups/{}", crash["items"][0]["id"].as_str().unwrap());
     for none in [format!("/console/reports/{A}/flame"), format!("{crash}/flame")] {
         assert_eq!(browser.get(&none).await.status, StatusCode::NOT_FOUND, "{none}");
@@ -699,7 +714,7 @@ async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_gr
 #[tokio::test]
 async fn a_memory_warning_leads_to_what_was_captured_in_its_run() {
     let world = World::start().await;
-    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    let (key, now) = (world.create_master_key("acme").await, world.host.clock.now());
     let run = "5A9E21D4-0C7B-4E0F-9B1E-6F2C8D4A7B10";
     let mut warning = crash(A, "1.0");
     warning["crash"]["error"] =
@@ -728,21 +743,21 @@ async fn a_memory_warning_leads_to_what_was_captured_in_its_run() {
         ),
     ] {
         let path = format!("/v1/captures?app=com.example.shop&kind=profile&{query}");
-        let capture = world.post(&path, &key, body).await.expect(202);
+        let capture = world.post(&path, &key, body).await.expect_status(202);
         sent.push(format!("/console/captures/{}", capture["id"].as_str().unwrap()));
     }
     let browser = Browser::signed_in(&world, &key).await;
-    let page = links(&browser.page(&format!("/console/reports/{A}")).await);
+    let page = list_links(&browser.fetch_page(&format!("/console/reports/{A}")).await);
     let named: Vec<bool> = sent.iter().map(|capture| page.contains(capture)).collect();
     assert_eq!(named, [true, true, false], "{page:?}");
-    assert!(!browser.page(&format!("/console/reports/{B}")).await.contains("Captures of this run"));
+    assert!(!browser.fetch_page(&format!("/console/reports/{B}")).await.contains("Captures of this run"));
     world.stop().await;
 }
 
 #[tokio::test]
 async fn a_jetsam_event_shows_its_processes_and_what_it_says_of_limits() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let mut event = json!({"report": {"id": B}, "largestProcess": "Maps", "product": "iPhone16,1",
         "build": "iPhone OS 18.3.1 (22D72)", "memoryStatus": {"pageSize": 16_384, "compressorSize": 64,
         "memoryPages": {"free": 128, "<b>wired": 192}},
@@ -754,7 +769,7 @@ async fn a_jetsam_event_shows_its_processes_and_what_it_says_of_limits() {
         {"name": "<script>alert(1)</script>", "rpages": 640, "states": []}]);
     store(&world, "acme", &event, 1, world.host.clock.now()).await;
     let browser = Browser::signed_in(&world, &key).await;
-    let page = browser.page(&format!("/console/reports/{B}")).await;
+    let page = browser.fetch_page(&format!("/console/reports/{B}")).await;
     for wanted in [
         "Memory of the device",
         "per-process-limit",
@@ -766,11 +781,11 @@ async fn a_jetsam_event_shows_its_processes_and_what_it_says_of_limits() {
     }
     assert_eq!(page.matches("<span class=\"tag\">largest").count(), 1, "{page}");
     assert!(!page.contains("<script>alert") && !page.contains("<b>wired"), "{page}");
-    let found = world.get("/v1/apps/com.example.shop/memory-limits", &key).await.expect(200);
+    let found = world.get("/v1/apps/com.example.shop/memory-limits", &key).await.expect_status(200);
     let limit = &found["limits"][0];
     assert_eq!((&limit["model"], &limit["os_version"]), (&json!("iPhone16,1"), &json!("18.3.1")));
     assert_eq!((&limit["median"], &limit["reports"]), (&json!(2_u64 << 30), &json!(1)));
-    let health = browser.page("/console/health?app=com.example.shop").await;
+    let health = browser.fetch_page("/console/health?app=com.example.shop").await;
     assert!(health.contains("Memory limits") && health.contains("2.0 GiB"), "{health}");
     world.get("/v1/apps/com.example.other/memory-limits", &key).await.expect_problem(404, "not-found");
     world.stop().await;
@@ -785,7 +800,7 @@ async fn hostile_names_are_text_in_a_flame_graph() {
         *frame = json!({"instruction_addr": 1, "symbol_name": name});
     }
     store(&world, "acme", &report, 1, world.host.clock.now()).await;
-    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
     let page = browser.get(&format!("/console/reports/{B}/flame")).await.text;
     assert!(page.contains("<svg"), "{page}");
     for name in hostile() {
@@ -797,12 +812,12 @@ async fn hostile_names_are_text_in_a_flame_graph() {
 #[tokio::test]
 async fn a_form_uploads_symbols() {
     let world = World::start().await;
-    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
     let part = reqwest::multipart::Part::bytes(b"\xcf\xfa\xed\xfe some bytes".to_vec()).file_name("Shop");
     let form = reqwest::multipart::Form::new().part("file", part);
     let request =
         browser.request(Method::POST, "/console/symbols/upload").header("sec-fetch-site", "same-origin");
-    assert_eq!(location(&browser.send(request.multipart(form)).await), "/console/symbols");
+    assert_eq!(redirect_location(&browser.send(request.multipart(form)).await), "/console/symbols");
     let page = browser.get("/console/symbols").await;
     assert!(page.text.contains("Shop") && page.text.contains("queued"), "{}", page.text);
     world.stop().await;
@@ -840,7 +855,7 @@ async fn texts_of_others_stay_texts() {
         let id = format!("0000000{number}-1111-1111-1111-111111111111");
         store(&world, "acme", &named(&id, text), 1, now).await;
     }
-    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
     let mut shown = 0;
     // A file of CSV is no page: no browser reads its texts as HTML.
     let pages = crawl(&browser).await;
@@ -874,14 +889,17 @@ async fn texts_of_others_stay_texts() {
 async fn a_form_says_where_the_source_code_is_and_the_audit_log_who_sent_it() {
     let world = World::start().await;
     store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
-    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
     let url = "https://git.example.com/{version}/{path}?\"><b>#L{line}";
     let settings = [("app", "com.example.shop"), ("source_url", url), ("source_root", "/ci/shop")];
-    assert_eq!(location(&browser.post("/console/settings", form(&settings)).await), "/console/settings");
+    assert_eq!(
+        redirect_location(&browser.post("/console/settings", encode_form(&settings)).await),
+        "/console/settings"
+    );
     let listed = browser.get("/console/settings").await.text;
     assert!(listed.contains("&#34;&#62;&#60;b&#62;#L{line}") && listed.contains("/ci/shop"), "{listed}");
     let script = [("app", "com.example.shop"), ("source_url", "javascript:alert({path})")];
-    assert_eq!(browser.post("/console/settings", form(&script)).await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(browser.post("/console/settings", encode_form(&script)).await.status, StatusCode::BAD_REQUEST);
     let log = browser.get("/console/audit-log").await.text;
     assert!(log.contains("app_settings.change") && !log.contains("<b>#L"), "{log}");
     assert!(browser.get(&format!("/console/reports/{A}")).await.status.is_success());
@@ -892,19 +910,25 @@ async fn a_form_says_where_the_source_code_is_and_the_audit_log_who_sent_it() {
 #[tokio::test]
 async fn the_largest_grouping_rules_are_tried_and_set_by_forms() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let browser = Browser::signed_in(&world, &key).await;
     let path = "/console/settings/grouping-rules";
     let text = format!("# {}", "ü".repeat(32_767));
-    let tried = browser.post(&format!("{path}/trial"), form(&[("text", &text)])).await;
+    let tried = browser.post(&format!("{path}/trial"), encode_form(&[("text", &text)])).await;
     assert_eq!(tried.status, StatusCode::OK, "{}", tried.text);
-    assert_eq!(location(&browser.post(path, form(&[("text", &text)])).await), "/console/settings");
-    assert_eq!(world.get("/v1/grouping-rules", &key).await.expect(200)["rules"]["text"], text);
-    let longer = browser.post(path, form(&[("text", &text.repeat(2))])).await;
+    assert_eq!(
+        redirect_location(&browser.post(path, encode_form(&[("text", &text)])).await),
+        "/console/settings"
+    );
+    assert_eq!(world.get("/v1/grouping-rules", &key).await.expect_status(200)["rules"]["text"], text);
+    let longer = browser.post(path, encode_form(&[("text", &text.repeat(2))])).await;
     assert_eq!(longer.status, StatusCode::PAYLOAD_TOO_LARGE);
     // The page has the rules before, to be restored.
-    assert_eq!(location(&browser.post(path, form(&[("text", "# none")])).await), "/console/settings");
-    let page = browser.page("/console/settings").await;
+    assert_eq!(
+        redirect_location(&browser.post(path, encode_form(&[("text", "# none")])).await),
+        "/console/settings"
+    );
+    let page = browser.fetch_page("/console/settings").await;
     assert!(page.contains("Restore them") && page.contains(&text), "{page}");
     world.stop().await;
 }
@@ -913,39 +937,41 @@ async fn the_largest_grouping_rules_are_tried_and_set_by_forms() {
 async fn a_group_of_two_bugs_leads_to_a_rule_that_splits_it() {
     let world = World::start().await;
     store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let browser = Browser::signed_in(&world, &key).await;
-    let found = world.get("/v1/groups", &key).await.expect(200);
+    let found = world.get("/v1/groups", &key).await.expect_status(200);
     let path = format!("/console/groups/{}", found["items"][0]["id"].as_str().unwrap());
     // While symbols are missing, no function is known.
-    let page = browser.page(&path).await;
+    let page = browser.fetch_page(&path).await;
     assert!(page.contains("\"/console/settings#grouping-rules\""), "{page}");
     let mut database = world.connect().await;
     let better = "UPDATE groups SET provisional = false, culprit = 'Cart.total<b>(of:) (Cart.swift)'";
     sqlx::query(better).execute(&mut database).await.unwrap();
     sqlx::Connection::close(database).await.unwrap();
-    let rule = link_to(&browser.page(&path).await, "/console/settings?rule=");
-    let page = browser.page(&rule).await;
+    let rule = link_to(&browser.fetch_page(&path).await, "/console/settings?rule=");
+    let page = browser.fetch_page(&rule).await;
     let suggested = "ignore function Cart.total&#60;b&#62;(of:)</textarea>";
     assert!(page.contains(suggested) && page.contains("is a suggestion"), "{page}");
     // It comes before the rules that are set, of which the first that matches decides, once; nothing is set by a link.
     let text = "ignore image Shop\nignore function Cart.total<b>(of:)";
     let first = "ignore function Cart.total&#60;b&#62;(of:)\nignore image Shop</textarea>";
     for (set, expected) in [("ignore image Shop", first), (text, suggested)] {
-        browser.post("/console/settings/grouping-rules", form(&[("text", set)])).await;
-        let page = browser.page(&rule).await;
+        browser.post("/console/settings/grouping-rules", encode_form(&[("text", set)])).await;
+        let page = browser.fetch_page(&rule).await;
         assert!(
             page.contains(expected) && page.contains("first rule is a suggestion") == (set != text),
             "{page}"
         );
-        assert_eq!(world.get("/v1/grouping-rules", &key).await.expect(200)["rules"]["text"], set);
+        assert_eq!(world.get("/v1/grouping-rules", &key).await.expect_status(200)["rules"]["text"], set);
     }
     for other in ["hide%20image%20*", "ignore%20image%20*%0Aignore%20image%20a"] {
-        assert!(!browser.page(&format!("/console/settings?rule={other}")).await.contains("is a suggestion"));
+        assert!(
+            !browser.fetch_page(&format!("/console/settings?rule={other}")).await.contains("is a suggestion")
+        );
     }
     let one_app =
         world.key_for("acme", &[Scope::ReportsRead, Scope::GroupsWrite], Some("com.example.shop")).await;
-    let page = Browser::signed_in(&world, &one_app).await.page(&path).await;
+    let page = Browser::signed_in(&world, &one_app).await.fetch_page(&path).await;
     assert!(page.contains("Split this group") && !page.contains("/console/settings?rule="), "{page}");
     world.stop().await;
 }
@@ -953,13 +979,13 @@ async fn a_group_of_two_bugs_leads_to_a_rule_that_splits_it() {
 #[tokio::test]
 async fn a_team_works_with_a_group_by_forms() {
     let world = World::start().await;
-    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    let (key, now) = (world.create_master_key("acme").await, world.host.clock.now());
     store(&world, "acme", &crash(A, "1.0"), 1, now).await;
     let mut hang = crash(B, "1.0");
     hang["crash"]["error"]["type"] = "hang".into();
     store(&world, "acme", &hang, 1, now).await;
     let id = async |kind: &str| {
-        let found = world.get(&format!("/v1/groups?kind={kind}"), &key).await.expect(200);
+        let found = world.get(&format!("/v1/groups?kind={kind}"), &key).await.expect_status(200);
         found["items"][0]["id"].as_str().unwrap().to_owned()
     };
     let (group, other) = (id("crash").await, id("hang").await);
@@ -970,8 +996,8 @@ async fn a_team_works_with_a_group_by_forms() {
         assert!(page.contains(wanted), "{wanted} in {page}");
     }
     let send = async |action: &str, fields: &[(&str, &str)]| {
-        let answer = browser.post(&format!("{path}/{action}"), form(fields)).await;
-        assert_eq!(location(&answer), path, "{}", answer.text);
+        let answer = browser.post(&format!("{path}/{action}"), encode_form(fields)).await;
+        assert_eq!(redirect_location(&answer), path, "{}", answer.text);
         browser.get(&path).await.text
     };
     let page = send("update", &[("assignee", "<Kim>")]).await;
@@ -997,13 +1023,13 @@ async fn a_team_works_with_a_group_by_forms() {
     store(&world, "acme", &crash("55555555-5555-5555-5555-555555555555", "2.1"), 1, now).await;
     assert!(listed("").await);
     assert!(browser.get(&path).await.text.contains("regressed in 2.1"));
-    let wrong = browser.post(&format!("{path}/merge"), form(&[("group", "nothing")])).await;
+    let wrong = browser.post(&format!("{path}/merge"), encode_form(&[("group", "nothing")])).await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
     // Who may only look sees no forms, and can send none.
-    let reader = Browser::signed_in(&world, &world.key("acme", &[Scope::ReportsRead]).await).await;
+    let reader = Browser::signed_in(&world, &world.create_key("acme", &[Scope::ReportsRead]).await).await;
     let page = reader.get(&path).await.text;
     assert!(page.contains("Activity") && !page.contains("<textarea"), "{page}");
-    let refused = reader.post(&format!("{path}/update"), form(&[("status", "open")])).await;
+    let refused = reader.post(&format!("{path}/update"), encode_form(&[("status", "open")])).await;
     assert_eq!(refused.status, StatusCode::FORBIDDEN);
     world.stop().await;
 }
@@ -1011,16 +1037,16 @@ async fn a_team_works_with_a_group_by_forms() {
 #[tokio::test]
 async fn the_page_of_a_replaced_group_leads_to_the_group_that_took_its_reports() {
     let world = World::start().await;
-    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    let (key, now) = (world.create_master_key("acme").await, world.host.clock.now());
     for id in [A, B] {
         store(&world, "acme", &crash(id, "1.0"), 1, now).await;
     }
-    let found = world.get("/v1/groups", &key).await.expect(200);
+    let found = world.get("/v1/groups", &key).await.expect_status(200);
     let old = found["items"][0]["id"].as_str().unwrap().to_owned();
     let browser = Browser::signed_in(&world, &key).await;
     let path = format!("/console/groups/{old}");
     let forms = async |action: &str, field: (&str, &str)| {
-        location(&browser.post(&format!("{path}/{action}"), form(&[field])).await).to_owned()
+        redirect_location(&browser.post(&format!("{path}/{action}"), encode_form(&[field])).await).to_owned()
     };
     assert_eq!(forms("comment", ("text", "Who has the dSYM?")).await, path);
     for (id, fingerprint) in [(A, 7), (B, 8)] {
@@ -1029,7 +1055,7 @@ async fn the_page_of_a_replaced_group_leads_to_the_group_that_took_its_reports()
     let answer = browser.get(&path).await;
     assert_eq!(answer.status, StatusCode::TEMPORARY_REDIRECT, "{}", answer.text);
     let new = answer.headers["location"].to_str().unwrap().to_owned();
-    let page = browser.page(&new).await;
+    let page = browser.fetch_page(&new).await;
     for wanted in
         ["Who has the dSYM?", "in a group that this one replaced", "moved here from a group that is gone:"]
     {
@@ -1037,14 +1063,14 @@ async fn the_page_of_a_replaced_group_leads_to_the_group_that_took_its_reports()
     }
     assert!(!page.contains(&old), "{page}");
     // The other group has a link to it.
-    let groups = world.get("/v1/groups", &key).await.expect(200);
+    let groups = world.get("/v1/groups", &key).await.expect_status(200);
     let others = groups["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap());
     let other = others.map(|id| format!("/console/groups/{id}")).find(|path| *path != new).unwrap();
-    let page = browser.page(&other).await;
+    let page = browser.fetch_page(&other).await;
     assert!(page.contains("Most of its reports, and what was said there") && page.contains(&new), "{page}");
     // A form of a page that was opened before.
     assert_eq!(forms("update", ("status", "resolved")).await, path);
-    let group = world.get(&format!("/v1/groups/{old}"), &key).await.expect(200);
+    let group = world.get(&format!("/v1/groups/{old}"), &key).await.expect_status(200);
     assert_eq!(group["status"], "resolved");
     world.stop().await;
 }

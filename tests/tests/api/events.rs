@@ -1,7 +1,7 @@
 //! The stream of events.
 
 use crate::reports::{A, crash, store};
-use crate::world::{World, tenant};
+use crate::world::{World, tenant_id};
 use reqwest::{Method, RequestBuilder, Response};
 use unslide_model::{ContentHash, Quality, Scope};
 use unslide_store::{keys, slots};
@@ -48,7 +48,7 @@ impl Follower {
 async fn events_come_as_they_happen_and_a_client_goes_on_where_it_was_cut_off() {
     let world = World::start().await;
     let now = world.host.clock.now();
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     let follow = |path: &str| world.request(Method::GET, path, &key);
     store(&world, "acme", &crash("99999999-9999-9999-9999-999999999999", "0.9"), 1, now).await;
     // A transaction of another test on the same server may hold it back.
@@ -66,7 +66,7 @@ async fn events_come_as_they_happen_and_a_client_goes_on_where_it_was_cut_off() 
     let mut hang = crash(B, "1.0");
     hang["crash"]["error"]["type"] = "hang".into();
     store(&world, "acme", &hang, 1, now).await;
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
     let symbols = slots::PublishedSymbols {
         debug_id: unslide_model::DebugId([7; 16]),
         quality: Quality::Dwarf,
@@ -74,7 +74,7 @@ async fn events_come_as_they_happen_and_a_client_goes_on_where_it_was_cut_off() 
         symcache_version: 1,
         generation: 0,
     };
-    slots::publish(&mut tx, &symbols).await.unwrap();
+    slots::publish_symbols(&mut tx, &symbols).await.unwrap();
     tx.commit().await.unwrap();
     let mut again = Follower::begin(follow("/v1/events").header("last-event-id", &last)).await;
     again.until("event: symbols_ready").await;
@@ -105,15 +105,15 @@ async fn streams_are_few_and_end_with_the_key() {
         followers.push(Follower::begin(world.request(Method::GET, "/v1/events", &key)).await);
     }
     world.get("/v1/events", &key).await.expect_problem(429, "tenant-busy");
-    let umbrella = world.key("umbrella", &[Scope::ReportsRead]).await;
+    let umbrella = world.create_key("umbrella", &[Scope::ReportsRead]).await;
     let path = "/v1/events?seconds=1";
     Follower::begin(world.request(Method::GET, path, &umbrella)).await.end().await;
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    assert!(keys::revoke(&mut tx, id, None).await.unwrap());
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
+    assert!(keys::revoke_key(&mut tx, id, None).await.unwrap());
     tx.commit().await.unwrap();
     for follower in followers {
         follower.end().await;
     }
-    world.until("unslide_api_in_flight{kind=\"streams\"}", 0.0).await;
+    world.wait_for_metric("unslide_api_in_flight{kind=\"streams\"}", 0.0).await;
     world.stop().await;
 }

@@ -225,7 +225,7 @@ fn declared(id: &str, operation: &Value, answer: &Answer) {
     let schema = &response["content"][essence]["schema"];
     assert!(schema.is_object(), "{id} {status} does not declare {essence}");
     if essence.ends_with("json") {
-        let body = answer.json();
+        let body = answer.parse_json();
         let validator = validator(schema);
         let errors: Vec<String> =
             validator.iter_errors(&body).map(|error| format!("{}: {error}", error.instance_path)).collect();
@@ -256,7 +256,7 @@ fn validator(of: &Value) -> jsonschema::Validator {
 #[tokio::test]
 async fn whatever_an_operation_answers_is_declared() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let cases = cases(&world, &key).await;
     let mut operations = operations(&document());
     operations.sort_by_key(|(_, method, ..)| (*method == Method::DELETE, *method != Method::GET));
@@ -291,7 +291,7 @@ async fn whatever_an_operation_answers_is_declared() {
         declared(id, operation, &answer);
         if answer.status == 202 {
             let location = answer.headers["location"].to_str().unwrap();
-            world.get(location, &key).await.expect(200);
+            world.get(location, &key).await.expect_status(200);
             assert_eq!(location, result_path(&answer, id), "{id}");
         }
     }
@@ -300,7 +300,7 @@ async fn whatever_an_operation_answers_is_declared() {
 
 /// What can be asked for where an operation's result is, by the ids in its answer.
 fn result_path(answer: &Answer, id: &str) -> String {
-    let body = answer.json();
+    let body = answer.parse_json();
     let of = |id: &Value| id.as_str().unwrap().to_owned();
     match id {
         "send_reports" => format!("/v1/reports/{}", of(&body["reports"][0]["id"])),
@@ -348,7 +348,7 @@ fn names_of_rust(text: &str) -> bool {
 #[tokio::test]
 async fn a_body_that_is_no_object_of_the_document_is_refused() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let cases = cases(&world, &key).await;
     let document = document();
     let (mut objects, mut nested, mut closed) = (0, 0, 0);
@@ -369,7 +369,7 @@ async fn a_body_that_is_no_object_of_the_document_is_refused() {
             }
             let answer = send(body.to_owned()).await;
             assert_eq!(answer.status, 400, "{id} takes {body}: {}", answer.text);
-            let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
+            let detail = answer.parse_json()["detail"].as_str().unwrap_or_default().to_owned();
             assert!(!names_of_rust(&detail), "{id} {body}: {detail}");
             assert!(!is_read_by_name || detail.starts_with("an object is expected"), "{id} {body}: {detail}");
         }
@@ -391,7 +391,7 @@ async fn a_body_that_is_no_object_of_the_document_is_refused() {
                 body.insert(name.clone(), value.clone());
                 let answer = send(Value::Object(body).to_string()).await;
                 assert_eq!(answer.status, 400, "{id} takes {value} as {name}: {}", answer.text);
-                let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
+                let detail = answer.parse_json()["detail"].as_str().unwrap_or_default().to_owned();
                 assert!(!names_of_rust(&detail), "{id} {name} {value}: {detail}");
                 if of_items || is_object(member, &document) {
                     nested += 1;
@@ -417,7 +417,7 @@ async fn a_body_that_is_no_object_of_the_document_is_refused() {
 
 /// What a client can tell two answers apart by, without what is new in every answer.
 fn told(answer: &Answer) -> (u16, Value, BTreeMap<String, String>) {
-    let mut body = answer.json();
+    let mut body = answer.parse_json();
     body["request_id"] = Value::Null;
     let headers =
         answer.headers.iter().filter(|(name, _)| !["date", "x-request-id"].contains(&name.as_str()));
@@ -429,10 +429,10 @@ fn told(answer: &Answer) -> (u16, Value, BTreeMap<String, String>) {
 #[tokio::test]
 async fn every_route_refuses_every_wrong_key() {
     let world = World::start().await;
-    let acme = world.master("acme").await;
+    let acme = world.create_master_key("acme").await;
     let everything_but_operator: Vec<Scope> =
         Scope::ALL.into_iter().filter(|s| *s != Scope::Operator).collect();
-    let umbrella = world.key("umbrella", &everything_but_operator).await;
+    let umbrella = world.create_key("umbrella", &everything_but_operator).await;
     let cases = cases(&world, &acme).await;
     let operations = operations(&document());
     let stranger = "unslide_aaaaaaaa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -453,7 +453,7 @@ async fn every_route_refuses_every_wrong_key() {
         unknown.expect_problem(401, "unauthorized");
         let sufficient = sufficient(operation);
         let others: Vec<Scope> = Scope::ALL.into_iter().filter(|scope| !sufficient.contains(scope)).collect();
-        let lacking = world.key("acme", &others).await;
+        let lacking = world.create_key("acme", &others).await;
         let detail = attempt(&world, method, case, &lacking).await.expect_problem(403, "insufficient-scope");
         assert!(sufficient.iter().all(|scope| detail.contains(scope.as_str())), "{id}: {detail}");
         let foreign = attempt(&world, method, case, &umbrella).await;
@@ -467,12 +467,12 @@ async fn every_route_refuses_every_wrong_key() {
                 foreign.expect_problem(404, "not-found");
             }
             Foreign::Empty | Foreign::EmptyOfNoApp => {
-                assert_eq!(foreign.expect(200), json!({"items": []}), "{id}");
+                assert_eq!(foreign.expect_status(200), json!({"items": []}), "{id}");
             }
             Foreign::Quiet => assert!(is_quiet(&foreign), "{id}: {}", foreign.text),
             Foreign::Own(check) => {
                 assert!(foreign.status.is_success(), "{id}: {}", foreign.text);
-                check(&foreign.json());
+                check(&foreign.parse_json());
             }
             Foreign::Operators => drop(foreign.expect_problem(403, "insufficient-scope")),
         }
@@ -480,9 +480,9 @@ async fn every_route_refuses_every_wrong_key() {
         let beside = attempt(&world, method, case, &other_app).await;
         match &case.foreign {
             Foreign::NotFound if beside.status == 404 => drop(beside.expect_problem(404, "not-found")),
-            Foreign::Empty => assert_eq!(beside.expect(200), json!({"items": []}), "{id}"),
+            Foreign::Empty => assert_eq!(beside.expect_status(200), json!({"items": []}), "{id}"),
             Foreign::Quiet => assert!(is_quiet(&beside), "{id}: {}", beside.text),
-            Foreign::Own(check) if beside.status.is_success() => check(&beside.json()),
+            Foreign::Own(check) if beside.status.is_success() => check(&beside.parse_json()),
             // What is of no app tells nothing by its refusal: it comes before the thing is looked for.
             Foreign::NotFound => {
                 assert!(id.contains("dead_letter"), "{id}");
@@ -496,7 +496,7 @@ async fn every_route_refuses_every_wrong_key() {
         let right = attempt(&world, method, case, &acme).await;
         assert!(right.status.is_success(), "{id}: {}", right.text);
         if let Foreign::Empty | Foreign::EmptyOfNoApp = case.foreign {
-            assert_ne!(right.json()["items"], json!([]), "{id}");
+            assert_ne!(right.parse_json()["items"], json!([]), "{id}");
         }
         assert!(!matches!(case.foreign, Foreign::Quiet) || !is_quiet(&right), "{id}: {}", right.text);
     }

@@ -6,7 +6,7 @@ use crate::cases::{Case, Foreign, absent, attempt, cases, document, operations};
 use crate::reports::{A, B, crash, store};
 use crate::signals::{captures, sessions};
 use crate::world::Browser;
-use crate::world::{World, eventually};
+use crate::world::{World, wait_until};
 use reqwest::Method;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -68,7 +68,7 @@ impl Passed {
     /// The statements and turns so far, once no connection is busy: a transaction that was given up is rolled
     /// back after the answer.
     pub async fn settled(&self) -> (usize, usize) {
-        let is_settled = eventually(async || self.busy.lock().unwrap().is_empty()).await;
+        let is_settled = wait_until(async || self.busy.lock().unwrap().is_empty()).await;
         assert!(is_settled, "a transaction does not end");
         (self.statements.load(Ordering::SeqCst), self.turns.load(Ordering::SeqCst))
     }
@@ -160,10 +160,10 @@ pub async fn counted(change: impl FnOnce(&mut RequestLimits)) -> (World, Arc<Pas
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_anothers_costs_what_nothing_costs() {
     let (world, passed) = counted(|_| {}).await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     let (cases, operations) = (cases(&world, &acme).await, operations(&document()));
     // Until the keys' use is noted, which happens beside the requests.
-    world.get("/v1/symbols", &umbrella).await.expect(200);
+    world.get("/v1/symbols", &umbrella).await.expect_status(200);
     while world.number("SELECT count(*) FROM api_keys WHERE name = 'test' AND revoked_at IS NULL AND last_used_at IS NULL").await > 0 {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
@@ -228,12 +228,12 @@ async fn least(passed: &Passed, mut request: impl AsyncFnMut()) -> (usize, usize
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_report_costs_no_statement_however_many_images_it_has() {
     let (world, passed) = counted(|_| {}).await;
-    let acme = world.master("acme").await;
+    let acme = world.create_master_key("acme").await;
     for (path, images, status) in
         [("/v1/symbolicate", 1, 200), ("/v1/symbolicate", 40, 200), ("/v1/reports", 40, 202)]
     {
         let request = async || {
-            let answer = world.post_json(path, &acme, &with_images(A, images)).await.expect(status);
+            let answer = world.post_json(path, &acme, &with_images(A, images)).await.expect_status(status);
             let asked = answer["symbolication"]["images"].as_array().map_or(0, Vec::len);
             assert!(status != 200 || asked as u64 == images, "{answer}");
         };
@@ -265,12 +265,13 @@ async fn fill(world: &World, upload: &str, rows: u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_costs_the_same_statements_however_many_rows_there_are() {
     let (world, passed) = counted(|_| {}).await;
-    let acme = world.master("acme").await;
+    let acme = world.create_master_key("acme").await;
     let file = b"\xcf\xfa\xed\xfe some bytes".to_vec();
-    let upload = world.post("/v1/symbols", &acme, file).await.expect(202)["id"].clone();
+    let upload = world.post("/v1/symbols", &acme, file).await.expect_status(202)["id"].clone();
     let upload = upload.as_str().unwrap();
-    let cost =
-        async |path: &str| least(&passed, async || drop(world.get(path, &acme).await.expect(200))).await.0;
+    let cost = async |path: &str| {
+        least(&passed, async || drop(world.get(path, &acme).await.expect_status(200))).await.0
+    };
     let mut costs = Vec::new();
     for (id, rows) in [(A, 1), (B, 40)] {
         store(&world, "acme", &with_images(id, rows), 1, world.host.clock.now()).await;
@@ -294,14 +295,14 @@ async fn reading_costs_the_same_statements_however_many_rows_there_are() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn earlier_captures_are_looked_up_only_for_one_with_an_analysis() {
     let (world, passed) = counted(|_| {}).await;
-    let acme = world.master("acme").await;
+    let acme = world.create_master_key("acme").await;
     let analysed = captures::analysed(&world, "acme", &acme).await;
     let path = "/v1/captures?app=com.example.shop&version=1.0&kind=profile";
-    let waiting = world.post(path, &acme, "main;wait 1\n").await.expect(202)["id"].clone();
+    let waiting = world.post(path, &acme, "main;wait 1\n").await.expect_status(202)["id"].clone();
     let browser = Browser::signed_in(&world, &acme).await;
     let cost = async |id: &str| {
         let page = format!("/console/captures/{id}");
-        least(&passed, async || drop(browser.page(&page).await)).await.0
+        least(&passed, async || drop(browser.fetch_page(&page).await)).await.0
     };
     let (of_waiting, of_analysed) = (cost(waiting.as_str().unwrap()).await, cost(&analysed).await);
     assert!(of_waiting > 0 && of_waiting < of_analysed, "{of_waiting} and {of_analysed}");
@@ -315,7 +316,7 @@ async fn a_body_is_read_where_it_is_wanted_and_has_room() {
         (limits.answer_bytes, limits.tenant_share, limits.answer_stall_seconds) = (64 << 20, 50, 600);
     })
     .await;
-    let acme = world.master("acme").await;
+    let acme = world.create_master_key("acme").await;
     // Nothing that could be compressed.
     let mut state = 1_u64;
     let letters = std::iter::repeat_with(|| {

@@ -1,7 +1,7 @@
 //! Signing in to the console: what it costs, which keys may, and which cookie counts.
 
 use crate::world::World;
-use crate::world::{Browser, location};
+use crate::world::{Browser, redirect_location};
 use reqwest::StatusCode;
 use unslide_model::Scope;
 use unslide_store::tenants::QuotaLimits;
@@ -16,14 +16,14 @@ fn cookie(answer: &crate::world::Answer) -> String {
 async fn a_key_that_may_see_no_page_does_not_sign_in() {
     let world = World::start().await;
     for scope in [Scope::ReportsWrite, Scope::SymbolsWrite, Scope::GroupsWrite] {
-        let key = world.key("acme", &[scope]).await;
+        let key = world.create_key("acme", &[scope]).await;
         let refused = Browser::new(&world).sign_in(&key, "").await;
         assert_eq!(refused.status, StatusCode::FORBIDDEN, "{scope}: {}", refused.text);
         assert!(!refused.headers.contains_key("set-cookie") && refused.text.contains("may see no page"));
     }
     for scope in [Scope::ReportsRead, Scope::SymbolsRead, Scope::TenantAdmin, Scope::Operator] {
-        let key = world.key("acme", &[scope]).await;
-        location(&Browser::new(&world).sign_in(&key, "").await);
+        let key = world.create_key("acme", &[scope]).await;
+        redirect_location(&Browser::new(&world).sign_in(&key, "").await);
     }
     assert_eq!(world.number(SIGN_INS).await, 4);
     world.stop().await;
@@ -32,20 +32,20 @@ async fn a_key_that_may_see_no_page_does_not_sign_in() {
 #[tokio::test]
 async fn sign_ins_cost_units_and_the_audit_log_has_one_of_a_key_and_hour() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     for _ in 0..3 {
-        location(&Browser::new(&world).sign_in(&key, "").await);
+        redirect_location(&Browser::new(&world).sign_in(&key, "").await);
     }
     assert_eq!(world.number(SIGN_INS).await, 1);
-    let other = world.key("acme", &[Scope::ReportsRead]).await;
-    location(&Browser::new(&world).sign_in(&other, "").await);
+    let other = world.create_key("acme", &[Scope::ReportsRead]).await;
+    redirect_location(&Browser::new(&world).sign_in(&other, "").await);
     assert_eq!(world.number(SIGN_INS).await, 2);
     world.execute("UPDATE audit_log SET at = at - interval '61 minutes'").await;
-    location(&Browser::new(&world).sign_in(&key, "").await);
+    redirect_location(&Browser::new(&world).sign_in(&key, "").await);
     assert_eq!(world.number(SIGN_INS).await, 3);
-    world.limit("umbrella", &QuotaLimits { units_per_second: 1, ..QuotaLimits::default() }).await;
-    let key = world.key("umbrella", &[Scope::ReportsRead]).await;
-    location(&Browser::new(&world).sign_in(&key, "").await);
+    world.change_limits("umbrella", &QuotaLimits { units_per_second: 1, ..QuotaLimits::default() }).await;
+    let key = world.create_key("umbrella", &[Scope::ReportsRead]).await;
+    redirect_location(&Browser::new(&world).sign_in(&key, "").await);
     let refused = Browser::new(&world).sign_in(&key, "").await;
     assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS, "{}", refused.text);
     world.stop().await;
@@ -54,14 +54,14 @@ async fn sign_ins_cost_units_and_the_audit_log_has_one_of_a_key_and_hour() {
 #[tokio::test]
 async fn a_second_sign_in_in_the_same_browser_ends_the_first_session() {
     let world = World::start().await;
-    let first = Browser::signed_in(&world, &world.master("acme").await).await;
-    let elsewhere = Browser::signed_in(&world, &world.master("acme").await).await;
-    let second = first.sign_in(&world.master("umbrella").await, "").await;
-    location(&second);
-    assert_eq!(location(&first.get("/console").await), "/console/sign-in");
+    let first = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
+    let elsewhere = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
+    let second = first.sign_in(&world.create_master_key("umbrella").await, "").await;
+    redirect_location(&second);
+    assert_eq!(redirect_location(&first.get("/console").await), "/console/sign-in");
     assert_eq!(elsewhere.get("/console").await.status, StatusCode::OK);
     let second = Browser::with_cookie(&world, &cookie(&second));
-    assert!(second.page("/console").await.contains("umbrella"));
+    assert!(second.fetch_page("/console").await.contains("umbrella"));
     world.stop().await;
 }
 
@@ -69,13 +69,13 @@ async fn a_second_sign_in_in_the_same_browser_ends_the_first_session() {
 #[tokio::test]
 async fn of_two_cookies_neither_counts() {
     let world = World::start().await;
-    let own = Browser::signed_in(&world, &world.master("acme").await).await;
-    let foreign = Browser::signed_in(&world, &world.master("umbrella").await).await;
+    let own = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
+    let foreign = Browser::signed_in(&world, &world.create_master_key("umbrella").await).await;
     for cookies in
         [format!("{}; {}", foreign.cookie, own.cookie), format!("{}; {}", own.cookie, foreign.cookie)]
     {
         let browser = Browser::with_cookie(&world, &cookies);
-        assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+        assert_eq!(redirect_location(&browser.get("/console").await), "/console/sign-in");
     }
     world.stop().await;
 }
@@ -83,15 +83,15 @@ async fn of_two_cookies_neither_counts() {
 #[tokio::test]
 async fn the_cookie_belongs_to_its_host_alone_unless_it_never_leaves_the_machine() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let browser = Browser::new(&world);
     let proxied = |request: reqwest::RequestBuilder| {
         request.header("x-forwarded-proto", "https").header("sec-fetch-site", "same-origin")
     };
-    let form = crate::world::form(&[("key", &key)]);
+    let form = crate::world::encode_form(&[("key", &key)]);
     let request = proxied(browser.request(reqwest::Method::POST, "/console/sign-in")).body(form);
     let answer = browser.send(request).await;
-    location(&answer);
+    redirect_location(&answer);
     let set = answer.headers["set-cookie"].to_str().unwrap();
     assert!(set.starts_with("__Host-unslide_console="), "{set}");
     assert!(set.contains("; Path=/;") && set.ends_with("; Secure") && !set.contains("Domain"), "{set}");
@@ -102,6 +102,6 @@ async fn the_cookie_belongs_to_its_host_alone_unless_it_never_leaves_the_machine
     let plain = signed_in.cookie.replace("__Host-", "");
     let planted = Browser::with_cookie(&world, &plain);
     let answer = planted.send(proxied(planted.request(reqwest::Method::GET, "/console"))).await;
-    assert_eq!(location(&answer), "/console/sign-in");
+    assert_eq!(redirect_location(&answer), "/console/sign-in");
     world.stop().await;
 }

@@ -6,7 +6,7 @@ use crate::reports::{A, crash, hang, store};
 use crate::round_trips::{Passed, counted, with_images};
 use crate::signals::{metrics, sessions};
 use crate::world::Browser;
-use crate::world::{World, tenant};
+use crate::world::{World, tenant_id};
 use crate::{alerts, dead_letters, symbols};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ impl Subject {
         let (world, key, now) = (&self.world, &self.key, self.world.host.clock.now());
         let put = async |path: &str, body: Value| {
             let request = world.request(Method::PUT, path, key).body(body.to_string());
-            world.send(request).await.expect(200);
+            world.send(request).await.expect_status(200);
         };
         let upload = |case: &str| self.named(case).parse::<Uuid>().unwrap();
         for n in 0..rows.end {
@@ -101,22 +101,22 @@ impl Subject {
             }
 
             for (owner, case) in
-                [(Owner::Tenant(tenant("acme")), "get_upload"), (Owner::System, "get_system_upload")]
+                [(Owner::Tenant(tenant_id("acme")), "get_upload"), (Owner::System, "get_system_upload")]
             {
                 symbols::object(world, &owner, upload(case), &DebugId([n + 1; 16]), true).await;
             }
             let capture = format!("/v1/captures?app={APP}&version=1.0&kind=profile&session_id=s1");
-            world.post(&capture, key, format!("main;draw {}\n", n + 1)).await.expect(202);
+            world.post(&capture, key, format!("main;draw {}\n", n + 1)).await.expect_status(202);
             let letter =
                 DeadLetterId { topic_id: "0a".repeat(16), partition: 0, offset: 1_000 + i64::from(n) };
             dead_letters::note(world, dead_letters::noted(world, letter, Some("acme"), "not_json")).await;
             dead_letters::skipped::skipped(world, Some("acme"), "panicked", 100 + i64::from(n)).await;
             alerts::rule_with_message(world, "acme").await;
-            world.key("acme", &[Scope::SymbolsRead]).await;
-            world.make_tenant(&tenant(&format!("tenant{n}"))).await;
+            world.create_key("acme", &[Scope::SymbolsRead]).await;
+            world.make_tenant(&tenant_id(&format!("tenant{n}"))).await;
             put("/v1/app-settings", json!({"app": app, "source_root": "/ci"})).await;
             let comment = &self.cases["comment_on_group"].path;
-            world.post_json(comment, key, &json!({"text": "a"})).await.expect(201);
+            world.post_json(comment, key, &json!({"text": "a"})).await.expect_status(201);
         }
         put("/v1/grouping-rules", json!({"text": format!("ignore function Of{}", rows.end)})).await;
         for (owner, case) in [("acme", "get_symbols"), ("~system", "get_system_symbols")] {
@@ -178,14 +178,14 @@ impl Subject {
             "complete_upload" | "complete_system_upload" => {
                 let uploads = path.split_once("/uploads/").unwrap().0.to_owned() + "/uploads";
                 let wanted = json!({"size": 15, "sha256": hash()});
-                let begun = world.post_json(&uploads, key, &wanted).await.expect(200)["id"].clone();
+                let begun = world.post_json(&uploads, key, &wanted).await.expect_status(200)["id"].clone();
                 let upload = format!("{uploads}/{}", begun.as_str().unwrap());
                 let part = Case {
                     path: format!("{upload}/parts/1"),
                     body: Some("\u{cf}".into()),
                     foreign: Foreign::NotFound,
                 };
-                attempt(world, &Method::PUT, &part, key).await.expect(204);
+                attempt(world, &Method::PUT, &part, key).await.expect_status(204);
                 path = format!("{upload}/complete");
             }
             "check_symbols" => body = Some(json!({"debug_ids": each(&|n| id_of(3, n).into())})),
@@ -223,14 +223,14 @@ impl Subject {
             }
             "delete_capture" => {
                 let sent = format!("/v1/captures?app={APP}&version=1.0&kind=profile");
-                let sent = world.post(&sent, key, format!("main;delete {unique}\n")).await.expect(202);
+                let sent = world.post(&sent, key, format!("main;delete {unique}\n")).await.expect_status(202);
                 path = format!("/v1/captures/{}", sent["id"].as_str().unwrap());
             }
             "revoke_key" | "revoke_tenant_key" => {
                 let (made, _) =
                     world.make_key("acme", &crate::cases::key_of(&[Scope::SymbolsRead], None, None)).await;
                 for _ in 0..rows {
-                    world.key("acme", &[Scope::SymbolsRead]).await;
+                    world.create_key("acme", &[Scope::SymbolsRead]).await;
                 }
                 let below = format!(
                     "UPDATE api_keys SET made_by = '{made}' WHERE id IN (
@@ -239,14 +239,14 @@ impl Subject {
                 world.execute(&below).await;
                 // The new keys are noticed, and the request's own is looked up again, before anything is counted.
                 tokio::time::sleep(Duration::from_millis(1_200)).await;
-                world.get("/v1/keys?limit=1", &self.key).await.expect(200);
+                world.get("/v1/keys?limit=1", &self.key).await.expect_status(200);
                 path = format!("{}?cascade=true", path.replace(self.named(id), &made.to_string()));
             }
             "delete_tenant" => {
                 let slug = format!("wayne{unique}");
-                world.make_tenant(&tenant(&slug)).await;
+                world.make_tenant(&tenant_id(&slug)).await;
                 for _ in 0..rows {
-                    world.key(&slug, &[Scope::SymbolsRead]).await;
+                    world.create_key(&slug, &[Scope::SymbolsRead]).await;
                 }
                 path = format!("/v1/tenants/{slug}");
             }
@@ -280,7 +280,7 @@ impl Subject {
             let mut least = usize::MAX;
             for _ in 0..tries {
                 let sent = passed.settled().await.0;
-                browser.page(&path).await;
+                browser.fetch_page(&path).await;
                 least = least.min(passed.settled().await.0 - sent);
                 if before.get(shape) == Some(&least) {
                     break;
@@ -322,7 +322,7 @@ fn shape(path: &str) -> String {
 async fn every_operation_and_page_costs_the_same_statements_however_many_rows_there_are() {
     // Nothing relays here what workers are to learn.
     let (world, passed) = counted(|limits| limits.announce_seconds = 0).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let cases = cases(&world, &key).await;
     let subject = Subject { world, key, cases };
     subject.fill(0..FEW).await;

@@ -1,7 +1,8 @@
 //! The product's api, with every feature, and its servers.
 
 pub use unslide_world::{
-    Answer, Browser, eventually, form, links, location, padded, report, signing, slow, tenant,
+    Answer, Browser, encode_form, list_links, pad_json, redirect_location, report_json, signing_settings,
+    slow_body, tenant_id, wait_until,
 };
 
 use std::ops::{Deref, DerefMut};

@@ -32,16 +32,16 @@ pub struct Receivers {
 impl Receivers {
     /// Starts receivers that fail at times, as the dice say.
     pub async fn start(dice: &mut Dice) -> Receivers {
-        let (mut webhook, mut mail) = (dice.fork(), dice.fork());
+        let (mut webhook, mut mail) = (dice.fork_stream(), dice.fork_stream());
         let healed = Arc::new(AtomicBool::new(false));
         let (of_webhook, of_mail) = (Arc::clone(&healed), Arc::clone(&healed));
         let webhook = HttpReceiver::start(move |request, before| {
             let id = request.headers.get(ID);
             let attempt = before.iter().filter(|other| other.headers.get(ID) == id).count();
             let failures = [HttpAnswer::Status(500, "broken"), HttpAnswer::Cut, HttpAnswer::Late(TOO_LATE)];
-            let fails = FAILS.get(attempt).is_some_and(|chance| webhook.percent(*chance));
+            let fails = FAILS.get(attempt).is_some_and(|chance| webhook.has_chance(*chance));
             if fails && !of_webhook.load(Ordering::Relaxed) {
-                *webhook.pick(&failures)
+                *webhook.pick_one(&failures)
             } else {
                 HttpAnswer::Status(204, "")
             }
@@ -49,9 +49,9 @@ impl Receivers {
         let mut failed = false;
         let mail = MailReceiver::start(move || {
             // Not twice in a row: the third attempt is late enough.
-            failed = !failed && mail.percent(FAILS[0]) && !of_mail.load(Ordering::Relaxed);
+            failed = !failed && mail.has_chance(FAILS[0]) && !of_mail.load(Ordering::Relaxed);
             let failures = [MailAnswer::Refused, MailAnswer::Cut, MailAnswer::TakenAndCut];
-            if failed { *mail.pick(&failures) } else { MailAnswer::Taken }
+            if failed { *mail.pick_one(&failures) } else { MailAnswer::Taken }
         });
         Receivers { webhook: webhook.await, mail: mail.await, healed }
     }
@@ -177,7 +177,7 @@ async fn deliveries(world: &Arc<World>) -> Deliveries {
     let mut deliveries = Deliveries::default();
     let records = {
         let installation = world.installation.lock().await;
-        let topic = installation.topic(TOPIC);
+        let topic = installation.topic_name(TOPIC);
         tokio::task::block_in_place(|| installation.topics.read_all(&topic))
     };
     for record in records {

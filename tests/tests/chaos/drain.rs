@@ -71,7 +71,7 @@ async fn left(world: &Arc<World>) -> Result<BTreeMap<String, i64>, String> {
     let mut left = BTreeMap::new();
     let (prefix, url) = {
         let installation = world.installation.lock().await;
-        (installation.topic(""), installation.database_url())
+        (installation.topic_name(""), installation.database_url())
     };
     let mut database = PgConnection::connect(&url).await.map_err(|e| e.to_string())?;
     for (what, question) in QUESTIONS {
@@ -87,14 +87,15 @@ async fn left(world: &Arc<World>) -> Result<BTreeMap<String, i64>, String> {
         for (lane, names) in LANES {
             for name in names {
                 let topic = format!("{prefix}{name}");
-                let unread = topics.unread(&format!("{prefix}unslide.{lane}"), &topic).map_err(kafka)?;
+                let unread =
+                    topics.count_unread(&format!("{prefix}unslide.{lane}"), &topic).map_err(kafka)?;
                 left.insert(format!("unread in {name}"), i64::try_from(unread).unwrap_or(i64::MAX));
             }
         }
         for name in STORED {
             let topic = format!("{prefix}{name}");
             let none = BTreeMap::new();
-            let unread = topics.after(&topic, positions.get(&topic).unwrap_or(&none)).map_err(kafka)?;
+            let unread = topics.count_after(&topic, positions.get(&topic).unwrap_or(&none)).map_err(kafka)?;
             left.insert(format!("not stored of {name}"), i64::try_from(unread).unwrap_or(i64::MAX));
         }
         Ok(())

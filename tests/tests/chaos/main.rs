@@ -25,7 +25,7 @@ use std::time::Duration;
 use unslide_tests::app::App;
 use unslide_tests::client::Client;
 use unslide_tests::dice::Dice;
-use unslide_tests::plan::{Scale, plan};
+use unslide_tests::plan::{Scale, plan_strikes};
 use unslide_tests::proxy::Weather;
 use world::World;
 
@@ -122,10 +122,10 @@ async fn stopped() {
 async fn run(settings: &Settings, folder: &Path) -> Result<(), String> {
     let mut dice = Dice::new(settings.seed);
     let scale = Scale { symbolizers: SYMBOLIZERS, indexers: INDEXERS, length: settings.length };
-    let strikes = plan(&mut dice.fork(), &scale);
-    let apps = Apps { first: App::fixture("app"), next: App::fixture("app-next") };
+    let strikes = plan_strikes(&mut dice.fork_stream(), &scale);
+    let apps = Apps { first: App::from_fixture("app"), next: App::from_fixture("app-next") };
     println!("{} faults are planned; starting servers and services in {}", strikes.len(), folder.display());
-    let world = Arc::new(World::start(folder, &mut dice.fork()).await);
+    let world = Arc::new(World::start(folder, &mut dice.fork_stream()).await);
     act(settings, &world, &mut dice, &apps, strikes).await
 }
 
@@ -168,17 +168,17 @@ async fn act(
         tokio::spawn(async move { world.supervise().await })
     };
     let killer = {
-        let (world, caught) = (Arc::clone(world), unslide_tests::deadly::trap(&world.objects_proxy));
+        let (world, caught) = (Arc::clone(world), unslide_tests::deadly::trap_symbols(&world.objects_proxy));
         tokio::spawn(async move { faults::deadly::strike(&world, caught).await })
     };
-    let load = load::run(world, dice.fork(), apps, &clients, (settings.reports, settings.length));
+    let load = load::run(world, dice.fork_stream(), apps, &clients, (settings.reports, settings.length));
     let uploads = load::uploads::late(world, (&clients, &operator), apps, settings.length);
     let strikes = faults::strike(world, strikes);
     let away = alerts::take_away(world, settings.length);
     let (truth, (), uploaded, ()) = tokio::join!(load, strikes, uploads, away);
     uploaded?;
     for proxy in [&world.kafka_proxy, &world.postgres_proxy, &world.objects_proxy] {
-        proxy.set(Weather::Fair);
+        proxy.set_weather(Weather::Fair);
     }
     world.receivers.heal();
     let has_killed = faults::wakes::kill_inside(world, &clients[load::LIMITED], apps).await?;

@@ -117,7 +117,7 @@ impl World {
     pub async fn start_process(&self, name: &str) {
         let service = name.split('-').next().unwrap_or(name);
         let cache = format!("{}B", DISK * 3 / 4);
-        let clock = self.clock.lock().expect("not poisoned").as_ref().map(Ahead::variables);
+        let clock = self.clock.lock().expect("not poisoned").as_ref().map(Ahead::environment_variables);
         let mut settings: Vec<(&str, &str)> = match service {
             "symbolizer" => vec![
                 ("UNSLIDE_SYMBOLIZER__CACHE_SIZE", &cache),
@@ -140,7 +140,7 @@ impl World {
             installation.start_service(name, service, &settings);
         }
         if service == "symbolizer" {
-            let id = installation.process(name).id();
+            let id = installation.find_process(name).id();
             self.symbolizers.lock().expect("not poisoned").insert(name.to_owned(), id);
         }
         self.wanted.lock().expect("not poisoned").insert(name.to_owned());
@@ -151,7 +151,7 @@ impl World {
         let mut installation = self.installation.lock().await;
         let wanted = self.wanted.lock().expect("not poisoned").clone();
         let producers = wanted.iter().filter(|name| name.starts_with("symbolizer") || *name == "builder");
-        let ids = producers.map(|name| installation.process(name).id());
+        let ids = producers.map(|name| installation.find_process(name).id());
         ids.map(|id| i32::try_from(id).expect("a process id")).collect()
     }
 
@@ -163,10 +163,10 @@ impl World {
 
     /// Starts the symbolizers anew, with clocks by which every retry tier is over.
     pub async fn pass_tiers(&self, symbolizers: &[String]) {
-        *self.clock.lock().expect("not poisoned") = Some(Ahead::build(&self.folder, TIERS));
+        *self.clock.lock().expect("not poisoned") = Some(Ahead::build_library(&self.folder, TIERS));
         for name in symbolizers {
             let process = self.take_process(name).await;
-            let ended = tokio::task::block_in_place(|| process.end(DRAIN));
+            let ended = tokio::task::block_in_place(|| process.end_within(DRAIN));
             if !ended.is_some_and(|status| status.success()) {
                 self.note(&format!("{name} was asked to end and ended with {ended:?}"));
             }
@@ -178,7 +178,7 @@ impl World {
     pub async fn take_process(&self, name: &str) -> Process {
         let mut installation = self.installation.lock().await;
         self.wanted.lock().expect("not poisoned").remove(name);
-        installation.take(name)
+        installation.take_process(name)
     }
 
     /// Starts processes again that ended by themselves, as an orchestrator does. Never returns.
@@ -192,7 +192,7 @@ impl World {
                 if !self.wanted.lock().expect("not poisoned").contains(&name) {
                     continue;
                 }
-                let Some(status) = installation.process(&name).ended() else { continue };
+                let Some(status) = installation.find_process(&name).exit_status() else { continue };
                 drop(installation);
                 self.note(&format!("{name} has ended by itself ({status}) and is started again"));
                 self.start_process(&name).await;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::time::Duration;
-use unslide_tests::SOON;
+use unslide_tests::EVENTUAL_TIMEOUT;
 use unslide_tests::app::App;
 use unslide_tests::client::Client;
 use unslide_tests::installation::{Installation, TENANT};
@@ -12,7 +12,7 @@ const NO_KEY: &str = "7d444840-9dc0-41d1-b245-5ffdce74fad2";
 
 /// Runs a command that ends with the exit code `code` and says `said` on standard error.
 fn fails(installation: &Installation, code: i32, arguments: &[&str], said: &[&str]) {
-    let (status, output, error) = installation.command(arguments);
+    let (status, output, error) = installation.run_command(arguments);
     assert_eq!((status, output.as_str()), (code, ""), "unslide {arguments:?}: {output}{error}");
     assert!(said.iter().all(|words| error.contains(words)), "unslide {arguments:?}: {error}");
 }
@@ -51,7 +51,7 @@ async fn letters(installation: &Installation, key: &str, count: usize) -> Vec<Va
         if found.len() >= count {
             return found;
         }
-        assert!(waited < SOON, "{count} dead letters: {output}");
+        assert!(waited < EVENTUAL_TIMEOUT, "{count} dead letters: {output}");
         tokio::time::sleep(Duration::from_millis(200)).await;
         waited += Duration::from_millis(200);
     }
@@ -60,10 +60,10 @@ async fn letters(installation: &Installation, key: &str, count: usize) -> Vec<Va
 /// Sends records of stark that nobody can read, until the symbolizer refuses one because the tenant is suspended, or for
 /// another reason. A command ends when a change is announced, which is before each worker has heard of it.
 async fn until_refused(installation: &Installation, admin: &str, is_suspended: bool) {
-    let input = installation.topic("crash.reports");
+    let input = installation.topic_name("crash.reports");
     for _ in 0..20 {
         let before = letters(installation, admin, 0).await.len();
-        installation.topics.produce(&input, None, &[("tenant", "stark")], b"{\"report\":").await;
+        installation.topics.produce_record(&input, None, &[("tenant", "stark")], b"{\"report\":").await;
         let newest = letters(installation, admin, before + 1).await.swap_remove(0);
         if (newest["reason"] == "tenant_suspended") == is_suspended {
             return;
@@ -84,7 +84,7 @@ async fn keys(installation: &Installation, app: &App) {
     let client = Client::new(&installation.url, &shop);
     assert_eq!(client.get("/v1/reports").await.0, 200);
     assert_eq!(client.post("/v1/symbols", app.dsym.clone()).await.0, 403, "another scope");
-    let mut other: Value = serde_json::from_slice(&app.report(9).bytes()).expect("JSON");
+    let mut other: Value = serde_json::from_slice(&app.build_report(9).bytes()).expect("JSON");
     other["system"]["CFBundleIdentifier"] = "com.example.bank".into();
     assert_eq!(client.post("/v1/reports", other.to_string().into_bytes()).await.0, 403, "another app");
     let revoke = ["key", "revoke", "--tenant", TENANT, id];
@@ -92,7 +92,7 @@ async fn keys(installation: &Installation, app: &App) {
     assert_eq!(client.get("/v1/reports").await.0, 200, "nothing was done");
     let output = installation.command_succeeds(&[&revoke[..], &["--yes"]].concat());
     assert_eq!(output, "revoked\n");
-    client.wait_for("/v1/reports", SOON, |status, _| status == 401).await;
+    client.wait_for("/v1/reports", EVENTUAL_TIMEOUT, |status, _| status == 401).await;
     assert_eq!(listed(installation, TENANT, &shop)["state"], "revoked");
     fails(
         installation,
@@ -116,33 +116,36 @@ async fn suspended(installation: &Installation, app: &App, folder: &str, stark: 
     assert_eq!(installation.command_succeeds(&["tenant", "suspend", "stark"]), "stark\tsuspended\n");
     let client = Client::new(&installation.url, stark);
     // The api remembers a key and its tenant for a moment. Until then this is no report.
-    client.post_until("/v1/reports", b"{", SOON, |status, _| status == 403).await;
+    client.post_until("/v1/reports", b"{", EVENTUAL_TIMEOUT, |status, _| status == 403).await;
     let file = format!("{folder}/usr/lib/libshop.dylib");
-    let (status, _, error) = installation.command(&["upload", &file, "--api-key", stark]);
+    let (status, _, error) = installation.run_command(&["upload", &file, "--api-key", stark]);
     assert!(status == 5 && error.contains("suspended"), "{error}");
-    assert_eq!(client.post("/v1/reports", app.report(3).bytes()).await.0, 403);
+    assert_eq!(client.post("/v1/reports", app.build_report(3).bytes()).await.0, 403);
     assert_eq!(client.get("/v1/reports").await.0, 200, "it can look");
     until_refused(installation, admin, true).await;
     let before = letters(installation, admin, 0).await.len();
-    let input = installation.topic("crash.reports");
-    installation.topics.produce(&input, None, &[("tenant", "stark")], &app.report(3).bytes()).await;
+    let input = installation.topic_name("crash.reports");
+    installation
+        .topics
+        .produce_record(&input, None, &[("tenant", "stark")], &app.build_report(3).bytes())
+        .await;
     let found = letters(installation, admin, before + 1).await;
     assert_eq!((found.len(), &found[0]["reason"]), (before + 1, &"tenant_suspended".into()), "{found:?}");
     let id = found[0]["id"].as_str().expect("an id").to_owned();
     let body =
         installation.command_succeeds(&["dead-letter", "show", &id, "--body", "-", "--api-key", admin]);
-    assert_eq!(body.as_bytes(), app.report(3).bytes());
+    assert_eq!(body.as_bytes(), app.build_report(3).bytes());
     fails(installation, 5, &["dead-letter", "replay", &id, "--api-key", admin], &["suspended"]);
     assert_eq!(installation.command_succeeds(&["tenant", "resume", "stark"]), "stark\tactive\n");
     let replay = format!("/v1/dead-letters/{id}/replay");
     let admins = Client::new(&installation.url, admin);
-    admins.post_until(&replay, b"{", SOON, |status, _| status != 403).await;
+    admins.post_until(&replay, b"{", EVENTUAL_TIMEOUT, |status, _| status != 403).await;
     until_refused(installation, admin, false).await;
     id
 }
 
 async fn symbols(installation: &Installation, folder: &str, operator: &str) {
-    let (status, _, error) = installation.command(&["upload", "--system", folder]);
+    let (status, _, error) = installation.run_command(&["upload", "--system", folder]);
     assert!(status == 5 && error.matches("403").count() == 1, "{error}");
     let upload = ["upload", "--system", folder, "--api-key", operator];
     assert!(installation.command_succeeds(&upload).ends_with("1 uploaded, 0 known before, 0 failed\n"));
@@ -159,7 +162,7 @@ async fn symbols(installation: &Installation, folder: &str, operator: &str) {
     assert!(backfill(&["--yes"]).contains("~system\tbegun\n"));
     let mut waited = Duration::ZERO;
     while !backfill(&["--yes"]).contains("~system\tup to date\n") {
-        assert!(waited < SOON, "the backfill does not end");
+        assert!(waited < EVENTUAL_TIMEOUT, "the backfill does not end");
         tokio::time::sleep(Duration::from_millis(200)).await;
         waited += Duration::from_millis(200);
     }
@@ -170,13 +173,13 @@ async fn symbols(installation: &Installation, folder: &str, operator: &str) {
 async fn audited(installation: &Installation) -> Value {
     let mut waited = Duration::ZERO;
     loop {
-        let (status, output, error) = installation.command(&["audit", "--json"]);
+        let (status, output, error) = installation.run_command(&["audit", "--json"]);
         assert_eq!(status, 0, "{output}{error}");
         let audit: Value = serde_json::from_str(&output).expect("JSON");
         if audit["total"]["unread"] == 0 && audit["total"]["waiting"] == 0 {
             return audit;
         }
-        assert!(waited < SOON, "{output}");
+        assert!(waited < EVENTUAL_TIMEOUT, "{output}");
         tokio::time::sleep(Duration::from_millis(200)).await;
         waited += Duration::from_millis(200);
     }
@@ -195,7 +198,7 @@ async fn deleted(installation: &Installation, app: &App, stark: &str) {
     let left = proof["erasure"]["remaining"].as_object().expect("counted");
     assert!(proof["state"] == "deleted" && left.values().all(|rows| *rows == 0), "{proof}");
     let client = Client::new(&installation.url, stark);
-    client.wait_for("/v1/reports", SOON, |status, _| status == 401).await;
+    client.wait_for("/v1/reports", EVENTUAL_TIMEOUT, |status, _| status == 401).await;
     let prefix = "SELECT count(*) FROM reports WHERE tenant = 'stark'";
     let database = installation.database_url();
     let mut connection =
@@ -204,8 +207,11 @@ async fn deleted(installation: &Installation, app: &App, stark: &str) {
     assert_eq!(rows, 0);
     // What still comes leaves nothing but its outcome.
     let before = audited(installation).await["total"]["other"].as_u64();
-    let input = installation.topic("crash.reports");
-    installation.topics.produce(&input, None, &[("tenant", "stark")], &app.report(4).bytes()).await;
+    let input = installation.topic_name("crash.reports");
+    installation
+        .topics
+        .produce_record(&input, None, &[("tenant", "stark")], &app.build_report(4).bytes())
+        .await;
     let after = audited(installation).await["total"]["other"].as_u64();
     assert_eq!(after, before.map(|before| before + 1));
     fails(installation, 1, &["tenant", "create", "stark"], &["was deleted", "cannot be used again"]);
@@ -215,7 +221,7 @@ async fn deleted(installation: &Installation, app: &App, stark: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_of_an_operator_does_what_it_says() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let installation = Installation::start().await;
     let folder = tempfile::tempdir().expect("a folder");
     let library = folder.path().join("usr/lib/libshop.dylib");
@@ -257,7 +263,7 @@ async fn every_command_of_an_operator_does_what_it_says() {
     let said = (&tenant["limits"]["report_bytes"], &tenant["limits"]["units_per_second"]);
     assert_eq!(said, (&1000.into(), &50.into()), "an unnamed limit stays");
     let client = Client::new(&installation.url, &stark);
-    assert_eq!(client.post("/v1/reports", app.report(3).bytes()).await.0, 413);
+    assert_eq!(client.post("/v1/reports", app.build_report(3).bytes()).await.0, 413);
     installation.command_succeeds(&["tenant", "limits", "stark", "--report-bytes", "0"]);
     for command in ["show", "suspend", "resume", "limits", "delete"] {
         fails(&installation, 3, &["tenant", command, "nobody"], &["no tenant nobody", "tenant list"]);
@@ -286,7 +292,7 @@ async fn every_command_of_an_operator_does_what_it_says() {
     assert!(installation.command_succeeds(&replay).contains("replayed as "));
     fails(&installation, 1, &replay, &["replayed already"]);
     let path = "/v1/reports/00000000-0000-4000-8000-000000000003";
-    client.wait_for(path, SOON, |status, _| status == 200).await;
+    client.wait_for(path, EVENTUAL_TIMEOUT, |status, _| status == 200).await;
 
     let shop = ["reprocess", "--app", "com.example.shop", "--api-key", &admin];
     let reprocess = |more: &[&'static str]| installation.command_succeeds(&[&shop[..], more].concat());

@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
-use unslide_tests::SOON;
-use unslide_tests::app::{App, FUNCTIONS, functions};
+use unslide_tests::EVENTUAL_TIMEOUT;
+use unslide_tests::app::{App, FUNCTIONS, list_functions};
 use unslide_tests::binary;
 use unslide_tests::client::Client;
 use unslide_tests::installation::{Installation, TENANT};
@@ -13,10 +13,10 @@ use unslide_tests::topics::Topics;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_pipeline_uploads_a_folder_and_gates_on_it() {
     let fixtures = unslide_testkit::fixtures::folder();
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let installation = Installation::start().await;
     let id = app.debug_id.to_string();
-    let (status, output, error) = installation.command(&["symbols", "check", &id]);
+    let (status, output, error) = installation.run_command(&["symbols", "check", &id]);
     assert_eq!(status, 3, "{output}{error}");
     assert!(output.contains("missing"), "{output}{error}");
 
@@ -32,20 +32,22 @@ async fn a_build_pipeline_uploads_a_folder_and_gates_on_it() {
     let doctor = [&["doctor", "--scope", "symbols:write"], &pipeline[..]].concat();
     let report = installation.command_succeeds(&doctor);
     for line in [
-        "the API answers: unslide ",
-        "the key is in force: of the tenant acme\n",
+        "(from UNSLIDE_URL) answers: unslide ",
+        "ok: the key (from --api-key) is in force: of the tenant acme\n",
+        "ok: the clock of this machine is that of the API\n",
+        "ok: Kafka at ",
         "it can upload symbols (symbols:write)\n",
         "it cannot send reports (reports:write)\n",
     ] {
         assert!(report.contains(line), "{line} is not in\n{report}");
     }
     assert!(!report.contains("warning"), "{report}");
-    let (status, report, error) = installation.command(&[&doctor[..], &["--scope", "reports:read"]].concat());
+    let (status, report, error) =
+        installation.run_command(&[&doctor[..], &["--scope", "reports:read"]].concat());
     assert_eq!(status, 5, "{report}{error}");
-    assert!(
-        report.ends_with("missing: the key has not the scope reports:read; make one that has it\n"),
-        "{report}"
-    );
+    let advice = "missing: the key has not the scope reports:read. An operator makes one that has it: unslide key create --tenant acme \
+                  --scope reports:read\n";
+    assert!(report.contains(advice), "{report}");
     let dry = installation.command_succeeds(&[&["upload", "--dry-run", &path], &pipeline[..]].concat());
     assert!(dry.ends_with("2 would be uploaded, 0 known before, 0 failed\n"), "{dry}");
     let output = installation.command_succeeds(&[&["upload", "--json", &path], &pipeline[..]].concat());
@@ -62,7 +64,7 @@ async fn a_build_pipeline_uploads_a_folder_and_gates_on_it() {
 
     std::fs::write(nested.join("app.dSYM/Contents/Resources/DWARF/app"), &app.dsym[..app.dsym.len() / 2])
         .expect("written");
-    let (status, output, error) = installation.command(&["upload", &path]);
+    let (status, output, error) = installation.run_command(&["upload", &path]);
     assert_ne!(status, 0, "a file that is cut in half is no success: {output}{error}");
     installation.stop().await;
 }
@@ -88,11 +90,12 @@ struct Dev {
 impl Dev {
     fn start(data: &std::path::Path) -> Dev {
         let data = data.to_str().expect("a path");
-        let mut child = binary::command(&["dev", "--json", "--data-dir", data, "--listen", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("starts");
+        let mut child =
+            binary::build_command(&["dev", "--json", "--data-dir", data, "--listen", "127.0.0.1:0"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::inherit())
+                .spawn()
+                .expect("starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
         let facts = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"));
@@ -102,7 +105,7 @@ impl Dev {
     /// As a person starts it: gives the process and the last line of what it prints.
     fn start_for_a_person(data: &std::path::Path) -> (Dev, String) {
         let data = data.to_str().expect("a path");
-        let mut child = binary::command(&["dev", "--data-dir", data, "--listen", "127.0.0.1:0"])
+        let mut child = binary::build_command(&["dev", "--data-dir", data, "--listen", "127.0.0.1:0"])
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
@@ -130,7 +133,7 @@ fn operators_commands_work(dev: &Dev) {
     let mode = std::fs::metadata(dev.fact("config")).expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let succeeds = |arguments: &[&str]| {
-        let done = binary::command(arguments)
+        let done = binary::build_command(arguments)
             .env("UNSLIDE_CONFIG", dev.fact("config"))
             .env("UNSLIDE_URL", dev.fact("api_url"))
             .env("UNSLIDE_API_KEY", dev.fact("api_key"))
@@ -141,6 +144,7 @@ fn operators_commands_work(dev: &Dev) {
         said
     };
     succeeds(&["config", "check"]);
+    succeeds(&["health"]);
     succeeds(&["tenant", "create", "acme"]);
     succeeds(&["key", "create", "--tenant", "acme", "--scope", "symbols:write", "--expires", "90d"]);
     assert!(succeeds(&["key", "list", "--tenant", "acme"]).contains("symbols:write"));
@@ -156,10 +160,10 @@ fn operators_commands_work(dev: &Dev) {
 async fn the_embedded_default_keeps_everything_over_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("its data");
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let dev = tokio::task::block_in_place(|| Dev::start(&data));
     let client = Client::new(dev.fact("api_url"), dev.fact("api_key"));
-    client.upload(app.dsym.clone()).await;
+    client.upload_symbols(app.dsym.clone()).await;
     let key = dev.fact("api_key").to_owned();
     tokio::task::block_in_place(|| operators_commands_work(&dev));
     tokio::task::block_in_place(|| dev.stop());
@@ -167,13 +171,14 @@ async fn the_embedded_default_keeps_everything_over_a_restart() {
     let dev = tokio::task::block_in_place(|| Dev::start(&data));
     assert_eq!(dev.fact("api_key"), key);
     let topics = Topics::connect(dev.fact("kafka_bootstrap"));
-    let report = app.report(7).bytes();
-    topics.produce("crash.reports", None, &[("tenant", dev.fact("tenant"))], &report).await;
-    let enriched = topics.wait_for("crash.symbolicated", SOON, |records| !records.is_empty()).await;
-    assert_eq!(functions(&enriched[0].json()), FUNCTIONS.map(<[_]>::to_vec));
+    let report = app.build_report(7).bytes();
+    topics.produce_record("crash.reports", None, &[("tenant", dev.fact("tenant"))], &report).await;
+    let enriched =
+        topics.wait_for("crash.symbolicated", EVENTUAL_TIMEOUT, |records| !records.is_empty()).await;
+    assert_eq!(list_functions(&enriched[0].parse_json()), FUNCTIONS.map(<[_]>::to_vec));
     let client = Client::new(dev.fact("api_url"), dev.fact("api_key"));
     let path = "/v1/reports/00000000-0000-4000-8000-000000000007";
-    client.wait_for(path, SOON, |status, _| status == 200).await;
+    client.wait_for(path, EVENTUAL_TIMEOUT, |status, _| status == 200).await;
     tokio::task::block_in_place(|| dev.stop());
 
     let (dev, export) = tokio::task::block_in_place(|| Dev::start_for_a_person(&data));
@@ -182,7 +187,7 @@ async fn the_embedded_default_keeps_everything_over_a_restart() {
     let client = Client::new(&url, &shell_key);
     assert_eq!(client.get(path).await.0, 200, "reports outlive a restart");
     let topics = Topics::connect(&kafka);
-    topics.wait_for("crash.symbolicated", SOON, |records| !records.is_empty()).await;
+    topics.wait_for("crash.symbolicated", EVENTUAL_TIMEOUT, |records| !records.is_empty()).await;
     tokio::task::block_in_place(|| dev.stop());
 }
 
@@ -194,8 +199,12 @@ fn facts_of_a_shell(export: &str) -> [String; 3] {
         r#"{export}
         {commands} && printf '%s\n' "$KAFKA" "$UNSLIDE_URL" "$UNSLIDE_API_KEY""#
     );
-    let done =
-        Command::new("sh").env_clear().args(["-c", &script]).arg(binary::path()).output().expect("starts");
+    let done = Command::new("sh")
+        .env_clear()
+        .args(["-c", &script])
+        .arg(binary::find_binary())
+        .output()
+        .expect("starts");
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.success() && said.contains("dev"), "{export}: {said}");
     let text = String::from_utf8(done.stdout).expect("text");

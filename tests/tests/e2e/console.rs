@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{Clock, SystemClock};
 use unslide_testkit::reports::{ARM64, Frame, Image, Report, Style, Thread, sampled_hang};
-use unslide_tests::SOON;
+use unslide_tests::EVENTUAL_TIMEOUT;
 use unslide_tests::app::App;
 use unslide_tests::client::Client;
 use unslide_tests::installation::{Installation, TENANT};
@@ -24,47 +24,47 @@ fn tools() -> PathBuf {
 }
 
 async fn with_reports() -> Installation {
-    let (app, next) = (App::fixture("app"), App::fixture("app-next"));
+    let (app, next) = (App::from_fixture("app"), App::from_fixture("app-next"));
     let mut installation = Installation::start().await;
     let scopes = "symbols:write,symbols:read,reports:write,reports:read,groups:write,tenant:admin,operator";
     let output = installation.command_succeeds(&["key", "create", "--tenant", TENANT, "--scope", scopes]);
     installation.key =
         output.split_whitespace().find(|w| w.starts_with("unslide_")).expect("a key").to_owned();
     let client = installation.client();
-    client.upload(app.dsym.clone()).await;
-    let input = installation.topic("crash.reports");
+    client.upload_symbols(app.dsym.clone()).await;
+    let input = installation.topic_name("crash.reports");
     for number in 1..4 {
-        let report = app.report(number).set("report.run_id", SESSION).bytes();
+        let report = app.build_report(number).set("report.run_id", SESSION).bytes();
         send(&client, "/v1/reports", &report).await;
     }
-    for report in [next.report(4).bytes(), hang(&app, 5), large(&app, 6), hostile()] {
+    for report in [next.build_report(4).bytes(), hang(&app, 5), large(&app, 6), hostile()] {
         send(&client, "/v1/reports", &report).await;
     }
-    installation.topics.produce(&input, None, &[("tenant", TENANT)], b"{\"report\":").await;
+    installation.topics.produce_record(&input, None, &[("tenant", TENANT)], b"{\"report\":").await;
     let path = format!("/v1/captures?app=com.example.shop&version=1.2&kind=profile&session_id={SESSION}");
     let sent = send(&client, &path, b"main;checkout;total 30\nmain;checkout;draw 12\n").await;
     let path = format!("/v1/captures/{}", sent["id"].as_str().expect("an id"));
-    client.wait_for(&path, SOON, |_, capture| capture["state"] == "ready").await;
+    client.wait_for(&path, EVENTUAL_TIMEOUT, |_, capture| capture["state"] == "ready").await;
     // One to compare it with.
     let path = "/v1/captures?app=com.example.shop&version=1.3&kind=profile";
     let sent = send(&client, path, b"main;checkout;total 9\nmain;checkout;draw 40\n").await;
     let path = format!("/v1/captures/{}", sent["id"].as_str().expect("an id"));
-    client.wait_for(&path, SOON, |_, capture| capture["state"] == "ready").await;
+    client.wait_for(&path, EVENTUAL_TIMEOUT, |_, capture| capture["state"] == "ready").await;
     let stored = |status, page: &serde_json::Value| {
         status == 200 && page["items"].as_array().is_some_and(|items| items.len() == 7)
     };
-    client.wait_for("/v1/reports", SOON, stored).await;
+    client.wait_for("/v1/reports", EVENTUAL_TIMEOUT, stored).await;
     let noted = |status, page: &serde_json::Value| {
         status == 200 && page["items"].as_array().is_some_and(|items| items.len() == 1)
     };
-    client.wait_for("/v1/dead-letters", SOON, noted).await;
+    client.wait_for("/v1/dead-letters", EVENTUAL_TIMEOUT, noted).await;
     send_session(&client).await;
     installation
 }
 
 /// Sends bytes as a patient client does, until the service has them; its answer.
 async fn send(client: &Client, path: &str, body: &[u8]) -> Value {
-    client.post_until(path, body, SOON, |status, _| status == 202).await
+    client.post_until(path, body, EVENTUAL_TIMEOUT, |status, _| status == 202).await
 }
 
 /// Sends the session of the first reports and of the capture, with a metric payload of it.
@@ -80,12 +80,12 @@ async fn send_session(client: &Client) {
     // Its start and its end, three reports, the metrics and the capture.
     let told =
         |status, page: &Value| status == 200 && page["items"].as_array().is_some_and(|all| all.len() == 7);
-    client.wait_for(&format!("/v1/sessions/{SESSION}?app=com.example.shop"), SOON, told).await;
+    client.wait_for(&format!("/v1/sessions/{SESSION}?app=com.example.shop"), EVENTUAL_TIMEOUT, told).await;
 }
 
 /// A hang of 100 ms, with ten samples of what the main thread did.
 fn hang(app: &App, number: u32) -> Vec<u8> {
-    let mut report: Value = serde_json::from_slice(&app.report(number).bytes()).expect("a report");
+    let mut report: Value = serde_json::from_slice(&app.build_report(number).bytes()).expect("a report");
     let frames = report["crash"]["threads"][0]["backtrace"]["contents"].clone();
     let all: Vec<usize> = (0..frames.as_array().expect("frames").len()).collect();
     report["crash"]["error"] = sampled_hang(100, &frames, &vec![all; 10]);
@@ -95,7 +95,7 @@ fn hang(app: &App, number: u32) -> Vec<u8> {
 /// A report of another app with 1,000 threads of 200 frames.
 fn large(app: &App, number: u32) -> Vec<u8> {
     let waiting = |index| Thread::new(index).frames(std::iter::repeat_n(Frame::at(0x1000), 200));
-    let report = app.report(number).set("system.CFBundleIdentifier", "com.example.large");
+    let report = app.build_report(number).set("system.CFBundleIdentifier", "com.example.large");
     (1..1_000).map(waiting).fold(report, Report::thread).style(Style::Compact).bytes()
 }
 

@@ -29,7 +29,7 @@ fn at_work_in(folder: &Path) -> Vec<String> {
 fn the_demo_shows_names_and_lines_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let done = binary::command(&["demo", "--data-dir", data.to_str().expect("a path")])
+    let done = binary::build_command(&["demo", "--data-dir", data.to_str().expect("a path")])
         .stdin(Stdio::null())
         .output()
         .expect("starts");
@@ -78,7 +78,7 @@ async fn any_client_may_talk_to_the_embedded_servers_and_ctrl_c_ends_all() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let free = SocketAddr::from((Ipv4Addr::LOCALHOST, unslide_embedded::free_port().expect("a port")));
-    let mut child = binary::command(&["dev", "--json", "--listen", "127.0.0.1:0"])
+    let mut child = binary::build_command(&["dev", "--json", "--listen", "127.0.0.1:0"])
         .arg("--data-dir")
         .arg(&data)
         .arg("--kafka-listen")
@@ -95,7 +95,7 @@ async fn any_client_may_talk_to_the_embedded_servers_and_ctrl_c_ends_all() {
 
     let topics = Topics::connect(fact("kafka_bootstrap"));
     topics
-        .produce("crash.reports", None, &[("tenant", fact("tenant"))], b"{\"report\":{\"id\":\"x\"}}")
+        .produce_record("crash.reports", None, &[("tenant", fact("tenant"))], b"{\"report\":{\"id\":\"x\"}}")
         .await;
 
     let (endpoint, bucket) = (fact("s3_endpoint"), fact("s3_bucket"));

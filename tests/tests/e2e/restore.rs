@@ -26,7 +26,7 @@ async fn copy_database(installation: &Installation, from: &str, to: &str) {
 
 fn stop_services(installation: &mut Installation) {
     for service in SERVICES {
-        let process = installation.take(service);
+        let process = installation.take_process(service);
         assert!(tokio::task::block_in_place(|| process.terminate()).success(), "{service}");
     }
 }
@@ -42,9 +42,9 @@ async fn start_services(installation: &mut Installation) {
 
 async fn send(installation: &Installation, tenant: &str, app: &App, numbers: std::ops::Range<u32>) {
     for number in numbers {
-        let topic = installation.topic("crash.reports");
-        let report = app.report(number).bytes();
-        installation.topics.produce(&topic, None, &[(headers::TENANT, tenant)], &report).await;
+        let topic = installation.topic_name("crash.reports");
+        let report = app.build_report(number).bytes();
+        installation.topics.produce_record(&topic, None, &[(headers::TENANT, tenant)], &report).await;
     }
 }
 
@@ -57,7 +57,7 @@ async fn wait_stored(installation: &Installation, app: &App, count: usize) {
 
 /// Runs fsck. Returns its exit code, and problems with their subjects.
 fn fsck(installation: &Installation) -> (i32, Vec<[String; 2]>) {
-    let (code, output, error) = installation.command(&["fsck", "--json", "--age", "0s"]);
+    let (code, output, error) = installation.run_command(&["fsck", "--json", "--age", "0s"]);
     let answer: Value = serde_json::from_str(&output).unwrap_or_else(|e| panic!("{e}: {output}{error}"));
     let findings = answer["disagreements"].as_array().expect("a list").iter();
     let text = |finding: &Value, name: &str| finding[name].as_str().unwrap_or_default().to_owned();
@@ -72,8 +72,8 @@ fn problems(findings: &[[String; 2]]) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_restore_of_the_database_nothing_is_lost_and_fsck_says_what_is_to_be_done() {
     let mut installation = Installation::start().await;
-    let (app, next) = (App::fixture("app"), App::fixture("app-next"));
-    installation.client().upload(app.dsym.clone()).await;
+    let (app, next) = (App::from_fixture("app"), App::from_fixture("app-next"));
+    installation.client().upload_symbols(app.dsym.clone()).await;
     send(&installation, TENANT, &app, 1..4).await;
     wait_stored(&installation, &app, 3).await;
     let database = installation.database_url().rsplit_once('/').expect("a name").1.to_owned();
@@ -86,10 +86,10 @@ async fn after_a_restore_of_the_database_nothing_is_lost_and_fsck_says_what_is_t
     // What the backup does not have.
     send(&installation, TENANT, &app, 4..6).await;
     wait_stored(&installation, &app, 5).await;
-    installation.client().upload(next.dsym.clone()).await;
+    installation.client().upload_symbols(next.dsym.clone()).await;
     let key = installation.key.clone();
     installation.make_tenant(LATER);
-    installation.client().upload(app.dsym.clone()).await;
+    installation.client().upload_symbols(app.dsym.clone()).await;
     send(&installation, LATER, &app, 1..3).await;
     wait_stored(&installation, &app, 2).await;
 
@@ -108,10 +108,10 @@ async fn after_a_restore_of_the_database_nothing_is_lost_and_fsck_says_what_is_t
     assert_eq!(of_later, ["reports_without_tenant", "files_without_tenant"]);
 
     // What it says repairs them.
-    installation.client().upload(next.dsym.clone()).await;
+    installation.client().upload_symbols(next.dsym.clone()).await;
     installation.make_tenant(LATER);
     wait_stored(&installation, &app, 2).await;
-    installation.client().upload(app.dsym.clone()).await;
+    installation.client().upload_symbols(app.dsym.clone()).await;
     let (_, findings) = fsck(&installation);
     // What is left is bytes that nobody reads.
     assert!(findings.iter().all(|[problem, _]| problem == "file_without_row"), "{findings:?}");

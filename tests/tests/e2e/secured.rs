@@ -6,9 +6,9 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use std::time::Duration;
 use tempfile::TempDir;
 use unslide_embedded::{BrokerLogin, Options, S3Endpoint, Servers};
-use unslide_tests::SOON;
+use unslide_tests::EVENTUAL_TIMEOUT;
 use unslide_tests::acls::Acls;
-use unslide_tests::app::{App, FUNCTIONS, functions};
+use unslide_tests::app::{App, FUNCTIONS, list_functions};
 use unslide_tests::installation::{BUCKET, Installation, Place, TENANT};
 
 const SERVICES: [&str; 4] = ["builder", "api", "indexer", "symbolizer"];
@@ -77,7 +77,7 @@ impl Secured {
 
     /// Gives or takes rights; the broker needs a moment to know.
     fn give(&self, rules: &[Value]) {
-        tokio::task::block_in_place(|| rules.iter().for_each(|rule| self.acls.give(rule)));
+        tokio::task::block_in_place(|| rules.iter().for_each(|rule| self.acls.grant_rule(rule)));
     }
 
     /// What `unslide config check --connect` says, with the login of a service and further settings.
@@ -131,35 +131,39 @@ impl Secured {
 /// Sends a report each way before its dSYM is there, then the dSYM, and waits for both revisions of both. What came over
 /// HTTP is answered in the output of all, what came in the tenant's own topic in its own output.
 async fn late_symbols(installation: &Installation) {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let client = installation.client();
-    let own_input = installation.topic(&format!("crash.reports.{TENANT}"));
+    let own_input = installation.topic_name(&format!("crash.reports.{TENANT}"));
     let outputs = ["crash.symbolicated".to_owned(), format!("crash.symbolicated.{TENANT}")];
-    let outputs = outputs.map(|output| installation.topic(&output));
-    let (status, accepted) = client.post("/v1/reports", app.report(1).bytes()).await;
+    let outputs = outputs.map(|output| installation.topic_name(&output));
+    let (status, accepted) = client.post("/v1/reports", app.build_report(1).bytes()).await;
     assert_eq!(status, 202, "{accepted}");
-    installation.topics.produce(&own_input, None, &[], &app.report(2).bytes()).await;
+    installation.topics.produce_record(&own_input, None, &[], &app.build_report(2).bytes()).await;
     for output in &outputs {
-        let first = installation.topics.wait_for(output, SOON, |records| !records.is_empty()).await;
-        assert!(first.iter().all(|record| functions(&record.json()).iter().all(Vec::is_empty)));
+        let first =
+            installation.topics.wait_for(output, EVENTUAL_TIMEOUT, |records| !records.is_empty()).await;
+        assert!(first.iter().all(|record| list_functions(&record.parse_json()).iter().all(Vec::is_empty)));
     }
     // A report that nothing knows to wait could not be woken.
     client
-        .wait_for("/v1/missing-symbols", SOON, |_, page| page.to_string().contains(&app.debug_id.to_string()))
+        .wait_for("/v1/missing-symbols", EVENTUAL_TIMEOUT, |_, page| {
+            page.to_string().contains(&app.debug_id.to_string())
+        })
         .await;
     client
-        .wait_for("/v1/reports?app=com.example.shop", SOON, |status, page| {
+        .wait_for("/v1/reports?app=com.example.shop", EVENTUAL_TIMEOUT, |status, page| {
             status == 200 && page["items"].as_array().is_some_and(|items| items.len() == 2)
         })
         .await;
-    client.upload(app.dsym.clone()).await;
+    client.upload_symbols(app.dsym.clone()).await;
     for output in &outputs {
-        let all = installation.topics.wait_for(output, SOON, |records| records.len() >= 2).await;
-        let healed = all.iter().filter(|record| functions(&record.json()) == FUNCTIONS.map(<[_]>::to_vec));
+        let all = installation.topics.wait_for(output, EVENTUAL_TIMEOUT, |records| records.len() >= 2).await;
+        let healed =
+            all.iter().filter(|record| list_functions(&record.parse_json()) == FUNCTIONS.map(<[_]>::to_vec));
         assert_eq!((all.len(), healed.count()), (2, 1), "{output}");
     }
     client
-        .wait_for("/v1/reports?app=com.example.shop", SOON, |status, page| {
+        .wait_for("/v1/reports?app=com.example.shop", EVENTUAL_TIMEOUT, |status, page| {
             let stored = page["items"].as_array().map_or(0, Vec::len);
             status == 200 && stored == 2 && !page.to_string().contains(r#""revision":1"#)
         })
@@ -172,8 +176,8 @@ async fn dead_letter(installation: &mut Installation) {
     let made = installation.command_succeeds(&create);
     let key = made.split_whitespace().find(|word| word.starts_with("unslide_")).expect("a key");
     let key = std::mem::replace(&mut installation.key, key.to_owned());
-    let input = installation.topic("crash.reports");
-    installation.topics.produce(&input, None, &[("tenant", TENANT)], b"{\"report\":").await;
+    let input = installation.topic_name("crash.reports");
+    installation.topics.produce_record(&input, None, &[("tenant", TENANT)], b"{\"report\":").await;
     let letters = async |count: usize| {
         let mut waited = Duration::ZERO;
         loop {
@@ -182,7 +186,7 @@ async fn dead_letter(installation: &mut Installation) {
             if found.len() >= count {
                 return found;
             }
-            assert!(waited < SOON, "{listed}");
+            assert!(waited < EVENTUAL_TIMEOUT, "{listed}");
             tokio::time::sleep(Duration::from_millis(300)).await;
             waited += Duration::from_millis(300);
         }
@@ -197,8 +201,8 @@ async fn dead_letter(installation: &mut Installation) {
 async fn delete_tenant(secured: &Secured) {
     secured.installation.command_succeeds(&["tenant", "delete", TENANT, "--yes"]);
     let mut waited = Duration::ZERO;
-    while secured.installation.topics.names().iter().any(|topic| topic.ends_with(TENANT)) {
-        assert!(waited < SOON, "{}", secured.installation.logged("builder"));
+    while secured.installation.topics.list_names().iter().any(|topic| topic.ends_with(TENANT)) {
+        assert!(waited < EVENTUAL_TIMEOUT, "{}", secured.installation.read_log("builder"));
         tokio::time::sleep(Duration::from_millis(300)).await;
         waited += Duration::from_millis(300);
     }
@@ -206,9 +210,9 @@ async fn delete_tenant(secured: &Secured) {
 
 /// Takes rights away, and expects each to be named with the command that gives it.
 async fn missing_rights_are_named(secured: &mut Secured) {
-    let topic = secured.installation.topic("crash.reports");
+    let topic = secured.installation.topic_name("crash.reports");
     let (group, transactions) =
-        (secured.installation.topic("unslide.retry"), secured.installation.topic("unslide.live."));
+        (secured.installation.topic_name("unslide.retry"), secured.installation.topic_name("unslide.live."));
     let taken = [
         ("topic", "literal", &topic, "DescribeConfigs", "--topic"),
         ("group", "literal", &group, "Read", "--group"),
@@ -219,7 +223,7 @@ async fn missing_rights_are_named(secured: &mut Secured) {
             "principal": "User:unslide-symbolizer", "resource": resource, "pattern": pattern, "names": [name],
             "operations": [operation],
         });
-        tokio::task::block_in_place(|| secured.acls.take(&rule));
+        tokio::task::block_in_place(|| secured.acls.revoke_rule(&rule));
     }
     let mut waited = Duration::ZERO;
     let said = loop {
@@ -255,13 +259,13 @@ async fn missing_rights_are_named(secured: &mut Secured) {
 async fn ended(secured: &mut Secured, name: &str, settings: &[(&'static str, String)]) -> String {
     secured.installation.start_service(name, "symbolizer", &borrowed(settings));
     let mut waited = Duration::ZERO;
-    while secured.installation.process(name).ended().is_none() {
-        assert!(waited < SOON, "{}", secured.installation.logged(name));
+    while secured.installation.find_process(name).exit_status().is_none() {
+        assert!(waited < EVENTUAL_TIMEOUT, "{}", secured.installation.read_log(name));
         tokio::time::sleep(Duration::from_millis(100)).await;
         waited += Duration::from_millis(100);
     }
-    secured.installation.take(name);
-    secured.installation.logged(name)
+    secured.installation.take_process(name);
+    secured.installation.read_log(name)
 }
 
 /// What a wrong password, a bucket and a database that refuse look like.
@@ -321,11 +325,11 @@ async fn the_rights_of_the_list_are_enough_for_everything_and_a_missing_one_is_n
     assert_eq!((code, &audit["clean"]), (0, &true.into()), "{audit}");
     delete_tenant(&secured).await;
     for service in SERVICES {
-        let logged = secured.installation.logged(service).to_lowercase();
+        let logged = secured.installation.read_log(service).to_lowercase();
         let denied = logged.lines().find(|line| line.contains("authorization"));
         assert_eq!(denied, None, "{service}");
     }
-    let running = secured.installation.take("symbolizer");
+    let running = secured.installation.take_process("symbolizer");
     assert!(tokio::task::block_in_place(|| running.terminate()).success());
     missing_rights_are_named(&mut secured).await;
     refusals_are_named(&mut secured).await;

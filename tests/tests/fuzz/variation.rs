@@ -12,9 +12,9 @@ const MOST_MOVED: usize = 256;
 /// The variation with this number of one of the inputs.
 pub fn of(inputs: &[&[u8]], number: u64) -> Vec<u8> {
     let mut dice = Dice::new(number);
-    let mut input = dice.pick(inputs).to_vec();
-    for _ in 0..=dice.below(MOST_CHANGES) {
-        let other = dice.pick(inputs);
+    let mut input = dice.pick_one(inputs).to_vec();
+    for _ in 0..=dice.number_below(MOST_CHANGES) {
+        let other = dice.pick_one(inputs);
         change(&mut input, other, &mut dice);
     }
     input
@@ -24,7 +24,7 @@ pub fn of(inputs: &[&[u8]], number: u64) -> Vec<u8> {
 fn change(input: &mut Vec<u8>, other: &[u8], dice: &mut Dice) {
     let at = index(input.len(), dice);
     let end = input.len().min(at + index(MOST_MOVED, dice));
-    match dice.below(9) {
+    match dice.number_below(9) {
         0 => input.truncate(at),
         1 => drop(input.drain(at..end)),
         2 => {
@@ -38,15 +38,15 @@ fn change(input: &mut Vec<u8>, other: &[u8], dice: &mut Dice) {
             drop(input.splice(at..end, piece.iter().copied()));
         }
         4 => {
-            let number = dice.pick(&EDGES).to_le_bytes();
+            let number = dice.pick_one(&EDGES).to_le_bytes();
             let width = [1, 2, 4, 8][index(4, dice)];
             let end = input.len().min(at + width);
             input[at..end].copy_from_slice(&number[..end - at]);
         }
-        5 => drop(input.splice(at..at, dice.pick(&SCRIPTS).bytes())),
+        5 => drop(input.splice(at..at, dice.pick_one(&SCRIPTS).bytes())),
         6 => {
             for byte in input.iter_mut().skip(at).take(1) {
-                *byte ^= 1 << dice.below(8);
+                *byte ^= 1 << dice.number_below(8);
             }
         }
         _ => {
@@ -60,5 +60,5 @@ fn change(input: &mut Vec<u8>, other: &[u8], dice: &mut Dice) {
 
 /// A place below `end`; 0 where that is 0.
 fn index(end: usize, dice: &mut Dice) -> usize {
-    usize::try_from(dice.below(end.max(1) as u64)).unwrap_or(0)
+    usize::try_from(dice.number_below(end.max(1) as u64)).unwrap_or(0)
 }

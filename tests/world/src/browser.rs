@@ -43,20 +43,20 @@ impl<'w> Browser<'w> {
 
     /// Sends the form of the sign-in.
     pub async fn sign_in(&self, key: &str, next: &str) -> Answer {
-        let form = form(&[("key", key), ("name", "Robin"), ("next", next)]);
+        let form = encode_form(&[("key", key), ("name", "Robin"), ("next", next)]);
         self.post("/console/sign-in", form).await
     }
 
     /// The text of a page.
-    pub async fn page(&self, path: &str) -> String {
+    pub async fn fetch_page(&self, path: &str) -> String {
         let answer = self.get(path).await;
         assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
         answer.text
     }
 
     /// Sends a form without fields, which leads to another page.
-    pub async fn submit(&self, path: &str) {
-        location(&self.post(path, String::new()).await);
+    pub async fn submit_form(&self, path: &str) {
+        redirect_location(&self.post(path, String::new()).await);
     }
 
     /// Asks for a page.
@@ -97,18 +97,18 @@ impl<'w> Browser<'w> {
 }
 
 /// The body of a form.
-pub fn form(pairs: &[(&str, &str)]) -> String {
+pub fn encode_form(pairs: &[(&str, &str)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
 /// Returns the path that an answer redirects to.
-pub fn location(answer: &Answer) -> &str {
+pub fn redirect_location(answer: &Answer) -> &str {
     assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text);
     answer.headers["location"].to_str().unwrap()
 }
 
 /// Every address that a page leads to.
-pub fn links(page: &str) -> BTreeSet<String> {
+pub fn list_links(page: &str) -> BTreeSet<String> {
     let attributes = ["href=\"", "action=\"", "src=\"", "data-copy-from=\""];
     let found = attributes.iter().flat_map(|attribute| page.split(attribute).skip(1));
     let found = found.filter_map(|rest| rest.split('"').next()).filter(|link| link.starts_with('/'));

@@ -4,7 +4,7 @@
 
 mod browser;
 
-pub use browser::{Browser, form, links, location};
+pub use browser::{Browser, encode_form, list_links, redirect_location};
 
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
@@ -44,14 +44,14 @@ pub struct Answer {
 
 impl Answer {
     /// The body as JSON.
-    pub fn json(&self) -> Value {
+    pub fn parse_json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e} in {}: {}", self.status, self.text))
     }
 
     /// The last part of the problem's type, after checking that it is a whole problem.
-    pub fn problem(&self) -> String {
+    pub fn check_problem(&self) -> String {
         assert_eq!(self.headers["content-type"], "application/problem+json", "{}", self.text);
-        let body = self.json();
+        let body = self.parse_json();
         assert_eq!(body["status"], self.status.as_u16());
         assert_eq!(body["request_id"], self.headers["x-request-id"].to_str().unwrap());
         assert!(body["title"].is_string());
@@ -59,20 +59,20 @@ impl Answer {
     }
 
     /// Checks the status and gives the body as JSON.
-    pub fn expect(self, status: u16) -> Value {
+    pub fn expect_status(self, status: u16) -> Value {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
-        if self.text.is_empty() { Value::Null } else { self.json() }
+        if self.text.is_empty() { Value::Null } else { self.parse_json() }
     }
 
     /// Checks that this is a problem of a kind, and gives its detail.
     pub fn expect_problem(self, status: u16, slug: &str) -> String {
-        assert_eq!((self.status.as_u16(), self.problem().as_str()), (status, slug), "{}", self.text);
-        self.json()["detail"].as_str().unwrap_or_default().to_owned()
+        assert_eq!((self.status.as_u16(), self.check_problem().as_str()), (status, slug), "{}", self.text);
+        self.parse_json()["detail"].as_str().unwrap_or_default().to_owned()
     }
 }
 
 /// The id of a tenant.
-pub fn tenant(name: &str) -> TenantId {
+pub fn tenant_id(name: &str) -> TenantId {
     TenantId::new(name).unwrap()
 }
 
@@ -95,7 +95,7 @@ impl World {
             api: Settings {
                 listen: ([127, 0, 0, 1], 0).into(),
                 cache_dir: servers.folder().join("cache"),
-                signing: signing(),
+                signing: signing_settings(),
                 ..Settings::default()
             },
             tenants: unslide_runtime::TenantDefaults::default(),
@@ -110,19 +110,19 @@ impl World {
         let host = Host::local().unwrap();
         let mut told = config.clone();
         change(&mut told);
-        let listener = unslide_api::listen(&told).await.unwrap();
+        let listener = unslide_api::bind_listener(&told).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let running = tokio::spawn(unslide_api::run_on(listener, told, features, host.clone()));
         let client = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
         for _ in 0..200 {
-            let health = host.health.check().await;
+            let health = host.health.check_readiness().await;
             if health.probes.get("serving").is_some_and(|probe| probe.ok) {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         for name in ["acme", "umbrella"] {
-            servers.make_tenant(&tenant(name)).await;
+            servers.make_tenant(&tenant_id(name)).await;
         }
         World { url, config, host, servers, client, running }
     }
@@ -140,7 +140,7 @@ impl World {
     }
 
     /// A new key of a tenant.
-    pub async fn key(&self, of: &str, scopes: &[Scope]) -> String {
+    pub async fn create_key(&self, of: &str, scopes: &[Scope]) -> String {
         self.key_for(of, scopes, None).await
     }
 
@@ -157,30 +157,30 @@ impl World {
 
     /// A new key of a tenant: its id and its text.
     pub async fn make_key(&self, of: &str, new: &keys::NewApiKey) -> (unslide_store::Uuid, String) {
-        let mut tx = self.store.tenant(&tenant(of)).await.unwrap();
-        let entropy = unslide_api::entropy::Entropy::default().key().unwrap();
-        let (key, text) = keys::create(&mut tx, new, &entropy).await.unwrap();
+        let mut tx = self.store.tenant(&tenant_id(of)).await.unwrap();
+        let entropy = unslide_api::entropy::Entropy::default().generate_key().unwrap();
+        let (key, text) = keys::create_key(&mut tx, new, &entropy).await.unwrap();
         tx.commit().await.unwrap();
         (key.id, text.reveal().to_owned())
     }
 
     /// Changes what a tenant may use. Only a key that the api has not seen before is sure to have it at once.
-    pub async fn limit(&self, of: &str, limits: &tenants::QuotaLimits) {
-        let mut tx = self.store.tenant(&tenant(of)).await.unwrap();
-        tenants::change(&mut tx, of, tenants::TenantStanding::Active, limits).await.unwrap().unwrap();
+    pub async fn change_limits(&self, of: &str, limits: &tenants::QuotaLimits) {
+        let mut tx = self.store.tenant(&tenant_id(of)).await.unwrap();
+        tenants::change_tenant(&mut tx, of, tenants::TenantStanding::Active, limits).await.unwrap().unwrap();
         tx.commit().await.unwrap();
     }
 
     /// Checks that a key which was revoked beside the api comes to be refused.
     pub async fn until_refused(&self, key: &str) {
         let is_refused = async || self.get("/v1/symbols", key).await.status == StatusCode::UNAUTHORIZED;
-        assert!(eventually(is_refused).await, "the key is in force");
+        assert!(wait_until(is_refused).await, "the key is in force");
         self.get("/v1/symbols", key).await.expect_problem(401, "unauthorized");
     }
 
     /// A key with every scope.
-    pub async fn master(&self, of: &str) -> String {
-        self.key(of, &Scope::ALL).await
+    pub async fn create_master_key(&self, of: &str) -> String {
+        self.create_key(of, &Scope::ALL).await
     }
 
     /// A request, to be completed and given to [`World::send`].
@@ -222,8 +222,8 @@ impl World {
     }
 
     /// Every record of the input topic so far, at least `at_least`.
-    pub async fn sent(&self, at_least: usize) -> Vec<Record> {
-        let (kafka, topic) = (&self.config.kafka, self.config.kafka.topics().input);
+    pub async fn read_sent_records(&self, at_least: usize) -> Vec<Record> {
+        let (kafka, topic) = (&self.config.kafka, self.config.kafka.topic_names().input);
         let mut records = Vec::new();
         for _ in 0..1_800 {
             records = scan::whole_topic(kafka, &topic).await.unwrap();
@@ -237,7 +237,7 @@ impl World {
     }
 
     /// A gauge of the api, of one value of its label.
-    pub fn gauge(&self, name: &str, value: &str) -> usize {
+    pub fn read_gauge(&self, name: &str, value: &str) -> usize {
         let families = self.host.metrics.gather();
         let family = families.iter().find(|family| family.name() == name).unwrap();
         let is = |label: &prometheus::proto::LabelPair| label.value() == value;
@@ -246,9 +246,9 @@ impl World {
     }
 
     /// Keys in the bucket.
-    pub async fn objects(&self, of: &str) -> Vec<String> {
+    pub async fn list_objects(&self, of: &str) -> Vec<String> {
         let objects = self.bucket().await;
-        let prefix = unslide_artifacts::keys::tenant_prefix(&tenant(of));
+        let prefix = unslide_artifacts::keys::tenant_prefix(&tenant_id(of));
         let page = objects.list(&prefix, None, 1_000).await.unwrap();
         page.entries.into_iter().map(|entry| entry.key.to_string()).collect()
     }
@@ -256,24 +256,24 @@ impl World {
 
 impl World {
     /// The value of a metric: that of the first line that begins with `line`.
-    pub fn figure(&self, line: &str) -> f64 {
-        self.seen(line).unwrap_or_else(|| panic!("there is no {line}"))
+    pub fn read_metric(&self, line: &str) -> f64 {
+        self.find_metric(line).unwrap_or_else(|| panic!("there is no {line}"))
     }
 
-    fn seen(&self, line: &str) -> Option<f64> {
-        let page = self.host.process_metrics().page().unwrap();
+    fn find_metric(&self, line: &str) -> Option<f64> {
+        let page = self.host.process_metrics().render_page().unwrap();
         page.lines().find_map(|found| found.strip_prefix(line)).map(|value| value.trim().parse().unwrap())
     }
 
     /// Returns once a metric has this value.
-    pub async fn until(&self, line: &str, value: f64) {
-        let is_reached = eventually(async || self.seen(line) == Some(value)).await;
-        assert!(is_reached, "{line} is {} and not {value}", self.figure(line));
+    pub async fn wait_for_metric(&self, line: &str, value: f64) {
+        let is_reached = wait_until(async || self.find_metric(line) == Some(value)).await;
+        assert!(is_reached, "{line} is {} and not {value}", self.read_metric(line));
     }
 }
 
 /// Waits for a condition, and returns whether it came to hold.
-pub async fn eventually(mut holds: impl AsyncFnMut() -> bool) -> bool {
+pub async fn wait_until(mut holds: impl AsyncFnMut() -> bool) -> bool {
     for _ in 0..3_000 {
         if holds().await {
             return true;
@@ -284,27 +284,28 @@ pub async fn eventually(mut holds: impl AsyncFnMut() -> bool) -> bool {
 }
 
 /// A body with bytes that come when they are sent. Dropping the sender ends it.
-pub fn slow() -> (futures::channel::mpsc::UnboundedSender<Result<Vec<u8>, std::io::Error>>, reqwest::Body) {
+pub fn slow_body() -> (futures::channel::mpsc::UnboundedSender<Result<Vec<u8>, std::io::Error>>, reqwest::Body)
+{
     let (more, bytes) = futures::channel::mpsc::unbounded();
     (more, reqwest::Body::wrap_stream(bytes))
 }
 
 /// A JSON text with spaces behind it, of `bytes` bytes.
-pub fn padded(json: &str, bytes: usize) -> Vec<u8> {
+pub fn pad_json(json: &str, bytes: usize) -> Vec<u8> {
     let mut padded = json.as_bytes().to_vec();
     padded.resize(bytes, b' ');
     padded
 }
 
 /// A report with this id.
-pub fn report(id: &str) -> Value {
+pub fn report_json(id: &str) -> Value {
     json!({"report": {"id": id, "version": "3.6.0", "type": "standard"},
         "system": {"CFBundleIdentifier": "com.example.shop", "CFBundleShortVersionString": "1.2", "CFBundleVersion": "34"},
         "binary_images": [], "crash": {"error": {"type": "signal"}, "threads": []}})
 }
 
 /// The key that the api signs with in tests.
-pub fn signing() -> Signing {
+pub fn signing_settings() -> Signing {
     let key = Secret::new("TM0Imyj/ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U+4pvs=");
     Signing { name: "api".to_owned(), key }
 }

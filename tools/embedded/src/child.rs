@@ -14,7 +14,6 @@ use std::time::Duration;
 
 /// A program to run, and how to run it.
 pub(crate) struct ServerProgram<'a> {
-    /// For messages.
     pub(crate) what: &'static str,
     pub(crate) program: &'a Path,
     pub(crate) arguments: Vec<std::ffi::OsString>,
@@ -31,7 +30,6 @@ pub(crate) struct ServerProgram<'a> {
     pub(crate) unprivileged: bool,
 }
 
-/// A running server.
 pub(crate) struct Child {
     what: &'static str,
     pid: Pid,
@@ -122,7 +120,6 @@ impl Child {
         Ok(())
     }
 
-    /// Returns the process id.
     pub(crate) fn id(&self) -> i32 {
         self.pid.as_raw()
     }
@@ -138,7 +135,6 @@ impl Child {
         self.kill();
     }
 
-    /// Kills it.
     pub(crate) fn kill(&self) {
         self.signal(&[(Signal::SIGKILL, 10)]);
     }

@@ -9,7 +9,6 @@ pub enum Error {
     /// A program that is needed is not installed.
     #[error("`{tool}` is not installed. Install it, on Debian with: apt-get install -y {package}")]
     Missing {
-        /// The program.
         tool: &'static str,
         /// The Debian package that has it.
         package: &'static str,
@@ -17,11 +16,9 @@ pub enum Error {
     /// A file or folder cannot be used.
     #[error("cannot {action} {}", path.display())]
     File {
-        /// The action that failed.
         action: &'static str,
         /// The path that it was tried on.
         path: PathBuf,
-        /// Why not.
         source: std::io::Error,
     },
     /// A program could not be started or ended with a failure.
@@ -37,9 +34,7 @@ pub enum Error {
     /// A server was not ready in time.
     #[error("{what} was not ready after {} s; its last lines:\n{tail}", after.as_secs())]
     NotReady {
-        /// The server.
         what: &'static str,
-        /// How long was waited.
         after: Duration,
         /// The end of its log.
         tail: String,
@@ -52,12 +47,7 @@ pub enum Error {
     Platform(String),
     /// No free TCP port, or the wanted one is taken.
     #[error("cannot listen on {address}")]
-    Port {
-        /// The address.
-        address: String,
-        /// Why not.
-        source: std::io::Error,
-    },
+    Port { address: String, source: std::io::Error },
     /// A thread could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),

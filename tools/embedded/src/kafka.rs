@@ -52,7 +52,6 @@ pub struct BrokerLogin {
     pub password: String,
 }
 
-/// A running broker.
 pub(crate) struct Kafka {
     pub(crate) child: Child,
     pub(crate) listen: SocketAddr,

@@ -32,7 +32,6 @@ const SETTINGS: [&str; 10] = [
 const FAST: [&str; 4] =
     ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=500"];
 
-/// A running database server.
 pub(crate) struct Postgres {
     pub(crate) child: Child,
     /// A connection URL of the superuser, with its password.

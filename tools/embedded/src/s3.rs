@@ -25,7 +25,6 @@ pub struct S3Endpoint {
     url: String,
     /// The access key id that a client signs its requests with; the same over restarts, as is the secret.
     pub access_key: String,
-    /// The secret access key.
     pub secret_key: String,
     stop: oneshot::Sender<()>,
     running: JoinHandle<()>,

@@ -30,12 +30,9 @@ pub struct Options {
     pub fast: bool,
 }
 
-/// One of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// Apache Kafka.
     Kafka,
-    /// PostgreSQL.
     Postgres,
 }
 

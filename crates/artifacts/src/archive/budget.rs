@@ -17,28 +17,28 @@ impl<'a> Budget<'a> {
         Budget { limits, upload_bytes, entries: Cell::new(0), unpacked: Cell::new(0), members: Cell::new(0) }
     }
 
-    pub(super) fn entries(&self) -> u64 {
+    pub(super) fn entry_count(&self) -> u64 {
         self.entries.get()
     }
 
-    pub(super) fn unpacked(&self) -> u64 {
+    pub(super) fn unpacked_bytes(&self) -> u64 {
         self.unpacked.get()
     }
 
-    pub(super) fn entry(&self) -> Result<(), ArchiveError> {
+    pub(super) fn charge_entry(&self) -> Result<(), ArchiveError> {
         self.entries.set(self.entries.get() + 1);
         let limit = self.limits.entries;
         if self.entries.get() > limit { Err(ArchiveError::TooManyEntries(limit)) } else { Ok(()) }
     }
 
-    pub(super) fn member(&self) -> Result<(), ArchiveError> {
+    pub(super) fn charge_member(&self) -> Result<(), ArchiveError> {
         self.members.set(self.members.get() + 1);
         let limit = self.limits.members;
         if self.members.get() > limit { Err(ArchiveError::TooManyMembers(limit)) } else { Ok(()) }
     }
 
     /// Charges unpacked bytes, before they are used.
-    pub(super) fn spend(&self, path: &str, bytes: u64) -> Result<(), ArchiveError> {
+    pub(super) fn charge_bytes(&self, path: &str, bytes: u64) -> Result<(), ArchiveError> {
         let unpacked = self.unpacked.get().saturating_add(bytes);
         self.unpacked.set(unpacked);
         let limits = self.limits;
@@ -53,7 +53,7 @@ impl<'a> Budget<'a> {
     }
 
     /// Wraps a decompressor and charges its output.
-    pub(super) fn unpacking<R>(&'a self, path: &'a str, source: R) -> Unpacking<'a, R> {
+    pub(super) fn wrap_decompressor<R>(&'a self, path: &'a str, source: R) -> Unpacking<'a, R> {
         Unpacking { budget: self, path, source, read: 0 }
     }
 }
@@ -73,7 +73,7 @@ impl<R: Read> Read for Unpacking<'_, R> {
         if self.read > limit {
             return Err(ArchiveError::TooLarge { path: self.path.into(), limit }.into_io());
         }
-        self.budget.spend(self.path, read as u64).map_err(ArchiveError::into_io)?;
+        self.budget.charge_bytes(self.path, read as u64).map_err(ArchiveError::into_io)?;
         Ok(read)
     }
 }

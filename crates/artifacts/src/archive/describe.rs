@@ -6,10 +6,10 @@
 
 use unslide_report::foreign_format;
 
-const DSYM: &str = "give the dSYM of the app, or its Mach-O file";
+const DSYM_ADVICE: &str = "give the dSYM of the app, or its Mach-O file";
 const MAP: &str = "give the source map that was written with it";
 const REPACK: &str = "pack the files as zip or tar.gz";
-const REPORT: &str = "symbols are a dSYM, a Mach-O file or a source map";
+const REPORT_ADVICE: &str = "symbols are a dSYM, a Mach-O file or a source map";
 
 /// A format that is recognised by its first bytes.
 struct Signature {
@@ -23,10 +23,10 @@ const fn signature(start: &'static [u8], name: &'static str, instead: &'static s
 }
 
 const SIGNATURES: [Signature; 38] = [
-    signature(b"\x7fELF", "an ELF file of Linux or Android", DSYM),
-    signature(b"MZ", "a Windows executable (PE)", DSYM),
-    signature(b"Microsoft C/C++ MSF", "debug information of Windows (PDB)", DSYM),
-    signature(b"Microsoft C/C++ program database", "debug information of Windows (PDB)", DSYM),
+    signature(b"\x7fELF", "an ELF file of Linux or Android", DSYM_ADVICE),
+    signature(b"MZ", "a Windows executable (PE)", DSYM_ADVICE),
+    signature(b"Microsoft C/C++ MSF", "debug information of Windows (PDB)", DSYM_ADVICE),
+    signature(b"Microsoft C/C++ program database", "debug information of Windows (PDB)", DSYM_ADVICE),
     signature(b"MODULE ", "a symbol file of Breakpad", "give the dSYM that it was made of"),
     signature(
         b"BCSymbolMap",
@@ -34,22 +34,22 @@ const SIGNATURES: [Signature; 38] = [
         "apply it to the dSYM with dsymutil --symbol-map, and give the dSYM",
     ),
     signature(b"bplist", "a property list", "give the dSYM or the archive that it lies in"),
-    signature(b"BC\xc0\xde", "LLVM bitcode, which is not linked", DSYM),
-    signature(b"\xde\xc0\x17\x0b", "LLVM bitcode, which is not linked", DSYM),
+    signature(b"BC\xc0\xde", "LLVM bitcode, which is not linked", DSYM_ADVICE),
+    signature(b"\xde\xc0\x17\x0b", "LLVM bitcode, which is not linked", DSYM_ADVICE),
     signature(b"!<arch>\n", "a static library", "give the dSYM of the program that it was linked into"),
     signature(b"!<thin>\n", "a static library", "give the dSYM of the program that it was linked into"),
-    signature(b"\0asm", "WebAssembly, which is not read", DSYM),
+    signature(b"\0asm", "WebAssembly, which is not read", DSYM_ADVICE),
     signature(b"\xc6\x1f\xbc\x03\xc1\x03\x19\x1f", "Hermes bytecode", MAP),
     signature(b"\xe5\xd1\x0b\xfb", "a RAM bundle of React Native", MAP),
-    signature(b"\xca\xfe\xba\xbe", "a Java class", DSYM),
-    signature(b"dex\n", "a program of Android (DEX)", DSYM),
+    signature(b"\xca\xfe\xba\xbe", "a Java class", DSYM_ADVICE),
+    signature(b"dex\n", "a program of Android (DEX)", DSYM_ADVICE),
     signature(b"dyld_v", "a dyld shared cache", "give the libraries that were extracted from it"),
-    signature(b"\xe2\x9c\xa8\x0e", "a Swift module", DSYM),
-    signature(b"CPCH", "a precompiled header or a clang module", DSYM),
-    signature(b"SQLite format 3", "an SQLite database", DSYM),
-    signature(b"MDMP", "a minidump", REPORT),
-    signature(b"plcrash", "a report of PLCrashReporter", REPORT),
-    signature(b"PK\x05\x06", "an empty zip archive", DSYM),
+    signature(b"\xe2\x9c\xa8\x0e", "a Swift module", DSYM_ADVICE),
+    signature(b"CPCH", "a precompiled header or a clang module", DSYM_ADVICE),
+    signature(b"SQLite format 3", "an SQLite database", DSYM_ADVICE),
+    signature(b"MDMP", "a minidump", REPORT_ADVICE),
+    signature(b"plcrash", "a report of PLCrashReporter", REPORT_ADVICE),
+    signature(b"PK\x05\x06", "an empty zip archive", DSYM_ADVICE),
     signature(b"PK\x07\x08", "a part of a split zip archive", REPACK),
     signature(b"\xfd7zXZ", "xz data, such as a tar.xz", REPACK),
     signature(b"BZh", "bzip2 data, such as a tar.bz2", REPACK),
@@ -72,7 +72,7 @@ const SIGNATURES: [Signature; 38] = [
 ];
 
 /// Prefixes of JavaScript text.
-const JAVASCRIPT: [&str; 18] = [
+const JAVASCRIPT_PREFIXES: [&str; 18] = [
     "var ",
     "let ",
     "const ",
@@ -95,21 +95,21 @@ const JAVASCRIPT: [&str; 18] = [
 
 /// Describes a file that gives no symbols by its first bytes: its format, and what to give instead.
 #[must_use]
-pub fn describe(head: &[u8]) -> String {
-    if let Some(known) = recognise(head) {
+pub fn describe_format(head: &[u8]) -> String {
+    if let Some(known) = recognise_format(head) {
         return known;
     }
     if std::str::from_utf8(head).is_ok_and(|text| !text.contains('\0')) {
         let json = if starts_as_json(text_of(head)) { "JSON that is no source map" } else { "text" };
-        return format!("this is {json}; {REPORT}");
+        return format!("this is {json}; {REPORT_ADVICE}");
     }
     let shown: Vec<String> = head.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("its format is not known (it begins with {}); {REPORT}", shown.join(" "))
+    format!("its format is not known (it begins with {}); {REPORT_ADVICE}", shown.join(" "))
 }
 
-/// Does the same as [`describe`]; `None` if the first bytes match no known format.
+/// Does the same as [`describe_format`]; `None` if the first bytes match no known format.
 #[must_use]
-pub fn recognise(head: &[u8]) -> Option<String> {
+pub fn recognise_format(head: &[u8]) -> Option<String> {
     if head.is_empty() {
         return Some("the file is empty".to_owned());
     }
@@ -117,7 +117,7 @@ pub fn recognise(head: &[u8]) -> Option<String> {
         return Some(format!("this is {}; {}", known.name, known.instead));
     }
     if foreign_format(head).is_some() {
-        return Some(format!("this is a crash log of Apple (.ips or .crash); {REPORT}"));
+        return Some(format!("this is a crash log of Apple (.ips or .crash); {REPORT_ADVICE}"));
     }
     let text = text_of(head);
     let (name, instead) = if starts_as_json(text) {
@@ -128,8 +128,8 @@ pub fn recognise(head: &[u8]) -> Option<String> {
     } else if starts_as_html(text) {
         ("a web page, perhaps of a failed download".to_owned(), "download the file again")
     } else if is_shrinker_mapping(text) {
-        ("a mapping of ProGuard or R8, for Android".to_owned(), DSYM)
-    } else if JAVASCRIPT.iter().any(|start| text.starts_with(start)) {
+        ("a mapping of ProGuard or R8, for Android".to_owned(), DSYM_ADVICE)
+    } else if JAVASCRIPT_PREFIXES.iter().any(|start| text.starts_with(start)) {
         ("JavaScript, such as the bundle".to_owned(), MAP)
     } else {
         return None;
@@ -196,7 +196,7 @@ fn is_shrinker_mapping(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::archive::{FileKind, PEEK, detect};
+    use crate::archive::{DETECTION_HEAD_BYTES, FileKind, detect_file_kind};
 
     #[test]
     fn a_wrong_file_is_named_with_what_to_give_instead() {
@@ -236,16 +236,19 @@ mod tests {
             (b"MIT License\n", "this is text", "dSYM"),
             (b"\x01\x02\x03\xff", "is not known (it begins with 01 02 03 ff)", "dSYM"),
         ] {
-            let text = describe(head);
+            let text = describe_format(head);
             assert!(text.contains(name) && text.contains(instead), "{text}: {name}, {instead}");
-            assert!(!matches!(detect(head), FileKind::Binary(_) | FileKind::Gzip | FileKind::Tar), "{name}");
+            assert!(
+                !matches!(detect_file_kind(head), FileKind::Binary(_) | FileKind::Gzip | FileKind::Tar),
+                "{name}"
+            );
         }
-        assert!(describe(&[0; PEEK]).contains("not known"));
+        assert!(describe_format(&[0; DETECTION_HEAD_BYTES]).contains("not known"));
     }
 
     #[test]
     fn text_that_is_cut_in_a_letter_is_still_text() {
         let head = "// Übersicht".as_bytes();
-        assert!(describe(&head[..4]).contains("JavaScript"), "{}", describe(&head[..4]));
+        assert!(describe_format(&head[..4]).contains("JavaScript"), "{}", describe_format(&head[..4]));
     }
 }

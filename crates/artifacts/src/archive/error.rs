@@ -15,7 +15,7 @@ pub enum ArchiveError {
     #[error("{0} archives are not supported; send a zip or tar.gz")]
     Unsupported(&'static str),
     /// An archive that ends too early.
-    #[error("{} is cut off: {what} at byte {at}", shown(.container))]
+    #[error("{} is cut off: {what} at byte {at}", display_container(.container))]
     Truncated {
         /// The path of the archive within the upload; empty for the upload itself.
         container: String,
@@ -25,7 +25,7 @@ pub enum ArchiveError {
         at: u64,
     },
     /// An archive that contradicts itself.
-    #[error("{} is damaged: {what} at byte {at}", shown(.container))]
+    #[error("{} is damaged: {what} at byte {at}", display_container(.container))]
     Corrupt {
         /// The path of the archive within the upload; empty for the upload itself.
         container: String,
@@ -61,7 +61,7 @@ pub enum ArchiveError {
     Disk(#[source] io::Error),
 }
 
-fn shown(container: &str) -> &str {
+fn display_container(container: &str) -> &str {
     if container.is_empty() { "the upload" } else { container }
 }
 

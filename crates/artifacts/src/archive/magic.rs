@@ -32,16 +32,16 @@ pub enum FileKind {
     Other,
 }
 
-/// Bytes that [`detect`] needs: one tar header.
-pub const PEEK: usize = 512;
+/// Bytes that [`detect_file_kind`] needs: one tar header.
+pub const DETECTION_HEAD_BYTES: usize = 512;
 
 /// A fat file has few architectures. A Java class file has the same magic, with its version (45 or more) in the
 /// same place.
 const MOST_ARCHITECTURES: u32 = 44;
 
-/// Detects the kind of a file by its first [`PEEK`] bytes, or by all bytes of a shorter file.
+/// Detects the kind of a file by its first [`DETECTION_HEAD_BYTES`] bytes, or by all bytes of a shorter file.
 #[must_use]
-pub fn detect(head: &[u8]) -> FileKind {
+pub fn detect_file_kind(head: &[u8]) -> FileKind {
     let word = |at: usize| head.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     match word(0) {
         Some(0xfeed_face | 0xfeed_facf | 0xcefa_edfe | 0xcffa_edfe) => return FileKind::Binary(Binary::Thin),
@@ -112,23 +112,23 @@ mod tests {
     #[test]
     fn the_first_bytes_decide() {
         let fat = |n: u32| [0xcafe_babe_u32.to_be_bytes(), n.to_be_bytes()].concat();
-        assert_eq!(detect(&fat(2)), FileKind::Binary(Binary::Fat));
-        assert_eq!(detect(&fat(61)), FileKind::Other, "a Java class file");
-        assert_eq!(detect(&fat(0)), FileKind::Other);
-        assert_eq!(detect(&0xfeed_facf_u32.to_le_bytes()), FileKind::Binary(Binary::Thin));
-        assert_eq!(detect(b"PK\x03\x04"), FileKind::Zip);
-        assert_eq!(detect(b"\x1f\x8b\x08\x00"), FileKind::Gzip);
-        assert_eq!(detect(b"BZh9"), FileKind::Unsupported("bzip2"));
+        assert_eq!(detect_file_kind(&fat(2)), FileKind::Binary(Binary::Fat));
+        assert_eq!(detect_file_kind(&fat(61)), FileKind::Other, "a Java class file");
+        assert_eq!(detect_file_kind(&fat(0)), FileKind::Other);
+        assert_eq!(detect_file_kind(&0xfeed_facf_u32.to_le_bytes()), FileKind::Binary(Binary::Thin));
+        assert_eq!(detect_file_kind(b"PK\x03\x04"), FileKind::Zip);
+        assert_eq!(detect_file_kind(b"\x1f\x8b\x08\x00"), FileKind::Gzip);
+        assert_eq!(detect_file_kind(b"BZh9"), FileKind::Unsupported("bzip2"));
         let map = FileKind::Binary(Binary::SourceMap);
-        assert_eq!(detect(br#"{ "version" : 3, "sources": ["#), map);
-        assert_eq!(detect(b")]}'\n{\"sections\":[],\"version\":3}"), map);
-        assert_eq!(detect(br#"{"x_unslide_debug_id":"","#), map);
+        assert_eq!(detect_file_kind(br#"{ "version" : 3, "sources": ["#), map);
+        assert_eq!(detect_file_kind(b")]}'\n{\"sections\":[],\"version\":3}"), map);
+        assert_eq!(detect_file_kind(br#"{"x_unslide_debug_id":"","#), map);
         for other in
             [r#"{"version":30,"sources":[]}"#, r#"{"version":"3","file":""}"#, r#"{"report":{"version":3}}"#]
         {
-            assert_eq!(detect(other.as_bytes()), FileKind::Other, "{other}");
+            assert_eq!(detect_file_kind(other.as_bytes()), FileKind::Other, "{other}");
         }
-        assert_eq!(detect(b""), FileKind::Other);
-        assert_eq!(detect(&[0; 512]), FileKind::Other, "zeros are no tar header");
+        assert_eq!(detect_file_kind(b""), FileKind::Other);
+        assert_eq!(detect_file_kind(&[0; 512]), FileKind::Other, "zeros are no tar header");
     }
 }

@@ -23,8 +23,8 @@ impl Member {
     ///
     /// # Errors
     /// Returns [`ArchiveError::Disk`] if the file cannot be mapped.
-    pub fn map(&self) -> Result<bytes::Bytes, ArchiveError> {
-        crate::mapped::map(&self.file).map_err(ArchiveError::Disk)
+    pub fn map_file(&self) -> Result<bytes::Bytes, ArchiveError> {
+        crate::mapped::map_file(&self.file).map_err(ArchiveError::Disk)
     }
 }
 
@@ -35,7 +35,12 @@ pub trait MemberSink {
     /// # Errors
     /// Returns an error of `content`, made by [`ArchiveError`]'s readers, or
     /// [`ArchiveError::Disk`].
-    fn member(&mut self, path: &str, binary: Binary, content: &mut dyn Read) -> Result<(), ArchiveError>;
+    fn receive_member(
+        &mut self,
+        path: &str,
+        binary: Binary,
+        content: &mut dyn Read,
+    ) -> Result<(), ArchiveError>;
 
     /// Returns the number of members.
     fn len(&self) -> usize;
@@ -46,7 +51,7 @@ pub trait MemberSink {
     }
 
     /// Returns a file for a nested archive, in memory up to `bytes`.
-    fn spool(&self, bytes: usize) -> SpooledTempFile {
+    fn create_spool(&self, bytes: usize) -> SpooledTempFile {
         SpooledTempFile::new(bytes)
     }
 
@@ -76,13 +81,18 @@ impl ToFolder {
 }
 
 impl MemberSink for ToFolder {
-    fn member(&mut self, path: &str, binary: Binary, content: &mut dyn Read) -> Result<(), ArchiveError> {
+    fn receive_member(
+        &mut self,
+        path: &str,
+        binary: Binary,
+        content: &mut dyn Read,
+    ) -> Result<(), ArchiveError> {
         let temporary = tempfile::Builder::new()
             .prefix("member-")
             .tempfile_in(&self.folder)
             .map_err(ArchiveError::Disk)?;
         let (mut file, temporary) = temporary.into_parts();
-        let size = copy(content, &mut file)?;
+        let size = copy_to_file(content, &mut file)?;
         self.members.push(Member { path: path.to_owned(), binary, file: temporary, size });
         Ok(())
     }
@@ -91,7 +101,7 @@ impl MemberSink for ToFolder {
         self.members.len()
     }
 
-    fn spool(&self, bytes: usize) -> SpooledTempFile {
+    fn create_spool(&self, bytes: usize) -> SpooledTempFile {
         SpooledTempFile::new_in(bytes, &self.folder)
     }
 
@@ -101,7 +111,10 @@ impl MemberSink for ToFolder {
 }
 
 /// Copies a stream to a file. Distinguishes errors of the source from errors of the disk.
-pub(super) fn copy(source: &mut dyn Read, file: &mut (impl Write + ?Sized)) -> Result<u64, ArchiveError> {
+pub(super) fn copy_to_file(
+    source: &mut dyn Read,
+    file: &mut (impl Write + ?Sized),
+) -> Result<u64, ArchiveError> {
     let mut buffer = vec![0; 64 << 10];
     let mut size = 0;
     loop {

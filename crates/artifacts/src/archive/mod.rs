@@ -15,11 +15,11 @@ mod walk;
 
 use serde::{Deserialize, Serialize};
 
-pub use describe::{describe, recognise};
+pub use describe::{describe_format, recognise_format};
 pub use error::ArchiveError;
-pub use magic::{Binary, FileKind, PEEK, detect};
+pub use magic::{Binary, DETECTION_HEAD_BYTES, FileKind, detect_file_kind};
 pub use member::{Member, MemberSink, ToFolder};
-pub use walk::unpack;
+pub use walk::unpack_upload;
 
 /// Limits for unpacking one upload.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ impl Contents {
     /// The most skipped entries that are listed.
     pub const SKIPPED_SHOWN: usize = 100;
 
-    fn skip(&mut self, path: &str, reason: SkipReason) {
+    fn record_skipped(&mut self, path: &str, reason: SkipReason) {
         self.skipped_count += 1;
         if self.skipped.len() == Self::SKIPPED_SHOWN {
             let harmless = self.skipped.iter().rposition(|s| !s.reason.may_hide_symbols());
@@ -140,7 +140,7 @@ impl SkipReason {
 
     /// Returns a short name that never changes.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             SkipReason::PathTooLong => "path_too_long",
             SkipReason::Link => "link",

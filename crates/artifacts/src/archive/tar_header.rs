@@ -1,17 +1,17 @@
 //! Tar headers: blocks with their own checksum.
 
-pub(super) const BLOCK: usize = 512;
+pub(super) const BLOCK_BYTES: usize = 512;
 
 /// True for a tar header: a block with the right checksum.
 pub(super) fn is_header(block: &[u8]) -> bool {
-    let Some(block) = block.get(..BLOCK) else { return false };
+    let Some(block) = block.get(..BLOCK_BYTES) else { return false };
     let sum: u64 =
         block.iter().enumerate().map(|(i, b)| if (148..156).contains(&i) { 32 } else { u64::from(*b) }).sum();
-    number(&block[148..156]) == Some(sum)
+    parse_number(&block[148..156]) == Some(sum)
 }
 
 /// Parses an octal or base-256 field; `None` for all else and for negative numbers.
-pub(super) fn number(field: &[u8]) -> Option<u64> {
+pub(super) fn parse_number(field: &[u8]) -> Option<u64> {
     if let Some((first, rest)) = field.split_first()
         && first & 0x80 != 0
     {

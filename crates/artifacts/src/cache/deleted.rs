@@ -22,12 +22,12 @@ impl DeletedSymbols {
     }
 
     /// True if an alias of this generation was deleted.
-    pub(super) fn has(&self, id: &Owned<DebugId>, generation: u64) -> bool {
+    pub(super) fn is_deleted(&self, id: &Owned<DebugId>, generation: u64) -> bool {
         self.0.peek(id).is_some_and(|deleted| generation <= *deleted)
     }
 
     /// Records that symbols of this generation were published again.
-    pub(super) fn published(&mut self, id: &Owned<DebugId>, generation: u64) {
+    pub(super) fn record_published(&mut self, id: &Owned<DebugId>, generation: u64) {
         if self.0.peek(id).is_some_and(|deleted| generation > *deleted) {
             self.0.pop(id);
         }

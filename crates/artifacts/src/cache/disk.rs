@@ -14,7 +14,7 @@ use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::symcache::SymCache;
 
 /// Folder of the system's symcaches. No tenant's slug has an underscore.
-const SYSTEM: &str = "_system";
+const SYSTEM_FOLDER: &str = "_system";
 
 /// The folder of incomplete downloads.
 const TEMPORARY: &str = "tmp";
@@ -23,7 +23,7 @@ const TEMPORARY: &str = "tmp";
 pub(super) type Create = Box<dyn Fn(&Path) -> io::Result<File> + Send + Sync>;
 
 /// Creates a file, outside tests.
-pub(super) fn create(path: &Path) -> io::Result<File> {
+pub(super) fn create_file(path: &Path) -> io::Result<File> {
     File::create_new(path)
 }
 
@@ -50,7 +50,7 @@ type FoundFile = (Owned<DebugId>, OnDisk);
 
 impl OnDisk {
     /// Returns the mapped file as symbols, with its generation and object.
-    pub(super) fn symbols(&self, symcache: Arc<SymCache>) -> ImageSymbols {
+    pub(super) fn to_image_symbols(&self, symcache: Arc<SymCache>) -> ImageSymbols {
         ImageSymbols::Found { symcache, generation: Some(self.generation), object: Some(self.object) }
     }
 }
@@ -75,19 +75,23 @@ impl Disk {
         fs::create_dir_all(disk.folder.join(TEMPORARY))?;
         let mut found = Vec::new();
         for version in versions {
-            disk.list(*version, &mut found)?;
+            disk.list_files(*version, &mut found)?;
         }
         found.sort_by_key(|(used, _, _)| *used);
         Ok((disk, found.into_iter().map(|(_, id, file)| (id, file)).collect()))
     }
 
-    fn list(&self, version: u32, found: &mut Vec<(SystemTime, Owned<DebugId>, OnDisk)>) -> io::Result<()> {
-        fs::create_dir_all(self.files(version))?;
-        for owner in fs::read_dir(self.files(version))? {
+    fn list_files(
+        &self,
+        version: u32,
+        found: &mut Vec<(SystemTime, Owned<DebugId>, OnDisk)>,
+    ) -> io::Result<()> {
+        fs::create_dir_all(self.version_folder(version))?;
+        for owner in fs::read_dir(self.version_folder(version))? {
             let owner = owner?;
             let path = owner.path();
             let owner = match owner.file_name().to_str() {
-                Some(SYSTEM) => Owner::System,
+                Some(SYSTEM_FOLDER) => Owner::System,
                 Some(name) => match TenantId::new(name) {
                     Ok(tenant) => Owner::Tenant(tenant),
                     Err(_) => continue,
@@ -109,12 +113,12 @@ impl Disk {
         Ok(())
     }
 
-    fn files(&self, version: u32) -> PathBuf {
+    fn version_folder(&self, version: u32) -> PathBuf {
         self.folder.join(format!("v{version}"))
     }
 
     /// Creates a file for a download. Creates the folder again if the cache was deleted.
-    pub(super) fn temporary(&self) -> io::Result<(PathBuf, File)> {
+    pub(super) fn create_temporary(&self) -> io::Result<(PathBuf, File)> {
         let folder = self.folder.join(TEMPORARY);
         fs::create_dir_all(&folder)?;
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
@@ -124,7 +128,7 @@ impl Disk {
     }
 
     /// Moves a complete download to its final name.
-    pub(super) fn keep(
+    pub(super) fn store_download(
         &self,
         temporary: &Path,
         id: &Owned<DebugId>,
@@ -132,16 +136,17 @@ impl Disk {
         meta: &crate::AliasMeta,
         size: u64,
     ) -> io::Result<OnDisk> {
-        let owner = self.files(version).join(id.owner.tenant().map_or(SYSTEM, TenantId::as_str));
+        let owner =
+            self.version_folder(version).join(id.owner.tenant().map_or(SYSTEM_FOLDER, TenantId::as_str));
         fs::create_dir_all(&owner)?;
         let (generation, sha256, object) = (meta.generation, meta.sha256, meta.object);
-        let path = owner.join(format!("{}.{generation}.{sha256}.{object}", id.id.compact()));
+        let path = owner.join(format!("{}.{generation}.{sha256}.{object}", id.id.to_compact()));
         fs::rename(temporary, &path)?;
         Ok(OnDisk { path, version, generation, sha256, object, size })
     }
 
     /// Unlinks a file. Maps of it stay readable.
-    pub(super) fn remove(&self, file: &OnDisk) {
+    pub(super) fn remove_file(&self, file: &OnDisk) {
         match fs::remove_file(&file.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(path = %file.path.display(), error = %error, "a cached symcache could not be removed");

@@ -16,17 +16,18 @@ impl SymcacheCache {
             self.missed_events();
             return Ok(());
         };
-        self.apply(value).inspect_err(|_| self.missed_events())
+        self.apply_event(value).inspect_err(|_| self.missed_events())
     }
 
-    fn apply(&self, value: &[u8]) -> Result<(), String> {
+    fn apply_event(&self, value: &[u8]) -> Result<(), String> {
         let event = SymbolEvent::decode(value).map_err(|error| error.to_string())?;
-        let id = event.id().map_err(|error| error.to_string())?;
-        let owner = event.owner().map_err(|error| error.to_string())?.map_or(Owner::System, Owner::Tenant);
+        let id = event.parse_debug_id().map_err(|error| error.to_string())?;
+        let owner =
+            event.parse_owner().map_err(|error| error.to_string())?.map_or(Owner::System, Owner::Tenant);
         if event.deleted {
-            self.delete(owner.own(id), event.generation);
+            self.delete_symbols(owner.own(id), event.generation);
         } else {
-            self.forget(owner.own(id), event.generation);
+            self.forget_outdated(owner.own(id), event.generation);
         }
         Ok(())
     }

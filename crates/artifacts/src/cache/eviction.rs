@@ -26,7 +26,7 @@ impl CacheEntry {
         CacheEntry { file, mapped: None, checked: true, used: 0, proven: false }
     }
 
-    pub(super) fn fetched(file: OnDisk, mapped: Arc<SymCache>) -> CacheEntry {
+    pub(super) fn from_download(file: OnDisk, mapped: Arc<SymCache>) -> CacheEntry {
         CacheEntry { mapped: Some(mapped), ..CacheEntry::on_disk(file) }
     }
 }
@@ -66,7 +66,7 @@ impl OwnerEntries {
         self.probation.cost + self.proven.cost
     }
 
-    fn of(&mut self, proven: bool) -> &mut UseOrder {
+    fn order_for(&mut self, proven: bool) -> &mut UseOrder {
         if proven { &mut self.proven } else { &mut self.probation }
     }
 
@@ -108,14 +108,14 @@ impl Entries {
     }
 
     /// Records a use: the entry is now proven.
-    pub(super) fn used(&mut self, id: &Owned<DebugId>) {
+    pub(super) fn record_use(&mut self, id: &Owned<DebugId>) {
         if let Some(entry) = self.remove(id) {
             self.insert(id.clone(), CacheEntry { proven: true, ..entry });
         }
     }
 
     /// Records that an entry was mapped, verified and compared.
-    pub(super) fn map(&mut self, id: &Owned<DebugId>, symcache: Arc<SymCache>) {
+    pub(super) fn record_mapped(&mut self, id: &Owned<DebugId>, symcache: Arc<SymCache>) {
         if let Some(entry) = self.remove(id) {
             self.insert(id.clone(), CacheEntry { mapped: Some(symcache), checked: true, ..entry });
         }
@@ -126,9 +126,9 @@ impl Entries {
         self.ticks += 1;
         entry.used = self.ticks;
         self.bytes += entry.file.size;
-        let order = self.owners.entry(id.owner.clone()).or_default().of(entry.proven);
+        let order = self.owners.entry(id.owner.clone()).or_default().order_for(entry.proven);
         order.by_use.insert(entry.used, id.id);
-        order.cost += self.settings.cost(entry.file.size);
+        order.cost += self.settings.file_cost(entry.file.size);
         if entry.mapped.is_some() {
             self.mapped.insert(entry.used, id.clone());
         }
@@ -139,9 +139,9 @@ impl Entries {
         let entry = self.all.remove(id)?;
         self.bytes -= entry.file.size;
         if let Some(own) = self.owners.get_mut(&id.owner) {
-            let order = own.of(entry.proven);
+            let order = own.order_for(entry.proven);
             order.by_use.remove(&entry.used);
-            order.cost -= self.settings.cost(entry.file.size);
+            order.cost -= self.settings.file_cost(entry.file.size);
             if own.cost() == 0 {
                 self.owners.remove(&id.owner);
             }
@@ -151,7 +151,7 @@ impl Entries {
     }
 
     /// Unmaps files until the limit is met. Returns the number of unmapped files.
-    pub(super) fn unmap(&mut self) -> u64 {
+    pub(super) fn unmap_excess(&mut self) -> u64 {
         let mut given = 0;
         while self.mapped.len() > self.settings.limits.mapped
             && let Some((_, id)) = self.mapped.pop_first()
@@ -167,29 +167,31 @@ impl Entries {
     /// True if one more file of `incoming` bytes does not fit.
     pub(super) fn is_full(&self, incoming: u64) -> bool {
         let cost: u64 = self.owners.values().map(OwnerEntries::cost).sum();
-        cost.saturating_add(self.settings.cost(incoming)) > self.settings.max_bytes
+        cost.saturating_add(self.settings.file_cost(incoming)) > self.settings.max_bytes
     }
 
     /// Returns the entry to evict for `incoming` bytes of an owner. First choice is one of its own if it
     /// exceeds its share, then one of the owner that exceeds its share most. After that it is the oldest on
     /// probation if probation exceeds its part, else the least recently used proven one.
-    pub(super) fn victim(
+    pub(super) fn choose_victim(
         &self,
         owner: Option<&Owner>,
         incoming: u64,
     ) -> Option<(Owned<DebugId>, EvictionReason)> {
-        let incoming = self.settings.cost(incoming);
+        let incoming = self.settings.file_cost(incoming);
         let per_cent = u64::from(self.settings.limits.probation_share);
-        let probation = |owner: &Owner| self.share(owner) / 100 * per_cent;
+        let probation = |owner: &Owner| self.share_for(owner) / 100 * per_cent;
         if let Some(owner) = owner
             && let Some(own) = self.owners.get(owner)
-            && own.cost().saturating_add(incoming) > self.share(owner)
+            && own.cost().saturating_add(incoming) > self.share_for(owner)
             && let Some(id) = own.first_to_go(probation(owner), incoming)
         {
             return Some((owner.own(id), EvictionReason::OverShare));
         }
-        let over =
-            self.owners.iter().map(|(owner, own)| (own.cost().saturating_sub(self.share(owner)), owner, own));
+        let over = self
+            .owners
+            .iter()
+            .map(|(owner, own)| (own.cost().saturating_sub(self.share_for(owner)), owner, own));
         // Ties go to the smaller name, so that the choice is deterministic.
         let most =
             over.filter(|(over, ..)| *over > 0).max_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.cmp(a.1)));
@@ -205,7 +207,9 @@ impl Entries {
         let once = || oldest(|own| &own.probation).map(|id| (id, EvictionReason::Probation));
         let again = || oldest(|own| &own.proven).map(|id| (id, EvictionReason::LeastUsed));
         let on_probation: u64 = self.owners.values().map(|own| own.probation.cost).sum();
-        if on_probation.saturating_add(incoming) > self.settings.part(self.settings.limits.probation_share) {
+        if on_probation.saturating_add(incoming)
+            > self.settings.bytes_for_percent(self.settings.limits.probation_share)
+        {
             once().or_else(again)
         } else {
             again().or_else(once)
@@ -213,13 +217,17 @@ impl Entries {
     }
 
     /// Returns the bytes that an owner keeps when others need capacity.
-    fn share(&self, owner: &Owner) -> u64 {
+    fn share_for(&self, owner: &Owner) -> u64 {
         let limits = &self.settings.limits;
-        self.settings.part(if *owner == Owner::System { limits.system_share } else { limits.tenant_share })
+        self.settings.bytes_for_percent(if *owner == Owner::System {
+            limits.system_share
+        } else {
+            limits.tenant_share
+        })
     }
 
     /// Adds the counts of the entries to the other statistics.
-    pub(super) fn stats(&self, others: CacheStats) -> CacheStats {
+    pub(super) fn add_entry_counts(&self, others: CacheStats) -> CacheStats {
         let of = |order: fn(&OwnerEntries) -> &UseOrder| {
             self.owners.values().map(|own| order(own).by_use.len() as u64).sum()
         };

@@ -5,7 +5,7 @@ use super::download_space::Reserved;
 use super::eviction::CacheEntry;
 use super::{Answer, CacheError, Inner};
 use crate::keys::{self, ObjectKey};
-use crate::mapped::map;
+use crate::mapped::map_file;
 use crate::{AliasMeta, Download, FetchedFile, StorageError};
 use std::io;
 use std::path::PathBuf;
@@ -18,16 +18,16 @@ use unslide_symbolicate::symcache::{SymCache, SymCacheError};
 
 /// The most requests of one flight. It retries after an event during the request, or after it read an
 /// alias that was being replaced.
-const TRIES: usize = 4;
+const FLIGHT_REQUESTS_LIMIT: usize = 4;
 
 /// Pause between two reads of an alias if its bytes and metadata came from different writes.
 const TORN_PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs a flight to its end. Waiting callers always get an answer.
-pub(super) async fn fly(inner: Arc<Inner>, id: Owned<DebugId>) {
+pub(super) async fn run_flight(inner: Arc<Inner>, id: Owned<DebugId>) {
     let mut landing = Landing { inner, id, landed: false };
-    let answer = answer(&landing.inner, &landing.id).await;
-    landing.land(answer);
+    let answer = fetch_answer(&landing.inner, &landing.id).await;
+    landing.finish_flight(answer);
 }
 
 struct Landing {
@@ -37,9 +37,9 @@ struct Landing {
 }
 
 impl Landing {
-    fn land(&mut self, answer: Answer) {
+    fn finish_flight(&mut self, answer: Answer) {
         self.landed = true;
-        self.inner.state.lock().land(&self.id, answer);
+        self.inner.state.lock().finish_flight(&self.id, answer);
     }
 }
 
@@ -47,7 +47,7 @@ impl Drop for Landing {
     fn drop(&mut self) {
         // The task was cancelled, or panicked.
         if !self.landed {
-            self.land(Err(given_up()));
+            self.finish_flight(Err(given_up()));
         }
     }
 }
@@ -56,7 +56,7 @@ fn given_up() -> CacheError {
     CacheError::Transient("the download was given up".into())
 }
 
-async fn answer(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Answer {
+async fn fetch_answer(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Answer {
     if let Some(found) = from_disk(inner, id).await? {
         return Ok(found);
     }
@@ -67,14 +67,14 @@ async fn answer(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Answer {
         inner.state.lock().begin_request(id);
         // An answer that an event has overtaken is requested again. If events keep coming, it is returned
         // anyway, but not kept.
-        match fetch(inner, id).await? {
-            Outcome::Torn if tries < TRIES => tokio::time::sleep(TORN_PAUSE).await,
+        match fetch_any_version(inner, id).await? {
+            Outcome::Torn if tries < FLIGHT_REQUESTS_LIMIT => tokio::time::sleep(TORN_PAUSE).await,
             Outcome::Torn => {
                 let text = "a symcache's bytes are not those that its metadata names";
                 return Err(CacheError::Transient(text.into()));
             }
             Outcome::Negative(negative) => {
-                if inner.remember(id, negative.clone()) || tries >= TRIES {
+                if inner.remember_missing(id, negative.clone()) || tries >= FLIGHT_REQUESTS_LIMIT {
                     return Ok(negative);
                 }
             }
@@ -84,7 +84,7 @@ async fn answer(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Answer {
                     generation: Some(whole.meta.generation),
                     object: Some(whole.meta.object),
                 };
-                if keep(inner, id, whole).await? || tries >= TRIES {
+                if store_download(inner, id, whole).await? || tries >= FLIGHT_REQUESTS_LIMIT {
                     return Ok(symbols);
                 }
             }
@@ -94,18 +94,18 @@ async fn answer(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Answer {
 
 /// Moves a download to its final name and evicts others for it. Returns false if an event has overtaken
 /// it. One larger than the whole cache is used but not kept.
-async fn keep(inner: &Arc<Inner>, id: &Owned<DebugId>, whole: Whole) -> Result<bool, CacheError> {
+async fn store_download(inner: &Arc<Inner>, id: &Owned<DebugId>, whole: Whole) -> Result<bool, CacheError> {
     if whole.size > inner.settings.max_bytes {
         return Ok(true);
     }
     let (inner, id) = (inner.clone(), id.clone());
-    blocking(move || {
+    run_blocking(move || {
         let (meta, size) = (&whole.meta, whole.size);
-        let file = inner.disk.keep(&whole.temporary.path, &id, whole.version, meta, size)?;
-        let entry = CacheEntry::fetched(file, whole.symcache.clone());
+        let file = inner.disk.store_download(&whole.temporary.path, &id, whole.version, meta, size)?;
+        let entry = CacheEntry::from_download(file, whole.symcache.clone());
         let (kept, gone) = inner.state.lock().insert_fetched(id, entry);
         for gone in gone {
-            inner.disk.remove(&gone.file);
+            inner.disk.remove_file(&gone.file);
         }
         Ok(kept)
     })
@@ -114,7 +114,7 @@ async fn keep(inner: &Arc<Inner>, id: &Owned<DebugId>, whole: Whole) -> Result<b
 
 /// Uses a file from the last run, or one that may be outdated because events were missed.
 async fn from_disk(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Result<Option<ImageSymbols>, CacheError> {
-    let Some(unready) = inner.state.lock().unready(id) else { return Ok(None) };
+    let Some(unready) = inner.state.lock().find_unready(id) else { return Ok(None) };
     if unready.mapped.is_some() && unready.checked {
         // The entry is ready, so this request needs a newer one.
         return Ok(None);
@@ -123,32 +123,32 @@ async fn from_disk(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Result<Option<Ima
         return Ok(None);
     }
     let (inner, id) = (inner.clone(), id.clone());
-    blocking(move || {
-        let Some(found) = unready.mapped.clone().or_else(|| reopen(id.id, &unready.file)) else {
+    run_blocking(move || {
+        let Some(found) = unready.mapped.clone().or_else(|| reopen_file(id.id, &unready.file)) else {
             let corrupt = inner.state.lock().remove_corrupt(&id);
             if let Some(corrupt) = corrupt {
-                inner.disk.remove(&corrupt.file);
+                inner.disk.remove_file(&corrupt.file);
             }
             return Ok(None);
         };
-        let usable = inner.state.lock().verified(&id, &unready, found.clone());
-        Ok(usable.then(|| unready.file.symbols(found)))
+        let usable = inner.state.lock().record_verified(&id, &unready, found.clone());
+        Ok(usable.then(|| unready.file.to_image_symbols(found)))
     })
     .await
 }
 
 /// Returns whether object storage still has the same version of a file.
 async fn is_current(inner: &Inner, id: &Owned<DebugId>, file: &OnDisk) -> Result<bool, CacheError> {
-    let key = keys::symbols(id).alias(file.version);
-    let asked = timeout(inner.settings.limits.download(), inner.store.head(&key));
+    let key = keys::for_symbols(id).alias(file.version);
+    let asked = timeout(inner.settings.limits.download_timeout(), inner.store.head(&key));
     let head = asked.await.map_err(|_| too_slow())?.map_err(store_error)?;
     let current = head.and_then(|head| AliasMeta::from_metadata(&head.metadata));
     Ok(current.is_some_and(|meta| meta.generation == file.generation && meta.sha256 == file.sha256))
 }
 
 /// Maps a file from the last run, if it is intact.
-fn reopen(id: DebugId, file: &OnDisk) -> Option<Arc<SymCache>> {
-    let symcache = SymCache::parse(map(&file.path).ok()?).ok()?;
+fn reopen_file(id: DebugId, file: &OnDisk) -> Option<Arc<SymCache>> {
+    let symcache = SymCache::parse(map_file(&file.path).ok()?).ok()?;
     let whole = symcache.debug_id() == id && symcache.verify_checksum().is_ok();
     whole.then(|| Arc::new(symcache))
 }
@@ -184,7 +184,7 @@ impl Drop for Temporary {
 
 /// Requests each version of the format that this cache reads, the newest first. While builders write two
 /// versions, an object that is not rebuilt yet has only the older one.
-async fn fetch(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Result<Outcome, CacheError> {
+async fn fetch_any_version(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Result<Outcome, CacheError> {
     let mut negative = ImageSymbols::Missing;
     for version in &inner.settings.versions {
         match fetch_version(inner, id, *version).await? {
@@ -200,8 +200,8 @@ async fn fetch(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Result<Outcome, Cache
 }
 
 async fn fetch_version(inner: &Arc<Inner>, id: &Owned<DebugId>, version: u32) -> Result<Outcome, CacheError> {
-    let keys = keys::symbols(id);
-    let Some((temporary, fetched)) = download(inner, id, &keys.alias(version)).await? else {
+    let keys = keys::for_symbols(id);
+    let Some((temporary, fetched)) = download_object(inner, id, &keys.alias(version)).await? else {
         return Ok(Outcome::Negative(ImageSymbols::Missing));
     };
     let Some(meta) = AliasMeta::from_metadata(&fetched.head.metadata) else {
@@ -212,21 +212,21 @@ async fn fetch_version(inner: &Arc<Inner>, id: &Owned<DebugId>, version: u32) ->
         return Ok(Outcome::Negative(ImageSymbols::Missing));
     }
     if fetched.sha256 == meta.sha256 {
-        return open(id, temporary, version, meta, fetched.head.size).await;
+        return open_download(id, temporary, version, meta, fetched.head.size).await;
     }
     drop(temporary);
     // This store does not write bytes and metadata atomically. The object that the metadata names is never
     // overwritten.
-    match download(inner, id, &keys.symcache(version, &meta.sha256)).await? {
+    match download_object(inner, id, &keys.symcache(version, &meta.sha256)).await? {
         Some((temporary, fetched)) if fetched.sha256 == meta.sha256 => {
-            open(id, temporary, version, meta, fetched.head.size).await
+            open_download(id, temporary, version, meta, fetched.head.size).await
         }
         _ => Ok(Outcome::Torn),
     }
 }
 
 /// Downloads an object. If the disk is full, evicts others and retries once.
-async fn download(
+async fn download_object(
     inner: &Arc<Inner>,
     id: &Owned<DebugId>,
     key: &ObjectKey,
@@ -234,21 +234,22 @@ async fn download(
     let limits = &inner.settings.limits;
     let (mut had, mut made_way): (Option<Reserved>, bool) = (None, false);
     loop {
-        let opened = timeout(limits.download(), inner.store.open(key)).await.map_err(|_| too_slow())?;
+        let opened =
+            timeout(limits.download_timeout(), inner.store.open(key)).await.map_err(|_| too_slow())?;
         let Some(download) = opened.map_err(store_error)? else { return Ok(None) };
         let size = download.head.size;
         if size > limits.largest_bytes {
             let (key, limit) = (key.to_string(), limits.largest_bytes);
             return Err(store_error(StorageError::TooLarge { key, limit }));
         }
-        let reserved = had.take().filter(|reserved| reserved.fits(size));
+        let reserved = had.take().filter(|reserved| reserved.can_hold(size));
         let Some(reserved) = reserved.or_else(|| inner.space.reserve_now(&id.owner, size)) else {
             // The response is dropped while waiting, and requested again afterwards.
             drop(download);
-            had = Some(inner.space.reserve(&id.owner, size, limits.download()).await?);
+            had = Some(inner.space.reserve_bytes(&id.owner, size, limits.download_timeout()).await?);
             continue;
         };
-        let written = timeout(limits.download(), write(inner, download, reserved)).await;
+        let written = timeout(limits.download_timeout(), write_download(inner, download, reserved)).await;
         match written.map_err(|_| too_slow())? {
             Err(StorageError::File(error)) if is_full(&error) && !made_way => {
                 made_way = true;
@@ -259,12 +260,12 @@ async fn download(
     }
 }
 
-async fn write(
+async fn write_download(
     inner: &Inner,
     download: Download,
     reserved: Reserved,
 ) -> Result<(Temporary, FetchedFile), StorageError> {
-    let (path, file) = inner.disk.temporary().map_err(StorageError::File)?;
+    let (path, file) = inner.disk.create_temporary().map_err(StorageError::File)?;
     let temporary = Temporary { path, _reserved: reserved };
     let fetched = download.write_to(file.into(), inner.settings.limits.largest_bytes).await?;
     Ok((temporary, fetched))
@@ -273,16 +274,16 @@ async fn write(
 /// Evicts symcaches of as many bytes as the disk lacks.
 async fn make_way(inner: &Arc<Inner>, id: &Owned<DebugId>, bytes: u64) -> Result<(), CacheError> {
     let (inner, owner) = (inner.clone(), id.owner.clone());
-    blocking(move || {
+    run_blocking(move || {
         let gone = inner.state.lock().make_way(&owner, bytes);
         tracing::warn!(bytes, evicted = gone.len(), "the symcache cache's disk is full");
-        gone.iter().for_each(|gone| inner.disk.remove(&gone.file));
+        gone.iter().for_each(|gone| inner.disk.remove_file(&gone.file));
         Ok(())
     })
     .await
 }
 
-async fn open(
+async fn open_download(
     id: &Owned<DebugId>,
     temporary: Temporary,
     version: u32,
@@ -290,8 +291,8 @@ async fn open(
     size: u64,
 ) -> Result<Outcome, CacheError> {
     let id = id.id;
-    blocking(move || {
-        Ok(match SymCache::parse(map(&temporary.path)?) {
+    run_blocking(move || {
+        Ok(match SymCache::parse(map_file(&temporary.path)?) {
             Ok(symcache) if symcache.debug_id() == id => {
                 Outcome::Found(Whole { temporary, symcache: Arc::new(symcache), version, meta, size })
             }
@@ -329,7 +330,7 @@ fn disk_error(error: &io::Error) -> CacheError {
 }
 
 /// Runs blocking disk work outside the async worker threads.
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, CacheError> {
     match tokio::task::spawn_blocking(work).await {

@@ -76,7 +76,7 @@ impl CacheLimits {
         wrong.then(|| ("download_size", "must be between 1MiB and 1TiB".to_owned())).into_iter().collect()
     }
 
-    pub(super) fn download(&self) -> Duration {
+    pub(super) fn download_timeout(&self) -> Duration {
         Duration::from_secs(self.download_seconds)
     }
 }
@@ -102,23 +102,23 @@ impl CacheSettings {
             folder: folder.into(),
             max_bytes,
             limits: CacheLimits::default(),
-            versions: symcache::READS.to_vec(),
+            versions: symcache::READ_SYMCACHE_VERSIONS.to_vec(),
         }
     }
 
     /// Returns the same settings with these limits.
     #[must_use]
-    pub fn limited(self, limits: CacheLimits) -> CacheSettings {
+    pub fn with_limits(self, limits: CacheLimits) -> CacheSettings {
         CacheSettings { limits, ..self }
     }
 
-    pub(super) fn part(&self, per_cent: u8) -> u64 {
+    pub(super) fn bytes_for_percent(&self, per_cent: u8) -> u64 {
         u64::try_from(u128::from(self.max_bytes) * u128::from(per_cent) / 100).unwrap_or(u64::MAX)
     }
 
     /// Returns a file's cost in bytes: at least an equal part of the whole, because the number of files is
     /// limited too.
-    pub(super) fn cost(&self, size: u64) -> u64 {
+    pub(super) fn file_cost(&self, size: u64) -> u64 {
         size.max(self.max_bytes / self.limits.files.max(1))
     }
 }

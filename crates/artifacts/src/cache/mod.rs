@@ -102,7 +102,7 @@ impl SymcacheCache {
         store: ObjectStore,
         clock: Arc<dyn Clock>,
     ) -> Result<SymcacheCache, CacheError> {
-        SymcacheCache::open_on(settings, store, clock, disk::create)
+        SymcacheCache::open_on(settings, store, clock, disk::create_file)
     }
 
     /// Does the same with a given function that creates files.
@@ -121,11 +121,11 @@ impl SymcacheCache {
         let mut state = CacheState::new(&settings);
         for (id, file) in files {
             if let Some(older) = state.insert_found(id, file) {
-                disk.remove(&older.file);
+                disk.remove_file(&older.file);
             }
         }
         for gone in state.make_room(None, 0) {
-            disk.remove(&gone.file);
+            disk.remove_file(&gone.file);
         }
         let downloads = Semaphore::new(settings.limits.downloads.max(1));
         let space = DownloadSpace::new(settings.limits.download_bytes);
@@ -143,12 +143,12 @@ impl SymcacheCache {
     /// Returns [`CacheError`] if it is unknown whether there are symbols.
     pub async fn get(&self, id: &Scoped<DebugId>, system_path: bool, hint: Hint) -> Answer {
         if system_path {
-            match self.of_owner(&Owner::System.own(id.id), hint.system).await? {
+            match self.find_for_owner(&Owner::System.own(id.id), hint.system).await? {
                 ImageSymbols::Missing => {}
                 other => return Ok(other),
             }
         }
-        self.of_owner(&id.into(), hint.tenant).await
+        self.find_for_owner(&id.into(), hint.tenant).await
     }
 
     /// Returns the answer of [`SymcacheCache::get`] if it is known without waiting.
@@ -156,43 +156,43 @@ impl SymcacheCache {
     pub fn peek(&self, id: &Scoped<DebugId>, system_path: bool, hint: Hint) -> Option<ImageSymbols> {
         let inner = &self.inner;
         if system_path {
-            match inner.known(&Owner::System.own(id.id), hint.system)? {
+            match inner.find_known(&Owner::System.own(id.id), hint.system)? {
                 ImageSymbols::Missing => {}
                 other => return Some(other),
             }
         }
-        inner.known(&id.into(), hint.tenant)
+        inner.find_known(&id.into(), hint.tenant)
     }
 
     /// Handles an event: an owner's symbols for a debug id changed, to this generation.
-    pub fn forget(&self, id: impl Into<Owned<DebugId>>, generation: u64) {
-        let outdated = self.inner.state.lock().forget(&id.into(), generation);
+    pub fn forget_outdated(&self, id: impl Into<Owned<DebugId>>, generation: u64) {
+        let outdated = self.inner.state.lock().forget_outdated(&id.into(), generation);
         if let Some(entry) = outdated {
-            self.inner.disk.remove(&entry.file);
+            self.inner.disk.remove_file(&entry.file);
         }
     }
 
     /// Handles a deletion of an owner's symbols for a debug id, with this generation: there are none until a
     /// newer generation, even while object storage still has them.
-    pub fn delete(&self, id: impl Into<Owned<DebugId>>, generation: u64) {
-        let missing = self.inner.negative(ImageSymbols::Missing);
-        let outdated = self.inner.state.lock().delete(&id.into(), generation, missing);
+    pub fn delete_symbols(&self, id: impl Into<Owned<DebugId>>, generation: u64) {
+        let missing = self.inner.to_negative(ImageSymbols::Missing);
+        let outdated = self.inner.state.lock().delete_symbols(&id.into(), generation, missing);
         if let Some(entry) = outdated {
-            self.inner.disk.remove(&entry.file);
+            self.inner.disk.remove_file(&entry.file);
         }
     }
 
     /// Handles a possible loss of events: drops all remembered "none" answers, and compares each symcache with
     /// object storage before its next use.
     pub fn missed_events(&self) {
-        self.inner.state.lock().gap();
+        self.inner.state.lock().record_gap();
     }
 
     /// Drops all symcaches of a tenant, from memory and disk.
     pub fn forget_tenant(&self, tenant: &TenantId) {
         let gone = self.inner.state.lock().remove_tenant(tenant);
         for entry in gone {
-            self.inner.disk.remove(&entry.file);
+            self.inner.disk.remove_file(&entry.file);
         }
     }
 
@@ -204,22 +204,22 @@ impl SymcacheCache {
         let free = inner.downloads.available_permits() as u64;
         CacheStats {
             downloads: (limits.downloads.max(1) as u64).saturating_sub(free),
-            download_bytes: inner.space.held(),
+            download_bytes: inner.space.reserved_bytes(),
             ..inner.state.lock().stats()
         }
     }
 
-    async fn of_owner(&self, id: &Owned<DebugId>, at_least: Option<u64>) -> Answer {
+    async fn find_for_owner(&self, id: &Owned<DebugId>, at_least: Option<u64>) -> Answer {
         let inner = &self.inner;
         // An answer that arrived just before this call may be too old for it. The next flight begins after the
         // call and is not.
         loop {
-            if let Some(known) = inner.known(id, at_least) {
+            if let Some(known) = inner.find_known(id, at_least) {
                 return Ok(known);
             }
-            let (mut landed, ours) = inner.state.lock().join(id);
+            let (mut landed, ours) = inner.state.lock().join_flight(id);
             if ours {
-                inner.runtime.spawn(fetch::fly(inner.clone(), id.clone()));
+                inner.runtime.spawn(fetch::run_flight(inner.clone(), id.clone()));
             }
             let answer = landed.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
             let Some(answer) = answer else {
@@ -238,18 +238,18 @@ impl SymcacheCache {
 
 impl Inner {
     /// Returns the answer if it needs no request.
-    fn known(&self, id: &Owned<DebugId>, at_least: Option<u64>) -> Option<ImageSymbols> {
-        self.state.lock().known(id, at_least, self.clock.monotonic_micros())
+    fn find_known(&self, id: &Owned<DebugId>, at_least: Option<u64>) -> Option<ImageSymbols> {
+        self.state.lock().find_known(id, at_least, self.clock.monotonic_micros())
     }
 
     /// Remembers that there are no symbols. Returns false if an event has overtaken the answer.
-    fn remember(&self, id: &Owned<DebugId>, answer: ImageSymbols) -> bool {
-        let negative = self.negative(answer);
-        self.state.lock().remember(id, negative)
+    fn remember_missing(&self, id: &Owned<DebugId>, answer: ImageSymbols) -> bool {
+        let negative = self.to_negative(answer);
+        self.state.lock().remember_missing(id, negative)
     }
 
     /// Returns an answer to be remembered from now on.
-    fn negative(&self, answer: ImageSymbols) -> Negative {
+    fn to_negative(&self, answer: ImageSymbols) -> Negative {
         let until = self.clock.monotonic_micros().saturating_add(REMEMBER_MISSING_MICROS);
         Negative { answer, until }
     }

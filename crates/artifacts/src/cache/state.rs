@@ -48,7 +48,7 @@ impl CacheState {
         }
     }
 
-    pub(super) fn known(
+    pub(super) fn find_known(
         &mut self,
         id: &Owned<DebugId>,
         at_least: Option<u64>,
@@ -57,8 +57,8 @@ impl CacheState {
         if let Some(entry) = self.entries.get(id) {
             let new_enough = at_least.is_none_or(|wanted| entry.file.generation >= wanted);
             let mapped = entry.mapped.clone().filter(|_| entry.checked && new_enough)?;
-            let symbols = entry.file.symbols(mapped);
-            self.entries.used(id);
+            let symbols = entry.file.to_image_symbols(mapped);
+            self.entries.record_use(id);
             self.stats.hits += 1;
             return Some(symbols);
         }
@@ -68,7 +68,7 @@ impl CacheState {
         Some(answer)
     }
 
-    pub(super) fn join(&mut self, id: &Owned<DebugId>) -> (watch::Receiver<Option<Answer>>, bool) {
+    pub(super) fn join_flight(&mut self, id: &Owned<DebugId>) -> (watch::Receiver<Option<Answer>>, bool) {
         if let Some(flight) = self.flights.get(id) {
             return (flight.landed.subscribe(), false);
         }
@@ -87,7 +87,7 @@ impl CacheState {
 
     /// True if an event since the request began may have made an answer of this generation outdated. The
     /// generation is `None` for "there is none".
-    fn overtaken(&self, id: &Owned<DebugId>, generation: Option<u64>) -> bool {
+    fn is_overtaken(&self, id: &Owned<DebugId>, generation: Option<u64>) -> bool {
         let newest = self.flights.get(id).and_then(|flight| flight.newest);
         newest.is_some_and(|newest| generation.is_none_or(|generation| generation < newest))
     }
@@ -99,17 +99,17 @@ impl CacheState {
         id: Owned<DebugId>,
         entry: CacheEntry,
     ) -> (bool, Vec<CacheEntry>) {
-        if self.overtaken(&id, Some(entry.file.generation)) {
+        if self.is_overtaken(&id, Some(entry.file.generation)) {
             return (false, vec![entry]);
         }
-        let mut gone: Vec<CacheEntry> = self.replace(&id, &entry).into_iter().collect();
+        let mut gone: Vec<CacheEntry> = self.remove_replaced(&id, &entry).into_iter().collect();
         gone.extend(self.make_room(Some(&id.owner), entry.file.size));
         self.insert(id, entry);
         (true, gone)
     }
 
     /// Removes the entry of an id. Returns it unless its file is the new one's.
-    fn replace(&mut self, id: &Owned<DebugId>, entry: &CacheEntry) -> Option<CacheEntry> {
+    fn remove_replaced(&mut self, id: &Owned<DebugId>, entry: &CacheEntry) -> Option<CacheEntry> {
         let replaced = self.entries.remove(id);
         replaced.filter(|replaced| replaced.file.path != entry.file.path)
     }
@@ -117,19 +117,19 @@ impl CacheState {
     fn insert(&mut self, id: Owned<DebugId>, entry: CacheEntry) {
         self.missing.remove(&id);
         self.entries.insert(id, entry);
-        self.stats.unmapped += self.entries.unmap();
+        self.stats.unmapped += self.entries.unmap_excess();
     }
 
     /// Adds a file of the last run. Returns the entry that it replaces.
     pub(super) fn insert_found(&mut self, id: Owned<DebugId>, file: OnDisk) -> Option<CacheEntry> {
         let entry = CacheEntry::on_disk(file);
-        let replaced = self.replace(&id, &entry);
+        let replaced = self.remove_replaced(&id, &entry);
         self.insert(id, entry);
         replaced
     }
 
     /// Ends a flight and sends the answer to all waiting callers.
-    pub(super) fn land(&mut self, id: &Owned<DebugId>, answer: Answer) {
+    pub(super) fn finish_flight(&mut self, id: &Owned<DebugId>, answer: Answer) {
         self.stats.failures += u64::from(answer.is_err());
         if let Some(flight) = self.flights.remove(id) {
             flight.landed.send_replace(Some(answer));
@@ -143,7 +143,7 @@ impl CacheState {
     }
 
     /// Returns an entry that needs preparation before use.
-    pub(super) fn unready(&self, id: &Owned<DebugId>) -> Option<Unready> {
+    pub(super) fn find_unready(&self, id: &Owned<DebugId>) -> Option<Unready> {
         let entry = self.entries.get(id)?;
         Some(Unready {
             file: entry.file.clone(),
@@ -155,19 +155,24 @@ impl CacheState {
 
     /// Records that an entry was mapped, verified and compared. Returns false if the entry was replaced, or if
     /// events may have been missed since.
-    pub(super) fn verified(&mut self, id: &Owned<DebugId>, unready: &Unready, mapped: Arc<SymCache>) -> bool {
+    pub(super) fn record_verified(
+        &mut self,
+        id: &Owned<DebugId>,
+        unready: &Unready,
+        mapped: Arc<SymCache>,
+    ) -> bool {
         let same = self.entries.get(id).is_some_and(|entry| entry.file.path == unready.file.path);
         if !same || self.gaps != unready.gaps {
             return false;
         }
-        self.entries.map(id, mapped);
-        self.stats.unmapped += self.entries.unmap();
+        self.entries.record_mapped(id, mapped);
+        self.stats.unmapped += self.entries.unmap_excess();
         true
     }
 
     /// Remembers that there are no symbols, unless an event arrived during the request. Returns whether it did.
-    pub(super) fn remember(&mut self, id: &Owned<DebugId>, negative: Negative) -> bool {
-        if self.overtaken(id, None) {
+    pub(super) fn remember_missing(&mut self, id: &Owned<DebugId>, negative: Negative) -> bool {
+        if self.is_overtaken(id, None) {
             return false;
         }
         self.stats.missing_dropped += self.missing.insert(id, negative);
@@ -175,9 +180,9 @@ impl CacheState {
     }
 
     /// Handles an event: removes an older entry and returns it.
-    pub(super) fn forget(&mut self, id: &Owned<DebugId>, generation: u64) -> Option<CacheEntry> {
+    pub(super) fn forget_outdated(&mut self, id: &Owned<DebugId>, generation: u64) -> Option<CacheEntry> {
         self.missing.remove(id);
-        self.deleted.published(id, generation);
+        self.deleted.record_published(id, generation);
         if let Some(flight) = self.flights.get_mut(id) {
             flight.newest = flight.newest.max(Some(generation));
         }
@@ -187,13 +192,13 @@ impl CacheState {
 
     /// Handles a deletion: removes an entry of this or an older generation and returns it. Remembers "missing"
     /// unless a newer entry exists.
-    pub(super) fn delete(
+    pub(super) fn delete_symbols(
         &mut self,
         id: &Owned<DebugId>,
         generation: u64,
         missing: Negative,
     ) -> Option<CacheEntry> {
-        let outdated = self.forget(id, generation.saturating_add(1));
+        let outdated = self.forget_outdated(id, generation.saturating_add(1));
         self.deleted.insert(id, generation);
         if self.entries.get(id).is_none() {
             self.stats.missing_dropped += self.missing.insert(id, missing);
@@ -203,10 +208,10 @@ impl CacheState {
 
     /// True if symbols of this generation were deleted, even if object storage still has them.
     pub(super) fn is_deleted(&self, id: &Owned<DebugId>, generation: u64) -> bool {
-        self.deleted.has(id, generation)
+        self.deleted.is_deleted(id, generation)
     }
 
-    pub(super) fn gap(&mut self) {
+    pub(super) fn record_gap(&mut self) {
         self.gaps += 1;
         self.missing.clear();
         self.deleted.clear();
@@ -231,7 +236,7 @@ impl CacheState {
     pub(super) fn make_room(&mut self, owner: Option<&Owner>, incoming: u64) -> Vec<CacheEntry> {
         let mut gone = Vec::new();
         while self.entries.is_full(incoming)
-            && let Some((id, reason)) = self.entries.victim(owner, incoming)
+            && let Some((id, reason)) = self.entries.choose_victim(owner, incoming)
         {
             match reason {
                 EvictionReason::OverShare => self.stats.evictions.over_share += 1,
@@ -250,7 +255,7 @@ impl CacheState {
         let mut gone = Vec::new();
         let mut freed = 0;
         while freed < bytes
-            && let Some((id, _)) = self.entries.victim(Some(owner), bytes)
+            && let Some((id, _)) = self.entries.choose_victim(Some(owner), bytes)
             && let Some(entry) = self.entries.remove(&id)
         {
             freed += entry.file.size;
@@ -261,6 +266,6 @@ impl CacheState {
     }
 
     pub(super) fn stats(&self) -> CacheStats {
-        self.entries.stats(CacheStats { missing: self.missing.len() as u64, ..self.stats })
+        self.entries.add_entry_counts(CacheStats { missing: self.missing.len() as u64, ..self.stats })
     }
 }

@@ -41,14 +41,14 @@ pub struct CacheStats {
 impl CacheStats {
     /// Returns the number of symcaches on disk.
     #[must_use]
-    pub fn entries(&self) -> u64 {
+    pub fn entry_count(&self) -> u64 {
         self.probation + self.proven
     }
 }
 
 impl SymcacheCache {
     /// Metrics of a cache and its limits.
-    pub const STATS: [Stats<SymcacheCache>; 3] = [
+    pub const CACHE_STATS: [Stats<SymcacheCache>; 3] = [
         Stats {
             name: "unslide_symcaches",
             help: "Symcaches on disk and in memory, and answers that there is none.",
@@ -109,7 +109,7 @@ pub struct Evictions {
 impl Evictions {
     /// Returns the total.
     #[must_use]
-    pub fn all(&self) -> u64 {
+    pub fn total_count(&self) -> u64 {
         self.over_share + self.probation + self.least_used + self.disk_full
     }
 }

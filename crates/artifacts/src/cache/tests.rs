@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use unslide_model::{ContentHash, DebugId, FixedClock, Quality, Scoped, TenantId};
 use unslide_symbolicate::ImageSymbols;
-use unslide_symbolicate::object::build;
-use unslide_symbolicate::symcache::VERSION;
+use unslide_symbolicate::object::build_symcache;
+use unslide_symbolicate::symcache::SYMCACHE_VERSION;
 
 /// Symcaches under two debug ids, published for a tenant.
 async fn published(store: &ObjectStore) -> (Vec<Scoped<DebugId>>, u64) {
     let dsym = include_bytes!("../../../symbolicate/tests/data/app.dsym");
-    let built = build(dsym).unwrap();
+    let built = build_symcache(dsym).unwrap();
     let at = built.symcache.windows(16).position(|w| w == built.debug_id.0).unwrap();
     let tenant = TenantId::new("acme").unwrap();
     let mut ids = Vec::new();
@@ -27,7 +27,7 @@ async fn published(store: &ObjectStore) -> (Vec<Scoped<DebugId>>, u64) {
         let sha256 = ContentHash(Sha256::digest(&bytes).into());
         let meta = AliasMeta { generation: 1, quality: Quality::Dwarf, sha256, object: ContentHash([9; 32]) };
         let put = Put { metadata: meta.to_metadata(), ..Put::default() };
-        store.put(&keys::symbols(&id).alias(VERSION), bytes.into(), &put).await.unwrap();
+        store.put(&keys::for_symbols(&id).alias(SYMCACHE_VERSION), bytes.into(), &put).await.unwrap();
         ids.push(id);
     }
     (ids, built.symcache.len() as u64)
@@ -35,7 +35,7 @@ async fn published(store: &ObjectStore) -> (Vec<Scoped<DebugId>>, u64) {
 
 /// A cache on a disk that has room for `most` symcaches. Files of `folder` count.
 fn on_disk_for(folder: &Path, most: Arc<AtomicUsize>, store: ObjectStore) -> SymcacheCache {
-    let files = folder.join(format!("v{VERSION}"));
+    let files = folder.join(format!("v{SYMCACHE_VERSION}"));
     let create = move |path: &Path| {
         let kept = |owner: std::fs::DirEntry| std::fs::read_dir(owner.path()).unwrap().count();
         let there: usize = std::fs::read_dir(&files).unwrap().map(|owner| kept(owner.unwrap())).sum();
@@ -61,13 +61,13 @@ async fn a_full_disk_costs_another_symcache_and_then_is_said() {
     assert!(matches!(get(1).await, Ok(ImageSymbols::Found { .. })));
     let stats = cache.stats();
     assert_eq!((stats.evictions.disk_full, stats.disk_full), (1, 1));
-    assert_eq!((stats.entries(), stats.bytes, temporary()), (1, size, 0));
+    assert_eq!((stats.entry_count(), stats.bytes, temporary()), (1, size, 0));
     assert!(cache.peek(&ids[0], false, Hint::default()).is_none());
     // Another program has filled the disk: nothing that the cache gives up helps.
     room.store(0, Ordering::Relaxed);
     let error = get(0).await.unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("disk is full"), "{error}");
-    assert_eq!((cache.stats().entries(), cache.stats().disk_full, temporary()), (0, 2, 0));
+    assert_eq!((cache.stats().entry_count(), cache.stats().disk_full, temporary()), (0, 2, 0));
     // Nothing of it is remembered.
     room.store(2, Ordering::Relaxed);
     assert!(matches!(get(0).await, Ok(ImageSymbols::Found { .. })));

@@ -1,7 +1,7 @@
 //! Bytes of an object as they arrive, compared with the size that the store announced.
 
 use super::gate::RequestPermit;
-use super::{FetchedFile, FetchedObject, Head, STEP};
+use super::{FetchedFile, FetchedObject, Head, YIELD_STEP_BYTES};
 use crate::StorageError;
 use crate::keys::ObjectKey;
 use bytes::Bytes;
@@ -110,7 +110,7 @@ impl Download {
         let mut hash = Sha256::new();
         let mut size = 0;
         while let Some(chunk) = self.next_of(&mut size, limit).await? {
-            for step in chunk.chunks(STEP) {
+            for step in chunk.chunks(YIELD_STEP_BYTES) {
                 hash.update(step);
                 file.write_all(step).await.map_err(StorageError::File)?;
             }

@@ -24,7 +24,7 @@ pub struct StoreStats {
 
 impl ObjectStore {
     /// Metrics of an object store's request limit.
-    pub const STATS: [Stats<ObjectStore>; 2] = [
+    pub const OBJECT_STORE_STATS: [Stats<ObjectStore>; 2] = [
         Stats {
             name: "unslide_objects_requests",
             help: "Requests to object storage that run, or wait for their turn.",
@@ -71,12 +71,12 @@ const ANSWERS_AFTER_OUTAGE: u32 = 3;
 
 impl Outage {
     /// Records a failure. Returns true if an outage begins.
-    fn failed(&self) -> bool {
+    fn record_failure(&self) -> bool {
         self.left.swap(ANSWERS_AFTER_OUTAGE, Ordering::Relaxed) == 0
     }
 
     /// Records an answer. Returns true if an outage ends.
-    fn answered(&self) -> bool {
+    fn record_answer(&self) -> bool {
         // Without an outage nothing is written, because this runs for every request.
         self.left.load(Ordering::Relaxed) > 0
             && self
@@ -130,12 +130,12 @@ impl RequestGate {
         };
         match answer {
             Err(error @ (StorageError::Transient { .. } | StorageError::Refused { .. }))
-                if self.outage.failed() =>
+                if self.outage.record_failure() =>
             {
                 tracing::warn!(error = error.without_key(), "object storage begins to fail");
             }
             Err(StorageError::Transient { .. } | StorageError::Refused { .. }) => {}
-            _ if self.outage.answered() => tracing::info!("object storage answers again"),
+            _ if self.outage.record_answer() => tracing::info!("object storage answers again"),
             _ => {}
         }
     }
@@ -158,11 +158,11 @@ mod tests {
     #[test]
     fn an_outage_begins_and_ends_once_however_many_requests_fail() {
         let outage = Outage::default();
-        assert!(!outage.answered());
-        assert_eq!([(); 3].map(|()| outage.failed()), [true, false, false]);
-        assert_eq!([(); 2].map(|()| outage.answered()), [false, false]);
-        assert!(!outage.failed(), "it is the same outage");
-        assert_eq!([(); 4].map(|()| outage.answered()), [false, false, true, false]);
-        assert!(outage.failed(), "another one");
+        assert!(!outage.record_answer());
+        assert_eq!([(); 3].map(|()| outage.record_failure()), [true, false, false]);
+        assert_eq!([(); 2].map(|()| outage.record_answer()), [false, false]);
+        assert!(!outage.record_failure(), "it is the same outage");
+        assert_eq!([(); 4].map(|()| outage.record_answer()), [false, false, true, false]);
+        assert!(outage.record_failure(), "another one");
     }
 }

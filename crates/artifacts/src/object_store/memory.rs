@@ -111,7 +111,7 @@ impl ObjectStore {
     #[must_use]
     pub fn memory_with(settings: &Settings) -> (ObjectStore, Memory) {
         let memory = Memory::default();
-        (ObjectStore::on(Backend::Memory(memory.clone()), settings), memory)
+        (ObjectStore::with_backend(Backend::Memory(memory.clone()), settings), memory)
     }
 }
 
@@ -155,17 +155,17 @@ impl Memory {
 
     /// Returns how often the operation was called, including failures.
     #[must_use]
-    pub fn calls(&self, operation: Operation) -> usize {
+    pub fn call_count(&self, operation: Operation) -> usize {
         self.state.lock().calls.get(&operation).copied().unwrap_or_default()
     }
 
     /// Returns the number of multipart uploads that were neither completed nor aborted.
     #[must_use]
-    pub fn unfinished(&self) -> usize {
+    pub fn unfinished_upload_count(&self) -> usize {
         self.state.lock().pending.len()
     }
 
-    async fn perform<T>(
+    async fn perform_operation<T>(
         &self,
         operation: Operation,
         name: &'static str,
@@ -175,7 +175,7 @@ impl Memory {
         let (outcome, gate) = {
             let mut state = self.state.lock();
             *state.calls.entry(operation).or_default() += 1;
-            let outcome = match state.fault(operation, key) {
+            let outcome = match state.take_fault(operation, key) {
                 Some(Fault::Transient) => Err(StorageError::Transient {
                     operation: name,
                     key: key.into(),
@@ -191,7 +191,7 @@ impl Memory {
                     work(&mut state)
                 }
             };
-            (outcome, state.gated(operation, key, false))
+            (outcome, state.find_gate(operation, key, false))
         };
         if let Some(mut open) = gate {
             open.wait_for(|open| *open).await.ok();
@@ -200,12 +200,12 @@ impl Memory {
     }
 
     pub(crate) async fn check(&self) -> Result<(), StorageError> {
-        self.perform(Operation::List, "list", "", |_| Ok(())).await
+        self.perform_operation(Operation::List, "list", "", |_| Ok(())).await
     }
 
     pub(crate) async fn put(&self, key: &ObjectKey, bytes: Bytes, put: &Put) -> Result<ETag, StorageError> {
-        self.perform(Operation::Put, "put", key.as_str(), |state| {
-            state.put(key, bytes, put.metadata.clone(), put)
+        self.perform_operation(Operation::Put, "put", key.as_str(), |state| {
+            state.put_object(key, bytes, put.metadata.clone(), put)
         })
         .await
     }
@@ -221,7 +221,7 @@ impl Memory {
     }
 
     pub(crate) async fn begin_parts(&self, key: &ObjectKey, put: &Put) -> Result<String, StorageError> {
-        self.perform(Operation::Put, "put", key.as_str(), |state| {
+        self.perform_operation(Operation::Put, "put", key.as_str(), |state| {
             state.writes += 1;
             let id = format!("upload-{}", state.writes);
             let pending = Pending { metadata: put.metadata.clone(), parts: BTreeMap::new() };
@@ -238,7 +238,7 @@ impl Memory {
         number: usize,
         part: Bytes,
     ) -> Result<String, StorageError> {
-        self.perform(Operation::Put, "put", key.as_str(), |state| {
+        self.perform_operation(Operation::Put, "put", key.as_str(), |state| {
             let pending = state.pending.get_mut(id).ok_or_else(|| no_upload(key))?;
             state.writes += 1;
             let tag = state.writes.to_string();
@@ -255,7 +255,7 @@ impl Memory {
         tags: &[String],
         put: &Put,
     ) -> Result<ETag, StorageError> {
-        self.perform(Operation::Put, "put", key.as_str(), |state| {
+        self.perform_operation(Operation::Put, "put", key.as_str(), |state| {
             let pending = state.pending.get(id).ok_or_else(|| no_upload(key))?;
             let parts: Option<Vec<&Bytes>> = tags
                 .iter()
@@ -266,7 +266,7 @@ impl Memory {
             let parts = parts.ok_or_else(|| no_upload(key))?;
             let bytes: Vec<u8> = parts.into_iter().flatten().copied().collect();
             let metadata = pending.metadata.clone();
-            let etag = state.put(key, bytes.into(), metadata, put)?;
+            let etag = state.put_object(key, bytes.into(), metadata, put)?;
             state.pending.remove(id);
             Ok(etag)
         })
@@ -274,7 +274,7 @@ impl Memory {
     }
 
     pub(crate) async fn abort_parts(&self, key: &ObjectKey, id: &str) -> Result<(), StorageError> {
-        self.perform(Operation::Delete, "abort", key.as_str(), |state| {
+        self.perform_operation(Operation::Delete, "abort", key.as_str(), |state| {
             state.pending.remove(id);
             Ok(())
         })
@@ -282,7 +282,7 @@ impl Memory {
     }
 
     pub(crate) async fn head(&self, key: &ObjectKey) -> Result<Option<Head>, StorageError> {
-        self.perform(Operation::Head, "head", key.as_str(), |state| {
+        self.perform_operation(Operation::Head, "head", key.as_str(), |state| {
             Ok(state.objects.get(key.as_str()).map(StoredObject::head))
         })
         .await
@@ -293,7 +293,7 @@ impl Memory {
         key: &ObjectKey,
         range: Option<Range<u64>>,
     ) -> Result<Option<Opened>, StorageError> {
-        self.perform(Operation::Get, "get", key.as_str(), |state| {
+        self.perform_operation(Operation::Get, "get", key.as_str(), |state| {
             let spoil = state.spoil.take();
             let Some(object) = state.objects.get(key.as_str()) else { return Ok(None) };
             let bytes = match range {
@@ -320,7 +320,7 @@ impl Memory {
                 _ => bytes,
             };
             let head = object.head();
-            let open = state.gated(Operation::Get, key.as_str(), true);
+            let open = state.find_gate(Operation::Get, key.as_str(), true);
             Ok(Some((head, DownloadBody::Memory(HeldBytes { bytes: Some(bytes), open }))))
         })
         .await
@@ -332,14 +332,14 @@ impl Memory {
         after: Option<&ObjectKey>,
         max: u16,
     ) -> Result<ListingPage, StorageError> {
-        self.perform(Operation::List, "list", prefix.as_str(), |state| {
+        self.perform_operation(Operation::List, "list", prefix.as_str(), |state| {
             let mut found = state
                 .objects
                 .range(prefix.as_str().to_owned()..)
                 .take_while(|(key, _)| key.starts_with(prefix.as_str()))
                 .filter(|(key, _)| after.is_none_or(|after| key.as_str() > after.as_str()))
                 .map(|(key, object)| ListingEntry {
-                    key: ObjectKey::listed(key.clone()),
+                    key: ObjectKey::from_listing(key.clone()),
                     size: object.bytes.len() as u64,
                     modified: object.modified,
                 });
@@ -352,7 +352,7 @@ impl Memory {
     }
 
     pub(crate) async fn delete(&self, key: &ObjectKey) -> Result<(), StorageError> {
-        self.perform(Operation::Delete, "delete", key.as_str(), |state| {
+        self.perform_operation(Operation::Delete, "delete", key.as_str(), |state| {
             state.objects.remove(key.as_str());
             Ok(())
         })
@@ -377,20 +377,20 @@ impl StoredObject {
 
 impl State {
     /// Returns the gate that an operation has to wait for.
-    fn gated(&mut self, operation: Operation, key: &str, bytes: bool) -> Option<watch::Receiver<bool>> {
+    fn find_gate(&mut self, operation: Operation, key: &str, bytes: bool) -> Option<watch::Receiver<bool>> {
         self.gates.retain(|gate| !*gate.open.borrow());
         let holds = |g: &&Gate| g.operation == operation && g.bytes == bytes && key.contains(&g.key);
         self.gates.iter().find(holds).map(|gate| gate.open.clone())
     }
 
-    fn fault(&mut self, operation: Operation, key: &str) -> Option<Fault> {
+    fn take_fault(&mut self, operation: Operation, key: &str) -> Option<Fault> {
         let matches = |s: &Switch| s.operation == operation && key.contains(&s.key) && s.left != Some(0);
         let switch = self.switches.iter_mut().find(|s| matches(s))?;
         switch.left = switch.left.map(|left| left - 1);
         Some(switch.fault)
     }
 
-    fn put(
+    fn put_object(
         &mut self,
         key: &ObjectKey,
         bytes: Bytes,

@@ -167,10 +167,10 @@ impl ObjectStore {
     /// contact it.
     #[cfg(feature = "s3")]
     pub async fn s3(settings: &Settings) -> ObjectStore {
-        ObjectStore::on(Backend::S3(S3::new(settings).await), settings)
+        ObjectStore::with_backend(Backend::S3(S3::new(settings).await), settings)
     }
 
-    pub(crate) fn on(backend: Backend, settings: &Settings) -> ObjectStore {
+    pub(crate) fn with_backend(backend: Backend, settings: &Settings) -> ObjectStore {
         ObjectStore { backend: Arc::new(backend), gate: Arc::new(RequestGate::new(settings.requests)) }
     }
 
@@ -210,7 +210,7 @@ impl ObjectStore {
         limit: u64,
         put: &Put,
     ) -> Result<StoredObject, StorageError> {
-        upload::stream(self, key, source, limit, put).await
+        upload::store_stream(self, key, source, limit, put).await
     }
 
     /// Stores a file, in parts if it is large.
@@ -222,7 +222,7 @@ impl ObjectStore {
         let size = tokio::fs::metadata(path).await.map_err(StorageError::File)?.len();
         if size >= MULTIPART_FROM {
             let file = tokio::fs::File::open(path).await.map_err(StorageError::File)?;
-            return upload::stream(self, key, file, size, put).await.map(|stored| stored.etag);
+            return upload::store_stream(self, key, file, size, put).await.map(|stored| stored.etag);
         }
         on_backend!(self, put_file(key, path, put))
     }
@@ -388,7 +388,7 @@ impl ObjectStore {
 }
 
 /// Bytes that are hashed or written before yielding to the runtime.
-const STEP: usize = 64 << 10;
+const YIELD_STEP_BYTES: usize = 64 << 10;
 
 /// Reads one part of a stream with its SHA-256: `size` bytes, or fewer at the end.
 ///
@@ -412,7 +412,7 @@ async fn read_part(
     let mut part = Vec::new();
     while part.len() < size {
         let begin = part.len();
-        let step = STEP.min(size - begin);
+        let step = YIELD_STEP_BYTES.min(size - begin);
         let read =
             (&mut *source).take(step as u64).read_buf(&mut part).await.map_err(StorageError::Source)?;
         if read == 0 {

@@ -39,7 +39,7 @@ enum Failure {
     Error(StorageError),
 }
 
-fn failure<E>(operation: &'static str, key: &str, error: &SdkError<E, HttpResponse>) -> Failure
+fn classify_error<E>(operation: &'static str, key: &str, error: &SdkError<E, HttpResponse>) -> Failure
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
@@ -93,7 +93,12 @@ fn time_of(modified: Option<aws_sdk_s3::primitives::DateTime>) -> Option<OffsetD
 
 /// Returns a field that a successful answer must have. A broken connection can leave a 200 without
 /// its body, which the SDK reads as an answer without fields.
-fn required<T>(field: Option<T>, name: &str, operation: &'static str, key: &str) -> Result<T, StorageError> {
+fn require_field<T>(
+    field: Option<T>,
+    name: &str,
+    operation: &'static str,
+    key: &str,
+) -> Result<T, StorageError> {
     field.ok_or_else(|| StorageError::Transient {
         operation,
         key: key.to_owned(),
@@ -102,7 +107,7 @@ fn required<T>(field: Option<T>, name: &str, operation: &'static str, key: &str)
 }
 
 fn etag_of(etag: Option<String>, operation: &'static str, key: &ObjectKey) -> Result<ETag, StorageError> {
-    required(etag, "ETag", operation, key.as_str()).map(ETag)
+    require_field(etag, "ETag", operation, key.as_str()).map(ETag)
 }
 
 fn head_of(
@@ -115,7 +120,7 @@ fn head_of(
 ) -> Result<Head, StorageError> {
     let size = size.and_then(|size| u64::try_from(size).ok());
     Ok(Head {
-        size: required(size, "Content-Length", operation, key.as_str())?,
+        size: require_field(size, "Content-Length", operation, key.as_str())?,
         etag: etag_of(etag, operation, key)?,
         modified: time_of(modified),
         metadata: metadata.unwrap_or_default().into_iter().collect::<BTreeMap<_, _>>(),
@@ -127,7 +132,7 @@ fn user_metadata(put: &Put) -> Option<HashMap<String, String>> {
 }
 
 /// Returns the values of `If-None-Match` and `If-Match`.
-fn conditions(put: &Put) -> (Option<String>, Option<String>) {
+fn condition_headers(put: &Put) -> (Option<String>, Option<String>) {
     match &put.condition {
         Condition::Always => (None, None),
         Condition::Absent => (Some("*".into()), None),
@@ -136,7 +141,7 @@ fn conditions(put: &Put) -> (Option<String>, Option<String>) {
 }
 
 /// Time limit for opening a connection.
-const CONNECT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The longest pause before readiness asks the bucket a second time.
 const CHECK_BACKOFF: Duration = Duration::from_millis(100);
@@ -147,7 +152,7 @@ impl S3 {
             .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring))
             .build_https();
         let timeouts = TimeoutConfig::builder()
-            .connect_timeout(CONNECT)
+            .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(Duration::from_secs(settings.read_seconds))
             .build();
         let region = Region::new(settings.region.clone());
@@ -195,7 +200,7 @@ impl S3 {
         let once_more = aws_sdk_s3::Config::builder().retry_config(retries);
         let ask = self.client.list_objects_v2().bucket(&self.bucket).max_keys(1);
         let listed = ask.customize().config_override(once_more).send().await;
-        listed.map_err(|e| failure("list", &self.bucket, &e).into_error("list", &self.bucket))?;
+        listed.map_err(|e| classify_error("list", &self.bucket, &e).into_error("list", &self.bucket))?;
         self.answered.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -215,7 +220,7 @@ impl S3 {
     }
 
     async fn put_body(&self, key: &ObjectKey, body: ByteStream, put: &Put) -> Result<ETag, StorageError> {
-        let (none_match, matches) = conditions(put);
+        let (none_match, matches) = condition_headers(put);
         let sent = self
             .client
             .put_object()
@@ -229,7 +234,9 @@ impl S3 {
             .await;
         match sent {
             Ok(output) => etag_of(output.e_tag, "put", key),
-            Err(error) => Err(self.write_failure(failure("put", key.as_str(), &error), key, put).await),
+            Err(error) => {
+                Err(self.write_failure(classify_error("put", key.as_str(), &error), key, put).await)
+            }
         }
     }
 
@@ -264,8 +271,9 @@ impl S3 {
             .set_metadata(user_metadata(put))
             .send()
             .await;
-        let output = begun.map_err(|e| failure("put", key.as_str(), &e).into_error("put", key.as_str()))?;
-        required(output.upload_id, "UploadId", "put", key.as_str())
+        let output =
+            begun.map_err(|e| classify_error("put", key.as_str(), &e).into_error("put", key.as_str()))?;
+        require_field(output.upload_id, "UploadId", "put", key.as_str())
     }
 
     pub(super) async fn put_part(
@@ -285,7 +293,8 @@ impl S3 {
             .body(part.into())
             .send()
             .await;
-        let output = sent.map_err(|e| failure("put", key.as_str(), &e).into_error("put", key.as_str()))?;
+        let output =
+            sent.map_err(|e| classify_error("put", key.as_str(), &e).into_error("put", key.as_str()))?;
         Ok(etag_of(output.e_tag, "put", key)?.0)
     }
 
@@ -300,7 +309,7 @@ impl S3 {
             .iter()
             .zip(1..)
             .map(|(tag, number)| CompletedPart::builder().e_tag(tag).part_number(number).build());
-        let (none_match, matches) = conditions(put);
+        let (none_match, matches) = condition_headers(put);
         let sent = self
             .client
             .complete_multipart_upload()
@@ -314,7 +323,9 @@ impl S3 {
             .await;
         match sent {
             Ok(output) => etag_of(output.e_tag, "put", key),
-            Err(error) => Err(self.write_failure(failure("put", key.as_str(), &error), key, put).await),
+            Err(error) => {
+                Err(self.write_failure(classify_error("put", key.as_str(), &error), key, put).await)
+            }
         }
     }
 
@@ -323,7 +334,7 @@ impl S3 {
         let aborted = sent
             .send()
             .await
-            .map_err(|e| failure("abort", key.as_str(), &e).into_error("abort", key.as_str()));
+            .map_err(|e| classify_error("abort", key.as_str(), &e).into_error("abort", key.as_str()));
         match aborted {
             Ok(_) | Err(StorageError::Unfinished { .. }) => Ok(()),
             Err(error) => Err(error),
@@ -337,7 +348,7 @@ impl S3 {
                 let HeadObjectOutput { content_length, e_tag, last_modified, metadata, .. } = output;
                 head_of("head", key, content_length, e_tag, last_modified, metadata).map(Some)
             }
-            Err(error) => match failure("head", key.as_str(), &error) {
+            Err(error) => match classify_error("head", key.as_str(), &error) {
                 // A HEAD's 404 has no body, so a missing bucket looks the same.
                 Failure::NotFound => self.check().await.map(|()| None),
                 Failure::Error(error) => Err(error),
@@ -366,7 +377,7 @@ impl S3 {
             }
             Err(error) => {
                 let status = error.raw_response().map(|response| response.status().as_u16());
-                match (failure("get", key.as_str(), &error), range) {
+                match (classify_error("get", key.as_str(), &error), range) {
                     (Failure::NotFound, _) if self.answered.load(Ordering::Relaxed) => Ok(None),
                     (Failure::NotFound, _) => self.check().await.map(|()| None),
                     (_, Some(range)) if status == Some(416) => {
@@ -393,9 +404,9 @@ impl S3 {
             .max_keys(i32::from(max))
             .send()
             .await;
-        let output =
-            sent.map_err(|e| failure("list", prefix.as_str(), &e).into_error("list", prefix.as_str()))?;
-        let more = required(output.is_truncated, "IsTruncated", "list", prefix.as_str())?;
+        let output = sent
+            .map_err(|e| classify_error("list", prefix.as_str(), &e).into_error("list", prefix.as_str()))?;
+        let more = require_field(output.is_truncated, "IsTruncated", "list", prefix.as_str())?;
         let entries: Vec<_> = output
             .contents
             .unwrap_or_default()
@@ -403,7 +414,7 @@ impl S3 {
             .filter_map(|object| {
                 let size = u64::try_from(object.size.unwrap_or_default()).unwrap_or_default();
                 Some(ListingEntry {
-                    key: ObjectKey::listed(object.key?),
+                    key: ObjectKey::from_listing(object.key?),
                     size,
                     modified: time_of(object.last_modified),
                 })
@@ -417,7 +428,7 @@ impl S3 {
         let sent = self.client.delete_object().bucket(&self.bucket).key(key.as_str()).send().await;
         match sent {
             Ok(_) => Ok(()),
-            Err(error) => match failure("delete", key.as_str(), &error) {
+            Err(error) => match classify_error("delete", key.as_str(), &error) {
                 Failure::NotFound => Ok(()),
                 Failure::Error(error) => Err(error),
             },

@@ -14,7 +14,7 @@ pub const MOST_PARTS: u64 = 9_500;
 /// The largest part, in bytes, for limits that are no real limit, such as `u64::MAX`.
 const LARGEST_PART_BYTES: usize = 64 << 20;
 
-pub(super) async fn stream(
+pub(super) async fn store_stream(
     store: &ObjectStore,
     key: &ObjectKey,
     mut source: impl AsyncRead + Send + Unpin,
@@ -25,37 +25,38 @@ pub(super) async fn stream(
         usize::try_from(limit / MOST_PARTS).unwrap_or(usize::MAX).clamp(PART_BYTES, LARGEST_PART_BYTES);
     let mut hash = Sha256::new();
     let first = read_part(&mut source, part_bytes, &mut hash).await?;
-    let mut size = within(key, first.len() as u64, limit)?;
+    let mut size = check_size(key, first.len() as u64, limit)?;
     if first.len() < part_bytes {
         let etag = store.put(key, first, put).await?;
         return Ok(StoredObject { size, sha256: ContentHash(hash.finalize().into()), etag });
     }
-    let mut parts = Parts::begin(store, key, put).await?;
+    let mut parts = Parts::begin_upload(store, key, put).await?;
     let sent = async {
         let mut part = first;
         while !part.is_empty() {
             // The next part is read while this one is sent.
-            let (sent, next) = tokio::join!(parts.send(part), read_part(&mut source, part_bytes, &mut hash));
+            let (sent, next) =
+                tokio::join!(parts.send_part(part), read_part(&mut source, part_bytes, &mut hash));
             sent?;
             part = next?;
-            size = within(key, size + part.len() as u64, limit)?;
+            size = check_size(key, size + part.len() as u64, limit)?;
         }
         Ok(())
     }
     .await;
     match sent {
         Ok(()) => {
-            let etag = parts.complete(put).await?;
+            let etag = parts.complete_upload(put).await?;
             Ok(StoredObject { size, sha256: ContentHash(hash.finalize().into()), etag })
         }
         Err(error) => {
-            parts.abort().await;
+            parts.abort_upload().await;
             Err(error)
         }
     }
 }
 
-fn within(key: &ObjectKey, size: u64, limit: u64) -> Result<u64, StorageError> {
+fn check_size(key: &ObjectKey, size: u64, limit: u64) -> Result<u64, StorageError> {
     if size > limit { Err(StorageError::TooLarge { key: key.to_string(), limit }) } else { Ok(size) }
 }
 
@@ -68,19 +69,19 @@ struct Parts {
 }
 
 impl Parts {
-    async fn begin(store: &ObjectStore, key: &ObjectKey, put: &Put) -> Result<Parts, StorageError> {
+    async fn begin_upload(store: &ObjectStore, key: &ObjectKey, put: &Put) -> Result<Parts, StorageError> {
         let id = on_backend!(store, begin_parts(key, put))?;
         Ok(Parts { store: store.clone(), key: key.clone(), id: Some(id), tags: Vec::new() })
     }
 
-    async fn send(&mut self, part: Bytes) -> Result<(), StorageError> {
+    async fn send_part(&mut self, part: Bytes) -> Result<(), StorageError> {
         let id = self.id.as_deref().unwrap_or_default();
         let tag = on_backend!(self.store, put_part(&self.key, id, self.tags.len() + 1, part))?;
         self.tags.push(tag);
         Ok(())
     }
 
-    async fn complete(mut self, put: &Put) -> Result<ETag, StorageError> {
+    async fn complete_upload(mut self, put: &Put) -> Result<ETag, StorageError> {
         let id = self.id.clone().unwrap_or_default();
         let done = on_backend!(self.store, complete_parts(&self.key, &id, &self.tags, put));
         match done {
@@ -89,15 +90,15 @@ impl Parts {
                 Ok(etag)
             }
             Err(error) => {
-                self.abort().await;
+                self.abort_upload().await;
                 Err(error)
             }
         }
     }
 
-    async fn abort(&mut self) {
+    async fn abort_upload(&mut self) {
         if let Some(id) = self.id.take() {
-            abort(&self.store, &self.key, &id).await;
+            abort_multipart(&self.store, &self.key, &id).await;
         }
     }
 }
@@ -107,12 +108,12 @@ impl Drop for Parts {
         let Some(id) = self.id.take() else { return };
         let (store, key) = (self.store.clone(), self.key.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { abort(&store, &key, &id).await });
+            runtime.spawn(async move { abort_multipart(&store, &key, &id).await });
         }
     }
 }
 
-async fn abort(store: &ObjectStore, key: &ObjectKey, id: &str) {
+async fn abort_multipart(store: &ObjectStore, key: &ObjectKey, id: &str) {
     let aborted = on_backend!(store, abort_parts(key, id));
     if let Err(error) = aborted {
         // The bucket's lifecycle rule for unfinished uploads removes the rest.

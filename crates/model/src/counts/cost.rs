@@ -5,14 +5,14 @@ pub const UNIT_BYTES: u64 = 64 << 10;
 
 /// Returns the cost of a number of bytes, in units.
 #[must_use]
-pub fn of_bytes(bytes: u64) -> u64 {
+pub fn units_for_bytes(bytes: u64) -> u64 {
     bytes / UNIT_BYTES
 }
 
 /// Returns the cost of a record with one report, in units.
 #[must_use]
-pub fn of_record(bytes: usize) -> u64 {
-    1 + of_bytes(bytes as u64)
+pub fn units_for_record(bytes: usize) -> u64 {
+    1 + units_for_bytes(bytes as u64)
 }
 
 #[cfg(test)]
@@ -21,7 +21,7 @@ mod tests {
 
     #[test]
     fn a_small_report_costs_one_unit_and_64_kib_one_more() {
-        let costs = [0, 65_535, 65_536, 20 << 20].map(of_record);
+        let costs = [0, 65_535, 65_536, 20 << 20].map(units_for_record);
         assert_eq!(costs, [1, 1, 2, 321]);
     }
 }

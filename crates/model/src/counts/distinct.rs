@@ -34,11 +34,11 @@ impl Default for DistinctSketch {
 
 impl DistinctSketch {
     /// Adds an item by its hash. The bits of the hash must be as good as random.
-    pub fn add(&mut self, hash: u64) {
+    pub fn add_hash(&mut self, hash: u64) {
         // The shift leaves the highest bits: just enough to number all registers.
         let index = (hash >> (64 - INDEX_BITS)) as usize;
         let zeros = (hash << INDEX_BITS).leading_zeros().min(64 - INDEX_BITS);
-        self.raise(index, u8::try_from(zeros + 1).unwrap_or(u8::MAX));
+        self.raise_register(index, u8::try_from(zeros + 1).unwrap_or(u8::MAX));
     }
 
     /// Adds every item that was added to another sketch.
@@ -104,7 +104,7 @@ impl DistinctSketch {
                     if index >= REGISTERS || usize::from(one[2]) > MOST_ZEROS {
                         return None;
                     }
-                    sketch.raise(index, one[2]);
+                    sketch.raise_register(index, one[2]);
                 }
             }
             PACKED if rest.len() == PACKED_BYTES => {
@@ -115,7 +115,7 @@ impl DistinctSketch {
                         if usize::from(value) > MOST_ZEROS {
                             return None;
                         }
-                        sketch.raise(4 * at + place, value);
+                        sketch.raise_register(4 * at + place, value);
                     }
                 }
             }
@@ -124,7 +124,7 @@ impl DistinctSketch {
         Some(sketch)
     }
 
-    fn raise(&mut self, index: usize, value: u8) {
+    fn raise_register(&mut self, index: usize, value: u8) {
         let register = &mut self.registers[index];
         *register = (*register).max(value);
     }
@@ -182,7 +182,7 @@ mod tests {
 
     fn sketch(of: impl IntoIterator<Item = u64>) -> DistinctSketch {
         let mut sketch = DistinctSketch::default();
-        of.into_iter().for_each(|n| sketch.add(hash(n)));
+        of.into_iter().for_each(|n| sketch.add_hash(hash(n)));
         sketch
     }
 
@@ -212,7 +212,7 @@ mod tests {
     fn extreme_hashes_are_counted_and_stored() {
         for value in [0, u64::MAX, 1 << 52, (1 << 52) - 1] {
             let mut sketch = DistinctSketch::default();
-            sketch.add(value);
+            sketch.add_hash(value);
             assert_eq!(sketch.count(), 1, "{value}");
             assert_eq!(DistinctSketch::from_bytes(&sketch.to_bytes()), Some(sketch));
         }

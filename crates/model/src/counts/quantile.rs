@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 /// The smallest value that does not count as zero.
 const LEAST: f64 = 1e-3;
 /// Larger values count as this one.
-const MOST: f64 = 1e15;
-/// The buckets of [`LEAST`] and of [`MOST`].
+const LARGEST_VALUE: f64 = 1e15;
+/// The buckets of [`LEAST`] and of [`LARGEST_VALUE`].
 const BUCKETS: std::ops::RangeInclusive<i16> = -345..=1727;
 /// The first byte of a stored sketch. The weight of zero follows, then each bucket's distance from the bucket before it
 /// and its weight. All numbers are LEB128.
-const FORM: u8 = 1;
+const SKETCH_FORM: u8 = 1;
 
 /// The distribution of values. It supports adding, merging, quantiles and storing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,11 +28,11 @@ impl QuantileSketch {
     pub const RELATIVE_ERROR: f64 = 0.01;
 
     /// Adds a value `weight` times. Negative values count as 0; NaN is ignored.
-    pub fn add(&mut self, value: f64, weight: u64) {
+    pub fn add_value(&mut self, value: f64, weight: u64) {
         if value.is_nan() || weight == 0 {
             return;
         }
-        let own = match bucket(value) {
+        let own = match find_bucket(value) {
             Some(bucket) => self.buckets.entry(bucket).or_default(),
             None => &mut self.nothing,
         };
@@ -50,7 +50,7 @@ impl QuantileSketch {
 
     /// Returns the weight of all values.
     #[must_use]
-    pub fn weight(&self) -> u64 {
+    pub fn total_weight(&self) -> u64 {
         self.buckets.values().fold(self.nothing, |sum, weight| sum.saturating_add(*weight))
     }
 
@@ -63,7 +63,7 @@ impl QuantileSketch {
         reason = "a rank is positive, and approximate like its value"
     )]
     pub fn quantile(&self, share: f64) -> Option<f64> {
-        let weight = self.weight();
+        let weight = self.total_weight();
         let rank = (share.clamp(0.0, 1.0) * weight.checked_sub(1)? as f64) as u64;
         let mut below = self.nothing;
         if rank < below {
@@ -71,7 +71,7 @@ impl QuantileSketch {
         }
         let mut last = 0.0;
         for (bucket, weight) in &self.buckets {
-            last = middle(*bucket);
+            last = bucket_middle(*bucket);
             below = below.saturating_add(*weight);
             if rank < below {
                 break;
@@ -83,13 +83,13 @@ impl QuantileSketch {
     /// Returns the sketch as bytes: a few for each bucket that has a value.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![FORM];
-        write(&mut bytes, self.nothing);
+        let mut bytes = vec![SKETCH_FORM];
+        write_varint(&mut bytes, self.nothing);
         let mut last = i32::from(*BUCKETS.start());
         for (bucket, weight) in &self.buckets {
             let bucket = i32::from(*bucket);
-            write(&mut bytes, u64::try_from(bucket - last).unwrap_or_default());
-            write(&mut bytes, *weight);
+            write_varint(&mut bytes, u64::try_from(bucket - last).unwrap_or_default());
+            write_varint(&mut bytes, *weight);
             last = bucket;
         }
         bytes
@@ -99,18 +99,18 @@ impl QuantileSketch {
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<QuantileSketch> {
         let (form, mut rest) = bytes.split_first()?;
-        if *form != FORM {
+        if *form != SKETCH_FORM {
             return None;
         }
-        let mut sketch = QuantileSketch { nothing: read(&mut rest)?, buckets: BTreeMap::new() };
+        let mut sketch = QuantileSketch { nothing: read_varint(&mut rest)?, buckets: BTreeMap::new() };
         let mut last = *BUCKETS.start();
         while !rest.is_empty() {
-            let distance = i16::try_from(read(&mut rest)?).ok()?;
+            let distance = i16::try_from(read_varint(&mut rest)?).ok()?;
             if distance == 0 && !sketch.buckets.is_empty() {
                 return None;
             }
             last = last.checked_add(distance).filter(|bucket| BUCKETS.contains(bucket))?;
-            let weight = read(&mut rest)?;
+            let weight = read_varint(&mut rest)?;
             if weight == 0 {
                 return None;
             }
@@ -121,22 +121,22 @@ impl QuantileSketch {
 }
 
 /// Returns the ratio of a bucket's upper bound to its lower bound.
-fn growth() -> f64 {
+fn growth_factor() -> f64 {
     (1.0 + QuantileSketch::RELATIVE_ERROR) / (1.0 - QuantileSketch::RELATIVE_ERROR)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the bounds of values bound the number")]
-fn bucket(value: f64) -> Option<i16> {
-    let number = || (value.min(MOST).ln() / growth().ln()).ceil() as i16;
+fn find_bucket(value: f64) -> Option<i16> {
+    let number = || (value.min(LARGEST_VALUE).ln() / growth_factor().ln()).ceil() as i16;
     (value >= LEAST).then(|| number().clamp(*BUCKETS.start(), *BUCKETS.end()))
 }
 
 /// Returns the value of a bucket that has the same relative distance from both bounds.
-fn middle(bucket: i16) -> f64 {
-    growth().powi(bucket.into()) * 2.0 / (growth() + 1.0)
+fn bucket_middle(bucket: i16) -> f64 {
+    growth_factor().powi(bucket.into()) * 2.0 / (growth_factor() + 1.0)
 }
 
-fn write(bytes: &mut Vec<u8>, mut number: u64) {
+fn write_varint(bytes: &mut Vec<u8>, mut number: u64) {
     loop {
         let low = number.to_le_bytes()[0] & 0x7f;
         number >>= 7;
@@ -147,7 +147,7 @@ fn write(bytes: &mut Vec<u8>, mut number: u64) {
     }
 }
 
-fn read(bytes: &mut &[u8]) -> Option<u64> {
+fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = bytes.split_first()?;
@@ -171,7 +171,7 @@ mod tests {
 
     fn sketch(of: &[(f64, u64)]) -> QuantileSketch {
         let mut sketch = QuantileSketch::default();
-        of.iter().for_each(|(value, weight)| sketch.add(*value, *weight));
+        of.iter().for_each(|(value, weight)| sketch.add_value(*value, *weight));
         sketch
     }
 
@@ -200,10 +200,10 @@ mod tests {
         assert_eq!(QuantileSketch::default().quantile(0.5), None);
         let odd = [f64::NAN, -1.0, 0.0, 1e-9, f64::INFINITY, f64::NEG_INFINITY].map(|value| (value, 1));
         let sketch = sketch(&odd);
-        assert_eq!((sketch.weight(), sketch.quantile(0.5)), (5, Some(0.0)));
+        assert_eq!((sketch.total_weight(), sketch.quantile(0.5)), (5, Some(0.0)));
         let most = sketch.quantile(1.0).unwrap();
-        assert!((most / MOST - 1.0).abs() <= QuantileSketch::RELATIVE_ERROR, "{most}");
-        let bounds = [LEAST, MOST].map(|value| bucket(value).unwrap());
+        assert!((most / LARGEST_VALUE - 1.0).abs() <= QuantileSketch::RELATIVE_ERROR, "{most}");
+        let bounds = [LEAST, LARGEST_VALUE].map(|value| find_bucket(value).unwrap());
         assert_eq!(bounds, [*BUCKETS.start(), *BUCKETS.end()]);
     }
 
@@ -211,7 +211,7 @@ mod tests {
     fn a_weight_is_as_many_values() {
         assert_eq!(sketch(&[(7.0, 3)]), sketch(&[(7.0, 1), (7.0, 2)]));
         let full = sketch(&[(7.0, u64::MAX), (7.0, 1), (1.0, 1)]);
-        assert_eq!((full.weight(), full.quantile(1.0).is_some()), (u64::MAX, true));
+        assert_eq!((full.total_weight(), full.quantile(1.0).is_some()), (u64::MAX, true));
     }
 
     /// Stored sketches outlive the program: these bytes stay.

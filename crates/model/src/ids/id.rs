@@ -94,7 +94,7 @@ pub struct Scoped<T> {
     pub id: T,
 }
 
-fn nibble(byte: u8) -> Option<u8> {
+fn parse_nibble(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }
 
@@ -103,7 +103,7 @@ fn hex<const N: usize>(text: &str, dashes: bool) -> Option<[u8; N]> {
     let mut out = [0; N];
     let mut digits = text.bytes().filter(|b| !(dashes && *b == b'-'));
     for byte in &mut out {
-        *byte = nibble(digits.next()?)? << 4 | nibble(digits.next()?)?;
+        *byte = parse_nibble(digits.next()?)? << 4 | parse_nibble(digits.next()?)?;
     }
     digits.next().is_none().then_some(out)
 }
@@ -184,7 +184,7 @@ id16! {
 impl DebugId {
     /// Returns the 32 lower-case digits without dashes, as symbol-server paths need them.
     #[must_use]
-    pub fn compact(&self) -> String {
+    pub fn to_compact(&self) -> String {
         self.0.iter().map(|b| format!("{b:02x}")).collect()
     }
 }
@@ -238,7 +238,7 @@ mod tests {
         ] {
             let id: DebugId = text.parse().unwrap();
             assert_eq!(id.to_string(), "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
-            assert_eq!(id.compact(), "0f1e2d3c4b5a69788796a5b4c3d2e1f0");
+            assert_eq!(id.to_compact(), "0f1e2d3c4b5a69788796a5b4c3d2e1f0");
         }
         for bad in [
             "",

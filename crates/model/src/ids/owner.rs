@@ -4,7 +4,7 @@ use crate::{IdError, Scoped, TenantId};
 use std::fmt;
 
 /// The system's name in database rows. No slug begins with `~`.
-const SYSTEM: &str = "~system";
+const SYSTEM_OWNER_NAME: &str = "~system";
 
 /// The owner of symbols, uploads and jobs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,7 +21,7 @@ impl Owner {
     pub fn as_str(&self) -> &str {
         match self {
             Owner::Tenant(tenant) => tenant.as_str(),
-            Owner::System => SYSTEM,
+            Owner::System => SYSTEM_OWNER_NAME,
         }
     }
 
@@ -29,8 +29,8 @@ impl Owner {
     ///
     /// # Errors
     /// Returns [`IdError::Tenant`] if the text is neither a slug nor the system's name.
-    pub fn read(text: &str) -> Result<Owner, IdError> {
-        if text == SYSTEM { Ok(Owner::System) } else { TenantId::new(text).map(Owner::Tenant) }
+    pub fn from_name(text: &str) -> Result<Owner, IdError> {
+        if text == SYSTEM_OWNER_NAME { Ok(Owner::System) } else { TenantId::new(text).map(Owner::Tenant) }
     }
 
     /// Returns the tenant, or `None` for the system.
@@ -103,9 +103,9 @@ mod tests {
         assert!(TenantId::new(Owner::System.as_str()).is_err());
         let acme = Owner::Tenant(TenantId::new("acme").unwrap());
         for owner in [acme, Owner::System] {
-            assert_eq!(Owner::read(owner.as_str()), Ok(owner));
+            assert_eq!(Owner::from_name(owner.as_str()), Ok(owner));
         }
-        assert_eq!(Owner::read("system").unwrap().tenant().map(TenantId::as_str), Some("system"));
-        assert!(Owner::read("~other").is_err() && Owner::read("").is_err());
+        assert_eq!(Owner::from_name("system").unwrap().tenant().map(TenantId::as_str), Some("system"));
+        assert!(Owner::from_name("~other").is_err() && Owner::from_name("").is_err());
     }
 }

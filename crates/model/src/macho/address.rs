@@ -41,7 +41,7 @@ impl RelativeAddress {
 
     /// Returns the address one byte lower, which lies in the call that returns here. 0 stays 0.
     #[must_use]
-    pub fn before(self) -> RelativeAddress {
+    pub fn previous_byte(self) -> RelativeAddress {
         RelativeAddress(self.0.saturating_sub(1))
     }
 }
@@ -54,7 +54,7 @@ pub struct Slide(pub i128);
 impl Slide {
     /// Returns the slide of an image that prefers `preferred` and was loaded at `loaded`.
     #[must_use]
-    pub fn between(loaded: LoadAddress, preferred: FileAddress) -> Slide {
+    pub fn from_addresses(loaded: LoadAddress, preferred: FileAddress) -> Slide {
         Slide(i128::from(loaded.0) - i128::from(preferred.0))
     }
 }
@@ -68,7 +68,7 @@ mod tests {
         #[test]
         fn a_slide_and_an_offset_agree_on_the_file_address(image: u64, text: u64, offset: u64) {
             let address = i128::from(image) + i128::from(offset);
-            let slide = Slide::between(LoadAddress(image), FileAddress(text));
+            let slide = Slide::from_addresses(LoadAddress(image), FileAddress(text));
             let by_slide = u64::try_from(address - slide.0).ok().map(FileAddress);
             prop_assert_eq!(by_slide, RelativeAddress(offset).in_file(FileAddress(text)));
         }

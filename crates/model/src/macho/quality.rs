@@ -22,7 +22,7 @@ pub enum Quality {
 impl Quality {
     /// Returns the quality of an object with these parts.
     #[must_use]
-    pub fn of(dwarf: bool, symtab: bool, exports: bool) -> Quality {
+    pub fn from_parts(dwarf: bool, symtab: bool, exports: bool) -> Quality {
         match (dwarf, symtab, exports) {
             (true, true, _) => Quality::DwarfSymtab,
             (true, false, _) => Quality::Dwarf,
@@ -54,11 +54,11 @@ mod tests {
     #[test]
     fn dwarf_with_names_is_best_and_ranks_survive() {
         let all = [
-            Quality::of(false, false, false),
-            Quality::of(false, false, true),
-            Quality::of(false, true, true),
-            Quality::of(true, false, true),
-            Quality::of(true, true, false),
+            Quality::from_parts(false, false, false),
+            Quality::from_parts(false, false, true),
+            Quality::from_parts(false, true, true),
+            Quality::from_parts(true, false, true),
+            Quality::from_parts(true, true, false),
         ];
         assert!(all.is_sorted_by(|a, b| a < b));
         assert!(all.into_iter().all(|q| Quality::from_rank(q.rank()) == Some(q)));

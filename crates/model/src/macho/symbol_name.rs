@@ -1,7 +1,7 @@
 //! Kinds of symbol names: only some say which function the code belongs to.
 
 /// Names of the headers of Mach-O files, without underscores in front. The first symbol of an image is one of them.
-const HEADERS: [&[u8]; 6] = [
+const MACHO_HEADER_NAMES: [&[u8]; 6] = [
     b"mh_bundle_header",
     b"mh_dylib_header",
     b"mh_dylinker_header",
@@ -74,7 +74,7 @@ fn is_of_word(byte: u8) -> bool {
 
 fn is_label(name: &[u8]) -> bool {
     match name {
-        [b'_' | b'm', ..] => HEADERS.contains(&without_underscores(name)),
+        [b'_' | b'm', ..] => MACHO_HEADER_NAMES.contains(&without_underscores(name)),
         [b'r', ..] => name.starts_with(b"radr://"),
         [b'G' | b'L' | b'l', ..] => NUMBERED_LABELS.iter().any(|label| {
             let number = name.strip_prefix(*label);

@@ -56,7 +56,7 @@ pub struct Share {
 
 impl Share {
     /// Halves both numbers until products of two of them fit.
-    fn comparable(self) -> (i128, i128) {
+    fn to_comparable(self) -> (i128, i128) {
         let (mut part, mut whole) = (self.part, self.whole.max(1));
         while part.max(whole) >= COMPARABLE {
             (part, whole) = (part / 2, (whole / 2).max(1));
@@ -68,8 +68,8 @@ impl Share {
 /// Returns by how many thousandths a share has grown. Rounds the difference half away from zero, not the two shares.
 #[must_use]
 pub fn round_growth(before: Share, after: Share) -> i64 {
-    let (part_before, whole_before) = before.comparable();
-    let (part_after, whole_after) = after.comparable();
+    let (part_before, whole_before) = before.to_comparable();
+    let (part_after, whole_after) = after.to_comparable();
     let difference = part_after * whole_before - part_before * whole_after;
     let whole = (whole_before * whole_after).unsigned_abs();
     let rounded =

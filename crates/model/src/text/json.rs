@@ -23,7 +23,7 @@ pub struct JsonError(String);
 /// [`JsonError`], which names the wrong member, if there is one, and the place in the text.
 pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, JsonError> {
     let mut text = serde_json::Deserializer::from_slice(json);
-    let value = serde_path_to_error::deserialize(FieldsByName(&mut text)).map_err(describe)?;
+    let value = serde_path_to_error::deserialize(FieldsByName(&mut text)).map_err(describe_error)?;
     text.end().map_err(|error| JsonError(error.to_string()))?;
     Ok(value)
 }
@@ -33,11 +33,11 @@ pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, JsonError> {
 /// # Errors
 /// [`JsonError`], which names the wrong member, if there is one.
 pub fn from_value<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, JsonError> {
-    serde_path_to_error::deserialize(FieldsByName(value)).map_err(describe)
+    serde_path_to_error::deserialize(FieldsByName(value)).map_err(describe_error)
 }
 
 /// Adds the path of the wrong member. The path `.` is the whole text.
-fn describe(error: serde_path_to_error::Error<serde_json::Error>) -> JsonError {
+fn describe_error(error: serde_path_to_error::Error<serde_json::Error>) -> JsonError {
     let path = error.path().to_string();
     let message = plain_words(&error.into_inner().to_string());
     JsonError(if path == "." { message } else { format!("{path}: {message}") })

@@ -56,7 +56,7 @@ impl BlankFrame {
     }
 
     /// Treats a member that looks like ours as a foreign one, because the report was not enriched.
-    pub(crate) fn disown(&mut self) {
+    pub(crate) fn treat_as_foreign(&mut self) {
         if self.index & OWN != 0 {
             self.index = self.index & !OWN | OTHERS;
         }

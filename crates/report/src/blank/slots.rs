@@ -7,7 +7,7 @@ use std::slice::Iter;
 
 impl BlankFrame {
     /// Returns a blank frame if the frame has no useful member and its numbers are small enough.
-    pub(crate) fn of(frame: &Frame<'_>, input: &[u8]) -> Option<BlankFrame> {
+    pub(crate) fn from_frame(frame: &Frame<'_>, input: &[u8]) -> Option<BlankFrame> {
         let numbers = [frame.instruction_addr, frame.object_addr, frame.symbol_addr];
         let names = [frame.object_name, frame.symbol_name];
         if numbers.iter().any(Option::is_some)
@@ -42,7 +42,7 @@ pub enum FrameSlot<'b, 'a> {
 
 impl<'a> Backtrace<'a> {
     /// Returns all frame objects in their order.
-    pub fn slots(&self) -> impl Iterator<Item = FrameSlot<'_, 'a>> {
+    pub fn frame_slots(&self) -> impl Iterator<Item = FrameSlot<'_, 'a>> {
         FrameSlots { frames: self.frames.iter().peekable(), blanks: self.blank_frames.iter().peekable() }
     }
 }

@@ -78,19 +78,19 @@ impl JetsamEvent {
     pub fn read(bytes: &[u8], limits: &ReadLimits) -> Result<JetsamEvent, ReadError> {
         let event = event_of_record(bytes).unwrap_or(bytes);
         let mut s = JsonScanner::new(event, limits)?;
-        s.begin()?;
+        s.skip_preamble()?;
         let start = s.pos();
-        s.skip()?;
-        s.end()?;
-        JetsamEvent::of(Value::at(event, start)).ok_or(ReadError::NoCrash {
+        s.skip_value()?;
+        s.expect_end()?;
+        JetsamEvent::from_value(Value::from_offset(event, start)).ok_or(ReadError::NoCrash {
             missing: "a Jetsam event has `memoryStatus` and `processes`, and this is none",
         })
     }
 
     /// Reads an event that has passed the scanner. Returns `None` for any other object.
-    pub(crate) fn of(value: Value<'_>) -> Option<JetsamEvent> {
-        let [bug_type, status, processes, incident, device, product, system, date, largest] =
-            value.members([
+    pub(crate) fn from_value(value: Value<'_>) -> Option<JetsamEvent> {
+        let [bug_type, status, processes, incident, device, product, system, date, largest] = value
+            .find_members([
                 "bug_type",
                 "memoryStatus",
                 "processes",
@@ -106,30 +106,31 @@ impl JetsamEvent {
         }
         let status = status.filter(|status| status.is_object())?;
         let processes = processes.filter(|processes| processes.is_container() && !processes.is_object())?;
-        let [page_size, pages, compressor] = status.members(["pageSize", "memoryPages", "compressorSize"]);
+        let [page_size, pages, compressor] =
+            status.find_members(["pageSize", "memoryPages", "compressorSize"]);
         let page_size = page_size.and_then(Value::decimal_unsigned).filter(|size| *size > 0)?;
         let mut event = JetsamEvent {
-            incident: incident.and_then(text),
-            device: device.and_then(text),
-            product: product.and_then(text),
-            system: system.and_then(text),
-            time: date.and_then(text).as_deref().and_then(log_time),
+            incident: incident.and_then(read_text),
+            device: device.and_then(read_text),
+            product: product.and_then(read_text),
+            system: system.and_then(read_text),
+            time: date.and_then(read_text).as_deref().and_then(log_time),
             page_size,
             compressor: compressor
                 .and_then(Value::decimal_unsigned)
                 .map(|pages| pages.saturating_mul(page_size)),
-            largest_process: largest.and_then(text),
+            largest_process: largest.and_then(read_text),
             ..JetsamEvent::default()
         };
         if let Some(pages) = pages {
-            pages.each(|state, count| {
+            pages.each_member(|state, count| {
                 if let Some(count) = count.decimal_unsigned().filter(|_| event.pages.len() < MOST_STATES) {
-                    event.pages.push((shortened(&String::from_utf8_lossy(state)), count));
+                    event.pages.push((shorten_text(&String::from_utf8_lossy(state)), count));
                 }
             });
         }
         processes.each_item(|process| match event.processes.len() < MOST_PROCESSES {
-            true => event.processes.extend(JetsamProcess::of(process, page_size)),
+            true => event.processes.extend(JetsamProcess::from_value(process, page_size)),
             false => event.left_out += 1,
         });
         Some(event)
@@ -137,7 +138,7 @@ impl JetsamEvent {
 
     /// Returns the killed processes: first those in the foreground, then those with the largest footprints.
     #[must_use]
-    pub fn killed(&self) -> Vec<&JetsamProcess> {
+    pub fn killed_processes(&self) -> Vec<&JetsamProcess> {
         let mut killed: Vec<_> = self.processes.iter().filter(|process| process.reason.is_some()).collect();
         killed.sort_by_key(|process| (!process.is_foreground(), std::cmp::Reverse(process.footprint)));
         killed
@@ -145,7 +146,7 @@ impl JetsamEvent {
 
     /// Returns the process with this name. If several have it, a killed one is preferred.
     #[must_use]
-    pub fn process(&self, name: &str) -> Option<&JetsamProcess> {
+    pub fn find_process(&self, name: &str) -> Option<&JetsamProcess> {
         let kept = |name: &str| name.chars().take(KERNEL_NAME_CHARS).collect::<String>();
         let name = kept(name);
         let found = || self.processes.iter().filter(|process| kept(&process.name) == name);
@@ -164,28 +165,36 @@ impl JetsamEvent {
 }
 
 impl JetsamProcess {
-    fn of(value: Value<'_>, page_size: u64) -> Option<JetsamProcess> {
+    fn from_value(value: Value<'_>, page_size: u64) -> Option<JetsamProcess> {
         if !value.is_object() {
             return None;
         }
-        let [name, uuid, pid, states, pages, lifetime_max, priority, reason] =
-            value.members(["name", "uuid", "pid", "states", "rpages", "lifetimeMax", "priority", "reason"]);
+        let [name, uuid, pid, states, pages, lifetime_max, priority, reason] = value.find_members([
+            "name",
+            "uuid",
+            "pid",
+            "states",
+            "rpages",
+            "lifetimeMax",
+            "priority",
+            "reason",
+        ]);
         let mut own_states = Vec::new();
         if let Some(states) = states {
             states.each_item(|state| {
-                own_states.extend(text(state).filter(|_| own_states.len() < MOST_STATES));
+                own_states.extend(read_text(state).filter(|_| own_states.len() < MOST_STATES));
             });
         }
         let bytes = |pages: Value<'_>| Some(pages.decimal_unsigned()?.saturating_mul(page_size));
         Some(JetsamProcess {
-            name: name.and_then(text).unwrap_or_default(),
-            debug_id: uuid.and_then(Value::uuid).and_then(crate::json::debug_id),
+            name: name.and_then(read_text).unwrap_or_default(),
+            debug_id: uuid.and_then(Value::as_uuid).and_then(crate::json::debug_id),
             pid: pid.and_then(Value::decimal_unsigned),
             states: own_states,
             footprint: pages.and_then(bytes).unwrap_or(0),
             lifetime_max: lifetime_max.and_then(bytes),
             priority: priority.and_then(Value::decimal_unsigned),
-            reason: reason.and_then(text).filter(|reason| !reason.is_empty()),
+            reason: reason.and_then(read_text).filter(|reason| !reason.is_empty()),
         })
     }
 
@@ -204,14 +213,14 @@ impl JetsamProcess {
 
 /// Returns true for the bug type of Jetsam events, as a text or a number.
 fn is_jetsam(bug_type: Value<'_>) -> bool {
-    bug_type.text().is_some_and(|text| text.is("298")) || bug_type.unsigned() == Some(298)
+    bug_type.as_text().is_some_and(|text| text.is("298")) || bug_type.as_unsigned() == Some(298)
 }
 
-fn text(value: Value<'_>) -> Option<String> {
-    Some(shortened(&value.text()?.decode()))
+fn read_text(value: Value<'_>) -> Option<String> {
+    Some(shorten_text(&value.as_text()?.decode()))
 }
 
-fn shortened(text: &str) -> String {
+fn shorten_text(text: &str) -> String {
     text.chars().take(MOST_CHARS).collect()
 }
 

@@ -15,11 +15,11 @@ pub(crate) fn event_of_record(record: &[u8]) -> Option<&[u8]> {
     let (header, event) = start.split_at_checked(end)?;
     memchr::memmem::find(header, b"\"bug_type\"")?;
     let mut s = JsonScanner::new(header, &ReadLimits::default()).ok()?;
-    s.begin().ok()?;
+    s.skip_preamble().ok()?;
     let at = s.pos();
-    s.skip().ok()?;
-    s.end().ok()?;
-    let bug_type = Value::at(header, at).get("bug_type")?;
+    s.skip_value().ok()?;
+    s.expect_end().ok()?;
+    let bug_type = Value::from_offset(header, at).get("bug_type")?;
     let event = event.trim_ascii();
     (is_jetsam(bug_type) && event.starts_with(b"{")).then_some(event)
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Element, MemoryEventKind, Report, split};
+use crate::{Element, MemoryEventKind, Report, split_record};
 use unslide_testkit::fixtures;
 
 const HEADER: &str = r#"{"bug_type":"298","timestamp":"2026-03-02 11:00:00.00 +0900","os_version":"iPhone OS 18.3.1 (22D72)"}"#;
@@ -25,7 +25,7 @@ fn read(text: &str) -> Result<JetsamEvent, ReadError> {
 
 fn report(processes: &str) -> (Option<crate::MemoryEvent>, crate::ReportSummary) {
     let event = event(processes);
-    let report = Report::accept(event.as_bytes(), &ReadLimits::default()).unwrap();
+    let report = Report::read_event(event.as_bytes(), &ReadLimits::default()).unwrap();
     (report.memory_event().cloned(), report.summary())
 }
 
@@ -37,12 +37,12 @@ fn a_log_is_read_with_and_without_its_header() {
     assert_eq!((log.page_size, log.compressor), (16_384, Some(163_840)));
     assert_eq!(log.time.unwrap().unix_timestamp(), 1_772_416_800);
     assert_eq!(log.pages, [("free".to_owned(), 3)]);
-    let killed: Vec<_> = log.killed().into_iter().map(|process| process.name.as_str()).collect();
+    let killed: Vec<_> = log.killed_processes().into_iter().map(|process| process.name.as_str()).collect();
     assert_eq!(killed, ["Shop", "daemond"]);
-    let shop = log.process("Shop").unwrap();
+    let shop = log.find_process("Shop").unwrap();
     assert_eq!((shop.footprint, shop.lifetime_max), (134_000 * 16_384, Some(133_000 * 16_384)));
     assert!(shop.is_foreground() && shop.is_out_of_memory() && shop.debug_id.is_some());
-    assert!(!log.process("daemond").unwrap().is_out_of_memory());
+    assert!(!log.find_process("daemond").unwrap().is_out_of_memory());
     let system = log.system_parts().map(Option::unwrap_or_default);
     assert_eq!(system, ["iPhone OS", "18.3.1", "22D72"]);
 }
@@ -50,8 +50,8 @@ fn a_log_is_read_with_and_without_its_header() {
 #[test]
 fn a_name_is_compared_as_far_as_the_kernel_keeps_it() {
     let log = read(&event(r#"{"name":"TGOnDeviceInferenceProviderServi","rpages":1}"#)).unwrap();
-    assert!(log.process("TGOnDeviceInferenceProviderService").is_some());
-    assert!(log.process("TGOnDevice").is_none());
+    assert!(log.find_process("TGOnDeviceInferenceProviderService").is_some());
+    assert!(log.find_process("TGOnDevice").is_none());
 }
 
 #[test]
@@ -79,13 +79,13 @@ fn what_is_no_event_is_refused_and_every_list_is_bounded() {
 fn a_log_in_a_record_is_one_report() {
     let event = event(SHOP);
     let log = format!("{HEADER}\n{event}\n");
-    let parts = split(log.as_bytes(), &ReadLimits::default()).unwrap();
+    let parts = split_record(log.as_bytes(), &ReadLimits::default()).unwrap();
     assert_eq!(parts, [Element::Report(event.as_bytes())]);
     // Other logs of Apple's and lines of reports stay what they are.
     for other in
         [log.replacen("298", "309", 1), format!("{{\"bug_type\":\"298\"}}\n[{event}]"), event.clone()]
     {
-        let parts = split(other.as_bytes(), &ReadLimits::default()).unwrap();
+        let parts = split_record(other.as_bytes(), &ReadLimits::default()).unwrap();
         assert_eq!(parts, [Element::Report(other.as_bytes())]);
     }
 }
@@ -95,7 +95,7 @@ fn the_report_is_of_the_process_that_was_killed() {
     let (event, summary) = report(&format!("{DAEMON},{SHOP},{BYSTANDER}"));
     let event = event.unwrap();
     assert_eq!((event.kind, event.foreground), (MemoryEventKind::OutOfMemory, Some(true)));
-    assert_eq!(event.reason().unwrap(), "per-process-limit: the footprint is 2094 MB");
+    assert_eq!(event.describe_reason().unwrap(), "per-process-limit: the footprint is 2094 MB");
     assert_eq!((summary.app.as_deref(), summary.process_name.as_deref()), (Some("Shop"), Some("Shop")));
     assert_eq!(summary.device_model.as_deref(), Some("iPhone16,1"));
     assert_eq!(summary.os_version.as_deref(), Some("18.3.1"));
@@ -144,7 +144,11 @@ fn published_logs_are_read() {
     for file in files {
         let bytes = std::fs::read(file).unwrap();
         let log = JetsamEvent::read(&bytes, &ReadLimits::default()).unwrap();
-        assert!(log.killed().iter().all(|process| process.reason.as_deref() == Some("per-process-limit")));
-        assert!(!log.killed().is_empty() && log.time.is_none_or(|time| time.year() == 2026));
+        assert!(
+            log.killed_processes()
+                .iter()
+                .all(|process| process.reason.as_deref() == Some("per-process-limit"))
+        );
+        assert!(!log.killed_processes().is_empty() && log.time.is_none_or(|time| time.year() == 2026));
     }
 }

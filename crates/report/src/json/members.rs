@@ -25,7 +25,7 @@ impl MemberSlots {
 
     /// Returns the slot of the member `field`. The member has the bit `bit` (under 64) of the object.
     #[inline(always)]
-    pub(crate) fn at(&mut self, bit: u32, field: &'static str) -> MemberSlot {
+    pub(crate) fn slot_for(&mut self, bit: u32, field: &'static str) -> MemberSlot {
         let duplicate = self.seen >> bit & 1 == 1;
         self.seen |= 1 << bit;
         MemberSlot { place: self.place, field, duplicate }
@@ -43,7 +43,7 @@ pub(crate) struct OpenObjects {
 impl<'a> JsonScanner<'a> {
     /// Enters an array, for [`JsonScanner::next_object`]. Returns `None` for other values. Does not count as a level.
     pub(crate) fn open_objects(&mut self, slot: MemberSlot) -> Result<Option<OpenObjects>, Stop> {
-        if !self.begins(slot, |b| b == b'[')? {
+        if !self.check_type(slot, |b| b == b'[')? {
             return Ok(None);
         }
         self.pass_byte();
@@ -53,27 +53,27 @@ impl<'a> JsonScanner<'a> {
     /// Advances to the next object of an array. Returns false after the end. Warns about other values and skips them.
     pub(crate) fn next_object(&mut self, objects: &mut OpenObjects) -> Result<bool, Stop> {
         loop {
-            self.white();
-            match self.byte() {
+            self.skip_whitespace();
+            match self.peek_byte() {
                 Some(b']') => {
                     self.pass_byte();
                     return Ok(false);
                 }
                 Some(b',') if !objects.first => {
                     self.pass_byte();
-                    self.white();
+                    self.skip_whitespace();
                 }
-                _ if !objects.first => return self.fail(self.pos(), "',' or ']'"),
+                _ if !objects.first => return self.fail_at(self.pos(), "',' or ']'"),
                 _ => {}
             }
             objects.first = false;
-            if self.byte() == Some(b'{') {
+            if self.peek_byte() == Some(b'{') {
                 return Ok(true);
             }
             let offset = self.pos();
-            self.skip()?;
+            self.skip_value()?;
             objects.invalid += 1;
-            self.warn(WarningKind::NotAnObject, objects.slot.place, objects.slot.field, offset);
+            self.record_warning(WarningKind::NotAnObject, objects.slot.place, objects.slot.field, offset);
         }
     }
 
@@ -92,41 +92,45 @@ impl<'a> JsonScanner<'a> {
     /// Warns about a duplicate. Returns true if the value matches `first`. Skips any other value,
     /// with a warning unless it is null.
     #[inline(always)]
-    fn begins(&mut self, slot: MemberSlot, first: impl Fn(u8) -> bool) -> Result<bool, Stop> {
+    fn check_type(&mut self, slot: MemberSlot, first: impl Fn(u8) -> bool) -> Result<bool, Stop> {
         if slot.duplicate {
-            self.warn(WarningKind::DuplicateKey, slot.place, slot.field, self.pos());
+            self.record_warning(WarningKind::DuplicateKey, slot.place, slot.field, self.pos());
         }
-        match self.byte() {
+        match self.peek_byte() {
             Some(byte) if first(byte) => return Ok(true),
             Some(b'n') => {}
-            _ => self.wrong(slot, self.pos()),
+            _ => self.warn_wrong_type(slot, self.pos()),
         }
-        self.skip()?;
+        self.skip_value()?;
         Ok(false)
     }
 
-    fn wrong(&mut self, slot: MemberSlot, offset: usize) {
-        self.warn(WarningKind::WrongType, slot.place, slot.field, offset);
+    fn warn_wrong_type(&mut self, slot: MemberSlot, offset: usize) {
+        self.record_warning(WarningKind::WrongType, slot.place, slot.field, offset);
     }
 
     #[inline(always)]
-    pub(crate) fn text(&mut self, slot: MemberSlot) -> Result<Option<Text<'a>>, Stop> {
-        if !self.begins(slot, |b| b == b'"')? {
+    pub(crate) fn read_text(&mut self, slot: MemberSlot) -> Result<Option<Text<'a>>, Stop> {
+        if !self.check_type(slot, |b| b == b'"')? {
             return Ok(None);
         }
-        Ok(Some(Text(self.string()?.0)))
+        Ok(Some(Text(self.read_string()?.0)))
     }
 
     /// Reads a number into `into`. The number is too large to return in registers, and there are
     /// many numbers.
     #[inline(always)]
-    pub(crate) fn numeric(&mut self, slot: MemberSlot, into: &mut Option<Number>) -> Result<(), Stop> {
+    pub(crate) fn read_number_into(
+        &mut self,
+        slot: MemberSlot,
+        into: &mut Option<Number>,
+    ) -> Result<(), Stop> {
         // Each branch writes its result itself. A common write would go through memory, and each number would wait for
         // that store.
         if let Some(magnitude) = self.plain_integer(slot) {
             *into = Some(Number::Int { magnitude, negative: false });
-        } else if self.begins(slot, |b| b == b'-' || b.is_ascii_digit())? {
-            *into = Some(self.number()?.value());
+        } else if self.check_type(slot, |b| b == b'-' || b.is_ascii_digit())? {
+            *into = Some(self.read_number()?.to_number());
         } else {
             *into = None;
         }
@@ -141,90 +145,96 @@ impl<'a> JsonScanner<'a> {
 
     /// Reads a number and converts it with `fit`.
     #[inline(always)]
-    fn fitting<T>(&mut self, slot: MemberSlot, fit: impl Fn(Number) -> Option<T>) -> Result<Option<T>, Stop> {
+    fn read_converted<T>(
+        &mut self,
+        slot: MemberSlot,
+        fit: impl Fn(Number) -> Option<T>,
+    ) -> Result<Option<T>, Stop> {
         let offset = self.pos();
         let number = match self.plain_integer(slot) {
             Some(magnitude) => Number::Int { magnitude, negative: false },
-            None if self.begins(slot, |b| b == b'-' || b.is_ascii_digit())? => self.number()?.value(),
+            None if self.check_type(slot, |b| b == b'-' || b.is_ascii_digit())? => {
+                self.read_number()?.to_number()
+            }
             None => return Ok(None),
         };
         let fitting = fit(number);
         if fitting.is_none() {
-            self.wrong(slot, offset);
+            self.warn_wrong_type(slot, offset);
         }
         Ok(fitting)
     }
 
     #[inline(always)]
-    pub(crate) fn unsigned(&mut self, slot: MemberSlot) -> Result<Option<u64>, Stop> {
-        self.fitting(slot, |n| match n {
+    pub(crate) fn read_unsigned(&mut self, slot: MemberSlot) -> Result<Option<u64>, Stop> {
+        self.read_converted(slot, |n| match n {
             Number::Int { magnitude, negative: false } => Some(magnitude),
             _ => None,
         })
     }
 
-    pub(crate) fn signed(&mut self, slot: MemberSlot) -> Result<Option<i64>, Stop> {
-        self.fitting(slot, Number::to_i64)
+    pub(crate) fn read_signed(&mut self, slot: MemberSlot) -> Result<Option<i64>, Stop> {
+        self.read_converted(slot, Number::to_i64)
     }
 
     /// Reads a field of a Mach-O header: 32 bits, signed or unsigned.
     #[inline(always)]
     pub(crate) fn header_field(&mut self, slot: MemberSlot) -> Result<Option<u32>, Stop> {
-        self.fitting(slot, |n| {
+        self.read_converted(slot, |n| {
             let value = n.to_i64()?;
             u32::try_from(value).ok().or_else(|| i32::try_from(value).ok().map(i32::cast_unsigned))
         })
     }
 
-    pub(crate) fn boolean(&mut self, slot: MemberSlot) -> Result<Option<bool>, Stop> {
-        if !self.begins(slot, |b| b == b't' || b == b'f')? {
+    pub(crate) fn read_boolean(&mut self, slot: MemberSlot) -> Result<Option<bool>, Stop> {
+        if !self.check_type(slot, |b| b == b't' || b == b'f')? {
             return Ok(None);
         }
-        let value = self.byte() == Some(b't');
-        self.skip()?;
+        let value = self.peek_byte() == Some(b't');
+        self.skip_value()?;
         Ok(Some(value))
     }
 
     #[inline(always)]
-    pub(crate) fn uuid(&mut self, slot: MemberSlot) -> Result<Option<[u8; 16]>, Stop> {
+    pub(crate) fn read_uuid(&mut self, slot: MemberSlot) -> Result<Option<[u8; 16]>, Stop> {
         let offset = self.pos();
-        let Some(text) = self.text(slot)? else { return Ok(None) };
-        let uuid = uuid(text);
+        let Some(text) = self.read_text(slot)? else { return Ok(None) };
+        let uuid = parse_uuid(text);
         if uuid.is_none() {
-            self.wrong(slot, offset);
+            self.warn_wrong_type(slot, offset);
         }
         Ok(uuid)
     }
 
-    /// Reads an object as [`JsonScanner::members`] does. Returns `None` for any other value.
+    /// Reads an object as [`JsonScanner::read_members`] does. Returns `None` for any other value.
     #[inline]
-    pub(crate) fn object(
+    pub(crate) fn read_object(
         &mut self,
         slot: MemberSlot,
         each: impl FnMut(&mut JsonScanner<'a>, JsonMember<'a>) -> Result<(), Stop>,
     ) -> Result<Option<PassedObject>, Stop> {
-        self.object_with(slot, |s| s.members(each))
+        self.object_with(slot, |s| s.read_members(each))
     }
 
-    /// Works as [`JsonScanner::object`], for an object that re-encoded reports write as `[]` if it is empty.
+    /// Works as [`JsonScanner::read_object`], for an object that re-encoded reports write as `[]` if it is empty.
     pub(crate) fn object_or_empty(
         &mut self,
         slot: MemberSlot,
         each: impl FnMut(&mut JsonScanner<'a>, JsonMember<'a>) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        if self.byte() != Some(b'[') {
-            return self.object(slot, each).map(drop);
+        if self.peek_byte() != Some(b'[') {
+            return self.read_object(slot, each).map(drop);
         }
         if slot.duplicate {
-            self.warn(WarningKind::DuplicateKey, slot.place, slot.field, self.pos());
+            self.record_warning(WarningKind::DuplicateKey, slot.place, slot.field, self.pos());
         }
         let (offset, mut empty) = (self.pos(), true);
-        self.elements(|s, _| {
+        self.read_elements(|s, _| {
             empty = false;
-            s.skip()
+            s.skip_value()
         })?;
         if !empty {
-            self.wrong(slot, offset);
+            self.warn_wrong_type(slot, offset);
         }
         Ok(())
     }
@@ -236,7 +246,7 @@ impl<'a> JsonScanner<'a> {
         slot: MemberSlot,
         read: impl FnOnce(&mut JsonScanner<'a>) -> Result<T, Stop>,
     ) -> Result<Option<T>, Stop> {
-        if !self.begins(slot, |b| b == b'{')? {
+        if !self.check_type(slot, |b| b == b'{')? {
             return Ok(None);
         }
         read(self).map(Some)
@@ -245,23 +255,23 @@ impl<'a> JsonScanner<'a> {
     /// Reads an array and calls `each` with the index at each object in it. Returns the number of other values,
     /// which are skipped with a warning.
     #[inline]
-    pub(crate) fn objects(
+    pub(crate) fn read_objects(
         &mut self,
         slot: MemberSlot,
         mut each: impl FnMut(&mut JsonScanner<'a>, usize) -> Result<(), Stop>,
     ) -> Result<Option<u64>, Stop> {
-        if !self.begins(slot, |b| b == b'[')? {
+        if !self.check_type(slot, |b| b == b'[')? {
             return Ok(None);
         }
         let mut invalid = 0;
-        self.elements(|s, index| {
-            if s.byte() == Some(b'{') {
+        self.read_elements(|s, index| {
+            if s.peek_byte() == Some(b'{') {
                 return each(s, index);
             }
             let offset = s.pos();
-            s.skip()?;
+            s.skip_value()?;
             invalid += 1;
-            s.warn(WarningKind::NotAnObject, slot.place, slot.field, offset);
+            s.record_warning(WarningKind::NotAnObject, slot.place, slot.field, offset);
             Ok(())
         })?;
         Ok(Some(invalid))
@@ -280,7 +290,7 @@ impl Number {
 }
 
 /// Parses a UUID with or without dashes, in any case.
-pub(crate) fn uuid(text: Text<'_>) -> Option<[u8; 16]> {
+pub(crate) fn parse_uuid(text: Text<'_>) -> Option<[u8; 16]> {
     match text.0 {
         a if a.len() == 36 && a[8] == b'-' && a[13] == b'-' && a[18] == b'-' && a[23] == b'-' => {
             let mut digits = [0; 32];
@@ -289,7 +299,7 @@ pub(crate) fn uuid(text: Text<'_>) -> Option<[u8; 16]> {
             digits[12..16].copy_from_slice(&a[14..18]);
             digits[16..20].copy_from_slice(&a[19..23]);
             digits[20..].copy_from_slice(&a[24..]);
-            hex16(&digits)
+            decode_hex16(&digits)
         }
         _ => text.decode().parse::<DebugId>().ok().map(|id| id.0),
     }
@@ -301,7 +311,7 @@ pub(crate) fn debug_id(uuid: [u8; 16]) -> Option<DebugId> {
 }
 
 /// Decodes sixteen bytes of hexadecimal. Has no branches, so that the compiler uses vector instructions.
-fn hex16(digits: &[u8; 32]) -> Option<[u8; 16]> {
+fn decode_hex16(digits: &[u8; 32]) -> Option<[u8; 16]> {
     let mut nibbles = [0; 32];
     let mut good = true;
     for (nibble, digit) in nibbles.iter_mut().zip(digits) {
@@ -316,6 +326,6 @@ fn hex16(digits: &[u8; 32]) -> Option<[u8; 16]> {
 }
 
 /// Returns the CPU of a pair of header fields, or `None` without a type.
-pub(crate) fn cpu(cpu_type: Option<u32>, cpu_subtype: Option<u32>) -> Option<CpuType> {
+pub(crate) fn cpu_from_header(cpu_type: Option<u32>, cpu_subtype: Option<u32>) -> Option<CpuType> {
     cpu_type.map(|t| CpuType::new(t, cpu_subtype.unwrap_or(0)))
 }

@@ -6,7 +6,7 @@ mod scanner;
 mod text;
 mod value;
 
-pub(crate) use members::{MemberSlot, MemberSlots, OpenObjects, cpu, debug_id};
+pub(crate) use members::{MemberSlot, MemberSlots, OpenObjects, cpu_from_header, debug_id};
 pub use number::Number;
 pub(crate) use scanner::{JsonMember, JsonScanner, PassedObject, Stop, type_name};
 pub use text::Text;

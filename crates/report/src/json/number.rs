@@ -18,7 +18,7 @@ pub enum Number {
 impl Number {
     /// Creates an unsigned integer.
     #[must_use]
-    pub fn unsigned(magnitude: u64) -> Number {
+    pub fn from_unsigned(magnitude: u64) -> Number {
         Number::Int { magnitude, negative: false }
     }
 

@@ -32,7 +32,7 @@ pub(crate) struct JsonMember<'a> {
 impl JsonMember<'_> {
     /// Returns true if the key is `key`. A pattern would compare byte by byte, too slow for the many frames and images.
     #[inline(always)]
-    pub(crate) fn is(&self, key: &str) -> bool {
+    pub(crate) fn has_key(&self, key: &str) -> bool {
         *self.key == *key.as_bytes()
     }
 }
@@ -83,12 +83,12 @@ impl<'a> JsonScanner<'a> {
         if input.len() > limits.max_bytes {
             return Err(ReadError::TooLarge { bytes: input.len(), limit: limits.max_bytes });
         }
-        let scanner = JsonScanner::at(input, 0, limits.max_depth);
-        Ok(JsonScanner { max_items: limits.max_items, prefixes: Prefixes::room(), ..scanner })
+        let scanner = JsonScanner::from_position(input, 0, limits.max_depth);
+        Ok(JsonScanner { max_items: limits.max_items, prefixes: Prefixes::with_capacity(), ..scanner })
     }
 
     /// Creates a scanner in the middle of `input`.
-    pub(crate) fn at(input: &'a [u8], pos: usize, max_depth: usize) -> JsonScanner<'a> {
+    pub(crate) fn from_position(input: &'a [u8], pos: usize, max_depth: usize) -> JsonScanner<'a> {
         let max_depth = max_depth.min(MOST_LEVELS);
         JsonScanner {
             input,
@@ -105,7 +105,7 @@ impl<'a> JsonScanner<'a> {
 
     /// Counts a thread, frame or image that is kept in memory.
     #[inline(always)]
-    pub(crate) fn item(&mut self) -> Result<(), Stop> {
+    pub(crate) fn count_item(&mut self) -> Result<(), Stop> {
         self.items += 1;
         if self.items > self.max_items {
             return Err(ReadError::TooManyItems { offset: self.pos, limit: self.max_items }.into());
@@ -124,11 +124,11 @@ impl<'a> JsonScanner<'a> {
 
     /// Returns the byte at the current position, or `None` at the end.
     #[inline(always)]
-    pub(crate) fn byte(&self) -> Option<u8> {
+    pub(crate) fn peek_byte(&self) -> Option<u8> {
         self.input.get(self.pos).copied()
     }
 
-    pub(crate) fn warn(
+    pub(crate) fn record_warning(
         &mut self,
         kind: WarningKind,
         place: &'static str,
@@ -149,7 +149,7 @@ impl<'a> JsonScanner<'a> {
     /// Returns the error for an unexpected byte. The record is truncated if only white space and NULs follow,
     /// as in a file that was allocated before it was filled.
     #[cold]
-    pub(crate) fn fail<T>(&self, offset: usize, expected: &'static str) -> Result<T, Stop> {
+    pub(crate) fn fail_at<T>(&self, offset: usize, expected: &'static str) -> Result<T, Stop> {
         let rest = self.input.get(offset..).unwrap_or_default();
         if rest.iter().all(|b| matches!(b, b' ' | b'\n' | b'\r' | b'\t' | 0)) {
             Err(ReadError::Truncated { offset, expected }.into())
@@ -159,40 +159,40 @@ impl<'a> JsonScanner<'a> {
     }
 
     /// Skips a byte order mark and the white space before the first value.
-    pub(crate) fn begin(&mut self) -> Result<(), Stop> {
-        const MARK: &[u8] = b"\xEF\xBB\xBF";
-        if self.input.starts_with(MARK) {
-            self.pos = MARK.len();
-            self.warn(WarningKind::ByteOrderMark, "", "", 0);
-        } else if !self.input.is_empty() && MARK.starts_with(self.input) {
-            return self.fail(self.input.len(), "a value");
+    pub(crate) fn skip_preamble(&mut self) -> Result<(), Stop> {
+        const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+        if self.input.starts_with(BYTE_ORDER_MARK) {
+            self.pos = BYTE_ORDER_MARK.len();
+            self.record_warning(WarningKind::ByteOrderMark, "", "", 0);
+        } else if !self.input.is_empty() && BYTE_ORDER_MARK.starts_with(self.input) {
+            return self.fail_at(self.input.len(), "a value");
         }
-        self.white();
+        self.skip_whitespace();
         Ok(())
     }
 
     /// Skips the white space and NULs that are allowed after the last value.
-    pub(crate) fn end(&mut self) -> Result<(), Stop> {
+    pub(crate) fn expect_end(&mut self) -> Result<(), Stop> {
         let from = self.pos;
-        while matches!(self.byte(), Some(b' ' | b'\n' | b'\r' | b'\t' | 0)) {
+        while matches!(self.peek_byte(), Some(b' ' | b'\n' | b'\r' | b'\t' | 0)) {
             self.pos += 1;
         }
         if self.pos < self.input.len() {
-            return self.fail(self.pos, "the end of the record");
+            return self.fail_at(self.pos, "the end of the record");
         }
         if self.pos > from {
-            self.warn(WarningKind::TrailingBytes, "", "", from);
+            self.record_warning(WarningKind::TrailingBytes, "", "", from);
         }
         Ok(())
     }
 
     /// Skips white space.
     #[inline(always)]
-    pub(crate) fn white(&mut self) {
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.byte() {
+    pub(crate) fn skip_whitespace(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek_byte() {
             self.pos += 1;
             // A third of a pretty-printed report is indentation.
-            while let Some(word) = self.word(self.pos)
+            while let Some(word) = self.read_word(self.pos)
                 && word == SPACES
             {
                 self.pos += 8;
@@ -202,7 +202,7 @@ impl<'a> JsonScanner<'a> {
 
     /// Returns the eight bytes at `pos`, the first one lowest, or `None` near the end.
     #[inline(always)]
-    fn word(&self, pos: usize) -> Option<u64> {
+    fn read_word(&self, pos: usize) -> Option<u64> {
         let chunk = self.input.get(pos..)?.first_chunk::<8>()?;
         Some(u64::from_le_bytes(*chunk))
     }
@@ -214,7 +214,7 @@ impl<'a> JsonScanner<'a> {
 
     /// Enters a container at the current position.
     #[inline(always)]
-    fn enter(&mut self) -> Result<(), Stop> {
+    fn enter_container(&mut self) -> Result<(), Stop> {
         if self.depth >= self.max_depth {
             return Err(ReadError::TooDeep { offset: self.pos, limit: self.max_depth }.into());
         }
@@ -225,7 +225,7 @@ impl<'a> JsonScanner<'a> {
 
     /// Leaves the container that closes at the current position.
     #[inline(always)]
-    fn leave(&mut self) {
+    fn leave_container(&mut self) {
         self.depth -= 1;
         self.pos += 1;
     }
@@ -233,45 +233,45 @@ impl<'a> JsonScanner<'a> {
     /// Reads the members of the object at the current position. Calls `each` at each value,
     /// which must advance past it.
     #[inline]
-    pub(crate) fn members(
+    pub(crate) fn read_members(
         &mut self,
         mut each: impl FnMut(&mut JsonScanner<'a>, JsonMember<'a>) -> Result<(), Stop>,
     ) -> Result<PassedObject, Stop> {
-        self.enter()?;
+        self.enter_container()?;
         let mut count = 0;
         while let Some(member) = self.next_member(count)? {
             each(self, member)?;
             count += 1;
         }
         let close = self.pos;
-        self.leave();
+        self.leave_container();
         Ok(PassedObject { close, count })
     }
 
     /// Reads the elements of the array at the current position. Calls `each` with the index at
     /// each value, which must advance past it.
     #[inline]
-    pub(crate) fn elements(
+    pub(crate) fn read_elements(
         &mut self,
         mut each: impl FnMut(&mut JsonScanner<'a>, usize) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        self.enter()?;
-        self.white();
-        if self.byte() != Some(b']') {
+        self.enter_container()?;
+        self.skip_whitespace();
+        if self.peek_byte() != Some(b']') {
             for index in 0.. {
                 each(self, index)?;
-                self.white();
-                match self.byte() {
+                self.skip_whitespace();
+                match self.peek_byte() {
                     Some(b',') => {
                         self.pos += 1;
-                        self.white();
+                        self.skip_whitespace();
                     }
                     Some(b']') => break,
-                    _ => return self.fail(self.pos, "',' or ']'"),
+                    _ => return self.fail_at(self.pos, "',' or ']'"),
                 }
             }
         }
-        self.leave();
+        self.leave_container();
         Ok(())
     }
 
@@ -279,10 +279,10 @@ impl<'a> JsonScanner<'a> {
     /// closing brace. `ordinal` is the number of members before it.
     #[inline(always)]
     pub(crate) fn next_member(&mut self, ordinal: usize) -> Result<Option<JsonMember<'a>>, Stop> {
-        if let Some((prefix, key)) = self.prefixes.repeated(self.input, self.pos, self.depth, ordinal) {
+        if let Some((prefix, key)) = self.prefixes.find_repeated(self.input, self.pos, self.depth, ordinal) {
             let separator = self.pos + prefix.separator();
             self.pos += prefix.len();
-            self.white();
+            self.skip_whitespace();
             return Ok(Some(JsonMember { key: Cow::Borrowed(key), separator }));
         }
         self.new_member(ordinal)
@@ -292,40 +292,40 @@ impl<'a> JsonScanner<'a> {
     #[inline(never)]
     fn new_member(&mut self, ordinal: usize) -> Result<Option<JsonMember<'a>>, Stop> {
         let start = self.pos;
-        self.white();
+        self.skip_whitespace();
         let separator = self.pos;
-        match self.byte() {
+        match self.peek_byte() {
             Some(b'}') => return Ok(None),
             Some(b',') if ordinal > 0 => {
                 self.pos += 1;
-                self.white();
+                self.skip_whitespace();
             }
-            _ if ordinal > 0 => return self.fail(self.pos, "',' or '}'"),
+            _ if ordinal > 0 => return self.fail_at(self.pos, "',' or '}'"),
             _ => {}
         }
         let quote = self.pos;
-        let key = self.key()?;
+        let key = self.read_key()?;
         if let Cow::Borrowed(key) = key {
-            self.prefixes.note(self.depth, ordinal, start..self.pos, separator, quote, key);
+            self.prefixes.remember_prefix(self.depth, ordinal, start..self.pos, separator, quote, key);
         }
         Ok(Some(JsonMember { key, separator }))
     }
 
     /// Reads a key and its colon, up to the value.
     #[inline(always)]
-    fn key(&mut self) -> Result<Cow<'a, [u8]>, Stop> {
-        if self.byte() != Some(b'"') {
-            return self.fail(self.pos, "a key");
+    fn read_key(&mut self) -> Result<Cow<'a, [u8]>, Stop> {
+        if self.peek_byte() != Some(b'"') {
+            return self.fail_at(self.pos, "a key");
         }
-        let (raw, escaped) = self.string()?;
-        if self.byte() != Some(b':') {
-            self.white();
-            if self.byte() != Some(b':') {
-                return self.fail(self.pos, "':'");
+        let (raw, escaped) = self.read_string()?;
+        if self.peek_byte() != Some(b':') {
+            self.skip_whitespace();
+            if self.peek_byte() != Some(b':') {
+                return self.fail_at(self.pos, "':'");
             }
         }
         self.pos += 1;
-        self.white();
+        self.skip_whitespace();
         Ok(if escaped {
             Cow::Owned(Text(raw).decode().into_owned().into_bytes())
         } else {
@@ -334,35 +334,35 @@ impl<'a> JsonScanner<'a> {
     }
 
     /// Skips `true`, `false` or `null`.
-    fn literal(&mut self, word: &'static [u8], expected: &'static str) -> Result<(), Stop> {
+    fn skip_literal(&mut self, word: &'static [u8], expected: &'static str) -> Result<(), Stop> {
         let rest = &self.input[self.pos..];
         if rest.starts_with(word) {
             self.pos += word.len();
             return Ok(());
         }
         let same = rest.iter().zip(word).take_while(|(a, b)| a == b).count();
-        self.fail(self.pos + same, expected)
+        self.fail_at(self.pos + same, expected)
     }
 
     /// Skips a value that is not a container.
     #[inline]
-    fn scalar(&mut self) -> Result<(), Stop> {
-        match self.byte() {
-            Some(b'"') => self.string().map(|_| ()),
-            Some(b'-' | b'0'..=b'9') => self.number().map(|_| ()),
-            Some(b't') => self.literal(b"true", "true"),
-            Some(b'f') => self.literal(b"false", "false"),
-            Some(b'n') => self.literal(b"null", "null"),
-            _ => self.fail(self.pos, "a value"),
+    fn skip_scalar(&mut self) -> Result<(), Stop> {
+        match self.peek_byte() {
+            Some(b'"') => self.read_string().map(|_| ()),
+            Some(b'-' | b'0'..=b'9') => self.read_number().map(|_| ()),
+            Some(b't') => self.skip_literal(b"true", "true"),
+            Some(b'f') => self.skip_literal(b"false", "false"),
+            Some(b'n') => self.skip_literal(b"null", "null"),
+            _ => self.fail_at(self.pos, "a value"),
         }
     }
 
     /// Skips the value at the current position, of any type.
     #[inline]
-    pub(crate) fn skip(&mut self) -> Result<(), Stop> {
-        match self.byte() {
+    pub(crate) fn skip_value(&mut self) -> Result<(), Stop> {
+        match self.peek_byte() {
             Some(b'{' | b'[') => self.skip_container(),
-            _ => self.scalar(),
+            _ => self.skip_scalar(),
         }
     }
 
@@ -371,49 +371,49 @@ impl<'a> JsonScanner<'a> {
         // One bit per level: set if the container is an object.
         let mut objects = [0_u64; MOST_LEVELS / 64];
         loop {
-            let open = self.byte();
+            let open = self.peek_byte();
             match open {
                 Some(b'{' | b'[') => {
-                    self.enter()?;
-                    self.white();
+                    self.enter_container()?;
+                    self.skip_whitespace();
                     let object = open == Some(b'{');
                     let level = self.depth - 1;
                     let bit = 1 << (level % 64);
                     objects[level / 64] =
                         if object { objects[level / 64] | bit } else { objects[level / 64] & !bit };
-                    match self.byte() {
-                        Some(b'}') if object => self.leave(),
-                        Some(b']') if !object => self.leave(),
+                    match self.peek_byte() {
+                        Some(b'}') if object => self.leave_container(),
+                        Some(b']') if !object => self.leave_container(),
                         _ => {
                             if object {
-                                self.key()?;
+                                self.read_key()?;
                             }
                             continue;
                         }
                     }
                 }
-                _ => self.scalar()?,
+                _ => self.skip_scalar()?,
             }
             // After a value: close the containers that end here, then go to the next member.
             loop {
                 if self.depth == outside {
                     return Ok(());
                 }
-                self.white();
+                self.skip_whitespace();
                 let level = self.depth - 1;
                 let object = objects[level / 64] >> (level % 64) & 1 == 1;
-                match self.byte() {
+                match self.peek_byte() {
                     Some(b',') => {
                         self.pos += 1;
-                        self.white();
+                        self.skip_whitespace();
                         if object {
-                            self.key()?;
+                            self.read_key()?;
                         }
                         break;
                     }
-                    Some(b'}') if object => self.leave(),
-                    Some(b']') if !object => self.leave(),
-                    _ => return self.fail(self.pos, if object { "',' or '}'" } else { "',' or ']'" }),
+                    Some(b'}') if object => self.leave_container(),
+                    Some(b']') if !object => self.leave_container(),
+                    _ => return self.fail_at(self.pos, if object { "',' or '}'" } else { "',' or ']'" }),
                 }
             }
         }

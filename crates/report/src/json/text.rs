@@ -12,7 +12,7 @@ pub struct Text<'a>(pub(crate) &'a [u8]);
 impl<'a> Text<'a> {
     /// Wraps the bytes between the quotes of a JSON string from another source than a report.
     #[must_use]
-    pub fn escaped(raw: &'a [u8]) -> Text<'a> {
+    pub fn from_escaped(raw: &'a [u8]) -> Text<'a> {
         Text(raw)
     }
 
@@ -34,7 +34,7 @@ impl<'a> Text<'a> {
         if memchr::memchr(b'\\', self.0).is_none() {
             return String::from_utf8_lossy(self.0);
         }
-        Cow::Owned(unescape(self.0))
+        Cow::Owned(unescape_json(self.0))
     }
 
     /// Returns true if the decoded text is `other`. Does not copy if nothing is escaped.
@@ -48,7 +48,7 @@ impl<'a> Text<'a> {
     }
 }
 
-fn unescape(raw: &[u8]) -> String {
+fn unescape_json(raw: &[u8]) -> String {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw;
     while let Some(at) = memchr::memchr(b'\\', rest) {
@@ -63,7 +63,7 @@ fn unescape(raw: &[u8]) -> String {
             b'r' => out.push('\r'),
             b't' => out.push('\t'),
             b'u' => {
-                let unit = hex4(rest).unwrap_or(0xFFFD);
+                let unit = parse_hex4(rest).unwrap_or(0xFFFD);
                 rest = rest.get(4..).unwrap_or_default();
                 out.push(
                     match (unit, low_surrogate(rest)) {
@@ -84,12 +84,12 @@ fn unescape(raw: &[u8]) -> String {
 }
 
 /// Reads the four hexadecimal digits at the beginning of `bytes`.
-pub(crate) fn hex4(bytes: &[u8]) -> Option<u32> {
+pub(crate) fn parse_hex4(bytes: &[u8]) -> Option<u32> {
     bytes.get(..4)?.iter().try_fold(0, |value, b| Some(value << 4 | char::from(*b).to_digit(16)?))
 }
 
 /// Reads the low surrogate of an escape at the beginning of `bytes`.
 pub(crate) fn low_surrogate(bytes: &[u8]) -> Option<u32> {
-    let unit = hex4(bytes.strip_prefix(b"\\u")?)?;
+    let unit = parse_hex4(bytes.strip_prefix(b"\\u")?)?;
     (0xDC00..=0xDFFF).contains(&unit).then_some(unit)
 }

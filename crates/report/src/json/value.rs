@@ -1,7 +1,7 @@
 //! Values of a report that was read, looked up by key. For all parts that symbolication does not need:
 //! each look-up scans the object again.
 
-use super::members::uuid;
+use super::members::parse_uuid;
 use super::{JsonScanner, PassedObject, Stop};
 use crate::reader::MemberPlace;
 use crate::{Number, Ours, ReadError, ReadLimits, Text};
@@ -24,20 +24,20 @@ pub struct Value<'a> {
 
 impl<'a> JsonScanner<'a> {
     /// Returns the value at the current position.
-    pub(crate) fn value(&self) -> Value<'a> {
-        Value::at(self.input(), self.pos())
+    pub(crate) fn current_value(&self) -> Value<'a> {
+        Value::from_offset(self.input(), self.pos())
     }
 }
 
 impl<'a> Value<'a> {
     /// Returns the value that begins at `at`.
-    pub(crate) fn at(input: &'a [u8], at: usize) -> Value<'a> {
+    pub(crate) fn from_offset(input: &'a [u8], at: usize) -> Value<'a> {
         Value { input, at }
     }
 
     /// Returns a scanner at the value.
     pub(crate) fn scanner(self) -> JsonScanner<'a> {
-        JsonScanner::at(self.input, self.at, usize::MAX)
+        JsonScanner::from_position(self.input, self.at, usize::MAX)
     }
 
     /// Reads the JSON value of a document at the offset `from`, or after the white space there. Returns the value and the
@@ -53,10 +53,10 @@ impl<'a> Value<'a> {
         if document.len() > limits.max_bytes {
             return Err(ReadError::TooLarge { bytes: document.len(), limit: limits.max_bytes });
         }
-        let mut scanner = JsonScanner::at(document, from, limits.max_depth);
-        scanner.white();
-        let value = scanner.value();
-        scanner.skip()?;
+        let mut scanner = JsonScanner::from_position(document, from, limits.max_depth);
+        scanner.skip_whitespace();
+        let value = scanner.current_value();
+        scanner.skip_value()?;
         Ok((value, scanner.pos()))
     }
 
@@ -84,7 +84,7 @@ impl<'a> Value<'a> {
     #[must_use]
     pub fn report_place(self) -> Option<MemberPlace> {
         let (place, own) = self.place()?;
-        let is_ours = own.is_some_and(|own| Ours::read(own).is_some());
+        let is_ours = own.is_some_and(|own| Ours::from_value(own).is_some());
         Some(if is_ours { place } else { place.without_own() })
     }
 
@@ -94,10 +94,10 @@ impl<'a> Value<'a> {
             return None;
         }
         let (mut own, mut value) = (None, None);
-        let passed = self.scanner().members(|s, member| {
-            let at = s.value();
-            s.skip()?;
-            let is_own = member.is("symbolication") && at.is_object();
+        let passed = self.scanner().read_members(|s, member| {
+            let at = s.current_value();
+            s.skip_value()?;
+            let is_own = member.has_key("symbolication") && at.is_object();
             own = is_own.then(|| member.separator..s.pos());
             value = is_own.then_some(at);
             Ok(())
@@ -107,33 +107,33 @@ impl<'a> Value<'a> {
         Some((MemberPlace { insert_at: close, has_members, own_member: own }, value))
     }
 
-    fn first(self) -> Option<u8> {
+    fn first_byte(self) -> Option<u8> {
         self.input.get(self.at).copied()
     }
 
     /// Returns true for null.
     #[must_use]
     pub fn is_null(self) -> bool {
-        self.first() == Some(b'n')
+        self.first_byte() == Some(b'n')
     }
 
     /// Returns true for an object.
     #[must_use]
     pub fn is_object(self) -> bool {
-        self.first() == Some(b'{')
+        self.first_byte() == Some(b'{')
     }
 
     /// Returns true for an object or an array.
     #[must_use]
     pub fn is_container(self) -> bool {
-        matches!(self.first(), Some(b'{' | b'['))
+        matches!(self.first_byte(), Some(b'{' | b'['))
     }
 
     /// Returns the last member of an object with this name.
     #[must_use]
     pub fn get(self, key: &str) -> Option<Value<'a>> {
         let mut found = None;
-        self.each(|name, value| {
+        self.each_member(|name, value| {
             if name == key.as_bytes() {
                 found = Some(value);
             }
@@ -143,9 +143,9 @@ impl<'a> Value<'a> {
 
     /// Returns the last member of an object for each of these names, in one pass.
     #[must_use]
-    pub fn members<const N: usize>(self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
+    pub fn find_members<const N: usize>(self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
         let mut found = [None; N];
-        self.each(|name, value| {
+        self.each_member(|name, value| {
             if let Some(place) = keys.iter().position(|key| key.as_bytes() == name) {
                 found[place] = Some(value);
             }
@@ -155,29 +155,29 @@ impl<'a> Value<'a> {
 
     /// Returns the value at the end of a path of keys.
     #[must_use]
-    pub fn path(self, keys: &[&str]) -> Option<Value<'a>> {
+    pub fn find_path(self, keys: &[&str]) -> Option<Value<'a>> {
         keys.iter().try_fold(self, |value, key| value.get(key))
     }
 
     /// Calls `each` with the members of an object, in their order.
-    pub fn each(self, mut each: impl FnMut(&[u8], Value<'a>)) {
+    pub fn each_member(self, mut each: impl FnMut(&[u8], Value<'a>)) {
         if !self.is_object() {
             return;
         }
         let input = self.input;
         // The bytes have passed the scanner, so there can be no error.
-        let _: Result<_, Stop> = self.scanner().members(|s, member| {
-            each(&member.key, Value::at(input, s.pos()));
-            s.skip()
+        let _: Result<_, Stop> = self.scanner().read_members(|s, member| {
+            each(&member.key, Value::from_offset(input, s.pos()));
+            s.skip_value()
         });
     }
 
     /// Calls `each` with the elements of an array, in their order.
     pub fn each_item(self, mut each: impl FnMut(Value<'a>)) {
-        if self.first() == Some(b'[') {
-            let _: Result<_, Stop> = self.scanner().elements(|s, _| {
-                each(s.value());
-                s.skip()
+        if self.first_byte() == Some(b'[') {
+            let _: Result<_, Stop> = self.scanner().read_elements(|s, _| {
+                each(s.current_value());
+                s.skip_value()
             });
         }
     }
@@ -186,13 +186,13 @@ impl<'a> Value<'a> {
     #[must_use]
     pub fn items(self) -> Vec<Value<'a>> {
         let mut items = Vec::new();
-        if self.first() == Some(b'[') {
-            let _: Result<_, Stop> = self.scanner().elements(|s, _| {
+        if self.first_byte() == Some(b'[') {
+            let _: Result<_, Stop> = self.scanner().read_elements(|s, _| {
                 if items.len() == MOST_ITEMS {
                     return Err(ReadError::TooMany { limit: MOST_ITEMS }.into());
                 }
-                items.push(Value::at(self.input, s.pos()));
-                s.skip()
+                items.push(Value::from_offset(self.input, s.pos()));
+                s.skip_value()
             });
         }
         items
@@ -200,32 +200,32 @@ impl<'a> Value<'a> {
 
     /// Returns a string without decoding it.
     #[must_use]
-    pub fn text(self) -> Option<Text<'a>> {
-        if self.first() != Some(b'"') {
+    pub fn as_text(self) -> Option<Text<'a>> {
+        if self.first_byte() != Some(b'"') {
             return None;
         }
-        Some(Text(self.scanner().string().ok()?.0))
+        Some(Text(self.scanner().read_string().ok()?.0))
     }
 
     /// Returns a decoded string.
     #[must_use]
-    pub fn string(self) -> Option<String> {
-        Some(self.text()?.decode().into_owned())
+    pub fn decode_string(self) -> Option<String> {
+        Some(self.as_text()?.decode().into_owned())
     }
 
     /// Returns a number.
     #[must_use]
-    pub fn number(self) -> Option<Number> {
-        if !matches!(self.first(), Some(b'-' | b'0'..=b'9')) {
+    pub fn as_number(self) -> Option<Number> {
+        if !matches!(self.first_byte(), Some(b'-' | b'0'..=b'9')) {
             return None;
         }
-        Some(self.scanner().number().ok()?.value())
+        Some(self.scanner().read_number().ok()?.to_number())
     }
 
     /// Returns an unsigned 64-bit integer.
     #[must_use]
-    pub fn unsigned(self) -> Option<u64> {
-        match self.number()? {
+    pub fn as_unsigned(self) -> Option<u64> {
+        match self.as_number()? {
             Number::Int { magnitude, negative: false } => Some(magnitude),
             _ => None,
         }
@@ -234,13 +234,13 @@ impl<'a> Value<'a> {
     /// Returns an unsigned 32-bit integer.
     #[must_use]
     pub fn unsigned_32(self) -> Option<u32> {
-        self.unsigned().and_then(|number| u32::try_from(number).ok())
+        self.as_unsigned().and_then(|number| u32::try_from(number).ok())
     }
 
     /// Returns a number, or the number in a decimal text. Returns `None` if it is not finite.
     #[must_use]
-    pub fn decimal(self) -> Option<f64> {
-        let number = match self.number() {
+    pub fn as_decimal(self) -> Option<f64> {
+        let number = match self.as_number() {
             Some(Number::Float(number)) => number,
             Some(Number::Int { magnitude, negative }) => {
                 let magnitude = magnitude as f64;
@@ -255,12 +255,12 @@ impl<'a> Value<'a> {
     #[must_use]
     pub fn decimal_unsigned(self) -> Option<u64> {
         let text = || self.number_text()?.parse().ok();
-        self.unsigned().or_else(text).or_else(|| exact_integer(self.decimal()?))
+        self.as_unsigned().or_else(text).or_else(|| exact_integer(self.as_decimal()?))
     }
 
     /// Returns a text that is short enough for a number, without the white space around it.
     fn number_text(self) -> Option<String> {
-        let text = self.text().filter(|text| text.raw().len() <= MOST_NUMBER_BYTES)?.decode();
+        let text = self.as_text().filter(|text| text.raw().len() <= MOST_NUMBER_BYTES)?.decode();
         let text = text.trim();
         // Rust reads `inf` and `NaN`, too.
         text.ends_with(|c: char| c.is_ascii_digit() || c == '.').then(|| text.to_owned())
@@ -268,8 +268,8 @@ impl<'a> Value<'a> {
 
     /// Returns a boolean.
     #[must_use]
-    pub fn boolean(self) -> Option<bool> {
-        match self.first() {
+    pub fn as_boolean(self) -> Option<bool> {
+        match self.first_byte() {
             Some(b't') => Some(true),
             Some(b'f') => Some(false),
             _ => None,
@@ -278,15 +278,15 @@ impl<'a> Value<'a> {
 
     /// Returns the bytes of a UUID.
     #[must_use]
-    pub fn uuid(self) -> Option<[u8; 16]> {
-        uuid(self.text()?)
+    pub fn as_uuid(self) -> Option<[u8; 16]> {
+        parse_uuid(self.as_text()?)
     }
 
     /// Returns the bytes of the value itself.
     #[must_use]
-    pub fn raw(self) -> &'a [u8] {
+    pub fn raw_bytes(self) -> &'a [u8] {
         let mut s = self.scanner();
-        match s.skip() {
+        match s.skip_value() {
             Ok(()) => self.input.get(self.at..s.pos()).unwrap_or_default(),
             Err(_) => &[],
         }

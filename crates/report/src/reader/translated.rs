@@ -32,7 +32,7 @@ impl TranslatedReport {
     /// Returns [`ReadError`] if `enriched` is not a report.
     pub fn write(&self, document: &[u8], enriched: &[u8]) -> Result<Vec<u8>, ReadError> {
         let report = Report::read_stored(enriched)?;
-        let slots = report.backtraces.iter().flat_map(Backtrace::slots);
+        let slots = report.backtraces.iter().flat_map(Backtrace::frame_slots);
         let answers = slots.map(|slot| match slot {
             FrameSlot::Frame(frame) => frame.own_member.clone(),
             FrameSlot::Blank(blank) => blank.own_member(),
@@ -52,7 +52,7 @@ impl TranslatedReport {
             let own = place.own_member.clone().unwrap_or(place.insert_at..place.insert_at);
             out.extend_from_slice(document.get(copied..own.start).unwrap_or_default());
             out.extend_from_slice(document.get(own.end..place.insert_at).unwrap_or_default());
-            out.extend_from_slice(splice::key(place.has_members));
+            out.extend_from_slice(splice::member_key(place.has_members));
             out.extend_from_slice(value);
             copied = place.insert_at;
         }
@@ -69,7 +69,7 @@ impl TranslatedReport {
             return Cow::Borrowed(document);
         }
         own.sort_by_key(|range| range.start);
-        Cow::Owned(splice::without(document, own))
+        Cow::Owned(splice::remove_spans(document, own))
     }
 
     /// Returns the number of bytes by which the document exceeds its report.
@@ -87,6 +87,6 @@ fn insertion<'t>(
 ) -> Option<Insertion<'t>> {
     let member = enriched.get(own?)?;
     let member = member.strip_prefix(b",").unwrap_or(member);
-    let value = member.strip_prefix(splice::key(false))?;
+    let value = member.strip_prefix(splice::member_key(false))?;
     Some(Insertion { place, value })
 }

@@ -26,7 +26,7 @@ pub struct CrashError {
 }
 
 impl CrashError {
-    fn of(facts: &PartFacts<'_, '_>) -> CrashError {
+    fn from_facts(facts: &PartFacts<'_, '_>) -> CrashError {
         let [kind, nsexception, cpp_exception, user_reported, mach, signal, reason, termination] = facts
             .error_members([
                 "type",
@@ -38,7 +38,7 @@ impl CrashError {
                 "reason",
                 "termination_reason",
             ]);
-        let text = |value: Option<Value<'_>>| value.and_then(Value::string);
+        let text = |value: Option<Value<'_>>| value.and_then(Value::decode_string);
         let member = |value: Option<Value<'_>>, key| value.and_then(|value| text(value.get(key)));
         let exceptions = [nsexception, cpp_exception, user_reported];
         let error = CrashError {
@@ -58,7 +58,7 @@ impl CrashError {
     }
 
     /// Returns the reason of the end, from the exception, the system or an image.
-    pub(crate) fn why(&self) -> Option<&str> {
+    pub(crate) fn find_reason(&self) -> Option<&str> {
         [&self.reason, &self.termination, &self.message].into_iter().flatten().map(String::as_str).next()
     }
 
@@ -95,10 +95,11 @@ impl Report<'_> {
     /// overflow. Returns `None` if either is not known.
     #[must_use]
     pub fn has_failed_near_stack_pointer(&self) -> Option<bool> {
-        let facts = PartFacts::of(self, self.main_part());
-        let bits = |value: Value<'_>| value.number()?.to_bits();
-        let address = facts.error(&["address"]).and_then(bits)?;
-        let registers = facts.crashed_thread()?.path(&["registers", "basic"])?.members(["sp", "rsp", "esp"]);
+        let facts = PartFacts::for_part(self, self.main_part());
+        let bits = |value: Value<'_>| value.as_number()?.to_bits();
+        let address = facts.error_member(&["address"]).and_then(bits)?;
+        let registers =
+            facts.crashed_thread()?.find_path(&["registers", "basic"])?.find_members(["sp", "rsp", "esp"]);
         let stack_pointer = registers.into_iter().flatten().find_map(bits)?;
         Some(address.abs_diff(stack_pointer) <= STACK_REACH)
     }
@@ -107,7 +108,7 @@ impl Report<'_> {
     #[must_use]
     pub fn crash_error(&self) -> &CrashError {
         self.error.get_or_init(|| {
-            let error = CrashError::of(&PartFacts::of(self, self.main_part()));
+            let error = CrashError::from_facts(&PartFacts::for_part(self, self.main_part()));
             match self.diagnostic() {
                 Some(kind) => CrashError { kind: Some(kind.as_str().to_owned()), ..error },
                 None => error,

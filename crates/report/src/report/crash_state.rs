@@ -63,19 +63,20 @@ impl<'a> CrashState<'a> {
     /// Returns the description of a register's value.
     #[must_use]
     pub fn notable_address(&self, register: &str) -> Option<NotableAddress> {
-        let [kind, freed] = self.notable?.get(register)?.members(["type", "last_deallocated_obj"]);
+        let [kind, freed] = self.notable?.get(register)?.find_members(["type", "last_deallocated_obj"]);
         Some(NotableAddress {
-            kind: kind.and_then(Value::string).unwrap_or_default(),
-            has_freed_object: freed.and_then(Value::text).is_some_and(|class| !class.is_empty()),
+            kind: kind.and_then(Value::decode_string).unwrap_or_default(),
+            has_freed_object: freed.and_then(Value::as_text).is_some_and(|class| !class.is_empty()),
         })
     }
 
     fn read_thread(&mut self, thread: Value<'a>) {
-        let [registers, stack, notable] = thread.members(["registers", "stack", "notable_addresses"]);
-        let sections = registers.map_or([None; 2], |registers| registers.members(["basic", "exception"]));
+        let [registers, stack, notable] = thread.find_members(["registers", "stack", "notable_addresses"]);
+        let sections =
+            registers.map_or([None; 2], |registers| registers.find_members(["basic", "exception"]));
         for section in sections.into_iter().flatten() {
-            section.each(|name, value| {
-                let bits = value.number().and_then(Number::to_bits);
+            section.each_member(|name, value| {
+                let bits = value.as_number().and_then(Number::to_bits);
                 if let Some(bits) = bits.filter(|_| self.registers.len() < MOST_REGISTERS) {
                     self.registers.push((String::from_utf8_lossy(name).into_owned(), bits));
                 }
@@ -83,10 +84,10 @@ impl<'a> CrashState<'a> {
         }
         self.notable = notable;
         let [error, start, contents] =
-            stack.map_or([None; 3], |stack| stack.members(["error", "dump_start", "contents"]));
+            stack.map_or([None; 3], |stack| stack.find_members(["error", "dump_start", "contents"]));
         self.has_stack_error = error.is_some_and(|error| !error.is_null());
-        let start = start.and_then(Value::number).and_then(Number::to_bits);
-        let bytes = contents.and_then(Value::text).and_then(|text| stack_bytes(text.raw()));
+        let start = start.and_then(Value::as_number).and_then(Number::to_bits);
+        let bytes = contents.and_then(Value::as_text).and_then(|text| stack_bytes(text.raw()));
         self.stack = start.zip(bytes).map(|(start, bytes)| StackWindow { start, bytes });
     }
 }
@@ -117,16 +118,17 @@ impl<'a> Report<'a> {
     /// Returns the state of the crashed thread, or `None` if the main crash is neither a Mach exception nor a signal.
     #[must_use]
     pub fn crash_state(&self) -> Option<CrashState<'a>> {
-        let facts = PartFacts::of(self, self.main_part());
+        let facts = PartFacts::for_part(self, self.main_part());
         let kind = facts.part()?.error_kind();
         if !matches!(kind, ErrorKind::Mach | ErrorKind::Signal) || self.memory_event().is_some() {
             return None;
         }
-        let bits = |value: Option<Value<'_>>| value?.number()?.to_bits();
+        let bits = |value: Option<Value<'_>>| value?.as_number()?.to_bits();
         let [mach, signal] = facts.error_members(["mach", "signal"]);
-        let [number, name] = mach.map_or([None; 2], |mach| mach.members(["exception", "exception_name"]));
+        let [number, name] =
+            mach.map_or([None; 2], |mach| mach.find_members(["exception", "exception_name"]));
         let named = name
-            .and_then(Value::text)
+            .and_then(Value::as_text)
             .and_then(|name| EXCEPTIONS.iter().find(|(known, _)| name.is(known)).map(|(_, number)| *number));
         let mut state = CrashState {
             exception: bits(number).filter(|number| *number != 0).or(named),

@@ -259,7 +259,7 @@ pub struct Backtrace<'a> {
     pub skipped: u64,
     /// The objects of `contents` with a useful member, in their order.
     pub frames: Vec<Frame<'a>>,
-    /// The other objects of `contents`. [`Backtrace::slots`] returns both, in the order of the document.
+    /// The other objects of `contents`. [`Backtrace::frame_slots`] returns both, in the order of the document.
     pub blank_frames: Vec<BlankFrame>,
     /// The number of members of `contents` that are not objects.
     pub invalid: u64,

@@ -28,20 +28,20 @@ impl Report<'_> {
         if self.memory_event().is_some() {
             return None;
         }
-        let facts = PartFacts::of(self, self.main_part());
-        let [pid, process] = facts.system(["process_id", "process_name"]);
-        let name = facts.header("process_name").or(process).and_then(Value::string)?;
+        let facts = PartFacts::for_part(self, self.main_part());
+        let [pid, process] = facts.system_members(["process_id", "process_name"]);
+        let name = facts.report_member("process_name").or(process).and_then(Value::decode_string)?;
         let images = &self.parts.get(facts.part()?.image_source?)?.images;
         Some(ProcessIdentity {
-            pid: pid.and_then(Value::unsigned)?,
-            executable: place(images, &name)?,
-            system: place(images, SYSTEM_IMAGE)?,
+            pid: pid.and_then(Value::as_unsigned)?,
+            executable: find_image(images, &name)?,
+            system: find_image(images, SYSTEM_IMAGE)?,
         })
     }
 }
 
 /// Returns the debug id and the address of the image with this file name.
-fn place(images: &[Image<'_>], name: &str) -> Option<(DebugId, u64)> {
+fn find_image(images: &[Image<'_>], name: &str) -> Option<(DebugId, u64)> {
     let is_named = |image: &&Image<'_>| {
         image.name.is_some_and(|path| path.decode().rsplit('/').next().is_some_and(|file| file == name))
     };

@@ -30,27 +30,30 @@ pub(super) struct Thread<'a> {
 }
 
 impl<'a> Crash<'a> {
-    pub(super) fn of(facts: &PartFacts<'_, 'a>) -> Crash<'a> {
+    pub(super) fn from_facts(facts: &PartFacts<'_, 'a>) -> Crash<'a> {
         let has_crashed = facts.report.part_without_crash() != Some(facts.index);
         let Some(crash) = facts.crash() else { return Crash { has_crashed, ..Crash::default() } };
-        let [threads, crashed_thread, diagnosis] = crash.members(["threads", "crashed_thread", "diagnosis"]);
+        let [threads, crashed_thread, diagnosis] =
+            crash.find_members(["threads", "crashed_thread", "diagnosis"]);
         Crash {
             threads: threads.map(Value::items).unwrap_or_default(),
-            crashed_thread: crashed_thread.and_then(|thread| Thread::read(thread, 0)),
+            crashed_thread: crashed_thread.and_then(|thread| Thread::from_value(thread, 0)),
             diagnosis,
             has_crashed,
-            subject: facts.subject().and_then(|(thread, position)| Thread::read(thread, position)),
+            subject: facts
+                .subject_thread()
+                .and_then(|(thread, position)| Thread::from_value(thread, position)),
         }
     }
 }
 
 impl<'a> Thread<'a> {
     /// Reads a thread. Returns `None` for a value that is not an object.
-    pub(super) fn read(thread: Value<'a>, position: usize) -> Option<Thread<'a>> {
+    pub(super) fn from_value(thread: Value<'a>, position: usize) -> Option<Thread<'a>> {
         if !thread.is_object() {
             return None;
         }
-        let [index, name, queue, crashed, registers, notable_addresses, stack] = thread.members([
+        let [index, name, queue, crashed, registers, notable_addresses, stack] = thread.find_members([
             "index",
             "name",
             "dispatch_queue",
@@ -60,10 +63,10 @@ impl<'a> Thread<'a> {
             "stack",
         ]);
         Some(Thread {
-            number: index.and_then(Value::unsigned).unwrap_or(position as u64),
+            number: index.and_then(Value::as_unsigned).unwrap_or(position as u64),
             name,
             queue,
-            crashed: crashed.and_then(Value::boolean),
+            crashed: crashed.and_then(Value::as_boolean),
             registers: registers.and_then(|registers| registers.get("basic")),
             notable_addresses,
             stack,

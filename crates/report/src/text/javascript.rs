@@ -7,24 +7,24 @@ use crate::report::javascript::{OurContext, OurJavaScriptFrame};
 use std::fmt::Write;
 
 /// Returns the frames of the report's JavaScript error as a backtrace, or `None` for any other report.
-pub(super) fn thread(report: &Report<'_>, room: &mut ViewRoom) -> Option<ThreadView> {
+pub(super) fn build_thread_view(report: &Report<'_>, room: &mut ViewRoom) -> Option<ThreadView> {
     let ours = &report.ours.as_ref()?.javascript;
     let error = report.javascript_error().filter(|_| !ours.is_empty())?;
     let mut frames = Vec::new();
     for (index, frame) in ours.iter().enumerate() {
-        if !room.frame() {
+        if !room.take_frame() {
             break;
         }
         let missing =
             error.frames.get(index).filter(|_| frame.status == "missing" && frame.debug_id.is_some());
         let bundle = missing.and_then(|frame| error.mapped_bundle(frame));
         let command = bundle.map(|bundle| error.upload_command(bundle));
-        let upload = command.map(|command| room.own(super::escaped(&command).into_owned()));
+        let upload = command.map(|command| room.take_string(super::escape_line(&command).into_owned()));
         frames.push(FrameView { index, upload, ..frame_of(frame, room) });
     }
     Some(ThreadView {
         position: report.backtraces.len(),
-        name: error.name.map(|name| room.own(super::escaped(&name).into_owned())),
+        name: error.name.map(|name| room.take_string(super::escape_line(&name).into_owned())),
         crashed: true,
         is_javascript: true,
         frames,
@@ -33,7 +33,7 @@ pub(super) fn thread(report: &Report<'_>, room: &mut ViewRoom) -> Option<ThreadV
 }
 
 fn frame_of(frame: &OurJavaScriptFrame, room: &mut ViewRoom) -> FrameView {
-    let mut text = |text: &str| room.own(super::escaped(text).into_owned());
+    let mut text = |text: &str| room.take_string(super::escape_line(text).into_owned());
     let path = frame.file.as_deref().map(&mut text);
     let is_placed = path.is_some();
     let line = frame.line.map(u64::from);
@@ -64,7 +64,7 @@ fn frame_of(frame: &OurJavaScriptFrame, room: &mut ViewRoom) -> FrameView {
 }
 
 /// Writes the frames as lines of the log: number, function, and source file or bundle with line and column.
-pub(super) fn stack(report: &Report<'_>, out: &mut Log) {
+pub(super) fn write_stack(report: &Report<'_>, out: &mut Log) {
     let frames = report.ours.iter().flat_map(|ours| &ours.javascript);
     for (index, frame) in frames.enumerate() {
         if out.is_full() {
@@ -73,8 +73,8 @@ pub(super) fn stack(report: &Report<'_>, out: &mut Log) {
         if index == 0 {
             out.push_str("\nJavaScript Stack:\n");
         }
-        let function = super::escaped(frame.function.as_deref().unwrap_or("(anonymous)"));
-        let file = frame.file.as_deref().or(frame.bundle.as_deref()).map(super::escaped);
+        let function = super::escape_line(frame.function.as_deref().unwrap_or("(anonymous)"));
+        let file = frame.file.as_deref().or(frame.bundle.as_deref()).map(super::escape_line);
         let _ = match (file, frame.line, frame.column) {
             (Some(file), Some(line), Some(column)) => {
                 writeln!(out, "{index:<3} {function} ({file}:{line}:{column})")

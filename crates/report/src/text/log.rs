@@ -4,10 +4,10 @@ use std::fmt;
 
 /// The size in bytes that any text may have, and the further size for each byte of the report. A line has some
 /// sixty bytes. The shortest value that produces a line has half of that.
-const FLOOR: usize = 64 << 10;
-const FACTOR: usize = 8;
+const LOG_FLOOR_BYTES: usize = 64 << 10;
+const LOG_BYTES_PER_REPORT_BYTE: usize = 8;
 /// The maximum size of any text.
-const MOST: usize = 64 << 20;
+const LOG_BYTES_LIMIT: usize = 64 << 20;
 
 /// A text with a maximum size. It skips everything beyond.
 pub(super) struct Log {
@@ -18,8 +18,11 @@ pub(super) struct Log {
 
 impl Log {
     /// Creates a text with the capacity for a report of `report_bytes`.
-    pub(super) fn of(report_bytes: usize) -> Log {
-        let most = report_bytes.saturating_mul(FACTOR).saturating_add(FLOOR).min(MOST);
+    pub(super) fn for_report_size(report_bytes: usize) -> Log {
+        let most = report_bytes
+            .saturating_mul(LOG_BYTES_PER_REPORT_BYTE)
+            .saturating_add(LOG_FLOOR_BYTES)
+            .min(LOG_BYTES_LIMIT);
         Log { text: String::new(), most, full: false }
     }
 
@@ -40,7 +43,7 @@ impl Log {
         }
     }
 
-    pub(super) fn finish(mut self) -> String {
+    pub(super) fn into_text(mut self) -> String {
         if self.full {
             self.text.push_str("\n(cut off: the text would be too large)\n");
         }

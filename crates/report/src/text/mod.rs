@@ -1,6 +1,6 @@
 //! A report as Apple's crash text, in the format of KSCrash's own filter, with our results.
 //!
-//! Every text of the device is [`escaped`] first, so that none of it can look like a line of ours. Every pass
+//! Every text of the device is [`escape_line`] first, so that none of it can look like a line of ours. Every pass
 //! covers the report or one section of it once: no pass is repeated for each item of another.
 
 mod backtrace;
@@ -35,54 +35,54 @@ use std::fmt::Write;
 #[must_use]
 pub fn apple_log(report: &Report<'_>) -> String {
     let main = report.main_part();
-    let mut out = Log::of(report.input.len());
+    let mut out = Log::for_report_size(report.input.len());
     for index in nearest_first(report.parts.len(), main) {
-        let facts = PartFacts::of(report, index);
-        let crash = Crash::of(&facts);
+        let facts = PartFacts::for_part(report, index);
+        let crash = Crash::from_facts(&facts);
         if index == main {
-            let ended = report.ended();
-            header::header(&facts, ended.as_ref(), &mut out);
-            header::exception(&facts, &crash, &mut out);
+            let ended = report.evaluate_end();
+            header::write_header(&facts, ended.as_ref(), &mut out);
+            header::write_exception(&facts, &crash, &mut out);
             if let Some(ended) = ended {
-                let _ = write!(out, "\nEnded: {}\n", escaped(&ended.to_string()));
+                let _ = write!(out, "\nEnded: {}\n", escape_line(&ended.to_string()));
             }
             write_findings(report, &mut out);
-            javascript::stack(report, &mut out);
-            backtrace::threads(&facts, &crash, &mut out);
-            rest::registers(&facts, &crash, &mut out);
-            rest::images(&facts, &mut out);
-            rest::extra(&facts, &crash, &mut out);
+            javascript::write_stack(report, &mut out);
+            backtrace::write_threads(&facts, &crash, &mut out);
+            rest::write_registers(&facts, &crash, &mut out);
+            rest::write_images(&facts, &mut out);
+            rest::write_extra(&facts, &crash, &mut out);
         } else {
             out.push_str("\nHandler crashed while reporting:\n");
-            header::exception(&facts, &crash, &mut out);
-            backtrace::threads(&facts, &crash, &mut out);
-            rest::registers(&facts, &crash, &mut out);
-            rest::diagnosis(&crash, "Recrash Diagnosis", &mut out);
+            header::write_exception(&facts, &crash, &mut out);
+            backtrace::write_threads(&facts, &crash, &mut out);
+            rest::write_registers(&facts, &crash, &mut out);
+            rest::write_diagnosis(&crash, "Recrash Diagnosis", &mut out);
         }
     }
-    out.finish()
+    out.into_text()
 }
 
 /// Writes the sentence of each finding of an analysis, with its evidence.
 fn write_findings(report: &Report<'_>, out: &mut Log) {
     for finding in report.ours.iter().flat_map(|ours| &ours.findings) {
-        let _ = write!(out, "\nAnalysis: {}\n", escaped(&finding.sentence));
+        let _ = write!(out, "\nAnalysis: {}\n", escape_line(&finding.sentence));
         if !finding.evidence.is_empty() {
-            let _ = writeln!(out, "Evidence: {}", escaped(&finding.evidence.join("; ")));
+            let _ = writeln!(out, "Evidence: {}", escape_line(&finding.evidence.join("; ")));
         }
     }
 }
 
 /// Returns one line for a terminal. Escapes the characters of [`is_obeyed`] as `\n` or `\u{1b}`, except tabs.
 #[must_use]
-pub fn printable(text: &str) -> Cow<'_, str> {
-    escape(text, |c| is_obeyed(c) && c != '\t')
+pub fn escape_for_terminal(text: &str) -> Cow<'_, str> {
+    escape_chars(text, |c| is_obeyed(c) && c != '\t')
 }
 
 /// Returns a text of the device on one line. Escapes the characters of [`is_obeyed`] as `\n` or `\u{1b}`.
 #[must_use]
-pub fn escaped(text: &str) -> Cow<'_, str> {
-    escape(text, is_obeyed)
+pub fn escape_line(text: &str) -> Cow<'_, str> {
+    escape_chars(text, is_obeyed)
 }
 
 /// Returns true for control characters, and for characters that separate lines or change the direction of writing
@@ -93,7 +93,7 @@ pub fn is_obeyed(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-fn escape(text: &str, obeyed: impl Fn(char) -> bool) -> Cow<'_, str> {
+fn escape_chars(text: &str, obeyed: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&obeyed) {
         return Cow::Borrowed(text);
     }
@@ -108,43 +108,44 @@ fn escape(text: &str, obeyed: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Works as [`escaped`], for a string of the report.
+/// Works as [`escape_line`], for a string of the report.
 fn escaped_text(text: Text<'_>) -> Cow<'_, str> {
     match text.decode() {
-        Cow::Borrowed(text) => escaped(text),
-        Cow::Owned(text) => Cow::Owned(escaped(&text).into_owned()),
+        Cow::Borrowed(text) => escape_line(text),
+        Cow::Owned(text) => Cow::Owned(escape_line(&text).into_owned()),
     }
 }
 
 /// Returns the file name at the end of an image's path.
 fn escaped_file_name(path: Text<'_>) -> Cow<'_, str> {
-    fn last(path: &str) -> &str {
+    fn last_path_segment(path: &str) -> &str {
         path.rsplit('/').next().unwrap_or_default()
     }
     match path.decode() {
-        Cow::Borrowed(path) => escaped(last(path)),
-        Cow::Owned(path) => Cow::Owned(escaped(last(&path)).into_owned()),
+        Cow::Borrowed(path) => escape_line(last_path_segment(path)),
+        Cow::Owned(path) => Cow::Owned(escape_line(last_path_segment(&path)).into_owned()),
     }
 }
 
 /// Returns a string of the report, or `None` for any other value.
-fn string(value: Option<Value<'_>>) -> Option<Cow<'_, str>> {
-    value?.text().map(escaped_text)
+fn format_string(value: Option<Value<'_>>) -> Option<Cow<'_, str>> {
+    value?.as_text().map(escaped_text)
 }
 
 /// Returns the bytes of any value on one line.
-fn raw(value: Value<'_>) -> String {
-    escaped(&String::from_utf8_lossy(value.raw())).into_owned()
+fn format_raw(value: Value<'_>) -> String {
+    escape_line(&String::from_utf8_lossy(value.raw_bytes())).into_owned()
 }
 
 /// Returns the text of a string or number, or `(null)` for any other value, as Apple's formatter does.
-fn shown(value: Option<Value<'_>>) -> Cow<'_, str> {
-    let number =
-        |value: Option<Value<'_>>| Some(Cow::Owned(value.filter(|v| v.number().is_some()).map(raw)?));
-    string(value).or_else(|| number(value)).unwrap_or(Cow::Borrowed("(null)"))
+fn format_value(value: Option<Value<'_>>) -> Cow<'_, str> {
+    let number = |value: Option<Value<'_>>| {
+        Some(Cow::Owned(value.filter(|v| v.as_number().is_some()).map(format_raw)?))
+    };
+    format_string(value).or_else(|| number(value)).unwrap_or(Cow::Borrowed("(null)"))
 }
 
 /// Returns the address in a value, as 64 bits.
-fn address(value: Option<Value<'_>>) -> Option<u64> {
-    value?.number()?.to_bits()
+fn read_address(value: Option<Value<'_>>) -> Option<u64> {
+    value?.as_number()?.to_bits()
 }

@@ -3,7 +3,10 @@
 use super::crash::{Crash, Thread};
 use super::header::code_type;
 use super::log::Log;
-use super::{address, backtrace, escaped, escaped_file_name, escaped_text, raw, shown, string};
+use super::{
+    backtrace, escape_line, escaped_file_name, escaped_text, format_raw, format_string, format_value,
+    read_address,
+};
 use crate::json::Value;
 use crate::json::{JsonScanner, Stop};
 use crate::report::Report;
@@ -21,14 +24,14 @@ const SORTED_LEVELS: usize = 8;
 const MOST_SORTED: usize = 4096;
 
 /// Writes the registers of the crashed thread, four per line, in a fixed order.
-pub(super) fn registers(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
+pub(super) fn write_registers(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     let Some(thread) = &crash.subject else { return };
     let registers = sorted_registers(thread);
     if registers.is_empty() {
         return;
     }
-    let [arch] = facts.system(["cpu_arch"]);
-    let arch = string(arch).unwrap_or_default();
+    let [arch] = facts.system_members(["cpu_arch"]);
+    let arch = format_string(arch).unwrap_or_default();
     let family = facts.part().and_then(|part| part.binary_cpu.or(part.cpu)).map(CpuType::family);
     let cpu = match family {
         Some(CpuFamily::Arm64 | CpuFamily::Arm64_32) => "ARM-64",
@@ -50,32 +53,32 @@ pub(super) fn registers(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut 
 pub(super) fn sorted_registers(thread: &Thread<'_>) -> Vec<(String, u64)> {
     let mut registers = Vec::new();
     let Some(basic) = thread.registers else { return registers };
-    basic.each(|name, value| {
-        if let Some(bits) = address(Some(value)).filter(|_| registers.len() < MOST_REGISTERS) {
-            registers.push((escaped(&String::from_utf8_lossy(name)).into_owned(), bits));
+    basic.each_member(|name, value| {
+        if let Some(bits) = read_address(Some(value)).filter(|_| registers.len() < MOST_REGISTERS) {
+            registers.push((escape_line(&String::from_utf8_lossy(name)).into_owned(), bits));
         }
     });
-    registers.sort_by_cached_key(|(name, _)| rank(name));
+    registers.sort_by_cached_key(|(name, _)| rank_register(name));
     registers
 }
 
 /// Returns the sort key of a register: first `x0`, `x1`, … and `r0` to `r7` by number, then the names below in the
 /// order of a CPU's manual, then all others by name.
-fn rank(name: &str) -> (usize, usize, String) {
-    const NAMED: &str = "eax ebx ecx edx edi esi ebp esp ss eflags eip rax rbx rcx rdx rdi rsi rbp rsp \
+fn rank_register(name: &str) -> (usize, usize, String) {
+    const NAMED_REGISTERS: &str = "eax ebx ecx edx edi esi ebp esp ss eflags eip rax rbx rcx rdx rdi rsi rbp rsp \
         r8 r9 r10 r11 r12 r13 r14 r15 rip rflags ip fp lr sp pc cpsr cs ds es fs gs";
     let number = |prefix: char| name.strip_prefix(prefix)?.parse::<usize>().ok();
     if let Some(number) = number('x').or_else(|| number('r').filter(|number| *number < 8)) {
         return (0, number, String::new());
     }
-    match NAMED.split_whitespace().position(|known| known == name) {
+    match NAMED_REGISTERS.split_whitespace().position(|known| known == name) {
         Some(place) => (1, place, String::new()),
         None => (2, 0, name.to_owned()),
     }
 }
 
 /// Writes the images that the part's frames refer to, by address.
-pub(super) fn images(facts: &PartFacts<'_, '_>, out: &mut Log) {
+pub(super) fn write_images(facts: &PartFacts<'_, '_>, out: &mut Log) {
     out.push_str("\nBinary Images:\n");
     let source = facts.part().and_then(|part| facts.report.parts.get(part.image_source?));
     let mut images: Vec<_> = source
@@ -93,42 +96,42 @@ pub(super) fn images(facts: &PartFacts<'_, '_>, out: &mut Log) {
         let path = image.name.map_or("(null)".into(), escaped_text);
         let name = image.name.map_or("(null)".into(), escaped_file_name);
         let arch = image.cpu.map_or("unknown", CpuType::name);
-        let uuid = image.uuid.map_or_else(|| "(null)".into(), |uuid| uuid.compact());
+        let uuid = image.uuid.map_or_else(|| "(null)".into(), |uuid| uuid.to_compact());
         let _ = writeln!(out, "{start:#x} - {end:#x} {name} {arch}  <{uuid}> {path}");
     }
     out.push_str("\nEOF\n\n");
 }
 
 /// Writes the information that only KSCrash's format has.
-pub(super) fn extra(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
+pub(super) fn write_extra(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     out.push_str("\nExtra Information:\n");
     missing_symbols(facts.report, out);
     let mut block = |title: &str, value: Option<Value<'_>>| {
         if let Some(value) = value.filter(|value| value.is_object()) {
             let _ = write!(out, "\n{title}:\n");
-            pretty(value, 0, out);
+            write_pretty(value, 0, out);
             out.push('\n');
         }
     };
     let thread = crash.subject.as_ref();
-    let [stats, memory] = facts.system(["application_stats", "app_memory"]);
-    block("Object referenced by NSException", facts.error(&["nsexception", "referenced_object"]));
+    let [stats, memory] = facts.system_members(["application_stats", "app_memory"]);
+    block("Object referenced by NSException", facts.error_member(&["nsexception", "referenced_object"]));
     block("Notable Addresses", thread.and_then(|thread| thread.notable_addresses));
     block("Application Stats", stats);
     block("Memory Statistics", memory);
     if let Some(stack) = thread.and_then(|thread| thread.stack).filter(|stack| stack.is_object()) {
-        let [start, end, contents] = stack.members(["dump_start", "dump_end", "contents"]);
-        let [start, end] = [start, end].map(|edge| address(edge).unwrap_or(0));
-        let _ = write!(out, "\nStack Dump ({start:#018x}-{end:#018x}):\n\n{}\n", shown(contents));
+        let [start, end, contents] = stack.find_members(["dump_start", "dump_end", "contents"]);
+        let [start, end] = [start, end].map(|edge| read_address(edge).unwrap_or(0));
+        let _ = write!(out, "\nStack Dump ({start:#018x}-{end:#018x}):\n\n{}\n", format_value(contents));
     }
-    if let Some(exception) = facts.deallocated() {
-        let [at, name, reason] = exception.members(["address", "name", "reason"]);
-        let at = address(at).unwrap_or(0);
-        let (name, reason) = (shown(name), shown(reason));
+    if let Some(exception) = facts.deallocated_exception() {
+        let [at, name, reason] = exception.find_members(["address", "name", "reason"]);
+        let at = read_address(at).unwrap_or(0);
+        let (name, reason) = (format_value(name), format_value(reason));
         let _ = writeln!(out, "\nLast deallocated NSException ({at:#018x}): {name}: {reason}");
-        backtrace::deallocated(facts, out);
+        backtrace::write_deallocated(facts, out);
     }
-    diagnosis(crash, "CrashDoctor Diagnosis", out);
+    write_diagnosis(crash, "CrashDoctor Diagnosis", out);
 }
 
 /// Lists the app's images that lack symbols for a frame, so that the reader knows which to upload.
@@ -138,36 +141,36 @@ fn missing_symbols(report: &Report<'_>, out: &mut Log) {
         if number == 0 {
             out.push_str("\nMissing Symbols of the App:\n");
         }
-        let name = image.name.as_deref().map_or("(null)".into(), escaped);
+        let name = image.name.as_deref().map_or("(null)".into(), escape_line);
         let id = image.debug_id.map_or_else(|| "without a UUID".to_owned(), |id| id.to_string());
         let why = if image.stripped { "stripped" } else { image.status.as_str() };
-        let _ = writeln!(out, "{name} {id} ({})", escaped(why));
+        let _ = writeln!(out, "{name} {id} ({})", escape_line(why));
     }
 }
 
-pub(super) fn diagnosis(crash: &Crash<'_>, title: &str, out: &mut Log) {
-    if let Some(text) = string(crash.diagnosis) {
+pub(super) fn write_diagnosis(crash: &Crash<'_>, title: &str, out: &mut Log) {
+    if let Some(text) = format_string(crash.diagnosis) {
         let _ = writeln!(out, "\n{title}: {text}");
     }
 }
 
 /// Writes a value with four spaces per level and objects in the order of their keys. At deep levels and in very large
 /// objects the order is that of the report, so that each byte is read only a few times.
-fn pretty(value: Value<'_>, level: usize, out: &mut Log) {
+fn write_pretty(value: Value<'_>, level: usize, out: &mut Log) {
     let mut members = Vec::new();
     if level >= SORTED_LEVELS || out.is_full() || !value.is_container() {
         // The bytes have passed the scanner, so there can be no error.
-        let _: Result<(), Stop> = stream(&mut value.scanner(), level, out);
+        let _: Result<(), Stop> = write_streamed(&mut value.scanner(), level, out);
         return;
     }
     if value.is_object() {
-        value.each(|key, value| {
+        value.each_member(|key, value| {
             if members.len() <= MOST_SORTED {
                 members.push((String::from_utf8_lossy(key).into_owned(), value));
             }
         });
         if members.len() > MOST_SORTED {
-            let _: Result<(), Stop> = stream(&mut value.scanner(), level, out);
+            let _: Result<(), Stop> = write_streamed(&mut value.scanner(), level, out);
             return;
         }
         members.sort_by(|a, b| a.0.cmp(&b.0));
@@ -175,35 +178,35 @@ fn pretty(value: Value<'_>, level: usize, out: &mut Log) {
     let mut lines = Lines::open(value.is_object(), level);
     for (key, value) in members {
         lines.next(Some(&key), out);
-        pretty(value, level + 1, out);
+        write_pretty(value, level + 1, out);
     }
     value.each_item(|item| {
         lines.next(None, out);
-        pretty(item, level + 1, out);
+        write_pretty(item, level + 1, out);
     });
     lines.close(out);
 }
 
-/// Works as [`pretty`], in the order of the report. Reads the value at the scanner's position.
-fn stream(s: &mut JsonScanner<'_>, level: usize, out: &mut Log) -> Result<(), Stop> {
-    let value = s.value();
+/// Works as [`write_pretty`], in the order of the report. Reads the value at the scanner's position.
+fn write_streamed(s: &mut JsonScanner<'_>, level: usize, out: &mut Log) -> Result<(), Stop> {
+    let value = s.current_value();
     if out.is_full() || level >= MOST_LEVELS || !value.is_container() {
-        s.skip()?;
+        s.skip_value()?;
         if !out.is_full() {
-            out.push_str(&raw(value));
+            out.push_str(&format_raw(value));
         }
         return Ok(());
     }
     let mut lines = Lines::open(value.is_object(), level);
     if value.is_object() {
-        s.members(|s, member| {
+        s.read_members(|s, member| {
             lines.next(Some(&String::from_utf8_lossy(&member.key)), out);
-            stream(s, level + 1, out)
+            write_streamed(s, level + 1, out)
         })?;
     } else {
-        s.elements(|s, _| {
+        s.read_elements(|s, _| {
             lines.next(None, out);
-            stream(s, level + 1, out)
+            write_streamed(s, level + 1, out)
         })?;
     }
     lines.close(out);
@@ -234,7 +237,7 @@ impl Lines {
         };
         let _ = write!(out, "{before}\n{:indent$}", "", indent = 4 * (self.level + 1));
         if let Some(key) = key {
-            let _ = write!(out, "\"{}\": ", escaped(key));
+            let _ = write!(out, "\"{}\": ", escape_line(key));
         }
     }
 

@@ -92,18 +92,18 @@ impl Default for ViewRoom {
 }
 
 impl ViewRoom {
-    pub(super) fn frame(&mut self) -> bool {
+    pub(super) fn take_frame(&mut self) -> bool {
         self.cut |= self.frames == 0;
         self.frames = self.frames.saturating_sub(1);
         !self.cut
     }
 
     /// Returns a text of the report if it fits.
-    pub(super) fn text(&mut self, text: Text<'_>) -> String {
-        self.own(escaped_text(text).into_owned())
+    pub(super) fn take_text(&mut self, text: Text<'_>) -> String {
+        self.take_string(escaped_text(text).into_owned())
     }
 
-    pub(super) fn own(&mut self, text: String) -> String {
+    pub(super) fn take_string(&mut self, text: String) -> String {
         match self.text.checked_sub(text.len()) {
             Some(left) => {
                 self.text = left;

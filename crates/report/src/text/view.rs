@@ -4,7 +4,7 @@
 use super::backtrace::Frames;
 use super::crash::{Crash, Thread};
 use super::threads::{CallView, FrameView, ThreadView, ViewRoom};
-use super::{escaped_file_name, rest, string};
+use super::{escaped_file_name, format_string, rest};
 use crate::report::ours::{OurCall, OurFinding};
 use crate::report::summary::facts::PartFacts;
 use crate::report::{Backtrace, BacktraceOrigin, Frame, Report};
@@ -69,24 +69,25 @@ pub struct ImageView {
 
 /// Returns the main crash of an enriched report for a page.
 #[must_use]
-pub fn view(report: &Report<'_>) -> ReportView {
-    let facts = PartFacts::of(report, report.main_part());
-    let crash = Crash::of(&facts);
+pub fn build_view(report: &Report<'_>) -> ReportView {
+    let facts = PartFacts::for_part(report, report.main_part());
+    let crash = Crash::from_facts(&facts);
     let mut room = ViewRoom::default();
-    let mut threads: Vec<_> = super::javascript::thread(report, &mut room).into_iter().collect();
+    let mut threads: Vec<_> = super::javascript::build_thread_view(report, &mut room).into_iter().collect();
     threads.extend(native_threads(&facts, &crash, &mut room));
     let registers = crash.subject.as_ref().map(rest::sorted_registers).unwrap_or_default();
-    let images = images(&facts, &mut room);
+    let images = list_images(&facts, &mut room);
     let error = report.crash_error().clone();
-    let text = |text: Option<String>| text.map(|text| super::escaped(&text).into_owned());
-    let reason = text(error.why().map(str::to_owned).or_else(|| report.memory_event()?.reason()));
+    let text = |text: Option<String>| text.map(|text| super::escape_line(&text).into_owned());
+    let reason =
+        text(error.find_reason().map(str::to_owned).or_else(|| report.memory_event()?.describe_reason()));
     let own = report.backtraces.iter().filter(|backtrace| backtrace.part == facts.index).count();
     ReportView {
         exception: text(error.exception),
         signal: text(error.signal),
         code: text(error.code),
         reason,
-        ended: text(report.ended().map(|ended| ended.to_string())),
+        ended: text(report.evaluate_end().map(|ended| ended.to_string())),
         findings: report.ours.iter().flat_map(|ours| &ours.findings).map(escaped_finding).collect(),
         about_memory: !crash.has_crashed,
         threads,
@@ -97,7 +98,7 @@ pub fn view(report: &Report<'_>) -> ReportView {
 }
 
 fn escaped_finding(finding: &OurFinding) -> OurFinding {
-    let own = |text: &String| super::escaped(text).into_owned();
+    let own = |text: &String| super::escape_line(text).into_owned();
     let OurFinding { member, sentence, evidence } = finding;
     OurFinding { member: own(member), sentence: own(sentence), evidence: evidence.iter().map(own).collect() }
 }
@@ -105,14 +106,14 @@ fn escaped_finding(finding: &OurFinding) -> OurFinding {
 /// Returns one backtrace of the main crash, by its position in [`Report::backtraces`], with everything a page shows.
 #[must_use]
 pub fn thread_view(report: &Report<'_>, position: usize) -> Option<ThreadView> {
-    let facts = PartFacts::of(report, report.main_part());
+    let facts = PartFacts::for_part(report, report.main_part());
     let backtrace = report.backtraces.get(position).filter(|backtrace| backtrace.part == facts.index)?;
-    let crash = Crash::of(&facts);
-    Some(Threads::of(&facts, &crash).thread(position, backtrace, &mut ViewRoom::default()))
+    let crash = Crash::from_facts(&facts);
+    Some(Threads::from_facts(&facts, &crash).build_thread(position, backtrace, &mut ViewRoom::default()))
 }
 
 fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut ViewRoom) -> Vec<ThreadView> {
-    let threads = Threads::of(facts, crash);
+    let threads = Threads::from_facts(facts, crash);
     let first = facts.report.crashed_backtrace().map(std::ptr::from_ref);
     let mut own: Vec<(usize, &Backtrace<'a>)> = facts
         .report
@@ -122,7 +123,7 @@ fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut V
         .filter(|(_, backtrace)| backtrace.part == facts.index && backtrace.is_stack())
         .collect();
     own.sort_by_key(|(position, backtrace)| {
-        let held = threads.weight(backtrace).and_then(|weight| weight.bytes).unwrap_or(0);
+        let held = threads.allocation_weight(backtrace).and_then(|weight| weight.bytes).unwrap_or(0);
         let is_later = backtrace.is_sample() == crash.has_crashed;
         let rank = (first != Some(std::ptr::from_ref(*backtrace)), is_later);
         (rank, Reverse(held), *position)
@@ -131,10 +132,10 @@ fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut V
     for (position, backtrace) in own.into_iter().take(MOST_THREADS) {
         // The crashed thread is shown as far as it fits. Any other thread is shown whole or not at all.
         let is_first = shown.is_empty();
-        let frames = backtrace.slots().count();
+        let frames = backtrace.frame_slots().count();
         let mut thread = match !is_first && (room.cut || frames > room.frames) {
             true => ThreadView { left_out: true, ..threads.without_frames(position, backtrace, room) },
-            false => threads.thread(position, backtrace, room),
+            false => threads.build_thread(position, backtrace, room),
         };
         if !is_first && room.cut && frames > 0 {
             (thread.left_out, thread.frames) = (true, Vec::new());
@@ -155,31 +156,33 @@ struct Threads<'f, 'r, 'a> {
 }
 
 impl<'f, 'r, 'a> Threads<'f, 'r, 'a> {
-    fn of(facts: &'f PartFacts<'r, 'a>, crash: &'f Crash<'a>) -> Threads<'f, 'r, 'a> {
+    fn from_facts(facts: &'f PartFacts<'r, 'a>, crash: &'f Crash<'a>) -> Threads<'f, 'r, 'a> {
         let images = facts.report.ours.iter().flat_map(|ours| &ours.images);
         let system = images.filter(|image| image.system).filter_map(|image| image.debug_id).collect();
         let weights = facts.report.allocation_weights();
-        Threads { report: facts.report, crash, frames: Frames::of(facts), system, weights }
+        Threads { report: facts.report, crash, frames: Frames::from_facts(facts), system, weights }
     }
 
     /// Returns the live memory of an allocation stack.
-    fn weight(&self, backtrace: &Backtrace<'_>) -> Option<AllocationWeight> {
+    fn allocation_weight(&self, backtrace: &Backtrace<'_>) -> Option<AllocationWeight> {
         let position =
             backtrace.thread.filter(|_| backtrace.origin == BacktraceOrigin::AllocationStack)?.position;
         self.weights.get(position).copied()
     }
 
-    fn thread(&self, position: usize, backtrace: &Backtrace<'a>, room: &mut ViewRoom) -> ThreadView {
+    fn build_thread(&self, position: usize, backtrace: &Backtrace<'a>, room: &mut ViewRoom) -> ThreadView {
         let view = self.without_frames(position, backtrace, room);
         ThreadView { frames: frames_of(self.report, &self.frames, backtrace, &self.system, room), ..view }
     }
 
     fn without_frames(&self, position: usize, backtrace: &Backtrace<'a>, room: &mut ViewRoom) -> ThreadView {
         let thread = thread_of(backtrace, self.crash);
-        let name = thread.as_ref().and_then(|thread| string(thread.name).or_else(|| string(thread.queue)));
+        let name = thread
+            .as_ref()
+            .and_then(|thread| format_string(thread.name).or_else(|| format_string(thread.queue)));
         let sample = match backtrace.origin {
             BacktraceOrigin::BlockedThread => Some("the main thread when it was found blocked".to_owned()),
-            _ => self.weight(backtrace).map(|weight| weight.to_string()),
+            _ => self.allocation_weight(backtrace).map(|weight| weight.to_string()),
         };
         let crashed = match backtrace.origin {
             BacktraceOrigin::Thread => backtrace.thread.is_some_and(|thread| thread.crashed),
@@ -193,7 +196,7 @@ impl<'f, 'r, 'a> Threads<'f, 'r, 'a> {
         ThreadView {
             position,
             number: thread.as_ref().map(|thread| thread.number),
-            name: name.map(Cow::into_owned).or(sample).map(|name| room.own(name)),
+            name: name.map(Cow::into_owned).or(sample).map(|name| room.take_string(name)),
             crashed: crashed && self.crash.has_crashed,
             is_sample: backtrace.is_sample(),
             skipped: backtrace.skipped,
@@ -206,7 +209,7 @@ fn thread_of<'a>(backtrace: &Backtrace<'a>, crash: &Crash<'a>) -> Option<Thread<
     match backtrace.origin {
         BacktraceOrigin::Thread => {
             let position = backtrace.thread?.position;
-            Thread::read(*crash.threads.get(position)?, position)
+            Thread::from_value(*crash.threads.get(position)?, position)
         }
         _ => None,
     }
@@ -220,8 +223,8 @@ fn frames_of<'a>(
     room: &mut ViewRoom,
 ) -> Vec<FrameView> {
     let mut shown = Vec::new();
-    for slot in backtrace.slots() {
-        if !room.frame() {
+    for slot in backtrace.frame_slots() {
+        if !room.take_frame() {
             break;
         }
         shown.push(match slot {
@@ -245,28 +248,28 @@ fn frame_of<'a>(
 ) -> FrameView {
     let ours = report.our_frame(frame).unwrap_or_default();
     let address = frames.pc(frame);
-    let (image, _) = frames.image(frame, &ours, address);
+    let (image, _) = frames.find_image(frame, &ours, address);
     let mut calls = Vec::new();
     if let Some(list) = ours.calls {
         list.each_item(|call| {
             if !room.cut {
-                calls.push(call_of(&OurCall::read(call), room));
+                calls.push(call_of(&OurCall::from_value(call), room));
             }
         });
     }
     if calls.is_empty()
         && let Some(symbol) = ours.symbol
     {
-        calls.push(CallView { function: room.text(symbol), ..CallView::default() });
+        calls.push(CallView { function: room.take_text(symbol), ..CallView::default() });
     }
     FrameView {
         index: frame.index,
-        image: image.map(|image| room.own(image.into_owned())),
+        image: image.map(|image| room.take_string(image.into_owned())),
         debug_id: ours.debug_id,
         system: ours.debug_id.is_some_and(|id| system.contains(&id)),
         address,
         relative: ours.relative_address,
-        status: ours.status.map(|status| room.text(status)).unwrap_or_default(),
+        status: ours.status.map(|status| room.take_text(status)).unwrap_or_default(),
         approximate: ours.approximate,
         calls,
         ..FrameView::default()
@@ -274,10 +277,10 @@ fn frame_of<'a>(
 }
 
 fn call_of(call: &OurCall<'_>, room: &mut ViewRoom) -> CallView {
-    let path = call.file.map(|file| room.text(file));
+    let path = call.file.map(|file| room.take_text(file));
     let name = |path: &String| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
     CallView {
-        function: call.function.map(|function| room.text(function)).unwrap_or_default(),
+        function: call.function.map(|function| room.take_text(function)).unwrap_or_default(),
         file: path.as_ref().map(name),
         path,
         line: call.line,
@@ -285,7 +288,7 @@ fn call_of(call: &OurCall<'_>, room: &mut ViewRoom) -> CallView {
     }
 }
 
-fn images(facts: &PartFacts<'_, '_>, room: &mut ViewRoom) -> Vec<ImageView> {
+fn list_images(facts: &PartFacts<'_, '_>, room: &mut ViewRoom) -> Vec<ImageView> {
     let source = facts.part().and_then(|part| facts.report.parts.get(part.image_source?));
     let ours = facts.report.ours.iter().flat_map(|ours| &ours.images);
     let known: HashMap<DebugId, _> = ours.filter_map(|image| Some((image.debug_id?, image))).collect();
@@ -299,8 +302,11 @@ fn images(facts: &PartFacts<'_, '_>, room: &mut ViewRoom) -> Vec<ImageView> {
         shown.push(ImageView {
             start: image.addr.and_then(Number::to_bits).unwrap_or(0),
             size: image.size,
-            name: image.name.map(|name| room.own(escaped_file_name(name).into_owned())).unwrap_or_default(),
-            path: image.name.map(|name| room.text(name)).unwrap_or_default(),
+            name: image
+                .name
+                .map(|name| room.take_string(escaped_file_name(name).into_owned()))
+                .unwrap_or_default(),
+            path: image.name.map(|name| room.take_text(name)).unwrap_or_default(),
             arch: image.cpu.map_or("unknown", CpuType::name),
             debug_id: image.uuid,
             status: ours.map(|image| image.status.clone()),

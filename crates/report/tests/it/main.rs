@@ -33,8 +33,8 @@ fn warnings(bytes: &[u8]) -> Vec<String> {
 /// Puts `frame` into every frame and `own` into the report object, as the engine does.
 fn enrich_with(bytes: &[u8], frame: &str, own: &str) -> Vec<u8> {
     let report = read(bytes);
-    let member = |has_members, value: &str| [splice::key(has_members), value.as_bytes()].concat();
-    let slots = report.backtraces.iter().flat_map(Backtrace::slots).map(|slot| match slot {
+    let member = |has_members, value: &str| [splice::member_key(has_members), value.as_bytes()].concat();
+    let slots = report.backtraces.iter().flat_map(Backtrace::frame_slots).map(|slot| match slot {
         FrameSlot::Frame(f) => (f.insert_at, f.has_members),
         FrameSlot::Blank(f) => (f.insert_at(), f.has_members()),
     });
@@ -57,7 +57,7 @@ fn enrich(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn strip(bytes: &[u8]) -> Vec<u8> {
-    match splice::strip(bytes, &ReadLimits::default()) {
+    match splice::strip_additions(bytes, &ReadLimits::default()) {
         Ok(stripped) => stripped.into_owned(),
         Err(error) => panic!("{error}"),
     }

@@ -2,7 +2,7 @@
 
 use crate::{enrich, enrich_with, read, strip};
 use proptest::prelude::*;
-use unslide_report::{Element, ReadLimits, split};
+use unslide_report::{Element, ReadLimits, split_record};
 use unslide_testkit::reports;
 
 const OURS: &str = r#"{"version":1,"engine":"unslide/0.1.0"}"#;
@@ -134,9 +134,9 @@ fn our_own_key_is_read_back() {
 fn a_record_is_split_into_its_reports() {
     let limits = ReadLimits::default();
     let bare = b"\xEF\xBB\xBF {} \0";
-    assert_eq!(split(bare, &limits).unwrap(), [Element::Report(bare)]);
+    assert_eq!(split_record(bare, &limits).unwrap(), [Element::Report(bare)]);
     let record = br#" [ {"a":1} ,"Incident\n", 7, [{}], null,{}] "#;
-    let elements = split(record, &limits).unwrap();
+    let elements = split_record(record, &limits).unwrap();
     assert_eq!(elements.len(), 6);
     assert_eq!(elements[0], Element::Report(br#"{"a":1}"#));
     let Element::Text(text) = elements[1] else { panic!("{:?}", elements[1]) };
@@ -144,9 +144,9 @@ fn a_record_is_split_into_its_reports() {
     assert_eq!(elements[2], Element::Other { bytes: b"7", found: "a number" });
     assert_eq!(elements[3], Element::Other { bytes: b"[{}]", found: "an array" });
     assert_eq!(elements[5], Element::Report(b"{}"));
-    assert!(split(b"[]", &limits).unwrap().is_empty());
-    assert!(matches!(split(b"\"text\"", &limits).unwrap()[..], [Element::Text(_)]));
-    let reason = |bytes: &[u8]| split(bytes, &limits).unwrap_err().reason();
+    assert!(split_record(b"[]", &limits).unwrap().is_empty());
+    assert!(matches!(split_record(b"\"text\"", &limits).unwrap()[..], [Element::Text(_)]));
+    let reason = |bytes: &[u8]| split_record(bytes, &limits).unwrap_err().reason();
     assert_eq!(reason(b"[{},]"), "not_json");
     assert_eq!(reason(b"[{}"), "truncated");
     assert_eq!(reason(b""), "truncated");
@@ -159,14 +159,17 @@ fn a_report_in_a_record_may_be_as_deep_as_one_alone() {
     let deep = format!("{{\"a\":{}{}}}", "[".repeat(255), "]".repeat(255));
     read(deep.as_bytes());
     let record = format!("[{deep}]");
-    assert_eq!(split(record.as_bytes(), &ReadLimits::default()).unwrap(), [Element::Report(deep.as_bytes())]);
+    assert_eq!(
+        split_record(record.as_bytes(), &ReadLimits::default()).unwrap(),
+        [Element::Report(deep.as_bytes())]
+    );
 }
 
 #[test]
 fn reports_sent_together_are_the_reports() {
     let list: Vec<_> = (0..20).map(reports::random).map(|r| r.style(reports::Style::Compact)).collect();
     let record = reports::record(&list);
-    let elements = split(&record, &ReadLimits::default()).unwrap();
+    let elements = split_record(&record, &ReadLimits::default()).unwrap();
     for (element, report) in elements.iter().zip(&list) {
         assert_eq!(*element, Element::Report(&report.bytes()));
     }

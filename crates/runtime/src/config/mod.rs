@@ -20,7 +20,7 @@ const PREFIX: &str = "UNSLIDE_";
 const SEPARATOR: &str = "__";
 
 /// Returns the name of the variable that sets a key.
-fn variable(key: &str) -> String {
+fn variable_name(key: &str) -> String {
     format!("{PREFIX}{}", key.to_uppercase().replace('.', SEPARATOR))
 }
 
@@ -32,14 +32,14 @@ struct Variable {
 }
 
 impl Variable {
-    fn path(&self) -> Vec<String> {
+    fn key_path(&self) -> Vec<String> {
         let key = self.name.trim_start_matches(PREFIX).to_lowercase();
         key.split(SEPARATOR).map(str::to_owned).collect()
     }
 
     /// Parses the value as a number, a boolean or a `[list]`. Any other value is text.
-    fn value(&self) -> Value {
-        scalar(&self.text).unwrap_or_else(|| {
+    fn parse_value(&self) -> Value {
+        parse_scalar(&self.text).unwrap_or_else(|| {
             match self.text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
                 Some(items) => comma_list(items),
                 None => self.text.as_str().into(),
@@ -49,7 +49,7 @@ impl Variable {
 }
 
 /// Parses a text as a TOML value. Returns `None` if it is not one, or is a date, which no setting uses.
-fn scalar(text: &str) -> Option<Value> {
+fn parse_scalar(text: &str) -> Option<Value> {
     let mut table = format!("value = {text}").parse::<Table>().ok()?;
     table.remove("value").filter(|value| table.is_empty() && !matches!(value, Value::Datetime(_)))
 }
@@ -57,7 +57,7 @@ fn scalar(text: &str) -> Option<Value> {
 /// Returns the list of a text with commas between its items.
 fn comma_list(text: &str) -> Value {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-    items.map(|item| scalar(item).unwrap_or_else(|| item.into())).collect::<Vec<Value>>().into()
+    items.map(|item| parse_scalar(item).unwrap_or_else(|| item.into())).collect::<Vec<Value>>().into()
 }
 
 /// The sources of a configuration.
@@ -69,7 +69,7 @@ pub struct Sources {
 impl Sources {
     /// Uses a file and the process's environment.
     #[must_use]
-    pub fn process(file: Option<&Path>) -> Sources {
+    pub fn from_process(file: Option<&Path>) -> Sources {
         Sources::new(
             file,
             std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
@@ -133,13 +133,13 @@ pub struct ConfigReader {
 impl ConfigReader {
     fn take_file(&mut self, table: Table, file: &Path) {
         let mut keys = Vec::new();
-        leaves("", &Value::Table(table.clone()), &mut keys);
+        collect_leaves("", &Value::Table(table.clone()), &mut keys);
         self.origins.extend(keys.into_iter().map(|key| (key, file.display().to_string())));
         self.tree = table;
     }
 
     fn take_variable(&mut self, variable: &Variable) {
-        let path = variable.path();
+        let path = variable.key_path();
         let Some((last, sections)) = path.split_last() else { return };
         let mut table = &mut self.tree;
         for section in sections {
@@ -150,36 +150,36 @@ impl ConfigReader {
             let Value::Table(inner) = inner else { return };
             table = inner;
         }
-        table.insert(last.clone(), variable.value());
+        table.insert(last.clone(), variable.parse_value());
         self.origins.insert(path.join("."), format!("the variable {}", variable.name));
     }
 
     /// Reads a configuration from the whole tree. Each of its fields is a section. Records wrong values as
     /// problems and replaces them by their defaults, so that one pass finds them all. Use the result only
     /// if [`ConfigReader::finish`] returns no error.
-    pub fn whole<T: DeserializeOwned + Default>(&mut self) -> T {
-        self.at("", self.tree.clone())
+    pub fn read_whole<T: DeserializeOwned + Default>(&mut self) -> T {
+        self.read_at("", self.tree.clone())
     }
 
     /// Reads one section, or returns its default if it is absent.
-    pub fn section<T: DeserializeOwned + Default>(&mut self, name: &str) -> T {
+    pub fn read_section<T: DeserializeOwned + Default>(&mut self, name: &str) -> T {
         let section = self.tree.get(name).and_then(Value::as_table).cloned().unwrap_or_default();
         let others: BTreeSet<String> = self.tree.keys().filter(|key| *key != name).cloned().collect();
-        let value = self.at(name, section);
+        let value = self.read_at(name, section);
         if let Some(ignored) = self.ignored.last_mut() {
             ignored.extend(others);
         }
         value
     }
 
-    fn at<T: DeserializeOwned + Default>(&mut self, prefix: &str, mut tree: Table) -> T {
+    fn read_at<T: DeserializeOwned + Default>(&mut self, prefix: &str, mut tree: Table) -> T {
         // Variables that were split at their commas.
         let mut lists = BTreeSet::new();
         loop {
             let mut ignored = BTreeSet::new();
             let read = {
                 let mut note = |path: serde_ignored::Path<'_>| {
-                    ignored.insert(joined(prefix, &path.to_string()));
+                    ignored.insert(join_key(prefix, &path.to_string()));
                 };
                 let values = serde_ignored::Deserializer::new(Value::Table(tree.clone()), &mut note);
                 serde_path_to_error::deserialize::<_, T>(FieldsByName(values))
@@ -192,24 +192,25 @@ impl ConfigReader {
                 Err(error) => error,
             };
             let path: Vec<String> = error.path().iter().map(ToString::to_string).collect();
-            let key = joined(prefix, &path.join("."));
+            let key = join_key(prefix, &path.join("."));
             // A password of digits only is still a text.
-            if at(&tree, &path).is_some_and(|value| !matches!(value, Value::String(_) | Value::Table(_)))
+            if find_at_path(&tree, &path)
+                .is_some_and(|value| !matches!(value, Value::String(_) | Value::Table(_)))
                 && let Some(text) = self.raw_text(&key)
-                && replace(&mut tree, &path, Some(Value::String(text)))
+                && replace_at_path(&mut tree, &path, Some(Value::String(text)))
             {
                 continue;
             }
             if error.inner().message().contains("expected a sequence")
                 && let Some(text) = self.raw_text(&key)
                 && lists.insert(key.clone())
-                && replace(&mut tree, &path, Some(comma_list(&text)))
+                && replace_at_path(&mut tree, &path, Some(comma_list(&text)))
             {
                 continue;
             }
-            let message = describe(&key, error.inner());
-            self.note(ConfigProblem::new(key, message));
-            if !replace(&mut tree, &path, None) {
+            let message = describe_problem(&key, error.inner());
+            self.record_problem(ConfigProblem::new(key, message));
+            if !replace_at_path(&mut tree, &path, None) {
                 self.ignored.push(ignored);
                 return T::default();
             }
@@ -218,13 +219,13 @@ impl ConfigReader {
 
     /// Returns the text of the variable that set `key`.
     fn raw_text(&self, key: &str) -> Option<String> {
-        let variable = self.variables.iter().find(|variable| variable.path().join(".") == key)?;
+        let variable = self.variables.iter().find(|variable| variable.key_path().join(".") == key)?;
         Some(variable.text.clone())
     }
 
     /// Records a problem with the origin of its value. Ignores duplicates.
-    pub fn note(&mut self, mut problem: ConfigProblem) {
-        problem.origin = problem.origin.or_else(|| self.origin(&problem.key).map(str::to_owned));
+    pub fn record_problem(&mut self, mut problem: ConfigProblem) {
+        problem.origin = problem.origin.or_else(|| self.find_origin(&problem.key).map(str::to_owned));
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
@@ -232,12 +233,12 @@ impl ConfigReader {
 
     /// Records all problems of a configuration that was read.
     pub fn note_all(&mut self, problems: impl IntoIterator<Item = ConfigProblem>) {
-        problems.into_iter().for_each(|problem| self.note(problem));
+        problems.into_iter().for_each(|problem| self.record_problem(problem));
     }
 
     /// Returns the file or variable that set a key's value, or `None` for a default.
     #[must_use]
-    pub fn origin(&self, key: &str) -> Option<&str> {
+    pub fn find_origin(&self, key: &str) -> Option<&str> {
         self.origins.get(key).map(String::as_str)
     }
 
@@ -247,7 +248,7 @@ impl ConfigReader {
     /// Returns [`Problems`] with all problems, if there are any.
     pub fn finish(mut self) -> Result<(), Problems> {
         let mut keys = Vec::new();
-        leaves("", &Value::Table(std::mem::take(&mut self.tree)), &mut keys);
+        collect_leaves("", &Value::Table(std::mem::take(&mut self.tree)), &mut keys);
         for key in keys {
             let unknown = self.ignored.iter().all(|ignored| {
                 ignored.iter().any(|i| {
@@ -255,7 +256,7 @@ impl ConfigReader {
                 })
             });
             if unknown && !self.ignored.is_empty() {
-                self.note(ConfigProblem::new(key, "no such key"));
+                self.record_problem(ConfigProblem::new(key, "no such key"));
             }
         }
         self.problems.sort();
@@ -263,7 +264,7 @@ impl ConfigReader {
     }
 }
 
-fn joined(prefix: &str, key: &str) -> String {
+fn join_key(prefix: &str, key: &str) -> String {
     match (prefix.is_empty(), key.is_empty()) {
         (true, _) => key.to_owned(),
         (_, true) => prefix.to_owned(),
@@ -271,13 +272,13 @@ fn joined(prefix: &str, key: &str) -> String {
     }
 }
 
-fn at<'a>(tree: &'a Table, path: &[String]) -> Option<&'a Value> {
+fn find_at_path<'a>(tree: &'a Table, path: &[String]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
     rest.iter().try_fold(tree.get(first)?, |value, key| value.as_table()?.get(key))
 }
 
 /// Sets or removes the value at a path. Returns false if there is no value.
-fn replace(tree: &mut Table, path: &[String], new: Option<Value>) -> bool {
+fn replace_at_path(tree: &mut Table, path: &[String], new: Option<Value>) -> bool {
     let Some((first, rest)) = path.split_first() else { return false };
     if rest.is_empty() {
         return match new {
@@ -288,13 +289,13 @@ fn replace(tree: &mut Table, path: &[String], new: Option<Value>) -> bool {
     match tree.get_mut(first) {
         // A list with one wrong element is removed as a whole.
         Some(Value::Array(_)) => tree.remove(first).is_some(),
-        Some(Value::Table(inner)) => replace(inner, rest, new),
+        Some(Value::Table(inner)) => replace_at_path(inner, rest, new),
         _ => false,
     }
 }
 
 /// Describes the problem of a value. Does not repeat values of keys that may be secrets.
-fn describe(key: &str, error: &toml::de::Error) -> String {
+fn describe_problem(key: &str, error: &toml::de::Error) -> String {
     let message = error.message();
     let is_table = message == OBJECT_EXPECTED || message.contains(", expected struct ");
     if is_table {
@@ -309,15 +310,15 @@ fn describe(key: &str, error: &toml::de::Error) -> String {
     }
 }
 
-fn leaves(prefix: &str, value: &Value, keys: &mut Vec<String>) {
+fn collect_leaves(prefix: &str, value: &Value, keys: &mut Vec<String>) {
     let tables = |items: &[Value]| !items.is_empty() && items.iter().all(Value::is_table);
     match value {
         Value::Table(table) => {
-            table.iter().for_each(|(key, value)| leaves(&joined(prefix, key), value, keys));
+            table.iter().for_each(|(key, value)| collect_leaves(&join_key(prefix, key), value, keys));
         }
         Value::Array(items) if tables(items) => {
             let items = items.iter().enumerate();
-            items.for_each(|(index, item)| leaves(&joined(prefix, &index.to_string()), item, keys));
+            items.for_each(|(index, item)| collect_leaves(&join_key(prefix, &index.to_string()), item, keys));
         }
         _ => keys.push(prefix.to_owned()),
     }
@@ -378,7 +379,7 @@ mod tests {
                 ("UNSLIDE_CACHE", "x"),
             ],
         );
-        let config: Config = reader.whole();
+        let config: Config = reader.read_whole();
         assert_eq!((config.first.size, config.first.listen.port()), (2, 1));
         assert_eq!(config.first.secret.reveal(), "00123");
         assert_eq!(config.first.names, ["a", "b"]);
@@ -395,12 +396,12 @@ mod tests {
             ("[a]", vec!["a"]),
         ] {
             let (_folder, mut reader) = reader("", &[("UNSLIDE_FIRST__NAMES", text)]);
-            let config: Config = reader.whole();
+            let config: Config = reader.read_whole();
             assert_eq!(config.first.names, names, "{text}");
             reader.finish().unwrap();
         }
         let (_folder, mut file) = reader("[first]\nnames = 'a,b'\n", &[("UNSLIDE_FIRST__SIZE", "1,2")]);
-        let _: Config = file.whole();
+        let _: Config = file.read_whole();
         let text = file.finish().unwrap_err().to_string();
         assert!(text.contains("first.names: ") && text.contains("first.size: "), "{text}");
     }
@@ -411,10 +412,10 @@ mod tests {
             "[first]\nsize = 'big'\nlisten = 'nowhere'\ncolour = 1\n[second]\nsize = 3\nshape = 2\n[third]\nx = 1\n",
             &[("UNSLIDE_SECOND__LISTEN", "here"), ("UNSLIDE_FIRST__SECRT", "123")],
         );
-        let _: Config = reader.whole();
-        let other: Other = reader.whole();
+        let _: Config = reader.read_whole();
+        let other: Other = reader.read_whole();
         assert_eq!(other.second.size, 3);
-        reader.note(ConfigProblem::new("second.size", "must be even"));
+        reader.record_problem(ConfigProblem::new("second.size", "must be even"));
         let problems = reader.finish().unwrap_err().0;
         let keys: Vec<&str> = problems.iter().map(|p| p.key.as_str()).collect();
         assert_eq!(
@@ -455,11 +456,11 @@ mod tests {
             bounds: Bounds,
         }
         let (_folder, mut fine) = reader("[bounds]\ncache = '10 GiB'\n", &[("UNSLIDE_BOUNDS__KEEP", "30d")]);
-        let Whole { bounds } = fine.whole();
+        let Whole { bounds } = fine.read_whole();
         assert_eq!((bounds.cache, bounds.keep), (10 << 30, 30));
         fine.finish().unwrap();
         let (_folder, mut bad) = reader("[bounds]\ncache = 10\n", &[("UNSLIDE_BOUNDS__KEEP", "30")]);
-        let _: Whole = bad.whole();
+        let _: Whole = bad.read_whole();
         let text = bad.finish().unwrap_err().to_string();
         assert!(text.contains("bounds.cache: invalid type: integer `10`"), "{text}");
         assert!(text.contains("bounds.keep: \"30\" is not a duration such as"), "{text}");
@@ -469,7 +470,7 @@ mod tests {
     fn a_section_is_a_table_and_no_list_of_its_values() {
         for value in ["['127.0.0.1:1', 3]", "[]", "3", "'x'"] {
             let (_folder, mut reader) = reader(&format!("first = {value}\n"), &[]);
-            let config: Config = reader.whole();
+            let config: Config = reader.read_whole();
             assert_eq!(config.first.size, 7, "{value}");
             let text = reader.finish().unwrap_err().to_string();
             assert!(text.contains("first: a table is expected"), "{value}: {text}");
@@ -479,7 +480,7 @@ mod tests {
     #[test]
     fn a_secret_of_the_wrong_type_is_not_repeated() {
         let (_folder, mut reader) = reader("[first]\nsecret = 987654\n", &[]);
-        let _: Config = reader.whole();
+        let _: Config = reader.read_whole();
         let text = reader.finish().unwrap_err().to_string();
         assert!(text.contains("first.secret") && !text.contains("987654"), "{text}");
     }
@@ -487,10 +488,10 @@ mod tests {
     #[test]
     fn a_file_that_is_missing_or_no_toml_is_a_problem() {
         let mut missing = Sources::new(Some(Path::new("/does/not/exist.toml")), []).read();
-        let _: Config = missing.whole();
+        let _: Config = missing.read_whole();
         assert!(missing.finish().unwrap_err().to_string().contains("/does/not/exist.toml"));
         let (_folder, mut broken) = reader("[first\n", &[("UNSLIDE_FIRST__SIZE", "-1")]);
-        let _: Config = broken.whole();
+        let _: Config = broken.read_whole();
         let text = broken.finish().unwrap_err().to_string();
         assert!(text.contains("is not TOML") && text.contains("first.size"), "{text}");
     }

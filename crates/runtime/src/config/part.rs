@@ -15,7 +15,7 @@ pub struct ConfigPart {
 
 impl ConfigPart {
     /// Describes a configuration. Each field is a section.
-    pub fn of<T: JsonSchema + Serialize>(config: &T) -> ConfigPart {
+    pub fn from_config<T: JsonSchema + Serialize>(config: &T) -> ConfigPart {
         let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
         ConfigPart {
             values: serde_json::to_value(config).unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! Problems of a configuration.
 
-use super::variable;
+use super::variable_name;
 use std::fmt;
 
 /// The message of sections for a required key without a value.
@@ -34,7 +34,7 @@ impl ConfigProblem {
             let full = format!("{section}.{key}");
             let how = format!(
                 ": set {}, or `{key}` in the section [{section}] of the file that --config or UNSLIDE_CONFIG names",
-                variable(&full)
+                variable_name(&full)
             );
             let unset = message == UNSET;
             ConfigProblem::new(full, if unset { message + &how } else { message })

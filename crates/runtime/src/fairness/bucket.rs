@@ -52,7 +52,7 @@ impl TokenBucket {
 
     /// Takes tokens if the bucket has them. A cost above the bucket's capacity is admitted when the bucket is full, and
     /// the rest becomes debt.
-    pub fn take(&mut self, rate: Rate, now: i64, tokens: f64) -> bool {
+    pub fn try_take(&mut self, rate: Rate, now: i64, tokens: f64) -> bool {
         self.fill(rate, now);
         let there = self.tokens + ROUNDING >= tokens.min(rate.burst);
         if there {
@@ -62,13 +62,13 @@ impl TokenBucket {
     }
 
     /// Takes tokens for work that is already done. Missing tokens become debt.
-    pub fn owe(&mut self, rate: Rate, now: i64, tokens: f64) {
+    pub fn charge_tokens(&mut self, rate: Rate, now: i64, tokens: f64) {
         self.fill(rate, now);
         self.tokens = (self.tokens - tokens).max(-rate.burst * MOST_OWED);
     }
 
     /// Returns the microseconds until the bucket has this many tokens, or is full if that is less.
-    pub fn wait(&mut self, rate: Rate, now: i64, tokens: f64) -> i64 {
+    pub fn wait_micros(&mut self, rate: Rate, now: i64, tokens: f64) -> i64 {
         self.fill(rate, now);
         let lacking = (tokens.min(rate.burst) - self.tokens).max(0.0);
         // Rounded up, so that the bucket has the tokens at that time.
@@ -94,7 +94,13 @@ impl<K> Default for TokenBuckets<K> {
 
 impl<K: Eq + Hash> TokenBuckets<K> {
     /// Calls `work` with the bucket of `key`, which fills at `rate` from now on.
-    pub fn with<T>(&self, key: K, rate: Rate, now: i64, work: impl FnOnce(&mut TokenBucket) -> T) -> T {
+    pub fn with_bucket<T>(
+        &self,
+        key: K,
+        rate: Rate,
+        now: i64,
+        work: impl FnOnce(&mut TokenBucket) -> T,
+    ) -> T {
         let mut buckets = self.0.lock();
         if buckets.len() >= MOST_BUCKETS && !buckets.contains_key(&key) {
             buckets.retain(|_, (bucket, rate)| !bucket.is_full(*rate, now));
@@ -122,7 +128,7 @@ mod tests {
     const RATE: Rate = Rate { per_second: 10.0, burst: 5.0 };
 
     fn taken(bucket: &mut TokenBucket, now: i64) -> usize {
-        (0..100).take_while(|_| bucket.take(RATE, now, 1.0)).count()
+        (0..100).take_while(|_| bucket.try_take(RATE, now, 1.0)).count()
     }
 
     #[test]
@@ -149,21 +155,21 @@ mod tests {
     #[test]
     fn a_wait_ends_when_the_tokens_are_there() {
         let mut bucket = TokenBucket::full(RATE, 0);
-        assert_eq!(bucket.wait(RATE, 0, 1.0), 0);
+        assert_eq!(bucket.wait_micros(RATE, 0, 1.0), 0);
         taken(&mut bucket, 0);
-        let wait = bucket.wait(RATE, 0, 3.0);
+        let wait = bucket.wait_micros(RATE, 0, 3.0);
         assert_eq!(wait, 300_000);
         assert_eq!(taken(&mut bucket, wait), 3);
-        assert_eq!(bucket.wait(RATE, wait, 1_000.0), 500_000, "never more than a full bucket");
+        assert_eq!(bucket.wait_micros(RATE, wait, 1_000.0), 500_000, "never more than a full bucket");
     }
 
     #[test]
     fn what_is_owed_is_paid_before_anything_is_taken_and_is_bounded() {
         let mut bucket = TokenBucket::full(RATE, 0);
-        bucket.owe(RATE, 0, 7.0);
+        bucket.charge_tokens(RATE, 0, 7.0);
         assert_eq!(taken(&mut bucket, 200_000), 0);
         assert_eq!(taken(&mut bucket, 300_000), 1);
-        bucket.owe(RATE, 300_000, 1e9);
+        bucket.charge_tokens(RATE, 300_000, 1e9);
         // A burst of five records of a thousand elements, and the burst itself.
         assert!(!{ bucket }.is_full(RATE, 300_000 + 500_400_000));
         assert!(bucket.is_full(RATE, 300_000 + 500_500_000));
@@ -173,41 +179,41 @@ mod tests {
     fn a_record_of_a_thousand_elements_is_paid_for_whatever_the_rate() {
         let rate = Rate::with_burst(10.0, 2.0);
         let mut bucket = TokenBucket::full(rate, 0);
-        assert!(bucket.take(rate, 0, 1.0));
-        bucket.owe(rate, 0, 999.0);
+        assert!(bucket.try_take(rate, 0, 1.0));
+        bucket.charge_tokens(rate, 0, 999.0);
         let second = 1_000_000;
-        assert_eq!((1..=98).find(|n| bucket.take(rate, n * second, 1.0)), None);
-        assert_eq!(bucket.wait(rate, 98 * second, 1.0), second / 10);
-        assert!(bucket.take(rate, 98 * second + second / 10, 1.0));
-        assert!(!bucket.take(rate, 98 * second + second / 10, 1.0));
+        assert_eq!((1..=98).find(|n| bucket.try_take(rate, n * second, 1.0)), None);
+        assert_eq!(bucket.wait_micros(rate, 98 * second, 1.0), second / 10);
+        assert!(bucket.try_take(rate, 98 * second + second / 10, 1.0));
+        assert!(!bucket.try_take(rate, 98 * second + second / 10, 1.0));
     }
 
     #[test]
     fn what_costs_more_than_the_bucket_holds_waits_for_a_full_one_and_is_paid_for() {
         let mut bucket = TokenBucket::full(RATE, 0);
-        assert!(bucket.take(RATE, 0, 1.0));
-        assert!(!bucket.take(RATE, 0, 25.0));
-        assert_eq!(bucket.wait(RATE, 0, 25.0), 100_000);
-        assert!(bucket.take(RATE, 100_000, 25.0));
-        assert_eq!(bucket.wait(RATE, 100_000, 1.0), 2_100_000);
+        assert!(bucket.try_take(RATE, 0, 1.0));
+        assert!(!bucket.try_take(RATE, 0, 25.0));
+        assert_eq!(bucket.wait_micros(RATE, 0, 25.0), 100_000);
+        assert!(bucket.try_take(RATE, 100_000, 25.0));
+        assert_eq!(bucket.wait_micros(RATE, 100_000, 1.0), 2_100_000);
         // A cost of several tokens is all or nothing.
-        assert!(!bucket.take(RATE, 2_300_000, 4.0) && bucket.take(RATE, 2_300_000, 2.0));
+        assert!(!bucket.try_take(RATE, 2_300_000, 4.0) && bucket.try_take(RATE, 2_300_000, 2.0));
     }
 
     #[test]
     fn a_low_rate_lets_one_through() {
         let rate = Rate::with_burst(0.01, 2.0);
-        assert!(TokenBucket::full(rate, 0).take(rate, 0, 1.0));
+        assert!(TokenBucket::full(rate, 0).try_take(rate, 0, 1.0));
     }
 
     #[test]
     fn full_buckets_are_dropped_when_there_are_many() {
         let buckets = TokenBuckets::default();
         for key in 0..MOST_BUCKETS {
-            buckets.with(key, RATE, 0, |bucket| assert!(bucket.take(RATE, 0, 1.0)));
+            buckets.with_bucket(key, RATE, 0, |bucket| assert!(bucket.try_take(RATE, 0, 1.0)));
         }
         assert_eq!(buckets.len(), MOST_BUCKETS);
-        buckets.with(MOST_BUCKETS, RATE, 60_000_000, |_| ());
+        buckets.with_bucket(MOST_BUCKETS, RATE, 60_000_000, |_| ());
         assert_eq!(buckets.len(), 1);
     }
 }

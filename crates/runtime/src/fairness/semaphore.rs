@@ -61,14 +61,19 @@ impl<K: Clone + Eq + Hash> FairSemaphore<K> {
 
     /// Works as [`FairSemaphore::new`], and counts the refusals of an owner's share in `refused`.
     #[must_use]
-    pub fn counting(name: &'static str, total: u32, share: u32, refused: IntCounter) -> FairSemaphore<K> {
+    pub fn with_refusal_counter(
+        name: &'static str,
+        total: u32,
+        share: u32,
+        refused: IntCounter,
+    ) -> FairSemaphore<K> {
         FairSemaphore::build(name, total, share, Some(refused))
     }
 
     fn build(name: &'static str, total: u32, share: u32, refused: Option<IntCounter>) -> FairSemaphore<K> {
         let total = total.max(1);
         let share = share.clamp(1, total);
-        let (all, oversize) = (semaphore(total), semaphore(1));
+        let (all, oversize) = (new_semaphore(total), new_semaphore(1));
         let (shares, waiting) = (Mutex::default(), AtomicU64::new(0));
         FairSemaphore(Arc::new(Inner { name, total, share, all, oversize, shares, waiting, refused }))
     }
@@ -78,12 +83,12 @@ impl<K: Clone + Eq + Hash> FairSemaphore<K> {
     /// # Errors
     /// Returns [`Exhausted`] if there are not enough permits now.
     pub fn try_acquire(&self, owner: &K, permits: u32) -> Result<FairPermit<K>, Exhausted> {
-        let own = self.try_share(&self.share(owner), permits)?;
+        let own = self.try_share(&self.share_for(owner), permits)?;
         let all = self.try_all(permits)?;
         Ok(FairPermit { semaphore: self.clone(), all, own: Some(own), _oversize: None })
     }
 
-    /// Takes permits before their owner is known. [`FairPermit::assign`] sets the owner.
+    /// Takes permits before their owner is known. [`FairPermit::assign_owner`] sets the owner.
     ///
     /// # Errors
     /// Returns [`Exhausted::All`] if there are not enough permits now.
@@ -94,20 +99,20 @@ impl<K: Clone + Eq + Hash> FairSemaphore<K> {
     /// Waits for permits: first for the owner's share, then for permits of all. A request above the owner's share takes
     /// the rest from the remaining permits, and a request above the total takes all.
     pub async fn acquire(&self, owner: &K, permits: u32) -> FairPermit<K> {
-        let (permits, share) = (permits.min(self.0.total), self.share(owner));
+        let (permits, share) = (permits.min(self.0.total), self.share_for(owner));
         let own = permits.min(self.0.share);
         let own = match Arc::clone(&share).try_acquire_many_owned(own) {
             Ok(own) => own,
             Err(_) => {
-                let _waiting = Waiting::count(&self.0.waiting);
-                acquired(share.acquire_many_owned(own).await)
+                let _waiting = Waiting::start_waiting(&self.0.waiting);
+                expect_permit(share.acquire_many_owned(own).await)
             }
         };
         let oversize = match permits > self.0.share {
-            true => Some(acquired(Arc::clone(&self.0.oversize).acquire_owned().await)),
+            true => Some(expect_permit(Arc::clone(&self.0.oversize).acquire_owned().await)),
             false => None,
         };
-        let all = acquired(Arc::clone(&self.0.all).acquire_many_owned(permits).await);
+        let all = expect_permit(Arc::clone(&self.0.all).acquire_many_owned(permits).await);
         FairPermit { semaphore: self.clone(), all, own: Some(own), _oversize: oversize }
     }
 
@@ -117,13 +122,13 @@ impl<K: Clone + Eq + Hash> FairSemaphore<K> {
         self.acquire(owner, permits).now_or_never()
     }
 
-    fn share(&self, owner: &K) -> Arc<Semaphore> {
+    fn share_for(&self, owner: &K) -> Arc<Semaphore> {
         let mut shares = self.0.shares.lock();
         if let Some(share) = shares.get(owner).and_then(Weak::upgrade) {
             return share;
         }
         shares.retain(|_, share| share.strong_count() > 0);
-        let share = semaphore(self.0.share);
+        let share = new_semaphore(self.0.share);
         shares.insert(owner.clone(), Arc::downgrade(&share));
         share
     }
@@ -144,23 +149,23 @@ impl<K> FairSemaphore<K> {
 
     /// Returns the number of taken permits.
     #[must_use]
-    pub fn held(&self) -> u64 {
+    pub fn held_permits(&self) -> u64 {
         u64::from(self.0.total).saturating_sub(self.0.all.available_permits() as u64)
     }
 
     /// Returns the number of callers that wait for permits of their own share.
     #[must_use]
-    pub fn waiting(&self) -> u64 {
+    pub fn waiting_callers(&self) -> u64 {
         self.0.waiting.load(Ordering::Relaxed)
     }
 }
 
 #[expect(clippy::expect_used, reason = "no semaphore is ever closed")]
-fn acquired(permit: Result<OwnedSemaphorePermit, AcquireError>) -> OwnedSemaphorePermit {
+fn expect_permit(permit: Result<OwnedSemaphorePermit, AcquireError>) -> OwnedSemaphorePermit {
     permit.expect("the semaphore is open")
 }
 
-fn semaphore(permits: u32) -> Arc<Semaphore> {
+fn new_semaphore(permits: u32) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(usize::try_from(permits).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)))
 }
 
@@ -168,7 +173,7 @@ fn semaphore(permits: u32) -> Arc<Semaphore> {
 struct Waiting<'a>(&'a AtomicU64);
 
 impl Waiting<'_> {
-    fn count(waiting: &AtomicU64) -> Waiting<'_> {
+    fn start_waiting(waiting: &AtomicU64) -> Waiting<'_> {
         waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(waiting)
     }
@@ -195,9 +200,9 @@ impl<K: Clone + Eq + Hash> FairPermit<K> {
     ///
     /// # Errors
     /// Returns [`Exhausted::Share`] if the owner has used its share.
-    pub fn assign(&mut self, owner: &K) -> Result<(), Exhausted> {
+    pub fn assign_owner(&mut self, owner: &K) -> Result<(), Exhausted> {
         let permits = u32::try_from(self.all.num_permits()).unwrap_or(u32::MAX);
-        self.own = Some(self.semaphore.try_share(&self.semaphore.share(owner), permits)?);
+        self.own = Some(self.semaphore.try_share(&self.semaphore.share_for(owner), permits)?);
         Ok(())
     }
 }
@@ -205,7 +210,7 @@ impl<K: Clone + Eq + Hash> FairPermit<K> {
 impl<K> FairPermit<K> {
     /// Takes more permits, up to the owner's share. So a request above the share is admitted as soon as
     /// the owner holds nothing else.
-    fn grow(&mut self, permits: u32) -> Result<(), Exhausted> {
+    fn grow_permits(&mut self, permits: u32) -> Result<(), Exhausted> {
         let Some(held) = &mut self.own else { return Ok(()) };
         let left =
             self.semaphore.0.share.saturating_sub(u32::try_from(held.num_permits()).unwrap_or(u32::MAX));
@@ -231,7 +236,7 @@ impl<K: Clone + Eq + Hash> ByteReservation<K> {
     /// Returns [`Exhausted`] if there are not enough bytes now.
     pub fn new(semaphore: &FairSemaphore<K>, owner: &K, bytes: u64) -> Result<ByteReservation<K>, Exhausted> {
         let mut reservation = ByteReservation { permit: semaphore.try_acquire(owner, 0)?, bytes: 0 };
-        reservation.grow(bytes)?;
+        reservation.reserve_more(bytes)?;
         Ok(reservation)
     }
 }
@@ -247,10 +252,10 @@ impl<K> ByteReservation<K> {
     ///
     /// # Errors
     /// Returns the errors of [`ByteReservation::new`].
-    pub fn grow(&mut self, bytes: u64) -> Result<(), Exhausted> {
+    pub fn reserve_more(&mut self, bytes: u64) -> Result<(), Exhausted> {
         let all = self.bytes.saturating_add(bytes);
         let kib = all.div_ceil(1_024) - self.bytes.div_ceil(1_024);
-        self.permit.grow(u32::try_from(kib).unwrap_or(u32::MAX))?;
+        self.permit.grow_permits(u32::try_from(kib).unwrap_or(u32::MAX))?;
         self.bytes = all;
         Ok(())
     }
@@ -275,17 +280,18 @@ mod tests {
     #[test]
     fn an_owner_has_its_share_and_leaves_the_rest() {
         let refused = IntCounter::new("refused", "Refused.").unwrap();
-        let semaphore: FairSemaphore<Owner> = FairSemaphore::counting("uploads", 4, 2, refused.clone());
+        let semaphore: FairSemaphore<Owner> =
+            FairSemaphore::with_refusal_counter("uploads", 4, 2, refused.clone());
         let held = [(); 2].map(|()| semaphore.try_acquire(&"acme", 1).unwrap());
         assert!(share(semaphore.try_acquire(&"acme", 1)) && refused.get() == 1);
         let others = ["b", "c"].map(|owner| semaphore.try_acquire(&owner, 1).unwrap());
-        assert_eq!(semaphore.held(), 4);
+        assert_eq!(semaphore.held_permits(), 4);
         assert_eq!(semaphore.try_acquire(&"late", 1).unwrap_err(), Exhausted::All { name: "uploads" });
         drop(others);
         // What was refused for want of permits took none of the owner's own.
         let late = semaphore.try_acquire(&"late", 2).unwrap();
         drop((held, late));
-        assert_eq!(semaphore.held(), 0);
+        assert_eq!(semaphore.held_permits(), 0);
     }
 
     #[tokio::test]
@@ -293,18 +299,18 @@ mod tests {
         let semaphore: FairSemaphore<Owner> = FairSemaphore::new("downloads", 4, 2);
         let (first, _second) = (semaphore.acquire(&"acme", 1).await, semaphore.acquire(&"acme", 1).await);
         let mut third = Box::pin(semaphore.acquire(&"acme", 1));
-        assert!(pending(third.as_mut()) && semaphore.waiting() == 1);
+        assert!(pending(third.as_mut()) && semaphore.waiting_callers() == 1);
         assert!(semaphore.acquire_now(&"acme", 1).is_none());
         drop(semaphore.acquire(&"umbrella", 1).await);
         drop(first);
         drop(third.await);
-        assert_eq!(semaphore.waiting(), 0);
+        assert_eq!(semaphore.waiting_callers(), 0);
         // What is more than all waits for all of it.
         let mut all = Box::pin(semaphore.acquire(&"umbrella", 100));
         assert!(pending(all.as_mut()));
         drop(_second);
         let all = all.await;
-        assert_eq!(semaphore.held(), 4);
+        assert_eq!(semaphore.held_permits(), 4);
         drop(all);
     }
 
@@ -313,24 +319,24 @@ mod tests {
         let semaphore: FairSemaphore<Owner> = FairSemaphore::new("requests", 3, 1);
         let taken = || semaphore.try_acquire_unassigned(1);
         let (mut first, mut second) = (taken().unwrap(), taken().unwrap());
-        first.assign(&"acme").unwrap();
-        assert!(share(second.assign(&"acme")));
-        second.assign(&"umbrella").unwrap();
+        first.assign_owner(&"acme").unwrap();
+        assert!(share(second.assign_owner(&"acme")));
+        second.assign_owner(&"umbrella").unwrap();
         drop(first);
-        assert_eq!(semaphore.held(), 1);
+        assert_eq!(semaphore.held_permits(), 1);
     }
 
     #[test]
     fn bytes_are_counted_in_whole_kib_and_what_is_larger_than_a_share_has_all_of_it() {
         let semaphore: FairSemaphore<Owner> = FairSemaphore::new("bytes", 8, 4);
         let mut large = ByteReservation::new(&semaphore, &"acme", 1).unwrap();
-        large.grow(1_023).unwrap();
-        assert_eq!((semaphore.held(), large.bytes()), (1, 1_024));
+        large.reserve_more(1_023).unwrap();
+        assert_eq!((semaphore.held_permits(), large.bytes()), (1, 1_024));
         let small = ByteReservation::new(&semaphore, &"acme", 1).unwrap();
-        assert!(share(large.grow(8 << 10)));
+        assert!(share(large.reserve_more(8 << 10)));
         drop(small);
-        large.grow(8 << 10).unwrap();
-        assert_eq!(semaphore.held(), 4);
+        large.reserve_more(8 << 10).unwrap();
+        assert_eq!(semaphore.held_permits(), 4);
         assert!(share(ByteReservation::new(&semaphore, &"acme", 1)));
     }
 

@@ -76,20 +76,20 @@ impl FairShares {
         if usage.busy >= SATURATED && usage.is_over_share(tenant, self.reserved) {
             return false;
         }
-        usage.charge(tenant, units);
+        usage.charge_units(tenant, units);
         true
     }
 
     /// Charges `units` to a tenant, regardless of its use.
-    pub fn charge(&self, tenant: &TenantId, now: i64, units: u64) {
+    pub fn charge_units(&self, tenant: &TenantId, now: i64, units: u64) {
         let mut usage = self.usage.lock();
         usage.begin_window(now);
-        usage.charge(tenant, units);
+        usage.charge_units(tenant, units);
     }
 
     /// Returns the units that a tenant has used recently.
     #[must_use]
-    pub fn units(&self, tenant: &TenantId, now: i64) -> u64 {
+    pub fn used_units(&self, tenant: &TenantId, now: i64) -> u64 {
         let mut usage = self.usage.lock();
         usage.begin_window(now);
         usage.tenants.get(tenant).map_or(0, Units::sum)
@@ -115,7 +115,7 @@ impl Usage {
         });
     }
 
-    fn charge(&mut self, tenant: &TenantId, units: u64) {
+    fn charge_units(&mut self, tenant: &TenantId, units: u64) {
         self.all.current += units;
         self.tenants.entry(tenant.clone()).or_default().current += units;
     }
@@ -210,9 +210,9 @@ mod tests {
         let (shares, now) = (saturated(FairShares::default()), 10 * SECOND);
         assert!(shares.try_take(&tenant("heavy"), now, 1));
         assert!(shares.try_take(&tenant("quiet"), now, 10));
-        shares.charge(&tenant("heavy"), now, 90);
-        assert_eq!(shares.units(&tenant("heavy"), now), 91);
+        shares.charge_units(&tenant("heavy"), now, 90);
+        assert_eq!(shares.used_units(&tenant("heavy"), now), 91);
         assert!(!shares.try_take(&tenant("heavy"), now, 1));
-        assert_eq!(shares.units(&tenant("heavy"), now + 2 * USAGE_WINDOW), 0);
+        assert_eq!(shares.used_units(&tenant("heavy"), now + 2 * USAGE_WINDOW), 0);
     }
 }

@@ -23,7 +23,7 @@ impl Metrics {
     ///
     /// # Errors
     /// Returns an error if the label is refused.
-    pub fn registry(&self, service: Option<&str>) -> Result<Registry, prometheus::Error> {
+    pub fn add_registry(&self, service: Option<&str>) -> Result<Registry, prometheus::Error> {
         let labels = service.map(|name| HashMap::from([("service".to_owned(), name.to_owned())]));
         let registry = Registry::new_custom(None, labels)?;
         self.registries.lock().push(registry.clone());
@@ -41,7 +41,7 @@ impl Metrics {
     ///
     /// # Errors
     /// Returns an error if a metric is malformed.
-    pub fn page(&self) -> Result<String, prometheus::Error> {
+    pub fn render_page(&self) -> Result<String, prometheus::Error> {
         let mut families: BTreeMap<String, MetricFamily> = BTreeMap::new();
         for registry in self.registries.lock().iter() {
             for mut family in registry.gather() {
@@ -69,10 +69,10 @@ mod tests {
         let metrics = Metrics::default();
         for (service, amount) in [("api", 1), ("builder", 2)] {
             let counter = prometheus::IntCounter::new("seen_total", "Things seen.").unwrap();
-            metrics.registry(Some(service)).unwrap().register(Box::new(counter.clone())).unwrap();
+            metrics.add_registry(Some(service)).unwrap().register(Box::new(counter.clone())).unwrap();
             counter.inc_by(amount);
         }
-        let page = metrics.page().unwrap();
+        let page = metrics.render_page().unwrap();
         assert_eq!(page.matches("# TYPE seen_total counter").count(), 1, "{page}");
         assert!(page.contains("seen_total{service=\"api\"} 1"), "{page}");
         assert!(page.contains("seen_total{service=\"builder\"} 2"), "{page}");
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn what_metrics_read_is_let_go_of_once_they_are_forgotten() {
         let metrics = Metrics::default();
-        let registry = metrics.registry(Some("api")).unwrap();
+        let registry = metrics.add_registry(Some("api")).unwrap();
         let client = Arc::new(());
         let figures = unslide_model::Stats::<Arc<()>> {
             name: "open",
@@ -89,9 +89,9 @@ mod tests {
             label: "state",
             read: |client| vec![("on", Arc::strong_count(client) as u64)],
         };
-        sampled::watch(&registry, &client, &[figures]).unwrap();
+        sampled::register_families(&registry, &client, &[figures]).unwrap();
         drop(registry);
         metrics.clear();
-        assert_eq!((Arc::strong_count(&client), metrics.page().unwrap()), (1, String::new()));
+        assert_eq!((Arc::strong_count(&client), metrics.render_page().unwrap()), (1, String::new()));
     }
 }

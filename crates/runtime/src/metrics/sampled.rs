@@ -50,7 +50,7 @@ impl Collector for Counters {
 ///
 /// # Errors
 /// Returns an error if the registry already has metrics with these names.
-pub fn watch<T: Clone + Send + Sync + 'static>(
+pub fn register_families<T: Clone + Send + Sync + 'static>(
     registry: &Registry,
     of: &T,
     families: &[Stats<T>],
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn figures_are_read_at_each_look() {
         let metrics = Metrics::default();
-        let registry = metrics.registry(Some("builder")).unwrap();
+        let registry = metrics.add_registry(Some("builder")).unwrap();
         let kept = Arc::new(AtomicU64::new(3));
         let open: Stats<Arc<AtomicU64>> = Stats {
             name: "open",
@@ -93,10 +93,10 @@ mod tests {
             label: "of",
             read: |kept| vec![("all", kept.load(Ordering::Relaxed))],
         };
-        watch(&registry, &kept, &[open, seen]).unwrap();
+        register_families(&registry, &kept, &[open, seen]).unwrap();
         for figure in [3, 5] {
             kept.store(figure, Ordering::Relaxed);
-            let page = metrics.page().unwrap();
+            let page = metrics.render_page().unwrap();
             for kind in ["# TYPE open gauge", "# TYPE seen_total counter"] {
                 assert!(page.contains(kind), "{page}");
             }

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use unslide_model::TenantId;
 
 /// The pass increment of a job with weight 1: divisible by every usual weight.
-const SCALE: u64 = 720_720;
+const PASS_SCALE: u64 = 720_720;
 
 /// The tenant that owns a job, or `None` for no tenant.
 pub(super) type JobOwner = Option<TenantId>;
@@ -50,8 +50,8 @@ impl<T> Classes<T> {
     }
 
     /// Adds a class and returns its number.
-    pub(super) fn add(&mut self, weight: u32) -> usize {
-        let stride = (SCALE / u64::from(weight.max(1))).max(1);
+    pub(super) fn add_class(&mut self, weight: u32) -> usize {
+        let stride = (PASS_SCALE / u64::from(weight.max(1))).max(1);
         self.classes.push(Class { queues: VecDeque::new(), stride, pass: self.now });
         self.classes.len() - 1
     }
@@ -68,7 +68,7 @@ impl<T> Classes<T> {
         }
     }
 
-    /// Returns the next job of an owner that may run one more, and its owner. The job runs until [`Classes::done`].
+    /// Returns the next job of an owner that may run one more, and its owner. The job runs until [`Classes::finish_job`].
     /// Of several classes with the same pass, the first added one is used.
     pub(super) fn pop(&mut self) -> Option<(JobOwner, T)> {
         let (running, most) = (&self.running, self.most);
@@ -88,7 +88,7 @@ impl<T> Classes<T> {
     }
 
     /// Records the end of a job of this owner.
-    pub(super) fn done(&mut self, owner: &JobOwner) {
+    pub(super) fn finish_job(&mut self, owner: &JobOwner) {
         if let Some(jobs) = self.running.get_mut(owner) {
             *jobs = jobs.saturating_sub(1);
             if *jobs == 0 {
@@ -104,7 +104,7 @@ mod tests {
 
     fn three() -> Classes<char> {
         let mut classes = Classes::new(usize::MAX);
-        assert_eq!((classes.add(8), classes.add(2), classes.add(1)), (0, 1, 2));
+        assert_eq!((classes.add_class(8), classes.add_class(2), classes.add_class(1)), (0, 1, 2));
         classes
     }
 
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn tenants_of_a_class_take_turns_however_many_jobs_each_has() {
         let mut classes = Classes::new(usize::MAX);
-        let class = classes.add(8);
+        let class = classes.add_class(8);
         (0..100).for_each(|_| classes.push(class, tenant("noisy"), 'n'));
         (0..2).for_each(|_| classes.push(class, tenant("quiet"), 'q'));
         classes.push(class, None, '-');
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_tenant_runs_no_more_jobs_at_once_than_it_may_in_all_classes_together() {
         let mut classes = Classes::new(2);
-        let (first, second) = (classes.add(8), classes.add(1));
+        let (first, second) = (classes.add_class(8), classes.add_class(1));
         for class in [first, second] {
             (0..3).for_each(|_| classes.push(class, tenant("noisy"), 'n'));
         }
@@ -174,9 +174,9 @@ mod tests {
         let order: String = (0..3).map(|_| classes.pop().unwrap().1).collect();
         assert_eq!(order, "nnq");
         assert!(classes.pop().is_none(), "the others wait and block no job");
-        classes.done(&tenant("quiet"));
+        classes.finish_job(&tenant("quiet"));
         assert!(classes.pop().is_none());
-        classes.done(&tenant("noisy"));
+        classes.finish_job(&tenant("noisy"));
         assert_eq!(classes.pop(), Some((tenant("noisy"), 'n')));
         assert!(classes.pop().is_none());
     }

@@ -22,7 +22,7 @@ use unslide_model::TenantId;
 const QUEUED_PER_THREAD: usize = 4;
 
 /// The weight of a pool's first class. A service with separate classes adds them with
-/// [`CpuPool::class`].
+/// [`CpuPool::add_class`].
 const USUAL_WEIGHT: u32 = 8;
 
 /// The reason why a job has no result.
@@ -87,20 +87,20 @@ impl CpuPool {
     pub fn new(threads: usize) -> std::io::Result<CpuPool> {
         let threads = threads.max(1);
         let mut jobs = Classes::new(threads);
-        let class = jobs.add(USUAL_WEIGHT);
+        let class = jobs.add_class(USUAL_WEIGHT);
         let queued = u32::try_from(threads * (1 + QUEUED_PER_THREAD)).unwrap_or(u32::MAX);
         let (ended, successors) = channel();
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue { jobs, open: true }),
             more: Condvar::new(),
             places: FairSemaphore::new("jobs", u32::MAX, queued),
-            waiting: gauge("unslide_cpu_waiting", "Jobs that wait for a thread of the CPU pool."),
-            seconds: seconds(),
+            waiting: new_gauge("unslide_cpu_waiting", "Jobs that wait for a thread of the CPU pool."),
+            seconds: new_seconds_histogram(),
             ended,
         });
         let pool = CpuPool { handle: Arc::new(Handle(shared)), threads, class };
         for number in 0..=threads {
-            start(pool.handle.0.clone(), number)?;
+            start_thread(pool.handle.0.clone(), number)?;
         }
         std::thread::Builder::new().name("cpu-start".to_owned()).spawn(move || start_again(&successors))?;
         Ok(pool)
@@ -110,14 +110,14 @@ impl CpuPool {
     /// by weight, so each makes progress regardless of the others. Unused time of a class goes to the
     /// others. Classes stay until the pool ends: create them at start, not for each job.
     #[must_use]
-    pub fn class(&self, weight: u32) -> CpuPool {
-        let class = self.handle.0.queue.lock().jobs.add(weight);
+    pub fn add_class(&self, weight: u32) -> CpuPool {
+        let class = self.handle.0.queue.lock().jobs.add_class(weight);
         CpuPool { class, ..self.clone() }
     }
 
     /// Returns the number of threads for the jobs of one owner.
     #[must_use]
-    pub fn threads(&self) -> usize {
+    pub fn thread_count(&self) -> usize {
         self.threads
     }
 
@@ -159,7 +159,7 @@ impl CpuPool {
 
     /// Queues a job at once, without a limit. For callers that limit their own batches,
     /// on or off the async runtime. Await the result, or wait for it with [`CpuJob::wait`].
-    pub fn submit<T, F>(&self, job: F) -> CpuJob<T>
+    pub fn submit_job<T, F>(&self, job: F) -> CpuJob<T>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
@@ -167,7 +167,7 @@ impl CpuPool {
         self.push(None, job, None)
     }
 
-    /// Works as [`CpuPool::submit`], for a job of one tenant, if the tenant is known.
+    /// Works as [`CpuPool::submit_job`], for a job of one tenant, if the tenant is known.
     pub fn submit_for<T, F>(&self, tenant: Option<TenantId>, job: F) -> CpuJob<T>
     where
         T: Send + 'static,
@@ -205,7 +205,7 @@ impl CpuPool {
     ///
     /// # Errors
     /// Returns an error if the registry already has them.
-    pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
+    pub fn register_metrics(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         let shared = &self.handle.0;
         registry.register(Box::new(shared.waiting.clone()))?;
         registry.register(Box::new(shared.seconds.clone()))
@@ -268,11 +268,11 @@ fn lower_priority(nice: i32) {
     }
 }
 
-fn start(shared: Arc<Shared>, number: usize) -> std::io::Result<()> {
+fn start_thread(shared: Arc<Shared>, number: usize) -> std::io::Result<()> {
     let body = move || {
         lower_priority(NICE);
         IS_LARGE.set(Some(false));
-        work(&shared, number);
+        run_jobs(&shared, number);
     };
     std::thread::Builder::new().name(format!("cpu-{number}")).spawn(body).map(drop)
 }
@@ -280,14 +280,14 @@ fn start(shared: Arc<Shared>, number: usize) -> std::io::Result<()> {
 /// Restarts threads that ended after a large job. A thread inherits the priority of the one that starts it.
 fn start_again(ended: &Receiver<EndedThread>) {
     while let Ok((shared, number)) = ended.recv() {
-        while let Err(error) = start(shared.clone(), number) {
+        while let Err(error) = start_thread(shared.clone(), number) {
             tracing::error!(%error, "a thread of the CPU pool cannot be started");
             std::thread::sleep(Duration::from_secs(1));
         }
     }
 }
 
-fn work(shared: &Arc<Shared>, number: usize) {
+fn run_jobs(shared: &Arc<Shared>, number: usize) {
     loop {
         let (owner, job) = {
             let mut queue = shared.queue.lock();
@@ -307,7 +307,7 @@ fn work(shared: &Arc<Shared>, number: usize) {
             shared.seconds.observe(start.elapsed().as_secs_f64());
         }
         let mut queue = shared.queue.lock();
-        queue.jobs.done(&owner);
+        queue.jobs.finish_job(&owner);
         drop(queue);
         // A waiting job of this owner may now run on an idle thread.
         shared.more.notify_one();
@@ -320,12 +320,12 @@ fn work(shared: &Arc<Shared>, number: usize) {
 }
 
 #[expect(clippy::expect_used, reason = "the names are constants that Prometheus accepts")]
-fn gauge(name: &str, help: &str) -> IntGauge {
+fn new_gauge(name: &str, help: &str) -> IntGauge {
     IntGauge::new(name, help).expect("a valid name")
 }
 
 #[expect(clippy::expect_used, reason = "the name is a constant that Prometheus accepts")]
-fn seconds() -> Histogram {
+fn new_seconds_histogram() -> Histogram {
     let buckets = vec![0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
     let options = HistogramOpts::new("unslide_cpu_job_seconds", "How long a job of the CPU pool ran.");
     Histogram::with_opts(options.buckets(buckets)).expect("a valid name")
@@ -356,7 +356,7 @@ mod tests {
                 job_bytes(bytes);
                 nice()
             };
-            pool.submit(job).wait().unwrap()
+            pool.submit_job(job).wait().unwrap()
         };
         // More jobs than there are threads.
         for _ in 0..4 {
@@ -375,7 +375,7 @@ mod tests {
         let jobs: Vec<_> = (0..20)
             .map(|i| {
                 let (now, most, meeting) = (now.clone(), most.clone(), meeting.clone());
-                pool.submit(move || {
+                pool.submit_job(move || {
                     most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     // The first two are there at once, however slow the machine is.
                     if i < 2 {
@@ -397,7 +397,7 @@ mod tests {
         let pool = CpuPool::new(1).unwrap();
         let (waiting, places) = (&pool.handle.0.waiting, &pool.handle.0.places);
         let (begin, gate) = std::sync::mpsc::channel::<()>();
-        let held = pool.submit(move || gate.recv());
+        let held = pool.submit_job(move || gate.recv());
         let begun = Arc::new(AtomicUsize::new(0));
         for _ in 0..100 {
             let begun = begun.clone();
@@ -412,7 +412,7 @@ mod tests {
         held.await.unwrap().unwrap();
         assert_eq!(pool.run(|| 7).await, Ok(7));
         assert_eq!((begun.load(Ordering::SeqCst), waiting.get()), (0, 0));
-        assert_eq!(places.held(), 0);
+        assert_eq!(places.held_permits(), 0);
     }
 
     /// The noisy tenant's jobs never end while the quiet one's run.
@@ -454,10 +454,10 @@ mod tests {
     #[test]
     fn classes_share_one_thread_by_weight_in_the_order_of_execution() {
         let pool = CpuPool::new(1).unwrap();
-        let lanes = [('a', pool.class(8)), ('b', pool.class(2)), ('c', pool.class(1))];
+        let lanes = [('a', pool.add_class(8)), ('b', pool.add_class(2)), ('c', pool.add_class(1))];
         // The only thread is held until everything waits.
         let (begin, gate) = std::sync::mpsc::channel::<()>();
-        let held = pool.submit(move || gate.recv());
+        let held = pool.submit_job(move || gate.recv());
         let order = Arc::new(Mutex::new(String::new()));
         let mut jobs = Vec::new();
         // Most jobs of the lightest class first: arrival must not decide.
@@ -465,7 +465,7 @@ mod tests {
             for _ in 0..22 {
                 let order = Arc::clone(&order);
                 let name = *name;
-                jobs.push(lane.submit(move || order.lock().push(name)));
+                jobs.push(lane.submit_job(move || order.lock().push(name)));
             }
         }
         begin.send(()).unwrap();
@@ -483,7 +483,7 @@ mod tests {
     #[test]
     fn jobs_that_wait_are_finished_when_the_pool_is_dropped() {
         let pool = CpuPool::new(1).unwrap();
-        let jobs: Vec<_> = (0..5).map(|i| pool.submit(move || i)).collect();
+        let jobs: Vec<_> = (0..5).map(|i| pool.submit_job(move || i)).collect();
         drop(pool);
         assert_eq!(jobs.into_iter().map(|j| j.wait().unwrap()).sum::<i32>(), 10);
     }

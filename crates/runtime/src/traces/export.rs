@@ -3,7 +3,7 @@
 
 use super::settings::TraceSettings;
 use super::span::{FinishedSpan, span_context};
-use crate::{MetricFactory, causes};
+use crate::{MetricFactory, format_causes};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
@@ -78,7 +78,7 @@ impl SpanExport {
         service: &str,
         registry: &Registry,
     ) -> Result<SpanExport, ExportError> {
-        let spans = MetricFactory(registry).counters(
+        let spans = MetricFactory(registry).register_counters(
             "unslide_trace_spans_total",
             "Spans of traces, by their end: exported, failed if the collector did not take them, dropped if the queue was full.",
             &["outcome"],
@@ -95,8 +95,10 @@ impl SpanExport {
             failed,
             dropped,
         });
-        let exporter =
-            CountingExporter { inner: exporter(settings, service, &account)?, account: account.clone() };
+        let exporter = CountingExporter {
+            inner: build_exporter(settings, service, &account)?,
+            account: account.clone(),
+        };
         let batches = BatchConfigBuilder::default()
             .with_max_queue_size(settings.queue_spans)
             .with_max_export_batch_size(settings.batch_spans)
@@ -119,7 +121,7 @@ impl SpanExport {
         result.decision == SamplingDecision::RecordAndSample
     }
 
-    pub(super) fn queue(&self, span: FinishedSpan) {
+    pub(super) fn queue_span(&self, span: FinishedSpan) {
         let account = &self.account;
         let has_capacity = account.queued.fetch_add(1, Ordering::Relaxed) < self.queue_spans;
         if !has_capacity || account.is_stopped.load(Ordering::Relaxed) {
@@ -145,7 +147,7 @@ impl SpanExport {
     }
 }
 
-fn exporter(
+fn build_exporter(
     settings: &TraceSettings,
     service: &str,
     account: &Arc<Account>,
@@ -172,12 +174,12 @@ fn exporter(
         builder = builder.with_compression(Compression::Gzip);
     }
     let mut exporter = builder.build()?;
-    opentelemetry_sdk::trace::SpanExporter::set_resource(&mut exporter, &resource(settings, service));
+    opentelemetry_sdk::trace::SpanExporter::set_resource(&mut exporter, &build_resource(settings, service));
     Ok(exporter)
 }
 
 /// Describes the process that produces the spans. Later attributes override earlier ones.
-fn resource(settings: &TraceSettings, service: &str) -> Resource {
+fn build_resource(settings: &TraceSettings, service: &str) -> Resource {
     let named = settings.service_name.iter().map(|name| KeyValue::new("service.name", name.clone()));
     Resource::builder_empty()
         .with_attribute(KeyValue::new("service.name", format!("unslide-{service}")))
@@ -235,16 +237,16 @@ struct CollectorClient {
 impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let http = self.http.clone();
-        let sent = self.runtime.spawn(async move { send(&http, request).await }).await?;
+        let sent = self.runtime.spawn(async move { send_request(&http, request).await }).await?;
         sent.map_err(|error| {
             let error = error.without_url();
-            *self.account.failure.lock() = Some(causes(&error));
+            *self.account.failure.lock() = Some(format_causes(&error));
             error.into()
         })
     }
 }
 
-async fn send(http: &Client, request: Request<Bytes>) -> Result<Response<Bytes>, reqwest::Error> {
+async fn send_request(http: &Client, request: Request<Bytes>) -> Result<Response<Bytes>, reqwest::Error> {
     let mut answer = http.execute(request.try_into()?).await?;
     let mut body = BytesMut::new();
     while body.len() < LONGEST_ANSWER

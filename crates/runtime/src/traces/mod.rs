@@ -49,7 +49,7 @@ impl Tracer {
     /// is sampled. Without an exporter, the header decides.
     #[must_use]
     pub fn continue_trace(&self, traceparent: Option<&str>, ids: &Ids) -> TraceContext {
-        let context = TraceContext::continued(traceparent, ids);
+        let context = TraceContext::from_parent(traceparent, ids);
         match &self.0 {
             None => context,
             Some(export) => {
@@ -60,9 +60,9 @@ impl Tracer {
     }
 
     /// Queues a span. If the queue is full, the span is dropped and counted. Never waits.
-    pub fn export(&self, span: FinishedSpan) {
+    pub fn export_span(&self, span: FinishedSpan) {
         if let Some(export) = &self.0 {
-            export.queue(span);
+            export.queue_span(span);
         }
     }
 

@@ -67,7 +67,7 @@ impl TraceSettings {
         let get =
             |name: &str| variable(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         let mut variables = Variables { get: &get, problems: Vec::new() };
-        let settings = variables.read();
+        let settings = variables.read_settings();
         if variables.problems.is_empty() { Ok(settings) } else { Err(variables.problems) }
     }
 
@@ -86,59 +86,59 @@ struct Variables<'a> {
 }
 
 impl Variables<'_> {
-    fn read(&mut self) -> Option<TraceSettings> {
+    fn read_settings(&mut self) -> Option<TraceSettings> {
         let is_disabled =
-            self.value("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true"));
+            self.read_variable("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true"));
         if is_disabled || !self.is_exporter_otlp() {
             return None;
         }
-        let endpoint = self.endpoint()?;
-        let (sampler_name, sampler) = self.sampler();
+        let endpoint = self.read_endpoint()?;
+        let (sampler_name, sampler) = self.read_sampler();
         self.check_protocol();
         Some(TraceSettings {
             endpoint,
-            headers: self.headers(),
+            headers: self.read_headers(),
             request_timeout: self.request_timeout(),
             is_compressed: self.is_compressed(),
             sampler,
             sampler_name,
-            service_name: self.value("OTEL_SERVICE_NAME"),
-            resource: self.resource(),
-            queue_spans: self.positive("OTEL_BSP_MAX_QUEUE_SIZE", 2_048),
-            batch_spans: self.positive("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512),
-            schedule_delay: Duration::from_millis(self.positive("OTEL_BSP_SCHEDULE_DELAY", 5_000)),
+            service_name: self.read_variable("OTEL_SERVICE_NAME"),
+            resource: self.read_resource(),
+            queue_spans: self.read_positive("OTEL_BSP_MAX_QUEUE_SIZE", 2_048),
+            batch_spans: self.read_positive("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512),
+            schedule_delay: Duration::from_millis(self.read_positive("OTEL_BSP_SCHEDULE_DELAY", 5_000)),
         })
     }
 
-    fn value(&self, name: &str) -> Option<String> {
+    fn read_variable(&self, name: &str) -> Option<String> {
         (self.get)(name)
     }
 
     /// Returns the first of these variables that is set.
-    fn first<const N: usize>(&self, names: [&'static str; N]) -> Option<&'static str> {
-        names.into_iter().find(|name| self.value(name).is_some())
+    fn find_first_set<const N: usize>(&self, names: [&'static str; N]) -> Option<&'static str> {
+        names.into_iter().find(|name| self.read_variable(name).is_some())
     }
 
-    fn note(&mut self, name: &str, message: impl Into<String>) {
+    fn record_problem(&mut self, name: &str, message: impl Into<String>) {
         self.problems.push(ConfigProblem::new(name, message));
     }
 
     fn is_exporter_otlp(&mut self) -> bool {
         let name = "OTEL_TRACES_EXPORTER";
-        match self.value(name).as_deref() {
+        match self.read_variable(name).as_deref() {
             None | Some("otlp") => true,
             Some("none") => false,
             Some(other) => {
-                self.note(name, format!("\"{other}\" is not supported: set it to otlp or none"));
+                self.record_problem(name, format!("\"{other}\" is not supported: set it to otlp or none"));
                 false
             }
         }
     }
 
     /// Returns the URL for posting spans.
-    fn endpoint(&mut self) -> Option<Url> {
-        let name = self.first([TRACES_ENDPOINT, ENDPOINT])?;
-        let mut text = self.value(name)?;
+    fn read_endpoint(&mut self) -> Option<Url> {
+        let name = self.find_first_set([TRACES_ENDPOINT, ENDPOINT])?;
+        let mut text = self.read_variable(name)?;
         if name == ENDPOINT {
             // The variable for traces alone is a complete URL and is not changed.
             text = format!("{}/{TRACES_PATH}", text.trim_end_matches('/'));
@@ -146,24 +146,24 @@ impl Variables<'_> {
         let url =
             Url::parse(&text).ok().filter(|url| ["http", "https"].contains(&url.scheme()) && url.has_host());
         if url.is_none() {
-            self.note(name, "is not a URL such as http://collector:4318");
+            self.record_problem(name, "is not a URL such as http://collector:4318");
         }
         url
     }
 
     /// Returns the time limit of one export, including its retries.
     fn request_timeout(&mut self) -> Duration {
-        let name = self.first(["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
-        let request = name.map_or(10_000, |name| self.positive(name, 10_000));
-        Duration::from_millis(request.min(self.positive("OTEL_BSP_EXPORT_TIMEOUT", 30_000)))
+        let name = self.find_first_set(["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
+        let request = name.map_or(10_000, |name| self.read_positive(name, 10_000));
+        Duration::from_millis(request.min(self.read_positive("OTEL_BSP_EXPORT_TIMEOUT", 30_000)))
     }
 
     fn check_protocol(&mut self) {
         let names = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
-        let Some(name) = self.first(names) else { return };
-        let protocol = self.value(name).unwrap_or_default();
+        let Some(name) = self.find_first_set(names) else { return };
+        let protocol = self.read_variable(name).unwrap_or_default();
         if protocol != "http/protobuf" {
-            self.note(
+            self.record_problem(
                 name,
                 format!(
                     "\"{protocol}\" is not supported: set it to http/protobuf, and {ENDPOINT} to the collector's port for HTTP, \
@@ -175,40 +175,40 @@ impl Variables<'_> {
 
     fn is_compressed(&mut self) -> bool {
         let names = ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"];
-        let Some(name) = self.first(names) else { return false };
-        match self.value(name).as_deref() {
+        let Some(name) = self.find_first_set(names) else { return false };
+        match self.read_variable(name).as_deref() {
             Some("gzip") => true,
             None | Some("none") => false,
             Some(other) => {
-                self.note(name, format!("\"{other}\" is not supported: set it to gzip or none"));
+                self.record_problem(name, format!("\"{other}\" is not supported: set it to gzip or none"));
                 false
             }
         }
     }
 
     /// Reads the headers. They may be secrets, so no problem repeats them.
-    fn headers(&mut self) -> HashMap<String, Secret> {
+    fn read_headers(&mut self) -> HashMap<String, Secret> {
         let names = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
-        let Some(name) = self.first(names) else { return HashMap::new() };
-        let pairs = self.pairs(name).into_iter();
+        let Some(name) = self.find_first_set(names) else { return HashMap::new() };
+        let pairs = self.parse_pairs(name).into_iter();
         let fits = |(header, value): &(String, String)| {
             http::HeaderName::from_str(header).is_ok() && http::HeaderValue::from_str(value).is_ok()
         };
         let (fit, unfit): (Vec<_>, Vec<_>) = pairs.partition(fits);
         if !unfit.is_empty() {
-            self.note(name, "has a name or a value (not shown) that no HTTP header may have");
+            self.record_problem(name, "has a name or a value (not shown) that no HTTP header may have");
         }
         fit.into_iter().map(|(header, value)| (header, Secret::new(value))).collect()
     }
 
-    fn resource(&mut self) -> Vec<KeyValue> {
-        let pairs = self.pairs("OTEL_RESOURCE_ATTRIBUTES").into_iter();
+    fn read_resource(&mut self) -> Vec<KeyValue> {
+        let pairs = self.parse_pairs("OTEL_RESOURCE_ATTRIBUTES").into_iter();
         pairs.map(|(key, value)| KeyValue::new(key, value)).collect()
     }
 
     /// Reads `key=value,key=value`, with percent-encoded values.
-    fn pairs(&mut self, name: &str) -> Vec<(String, String)> {
-        let text = self.value(name).unwrap_or_default();
+    fn parse_pairs(&mut self, name: &str) -> Vec<(String, String)> {
+        let text = self.read_variable(name).unwrap_or_default();
         let mut pairs = Vec::new();
         let mut is_malformed = false;
         for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
@@ -220,7 +220,7 @@ impl Variables<'_> {
             pairs.extend(read);
         }
         if is_malformed {
-            self.note(
+            self.record_problem(
                 name,
                 "is not a list (not shown) such as key=value,key=value with percent-encoded values",
             );
@@ -228,9 +228,9 @@ impl Variables<'_> {
         pairs
     }
 
-    fn sampler(&mut self) -> (String, Box<dyn ShouldSample>) {
+    fn read_sampler(&mut self) -> (String, Box<dyn ShouldSample>) {
         let name = "OTEL_TRACES_SAMPLER";
-        let sampler = self.value(name).unwrap_or_else(|| DEFAULT_SAMPLER.to_owned());
+        let sampler = self.read_variable(name).unwrap_or_else(|| DEFAULT_SAMPLER.to_owned());
         let (is_parent_based, root) = match sampler.strip_prefix("parentbased_") {
             Some(root) => (true, root),
             None => (false, sampler.as_str()),
@@ -239,11 +239,11 @@ impl Variables<'_> {
             "always_on" => (Sampler::AlwaysOn, String::new()),
             "always_off" => (Sampler::AlwaysOff, String::new()),
             "traceidratio" => {
-                let ratio = self.ratio();
+                let ratio = self.read_ratio();
                 (Sampler::TraceIdRatioBased(ratio), format!(" {ratio}"))
             }
             _ => {
-                self.note(
+                self.record_problem(
                     name,
                     format!(
                         "\"{sampler}\" is not supported: set it to always_on, always_off or traceidratio, with or without \
@@ -257,22 +257,22 @@ impl Variables<'_> {
         if is_parent_based { (shown, Box::new(Sampler::parent_based(root))) } else { (shown, Box::new(root)) }
     }
 
-    fn ratio(&mut self) -> f64 {
+    fn read_ratio(&mut self) -> f64 {
         let name = "OTEL_TRACES_SAMPLER_ARG";
-        let Some(text) = self.value(name) else { return 1.0 };
+        let Some(text) = self.read_variable(name) else { return 1.0 };
         let ratio = text.parse::<f64>().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
         if ratio.is_none() {
-            self.note(name, format!("\"{text}\" is not a number between 0 and 1"));
+            self.record_problem(name, format!("\"{text}\" is not a number between 0 and 1"));
         }
         ratio.unwrap_or(0.0)
     }
 
-    fn positive<N: FromStr + PartialOrd + From<u8>>(&mut self, name: &str, default: N) -> N {
-        let Some(text) = self.value(name) else { return default };
+    fn read_positive<N: FromStr + PartialOrd + From<u8>>(&mut self, name: &str, default: N) -> N {
+        let Some(text) = self.read_variable(name) else { return default };
         match text.parse::<N>() {
             Ok(number) if number >= N::from(1) => number,
             _ => {
-                self.note(name, format!("\"{text}\" is not a whole number above 0"));
+                self.record_problem(name, format!("\"{text}\" is not a whole number above 0"));
                 default
             }
         }

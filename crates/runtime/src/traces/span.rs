@@ -38,9 +38,9 @@ impl FinishedSpan {
             parent_span_is_remote: false,
             span_kind: kind,
             name: name.into(),
-            start_time: moment(times.began_micros),
+            start_time: to_system_time(times.began_micros),
             // The duration is not negative even if the clock was set back.
-            end_time: moment(times.ended_micros.max(times.began_micros)),
+            end_time: to_system_time(times.ended_micros.max(times.began_micros)),
             attributes: Vec::new(),
             dropped_attributes_count: 0,
             events: SpanEvents::default(),
@@ -80,7 +80,7 @@ impl FinishedSpan {
 
     /// Creates a span for a part of this one's work.
     #[must_use]
-    pub fn child(&self, name: &'static str, times: SpanTimes, ids: &Ids) -> FinishedSpan {
+    pub fn create_child(&self, name: &'static str, times: SpanTimes, ids: &Ids) -> FinishedSpan {
         let context = TraceContext { span: ids.next(), ..self.context };
         let mut child = FinishedSpan::new(SpanKind::Internal, name, context, times);
         child.data.parent_span_id = SpanId::from(self.context.span);
@@ -94,6 +94,6 @@ pub(super) fn span_context(context: TraceContext, is_remote: bool) -> SpanContex
     SpanContext::new(trace, span, TraceFlags::new(context.flags), is_remote, TraceState::NONE)
 }
 
-fn moment(micros: i64) -> SystemTime {
+fn to_system_time(micros: i64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }

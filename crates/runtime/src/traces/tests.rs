@@ -96,8 +96,8 @@ async fn a_collector_gets_the_spans_that_were_queued_before_a_stop() {
     let tracer = Tracer::start(&settings, "indexer", &registry).unwrap();
     let parent = span(&tracer, &ids, Some(PARENT)).with_attribute("unslide.tenant", "acme");
     let id = parent.data.span_context.span_id();
-    tracer.export(parent.child("commit", SpanTimes { began_micros: 6, ended_micros: 7 }, &ids));
-    tracer.export(parent);
+    tracer.export_span(parent.create_child("commit", SpanTimes { began_micros: 6, ended_micros: 7 }, &ids));
+    tracer.export_span(parent);
     tracer.stop().await;
     let request = ExportTraceServiceRequest::decode(requests.recv().await.unwrap()).unwrap();
     let resource = request.resource_spans[0].resource.as_ref().unwrap();
@@ -122,12 +122,12 @@ async fn a_collector_that_hangs_costs_the_spans_that_the_queue_does_not_hold() {
     let (registry, ids) = (Registry::new(), Ids::default());
     let tracer = Tracer::start(&settings, "symbolizer", &registry).unwrap();
     for _ in 0..20 {
-        tracer.export(span(&tracer, &ids, Some(PARENT)));
+        tracer.export_span(span(&tracer, &ids, Some(PARENT)));
     }
     assert_eq!((counted(&registry, "dropped"), counted(&registry, "exported")), (16, 0));
     // Within its bound, as no request ends by then.
     tokio::time::timeout(FLUSH_TIMEOUT * 3, tracer.stop()).await.unwrap();
-    tracer.export(span(&tracer, &ids, Some(PARENT)));
+    tracer.export_span(span(&tracer, &ids, Some(PARENT)));
     assert_eq!(counted(&registry, "dropped"), 17);
 }
 
@@ -137,7 +137,7 @@ async fn a_collector_that_is_away_costs_the_spans_of_the_time() {
     let settings = collector(address, &[("OTEL_EXPORTER_OTLP_TIMEOUT", "100")]);
     let (registry, ids) = (Registry::new(), Ids::default());
     let tracer = Tracer::start(&settings, "symbolizer", &registry).unwrap();
-    tracer.export(span(&tracer, &ids, Some(PARENT)));
+    tracer.export_span(span(&tracer, &ids, Some(PARENT)));
     tracer.stop().await;
     assert_eq!((counted(&registry, "failed"), counted(&registry, "exported")), (1, 0));
 }

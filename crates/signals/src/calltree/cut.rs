@@ -56,7 +56,7 @@ impl CutTree {
     /// Returns the heaviest nodes of a tree in which callers have at least the weight of the functions that
     /// they call.
     #[must_use]
-    pub fn of(tree: &CallTree) -> CutTree {
+    pub fn from_tree(tree: &CallTree) -> CutTree {
         let mut heaviest: Vec<NodeIndex> = tree.indices().skip(1).collect();
         // A caller comes before what it calls, by weight or else by position.
         heaviest.sort_by_key(|index| (Reverse(tree.node(*index).total.weight), *index));
@@ -79,7 +79,7 @@ impl CutTree {
         let position = |index: NodeIndex| heaviest.binary_search(&index).ok();
         for index in &heaviest {
             let parent = tree.node(*index).parent.and_then(position);
-            cut.nodes.push(node(tree, *index, parent));
+            cut.nodes.push(cut_node(tree, *index, parent));
         }
         for (at, index) in heaviest.iter().enumerate() {
             cut.sum_rest(tree, *index, Some(at), &position);
@@ -118,7 +118,7 @@ impl CutTree {
 
     /// Returns the tree again.
     #[must_use]
-    pub fn tree(&self) -> CallTree {
+    pub fn to_tree(&self) -> CallTree {
         self.tree_of(&|_| true)
     }
 
@@ -137,7 +137,7 @@ impl CutTree {
             let above = node.parent.and_then(|parent| places.get(parent)).copied().unwrap_or(CallTree::ROOT);
             let place = node.file.as_deref().zip(node.line);
             let place = place.map(|(file, line)| SourcePlace { file: file.into(), line });
-            let at = tree.child(above, &node.frame(), place.as_ref());
+            let at = tree.find_or_add_child(above, &node.to_frame(), place.as_ref());
             if at != above {
                 tree.add_inclusive(at, Amount { count: node.count, weight: node.weight });
             }
@@ -149,16 +149,16 @@ impl CutTree {
 }
 
 impl CutNode {
-    fn frame(&self) -> CallFrame {
+    fn to_frame(&self) -> CallFrame {
         let origins = [FrameOrigin::App, FrameOrigin::System, FrameOrigin::Kernel, FrameOrigin::Unknown];
         match origins.into_iter().find(|origin| origin.as_str() == self.origin) {
-            Some(origin) => CallFrame::function(&self.name, &self.image, origin),
-            None => CallFrame::label(&self.name),
+            Some(origin) => CallFrame::for_function(&self.name, &self.image, origin),
+            None => CallFrame::for_label(&self.name),
         }
     }
 }
 
-fn node(tree: &CallTree, index: NodeIndex, parent: Option<usize>) -> CutNode {
+fn cut_node(tree: &CallTree, index: NodeIndex, parent: Option<usize>) -> CutNode {
     let (node, frame) = (tree.node(index), tree.frame(index));
     CutNode {
         parent,
@@ -186,9 +186,9 @@ mod tests {
     #[test]
     fn a_small_tree_stays_as_it_is() {
         let tree = tree(&[("main;s_loop;draw", 4), ("main;load", 3), ("other", 2)]);
-        let cut = CutTree::of(&tree);
+        let cut = CutTree::from_tree(&tree);
         assert_eq!((cut.weight, cut.summed, cut.nodes.len()), (9, 0, 5));
-        assert_eq!(cut.tree().folded(), tree.folded());
+        assert_eq!(cut.to_tree().to_folded(), tree.to_folded());
     }
 
     #[test]
@@ -197,14 +197,14 @@ mod tests {
             (0..6_000).map(|at| (format!("main;f{at:04}"), 6_000 - at)).collect();
         let stacks: Vec<(&str, u64)> = stacks.iter().map(|(stack, count)| (stack.as_str(), *count)).collect();
         let tree = tree(&stacks);
-        let cut = CutTree::of(&tree);
+        let cut = CutTree::from_tree(&tree);
         assert_eq!((cut.nodes.len(), cut.summed), (MOST_NODES + 1, 2_001));
         let last = cut.nodes.last().unwrap();
         assert_eq!((last.name.as_str(), last.weight), ("2001 smaller", (1..=2_001).sum::<u64>()));
-        assert_eq!(cut.tree().total(), tree.total());
+        assert_eq!(cut.to_tree().total(), tree.total());
         let without = cut.tree_without_rests();
         assert_eq!((without.node_count(), without.total()), (MOST_NODES + 1, tree.total()));
-        let own = cut.tree().functions(1).remove(0);
+        let own = cut.to_tree().list_functions(1).remove(0);
         assert_eq!((&*own.frame.name, own.own), ("f0000", 6_000));
     }
 }

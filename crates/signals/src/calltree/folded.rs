@@ -23,7 +23,7 @@ impl CallTree {
     /// Returns the tree as folded stacks with their own weights, in the order of the nodes. Weight without a
     /// frame belongs to the root. Stacks beyond 256 MiB are one last line, `(left out) N`.
     #[must_use]
-    pub fn folded(&self) -> String {
+    pub fn to_folded(&self) -> String {
         self.folded_within(MOST_BYTES)
     }
 
@@ -37,7 +37,7 @@ impl CallTree {
         while let Some((index, depth)) = open.pop() {
             path.truncate(depth);
             path.push(index);
-            let own = self.own(index).weight;
+            let own = self.own_amount(index).weight;
             if own > 0 {
                 let frames = if path.len() > 1 { &path[1..] } else { &path[..] };
                 // Of a stack that is left out no name is copied.
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn each_stack_is_a_line_with_its_own_weight() {
         let tree = tree(&[("main;a", 2), ("main", 1), ("main;b;c", 3)]);
-        assert_eq!(tree.folded(), "main 1\nmain;b;c 3\nmain;a 2\n");
+        assert_eq!(tree.to_folded(), "main 1\nmain;b;c 3\nmain;a 2\n");
         assert_eq!(tree.folded_within(18), "main 1\nmain;b;c 3\n(left out) 2\n");
         assert_eq!(tree.folded_within(0), "(left out) 6\n");
     }
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn names_do_not_break_lines_or_stacks() {
         let mut tree = CallTree::new("samples");
-        let frame = CallFrame::function("a;b\nc\u{202e}d", "kernel", FrameOrigin::Kernel);
-        tree.add_stack([&frame], Amount::samples(1));
-        assert_eq!(tree.folded(), "a:b:c:d_[k] 1\n");
+        let frame = CallFrame::for_function("a;b\nc\u{202e}d", "kernel", FrameOrigin::Kernel);
+        tree.add_stack([&frame], Amount::from_samples(1));
+        assert_eq!(tree.to_folded(), "a:b:c:d_[k] 1\n");
     }
 }

@@ -17,7 +17,7 @@ pub struct FunctionTotals {
 impl CallTree {
     /// Returns the functions with the most own weight, at most `most`, those of equal weight by name.
     #[must_use]
-    pub fn functions(&self, most: usize) -> Vec<FunctionTotals> {
+    pub fn list_functions(&self, most: usize) -> Vec<FunctionTotals> {
         let mut totals = vec![(0_u64, 0_u64); self.frames.len()];
         // How often each function is open on the way to the node at hand.
         let mut open = vec![0_u32; self.frames.len()];
@@ -30,7 +30,7 @@ impl CallTree {
                 continue;
             }
             let (own, total) = &mut totals[frame];
-            *own = own.saturating_add(self.own(index).weight);
+            *own = own.saturating_add(self.own_amount(index).weight);
             if open[frame] == 0 {
                 *total = total.saturating_add(node.total.weight);
             }
@@ -60,12 +60,12 @@ mod tests {
     fn a_function_has_the_weight_of_all_its_calls_and_a_recursion_counts_once() {
         let tree = tree(&[("main;a;b;a", 4), ("main;b", 3), ("other;a", 2)]);
         let shown: Vec<(String, u64, u64)> = tree
-            .functions(10)
+            .list_functions(10)
             .into_iter()
             .map(|one| (one.frame.name.to_string(), one.own, one.total))
             .collect();
         let of = |name: &str, own, total| (name.to_owned(), own, total);
         assert_eq!(shown, [of("a", 6, 6), of("b", 3, 7)]);
-        assert_eq!(tree.functions(1).len(), 1);
+        assert_eq!(tree.list_functions(1).len(), 1);
     }
 }

@@ -39,13 +39,13 @@ pub struct Amount {
 impl Amount {
     /// Returns an amount that is counted once for each unit of its weight, as samples are.
     #[must_use]
-    pub fn samples(count: u64) -> Amount {
+    pub fn from_samples(count: u64) -> Amount {
         Amount { count, weight: count }
     }
 
     /// Returns the rest without `other`, or 0 if `other` is larger.
     #[must_use]
-    pub fn without(self, other: Amount) -> Amount {
+    pub fn saturating_sub(self, other: Amount) -> Amount {
         Amount {
             count: self.count.saturating_sub(other.count),
             weight: self.weight.saturating_sub(other.weight),
@@ -103,14 +103,14 @@ pub struct CallFrame {
 impl CallFrame {
     /// Returns a label: a frame without code.
     #[must_use]
-    pub fn label(name: &str) -> CallFrame {
-        CallFrame { name: shortened(name).into(), image: "".into(), origin: FrameOrigin::Label }
+    pub fn for_label(name: &str) -> CallFrame {
+        CallFrame { name: shorten_name(name).into(), image: "".into(), origin: FrameOrigin::Label }
     }
 
     /// Returns the frame of a function.
     #[must_use]
-    pub fn function(name: &str, image: &str, origin: FrameOrigin) -> CallFrame {
-        CallFrame { name: shortened(name).into(), image: shortened(image).into(), origin }
+    pub fn for_function(name: &str, image: &str, origin: FrameOrigin) -> CallFrame {
+        CallFrame { name: shorten_name(name).into(), image: shorten_name(image).into(), origin }
     }
 }
 
@@ -128,7 +128,7 @@ pub struct SourcePlace {
 pub struct NodeIndex(u32);
 
 impl NodeIndex {
-    fn at(self) -> usize {
+    fn as_usize(self) -> usize {
         self.0 as usize
     }
 }
@@ -171,12 +171,12 @@ impl CallTree {
     /// Creates a tree of the root alone. `unit` is the unit of weights, such as `samples`.
     #[must_use]
     pub fn new(unit: &'static str) -> CallTree {
-        CallTree::bounded(unit, MOST_NODES)
+        CallTree::with_node_limit(unit, MOST_NODES)
     }
 
     /// Creates a tree with at most `most_nodes` nodes, and never more than [`MOST_NODES`].
     #[must_use]
-    pub fn bounded(unit: &'static str, most_nodes: usize) -> CallTree {
+    pub fn with_node_limit(unit: &'static str, most_nodes: usize) -> CallTree {
         let mut tree = CallTree {
             unit,
             frames: Vec::new(),
@@ -188,7 +188,7 @@ impl CallTree {
             most_nodes: most_nodes.min(MOST_NODES),
             cut: 0,
         };
-        let frame = tree.intern(&CallFrame::label("all"));
+        let frame = tree.intern_frame(&CallFrame::for_label("all"));
         tree.nodes.push(CallNode {
             frame,
             parent: None,
@@ -209,7 +209,7 @@ impl CallTree {
     /// Returns the number of frames that were left out because the tree is too large or too deep. Their
     /// amounts are those of their callers.
     #[must_use]
-    pub fn cut(&self) -> u64 {
+    pub fn cut_frames(&self) -> u64 {
         self.cut
     }
 
@@ -240,7 +240,7 @@ impl CallTree {
     /// Returns a node of this tree.
     #[must_use]
     pub fn node(&self, index: NodeIndex) -> &CallNode {
-        &self.nodes[index.at()]
+        &self.nodes[index.as_usize()]
     }
 
     /// Returns the frame of a node of this tree.
@@ -257,12 +257,12 @@ impl CallTree {
 
     /// Returns the amount of a node without the functions that it calls.
     #[must_use]
-    pub fn own(&self, index: NodeIndex) -> Amount {
-        self.node(index).total.without(self.below(index))
+    pub fn own_amount(&self, index: NodeIndex) -> Amount {
+        self.node(index).total.saturating_sub(self.children_amount(index))
     }
 
     /// Returns the sum of the amounts of a node's children.
-    fn below(&self, index: NodeIndex) -> Amount {
+    fn children_amount(&self, index: NodeIndex) -> Amount {
         let mut sum = Amount::default();
         for child in &self.node(index).children {
             sum += self.node(*child).total;
@@ -283,7 +283,12 @@ impl CallTree {
 
     /// Returns the node of a frame under `parent`, and creates it if there is none. If the tree is full or
     /// too deep, returns `parent`.
-    pub fn child(&mut self, parent: NodeIndex, frame: &CallFrame, place: Option<&SourcePlace>) -> NodeIndex {
+    pub fn find_or_add_child(
+        &mut self,
+        parent: NodeIndex,
+        frame: &CallFrame,
+        place: Option<&SourcePlace>,
+    ) -> NodeIndex {
         match self.frame_ids.get(frame).copied() {
             Some(number) => self.child_of_number(parent, number, place),
             None if self.has_no_room_below(parent) => {
@@ -291,7 +296,7 @@ impl CallTree {
                 parent
             }
             None => {
-                let number = self.intern(frame);
+                let number = self.intern_frame(frame);
                 self.child_of_number(parent, number, place)
             }
         }
@@ -305,7 +310,7 @@ impl CallTree {
         place: Option<&SourcePlace>,
     ) -> NodeIndex {
         if let Some(known) = self.by_frame.get(&(parent, frame)).copied() {
-            let node = &mut self.nodes[known.at()];
+            let node = &mut self.nodes[known.as_usize()];
             if node.place.as_ref() != place {
                 node.place = None;
             }
@@ -325,7 +330,7 @@ impl CallTree {
             depth,
             children: Vec::new(),
         });
-        self.nodes[parent.at()].children.push(index);
+        self.nodes[parent.as_usize()].children.push(index);
         self.by_frame.insert((parent, frame), index);
         index
     }
@@ -336,9 +341,9 @@ impl CallTree {
 
     /// Returns the number of a frame, and assigns one if it has none. Returns `None` if the tree has as many
     /// frames as it may have nodes, so that no node is left for it.
-    pub(crate) fn number(&mut self, frame: &CallFrame) -> Option<u32> {
+    pub(crate) fn frame_number(&mut self, frame: &CallFrame) -> Option<u32> {
         let known = self.frame_ids.get(frame).copied();
-        known.or_else(|| (self.frames.len() < self.most_nodes).then(|| self.intern(frame)))
+        known.or_else(|| (self.frames.len() < self.most_nodes).then(|| self.intern_frame(frame)))
     }
 
     /// Returns the number of a node's frame.
@@ -346,7 +351,7 @@ impl CallTree {
         self.node(index).frame
     }
 
-    fn intern(&mut self, frame: &CallFrame) -> u32 {
+    fn intern_frame(&mut self, frame: &CallFrame) -> u32 {
         let id = u32::try_from(self.frames.len()).unwrap_or(u32::MAX);
         let mut frame = frame.clone();
         self.name_bytes += frame.name.len() as u64;
@@ -362,26 +367,26 @@ impl CallTree {
     }
 
     /// Adds an amount to a node and to all its callers.
-    pub fn add(&mut self, index: NodeIndex, amount: Amount) {
+    pub fn add_amount(&mut self, index: NodeIndex, amount: Amount) {
         let mut next = Some(index);
         while let Some(at) = next {
-            let node = &mut self.nodes[at.at()];
+            let node = &mut self.nodes[at.as_usize()];
             node.total += amount;
             next = node.parent;
         }
     }
 
     /// Adds an amount to a node alone, for trees with amounts that already include callees. Call
-    /// [`CallTree::settle`] afterwards.
+    /// [`CallTree::raise_to_children`] afterwards.
     pub fn add_inclusive(&mut self, index: NodeIndex, amount: Amount) {
-        self.nodes[index.at()].total += amount;
+        self.nodes[index.as_usize()].total += amount;
     }
 
     /// Raises each node to at least the amount of the nodes that it calls.
-    pub fn settle(&mut self) {
+    pub fn raise_to_children(&mut self) {
         for index in self.indices().rev() {
-            let below = self.below(index);
-            let total = &mut self.nodes[index.at()].total;
+            let below = self.children_amount(index);
+            let total = &mut self.nodes[index.as_usize()].total;
             total.count = total.count.max(below.count);
             total.weight = total.weight.max(below.weight);
         }
@@ -393,22 +398,22 @@ impl CallTree {
         for index in other.indices() {
             let node = other.node(index);
             if let Some(parent) = node.parent {
-                let above = places[parent.at()];
-                let at = self.child(above, other.frame(index), node.place.as_ref());
-                places[index.at()] = at;
+                let above = places[parent.as_usize()];
+                let at = self.find_or_add_child(above, other.frame(index), node.place.as_ref());
+                places[index.as_usize()] = at;
                 // The amount of a cut node is in that of its caller.
                 if at == above {
                     continue;
                 }
             }
-            self.add_inclusive(places[index.at()], node.total);
+            self.add_inclusive(places[index.as_usize()], node.total);
         }
         self.cut += other.cut;
     }
 }
 
 /// Returns at most [`MOST_NAME`] bytes of a name.
-fn shortened(name: &str) -> &str {
+fn shorten_name(name: &str) -> &str {
     first_bytes(name, MOST_NAME)
 }
 

@@ -13,7 +13,7 @@ impl CallTree {
 
     /// Returns a node and its callers up to below the root, the innermost first.
     #[must_use]
-    pub fn stack(&self, index: NodeIndex) -> Vec<NodeIndex> {
+    pub fn find_stack(&self, index: NodeIndex) -> Vec<NodeIndex> {
         let callers = std::iter::successors(Some(index), |at| self.node(*at).parent);
         callers.take_while(|at| *at != CallTree::ROOT).collect()
     }
@@ -38,7 +38,7 @@ impl CallTree {
     /// Returns the tree of the app's own functions. Callees in the system count for the app's function above
     /// them.
     #[must_use]
-    pub fn of_app(&self) -> CallTree {
+    pub fn to_app_tree(&self) -> CallTree {
         let mut tree = CallTree::new(self.unit);
         let mut places = vec![CallTree::ROOT; self.nodes.len()];
         for index in self.indices() {
@@ -47,13 +47,13 @@ impl CallTree {
                 tree.add_inclusive(CallTree::ROOT, node.total);
                 continue;
             };
-            let above = places[parent.at()];
+            let above = places[parent.as_usize()];
             let frame = self.frame(index);
             let at = match frame.origin {
-                FrameOrigin::App => tree.child(above, frame, node.place.as_ref()),
+                FrameOrigin::App => tree.find_or_add_child(above, frame, node.place.as_ref()),
                 _ => above,
             };
-            places[index.at()] = at;
+            places[index.as_usize()] = at;
             // The amount of a callee without a node is in that of its caller.
             if at != above {
                 tree.add_inclusive(at, node.total);
@@ -73,14 +73,14 @@ mod tests {
         let names: Vec<&str> = tree.heaviest_path().into_iter().map(|at| &*tree.frame(at).name).collect();
         assert_eq!(names, ["main", "b", "y"]);
         let path = tree.heaviest_path();
-        assert!(path[2..].iter().all(|at| tree.stack(*at).into_iter().rev().eq(path.iter().copied())));
+        assert!(path[2..].iter().all(|at| tree.find_stack(*at).into_iter().rev().eq(path.iter().copied())));
     }
 
     #[test]
     fn the_apps_tree_keeps_every_amount() {
         let tree = tree(&[("s_start;main;s_loop;draw;s_copy", 4), ("s_start;main;s_wait", 3), ("s_idle", 2)]);
-        let own = tree.of_app();
+        let own = tree.to_app_tree();
         assert_eq!(own.total(), tree.total());
-        assert_eq!(own.folded(), "all 2\nmain 3\nmain;draw 4\n");
+        assert_eq!(own.to_folded(), "all 2\nmain 3\nmain;draw 4\n");
     }
 }

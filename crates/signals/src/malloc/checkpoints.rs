@@ -29,11 +29,11 @@ impl<'a> Checkpoints<'a> {
     /// # Errors
     /// Returns [`SortedByAddress`] if the log is sorted by address.
     pub fn new(log: EventLog<'a>) -> Result<Checkpoints<'a>, SortedByAddress> {
-        Checkpoints::within(MOST_BLOCKS, log)
+        Checkpoints::with_block_limit(MOST_BLOCKS, log)
     }
 
     /// Does the same with another limit of blocks.
-    fn within(most_blocks: usize, log: EventLog<'a>) -> Result<Checkpoints<'a>, SortedByAddress> {
+    fn with_block_limit(most_blocks: usize, log: EventLog<'a>) -> Result<Checkpoints<'a>, SortedByAddress> {
         let kept = vec![Replay::new(log)?];
         let spacing = log.len().div_ceil(MOST_CHECKPOINTS).max(FEWEST_EVENTS);
         Ok(Checkpoints { log, kept, spacing, most_blocks })
@@ -49,7 +49,7 @@ impl<'a> Checkpoints<'a> {
         let mut replay = self.kept[after.saturating_sub(1)].clone();
         while is_last && let Some(next) = self.next_after(&replay).filter(|next| *next <= end) {
             replay.advance_to(next);
-            self.keep(&replay);
+            self.keep_copy(&replay);
         }
         replay.advance_to(end);
         replay
@@ -58,17 +58,17 @@ impl<'a> Checkpoints<'a> {
     /// Returns the position of the next checkpoint: after at least as many events as the copy of this one
     /// takes blocks, so that copies cost less than the replay.
     fn next_after(&self, replay: &Replay<'a>) -> Option<usize> {
-        replay.position().checked_add(self.spacing.max(replay.live().room()))
+        replay.position().checked_add(self.spacing.max(replay.live().block_capacity()))
     }
 
     /// Keeps a copy of a replay that is further than all others, unless it alone is too large. If the copies
     /// would become too large with it, every second one is dropped first and their spacing doubles.
-    fn keep(&mut self, replay: &Replay<'a>) {
-        let room = replay.live().room();
+    fn keep_copy(&mut self, replay: &Replay<'a>) {
+        let room = replay.live().block_capacity();
         if room > self.most_blocks {
             return;
         }
-        while self.kept.len() > 1 && self.room() + room > self.most_blocks {
+        while self.kept.len() > 1 && self.total_capacity() + room > self.most_blocks {
             let mut goes = true;
             self.kept.retain(|_| {
                 goes = !goes;
@@ -79,8 +79,8 @@ impl<'a> Checkpoints<'a> {
         self.kept.push(replay.clone());
     }
 
-    fn room(&self) -> usize {
-        self.kept.iter().map(|kept| kept.live().room()).sum()
+    fn total_capacity(&self) -> usize {
+        self.kept.iter().map(|kept| kept.live().block_capacity()).sum()
     }
 }
 
@@ -124,8 +124,8 @@ mod tests {
     type Blocks = BTreeMap<(bool, u64), LiveBlock>;
 
     fn blocks(replay: &Replay<'_>) -> Blocks {
-        let heap = replay.live().heap().map(|(at, block)| ((false, at), *block));
-        let vm = replay.live().vm().map(|(at, range)| ((true, at), *range));
+        let heap = replay.live().heap_blocks().map(|(at, block)| ((false, at), *block));
+        let vm = replay.live().vm_ranges().map(|(at, range)| ((true, at), *range));
         heap.chain(vm).collect()
     }
 
@@ -140,7 +140,7 @@ mod tests {
         let bytes = log(&mut random);
         let log = EventLog::new(&bytes, LAYOUT);
         for most_blocks in [MOST_BLOCKS, 5_000, 0] {
-            let mut checkpoints = Checkpoints::within(most_blocks, log).unwrap();
+            let mut checkpoints = Checkpoints::with_block_limit(most_blocks, log).unwrap();
             for _ in 0..100 {
                 let end = usize::try_from(random.below(EVENTS + 1)).unwrap();
                 let mut from_start = Replay::new(log).unwrap();
@@ -150,7 +150,7 @@ mod tests {
                 assert_eq!(blocks(&found), blocks(&from_start), "{most_blocks} {end}");
             }
             let positions = positions(&checkpoints);
-            assert!(positions.is_sorted() && checkpoints.room() <= most_blocks, "{positions:?}");
+            assert!(positions.is_sorted() && checkpoints.total_capacity() <= most_blocks, "{positions:?}");
             assert!(positions.len() <= MOST_CHECKPOINTS && positions.is_empty() == (most_blocks == 0));
         }
     }
@@ -169,11 +169,11 @@ mod tests {
     fn checkpoints_stay_where_the_live_set_outgrows_their_memory() {
         let address = |at: u64| 0x6000_0000 + at * 7_919 % 10_007 * 0x40;
         let bytes: Vec<u8> = (0..8_000).flat_map(|at| record(LAYOUT, 2, address(at), 48, 1)).collect();
-        let mut checkpoints = Checkpoints::within(1_000, EventLog::new(&bytes, LAYOUT)).unwrap();
+        let mut checkpoints = Checkpoints::with_block_limit(1_000, EventLog::new(&bytes, LAYOUT)).unwrap();
         for end in [8_000, 900, 5_000] {
-            assert_eq!(checkpoints.replay_to(end).live().heap().count(), end);
+            assert_eq!(checkpoints.replay_to(end).live().heap_blocks().count(), end);
             let positions = positions(&checkpoints);
-            assert!(!positions.is_empty() && checkpoints.room() <= 1_000, "{end} {positions:?}");
+            assert!(!positions.is_empty() && checkpoints.total_capacity() <= 1_000, "{end} {positions:?}");
         }
     }
 }

@@ -39,7 +39,7 @@ impl EventLayout {
 
     /// Returns the raw fields of a record of the right size: size, address, stack, type.
     #[inline]
-    fn fields(self, record: &[u8]) -> (u64, u64, u64, u32) {
+    fn parse_fields(self, record: &[u8]) -> (u64, u64, u64, u32) {
         let wide = |at: usize| {
             let bytes = record.get(at..at + 8).and_then(|bytes| bytes.first_chunk());
             bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
@@ -128,20 +128,20 @@ struct AddressSteps {
 }
 
 impl AddressSteps {
-    fn add(&mut self, before: u64, after: u64) {
+    fn count_step(&mut self, before: u64, after: u64) {
         self.rises += u64::from(before < after);
         self.falls += u64::from(before > after);
     }
 
     /// Steps against the order, which rises or falls.
-    fn breaks(self) -> u64 {
+    fn count_breaks(self) -> u64 {
         self.rises.min(self.falls)
     }
 
     /// Returns true if few enough steps break the order.
     fn is_sorted(self) -> bool {
         let steps = self.rises + self.falls;
-        steps >= FEWEST_NEIGHBOURS && self.breaks() * NEIGHBOURS_OF_ONE_BREAK < steps
+        steps >= FEWEST_NEIGHBOURS && self.count_breaks() * NEIGHBOURS_OF_ONE_BREAK < steps
     }
 }
 
@@ -179,7 +179,7 @@ impl<'a> EventLog<'a> {
         let (size, layout) = (self.layout.record_size(), self.layout);
         let end = end.min(self.len());
         let records = self.bytes.get(first.min(end) * size..end * size).unwrap_or_default();
-        records.chunks_exact(size).map(move |record| event(layout, record))
+        records.chunks_exact(size).map(move |record| parse_event(layout, record))
     }
 
     /// Returns the number of records that break the order of addresses. Returns `None` if the log is not
@@ -192,21 +192,21 @@ impl<'a> EventLog<'a> {
         let mut addresses = self.events(0, self.len()).filter_map(Result::ok).map(|event| event.address);
         let mut last = addresses.next()?;
         for address in addresses {
-            plain.add(last, address);
-            disguised.add(last ^ DISGUISE, address ^ DISGUISE);
-            if plain.breaks() > most && disguised.breaks() > most {
+            plain.count_step(last, address);
+            disguised.count_step(last ^ DISGUISE, address ^ DISGUISE);
+            if plain.count_breaks() > most && disguised.count_breaks() > most {
                 return None;
             }
             last = address;
         }
         let sorted = [plain, disguised].into_iter().filter(|steps| steps.is_sorted());
-        sorted.map(AddressSteps::breaks).min()
+        sorted.map(AddressSteps::count_breaks).min()
     }
 }
 
 #[inline]
-fn event(layout: EventLayout, record: &[u8]) -> Result<MallocEvent, NoEvent> {
-    let (size, address, stack, flags) = layout.fields(record);
+fn parse_event(layout: EventLayout, record: &[u8]) -> Result<MallocEvent, NoEvent> {
+    let (size, address, stack, flags) = layout.parse_fields(record);
     if flags & 0xFF == 0 {
         return Err(NoEvent::Empty);
     }

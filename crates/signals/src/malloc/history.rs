@@ -1,7 +1,7 @@
 //! The live memory of a log over time.
 
 use super::replay::Replay;
-use super::totals::{MemoryKind, MemoryRow, StackMemory, StackTotals, largest_first, sum};
+use super::totals::{MemoryKind, MemoryRow, StackMemory, StackTotals, largest_first, sum_stacks};
 use serde::{Deserialize, Serialize};
 
 /// The most stacks of a history.
@@ -41,7 +41,7 @@ pub struct StackHistory {
 impl MemoryHistory {
     /// Returns the memory of these stacks, and of all, at each moment of a replay. `allocator` returns the
     /// name of a stack.
-    pub(super) fn of(
+    pub(super) fn from_replay(
         mut replay: Replay<'_>,
         moments: Vec<usize>,
         stacks: &StackTotals,
@@ -60,7 +60,7 @@ impl MemoryHistory {
         for end in &moments {
             replay.advance_to(*end);
             let totals = replay.live().by_stack();
-            memory.push(sum(&totals).into());
+            memory.push(sum_stacks(&totals).into());
             for (of, row) in largest.iter().zip(&mut stacks) {
                 let held = totals.get(of).copied().unwrap_or_default();
                 row.bytes.push(held.weight);
@@ -72,7 +72,7 @@ impl MemoryHistory {
 }
 
 /// Returns the moments of a history of this many events.
-pub(super) fn moments(events: usize) -> Vec<usize> {
+pub(super) fn pick_moments(events: usize) -> Vec<usize> {
     let step = events.div_ceil(MOST_MOMENTS).max(FEWEST_EVENTS);
     (step..events).step_by(step).chain([events]).collect()
 }
@@ -145,7 +145,7 @@ mod tests {
         let bytes = log();
         let table = plain(&[(0, 0), (0x104, ROOT), (0x1010, 1), (0x1020, 1)]);
         let question = question(&bytes, &table);
-        let history = question.answer(&|_| None).unwrap().memory.history.unwrap();
+        let history = question.compute_answer(&|_| None).unwrap().memory.history.unwrap();
         assert!(history.events.len() > 3 && history.events.last() == Some(&EVENTS), "{:?}", history.events);
         assert!(history.events.is_sorted());
         let stacks: Vec<(u64, &str)> =
@@ -160,7 +160,7 @@ mod tests {
             assert_eq!(held, [(first * 100, first), (10, 1)], "{events}");
             assert_eq!(history.memory[at].heap_bytes, first * 100 + 10, "{events}");
         }
-        let early = LogQuestion { at: Some(5), ..question }.answer(&|_| None).unwrap();
+        let early = LogQuestion { at: Some(5), ..question }.compute_answer(&|_| None).unwrap();
         assert!(early.memory.history.is_none());
     }
 
@@ -175,10 +175,18 @@ mod tests {
             let mut checkpoints = Checkpoints::new(with.log).unwrap();
             let mut expected = with.answer_from(&mut checkpoints, &|_| None).memory;
             let text = |memory: &MemorySummary| serde_json::to_string(memory).unwrap();
-            assert_eq!(text(&without.answer(&|_| None).unwrap().memory), text(&expected), "{at:?} {from:?}");
-            expected.history = with.history(&|_| None).unwrap();
+            assert_eq!(
+                text(&without.compute_answer(&|_| None).unwrap().memory),
+                text(&expected),
+                "{at:?} {from:?}"
+            );
+            expected.history = with.compute_history(&|_| None).unwrap();
             assert_eq!(expected.history.is_some(), at != Some(64));
-            assert_eq!(text(&with.answer(&|_| None).unwrap().memory), text(&expected), "{at:?} {from:?}");
+            assert_eq!(
+                text(&with.compute_answer(&|_| None).unwrap().memory),
+                text(&expected),
+                "{at:?} {from:?}"
+            );
         }
     }
 
@@ -190,7 +198,7 @@ mod tests {
         let bytes: Vec<u8> =
             events.flat_map(|(at, size, stack)| record(EventLayout::Index, 2, at, size, stack)).collect();
         let table = plain(&[(0, 0), (0x104, ROOT)]);
-        let history = question(&bytes, &table).history(&|_| None).unwrap().unwrap();
+        let history = question(&bytes, &table).compute_history(&|_| None).unwrap().unwrap();
         assert_eq!(history.events, (1..=32).map(|n| n * 300).collect::<Vec<usize>>());
         let stacks: Vec<u64> = history.stacks.iter().map(|row| row.stack).collect();
         assert_eq!(stacks, (50..150).rev().collect::<Vec<u64>>());

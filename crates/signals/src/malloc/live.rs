@@ -26,17 +26,17 @@ pub struct LiveSet {
 
 impl LiveSet {
     /// Returns the blocks of the heap with their addresses, in no order.
-    pub fn heap(&self) -> impl Iterator<Item = (u64, &LiveBlock)> {
+    pub fn heap_blocks(&self) -> impl Iterator<Item = (u64, &LiveBlock)> {
         self.heap.iter().map(|(address, block)| (*address, block))
     }
 
     /// Returns the ranges of virtual memory with their addresses, in order of these.
-    pub fn vm(&self) -> impl Iterator<Item = (u64, &LiveBlock)> {
+    pub fn vm_ranges(&self) -> impl Iterator<Item = (u64, &LiveBlock)> {
         self.vm.iter().map(|(address, block)| (*address, block))
     }
 
     /// Returns the number of blocks that its memory has room for. A copy takes the same room.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn block_capacity(&self) -> usize {
         self.heap.capacity() + self.vm.len()
     }
 
@@ -55,11 +55,11 @@ impl LiveSet {
     }
 
     /// Adds a range in place of the memory that was there. Returns true if there was some.
-    pub(super) fn map(&mut self, address: u64, range: LiveBlock) -> bool {
+    pub(super) fn map_range(&mut self, address: u64, range: LiveBlock) -> bool {
         if range.size == 0 {
             return false;
         }
-        let replaced = self.unmap(address, range.size);
+        let replaced = self.unmap_range(address, range.size);
         self.vm.insert(address, range);
         replaced
     }
@@ -70,7 +70,7 @@ impl LiveSet {
     }
 
     /// Removes a range, which may be parts of several. Returns true if something was removed.
-    pub(super) fn unmap(&mut self, address: u64, size: u64) -> bool {
+    pub(super) fn unmap_range(&mut self, address: u64, size: u64) -> bool {
         let end = address.saturating_add(size);
         if size == 0 {
             return false;
@@ -109,22 +109,22 @@ mod tests {
     use super::*;
 
     fn ranges(live: &LiveSet) -> Vec<(u64, u64, u64)> {
-        live.vm().map(|(address, range)| (address, range.size, range.stack)).collect()
+        live.vm_ranges().map(|(address, range)| (address, range.size, range.stack)).collect()
     }
 
     fn mapped(live: &mut LiveSet, address: u64, size: u64, stack: u64) -> bool {
-        live.map(address, LiveBlock { size, stack, born: 0, tag: 0 })
+        live.map_range(address, LiveBlock { size, stack, born: 0, tag: 0 })
     }
 
     #[test]
     fn a_range_is_unmapped_in_parts() {
         let mut live = LiveSet::default();
         mapped(&mut live, 0x1000, 0x4000, 1);
-        assert!(live.unmap(0x2000, 0x1000));
+        assert!(live.unmap_range(0x2000, 0x1000));
         assert_eq!(ranges(&live), [(0x1000, 0x1000, 1), (0x3000, 0x2000, 1)]);
-        assert!(live.unmap(0x1800, 0x2000));
+        assert!(live.unmap_range(0x1800, 0x2000));
         assert_eq!(ranges(&live), [(0x1000, 0x800, 1), (0x3800, 0x1800, 1)]);
-        assert!(!live.unmap(0x1800, 0x1000) && live.unmap(0, u64::MAX));
+        assert!(!live.unmap_range(0x1800, 0x1000) && live.unmap_range(0, u64::MAX));
         assert!(ranges(&live).is_empty());
     }
 
@@ -134,11 +134,11 @@ mod tests {
         for address in 0..10_000 {
             live.add_block(address, LiveBlock { size: 1, stack: 1, born: address, tag: 0 });
         }
-        assert!(live.room() >= 10_000);
+        assert!(live.block_capacity() >= 10_000);
         for address in 10..10_000 {
             assert_eq!(live.remove_block(address).map(|block| block.born), Some(address));
         }
-        assert!(live.heap().count() == 10 && live.room() < 100, "{}", live.room());
+        assert!(live.heap_blocks().count() == 10 && live.block_capacity() < 100, "{}", live.block_capacity());
     }
 
     #[test]

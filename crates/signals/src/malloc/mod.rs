@@ -22,7 +22,7 @@ pub use stack_table::{SlotForm, StackEnd, StackTable, StackWalk};
 pub use summary::{GrowthRow, LogAnswer, LogQuestion, MemorySummary, StackRow, TagRow, ThreadRow};
 pub use table_check::StackTableError;
 pub use totals::{
-    HeldMemory, LogTotals, MemoryKind, MemoryRow, StackGrowth, StackMemory, StackTotals, growth,
+    HeldMemory, LogTotals, MemoryKind, MemoryRow, StackGrowth, StackMemory, StackTotals, list_growth,
 };
 pub use tree::{StackTree, stack_tree};
 pub use vm_tag::vm_tag_name;

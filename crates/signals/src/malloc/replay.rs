@@ -37,7 +37,7 @@ pub struct EventCounts {
 
 impl EventCounts {
     /// Counts a record that is no event.
-    pub(super) fn skip(&mut self, why: NoEvent) {
+    pub(super) fn count_skipped(&mut self, why: NoEvent) {
         match why {
             NoEvent::Empty => self.empty += 1,
             NoEvent::Other => self.other += 1,
@@ -46,7 +46,7 @@ impl EventCounts {
     }
 
     /// Counts an event.
-    pub(super) fn add(&mut self, kind: EventKind) {
+    pub(super) fn count_event(&mut self, kind: EventKind) {
         match kind {
             EventKind::Allocation => self.allocations += 1,
             EventKind::Deallocation => self.deallocations += 1,
@@ -99,16 +99,16 @@ impl<'a> Replay<'a> {
         let end = end.min(self.log.len());
         for (born, event) in (self.at as u64..).zip(self.log.events(self.at, end)) {
             match event {
-                Ok(event) => self.apply(&event, born),
-                Err(why) => self.counts.skip(why),
+                Ok(event) => self.apply_event(&event, born),
+                Err(why) => self.counts.count_skipped(why),
             }
         }
         self.at = self.at.max(end);
     }
 
     #[inline]
-    fn apply(&mut self, event: &MallocEvent, born: u64) {
-        self.counts.add(event.kind);
+    fn apply_event(&mut self, event: &MallocEvent, born: u64) {
+        self.counts.count_event(event.kind);
         let MallocEvent { address, size, stack, .. } = *event;
         let block = LiveBlock { size, stack, born, tag: event.tag };
         match (event.kind, event.vm) {
@@ -119,12 +119,12 @@ impl<'a> Replay<'a> {
                 let known = match size {
                     // A deallocation may leave the size out.
                     0 => self.live.unmap_whole(address),
-                    _ => self.live.unmap(address, size),
+                    _ => self.live.unmap_range(address, size),
                 };
                 self.counts.unknown_deallocations += u64::from(!known);
             }
             (EventKind::Allocation, true) => {
-                self.counts.replaced += u64::from(self.live.map(address, block));
+                self.counts.replaced += u64::from(self.live.map_range(address, block));
             }
             (EventKind::Allocation, false) => {
                 self.counts.replaced += u64::from(self.live.add_block(address, block).is_some());
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn blocks(replay: &Replay<'_>) -> BTreeMap<u64, (u64, u64)> {
-        replay.live().heap().map(|(address, block)| (address, (block.size, block.stack))).collect()
+        replay.live().heap_blocks().map(|(address, block)| (address, (block.size, block.stack))).collect()
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
         let mut sizes = Vec::new();
         for end in 1..=5 {
             replay.advance_to(end);
-            sizes.push(replay.live().heap().map(|(_, block)| block.size).sum::<u64>());
+            sizes.push(replay.live().heap_blocks().map(|(_, block)| block.size).sum::<u64>());
         }
         assert_eq!(sizes, [8, 24, 16, 32, 96]);
         let counts = replay.counts();
@@ -200,7 +200,7 @@ mod tests {
             log(&[(16, 0x1000, 0x2000, 1), (16, 0x8000, 0x1000, 2), (32, 0x8000, 0, 0), (32, 0x2000, 0, 0)]);
         let mut replay = Replay::new(EventLog::new(&bytes, LAYOUT)).unwrap();
         replay.advance_to(usize::MAX);
-        let ranges: Vec<(u64, u64)> = replay.live().vm().map(|(at, range)| (at, range.size)).collect();
+        let ranges: Vec<(u64, u64)> = replay.live().vm_ranges().map(|(at, range)| (at, range.size)).collect();
         assert_eq!(ranges, [(0x1000, 0x2000)]);
         assert_eq!(replay.counts().unknown_deallocations, 1, "no range begins there");
     }
@@ -263,7 +263,7 @@ mod tests {
             prop_assert_eq!(blocks(&replay), model.heap);
             let pages: BTreeMap<u64, u64> = replay
                 .live()
-                .vm()
+                .vm_ranges()
                 .flat_map(|(at, range)| (at..at + range.size).map(|byte| (byte, range.stack)))
                 .collect();
             let expected: BTreeMap<u64, u64> = model.pages.iter().map(|(byte, (stack, _))| (*byte, *stack)).collect();

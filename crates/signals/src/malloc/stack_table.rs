@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use unslide_model::LoadAddress;
 
-const SLOT: usize = 16;
+const FRAME_SLOT_BYTES: usize = 16;
 /// The most frames that a stack is logged with.
 pub const MOST_STACK_FRAMES: usize = 512;
 /// The bits of an address; above them may lie a pointer's signature.
@@ -59,7 +59,7 @@ pub(super) struct FrameSlot16 {
 }
 
 impl<'a> StackTable<'a> {
-    /// Returns the table in these bytes without checks. [`StackTable::read`] checks them.
+    /// Returns the table in these bytes without checks. [`StackTable::from_bytes`] checks them.
     #[must_use]
     pub fn new(bytes: &'a [u8], form: SlotForm) -> StackTable<'a> {
         StackTable { bytes, form }
@@ -67,11 +67,11 @@ impl<'a> StackTable<'a> {
 
     /// Returns the frames of the stack with its innermost frame in this slot.
     #[must_use]
-    pub fn walk(&self, stack: u64) -> StackWalk {
+    pub fn walk_stack(&self, stack: u64) -> StackWalk {
         let mut walk = StackWalk { frames: Vec::new(), thread: None, end: StackEnd::TooDeep };
         let (mut at, mut slots) = (stack, HashSet::new());
         while walk.frames.len() <= MOST_STACK_FRAMES && slots.insert(at) {
-            let slot = match self.slot(at) {
+            let slot = match self.read_slot(at) {
                 Ok(slot) => slot,
                 Err(end) => {
                     walk.end = end;
@@ -98,11 +98,11 @@ impl<'a> StackTable<'a> {
 
     /// Returns the number of whole slots.
     pub(super) fn len(&self) -> u64 {
-        (self.bytes.len() / SLOT) as u64
+        (self.bytes.len() / FRAME_SLOT_BYTES) as u64
     }
 
     /// Returns the same slots as if the table began `offset` bytes later, in any form.
-    pub(super) fn moved(&self, offset: usize, form: SlotForm) -> StackTable<'a> {
+    pub(super) fn with_offset(&self, offset: usize, form: SlotForm) -> StackTable<'a> {
         StackTable { bytes: self.bytes.get(offset..).unwrap_or_default(), form }
     }
 
@@ -116,9 +116,9 @@ impl<'a> StackTable<'a> {
         self.form
     }
 
-    pub(super) fn slot(&self, number: u64) -> Result<FrameSlot16, StackEnd> {
-        let at = usize::try_from(number).ok().and_then(|number| number.checked_mul(SLOT));
-        let bytes = at.and_then(|at| self.bytes.get(at..)?.first_chunk::<SLOT>());
+    pub(super) fn read_slot(&self, number: u64) -> Result<FrameSlot16, StackEnd> {
+        let at = usize::try_from(number).ok().and_then(|number| number.checked_mul(FRAME_SLOT_BYTES));
+        let bytes = at.and_then(|at| self.bytes.get(at..)?.first_chunk::<FRAME_SLOT_BYTES>());
         let word = u128::from_le_bytes(*bytes.ok_or(StackEnd::Outside)?);
         if word == 0 {
             return Err(StackEnd::Empty);
@@ -169,15 +169,15 @@ pub(crate) mod tests {
     #[test]
     fn a_stack_is_walked_to_its_thread_in_both_forms() {
         let bytes = plain(&[(0, 0), (0x104, ROOT), (0x1000, 1), (0x8123_0000_0000_2000, 2)]);
-        let walk = StackTable::new(&bytes, SlotForm::Plain).walk(3);
+        let walk = StackTable::new(&bytes, SlotForm::Plain).walk_stack(3);
         assert_eq!(
             (addresses(&walk), walk.thread, walk.end),
             (vec![0x2000, 0x1000], Some(0x103), StackEnd::Root)
         );
         let bytes = counted(&[(0, 0, 0), (0x104, ROOT, 2), (0x1000, 1, 1), (0x2000, 2, 1), (0x3000, 2, 0)]);
         let table = StackTable::new(&bytes, SlotForm::Counted);
-        assert_eq!(table.walk(3), walk_of(&[0x2000, 0x1000], Some(0x103), StackEnd::Root));
-        assert_eq!(table.walk(4), walk_of(&[], None, StackEnd::Empty));
+        assert_eq!(table.walk_stack(3), walk_of(&[0x2000, 0x1000], Some(0x103), StackEnd::Root));
+        assert_eq!(table.walk_stack(4), walk_of(&[], None, StackEnd::Empty));
     }
 
     fn walk_of(frames: &[u64], thread: Option<u64>, end: StackEnd) -> StackWalk {
@@ -188,11 +188,14 @@ pub(crate) mod tests {
     fn damaged_tables_end_every_walk() {
         let bytes = plain(&[(0, 0), (0x1000, 2), (0x2000, 1), (0x3000, 99)]);
         let table = StackTable::new(&bytes, SlotForm::Plain);
-        assert_eq!(table.walk(1), walk_of(&[0x1000, 0x2000], None, StackEnd::Cycle));
-        assert_eq!(table.walk(3), walk_of(&[0x3000], None, StackEnd::Outside));
+        assert_eq!(table.walk_stack(1), walk_of(&[0x1000, 0x2000], None, StackEnd::Cycle));
+        assert_eq!(table.walk_stack(3), walk_of(&[0x3000], None, StackEnd::Outside));
         let endless: Vec<(u64, u64)> = (1..2_000).map(|n| (n << 12, n)).collect();
-        let walk = StackTable::new(&plain(&endless), SlotForm::Plain).walk(0);
+        let walk = StackTable::new(&plain(&endless), SlotForm::Plain).walk_stack(0);
         assert_eq!((walk.frames.len(), walk.end), (MOST_STACK_FRAMES + 1, StackEnd::TooDeep));
-        assert_eq!((table.walk(0).end, table.walk(u64::MAX).end), (StackEnd::Empty, StackEnd::Outside));
+        assert_eq!(
+            (table.walk_stack(0).end, table.walk_stack(u64::MAX).end),
+            (StackEnd::Empty, StackEnd::Outside)
+        );
     }
 }

@@ -2,11 +2,12 @@
 
 use super::checkpoints::Checkpoints;
 use super::event::EventLog;
-use super::history::{MemoryHistory, largest_stacks, moments};
+use super::history::{MemoryHistory, largest_stacks, pick_moments};
 use super::replay::{EventCounts, Replay, SortedByAddress};
 use super::stack_table::StackTable;
 use super::totals::{
-    HeldMemory, MemoryKind, MemoryRow, StackGrowth, StackMemory, StackTotals, growth, largest_first, sum,
+    HeldMemory, MemoryKind, MemoryRow, StackGrowth, StackMemory, StackTotals, largest_first, list_growth,
+    sum_stacks,
 };
 use super::tree::{StackTree, stack_tree};
 use super::vm_tag::vm_tag_name;
@@ -161,14 +162,14 @@ impl LogQuestion<'_> {
     ///
     /// # Errors
     /// Returns [`SortedByAddress`] if a moment of such a log is requested.
-    pub fn answer<'s>(
+    pub fn compute_answer<'s>(
         &self,
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     ) -> Result<LogAnswer, SortedByAddress> {
         let start = match Replay::new(self.log) {
             Ok(start) => start,
             Err(sorted) if self.at.is_some() || self.from.is_some() => return Err(sorted),
-            Err(_) => return Ok(self.of_totals(symbols)),
+            Err(_) => return Ok(self.answer_from_totals(symbols)),
         };
         let before = self.from.map(|from| {
             let mut replay = start.clone();
@@ -176,9 +177,9 @@ impl LogQuestion<'_> {
             (from, replay.live().by_stack())
         });
         // The history's last moment is that of the answer.
-        let (mut replay, moments) = (start.clone(), self.moments());
+        let (mut replay, moments) = (start.clone(), self.list_moments());
         let largest = largest_stacks(&mut replay, &moments);
-        let mut answer = self.of_replay(before, &replay, symbols);
+        let mut answer = self.answer_from_replay(before, &replay, symbols);
         drop(replay);
         answer.memory.history = self.history_of(start, moments, &largest, symbols);
         Ok(answer)
@@ -191,7 +192,7 @@ impl LogQuestion<'_> {
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     ) -> LogAnswer {
         let before = self.from.map(|from| (from, checkpoints.replay_to(from).live().by_stack()));
-        self.of_replay(before, &checkpoints.replay_to(self.at.unwrap_or(usize::MAX)), symbols)
+        self.answer_from_replay(before, &checkpoints.replay_to(self.at.unwrap_or(usize::MAX)), symbols)
     }
 
     /// Returns the live memory at moments up to [`LogQuestion::at`]. Returns `None` if these are too few
@@ -199,22 +200,22 @@ impl LogQuestion<'_> {
     ///
     /// # Errors
     /// Returns [`SortedByAddress`] if the log is sorted by address.
-    pub fn history<'s>(
+    pub fn compute_history<'s>(
         &self,
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     ) -> Result<Option<MemoryHistory>, SortedByAddress> {
-        let (start, moments) = (Replay::new(self.log)?, self.moments());
+        let (start, moments) = (Replay::new(self.log)?, self.list_moments());
         let largest = largest_stacks(&mut start.clone(), &moments);
         Ok(self.history_of(start, moments, &largest, symbols))
     }
 
     /// Returns the moments of the history; without one only that of the answer.
-    fn moments(&self) -> Vec<usize> {
+    fn list_moments(&self) -> Vec<usize> {
         let end = self.at.unwrap_or(usize::MAX).min(self.log.len());
-        if self.history { moments(end) } else { vec![end] }
+        if self.history { pick_moments(end) } else { vec![end] }
     }
 
-    fn of_replay<'s>(
+    fn answer_from_replay<'s>(
         &self,
         before: Option<(usize, StackTotals)>,
         replay: &Replay<'_>,
@@ -222,14 +223,14 @@ impl LogQuestion<'_> {
     ) -> LogAnswer {
         let live = replay.live();
         let after = live.by_stack();
-        let tree = self.tree(&after, symbols);
-        let mut memory = self.summary(&after, &tree, replay.counts());
+        let tree = self.build_tree(&after, symbols);
+        let mut memory = self.build_summary(&after, &tree, replay.counts());
         memory.position = Some(replay.position());
         memory.memory = live.total().into();
         memory.vm_tags = live.by_tag().into_iter().map(TagRow::from).collect();
         let Some((from, before)) = before else { return LogAnswer { memory, tree, earlier: None } };
-        let earlier = self.tree(&before, symbols);
-        let grown = growth(&before, &after);
+        let earlier = self.build_tree(&before, symbols);
+        let grown = list_growth(&before, &after);
         let rows = grown.iter().take(self.most_rows).map(|grown| self.growth_row(grown, &tree, &earlier));
         memory.growth = Some(rows.collect());
         memory.older = Some(self.stack_rows(&live.older_than(from as u64), &tree));
@@ -246,12 +247,12 @@ impl LogQuestion<'_> {
         if moments.len() < 2 {
             return None;
         }
-        let tree = self.tree(largest, symbols);
-        let allocator = |of| allocator(&nodes(of, &[&tree]));
-        Some(MemoryHistory::of(start, moments, largest, allocator))
+        let tree = self.build_tree(largest, symbols);
+        let allocator = |of| describe_allocator(&find_stack_nodes(of, &[&tree]));
+        Some(MemoryHistory::from_replay(start, moments, largest, allocator))
     }
 
-    fn tree<'s>(
+    fn build_tree<'s>(
         &self,
         totals: &StackTotals,
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
@@ -259,23 +260,23 @@ impl LogQuestion<'_> {
         stack_tree(totals, &self.table, self.images, symbols)
     }
 
-    fn of_totals<'s>(&self, symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>) -> LogAnswer {
-        let mut totals = self.log.totals();
+    fn answer_from_totals<'s>(&self, symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>) -> LogAnswer {
+        let mut totals = self.log.sum_events();
         totals.counts.out_of_order = self.log.out_of_order().unwrap_or(0);
-        let tree = self.tree(&totals.allocated, symbols);
-        let memory = self.summary(&totals.allocated, &tree, totals.counts);
+        let tree = self.build_tree(&totals.allocated, symbols);
+        let memory = self.build_summary(&totals.allocated, &tree, totals.counts);
         LogAnswer { memory, tree, earlier: None }
     }
 
-    fn summary(&self, totals: &StackTotals, tree: &StackTree, counts: EventCounts) -> MemorySummary {
+    fn build_summary(&self, totals: &StackTotals, tree: &StackTree, counts: EventCounts) -> MemorySummary {
         MemorySummary {
             events: self.log.len(),
             position: None,
             trailing_bytes: self.log.trailing_bytes(),
             counts,
-            memory: sum(totals).into(),
+            memory: sum_stacks(totals).into(),
             vm_tags: Vec::new(),
-            threads: self.threads(tree),
+            threads: self.list_threads(tree),
             stacks: self.stack_rows(totals, tree),
             broken_stacks: tree.broken,
             left_out: tree.left_out,
@@ -285,7 +286,7 @@ impl LogQuestion<'_> {
         }
     }
 
-    fn threads(&self, tree: &StackTree) -> Vec<ThreadRow> {
+    fn list_threads(&self, tree: &StackTree) -> Vec<ThreadRow> {
         let by_kind = |(thread, held): (&u64, &HeldMemory)| {
             [(*thread, MemoryKind::Heap, held.heap), (*thread, MemoryKind::Virtual, held.vm)]
         };
@@ -306,10 +307,10 @@ impl LogQuestion<'_> {
     fn stack_rows(&self, totals: &StackTotals, tree: &StackTree) -> Vec<StackRow> {
         let rows = largest_first(totals).into_iter().take(self.most_rows);
         rows.map(|(of, held)| {
-            let nodes = nodes(of, &[tree]);
+            let nodes = find_stack_nodes(of, &[tree]);
             let StackMemory { stack, kind } = of;
             let Amount { weight: bytes, count: blocks } = held;
-            let (allocator, functions) = (allocator(&nodes), self.functions(&nodes));
+            let (allocator, functions) = (describe_allocator(&nodes), self.describe_functions(&nodes));
             StackRow { stack, kind, bytes, blocks, allocator, functions }
         })
         .collect()
@@ -318,32 +319,32 @@ impl LogQuestion<'_> {
     /// Returns the row of a stack that one of the trees has.
     fn growth_row(&self, grown: &StackGrowth, after: &StackTree, before: &StackTree) -> GrowthRow {
         let StackMemory { stack, kind } = grown.of;
-        let nodes = nodes(grown.of, &[after, before]);
-        let limit = if grown.bytes() < 0 { i64::MIN } else { i64::MAX };
+        let nodes = find_stack_nodes(grown.of, &[after, before]);
+        let limit = if grown.grown_bytes() < 0 { i64::MIN } else { i64::MAX };
         GrowthRow {
             stack,
             kind,
-            before: MemoryRow::of_kind(kind, grown.before),
-            after: MemoryRow::of_kind(kind, grown.after),
-            grown_bytes: i64::try_from(grown.bytes()).unwrap_or(limit),
-            allocator: allocator(&nodes),
-            functions: self.functions(&nodes),
+            before: MemoryRow::for_kind(kind, grown.before),
+            after: MemoryRow::for_kind(kind, grown.after),
+            grown_bytes: i64::try_from(grown.grown_bytes()).unwrap_or(limit),
+            allocator: describe_allocator(&nodes),
+            functions: self.describe_functions(&nodes),
         }
     }
 
-    fn functions(&self, (tree, nodes): &(&CallTree, Vec<NodeIndex>)) -> Vec<String> {
+    fn describe_functions(&self, (tree, nodes): &(&CallTree, Vec<NodeIndex>)) -> Vec<String> {
         nodes.iter().take(self.most_functions).map(|at| tree.describe(*at)).collect()
     }
 }
 
 /// Returns the frames of a stack, and the tree that has them.
-fn nodes<'t>(of: StackMemory, trees: &[&'t StackTree]) -> (&'t CallTree, Vec<NodeIndex>) {
-    let found = trees.iter().find_map(|tree| Some((tree.of_kind(of.kind), *tree.nodes.get(&of)?)));
-    let (tree, node) = found.unwrap_or((trees[0].of_kind(of.kind), CallTree::ROOT));
-    (tree, tree.stack(node))
+fn find_stack_nodes<'t>(of: StackMemory, trees: &[&'t StackTree]) -> (&'t CallTree, Vec<NodeIndex>) {
+    let found = trees.iter().find_map(|tree| Some((tree.for_kind(of.kind), *tree.nodes.get(&of)?)));
+    let (tree, node) = found.unwrap_or((trees[0].for_kind(of.kind), CallTree::ROOT));
+    (tree, tree.find_stack(node))
 }
 
 /// Returns the innermost function of the app, or of all.
-fn allocator((tree, nodes): &(&CallTree, Vec<NodeIndex>)) -> String {
+fn describe_allocator((tree, nodes): &(&CallTree, Vec<NodeIndex>)) -> String {
     tree.describe_app_function(nodes)
 }

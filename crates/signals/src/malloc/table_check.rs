@@ -76,22 +76,22 @@ impl<'a> StackTable<'a> {
     ///
     /// # Errors
     /// Returns a [`StackTableError`], which says what fits instead.
-    pub fn read(bytes: &'a [u8], form: SlotForm) -> Result<StackTable<'a>, StackTableError> {
+    pub fn from_bytes(bytes: &'a [u8], form: SlotForm) -> Result<StackTable<'a>, StackTableError> {
         let table = StackTable::new(bytes, form);
-        table.check()?;
+        table.check_table()?;
         Ok(table)
     }
 
-    fn check(&self) -> Result<(), StackTableError> {
+    fn check_table(&self) -> Result<(), StackTableError> {
         if self.has_header() {
             return Err(StackTableError::Header);
         }
-        let counts = self.count(MOST_SLOTS);
+        let counts = self.count_slots(MOST_SLOTS);
         if counts.broken == 0 {
             return Ok(());
         }
-        let least_used = self.count(MOST_TRIED_SLOTS).used / 2;
-        let fits = |offset: usize, form| self.moved(offset, form).is_whole(least_used);
+        let least_used = self.count_slots(MOST_TRIED_SLOTS).used / 2;
+        let fits = |offset: usize, form| self.with_offset(offset, form).is_whole(least_used);
         let beginnings =
             (BEGINNING_STEP..=FURTHEST_BEGINNING).step_by(BEGINNING_STEP).chain(PAGED_BEGINNINGS);
         if let Some(offset) = beginnings.into_iter().find(|offset| fits(*offset, self.form())) {
@@ -123,7 +123,7 @@ impl<'a> StackTable<'a> {
         is_in_file && is_of_pages && slots.checked_mul(SLOT_BYTES) == Some(size)
     }
 
-    fn count(&self, most: u64) -> SlotCounts {
+    fn count_slots(&self, most: u64) -> SlotCounts {
         let mut counts = SlotCounts::default();
         for number in 0..self.len().min(most) {
             self.count_slot(number, &mut counts);
@@ -144,11 +144,11 @@ impl<'a> StackTable<'a> {
         let is_table = counts.used >= least_used && counts.frames > 0 && counts.roots > 0;
         is_table
             && (0..self.len().min(MOST_TRIED_SLOTS))
-                .all(|number| self.walk(number).end.is_possible_in_whole())
+                .all(|number| self.walk_stack(number).end.is_possible_in_whole())
     }
 
     fn count_slot(&self, number: u64, counts: &mut SlotCounts) {
-        let Ok(FrameSlot16 { address, caller }) = self.slot(number) else { return };
+        let Ok(FrameSlot16 { address, caller }) = self.read_slot(number) else { return };
         counts.used += 1;
         let Some(caller) = caller else {
             counts.roots += 1;
@@ -158,7 +158,7 @@ impl<'a> StackTable<'a> {
         let is_impossible =
             caller >= IMPOSSIBLE_SLOT || address & ADDRESS_BITS < LOWEST_CODE || caller == number;
         counts.impossible += u64::from(is_impossible);
-        counts.broken += u64::from(is_impossible || self.slot(caller).is_err());
+        counts.broken += u64::from(is_impossible || self.read_slot(caller).is_err());
     }
 }
 
@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> Result<(), StackTableError> {
-        StackTable::read(bytes, SlotForm::Plain).map(|_| ())
+        StackTable::from_bytes(bytes, SlotForm::Plain).map(|_| ())
     }
 
     #[test]
@@ -239,10 +239,10 @@ mod tests {
     #[test]
     fn a_table_of_the_other_form_or_of_anything_is_refused() {
         let lite = counted(&[(0, 0, 0), (0x104, ROOT, 2), (CODE, 1, 1), (CODE + 8, 2, 1), (CODE, 2, 0)]);
-        assert!(StackTable::read(&lite, SlotForm::Counted).is_ok());
+        assert!(StackTable::from_bytes(&lite, SlotForm::Counted).is_ok());
         assert_eq!(read(&lite), Err(StackTableError::IsLite));
         let whole = table(20, 64);
-        let refused = StackTable::read(&whole, SlotForm::Counted).map(|_| ());
+        let refused = StackTable::from_bytes(&whole, SlotForm::Counted).map(|_| ());
         assert_eq!(refused, Err(StackTableError::IsNotLite));
         let text = "{\"report\": {\"id\": \"5e551011-0000-4000-8000-000000000006\"}}".repeat(9);
         assert!(matches!(read(text.as_bytes()), Err(StackTableError::Impossible { .. })));

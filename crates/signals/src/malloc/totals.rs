@@ -29,7 +29,7 @@ pub struct HeldMemory {
 }
 
 impl HeldMemory {
-    pub(super) fn of_kind_mut(&mut self, kind: MemoryKind) -> &mut Amount {
+    pub(super) fn amount_mut(&mut self, kind: MemoryKind) -> &mut Amount {
         match kind {
             MemoryKind::Heap => &mut self.heap,
             MemoryKind::Virtual => &mut self.vm,
@@ -53,9 +53,9 @@ pub struct MemoryRow {
 impl MemoryRow {
     /// Returns a row with memory of one kind.
     #[must_use]
-    pub fn of_kind(kind: MemoryKind, amount: Amount) -> MemoryRow {
+    pub fn for_kind(kind: MemoryKind, amount: Amount) -> MemoryRow {
         let mut held = HeldMemory::default();
-        *held.of_kind_mut(kind) = amount;
+        *held.amount_mut(kind) = amount;
         held.into()
     }
 }
@@ -88,22 +88,22 @@ impl LiveSet {
     /// Returns the memory of each stack.
     #[must_use]
     pub fn by_stack(&self) -> StackTotals {
-        self.sum(|_| true)
+        self.sum_where(|_| true)
     }
 
     /// Returns the memory of each stack that was allocated before an event. Memory that is still live much
     /// later may be leaked.
     #[must_use]
     pub fn older_than(&self, event: u64) -> StackTotals {
-        self.sum(|block| block.born < event)
+        self.sum_where(|block| block.born < event)
     }
 
-    fn sum(&self, counts: impl Fn(&LiveBlock) -> bool) -> StackTotals {
+    fn sum_where(&self, counts: impl Fn(&LiveBlock) -> bool) -> StackTotals {
         let mut totals = StackTotals::new();
-        let heap = self.heap().map(|(_, block)| (MemoryKind::Heap, block));
-        let vm = self.vm().map(|(_, range)| (MemoryKind::Virtual, range));
+        let heap = self.heap_blocks().map(|(_, block)| (MemoryKind::Heap, block));
+        let vm = self.vm_ranges().map(|(_, range)| (MemoryKind::Virtual, range));
         for (kind, block) in heap.chain(vm).filter(|(_, block)| counts(block)) {
-            *totals.entry(StackMemory { stack: block.stack, kind }).or_default() += one(block.size);
+            *totals.entry(StackMemory { stack: block.stack, kind }).or_default() += single_block(block.size);
         }
         totals
     }
@@ -112,11 +112,11 @@ impl LiveSet {
     #[must_use]
     pub fn total(&self) -> HeldMemory {
         let mut total = HeldMemory::default();
-        for (_, block) in self.heap() {
-            total.heap += one(block.size);
+        for (_, block) in self.heap_blocks() {
+            total.heap += single_block(block.size);
         }
-        for (_, range) in self.vm() {
-            total.vm += one(range.size);
+        for (_, range) in self.vm_ranges() {
+            total.vm += single_block(range.size);
         }
         total
     }
@@ -125,18 +125,18 @@ impl LiveSet {
     #[must_use]
     pub fn by_tag(&self) -> BTreeMap<u8, Amount> {
         let mut tags: BTreeMap<u8, Amount> = BTreeMap::new();
-        for (_, range) in self.vm() {
-            *tags.entry(range.tag).or_default() += one(range.size);
+        for (_, range) in self.vm_ranges() {
+            *tags.entry(range.tag).or_default() += single_block(range.size);
         }
         tags
     }
 }
 
 /// Returns the memory of all stacks.
-pub(super) fn sum(totals: &StackTotals) -> HeldMemory {
+pub(super) fn sum_stacks(totals: &StackTotals) -> HeldMemory {
     let mut sum = HeldMemory::default();
     for (of, held) in totals {
-        *sum.of_kind_mut(of.kind) += *held;
+        *sum.amount_mut(of.kind) += *held;
     }
     sum
 }
@@ -148,7 +148,7 @@ pub(super) fn largest_first(totals: &StackTotals) -> Vec<(StackMemory, Amount)> 
     largest
 }
 
-fn one(size: u64) -> Amount {
+fn single_block(size: u64) -> Amount {
     Amount { count: 1, weight: size }
 }
 
@@ -166,14 +166,14 @@ pub struct StackGrowth {
 impl StackGrowth {
     /// Returns the bytes that came to it; below 0 if it shrank.
     #[must_use]
-    pub fn bytes(&self) -> i128 {
+    pub fn grown_bytes(&self) -> i128 {
         i128::from(self.after.weight) - i128::from(self.before.weight)
     }
 }
 
 /// Returns the stacks with changed memory, the largest growth first; of equals by stack and kind.
 #[must_use]
-pub fn growth(before: &StackTotals, after: &StackTotals) -> Vec<StackGrowth> {
+pub fn list_growth(before: &StackTotals, after: &StackTotals) -> Vec<StackGrowth> {
     let held = |totals: &StackTotals, of: &StackMemory| totals.get(of).copied().unwrap_or_default();
     let gone = before.keys().filter(|of| !after.contains_key(*of));
     let both = after.keys().chain(gone).map(|of| StackGrowth {
@@ -182,7 +182,7 @@ pub fn growth(before: &StackTotals, after: &StackTotals) -> Vec<StackGrowth> {
         after: held(after, of),
     });
     let mut changed: Vec<StackGrowth> = both.filter(|row| row.before != row.after).collect();
-    changed.sort_by(|a, b| b.bytes().cmp(&a.bytes()).then(a.of.cmp(&b.of)));
+    changed.sort_by(|a, b| b.grown_bytes().cmp(&a.grown_bytes()).then(a.of.cmp(&b.of)));
     changed
 }
 
@@ -198,21 +198,21 @@ pub struct LogTotals {
 impl EventLog<'_> {
     /// Returns the sums over all events. They need no order, so that a sorted log has them too.
     #[must_use]
-    pub fn totals(&self) -> LogTotals {
+    pub fn sum_events(&self) -> LogTotals {
         let mut totals = LogTotals::default();
         for event in self.events(0, self.len()) {
             let event = match event {
                 Ok(event) => event,
                 Err(why) => {
-                    totals.counts.skip(why);
+                    totals.counts.count_skipped(why);
                     continue;
                 }
             };
-            totals.counts.add(event.kind);
+            totals.counts.count_event(event.kind);
             if event.kind != EventKind::Deallocation {
                 let kind = if event.vm { MemoryKind::Virtual } else { MemoryKind::Heap };
                 *totals.allocated.entry(StackMemory { stack: event.stack, kind }).or_default() +=
-                    one(event.size);
+                    single_block(event.size);
             }
         }
         totals
@@ -254,14 +254,14 @@ mod tests {
         let older = live.older_than(4);
         let heap = |stack| StackMemory { stack, kind: MemoryKind::Heap };
         assert_eq!((older[&heap(1)].weight, older[&heap(3)].weight), (20, 5));
-        let changed = growth(&before, &live.by_stack());
+        let changed = list_growth(&before, &live.by_stack());
         assert_eq!(changed.len(), 1);
-        assert_eq!((changed[0].of, changed[0].bytes()), (heap(1), 30));
+        assert_eq!((changed[0].of, changed[0].grown_bytes()), (heap(1), 30));
     }
 
     #[test]
     fn totals_count_what_was_freed_too() {
-        let totals = EventLog::new(&log(), EventLayout::Index).totals();
+        let totals = EventLog::new(&log(), EventLayout::Index).sum_events();
         let first = StackMemory { stack: 1, kind: MemoryKind::Heap };
         assert_eq!(totals.allocated[&first], Amount { count: 3, weight: 70 });
         assert_eq!((totals.counts.allocations, totals.counts.deallocations), (5, 1));

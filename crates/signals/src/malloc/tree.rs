@@ -31,7 +31,7 @@ pub struct StackTree {
 impl StackTree {
     /// Returns the tree of a kind of memory.
     #[must_use]
-    pub fn of_kind(&self, kind: MemoryKind) -> &CallTree {
+    pub fn for_kind(&self, kind: MemoryKind) -> &CallTree {
         match kind {
             MemoryKind::Heap => &self.heap,
             MemoryKind::Virtual => &self.vm,
@@ -50,20 +50,20 @@ pub fn stack_tree<'s>(
     let (mut heap, mut vm) = (CallTree::new("bytes"), CallTree::new("bytes"));
     let mut threads: HashMap<u64, HeldMemory> = HashMap::new();
     let mut nodes = HashMap::with_capacity(totals.len());
-    let addresses = addresses(totals, table);
-    let mut names = FrameNames::of(images, addresses, symbols);
+    let addresses = collect_addresses(totals, table);
+    let mut names = FrameNames::for_addresses(images, addresses, symbols);
     let mut known: HashMap<u64, Rc<[NamedCall]>> = HashMap::new();
     // Nodes lie in the order of the stacks, so that the same input makes the same trees.
     let mut stacks: Vec<_> = totals.iter().collect();
     stacks.sort_unstable_by_key(|(of, _)| **of);
     let mut broken = HashSet::new();
     for (of, held) in stacks {
-        let walk = table.walk(of.stack);
+        let walk = table.walk_stack(of.stack);
         if walk.end != StackEnd::Root {
             broken.insert(of.stack);
         }
         if let Some(thread) = walk.thread {
-            *threads.entry(thread).or_default().of_kind_mut(of.kind) += *held;
+            *threads.entry(thread).or_default().amount_mut(of.kind) += *held;
         }
         let tree = match of.kind {
             MemoryKind::Heap => &mut heap,
@@ -71,12 +71,12 @@ pub fn stack_tree<'s>(
         };
         let mut at = CallTree::ROOT;
         if walk.frames.is_empty() {
-            at = tree.child(at, &CallFrame::function("???", "", FrameOrigin::Unknown), None);
+            at = tree.find_or_add_child(at, &CallFrame::for_function("???", "", FrameOrigin::Unknown), None);
         }
         'stack: for address in walk.frames.iter().rev() {
             let calls = known.entry(address.0).or_insert_with(|| names.at_return_address(address.0).into());
             for call in calls.iter() {
-                let node = tree.child(at, &call.frame, call.place.as_ref());
+                let node = tree.find_or_add_child(at, &call.frame, call.place.as_ref());
                 // A cut function counts for its caller.
                 if node == at {
                     break 'stack;
@@ -84,7 +84,7 @@ pub fn stack_tree<'s>(
                 at = node;
             }
         }
-        tree.add(at, *held);
+        tree.add_amount(at, *held);
         nodes.insert(*of, at);
     }
     let left_out = names.left_out();
@@ -93,8 +93,8 @@ pub fn stack_tree<'s>(
 }
 
 /// Returns the distinct addresses of stacks. Walks the stacks twice, so that only these are kept.
-fn addresses(totals: &StackTotals, table: &StackTable<'_>) -> HashSet<u64> {
-    let frames = totals.keys().flat_map(|of| table.walk(of.stack).frames);
+fn collect_addresses(totals: &StackTotals, table: &StackTable<'_>) -> HashSet<u64> {
+    let frames = totals.keys().flat_map(|of| table.walk_stack(of.stack).frames);
     frames.map(|address| address.0).collect()
 }
 
@@ -124,9 +124,9 @@ mod tests {
         };
         let table = StackTable::new(&bytes, SlotForm::Plain);
         let found = stack_tree(&totals, &table, &[image], &|_| None);
-        let folded = found.heap.folded();
+        let folded = found.heap.to_folded();
         assert_eq!(folded, "Shop + 16 5\nShop + 16;0x9000 20\nShop + 16;Shop + 32 10\n??? 1\n");
-        assert_eq!(found.vm.folded(), "Shop + 16;Shop + 32 4096\n");
+        assert_eq!(found.vm.to_folded(), "Shop + 16;Shop + 32 4096\n");
         let threads = [0x103, 0x204].map(|thread| found.threads[&thread]);
         assert_eq!(threads.map(|held| (held.heap.weight, held.vm.weight)), [(15, 4096), (20, 0)]);
         assert_eq!(found.broken, 1);

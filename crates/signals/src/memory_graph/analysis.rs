@@ -27,19 +27,19 @@ pub struct GraphAnalysis<'g> {
 impl<'g> GraphAnalysis<'g> {
     /// Analyses a snapshot. Weak, unowned and unmanaged references keep nothing alive.
     #[must_use]
-    pub fn of(graph: &'g MemoryGraph) -> GraphAnalysis<'g> {
+    pub fn from_graph(graph: &'g MemoryGraph) -> GraphAnalysis<'g> {
         let roots: Vec<u32> = graph.roots.iter().map(|root| root.node).collect();
         let keeps_alive = |edge| graph.keeps_alive(edge);
-        let dominators = Dominators::of(&graph.edges, &roots, keeps_alive);
-        let retained = dominators.retained(|node| graph.size(node));
+        let dominators = Dominators::from_edges(&graph.edges, &roots, keeps_alive);
+        let retained = dominators.retained_sizes(|node| graph.node_size(node));
         let leaks = leak_groups(graph, &dominators);
-        let paths = ShortestPaths::of(&graph.edges, &roots, keeps_alive);
+        let paths = ShortestPaths::from_edges(&graph.edges, &roots, keeps_alive);
         GraphAnalysis { graph, dominators, retained, paths, leaks }
     }
 
     /// Returns the bytes that would be free without a node, or 0 if no root reaches it.
     #[must_use]
-    pub fn retained(&self, node: u32) -> u64 {
+    pub fn retained_bytes(&self, node: u32) -> u64 {
         self.retained.get(node as usize).copied().unwrap_or(0)
     }
 
@@ -60,52 +60,52 @@ impl<'g> GraphAnalysis<'g> {
     pub fn largest_of_class(&self, name: &str) -> Option<u32> {
         let numbers = 0..u32::try_from(self.graph.classes.len()).unwrap_or(u32::MAX);
         let named: Vec<bool> = numbers.map(|number| self.graph.name_of_class(number) == name).collect();
-        let is_named = |node: &u32| match self.graph.class(*node) {
+        let is_named = |node: &u32| match self.graph.node_class(*node) {
             Some(class) => named.get(class as usize).copied().unwrap_or(false),
             None => name == NO_CLASS,
         };
-        let nodes = (0..self.graph.edges.nodes()).filter(is_named);
-        nodes.max_by_key(|node| (self.retained(*node), self.graph.size(*node), Reverse(*node)))
+        let nodes = (0..self.graph.edges.node_count()).filter(is_named);
+        nodes.max_by_key(|node| (self.retained_bytes(*node), self.graph.node_size(*node), Reverse(*node)))
     }
 
     /// Returns a node with the shortest path to it.
     #[must_use]
-    pub fn block(&self, node: u32) -> BlockRow {
+    pub fn describe_block(&self, node: u32) -> BlockRow {
         BlockRow {
-            address: hexadecimal(self.graph.address(node)),
+            address: format_address(self.graph.node_address(node)),
             class: self.graph.class_name(node),
-            bytes: self.graph.size(node),
-            retained: self.retained(node),
-            path: self.path(node),
+            bytes: self.graph.node_size(node),
+            retained: self.retained_bytes(node),
+            path: self.describe_path(node),
         }
     }
 
-    fn path(&self, node: u32) -> Vec<PathStep> {
-        let path = self.paths.to(node, &self.graph.edges);
+    fn describe_path(&self, node: u32) -> Vec<PathStep> {
+        let path = self.paths.path_to(node, &self.graph.edges);
         let cut = path.len().saturating_sub(MOST_STEPS);
         let middle = MOST_STEPS / 2..MOST_STEPS / 2 + cut;
         let shown = path.iter().enumerate().filter(|(at, _)| !middle.contains(at));
         shown
             .map(|(at, (node, edge))| PathStep {
                 left_out: if cut > 0 && at == middle.end { cut as u64 } else { 0 },
-                ..self.step(*node, *edge)
+                ..self.describe_step(*node, *edge)
             })
             .collect()
     }
 
-    fn step(&self, node: u32, edge: Option<usize>) -> PathStep {
-        let reference = edge.map(|edge| self.graph.reference(edge));
+    fn describe_step(&self, node: u32, edge: Option<usize>) -> PathStep {
+        let reference = edge.map(|edge| self.graph.edge_reference(edge));
         PathStep {
-            address: hexadecimal(self.graph.address(node)),
+            address: format_address(self.graph.node_address(node)),
             class: self.graph.class_name(node),
-            by: reference.map_or_else(|| self.root(node), |reference| snake_case(&reference.kind())),
+            by: reference.map_or_else(|| self.describe_root(node), |reference| snake_case(&reference.kind())),
             offset: reference.and_then(super::graph::NodeReference::offset),
             left_out: 0,
         }
     }
 
     /// Describes the reference to a node from outside of the heap: its kind, and the image that contains it.
-    fn root(&self, node: u32) -> String {
+    fn describe_root(&self, node: u32) -> String {
         let at = self.graph.roots.partition_point(|root| root.node < node);
         let Some(root) = self.graph.roots.get(at) else { return snake_case(&RootKind::Unknown) };
         let holds = |image: &&ProfileImage| {
@@ -119,26 +119,26 @@ impl<'g> GraphAnalysis<'g> {
 
     /// Returns all tables about the snapshot.
     #[must_use]
-    pub fn tables(&self) -> MemoryTables {
+    pub fn build_tables(&self) -> MemoryTables {
         let mut tables = MemoryTables::new(MemorySource::MemoryGraph);
         tables.process.clone_from(&self.graph.process);
         let totals = &mut tables.totals;
-        totals.blocks = self.graph.nodes() as u64;
+        totals.blocks = self.graph.node_count() as u64;
         totals.bytes = self.graph.sizes.iter().sum();
         totals.references = self.graph.edges.len() as u64;
         totals.roots = self.graph.roots.len() as u64;
         totals.leaked_blocks = self.leaks.iter().map(|group| group.blocks).sum();
         totals.leaked_bytes = self.leaks.iter().map(|group| group.bytes).sum();
-        tables.regions = self.regions();
-        tables.zones = self.zones();
-        tables.classes = self.classes();
+        tables.regions = self.region_rows();
+        tables.zones = self.zone_rows();
+        tables.classes = self.class_rows();
         tables.leaks = self.leaks.iter().map(|group| self.leak_row(group)).collect();
-        tables.largest = self.largest();
-        tables.sort();
+        tables.largest = self.largest_blocks();
+        tables.sort_rows();
         tables
     }
 
-    fn regions(&self) -> Vec<RegionRow> {
+    fn region_rows(&self) -> Vec<RegionRow> {
         let mut tags: HashMap<u8, RegionRow> = HashMap::new();
         for region in &self.graph.regions {
             let row = tags.entry(region.tag).or_insert_with(|| RegionRow {
@@ -159,7 +159,7 @@ impl<'g> GraphAnalysis<'g> {
         tags.into_values().collect()
     }
 
-    fn zones(&self) -> Vec<ZoneRow> {
+    fn zone_rows(&self) -> Vec<ZoneRow> {
         let names = std::iter::once("").chain(self.graph.zones.iter().map(String::as_str));
         let mut rows: Vec<ZoneRow> =
             names.map(|name| ZoneRow { name: name.to_owned(), ..ZoneRow::default() }).collect();
@@ -175,7 +175,7 @@ impl<'g> GraphAnalysis<'g> {
 
     /// Returns the rows of classes. Classes of one name and image are one row, which has no kind if they are
     /// of several kinds.
-    fn classes(&self) -> Vec<ClassRow> {
+    fn class_rows(&self) -> Vec<ClassRow> {
         let mut rows = vec![class_row(NO_CLASS.to_owned(), ClassKind::Unknown, "")];
         let mut known: HashMap<(String, Option<u32>), u32> = HashMap::new();
         let mut row_of_class = vec![0_u32];
@@ -198,10 +198,10 @@ impl<'g> GraphAnalysis<'g> {
             let class = self.graph.node_classes.get(node as usize).copied().unwrap_or(0);
             row_of_class.get(class as usize).copied().unwrap_or(0)
         };
-        for node in 0..self.graph.edges.nodes() {
+        for node in 0..self.graph.edges.node_count() {
             if let Some(row) = rows.get_mut(row_of(node) as usize) {
                 row.blocks += 1;
-                row.bytes += self.graph.size(node);
+                row.bytes += self.graph.node_size(node);
             }
         }
         let retained = self.dominators.retained_by_group(rows.len(), row_of, &self.retained);
@@ -212,16 +212,16 @@ impl<'g> GraphAnalysis<'g> {
         rows
     }
 
-    fn largest(&self) -> Vec<BlockRow> {
+    fn largest_blocks(&self) -> Vec<BlockRow> {
         let mut nodes: Vec<u32> =
-            (0..self.graph.edges.nodes()).filter(|node| self.dominators.is_reached(*node)).collect();
-        let by_retained = |node: &u32| (Reverse(self.retained(*node)), *node);
+            (0..self.graph.edges.node_count()).filter(|node| self.dominators.is_reached(*node)).collect();
+        let by_retained = |node: &u32| (Reverse(self.retained_bytes(*node)), *node);
         if nodes.len() > MOST_LARGEST {
             nodes.select_nth_unstable_by_key(MOST_LARGEST, by_retained);
             nodes.truncate(MOST_LARGEST);
         }
         nodes.sort_unstable_by_key(by_retained);
-        nodes.into_iter().map(|node| self.block(node)).collect()
+        nodes.into_iter().map(|node| self.describe_block(node)).collect()
     }
 
     fn leak_row(&self, group: &LeakGroup) -> LeakRow {
@@ -236,7 +236,7 @@ impl<'g> GraphAnalysis<'g> {
             leaks: group.leaks,
             blocks: group.blocks,
             bytes: group.bytes,
-            example: hexadecimal(self.graph.address(group.example)),
+            example: format_address(self.graph.node_address(group.example)),
         }
     }
 }
@@ -250,7 +250,7 @@ fn kind_name(kind: ClassKind) -> String {
     if kind == ClassKind::Unknown { String::new() } else { snake_case(&kind) }
 }
 
-fn hexadecimal(address: u64) -> String {
+fn format_address(address: u64) -> String {
     format!("{address:#x}")
 }
 
@@ -267,10 +267,10 @@ mod tests {
     #[test]
     fn a_class_without_a_name_is_found_by_what_is_shown() {
         let mut writer = MemoryGraphWriter::new(Vec::new(), "Shop", 0).unwrap();
-        writer.class("", ClassKind::Unknown, 0xC000).unwrap();
-        writer.node(0x1_0000, 16, Some(0), None).unwrap();
+        writer.add_class("", ClassKind::Unknown, 0xC000).unwrap();
+        writer.add_node(0x1_0000, 16, Some(0), None).unwrap();
         let file = writer.finish().unwrap();
         let graph = read_memory_graph(&file[..], &MemoryGraphLimits::default()).unwrap();
-        assert_eq!(GraphAnalysis::of(&graph).largest_of_class("class at 0xc000"), Some(0));
+        assert_eq!(GraphAnalysis::from_graph(&graph).largest_of_class("class at 0xc000"), Some(0));
     }
 }

@@ -32,10 +32,10 @@ impl MemoryGraph {
             let Some(image) = class.image.and_then(|image| self.images.get(image as usize)) else { continue };
             let found = image.debug_id.as_ref().and_then(symbols);
             let Some(ImageSymbols::Found { symcache, .. }) = found else {
-                lacking.add(image, found, image.origin());
+                lacking.add_image(image, found, image.origin());
                 continue;
             };
-            match named(symcache, RelativeAddress(class.address - image.start)) {
+            match read_class_name(symcache, RelativeAddress(class.address - image.start)) {
                 Some((name, kind)) => {
                     class.name = name;
                     class.kind = if class.kind == ClassKind::Unknown { kind } else { class.kind };
@@ -49,7 +49,7 @@ impl MemoryGraph {
     }
 }
 
-fn named(symcache: &SymCache, address: RelativeAddress) -> Option<(String, ClassKind)> {
+fn read_class_name(symcache: &SymCache, address: RelativeAddress) -> Option<(String, ClassKind)> {
     let ClassSymbol { symbol, name } = symcache.class_symbol(address)?;
     let name = name.decode();
     let kind = match symbol.raw() {

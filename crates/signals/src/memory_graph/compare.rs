@@ -38,7 +38,7 @@ pub struct ClassGrowth {
 impl ClassGrowth {
     /// Returns the bytes by which it grew; below 0 if it shrank.
     #[must_use]
-    pub fn bytes(&self) -> i128 {
+    pub fn grown_bytes(&self) -> i128 {
         i128::from(self.bytes_after) - i128::from(self.bytes_before)
     }
 }
@@ -61,7 +61,7 @@ pub struct RegionGrowth {
 impl RegionGrowth {
     /// Returns the bytes that count for the process, before and after.
     #[must_use]
-    pub fn charged(&self) -> (u64, u64) {
+    pub fn charged_bytes(&self) -> (u64, u64) {
         let before = self.dirty_before.saturating_add(self.swapped_before);
         (before, self.dirty_after.saturating_add(self.swapped_after))
     }
@@ -69,19 +69,19 @@ impl RegionGrowth {
 
 /// Compares two snapshots. A row that only one of them has is left out if the other's list was cut.
 #[must_use]
-pub fn compare(before: &MemoryTables, after: &MemoryTables) -> MemoryComparison {
+pub fn compare_tables(before: &MemoryTables, after: &MemoryTables) -> MemoryComparison {
     let mut left_out = 0;
     MemoryComparison {
-        classes: classes(before, after, &mut left_out),
-        regions: regions(before, after, &mut left_out),
-        leaks: leaks(before, after, &mut left_out),
+        classes: compare_classes(before, after, &mut left_out),
+        regions: compare_regions(before, after, &mut left_out),
+        leaks: compare_leaks(before, after, &mut left_out),
         left_out,
     }
 }
 
 impl MemoryComparison {
     /// Keeps at most `rows` rows of each list.
-    pub fn truncate(&mut self, rows: usize) {
+    pub fn truncate_rows(&mut self, rows: usize) {
         let lengths = [self.classes.len(), self.regions.len(), self.leaks.len()];
         self.left_out += lengths.iter().map(|length| length.saturating_sub(rows) as u64).sum::<u64>();
         self.classes.truncate(rows);
@@ -92,7 +92,7 @@ impl MemoryComparison {
 
 /// Pairs the rows of two lists by their keys, with those of the first and those of the second snapshot. A row
 /// that only one list has is left out if the other list was cut.
-fn paired<'t, K: Ord, T>(
+fn pair_rows<'t, K: Ord, T>(
     (before, after): (&'t [T], &'t [T]),
     is_cut: (bool, bool),
     key: impl Fn(&'t T) -> K,
@@ -111,10 +111,10 @@ fn paired<'t, K: Ord, T>(
     pairs
 }
 
-fn classes(before: &MemoryTables, after: &MemoryTables, left_out: &mut u64) -> Vec<ClassGrowth> {
+fn compare_classes(before: &MemoryTables, after: &MemoryTables, left_out: &mut u64) -> Vec<ClassGrowth> {
     let lists = (before.classes.as_slice(), after.classes.as_slice());
     let is_cut = (before.cut.classes, after.cut.classes);
-    let pairs = paired(lists, is_cut, |row| (row.name.as_str(), row.image.as_str()), left_out);
+    let pairs = pair_rows(lists, is_cut, |row| (row.name.as_str(), row.image.as_str()), left_out);
     let sum = |rows: &[&ClassRow], of: fn(&ClassRow) -> u64| {
         rows.iter().fold(0, |sum: u64, row| sum.saturating_add(of(row)))
     };
@@ -130,15 +130,15 @@ fn classes(before: &MemoryTables, after: &MemoryTables, left_out: &mut u64) -> V
         })
     });
     let mut rows: Vec<ClassGrowth> = grown.collect();
-    rows.retain(|row| row.bytes() != 0 || row.blocks_before != row.blocks_after);
-    rows.sort_by_key(|row| Reverse(row.bytes()));
+    rows.retain(|row| row.grown_bytes() != 0 || row.blocks_before != row.blocks_after);
+    rows.sort_by_key(|row| Reverse(row.grown_bytes()));
     rows
 }
 
-fn regions(before: &MemoryTables, after: &MemoryTables, left_out: &mut u64) -> Vec<RegionGrowth> {
+fn compare_regions(before: &MemoryTables, after: &MemoryTables, left_out: &mut u64) -> Vec<RegionGrowth> {
     let lists = (before.regions.as_slice(), after.regions.as_slice());
     let is_cut = (before.cut.regions, after.cut.regions);
-    let pairs = paired(lists, is_cut, |row| row.name.as_str(), left_out);
+    let pairs = pair_rows(lists, is_cut, |row| row.name.as_str(), left_out);
     let sum = |rows: &[&RegionRow], of: fn(&RegionRow) -> u64| {
         rows.iter().fold(0, |sum: u64, row| sum.saturating_add(of(row)))
     };
@@ -155,13 +155,13 @@ fn regions(before: &MemoryTables, after: &MemoryTables, left_out: &mut u64) -> V
     let mut rows: Vec<RegionGrowth> = grown.collect();
     rows.retain(|row| (row.dirty_before, row.swapped_before) != (row.dirty_after, row.swapped_after));
     rows.sort_by_key(|row| {
-        let (before, after) = row.charged();
+        let (before, after) = row.charged_bytes();
         Reverse(i128::from(after) - i128::from(before))
     });
     rows
 }
 
-fn leaks(before: &MemoryTables, after: &MemoryTables, left_out: &mut u64) -> Vec<LeakRow> {
+fn compare_leaks(before: &MemoryTables, after: &MemoryTables, left_out: &mut u64) -> Vec<LeakRow> {
     let known: HashMap<&str, &LeakRow> =
         before.leaks.iter().map(|leak| (leak.signature.as_str(), leak)).collect();
     let more = |leak: &LeakRow| {
@@ -198,10 +198,11 @@ mod tests {
     fn regions_grow_by_what_counts_for_the_process() {
         let before = tables(Vec::new(), vec![region("MALLOC", 100, Some(10)), region("IOSurface", 50, None)]);
         let after = tables(Vec::new(), vec![region("MALLOC", 90, Some(40)), region("Stack", 5, None)]);
-        let change = compare(&before, &after);
-        let grown: Vec<_> = change.regions.iter().map(|row| (row.name.as_str(), row.charged())).collect();
+        let change = compare_tables(&before, &after);
+        let grown: Vec<_> =
+            change.regions.iter().map(|row| (row.name.as_str(), row.charged_bytes())).collect();
         assert_eq!(grown, [("MALLOC", (110, 130)), ("Stack", (0, 5)), ("IOSurface", (50, 0))]);
-        assert!(compare(&after, &after).regions.is_empty());
+        assert!(compare_tables(&after, &after).regions.is_empty());
     }
 
     #[test]
@@ -211,11 +212,11 @@ mod tests {
         let names = |change: &MemoryComparison| {
             change.classes.iter().map(|row| row.name.clone()).collect::<Vec<_>>().join(" ")
         };
-        let whole = compare(&before, &after);
+        let whole = compare_tables(&before, &after);
         assert_eq!((names(&whole), whole.left_out), ("Image Item".to_owned(), 0));
-        before.truncate(1);
+        before.truncate_rows(1);
         assert!(before.cut.classes && !before.cut.leaks && before.left_out == 1);
-        let cut = compare(&before, &after);
+        let cut = compare_tables(&before, &after);
         assert_eq!((names(&cut), cut.left_out), (String::new(), 2));
     }
 }

@@ -174,25 +174,25 @@ pub struct MemoryGraph {
 impl MemoryGraph {
     /// Returns the number of nodes.
     #[must_use]
-    pub fn nodes(&self) -> usize {
+    pub fn node_count(&self) -> usize {
         self.addresses.len()
     }
 
     /// Returns the address of a node.
     #[must_use]
-    pub fn address(&self, node: u32) -> u64 {
+    pub fn node_address(&self, node: u32) -> u64 {
         self.addresses.get(node as usize).copied().unwrap_or(0)
     }
 
     /// Returns the bytes of a node.
     #[must_use]
-    pub fn size(&self, node: u32) -> u64 {
+    pub fn node_size(&self, node: u32) -> u64 {
         self.sizes.get(node as usize).copied().unwrap_or(0)
     }
 
     /// Returns the position of a node's class.
     #[must_use]
-    pub fn class(&self, node: u32) -> Option<u32> {
+    pub fn node_class(&self, node: u32) -> Option<u32> {
         self.node_classes.get(node as usize)?.checked_sub(1)
     }
 
@@ -212,7 +212,7 @@ impl MemoryGraph {
 
     /// Returns the kind and the place of an edge.
     #[must_use]
-    pub fn reference(&self, edge: usize) -> NodeReference {
+    pub fn edge_reference(&self, edge: usize) -> NodeReference {
         self.references.get(edge).copied().unwrap_or(NodeReference::new(ReferenceKind::Conservative, None))
     }
 
@@ -225,7 +225,7 @@ impl MemoryGraph {
     /// Returns the name of a node's class for people.
     #[must_use]
     pub fn class_name(&self, node: u32) -> String {
-        self.class(node).map_or_else(|| NO_CLASS.to_owned(), |class| self.name_of_class(class))
+        self.node_class(node).map_or_else(|| NO_CLASS.to_owned(), |class| self.name_of_class(class))
     }
 
     /// Returns the name of a class for people: its offset in its image, if nothing names it.

@@ -36,13 +36,13 @@ pub fn read_memory(mut input: impl Read, limits: &MemoryGraphLimits) -> Result<M
     if bytes.len() > MOST_TEXT_BYTES {
         return Err(MemoryGraphError::TooMany { what: "bytes of text", limit: MOST_TEXT_BYTES });
     }
-    let tables = read_tool_text(&text(bytes)).ok_or(MemoryGraphError::NotAMemoryGraph)?;
+    let tables = read_tool_text(&decode_text(bytes)).ok_or(MemoryGraphError::NotAMemoryGraph)?;
     Ok(MemoryFile::Text(Box::new(tables)))
 }
 
 /// Returns the text, with a question mark for bytes that are no UTF-8, so that it is no longer than the
 /// bytes.
-fn text(bytes: Vec<u8>) -> String {
+fn decode_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| {
         let chunks = error.as_bytes().utf8_chunks();
         chunks.flat_map(|chunk| [chunk.valid(), if chunk.invalid().is_empty() { "" } else { "?" }]).collect()

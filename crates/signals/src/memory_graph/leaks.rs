@@ -32,14 +32,14 @@ pub struct LeakGroup {
 #[must_use]
 pub fn leak_groups(graph: &MemoryGraph, dominators: &Dominators) -> Vec<LeakGroup> {
     let is_leaked = |node: u32| !dominators.is_reached(node);
-    let components = Components::of(&graph.edges, is_leaked, |edge| graph.keeps_alive(edge));
-    let tops = tops(graph, &components);
-    let mut owners: Vec<bool> = vec![false; graph.nodes()];
+    let components = Components::from_edges(&graph.edges, is_leaked, |edge| graph.keeps_alive(edge));
+    let tops = find_tops(graph, &components);
+    let mut owners: Vec<bool> = vec![false; graph.node_count()];
     let mut groups: HashMap<String, LeakGroup> = HashMap::new();
     for top in tops {
-        let leak = Leak::of(graph, &components, top, &mut owners);
-        let signature = leak.signature(graph);
-        let group = groups.entry(signature).or_insert_with_key(|signature| leak.group(graph, signature));
+        let leak = Leak::from_component(graph, &components, top, &mut owners);
+        let signature = leak.hash_signature(graph);
+        let group = groups.entry(signature).or_insert_with_key(|signature| leak.to_group(graph, signature));
         group.leaks += 1;
         group.blocks += leak.blocks;
         group.bytes = group.bytes.saturating_add(leak.bytes);
@@ -51,14 +51,15 @@ pub fn leak_groups(graph: &MemoryGraph, dominators: &Dominators) -> Vec<LeakGrou
 }
 
 /// Returns the components that no other one refers to, in the order of their lowest addresses.
-fn tops(graph: &MemoryGraph, components: &Components) -> Vec<u32> {
+fn find_tops(graph: &MemoryGraph, components: &Components) -> Vec<u32> {
     let mut is_top = vec![true; components.len()];
     let mut first = vec![u32::MAX; components.len()];
-    for node in 0..graph.edges.nodes() {
-        let Some(own) = components.component(node) else { continue };
+    for node in 0..graph.edges.node_count() {
+        let Some(own) = components.find_component(node) else { continue };
         first[own as usize] = first[own as usize].min(node);
-        for edge in graph.edges.range(node).filter(|edge| graph.keeps_alive(*edge)) {
-            if let Some(other) = components.component(graph.edges.target(edge)).filter(|other| *other != own)
+        for edge in graph.edges.edge_range(node).filter(|edge| graph.keeps_alive(*edge)) {
+            if let Some(other) =
+                components.find_component(graph.edges.target(edge)).filter(|other| *other != own)
             {
                 is_top[other as usize] = false;
             }
@@ -84,8 +85,8 @@ struct Leak {
 }
 
 impl Leak {
-    fn of(graph: &MemoryGraph, components: &Components, top: u32, owners: &mut [bool]) -> Leak {
-        let members = components.nodes(top);
+    fn from_component(graph: &MemoryGraph, components: &Components, top: u32, owners: &mut [bool]) -> Leak {
+        let members = components.component_nodes(top);
         let mut leak = Leak {
             first: members.iter().copied().min().unwrap_or(0),
             is_cycle: members.len() > 1,
@@ -99,18 +100,18 @@ impl Leak {
         members.iter().for_each(|member| owners[*member as usize] = true);
         while let Some(node) = todo.pop() {
             leak.blocks += 1;
-            leak.bytes = leak.bytes.saturating_add(graph.size(node));
-            let is_member = components.component(node) == Some(top);
-            let class = graph.class(node);
+            leak.bytes = leak.bytes.saturating_add(graph.node_size(node));
+            let is_member = components.find_component(node) == Some(top);
+            let class = graph.node_class(node);
             let counts = if is_member { &mut leak.classes } else { &mut leak.below };
             *counts.entry(class).or_default() += 1;
-            for edge in graph.edges.range(node).filter(|edge| graph.keeps_alive(*edge)) {
+            for edge in graph.edges.edge_range(node).filter(|edge| graph.keeps_alive(*edge)) {
                 let target = graph.edges.target(edge);
                 // A node that a root reaches belongs to no leak.
-                let Some(component) = components.component(target) else { continue };
+                let Some(component) = components.find_component(target) else { continue };
                 if is_member && component == top {
                     leak.is_cycle = true;
-                    leak.references.insert((class, graph.class(target)));
+                    leak.references.insert((class, graph.node_class(target)));
                 }
                 if !std::mem::replace(&mut owners[target as usize], true) {
                     todo.push(target);
@@ -121,7 +122,7 @@ impl Leak {
     }
 
     /// Returns a hash of names, so that leaks of two snapshots can be compared.
-    fn signature(&self, graph: &MemoryGraph) -> String {
+    fn hash_signature(&self, graph: &MemoryGraph) -> String {
         let name = |class: Option<u32>| class.map_or_else(String::new, |class| graph.name_of_class(class));
         let references: BTreeSet<(String, String)> =
             self.references.iter().map(|(from, to)| (name(*from), name(*to))).collect();
@@ -142,7 +143,7 @@ impl Leak {
     }
 
     /// Returns the group of this leak, without one in it.
-    fn group(&self, graph: &MemoryGraph, signature: &str) -> LeakGroup {
+    fn to_group(&self, graph: &MemoryGraph, signature: &str) -> LeakGroup {
         let name = |class: Option<u32>| {
             class.map_or_else(|| super::graph::NO_CLASS.to_owned(), |class| graph.name_of_class(class))
         };

@@ -6,7 +6,7 @@
 //! # let bytes = MemoryGraphWriter::new(Vec::new(), "Shop", 0)?.finish()?;
 //! let mut graph = read_memory_graph(&bytes[..], &MemoryGraphLimits::default())?;
 //! graph.name_classes(&|_debug_id| None);
-//! let tables = GraphAnalysis::of(&graph).tables();
+//! let tables = GraphAnalysis::from_graph(&graph).build_tables();
 //! # assert_eq!(tables.totals.blocks, 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -27,7 +27,7 @@ mod write;
 pub use algorithms::{Components, Dominators, EdgeLists, ShortestPaths};
 pub use analysis::GraphAnalysis;
 pub use classes::NamedClasses;
-pub use compare::{ClassGrowth, MemoryComparison, RegionGrowth, compare};
+pub use compare::{ClassGrowth, MemoryComparison, RegionGrowth, compare_tables};
 pub use graph::{
     ClassKind, GraphClass, GraphRegion, GraphRoot, MemoryGraph, NO_CLASS, NodeReference, ReferenceKind,
     RootKind,

@@ -95,12 +95,12 @@ pub fn read_memory_graph(
     let mut reader = GraphReader { limits: *limits, ..GraphReader::default() };
     let mut chunks = Chunks { input, at: 0, start: 0, bytes: Vec::new() };
     while let Some(field) = chunks.next()? {
-        reader.read(field, &chunks.bytes).map_err(|problem| problem.at(chunks.start))?;
+        reader.read_field(field, &chunks.bytes).map_err(|problem| problem.into_error_at(chunks.start))?;
         if reader.is_done {
-            return Ok(reader.finish());
+            return Ok(reader.into_graph());
         }
     }
-    Err(GraphProblem::from("the file ends before its end chunk").at(chunks.at))
+    Err(GraphProblem::from("the file ends before its end chunk").into_error_at(chunks.at))
 }
 
 /// The chunks of a stream, one in memory at a time.
@@ -117,30 +117,30 @@ impl<R: Read> Chunks<R> {
     /// Returns the number of the field that was read into memory, or `None` at the end.
     fn next(&mut self) -> Result<Option<u64>, MemoryGraphError> {
         self.start = self.at;
-        let Some(key) = self.number()? else { return Ok(None) };
+        let Some(key) = self.read_number()? else { return Ok(None) };
         let not_a_chunk = |start| match start {
             0 => MemoryGraphError::NotAMemoryGraph,
-            start => GraphProblem::from("this is no chunk").at(start),
+            start => GraphProblem::from("this is no chunk").into_error_at(start),
         };
         if key & 7 != 2 || self.start == 0 && key >> 3 != 1 {
             return Err(not_a_chunk(self.start));
         }
-        let length = self.number()?.ok_or_else(|| not_a_chunk(self.start))?;
+        let length = self.read_number()?.ok_or_else(|| not_a_chunk(self.start))?;
         if length > MOST_CHUNK_BYTES {
             let problem = format!("it has {length} bytes, the limit is {MOST_CHUNK_BYTES}");
-            return Err(GraphProblem::Wrong(problem).at(self.start));
+            return Err(GraphProblem::Wrong(problem).into_error_at(self.start));
         }
         self.bytes.clear();
         let read = (&mut self.input).take(length).read_to_end(&mut self.bytes)?;
         self.at += read as u64;
         if (read as u64) < length {
-            return Err(GraphProblem::from("the file ends in it").at(self.start));
+            return Err(GraphProblem::from("the file ends in it").into_error_at(self.start));
         }
         Ok(Some(key >> 3))
     }
 
     /// Reads a number of up to ten bytes. Returns `None` at the end.
-    fn number(&mut self) -> Result<Option<u64>, MemoryGraphError> {
+    fn read_number(&mut self) -> Result<Option<u64>, MemoryGraphError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let mut byte = [0];
@@ -148,7 +148,7 @@ impl<R: Read> Chunks<R> {
                 return if shift == 0 {
                     Ok(None)
                 } else {
-                    Err(GraphProblem::from("the file ends in it").at(self.start))
+                    Err(GraphProblem::from("the file ends in it").into_error_at(self.start))
                 };
             }
             self.at += 1;
@@ -157,7 +157,7 @@ impl<R: Read> Chunks<R> {
                 return Ok(Some(value));
             }
         }
-        Err(GraphProblem::from("its length is no number").at(self.start))
+        Err(GraphProblem::from("its length is no number").into_error_at(self.start))
     }
 }
 
@@ -168,7 +168,7 @@ enum GraphProblem {
 }
 
 impl GraphProblem {
-    fn at(self, at: u64) -> MemoryGraphError {
+    fn into_error_at(self, at: u64) -> MemoryGraphError {
         match self {
             GraphProblem::Wrong(problem) => MemoryGraphError::Wrong { at, problem },
             GraphProblem::TooMany { what, limit } => MemoryGraphError::TooMany { what, limit },
@@ -199,7 +199,7 @@ struct GraphReader {
 }
 
 impl GraphReader {
-    fn read(&mut self, field: u64, bytes: &[u8]) -> Result<(), GraphProblem> {
+    fn read_field(&mut self, field: u64, bytes: &[u8]) -> Result<(), GraphProblem> {
         // A later version may add fields behind the end that is known, never before the header.
         if self.field == 0 && field != 1 || field == 1 && self.field == 1 {
             return Err("there is one header, at the beginning".into());
@@ -209,15 +209,15 @@ impl GraphReader {
         }
         self.field = field;
         match field {
-            1 => self.read_header(&decoded(bytes)?),
-            2 => self.read_image(decoded(bytes)?),
-            3 => self.read_class(decoded(bytes)?),
-            4 => self.read_zone(decoded(bytes)?),
-            5 => self.read_region(decoded(bytes)?),
-            6 => self.read_nodes(&decoded(bytes)?),
-            7 => self.read_references(&decoded(bytes)?),
-            8 => self.read_roots(&decoded(bytes)?),
-            9 => self.read_end(&decoded(bytes)?),
+            1 => self.read_header(&decode_message(bytes)?),
+            2 => self.read_image(decode_message(bytes)?),
+            3 => self.read_class(decode_message(bytes)?),
+            4 => self.read_zone(decode_message(bytes)?),
+            5 => self.read_region(decode_message(bytes)?),
+            6 => self.read_nodes(&decode_message(bytes)?),
+            7 => self.read_references(&decode_message(bytes)?),
+            8 => self.read_roots(&decode_message(bytes)?),
+            9 => self.read_end(&decode_message(bytes)?),
             _ => Err("its number is not known".into()),
         }
     }
@@ -226,13 +226,13 @@ impl GraphReader {
         if header.format != FORMAT {
             return Err("it is of another format".into());
         }
-        self.name(&header.process)?;
+        self.check_name(&header.process)?;
         self.graph.process.clone_from(&header.process);
         self.graph.at_micros = header.at_micros;
         Ok(())
     }
 
-    fn name(&mut self, name: &str) -> Result<(), GraphProblem> {
+    fn check_name(&mut self, name: &str) -> Result<(), GraphProblem> {
         self.name_bytes += name.len();
         if name.len() > MOST_NAME {
             return Err("a name is too long".into());
@@ -242,7 +242,7 @@ impl GraphReader {
 
     fn read_image(&mut self, image: MemoryImage) -> Result<(), GraphProblem> {
         at_most("images", self.graph.images.len() + 1, MOST_IMAGES)?;
-        self.name(&image.path)?;
+        self.check_name(&image.path)?;
         let debug_id = match image.debug_id.len() {
             0 => None,
             _ => Some(DebugId(image.debug_id[..].try_into().map_err(|_| "a debug id has not 16 bytes")?)),
@@ -261,7 +261,7 @@ impl GraphReader {
 
     fn read_class(&mut self, class: MemoryClass) -> Result<(), GraphProblem> {
         at_most("classes", self.graph.classes.len() + 1, MOST_CLASSES)?;
-        self.name(&class.name)?;
+        self.check_name(&class.name)?;
         let kind = match class.kind {
             1 => ClassKind::ObjectiveC,
             2 => ClassKind::Swift,
@@ -275,14 +275,14 @@ impl GraphReader {
 
     fn read_zone(&mut self, zone: MemoryZone) -> Result<(), GraphProblem> {
         at_most("malloc zones", self.graph.zones.len() + 1, MOST_ZONES)?;
-        self.name(&zone.name)?;
+        self.check_name(&zone.name)?;
         self.graph.zones.push(zone.name);
         Ok(())
     }
 
     fn read_region(&mut self, region: MemoryRegion) -> Result<(), GraphProblem> {
         at_most("regions", self.graph.regions.len() + 1, MOST_REGIONS)?;
-        self.name(&region.path)?;
+        self.check_name(&region.path)?;
         region.address.checked_add(region.size).ok_or("a region ends after the last address")?;
         self.graph.regions.push(GraphRegion {
             address: region.address,
@@ -302,13 +302,13 @@ impl GraphReader {
         if nodes.sizes.len() != rows {
             return Err("its columns are not equally long".into());
         }
-        optional(rows, nodes.classes.len())?;
-        optional(rows, nodes.zones.len())?;
-        at_most("nodes", self.graph.nodes() + rows, self.limits.nodes)?;
+        check_optional_column(rows, nodes.classes.len())?;
+        check_optional_column(rows, nodes.zones.len())?;
+        at_most("nodes", self.graph.node_count() + rows, self.limits.nodes)?;
         for (row, (delta, size)) in nodes.address_deltas.iter().zip(&nodes.sizes).enumerate() {
             let address =
                 self.last_address.checked_add(*delta).ok_or("a node lies after the last address")?;
-            if address < self.node_end || *delta == 0 && self.graph.nodes() > 0 {
+            if address < self.node_end || *delta == 0 && self.graph.node_count() > 0 {
                 return Err("nodes lie over each other or are not sorted by address".into());
             }
             self.last_address = address;
@@ -331,10 +331,10 @@ impl GraphReader {
         if references.target_deltas.len() != rows {
             return Err("its columns are not equally long".into());
         }
-        optional(rows, references.kinds.len())?;
-        optional(rows, references.offsets.len())?;
+        check_optional_column(rows, references.kinds.len())?;
+        check_optional_column(rows, references.offsets.len())?;
         at_most("references", self.graph.references.len() + rows, self.limits.references)?;
-        let nodes = self.graph.nodes();
+        let nodes = self.graph.node_count();
         for (row, (delta, target)) in
             references.source_deltas.iter().zip(&references.target_deltas).enumerate()
         {
@@ -355,10 +355,10 @@ impl GraphReader {
 
     fn read_roots(&mut self, roots: &MemoryRoots) -> Result<(), GraphProblem> {
         let rows = roots.node_deltas.len();
-        optional(rows, roots.kinds.len())?;
-        optional(rows, roots.addresses.len())?;
+        check_optional_column(rows, roots.kinds.len())?;
+        check_optional_column(rows, roots.addresses.len())?;
         at_most("roots", self.graph.roots.len() + rows, MOST_ROOTS)?;
-        let nodes = self.graph.nodes();
+        let nodes = self.graph.node_count();
         for (row, delta) in roots.node_deltas.iter().enumerate() {
             let node = self.last_root.checked_add(*delta).filter(|node| (*node as usize) < nodes);
             let node = node.ok_or("the node of a root is not there")?;
@@ -378,7 +378,7 @@ impl GraphReader {
 
     fn read_end(&mut self, end: &MemoryGraphEnd) -> Result<(), GraphProblem> {
         let graph = &self.graph;
-        let found = [graph.nodes(), graph.references.len(), graph.roots.len()].map(|count| count as u64);
+        let found = [graph.node_count(), graph.references.len(), graph.roots.len()].map(|count| count as u64);
         if [end.nodes, end.references, end.roots] != found {
             let [nodes, references, roots] = found;
             let problem = format!(
@@ -391,18 +391,18 @@ impl GraphReader {
         Ok(())
     }
 
-    fn finish(mut self) -> MemoryGraph {
-        let nodes = u32::try_from(self.graph.nodes()).unwrap_or(u32::MAX);
+    fn into_graph(mut self) -> MemoryGraph {
+        let nodes = u32::try_from(self.graph.node_count()).unwrap_or(u32::MAX);
         self.graph.edges.finish(nodes);
-        let ranges = ImageRanges::of(&self.graph.images, 0);
+        let ranges = ImageRanges::from_images(&self.graph.images, 0);
         for class in &mut self.graph.classes {
-            class.image = ranges.find(class.address).filter(|_| class.address != 0);
+            class.image = ranges.find_image(class.address).filter(|_| class.address != 0);
         }
         self.graph
     }
 }
 
-fn decoded<M: Message + Default>(bytes: &[u8]) -> Result<M, GraphProblem> {
+fn decode_message<M: Message + Default>(bytes: &[u8]) -> Result<M, GraphProblem> {
     M::decode(bytes).map_err(|error| GraphProblem::Wrong(error.to_string()))
 }
 
@@ -411,6 +411,6 @@ fn at_most(what: &'static str, found: usize, limit: usize) -> Result<(), GraphPr
 }
 
 /// Checks a column that may be left out.
-fn optional(rows: usize, found: usize) -> Result<(), GraphProblem> {
+fn check_optional_column(rows: usize, found: usize) -> Result<(), GraphProblem> {
     if found == 0 || found == rows { Ok(()) } else { Err("its columns are not equally long".into()) }
 }

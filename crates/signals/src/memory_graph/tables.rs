@@ -209,7 +209,7 @@ impl MemoryTables {
     }
 
     /// Puts the largest rows of each list first.
-    pub(super) fn sort(&mut self) {
+    pub(super) fn sort_rows(&mut self) {
         self.regions.sort_by(|a, b| {
             let charged = |row: &RegionRow| row.dirty.saturating_add(row.swapped.unwrap_or(0));
             (charged(b), b.size).cmp(&(charged(a), a.size)).then_with(|| a.name.cmp(&b.name))
@@ -222,19 +222,19 @@ impl MemoryTables {
     }
 
     /// Keeps at most `rows` rows of each list.
-    pub fn truncate(&mut self, rows: usize) {
+    pub fn truncate_rows(&mut self, rows: usize) {
         self.truncate_lists(rows, rows, usize::MAX);
     }
 
     /// Keeps at most `rows` rows of each list, and `compared` of those that snapshots are compared by, as far as their
     /// names have at most `most_text` bytes.
     pub fn truncate_lists(&mut self, rows: usize, compared: usize, most_text: usize) {
-        let regions = cut(&mut self.regions, (compared, most_text), |row| row.name.len());
-        let zones = cut(&mut self.zones, (rows, usize::MAX), |row| row.name.len());
+        let regions = cut_rows(&mut self.regions, (compared, most_text), |row| row.name.len());
+        let zones = cut_rows(&mut self.zones, (rows, usize::MAX), |row| row.name.len());
         let text = |row: &ClassRow| row.name.len() + row.kind.len() + row.image.len();
-        let classes = cut(&mut self.classes, (compared, most_text), text);
+        let classes = cut_rows(&mut self.classes, (compared, most_text), text);
         let text = |row: &LeakRow| row.name.len() + row.signature.len() + row.example.len();
-        let leaks = cut(&mut self.leaks, (compared, most_text), text);
+        let leaks = cut_rows(&mut self.leaks, (compared, most_text), text);
         self.left_out += regions + zones + classes + leaks;
         self.cut.regions |= regions > 0;
         self.cut.classes |= classes > 0;
@@ -250,20 +250,20 @@ impl MemoryTables {
         let leaks =
             self.leaks.iter_mut().flat_map(|row| [&mut row.name, &mut row.signature, &mut row.example]);
         for name in regions.chain(zones).chain(classes).chain(leaks).chain([&mut self.process]) {
-            shorten(name, MOST_NAME);
+            shorten_text(name, MOST_NAME);
         }
         for row in &mut self.largest {
-            shorten(&mut row.class, MOST_NAME);
+            shorten_text(&mut row.class, MOST_NAME);
             for step in &mut row.path {
-                shorten(&mut step.class, MOST_STEP_NAME);
-                shorten(&mut step.by, MOST_STEP_NAME);
+                shorten_text(&mut step.class, MOST_STEP_NAME);
+                shorten_text(&mut step.by, MOST_STEP_NAME);
             }
         }
     }
 }
 
 /// Keeps the first `most` rows at most, with `most_text` bytes of text at most; gives the number of the others.
-fn cut<T>(rows: &mut Vec<T>, (most, most_text): (usize, usize), text: impl Fn(&T) -> usize) -> u64 {
+fn cut_rows<T>(rows: &mut Vec<T>, (most, most_text): (usize, usize), text: impl Fn(&T) -> usize) -> u64 {
     let mut bytes = 0_usize;
     let fits = rows.iter().take(most).take_while(|row| {
         bytes = bytes.saturating_add(text(row));
@@ -276,7 +276,7 @@ fn cut<T>(rows: &mut Vec<T>, (most, most_text): (usize, usize), text: impl Fn(&T
 }
 
 /// Cuts a text before the character that goes beyond the limit in bytes.
-fn shorten(text: &mut String, most: usize) {
+fn shorten_text(text: &mut String, most: usize) {
     if text.len() > most {
         *text = first_bytes(text, most).to_owned();
     }

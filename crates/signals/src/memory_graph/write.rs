@@ -55,7 +55,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     ///
     /// # Errors
     /// Returns an error if the output fails.
-    pub fn image(&mut self, image: &MemoryImage) -> io::Result<()> {
+    pub fn add_image(&mut self, image: &MemoryImage) -> io::Result<()> {
         write_chunk(&mut self.output, 2, image)
     }
 
@@ -63,7 +63,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     ///
     /// # Errors
     /// Returns an error if the output fails.
-    pub fn class(&mut self, name: &str, kind: ClassKind, address: u64) -> io::Result<()> {
+    pub fn add_class(&mut self, name: &str, kind: ClassKind, address: u64) -> io::Result<()> {
         let class = MemoryClass { name: name.to_owned(), kind: kind as i32, address };
         write_chunk(&mut self.output, 3, &class)
     }
@@ -72,7 +72,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     ///
     /// # Errors
     /// Returns an error if the output fails.
-    pub fn zone(&mut self, name: &str) -> io::Result<()> {
+    pub fn add_zone(&mut self, name: &str) -> io::Result<()> {
         write_chunk(&mut self.output, 4, &MemoryZone { name: name.to_owned() })
     }
 
@@ -80,7 +80,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     ///
     /// # Errors
     /// Returns an error if the output fails.
-    pub fn region(&mut self, region: &MemoryRegion) -> io::Result<()> {
+    pub fn add_region(&mut self, region: &MemoryRegion) -> io::Result<()> {
         write_chunk(&mut self.output, 5, region)
     }
 
@@ -88,7 +88,13 @@ impl<W: Write> MemoryGraphWriter<W> {
     ///
     /// # Errors
     /// Returns an error if the output fails.
-    pub fn node(&mut self, address: u64, size: u64, class: Option<u32>, zone: Option<u32>) -> io::Result<()> {
+    pub fn add_node(
+        &mut self,
+        address: u64,
+        size: u64,
+        class: Option<u32>,
+        zone: Option<u32>,
+    ) -> io::Result<()> {
         self.nodes.address_deltas.push(address.wrapping_sub(self.last.address));
         self.nodes.sizes.push(size);
         self.nodes.classes.push(class.map_or(0, |class| class + 1));
@@ -102,7 +108,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     ///
     /// # Errors
     /// Returns an error if the output fails.
-    pub fn reference(
+    pub fn add_reference(
         &mut self,
         source: u32,
         target: u32,
@@ -124,7 +130,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     ///
     /// # Errors
     /// Returns an error if the output fails.
-    pub fn root(&mut self, node: u32, kind: RootKind, address: u64) -> io::Result<()> {
+    pub fn add_root(&mut self, node: u32, kind: RootKind, address: u64) -> io::Result<()> {
         self.write_nodes()?;
         self.write_references()?;
         self.roots.node_deltas.push(node.wrapping_sub(self.last.root));

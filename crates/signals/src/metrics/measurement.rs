@@ -7,11 +7,11 @@ use unslide_report::RegionalNumber;
 /// Returns the value of a text in `unit`. Returns `None` if the number or its unit is not understood, or is
 /// of another kind. `region` decides if the text is ambiguous: `1.234` is more than a thousand in Germany.
 #[must_use]
-pub fn measurement(text: &str, unit: MetricUnit, region: &str) -> Option<f64> {
-    let (RegionalNumber::Clear(number), known) = unslide_report::measurement(text, region)? else {
+pub fn parse_measurement_in_unit(text: &str, unit: MetricUnit, region: &str) -> Option<f64> {
+    let (RegionalNumber::Clear(number), known) = unslide_report::parse_measurement(text, region)? else {
         return None;
     };
-    let value = number * unit.factor(known)?;
+    let value = number * unit.conversion_factor(known)?;
     is_countable(value).then_some(value)
 }
 
@@ -48,8 +48,8 @@ mod tests {
             ("1e5 sec", Milliseconds, "US", None),
             ("٣ sec", Milliseconds, "EG", None),
         ] {
-            assert_eq!(measurement(text, unit, region), value, "{text} {region}");
+            assert_eq!(parse_measurement_in_unit(text, unit, region), value, "{text} {region}");
         }
-        assert_eq!(measurement(&format!("{} s", "9".repeat(310)), Milliseconds, "US"), None);
+        assert_eq!(parse_measurement_in_unit(&format!("{} s", "9".repeat(310)), Milliseconds, "US"), None);
     }
 }

@@ -3,7 +3,7 @@
 //! device's language, see [`super::measurement`].
 
 use super::MetricName;
-use super::measurement::measurement;
+use super::measurement::parse_measurement_in_unit;
 use super::samples::{MOST_BUCKETS, PayloadBuilder, Sample};
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -37,7 +37,7 @@ pub(super) fn is_payload(json: &Value) -> bool {
 }
 
 /// Returns a text of the payload's description.
-pub(super) fn text<'p>(payload: &'p Value, key: &str) -> Option<&'p str> {
+pub(super) fn find_text<'p>(payload: &'p Value, key: &str) -> Option<&'p str> {
     let found = match key {
         "appVersion" | "timeStampEnd" => payload.get(key),
         key => payload.get("metaData").and_then(|about| about.get(key)),
@@ -46,8 +46,8 @@ pub(super) fn text<'p>(payload: &'p Value, key: &str) -> Option<&'p str> {
 }
 
 /// Returns the end of the payload's period.
-pub(super) fn end(payload: &Value) -> Option<OffsetDateTime> {
-    let text = text(payload, "timeStampEnd")?;
+pub(super) fn read_end(payload: &Value) -> Option<OffsetDateTime> {
+    let text = find_text(payload, "timeStampEnd")?;
     let mut words = text.split_whitespace();
     let (date, clock, offset) = (words.next()?, words.next()?, words.next().unwrap_or("+0000"));
     let (hours, minutes) = offset.split_at_checked(3)?;
@@ -55,14 +55,14 @@ pub(super) fn end(payload: &Value) -> Option<OffsetDateTime> {
 }
 
 /// Reads the counted metrics.
-pub(super) fn read(payload: &Value, into: &mut PayloadBuilder) {
-    let region = text(payload, "regionFormat").unwrap_or_default();
+pub(super) fn read_metrics(payload: &Value, into: &mut PayloadBuilder) {
+    let region = find_text(payload, "regionFormat").unwrap_or_default();
     let mut totals: Vec<(MetricName, f64)> = Vec::new();
     for (group, key, metric) in TOTALS {
         let Some(found) = payload.get(group).and_then(|group| group.get(key)) else { continue };
-        let value = found.as_str().and_then(|text| measurement(text, metric.unit(), region));
+        let value = found.as_str().and_then(|text| parse_measurement_in_unit(text, metric.unit(), region));
         let Some(value) = value else {
-            into.unread(&format!("{group}.{key}"));
+            into.record_unread(&format!("{group}.{key}"));
             continue;
         };
         match totals.iter_mut().find(|(known, _)| *known == metric) {
@@ -73,21 +73,24 @@ pub(super) fn read(payload: &Value, into: &mut PayloadBuilder) {
             None => totals.push((metric, value)),
         }
     }
-    totals.into_iter().for_each(|(metric, value)| into.sample(Sample { metric, value, count: 1 }));
+    totals.into_iter().for_each(|(metric, value)| into.add_sample(Sample { metric, value, count: 1 }));
     for (group, key, metric) in HISTOGRAMS {
         let Some(found) = payload.get(group).and_then(|group| group.get(key)) else { continue };
-        match histogram(found, metric, region, into) {
+        match read_histogram(found, metric, region, into) {
             true => into.measured_of(metric),
-            false => into.unread(&format!("{group}.{key}")),
+            false => into.record_unread(&format!("{group}.{key}")),
         }
     }
 }
 
 /// Reads a histogram's buckets, each with its middle. Returns true if all of them were read.
-fn histogram(histogram: &Value, metric: MetricName, region: &str, into: &mut PayloadBuilder) -> bool {
+fn read_histogram(histogram: &Value, metric: MetricName, region: &str, into: &mut PayloadBuilder) -> bool {
     let Some(buckets) = histogram.get("histogramValue").and_then(Value::as_object) else { return false };
     let bound = |bucket: &Value, key: &str| {
-        bucket.get(key).and_then(Value::as_str).and_then(|text| measurement(text, metric.unit(), region))
+        bucket
+            .get(key)
+            .and_then(Value::as_str)
+            .and_then(|text| parse_measurement_in_unit(text, metric.unit(), region))
     };
     let read = |bucket: &Value| {
         let (start, end) = (bound(bucket, "bucketStart")?, bound(bucket, "bucketEnd")?);
@@ -97,7 +100,7 @@ fn histogram(histogram: &Value, metric: MetricName, region: &str, into: &mut Pay
     let mut whole = buckets.len() <= MOST_BUCKETS;
     for bucket in buckets.values().take(MOST_BUCKETS) {
         match read(bucket) {
-            Some(sample) => into.sample(sample),
+            Some(sample) => into.add_sample(sample),
             None => whole = false,
         }
     }

@@ -102,7 +102,7 @@ impl MetricUnit {
     /// Returns how many of this unit one of another is, by the other's symbol. Returns `None` if the two
     /// measure different things.
     #[must_use]
-    pub fn factor(self, symbol: &str) -> Option<f64> {
+    pub fn conversion_factor(self, symbol: &str) -> Option<f64> {
         let known: &[(&str, f64)] = match self {
             MetricUnit::Milliseconds => &[("ms", 1.0), ("s", 1e3), ("us", 1e-3), ("min", 6e4), ("h", 3.6e6)],
             MetricUnit::Bytes => &[

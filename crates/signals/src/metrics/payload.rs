@@ -4,7 +4,7 @@ use super::name::is_countable;
 use super::samples::{MOST_BUCKETS, PayloadBuilder, Sample};
 use super::{MetricName, metric_kit};
 use crate::event::{
-    EventError, GatewayEvent, ID_CHARS, TEXT_CHARS, check_sampled, check_size, check_texts, wrong,
+    EventError, GatewayEvent, ID_CHARS, TEXT_CHARS, check_sampled, check_size, check_texts, field_error,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -114,45 +114,47 @@ fn check_value(field: &'static str, value: f64) -> Result<f64, EventError> {
     if is_countable(value) {
         Ok(value)
     } else {
-        Err(wrong(field, "have a value that is negative or too large"))
+        Err(field_error(field, "have a value that is negative or too large"))
     }
 }
 
 impl Measured {
-    fn read(&self, into: &mut PayloadBuilder) -> Result<(), EventError> {
+    fn read_into(&self, into: &mut PayloadBuilder) -> Result<(), EventError> {
         let metric = MetricName::parse(&self.name)
             .filter(|metric| !metric.is_of_requests() && !metric.is_derived())
-            .ok_or_else(|| wrong("measurements", format!("name {:?}, which is no metric", self.name)))?;
-        let factor = metric.unit().factor(&self.unit).ok_or_else(|| {
+            .ok_or_else(|| {
+                field_error("measurements", format!("name {:?}, which is no metric", self.name))
+            })?;
+        let factor = metric.unit().conversion_factor(&self.unit).ok_or_else(|| {
             let unit = metric.unit().as_str();
-            wrong("measurements", format!("have {} in {:?}: use {unit}", self.name, self.unit))
+            field_error("measurements", format!("have {} in {:?}: use {unit}", self.name, self.unit))
         })?;
         let value = |value: f64| check_value("measurements", value * factor);
         into.measured_of(metric);
         match (self.value, &self.histogram) {
-            (Some(one), None) => into.sample(Sample { metric, value: value(one)?, count: 1 }),
+            (Some(one), None) => into.add_sample(Sample { metric, value: value(one)?, count: 1 }),
             (None, Some(buckets)) if buckets.len() <= MOST_BUCKETS => {
                 for bucket in buckets {
                     let value = value(f64::midpoint(bucket.from, bucket.to))?;
-                    into.sample(Sample { metric, value, count: bucket.count });
+                    into.add_sample(Sample { metric, value, count: bucket.count });
                 }
             }
             (None, Some(_)) => {
                 let problem = format!("have a histogram of more than {MOST_BUCKETS} buckets");
-                return Err(wrong("measurements", problem));
+                return Err(field_error("measurements", problem));
             }
-            _ => return Err(wrong("measurements", "need either `value` or `histogram`")),
+            _ => return Err(field_error("measurements", "need either `value` or `histogram`")),
         }
         Ok(())
     }
 }
 
 impl Request {
-    fn read(&self) -> Result<RequestTiming, EventError> {
+    fn parse_timing(&self) -> Result<RequestTiming, EventError> {
         let host = self.host.trim_end_matches('.').to_ascii_lowercase();
         let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '[' | ']');
         if !(1..=HOST_CHARS).contains(&host.len()) || !host.chars().all(fit) {
-            return Err(wrong(
+            return Err(field_error(
                 "requests",
                 "need a host name: no scheme, no path, punycode for other characters",
             ));
@@ -166,7 +168,7 @@ impl Request {
 impl GatewayEvent for MetricPayload {
     /// Reads our own JSON, which may contain one of MetricKit, or one of MetricKit alone. The latter is
     /// recognised by its bytes.
-    fn read(text: &[u8]) -> Result<MetricPayload, EventError> {
+    fn from_json(text: &[u8]) -> Result<MetricPayload, EventError> {
         check_size(text, MAX_PAYLOAD_BYTES)?;
         let value: Value = json::from_slice(text)?;
         let envelope = if metric_kit::is_payload(&value) {
@@ -175,7 +177,7 @@ impl GatewayEvent for MetricPayload {
         } else {
             json::from_value::<Envelope>(value)?
         };
-        envelope.read()
+        envelope.into_payload()
     }
 
     fn id(&self) -> &str {
@@ -186,17 +188,17 @@ impl GatewayEvent for MetricPayload {
         &self.app
     }
 
-    fn time(&self) -> (&'static str, OffsetDateTime) {
+    fn event_time(&self) -> (&'static str, OffsetDateTime) {
         ("measured_at", self.measured_at)
     }
 
-    fn unread(&self) -> &[String] {
+    fn unread_keys(&self) -> &[String] {
         &self.unread
     }
 }
 
 impl MetricPayload {
-    fn check(&self) -> Result<(), EventError> {
+    fn check_fields(&self) -> Result<(), EventError> {
         check_texts([
             ("id", Some(&self.id), 1..=ID_CHARS),
             ("app", Some(&self.app), 1..=TEXT_CHARS),
@@ -208,48 +210,52 @@ impl MetricPayload {
         ])?;
         let observations: u64 = self.samples.iter().map(|sample| u64::from(sample.count)).sum();
         if observations > MOST_OBSERVATIONS {
-            return Err(wrong("measurements", format!("have more than {MOST_OBSERVATIONS} observations")));
+            return Err(field_error(
+                "measurements",
+                format!("have more than {MOST_OBSERVATIONS} observations"),
+            ));
         }
         Ok(())
     }
 }
 
 impl Envelope {
-    fn read(self) -> Result<MetricPayload, EventError> {
+    fn into_payload(self) -> Result<MetricPayload, EventError> {
         for (field, items) in [("measurements", self.measurements.len()), ("requests", self.requests.len())] {
             if items > MOST_ITEMS {
-                return Err(wrong(field, format!("are {items}, the limit is {MOST_ITEMS}")));
+                return Err(field_error(field, format!("are {items}, the limit is {MOST_ITEMS}")));
             }
         }
         let mut read = PayloadBuilder::default();
-        self.measurements.iter().try_for_each(|measured| measured.read(&mut read))?;
+        self.measurements.iter().try_for_each(|measured| measured.read_into(&mut read))?;
         let apple = self.metric_kit.as_ref();
         if let Some(payload) = apple {
-            metric_kit::read(payload, &mut read);
+            metric_kit::read_metrics(payload, &mut read);
         }
-        read.derive();
-        let known = |key: &str| apple.and_then(|payload| metric_kit::text(payload, key)).map(str::to_owned);
+        read.derive_metrics();
+        let known =
+            |key: &str| apple.and_then(|payload| metric_kit::find_text(payload, key)).map(str::to_owned);
         let measured_at = match &self.measured_at {
             Some(text) => OffsetDateTime::parse(text, &Rfc3339).ok(),
-            None => apple.and_then(metric_kit::end),
+            None => apple.and_then(metric_kit::read_end),
         };
         let app = self.app.or_else(|| known("bundleIdentifier"));
         let payload = MetricPayload {
             id: self.id,
-            app: app.ok_or_else(|| wrong("app", "is missing: the bundle identifier"))?,
+            app: app.ok_or_else(|| field_error("app", "is missing: the bundle identifier"))?,
             version: self.version.or_else(|| known("appVersion")).unwrap_or_default(),
             build: self.build.or_else(|| known("appBuildVersion")),
             os: self.os.or_else(|| known("osVersion")),
             device: self.device.or_else(|| known("deviceType")),
             session: self.session,
             measured_at: measured_at
-                .ok_or_else(|| wrong("measured_at", "must be the end of the period (RFC 3339)"))?,
-            weight: weight(check_sampled(self.sampled)?),
+                .ok_or_else(|| field_error("measured_at", "must be the end of the period (RFC 3339)"))?,
+            weight: sample_weight(check_sampled(self.sampled)?),
             samples: read.samples,
-            requests: self.requests.iter().map(Request::read).collect::<Result<_, _>>()?,
+            requests: self.requests.iter().map(Request::parse_timing).collect::<Result<_, _>>()?,
             unread: read.unread,
         };
-        payload.check()?;
+        payload.check_fields()?;
         Ok(payload)
     }
 }
@@ -261,6 +267,6 @@ impl Envelope {
     clippy::cast_precision_loss,
     reason = "checked"
 )]
-fn weight(sampled: f64) -> u64 {
+fn sample_weight(sampled: f64) -> u64 {
     (WEIGHT_UNIT as f64 / sampled).round() as u64
 }

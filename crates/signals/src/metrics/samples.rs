@@ -39,7 +39,7 @@ impl PayloadBuilder {
 
     /// Adds the metrics that follow from others: how often the app hung, and the totals for each hour that it
     /// ran.
-    pub(super) fn derive(&mut self) {
+    pub(super) fn derive_metrics(&mut self) {
         let total = |metric: MetricName| {
             let own = self.samples.iter().filter(|sample| sample.metric == metric);
             own.map(|sample| (sample.value * f64::from(sample.count), sample.count)).fold(
@@ -65,19 +65,19 @@ impl PayloadBuilder {
         });
         let derived: Vec<(MetricName, f64)> = rates.chain(hang_rate).collect();
         for (metric, value) in derived.into_iter().filter(|(_, value)| is_countable(*value)) {
-            self.sample(Sample { metric, value, count: 1 });
+            self.add_sample(Sample { metric, value, count: 1 });
         }
     }
 
     /// Adds a sample, unless its count is 0.
-    pub(super) fn sample(&mut self, sample: Sample) {
+    pub(super) fn add_sample(&mut self, sample: Sample) {
         if sample.count > 0 {
             self.samples.push(sample);
         }
     }
 
     /// Notes a key with a value that was not understood.
-    pub(super) fn unread(&mut self, key: &str) {
+    pub(super) fn record_unread(&mut self, key: &str) {
         if self.unread.len() < MOST_UNREAD {
             self.unread.push(key.to_owned());
         }

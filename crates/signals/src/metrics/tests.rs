@@ -40,7 +40,7 @@ fn metric_kit() -> Value {
 }
 
 fn read(json: &Value) -> Result<MetricPayload, String> {
-    MetricPayload::read(json.to_string().as_bytes()).map_err(|error| error.to_string())
+    MetricPayload::from_json(json.to_string().as_bytes()).map_err(|error| error.to_string())
 }
 
 fn samples(payload: &MetricPayload) -> Vec<(MetricName, f64, u32)> {
@@ -130,7 +130,7 @@ fn our_own_payload_is_read_with_its_requests() {
         read.requests.iter().map(|one| (one.host.as_str(), one.failed, one.phases)).collect();
     let first = [Some(12.0), None, None, None, Some(240.5)];
     assert_eq!(requests, [("api.example.com", false, first), ("[::1]:8080", true, [None; 5])]);
-    assert_eq!((read.day(), read.version.as_str()), (date!(2026 - 11 - 21), ""));
+    assert_eq!((read.event_day(), read.version.as_str()), (date!(2026 - 11 - 21), ""));
     read.check_time(read.measured_at - Duration::DAY).unwrap();
     assert!(read.check_time(read.measured_at - Duration::DAY * 1.1).is_err());
 }
@@ -179,16 +179,18 @@ fn a_refusal_names_the_field_and_what_would_be_right() {
         assert_eq!(read(&json).unwrap_err(), "`sampled` must be between 0.001 and 1");
     }
     let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
-    assert!(MetricPayload::read(deep.as_bytes()).is_err());
+    assert!(MetricPayload::from_json(deep.as_bytes()).is_err());
     let long = " ".repeat(MAX_PAYLOAD_BYTES + 1);
-    assert!(MetricPayload::read(long.as_bytes()).unwrap_err().to_string().contains("the limit is 262144"));
+    assert!(
+        MetricPayload::from_json(long.as_bytes()).unwrap_err().to_string().contains("the limit is 262144")
+    );
 }
 
 #[test]
 fn each_metric_has_one_name_and_a_unit_that_is_its_own() {
     for metric in MetricName::ALL {
         assert_eq!(MetricName::parse(metric.as_str()), Some(metric));
-        let factor = metric.unit().factor(metric.unit().as_str());
+        let factor = metric.unit().conversion_factor(metric.unit().as_str());
         assert_eq!(
             factor,
             (!metric.is_derived()).then_some(1.0),
@@ -216,7 +218,7 @@ fn hangs_that_were_not_read_are_no_rate() {
 fn what_is_said_for_each_hour_follows_from_the_payload_alone() {
     let of = |measurements: Value| {
         let payload = json!({"id": "m1", "app": "a", "measured_at": "2026-11-20T08:00:00Z", "measurements": measurements});
-        MetricPayload::read(payload.to_string().as_bytes()).map(|payload| {
+        MetricPayload::from_json(payload.to_string().as_bytes()).map(|payload| {
             let derived = payload.samples.into_iter().filter(|sample| sample.metric.is_derived());
             derived.map(|sample| (sample.metric, sample.value, sample.count)).collect::<Vec<_>>()
         })
@@ -240,7 +242,7 @@ fn what_is_said_for_each_hour_follows_from_the_payload_alone() {
 proptest! {
     #[test]
     fn any_bytes_are_a_payload_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
-        let _ = MetricPayload::read(&bytes);
+        let _ = MetricPayload::from_json(&bytes);
     }
 
     /// Whatever a device writes, a payload within the bounds comes out.

@@ -1,7 +1,7 @@
 //! A list of binary images as JSON: the `binary_images` of a KSCrash report, or the `usedImages` of an `.ips`
 //! file, alone or in their report.
 
-use super::{MOST_IMAGES, ProfileError, ProfileImage, hex};
+use super::{MOST_IMAGES, ProfileError, ProfileImage, parse_hex};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use unslide_model::json::{self, JsonError};
@@ -37,10 +37,10 @@ enum ListedNumber {
 }
 
 impl ListedNumber {
-    fn value(&self) -> Option<u64> {
+    fn parse_value(&self) -> Option<u64> {
         match self {
             ListedNumber::Number(number) => Some(*number),
-            ListedNumber::Text(text) => hex(text).or_else(|| text.parse().ok()),
+            ListedNumber::Text(text) => parse_hex(text).or_else(|| text.parse().ok()),
             ListedNumber::Other(_) => None,
         }
     }
@@ -59,13 +59,14 @@ pub fn read_images(bytes: &[u8]) -> Result<Vec<ProfileImage>, ProfileError> {
     // An .ips file has a header of JSON on its first line.
     let body = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes, |end| &bytes[end..]);
     let listed = list(bytes).or_else(|error| list(body).map_err(|_| error)).map_err(failed)?;
-    let images: Vec<ProfileImage> = listed.into_iter().filter_map(image).take(MOST_IMAGES).collect();
+    let images: Vec<ProfileImage> =
+        listed.into_iter().filter_map(to_profile_image).take(MOST_IMAGES).collect();
     if images.is_empty() { Err(ProfileError::Empty) } else { Ok(images) }
 }
 
-fn image(listed: ListedImage) -> Option<ProfileImage> {
-    let start = listed.image_addr?.value()?;
-    let size = listed.image_size.and_then(|size| size.value()).filter(|size| *size > 0);
+fn to_profile_image(listed: ListedImage) -> Option<ProfileImage> {
+    let start = listed.image_addr?.parse_value()?;
+    let size = listed.image_size.and_then(|size| size.parse_value()).filter(|size| *size > 0);
     let name = listed.name.unwrap_or_default();
     let path =
         listed.path.unwrap_or_else(|| if name.starts_with('/') { name.clone() } else { String::new() });

@@ -47,7 +47,7 @@ pub(crate) struct ImageRanges {
 
 impl ImageRanges {
     /// Returns the ranges of the images from position `first` on. One without an end reaches to the next.
-    pub(crate) fn of(images: &[ProfileImage], first: usize) -> ImageRanges {
+    pub(crate) fn from_images(images: &[ProfileImage], first: usize) -> ImageRanges {
         let from = u32::try_from(first).unwrap_or(u32::MAX);
         let mut starts: Vec<(u64, Option<u64>, u32)> = (from..)
             .zip(&images[first..])
@@ -62,7 +62,7 @@ impl ImageRanges {
     }
 
     /// Returns the image that contains an address.
-    pub(crate) fn find(&self, address: u64) -> Option<u32> {
+    pub(crate) fn find_image(&self, address: u64) -> Option<u32> {
         let after = self.ranges.partition_point(|(start, ..)| *start <= address);
         let (_, end, position) = self.ranges.get(after.checked_sub(1)?)?;
         (address < *end).then_some(*position)
@@ -72,12 +72,12 @@ impl ImageRanges {
 impl Profile {
     /// Assigns the frames from `first_frame` on their images among those from `first_image` on. `bases` has
     /// the load addresses that frames themselves state, by position of the frame.
-    pub(super) fn attribute(&mut self, first_frame: usize, first_image: usize, bases: &[(u32, u64)]) {
-        let ranges = ImageRanges::of(&self.images, first_image);
+    pub(super) fn assign_images(&mut self, first_frame: usize, first_image: usize, bases: &[(u32, u64)]) {
+        let ranges = ImageRanges::from_images(&self.images, first_image);
         for frame in self.frames.iter_mut().skip(first_frame) {
             // A return address may be the first one after its image.
             let called = |address: &u64| address.saturating_sub(u64::from(!frame.exact));
-            frame.image = frame.addresses.first().map(called).and_then(|address| ranges.find(address));
+            frame.image = frame.addresses.first().map(called).and_then(|address| ranges.find_image(address));
         }
         let mut unlisted = HashMap::new();
         for (position, base) in bases {
@@ -121,8 +121,9 @@ mod tests {
     #[test]
     fn an_image_without_an_end_reaches_to_the_next() {
         let images = [image(0x3000, None), image(0x1000, Some(0x1800)), image(0x2000, None)];
-        let ranges = ImageRanges::of(&images, 0);
-        let found = [0xfff, 0x1000, 0x17ff, 0x1800, 0x2fff, 0x3000, u64::MAX - 1].map(|at| ranges.find(at));
+        let ranges = ImageRanges::from_images(&images, 0);
+        let found =
+            [0xfff, 0x1000, 0x17ff, 0x1800, 0x2fff, 0x3000, u64::MAX - 1].map(|at| ranges.find_image(at));
         assert_eq!(found, [None, Some(1), Some(1), None, Some(2), Some(0), Some(0)]);
     }
 

@@ -133,6 +133,6 @@ impl Profile {
 }
 
 /// Parses a hexadecimal number that begins with `0x`.
-fn hex(text: &str) -> Option<u64> {
+fn parse_hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }

@@ -45,7 +45,7 @@ impl ReportTree {
     /// Returns the samples in the order of time, in at most `most` slices of equal length. Joins neighbouring
     /// slices in which the same function ran most. Returns none if the order is not known.
     #[must_use]
-    pub fn slices(&self, most: usize) -> Vec<TimeSlice> {
+    pub fn time_slices(&self, most: usize) -> Vec<TimeSlice> {
         let length = self.order.len().div_ceil(most.max(1)).max(1);
         let mut slices: Vec<TimeSlice> = Vec::new();
         for (number, ends) in self.order.chunks(length).enumerate() {
@@ -62,7 +62,7 @@ impl ReportTree {
     fn most_frequent(&self, ends: &[NodeIndex]) -> Option<(&CallFrame, usize)> {
         let mut counts: HashMap<u32, (&CallFrame, usize)> = HashMap::new();
         for end in ends {
-            let stack = self.tree.stack(*end);
+            let stack = self.tree.find_stack(*end);
             let own = stack.iter().find(|at| self.tree.frame(**at).origin == FrameOrigin::App);
             if let Some(at) = own.or(stack.first()) {
                 counts.entry(self.tree.number_at(*at)).or_insert((self.tree.frame(*at), 0)).1 += 1;
@@ -96,21 +96,21 @@ pub fn report_tree(report: &Report<'_>, profile: &ReportProfile<'_, '_>) -> Repo
     let images = report.ours.iter().flat_map(|ours| &ours.images);
     let images: HashMap<DebugId, &OurImage> =
         images.filter_map(|image| Some((image.debug_id?, image))).collect();
-    let mut tree = CallTree::bounded("samples", most_nodes(profile));
+    let mut tree = CallTree::with_node_limit("samples", most_nodes(profile));
     let mut known: HashMap<u32, Vec<u32>> = HashMap::new();
     let mut places: Vec<NodeIndex> = Vec::with_capacity(profile.nodes.len());
-    let totals = totals(profile);
+    let totals = sum_totals(profile);
     let (mut steps, mut left_out) = (0, 0_u64);
     for (node, total) in profile.nodes.iter().zip(totals) {
         let caller = node.parent.and_then(|parent| places.get(parent as usize)).copied();
         let mut at = caller.unwrap_or(CallTree::ROOT);
         if node.parent.is_none() {
-            tree.add_inclusive(at, Amount::samples(total));
+            tree.add_inclusive(at, Amount::from_samples(total));
         }
         let calls = known.entry(node.frame).or_insert_with(|| {
             let frame = profile.backtrace.frames.get(node.frame as usize);
-            let calls = frame.map(|frame| calls(report, frame, &images)).unwrap_or_default();
-            let numbers: Vec<u32> = calls.iter().map_while(|call| tree.number(call)).collect();
+            let calls = frame.map(|frame| list_calls(report, frame, &images)).unwrap_or_default();
+            let numbers: Vec<u32> = calls.iter().map_while(|call| tree.frame_number(call)).collect();
             left_out += u64::from(numbers.len() < calls.len());
             numbers
         });
@@ -124,17 +124,17 @@ pub fn report_tree(report: &Report<'_>, profile: &ReportProfile<'_, '_>) -> Repo
                 break;
             }
             at = below;
-            tree.add_inclusive(at, Amount::samples(total));
+            tree.add_inclusive(at, Amount::from_samples(total));
         }
         places.push(at);
     }
     let order = profile.order.iter().filter_map(|node| places.get(*node as usize)).copied().collect();
-    let skipped = profile.skipped.saturating_add(tree.cut()).saturating_add(left_out);
+    let skipped = profile.skipped.saturating_add(tree.cut_frames()).saturating_add(left_out);
     ReportTree { skipped, tree, order }
 }
 
 /// Returns the samples of each node with those of its callees.
-fn totals(profile: &ReportProfile<'_, '_>) -> Vec<u64> {
+fn sum_totals(profile: &ReportProfile<'_, '_>) -> Vec<u64> {
     let mut totals: Vec<u64> = profile.nodes.iter().map(|node| node.samples).collect();
     for (at, node) in profile.nodes.iter().enumerate().rev() {
         let total = totals[at];
@@ -146,10 +146,14 @@ fn totals(profile: &ReportProfile<'_, '_>) -> Vec<u64> {
 }
 
 /// Returns the functions of a frame, the outermost first: inlined functions follow their callers.
-fn calls(report: &Report<'_>, frame: &Frame<'_>, images: &HashMap<DebugId, &OurImage>) -> Vec<CallFrame> {
+fn list_calls(
+    report: &Report<'_>,
+    frame: &Frame<'_>,
+    images: &HashMap<DebugId, &OurImage>,
+) -> Vec<CallFrame> {
     let ours = report.our_frame(frame).unwrap_or_default();
     let known = ours.debug_id().or(frame.object_uuid).and_then(|id| images.get(&id));
-    let image = known.and_then(|image| image.name.clone()).or_else(|| frame.object_name.map(text));
+    let image = known.and_then(|image| image.name.clone()).or_else(|| frame.object_name.map(decode_text));
     let image = image.unwrap_or_default();
     let origin = match known {
         Some(image) if image.system => FrameOrigin::System,
@@ -157,17 +161,17 @@ fn calls(report: &Report<'_>, frame: &Frame<'_>, images: &HashMap<DebugId, &OurI
         None => FrameOrigin::Unknown,
     };
     let mut names: Vec<String> =
-        ours.calls().into_iter().filter_map(|call| call.function.map(text)).collect();
+        ours.read_calls().into_iter().filter_map(|call| call.function.map(decode_text)).collect();
     names.reverse();
     if names.is_empty() {
         let device = frame.symbol_name.filter(|name| is_a_name(*name));
-        let own = ours.symbol().or(device).map(text);
-        names.push(own.unwrap_or_else(|| unnamed(frame, &image, ours.relative_address())));
+        let own = ours.symbol().or(device).map(decode_text);
+        names.push(own.unwrap_or_else(|| format_unnamed(frame, &image, ours.relative_address())));
     }
-    names.iter().map(|name| CallFrame::function(name, &image, origin)).collect()
+    names.iter().map(|name| CallFrame::for_function(name, &image, origin)).collect()
 }
 
-fn unnamed(frame: &Frame<'_>, image: &str, relative: Option<u64>) -> String {
+fn format_unnamed(frame: &Frame<'_>, image: &str, relative: Option<u64>) -> String {
     match (relative, frame.instruction_addr.and_then(unslide_report::Number::to_bits)) {
         (Some(offset), _) if !image.is_empty() => {
             let short: String = image.chars().take(IMAGE_CHARS).collect();
@@ -178,6 +182,6 @@ fn unnamed(frame: &Frame<'_>, image: &str, relative: Option<u64>) -> String {
     }
 }
 
-fn text(text: Text<'_>) -> String {
+fn decode_text(text: Text<'_>) -> String {
     text.decode().into_owned()
 }

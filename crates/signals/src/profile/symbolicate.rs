@@ -38,25 +38,25 @@ impl Profile {
     ) -> SymbolicatedTree {
         let mut tree = CallTree::new("samples");
         let mut places: Vec<(NodeIndex, bool)> = Vec::with_capacity(self.frames.len());
-        let mut names = AddressNames::of(&self.images, &self.frames, symbols);
+        let mut names = AddressNames::from_frames(&self.images, &self.frames, symbols);
         for frame in &self.frames {
             let parent = frame.parent.and_then(|parent| places.get(parent as usize)).copied();
             let (mut at, mut is_cut) = parent.unwrap_or((CallTree::ROOT, false));
             if !is_cut {
-                for call in names.calls(frame) {
-                    let node = tree.child(at, &call.frame, call.place.as_ref());
+                for call in names.find_calls(frame) {
+                    let node = tree.find_or_add_child(at, &call.frame, call.place.as_ref());
                     // The samples of a cut function are among those of its caller.
                     is_cut = node == at;
                     if is_cut {
                         break;
                     }
-                    tree.add_inclusive(node, Amount::samples(frame.count));
+                    tree.add_inclusive(node, Amount::from_samples(frame.count));
                     at = node;
                 }
             }
             places.push((at, is_cut));
         }
-        tree.settle();
+        tree.raise_to_children();
         SymbolicatedTree { tree, left_out: names.table.left_out(), lacking: names.lacking.into_list() }
     }
 }
@@ -76,7 +76,7 @@ struct AddressNames<'f, 's> {
 }
 
 impl<'f, 's> AddressNames<'f, 's> {
-    fn of<F: Borrow<ProfileFrame>>(
+    fn from_frames<F: Borrow<ProfileFrame>>(
         images: &'f [ProfileImage],
         frames: impl IntoIterator<Item = F>,
         symbols: &'f dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
@@ -105,14 +105,14 @@ impl<'f, 's> AddressNames<'f, 's> {
     }
 
     /// Returns the functions of a frame, the outermost first: inlined functions follow their callers.
-    fn calls(&mut self, frame: &ProfileFrame) -> Vec<NamedCall> {
+    fn find_calls(&mut self, frame: &ProfileFrame) -> Vec<NamedCall> {
         if frame.label {
             let name = frame.symbol.as_deref().unwrap_or_default();
-            return vec![NamedCall { frame: CallFrame::label(name), place: None }];
+            return vec![NamedCall { frame: CallFrame::for_label(name), place: None }];
         }
         let known = image_of(frame, self.images);
         let image = known.map(|(_, image)| image);
-        let origin = origin(frame, image);
+        let origin = frame_origin(frame, image);
         if let Some((position, image)) = known {
             let calls = self.shared_calls(frame, (position, image), origin);
             if !calls.is_empty() {
@@ -120,13 +120,13 @@ impl<'f, 's> AddressNames<'f, 's> {
             }
             if frame.symbol.is_none() {
                 let found = image.debug_id.and_then(|id| (self.symbols)(&id));
-                self.lacking.add(image, found, origin);
+                self.lacking.add_image(image, found, origin);
             }
         }
         let name = image.map_or(frame.image_name.as_str(), |image| &image.name);
-        let own = frame.symbol.clone().unwrap_or_else(|| unnamed(frame, image, name));
+        let own = frame.symbol.clone().unwrap_or_else(|| format_unnamed(frame, image, name));
         let place = frame.place.clone();
-        vec![NamedCall { frame: CallFrame::function(&own, name, origin), place }]
+        vec![NamedCall { frame: CallFrame::for_function(&own, name, origin), place }]
     }
 
     /// Returns the functions at the addresses of a frame. If these have different inlined functions, returns
@@ -167,17 +167,17 @@ impl<'f, 's> AddressNames<'f, 's> {
         origin: FrameOrigin,
     ) -> Vec<NamedCall> {
         let AddressNames { table, functions, files, .. } = self;
-        let Some(chain) = table.row(position, offset).and_then(|row| table.chain(&row)) else {
+        let Some(chain) = table.find_row(position, offset).and_then(|row| table.find_chain(&row)) else {
             return Vec::new();
         };
-        let text = |number| table.string(number).map_or_else(|| "???".into(), Text::decode);
+        let text = |number| table.find_string(number).map_or_else(|| "???".into(), Text::decode);
         let named = table.calls_of(chain).iter().rev().filter_map(|call| {
-            let function = table.function(call)?;
-            let is_named = table.string(function.name).is_some_and(|name| !name.is_empty());
+            let function = table.find_function(call)?;
+            let is_named = table.find_string(function.name).is_some_and(|name| !name.is_empty());
             let name = if is_named { function.name } else { chain.symbol.unwrap_or(u32::MAX) };
             let frame = functions.entry((position, name, origin));
             let frame =
-                frame.or_insert_with(|| CallFrame::function(&text(name), &image.name, origin)).clone();
+                frame.or_insert_with(|| CallFrame::for_function(&text(name), &image.name, origin)).clone();
             let place = function.file.zip(call.line).map(|(file, line)| {
                 let file = files.entry(file).or_insert_with(|| text(file).into()).clone();
                 SourcePlace { file, line }
@@ -213,7 +213,7 @@ fn lookup_offset(
 ) -> Option<RelativeAddress> {
     let instruction = if is_thumb { address & !1 } else { address };
     let offset = RelativeAddress(instruction.checked_sub(image.start)?);
-    Some(if frame.exact { offset } else { offset.before() })
+    Some(if frame.exact { offset } else { offset.previous_byte() })
 }
 
 /// The names of return addresses, with the images that they lie in.
@@ -224,19 +224,19 @@ pub(crate) struct FrameNames<'f, 's> {
 
 impl<'f, 's> FrameNames<'f, 's> {
     /// Creates the names for these addresses.
-    pub(crate) fn of(
+    pub(crate) fn for_addresses(
         images: &'f [ProfileImage],
         addresses: impl IntoIterator<Item = u64>,
         symbols: &'f dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     ) -> FrameNames<'f, 's> {
-        let ranges = ImageRanges::of(images, 0);
+        let ranges = ImageRanges::from_images(images, 0);
         let frames = addresses.into_iter().map(|address| return_address(&ranges, address));
-        FrameNames { names: AddressNames::of(images, frames, symbols), ranges }
+        FrameNames { names: AddressNames::from_frames(images, frames, symbols), ranges }
     }
 
     /// Returns the functions at a return address, the outermost first; at least one.
     pub(crate) fn at_return_address(&mut self, address: u64) -> Vec<NamedCall> {
-        self.names.calls(&return_address(&self.ranges, address))
+        self.names.find_calls(&return_address(&self.ranges, address))
     }
 
     /// Returns the number of addresses that have no names because there are too many.
@@ -251,11 +251,11 @@ impl<'f, 's> FrameNames<'f, 's> {
 }
 
 fn return_address(ranges: &ImageRanges, address: u64) -> ProfileFrame {
-    let image = ranges.find(address.saturating_sub(1));
+    let image = ranges.find_image(address.saturating_sub(1));
     ProfileFrame { image, addresses: vec![address], ..ProfileFrame::default() }
 }
 
-fn origin(frame: &ProfileFrame, image: Option<&ProfileImage>) -> FrameOrigin {
+fn frame_origin(frame: &ProfileFrame, image: Option<&ProfileImage>) -> FrameOrigin {
     match image {
         _ if frame.kernel => FrameOrigin::Kernel,
         Some(image) if image.kernel => FrameOrigin::Kernel,
@@ -272,7 +272,7 @@ fn origin(frame: &ProfileFrame, image: Option<&ProfileImage>) -> FrameOrigin {
 }
 
 /// Returns the name of a frame if only its address is known.
-fn unnamed(frame: &ProfileFrame, image: Option<&ProfileImage>, name: &str) -> String {
+fn format_unnamed(frame: &ProfileFrame, image: Option<&ProfileImage>, name: &str) -> String {
     match (frame.addresses.first(), image) {
         (Some(address), Some(image)) => format!("{name} + {}", address.wrapping_sub(image.start)),
         (Some(address), None) => format!("{address:#x}"),
@@ -285,7 +285,12 @@ fn unnamed(frame: &ProfileFrame, image: Option<&ProfileImage>, name: &str) -> St
 pub(crate) struct LackingImages(BTreeMap<(Option<DebugId>, String), ImageOutcome>);
 
 impl LackingImages {
-    pub(crate) fn add(&mut self, image: &ProfileImage, found: Option<&ImageSymbols>, origin: FrameOrigin) {
+    pub(crate) fn add_image(
+        &mut self,
+        image: &ProfileImage,
+        found: Option<&ImageSymbols>,
+        origin: FrameOrigin,
+    ) {
         let is_app = origin == FrameOrigin::App;
         let status = match found {
             Some(ImageSymbols::Found { symcache, .. }) if is_app && symcache.quality() < Quality::Symtab => {

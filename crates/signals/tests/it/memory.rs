@@ -17,7 +17,7 @@ fn a_replay_takes_the_memory_of_its_live_blocks_and_not_of_its_log() {
     let (live, bytes) = peak(|| {
         let mut replay = Replay::new(EventLog::new(&log, EventLayout::Disk64)).unwrap();
         replay.advance_to(usize::MAX);
-        replay.live().heap().count()
+        replay.live().heap_blocks().count()
     });
     assert!((50..200).contains(&live), "{live}");
     assert!(bytes < 100_000, "{bytes} for a log of {}", log.len());

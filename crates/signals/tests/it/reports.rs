@@ -44,11 +44,11 @@ fn tree(bytes: &[u8]) -> ReportTree {
 fn a_profile_becomes_a_tree_with_the_names_that_its_report_has() {
     let found = tree(&enriched(&profile("Shop")));
     assert_eq!(
-        (found.tree.folded().as_str(), found.skipped),
+        (found.tree.to_folded().as_str(), found.skipped),
         ("draw;Shop + 0x1000 2\ndraw;Shop + 0x2000 1\n", 0)
     );
     let slices: Vec<(usize, usize, String, usize)> = found
-        .slices(3)
+        .time_slices(3)
         .into_iter()
         .map(|one| (one.from, one.to, one.frame.name.to_string(), one.samples))
         .collect();
@@ -57,7 +57,7 @@ fn a_profile_becomes_a_tree_with_the_names_that_its_report_has() {
         slices,
         [slice(0, 1, "Shop + 0x1000"), slice(1, 2, "Shop + 0x2000"), slice(2, 3, "Shop + 0x1000")]
     );
-    let whole = found.slices(1);
+    let whole = found.time_slices(1);
     assert_eq!((whole.len(), whole[0].samples, whole[0].to), (1, 2, 3));
     let draw = found.tree.children(CallTree::ROOT)[0];
     assert_eq!(found.tree.frame(draw).origin, FrameOrigin::System);

@@ -24,7 +24,7 @@ fn a_published_sample_is_read() {
     let expected = format!(
         "{main};compute(int);Demo + 20992 60\n{main};read 40\nThread_70002: worker;thread_start 100\n"
     );
-    assert_eq!(tree.folded(), expected);
+    assert_eq!(tree.to_folded(), expected);
 }
 
 #[test]

@@ -12,7 +12,7 @@ const LOAD: u64 = 0x1_04a0_0000;
 
 fn symcache(name: &str) -> SymCache {
     let bytes = std::fs::read(fixtures::dsym(name)).unwrap();
-    SymCache::parse(object::build(&bytes).unwrap().symcache).unwrap()
+    SymCache::parse(object::build_symcache(&bytes).unwrap().symcache).unwrap()
 }
 
 /// The first address of the function and the first after it.
@@ -30,7 +30,7 @@ fn function(symcache: &SymCache, name: &str) -> (u64, u64) {
 
 fn symbolicate(text: &str, symcache: SymCache) -> SymbolicatedTree {
     let id = symcache.debug_id();
-    let symbols = ImageSymbols::found(Arc::new(symcache));
+    let symbols = ImageSymbols::from_symcache(Arc::new(symcache));
     read_profile(text.as_bytes()).unwrap().symbolicate(&|asked: &DebugId| (*asked == id).then_some(&symbols))
 }
 
@@ -82,7 +82,7 @@ fn a_swift_async_continuation_is_its_function_and_a_thumb_bit_is_no_part_of_an_a
     assert_eq!(called_from(&symcache, start + 1)[1], "main");
     assert_eq!(called_from(&symcache, end)[1], "main");
     let bytes = std::fs::read(fixtures::dsym("app")).unwrap();
-    let mut thumb = object::build(&bytes).unwrap().symcache;
+    let mut thumb = object::build_symcache(&bytes).unwrap().symcache;
     // The CPU type of 32-bit ARM.
     thumb[32..36].copy_from_slice(&12_u32.to_le_bytes());
     let thumb = SymCache::parse(thumb).unwrap();
@@ -122,7 +122,7 @@ fn images_without_symbols_are_named_once_with_their_frames() {
         LOAD + 0x10_0000
     );
     let found = symbolicate(&text, symcache("app"));
-    assert_eq!(found.tree.folded(), "Thread_1;Shop + 16;Shop + 32 5\nThread_1;Shop + 16;known 4\n");
+    assert_eq!(found.tree.to_folded(), "Thread_1;Shop + 16;Shop + 32 5\nThread_1;Shop + 16;known 4\n");
     assert_eq!(found.lacking.len(), 1);
     assert_eq!((found.lacking[0].frames, found.lacking[0].system), (2, false));
 }

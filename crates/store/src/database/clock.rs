@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use unslide_model::Clock;
 
 /// How long time is counted on from an answer of the database.
-const OLD: Duration = Duration::from_secs(60);
+const SAMPLE_MAX_AGE: Duration = Duration::from_secs(60);
 
 /// A time that the database answered, and when it answered.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ pub(super) struct DatabaseClock {
 impl DatabaseClock {
     /// Makes a clock that shows the host's time until the database has answered.
     pub(super) fn new(host: Arc<dyn Clock>) -> DatabaseClock {
-        let sample = TimeSample { time: host.now(), at: host.monotonic(), round_trip: Duration::MAX };
+        let sample = TimeSample { time: host.now(), at: host.monotonic_time(), round_trip: Duration::MAX };
         DatabaseClock { host, sample: Mutex::new(sample) }
     }
 
@@ -40,21 +40,21 @@ impl DatabaseClock {
     }
 
     fn is_outdated(&self, sample: &TimeSample) -> bool {
-        self.host.monotonic().saturating_sub(sample.at) >= OLD
+        self.host.monotonic_time().saturating_sub(sample.at) >= SAMPLE_MAX_AGE
     }
 
     /// Asks the database.
-    pub(super) async fn ask(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        let asked = self.host.monotonic();
+    pub(super) async fn query_time(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        let asked = self.host.monotonic_time();
         let time = sqlx::query_scalar("SELECT clock_timestamp()").fetch_one(connection).await?;
-        self.answered(asked, time);
+        self.record_sample(asked, time);
         Ok(())
     }
 
     /// Takes over the answer to a request made at `asked`, unless the present sample had a shorter round trip
     /// and is not old.
-    pub(super) fn answered(&self, asked: Duration, time: OffsetDateTime) {
-        let at = self.host.monotonic();
+    pub(super) fn record_sample(&self, asked: Duration, time: OffsetDateTime) {
+        let at = self.host.monotonic_time();
         let new = TimeSample { time, at, round_trip: at.saturating_sub(asked) };
         let mut sample = self.sample.lock();
         if new.round_trip <= sample.round_trip || self.is_outdated(&sample) {
@@ -66,11 +66,11 @@ impl DatabaseClock {
 impl Clock for DatabaseClock {
     fn now(&self) -> OffsetDateTime {
         let sample = *self.sample.lock();
-        let now = sample.time + self.host.monotonic().saturating_sub(sample.at);
+        let now = sample.time + self.host.monotonic_time().saturating_sub(sample.at);
         now.replace_microsecond(now.microsecond()).unwrap_or(now)
     }
 
-    fn monotonic(&self) -> Duration {
-        self.host.monotonic()
+    fn monotonic_time(&self) -> Duration {
+        self.host.monotonic_time()
     }
 }

@@ -71,18 +71,18 @@ columns! {
     U32: i32 => u32, |number| Ok(u32::try_from(number)?);
     DebugIdColumn: Uuid => DebugId, |id| Ok(DebugId::from_uuid(id));
     ReportIdColumn: Uuid => ReportId, |id| Ok(ReportId::from_uuid(id));
-    HashColumn: Vec<u8> => ContentHash, |bytes| Ok(ContentHash(array(bytes)?));
-    BodyKeyColumn: Vec<u8> => BodyKey, |bytes| Ok(BodyKey(array(bytes)?));
+    HashColumn: Vec<u8> => ContentHash, |bytes| Ok(ContentHash(to_array(bytes)?));
+    BodyKeyColumn: Vec<u8> => BodyKey, |bytes| Ok(BodyKey(to_array(bytes)?));
     QualityColumn: i16 => Quality, |rank| Quality::from_rank(rank).ok_or_else(|| format!("quality {rank}").into());
     TenantColumn: String => TenantId, |slug| Ok(TenantId::new(&slug)?);
-    OwnerColumn: String => Owner, |name| Ok(Owner::read(&name)?);
+    OwnerColumn: String => Owner, |name| Ok(Owner::from_name(&name)?);
     DeadLetterIdColumn: String => DeadLetterId, |id| Ok(id.parse()?);
     TimeColumn: String => OffsetDateTime, |text| Ok(OffsetDateTime::parse(&text, &Rfc3339)?);
     EndReasonColumn: String => EndReason, |word| EndReason::parse(&word).ok_or_else(|| format!("{word:?} is no end").into());
     ScopesColumn: Vec<String> => Vec<Scope>, |scopes| Ok(scopes.iter().map(|scope| scope.parse()).collect::<Result<_, _>>()?);
 }
 
-fn array<const N: usize>(bytes: Vec<u8>) -> Result<[u8; N], BoxDynError> {
+fn to_array<const N: usize>(bytes: Vec<u8>) -> Result<[u8; N], BoxDynError> {
     bytes.try_into().map_err(|bytes: Vec<u8>| format!("{} bytes in the place of {N}", bytes.len()).into())
 }
 

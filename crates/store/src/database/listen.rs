@@ -40,7 +40,7 @@ impl Listener {
     /// connection was lost and made again, so that notifications may have been missed. No notification has a
     /// payload: every role of the database may listen to a channel and may write to it, so a payload is
     /// ignored.
-    pub async fn wait(&mut self, at_most: Duration) -> Result<Option<Channel>> {
+    pub async fn wait_for_notification(&mut self, at_most: Duration) -> Result<Option<Channel>> {
         match tokio::time::timeout(at_most, self.0.try_recv()).await {
             Ok(Ok(heard)) => Ok(heard.and_then(|notification| {
                 Channel::ALL.into_iter().find(|channel| channel.name() == notification.channel())

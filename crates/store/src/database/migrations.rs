@@ -18,7 +18,7 @@ pub struct Migrated {
     pub total: usize,
 }
 
-async fn applied(connection: &mut PgConnection) -> Result<BTreeSet<i64>> {
+async fn read_applied_versions(connection: &mut PgConnection) -> Result<BTreeSet<i64>> {
     let there = sqlx::query("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
         .fetch_one(&mut *connection)
         .await?
@@ -36,19 +36,19 @@ async fn applied(connection: &mut PgConnection) -> Result<BTreeSet<i64>> {
 ///
 /// # Errors
 /// Returns an error if the database cannot be reached, a migration fails, or an applied one has changed.
-pub async fn migrate(url: &Secret) -> Result<Migrated> {
+pub async fn apply_migrations(url: &Secret) -> Result<Migrated> {
     let mut connection = PgConnection::connect(url.reveal()).await?;
-    let before = applied(&mut connection).await?.len();
+    let before = read_applied_versions(&mut connection).await?.len();
     MIGRATIONS.run(&mut connection).await?;
     sqlx::query("GRANT SELECT ON _sqlx_migrations TO unslide_service").execute(&mut connection).await?;
-    let after = applied(&mut connection).await?.len();
+    let after = read_applied_versions(&mut connection).await?.len();
     connection.close().await?;
     Ok(Migrated { applied: after - before, total: MIGRATIONS.iter().count() })
 }
 
 /// Returns an error if a migration of this program is not applied. Later migrations than it knows are fine.
-pub(crate) async fn verify(connection: &mut PgConnection) -> Result<()> {
-    let applied = applied(connection).await?;
+pub(crate) async fn verify_applied(connection: &mut PgConnection) -> Result<()> {
+    let applied = read_applied_versions(connection).await?;
     let missing: Vec<i64> =
         MIGRATIONS.iter().map(|m| m.version).filter(|version| !applied.contains(version)).collect();
     match missing.first() {

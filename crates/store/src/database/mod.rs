@@ -13,6 +13,6 @@ mod store;
 
 pub use error::StoreError;
 pub use listen::{Channel, Listener};
-pub use migrations::{Migrated, migrate};
+pub use migrations::{Migrated, apply_migrations};
 pub use settings::Settings;
 pub use store::{BatchTx, OwnerTx, Store, TenantTx};

@@ -5,9 +5,9 @@ use crate::{Result, Store};
 use time::OffsetDateTime;
 
 /// Rows that one transaction deletes.
-const PAGE: i32 = 5_000;
+const PURGE_PAGE_ENTRIES: i32 = 5_000;
 /// Pages of one purge: more rows than come between two of them.
-const PAGES: u32 = 200;
+const PURGE_PAGES_LIMIT: u32 = 200;
 
 /// Deletes the rows of a table that are over and older than `before`: the table `purges` defines them.
 /// Returns their number.
@@ -32,10 +32,10 @@ where
     P: Future<Output = sqlx::Result<i64>>,
 {
     let mut gone = 0;
-    for _ in 0..PAGES {
-        let deleted = page(PAGE).await?;
+    for _ in 0..PURGE_PAGES_LIMIT {
+        let deleted = page(PURGE_PAGE_ENTRIES).await?;
         gone += from_row(deleted);
-        if deleted < i64::from(PAGE) {
+        if deleted < i64::from(PURGE_PAGE_ENTRIES) {
             break;
         }
     }

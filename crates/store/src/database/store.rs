@@ -15,7 +15,7 @@ use unslide_model::{Clock, Owner, Stats, TenantId};
 
 /// A connection that was returned within this time is used again without a check that it still works: the
 /// pool checks it on return.
-const UNASKED: Duration = Duration::from_secs(1);
+const UNCHECKED_IDLE_LIMIT: Duration = Duration::from_secs(1);
 
 /// A pool of connections to a migrated database. Cheap to clone.
 #[derive(Clone)]
@@ -37,8 +37,8 @@ impl Store {
     /// powerful.
     pub async fn connect(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Store> {
         let database = Arc::new(DatabaseClock::new(clock));
-        let pool = pool(settings, database.clone()).await?;
-        Store::verified(settings, Store { pool, clock: database, hooks: Arc::default() }).await
+        let pool = connect_pool(settings, database.clone()).await?;
+        Store::check_role_and_schema(settings, Store { pool, clock: database, hooks: Arc::default() }).await
     }
 
     /// Connects with times by `clock` instead of the database's, for tests that control time.
@@ -47,8 +47,8 @@ impl Store {
     /// As [`Store::connect`].
     pub async fn connect_timed(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Store> {
         let unused = Arc::new(DatabaseClock::new(clock.clone()));
-        let pool = pool(settings, unused).await?;
-        Store::verified(settings, Store { pool, clock, hooks: Arc::default() }).await
+        let pool = connect_pool(settings, unused).await?;
+        Store::check_role_and_schema(settings, Store { pool, clock, hooks: Arc::default() }).await
     }
 
     /// Returns the store with the hooks of features, in the order in which they run: each locks rows, so the
@@ -63,7 +63,7 @@ impl Store {
         &self.hooks
     }
 
-    async fn verified(settings: &Settings, store: Store) -> Result<Store> {
+    async fn check_role_and_schema(settings: &Settings, store: Store) -> Result<Store> {
         let mut connection = store.pool.acquire().await?;
         let row = sqlx::query(
             "SELECT current_user::text, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user",
@@ -73,9 +73,9 @@ impl Store {
         if row.get::<bool, _>(1) {
             return Err(StoreError::UnsafeRole(row.get(0)));
         }
-        migrations::verify(&mut connection).await?;
+        migrations::verify_applied(&mut connection).await?;
         if !settings.any_login {
-            bound(&mut connection).await?;
+            check_login(&mut connection).await?;
         }
         drop(connection);
         Ok(store)
@@ -88,17 +88,17 @@ impl Store {
 
     /// Begins a transaction of an owner of symbols, which may be the system.
     pub async fn owner(&self, owner: &Owner) -> Result<OwnerTx> {
-        self.begin(Some(owner)).await
+        self.begin_transaction(Some(owner)).await
     }
 
     /// Begins a transaction that visits several tenants one after the other.
     pub async fn batch(&self) -> Result<BatchTx> {
-        Ok(BatchTx(TenantTx(self.begin(None).await?)))
+        Ok(BatchTx(TenantTx(self.begin_transaction(None).await?)))
     }
 
     /// Begins a transaction and names its owner in one message. The name is set first, as part of the
     /// implicit transaction of that message: if the message fails, the connection keeps no name.
-    async fn begin(&self, owner: Option<&Owner>) -> Result<OwnerTx> {
+    async fn begin_transaction(&self, owner: Option<&Owner>) -> Result<OwnerTx> {
         let statement = match owner {
             // The owner is a slug or the system's name: nothing in it ends the text.
             Some(owner) => format!("SET LOCAL unslide.tenant = '{}'; BEGIN", owner.as_str()),
@@ -106,7 +106,7 @@ impl Store {
         };
         let pool = self.pool.clone();
         let begun = Beginning(Some(Box::pin(async move { pool.begin_with(AssertSqlSafe(statement)).await })));
-        let tx = begun.end().await?;
+        let tx = begun.wait_until_begun().await?;
         Ok(OwnerTx { tx, owner: owner.cloned(), now: self.clock.now(), hooks: self.hooks.clone() })
     }
 
@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// Statistics of the connection pool.
-    pub const STATS: [Stats<Store>; 1] = [Stats {
+    pub const POOL_STATS: [Stats<Store>; 1] = [Stats {
         name: "unslide_postgres_connections",
         help: "Connections to the database, all and those not in use.",
         label: "state",
@@ -152,7 +152,7 @@ impl Store {
 }
 
 /// Makes connections that act as the role of the settings and report the database's time to `clock`.
-async fn pool(settings: &Settings, clock: Arc<DatabaseClock>) -> Result<PgPool> {
+async fn connect_pool(settings: &Settings, clock: Arc<DatabaseClock>) -> Result<PgPool> {
     let options = PgConnectOptions::from_str(settings.url.reveal())?.application_name("unslide");
     check_session(&options, &settings.role).await?;
     let role = settings.role.clone();
@@ -166,8 +166,8 @@ async fn pool(settings: &Settings, clock: Arc<DatabaseClock>) -> Result<PgPool> 
             let clock = asked.clone();
             Box::pin(async move {
                 if clock.is_old() {
-                    clock.ask(connection).await?;
-                } else if metadata.idle_for > UNASKED {
+                    clock.query_time(connection).await?;
+                } else if metadata.idle_for > UNCHECKED_IDLE_LIMIT {
                     connection.ping().await?;
                 }
                 Ok(true)
@@ -176,12 +176,12 @@ async fn pool(settings: &Settings, clock: Arc<DatabaseClock>) -> Result<PgPool> 
         .after_connect(move |connection, _| {
             let (role, timeout, clock) = (role.clone(), timeout.to_string(), clock.clone());
             Box::pin(async move {
-                let begun = clock.monotonic();
+                let begun = clock.monotonic_time();
                 let set = sqlx::query_scalar(
                     "SELECT clock_timestamp(), set_config('role', $1, false), \
                      set_config('statement_timeout', $2, false), set_config('timezone', 'UTC', false)",
                 );
-                clock.answered(begun, set.bind(role).bind(timeout).fetch_one(connection).await?);
+                clock.record_sample(begun, set.bind(role).bind(timeout).fetch_one(connection).await?);
                 Ok(())
             })
         })
@@ -218,7 +218,7 @@ type Begun = sqlx::Result<Transaction<'static, Postgres>>;
 struct Beginning(Option<Pin<Box<dyn Future<Output = Begun> + Send>>>);
 
 impl Beginning {
-    async fn end(mut self) -> Begun {
+    async fn wait_until_begun(mut self) -> Begun {
         let Some(begun) = &mut self.0 else { return Err(sqlx::Error::PoolClosed) };
         let begun = begun.await;
         self.0 = None;
@@ -235,7 +235,7 @@ impl Drop for Beginning {
 }
 
 /// Makes sure that an attacker who gets a statement into a connection gains nothing by `RESET ROLE`.
-async fn bound(connection: &mut PgConnection) -> Result<()> {
+async fn check_login(connection: &mut PgConnection) -> Result<()> {
     // A superuser is a member of every role.
     let row = sqlx::query(
         "SELECT session_user::text,
@@ -300,7 +300,7 @@ impl TenantTx {
 }
 
 impl OwnerTx {
-    async fn enter(&mut self, owner: &Owner) -> Result<()> {
+    async fn enter_owner(&mut self, owner: &Owner) -> Result<()> {
         sqlx::query("SELECT set_config('unslide.tenant', $1, true)")
             .bind(owner.as_str())
             .execute(&mut *self.tx)
@@ -348,7 +348,7 @@ impl OwnerTx {
     }
 
     /// Allows this transaction to write although its tenant is deleted: it records the deletion.
-    pub(crate) async fn erasing(&mut self) -> Result<()> {
+    pub(crate) async fn allow_erasure(&mut self) -> Result<()> {
         sqlx::query("SELECT set_config('unslide.erasing', 'on', true)").execute(&mut *self.tx).await?;
         Ok(())
     }
@@ -366,8 +366,8 @@ pub struct BatchTx(TenantTx);
 impl BatchTx {
     /// Goes on in this tenant, and leaves the one before. Tenants are to be entered in ascending
     /// order, so that two batches never wait for each other's rows.
-    pub async fn enter(&mut self, tenant: &TenantId) -> Result<&mut TenantTx> {
-        self.0.enter(&Owner::Tenant(tenant.clone())).await?;
+    pub async fn enter_tenant(&mut self, tenant: &TenantId) -> Result<&mut TenantTx> {
+        self.0.enter_owner(&Owner::Tenant(tenant.clone())).await?;
         Ok(&mut self.0)
     }
 

@@ -82,7 +82,11 @@ pub(crate) struct Deed<'a> {
 }
 
 /// Records actions in the transaction that does them.
-pub(crate) async fn note(tx: &mut TenantTx, actor: GroupActor<'_>, deeds: &[Deed<'_>]) -> Result<Vec<Uuid>> {
+pub(crate) async fn record_actions(
+    tx: &mut TenantTx,
+    actor: GroupActor<'_>,
+    deeds: &[Deed<'_>],
+) -> Result<Vec<Uuid>> {
     let groups: Vec<Uuid> = deeds.iter().map(|deed| deed.group).collect();
     let actions: Vec<String> = deeds.iter().map(|deed| deed.action.as_str().to_owned()).collect();
     let texts: Vec<Option<String>> = deeds.iter().map(|deed| deed.text.map(str::to_owned)).collect();
@@ -107,15 +111,15 @@ pub(crate) async fn note(tx: &mut TenantTx, actor: GroupActor<'_>, deeds: &[Deed
 }
 
 /// Adds a comment to a group, and returns the entry's id. The group has to exist and be locked.
-pub async fn comment(tx: &mut TenantTx, actor: GroupActor<'_>, group: Uuid, text: &str) -> Result<Uuid> {
+pub async fn add_comment(tx: &mut TenantTx, actor: GroupActor<'_>, group: Uuid, text: &str) -> Result<Uuid> {
     let deed = Deed { group, action: GroupAction::Commented, text: Some(text), other: None };
-    let noted = note(tx, actor, &[deed]).await?;
+    let noted = record_actions(tx, actor, &[deed]).await?;
     Ok(noted.first().copied().unwrap_or_default())
 }
 
 /// Returns at most `limit` entries of a group's history, the newest first. `after` is the time and the id of
 /// the entry to continue from.
-pub async fn activity(
+pub async fn list_activity(
     tx: &mut TenantTx,
     group: Uuid,
     after: Option<(OffsetDateTime, Uuid)>,

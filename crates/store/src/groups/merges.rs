@@ -4,7 +4,7 @@
 //! them too. So a merge costs the same for one report and for a million, survives new revisions, and is
 //! undone exactly.
 
-use super::{Deed, GroupAction, GroupActor, follow_redirects, lock_for_merges, note, retire_empty};
+use super::{Deed, GroupAction, GroupActor, follow_redirects, lock_for_merges, record_actions, retire_empty};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ struct MergeRow {
 
 /// Merges groups of one app, and the groups merged into them, into `target`. Groups that are merged into it
 /// already stay so. With `app`, only groups of that app are found.
-pub async fn merge(
+pub async fn merge_groups(
     tx: &mut TenantTx,
     target: Uuid,
     groups: &[Uuid],
@@ -57,8 +57,8 @@ pub async fn merge(
     let mut ids: Vec<Uuid> = followed.iter().copied().filter(|id| *id != target).collect();
     ids.sort_unstable();
     ids.dedup();
-    let found = find(tx, &[&ids[..], &[target]].concat(), app).await?;
-    let (into, merging) = match check(&found, target, &ids) {
+    let found = lock_merge_rows(tx, &[&ids[..], &[target]].concat(), app).await?;
+    let (into, merging) = match check_merge(&found, target, &ids) {
         Ok(checked) => checked,
         Err(MergeOutcome::NotFound(id)) => {
             // Under the id that was asked for: the caller may not know the other one.
@@ -68,7 +68,7 @@ pub async fn merge(
         Err(refused) => return Ok(refused),
     };
     let ids: Vec<Uuid> = merging.iter().map(|row| row.id).collect();
-    if !point(tx, target, &ids).await? {
+    if !set_merge_target(tx, target, &ids).await? {
         return Ok(MergeOutcome::TooMany);
     }
     let changed = [&ids[..], &[target]].concat();
@@ -85,12 +85,12 @@ pub async fn merge(
             },
         ]
     });
-    note(tx, actor, &both.collect::<Vec<_>>()).await?;
+    record_actions(tx, actor, &both.collect::<Vec<_>>()).await?;
     Ok(MergeOutcome::Done)
 }
 
 /// Returns the target, and the groups that are not merged into it yet; or the reason why nothing is merged.
-fn check<'f>(
+fn check_merge<'f>(
     found: &'f BTreeMap<Uuid, MergeRow>,
     target: Uuid,
     ids: &[Uuid],
@@ -114,7 +114,7 @@ fn check<'f>(
 
 /// Points groups, and the groups merged into them, to the target. Returns false if the target would have more
 /// than [`MAX_MERGED`].
-async fn point(tx: &mut TenantTx, target: Uuid, ids: &[Uuid]) -> Result<bool> {
+async fn set_merge_target(tx: &mut TenantTx, target: Uuid, ids: &[Uuid]) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let merged = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM groups WHERE tenant = $1 AND (merged_into = $2 OR merged_into = ANY ($3))"#,
@@ -139,7 +139,7 @@ async fn point(tx: &mut TenantTx, target: Uuid, ids: &[Uuid]) -> Result<bool> {
 }
 
 /// Takes a group out of `target` again, with its own reports and the state that it had.
-pub async fn split(
+pub async fn split_group(
     tx: &mut TenantTx,
     target: Uuid,
     group: Uuid,
@@ -150,7 +150,7 @@ pub async fn split(
     let asked = (target, group);
     let followed = follow_redirects(tx, &[target, group]).await?;
     let [target, group] = *followed else { return Ok(MergeOutcome::NotFound(target)) };
-    let found = find(tx, &[target, group], app).await?;
+    let found = lock_merge_rows(tx, &[target, group], app).await?;
     let Some(from) = found.get(&target) else { return Ok(MergeOutcome::NotFound(asked.0)) };
     let Some(row) = found.get(&group) else { return Ok(MergeOutcome::NotFound(asked.1)) };
     if row.merged_into != Some(target) {
@@ -166,12 +166,16 @@ pub async fn split(
         Deed { group: target, action: GroupAction::Split, text: Some(&row.title), other: Some(group) },
         Deed { group, action: GroupAction::SplitFrom, text: Some(&from.title), other: Some(target) },
     ];
-    note(tx, actor, &deeds).await?;
+    record_actions(tx, actor, &deeds).await?;
     retire_empty(tx, &[target, group]).await?;
     Ok(MergeOutcome::Done)
 }
 
-async fn find(tx: &mut TenantTx, ids: &[Uuid], app: Option<&str>) -> Result<BTreeMap<Uuid, MergeRow>> {
+async fn lock_merge_rows(
+    tx: &mut TenantTx,
+    ids: &[Uuid],
+    app: Option<&str>,
+) -> Result<BTreeMap<Uuid, MergeRow>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         MergeRow,

@@ -8,14 +8,14 @@ pub mod rules;
 mod state;
 pub mod versions;
 
-pub(crate) use activity::{Deed, note};
-pub use activity::{GroupAction, GroupActivity, GroupActor, activity, comment};
+pub(crate) use activity::{Deed, record_actions};
+pub use activity::{GroupAction, GroupActivity, GroupActor, add_comment, list_activity};
 pub(crate) use merges::refresh_totals;
-pub use merges::{MAX_MERGED, MergeOutcome, merge, split};
+pub use merges::{MAX_MERGED, MergeOutcome, merge_groups, split_group};
 pub(crate) use redirects::end_redirects;
 pub use redirects::follow_redirects;
-pub(crate) use replace::{GroupMove, REPORTS, record_moves, retire_empty};
-pub use state::{GroupStatus, GroupUpdate, UpdateOutcome, update};
+pub(crate) use replace::{GroupMove, REPORTS_ACTOR, record_moves, retire_empty};
+pub use state::{GroupStatus, GroupUpdate, UpdateOutcome, update_group};
 
 use crate::{Result, TenantTx, Uuid};
 use sha2::{Digest, Sha256};

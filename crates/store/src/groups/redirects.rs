@@ -40,7 +40,7 @@ pub(crate) async fn end_redirects(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()>
 
 /// Redirects the ids of replaced groups, and the ids that led to them, to their successors. Takes pairs of a
 /// group and its successor, both locked.
-pub(super) async fn redirect(tx: &mut TenantTx, pairs: &[(Uuid, Uuid)]) -> Result<()> {
+pub(super) async fn redirect_groups(tx: &mut TenantTx, pairs: &[(Uuid, Uuid)]) -> Result<()> {
     let (ids, targets): (Vec<Uuid>, Vec<Uuid>) = pairs.iter().copied().unzip();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(

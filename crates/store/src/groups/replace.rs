@@ -4,9 +4,9 @@
 //! A group with reports that moved is replaced by the group that took most of them. A group that lost its
 //! reports in another way stays if people wrote something, and is deleted if not.
 
-use super::redirects::redirect;
+use super::redirects::redirect_groups;
 use super::versions::is_newer;
-use super::{Deed, GroupAction, GroupActor, GroupStatus, note};
+use super::{Deed, GroupAction, GroupActor, GroupStatus, record_actions};
 use crate::{Result, TenantTx, Uuid, hooks, json};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 
 /// The author of what the activity of a group says about reports.
-pub(crate) const REPORTS: GroupActor<'static> = GroupActor { actor: "indexer", name: None };
+pub(crate) const REPORTS_ACTOR: GroupActor<'static> = GroupActor { actor: "indexer", name: None };
 
 /// Reports that left a group for another one.
 pub(crate) struct GroupMove {
@@ -76,7 +76,7 @@ impl GroupState {
     }
 
     /// Returns true if a report of the group contradicts another group's resolution.
-    fn contradicts(&self, resolved: &GroupState) -> bool {
+    fn is_newer_than_resolution(&self, resolved: &GroupState) -> bool {
         resolved.status == GroupStatus::Resolved
             && match &resolved.resolved_in {
                 Some(version) => is_newer(&self.last_version, version),
@@ -93,7 +93,8 @@ impl GroupState {
             self.assignee.clone_from(&replaced.assignee);
         }
         let is_new = self.status == GroupStatus::Open && !self.has_status && self.first_seen >= first_moved;
-        let takes_status = is_new && replaced.status != GroupStatus::Open && !self.contradicts(replaced);
+        let takes_status =
+            is_new && replaced.status != GroupStatus::Open && !self.is_newer_than_resolution(replaced);
         if takes_status {
             self.status = replaced.status;
             self.resolved_in.clone_from(&replaced.resolved_in);
@@ -123,19 +124,19 @@ pub(crate) async fn retire_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> 
         return Ok(());
     }
     let ids: BTreeSet<Uuid> = empty.iter().map(|group| group.id).collect();
-    let destinations = destinations(tx, &ids).await?;
+    let destinations = find_destinations(tx, &ids).await?;
     let successors = choose_successors(&ids, &destinations);
     let replaced = match successors.is_empty() {
         true => BTreeSet::new(),
-        false => replace(tx, &empty, &successors, &destinations).await?,
+        false => replace_groups(tx, &empty, &successors, &destinations).await?,
     };
     let is_gone = |group: &&GroupState| replaced.contains(&group.id) || !group.has_words();
     let gone: Vec<Uuid> = empty.iter().filter(is_gone).map(|group| group.id).collect();
-    delete(tx, &gone).await
+    delete_groups(tx, &gone).await
 }
 
 /// Replaces groups by their successors, and returns their ids.
-async fn replace(
+async fn replace_groups(
     tx: &mut TenantTx,
     empty: &[GroupState],
     successors: &BTreeMap<Uuid, Destination>,
@@ -180,7 +181,7 @@ async fn find_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<GroupState>> 
 
 /// Reads the present groups of the reports of these groups: behind redirects, and in the groups that are
 /// listed for them.
-async fn destinations(tx: &mut TenantTx, ids: &BTreeSet<Uuid>) -> Result<Vec<Destination>> {
+async fn find_destinations(tx: &mut TenantTx, ids: &BTreeSet<Uuid>) -> Result<Vec<Destination>> {
     let ids: Vec<Uuid> = ids.iter().copied().collect();
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -284,9 +285,9 @@ async fn hand_over_words(
         deeds.push(Deed { group: *id, action, text: title, other: Some(pair.1.to) });
     }
     if !deeds.is_empty() {
-        note(tx, REPORTS, &deeds).await?;
+        record_actions(tx, REPORTS_ACTOR, &deeds).await?;
     }
-    redirect(tx, &pairs).await
+    redirect_groups(tx, &pairs).await
 }
 
 async fn write_states(tx: &mut TenantTx, states: Vec<&GroupState>) -> Result<()> {
@@ -295,9 +296,9 @@ async fn write_states(tx: &mut TenantTx, states: Vec<&GroupState>) -> Result<()>
             "id": state.id,
             "status": state.status.as_str(),
             "resolved_in": state.resolved_in,
-            "resolved_at": state.resolved_at.map(json::time),
+            "resolved_at": state.resolved_at.map(json::format_time),
             "regressed_in": state.regressed_in,
-            "regressed_at": state.regressed_at.map(json::time),
+            "regressed_at": state.regressed_at.map(json::format_time),
             "assignee": state.assignee,
         })
     };
@@ -351,7 +352,7 @@ async fn lock_others(tx: &mut TenantTx, ids: Vec<Uuid>) -> Result<BTreeSet<Uuid>
     Ok(there.into_iter().collect())
 }
 
-async fn delete(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
+async fn delete_groups(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
     if ids.is_empty() {
         return Ok(());
     }

@@ -12,9 +12,9 @@ use utoipa::ToSchema;
 
 /// How long after a change reports may still be stored that were symbolicated by the rules before. A second
 /// pass looks for them after this time.
-pub const SETTLING: Duration = Duration::minutes(2);
+pub const SETTLING_INTERVAL: Duration = Duration::minutes(2);
 /// How long before the change such a report may have arrived.
-const LATE: Duration = Duration::hours(1);
+const LATE_ARRIVAL_LIMIT: Duration = Duration::hours(1);
 
 words! {
     /// How far stored reports are grouped by a tenant's rules.
@@ -59,7 +59,7 @@ pub struct TenantGroupingRules {
 
 impl TenantGroupingRules {
     /// Returns the last report of the page before.
-    pub(crate) fn after(&self) -> Option<ReportCursor> {
+    pub(crate) fn last_cursor(&self) -> Option<ReportCursor> {
         self.last.as_deref().and_then(|last| last.parse().ok())
     }
 }
@@ -81,8 +81,13 @@ pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantGroupingRules>> {
 /// Changes the tenant's rules, announces them to the workers, and begins to move stored reports. Returns the
 /// rules and the outbox row of the announcement; `None` if there is no such tenant. If the same rules are set
 /// again, they move reports that a replay has put elsewhere, and the rules before them do not change.
-pub async fn set(tx: &mut TenantTx, actor: &str, text: &str) -> Result<Option<(TenantGroupingRules, i64)>> {
-    let Some(tenant) = tenants::lock(tx).await?.filter(|tenant| tenant.state != TenantStanding::Deleted)
+pub async fn set_rules(
+    tx: &mut TenantTx,
+    actor: &str,
+    text: &str,
+) -> Result<Option<(TenantGroupingRules, i64)>> {
+    let Some(tenant) =
+        tenants::lock_tenant(tx).await?.filter(|tenant| tenant.state != TenantStanding::Deleted)
     else {
         return Ok(None);
     };
@@ -104,9 +109,9 @@ pub async fn set(tx: &mut TenantTx, actor: &str, text: &str) -> Result<Option<(T
     )
     .fetch_one(connection)
     .await?;
-    let changed = tenants::change(tx, &tenant.name, tenant.state, &tenant.limits).await?;
+    let changed = tenants::change_tenant(tx, &tenant.name, tenant.state, &tenant.limits).await?;
     let Some((_, announcement)) = changed else { return Ok(None) };
-    jobs::add(tx, &Work::Regroup { version: rules.version }).await?;
+    jobs::add_job(tx, &Work::Regroup { version: rules.version }).await?;
     Ok(Some((rules, announcement)))
 }
 
@@ -121,7 +126,7 @@ pub(crate) struct RegroupCounts {
 /// Records the progress through the reports, in the transaction that moves them. Returns false if the rules
 /// changed or another worker has gone on in between: the caller must roll back then. `last` is the last
 /// report of the page; `None` if no report is left.
-pub(crate) async fn progressed(
+pub(crate) async fn record_progress(
     tx: &mut TenantTx,
     rules: &TenantGroupingRules,
     last: Option<&ReportCursor>,
@@ -156,6 +161,6 @@ pub(crate) async fn progressed(
 impl TenantGroupingRules {
     /// Returns the position at which the second pass begins.
     fn first_of_late(&self) -> ReportCursor {
-        ReportCursor::after(self.changed_at - LATE, unslide_model::ReportId([0; 16]), 0)
+        ReportCursor::after_report(self.changed_at - LATE_ARRIVAL_LIMIT, unslide_model::ReportId([0; 16]), 0)
     }
 }

@@ -1,7 +1,7 @@
 //! The state of a group: whether the bug is open, and its assignee.
 
 use super::redirects::find_target;
-use super::{Deed, GroupAction, GroupActor, note};
+use super::{Deed, GroupAction, GroupActor, record_actions};
 use crate::{Result, TenantTx, Uuid};
 use utoipa::ToSchema;
 
@@ -54,7 +54,7 @@ struct StateRow {
 /// Changes a group, or the one that replaced it, and records who did it. A field that has the value already
 /// is not recorded again. An empty update only locks the group and says whether it can be changed. With
 /// `app`, only a group of that app.
-pub async fn update(
+pub async fn update_group(
     tx: &mut TenantTx,
     id: Uuid,
     app: Option<&str>,
@@ -63,7 +63,7 @@ pub async fn update(
 ) -> Result<UpdateOutcome> {
     let mut id = id;
     let row = loop {
-        if let Some(row) = lock(tx, id, app).await? {
+        if let Some(row) = lock_group(tx, id, app).await? {
             break row;
         }
         // A group can be replaced while this transaction waits for its lock.
@@ -75,7 +75,7 @@ pub async fn update(
     if let Some(target) = row.merged_into {
         return Ok(UpdateOutcome::Merged(target));
     }
-    let deeds = deeds(id, &row, update);
+    let deeds = build_history_entries(id, &row, update);
     if deeds.is_empty() {
         return Ok(UpdateOutcome::Done(id));
     }
@@ -102,11 +102,11 @@ pub async fn update(
     )
     .execute(connection)
     .await?;
-    note(tx, actor, &deeds).await?;
+    record_actions(tx, actor, &deeds).await?;
     Ok(UpdateOutcome::Done(id))
 }
 
-async fn lock(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<StateRow>> {
+async fn lock_group(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<StateRow>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         StateRow,
@@ -121,7 +121,7 @@ async fn lock(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<S
 }
 
 /// Returns the entries of the group's history that an update adds.
-fn deeds<'u>(group: Uuid, row: &StateRow, update: &'u GroupUpdate) -> Vec<Deed<'u>> {
+fn build_history_entries<'u>(group: Uuid, row: &StateRow, update: &'u GroupUpdate) -> Vec<Deed<'u>> {
     let mut deeds = Vec::new();
     let resolved_in = update.resolved_in.as_deref();
     let action = match update.status {

@@ -10,9 +10,11 @@ use std::cmp::Ordering;
 /// is after `1.0`.
 #[must_use]
 pub fn is_newer(version: &str, than: &str) -> bool {
-    let ((version, build), (other, other_build)) = (parts(version), parts(than));
-    match compare(version, other) {
-        Ordering::Equal => build.zip(other_build).is_some_and(|(a, b)| compare(a, b) == Ordering::Greater),
+    let ((version, build), (other, other_build)) = (split_build(version), split_build(than));
+    match compare_tokens(version, other) {
+        Ordering::Equal => {
+            build.zip(other_build).is_some_and(|(a, b)| compare_tokens(a, b) == Ordering::Greater)
+        }
         order => order == Ordering::Greater,
     }
 }
@@ -20,24 +22,24 @@ pub fn is_newer(version: &str, than: &str) -> bool {
 /// Orders all versions so that a newer one comes after an older one. Different spellings of the same version
 /// are ordered by whether they have a build, and then as text.
 #[must_use]
-pub fn order(a: &str, b: &str) -> Ordering {
-    let ((version, build), (other, other_build)) = (parts(a), parts(b));
+pub fn compare_versions(a: &str, b: &str) -> Ordering {
+    let ((version, build), (other, other_build)) = (split_build(a), split_build(b));
     let builds = || match (build, other_build) {
-        (Some(one), Some(two)) => compare(one, two),
+        (Some(one), Some(two)) => compare_tokens(one, two),
         (one, two) => one.is_some().cmp(&two.is_some()),
     };
-    compare(version, other).then_with(builds).then_with(|| a.cmp(b))
+    compare_tokens(version, other).then_with(builds).then_with(|| a.cmp(b))
 }
 
 /// Splits the version and its build.
-fn parts(version: &str) -> (&str, Option<&str>) {
+fn split_build(version: &str) -> (&str, Option<&str>) {
     let version = version.trim();
     let bare = version.strip_prefix(['v', 'V']).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     let version = bare.unwrap_or(version);
     version.split_once(['(', '+']).map_or((version, None), |(version, build)| (version, Some(build)))
 }
 
-fn compare(a: &str, b: &str) -> Ordering {
+fn compare_tokens(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (Tokens(a), Tokens(b));
     loop {
         let order = match (a.next(), b.next()) {
@@ -111,7 +113,7 @@ mod tests {
         let sorted = ["", "0.9", "1.0.0", "1.0 (2)", "1.0.0 (9)", "1.0 (12)", "1.0.1-beta", "1.0.1"];
         for (at, one) in sorted.iter().enumerate() {
             for (other_at, other) in sorted.iter().enumerate() {
-                assert_eq!(order(one, other), at.cmp(&other_at), "{one} and {other}");
+                assert_eq!(compare_versions(one, other), at.cmp(&other_at), "{one} and {other}");
                 assert!(!is_newer(one, other) || at > other_at, "{one} and {other}");
             }
         }

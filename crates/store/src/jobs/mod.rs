@@ -28,10 +28,10 @@ pub struct JobLease {
     pub owner: Owner,
     /// The work to do.
     pub work: Work,
-    /// Which attempt this is since the last progress (see [`progressed`]), from 1.
+    /// Which attempt this is since the last progress (see [`record_progress`]), from 1.
     pub attempt: u32,
     /// True if every attempt was used up by workers that died: don't do it again, record the failure and call
-    /// [`fail`]. Never true of a job that must not be given up.
+    /// [`fail_job`]. Never true of a job that must not be given up.
     pub exhausted: bool,
     /// When the lease ends unless it is kept alive.
     pub until: OffsetDateTime,
@@ -51,7 +51,7 @@ impl JobLease {
 }
 
 /// Adds a job of the transaction's owner.
-pub async fn add(tx: &mut OwnerTx, work: &Work) -> Result<Uuid> {
+pub async fn add_job(tx: &mut OwnerTx, work: &Work) -> Result<Uuid> {
     add_later(tx, work, Duration::ZERO).await
 }
 
@@ -111,14 +111,14 @@ pub async fn backfill_is_waiting(tx: &mut OwnerTx, all: bool) -> Result<bool> {
 
 /// Leases up to `limit` jobs that are due, of any owner, each for `lease` long: those of the owners
 /// that have the fewest of these kinds under way, the oldest first.
-pub async fn lease(
+pub async fn lease_jobs(
     store: &Store,
     kinds: &[impl AsRef<str>],
     worker: &str,
     lease: Duration,
     limit: u32,
 ) -> Result<Vec<JobLease>> {
-    take(store, names(kinds), Vec::new(), worker, lease, limit).await
+    take_due_jobs(store, kind_names(kinds), Vec::new(), worker, lease, limit).await
 }
 
 /// Leases the oldest job that is due and of an owner with no job of the kinds in `sharing` under way.
@@ -129,11 +129,11 @@ pub async fn lease_of_idle_owner(
     worker: &str,
     lease: Duration,
 ) -> Result<Option<JobLease>> {
-    Ok(take(store, names(kinds), names(sharing), worker, lease, 1).await?.pop())
+    Ok(take_due_jobs(store, kind_names(kinds), kind_names(sharing), worker, lease, 1).await?.pop())
 }
 
 /// Leases jobs of the kinds in `kinds`; if `idle_in` has kinds, only of owners without any such job under way.
-async fn take(
+async fn take_due_jobs(
     store: &Store,
     kinds: Vec<String>,
     idle_in: Vec<String>,
@@ -160,7 +160,7 @@ async fn take(
     Ok(rows.into_iter().map(JobLease::from).collect())
 }
 
-fn names(kinds: &[impl AsRef<str>]) -> Vec<String> {
+fn kind_names(kinds: &[impl AsRef<str>]) -> Vec<String> {
     kinds.iter().map(|kind| kind.as_ref().to_owned()).collect()
 }
 
@@ -218,7 +218,7 @@ fn still_held(job: &JobLease, done: &PgQueryResult) -> Result<()> {
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] if another worker has it, or its tenant was deleted; or the database fails.
-pub async fn heartbeat(store: &Store, job: &JobLease, lease: Duration) -> Result<()> {
+pub async fn extend_lease(store: &Store, job: &JobLease, lease: Duration) -> Result<()> {
     let mut tx = store.owner(&job.owner).await?;
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
@@ -254,7 +254,7 @@ pub async fn count_attempt(store: &Store, job: &JobLease, counts: bool) -> Resul
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] if another worker has it: roll back; or the database fails.
-pub async fn progressed(tx: &mut OwnerTx, job: &JobLease, work: &Work) -> Result<()> {
+pub async fn record_progress(tx: &mut OwnerTx, job: &JobLease, work: &Work) -> Result<()> {
     let json = serde_json::to_value(work).map_err(|e| StoreError::corrupt("jobs", e))?;
     let now = tx.now();
     update_job!(tx, job, "attempts = 1, payload = $4, last_error = NULL, updated_at = $5", json, now)
@@ -264,7 +264,7 @@ pub async fn progressed(tx: &mut OwnerTx, job: &JobLease, work: &Work) -> Result
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] if another worker has it: roll back; or the database fails.
-pub async fn hold(tx: &mut OwnerTx, job: &JobLease) -> Result<()> {
+pub async fn lock_job(tx: &mut OwnerTx, job: &JobLease) -> Result<()> {
     let now = tx.now();
     update_job!(tx, job, "updated_at = $4", now)
 }
@@ -273,7 +273,7 @@ pub async fn hold(tx: &mut OwnerTx, job: &JobLease) -> Result<()> {
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] if another worker has it: roll back; or the database fails.
-pub async fn complete(tx: &mut OwnerTx, job: &JobLease) -> Result<()> {
+pub async fn complete_job(tx: &mut OwnerTx, job: &JobLease) -> Result<()> {
     let now = tx.now();
     update_job!(tx, job, "status = 'done', lease_token = NULL, lease_until = NULL, updated_at = $4", now)
 }
@@ -283,7 +283,7 @@ pub async fn complete(tx: &mut OwnerTx, job: &JobLease) -> Result<()> {
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] if another worker has it; or the database fails.
-pub async fn postpone(tx: &mut OwnerTx, job: &JobLease, pause: Duration) -> Result<()> {
+pub async fn postpone_job(tx: &mut OwnerTx, job: &JobLease, pause: Duration) -> Result<()> {
     give_back(tx, job, pause, None).await
 }
 
@@ -310,12 +310,12 @@ async fn give_back(tx: &mut OwnerTx, job: &JobLease, pause: Duration, error: Opt
          lease_until = NULL, last_error = coalesce($6, last_error), updated_at = $5",
         now + pause,
         now,
-        error.map(shown)
+        error.map(truncate_error)
     )
 }
 
 /// Cuts an error's text to the part that is kept.
-fn shown(error: &str) -> String {
+fn truncate_error(error: &str) -> String {
     error.chars().filter(|c| *c != '\0').take(2000).collect()
 }
 
@@ -334,7 +334,7 @@ pub enum Failed {
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] if another worker has it; or the database fails.
-pub async fn fail(tx: &mut OwnerTx, job: &JobLease, error: &str, permanently: bool) -> Result<Failed> {
+pub async fn fail_job(tx: &mut OwnerTx, job: &JobLease, error: &str, permanently: bool) -> Result<Failed> {
     let over = job.work.may_be_given_up() && (permanently || job.exhausted || job.attempt >= MAX_ATTEMPTS);
     let pause = FIRST_PAUSE * 2_i32.saturating_pow(job.attempt.saturating_sub(1).min(16));
     let now = tx.now();
@@ -346,7 +346,7 @@ pub async fn fail(tx: &mut OwnerTx, job: &JobLease, error: &str, permanently: bo
          lease_until = NULL, updated_at = $7",
         over,
         again,
-        shown(error),
+        truncate_error(error),
         now
     )?;
     Ok(if over { Failed::Permanently } else { Failed::Again(again) })
@@ -366,7 +366,7 @@ pub struct JobCount {
 }
 
 /// Counts the jobs that are not over, of all tenants: for metrics.
-pub async fn counts(store: &Store) -> Result<Vec<JobCount>> {
+pub async fn count_jobs(store: &Store) -> Result<Vec<JobCount>> {
     Ok(sqlx::query_as!(
         JobCount,
         r#"SELECT kind AS "kind!", status AS "status!", jobs AS "jobs!", oldest AS "oldest!"
@@ -387,12 +387,12 @@ pub struct Stalled {
 
 /// Returns the jobs that must not be given up and make no progress, of all tenants: [`MAX_ATTEMPTS`] workers
 /// or more died with them, or they have failed for an hour.
-pub async fn stalled(store: &Store) -> Result<Vec<Stalled>> {
+pub async fn count_stalled_jobs(store: &Store) -> Result<Vec<Stalled>> {
     let kept: Vec<JobKind> = JobKind::ALL.into_iter().filter(|kind| !kind.may_be_given_up()).collect();
     Ok(sqlx::query_as!(
         Stalled,
         r#"SELECT kind AS "kind!", jobs AS "jobs!" FROM unslide_jobs_stalled($1, $2, $3)"#,
-        &names(&kept),
+        &kind_names(&kept),
         to_row32(MAX_ATTEMPTS),
         store.now() - Duration::HOUR
     )
@@ -401,6 +401,6 @@ pub async fn stalled(store: &Store) -> Result<Vec<Stalled>> {
 }
 
 /// Deletes jobs that ended before `before`. Returns their number.
-pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
+pub async fn purge_jobs(store: &Store, before: OffsetDateTime) -> Result<u64> {
     purge::rows_before(store, "jobs", before).await
 }

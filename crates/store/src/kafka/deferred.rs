@@ -48,7 +48,7 @@ pub struct StoredPart {
 }
 
 /// Returns the ranges of all tenants in these topics, by topic, partition and tenant.
-pub async fn list(store: &Store, topics: &[String]) -> Result<Vec<DeferredRange>> {
+pub async fn list_ranges(store: &Store, topics: &[String]) -> Result<Vec<DeferredRange>> {
     Ok(sqlx::query_as!(
         DeferredRange,
         r#"SELECT tenant AS "tenant!: TenantColumn", topic AS "topic!", topic_id AS "topic_id!",
@@ -64,7 +64,7 @@ pub async fn list(store: &Store, topics: &[String]) -> Result<Vec<DeferredRange>
 /// Adds records to the deferred ranges of their tenants: to an existing range, or to a new one. The tenants
 /// need not exist. Records of a deleted tenant are left out. The transaction has to enter another tenant
 /// before it continues.
-pub async fn extend(tx: &mut BatchTx, more: &[DeferredRange]) -> Result<()> {
+pub async fn extend_ranges(tx: &mut BatchTx, more: &[DeferredRange]) -> Result<()> {
     if more.is_empty() {
         return Ok(());
     }
@@ -77,7 +77,7 @@ pub async fn extend(tx: &mut BatchTx, more: &[DeferredRange]) -> Result<()> {
             "from_offset": range.from,
             "to_offset": range.to,
             "records": range.records,
-            "oldest_at": text(range.oldest_at),
+            "oldest_at": format_time(range.oldest_at),
         })
     });
     let (connection, _) = tx.parts();
@@ -91,7 +91,7 @@ pub async fn extend(tx: &mut BatchTx, more: &[DeferredRange]) -> Result<()> {
 /// # Errors
 /// [`StoreError::Fenced`] if a range begins at another offset by now: the caller has to give up the whole
 /// transaction; or the database fails.
-pub async fn shorten(tx: &mut BatchTx, parts: &[StoredPart]) -> Result<()> {
+pub async fn shorten_ranges(tx: &mut BatchTx, parts: &[StoredPart]) -> Result<()> {
     let Some(first) = parts.first() else { return Ok(()) };
     let rows = parts.iter().map(|part| {
         json!({
@@ -101,7 +101,7 @@ pub async fn shorten(tx: &mut BatchTx, parts: &[StoredPart]) -> Result<()> {
             "from_offset": part.range.from,
             "next_offset": part.next,
             "stored": part.records,
-            "oldest_at": text(part.oldest_at),
+            "oldest_at": format_time(part.oldest_at),
         })
     });
     let (connection, _) = tx.parts();
@@ -116,6 +116,6 @@ pub async fn shorten(tx: &mut BatchTx, parts: &[StoredPart]) -> Result<()> {
     Err(StoreError::Fenced { topic, partition, expected })
 }
 
-fn text(at: OffsetDateTime) -> Option<String> {
+fn format_time(at: OffsetDateTime) -> Option<String> {
     at.format(&Rfc3339).ok()
 }

@@ -86,19 +86,19 @@ impl Message {
 
 /// Returns a time as microseconds since the Unix epoch.
 #[must_use]
-pub fn micros(at: OffsetDateTime) -> i64 {
+pub fn to_micros(at: OffsetDateTime) -> i64 {
     i64::try_from(at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX)
 }
 
-/// Returns the time from microseconds since the Unix epoch, as [`micros`] gives them.
+/// Returns the time from to_microseconds since the Unix epoch, as [`to_micros`] gives them.
 #[must_use]
-pub fn time(micros: i64) -> OffsetDateTime {
+pub fn from_micros(micros: i64) -> OffsetDateTime {
     timestamp::from_micros(micros).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
 /// Adds a message to the outbox and returns its number. This transaction must have locked the row that the
 /// message reports.
-pub async fn append(tx: &mut OwnerTx, message: &Message) -> Result<i64> {
+pub async fn append_message(tx: &mut OwnerTx, message: &Message) -> Result<i64> {
     let ids = append_all(tx, std::slice::from_ref(message)).await?;
     ids.into_iter().next().ok_or_else(|| StoreError::corrupt("outbox", "no id for a new row"))
 }
@@ -152,7 +152,7 @@ pub async fn wait_sent(store: &Store, tenant: &TenantId, id: i64, at_most: Durat
 }
 
 /// Deletes messages that were sent before `before`. Returns their number.
-pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
+pub async fn purge_messages(store: &Store, before: OffsetDateTime) -> Result<u64> {
     purge::rows_before(store, "outbox", before).await
 }
 
@@ -213,7 +213,7 @@ impl Relay {
     }
 
     /// Returns the next messages: first the state of tenants, then of symbols, then the tenants' requests by
-    /// turns; each of these in a tenant's own order. It returns them again until [`Relay::sent`] is called
+    /// turns; each of these in a tenant's own order. It returns them again until [`Relay::record_sent`] is called
     /// for them. A message that cannot be read is set aside, and the others go on.
     ///
     /// # Errors
@@ -228,7 +228,7 @@ impl Relay {
         .await?;
         let mut unsent = Vec::with_capacity(rows.len());
         for row in rows {
-            let owner = Owner::read(&row.tenant).map_err(|e| e.to_string());
+            let owner = Owner::from_name(&row.tenant).map_err(|e| e.to_string());
             let message = serde_json::from_value(row.message).map_err(|e| e.to_string());
             match owner.and_then(|owner| Ok((owner, message?))) {
                 Ok((owner, message)) => {
@@ -254,7 +254,7 @@ impl Relay {
     ///
     /// # Errors
     /// Returns an error if the database fails: they will be sent a second time, which readers tolerate.
-    pub async fn sent(&mut self, ids: &[i64], at: OffsetDateTime) -> Result<()> {
+    pub async fn record_sent(&mut self, ids: &[i64], at: OffsetDateTime) -> Result<()> {
         sqlx::query!("SELECT unslide_outbox_sent($1, $2)", ids, at).execute(&mut self.connection).await?;
         Ok(())
     }

@@ -19,7 +19,7 @@ pub struct PartitionPosition {
 }
 
 /// Reads the positions of a topic, by partition.
-pub async fn read(store: &Store, topic: &str) -> Result<Vec<PartitionPosition>> {
+pub async fn read_positions(store: &Store, topic: &str) -> Result<Vec<PartitionPosition>> {
     Ok(sqlx::query_as!(
         PartitionPosition,
         "SELECT topic, partition, topic_id, next_offset FROM positions WHERE topic = $1 ORDER BY partition",
@@ -30,7 +30,7 @@ pub async fn read(store: &Store, topic: &str) -> Result<Vec<PartitionPosition>> 
 }
 
 /// Reads the positions of all topics.
-pub async fn all(store: &Store) -> Result<Vec<PartitionPosition>> {
+pub async fn read_all_positions(store: &Store) -> Result<Vec<PartitionPosition>> {
     Ok(sqlx::query_as!(
         PartitionPosition,
         "SELECT topic, partition, topic_id, next_offset FROM positions ORDER BY topic, partition"
@@ -41,7 +41,7 @@ pub async fn all(store: &Store) -> Result<Vec<PartitionPosition>> {
 
 /// Returns the offset up to which each partition of all topics is stored: its position, or the first record
 /// before it that was deferred and still waits.
-pub async fn stored(store: &Store) -> Result<Vec<PartitionPosition>> {
+pub async fn read_stored_positions(store: &Store) -> Result<Vec<PartitionPosition>> {
     Ok(sqlx::query_as!(
         PartitionPosition,
         r#"SELECT topic AS "topic!", partition AS "partition!", topic_id AS "topic_id!", next_offset AS "next_offset!"
@@ -53,7 +53,7 @@ pub async fn stored(store: &Store) -> Result<Vec<PartitionPosition>> {
 
 /// Inserts the first position of a partition, and returns the position that it has: another reader may have
 /// inserted one before.
-pub async fn begin(store: &Store, first: &PartitionPosition) -> Result<PartitionPosition> {
+pub async fn insert_first_position(store: &Store, first: &PartitionPosition) -> Result<PartitionPosition> {
     sqlx::query!(
         "INSERT INTO positions (topic, partition, topic_id, next_offset, updated_at) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT DO NOTHING",
@@ -80,7 +80,7 @@ pub async fn begin(store: &Store, first: &PartitionPosition) -> Result<Partition
 /// # Errors
 /// [`StoreError::Fenced`] if it is at another offset: the caller has to give up the whole transaction; or the
 /// database fails.
-pub async fn advance(tx: &mut BatchTx, from: &PartitionPosition, next: i64) -> Result<()> {
+pub async fn advance_position(tx: &mut BatchTx, from: &PartitionPosition, next: i64) -> Result<()> {
     let (connection, now) = tx.parts();
     let done = sqlx::query!(
         "UPDATE positions SET next_offset = $5, updated_at = $6
@@ -105,7 +105,7 @@ pub async fn advance(tx: &mut BatchTx, from: &PartitionPosition, next: i64) -> R
 }
 
 /// Puts a position somewhere else: an operator's decision, made while no indexer runs.
-pub async fn reset(store: &Store, to: &PartitionPosition) -> Result<()> {
+pub async fn reset_position(store: &Store, to: &PartitionPosition) -> Result<()> {
     sqlx::query!(
         "INSERT INTO positions (topic, partition, topic_id, next_offset, updated_at) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (topic, partition) DO UPDATE
@@ -124,7 +124,7 @@ pub async fn reset(store: &Store, to: &PartitionPosition) -> Result<()> {
 /// Takes, keeps or gives up leases so that the readers of a topic share its partitions evenly: each reader
 /// keeps its partitions, and takes as many free ones as its share allows. Returns the partitions that `owner`
 /// reads until it asks again, which has to be well before `lease` is over.
-pub async fn share(
+pub async fn share_partitions(
     store: &Store,
     topic: &str,
     partitions: i32,
@@ -172,8 +172,8 @@ pub async fn share(
 
 /// Announces `owner` to the other readers of a topic, before it asks for partitions: readers that begin
 /// together share them from the beginning.
-pub async fn announce(store: &Store, topic: &str, owner: &str, lease: Duration) -> Result<()> {
-    share(store, topic, 0, owner, lease).await.map(drop)
+pub async fn announce_reader(store: &Store, topic: &str, owner: &str, lease: Duration) -> Result<()> {
+    share_partitions(store, topic, 0, owner, lease).await.map(drop)
 }
 
 struct PartitionLease {

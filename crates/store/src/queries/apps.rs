@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 /// Rows of an app, one for each of its versions and days, that its figures are made of: those of its most
 /// recent days, if a client sends reports of ever new versions.
-const MOST_ROWS: i64 = 100_000;
+const APP_ROWS_LIMIT: i64 = 100_000;
 
 /// The most apps that the list shows: it leaves out the least recently seen. Reports keep their app, and are
 /// found by it.
@@ -42,13 +42,13 @@ pub struct AppSummary {
 
 /// Lists the tenant's apps, at most [`MOST_LISTED`], that of the newest report first, from the one after
 /// `after` (its last day and its name) on; with `only` that app alone.
-pub async fn list(
+pub async fn list_apps(
     tx: &mut TenantTx,
     only: Option<&str>,
     after: Option<(Date, &str)>,
     limit: u32,
 ) -> Result<Vec<AppSummary>> {
-    let page = recent(tx, only, after, limit).await?;
+    let page = list_recent_apps(tx, only, after, limit).await?;
     let (apps, days): (Vec<String>, Vec<Date>) = page.into_iter().unzip();
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -68,19 +68,19 @@ pub async fn list(
         tenant,
         &apps,
         &days,
-        MOST_ROWS
+        APP_ROWS_LIMIT
     )
     .fetch_all(connection)
     .await?)
 }
 
-/// Returns only the names of the apps at the top of [`list`].
-pub async fn names(tx: &mut TenantTx, only: Option<&str>, limit: u32) -> Result<Vec<String>> {
-    Ok(recent(tx, only, None, limit).await?.into_iter().map(|(app, _)| app).collect())
+/// Returns only the names of the apps at the top of [`list_apps`].
+pub async fn list_app_names(tx: &mut TenantTx, only: Option<&str>, limit: u32) -> Result<Vec<String>> {
+    Ok(list_recent_apps(tx, only, None, limit).await?.into_iter().map(|(app, _)| app).collect())
 }
 
-/// Returns the apps of a page of [`list`], each with the day of its last report.
-async fn recent(
+/// Returns the apps of a page of [`list_apps`], each with the day of its last report.
+async fn list_recent_apps(
     tx: &mut TenantTx,
     only: Option<&str>,
     after: Option<(Date, &str)>,

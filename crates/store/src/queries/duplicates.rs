@@ -15,7 +15,7 @@ pub struct Duplicates {
 }
 
 /// Returns how often a report came again.
-pub async fn of(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Result<Duplicates> {
+pub async fn count_duplicates(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Result<Duplicates> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
         r#"SELECT count(*) AS "count!", max(seen_at) AS last FROM report_duplicates

@@ -60,7 +60,7 @@ pub struct MissingFilter {
 /// Lists the debug ids that reports came without symbols for and that have none now, or those of a stripped
 /// binary (a quality below 2, a symbol table) for an image of the app; the most wanted first, from the one
 /// after `after` (its reports and its debug id) on.
-pub async fn list(
+pub async fn list_missing(
     tx: &mut TenantTx,
     filter: &MissingFilter,
     after: Option<(i64, DebugId)>,
@@ -111,7 +111,7 @@ pub async fn list(
 }
 
 /// Returns the missing images of an app's own in some versions, by version, the most wanted first.
-pub(super) async fn of_versions(
+pub(super) async fn list_for_versions(
     tx: &mut TenantTx,
     app: &str,
     versions: &[String],

@@ -1,6 +1,6 @@
 //! One report with its body.
 
-use super::reports::{COLUMNS, ReportRow};
+use super::reports::{REPORT_COLUMNS, ReportRow};
 use crate::column::{U32, U64};
 use crate::number::to_row32;
 use crate::segments::{BodyLocation, FrameColumns, ReportBody};
@@ -21,23 +21,23 @@ pub struct FoundReport {
     pub place: Option<BodyLocation>,
 }
 
-/// Returns a report by its id with its body, or the body's position. `None` as [`find`], and if the report
+/// Returns a report by its id with its body, or the body's position. `None` as [`find_report`], and if the report
 /// moved or was revised at this moment.
 pub async fn get(
     tx: &mut TenantTx,
     report_id: ReportId,
     variant: u32,
 ) -> Result<Option<(FoundReport, ReportBody)>> {
-    let Some(found) = find(tx, report_id, variant).await? else { return Ok(None) };
+    let Some(found) = find_report(tx, report_id, variant).await? else { return Ok(None) };
     let body = match found.place {
         Some(place) => Some(ReportBody::Segment(place)),
-        None => body(tx, &found.listed).await?,
+        None => load_body(tx, &found.listed).await?,
     };
     Ok(body.map(|body| (found, body)))
 }
 
 /// Returns the body of a report's revision, if it is in the database.
-pub async fn body(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<ReportBody>> {
+pub async fn load_body(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<ReportBody>> {
     let (connection, tenant, _) = tx.parts();
     let body = sqlx::query_scalar!(
         "SELECT body FROM report_bodies
@@ -55,11 +55,15 @@ pub async fn body(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<Report
 
 /// Returns a report by its id: the first that came with it, or another variant. `None` if there is no such
 /// report, or it was deleted or is too old.
-pub async fn find(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Result<Option<FoundReport>> {
+pub async fn find_report(
+    tx: &mut TenantTx,
+    report_id: ReportId,
+    variant: u32,
+) -> Result<Option<FoundReport>> {
     let (connection, tenant, _) = tx.parts();
     // The columns of a list, as the list reads them: not known to the macros.
     let row: Option<Row> = sqlx::query_as(AssertSqlSafe(format!(
-        "SELECT {COLUMNS}, coalesce(b.size, f.size) AS size, b.report_id IS NOT NULL AS inline, f.segment, f.at_offset,
+        "SELECT {REPORT_COLUMNS}, coalesce(b.size, f.size) AS size, b.report_id IS NOT NULL AS inline, f.segment, f.at_offset,
                 f.length, f.body_key,
                 (SELECT count(*)::integer FROM report_keys o
                  WHERE o.tenant = $1 AND o.report_id = $2 AND o.deleted_at IS NULL) AS variants
@@ -79,7 +83,7 @@ pub async fn find(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Resul
     .fetch_optional(connection)
     .await?;
     let Some(Row { listed, variants, size, inline, frame }) = row else { return Ok(None) };
-    let place = if inline { None } else { Some(frame.location(listed.received_at)?) };
+    let place = if inline { None } else { Some(frame.into_location(listed.received_at)?) };
     Ok(Some(FoundReport { listed, variants, size, place }))
 }
 

@@ -4,7 +4,7 @@ use crate::column::{ReportIdColumn, U32};
 use crate::cursor::ReportCursor;
 use crate::number::{to_row, to_row32};
 use crate::reports::FrameTotals;
-use crate::segments::bounds;
+use crate::segments::day_bounds;
 use crate::{Result, TenantTx};
 use serde::Serialize;
 use sqlx::{FromRow, Postgres, QueryBuilder};
@@ -134,11 +134,12 @@ pub struct ReportPage {
 
 impl ReportPage {
     /// Makes a page of these reports; one more than `limit` shows that there are more.
-    fn of(mut reports: Vec<ReportRow>, limit: usize) -> ReportPage {
+    fn from_rows(mut reports: Vec<ReportRow>, limit: usize) -> ReportPage {
         let more = reports.len() > limit;
         reports.truncate(limit);
         let last = reports.last().filter(|_| more);
-        let next = last.map(|last| ReportCursor::after(last.received_at, last.report_id, last.variant));
+        let next =
+            last.map(|last| ReportCursor::after_report(last.received_at, last.report_id, last.variant));
         ReportPage { reports, next }
     }
 }
@@ -151,9 +152,9 @@ const MOST_APART: usize = 500;
 /// are the first period, of which each further one is twice as long, and how long a page goes on before it
 /// ends with the reports it has.
 const FIRST_PERIOD: time::Duration = time::Duration::HOUR;
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+const LIST_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
-pub(super) const COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
+pub(super) const REPORT_COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
      r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, r.same_crash_as, r.weight, \
      coalesce((SELECT g.merged_into FROM groups g WHERE g.tenant = r.tenant AND g.id = r.group_id), r.group_id) AS group_id";
@@ -167,7 +168,7 @@ struct ImageReports {
 }
 
 impl ImageReports {
-    async fn find(tx: &mut TenantTx, debug_id: DebugId) -> Result<ImageReports> {
+    async fn find_for_image(tx: &mut TenantTx, debug_id: DebugId) -> Result<ImageReports> {
         let (connection, tenant, _) = tx.parts();
         let row = sqlx::query!(
             r#"SELECT EXISTS (SELECT FROM waits WHERE tenant = $1 AND debug_id = $2) AS "waits!",
@@ -178,7 +179,7 @@ impl ImageReports {
         .fetch_one(connection)
         .await?;
         let mut system: Vec<(OffsetDateTime, OffsetDateTime)> = Vec::new();
-        for (from, to) in row.days.into_iter().map(bounds) {
+        for (from, to) in row.days.into_iter().map(day_bounds) {
             match system.last_mut() {
                 Some(last) if last.1 == from => last.1 = to,
                 _ => system.push((from, to)),
@@ -213,16 +214,16 @@ impl ImageReports {
 
 /// Lists the matching reports, newest first. A page that takes long ends before it has `limit` entries, with
 /// a cursor.
-pub async fn list(
+pub async fn list_reports(
     tx: &mut TenantTx,
     filter: &ReportFilter,
     after: Option<&ReportCursor>,
     limit: u32,
 ) -> Result<ReportPage> {
-    list_within(tx, filter, after, limit, PATIENCE).await
+    list_within(tx, filter, after, limit, LIST_TIMEOUT).await
 }
 
-/// Lists reports as [`list`] does, with a page that looks for more for as long as `patience`.
+/// Lists reports as [`list_reports`] does, with a page that looks for more for as long as `patience`.
 pub(crate) async fn list_within(
     tx: &mut TenantTx,
     filter: &ReportFilter,
@@ -233,10 +234,12 @@ pub(crate) async fn list_within(
     let groups = groups_of(tx, filter).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX - 1);
     if filter.is_indexed() && groups.as_ref().is_none_or(|groups| groups.len() <= MOST_APART) {
-        let found = read(tx, filter, groups.as_deref(), after, limit + 1).await?;
-        return Ok(ReportPage::of(found, limit));
+        let found = read_newest(tx, filter, groups.as_deref(), after, limit + 1).await?;
+        return Ok(ReportPage::from_rows(found, limit));
     }
-    let Some((oldest, newest)) = arrivals(tx).await? else { return Ok(ReportPage::of(Vec::new(), limit)) };
+    let Some((oldest, newest)) = find_arrival_bounds(tx).await? else {
+        return Ok(ReportPage::from_rows(Vec::new(), limit));
+    };
     let begin = Instant::now();
     let oldest = filter.from.map_or(oldest, |from| from.max(oldest));
     let mut after = after.copied();
@@ -246,11 +249,11 @@ pub(crate) async fn list_within(
         let from = end.checked_sub(period).unwrap_or(oldest).max(oldest);
         let of_period = ReportFilter { from: Some(from), ..filter.clone() };
         let missing = limit + 1 - found.len();
-        found.extend(read(tx, &of_period, groups.as_deref(), after.as_ref(), missing).await?);
+        found.extend(read_newest(tx, &of_period, groups.as_deref(), after.as_ref(), missing).await?);
         if found.len() > limit || from == oldest {
-            return Ok(ReportPage::of(found, limit));
+            return Ok(ReportPage::from_rows(found, limit));
         }
-        let reached = ReportCursor::before(from);
+        let reached = ReportCursor::before_time(from);
         if begin.elapsed() >= patience {
             return Ok(ReportPage { reports: found, next: Some(reached) });
         }
@@ -259,7 +262,7 @@ pub(crate) async fn list_within(
 }
 
 /// Returns the arrival times of the tenant's oldest and newest report.
-async fn arrivals(tx: &mut TenantTx) -> Result<Option<(OffsetDateTime, OffsetDateTime)>> {
+async fn find_arrival_bounds(tx: &mut TenantTx) -> Result<Option<(OffsetDateTime, OffsetDateTime)>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
         "SELECT (SELECT received_at FROM reports WHERE tenant = $1 ORDER BY received_at LIMIT 1) AS oldest,
@@ -272,7 +275,7 @@ async fn arrivals(tx: &mut TenantTx) -> Result<Option<(OffsetDateTime, OffsetDat
 }
 
 /// Reads the newest matching reports of these groups.
-async fn read(
+async fn read_newest(
     tx: &mut TenantTx,
     filter: &ReportFilter,
     groups: Option<&[uuid::Uuid]>,
@@ -282,9 +285,10 @@ async fn read(
     let limit = to_row(limit as u64);
     let apart = groups.filter(|groups| (2..=MOST_APART).contains(&groups.len()));
     let mut query = match apart.filter(|_| filter.debug_id.is_none()) {
-        Some(groups) => of_each_group(tx, filter, groups, after, limit),
+        Some(groups) => build_query_by_group(tx, filter, groups, after, limit),
         None => {
-            let (mut query, key) = matching(tx, &format!("SELECT {COLUMNS}"), filter, groups).await?;
+            let (mut query, key) =
+                build_matching_query(tx, &format!("SELECT {REPORT_COLUMNS}"), filter, groups).await?;
             push_page(&mut query, key, after, limit);
             query
         }
@@ -294,7 +298,7 @@ async fn read(
 
 /// Builds the query for the newest of each group, by the index, and the newest of these: its cost does not
 /// depend on the number of a group's reports.
-fn of_each_group(
+fn build_query_by_group(
     tx: &mut TenantTx,
     filter: &ReportFilter,
     groups: &[uuid::Uuid],
@@ -302,7 +306,7 @@ fn of_each_group(
     limit: i64,
 ) -> QueryBuilder<Postgres> {
     let (_, tenant, _) = tx.parts();
-    let mut query = QueryBuilder::<Postgres>::new(format!("SELECT {COLUMNS} FROM unnest("));
+    let mut query = QueryBuilder::<Postgres>::new(format!("SELECT {REPORT_COLUMNS} FROM unnest("));
     query.push_bind(groups.to_vec());
     query.push(") AS n (id) CROSS JOIN LATERAL (SELECT * FROM reports r WHERE r.tenant = ");
     query.push_bind(tenant.to_owned()).push(" AND r.group_id = n.id");
@@ -331,17 +335,17 @@ fn push_order(query: &mut QueryBuilder<Postgres>, key: &str, limit: i64) {
 }
 
 /// Returns the reports of a group that arrived right after and right before one of them.
-pub async fn neighbours(
+pub async fn find_neighbours(
     tx: &mut TenantTx,
     report: &ReportRow,
 ) -> Result<(Option<(ReportId, u32)>, Option<(ReportId, u32)>)> {
     let Some(group) = report.group else { return Ok((None, None)) };
     let groups = super::groups::with_merged(tx, group).await?;
-    let newer = neighbour(tx, &groups, report, ">", "ASC").await?;
-    Ok((newer, neighbour(tx, &groups, report, "<", "DESC").await?))
+    let newer = find_neighbour(tx, &groups, report, ">", "ASC").await?;
+    Ok((newer, find_neighbour(tx, &groups, report, "<", "DESC").await?))
 }
 
-async fn neighbour(
+async fn find_neighbour(
     tx: &mut TenantTx,
     groups: &[uuid::Uuid],
     report: &ReportRow,
@@ -365,9 +369,9 @@ async fn neighbour(
 }
 
 /// Counts the matching reports.
-pub async fn count(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u64> {
+pub async fn count_reports(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u64> {
     let groups = groups_of(tx, filter).await?;
-    let (mut query, _) = matching(tx, "SELECT count(*)", filter, groups.as_deref()).await?;
+    let (mut query, _) = build_matching_query(tx, "SELECT count(*)", filter, groups.as_deref()).await?;
     let count: i64 = query.build_query_scalar().fetch_one(tx.parts().0).await?;
     Ok(u64::try_from(count).unwrap_or_default())
 }
@@ -377,7 +381,7 @@ pub async fn count(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u64> {
 pub(crate) async fn explain(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Vec<String>> {
     let groups = groups_of(tx, filter).await?;
     let (mut query, _) =
-        matching(tx, "EXPLAIN (COSTS off) SELECT count(*)", filter, groups.as_deref()).await?;
+        build_matching_query(tx, "EXPLAIN (COSTS off) SELECT count(*)", filter, groups.as_deref()).await?;
     Ok(query.build_query_scalar().fetch_all(tx.parts().0).await?)
 }
 
@@ -423,14 +427,14 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, key: &str, filter: &ReportFil
 
 /// Builds the query `select` on the matching reports. Returns it with the alias of the table that gives their
 /// order.
-async fn matching(
+async fn build_matching_query(
     tx: &mut TenantTx,
     select: &str,
     filter: &ReportFilter,
     groups: Option<&[uuid::Uuid]>,
 ) -> Result<(QueryBuilder<Postgres>, &'static str)> {
     let image = match filter.debug_id {
-        Some(debug_id) => Some((debug_id, ImageReports::find(tx, debug_id).await?)),
+        Some(debug_id) => Some((debug_id, ImageReports::find_for_image(tx, debug_id).await?)),
         None => None,
     };
     let (_, tenant, _) = tx.parts();

@@ -136,7 +136,7 @@ pub struct TimelinePage<'a> {
 
 /// Lists the events of a session of an app, from the one after `after` on. Reports are those of the run with this
 /// id. Features add theirs.
-pub async fn timeline(tx: &mut TenantTx, page: TimelinePage<'_>) -> Result<Vec<TimelineEvent>> {
+pub async fn list_timeline(tx: &mut TenantTx, page: TimelinePage<'_>) -> Result<Vec<TimelineEvent>> {
     let mut events = report_events(tx, page).await?;
     for hook in tx.hooks().iter().filter_map(|hook| hook.session_events) {
         events.extend(hook(tx, page).await?);

@@ -5,7 +5,7 @@ use time::{Date, Duration, OffsetDateTime};
 
 /// Rows of the period, one for each app, version and day, that a chart is made of: those of its most recent
 /// days, if a client sends reports of ever new versions.
-const MOST_ROWS: i64 = 50_000;
+const CHART_ROWS_LIMIT: i64 = 50_000;
 
 /// Recent rows that the names of versions are taken from.
 const RECENT_ROWS: i64 = 5_000;
@@ -84,7 +84,7 @@ pub async fn by_version(
         app,
         version,
         i64::from(most),
-        MOST_ROWS,
+        CHART_ROWS_LIMIT,
         step == TrendStep::Hour
     )
     .fetch_all(connection)
@@ -110,7 +110,7 @@ pub struct PeriodTotals {
 
 /// Returns the totals of a period: from the beginning of a day or hour up to that of another, which is not
 /// part of it.
-pub async fn totals(
+pub async fn read_totals(
     tx: &mut TenantTx,
     (app, version): (Option<&str>, Option<&str>),
     step: TrendStep,
@@ -139,7 +139,7 @@ pub async fn totals(
         to,
         app,
         version,
-        MOST_ROWS,
+        CHART_ROWS_LIMIT,
         step == TrendStep::Hour
     )
     .fetch_one(connection)
@@ -159,7 +159,7 @@ pub struct GroupTrend {
 
 /// Reads the reports of some groups, and of those merged into them, by day, from a day on; with a version, of
 /// it alone.
-pub async fn of_groups(
+pub async fn read_group_trends(
     tx: &mut TenantTx,
     groups: &[Uuid],
     version: Option<&str>,

@@ -58,17 +58,17 @@ json_column!(Vec<WantedImage>);
 
 /// Lists the versions of an app, at most [`MOST_LISTED`], that of the newest report first, from the one after
 /// `after` (its last day and its name) on; empty for an app without reports.
-pub async fn list(
+pub async fn list_versions(
     tx: &mut TenantTx,
     app: &str,
     after: Option<(Date, &str)>,
     limit: u32,
 ) -> Result<Vec<VersionSummary>> {
     let app = app.replace('\0', "");
-    let mut versions = page(tx, &app, after, limit).await?;
+    let mut versions = list_version_rows(tx, &app, after, limit).await?;
     let names: Vec<String> = versions.iter().map(|row| row.version.clone()).collect();
     let mut wanted: HashMap<String, Vec<WantedImage>> = HashMap::new();
-    for (version, image) in missing::of_versions(tx, &app, &names).await? {
+    for (version, image) in missing::list_for_versions(tx, &app, &names).await? {
         wanted.entry(version).or_default().push(image);
     }
     for row in &mut versions {
@@ -78,7 +78,7 @@ pub async fn list(
 }
 
 /// Does the same without the images that symbols are missing for.
-async fn page(
+async fn list_version_rows(
     tx: &mut TenantTx,
     app: &str,
     after: Option<(Date, &str)>,

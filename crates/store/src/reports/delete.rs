@@ -16,7 +16,12 @@ use unslide_model::ReportId;
 /// version, of affected devices and of missing images. A request for it has ended. Its key remains, so that
 /// neither a replay nor an answer that is on its way brings it back. With `app`, deletes only a report of
 /// that app. Returns false if there is no such report.
-pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: Option<&str>) -> Result<bool> {
+pub async fn delete_report(
+    tx: &mut TenantTx,
+    report_id: ReportId,
+    variant: u32,
+    app: Option<&str>,
+) -> Result<bool> {
     lock_out_merges(tx).await?;
     let keys = lock_known(tx, &[(report_id.uuid(), to_row32(variant))]).await?;
     let Some(key) = keys.into_iter().find(|key| !key.deleted) else { return Ok(false) };
@@ -48,7 +53,7 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
         rollups::take_back(tx, &counted).await?;
         groups::take_back(tx, &counted, None).await?;
     }
-    reprocess::count_ends(tx, &reprocess::gone(&[key])).await?;
+    reprocess::count_ends(tx, &reprocess::count_deleted(&[key])).await?;
     Ok(true)
 }
 

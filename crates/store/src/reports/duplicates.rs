@@ -1,7 +1,7 @@
 //! Further arrivals of a report that the store has: an SDK or an operator sent it twice. Each is counted
 //! once, by the input record that brought it, so that a replay of the log adds nothing.
 
-use super::rows::name;
+use super::rows::truncate_name;
 use super::{Arrival, ArrivalOutcome, StoredArrival};
 use crate::number::to_row32;
 use crate::{Result, TenantTx, json};
@@ -9,7 +9,11 @@ use serde_json::{Value, json};
 
 /// Records arrivals that came from another record than their report's first. Revisions are no duplicates:
 /// they have their report's origin.
-pub(super) async fn note(tx: &mut TenantTx, arrivals: &[&Arrival], stored: &[StoredArrival]) -> Result<()> {
+pub(super) async fn record_duplicates(
+    tx: &mut TenantTx,
+    arrivals: &[&Arrival],
+    stored: &[StoredArrival],
+) -> Result<()> {
     let further = arrivals.iter().zip(stored).filter(|(arrival, stored)| {
         arrival.revision == 1
             && matches!(stored.outcome, ArrivalOutcome::Duplicate | ArrivalOutcome::Superseded)
@@ -19,11 +23,11 @@ pub(super) async fn note(tx: &mut TenantTx, arrivals: &[&Arrival], stored: &[Sto
         Some(json!({
             "report_id": arrival.report_id.uuid(),
             "variant": to_row32(stored.variant),
-            "origin_topic": name(&origin.topic),
+            "origin_topic": truncate_name(&origin.topic),
             "origin_partition": origin.partition,
             "origin_offset": origin.offset,
             "origin_index": origin.index,
-            "seen_at": json::time(arrival.received_at),
+            "seen_at": json::format_time(arrival.received_at),
         }))
     });
     let rows: Vec<Value> = rows.collect();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
 
 /// How long the counts of an hour are kept.
-pub(super) const KEPT: Duration = Duration::days(14);
+pub(super) const HOUR_COUNTS_RETENTION: Duration = Duration::days(14);
 
 /// An app, a version and the beginning of an hour.
 pub(super) type HourKey = (String, String, OffsetDateTime);
@@ -19,8 +19,8 @@ pub(super) struct HourDelta {
 }
 
 /// Adds to what hours count. Hours that are not kept any more do not change.
-pub(super) async fn write(tx: &mut TenantTx, mut deltas: BTreeMap<HourKey, HourDelta>) -> Result<()> {
-    let oldest = tx.now() - KEPT;
+pub(super) async fn write_hours(tx: &mut TenantTx, mut deltas: BTreeMap<HourKey, HourDelta>) -> Result<()> {
+    let oldest = tx.now() - HOUR_COUNTS_RETENTION;
     deltas.retain(|(.., hour), delta| *hour >= oldest && (delta.reports, delta.fatal) != (0, 0));
     if deltas.is_empty() {
         return Ok(());
@@ -30,7 +30,7 @@ pub(super) async fn write(tx: &mut TenantTx, mut deltas: BTreeMap<HourKey, HourD
         json!({
             "app": app,
             "version": version,
-            "hour": json::time(hour),
+            "hour": json::format_time(hour),
             "reports": delta.reports,
             "fatal": delta.fatal,
         })

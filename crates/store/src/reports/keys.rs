@@ -1,11 +1,11 @@
 //! The rows that fix a report's moment and number its revisions.
 
 use super::ReportOrigin;
-use super::rows::name;
+use super::rows::truncate_name;
 use crate::column::{HashColumn, ReportIdColumn, U32};
 use crate::number::{from_row32, to_row32};
 use crate::outbox::NeededSymbols;
-use crate::requests::pauses::PAUSES;
+use crate::requests::pauses::RETRY_BACKOFFS;
 use crate::{Result, StoreError, TenantTx, Uuid};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,12 +52,12 @@ impl KeyRow {
     }
 
     /// Returns the part that distinguishes it from the tenant's other keys.
-    pub(crate) fn place(&self) -> (ReportId, u32) {
+    pub(crate) fn report_and_variant(&self) -> (ReportId, u32) {
         (self.report_id, self.variant)
     }
 
     /// Returns the same in the types of the row.
-    pub(crate) fn row(&self) -> (Uuid, i32) {
+    pub(crate) fn row_key(&self) -> (Uuid, i32) {
         (self.report_id.uuid(), to_row32(self.variant))
     }
 }
@@ -81,7 +81,7 @@ macro_rules! lock_keys {
 /// id in the order of the log, and names each pair once: variants get the same numbers however the log is cut
 /// into batches. If an id comes with other bytes than before, both reports are kept, the later one as the
 /// next variant, and all of that id are flagged.
-pub(super) async fn lock(
+pub(super) async fn insert_and_lock(
     tx: &mut TenantTx,
     wanted: &[(ReportId, ContentHash, OffsetDateTime)],
 ) -> Result<Vec<KeyRow>> {
@@ -176,7 +176,7 @@ async fn insert_further_variants(
 }
 
 async fn insert_variants(tx: &mut TenantTx, rows: &[KeyRow]) -> Result<()> {
-    let (ids, variants): (Vec<Uuid>, Vec<i32>) = rows.iter().map(KeyRow::row).unzip();
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = rows.iter().map(KeyRow::row_key).unzip();
     let hashes: Vec<Vec<u8>> = rows.iter().map(|row| row.content_hash.0.to_vec()).collect();
     let times: Vec<OffsetDateTime> = rows.iter().map(|row| row.received_at).collect();
     let (connection, tenant, _) = tx.parts();
@@ -275,7 +275,7 @@ pub(super) struct Advance<'a> {
 }
 
 /// Records the new revisions. A request that one of them answers is over.
-pub(super) async fn advance(tx: &mut TenantTx, advanced: &[Advance<'_>]) -> Result<()> {
+pub(super) async fn record_revisions(tx: &mut TenantTx, advanced: &[Advance<'_>]) -> Result<()> {
     if advanced.is_empty() {
         return Ok(());
     }
@@ -286,7 +286,7 @@ pub(super) async fn advance(tx: &mut TenantTx, advanced: &[Advance<'_>]) -> Resu
     let needs: Vec<Option<Value>> =
         advanced.iter().map(|a| (!a.retry.is_empty()).then(|| json!(a.retry))).collect();
     let topics: Vec<Option<String>> =
-        advanced.iter().map(|a| a.origin.map(|origin| name(&origin.topic))).collect();
+        advanced.iter().map(|a| a.origin.map(|origin| truncate_name(&origin.topic))).collect();
     let partitions: Vec<Option<i32>> = advanced.iter().map(|a| a.origin.map(|o| o.partition)).collect();
     let offsets: Vec<Option<i64>> = advanced.iter().map(|a| a.origin.map(|o| o.offset)).collect();
     let indexes: Vec<Option<i32>> = advanced.iter().map(|a| a.origin.map(|o| o.index)).collect();
@@ -312,7 +312,7 @@ pub(super) async fn advance(tx: &mut TenantTx, advanced: &[Advance<'_>]) -> Resu
          WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant",
         tenant,
         &ids,
-        now + PAUSES[0],
+        now + RETRY_BACKOFFS[0],
         &variants,
         &revisions,
         &pending,

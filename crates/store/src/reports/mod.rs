@@ -14,13 +14,13 @@ mod same_crash;
 mod store;
 mod waits;
 
-pub use delete::delete;
+pub use delete::delete_report;
 pub(crate) use delete::drop_rest;
 pub use groups::regroup;
-pub(crate) use groups::{stored_sketch, term};
+pub(crate) use groups::{normalize_term, stored_sketch};
 pub(crate) use keys::{KeyRow, lock_known};
 pub use same_crash::count_once;
-pub use store::{StoredBatch, store, store_batch};
+pub use store::{StoredBatch, store_arrivals, store_batch};
 #[cfg(test)]
 pub(crate) use waits::record_in_steps;
 pub(crate) use waits::{NeedsByReport, newer_of_system, own_symbols, system_since};
@@ -47,7 +47,7 @@ pub struct Arrival {
     pub revision: u32,
     /// The broker's time. Of a report's first arrival it is kept; later ones don't count.
     pub received_at: OffsetDateTime,
-    /// The enriched JSON as [`unslide_proto::body::compress`] makes it.
+    /// The enriched JSON as [`unslide_proto::body::compress_report`] makes it.
     pub body: Vec<u8>,
     /// The enriched JSON's size in bytes.
     pub size: u64,
@@ -119,7 +119,7 @@ impl ReportDetails {
     }
 
     fn signal_of_group(&self) -> Option<AppSignal> {
-        AppSignal::of_group_kind(&self.grouping.as_ref()?.kind)
+        AppSignal::from_group_kind(&self.grouping.as_ref()?.kind)
     }
 
     /// Returns the weight of the report by its sender's sampling rate, in thousandths.
@@ -263,7 +263,7 @@ pub(crate) struct Change<'a> {
 
 impl<'a> Change<'a> {
     /// Returns false for a crash that another report is counted for.
-    fn counts(&self) -> bool {
+    fn is_counted(&self) -> bool {
         self.previous.as_ref().is_none_or(|previous| previous.same_crash_as.is_none())
     }
 
@@ -274,7 +274,7 @@ impl<'a> Change<'a> {
 
     /// Returns the images that a new report came without symbols for, also if the batch brings the next
     /// revision with it: how the log is cut into batches must not show.
-    fn wanted(&self) -> impl Iterator<Item = &'a ImageUse> + use<'a> {
+    fn wanted_images(&self) -> impl Iterator<Item = &'a ImageUse> + use<'a> {
         self.came.images.iter().filter(|image| !image.found)
     }
 }
@@ -282,9 +282,9 @@ impl<'a> Change<'a> {
 #[cfg(test)]
 impl<'a> Change<'a> {
     /// Makes the change for a report that comes for the first time, and locks its key.
-    pub(crate) async fn first(tx: &mut TenantTx, arrival: &'a Arrival) -> Result<Change<'a>> {
+    pub(crate) async fn for_first_arrival(tx: &mut TenantTx, arrival: &'a Arrival) -> Result<Change<'a>> {
         let wanted = [(arrival.report_id, arrival.content_hash, arrival.received_at)];
-        let key = keys::lock(tx, &wanted).await?[0];
+        let key = keys::insert_and_lock(tx, &wanted).await?[0];
         Ok(Change { key, arrival, came: arrival, place: 0, weight: 1, previous: None })
     }
 }

@@ -6,7 +6,7 @@ use time::{Date, OffsetDateTime};
 
 /// Makes the missing partitions from one day to another (UTC, both included). Returns how many tables that
 /// took.
-pub async fn ensure(store: &Store, first: Date, last: Date) -> Result<i32> {
+pub async fn ensure_partitions(store: &Store, first: Date, last: Date) -> Result<i32> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_partitions_ensure($1, $2) AS "made!""#, first, last)
         .fetch_one(store.pool())
         .await?)

@@ -1,11 +1,11 @@
 //! How long a tenant's reports are kept. Their keys stay longer, so that a replay does not bring them
 //! back (see [`crate::partitions::purge_keys`]).
 
-use super::hours::KEPT;
+use super::hours::HOUR_COUNTS_RETENTION;
 use crate::number::to_row32;
 use crate::reports::{drop_rest, lock_known};
 use crate::reprocess;
-use crate::segments::bounds;
+use crate::segments::day_bounds;
 use crate::{Result, Store, TenantTx, Uuid};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ impl RetentionSettings {
     /// Returns the first day (UTC) that is kept of a tenant with a limit of `limit` days, or 0 for the usual.
     #[must_use]
     pub fn first_day(self, limit: u32, now: OffsetDateTime) -> Date {
-        first_day(days(limit, self.keep_days, self.remember_days), now)
+        first_day(kept_days(limit, self.keep_days, self.remember_days), now)
     }
 }
 
@@ -48,23 +48,23 @@ pub fn first_day(days: u32, now: OffsetDateTime) -> Date {
 /// Returns the number of days that reports are kept of a tenant with the limit `limit` (0: `usual`). Kept
 /// reports are also remembered, so no limit reaches beyond `remembered`.
 #[must_use]
-pub fn days(limit: u32, usual: u32, remembered: u32) -> u32 {
+pub fn kept_days(limit: u32, usual: u32, remembered: u32) -> u32 {
     let wanted = if limit == 0 { usual } else { limit };
     wanted.min(remembered.saturating_sub(1)).max(1)
 }
 
 /// Returns the most days that reports of any tenant are kept.
-pub async fn longest(store: &Store, usual: u32, remembered: u32) -> Result<u32> {
+pub async fn read_longest_days(store: &Store, usual: u32, remembered: u32) -> Result<u32> {
     let longest = sqlx::query_scalar!(r#"SELECT unslide_retention_longest($1) AS "days!""#, to_row32(usual))
         .fetch_one(store.pool())
         .await?;
-    Ok(days(u32::try_from(longest).unwrap_or(usual), usual, remembered))
+    Ok(kept_days(u32::try_from(longest).unwrap_or(usual), usual, remembered))
 }
 
 /// Deletes reports of the transaction's tenant that arrived before the day `before`, at most `limit` of them,
 /// with all dependent rows. Returns their number; 0 once no report of those days is left.
-pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
-    let (end, _) = bounds(before);
+pub async fn expire_reports(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
+    let (end, _) = day_bounds(before);
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         "SELECT received_at, report_id, variant FROM reports WHERE tenant = $1 AND received_at < $2
@@ -100,7 +100,7 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
     .execute(connection)
     .await?;
     drop_rest(tx, &times, &ids, &variants).await?;
-    reprocess::count_ends(tx, &reprocess::gone(&keys)).await?;
+    reprocess::count_ends(tx, &reprocess::count_deleted(&keys)).await?;
     Ok(gone.rows_affected())
 }
 
@@ -108,7 +108,7 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
 /// Returns their number. The counts of reports, devices and frames stay: a version's history is longer than
 /// its reports.
 pub async fn forget_wanted(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
-    let (end, _) = bounds(before);
+    let (end, _) = day_bounds(before);
     let (connection, tenant, _) = tx.parts();
     // All writers lock in this order; a row that was updated in between is checked again.
     let gone = sqlx::query!(
@@ -135,7 +135,7 @@ pub async fn forget_hours(tx: &mut TenantTx, limit: u32) -> Result<u64> {
                   ORDER BY app COLLATE "C", version COLLATE "C", hour LIMIT $3 FOR UPDATE) o
            WHERE h.tenant = $1 AND h.app = o.app AND h.version = o.version AND h.hour = o.hour"#,
         tenant,
-        now - KEPT,
+        now - HOUR_COUNTS_RETENTION,
         i64::from(limit)
     )
     .execute(connection)
@@ -144,7 +144,7 @@ pub async fn forget_hours(tx: &mut TenantTx, limit: u32) -> Result<u64> {
 }
 
 /// Condemns the files in object storage of the days before `before`, and deletes rows that depend on those
-/// days: for when [`expire`] has nothing left to do, or the days' tables are about to go. At most `limit`
+/// days: for when [`expire_reports`] has nothing left to do, or the days' tables are about to go. At most `limit`
 /// objects. Returns their number.
 pub async fn condemn_days(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (connection, tenant, now) = tx.parts();

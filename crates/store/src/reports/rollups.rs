@@ -1,7 +1,7 @@
 //! Counts by app, version and day, and by hour, kept in step with the reports.
 
 use super::hours::{self, HourDelta, HourKey};
-use super::rows::{GroupTexts, MadeOn, device, name};
+use super::rows::{GroupTexts, MadeOn, device_bytes, truncate_name};
 use super::{Change, FrameTotals};
 use crate::number::to_row;
 use crate::{Result, TenantTx, Uuid, json};
@@ -29,7 +29,7 @@ struct Delta {
 type Times = (i64, i64);
 
 impl Delta {
-    fn add(&mut self, (status, fatal): (&str, bool), frames: &FrameTotals, (sign, weight): Times) {
+    fn add_report(&mut self, (status, fatal): (&str, bool), frames: &FrameTotals, (sign, weight): Times) {
         let times = sign * weight;
         self.reports += times;
         self.extrapolated += times - sign;
@@ -53,15 +53,15 @@ struct Deltas {
 
 impl Deltas {
     /// Adds a report of an app and a version, or takes it back, with its status and whether it was fatal.
-    fn add(
+    fn add_report(
         &mut self,
         (app, version, at): (&str, &str, OffsetDateTime),
         (status, fatal): (&str, bool),
         frames: &FrameTotals,
         (sign, weight): Times,
     ) {
-        let key = (app.to_owned(), version.to_owned(), day(at));
-        self.days.entry(key).or_default().add((status, fatal), frames, (sign, weight));
+        let key = (app.to_owned(), version.to_owned(), utc_day(at));
+        self.days.entry(key).or_default().add_report((status, fatal), frames, (sign, weight));
         let begins = at.to_offset(time::UtcOffset::UTC).truncate_to_hour();
         let hour = self.hours.entry((app.to_owned(), version.to_owned(), begins)).or_default();
         hour.reports += sign * weight;
@@ -70,28 +70,33 @@ impl Deltas {
 }
 
 /// Returns the day of a roll-up.
-pub(super) fn day(at: OffsetDateTime) -> Date {
+pub(super) fn utc_day(at: OffsetDateTime) -> Date {
     at.to_offset(time::UtcOffset::UTC).date()
 }
 
 /// Adds new reports, and takes back revisions that new ones replace. Returns how many days of apps and
 /// versions are new.
-pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<u64> {
+pub(super) async fn record_rollups(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<u64> {
     let mut deltas = Deltas::default();
-    for change in changes.iter().filter(|change| change.counts()) {
+    for change in changes.iter().filter(|change| change.is_counted()) {
         let (facts, at, weight) = (&change.arrival.facts, change.key.received_at, change.weight());
         if let Some(previous) = &change.previous {
             let was = (previous.status.as_str(), previous.fatal);
-            deltas.add((&previous.app, &previous.version, at), was, &previous.frames, (-1, weight));
+            deltas.add_report((&previous.app, &previous.version, at), was, &previous.frames, (-1, weight));
         }
         let is = (facts.status.as_str(), facts.is_fatal());
-        deltas.add((&name(&facts.app), &name(&facts.version), at), is, &facts.frames, (1, weight));
+        deltas.add_report(
+            (&truncate_name(&facts.app), &truncate_name(&facts.version), at),
+            is,
+            &facts.frames,
+            (1, weight),
+        );
     }
-    for (key, devices) in devices(tx, changes).await? {
+    for (key, devices) in count_devices(tx, changes).await? {
         deltas.days.entry(key).or_default().devices += devices;
     }
-    let new = write(tx, deltas.days).await?;
-    hours::write(tx, deltas.hours).await?;
+    let new = write_days(tx, deltas.days).await?;
+    hours::write_hours(tx, deltas.hours).await?;
     wanted_images(tx, changes).await?;
     Ok(new)
 }
@@ -118,16 +123,16 @@ pub(super) struct Counted {
 }
 
 /// Takes a report out of the counts: its version's, its device's if no other report of the version is from
-/// that device, and the images that it came without symbols for. Locks in the order of [`record`].
+/// that device, and the images that it came without symbols for. Locks in the order of [`record_rollups`].
 pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()> {
     let mut deltas = Deltas::default();
     if let Some(day) = forget_device(tx, report).await? {
         deltas.days.entry((report.app.clone(), report.version.clone(), day)).or_default().devices -= 1;
     }
     let (was, times) = ((report.status.as_str(), report.fatal), (-1, report.weight));
-    deltas.add((&report.app, &report.version, report.received_at), was, &report.frames, times);
-    write(tx, deltas.days).await?;
-    hours::write(tx, deltas.hours).await?;
+    deltas.add_report((&report.app, &report.version, report.received_at), was, &report.frames, times);
+    write_days(tx, deltas.days).await?;
+    hours::write_hours(tx, deltas.hours).await?;
     want_less(tx, report).await
 }
 
@@ -186,12 +191,12 @@ async fn want_less(tx: &mut TenantTx, report: &Counted) -> Result<()> {
 }
 
 /// Counts new reports by device. Returns the devices that their version had not crashed on before.
-async fn devices(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<BTreeMap<DayKey, i64>> {
+async fn count_devices(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<BTreeMap<DayKey, i64>> {
     let mut rows: BTreeMap<(String, String, Vec<u8>), (Date, i64)> = BTreeMap::new();
     for change in changes.iter().filter(|change| change.previous.is_none()) {
-        let (facts, day) = (&change.arrival.facts, day(change.key.received_at));
-        let Some(device) = device(facts) else { continue };
-        let key = (name(&facts.app), name(&facts.version), device.to_vec());
+        let (facts, day) = (&change.arrival.facts, utc_day(change.key.received_at));
+        let Some(device) = device_bytes(facts) else { continue };
+        let key = (truncate_name(&facts.app), truncate_name(&facts.version), device.to_vec());
         let (first, reports) = rows.entry(key).or_insert((day, 0));
         *first = day.min(*first);
         *reports += 1;
@@ -204,7 +209,7 @@ async fn devices(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<BTreeMap<D
         json!({
             "app": app,
             "version": version,
-            "device": json::bytes(device),
+            "device": json::format_bytes(device),
             "day": day.to_string(),
             "reports": reports,
         })
@@ -230,7 +235,7 @@ async fn devices(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<BTreeMap<D
 }
 
 /// Adds to what days count. Returns how many were not there.
-async fn write(tx: &mut TenantTx, deltas: BTreeMap<DayKey, Delta>) -> Result<u64> {
+async fn write_days(tx: &mut TenantTx, deltas: BTreeMap<DayKey, Delta>) -> Result<u64> {
     if deltas.is_empty() {
         return Ok(0);
     }
@@ -289,10 +294,10 @@ async fn wanted_images(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> 
     let mut wanted: BTreeMap<(String, String, Uuid), Wanted> = BTreeMap::new();
     for change in changes.iter().filter(|change| change.previous.is_none()) {
         let (facts, at) = (&change.came.facts, change.key.received_at);
-        for image in change.wanted() {
-            let said = (image.system, name(&image.name), name(&image.arch));
+        for image in change.wanted_images() {
+            let said = (image.system, truncate_name(&image.name), truncate_name(&image.arch));
             let entry = wanted
-                .entry((name(&facts.app), name(&facts.version), image.debug_id.uuid()))
+                .entry((truncate_name(&facts.app), truncate_name(&facts.version), image.debug_id.uuid()))
                 .or_insert_with(|| Wanted { said: said.clone(), reports: 0, first: at, last: at });
             entry.said = std::mem::take(&mut entry.said).min(said);
             entry.reports += 1;
@@ -313,8 +318,8 @@ async fn wanted_images(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> 
             "arch": arch,
             "system": system,
             "reports": to_row(wanted.reports),
-            "first_seen": json::time(wanted.first),
-            "last_seen": json::time(wanted.last),
+            "first_seen": json::format_time(wanted.first),
+            "last_seen": json::format_time(wanted.last),
         })
     });
     let (connection, tenant, _) = tx.parts();

@@ -49,12 +49,12 @@ pub(super) struct MadeOn {
 }
 
 impl MadeOn {
-    pub(super) fn of(facts: &ReportDetails) -> MadeOn {
+    pub(super) fn from_details(facts: &ReportDetails) -> MadeOn {
         MadeOn {
-            device: device(facts).map(<[u8]>::to_vec),
-            model: text(facts.model.as_ref()),
-            os_name: text(facts.os_name.as_ref()),
-            os_version: text(facts.os_version.as_ref()),
+            device: device_bytes(facts).map(<[u8]>::to_vec),
+            model: truncate_optional(facts.model.as_ref()),
+            os_name: truncate_optional(facts.os_name.as_ref()),
+            os_version: truncate_optional(facts.os_version.as_ref()),
         }
     }
 }
@@ -67,10 +67,10 @@ pub(super) struct GroupTexts {
 }
 
 impl GroupTexts {
-    pub(super) fn of(facts: &ReportDetails) -> GroupTexts {
+    pub(super) fn from_details(facts: &ReportDetails) -> GroupTexts {
         GroupTexts {
-            reason: text(facts.reason.as_ref()),
-            title: facts.grouping.as_ref().map(|grouping| title(&grouping.title)),
+            reason: truncate_optional(facts.reason.as_ref()),
+            title: facts.grouping.as_ref().map(|grouping| truncate_title(&grouping.title)),
         }
     }
 }
@@ -84,8 +84,8 @@ pub(super) struct GroupRow<'f> {
 }
 
 impl<'f> GroupRow<'f> {
-    pub(super) fn of(facts: &'f ReportDetails) -> Option<GroupRow<'f>> {
-        Some(GroupRow::new(name(&facts.app), facts.grouping.as_ref()?))
+    pub(super) fn from_details(facts: &'f ReportDetails) -> Option<GroupRow<'f>> {
+        Some(GroupRow::new(truncate_name(&facts.app), facts.grouping.as_ref()?))
     }
 
     /// Makes the row of a report's group in this app, as the report's row names the app.
@@ -95,26 +95,26 @@ impl<'f> GroupRow<'f> {
 }
 
 /// Returns a text that Postgres accepts, cut to a number of characters.
-fn bounded(text: &str, chars: usize) -> String {
+fn truncate_text(text: &str, chars: usize) -> String {
     text.chars().filter(|c| *c != '\0').take(chars).collect()
 }
 
 /// Returns a text that an index can hold too.
-pub(super) fn name(text: &str) -> String {
-    bounded(text, NAME_CHARS)
+pub(super) fn truncate_name(text: &str) -> String {
+    truncate_text(text, NAME_CHARS)
 }
 
 /// Returns a line for a list.
-pub(super) fn title(text: &str) -> String {
-    bounded(text, TEXT_CHARS)
+pub(super) fn truncate_title(text: &str) -> String {
+    truncate_text(text, TEXT_CHARS)
 }
 
-fn text(text: Option<&String>) -> Option<String> {
-    text.map(|text| title(text))
+fn truncate_optional(text: Option<&String>) -> Option<String> {
+    text.map(|text| truncate_title(text))
 }
 
 /// Returns JSON that Postgres accepts: without NULs, and not over the limit.
-fn summary(value: &serde_json::Value) -> Box<RawValue> {
+fn encode_summary(value: &serde_json::Value) -> Box<RawValue> {
     let text = match value.to_string() {
         text if text.len() > SUMMARY_BYTES => r#"{"truncated":true}"#.to_owned(),
         _ if !value.is_object() => "{}".to_owned(),
@@ -215,42 +215,42 @@ struct NewReportRow {
 
 /// Returns a time in the one spelling that Postgres reads without loss; `None` if Postgres cannot hold it.
 fn time_text(at: OffsetDateTime) -> Option<String> {
-    timestamp::storable(at)?.format(&Rfc3339).ok()
+    timestamp::to_storable(at)?.format(&Rfc3339).ok()
 }
 
 /// Returns the bytes that identify the device, in their stored form.
-pub(super) fn device(facts: &ReportDetails) -> Option<&[u8]> {
+pub(super) fn device_bytes(facts: &ReportDetails) -> Option<&[u8]> {
     facts.device.as_deref().map(|bytes| &bytes[..bytes.len().min(DEVICE_BYTES)]).filter(|b| !b.is_empty())
 }
 
-fn row(change: &Change<'_>) -> Result<NewReportRow> {
+fn build_row(change: &Change<'_>) -> Result<NewReportRow> {
     let (key, arrival, facts) = (&change.key, change.arrival, &change.arrival.facts);
     let received_at = time_text(key.received_at)
         .ok_or_else(|| StoreError::corrupt("report_keys", format!("received_at {}", key.received_at)))?;
     let mut system_images: Vec<Uuid> =
         arrival.images.iter().filter(|i| i.system).map(|i| i.debug_id.uuid()).collect();
     system_images.sort_unstable();
-    let texts = GroupTexts::of(facts);
+    let texts = GroupTexts::from_details(facts);
     Ok(NewReportRow {
         received_at,
         report_id: key.report_id.uuid(),
         variant: key.variant,
         revision: arrival.revision,
-        app: name(&facts.app),
-        version: name(&facts.version),
-        build: name(&facts.build),
-        r#type: name(&facts.kind),
+        app: truncate_name(&facts.app),
+        version: truncate_name(&facts.version),
+        build: truncate_name(&facts.build),
+        r#type: truncate_name(&facts.kind),
         fatal: facts.is_fatal(),
-        status: name(&facts.status),
+        status: truncate_name(&facts.status),
         device_time: facts.device_time.and_then(time_text),
-        device: device(facts).map(json::bytes),
-        os_name: text(facts.os_name.as_ref()),
-        os_version: text(facts.os_version.as_ref()),
-        os_build: text(facts.os_build.as_ref()),
-        model: text(facts.model.as_ref()),
-        process: text(facts.process.as_ref()),
+        device: device_bytes(facts).map(json::format_bytes),
+        os_name: truncate_optional(facts.os_name.as_ref()),
+        os_version: truncate_optional(facts.os_version.as_ref()),
+        os_build: truncate_optional(facts.os_build.as_ref()),
+        model: truncate_optional(facts.model.as_ref()),
+        process: truncate_optional(facts.process.as_ref()),
         reason: texts.reason,
-        summary: summary(&facts.summary),
+        summary: encode_summary(&facts.summary),
         frames_total: to_row32(facts.frames.total),
         frames_symbolicated: to_row32(facts.frames.symbolicated),
         frames_device: to_row32(facts.frames.device),
@@ -258,26 +258,26 @@ fn row(change: &Change<'_>) -> Result<NewReportRow> {
         frames_missing: to_row32(facts.frames.missing),
         symbols_missing: arrival.images.iter().any(ImageUse::lacks_symbols),
         system_images,
-        wanted: change.wanted().map(|image| image.debug_id.uuid()).collect(),
-        group_id: GroupRow::of(facts).map(|group| group.id).filter(|_| change.counts()),
+        wanted: change.wanted_images().map(|image| image.debug_id.uuid()).collect(),
+        group_id: GroupRow::from_details(facts).map(|group| group.id).filter(|_| change.is_counted()),
         title: texts.title,
         run_id: facts.run_id,
         process_identity: facts.process_identity,
         metric_kit: facts.metric_kit,
         weight: change.weight(),
-        origin_topic: arrival.origin.as_ref().map(|o| name(&o.topic)),
+        origin_topic: arrival.origin.as_ref().map(|o| truncate_name(&o.topic)),
         origin_partition: arrival.origin.as_ref().map(|o| o.partition),
         origin_offset: arrival.origin.as_ref().map(|o| o.offset),
-        traceparent: text(arrival.traceparent.as_ref()),
+        traceparent: truncate_optional(arrival.traceparent.as_ref()),
     })
 }
 
 /// Writes the reports and their bodies, each in the place of the revision before.
-pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
+pub(super) async fn write_reports(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
     }
-    let rows: Vec<NewReportRow> = changes.iter().map(row).collect::<Result<_>>()?;
+    let rows: Vec<NewReportRow> = changes.iter().map(build_row).collect::<Result<_>>()?;
     let rows = serde_json::to_string(&rows).map_err(|e| StoreError::corrupt("reports", e))?;
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
@@ -380,15 +380,15 @@ mod tests {
 
     #[test]
     fn nuls_and_lengths_that_postgres_refuses_do_not_reach_it() {
-        assert_eq!(name("a\0b"), "ab");
-        assert_eq!(name(&"é".repeat(500)).chars().count(), NAME_CHARS);
+        assert_eq!(truncate_name("a\0b"), "ab");
+        assert_eq!(truncate_name(&"é".repeat(500)).chars().count(), NAME_CHARS);
         for (value, text) in [
             (serde_json::json!({"a": "x\0y"}), r#"{"a":"x\ufffdy"}"#),
             (serde_json::json!([1]), "{}"),
             (serde_json::json!("\0"), "{}"),
             (serde_json::json!({"a": "x".repeat(SUMMARY_BYTES)}), r#"{"truncated":true}"#),
         ] {
-            assert_eq!(summary(&value).get(), text);
+            assert_eq!(encode_summary(&value).get(), text);
         }
     }
 }

@@ -48,7 +48,7 @@ pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
 
 /// Takes one report out of the counts. Its key must be locked. Returns false if it was taken out before.
 async fn stop_counting(tx: &mut TenantTx, key: &KeyRow, other: Uuid) -> Result<bool> {
-    let (id, variant) = key.row();
+    let (id, variant) = key.row_key();
     let (connection, tenant, _) = tx.parts();
     let counted: Option<Counted> = sqlx::query_as(
         "UPDATE reports SET same_crash_as = $5

@@ -5,7 +5,7 @@ use super::{
     Arrival, ArrivalOutcome, Change, Effects, ReportOrigin, StoredArrival, duplicates, groups, rollups, rows,
     waits,
 };
-use crate::app_signals::{self, SignalDecision, SignalDrops, SignalsByApp, WHOLE, WeightRounder};
+use crate::app_signals::{self, SignalDecision, SignalDrops, SignalsByApp, UNSAMPLED_WEIGHT, WeightRounder};
 use crate::groups::{GroupEvent, lock_out_merges};
 use crate::hooks::{self, StoredReport, StoredReports};
 use crate::outbox::NeededSymbols;
@@ -20,7 +20,7 @@ use unslide_model::{ContentHash, ReportId};
 /// Stores a tenant's arrivals in the order of their offsets, and returns the outcome of each. Day partitions
 /// have to exist (see [`crate::partitions`]); reports that arrived before `keep_from` are not stored.
 /// Features learn of reports that are stored, and of groups that are new or came back.
-pub async fn store<A: Borrow<Arrival> + Sync>(
+pub async fn store_arrivals<A: Borrow<Arrival> + Sync>(
     tx: &mut TenantTx,
     arrivals: &[A],
     effects: Effects,
@@ -42,7 +42,7 @@ pub struct StoredBatch {
     pub events: Vec<GroupEvent>,
 }
 
-/// Stores arrivals as [`store`] does. Also returns which groups are new or came back: each event once,
+/// Stores arrivals as [`store_arrivals`] does. Also returns which groups are new or came back: each event once,
 /// however often the arrivals are stored again.
 ///
 /// Rows are locked in one order everywhere: keys by id, slots by debug id, roll-ups by their keys.
@@ -62,32 +62,33 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
     let reports = by_report(&arrivals);
     let wanted: Vec<_> =
         reports.iter().map(|((id, hash), places)| (*id, *hash, arrivals[places[0]].received_at)).collect();
-    let keys = keys::lock(tx, &wanted).await?;
+    let keys = keys::insert_and_lock(tx, &wanted).await?;
     let with_signals = arrivals.iter().filter(|arrival| arrival.facts.signal().is_some());
-    let apps: BTreeSet<String> = with_signals.map(|arrival| rows::name(&arrival.facts.app)).collect();
+    let apps: BTreeSet<String> =
+        with_signals.map(|arrival| rows::truncate_name(&arrival.facts.app)).collect();
     let signals = match apps.is_empty() {
         true => SignalsByApp::default(),
-        false => app_signals::of_apps(tx, &apps.iter().map(String::as_str).collect()).await?,
+        false => app_signals::read_for_apps(tx, &apps.iter().map(String::as_str).collect()).await?,
     };
-    let mut batch = Batch::of(arrivals, signals);
+    let mut batch = Batch::from_arrivals(arrivals, signals);
     for (key, (_, places)) in keys.into_iter().zip(reports) {
-        batch.decide(key, &places, keep_from);
+        batch.decide_outcomes(key, &places, keep_from);
     }
     for change in rows::read_previous(tx, &mut batch.changes).await? {
         batch.stored[change.place].outcome = ArrivalOutcome::Expired;
         batch.remembered.push((change.key, change.arrival.revision));
     }
-    rows::write(tx, &batch.changes).await?;
-    let needs = waits::record(tx, &batch.changes, effects).await?;
-    keys::advance(tx, &batch.advances(&needs, effects)).await?;
-    duplicates::note(tx, &batch.arrivals, &batch.stored).await?;
-    let new_app_days = rollups::record(tx, &batch.changes).await?;
-    let groups = groups::record(tx, &batch.changes).await?;
+    rows::write_reports(tx, &batch.changes).await?;
+    let needs = waits::record_waits(tx, &batch.changes, effects).await?;
+    keys::record_revisions(tx, &batch.collect_advances(&needs, effects)).await?;
+    duplicates::record_duplicates(tx, &batch.arrivals, &batch.stored).await?;
+    let new_app_days = rollups::record_rollups(tx, &batch.changes).await?;
+    let groups = groups::record_groups(tx, &batch.changes).await?;
     if effects == Effects::Now {
-        batch.request(tx, needs).await?;
+        batch.request_again(tx, needs).await?;
     }
-    reprocess::count_ends(tx, &batch.ends()).await?;
-    app_signals::count_dropped(tx, &batch.drops()).await?;
+    reprocess::count_ends(tx, &batch.count_request_ends()).await?;
+    app_signals::count_dropped(tx, &batch.count_drops()).await?;
     hooks::groups_changed(tx, &groups).await?;
     let stored = StoredReports { reports: batch.stored_reports(), groups };
     hooks::reports_stored(tx, &stored).await?;
@@ -123,7 +124,7 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn of(arrivals: Vec<&'a Arrival>, signals: SignalsByApp) -> Batch<'a> {
+    fn from_arrivals(arrivals: Vec<&'a Arrival>, signals: SignalsByApp) -> Batch<'a> {
         let duplicate = StoredArrival { outcome: ArrivalOutcome::Duplicate, variant: 0, requested: None };
         let stored = vec![duplicate; arrivals.len()];
         let (changes, remembered, firsts) = (Vec::new(), Vec::new(), BTreeMap::new());
@@ -132,16 +133,17 @@ impl<'a> Batch<'a> {
     }
 
     /// Decides on the arrivals of one report.
-    fn decide(&mut self, key: KeyRow, places: &[usize], keep_from: Option<OffsetDateTime>) {
+    fn decide_outcomes(&mut self, key: KeyRow, places: &[usize], keep_from: Option<OffsetDateTime>) {
         let expired = keep_from.is_some_and(|from| key.received_at < from);
         // A stored report gets its revisions, also after a change of the app's settings.
         let is_new = key.latest_revision == 0;
-        let refused = places.iter().filter(|_| is_new).find_map(|place| self.refused(self.arrivals[*place]));
+        let refused =
+            places.iter().filter(|_| is_new).find_map(|place| self.find_refusal(self.arrivals[*place]));
         let mut latest = key.latest_revision;
         let (mut earliest, mut last): (Option<usize>, Option<usize>) = (None, None);
         let first = places.iter().map(|place| self.arrivals[*place]).find(|arrival| arrival.revision == 1);
         if let Some(origin) = first.and_then(|arrival| arrival.origin.as_ref()) {
-            self.firsts.insert(key.place(), origin);
+            self.firsts.insert(key.report_and_variant(), origin);
         }
         for place in places.iter().copied() {
             let newer = self.arrivals[place].revision > latest;
@@ -168,7 +170,9 @@ impl<'a> Batch<'a> {
             Some(place) => {
                 let came = self.arrivals[earliest.unwrap_or(place)];
                 let weight = match self.by_signal(came) {
-                    SignalDecision::Kept(weight) => self.rounder.round(weight, &came.report_id.to_string()),
+                    SignalDecision::Kept(weight) => {
+                        self.rounder.round_weight(weight, &came.report_id.to_string())
+                    }
                     SignalDecision::SwitchedOff | SignalDecision::SampledOut => 1,
                 };
                 let arrival = self.arrivals[place];
@@ -181,13 +185,13 @@ impl<'a> Batch<'a> {
     /// weight 1.
     fn by_signal(&self, arrival: &Arrival) -> SignalDecision {
         let facts = &arrival.facts;
-        let Some(signal) = facts.signal() else { return SignalDecision::Kept(WHOLE) };
+        let Some(signal) = facts.signal() else { return SignalDecision::Kept(UNSAMPLED_WEIGHT) };
         let id = facts.run_id.map_or_else(|| arrival.report_id.to_string(), |run| run.to_string());
-        self.signals.of(&rows::name(&facts.app)).decide(signal, &id, facts.sent_weight())
+        self.signals.for_app(&rows::truncate_name(&facts.app)).decide_event(signal, &id, facts.sent_weight())
     }
 
     /// Returns the outcome of a report that its app does not keep; `None` if the app keeps it.
-    fn refused(&self, arrival: &Arrival) -> Option<ArrivalOutcome> {
+    fn find_refusal(&self, arrival: &Arrival) -> Option<ArrivalOutcome> {
         match self.by_signal(arrival) {
             SignalDecision::Kept(_) => None,
             SignalDecision::SwitchedOff => Some(ArrivalOutcome::SwitchedOff),
@@ -196,30 +200,30 @@ impl<'a> Batch<'a> {
     }
 
     /// Counts the reports that were not kept, by app and signal.
-    fn drops(&self) -> SignalDrops {
+    fn count_drops(&self) -> SignalDrops {
         let mut drops = SignalDrops::new();
         for (arrival, stored) in self.arrivals.iter().zip(&self.stored) {
             let is_dropped =
                 matches!(stored.outcome, ArrivalOutcome::SwitchedOff | ArrivalOutcome::SampledOut);
             if let Some(signal) = arrival.facts.signal().filter(|_| is_dropped) {
-                *drops.entry((rows::name(&arrival.facts.app), signal)).or_default() += 1;
+                *drops.entry((rows::truncate_name(&arrival.facts.app), signal)).or_default() += 1;
             }
         }
         drops
     }
 
     /// Returns the changes of the keys. `needs` are the newer symbols that each change lacks.
-    fn advances(&self, needs: &[Vec<NeededSymbols>], effects: Effects) -> Vec<keys::Advance<'a>> {
+    fn collect_advances(&self, needs: &[Vec<NeededSymbols>], effects: Effects) -> Vec<keys::Advance<'a>> {
         let deferred = effects == Effects::Deferred;
         let changed = self.changes.iter().zip(needs).map(|(change, needs)| {
-            let retry = waits::unfetched(change);
+            let retry = waits::list_unfetched(change);
             keys::Advance {
                 report_id: change.key.report_id,
                 variant: change.key.variant,
                 revision: change.arrival.revision,
                 ask_pending: deferred && !(needs.is_empty() && retry.is_empty()),
                 retry,
-                origin: self.firsts.get(&change.key.place()).copied(),
+                origin: self.firsts.get(&change.key.report_and_variant()).copied(),
             }
         });
         let remembered = self.remembered.iter().map(|(key, revision)| keys::Advance {
@@ -228,21 +232,21 @@ impl<'a> Batch<'a> {
             revision: *revision,
             ask_pending: false,
             retry: Vec::new(),
-            origin: self.firsts.get(&key.place()).copied(),
+            origin: self.firsts.get(&key.report_and_variant()).copied(),
         });
         changed.chain(remembered).collect()
     }
 
     /// Requests the changed reports again that lack newer symbols.
-    async fn request(&mut self, tx: &mut TenantTx, needs: Vec<Vec<NeededSymbols>>) -> Result<()> {
+    async fn request_again(&mut self, tx: &mut TenantTx, needs: Vec<Vec<NeededSymbols>>) -> Result<()> {
         let (places, asks): (Vec<usize>, Vec<Ask>) = self
             .changes
             .iter()
             .zip(needs)
             .filter(|(_, needs)| !needs.is_empty())
-            .map(|(change, needs)| (change.place, ask(&change.key, change.arrival.revision, needs)))
+            .map(|(change, needs)| (change.place, build_ask(&change.key, change.arrival.revision, needs)))
             .unzip();
-        for (place, revision) in places.into_iter().zip(requests::place(tx, &asks).await?) {
+        for (place, revision) in places.into_iter().zip(requests::make_requests(tx, &asks).await?) {
             self.stored[place].requested = revision;
         }
         Ok(())
@@ -253,7 +257,7 @@ impl<'a> Batch<'a> {
         let stored = self.changes.iter().map(|change| StoredReport {
             id: change.key.report_id,
             variant: change.key.variant,
-            app: rows::name(&change.arrival.facts.app),
+            app: rows::truncate_name(&change.arrival.facts.app),
             revision: change.arrival.revision,
             is_new: change.previous.is_none(),
         });
@@ -261,7 +265,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Returns how requests of reprocesses ended with these revisions.
-    fn ends(&self) -> BTreeMap<Uuid, RequestEnds> {
+    fn count_request_ends(&self) -> BTreeMap<Uuid, RequestEnds> {
         let changed = self.changes.iter().map(|change| (change.key, change.arrival.revision));
         let mut ends: BTreeMap<Uuid, RequestEnds> = BTreeMap::new();
         for (key, revision) in changed.chain(self.remembered.iter().copied()) {
@@ -273,7 +277,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn ask(key: &KeyRow, revision: u32, needs: Vec<NeededSymbols>) -> Ask {
+fn build_ask(key: &KeyRow, revision: u32, needs: Vec<NeededSymbols>) -> Ask {
     Ask {
         report_id: key.report_id,
         variant: key.variant,

@@ -21,7 +21,7 @@ use time::{Date, OffsetDateTime};
 use unslide_model::{DebugId, Owner, Quality};
 
 /// Records the symbols that the changed reports have seen, and returns for each the newer ones.
-pub(super) async fn record(
+pub(super) async fn record_waits(
     tx: &mut TenantTx,
     changes: &[Change<'_>],
     effects: Effects,
@@ -44,20 +44,21 @@ pub(crate) async fn record_in_steps(
     }
     let debug_ids: Vec<Uuid> = debug_ids.into_iter().collect();
     pause().await;
-    slots::ensure(tx, &debug_ids).await?;
+    slots::ensure_slots(tx, &debug_ids).await?;
     pause().await;
-    let held = slots::hold(tx, &debug_ids).await?;
-    let of_system = slots::of_system(tx, &system_ids(changes)).await?;
+    let held = slots::lock_slots(tx, &debug_ids).await?;
+    let of_system = slots::read_system_slots(tx, &system_ids(changes)).await?;
     pause().await;
-    let slots = Answering::of(&held, &of_system);
-    write(tx, changes, &slots).await?;
+    let slots = Answering::from_slots(&held, &of_system);
+    write_waits(tx, changes, &slots).await?;
     write_system(tx, changes, &slots, effects).await?;
-    let newer = |change: &Change<'_>| change.arrival.images.iter().filter_map(|i| slots.newer(i)).collect();
+    let newer =
+        |change: &Change<'_>| change.arrival.images.iter().filter_map(|i| slots.newer_symbols(i)).collect();
     Ok(changes.iter().map(newer).collect())
 }
 
 /// Returns the symbols that could not be fetched for a report.
-pub(super) fn unfetched(change: &Change<'_>) -> Vec<NeededSymbols> {
+pub(super) fn list_unfetched(change: &Change<'_>) -> Vec<NeededSymbols> {
     let failed = change.arrival.images.iter().filter(|image| image.failed);
     failed
         .map(|image| NeededSymbols { debug_id: image.debug_id, generation: 0, system: image.system })
@@ -78,7 +79,7 @@ struct Answering {
 }
 
 impl Answering {
-    fn of(held: &[HeldSlot], of_system: &[HeldSlot]) -> Answering {
+    fn from_slots(held: &[HeldSlot], of_system: &[HeldSlot]) -> Answering {
         let generations = |slots: &[HeldSlot]| {
             let there = slots.iter().filter(|slot| slot.quality > Quality::None);
             there.map(|slot| (slot.debug_id, slot.generation)).collect()
@@ -87,33 +88,33 @@ impl Answering {
     }
 
     /// Returns the symbols that would answer for the image now.
-    fn need(&self, image: &ImageUse) -> Option<NeededSymbols> {
+    fn needed_symbols(&self, image: &ImageUse) -> Option<NeededSymbols> {
         let system = self.of_system.get(&image.debug_id).filter(|_| image.system);
         let generation = *system.or_else(|| self.own.get(&image.debug_id))?;
         Some(NeededSymbols { debug_id: image.debug_id, generation, system: system.is_some() })
     }
 
     /// Returns the symbols if they are newer than those that the image's report has seen: step 4.
-    fn newer(&self, image: &ImageUse) -> Option<NeededSymbols> {
-        self.need(image).filter(|need| need.generation > self.seen(image))
+    fn newer_symbols(&self, image: &ImageUse) -> Option<NeededSymbols> {
+        self.needed_symbols(image).filter(|need| need.generation > self.seen_generation(image))
     }
 
     /// Returns the generation that a report counts as having seen. Symbols that could not be fetched count:
     /// they are retried by the clock, and only newer ones by their event.
-    fn seen(&self, image: &ImageUse) -> u64 {
-        let failed = self.need(image).filter(|_| image.failed).map_or(0, |need| need.generation);
+    fn seen_generation(&self, image: &ImageUse) -> u64 {
+        let failed = self.needed_symbols(image).filter(|_| image.failed).map_or(0, |need| need.generation);
         image.seen_generation.max(failed)
     }
 }
 
 /// Writes the waits of the app's own images, a row a report: step 3.
-async fn write(tx: &mut TenantTx, changes: &[Change<'_>], slots: &Answering) -> Result<()> {
+async fn write_waits(tx: &mut TenantTx, changes: &[Change<'_>], slots: &Answering) -> Result<()> {
     let mut rows: Vec<(Uuid, OffsetDateTime, Uuid, i32, i64)> = changes
         .iter()
         .flat_map(|change| {
             let key = change.key;
             change.arrival.images.iter().filter(|image| !image.system).map(move |image| {
-                let seen = to_row(slots.seen(image));
+                let seen = to_row(slots.seen_generation(image));
                 (image.debug_id.uuid(), key.received_at, key.report_id.uuid(), to_row32(key.variant), seen)
             })
         })
@@ -159,9 +160,9 @@ async fn write_system(
     for change in changes {
         let day = change.key.received_at.to_offset(time::UtcOffset::UTC).date();
         for image in change.arrival.images.iter().filter(|image| image.system) {
-            let seen = slots.seen(image);
+            let seen = slots.seen_generation(image);
             // Newer symbols are asked for in this transaction: the other reports of the day don't lack them.
-            let asked = slots.need(image).filter(|_| effects == Effects::Now);
+            let asked = slots.needed_symbols(image).filter(|_| effects == Effects::Now);
             let seen = to_row(asked.map_or(seen, |need| need.generation.max(seen)));
             let entry = least.entry((image.debug_id.uuid(), day)).or_insert(seen);
             *entry = (*entry).min(seen);
@@ -285,7 +286,7 @@ pub(crate) async fn system_since(
     tx: &mut TenantTx,
     reports: &[(&KeyRow, OffsetDateTime)],
 ) -> Result<NeedsByReport> {
-    let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().map(|(key, _)| key.row()).unzip();
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().map(|(key, _)| key.row_key()).unzip();
     let (received, since): (Vec<OffsetDateTime>, Vec<OffsetDateTime>) =
         reports.iter().map(|(key, since)| (key.received_at, *since)).unzip();
     let (connection, tenant, _) = tx.parts();

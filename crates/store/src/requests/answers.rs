@@ -4,7 +4,7 @@ use crate::number::to_row32;
 use crate::outbox::NeededSymbols;
 use crate::reports::{KeyRow, NeedsByReport, lock_known, own_symbols, system_since};
 use crate::requests::reprocess::{self, RequestEnds};
-use crate::requests::{Ask, place, read_needs, retries};
+use crate::requests::{Ask, make_requests, read_needs, retries};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Duration, OffsetDateTime};
@@ -56,7 +56,7 @@ pub struct RequestAnswer {
 }
 
 impl RequestAnswer {
-    fn closes(&self, key: &KeyRow) -> bool {
+    fn can_close(&self, key: &KeyRow) -> bool {
         // Sent again under the same number it is the same request.
         key.requested_revision == self.revision
             && self.revision > key.latest_revision
@@ -80,29 +80,30 @@ impl Closed {
     }
 }
 
-/// Closes the request for `revision` of a report (its id and variant), as [`answered_all`] does.
-pub async fn answered(
+/// Closes the request for `revision` of a report (its id and variant), as [`close_requests`] does.
+pub async fn close_request(
     tx: &mut TenantTx,
     report: (ReportId, u32),
     revision: u32,
     outcome: RequestOutcome,
     sent: OffsetDateTime,
 ) -> Result<Option<RequestOutcome>> {
-    let closed = answered_all(tx, &[RequestAnswer { report, revision, outcome, sent }]).await?;
+    let closed = close_requests(tx, &[RequestAnswer { report, revision, outcome, sent }]).await?;
     Ok(closed.into_iter().next().flatten())
 }
 
 /// Closes requests, and asks again if still newer symbols have come since. Returns for each answer how the
 /// request was closed, if it closed one: of several answers to one request the first one closes it.
-pub async fn answered_all(
+pub async fn close_requests(
     tx: &mut TenantTx,
     answers: &[RequestAnswer],
 ) -> Result<Vec<Option<RequestOutcome>>> {
     let rows: Vec<(Uuid, i32)> =
         answers.iter().map(|answer| (answer.report.0.uuid(), to_row32(answer.report.1))).collect();
     let keys = lock_known(tx, &rows).await?;
-    let keys: BTreeMap<(ReportId, u32), KeyRow> = keys.into_iter().map(|key| (key.place(), key)).collect();
-    let open = |answer: &RequestAnswer| keys.get(&answer.report).filter(|key| answer.closes(key));
+    let keys: BTreeMap<(ReportId, u32), KeyRow> =
+        keys.into_iter().map(|key| (key.report_and_variant(), key)).collect();
+    let open = |answer: &RequestAnswer| keys.get(&answer.report).filter(|key| answer.can_close(key));
     let lacking: Vec<KeyRow> = answers
         .iter()
         .filter(|answer| answer.outcome.lacks_body())
@@ -111,36 +112,37 @@ pub async fn answered_all(
     let segments = segments_of(tx, &lacking).await?;
     let (mut outcomes, mut closed, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
     for answer in answers {
-        let found = open(answer).filter(|key| !seen.contains(&key.place()));
-        let ends = found
-            .and_then(|key| Some(Closed { key: *key, outcome: outcome(key, answer.outcome, &segments)? }));
+        let found = open(answer).filter(|key| !seen.contains(&key.report_and_variant()));
+        let ends = found.and_then(|key| {
+            Some(Closed { key: *key, outcome: resolve_outcome(key, answer.outcome, &segments)? })
+        });
         outcomes.push(ends.map(|ends| ends.outcome));
         if let Some(ends) = ends {
-            seen.insert(ends.key.place());
+            seen.insert(ends.key.report_and_variant());
             closed.push(ends);
         }
     }
     if !closed.is_empty() {
-        end(tx, &closed).await?;
+        end_requests(tx, &closed).await?;
     }
     Ok(outcomes)
 }
 
 /// Returns how a request ends by this answer; `None` if it stays open, as the body has moved.
-fn outcome(key: &KeyRow, answer: RequestOutcome, segments: &Segments) -> Option<RequestOutcome> {
+fn resolve_outcome(key: &KeyRow, answer: RequestOutcome, segments: &Segments) -> Option<RequestOutcome> {
     if !answer.lacks_body() {
         return Some(answer);
     }
-    match segments.get(&key.row()).filter(|_| !key.deleted) {
+    match segments.get(&key.row_key()).filter(|_| !key.deleted) {
         None => Some(RequestOutcome::Gone),
         Some(Some(segment)) if answer == RequestOutcome::Lost(*segment) => Some(answer),
         Some(_) => None,
     }
 }
 
-async fn end(tx: &mut TenantTx, closed: &[Closed]) -> Result<()> {
+async fn end_requests(tx: &mut TenantTx, closed: &[Closed]) -> Result<()> {
     let asked = asked_for(tx, closed).await?;
-    close(tx, closed).await?;
+    clear_requests(tx, closed).await?;
     ask_again(tx, closed, asked).await?;
     let mut ends: BTreeMap<Uuid, RequestEnds> = BTreeMap::new();
     for Closed { key, outcome } in closed {
@@ -155,11 +157,11 @@ async fn end(tx: &mut TenantTx, closed: &[Closed]) -> Result<()> {
 }
 
 fn rows_of<'c>(closed: impl Iterator<Item = &'c Closed>) -> (Vec<Uuid>, Vec<i32>) {
-    closed.map(|closed| closed.key.row()).unzip()
+    closed.map(|closed| closed.key.row_key()).unzip()
 }
 
 /// Ends the outstanding requests of reports, which have then seen the symbols that the requests were about.
-async fn close(tx: &mut TenantTx, closed: &[Closed]) -> Result<()> {
+async fn clear_requests(tx: &mut TenantTx, closed: &[Closed]) -> Result<()> {
     let (ids, variants) = rows_of(closed.iter().filter(|closed| closed.outcome.depends_on_symbols()));
     let (connection, tenant, _) = tx.parts();
     if !ids.is_empty() {
@@ -202,22 +204,22 @@ async fn ask_again(tx: &mut TenantTx, closed: &[Closed], mut asked: NeedsByRepor
     let mut came = came_since(tx, &closed, &asked).await?;
     let (mut again, mut asks) = (Vec::new(), Vec::new());
     for Closed { key, outcome } in closed {
-        let mut needs = came.remove(&key.row()).unwrap_or_default();
+        let mut needs = came.remove(&key.row_key()).unwrap_or_default();
         let has_newer = !needs.is_empty();
-        for need in asked.remove(&key.row()).unwrap_or_default() {
+        for need in asked.remove(&key.row_key()).unwrap_or_default() {
             if !needs.iter().any(|newer| (newer.debug_id, newer.system) == (need.debug_id, need.system)) {
                 needs.push(need);
             }
         }
         if *outcome == RequestOutcome::FetchingFailed {
-            again.push((key.row(), needs.clone()));
+            again.push((key.row_key(), needs.clone()));
         }
         if has_newer {
-            asks.push(Ask::about(&KeyRow { requested_at: None, ..*key }, needs));
+            asks.push(Ask::for_key(&KeyRow { requested_at: None, ..*key }, needs));
         }
     }
-    retries::begin(tx, &again).await?;
-    place(tx, &asks).await?;
+    retries::schedule_retries(tx, &again).await?;
+    make_requests(tx, &asks).await?;
     Ok(())
 }
 
@@ -241,16 +243,18 @@ async fn asked_for(tx: &mut TenantTx, closed: &[Closed]) -> Result<NeedsByReport
 }
 
 /// By how much the clocks of two hosts may differ, and how long after its time symbols are published.
-const SKEW: Duration = Duration::minutes(5);
+const CLOCK_SKEW_LIMIT: Duration = Duration::minutes(5);
 
 /// Returns symbols that came while requests were on their way: their wake left out the reports with such
 /// requests. Symbols of system images are found by their time, as their waits are not kept report by report.
 /// Those that came shortly before may be known already; the answer then says that nothing got better.
 async fn came_since(tx: &mut TenantTx, closed: &[&Closed], asked: &NeedsByReport) -> Result<NeedsByReport> {
-    let reports: Vec<(Uuid, i32)> = closed.iter().map(|closed| closed.key.row()).collect();
+    let reports: Vec<(Uuid, i32)> = closed.iter().map(|closed| closed.key.row_key()).collect();
     let mut came = own_symbols(tx, &reports, true).await?;
-    let since: Vec<(&KeyRow, OffsetDateTime)> =
-        closed.iter().filter_map(|closed| Some((&closed.key, closed.key.asked_at? - SKEW))).collect();
+    let since: Vec<(&KeyRow, OffsetDateTime)> = closed
+        .iter()
+        .filter_map(|closed| Some((&closed.key, closed.key.asked_at? - CLOCK_SKEW_LIMIT)))
+        .collect();
     for (report, more) in system_since(tx, &since).await? {
         came.entry(report).or_default().extend(more);
     }
@@ -270,7 +274,7 @@ async fn segments_of(tx: &mut TenantTx, keys: &[KeyRow]) -> Result<Segments> {
     if keys.is_empty() {
         return Ok(Segments::new());
     }
-    let (ids, variants): (Vec<Uuid>, Vec<i32>) = keys.iter().map(KeyRow::row).unzip();
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = keys.iter().map(KeyRow::row_key).unzip();
     let received: Vec<OffsetDateTime> = keys.iter().map(|key| key.received_at).collect();
     let (connection, tenant, _) = tx.parts();
     let found = sqlx::query!(

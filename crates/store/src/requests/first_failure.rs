@@ -13,7 +13,7 @@ impl FirstFailure {
     ///
     /// # Errors
     /// A failure of the connection, because it concerns every owner.
-    pub(crate) fn note(&mut self, owner: &impl Display, error: StoreError) -> Result<()> {
+    pub(crate) fn record_failure(&mut self, owner: &impl Display, error: StoreError) -> Result<()> {
         match error {
             StoreError::TenantDeleted => {}
             error if error.is_connection() => return Err(error),

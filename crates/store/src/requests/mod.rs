@@ -9,8 +9,8 @@ pub mod retries;
 mod sources;
 pub mod wakes;
 
-pub use answers::{RequestAnswer, RequestOutcome, answered, answered_all};
-pub use sources::{RequestSource, sources};
+pub use answers::{RequestAnswer, RequestOutcome, close_request, close_requests};
+pub use sources::{RequestSource, find_sources};
 
 pub(crate) use first_failure::FirstFailure;
 
@@ -24,7 +24,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_model::{ReportId, TenantId};
 
 /// How long an answer may take. After that the request is sent again, under the same number.
-pub const PATIENCE: Duration = Duration::minutes(10);
+pub const ANSWER_TIMEOUT: Duration = Duration::minutes(10);
 /// The longest pause before a request is sent again.
 const LONGEST_PATIENCE: Duration = Duration::DAY;
 
@@ -39,7 +39,7 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    pub(crate) fn about(key: &KeyRow, needs: Vec<NeededSymbols>) -> Ask {
+    pub(crate) fn for_key(key: &KeyRow, needs: Vec<NeededSymbols>) -> Ask {
         Ask {
             report_id: key.report_id,
             variant: key.variant,
@@ -52,10 +52,10 @@ impl Ask {
 
     /// Returns the revision to request now; `None` while an answer is on its way, after which the request is
     /// made again.
-    fn number(&self, now: OffsetDateTime) -> Option<u32> {
+    fn next_revision(&self, now: OffsetDateTime) -> Option<u32> {
         match self.requested_at {
             Some(at) if self.requested_revision > self.latest_revision => {
-                (now - at >= PATIENCE).then_some(self.requested_revision)
+                (now - at >= ANSWER_TIMEOUT).then_some(self.requested_revision)
             }
             _ => Some(self.latest_revision + 1),
         }
@@ -63,9 +63,9 @@ impl Ask {
 }
 
 /// Makes the requests that are due, and returns for each the requested revision.
-pub(crate) async fn place(tx: &mut TenantTx, asks: &[Ask]) -> Result<Vec<Option<u32>>> {
+pub(crate) async fn make_requests(tx: &mut TenantTx, asks: &[Ask]) -> Result<Vec<Option<u32>>> {
     let now = tx.now();
-    let numbers: Vec<Option<u32>> = asks.iter().map(|ask| ask.number(now)).collect();
+    let numbers: Vec<Option<u32>> = asks.iter().map(|ask| ask.next_revision(now)).collect();
     let placed: Vec<(&Ask, u32)> =
         asks.iter().zip(&numbers).filter_map(|(ask, n)| Some((ask, (*n)?))).collect();
     if placed.is_empty() {
@@ -103,7 +103,7 @@ pub(crate) async fn place(tx: &mut TenantTx, asks: &[Ask]) -> Result<Vec<Option<
             revision,
             supersedes: ask.latest_revision,
             needs: ask.needs.clone(),
-            requested_at_micros: outbox::micros(now),
+            requested_at_micros: outbox::to_micros(now),
         })
         .collect();
     outbox::append_all(tx, &messages).await?;
@@ -124,7 +124,7 @@ fn read_needs_or_none(
     needs: Option<serde_json::Value>,
 ) -> Result<Vec<NeededSymbols>> {
     read_needs(report_id, needs).or_else(|error| {
-        failures.note(tenant, error)?;
+        failures.record_failure(tenant, error)?;
         Ok(Vec::new())
     })
 }
@@ -142,7 +142,7 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
         r#"SELECT tenant AS "tenant!: TenantColumn", report_id AS "report_id!", variant AS "variant!"
            FROM unslide_requests_overdue($1, $2, $3, $4)"#,
         now,
-        now - PATIENCE,
+        now - ANSWER_TIMEOUT,
         now - LONGEST_PATIENCE,
         to_row32(limit)
     )
@@ -150,16 +150,16 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
     .await?;
     let (mut sent, mut failures) = (0, FirstFailure::default());
     for (tenant, reports) in by_tenant(due) {
-        match resend(store, &tenant, &reports, &mut failures).await {
+        match resend_for_tenant(store, &tenant, &reports, &mut failures).await {
             Ok(requests) => sent += requests,
-            Err(error) => failures.note(&tenant, error)?,
+            Err(error) => failures.record_failure(&tenant, error)?,
         }
     }
     failures.unless_failed(u64::try_from(sent).unwrap_or(u64::MAX))
 }
 
 /// Sends the overdue requests of one tenant among these reports again. Returns their number.
-async fn resend(
+async fn resend_for_tenant(
     store: &Store,
     tenant: &TenantId,
     reports: &[(Uuid, i32)],
@@ -171,14 +171,14 @@ async fn resend(
     let now = tx.now();
     let (mut asks, mut gone) = (Vec::new(), Vec::new());
     for key in keys.iter().filter(|key| is_overdue(key, now)) {
-        match needs.remove(&key.row()) {
-            Some(needs) => asks.push(Ask::about(key, needs)),
+        match needs.remove(&key.row_key()) {
+            Some(needs) => asks.push(Ask::for_key(key, needs)),
             None => gone.push(*key),
         }
     }
     drop_requests(&mut tx, &gone).await?;
-    let sent = place(&mut tx, &asks).await?.iter().flatten().count();
-    reprocess::count_ends(&mut tx, &reprocess::gone(&gone)).await?;
+    let sent = make_requests(&mut tx, &asks).await?.iter().flatten().count();
+    reprocess::count_ends(&mut tx, &reprocess::count_deleted(&gone)).await?;
     tx.commit().await?;
     Ok(sent)
 }
@@ -188,7 +188,7 @@ async fn resend(
 fn is_overdue(key: &KeyRow, now: OffsetDateTime) -> bool {
     let Some(last) = key.requested_at else { return false };
     let waited = key.asked_at.map_or(Duration::ZERO, |first| last - first);
-    now - last >= PATIENCE && (now - last >= waited || now - last >= LONGEST_PATIENCE)
+    now - last >= ANSWER_TIMEOUT && (now - last >= waited || now - last >= LONGEST_PATIENCE)
 }
 
 /// Returns the symbols that the outstanding requests of these reports ask for, as far as the reports still
@@ -224,7 +224,7 @@ async fn still_needed(
 
 /// Drops the outstanding requests of reports that are gone.
 async fn drop_requests(tx: &mut TenantTx, gone: &[KeyRow]) -> Result<()> {
-    let (ids, variants): (Vec<Uuid>, Vec<i32>) = gone.iter().map(KeyRow::row).unzip();
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = gone.iter().map(KeyRow::row_key).unzip();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE report_keys k
@@ -259,7 +259,7 @@ pub async fn ask_pending(store: &Store, limit: u32) -> Result<u64> {
     for (tenant, reports) in by_tenant(due) {
         match ask_put_off(store, &tenant, &reports).await {
             Ok(reports) => looked += reports,
-            Err(error) => failures.note(&tenant, error)?,
+            Err(error) => failures.record_failure(&tenant, error)?,
         }
     }
     failures.unless_failed(looked)
@@ -278,8 +278,8 @@ async fn ask_put_off(store: &Store, tenant: &TenantId, reports: &[(Uuid, i32)]) 
         .iter()
         .filter(|key| !key.deleted)
         .filter_map(|key| {
-            let needs = needs.remove(&key.row())?;
-            Some(Ask::about(key, needs))
+            let needs = needs.remove(&key.row_key())?;
+            Some(Ask::for_key(key, needs))
         })
         .collect();
     let (connection, slug, now) = tx.parts();
@@ -291,12 +291,12 @@ async fn ask_put_off(store: &Store, tenant: &TenantId, reports: &[(Uuid, i32)]) 
              WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant AND k.ask_pending",
         slug,
         &ids,
-        now + retries::PAUSES[0],
+        now + retries::RETRY_BACKOFFS[0],
         &variants
     )
     .execute(connection)
     .await?;
-    place(&mut tx, &asks).await?;
+    make_requests(&mut tx, &asks).await?;
     tx.commit().await?;
     Ok(done.rows_affected())
 }

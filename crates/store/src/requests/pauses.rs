@@ -3,7 +3,7 @@
 use time::Duration;
 
 /// The pauses before each try.
-pub const PAUSES: [Duration; 8] = [
+pub const RETRY_BACKOFFS: [Duration; 8] = [
     Duration::minutes(1),
     Duration::minutes(2),
     Duration::minutes(5),

@@ -36,7 +36,7 @@ pub struct ReprocessFilter {
 }
 
 impl ReprocessFilter {
-    fn filter(&self) -> ReportFilter {
+    fn to_report_filter(&self) -> ReportFilter {
         ReportFilter {
             app: self.app.clone(),
             version: self.version.clone(),
@@ -118,7 +118,7 @@ pub struct ReprocessRun {
 }
 
 /// Reprocesses of one tenant that may be open at the same time.
-pub const MOST_OPEN: u64 = 4;
+pub const OPEN_REPROCESSES_LIMIT: u64 = 4;
 
 /// Counts the tenant's reprocesses that are not over. Until the transaction ends no other that calls this
 /// begins one.
@@ -139,15 +139,19 @@ pub async fn hold_open(tx: &mut TenantTx) -> Result<u64> {
 }
 
 /// Counts the matching reports.
-pub async fn count(tx: &mut TenantTx, wanted: &ReprocessFilter) -> Result<u64> {
-    reports::count(tx, &wanted.filter()).await
+pub async fn count_matching(tx: &mut TenantTx, wanted: &ReprocessFilter) -> Result<u64> {
+    reports::count_reports(tx, &wanted.to_report_filter()).await
 }
 
 /// Begins a reprocess of the matching reports that are stored now.
-pub async fn create(tx: &mut TenantTx, actor: &str, wanted: &ReprocessFilter) -> Result<ReprocessRun> {
+pub async fn create_reprocess(
+    tx: &mut TenantTx,
+    actor: &str,
+    wanted: &ReprocessFilter,
+) -> Result<ReprocessRun> {
     let to = wanted.to.map_or(tx.now(), |to| to.min(tx.now()));
     let wanted = ReprocessFilter { to: Some(to), ..wanted.clone() };
-    let matched = count(tx, &wanted).await?;
+    let matched = count_matching(tx, &wanted).await?;
     let json = serde_json::to_value(&wanted).map_err(|e| StoreError::corrupt("reprocesses", e))?;
     let (connection, tenant, now) = tx.parts();
     let id = sqlx::query_scalar!(
@@ -161,7 +165,7 @@ pub async fn create(tx: &mut TenantTx, actor: &str, wanted: &ReprocessFilter) ->
     )
     .fetch_one(connection)
     .await?;
-    jobs::add(tx, &Work::Reprocess { id }).await?;
+    jobs::add_job(tx, &Work::Reprocess { id }).await?;
     get(tx, id).await?.ok_or_else(|| StoreError::corrupt("reprocesses", "a row that vanished"))
 }
 
@@ -198,7 +202,7 @@ pub struct ReprocessPage {
 /// Asks for the next `limit` reports, the newest first, and records the progress in the same transaction:
 /// after a restart it continues from there. `None` if the reprocess is over, or another worker has gone on
 /// with it in between: the caller must roll back then.
-pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<ReprocessPage>> {
+pub async fn request_page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<ReprocessPage>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
         r#"SELECT wanted AS "wanted: JsonColumn<ReprocessFilter>", last FROM reprocesses
@@ -212,7 +216,7 @@ pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<Repr
     let JsonColumn(wanted) = row.wanted;
     let after = row.last.as_deref().map(str::parse::<ReportCursor>).transpose();
     let after = after.map_err(|e| StoreError::corrupt("reprocesses", e))?;
-    let found = reports::list(tx, &wanted.filter(), after.as_ref(), limit).await?;
+    let found = reports::list_reports(tx, &wanted.to_report_filter(), after.as_ref(), limit).await?;
     let listed: Vec<(Uuid, i32)> =
         found.reports.iter().map(|report| (report.report_id.uuid(), to_row32(report.variant))).collect();
     let keys = lock_known(tx, &listed).await?;
@@ -221,12 +225,12 @@ pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<Repr
     let asks: Vec<Ask> = keys
         .iter()
         .filter(|key| !key.deleted)
-        .map(|key| Ask::about(key, needs.remove(&key.row()).unwrap_or_default()))
+        .map(|key| Ask::for_key(key, needs.remove(&key.row_key()).unwrap_or_default()))
         .collect();
-    let placed = requests::place(tx, &asks).await?;
+    let placed = requests::make_requests(tx, &asks).await?;
     let of_ours = asks.iter().zip(&placed).filter(|(_, placed)| placed.is_some()).map(|(ask, _)| ask);
     let ours: Vec<(Uuid, i32)> = of_ours.map(|ask| (ask.report_id.uuid(), to_row32(ask.variant))).collect();
-    let asked = claim(tx, id, &ours).await?;
+    let asked = claim_reports(tx, id, &ours).await?;
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
         "UPDATE reprocesses SET last = coalesce($4, last), looked = looked + $5, asked = asked + $6,
@@ -251,7 +255,7 @@ pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<Repr
 
 /// Records that a reprocess waits for the answers about these reports. Returns their number. An overdue
 /// request that is sent again stays with the other reprocess, which waits for its answer.
-async fn claim(tx: &mut TenantTx, id: Uuid, reports: &[(Uuid, i32)]) -> Result<u64> {
+async fn claim_reports(tx: &mut TenantTx, id: Uuid, reports: &[(Uuid, i32)]) -> Result<u64> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let (connection, tenant, _) = tx.parts();
     let claimed = sqlx::query!(
@@ -277,7 +281,7 @@ pub(crate) struct RequestEnds {
 }
 
 /// Returns the requests of reprocesses for reports that are deleted.
-pub(crate) fn gone(keys: &[KeyRow]) -> BTreeMap<Uuid, RequestEnds> {
+pub(crate) fn count_deleted(keys: &[KeyRow]) -> BTreeMap<Uuid, RequestEnds> {
     let mut ends: BTreeMap<Uuid, RequestEnds> = BTreeMap::new();
     for id in keys.iter().filter_map(|key| key.reprocess) {
         ends.entry(id).or_default().gone += 1;

@@ -2,7 +2,7 @@
 //! announces that object storage works again, so their reports are requested by the clock, with growing
 //! pauses, and then no more until an event comes.
 
-pub use super::pauses::PAUSES;
+pub use super::pauses::RETRY_BACKOFFS;
 
 use crate::column::TenantColumn;
 use crate::number::{from_row, to_row32};
@@ -37,15 +37,15 @@ pub async fn ask_due(store: &Store, limit: u32) -> Result<u64> {
     let looked = u64::try_from(due.len()).unwrap_or(u64::MAX);
     let mut failures = FirstFailure::default();
     for (tenant, reports) in by_tenant(due) {
-        if let Err(error) = ask(store, &tenant, &reports, &mut failures).await {
-            failures.note(&tenant, error)?;
+        if let Err(error) = request_retries(store, &tenant, &reports, &mut failures).await {
+            failures.record_failure(&tenant, error)?;
         }
     }
     failures.unless_failed(looked)
 }
 
 /// Asks for those of one tenant.
-async fn ask(
+async fn request_retries(
     store: &Store,
     tenant: &TenantId,
     reports: &[(Uuid, i32)],
@@ -57,22 +57,22 @@ async fn ask(
     let mut asks: Vec<Ask> = Vec::new();
     let mut tries: Vec<usize> = Vec::new();
     for key in keys.iter().filter(|key| !key.deleted) {
-        let Some(due) = wanted.remove(&key.row()) else { continue };
-        asks.push(Ask::about(key, due.needs));
+        let Some(due) = wanted.remove(&key.row_key()) else { continue };
+        asks.push(Ask::for_key(key, due.needs));
         tries.push(due.tries);
     }
-    let placed = requests::place(&mut tx, &asks).await?;
+    let placed = requests::make_requests(&mut tx, &asks).await?;
     let now = tx.now();
     let next: Vec<(usize, Option<OffsetDateTime>)> = tries
         .into_iter()
         .zip(&placed)
         .map(|(tries, placed)| match placed {
-            Some(_) => (tries + 1, PAUSES.get(tries + 1).map(|pause| now + *pause)),
+            Some(_) => (tries + 1, RETRY_BACKOFFS.get(tries + 1).map(|pause| now + *pause)),
             // An answer is on its way, which may be the expected one.
-            None => (tries, Some(now + PAUSES[0])),
+            None => (tries, Some(now + RETRY_BACKOFFS[0])),
         })
         .collect();
-    schedule(&mut tx, &asks, &next).await?;
+    update_schedule(&mut tx, &asks, &next).await?;
     tx.commit().await
 }
 
@@ -129,7 +129,10 @@ async fn due_of(
 /// Schedules retries of symbols that could not be fetched for reports. If a retry is scheduled already, or
 /// the same symbols were retried before, that schedule continues; once it has used up its pauses, there are
 /// no more retries.
-pub(crate) async fn begin(tx: &mut TenantTx, unfetched: &[((Uuid, i32), Vec<NeededSymbols>)]) -> Result<()> {
+pub(crate) async fn schedule_retries(
+    tx: &mut TenantTx,
+    unfetched: &[((Uuid, i32), Vec<NeededSymbols>)],
+) -> Result<()> {
     if unfetched.is_empty() {
         return Ok(());
     }
@@ -149,14 +152,18 @@ pub(crate) async fn begin(tx: &mut TenantTx, unfetched: &[((Uuid, i32), Vec<Need
         &ids,
         &variants,
         &needs,
-        now + PAUSES[0]
+        now + RETRY_BACKOFFS[0]
     )
     .execute(connection)
     .await?;
     Ok(())
 }
 
-async fn schedule(tx: &mut TenantTx, asks: &[Ask], next: &[(usize, Option<OffsetDateTime>)]) -> Result<()> {
+async fn update_schedule(
+    tx: &mut TenantTx,
+    asks: &[Ask],
+    next: &[(usize, Option<OffsetDateTime>)],
+) -> Result<()> {
     let ids: Vec<Uuid> = asks.iter().map(|ask| ask.report_id.uuid()).collect();
     let variants: Vec<i32> = asks.iter().map(|ask| to_row32(ask.variant)).collect();
     let tries: Vec<i32> = next.iter().map(|(tries, _)| i32::try_from(*tries).unwrap_or(i32::MAX)).collect();

@@ -24,7 +24,7 @@ pub struct RequestSource {
 
 /// Returns the bodies of reports that are requested again, each by its id and variant. A deleted report is
 /// not among them, and its request need not be sent.
-pub async fn sources(
+pub async fn find_sources(
     tx: &mut TenantTx,
     reports: &[(ReportId, u32)],
 ) -> Result<BTreeMap<(ReportId, u32), RequestSource>> {
@@ -72,7 +72,7 @@ pub async fn sources(
                 size: from_row(row.size),
                 body: match row.body {
                     Some(body) => ReportBody::Inline(body),
-                    None => ReportBody::Segment(frame.location(row.received_at)?),
+                    None => ReportBody::Segment(frame.into_location(row.received_at)?),
                 },
                 origin,
                 traceparent: row.traceparent,

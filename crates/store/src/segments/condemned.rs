@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_model::TenantId;
 
 /// Abandons the intents from before `before`: their writers have died. Returns their number.
-pub async fn abandon(store: &Store, before: OffsetDateTime) -> Result<i64> {
+pub async fn abandon_intents(store: &Store, before: OffsetDateTime) -> Result<i64> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_segments_abandon($1, $2) AS "gone!""#, before, store.now())
         .fetch_one(store.pool())
         .await?)
@@ -24,7 +24,7 @@ pub struct Condemned {
     pub condemned_at: OffsetDateTime,
 }
 
-/// Returns objects that were condemned before `before`, the oldest first, without those that [`postpone`]
+/// Returns objects that were condemned before `before`, the oldest first, without those that [`postpone_object`]
 /// left for later.
 pub async fn condemned_due(store: &Store, before: OffsetDateTime, limit: u32) -> Result<Vec<Condemned>> {
     Ok(sqlx::query_as!(
@@ -40,7 +40,7 @@ pub async fn condemned_due(store: &Store, before: OffsetDateTime, limit: u32) ->
 }
 
 /// Condemns objects of the transaction's tenant. Of one that is condemned already the time stays.
-pub async fn condemn(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
+pub async fn condemn_objects(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
     if keys.is_empty() {
         return Ok(());
     }
@@ -65,7 +65,7 @@ pub async fn condemn_at(tx: &mut TenantTx, keys: &[String], at: OffsetDateTime) 
 
 /// Leaves an object for later that could not be deleted: it is due again after a pause that grows with the
 /// time for which it has been condemned.
-pub async fn postpone(tx: &mut TenantTx, condemned: &Condemned) -> Result<()> {
+pub async fn postpone_object(tx: &mut TenantTx, condemned: &Condemned) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "UPDATE condemned_objects SET retry_at = $3 WHERE tenant = $1 AND key = $2",
@@ -79,14 +79,14 @@ pub async fn postpone(tx: &mut TenantTx, condemned: &Condemned) -> Result<()> {
 }
 
 /// Counts the objects, of all tenants, that could not be deleted and are retried: for metrics.
-pub async fn undeleted(store: &Store) -> Result<i64> {
+pub async fn count_undeleted(store: &Store) -> Result<i64> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_objects_undeleted() AS "objects!""#)
         .fetch_one(store.pool())
         .await?)
 }
 
 /// Forgets objects that were deleted.
-pub async fn forget(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
+pub async fn forget_objects(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!("DELETE FROM condemned_objects WHERE tenant = $1 AND key = ANY ($2)", tenant, keys)
         .execute(connection)

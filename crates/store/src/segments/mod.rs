@@ -11,9 +11,13 @@
 mod condemned;
 mod write;
 
-pub use condemned::{Condemned, abandon, condemn, condemn_at, condemned_due, forget, postpone, undeleted};
+pub use condemned::{
+    Condemned, abandon_intents, condemn_at, condemn_objects, condemned_due, count_undeleted, forget_objects,
+    postpone_object,
+};
 pub use write::{
-    MovedBody, PendingBody, PendingDay, SegmentIntent, begin, finish, give_up, new_id, page, pending,
+    MovedBody, PendingBody, PendingDay, SegmentIntent, begin_segment, finish_segment, give_up, list_pending,
+    list_pending_bodies, new_id,
 };
 
 use crate::number::from_row;
@@ -34,7 +38,7 @@ pub struct SegmentKeys {
 }
 
 /// Returns the keys of the transaction's tenant.
-pub async fn keys(tx: &mut TenantTx) -> Result<SegmentKeys> {
+pub async fn list_keys(tx: &mut TenantTx) -> Result<SegmentKeys> {
     let (connection, tenant, _) = tx.parts();
     let rows =
         sqlx::query!("SELECT key, state = 'live' AS \"live!\" FROM segments WHERE tenant = $1", tenant)
@@ -70,7 +74,7 @@ pub struct BodyLocation {
 /// A stored report's body, or its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReportBody {
-    /// The enriched JSON as [`unslide_proto::body::compress`] makes it.
+    /// The enriched JSON as [`unslide_proto::body::compress_report`] makes it.
     Inline(Vec<u8>),
     /// In a segment.
     Segment(BodyLocation),
@@ -86,7 +90,7 @@ pub(crate) struct FrameColumns {
 }
 
 impl FrameColumns {
-    pub(crate) fn location(self, received_at: OffsetDateTime) -> Result<BodyLocation> {
+    pub(crate) fn into_location(self, received_at: OffsetDateTime) -> Result<BodyLocation> {
         let FrameColumns {
             segment: Some(segment),
             at_offset: Some(offset),
@@ -98,7 +102,7 @@ impl FrameColumns {
         };
         let key = key.try_into().map_err(|_| StoreError::corrupt("report_frames", "a key that is none"))?;
         let (offset, length) = (from_row(offset), from_row(length));
-        Ok(BodyLocation { segment, day: day(received_at), offset, length, key: BodyKey(key) })
+        Ok(BodyLocation { segment, day: utc_day(received_at), offset, length, key: BodyKey(key) })
     }
 }
 
@@ -108,9 +112,9 @@ impl ReportBody {
     /// # Errors
     /// [`StoreError::Corrupt`] if the stored bytes are damaged; [`StoreError::InSegment`] if they are in a
     /// segment.
-    pub fn json(&self) -> Result<Vec<u8>> {
+    pub fn decompress_json(&self) -> Result<Vec<u8>> {
         match self {
-            ReportBody::Inline(body) => unslide_proto::body::decompress(body, MAX_BODY_BYTES)
+            ReportBody::Inline(body) => unslide_proto::body::decompress_report(body, MAX_BODY_BYTES)
                 .map_err(|e| StoreError::corrupt("report_bodies", e)),
             ReportBody::Segment(_) => Err(StoreError::InSegment),
         }
@@ -118,12 +122,12 @@ impl ReportBody {
 }
 
 /// Returns the day of arrival that a report is filed under.
-pub(crate) fn day(received_at: OffsetDateTime) -> Date {
+pub(crate) fn utc_day(received_at: OffsetDateTime) -> Date {
     received_at.to_offset(UtcOffset::UTC).date()
 }
 
 /// Returns a day's first moment and the next day's.
-pub(crate) fn bounds(day: Date) -> (OffsetDateTime, OffsetDateTime) {
+pub(crate) fn day_bounds(day: Date) -> (OffsetDateTime, OffsetDateTime) {
     let start = day.midnight().assume_utc();
     (start, start.saturating_add(time::Duration::DAY))
 }

@@ -1,6 +1,6 @@
 //! Moving bodies out of the database.
 
-use super::bounds;
+use super::day_bounds;
 use crate::column::{ReportIdColumn, TenantColumn, U32, U64};
 use crate::number::{to_row, to_row32};
 use crate::reports::lock_known;
@@ -27,7 +27,7 @@ pub struct PendingDay {
 }
 
 /// Returns the bodies in the database by tenant and day, the oldest first.
-pub async fn pending(store: &Store) -> Result<Vec<PendingDay>> {
+pub async fn list_pending(store: &Store) -> Result<Vec<PendingDay>> {
     Ok(sqlx::query_as!(
         PendingDay,
         r#"SELECT tenant AS "tenant!: TenantColumn", day AS "day!", bodies AS "bodies!: U64", bytes AS "bytes!: U64",
@@ -51,19 +51,19 @@ pub struct PendingBody {
     pub revision: u32,
     /// Bytes of the JSON.
     pub size: u64,
-    /// The body as [`unslide_proto::body::compress`] makes it.
+    /// The body as [`unslide_proto::body::compress_report`] makes it.
     pub body: Vec<u8>,
 }
 
 /// Returns the next bodies of a day in the database, behind the report `after`: at least one if there is one,
 /// then as many as have `bytes` together.
-pub async fn page(
+pub async fn list_pending_bodies(
     tx: &mut TenantTx,
     day: Date,
     after: Option<(OffsetDateTime, ReportId, u32)>,
     bytes: u64,
 ) -> Result<Vec<PendingBody>> {
-    let (from, to) = bounds(day);
+    let (from, to) = day_bounds(day);
     let (at, id, variant) =
         after.map_or((from, Uuid::nil(), -1), |(at, id, variant)| (at, id.uuid(), to_row32(variant)));
     let (connection, tenant, _) = tx.parts();
@@ -106,7 +106,12 @@ pub struct SegmentIntent {
 }
 
 /// Records the intent to write a segment. `None` if another writer has one of this day.
-pub async fn begin(tx: &mut TenantTx, id: Uuid, day: Date, key: &str) -> Result<Option<SegmentIntent>> {
+pub async fn begin_segment(
+    tx: &mut TenantTx,
+    id: Uuid,
+    day: Date,
+    key: &str,
+) -> Result<Option<SegmentIntent>> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
         "INSERT INTO segments (tenant, id, day, key, state, created_at) VALUES ($1, $2, $3, $4, 'intent', $5)
@@ -145,7 +150,11 @@ pub struct MovedBody {
 /// its body leaves the database. If no report refers to the segment, it is condemned. Returns the number of
 /// reports; `None` if the intent is gone: another writer took over, nothing was done, and the caller must
 /// roll back.
-pub async fn finish(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[MovedBody]) -> Result<Option<u64>> {
+pub async fn finish_segment(
+    tx: &mut TenantTx,
+    segment: &SegmentIntent,
+    frames: &[MovedBody],
+) -> Result<Option<u64>> {
     if !lock_intent(tx, segment).await? {
         return Ok(None);
     }
@@ -169,16 +178,16 @@ pub async fn finish(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[MovedB
 async fn point_to_frames(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[MovedBody]) -> Result<u64> {
     let rows = frames.iter().map(|frame| {
         json!({
-            "received_at": json::time(frame.received_at),
+            "received_at": json::format_time(frame.received_at),
             "report_id": frame.report_id.uuid(),
             "variant": to_row32(frame.variant),
             "revision": to_row32(frame.revision),
             "at_offset": to_row(frame.offset),
             "length": to_row(frame.length),
-            "body_key": json::bytes(&frame.key.0),
+            "body_key": json::format_bytes(&frame.key.0),
         })
     });
-    let (from, to) = bounds(segment.day);
+    let (from, to) = day_bounds(segment.day);
     let (connection, tenant, _) = tx.parts();
     let moved = sqlx::query!(
         "WITH moved AS (

@@ -24,7 +24,7 @@ pub struct ObjectFiles {
 }
 
 /// Returns all objects of the transaction's owner.
-pub async fn of_objects(tx: &mut OwnerTx) -> Result<Vec<ObjectFiles>> {
+pub async fn list_object_files(tx: &mut OwnerTx) -> Result<Vec<ObjectFiles>> {
     let (connection, owner, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT o.content_hash AS "content_hash: HashColumn",
@@ -50,7 +50,7 @@ pub async fn of_objects(tx: &mut OwnerTx) -> Result<Vec<ObjectFiles>> {
 }
 
 /// Returns the uploads of the transaction's owner that have a file or may have one, with their status.
-pub async fn of_uploads(tx: &mut OwnerTx) -> Result<Vec<(Uuid, UploadStatus)>> {
+pub async fn list_upload_files(tx: &mut OwnerTx) -> Result<Vec<(Uuid, UploadStatus)>> {
     let (connection, owner, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT id, status AS "status: UploadStatus" FROM uploads WHERE tenant = $1 AND file_gone_at IS NULL"#,

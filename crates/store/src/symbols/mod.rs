@@ -60,7 +60,7 @@ pub struct ObjectFilter {
 }
 
 /// Lists the objects of the owner, newest first.
-pub async fn list(
+pub async fn list_objects(
     tx: &mut OwnerTx,
     filter: &ObjectFilter,
     after: Option<(OffsetDateTime, ContentHash)>,
@@ -116,7 +116,10 @@ pub async fn list(
 }
 
 /// Returns the apps that uploads brought objects of these debug ids for; `None` if an upload named none.
-pub async fn apps(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<BTreeSet<(DebugId, Option<String>)>> {
+pub async fn list_apps(
+    tx: &mut OwnerTx,
+    debug_ids: &[DebugId],
+) -> Result<BTreeSet<(DebugId, Option<String>)>> {
     let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
@@ -144,13 +147,17 @@ pub struct DebugIdSymbols {
 
 /// Returns the symbols of a debug id with all of its objects; `None` if the tenant has no object with it.
 pub async fn get(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<DebugIdSymbols>> {
-    best(tx, debug_id, None).await
+    find_symbols(tx, debug_id, None).await
 }
 
 /// Returns the symbols of a debug id with its `most` best objects; `None` if the tenant has no object with
 /// it.
-pub async fn best(tx: &mut OwnerTx, debug_id: &DebugId, most: Option<u32>) -> Result<Option<DebugIdSymbols>> {
-    let objects = of_debug_id(tx, debug_id, most).await?;
+pub async fn find_symbols(
+    tx: &mut OwnerTx,
+    debug_id: &DebugId,
+    most: Option<u32>,
+) -> Result<Option<DebugIdSymbols>> {
+    let objects = find_by_debug_id(tx, debug_id, most).await?;
     if objects.is_empty() {
         return Ok(None);
     }
@@ -167,7 +174,7 @@ pub async fn best(tx: &mut OwnerTx, debug_id: &DebugId, most: Option<u32>) -> Re
     Ok(Some(DebugIdSymbols { slot, objects }))
 }
 
-async fn of_debug_id(tx: &mut OwnerTx, debug_id: &DebugId, most: Option<u32>) -> Result<Vec<ObjectRow>> {
+async fn find_by_debug_id(tx: &mut OwnerTx, debug_id: &DebugId, most: Option<u32>) -> Result<Vec<ObjectRow>> {
     let (connection, tenant, _) = tx.parts();
     Ok(query_objects!(
         "WHERE tenant = $1 AND debug_id = $2
@@ -191,7 +198,7 @@ pub struct Deleted {
 
 /// Deletes the symbols of a debug id: the objects' rows go, the workers are notified, and a job deletes the
 /// files from object storage. Reports keep the symbols that they were given. `None` if there are none.
-pub async fn delete(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Deleted>> {
+pub async fn delete_symbols(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Deleted>> {
     let (connection, tenant, now) = tx.parts();
     // The slot first, as everywhere.
     let generation = sqlx::query_scalar!(
@@ -230,16 +237,16 @@ pub async fn delete(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Delet
     let objects: Vec<ContentHash> = objects.into_iter().map(ContentHash::from).collect();
     let generation = from_row(generation);
     let work = Work::Purge { debug_id: *debug_id, objects: objects.clone(), generation };
-    jobs::add(tx, &work).await?;
+    jobs::add_job(tx, &work).await?;
     let message = Message::SymbolEvent {
         debug_id: *debug_id,
         generation,
         quality: Quality::None,
         symcache_version: 0,
         deleted: true,
-        at_micros: outbox::micros(tx.now()),
+        at_micros: outbox::to_micros(tx.now()),
     };
-    outbox::append(tx, &message).await?;
+    outbox::append_message(tx, &message).await?;
     Ok(Some(Deleted { generation, objects }))
 }
 
@@ -262,7 +269,10 @@ pub enum SymbolReadiness {
 }
 
 /// Returns for each debug id whether its symbols are available, in the order asked.
-pub async fn check(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<Vec<(DebugId, SymbolReadiness)>> {
+pub async fn check_readiness(
+    tx: &mut OwnerTx,
+    debug_ids: &[DebugId],
+) -> Result<Vec<(DebugId, SymbolReadiness)>> {
     let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();
     let published = sqlx::query!(

@@ -165,7 +165,7 @@ pub(crate) use query_objects;
 
 /// Records objects that were found in an upload, each with its path. Returns the stored objects, and whether
 /// the tenant had the same bytes before and they need no work: then nothing changes.
-pub async fn found(
+pub async fn record_found(
     tx: &mut OwnerTx,
     upload: Uuid,
     found: &[(&str, &NewObject)],
@@ -182,7 +182,7 @@ pub async fn found(
             "has_symtab": new.has_symtab,
             "has_exports": new.has_exports,
             "has_sources": new.has_sources,
-            "quality": Quality::of(new.has_dwarf, new.has_symtab, new.has_exports).rank(),
+            "quality": Quality::from_parts(new.has_dwarf, new.has_symtab, new.has_exports).rank(),
             "size": to_row(new.size),
         })
     };
@@ -233,7 +233,7 @@ pub async fn found(
 }
 
 /// Deletes the objects of an upload that failed before they were built, unless another upload that is not
-/// over has them too; jobs delete their stored files. Call it under [`crate::usage::hold`], so that no upload
+/// over has them too; jobs delete their stored files. Call it under [`crate::usage::lock_usage`], so that no upload
 /// finds them in between. Returns their number.
 pub async fn give_up(tx: &mut OwnerTx, upload: Uuid) -> Result<usize> {
     let (connection, tenant, _) = tx.parts();
@@ -265,7 +265,7 @@ pub async fn give_up(tx: &mut OwnerTx, upload: Uuid) -> Result<usize> {
 }
 
 /// Returns those of these objects that the owner does not have.
-pub async fn missing(tx: &mut OwnerTx, objects: &[ContentHash]) -> Result<Vec<ContentHash>> {
+pub async fn find_missing(tx: &mut OwnerTx, objects: &[ContentHash]) -> Result<Vec<ContentHash>> {
     let hashes: Vec<Vec<u8>> = objects.iter().map(|hash| hash.0.to_vec()).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_scalar!(
@@ -304,34 +304,34 @@ pub async fn to_rebuild(
 }
 
 /// Records that a builder has begun with an object.
-pub async fn building(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<()> {
-    end(tx, content_hash, ObjectStatus::Building, None, None, None).await
+pub async fn mark_building(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<()> {
+    update_status(tx, content_hash, ObjectStatus::Building, None, None, None).await
 }
 
 /// Records that an object has its symcache. The quality is the one that the build found, which may be less
 /// than the sections promised; `left_out` names the parts that could not be read.
-pub async fn ready(
+pub async fn mark_ready(
     tx: &mut OwnerTx,
     content_hash: &ContentHash,
     quality: Quality,
     left_out: Option<&str>,
     symcache: &Symcache,
 ) -> Result<()> {
-    end(tx, content_hash, ObjectStatus::Ready, left_out, Some(quality), Some(symcache)).await
+    update_status(tx, content_hash, ObjectStatus::Ready, left_out, Some(quality), Some(symcache)).await
 }
 
 /// Records that no symcache can be built from an object ([`ObjectStatus::Malformed`],
 /// [`ObjectStatus::Unsupported`] or [`ObjectStatus::TooComplex`]), and why.
-pub async fn rejected(
+pub async fn mark_rejected(
     tx: &mut OwnerTx,
     content_hash: &ContentHash,
     status: ObjectStatus,
     reason: &str,
 ) -> Result<()> {
-    end(tx, content_hash, status, Some(reason), None, None).await
+    update_status(tx, content_hash, status, Some(reason), None, None).await
 }
 
-async fn end(
+async fn update_status(
     tx: &mut OwnerTx,
     content_hash: &ContentHash,
     status: ObjectStatus,

@@ -38,7 +38,7 @@ pub struct Partial {
 impl Partial {
     /// Returns how many parts there are when all have come.
     #[must_use]
-    pub fn parts(&self) -> u32 {
+    pub fn part_count(&self) -> u32 {
         u32::try_from(self.announced.size.div_ceil(self.announced.part_bytes.max(1))).unwrap_or(u32::MAX)
     }
 
@@ -61,7 +61,7 @@ pub struct UploadPart {
 }
 
 /// For how long one request alone has the file made of the parts: longer than object storage takes.
-pub const COMPLETION: Duration = Duration::minutes(5);
+pub const COMPLETION_TIMEOUT: Duration = Duration::minutes(5);
 
 macro_rules! query_partial {
     ($rest:tt, $($argument:expr),+ $(,)?) => {
@@ -100,7 +100,7 @@ pub async fn new_id(tx: &mut OwnerTx) -> Result<Uuid> {
 }
 
 /// Begins an upload: its parts may be noted from now on.
-pub async fn begin(tx: &mut OwnerTx, partial: &Partial) -> Result<()> {
+pub async fn begin_upload(tx: &mut OwnerTx, partial: &Partial) -> Result<()> {
     let (connection, owner, now) = tx.parts();
     let announced = &partial.announced;
     sqlx::query!(
@@ -130,7 +130,7 @@ pub async fn begin(tx: &mut OwnerTx, partial: &Partial) -> Result<()> {
 }
 
 /// Returns the newest upload that takes parts of these bytes for this app.
-pub async fn find(
+pub async fn find_upload(
     tx: &mut OwnerTx,
     app: Option<&str>,
     content_hash: &ContentHash,
@@ -161,7 +161,7 @@ pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<Partial>> {
 }
 
 /// Lists up to `limit` of them, of the transaction's owner.
-pub async fn list(tx: &mut OwnerTx, limit: u32) -> Result<Vec<Partial>> {
+pub async fn list_uploads(tx: &mut OwnerTx, limit: u32) -> Result<Vec<Partial>> {
     let (connection, owner, _) = tx.parts();
     let rows = query_partial!("WHERE p.tenant = $1 ORDER BY p.upload_id LIMIT $2", owner, i64::from(limit))
         .fetch_all(connection)
@@ -170,7 +170,7 @@ pub async fn list(tx: &mut OwnerTx, limit: u32) -> Result<Vec<Partial>> {
 }
 
 /// Counts those of the transaction's owner.
-pub async fn count(tx: &mut OwnerTx) -> Result<u64> {
+pub async fn count_uploads(tx: &mut OwnerTx) -> Result<u64> {
     let (connection, owner, _) = tx.parts();
     let count =
         sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM partial_uploads WHERE tenant = $1"#, owner);
@@ -178,7 +178,7 @@ pub async fn count(tx: &mut OwnerTx) -> Result<u64> {
 }
 
 /// Returns the parts that have come, by number.
-pub async fn parts(tx: &mut OwnerTx, id: Uuid) -> Result<Vec<UploadPart>> {
+pub async fn list_parts(tx: &mut OwnerTx, id: Uuid) -> Result<Vec<UploadPart>> {
     let (connection, owner, _) = tx.parts();
     let rows = sqlx::query!(
         "SELECT number, etag FROM upload_parts WHERE tenant = $1 AND upload_id = $2 ORDER BY number",
@@ -192,7 +192,7 @@ pub async fn parts(tx: &mut OwnerTx, id: Uuid) -> Result<Vec<UploadPart>> {
 
 /// Records that a part has come, in the place of an earlier one of its number. Returns false if the upload
 /// takes no parts any more.
-pub async fn note(tx: &mut OwnerTx, id: Uuid, part: &UploadPart) -> Result<bool> {
+pub async fn record_part(tx: &mut OwnerTx, id: Uuid, part: &UploadPart) -> Result<bool> {
     let (connection, owner, now) = tx.parts();
     // Its row stays locked: the upload ends before this part or after it.
     let open = sqlx::query!(
@@ -223,7 +223,7 @@ pub async fn note(tx: &mut OwnerTx, id: Uuid, part: &UploadPart) -> Result<bool>
 
 /// Reserves the completion of the upload, making the file from its parts, for the caller, for [`COMPLETION`]
 /// at most. Returns false if another request has reserved it, or there are no parts any more.
-pub async fn hold(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
+pub async fn reserve_completion(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
     let (connection, owner, now) = tx.parts();
     let held = sqlx::query!(
         "UPDATE partial_uploads SET completing_at = $3
@@ -231,7 +231,7 @@ pub async fn hold(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
         owner,
         id,
         now,
-        now - COMPLETION
+        now - COMPLETION_TIMEOUT
     )
     .execute(connection)
     .await?;
@@ -253,7 +253,7 @@ pub async fn let_go(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
 
 /// Records that object storage holds no parts of the upload any more: they are its object, or gone. Returns
 /// false if that was recorded before.
-pub async fn end(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
+pub async fn end_upload(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
     let (connection, owner, _) = tx.parts();
     let done = sqlx::query!("DELETE FROM partial_uploads WHERE tenant = $1 AND upload_id = $2", owner, id)
         .execute(connection)
@@ -277,7 +277,7 @@ mod tests {
             };
             let partial = Partial { id: Uuid::nil(), announced, multipart_id: String::new() };
             let sizes: Vec<u64> = (0..=9).filter_map(|number| partial.bytes_of(number)).collect();
-            assert_eq!(partial.parts() as usize, sizes.len());
+            assert_eq!(partial.part_count() as usize, sizes.len());
             assert_eq!(partial.bytes_of(u32::MAX), None);
             sizes
         };

@@ -56,7 +56,7 @@ pub async fn get(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<SymbolSl
 
 /// Makes this transaction the only one of its kind for a debug id until it ends: two builders never change
 /// the files of one debug id in object storage at the same time. Locks no row, so that indexers go on.
-pub async fn exclusive(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<()> {
+pub async fn lock_debug_id(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
         .bind(format!("symbols {tenant}/{debug_id}"))
@@ -72,7 +72,7 @@ pub async fn exclusive(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<()> {
 /// The order of the statements matters: the slot first. An indexer that holds the slot makes this
 /// wait, and its waits are then there when the wake job looks; an indexer that comes later sees the
 /// new generation.
-pub async fn publish(tx: &mut OwnerTx, new: &PublishedSymbols) -> Result<u64> {
+pub async fn publish_symbols(tx: &mut OwnerTx, new: &PublishedSymbols) -> Result<u64> {
     publish_in_steps(tx, new, async || {}).await
 }
 
@@ -86,13 +86,13 @@ pub(crate) async fn publish_in_steps(
     if tx.is_system() {
         wakes::system::wait_for_indexers(tx).await?;
     }
-    let generation = raise(tx, new).await?;
+    let generation = raise_slot(tx, new).await?;
     pause().await;
     if tx.is_system() {
         let arrived = Arrived { debug_id: new.debug_id, generation };
-        wakes::system::add(tx, &[arrived]).await?;
+        wakes::system::record_arrived(tx, &[arrived]).await?;
     } else {
-        jobs::add(tx, &Work::Wake { debug_id: new.debug_id, generation, from: None }).await?;
+        jobs::add_job(tx, &Work::Wake { debug_id: new.debug_id, generation, from: None }).await?;
     }
     let message = Message::SymbolEvent {
         debug_id: new.debug_id,
@@ -100,9 +100,9 @@ pub(crate) async fn publish_in_steps(
         quality: new.quality,
         symcache_version: new.symcache_version,
         deleted: false,
-        at_micros: outbox::micros(tx.now()),
+        at_micros: outbox::to_micros(tx.now()),
     };
-    outbox::append(tx, &message).await?;
+    outbox::append_message(tx, &message).await?;
     if !tx.is_system() {
         hooks::symbols_published(tx, &PublishedSymbols { generation, ..*new }).await?;
     }
@@ -110,7 +110,7 @@ pub(crate) async fn publish_in_steps(
 }
 
 /// Raises the slot: the builder's first statement.
-pub(crate) async fn raise(tx: &mut OwnerTx, new: &PublishedSymbols) -> Result<u64> {
+pub(crate) async fn raise_slot(tx: &mut OwnerTx, new: &PublishedSymbols) -> Result<u64> {
     let (connection, tenant, now) = tx.parts();
     let generation = sqlx::query_scalar!(
         "INSERT INTO symbol_slots AS s (tenant, debug_id, generation, quality, content_hash, updated_at)
@@ -140,7 +140,7 @@ pub(crate) struct HeldSlot {
 }
 
 /// Makes sure that every debug id has a slot: the indexer's first statement. `debug_ids` must be sorted.
-pub(crate) async fn ensure(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<()> {
+pub(crate) async fn ensure_slots(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "INSERT INTO symbol_slots (tenant, debug_id, updated_at)
@@ -157,7 +157,7 @@ pub(crate) async fn ensure(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result
 
 /// Holds the slots, so that no builder can raise one before this transaction's waits are committed: the
 /// indexer's second statement, with a snapshot of its own.
-pub(crate) async fn hold(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<HeldSlot>> {
+pub(crate) async fn lock_slots(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<HeldSlot>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         HeldSlot,
@@ -173,7 +173,7 @@ pub(crate) async fn hold(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<V
 
 /// Returns the system's slots among these. They are safe to rely on because this transaction has called
 /// [`wakes::system::lock_out_publishers`] in a statement before.
-pub(crate) async fn of_system(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<HeldSlot>> {
+pub(crate) async fn read_system_slots(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<HeldSlot>> {
     let (connection, _, _) = tx.parts();
     Ok(sqlx::query_as!(
         HeldSlot,
@@ -208,8 +208,8 @@ pub async fn hold_answering(
     };
     let (own, system) = (sorted(own), sorted(system));
     wakes::system::lock_out_publishers(tx).await?;
-    ensure(tx, &own).await?;
-    let (own, system) = (hold(tx, &own).await?, of_system(tx, &system).await?);
+    ensure_slots(tx, &own).await?;
+    let (own, system) = (lock_slots(tx, &own).await?, read_system_slots(tx, &system).await?);
     let generations = |slots: Vec<HeldSlot>| -> BTreeMap<DebugId, u64> {
         let answering = slots.into_iter().filter(|slot| slot.quality > Quality::None);
         answering.map(|slot| (slot.debug_id, slot.generation)).collect()
@@ -224,7 +224,7 @@ struct AnsweringRow {
 }
 
 /// Returns the generations of those symbols of these debug ids that answer, in one statement.
-pub async fn answering(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<AnsweringGenerations> {
+pub async fn find_answering(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<AnsweringGenerations> {
     let ids: Vec<uuid::Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(

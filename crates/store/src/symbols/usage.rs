@@ -31,7 +31,7 @@ pub struct TenantUsage {
 
 /// Returns the usage of the transaction's tenant.
 pub async fn get(tx: &mut OwnerTx) -> Result<TenantUsage> {
-    let symbols = stored(tx).await?;
+    let symbols = read_symbol_bytes(tx).await?;
     let (connection, tenant, now) = tx.parts();
     let row = sqlx::query!(
         r#"SELECT (SELECT count(*) FROM objects WHERE tenant = $1) AS "objects!",
@@ -64,13 +64,13 @@ pub struct SymbolBytes {
 impl SymbolBytes {
     /// Returns both together.
     #[must_use]
-    pub fn all(self) -> u64 {
+    pub fn total_bytes(self) -> u64 {
         self.stored.saturating_add(self.pending)
     }
 }
 
 /// Returns the size of the tenant's symbols, without a lock: for a first answer.
-pub async fn stored(tx: &mut OwnerTx) -> Result<SymbolBytes> {
+pub async fn read_symbol_bytes(tx: &mut OwnerTx) -> Result<SymbolBytes> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
         r#"SELECT (SELECT coalesce(sum(size), 0)::bigint FROM counted_files WHERE tenant = $1) AS "stored!",
@@ -87,13 +87,13 @@ pub async fn stored(tx: &mut OwnerTx) -> Result<SymbolBytes> {
 /// Returns the size of the tenant's symbols. Until the transaction ends no other that takes this lock adds to
 /// them.
 pub async fn hold_symbols(tx: &mut OwnerTx) -> Result<SymbolBytes> {
-    hold(tx).await?;
+    lock_usage(tx).await?;
     // A statement of its own: it sees rows that were committed during the wait for the lock.
-    stored(tx).await
+    read_symbol_bytes(tx).await
 }
 
 /// Takes the lock alone: until the transaction ends no other notes objects of the owner.
-pub async fn hold(tx: &mut OwnerTx) -> Result<()> {
+pub async fn lock_usage(tx: &mut OwnerTx) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('symbols of ' || $1, 0))")
         .bind(tenant)

@@ -13,7 +13,7 @@ pub async fn disabled_analyses(tx: &mut OwnerTx) -> Result<Vec<String>> {
 /// Turns an analysis of the transaction's tenant on or off, and announces it to the workers. Returns the outbox row of
 /// the announcement; `None` if there is no such tenant.
 pub async fn set_enabled(tx: &mut TenantTx, name: &str, is_enabled: bool) -> Result<Option<i64>> {
-    let locked = super::lock(tx).await?.filter(|tenant| tenant.state != TenantStanding::Deleted);
+    let locked = super::lock_tenant(tx).await?.filter(|tenant| tenant.state != TenantStanding::Deleted);
     let Some(record) = locked else { return Ok(None) };
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
@@ -26,6 +26,6 @@ pub async fn set_enabled(tx: &mut TenantTx, name: &str, is_enabled: bool) -> Res
     )
     .execute(connection)
     .await?;
-    let changed = super::change(tx, &record.name, record.state, &record.limits).await?;
+    let changed = super::change_tenant(tx, &record.name, record.state, &record.limits).await?;
     Ok(changed.map(|(_, announcement)| announcement))
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// Apps of a tenant that may have settings.
-pub const MOST_APPS: i64 = 1_000;
+pub const APPS_WITH_SETTINGS_LIMIT: i64 = 1_000;
 
 /// The settings of an app. An empty text is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -52,7 +52,7 @@ pub async fn get(tx: &mut TenantTx, app: &str) -> Result<AppSettings> {
 }
 
 /// Lists the apps that have settings, by name, from the one after `after` on; with `only` this one alone.
-pub async fn list(
+pub async fn list_settings(
     tx: &mut TenantTx,
     only: Option<&str>,
     after: Option<&str>,
@@ -82,7 +82,7 @@ pub async fn list(
 
 /// Replaces the settings of an app; the defaults remove its row. Returns false if [`MOST_APPS`] others have
 /// some.
-pub async fn put(tx: &mut TenantTx, app: &str, settings: &AppSettings) -> Result<bool> {
+pub async fn replace_settings(tx: &mut TenantTx, app: &str, settings: &AppSettings) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     if *settings == AppSettings::default() {
         sqlx::query!("DELETE FROM app_settings WHERE tenant = $1 AND app = $2", tenant, app)
@@ -110,7 +110,7 @@ pub async fn put(tx: &mut TenantTx, app: &str, settings: &AppSettings) -> Result
         settings.source_url,
         settings.source_root,
         signals,
-        MOST_APPS
+        APPS_WITH_SETTINGS_LIMIT
     )
     .execute(connection)
     .await?;

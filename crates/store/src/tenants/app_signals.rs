@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 /// The largest N of which one is kept.
 pub const MOST_ONE_IN: u32 = 1_000;
 /// The weight of one that was not sampled, in thousandths.
-pub const WHOLE: u64 = 1_000;
+pub const UNSAMPLED_WEIGHT: u64 = 1_000;
 
 words! {
     /// A signal that can be switched off. Crashes cannot.
@@ -40,7 +40,7 @@ impl AppSignal {
     /// Returns the signal of reports with this kind of group; `None` for crashes and other kinds that are
     /// always kept.
     #[must_use]
-    pub fn of_group_kind(kind: &str) -> Option<AppSignal> {
+    pub fn from_group_kind(kind: &str) -> Option<AppSignal> {
         match kind {
             "hang" | "cpu" | "disk_write" | "launch" | "profile" => Some(AppSignal::Hangs),
             "javascript" => Some(AppSignal::Javascript),
@@ -104,15 +104,15 @@ impl SignalSettings {
 
     /// Returns the first signal with a number over [`MOST_ONE_IN`].
     #[must_use]
-    pub fn wrong(&self) -> Option<AppSignal> {
+    pub fn find_invalid(&self) -> Option<AppSignal> {
         AppSignal::ALL.into_iter().find(|signal| self.one_in(*signal) > MOST_ONE_IN)
     }
 
     /// Decides whether to keep one event of a signal. `id` is that of its session, or its own: the same id
     /// has the same answer for every signal. `weight` is the event's weight so far, in thousandths.
     #[must_use]
-    pub fn decide(&self, signal: AppSignal, id: &str, weight: u64) -> SignalDecision {
-        let needed = u64::from(self.one_in(signal)) * WHOLE;
+    pub fn decide_event(&self, signal: AppSignal, id: &str, weight: u64) -> SignalDecision {
+        let needed = u64::from(self.one_in(signal)) * UNSAMPLED_WEIGHT;
         if needed == 0 {
             return SignalDecision::SwitchedOff;
         }
@@ -150,11 +150,11 @@ pub struct WeightRounder {
 
 impl WeightRounder {
     /// Returns the whole number that a weight in thousandths counts as: the one below it or the one above.
-    pub fn round(&mut self, weight: u64, id: &str) -> i64 {
-        let rest = self.rest.get_or_insert_with(|| hash("unslide weight ", id) % WHOLE);
+    pub fn round_weight(&mut self, weight: u64, id: &str) -> i64 {
+        let rest = self.rest.get_or_insert_with(|| hash("unslide weight ", id) % UNSAMPLED_WEIGHT);
         *rest = rest.saturating_add(weight);
-        let whole = *rest / WHOLE;
-        *rest %= WHOLE;
+        let whole = *rest / UNSAMPLED_WEIGHT;
+        *rest %= UNSAMPLED_WEIGHT;
         to_row(whole)
     }
 }
@@ -173,13 +173,13 @@ pub struct SignalsByApp(BTreeMap<String, SignalSettings>);
 impl SignalsByApp {
     /// Returns the settings of an app.
     #[must_use]
-    pub fn of(&self, app: &str) -> SignalSettings {
+    pub fn for_app(&self, app: &str) -> SignalSettings {
         self.0.get(app).copied().unwrap_or_default()
     }
 }
 
 /// Returns the signal settings of these apps of the transaction's tenant.
-pub async fn of_apps(tx: &mut TenantTx, apps: &BTreeSet<&str>) -> Result<SignalsByApp> {
+pub async fn read_for_apps(tx: &mut TenantTx, apps: &BTreeSet<&str>) -> Result<SignalsByApp> {
     let apps: Vec<String> = apps.iter().map(|app| (*app).to_owned()).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
@@ -237,7 +237,11 @@ pub struct DroppedSignal {
 }
 
 /// Returns the number of dropped events of an app in a period, by signal.
-pub async fn dropped(tx: &mut TenantTx, app: &str, (from, to): (Date, Date)) -> Result<Vec<DroppedSignal>> {
+pub async fn list_drops(
+    tx: &mut TenantTx,
+    app: &str,
+    (from, to): (Date, Date),
+) -> Result<Vec<DroppedSignal>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         DroppedSignal,
@@ -264,7 +268,7 @@ mod tests {
         {
             for first in ["a", "b", "c"] {
                 let mut rounder = WeightRounder::default();
-                let weights: Vec<i64> = (0..100).map(|_| rounder.round(weight, first)).collect();
+                let weights: Vec<i64> = (0..100).map(|_| rounder.round_weight(weight, first)).collect();
                 let sum: i64 = weights.iter().sum();
                 assert!((sum as f64 - 100.0 / share).abs() < 1.1, "{share}: {sum}");
                 let [below, above] = [weight / 1_000, weight.div_ceil(1_000)].map(|whole| whole as i64);
@@ -272,7 +276,7 @@ mod tests {
             }
         }
         // Alone in their batches they are right on the average.
-        let alone = |n: u64| WeightRounder::default().round(1_429, &format!("session {n}"));
+        let alone = |n: u64| WeightRounder::default().round_weight(1_429, &format!("session {n}"));
         let sum: i64 = (0..10_000).map(alone).sum();
         assert!((14_000..14_600).contains(&sum), "{sum}");
     }
@@ -281,7 +285,7 @@ mod tests {
     fn a_tenth_of_the_sessions_is_kept_and_stands_for_all() {
         let settings = SignalSettings { sessions: 10, metrics: 10, hangs: 0, ..SignalSettings::default() };
         let decided = |signal, weight| -> Vec<SignalDecision> {
-            (0..10_000).map(|n| settings.decide(signal, &format!("session {n}"), weight)).collect()
+            (0..10_000).map(|n| settings.decide_event(signal, &format!("session {n}"), weight)).collect()
         };
         let total = |decided: &[SignalDecision]| -> u64 {
             decided.iter().map(|one| if let Kept(weight) = one { *weight } else { 0 }).sum()
@@ -304,18 +308,18 @@ mod tests {
     #[test]
     fn a_sample_is_at_least_one_of_a_thousand() {
         let settings = SignalSettings::default();
-        assert_eq!(settings.wrong(), None);
-        assert_eq!(SignalSettings { metrics: 1_000, ..settings }.wrong(), None);
-        assert_eq!(SignalSettings { metrics: 1_001, ..settings }.wrong(), Some(AppSignal::Metrics));
+        assert_eq!(settings.find_invalid(), None);
+        assert_eq!(SignalSettings { metrics: 1_000, ..settings }.find_invalid(), None);
+        assert_eq!(SignalSettings { metrics: 1_001, ..settings }.find_invalid(), Some(AppSignal::Metrics));
     }
 
     #[test]
     fn crashes_are_of_no_signal_that_is_sampled() {
         for kind in ["crash", "exception", "stack_overflow", "termination", ""] {
-            assert_eq!(AppSignal::of_group_kind(kind), None, "{kind}");
+            assert_eq!(AppSignal::from_group_kind(kind), None, "{kind}");
         }
         for (kind, signal) in [("hang", AppSignal::Hangs), ("user", AppSignal::Errors)] {
-            assert_eq!(AppSignal::of_group_kind(kind), Some(signal));
+            assert_eq!(AppSignal::from_group_kind(kind), Some(signal));
         }
     }
 }

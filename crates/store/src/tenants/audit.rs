@@ -29,7 +29,7 @@ pub struct AuditEntry {
 }
 
 /// Adds an entry, in the transaction that does the action.
-pub async fn append(
+pub async fn append_entry(
     tx: &mut OwnerTx,
     actor: &str,
     action: &str,
@@ -82,7 +82,7 @@ pub async fn append_once_an_hour(tx: &mut OwnerTx, actor: &str, action: &str, su
 
 /// Lists the entries of the transaction's owner, the newest first, from the one after `after` on: its time
 /// and its id.
-pub async fn list(
+pub async fn list_entries(
     tx: &mut OwnerTx,
     after: Option<(OffsetDateTime, Uuid)>,
     limit: u32,

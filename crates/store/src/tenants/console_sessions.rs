@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use time::Duration;
 
 /// How long a session lasts, unless its key ends before.
-pub const LASTS: Duration = Duration::hours(12);
+pub const SESSION_LIFETIME: Duration = Duration::hours(12);
 
 /// Sessions of one key: beyond these the oldest ends.
 const MOST_PER_KEY: i64 = 100;
@@ -32,7 +32,12 @@ pub struct ConsoleSession {
 
 /// Begins a session of a key of the transaction's tenant. The token has to come from the operating system's
 /// generator.
-pub async fn begin(tx: &mut TenantTx, key_id: Uuid, token: &SessionToken, name: Option<&str>) -> Result<()> {
+pub async fn begin_session(
+    tx: &mut TenantTx,
+    key_id: Uuid,
+    token: &SessionToken,
+    name: Option<&str>,
+) -> Result<()> {
     let hash = Sha256::digest(token);
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
@@ -55,7 +60,7 @@ pub async fn begin(tx: &mut TenantTx, key_id: Uuid, token: &SessionToken, name: 
         key_id,
         name,
         now,
-        now + LASTS
+        now + SESSION_LIFETIME
     )
     .execute(connection)
     .await?;
@@ -64,7 +69,7 @@ pub async fn begin(tx: &mut TenantTx, key_id: Uuid, token: &SessionToken, name: 
 
 /// Returns the session of a cookie; `None` if it is unknown or over, or its key is. All of these look the
 /// same from outside.
-pub async fn find(store: &Store, token: &SessionToken) -> Result<Option<ConsoleSession>> {
+pub async fn find_session(store: &Store, token: &SessionToken) -> Result<Option<ConsoleSession>> {
     let hash = Sha256::digest(token);
     let row = sqlx::query!(
         r#"SELECT id AS "id!", tenant AS "tenant!: TenantColumn", tenant_version AS "tenant_version!", scopes AS "scopes!: ScopesColumn", app, expires_at,
@@ -93,7 +98,7 @@ pub async fn find(store: &Store, token: &SessionToken) -> Result<Option<ConsoleS
 }
 
 /// Ends a session of the transaction's tenant.
-pub async fn end(tx: &mut TenantTx, token: &SessionToken) -> Result<()> {
+pub async fn end_session(tx: &mut TenantTx, token: &SessionToken) -> Result<()> {
     let hash = Sha256::digest(token);
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
@@ -107,6 +112,6 @@ pub async fn end(tx: &mut TenantTx, token: &SessionToken) -> Result<()> {
 }
 
 /// Forgets sessions that are over. Returns their number.
-pub async fn purge(store: &Store) -> Result<u64> {
+pub async fn purge_sessions(store: &Store) -> Result<u64> {
     purge::rows_before(store, "console_sessions", store.now()).await
 }

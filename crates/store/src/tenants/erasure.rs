@@ -50,27 +50,27 @@ pub struct TenantErasure {
 /// Deletes the transaction's tenant: its keys are refused, no more data is written for it, the workers are
 /// notified, and a job erases its data. Returns the tenant and the outbox row of the announcement; `None` if
 /// there is no such tenant. A tenant that is deleted already stays so.
-pub async fn begin(tx: &mut TenantTx) -> Result<Option<(TenantRecord, Option<i64>)>> {
+pub async fn begin_erasure(tx: &mut TenantTx) -> Result<Option<(TenantRecord, Option<i64>)>> {
     let Some(tenant) = tenants::get(tx).await? else { return Ok(None) };
-    tx.erasing().await?;
+    tx.allow_erasure().await?;
     let deleted = match tenant.state {
         TenantStanding::Deleted => None,
         // Its name may say more than its slug.
-        _ => tenants::change(tx, tenant.id.as_str(), TenantStanding::Deleted, &tenant.limits).await?,
+        _ => tenants::change_tenant(tx, tenant.id.as_str(), TenantStanding::Deleted, &tenant.limits).await?,
     };
     let (tenant, announced) = match deleted {
         Some((tenant, announced)) => (tenant, Some(announced)),
         None => (tenant, None),
     };
     // One that was deleted in another way gets its job here too.
-    if remember(tx).await? || announced.is_some() {
-        jobs::add(tx, &Work::Erase).await?;
+    if record_erasure(tx).await? || announced.is_some() {
+        jobs::add_job(tx, &Work::Erase).await?;
     }
     Ok(Some((tenant, announced)))
 }
 
 /// Inserts the record of the erasure. Returns false if it exists.
-async fn remember(tx: &mut TenantTx) -> Result<bool> {
+async fn record_erasure(tx: &mut TenantTx) -> Result<bool> {
     let (connection, slug, now) = tx.parts();
     let made = sqlx::query!(
         "INSERT INTO tenant_erasures (tenant, requested_at) VALUES ($1, $2) ON CONFLICT DO NOTHING",
@@ -105,9 +105,9 @@ pub async fn get(tx: &mut TenantTx) -> Result<Option<TenantErasure>> {
 ///
 /// # Errors
 /// Returns an error if the tenant is not deleted, or the database fails.
-pub async fn rows(tx: &mut TenantTx, limit: u32) -> Result<Option<(String, u64)>> {
-    tx.erasing().await?;
-    remember(tx).await?;
+pub async fn erase_rows(tx: &mut TenantTx, limit: u32) -> Result<Option<(String, u64)>> {
+    tx.allow_erasure().await?;
+    record_erasure(tx).await?;
     let (connection, slug, now) = tx.parts();
     let gone = sqlx::query!(
         r#"SELECT relation AS "relation!", gone AS "gone!" FROM unslide_tenant_erase($1, $2)"#,
@@ -131,7 +131,7 @@ pub async fn rows(tx: &mut TenantTx, limit: u32) -> Result<Option<(String, u64)>
 }
 
 /// Counts objects that were removed from object storage.
-pub async fn objects(tx: &mut TenantTx, count: u64, bytes: u64) -> Result<()> {
+pub async fn record_objects(tx: &mut TenantTx, count: u64, bytes: u64) -> Result<()> {
     let (connection, slug, _) = tx.parts();
     sqlx::query!(
         "UPDATE tenant_erasures SET objects = objects + $2, object_bytes = object_bytes + $3 WHERE tenant = $1",
@@ -159,8 +159,8 @@ pub async fn rows_left(tx: &mut TenantTx) -> Result<ByTable> {
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`]; or the database fails.
-pub async fn finish(tx: &mut TenantTx, job: &JobLease, objects_left: u64) -> Result<bool> {
-    tx.erasing().await?;
+pub async fn finish_erasure(tx: &mut TenantTx, job: &JobLease, objects_left: u64) -> Result<bool> {
+    tx.allow_erasure().await?;
     let mut left = rows_left(tx).await?;
     left.insert("object storage".to_owned(), objects_left);
     if left.values().any(|rows| *rows > 0) {
@@ -185,15 +185,15 @@ pub async fn finish(tx: &mut TenantTx, job: &JobLease, objects_left: u64) -> Res
     let detail = json!({
         "removed": erasure.removed, "objects": erasure.objects, "object_bytes": erasure.object_bytes, "remaining": left,
     });
-    audit::append(tx, "builder", action, &slug, &detail).await?;
-    jobs::complete(tx, job).await?;
+    audit::append_entry(tx, "builder", action, &slug, &detail).await?;
+    jobs::complete_job(tx, job).await?;
     Ok(true)
 }
 
 /// Adds a job for deleted tenants that no job erases, and for those that were finished
 /// before `finished_before` and not looked at again: an upload that had begun before the deletion
 /// may have ended after it, and its receiver died. Returns their number.
-pub async fn resume(store: &Store, finished_before: OffsetDateTime, limit: u32) -> Result<u64> {
+pub async fn resume_erasures(store: &Store, finished_before: OffsetDateTime, limit: u32) -> Result<u64> {
     let due = sqlx::query_scalar!(
         r#"SELECT tenant AS "tenant!: TenantColumn" FROM unslide_erasures_due($1, $2)"#,
         finished_before,
@@ -204,9 +204,9 @@ pub async fn resume(store: &Store, finished_before: OffsetDateTime, limit: u32) 
     let mut added = 0;
     for tenant in due.into_iter().map(TenantId::from) {
         let mut tx = store.tenant(&tenant).await?;
-        tx.erasing().await?;
-        remember(&mut tx).await?;
-        jobs::add(&mut tx, &Work::Erase).await?;
+        tx.allow_erasure().await?;
+        record_erasure(&mut tx).await?;
+        jobs::add_job(&mut tx, &Work::Erase).await?;
         tx.commit().await?;
         added += 1;
     }

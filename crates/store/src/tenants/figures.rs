@@ -78,7 +78,7 @@ impl TenantFigures {
 /// Returns the tenants that are not deleted in this order, by slug among equals, from the one after `after`
 /// on: a rank and a slug. `symbol_limit` holds for tenants without a limit of their own. Each page reads the
 /// figures of all tenants.
-pub async fn list(
+pub async fn list_figures(
     store: &Store,
     order: FigureOrder,
     symbol_limit: u64,

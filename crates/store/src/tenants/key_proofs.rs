@@ -1,7 +1,7 @@
 //! Keys that requests present, and who they belong to.
 
 use crate::column::{JsonColumn, ScopesColumn, TenantColumn};
-use crate::keys::{Principal, split};
+use crate::keys::{Principal, split_key};
 use crate::tenants::{QuotaLimits, TenantStanding};
 use crate::{Result, Store, Uuid};
 use sha2::{Digest, Sha256};
@@ -21,7 +21,7 @@ impl KeyProof {
     /// Reads a key's text; `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<KeyProof> {
-        let (prefix, secret) = split(text)?;
+        let (prefix, secret) = split_key(text)?;
         Some(KeyProof { prefix: prefix.to_owned(), secret_hash: Sha256::digest(secret.as_bytes()).into() })
     }
 }

@@ -15,7 +15,7 @@ use unslide_model::{Scope, Secret, TenantId, timestamp};
 use utoipa::ToSchema;
 
 /// Digits of the prefix and the secret: five bits each, none that look alike.
-const DIGITS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+const KEY_DIGITS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 const PREFIX_BYTES: usize = 5;
 const PREFIX_LENGTH: usize = 8;
 const SECRET_LENGTH: usize = 40;
@@ -95,14 +95,14 @@ pub struct Principal {
     pub expires_at: Option<OffsetDateTime>,
     /// The limits of the key's tenant.
     pub limits: QuotaLimits,
-    /// When the key was used last, as far as that is written (see [`used`]).
+    /// When the key was record_uses last, as far as that is written (see [`record_uses`]).
     pub last_used_at: Option<OffsetDateTime>,
 }
 
 impl Principal {
     /// Returns true if the key has this scope.
     #[must_use]
-    pub fn may(&self, scope: Scope) -> bool {
+    pub fn has_scope(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
     }
 
@@ -118,11 +118,11 @@ impl Principal {
     }
 }
 
-fn digits(bytes: &[u8]) -> String {
+fn encode_digits(bytes: &[u8]) -> String {
     let bits = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
     let bits: Vec<u8> = bits.collect();
     bits.chunks_exact(5)
-        .map(|five| char::from(DIGITS[usize::from(five.iter().fold(0, |n, bit| n << 1 | bit))]))
+        .map(|five| char::from(KEY_DIGITS[usize::from(five.iter().fold(0, |n, bit| n << 1 | bit))]))
         .collect()
 }
 
@@ -141,17 +141,17 @@ macro_rules! query_keys {
 }
 
 /// Returns the prefix and the secret of a key's text; `None` if it is no key.
-pub(super) fn split(text: &str) -> Option<(&str, &str)> {
+pub(super) fn split_key(text: &str) -> Option<(&str, &str)> {
     let (prefix, secret) = text.strip_prefix("unslide_")?.split_once('_')?;
-    let fits = |part: &str, length| part.len() == length && part.bytes().all(|b| DIGITS.contains(&b));
+    let fits = |part: &str, length| part.len() == length && part.bytes().all(|b| KEY_DIGITS.contains(&b));
     (fits(prefix, PREFIX_LENGTH) && fits(secret, SECRET_LENGTH)).then_some((prefix, secret))
 }
 
 /// Returns the public part of a key's text, if the text has the form of a key. It is fit to be shown and
 /// logged.
 #[must_use]
-pub fn prefix(text: &str) -> Option<&str> {
-    split(text).map(|(prefix, _)| prefix)
+pub fn key_prefix(text: &str) -> Option<&str> {
+    split_key(text).map(|(prefix, _)| prefix)
 }
 
 /// Makes a key of the transaction's tenant. `entropy` has to come from the operating system's generator. The
@@ -159,11 +159,11 @@ pub fn prefix(text: &str) -> Option<&str> {
 ///
 /// # Errors
 /// [`StoreError::TooManyKeys`]; or the database fails.
-pub async fn create(tx: &mut TenantTx, new: &NewApiKey, entropy: &[u8; 30]) -> Result<(ApiKey, Secret)> {
+pub async fn create_key(tx: &mut TenantTx, new: &NewApiKey, entropy: &[u8; 30]) -> Result<(ApiKey, Secret)> {
     insert(tx, new, entropy, None).await
 }
 
-/// Makes a key as [`create`] does, by means of another key, which may be another tenant's. Returns `None` if
+/// Makes a key as [`create_key`] does, by means of another key, which may be another tenant's. Returns `None` if
 /// that key has ended or was revoked in between.
 pub async fn create_by(
     tx: &mut TenantTx,
@@ -187,7 +187,7 @@ async fn insert(
 ) -> Result<(ApiKey, Secret)> {
     check_limit(tx).await?;
     let (prefix, secret) = entropy.split_at(PREFIX_BYTES);
-    let (prefix, secret) = (digits(prefix), digits(secret));
+    let (prefix, secret) = (encode_digits(prefix), encode_digits(secret));
     let hash = Sha256::digest(secret.as_bytes());
     let scopes: Vec<String> = new.scopes.iter().map(Scope::to_string).collect();
     let (connection, tenant, now) = tx.parts();
@@ -238,14 +238,14 @@ pub const NOTED_EVERY: Duration = Duration::MINUTE;
 
 /// Records when keys were used, except if that was recorded less than [`NOTED_EVERY`] before. Returns the
 /// number of rows written.
-pub async fn used(store: &Store, uses: &BTreeMap<(TenantId, Uuid), OffsetDateTime>) -> Result<u64> {
+pub async fn record_uses(store: &Store, uses: &BTreeMap<(TenantId, Uuid), OffsetDateTime>) -> Result<u64> {
     if uses.is_empty() {
         return Ok(0);
     }
     let mut batch = store.batch().await?;
     let mut written = 0;
     for ((tenant, key), at) in uses {
-        let tx = batch.enter(tenant).await?;
+        let tx = batch.enter_tenant(tenant).await?;
         let (connection, tenant, _) = tx.parts();
         let done = sqlx::query!(
             "UPDATE api_keys SET last_used_at = $3
@@ -265,7 +265,7 @@ pub async fn used(store: &Store, uses: &BTreeMap<(TenantId, Uuid), OffsetDateTim
 
 /// Lists the keys of the transaction's tenant, revoked ones too, oldest first, from the one after the time of
 /// creation and the id in `after` on; with `app` those that are limited to that app.
-pub async fn list(
+pub async fn list_keys(
     tx: &mut TenantTx,
     app: Option<&str>,
     after: Option<(OffsetDateTime, Uuid)>,
@@ -291,7 +291,7 @@ pub async fn list(
 
 /// Revokes a key. Returns false if there is none of that id, or with `app` none that is limited to that app.
 /// Revoking it again is no error and keeps the first time.
-pub async fn revoke(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
+pub async fn revoke_key(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
         "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3)
@@ -307,7 +307,7 @@ pub async fn revoke(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bo
 }
 
 /// Counts the keys in force that a key made, that these made, and so on: of one tenant, or of all.
-pub async fn made(tx: &mut TenantTx, root: Uuid, within: Option<&TenantId>) -> Result<u64> {
+pub async fn count_made(tx: &mut TenantTx, root: Uuid, within: Option<&TenantId>) -> Result<u64> {
     let (connection, _, now) = tx.parts();
     let number = sqlx::query_scalar!(
         r#"SELECT count(*) AS "number!" FROM unslide_made_keys($1, $2, $3)"#,
@@ -325,13 +325,13 @@ pub struct KeyDescent {
     pub id: Uuid,
     /// Name and prefix of the key that made it, if that is one of the tenant's that may be seen.
     pub maker: Option<String>,
-    /// The number of keys that [`made`] counts.
+    /// The number of keys that [`count_made`] counts.
     pub made: i64,
 }
 
 /// Returns the descent of keys of the transaction's tenant, in no order; with `app` only makers that are
 /// limited to that app are named.
-pub async fn descent(
+pub async fn list_descent(
     tx: &mut TenantTx,
     keys: &[Uuid],
     app: Option<&str>,
@@ -354,8 +354,8 @@ pub async fn descent(
     Ok(found.fetch_all(connection).await?)
 }
 
-/// Revokes a key as [`revoke`] does, and the keys that [`made`] counts, each with an entry in its tenant's
-/// audit log. Returns the number of the latter; `None` if [`revoke`] returns false: the caller must roll back
+/// Revokes a key as [`revoke`] does, and the keys that [`count_made`] counts, each with an entry in its tenant's
+/// audit log. Returns the number of the latter; `None` if [`revoke_key`] returns false: the caller must roll back
 /// then. It also covers keys that are being made at the same time.
 pub async fn revoke_with_made(
     tx: &mut TenantTx,
@@ -374,15 +374,15 @@ pub async fn revoke_with_made(
         actor
     );
     let number = number.fetch_one(connection).await?.unsigned_abs();
-    Ok(revoke(tx, root, app).await?.then_some(number))
+    Ok(revoke_key(tx, root, app).await?.then_some(number))
 }
 
 /// How long the row of a revoked or expired key stays visible. The audit log keeps the actions done with it.
 pub const KEPT_AFTER_END: Duration = Duration::days(30);
 
-/// Deletes keys that were revoked or ran out long ago, except those that made keys which still exist. Returns
+/// Deletes keys that were revoke_keyd or ran out long ago, except those that made keys which still exist. Returns
 /// their number.
-pub async fn purge(store: &Store) -> Result<u64> {
+pub async fn purge_keys(store: &Store) -> Result<u64> {
     purge::rows_before(store, "api_keys", store.now() - KEPT_AFTER_END).await
 }
 
@@ -392,14 +392,14 @@ mod tests {
 
     #[test]
     fn a_text_is_read_as_it_was_written_and_nothing_else_is() {
-        let (prefix, secret) = (digits(&[7; 5]), digits(&[200; 25]));
+        let (prefix, secret) = (encode_digits(&[7; 5]), encode_digits(&[200; 25]));
         assert_eq!((prefix.len(), secret.len()), (PREFIX_LENGTH, SECRET_LENGTH));
         let text = format!("unslide_{prefix}_{secret}");
-        assert_eq!(split(&text), Some((prefix.as_str(), secret.as_str())));
+        assert_eq!(split_key(&text), Some((prefix.as_str(), secret.as_str())));
         let (cut, after) =
             (text.strip_suffix(char::is_alphanumeric).unwrap(), text.strip_prefix('u').unwrap());
         for bad in ["", "unslide_", "unslide__", after, cut, &format!("{text}a")] {
-            assert_eq!((split(bad), super::prefix(bad)), (None, None), "{bad}");
+            assert_eq!((split_key(bad), super::key_prefix(bad)), (None, None), "{bad}");
         }
     }
 }

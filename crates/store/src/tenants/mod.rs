@@ -66,20 +66,20 @@ fn limits_json(limits: &QuotaLimits) -> Result<serde_json::Value> {
     serde_json::to_value(limits).map_err(|e| StoreError::corrupt("tenants", e))
 }
 
-async fn announce(tx: &mut TenantTx, tenant: &TenantRecord) -> Result<i64> {
+async fn announce_tenant(tx: &mut TenantTx, tenant: &TenantRecord) -> Result<i64> {
     let message = Message::TenantConfig {
         version: tenant.version,
         state: tenant.state,
         limits: tenant.limits,
-        at_micros: outbox::micros(tenant.updated_at),
+        at_micros: outbox::to_micros(tenant.updated_at),
     };
-    outbox::append(tx, &message).await
+    outbox::append_message(tx, &message).await
 }
 
 /// Makes the transaction's tenant, and announces it. Returns the tenant and the outbox row of the
 /// announcement, which makes the tenant known to the workers (see [`outbox::wait_sent`]); `None` if there is
 /// a tenant of that slug already, deleted ones included.
-pub async fn create(
+pub async fn create_tenant(
     tx: &mut TenantTx,
     name: &str,
     limits: &QuotaLimits,
@@ -98,13 +98,13 @@ pub async fn create(
     .fetch_optional(connection)
     .await?;
     let Some(tenant) = tenant else { return Ok(None) };
-    let announced = announce(tx, &tenant).await?;
+    let announced = announce_tenant(tx, &tenant).await?;
     Ok(Some((tenant, announced)))
 }
 
 /// Changes the transaction's tenant, and announces the change. `None` if there is none, or it was deleted
-/// permanently. To delete one, see [`crate::erasure::begin`].
-pub async fn change(
+/// permanently. To delete one, see [`crate::erasure::begin_erasure`].
+pub async fn change_tenant(
     tx: &mut TenantTx,
     name: &str,
     state: TenantStanding,
@@ -112,7 +112,7 @@ pub async fn change(
 ) -> Result<Option<(TenantRecord, i64)>> {
     let json = limits_json(limits)?;
     if state == TenantStanding::Deleted {
-        tx.erasing().await?;
+        tx.allow_erasure().await?;
     }
     let (connection, slug, now) = tx.parts();
     let tenant = query_tenants!(
@@ -128,7 +128,7 @@ pub async fn change(
     .fetch_optional(connection)
     .await?;
     let Some(tenant) = tenant else { return Ok(None) };
-    let announced = announce(tx, &tenant).await?;
+    let announced = announce_tenant(tx, &tenant).await?;
     Ok(Some((tenant, announced)))
 }
 
@@ -140,7 +140,7 @@ pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantRecord>> {
 
 /// Returns whether the transaction's tenant is served; `None` if there is no such tenant. From here on to the
 /// end of the transaction a deletion of it waits.
-pub async fn standing(tx: &mut OwnerTx) -> Result<Option<TenantStanding>> {
+pub async fn read_standing(tx: &mut OwnerTx) -> Result<Option<TenantStanding>> {
     let (connection, slug, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock_shared(hashtextextended('tenant ' || $1, 0))")
         .bind(slug)
@@ -154,7 +154,7 @@ pub async fn standing(tx: &mut OwnerTx) -> Result<Option<TenantStanding>> {
 
 /// Returns the tenant as [`get`] does, with the row locked until the transaction ends: for a change of some
 /// of it.
-pub async fn lock(tx: &mut TenantTx) -> Result<Option<TenantRecord>> {
+pub async fn lock_tenant(tx: &mut TenantTx) -> Result<Option<TenantRecord>> {
     let (connection, slug, _) = tx.parts();
     let locked = query_tenants!("SELECT", "FROM tenants WHERE slug = $1 FOR NO KEY UPDATE", slug);
     Ok(locked.fetch_optional(connection).await?)
@@ -164,7 +164,7 @@ pub async fn lock(tx: &mut TenantTx) -> Result<Option<TenantRecord>> {
 ///
 /// # Errors
 /// If the database fails.
-pub async fn unknown(store: &Store, names: &BTreeSet<TenantId>) -> Result<BTreeSet<TenantId>> {
+pub async fn find_unknown(store: &Store, names: &BTreeSet<TenantId>) -> Result<BTreeSet<TenantId>> {
     if names.is_empty() {
         return Ok(BTreeSet::new());
     }
@@ -177,7 +177,7 @@ pub async fn unknown(store: &Store, names: &BTreeSet<TenantId>) -> Result<BTreeS
 }
 
 /// Lists all tenants by slug, from the one after `after` on: for operators.
-pub async fn list(store: &Store, after: Option<&TenantId>, limit: u32) -> Result<Vec<TenantRecord>> {
+pub async fn list_tenants(store: &Store, after: Option<&TenantId>, limit: u32) -> Result<Vec<TenantRecord>> {
     let after = after.map_or("", TenantId::as_str);
     let tenants = query_tenants!("SELECT", "FROM unslide_tenants($1, $2)", after, to_row32(limit));
     Ok(tenants.fetch_all(store.pool()).await?)
@@ -188,7 +188,7 @@ pub async fn announce_all(store: &Store) -> Result<u64> {
     let mut after: Option<TenantId> = None;
     let mut announced = 0;
     loop {
-        let page = list(store, after.as_ref(), 500).await?;
+        let page = list_tenants(store, after.as_ref(), 500).await?;
         let Some(last) = page.last() else { return Ok(announced) };
         after = Some(last.id.clone());
         for tenant in page {
@@ -202,8 +202,8 @@ pub async fn announce_all(store: &Store) -> Result<u64> {
                 to_row(tenant.version)
             );
             let tenant = locked.fetch_one(connection).await?;
-            tx.erasing().await?;
-            announce(&mut tx, &tenant).await?;
+            tx.allow_erasure().await?;
+            announce_tenant(&mut tx, &tenant).await?;
             tx.commit().await?;
             announced += 1;
         }

@@ -18,13 +18,13 @@ async fn process(database: &Database, micros: i64) -> (Store, Arc<FixedClock>) {
 
 async fn add(store: &Store) -> Uuid {
     let mut tx = store.tenant(&acme()).await.unwrap();
-    let id = jobs::add(&mut tx, &Work::Build { upload: Uuid::nil() }).await.unwrap();
+    let id = jobs::add_job(&mut tx, &Work::Build { upload: Uuid::nil() }).await.unwrap();
     tx.commit().await.unwrap();
     id
 }
 
 async fn take(store: &Store) -> Vec<Uuid> {
-    let leased = jobs::lease(store, &[JobKind::Build], "worker", Duration::MINUTE, 10).await.unwrap();
+    let leased = jobs::lease_jobs(store, &[JobKind::Build], "worker", Duration::MINUTE, 10).await.unwrap();
     leased.iter().map(|job| job.id).collect()
 }
 

@@ -3,7 +3,7 @@
 use crate::outbox::Relay;
 use crate::reports::{self, Arrival, Effects, FrameTotals, ImageUse, ReportDetails, StoredArrival};
 use crate::tenants::{self, QuotaLimits};
-use crate::{Settings, Store, migrate, partitions};
+use crate::{Settings, Store, apply_migrations, partitions};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Database {
     pub async fn new() -> Database {
         let name = servers::unique("unslide-store").replace('-', "_");
         let migrate = async |url| {
-            migrate(&Secret::new(url)).await.unwrap();
+            apply_migrations(&Secret::new(url)).await.unwrap();
         };
         let url = databases::create(&name, migrate).await;
         let clock = Arc::new(FixedClock::at_micros(START_MICROS));
@@ -55,11 +55,13 @@ impl Database {
         let database = Database { name, url, clock, store, owner: Mutex::new(None) };
         for tenant in ["acme", "umbrella"] {
             let mut tx = database.store.tenant(&tenant_id(tenant)).await.unwrap();
-            tenants::create(&mut tx, tenant, &QuotaLimits::default()).await.unwrap().unwrap();
+            tenants::create_tenant(&mut tx, tenant, &QuotaLimits::default()).await.unwrap().unwrap();
             tx.commit().await.unwrap();
         }
         let day = start().date();
-        partitions::ensure(&database.store, day - Duration::days(3), day + Duration::DAY).await.unwrap();
+        partitions::ensure_partitions(&database.store, day - Duration::days(3), day + Duration::DAY)
+            .await
+            .unwrap();
         database
     }
 
@@ -104,7 +106,7 @@ impl Database {
 
     pub async fn store_as(&self, arrivals: &[Arrival], effects: Effects) -> Vec<StoredArrival> {
         let mut tx = self.store.tenant(&acme()).await.unwrap();
-        let stored = reports::store(&mut tx, arrivals, effects, None).await.unwrap();
+        let stored = reports::store_arrivals(&mut tx, arrivals, effects, None).await.unwrap();
         tx.commit().await.unwrap();
         stored
     }
@@ -199,7 +201,7 @@ pub fn arrival(n: u8) -> Arrival {
         content_hash: ContentHash([n; 32]),
         revision: 1,
         received_at: start() + Duration::seconds(n.into()),
-        body: unslide_proto::body::compress(body.as_bytes()),
+        body: unslide_proto::body::compress_report(body.as_bytes()),
         size: body.len().try_into().unwrap(),
         facts: ReportDetails {
             app: "com.acme.shop".into(),
@@ -259,7 +261,7 @@ pub fn revised(of: &Arrival, revision: u32, app_image: ImageUse) -> Arrival {
     next.facts.grouping = Some(grouping(of.report_id.0[0] % 2, false));
     next.facts.frames = FrameTotals { total: 10, symbolicated: 8, device: 2, device_app: 0, missing: 0 };
     let body = format!("{{\"revision\":{revision}}}");
-    next.body = unslide_proto::body::compress(body.as_bytes());
+    next.body = unslide_proto::body::compress_report(body.as_bytes());
     next.size = body.len().try_into().unwrap();
     next
 }
@@ -267,7 +269,7 @@ pub fn revised(of: &Arrival, revision: u32, app_image: ImageUse) -> Arrival {
 /// New symbols for a debug id of `acme`; gives the generation.
 pub async fn publish(database: &Database, n: u8, quality: Quality) -> u64 {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let generation = crate::slots::publish(&mut tx, &symbols(n, quality)).await.unwrap();
+    let generation = crate::slots::publish_symbols(&mut tx, &symbols(n, quality)).await.unwrap();
     tx.commit().await.unwrap();
     generation
 }

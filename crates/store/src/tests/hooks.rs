@@ -4,8 +4,8 @@ use crate::groups::GroupEvent;
 use crate::slots::PublishedSymbols;
 use crate::tests::database::{Database, acme, arrival, grouping, image, publish, revised};
 use crate::{
-    Announcement, HookFuture, OwnerTx, StoreError, StoreHook, StoredReports, TenantTx, Uuid, announce, audit,
-    reports,
+    Announcement, HookFuture, OwnerTx, StoreError, StoreHook, StoredReports, TenantTx, Uuid,
+    announce_to_features, audit, reports,
 };
 use unslide_model::Quality;
 
@@ -30,7 +30,7 @@ const LISTENER: StoreHook = StoreHook {
 };
 
 async fn note(tx: &mut OwnerTx, hook: &'static str, text: String) -> crate::Result<()> {
-    audit::append(tx, "hook", hook, &text, &serde_json::json!({})).await
+    audit::append_entry(tx, "hook", hook, &text, &serde_json::json!({})).await
 }
 
 fn note_reports<'t>(tx: &'t mut TenantTx, stored: &'t StoredReports) -> HookFuture<'t> {
@@ -86,7 +86,7 @@ async fn hooks_run_in_their_order_in_the_transaction_that_stores_or_deletes() {
     assert_eq!(noted(&database).await, [pair("second", "1"), pair("first", "1")]);
     database.store = database.store.clone().with_hooks(&[FIRST]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(reports::delete(&mut tx, arrival(1).report_id, 0, None).await.unwrap());
+    assert!(reports::delete_report(&mut tx, arrival(1).report_id, 0, None).await.unwrap());
     tx.commit().await.unwrap();
     assert_eq!(noted(&database).await.last(), Some(&pair("deleted", "1")));
 }
@@ -96,7 +96,7 @@ async fn a_hook_that_fails_takes_the_transaction_with_it() {
     let mut database = Database::new().await;
     database.store = database.store.clone().with_hooks(&[FIRST, FAILING]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let failed = reports::store(&mut tx, &[arrival(1)], reports::Effects::Now, None).await;
+    let failed = reports::store_arrivals(&mut tx, &[arrival(1)], reports::Effects::Now, None).await;
     assert!(matches!(failed, Err(StoreError::InSegment)), "{failed:?}");
     tx.rollback().await.unwrap();
     assert_eq!(noted(&database).await, []);
@@ -118,8 +118,8 @@ async fn features_learn_of_stored_reports_of_published_symbols_and_of_each_other
     assert_eq!(noted(&database).await.last(), Some(&pair("stored", "1 com.acme.shop 2 known, 1 groups")));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let new = |kind| Announcement { kind, app: None, data: serde_json::Value::Null };
-    announce(&mut tx, &[new("one"), new("two")]).await.unwrap();
-    announce(&mut tx, &[]).await.unwrap();
+    announce_to_features(&mut tx, &[new("one"), new("two")]).await.unwrap();
+    announce_to_features(&mut tx, &[]).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(noted(&database).await.last(), Some(&pair("announced", "one two")));
 }

@@ -19,7 +19,7 @@ async fn connections_are_bounded_and_waiting_for_one_has_an_end() {
     let held = store.tenant(&acme()).await.unwrap();
     let Err(error) = store.tenant(&acme()).await else { panic!("a second connection") };
     assert!(error.is_retriable(), "{error}");
-    let [connections] = &Store::STATS;
+    let [connections] = &Store::POOL_STATS;
     assert_eq!((connections.read)(&store), [("open", 1), ("idle", 0)]);
     held.rollback().await.unwrap();
     store.tenant(&acme()).await.unwrap().rollback().await.unwrap();

@@ -81,8 +81,8 @@ async fn what_is_over_goes_however_much_it_is() {
         add(&database, table, values, 10_001).await;
     }
     assert_eq!(partitions::purge_keys(&database.store, start()).await.unwrap(), 10_001);
-    assert_eq!(dead_letters::purge(&database.store, start()).await.unwrap(), 10_001);
-    assert_eq!(jobs::purge(&database.store, start()).await.unwrap(), 10_001);
+    assert_eq!(dead_letters::purge_dead_letters(&database.store, start()).await.unwrap(), 10_001);
+    assert_eq!(jobs::purge_jobs(&database.store, start()).await.unwrap(), 10_001);
     assert_eq!(database.number("SELECT count(*) FROM report_duplicates").await, 0);
 }
 
@@ -94,7 +94,7 @@ async fn two_purges_of_one_table_do_not_wait_for_each_other() {
     let mut first = database.store.pool().begin().await.unwrap();
     let page = sqlx::query_scalar::<_, i64>("SELECT unslide_purge('dead_letters', $1, 3)").bind(start());
     assert_eq!(page.fetch_one(&mut *first).await.unwrap(), 3);
-    assert_eq!(dead_letters::purge(&database.store, start()).await.unwrap(), 0);
+    assert_eq!(dead_letters::purge_dead_letters(&database.store, start()).await.unwrap(), 0);
     first.commit().await.unwrap();
-    assert_eq!(dead_letters::purge(&database.store, start()).await.unwrap(), 7);
+    assert_eq!(dead_letters::purge_dead_letters(&database.store, start()).await.unwrap(), 7);
 }

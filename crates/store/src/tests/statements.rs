@@ -40,19 +40,21 @@ async fn symbols_are_noted_checked_shown_and_deleted_in_the_same_statements_howe
         (vec![], vec![], vec![], vec![], vec![]);
     for rows in [1, 40] {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let upload = uploads::create(&mut tx, None, None).await.unwrap();
+        let upload = uploads::create_upload(&mut tx, None, None).await.unwrap();
         for n in 0..rows {
-            objects::found(&mut tx, upload, &[("of one debug id", &numbered(rows, n, 100))]).await.unwrap();
+            objects::record_found(&mut tx, upload, &[("of one debug id", &numbered(rows, n, 100))])
+                .await
+                .unwrap();
         }
         let ids: Vec<_> = (0..rows).map(|n| debug_id(n + 100)).collect();
-        checks.push(cost(symbols::check(&mut tx, &ids)).await);
+        checks.push(cost(symbols::check_readiness(&mut tx, &ids)).await);
         states.push(cost(uploads::get(&mut tx, upload)).await);
-        deletions.push(cost(symbols::delete(&mut tx, &debug_id(100))).await);
-        let upload = uploads::create(&mut tx, None, None).await.unwrap();
+        deletions.push(cost(symbols::delete_symbols(&mut tx, &debug_id(100))).await);
+        let upload = uploads::create_upload(&mut tx, None, None).await.unwrap();
         let each: Vec<_> = (0..rows).map(|n| numbered(rows, n, n)).collect();
         let each: Vec<_> = each.iter().map(|object| ("each of its own", object)).collect();
-        finds.push(cost(objects::found(&mut tx, upload, &each)).await);
-        usage::hold(&mut tx).await.unwrap();
+        finds.push(cost(objects::record_found(&mut tx, upload, &each)).await);
+        usage::lock_usage(&mut tx).await.unwrap();
         ends.push(cost(objects::give_up(&mut tx, upload)).await);
         tx.commit().await.unwrap();
     }
@@ -73,7 +75,7 @@ async fn a_report_is_deleted_in_the_same_statements_however_many_images_it_lacks
     let mut costs = Vec::new();
     for n in [1, 2] {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        costs.push(cost(reports::delete(&mut tx, arrival(n).report_id, 0, None)).await);
+        costs.push(cost(reports::delete_report(&mut tx, arrival(n).report_id, 0, None)).await);
         tx.commit().await.unwrap();
     }
     assert_same(&costs);
@@ -89,7 +91,7 @@ async fn a_page_of_a_wake_costs_the_same_statements_however_many_reports_it_has(
     let (id, mut from, mut costs) = (debug_id(1), None, Vec::new());
     for limit in [2, 30] {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let (page, cost) = counted(wakes::page(&mut tx, &id, generation, from, limit)).await;
+        let (page, cost) = counted(wakes::request_page(&mut tx, &id, generation, from, limit)).await;
         tx.commit().await.unwrap();
         assert_eq!((page.requested, page.next.is_some()), (limit.into(), true));
         from = page.next;
@@ -104,14 +106,14 @@ async fn a_page_of_a_wake_for_system_symbols_costs_the_same_statements_however_m
     let database = Database::new().await;
     database.store(&(1..=40).map(arrival).collect::<Vec<_>>()).await;
     let mut tx = database.store.owner(&Owner::System).await.unwrap();
-    let generation = slots::publish(&mut tx, &published(200, Quality::Dwarf)).await.unwrap();
+    let generation = slots::publish_symbols(&mut tx, &published(200, Quality::Dwarf)).await.unwrap();
     tx.commit().await.unwrap();
     let arrived = [Arrived { debug_id: debug_id(200), generation }];
     let (mut from, mut costs) = (None, Vec::new());
     // The first finds the day.
     for limit in [1, 2, 30] {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let (page, cost) = counted(wakes::system::page(&mut tx, &arrived, from, limit)).await;
+        let (page, cost) = counted(wakes::system::request_page(&mut tx, &arrived, from, limit)).await;
         tx.commit().await.unwrap();
         assert_eq!((page.requested, page.next.is_some()), (limit.into(), true));
         from = page.next;
@@ -132,7 +134,7 @@ async fn wakes_that_were_missed_are_added_in_the_same_statements_however_many_th
         for n in first..first + symbols {
             publish(&database, n, Quality::Dwarf).await;
             let mut tx = database.store.owner(&Owner::System).await.unwrap();
-            slots::publish(&mut tx, &published(200 + n, Quality::Dwarf)).await.unwrap();
+            slots::publish_symbols(&mut tx, &published(200 + n, Quality::Dwarf)).await.unwrap();
             tx.commit().await.unwrap();
         }
         // The least of several: a new connection sets itself up.
@@ -140,7 +142,7 @@ async fn wakes_that_were_missed_are_added_in_the_same_statements_however_many_th
         for _ in 0..3 {
             execute(&database, "DELETE FROM jobs").await;
             execute(&database, "DELETE FROM system_wakes").await;
-            least = least.min(cost(wakes::missed::ask(&database.store)).await);
+            least = least.min(cost(wakes::missed::add_missed_wakes(&database.store)).await);
         }
         costs.push(least);
     }
@@ -159,7 +161,7 @@ async fn reports_of_one_id_are_stored_in_the_same_statements_however_many_there_
             (0..=variants).map(|hash| Arrival { content_hash: ContentHash([hash; 32]), ..first.clone() });
         let others: Vec<Arrival> = others.collect();
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        costs.push(cost(reports::store(&mut tx, &others, reports::Effects::Now, None)).await);
+        costs.push(cost(reports::store_arrivals(&mut tx, &others, reports::Effects::Now, None)).await);
         tx.commit().await.unwrap();
     }
     // The first makes the group.

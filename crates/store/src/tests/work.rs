@@ -11,13 +11,13 @@ use unslide_model::{Quality, ReportId, Scope, TenantId};
 
 async fn add(database: &Database, tenant: &TenantId) -> Uuid {
     let mut tx = database.store.tenant(tenant).await.unwrap();
-    let id = jobs::add(&mut tx, &Work::Build { upload: Uuid::nil() }).await.unwrap();
+    let id = jobs::add_job(&mut tx, &Work::Build { upload: Uuid::nil() }).await.unwrap();
     tx.commit().await.unwrap();
     id
 }
 
 async fn lease(database: &Database, limit: u32) -> Vec<jobs::JobLease> {
-    jobs::lease(&database.store, &[JobKind::Build], "worker", Duration::MINUTE, limit).await.unwrap()
+    jobs::lease_jobs(&database.store, &[JobKind::Build], "worker", Duration::MINUTE, limit).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,9 +32,9 @@ async fn a_job_has_one_worker_and_a_dead_workers_job_finds_another() {
     assert_eq!((ids.len(), a.len() + b.len()), (20, 20));
     let jobs: Vec<_> = a.into_iter().chain(b).collect();
     database.wait(Duration::seconds(50));
-    jobs::heartbeat(&database.store, &jobs[0], Duration::MINUTE).await.unwrap();
+    jobs::extend_lease(&database.store, &jobs[0], Duration::MINUTE).await.unwrap();
     let mut tx = database.store.owner(&jobs[1].owner).await.unwrap();
-    jobs::complete(&mut tx, &jobs[1]).await.unwrap();
+    jobs::complete_job(&mut tx, &jobs[1]).await.unwrap();
     tx.commit().await.unwrap();
     database.wait(Duration::seconds(20));
     let again = lease(&database, 30).await;
@@ -43,12 +43,12 @@ async fn a_job_has_one_worker_and_a_dead_workers_job_finds_another() {
     // The first worker comes back and finds that it has lost the job.
     let lost = jobs.iter().find(|job| job.id == again[0].id).unwrap();
     assert!(matches!(
-        jobs::heartbeat(&database.store, lost, Duration::MINUTE).await,
+        jobs::extend_lease(&database.store, lost, Duration::MINUTE).await,
         Err(StoreError::LeaseLost(_))
     ));
     let mut tx = database.store.owner(&lost.owner).await.unwrap();
-    assert!(matches!(jobs::complete(&mut tx, lost).await, Err(StoreError::LeaseLost(_))));
-    assert!(matches!(jobs::fail(&mut tx, lost, "x", false).await, Err(StoreError::LeaseLost(_))));
+    assert!(matches!(jobs::complete_job(&mut tx, lost).await, Err(StoreError::LeaseLost(_))));
+    assert!(matches!(jobs::fail_job(&mut tx, lost, "x", false).await, Err(StoreError::LeaseLost(_))));
 }
 
 /// Proves: fairness
@@ -73,11 +73,11 @@ async fn beside_a_flood_only_a_job_of_a_tenant_with_nothing_under_way_is_leased(
     assert_eq!((job.id, job.attempt), (umbrella, 1));
     assert_eq!(idle().await, None, "now every tenant has one under way");
     let mut tx = database.store.owner(&job.owner).await.unwrap();
-    jobs::complete(&mut tx, &job).await.unwrap();
+    jobs::complete_job(&mut tx, &job).await.unwrap();
     let counting = FeatureWork { kind: "count".into(), arguments: serde_json::Map::new() };
-    jobs::add(&mut tx, &Work::Feature(counting)).await.unwrap();
+    jobs::add_job(&mut tx, &Work::Feature(counting)).await.unwrap();
     tx.commit().await.unwrap();
-    let counting = jobs::lease(&database.store, &["count"], "w", Duration::MINUTE, 1).await.unwrap();
+    let counting = jobs::lease_jobs(&database.store, &["count"], "w", Duration::MINUTE, 1).await.unwrap();
     assert_eq!((counting.len(), idle().await), (1, None), "the job of a feature is under way, too");
     // What dead workers had is under way no more.
     database.wait(Duration::minutes(2));
@@ -102,11 +102,11 @@ async fn whoever_has_the_fewest_jobs_under_way_is_next_and_its_oldest_comes_firs
     assert_eq!(ids, [noisy[0], quiet, noisy[1], noisy[2]]);
     // One that ended, was given back or lost its worker is not under way any more.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    jobs::complete(&mut tx, &jobs[0]).await.unwrap();
-    jobs::postpone(&mut tx, &jobs[2], Duration::HOUR).await.unwrap();
+    jobs::complete_job(&mut tx, &jobs[0]).await.unwrap();
+    jobs::postpone_job(&mut tx, &jobs[2], Duration::HOUR).await.unwrap();
     tx.commit().await.unwrap();
     database.wait(Duration::seconds(50));
-    jobs::heartbeat(&database.store, &jobs[1], Duration::MINUTE).await.unwrap();
+    jobs::extend_lease(&database.store, &jobs[1], Duration::MINUTE).await.unwrap();
     database.wait(Duration::seconds(20));
     let late = add(&database, &tenant_id("umbrella")).await;
     let again = lease(&database, 1).await.remove(0);
@@ -127,7 +127,7 @@ async fn a_failure_is_tried_again_later_and_later_and_then_never() {
         assert_eq!(jobs[0].attempt, attempt);
         assert!(lease(&database, 1).await.is_empty());
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let failed = jobs::fail(&mut tx, &jobs[0], "it\0 broke", false).await.unwrap();
+        let failed = jobs::fail_job(&mut tx, &jobs[0], "it\0 broke", false).await.unwrap();
         let now = tx.now();
         tx.commit().await.unwrap();
         match failed {
@@ -181,7 +181,7 @@ async fn a_job_that_kills_its_workers_is_given_out_a_last_time_to_be_buried() {
     let jobs = lease(&database, 1).await;
     assert!(jobs[0].exhausted);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert_eq!(jobs::fail(&mut tx, &jobs[0], "kills", false).await.unwrap(), Failed::Permanently);
+    assert_eq!(jobs::fail_job(&mut tx, &jobs[0], "kills", false).await.unwrap(), Failed::Permanently);
     tx.commit().await.unwrap();
     database.wait(Duration::DAY);
     assert!(lease(&database, 1).await.is_empty());
@@ -198,12 +198,12 @@ async fn one_relay_at_a_time_sends_in_order_what_was_committed() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let limits = QuotaLimits { units_per_second: 5, ..QuotaLimits::default() };
     let (changed, id) =
-        tenants::change(&mut tx, "Acme", TenantStanding::Suspended, &limits).await.unwrap().unwrap();
+        tenants::change_tenant(&mut tx, "Acme", TenantStanding::Suspended, &limits).await.unwrap().unwrap();
     assert_eq!(changed.version, 2);
     assert_eq!(relay.next(10).await.unwrap().len(), 2, "not committed");
     tx.commit().await.unwrap();
     let wait = std::time::Duration::from_secs(10);
-    assert_eq!(listener.wait(wait).await.unwrap(), Some(Channel::Outbox));
+    assert_eq!(listener.wait_for_notification(wait).await.unwrap(), Some(Channel::Outbox));
     let unsent = relay.next(10).await.unwrap();
     assert_eq!(unsent.len(), 3);
     let config = Message::TenantConfig {
@@ -214,7 +214,7 @@ async fn one_relay_at_a_time_sends_in_order_what_was_committed() {
     };
     assert_eq!(unsent[2].message, config);
     assert!(!outbox::wait_sent(&database.store, &acme(), id, std::time::Duration::ZERO).await.unwrap());
-    relay.sent(&[id], start()).await.unwrap();
+    relay.record_sent(&[id], start()).await.unwrap();
     assert!(outbox::wait_sent(&database.store, &acme(), id, std::time::Duration::ZERO).await.unwrap());
     assert_eq!(relay.next(10).await.unwrap(), first);
     drop(relay);
@@ -230,7 +230,7 @@ async fn a_message_that_cannot_be_read_is_kept_and_the_others_go_on() {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
         let limits = QuotaLimits { units_per_second: n, ..QuotaLimits::default() };
         let (_, id) =
-            tenants::change(&mut tx, "Acme", TenantStanding::Active, &limits).await.unwrap().unwrap();
+            tenants::change_tenant(&mut tx, "Acme", TenantStanding::Active, &limits).await.unwrap().unwrap();
         tx.commit().await.unwrap();
         id
     };
@@ -240,10 +240,10 @@ async fn a_message_that_cannot_be_read_is_kept_and_the_others_go_on() {
     let mut relay = Relay::acquire(&database.store).await.unwrap().unwrap();
     let ids: Vec<i64> = relay.next(10).await.unwrap().iter().map(|unsent| unsent.id).collect();
     assert!(ids.len() == 3 && ids[2] == good, "{ids:?} without {bad}");
-    relay.sent(&ids, start()).await.unwrap();
+    relay.record_sent(&ids, start()).await.unwrap();
     assert_eq!(relay.next(10).await.unwrap(), []);
     assert_eq!(outbox::set_aside(&database.store).await.unwrap(), 1);
-    outbox::purge(&database.store, start() + Duration::DAY).await.unwrap();
+    outbox::purge_messages(&database.store, start() + Duration::DAY).await.unwrap();
     let kept =
         format!("SELECT count(*) FROM outbox WHERE id = {bad} AND set_aside_reason LIKE '%of_tomorrow%'");
     assert_eq!(database.number(&kept).await, 1);
@@ -284,7 +284,7 @@ async fn the_relay_sends_what_tenants_and_symbols_are_first_and_then_requests_in
     request(&database, &quiet, 0..3).await;
     crate::tests::database::publish(&database, 1, Quality::DwarfSymtab).await;
     let mut tx = database.store.tenant(&noisy).await.unwrap();
-    tenants::change(&mut tx, "Acme", TenantStanding::Suspended, &QuotaLimits::default())
+    tenants::change_tenant(&mut tx, "Acme", TenantStanding::Suspended, &QuotaLimits::default())
         .await
         .unwrap()
         .unwrap();
@@ -309,7 +309,7 @@ async fn the_relay_sends_what_tenants_and_symbols_are_first_and_then_requests_in
             order.push((kind, one.owner.as_str().to_owned()));
         }
         let ids: Vec<i64> = unsent.iter().map(|one| one.id).collect();
-        relay.sent(&ids, start()).await.unwrap();
+        relay.record_sent(&ids, start()).await.unwrap();
     }
     let kinds: Vec<_> = order.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds[..4], ["config", "config", "config", "event"]);
@@ -329,12 +329,12 @@ async fn a_key_speaks_for_its_tenant_until_it_ends() {
         expires_at: Some(start() + Duration::DAY),
     };
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let (key, text) = keys::create(&mut tx, &new, &[9; 30]).await.unwrap();
+    let (key, text) = keys::create_key(&mut tx, &new, &[9; 30]).await.unwrap();
     tx.commit().await.unwrap();
     let text = text.reveal().to_owned();
     let found = keys::authenticate(&database.store, &text).await.unwrap().unwrap();
     assert_eq!((found.tenant.clone(), found.key_id, found.active), (acme(), key.id, true));
-    assert!(found.may(Scope::SymbolsWrite) && !found.may(Scope::SymbolsRead));
+    assert!(found.has_scope(Scope::SymbolsWrite) && !found.has_scope(Scope::SymbolsRead));
     assert_eq!(found.app.as_deref(), Some("com.acme.shop"));
     // Another secret of the same length behind the same prefix.
     let (front, last) = text.split_at_checked(text.len() - 1).unwrap();
@@ -344,13 +344,15 @@ async fn a_key_speaks_for_its_tenant_until_it_ends() {
     let kept = database.rows("SELECT k::text FROM api_keys k").await;
     let row: String = sqlx::Row::get(&kept[0], 0);
     assert!(!row.contains(text.rsplit_once('_').unwrap().1), "only the hash is kept");
-    tenants::change(&mut tx, "Acme", TenantStanding::Suspended, &QuotaLimits::default()).await.unwrap();
+    tenants::change_tenant(&mut tx, "Acme", TenantStanding::Suspended, &QuotaLimits::default())
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
     assert!(!keys::authenticate(&database.store, &text).await.unwrap().unwrap().active);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(keys::revoke(&mut tx, key.id, None).await.unwrap());
-    assert!(!keys::revoke(&mut tx, Uuid::nil(), None).await.unwrap());
-    assert!(!keys::revoke(&mut tx, key.id, Some("com.acme.other")).await.unwrap());
+    assert!(keys::revoke_key(&mut tx, key.id, None).await.unwrap());
+    assert!(!keys::revoke_key(&mut tx, Uuid::nil(), None).await.unwrap());
+    assert!(!keys::revoke_key(&mut tx, key.id, Some("com.acme.other")).await.unwrap());
     // Not committed: still good, until its own end.
     tx.rollback().await.unwrap();
     assert!(keys::authenticate(&database.store, &text).await.unwrap().is_some());
@@ -365,7 +367,7 @@ async fn a_key_that_is_being_made_is_revoked_with_its_maker() {
     let database = Database::new().await;
     let new = NewApiKey { name: "x".into(), scopes: vec![Scope::TenantAdmin], app: None, expires_at: None };
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let (root, _) = keys::create(&mut tx, &new, &[1; 30]).await.unwrap();
+    let (root, _) = keys::create_key(&mut tx, &new, &[1; 30]).await.unwrap();
     tx.commit().await.unwrap();
     let mut making = database.store.tenant(&acme()).await.unwrap();
     let (_, text) = keys::create_by(&mut making, &new, &[2; 30], root.id).await.unwrap().unwrap();
@@ -398,15 +400,15 @@ async fn keys_are_revoked_with_their_maker_while_their_uses_are_noted() {
     let new = NewApiKey { name: "x".into(), scopes: vec![Scope::Operator], app: None, expires_at: None };
     let (maker, made) = (tenant_id("umbrella"), acme());
     let mut tx = database.store.tenant(&maker).await.unwrap();
-    let (root, _) = keys::create(&mut tx, &new, &[1; 30]).await.unwrap();
+    let (root, _) = keys::create_key(&mut tx, &new, &[1; 30]).await.unwrap();
     tx.commit().await.unwrap();
     let mut tx = database.store.tenant(&made).await.unwrap();
     let (child, _) = keys::create_by(&mut tx, &new, &[2; 30], root.id).await.unwrap().unwrap();
     tx.commit().await.unwrap();
-    // As `keys::used` does.
+    // As `keys::record_uses` does.
     let note = "UPDATE api_keys SET last_used_at = now() WHERE id = $1";
     let mut noting = database.store.batch().await.unwrap();
-    let tx = noting.enter(&made).await.unwrap();
+    let tx = noting.enter_tenant(&made).await.unwrap();
     sqlx::query(note).bind(child.id).execute(tx.parts().0).await.unwrap();
     let revoked = async {
         let mut tx = database.store.tenant(&maker).await.unwrap();
@@ -420,7 +422,7 @@ async fn keys_are_revoked_with_their_maker_while_their_uses_are_noted() {
         while database.rows(waits).await.is_empty() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
-        let tx = noting.enter(&maker).await.unwrap();
+        let tx = noting.enter_tenant(&maker).await.unwrap();
         sqlx::query(note).bind(root.id).execute(tx.parts().0).await.unwrap();
         noting.commit().await.unwrap();
     };
@@ -433,35 +435,35 @@ async fn a_keys_use_is_noted_once_a_minute() {
     let database = Database::new().await;
     let new = NewApiKey { name: "ci".into(), scopes: vec![Scope::SymbolsWrite], app: None, expires_at: None };
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let (key, text) = keys::create(&mut tx, &new, &[9; 30]).await.unwrap();
+    let (key, text) = keys::create_key(&mut tx, &new, &[9; 30]).await.unwrap();
     tx.commit().await.unwrap();
     let last = async || {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        keys::list(&mut tx, None, None, 10).await.unwrap()[0].last_used_at
+        keys::list_keys(&mut tx, None, None, 10).await.unwrap()[0].last_used_at
     };
     // Asking who it is writes nothing.
     let found = keys::authenticate(&database.store, text.reveal()).await.unwrap().unwrap();
     assert_eq!((found.last_used_at, last().await), (None, None));
     let used = async |after: Duration| {
         let uses = [((acme(), key.id), start() + after)].into();
-        keys::used(&database.store, &uses).await.unwrap()
+        keys::record_uses(&database.store, &uses).await.unwrap()
     };
     assert_eq!((used(Duration::ZERO).await, last().await), (1, Some(start())));
     assert_eq!((used(Duration::seconds(59)).await, last().await), (0, Some(start())));
     assert_eq!((used(Duration::MINUTE).await, last().await), (1, Some(start() + Duration::MINUTE)));
     // A key of another tenant is not touched.
     let foreign = [((tenant_id("umbrella"), key.id), start() + Duration::HOUR)].into();
-    assert_eq!(keys::used(&database.store, &foreign).await.unwrap(), 0);
+    assert_eq!(keys::record_uses(&database.store, &foreign).await.unwrap(), 0);
 }
 
 #[tokio::test]
 async fn tenants_are_made_once_listed_and_announced_again() {
     let database = Database::new().await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(tenants::create(&mut tx, "Again", &QuotaLimits::default()).await.unwrap().is_none());
+    assert!(tenants::create_tenant(&mut tx, "Again", &QuotaLimits::default()).await.unwrap().is_none());
     assert_eq!(tenants::get(&mut tx).await.unwrap().unwrap().name, "acme");
     drop(tx);
-    let listed = tenants::list(&database.store, Some(&acme()), 10).await.unwrap();
+    let listed = tenants::list_tenants(&database.store, Some(&acme()), 10).await.unwrap();
     assert_eq!(listed.iter().map(|t| t.id.as_str()).collect::<Vec<_>>(), ["umbrella"]);
     assert_eq!(tenants::announce_all(&database.store).await.unwrap(), 2);
     assert_eq!(database.number("SELECT count(*) FROM outbox").await, 4);

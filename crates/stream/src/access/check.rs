@@ -2,7 +2,7 @@
 
 use crate::access::described::{Authorized, described_groups, described_topics};
 use crate::access::{AccessOperation, AccessResource, AccessRule, KafkaLogin, NamePattern, access_rules};
-use crate::client::{ASK, Logging, list_topics};
+use crate::client::{BROKER_REQUEST_TIMEOUT, Logging, list_topics};
 use crate::error::StreamError;
 use crate::settings::Settings;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -43,17 +43,17 @@ pub enum AccessOutcome {
 /// [`StreamError::Refused`] for a login that Kafka refuses; another error if Kafka does not answer.
 pub async fn check_access(settings: &Settings, login: KafkaLogin) -> Result<Vec<AccessFinding>, StreamError> {
     let settings = settings.clone();
-    settings.checked()?;
+    settings.require_valid()?;
     let checked = tokio::task::spawn_blocking(move || {
-        let made = settings.base().create_with_context(Logging);
+        let made = settings.base_config().create_with_context(Logging);
         let client: AdminClient<Logging> =
-            made.map_err(|e| StreamError::kafka("making the admin client", e))?;
+            made.map_err(|e| StreamError::from_kafka("making the admin client", e))?;
         let listed = list_topics(client.inner())?;
         let seen = listed.topics().iter().filter(|topic| topic.error().is_none());
         let seen = seen.map(|topic| topic.name().to_owned()).collect();
         let check = AccessCheck { settings: &settings, client, seen };
         let rules = access_rules(&settings).into_iter().filter(|rule| rule.login == login);
-        Ok(rules.flat_map(|rule| check.rule(&rule)).collect())
+        Ok(rules.flat_map(|rule| check.check_rule(&rule)).collect())
     });
     checked.await.map_err(|_| StreamError::Ended("the check of rights".to_owned()))?
 }
@@ -66,32 +66,32 @@ struct AccessCheck<'s> {
 }
 
 impl AccessCheck<'_> {
-    fn rule(&self, rule: &AccessRule) -> Vec<AccessFinding> {
+    fn check_rule(&self, rule: &AccessRule) -> Vec<AccessFinding> {
         match (rule.resource, rule.pattern) {
             (AccessResource::Topic, NamePattern::Literal) => {
                 let described = described_topics(self.client.inner(), &rule.names);
-                self.findings(rule, described)
+                self.build_findings(rule, described)
             }
             (AccessResource::Topic, NamePattern::Prefixed) => {
                 rule.names.iter().flat_map(|beginning| self.topics_that_begin(rule, beginning)).collect()
             }
             (AccessResource::Group, _) => {
                 let described = described_groups(self.client.inner(), &rule.names);
-                self.findings(rule, described)
+                self.build_findings(rule, described)
             }
             (AccessResource::TransactionalId, _) => {
-                let tried = rule.names.iter().map(|name| self.transaction(rule, name));
+                let tried = rule.names.iter().map(|name| self.check_transaction(rule, name));
                 tried.collect()
             }
         }
     }
 
-    fn findings(&self, rule: &AccessRule, described: Vec<Authorized>) -> Vec<AccessFinding> {
+    fn build_findings(&self, rule: &AccessRule, described: Vec<Authorized>) -> Vec<AccessFinding> {
         let names = rule.names.iter().zip(described);
-        names.map(|(name, authorized)| self.finding(rule, name, authorized)).collect()
+        names.map(|(name, authorized)| self.build_finding(rule, name, authorized)).collect()
     }
 
-    fn finding(&self, rule: &AccessRule, name: &str, authorized: Authorized) -> AccessFinding {
+    fn build_finding(&self, rule: &AccessRule, name: &str, authorized: Authorized) -> AccessFinding {
         use RDKafkaErrorCode::{
             GroupAuthorizationFailed, TopicAuthorizationFailed, UnknownTopic, UnknownTopicOrPartition,
         };
@@ -104,19 +104,19 @@ impl AccessCheck<'_> {
             Err(TopicAuthorizationFailed | GroupAuthorizationFailed) => rule.operations.clone(),
             Err(UnknownTopic | UnknownTopicOrPartition) => {
                 if rule.operations.contains(&AccessOperation::Create) {
-                    return self.creation(rule, name, name);
+                    return self.check_creation(rule, name, name);
                 }
-                return found(rule, name, &rule.operations, AccessOutcome::NoTopic);
+                return new_finding(rule, name, &rule.operations, AccessOutcome::NoTopic);
             }
             Err(code) => {
                 let untried = AccessOutcome::Untried(KafkaError::AdminOp(code).to_string());
-                return found(rule, name, &rule.operations, untried);
+                return new_finding(rule, name, &rule.operations, untried);
             }
         };
         if missing.is_empty() {
-            found(rule, name, &rule.operations, AccessOutcome::Granted)
+            new_finding(rule, name, &rule.operations, AccessOutcome::Granted)
         } else {
-            found(rule, name, &missing, AccessOutcome::Missing)
+            new_finding(rule, name, &missing, AccessOutcome::Missing)
         }
     }
 
@@ -124,26 +124,30 @@ impl AccessCheck<'_> {
     fn topics_that_begin(&self, rule: &AccessRule, beginning: &str) -> Vec<AccessFinding> {
         if let Some(one) = self.seen.iter().find(|topic| topic.starts_with(beginning)) {
             let authorized = described_topics(self.client.inner(), std::slice::from_ref(one)).pop();
-            return vec![self.finding(rule, beginning, authorized.unwrap_or(Err(RDKafkaErrorCode::Fail)))];
+            return vec![self.build_finding(
+                rule,
+                beginning,
+                authorized.unwrap_or(Err(RDKafkaErrorCode::Fail)),
+            )];
         }
         let is_creation = |operation: &AccessOperation| *operation == AccessOperation::Create;
         let (creation, other): (Vec<_>, Vec<_>) = rule.operations.iter().copied().partition(is_creation);
         let mut findings = Vec::new();
         if !creation.is_empty() {
             let rule = AccessRule { operations: creation, ..rule.clone() };
-            findings.push(self.creation(&rule, beginning, &format!("{beginning}unslide-check")));
+            findings.push(self.check_creation(&rule, beginning, &format!("{beginning}unslide-check")));
         }
         if !other.is_empty() {
             let untried = "no topic of a tenant is seen: there is none yet, or the login may not describe it";
-            findings.push(found(rule, beginning, &other, AccessOutcome::Untried(untried.to_owned())));
+            findings.push(new_finding(rule, beginning, &other, AccessOutcome::Untried(untried.to_owned())));
         }
         findings
     }
 
     /// Asks for a topic that is not made.
-    fn creation(&self, rule: &AccessRule, name: &str, topic: &str) -> AccessFinding {
+    fn check_creation(&self, rule: &AccessRule, name: &str, topic: &str) -> AccessFinding {
         let new = NewTopic::new(topic, 1, TopicReplication::Fixed(self.settings.replication_factor));
-        let options = AdminOptions::new().request_timeout(Some(ASK)).validate_only(true);
+        let options = AdminOptions::new().request_timeout(Some(BROKER_REQUEST_TIMEOUT)).validate_only(true);
         let asked = futures::executor::block_on(self.client.create_topics([&new], &options));
         let answer = asked.map(|mut answers| answers.pop());
         let untried = |error: &dyn std::fmt::Display| AccessOutcome::Untried(error.to_string());
@@ -155,19 +159,19 @@ impl AccessCheck<'_> {
             Ok(_) => (&rule.operations[..], AccessOutcome::Granted),
             Err(error) => (&rule.operations[..], untried(&error)),
         };
-        found(rule, name, operations, outcome)
+        new_finding(rule, name, operations, outcome)
     }
 
-    fn transaction(&self, rule: &AccessRule, name: &str) -> AccessFinding {
+    fn check_transaction(&self, rule: &AccessRule, name: &str) -> AccessFinding {
         let id = match rule.pattern {
             NamePattern::Literal => name.to_owned(),
             NamePattern::Prefixed => format!("{name}unslide-check"),
         };
-        let mut config = self.settings.base();
+        let mut config = self.settings.base_config();
         config.set("transactional.id", id).set("transaction.timeout.ms", REFUSED_TIMEOUT_MILLIS);
         let made = config.create_with_context::<_, BaseProducer>(DefaultProducerContext);
-        let error = match made.and_then(|producer| producer.init_transactions(ASK)) {
-            Ok(()) => return found(rule, name, &rule.operations, AccessOutcome::Granted),
+        let error = match made.and_then(|producer| producer.init_transactions(BROKER_REQUEST_TIMEOUT)) {
+            Ok(()) => return new_finding(rule, name, &rule.operations, AccessOutcome::Granted),
             Err(error) => error,
         };
         let outcome = match error.rdkafka_error_code() {
@@ -175,11 +179,11 @@ impl AccessCheck<'_> {
             Some(RDKafkaErrorCode::TransactionalIdAuthorizationFailed) => AccessOutcome::Missing,
             _ => AccessOutcome::Untried(error.to_string()),
         };
-        found(rule, name, &rule.operations, outcome)
+        new_finding(rule, name, &rule.operations, outcome)
     }
 }
 
-fn found(
+fn new_finding(
     rule: &AccessRule,
     name: &str,
     operations: &[AccessOperation],

@@ -2,8 +2,8 @@
 //! request.
 
 use crate::access::AccessOperation;
-use crate::client::ASK;
-use crate::native::{Freed, text};
+use crate::client::BROKER_REQUEST_TIMEOUT;
+use crate::native::{Freed, read_text};
 use rdkafka::ClientContext;
 use rdkafka::bindings as sys;
 use rdkafka::client::Client;
@@ -32,7 +32,7 @@ pub(super) fn described_groups<C: ClientContext>(client: &Client<C>, names: &[St
 }
 
 fn in_order<C: ClientContext>(client: &Client<C>, names: &[String], what: Described) -> Vec<Authorized> {
-    match ask(client, names, what) {
+    match request_operations(client, names, what) {
         Ok(mut all) => {
             names.iter().map(|name| all.remove(name).unwrap_or(Err(RDKafkaErrorCode::Fail))).collect()
         }
@@ -41,7 +41,7 @@ fn in_order<C: ClientContext>(client: &Client<C>, names: &[String], what: Descri
 }
 
 #[expect(unsafe_code, reason = "rdkafka has no safe call that tells authorized operations")]
-fn ask<C: ClientContext>(
+fn request_operations<C: ClientContext>(
     client: &Client<C>,
     names: &[String],
     what: Described,
@@ -52,7 +52,7 @@ fn ask<C: ClientContext>(
     let owned: Vec<CString> = names.iter().filter_map(|name| CString::new(name.as_str()).ok()).collect();
     let mut pointers: Vec<*const c_char> = owned.iter().map(|name| name.as_ptr()).collect();
     let native = client.native_ptr();
-    let millis = i32::try_from(ASK.as_millis()).unwrap_or(10_000);
+    let millis = i32::try_from(BROKER_REQUEST_TIMEOUT.as_millis()).unwrap_or(10_000);
     let operation = match what {
         Described::Topics => RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
         Described::Groups => RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS,
@@ -118,8 +118,8 @@ unsafe fn topics_of(event: *mut sys::rd_kafka_event_t) -> HashMap<String, Author
             let mut operations = 0;
             let first = sys::rd_kafka_TopicDescription_authorized_operations(one, &raw mut operations);
             let error = sys::rd_kafka_TopicDescription_error(one);
-            let name = text(sys::rd_kafka_TopicDescription_name(one));
-            found.insert(name, authorized(error, first, operations));
+            let name = read_text(sys::rd_kafka_TopicDescription_name(one));
+            found.insert(name, read_authorized(error, first, operations));
         }
     }
     found
@@ -143,8 +143,8 @@ unsafe fn groups_of(event: *mut sys::rd_kafka_event_t) -> HashMap<String, Author
             let first =
                 sys::rd_kafka_ConsumerGroupDescription_authorized_operations(one, &raw mut operations);
             let error = sys::rd_kafka_ConsumerGroupDescription_error(one);
-            let name = text(sys::rd_kafka_ConsumerGroupDescription_group_id(one));
-            found.insert(name, authorized(error, first, operations));
+            let name = read_text(sys::rd_kafka_ConsumerGroupDescription_group_id(one));
+            found.insert(name, read_authorized(error, first, operations));
         }
     }
     found
@@ -153,7 +153,7 @@ unsafe fn groups_of(event: *mut sys::rd_kafka_event_t) -> HashMap<String, Author
 /// # Safety
 /// `error` is null or alive, and `first` is null or begins `count` operations that are.
 #[expect(unsafe_code, reason = "rdkafka has no safe call that tells authorized operations")]
-unsafe fn authorized(
+unsafe fn read_authorized(
     error: *const sys::rd_kafka_error_t,
     first: *const sys::rd_kafka_AclOperation_t,
     count: usize,
@@ -169,11 +169,11 @@ unsafe fn authorized(
         if first.is_null() {
             return Err(RDKafkaErrorCode::UnsupportedFeature);
         }
-        Ok((0..count).filter_map(|number| operation(first.cast::<u32>().add(number).read())).collect())
+        Ok((0..count).filter_map(|number| parse_operation(first.cast::<u32>().add(number).read())).collect())
     }
 }
 
-fn operation(number: u32) -> Option<AccessOperation> {
+fn parse_operation(number: u32) -> Option<AccessOperation> {
     use sys::rd_kafka_AclOperation_t as native;
     [
         (native::RD_KAFKA_ACL_OPERATION_READ, AccessOperation::Read),

@@ -74,7 +74,7 @@ pub enum AccessResource {
 impl AccessResource {
     /// Returns the name for people.
     #[must_use]
-    pub fn text(self) -> &'static str {
+    pub fn display_name(self) -> &'static str {
         match self {
             AccessResource::Topic => "topic",
             AccessResource::Group => "group",
@@ -83,7 +83,7 @@ impl AccessResource {
     }
 
     /// Returns the option of `kafka-acls.sh`.
-    fn option(self) -> &'static str {
+    fn acl_option(self) -> &'static str {
         match self {
             AccessResource::Topic => "--topic",
             AccessResource::Group => "--group",
@@ -161,7 +161,7 @@ impl AccessRule {
             arguments.extend(["--resource-pattern-type".to_owned(), "prefixed".to_owned()]);
         }
         for name in &self.names {
-            arguments.extend([self.resource.option().to_owned(), name.clone()]);
+            arguments.extend([self.resource.acl_option().to_owned(), name.clone()]);
         }
         arguments
     }
@@ -178,7 +178,7 @@ struct Listed {
     is_of_tenants: bool,
 }
 
-const fn topics(
+const fn for_topics(
     login: KafkaLogin,
     names: &'static [&'static str],
     operations: &'static [AccessOperation],
@@ -192,17 +192,17 @@ const fn tenant_topics(
     names: &'static [&'static str],
     operations: &'static [AccessOperation],
 ) -> Listed {
-    let listed = topics(login, names, operations);
+    let listed = for_topics(login, names, operations);
     Listed { pattern: NamePattern::Prefixed, is_of_tenants: true, ..listed }
 }
 
 /// Lists groups: those of lanes without the prefix `unslide.`.
-const fn groups(
+const fn for_groups(
     login: KafkaLogin,
     names: &'static [&'static str],
     operations: &'static [AccessOperation],
 ) -> Listed {
-    Listed { resource: AccessResource::Group, ..topics(login, names, operations) }
+    Listed { resource: AccessResource::Group, ..for_topics(login, names, operations) }
 }
 
 /// Symbolizers have a transactional id for each lane and worker: `unslide.<lane>.<worker>`.
@@ -216,41 +216,41 @@ const LIST: &[Listed] = {
     use AccessOperation::{Create, Delete, Describe, DescribeConfigs, Read, Write};
     use KafkaLogin::{Api, Audit, Builder, Indexer, Migrate, Symbolizer};
     &[
-        topics(Api, &[DEAD_LETTER, SYMBOL_EVENTS, TENANT_CONFIG], &[Read, DescribeConfigs]),
-        topics(Api, &[INPUT, SESSIONS, METRICS, ALERTS, REQUESTS], &[Write, DescribeConfigs]),
-        topics(
+        for_topics(Api, &[DEAD_LETTER, SYMBOL_EVENTS, TENANT_CONFIG], &[Read, DescribeConfigs]),
+        for_topics(Api, &[INPUT, SESSIONS, METRICS, ALERTS, REQUESTS], &[Write, DescribeConfigs]),
+        for_topics(
             Api,
             &[OUTPUT, RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, LEDGER],
             &[Describe, DescribeConfigs],
         ),
         tenant_topics(Api, &[INPUT], &[Write, Create]),
         tenant_topics(Api, &[OUTPUT], &[Create, Describe]),
-        groups(Api, &[SCAN_GROUP, TAIL_GROUP], &[Describe]),
-        topics(Builder, &[REQUESTS, SYMBOL_EVENTS, TENANT_CONFIG], &[Write]),
+        for_groups(Api, &[SCAN_GROUP, TAIL_GROUP], &[Describe]),
+        for_topics(Builder, &[REQUESTS, SYMBOL_EVENTS, TENANT_CONFIG], &[Write]),
         tenant_topics(Builder, &[INPUT, OUTPUT], &[Delete]),
         Listed {
             resource: AccessResource::TransactionalId,
-            ..topics(Builder, &[RELAY_TRANSACTION], &[Write])
+            ..for_topics(Builder, &[RELAY_TRANSACTION], &[Write])
         },
-        topics(Symbolizer, &[INPUT, REQUESTS, SYMBOL_EVENTS, TENANT_CONFIG], &[Read, DescribeConfigs]),
-        topics(
+        for_topics(Symbolizer, &[INPUT, REQUESTS, SYMBOL_EVENTS, TENANT_CONFIG], &[Read, DescribeConfigs]),
+        for_topics(
             Symbolizer,
             &[RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW],
             &[Read, Write, DescribeConfigs],
         ),
-        topics(Symbolizer, &[OUTPUT, DEAD_LETTER, LEDGER], &[Write, DescribeConfigs]),
-        topics(Symbolizer, &[SESSIONS, METRICS, ALERTS], &[Describe, DescribeConfigs]),
+        for_topics(Symbolizer, &[OUTPUT, DEAD_LETTER, LEDGER], &[Write, DescribeConfigs]),
+        for_topics(Symbolizer, &[SESSIONS, METRICS, ALERTS], &[Describe, DescribeConfigs]),
         tenant_topics(Symbolizer, &[INPUT], &[Read, DescribeConfigs]),
         tenant_topics(Symbolizer, &[OUTPUT], &[Write, DescribeConfigs]),
-        groups(Symbolizer, LANE_GROUPS, &[Read]),
-        groups(Symbolizer, &[TAIL_GROUP], &[Describe]),
+        for_groups(Symbolizer, LANE_GROUPS, &[Read]),
+        for_groups(Symbolizer, &[TAIL_GROUP], &[Describe]),
         Listed {
             resource: AccessResource::TransactionalId,
             pattern: NamePattern::Prefixed,
-            ..topics(Symbolizer, LANE_TRANSACTIONS, &[Write])
+            ..for_topics(Symbolizer, LANE_TRANSACTIONS, &[Write])
         },
-        topics(Indexer, &[OUTPUT, SESSIONS, METRICS, DEAD_LETTER, LEDGER], &[Read, DescribeConfigs]),
-        topics(
+        for_topics(Indexer, &[OUTPUT, SESSIONS, METRICS, DEAD_LETTER, LEDGER], &[Read, DescribeConfigs]),
+        for_topics(
             Indexer,
             &[
                 INPUT,
@@ -268,15 +268,15 @@ const LIST: &[Listed] = {
         ),
         tenant_topics(Indexer, &[OUTPUT], &[Read, DescribeConfigs]),
         tenant_topics(Indexer, &[INPUT], &[Describe, DescribeConfigs]),
-        groups(Indexer, &[POSITIONED_GROUP, SCAN_GROUP, LIVE_GROUP], &[Describe]),
-        topics(Migrate, ALL_TOPICS, &[Create, Describe]),
+        for_groups(Indexer, &[POSITIONED_GROUP, SCAN_GROUP, LIVE_GROUP], &[Describe]),
+        for_topics(Migrate, ALL_TOPICS, &[Create, Describe]),
         tenant_topics(Migrate, &[INPUT, OUTPUT], &[Create, Describe]),
-        topics(Audit, &[INPUT, RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, REQUESTS], &[Read]),
-        topics(Audit, &[OUTPUT, DEAD_LETTER, LEDGER], &[Read, DescribeConfigs]),
+        for_topics(Audit, &[INPUT, RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, REQUESTS], &[Read]),
+        for_topics(Audit, &[OUTPUT, DEAD_LETTER, LEDGER], &[Read, DescribeConfigs]),
         tenant_topics(Audit, &[INPUT], &[Read]),
         tenant_topics(Audit, &[OUTPUT], &[Read, DescribeConfigs]),
-        groups(Audit, LANE_GROUPS, &[Describe]),
-        groups(Audit, &[SCAN_GROUP], &[Describe]),
+        for_groups(Audit, LANE_GROUPS, &[Describe]),
+        for_groups(Audit, &[SCAN_GROUP], &[Describe]),
     ]
 };
 
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn the_names_of_the_list_are_those_that_the_code_uses() {
-        let topics = settings("p.").topics();
+        let topics = settings("p.").topic_names();
         let all: BTreeSet<&str> = topics.all().into_iter().collect();
         for rule in access_rules(&settings("p.")) {
             match (rule.resource, rule.pattern) {
@@ -345,7 +345,7 @@ mod tests {
             }
         }
         let lanes = [LIVE, RETRY, RESYMBOLICATE];
-        assert_eq!(LANE_GROUPS, lanes.map(|lane| lanes::group("", lane)));
+        assert_eq!(LANE_GROUPS, lanes.map(|lane| lanes::consumer_group("", lane)));
         assert_eq!(LANE_TRANSACTIONS, lanes.map(|lane| format!("unslide.{lane}.")));
         let made: Vec<&str> = ALL_TOPICS.to_vec();
         assert_eq!(made, unslide_proto::topics::TopicNames::default().all());

@@ -1,7 +1,7 @@
 //! The audit against a real Kafka: inputs as gateways write them, outcomes as lanes write them, by
 //! hand, so that each can be left out or written twice.
 
-use super::{Audit, AuditError, SummaryRow, Window, run};
+use super::{Audit, AuditError, SummaryRow, Window, run_audit};
 use crate::error::StreamError;
 use crate::read::scan;
 use crate::read::scan::Scanner;
@@ -24,9 +24,9 @@ use unslide_proto::topics::TopicNames;
 use unslide_proto::{Message, headers, lanes};
 use unslide_testkit::servers;
 
-const WITHIN: Duration = Duration::from_secs(60);
+const KAFKA_CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the markers of transactions that were ended may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TRANSACTION_MARKER_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Bench {
     settings: Settings,
@@ -42,14 +42,14 @@ impl Bench {
     async fn new() -> Bench {
         let mut settings = Settings::single_broker(servers::kafka());
         settings.topic_prefix = format!("{}.", servers::unique("audit"));
-        admin::create(&settings).await.unwrap();
-        let gateway = settings.producer().create().unwrap();
-        let mut config = settings.producer();
+        admin::create_topics(&settings).await.unwrap();
+        let gateway = settings.producer_config().create().unwrap();
+        let mut config = settings.producer_config();
         config.set("transactional.id", format!("{}lane", settings.topic_prefix));
         config.set("transaction.timeout.ms", "60000");
         let lane: BaseProducer = config.create().unwrap();
-        lane.init_transactions(WITHIN).unwrap();
-        Bench { names: settings.topics(), settings, gateway, lane }
+        lane.init_transactions(KAFKA_CALL_TIMEOUT).unwrap();
+        Bench { names: settings.topic_names(), settings, gateway, lane }
     }
 
     fn send(producer: &BaseProducer, partition: i32, record: &OutRecord) {
@@ -67,11 +67,11 @@ impl Bench {
 
     fn input(&self, partition: i32, tenants: &[&str]) {
         for tenant in tenants {
-            let record =
-                OutRecord::to(self.names.input.as_str(), "{}").header(headers::TENANT, (*tenant).to_owned());
+            let record = OutRecord::for_topic(self.names.input.as_str(), "{}")
+                .header(headers::TENANT, (*tenant).to_owned());
             Bench::send(&self.gateway, partition, &record);
         }
-        self.gateway.flush(WITHIN).unwrap();
+        self.gateway.flush(KAFKA_CALL_TIMEOUT).unwrap();
     }
 
     fn outcome(topic: &str, source: Place<'_>, origin: Place<'_>, index: Option<(u32, u32)>) -> OutRecord {
@@ -87,12 +87,12 @@ impl Bench {
             all.push(headers::SOURCE_INDEX, index.to_string());
             all.push(headers::SOURCE_COUNT, count.to_string());
         }
-        OutRecord { headers: all, ..OutRecord::to(topic, "{}") }
+        OutRecord { headers: all, ..OutRecord::for_topic(topic, "{}") }
     }
 
     fn ledger(&self, entry: Entry) -> OutRecord {
         let record = LedgerRecord { lane: "live".into(), entry: Some(entry), ..LedgerRecord::default() };
-        OutRecord::to(self.names.ledger.as_str(), record.encode_to_vec())
+        OutRecord::for_topic(self.names.ledger.as_str(), record.encode_to_vec())
     }
 
     fn account(&self, place: Place<'_>, next: i64, outcomes: &[(Outcome, u64)]) -> OutRecord {
@@ -118,28 +118,28 @@ impl Bench {
         for record in records {
             Bench::send(&self.lane, 0, record);
         }
-        self.lane.flush(WITHIN).unwrap();
+        self.lane.flush(KAFKA_CALL_TIMEOUT).unwrap();
     }
 
     /// A transaction as a lane makes it: outputs, and the offset that comes next.
     fn transact(&self, lane: &str, next: Place<'_>, records: &[OutRecord]) {
         self.begin(records);
-        let mut config = self.settings.consumer();
-        config.set("group.id", lanes::group(&self.settings.topic_prefix, lane));
+        let mut config = self.settings.consumer_config();
+        config.set("group.id", lanes::consumer_group(&self.settings.topic_prefix, lane));
         let member: BaseConsumer = config.create().unwrap();
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(next.0, next.1, Offset::Offset(next.2)).unwrap();
         let metadata = member.group_metadata().unwrap();
-        self.lane.send_offsets_to_transaction(&list, &metadata, WITHIN).unwrap();
-        self.lane.commit_transaction(WITHIN).unwrap();
+        self.lane.send_offsets_to_transaction(&list, &metadata, KAFKA_CALL_TIMEOUT).unwrap();
+        self.lane.commit_transaction(KAFKA_CALL_TIMEOUT).unwrap();
     }
 
     fn abort(&self) {
-        self.lane.abort_transaction(WITHIN).unwrap();
+        self.lane.abort_transaction(KAFKA_CALL_TIMEOUT).unwrap();
     }
 
     async fn audit_at(&self, window: Window, now: i64) -> Result<Audit, AuditError> {
-        run(&self.settings, window, now, PATIENCE, |_| {}).await
+        run_audit(&self.settings, window, now, TRANSACTION_MARKER_TIMEOUT, |_| {}).await
     }
 
     async fn audit(&self) -> Audit {
@@ -148,7 +148,7 @@ impl Bench {
 
     /// Deletes what lies before these offsets, as retention does.
     async fn delete_before(&self, places: &[Place<'_>]) {
-        let client: AdminClient<DefaultClientContext> = self.settings.base().create().unwrap();
+        let client: AdminClient<DefaultClientContext> = self.settings.base_config().create().unwrap();
         let mut list = TopicPartitionList::new();
         for (topic, partition, offset) in places {
             list.add_partition_offset(topic, *partition, Offset::Offset(*offset)).unwrap();
@@ -166,7 +166,16 @@ fn now() -> i64 {
 
 /// In, out, dead-letter, other, waiting, unread, duplicates, lost.
 fn numbers(row: &SummaryRow) -> [u64; 8] {
-    [row.input, row.out, row.dead_letter, row.other(), row.waiting, row.unread, row.duplicates, row.lost]
+    [
+        row.input,
+        row.out,
+        row.dead_letter,
+        row.other_outcomes(),
+        row.waiting,
+        row.unread,
+        row.duplicates,
+        row.lost,
+    ]
 }
 
 /// Inputs on two partitions, with every kind of outcome, and transactions that were aborted.
@@ -238,7 +247,7 @@ async fn committed_outcomes_count_and_aborted_ones_do_not() {
     assert!(bench.audit_at(moment, now()).await.unwrap().summary.rows.is_empty());
     let before = Window { from: None, to: Some(now() + 60_000) };
     assert_eq!(bench.audit_at(before, now()).await.unwrap().summary.total().input, 9);
-    admin::delete(&bench.settings).await.unwrap();
+    admin::delete_topics(&bench.settings).await.unwrap();
 }
 
 /// Proves: one-outcome
@@ -251,7 +260,7 @@ async fn a_lost_and_a_doubled_record_are_found_and_an_open_transaction_is_waited
     // A zombie that could write what was written already.
     let again = Bench::outcome(&output, (&input, 0, 0), (&input, 0, 0), None);
     bench.begin(std::slice::from_ref(&again));
-    match run(&bench.settings, Window::default(), now(), Duration::from_secs(3), |_| {}).await {
+    match run_audit(&bench.settings, Window::default(), now(), Duration::from_secs(3), |_| {}).await {
         Err(AuditError::Stream(StreamError::Unstable { topic, partition: 0, .. })) => {
             assert_eq!(topic, output);
         }
@@ -260,7 +269,7 @@ async fn a_lost_and_a_doubled_record_are_found_and_an_open_transaction_is_waited
     bench.abort();
     assert!(bench.audit().await.summary.is_clean());
     bench.begin(&[again]);
-    bench.lane.commit_transaction(WITHIN).unwrap();
+    bench.lane.commit_transaction(KAFKA_CALL_TIMEOUT).unwrap();
     let audit = bench.audit().await;
     assert_eq!(audit.summary.total().duplicates, 1);
     assert_eq!((audit.summary.findings[0].what, audit.summary.findings[0].offset), ("doubled", 0));
@@ -270,7 +279,7 @@ async fn a_lost_and_a_doubled_record_are_found_and_an_open_transaction_is_waited
     assert_eq!((audit.summary.total().lost, audit.summary.total().unread), (1, 2));
     assert!(audit.summary.findings.iter().any(|found| found.what == "lost" && found.offset == 5));
     assert!(audit.summary.contradictions[0].contains("1 records from 5 to 5 were taken by no transaction"));
-    admin::delete(&bench.settings).await.unwrap();
+    admin::delete_topics(&bench.settings).await.unwrap();
 }
 
 /// Proves: one-outcome
@@ -292,7 +301,7 @@ async fn what_retention_deleted_is_told_apart_from_what_was_lost() {
     bench.delete_before(&[(&names.input, 0, 6)]).await;
     let audit = bench.audit_at(Window::default(), late).await.unwrap();
     assert_eq!((audit.summary.total().expired, audit.summary.is_clean()), (1, false));
-    admin::delete(&bench.settings).await.unwrap();
+    admin::delete_topics(&bench.settings).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -301,14 +310,14 @@ async fn the_topics_of_single_tenants_are_audited() {
     bench.settings.tenant_topics = true;
     let acme = unslide_model::TenantId::new("acme").unwrap();
     let (input, output) = (bench.names.tenant_input(&acme), bench.names.tenant_output(&acme));
-    let client: AdminClient<DefaultClientContext> = bench.settings.base().create().unwrap();
+    let client: AdminClient<DefaultClientContext> = bench.settings.base_config().create().unwrap();
     let new = [&input, &output].map(|name| NewTopic::new(name, 2, TopicReplication::Fixed(1)));
     for made in client.create_topics(&new, &AdminOptions::new()).await.unwrap() {
         made.unwrap();
     }
     let write = |topic: &str| {
-        Bench::send(&bench.gateway, 0, &OutRecord::to(topic, "{}").header(headers::TENANT, "other"));
-        bench.gateway.flush(WITHIN).unwrap();
+        Bench::send(&bench.gateway, 0, &OutRecord::for_topic(topic, "{}").header(headers::TENANT, "other"));
+        bench.gateway.flush(KAFKA_CALL_TIMEOUT).unwrap();
     };
     write(&input);
     write(&input);
@@ -320,16 +329,16 @@ async fn the_topics_of_single_tenants_are_audited() {
     let told: Vec<_> = audit.summary.rows.iter().map(|r| (&r.topic, r.tenant.as_str(), numbers(r))).collect();
     assert_eq!(told, [(&input, "acme", [2, 1, 0, 0, 0, 1, 0, 0])]);
     client.delete_topics(&[&input, &output], &AdminOptions::new()).await.unwrap();
-    admin::delete(&bench.settings).await.unwrap();
+    admin::delete_topics(&bench.settings).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_record_is_read_by_its_place_and_only_if_it_is_committed() {
     let bench = history().await;
     let tier = bench.names.retry_10s.as_str();
-    let at = async |offset| scan::record(&bench.settings, tier, 0, offset).await.unwrap();
+    let at = async |offset| scan::read_record_at(&bench.settings, tier, 0, offset).await.unwrap();
     let found = at(2).await.unwrap();
-    assert_eq!((found.at.offset, found.headers.number(headers::SOURCE_OFFSET)), (2, Some(2)));
+    assert_eq!((found.at.offset, found.headers.get_number(headers::SOURCE_OFFSET)), (2, Some(2)));
     for nothing in [0, 1, 3, 9, -1] {
         assert!(at(nothing).await.is_none(), "{nothing}");
     }
@@ -338,8 +347,8 @@ async fn one_record_is_read_by_its_place_and_only_if_it_is_committed() {
     let topic = tier.to_owned();
     let twice = tokio::task::spawn_blocking(move || {
         let scanner = Scanner::open(&settings).unwrap();
-        (0..2).filter(|_| scanner.record(&topic, 0, 2).unwrap().is_some()).count()
+        (0..2).filter(|_| scanner.read_record(&topic, 0, 2).unwrap().is_some()).count()
     });
     assert_eq!(twice.await.unwrap(), 2);
-    admin::delete(&bench.settings).await.unwrap();
+    admin::delete_topics(&bench.settings).await.unwrap();
 }

@@ -10,8 +10,8 @@ impl AuditTally {
         for (number, part) in self.parts.iter().enumerate() {
             let mut taken = self.taken.get(&number).cloned().unwrap_or_default();
             taken.sort_by_key(|one| (one.first, one.next));
-            self.overlaps(part, &taken, contradictions);
-            self.gaps(part, &taken, contradictions);
+            self.find_overlaps(part, &taken, contradictions);
+            self.find_gaps(part, &taken, contradictions);
             for one in &taken {
                 let counted = &part.extent.counted;
                 let committed = part.extent.committed.unwrap_or(0);
@@ -19,13 +19,13 @@ impl AuditTally {
                 let known = one.first >= counted.start.max(part.extent.start)
                     && one.next <= counted.end.min(committed);
                 if known {
-                    self.compare(number, part, one, contradictions);
+                    self.compare_batch(number, part, one, contradictions);
                 }
             }
         }
     }
 
-    fn overlaps(&self, part: &Part, taken: &[Taken], contradictions: &mut Vec<String>) {
+    fn find_overlaps(&self, part: &Part, taken: &[Taken], contradictions: &mut Vec<String>) {
         let mut end = i64::MIN;
         for one in taken {
             if one.first < end && one.next > part.extent.counted.start {
@@ -42,13 +42,13 @@ impl AuditTally {
     }
 
     /// Records that were taken and that no transaction says it took.
-    fn gaps(&self, part: &Part, taken: &[Taken], contradictions: &mut Vec<String>) {
+    fn find_gaps(&self, part: &Part, taken: &[Taken], contradictions: &mut Vec<String>) {
         let Some(committed) = part.extent.committed else { return };
         let counted = &part.extent.counted;
         let mut batches = taken.iter().peekable();
         let mut gap: Option<(i64, i64, u64)> = None;
         for (slot, noted) in (0..).zip(&part.slots) {
-            let offset = part.offset(slot);
+            let offset = part.offset_at(slot);
             if offset >= committed {
                 break;
             }
@@ -72,7 +72,7 @@ impl AuditTally {
         }
     }
 
-    fn compare(&self, number: usize, part: &Part, one: &Taken, contradictions: &mut Vec<String>) {
+    fn compare_batch(&self, number: usize, part: &Part, one: &Taken, contradictions: &mut Vec<String>) {
         let (mut records, mut shown, mut unclear) = (0, [0_u64; KINDS], false);
         for offset in one.first..one.next {
             let Ok(slot) = u32::try_from(offset - part.extent.from) else { continue };
@@ -87,7 +87,7 @@ impl AuditTally {
                         for (sum, count) in shown.iter_mut().zip(array.kinds) {
                             *sum += u64::from(count);
                         }
-                        unclear |= array.missing() > 0 && noted.via() != 0;
+                        unclear |= array.missing_count() > 0 && noted.via() != 0;
                     }
                 }
                 kind => shown[usize::from(kind)] += 1,

@@ -70,7 +70,7 @@ pub struct AuditProgress<'p> {
 ///
 /// # Errors
 /// [`AuditError`]; then there is no result.
-pub async fn run(
+pub async fn run_audit(
     settings: &Settings,
     window: Window,
     now: i64,
@@ -78,6 +78,6 @@ pub async fn run(
     progress: impl Fn(AuditProgress<'_>) + Send + 'static,
 ) -> Result<Audit, AuditError> {
     let settings = settings.clone();
-    let work = move || snapshot::run(&settings, window, now, patience, &progress);
+    let work = move || snapshot::run_audit(&settings, window, now, patience, &progress);
     tokio::task::spawn_blocking(work).await.map_err(|_| StreamError::Ended("the topics".to_owned()))?
 }

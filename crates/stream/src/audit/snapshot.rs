@@ -16,7 +16,7 @@
 //! outcome of a record at or above the ends of step 3 came later and is left out.
 //!
 //! The outcomes of old inputs may have been deleted. A record is written after the one that it is the outcome
-//! of, so all outcomes exist of inputs younger than every deleted record. The audit starts [`MARGIN`] after
+//! of, so all outcomes exist of inputs younger than every deleted record. The audit starts [`BROKER_CLOCK_MARGIN_MILLIS`] after
 //! that time: brokers' clocks differ.
 
 use super::tally::{AuditTally, Extent, KINDS, RecordPosition, Role, Taken, Traced};
@@ -34,10 +34,10 @@ use unslide_proto::report::{LedgerRecord, Outcome, RecordRef as ProtoRef};
 use unslide_proto::{Message, headers, lanes};
 
 /// By how much the clocks of brokers may differ, in milliseconds.
-const MARGIN: i64 = 300_000;
+const BROKER_CLOCK_MARGIN_MILLIS: i64 = 300_000;
 
 /// Offsets among which the first record of a log is looked for: markers may come before it.
-const FIRST: i64 = 100;
+const FIRST_RECORD_OFFSETS_LIMIT: i64 = 100;
 
 /// A topic that a lane consumes.
 struct Consumed {
@@ -58,8 +58,8 @@ struct Outcomes {
 
 type Topics = BTreeMap<String, Vec<i32>>;
 
-fn consumed(settings: &Settings, topics: &Topics) -> Vec<Consumed> {
-    let names = settings.topics();
+fn list_consumed(settings: &Settings, topics: &Topics) -> Vec<Consumed> {
+    let names = settings.topic_names();
     let one = |name: &str, role, lane| Consumed { name: name.to_owned(), role, lane, tenant: None };
     let mut all = vec![one(&names.input, Role::Input, lanes::LIVE)];
     if settings.tenant_topics {
@@ -76,7 +76,7 @@ fn consumed(settings: &Settings, topics: &Topics) -> Vec<Consumed> {
 }
 
 fn with_outcomes(settings: &Settings, topics: &Topics) -> Vec<(String, Option<Outcome>)> {
-    let names = settings.topics();
+    let names = settings.topic_names();
     let mut all = vec![(names.output.clone(), Some(Outcome::Symbolicated))];
     if settings.tenant_topics {
         let tenants = topics.keys().filter(|name| names.tenant_of_output(name).is_some());
@@ -91,7 +91,7 @@ fn with_outcomes(settings: &Settings, topics: &Topics) -> Vec<(String, Option<Ou
     all
 }
 
-fn partitions<'t>(topics: &'t Topics, topic: &str) -> Result<&'t [i32], StreamError> {
+fn find_partitions<'t>(topics: &'t Topics, topic: &str) -> Result<&'t [i32], StreamError> {
     topics.get(topic).map(Vec::as_slice).ok_or_else(|| StreamError::NoTopic(topic.to_owned()))
 }
 
@@ -99,12 +99,12 @@ fn partitions<'t>(topics: &'t Topics, topic: &str) -> Result<&'t [i32], StreamEr
 type Begun = HashMap<(String, i32), (i64, Option<i64>)>;
 
 /// Reads the starts of the logs and the committed offsets: step 1.
-fn begun(scanner: &Scanner, settings: &Settings, topics: &Topics) -> Result<Begun, StreamError> {
-    let all = consumed(settings, topics);
+fn read_beginnings(scanner: &Scanner, settings: &Settings, topics: &Topics) -> Result<Begun, StreamError> {
+    let all = list_consumed(settings, topics);
     let mut starts = HashMap::new();
     for topic in &all {
-        for partition in partitions(topics, &topic.name)? {
-            let (start, _) = scanner.stable(&topic.name, *partition)?;
+        for partition in find_partitions(topics, &topic.name)? {
+            let (start, _) = scanner.stable_bounds(&topic.name, *partition)?;
             starts.insert((topic.name.clone(), *partition), (start, None));
         }
     }
@@ -112,10 +112,12 @@ fn begun(scanner: &Scanner, settings: &Settings, topics: &Topics) -> Result<Begu
         let of = |topic: &&Consumed| topic.lane == lane;
         let mut places = Vec::new();
         for topic in all.iter().filter(of) {
-            let numbers = partitions(topics, &topic.name)?;
+            let numbers = find_partitions(topics, &topic.name)?;
             places.extend(numbers.iter().map(|partition| (topic.name.clone(), *partition)));
         }
-        for (place, offset) in scanner.committed(&lanes::group(&settings.topic_prefix, lane), &places)? {
+        for (place, offset) in
+            scanner.find_committed_offsets(&lanes::consumer_group(&settings.topic_prefix, lane), &places)?
+        {
             if let Some(known) = starts.get_mut(&place) {
                 known.1 = Some(offset);
             }
@@ -125,13 +127,17 @@ fn begun(scanner: &Scanner, settings: &Settings, topics: &Topics) -> Result<Begu
 }
 
 /// Reads the ends of the logs with outcomes: step 2.
-fn outcomes(scanner: &Scanner, settings: &Settings, topics: &Topics) -> Result<Vec<Outcomes>, StreamError> {
+fn read_outcome_ends(
+    scanner: &Scanner,
+    settings: &Settings,
+    topics: &Topics,
+) -> Result<Vec<Outcomes>, StreamError> {
     let mut all = Vec::new();
     for (name, kind) in with_outcomes(settings, topics) {
         let mut held = Vec::new();
-        for partition in partitions(topics, &name)? {
-            let (start, _) = scanner.stable(&name, *partition)?;
-            held.push((*partition, start, scanner.end(&name, *partition)?));
+        for partition in find_partitions(topics, &name)? {
+            let (start, _) = scanner.stable_bounds(&name, *partition)?;
+            held.push((*partition, start, scanner.log_end(&name, *partition)?));
         }
         all.push(Outcomes { name, kind, held });
     }
@@ -154,7 +160,7 @@ fn nothing_deleted_since(
         .filter(|topic| topic.held.iter().any(|(_, start, _)| *start > 0))
         .map(|topic| topic.name.clone())
         .collect();
-    let rules = futures::executor::block_on(admin::retention(settings, &cut))?;
+    let rules = futures::executor::block_on(admin::read_retention(settings, &cut))?;
     let mut latest: Option<(i64, String)> = None;
     for topic in outcomes.iter().filter(|topic| cut.contains(&topic.name)) {
         let moment = match rules.get(&topic.name) {
@@ -164,9 +170,13 @@ fn nothing_deleted_since(
                 let mut oldest = i64::MIN;
                 for (partition, start, end) in topic.held.iter().filter(|(_, start, _)| *start > 0) {
                     let mut first = None;
-                    let range = Range { partition: *partition, from: *start, to: (*end).min(start + FIRST) };
+                    let range = Range {
+                        partition: *partition,
+                        from: *start,
+                        to: (*end).min(start + FIRST_RECORD_OFFSETS_LIMIT),
+                    };
                     scanner.wait_stable(&topic.name, &[(range.partition, range.to)], patience)?;
-                    scanner.scan(&topic.name, &[range], |record| {
+                    scanner.scan_ranges(&topic.name, &[range], |record| {
                         first = first.or(record.time_millis());
                     })?;
                     // Without a record, the age of the deleted ones is unknown.
@@ -180,12 +190,15 @@ fn nothing_deleted_since(
         }
     }
     Ok(latest.map(|(moment, topic)| {
-        (moment + MARGIN, format!("outcomes of older records were deleted from {topic} by its retention"))
+        (
+            moment + BROKER_CLOCK_MARGIN_MILLIS,
+            format!("outcomes of older records were deleted from {topic} by its retention"),
+        )
     }))
 }
 
 /// Finds the offset of a time in each partition; the end of the log if no record is younger.
-fn lookup(
+fn find_offsets(
     scanner: &Scanner,
     topic: &str,
     partitions: &[i32],
@@ -205,15 +218,16 @@ fn extents_of(
     outcomes: &[Outcomes],
     window: Window,
 ) -> Result<Vec<Extent>, StreamError> {
-    let counted_from = lookup(scanner, &topic.name, partitions, window.from)?;
-    let counted_to = lookup(scanner, &topic.name, partitions, window.to)?;
+    let counted_from = find_offsets(scanner, &topic.name, partitions, window.from)?;
+    let counted_to = find_offsets(scanner, &topic.name, partitions, window.to)?;
     let copies = topic.role == Role::Copies;
-    let early = if copies { window.from.map(|moment| moment - MARGIN) } else { window.from };
-    let noted_from = lookup(scanner, &topic.name, partitions, early)?;
+    let early =
+        if copies { window.from.map(|moment| moment - BROKER_CLOCK_MARGIN_MILLIS) } else { window.from };
+    let noted_from = find_offsets(scanner, &topic.name, partitions, early)?;
     let written = outcomes.iter().find(|outcomes| outcomes.name == topic.name);
     let mut extents = Vec::with_capacity(partitions.len());
     for partition in partitions {
-        let (held, stable) = scanner.stable(&topic.name, *partition)?;
+        let (held, stable) = scanner.stable_bounds(&topic.name, *partition)?;
         let known = begun.get(&(topic.name.clone(), *partition)).copied();
         let (start, committed) = known.unwrap_or((held, None));
         let written = written.and_then(|o| o.held.iter().find(|(p, ..)| p == partition));
@@ -237,7 +251,7 @@ fn extents_of(
     Ok(extents)
 }
 
-pub(super) fn run(
+pub(super) fn run_audit(
     settings: &Settings,
     asked: Window,
     now: i64,
@@ -245,10 +259,10 @@ pub(super) fn run(
     progress: &dyn Fn(AuditProgress<'_>),
 ) -> Result<Audit, AuditError> {
     let scanner = Scanner::open(settings)?;
-    let begun = begun(&scanner, settings, &scanner.topics()?)?;
+    let begun = read_beginnings(&scanner, settings, &scanner.list_topics()?)?;
     // Topics and partitions that are new since have outcomes or none, and no committed offset.
-    let topics = scanner.topics()?;
-    let outcomes = outcomes(&scanner, settings, &topics)?;
+    let topics = scanner.list_topics()?;
+    let outcomes = read_outcome_ends(&scanner, settings, &topics)?;
     let default = match asked.from {
         Some(_) => None,
         None => nothing_deleted_since(&scanner, settings, &outcomes, now, patience)?,
@@ -256,13 +270,13 @@ pub(super) fn run(
     let from = asked.from.or(default.as_ref().map(|(moment, _)| *moment));
     let window = Window { from, ..asked };
 
-    let all = consumed(settings, &topics);
+    let all = list_consumed(settings, &topics);
     let mut extents = Vec::new();
     for topic in &all {
         extents.extend(extents_of(
             &scanner,
             topic,
-            partitions(&topics, &topic.name)?,
+            find_partitions(&topics, &topic.name)?,
             &begun,
             &outcomes,
             window,
@@ -271,17 +285,21 @@ pub(super) fn run(
     let mut tally = AuditTally::new(extents)?;
     let mut reading = Reading { scanner: &scanner, tally: &mut tally, progress, patience, read: 0 };
     for topic in all.iter().filter(|topic| topic.role != Role::Copies) {
-        reading.inputs(topic)?;
+        reading.read_inputs(topic)?;
     }
     for topic in &outcomes {
-        reading.outcomes(topic, &topics, window.from.map(|moment| moment - MARGIN))?;
+        reading.read_outcomes(
+            topic,
+            &topics,
+            window.from.map(|moment| moment - BROKER_CLOCK_MARGIN_MILLIS),
+        )?;
     }
     let read = reading.read;
     for topic in &all {
         let places: Vec<(usize, i32)> =
-            tally.places(&topic.name).into_iter().map(|(n, extent)| (n, extent.partition)).collect();
+            tally.list_extents(&topic.name).into_iter().map(|(n, extent)| (n, extent.partition)).collect();
         for (number, partition) in places {
-            tally.begins_now(number, scanner.stable(&topic.name, partition)?.0);
+            tally.begins_now(number, scanner.stable_bounds(&topic.name, partition)?.0);
         }
     }
     let ledger = outcomes.iter().filter(|topic| topic.kind.is_none()).flat_map(|topic| &topic.held);
@@ -289,7 +307,7 @@ pub(super) fn run(
         everything: asked == Window::default(),
         whole_ledger: window.from.is_none() && ledger.into_iter().all(|(_, start, _)| *start == 0),
     };
-    Ok(Audit { window, because: default.map(|(_, why)| why), read, summary: tally.summary(scope) })
+    Ok(Audit { window, because: default.map(|(_, why)| why), read, summary: tally.into_summary(scope) })
 }
 
 /// Step 4.
@@ -302,7 +320,7 @@ struct Reading<'r> {
 }
 
 impl Reading<'_> {
-    fn scan(
+    fn scan_topic(
         &mut self,
         topic: &str,
         ranges: &[Range],
@@ -313,7 +331,7 @@ impl Reading<'_> {
         self.scanner.wait_stable(topic, &ends, self.patience)?;
         let (tally, progress, mut records) = (&mut *self.tally, self.progress, self.read);
         progress(AuditProgress { topic, records });
-        self.read += self.scanner.scan(topic, ranges, |sighting| {
+        self.read += self.scanner.scan_ranges(topic, ranges, |sighting| {
             records += 1;
             if records.is_multiple_of(50_000) {
                 progress(AuditProgress { topic, records });
@@ -323,13 +341,13 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn inputs(&mut self, topic: &Consumed) -> Result<(), StreamError> {
-        let places = self.tally.places(&topic.name);
+    fn read_inputs(&mut self, topic: &Consumed) -> Result<(), StreamError> {
+        let places = self.tally.list_extents(&topic.name);
         let numbers: HashMap<i32, usize> = places.iter().map(|(n, e)| (e.partition, *n)).collect();
         let ranges: Vec<Range> =
             places.iter().map(|(_, e)| Range { partition: e.partition, from: e.from, to: e.to }).collect();
         let requests = topic.role == Role::Requests;
-        self.scan(&topic.name, &ranges, |tally, sighting| {
+        self.scan_topic(&topic.name, &ranges, |tally, sighting| {
             let Some(part) = numbers.get(&sighting.partition()) else { return };
             // A request is keyed by tenant and report.
             let tenant = if requests {
@@ -339,13 +357,18 @@ impl Reading<'_> {
                 let mut named = sighting.headers().filter(|(name, _)| *name == headers::TENANT);
                 named.next().filter(|_| named.next().is_none()).map(|(_, value)| value)
             };
-            tally.record(*part, sighting.offset(), tenant.unwrap_or_default());
+            tally.add_record(*part, sighting.offset(), tenant.unwrap_or_default());
         })
     }
 
-    fn outcomes(&mut self, topic: &Outcomes, topics: &Topics, from: Option<i64>) -> Result<(), StreamError> {
-        let first = lookup(self.scanner, &topic.name, partitions(topics, &topic.name)?, from)?;
-        let places = self.tally.places(&topic.name);
+    fn read_outcomes(
+        &mut self,
+        topic: &Outcomes,
+        topics: &Topics,
+        from: Option<i64>,
+    ) -> Result<(), StreamError> {
+        let first = find_offsets(self.scanner, &topic.name, find_partitions(topics, &topic.name)?, from)?;
+        let places = self.tally.list_extents(&topic.name);
         let numbers: HashMap<i32, usize> = places.iter().map(|(n, e)| (e.partition, *n)).collect();
         let ranges: Vec<Range> = topic
             .held
@@ -355,21 +378,21 @@ impl Reading<'_> {
                 Range { partition: *partition, from, to: *end }
             })
             .collect();
-        self.scan(&topic.name, &ranges, |tally, sighting| {
-            let Some(kind) = topic.kind else { return ledger(tally, sighting) };
-            let (traced, tenant) = traced(sighting);
+        self.scan_topic(&topic.name, &ranges, |tally, sighting| {
+            let Some(kind) = topic.kind else { return tally_ledger_record(tally, sighting) };
+            let (traced, tenant) = read_trace(sighting);
             match numbers.get(&sighting.partition()) {
-                Some(part) => tally.copy(*part, sighting.offset(), tenant, kind, &traced),
-                None => tally.end(kind, &traced),
+                Some(part) => tally.add_copy(*part, sighting.offset(), tenant, kind, &traced),
+                None => tally.add_end(kind, &traced),
             }
         })
     }
 }
 
-fn ledger(tally: &mut AuditTally, sighting: &Sighting<'_>) {
+fn tally_ledger_record(tally: &mut AuditTally, sighting: &Sighting<'_>) {
     let record = sighting.value().and_then(|value| LedgerRecord::decode(value).ok());
     let Some(entry) = record.and_then(|record| record.entry) else {
-        return tally.unreadable(sighting.partition(), sighting.offset());
+        return tally.add_unreadable(sighting.partition(), sighting.offset());
     };
     match entry {
         Entry::Batch(account) => {
@@ -382,33 +405,33 @@ fn ledger(tally: &mut AuditTally, sighting: &Sighting<'_>) {
                 }
                 let (first, next) = (batch.first_offset, batch.next_offset);
                 let taken = Taken { first, next, records: batch.records, outcomes };
-                tally.took(&batch.topic, batch.partition, taken);
+                tally.add_account(&batch.topic, batch.partition, taken);
             }
         }
         Entry::Terminal(end) => {
             let traced = Traced {
-                source: end.source.as_ref().map(at),
-                origin: end.origin.as_ref().map(at),
+                source: end.source.as_ref().map(to_position),
+                origin: end.origin.as_ref().map(to_position),
                 index: None,
             };
-            tally.end(end.outcome(), &traced);
+            tally.add_end(end.outcome(), &traced);
         }
     }
 }
 
-fn at(reference: &ProtoRef) -> RecordPosition<'_> {
+fn to_position(reference: &ProtoRef) -> RecordPosition<'_> {
     RecordPosition { topic: &reference.topic, partition: reference.partition, offset: reference.offset }
 }
 
 /// Reads an outcome's source, origin and tenant from its headers.
-fn traced<'s>(sighting: &'s Sighting<'_>) -> (Traced<'s>, &'s [u8]) {
-    fn number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
+fn read_trace<'s>(sighting: &'s Sighting<'_>) -> (Traced<'s>, &'s [u8]) {
+    fn parse_number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
         std::str::from_utf8(value).ok()?.parse().ok()
     }
     #[derive(Default)]
     struct Place<'s>(Option<&'s str>, Option<i32>, Option<i64>);
     impl<'s> Place<'s> {
-        fn at(&self) -> Option<RecordPosition<'s>> {
+        fn to_position(&self) -> Option<RecordPosition<'s>> {
             Some(RecordPosition { topic: self.0?, partition: self.1?, offset: self.2? })
         }
     }
@@ -417,16 +440,16 @@ fn traced<'s>(sighting: &'s Sighting<'_>) -> (Traced<'s>, &'s [u8]) {
     for (name, value) in sighting.headers() {
         match name {
             headers::SOURCE_TOPIC => source.0 = std::str::from_utf8(value).ok(),
-            headers::SOURCE_PARTITION => source.1 = number(value),
-            headers::SOURCE_OFFSET => source.2 = number(value),
+            headers::SOURCE_PARTITION => source.1 = parse_number(value),
+            headers::SOURCE_OFFSET => source.2 = parse_number(value),
             headers::ORIGIN_TOPIC => origin.0 = std::str::from_utf8(value).ok(),
-            headers::ORIGIN_PARTITION => origin.1 = number(value),
-            headers::ORIGIN_OFFSET => origin.2 = number(value),
-            headers::SOURCE_INDEX => index = number(value),
-            headers::SOURCE_COUNT => count = number(value),
+            headers::ORIGIN_PARTITION => origin.1 = parse_number(value),
+            headers::ORIGIN_OFFSET => origin.2 = parse_number(value),
+            headers::SOURCE_INDEX => index = parse_number(value),
+            headers::SOURCE_COUNT => count = parse_number(value),
             headers::TENANT => tenant = value,
             _ => {}
         }
     }
-    (Traced { source: source.at(), origin: origin.at(), index: index.zip(count) }, tenant)
+    (Traced { source: source.to_position(), origin: origin.to_position(), index: index.zip(count) }, tenant)
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use unslide_proto::report::Outcome;
 
 /// Examples and contradictions that are listed; the rest is counted.
-const SHOWN: usize = 100;
+const LISTED_EXAMPLES_LIMIT: usize = 100;
 /// Copies of copies beyond which a history counts as damaged.
-const DEEPEST: usize = 100;
+const COPY_DEPTH_LIMIT: usize = 100;
 
 /// Reports of one tenant that came in on one partition, by outcome. An array counts as the reports in it once
 /// it was taken, and as one before. Without faults `in = out + dead_letter + unchanged + fetching_failed +
@@ -53,7 +53,7 @@ pub struct SummaryRow {
 impl SummaryRow {
     /// Outcomes that leave no other message.
     #[must_use]
-    pub fn other(&self) -> u64 {
+    pub fn other_outcomes(&self) -> u64 {
         self.unchanged + self.fetching_failed + self.source_gone + self.dropped
     }
 
@@ -63,7 +63,7 @@ impl SummaryRow {
         self.lost + self.expired + self.duplicates > 0
     }
 
-    fn credit(&mut self, kind: u8, count: u64) {
+    fn count_outcome(&mut self, kind: u8, count: u64) {
         let field = match Outcome::try_from(i32::from(kind)) {
             Ok(Outcome::Symbolicated) => &mut self.out,
             Ok(Outcome::DeadLetter) => &mut self.dead_letter,
@@ -171,30 +171,31 @@ type Rows = BTreeMap<(u32, u16), SummaryRow>;
 impl AuditTally {
     /// Adds everything up.
     #[must_use]
-    pub fn summary(mut self, scope: AuditScope) -> Summary {
+    pub fn into_summary(mut self, scope: AuditScope) -> Summary {
         let mut rows = Rows::new();
         let mut summary = Summary::default();
         for (number, part) in self.parts.iter().enumerate() {
             for (slot, noted) in part.slots.iter().enumerate() {
                 let spot = Spot { part: number as u32, slot: slot as u32 };
                 if noted.is_present() {
-                    self.settle(spot, part, *noted, &mut rows, &mut summary);
-                } else if noted.kind() != 0 && part.offset(spot.slot) >= part.extent.start {
-                    let what = format!("{}: has outcomes, and there is no such record", self.name(spot));
+                    self.add_to_summary(spot, part, *noted, &mut rows, &mut summary);
+                } else if noted.kind() != 0 && part.offset_at(spot.slot) >= part.extent.start {
+                    let what =
+                        format!("{}: has outcomes, and there is no such record", self.format_spot(spot));
                     summary.contradictions.push(what);
                 }
             }
             if scope.everything && part.extent.role != Role::Copies {
-                let expired = expired(part);
+                let expired = expired_offsets(part);
                 if expired > 0 {
-                    self.row(&mut rows, number as u32, 0).expired += expired;
+                    self.find_or_add_row(&mut rows, number as u32, 0).expired += expired;
                 }
             }
         }
         self.expired_copies(scope, &mut rows, &mut summary);
         summary.contradictions.append(&mut self.contradictions);
         self.check_ledger(&mut summary.contradictions);
-        shorten(&mut summary.contradictions);
+        shorten_list(&mut summary.contradictions);
         if self.strays > 0 {
             let what = "outcomes name no record that is consumed, or one that is not held any more";
             summary.notes.push(format!("{} {what}", self.strays));
@@ -206,7 +207,7 @@ impl AuditTally {
         summary
     }
 
-    fn row<'r>(&self, rows: &'r mut Rows, part: u32, tenant: u16) -> &'r mut SummaryRow {
+    fn find_or_add_row<'r>(&self, rows: &'r mut Rows, part: u32, tenant: u16) -> &'r mut SummaryRow {
         rows.entry((part, tenant)).or_insert_with(|| {
             let extent = &self.parts[part as usize].extent;
             SummaryRow {
@@ -220,9 +221,9 @@ impl AuditTally {
 
     /// Returns the record that a record counts for: itself, or the first one that it is a copy of. `None` if
     /// that lies outside the audited time.
-    fn root(&self, spot: Spot) -> Option<Spot> {
+    fn find_root(&self, spot: Spot) -> Option<Spot> {
         let mut at = spot;
-        for _ in 0..DEEPEST {
+        for _ in 0..COPY_DEPTH_LIMIT {
             let part = &self.parts[at.part as usize];
             if part.slots[at.slot as usize].is_excused() {
                 return None;
@@ -230,19 +231,26 @@ impl AuditTally {
             let parent = part.parents.get(at.slot as usize).copied().unwrap_or(NOWHERE);
             let is_held = |spot: Spot| self.parts[spot.part as usize].slots[spot.slot as usize].is_present();
             if parent == NOWHERE || !is_held(parent) {
-                return part.extent.counted.contains(&part.offset(at.slot)).then_some(at);
+                return part.extent.counted.contains(&part.offset_at(at.slot)).then_some(at);
             }
             at = parent;
         }
         Some(spot)
     }
 
-    fn settle(&self, spot: Spot, part: &Part, noted: RecordState, rows: &mut Rows, summary: &mut Summary) {
-        let Some(root) = self.root(spot) else { return };
+    fn add_to_summary(
+        &self,
+        spot: Spot,
+        part: &Part,
+        noted: RecordState,
+        rows: &mut Rows,
+        summary: &mut Summary,
+    ) {
+        let Some(root) = self.find_root(spot) else { return };
         let is_root = root == spot;
         let tenant = self.parts[root.part as usize].slots[root.slot as usize].tenant;
-        let row = self.row(rows, root.part, tenant);
-        let taken = part.extent.committed.is_some_and(|committed| part.offset(spot.slot) < committed);
+        let row = self.find_or_add_row(rows, root.part, tenant);
+        let taken = part.extent.committed.is_some_and(|committed| part.offset_at(spot.slot) < committed);
         let mut units = 1;
         let mut missing = 0;
         match noted.kind() {
@@ -250,13 +258,13 @@ impl AuditTally {
             ARRAY => {
                 if let Some(array) = self.arrays.get(&spot) {
                     units = u64::from(array.count);
-                    missing = u64::from(array.missing());
+                    missing = u64::from(array.missing_count());
                     for (kind, count) in (0..).zip(array.kinds) {
-                        row.credit(kind, count.into());
+                        row.count_outcome(kind, count.into());
                     }
                 }
             }
-            kind => row.credit(kind, 1),
+            kind => row.count_outcome(kind, 1),
         }
         if is_root {
             row.records += 1;
@@ -266,12 +274,12 @@ impl AuditTally {
             row.input += units - 1;
         }
         let mut finding = |what: &'static str, reports: u64| {
-            if summary.findings.len() < SHOWN {
+            if summary.findings.len() < LISTED_EXAMPLES_LIMIT {
                 summary.findings.push(Finding {
                     what,
                     topic: part.extent.topic.to_string(),
                     partition: part.extent.partition,
-                    offset: part.offset(spot.slot),
+                    offset: part.offset_at(spot.slot),
                     tenant: self.tenants[usize::from(tenant)].clone(),
                     reports,
                 });
@@ -279,7 +287,7 @@ impl AuditTally {
         };
         if missing > 0 {
             if noted.via() != 0 {
-                row.credit(noted.via(), missing);
+                row.count_outcome(noted.via(), missing);
             } else if taken {
                 row.lost += missing;
                 finding("lost", missing);
@@ -304,7 +312,7 @@ impl AuditTally {
         let gaps: Vec<(usize, u64)> = (0..)
             .zip(&self.parts)
             .filter(|(_, part)| copies(part))
-            .map(|(number, part)| (number, expired(part)))
+            .map(|(number, part)| (number, expired_offsets(part)))
             .filter(|(_, gap)| *gap > 0)
             .collect();
         let gap: u64 = gaps.iter().map(|(_, gap)| gap).sum();
@@ -332,27 +340,27 @@ impl AuditTally {
         let waiting = |part: &Part| -> u64 {
             let committed = part.extent.committed.unwrap_or(0);
             let slots = (0..).zip(&part.slots);
-            slots.filter(|(n, slot)| slot.is_present() && part.offset(*n) >= committed).count() as u64
+            slots.filter(|(n, slot)| slot.is_present() && part.offset_at(*n) >= committed).count() as u64
         };
         let there: u64 = self.parts.iter().filter(copies).map(waiting).sum();
         let expired = written.saturating_sub(taken).saturating_sub(there).min(gap);
         if expired > 0 {
-            self.row(rows, *first as u32, 0).expired += expired;
+            self.find_or_add_row(rows, *first as u32, 0).expired += expired;
         }
     }
 }
 
 /// Offsets below the log's start that the group has not come to.
-fn expired(part: &Part) -> u64 {
+fn expired_offsets(part: &Part) -> u64 {
     let committed = part.extent.committed.unwrap_or(part.extent.start);
     u64::try_from(part.extent.start - committed).unwrap_or(0)
 }
 
 /// Keeps the first of many sentences, and says how many there were.
-fn shorten(sentences: &mut Vec<String>) {
-    if sentences.len() > SHOWN {
-        let more = sentences.len() - SHOWN;
-        sentences.truncate(SHOWN);
+fn shorten_list(sentences: &mut Vec<String>) {
+    if sentences.len() > LISTED_EXAMPLES_LIMIT {
+        let more = sentences.len() - LISTED_EXAMPLES_LIMIT;
+        sentences.truncate(LISTED_EXAMPLES_LIMIT);
         sentences.push(format!("and {more} more contradictions"));
     }
 }

@@ -64,9 +64,9 @@ pub struct Traced<'a> {
 }
 
 /// Reports of one record beyond which a count is nonsense.
-const MOST: u32 = 1 << 24;
+const REPORTS_PER_RECORD_LIMIT: u32 = 1 << 24;
 /// Tenants that get rows of their own.
-const TENANTS: usize = 60_000;
+const TENANT_ROWS_LIMIT: usize = 60_000;
 /// The highest number of an [`Outcome`].
 const HIGHEST: u8 = Outcome::FetchingFailed as u8;
 /// How many numbers there are.
@@ -113,7 +113,7 @@ pub(super) struct Array {
 }
 
 impl Array {
-    pub(super) fn missing(&self) -> u32 {
+    pub(super) fn missing_count(&self) -> u32 {
         let seen: u32 = self.seen.iter().map(|word| word.count_ones()).sum();
         self.count - seen
     }
@@ -139,7 +139,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    fn spot(&self, part: usize, offset: i64) -> Option<Spot> {
+    fn find_spot(&self, part: usize, offset: i64) -> Option<Spot> {
         if !(self.extent.from..self.extent.to).contains(&offset) {
             return None;
         }
@@ -147,7 +147,7 @@ impl Part {
         Some(Spot { part: u32::try_from(part).ok()?, slot })
     }
 
-    pub(super) fn offset(&self, slot: u32) -> i64 {
+    pub(super) fn offset_at(&self, slot: u32) -> i64 {
         self.extent.from + i64::from(slot)
     }
 }
@@ -210,7 +210,7 @@ impl AuditTally {
     /// [`TooMany`] if a partition has more than four billion offsets.
     pub fn new(extents: Vec<Extent>) -> Result<AuditTally, TooMany> {
         let mut tally = AuditTally::default();
-        tally.number("");
+        tally.tenant_number("");
         for extent in extents {
             let offsets = (extent.to - extent.from).max(0);
             let count = u32::try_from(offsets).map_err(|_| TooMany {
@@ -221,7 +221,7 @@ impl AuditTally {
             let copies = if extent.role == Role::Copies { count as usize } else { 0 };
             let places = tally.by_topic.entry(Arc::clone(&extent.topic)).or_default();
             places.insert(extent.partition, tally.parts.len());
-            let owner = extent.tenant.as_ref().map(|owner| tally.number(owner.as_str()));
+            let owner = extent.tenant.as_ref().map(|owner| tally.tenant_number(owner.as_str()));
             tally.parts.push(Part {
                 extent,
                 owner,
@@ -233,16 +233,16 @@ impl AuditTally {
     }
 
     /// Returns the audited partitions of a topic, each with its number.
-    pub fn places(&self, topic: &str) -> Vec<(usize, &Extent)> {
+    pub fn list_extents(&self, topic: &str) -> Vec<(usize, &Extent)> {
         let places = self.by_topic.get(topic).into_iter().flat_map(|places| places.values());
         places.map(|n| (*n, &self.parts[*n].extent)).collect()
     }
 
-    fn number(&mut self, tenant: &str) -> u16 {
+    fn tenant_number(&mut self, tenant: &str) -> u16 {
         if let Some(number) = self.tenant_numbers.get(tenant) {
             return *number;
         }
-        let name = if self.tenants.len() < TENANTS { tenant } else { "(others)" };
+        let name = if self.tenants.len() < TENANT_ROWS_LIMIT { tenant } else { "(others)" };
         if let Some(number) = self.tenant_numbers.get(name) {
             return *number;
         }
@@ -253,39 +253,39 @@ impl AuditTally {
     }
 
     /// Returns the number of the tenant that a header names; 0, for no tenant, if it is no slug.
-    fn named(&mut self, tenant: &[u8]) -> u16 {
+    fn tenant_number_from_header(&mut self, tenant: &[u8]) -> u16 {
         let Ok(slug) = std::str::from_utf8(tenant) else { return 0 };
         match self.tenant_numbers.get(slug) {
             Some(number) => *number,
-            None if TenantId::new(slug).is_ok() => self.number(slug),
+            None if TenantId::new(slug).is_ok() => self.tenant_number(slug),
             None => 0,
         }
     }
 
-    fn reach(&self, at: &RecordPosition<'_>) -> Reach {
+    fn locate_record(&self, at: &RecordPosition<'_>) -> Reach {
         let part = self.by_topic.get(at.topic).and_then(|places| places.get(&at.partition));
         let Some(part) = part else { return Reach::Gone };
         let known = &self.parts[*part];
-        match known.spot(*part, at.offset) {
+        match known.find_spot(*part, at.offset) {
             Some(spot) => Reach::Noted(spot),
             None if at.offset < known.extent.start => Reach::Gone,
             None => Reach::Outside,
         }
     }
 
-    fn slot(&mut self, spot: Spot) -> &mut RecordState {
+    fn slot_mut(&mut self, spot: Spot) -> &mut RecordState {
         &mut self.parts[spot.part as usize].slots[spot.slot as usize]
     }
 
     /// Adds a committed record of a consumed topic. `tenant` is the value of its header; a value that is no
     /// slug counts as no tenant.
-    pub fn record(&mut self, part: usize, offset: i64, tenant: &[u8]) {
+    pub fn add_record(&mut self, part: usize, offset: i64, tenant: &[u8]) {
         let number = match self.parts[part].owner {
             Some(owner) => owner,
-            None => self.named(tenant),
+            None => self.tenant_number_from_header(tenant),
         };
-        if let Some(spot) = self.parts[part].spot(part, offset) {
-            let slot = self.slot(spot);
+        if let Some(spot) = self.parts[part].find_spot(part, offset) {
+            let slot = self.slot_mut(spot);
             slot.tenant = number;
             slot.flags |= PRESENT;
         }
@@ -293,35 +293,35 @@ impl AuditTally {
 
     /// Adds a committed record of a topic of copies: a record that is consumed, and the outcome of the one
     /// that it is a copy of.
-    pub fn copy(&mut self, part: usize, offset: i64, tenant: &[u8], kind: Outcome, traced: &Traced<'_>) {
-        self.record(part, offset, tenant);
-        let parent = self.outcome(kind, traced);
-        let Some(spot) = self.parts[part].spot(part, offset) else { return };
+    pub fn add_copy(&mut self, part: usize, offset: i64, tenant: &[u8], kind: Outcome, traced: &Traced<'_>) {
+        self.add_record(part, offset, tenant);
+        let parent = self.add_outcome(kind, traced);
+        let Some(spot) = self.parts[part].find_spot(part, offset) else { return };
         let gone =
             |at: Option<RecordPosition<'_>>| at.is_some_and(|at| !self.by_topic.contains_key(at.topic));
         let excused = gone(traced.source) || gone(traced.origin);
         if excused {
-            self.slot(spot).flags |= EXCUSED;
+            self.slot_mut(spot).flags |= EXCUSED;
         }
         self.parts[part].parents[spot.slot as usize] = parent.unwrap_or(NOWHERE);
     }
 
     /// Records an outcome. Returns the record that it belongs to, if that is counted.
-    pub(super) fn outcome(&mut self, kind: Outcome, traced: &Traced<'_>) -> Option<Spot> {
+    pub(super) fn add_outcome(&mut self, kind: Outcome, traced: &Traced<'_>) -> Option<Spot> {
         let Some(source) = &traced.source else {
             self.strays += 1;
             return None;
         };
-        match self.reach(source) {
+        match self.locate_record(source) {
             Reach::Noted(spot) => {
-                self.note(spot, kind, traced.index);
+                self.record_outcome(spot, kind, traced.index);
                 Some(spot)
             }
             Reach::Outside => None,
             // The record in between was deleted after it was taken. The first one may be there still.
-            Reach::Gone => match traced.origin.as_ref().map(|origin| self.reach(origin)) {
+            Reach::Gone => match traced.origin.as_ref().map(|origin| self.locate_record(origin)) {
                 Some(Reach::Noted(spot)) if traced.origin != traced.source => {
-                    let slot = self.slot(spot);
+                    let slot = self.slot_mut(spot);
                     if slot.via() == 0 {
                         slot.kinds |= (kind as i32 as u8) << 4;
                     }
@@ -337,13 +337,13 @@ impl AuditTally {
 
     /// Adds an outcome that is no record of a consumed topic: a published report, a dead letter, or an end
     /// that only the ledger records.
-    pub fn end(&mut self, kind: Outcome, traced: &Traced<'_>) {
-        self.outcome(kind, traced);
+    pub fn add_end(&mut self, kind: Outcome, traced: &Traced<'_>) {
+        self.add_outcome(kind, traced);
     }
 
-    fn note(&mut self, spot: Spot, kind: Outcome, index: Option<(u32, u32)>) {
+    fn record_outcome(&mut self, spot: Spot, kind: Outcome, index: Option<(u32, u32)>) {
         let number = (kind as i32 as u8).min(HIGHEST);
-        let slot = self.slot(spot);
+        let slot = self.slot_mut(spot);
         let before = slot.kind();
         let Some((index, count)) = index else {
             if before == 0 {
@@ -353,8 +353,8 @@ impl AuditTally {
             }
             return;
         };
-        if index >= count || count > MOST {
-            let at = self.name(spot);
+        if index >= count || count > REPORTS_PER_RECORD_LIMIT {
+            let at = self.format_spot(spot);
             self.contradictions.push(format!("{at}: an outcome is for report {index} of {count}"));
             return;
         }
@@ -370,7 +370,7 @@ impl AuditTally {
         });
         if array.count != count {
             let other = array.count;
-            let at = self.name(spot);
+            let at = self.format_spot(spot);
             self.contradictions.push(format!("{at}: outcomes speak of {other} and of {count} reports"));
             return;
         }
@@ -384,14 +384,14 @@ impl AuditTally {
     }
 
     /// Adds a transaction's account of one partition.
-    pub fn took(&mut self, topic: &str, partition: i32, taken: Taken) {
+    pub fn add_account(&mut self, topic: &str, partition: i32, taken: Taken) {
         if let Some(part) = self.by_topic.get(topic).and_then(|places| places.get(&partition)) {
             self.taken.entry(*part).or_default().push(taken);
         }
     }
 
     /// Adds a record of the ledger that cannot be read.
-    pub fn unreadable(&mut self, partition: i32, offset: i64) {
+    pub fn add_unreadable(&mut self, partition: i32, offset: i64) {
         self.contradictions.push(format!("the ledger's record {partition}@{offset} cannot be read"));
     }
 
@@ -408,8 +408,8 @@ impl AuditTally {
         }
     }
 
-    pub(super) fn name(&self, spot: Spot) -> String {
+    pub(super) fn format_spot(&self, spot: Spot) -> String {
         let part = &self.parts[spot.part as usize];
-        format!("{}/{}@{}", part.extent.topic, part.extent.partition, part.offset(spot.slot))
+        format!("{}/{}@{}", part.extent.topic, part.extent.partition, part.offset_at(spot.slot))
     }
 }

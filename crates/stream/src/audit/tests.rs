@@ -71,17 +71,17 @@ fn took(
         counts[*outcome as usize] += count;
     }
     let taken = Taken { first: offsets.start, next: offsets.end, records, outcomes: counts };
-    tally.took(topic, 0, taken);
+    tally.add_account(topic, 0, taken);
 }
 
 /// Eight records of input that were taken and published, and two that wait, with the ledger of it.
 fn fine() -> AuditTally {
     let mut tally = tally();
     for offset in 0..10 {
-        tally.record(INPUT, offset, b"acme");
+        tally.add_record(INPUT, offset, b"acme");
     }
     for offset in 0..8 {
-        tally.end(Outcome::Symbolicated, &of(IN, offset));
+        tally.add_end(Outcome::Symbolicated, &of(IN, offset));
     }
     took(&mut tally, IN, 0..5, 5, &[(Outcome::Symbolicated, 5)]);
     took(&mut tally, IN, 5..8, 3, &[(Outcome::Symbolicated, 3)]);
@@ -91,7 +91,7 @@ fn fine() -> AuditTally {
 /// Sums up a tally without a look at its ledger.
 fn unaccounted(mut tally: AuditTally) -> Summary {
     tally.taken.clear();
-    let mut summary = tally.summary(ALL);
+    let mut summary = tally.into_summary(ALL);
     summary.contradictions.retain(|what| !what.contains("by no transaction of the ledger"));
     summary
 }
@@ -108,7 +108,7 @@ fn numbers(row: &SummaryRow) -> [u64; 7] {
 
 #[test]
 fn what_is_fine_is_called_fine() {
-    let summary = fine().summary(ALL);
+    let summary = fine().into_summary(ALL);
     assert!(summary.is_clean(), "{summary:?}");
     assert_eq!((row(&summary).tenant.as_str(), row(&summary).records), ("acme", 10));
     assert_eq!(numbers(row(&summary)), [10, 8, 0, 0, 2, 0, 0]);
@@ -118,11 +118,11 @@ fn what_is_fine_is_called_fine() {
 #[test]
 fn the_order_in_which_records_are_read_does_not_matter() {
     let mut tally = tally();
-    tally.end(Outcome::DeadLetter, &from(TIER, 1, 0));
-    tally.copy(TIERS, 1, b"acme", Outcome::Retry, &of(IN, 0));
-    tally.end(Outcome::Symbolicated, &of(IN, 1));
-    tally.record(INPUT, 1, b"acme");
-    tally.record(INPUT, 0, b"acme");
+    tally.add_end(Outcome::DeadLetter, &from(TIER, 1, 0));
+    tally.add_copy(TIERS, 1, b"acme", Outcome::Retry, &of(IN, 0));
+    tally.add_end(Outcome::Symbolicated, &of(IN, 1));
+    tally.add_record(INPUT, 1, b"acme");
+    tally.add_record(INPUT, 0, b"acme");
     let summary = unaccounted(tally);
     assert_eq!(numbers(row(&summary)), [2, 1, 1, 0, 0, 0, 0]);
 }
@@ -131,7 +131,7 @@ fn the_order_in_which_records_are_read_does_not_matter() {
 fn a_taken_record_without_an_outcome_is_lost() {
     let mut tally = fine();
     tally.parts[INPUT].slots[3] = super::tally::RecordState::default();
-    tally.record(INPUT, 3, b"other");
+    tally.add_record(INPUT, 3, b"other");
     let summary = unaccounted(tally);
     assert!(!summary.is_clean());
     let lost = summary.rows.iter().find(|row| row.tenant == "other").unwrap();
@@ -143,23 +143,23 @@ fn a_taken_record_without_an_outcome_is_lost() {
 fn a_second_outcome_is_a_duplicate_of_whatever_kind() {
     for kind in [Outcome::Symbolicated, Outcome::DeadLetter, Outcome::Unchanged] {
         let mut tally = fine();
-        tally.end(kind, &of(IN, 7));
-        let summary = tally.summary(ALL);
+        tally.add_end(kind, &of(IN, 7));
+        let summary = tally.into_summary(ALL);
         assert_eq!(row(&summary).duplicates, 1, "{kind:?}");
         assert_eq!((summary.findings[0].what, summary.findings[0].offset), ("doubled", 7));
     }
     // Also of a record that the group has not committed.
     let mut tally = fine();
-    tally.end(Outcome::Symbolicated, &of(IN, 9));
-    tally.end(Outcome::Symbolicated, &of(IN, 9));
-    assert_eq!(row(&tally.summary(ALL)).duplicates, 1);
+    tally.add_end(Outcome::Symbolicated, &of(IN, 9));
+    tally.add_end(Outcome::Symbolicated, &of(IN, 9));
+    assert_eq!(row(&tally.into_summary(ALL)).duplicates, 1);
 }
 
 #[test]
 fn an_outcome_and_a_copy_of_one_record_are_one_too_many() {
     let mut tally = fine();
-    tally.copy(TIERS, 0, b"acme", Outcome::Retry, &of(IN, 7));
-    tally.end(Outcome::Symbolicated, &from(TIER, 0, 7));
+    tally.add_copy(TIERS, 0, b"acme", Outcome::Retry, &of(IN, 7));
+    tally.add_end(Outcome::Symbolicated, &from(TIER, 0, 7));
     let summary = unaccounted(tally);
     assert_eq!((row(&summary).duplicates, summary.findings[0].offset), (1, 7));
 }
@@ -168,10 +168,10 @@ fn an_outcome_and_a_copy_of_one_record_are_one_too_many() {
 fn each_report_of_an_array_has_one_outcome() {
     let array = |indexes: &[u32]| {
         let mut tally = tally();
-        tally.record(INPUT, 0, b"acme");
+        tally.add_record(INPUT, 0, b"acme");
         for index in indexes {
             let kind = if *index == 1 { Outcome::DeadLetter } else { Outcome::Symbolicated };
-            tally.end(kind, &element(0, *index, 70));
+            tally.add_end(kind, &element(0, *index, 70));
         }
         unaccounted(tally)
     };
@@ -190,26 +190,26 @@ fn each_report_of_an_array_has_one_outcome() {
 fn outcomes_that_disagree_on_the_size_of_an_array_are_a_contradiction() {
     for wrong in [element(0, 1, 3), element(0, 2, 2), element(0, 0, u32::MAX)] {
         let mut tally = tally();
-        tally.record(INPUT, 0, b"acme");
-        tally.end(Outcome::Symbolicated, &element(0, 0, 2));
-        tally.end(Outcome::Symbolicated, &element(0, 1, 2));
-        tally.end(Outcome::Symbolicated, &wrong);
+        tally.add_record(INPUT, 0, b"acme");
+        tally.add_end(Outcome::Symbolicated, &element(0, 0, 2));
+        tally.add_end(Outcome::Symbolicated, &element(0, 1, 2));
+        tally.add_end(Outcome::Symbolicated, &wrong);
         let summary = unaccounted(tally);
         assert_eq!((summary.contradictions.len(), summary.is_clean()), (1, false), "{wrong:?}");
     }
     // One outcome for the whole and one for a part of it.
     let mut tally = tally();
-    tally.record(INPUT, 0, b"acme");
-    tally.end(Outcome::DeadLetter, &of(IN, 0));
-    tally.end(Outcome::Symbolicated, &element(0, 0, 1));
+    tally.add_record(INPUT, 0, b"acme");
+    tally.add_end(Outcome::DeadLetter, &of(IN, 0));
+    tally.add_end(Outcome::Symbolicated, &element(0, 0, 1));
     assert_eq!(row(&unaccounted(tally)).duplicates, 1);
 }
 
 #[test]
 fn a_part_of_an_array_is_no_loss_before_its_offset_is_committed() {
     let mut tally = tally();
-    tally.record(INPUT, 9, b"acme");
-    tally.end(Outcome::Symbolicated, &element(9, 0, 3));
+    tally.add_record(INPUT, 9, b"acme");
+    tally.add_end(Outcome::Symbolicated, &element(9, 0, 3));
     assert_eq!(numbers(row(&unaccounted(tally))), [3, 1, 0, 0, 2, 0, 0]);
 }
 
@@ -217,17 +217,17 @@ fn a_part_of_an_array_is_no_loss_before_its_offset_is_committed() {
 fn a_copy_counts_for_the_record_that_it_is_a_copy_of() {
     let mut tally = tally();
     for offset in 0..4 {
-        tally.record(INPUT, offset, b"acme");
+        tally.add_record(INPUT, offset, b"acme");
     }
     // Published from the second tier it went to; waiting; lost; twice.
-    tally.copy(TIERS, 0, b"acme", Outcome::Retry, &of(IN, 0));
-    tally.copy(OVERFLOW, 0, b"acme", Outcome::Overflow, &from(TIER, 0, 0));
-    tally.end(Outcome::Symbolicated, &from(OVER, 0, 0));
-    tally.copy(OVERFLOW, 4, b"acme", Outcome::Overflow, &of(IN, 1));
-    tally.copy(TIERS, 1, b"acme", Outcome::Retry, &of(IN, 2));
-    tally.copy(TIERS, 2, b"acme", Outcome::Retry, &of(IN, 3));
-    tally.end(Outcome::Symbolicated, &from(TIER, 2, 3));
-    tally.end(Outcome::Symbolicated, &from(TIER, 2, 3));
+    tally.add_copy(TIERS, 0, b"acme", Outcome::Retry, &of(IN, 0));
+    tally.add_copy(OVERFLOW, 0, b"acme", Outcome::Overflow, &from(TIER, 0, 0));
+    tally.add_end(Outcome::Symbolicated, &from(OVER, 0, 0));
+    tally.add_copy(OVERFLOW, 4, b"acme", Outcome::Overflow, &of(IN, 1));
+    tally.add_copy(TIERS, 1, b"acme", Outcome::Retry, &of(IN, 2));
+    tally.add_copy(TIERS, 2, b"acme", Outcome::Retry, &of(IN, 3));
+    tally.add_end(Outcome::Symbolicated, &from(TIER, 2, 3));
+    tally.add_end(Outcome::Symbolicated, &from(TIER, 2, 3));
     let summary = unaccounted(tally);
     assert_eq!(row(&summary).topic, IN);
     assert_eq!(numbers(row(&summary)), [4, 2, 0, 1, 0, 1, 1]);
@@ -239,10 +239,10 @@ fn a_copy_counts_for_the_record_that_it_is_a_copy_of() {
 #[test]
 fn an_array_that_is_copied_unread_counts_its_reports_once_it_was_read() {
     let mut tally = tally();
-    tally.record(INPUT, 0, b"acme");
-    tally.copy(OVERFLOW, 0, b"acme", Outcome::Overflow, &of(IN, 0));
+    tally.add_record(INPUT, 0, b"acme");
+    tally.add_copy(OVERFLOW, 0, b"acme", Outcome::Overflow, &of(IN, 0));
     for index in 0..3 {
-        tally.end(Outcome::Symbolicated, &Traced { index: Some((index, 3)), ..from(OVER, 0, 0) });
+        tally.add_end(Outcome::Symbolicated, &Traced { index: Some((index, 3)), ..from(OVER, 0, 0) });
     }
     let summary = unaccounted(tally);
     assert_eq!(numbers(row(&summary)), [3, 3, 0, 0, 0, 0, 0]);
@@ -253,11 +253,11 @@ fn copies_that_retention_deleted_after_they_were_taken_are_no_loss() {
     let tier = Extent { start: 2, from: 2, counted: 2..5, ..extent(TIER, Role::Copies, 0..5, 3) };
     let over = extent(OVER, Role::Copies, 0..5, 3);
     let mut tally = AuditTally::new(vec![extent(IN, Role::Input, 0..10, 8), tier, over]).unwrap();
-    tally.record(INPUT, 0, b"acme");
-    tally.record(INPUT, 1, b"acme");
-    tally.end(Outcome::Symbolicated, &from(TIER, 0, 0));
+    tally.add_record(INPUT, 0, b"acme");
+    tally.add_record(INPUT, 1, b"acme");
+    tally.add_end(Outcome::Symbolicated, &from(TIER, 0, 0));
     // The next copy is held, the one before is not.
-    tally.copy(OVERFLOW, 4, b"acme", Outcome::Overflow, &from(TIER, 1, 1));
+    tally.add_copy(OVERFLOW, 4, b"acme", Outcome::Overflow, &from(TIER, 1, 1));
     let summary = unaccounted(tally);
     assert_eq!(numbers(row(&summary)), [2, 1, 0, 1, 0, 0, 0]);
 }
@@ -265,10 +265,10 @@ fn copies_that_retention_deleted_after_they_were_taken_are_no_loss() {
 #[test]
 fn what_was_deleted_before_it_was_taken_expired() {
     let input = Extent { start: 6, from: 6, counted: 6..10, ..extent(IN, Role::Input, 6..10, 4) };
-    let summary = AuditTally::new(vec![input.clone()]).unwrap().summary(ALL);
+    let summary = AuditTally::new(vec![input.clone()]).unwrap().into_summary(ALL);
     assert_eq!((row(&summary).expired, summary.is_clean()), (2, false));
     // Who asks for a time does not ask for what came before.
-    let summary = AuditTally::new(vec![input]).unwrap().summary(AuditScope::default());
+    let summary = AuditTally::new(vec![input]).unwrap().into_summary(AuditScope::default());
     assert!(summary.is_clean(), "{summary:?}");
 }
 
@@ -311,18 +311,18 @@ fn markers_below_the_start_of_a_tier_are_no_loss_and_copies_are() {
         let mut tally = AuditTally::new(vec![extent(IN, Role::Input, 0..0, 8), tier.clone()]).unwrap();
         took(&mut tally, IN, 0..8, 8, &[(Outcome::Retry, written), (Outcome::Symbolicated, 8 - written)]);
         took(&mut tally, TIER, 0..4, 2, &[(Outcome::Symbolicated, 2)]);
-        tally.copy(1, 7, b"acme", Outcome::Retry, &of(IN, 7));
+        tally.add_copy(1, 7, b"acme", Outcome::Retry, &of(IN, 7));
         tally
     };
     // Three copies: two taken, one there.
-    let summary = started(3).summary(ALL);
+    let summary = started(3).into_summary(ALL);
     assert!(summary.is_clean(), "{summary:?}");
     // A fourth is nowhere.
-    let summary = started(4).summary(ALL);
+    let summary = started(4).into_summary(ALL);
     let expired: u64 = summary.rows.iter().map(|row| row.expired).sum();
     assert_eq!((expired, summary.is_clean()), (1, false));
     // With a part of the ledger there is no telling.
-    let summary = started(4).summary(AuditScope { whole_ledger: false, ..ALL });
+    let summary = started(4).into_summary(AuditScope { whole_ledger: false, ..ALL });
     assert!(summary.is_clean() && summary.notes.len() == 1, "{summary:?}");
 }
 
@@ -335,7 +335,7 @@ fn the_ledger_has_to_cover_what_was_taken_once() {
             let records = (batch.end - batch.start) as u64;
             took(&mut tally, IN, batch.clone(), records, &[(Outcome::Symbolicated, records)]);
         }
-        tally.summary(ALL)
+        tally.into_summary(ALL)
     };
     assert!(with(&[5..8, 0..3, 3..5]).is_clean());
     for (wrong, word) in
@@ -353,7 +353,7 @@ fn the_ledger_has_to_count_what_the_topics_show() {
         let mut tally = fine();
         tally.taken.clear();
         took(&mut tally, IN, 0..8, records, outcomes);
-        tally.summary(ALL).contradictions
+        tally.into_summary(ALL).contradictions
     };
     assert_eq!(said(8, &[(Outcome::Symbolicated, 8)]), Vec::<String>::new());
     assert!(said(9, &[(Outcome::Symbolicated, 8)])[0].contains("says 9 records, and there are 8"));
@@ -366,11 +366,11 @@ fn the_ledger_has_to_count_what_the_topics_show() {
 fn offsets_of_markers_and_aborted_records_are_no_records() {
     let mut tally = tally();
     for offset in [0, 3, 4] {
-        tally.record(INPUT, offset, b"acme");
-        tally.end(Outcome::Symbolicated, &of(IN, offset));
+        tally.add_record(INPUT, offset, b"acme");
+        tally.add_end(Outcome::Symbolicated, &of(IN, offset));
     }
     took(&mut tally, IN, 0..5, 3, &[(Outcome::Symbolicated, 3)]);
-    let summary = tally.summary(ALL);
+    let summary = tally.into_summary(ALL);
     assert!(summary.is_clean(), "{summary:?}");
     assert_eq!(row(&summary).records, 3);
 }
@@ -379,13 +379,13 @@ fn offsets_of_markers_and_aborted_records_are_no_records() {
 fn an_outcome_of_a_record_that_is_not_there_is_a_contradiction() {
     let mut tally = fine();
     tally.parts[INPUT].slots[2] = super::tally::RecordState::default();
-    tally.end(Outcome::Symbolicated, &of(IN, 2));
+    tally.add_end(Outcome::Symbolicated, &of(IN, 2));
     let summary = unaccounted(tally);
     assert!(summary.contradictions[0].contains("there is no such record"), "{summary:?}");
     // Unless the log has lost its beginning while it was read.
     let mut tally = fine();
     tally.parts[INPUT].slots[..3].fill(super::tally::RecordState::default());
-    tally.end(Outcome::Symbolicated, &of(IN, 2));
+    tally.add_end(Outcome::Symbolicated, &of(IN, 2));
     tally.begins_now(INPUT, 3);
     assert!(unaccounted(tally).is_clean());
 }
@@ -396,17 +396,17 @@ fn only_records_of_the_audited_time_count() {
     let tier = Extent { counted: 2..5, ..extent(TIER, Role::Copies, 0..5, 5) };
     let mut tally = AuditTally::new(vec![input, tier]).unwrap();
     for offset in 0..10 {
-        tally.record(INPUT, offset, b"acme");
+        tally.add_record(INPUT, offset, b"acme");
         if offset < 4 {
-            tally.end(Outcome::Symbolicated, &of(IN, offset));
+            tally.add_end(Outcome::Symbolicated, &of(IN, offset));
         }
     }
     // A copy of a counted record, though it seems older; one of an older record, and an old one.
-    tally.copy(TIERS, 0, b"acme", Outcome::Retry, &of(IN, 4));
-    tally.copy(TIERS, 1, b"acme", Outcome::Retry, &of(IN, 3));
-    tally.copy(TIERS, 3, b"acme", Outcome::Retry, &of(IN, 3));
-    tally.end(Outcome::DeadLetter, &from(TIER, 0, 4));
-    tally.end(Outcome::DeadLetter, &from(TIER, 3, 3));
+    tally.add_copy(TIERS, 0, b"acme", Outcome::Retry, &of(IN, 4));
+    tally.add_copy(TIERS, 1, b"acme", Outcome::Retry, &of(IN, 3));
+    tally.add_copy(TIERS, 3, b"acme", Outcome::Retry, &of(IN, 3));
+    tally.add_end(Outcome::DeadLetter, &from(TIER, 0, 4));
+    tally.add_end(Outcome::DeadLetter, &from(TIER, 3, 3));
     let summary = unaccounted(tally);
     let told: Vec<_> = summary.rows.iter().map(|row| (row.topic.as_str(), numbers(row))).collect();
     assert_eq!(told, [(IN, [2, 0, 1, 0, 0, 0, 1]), (TIER, [1, 0, 1, 0, 0, 0, 0])]);
@@ -420,11 +420,11 @@ fn the_topic_names_the_tenant_else_a_valid_header_does() {
         ..extent(IN, Role::Input, 0..1, 0)
     };
     let mut tally = AuditTally::new(vec![extent(IN, Role::Input, 0..3, 0), owned]).unwrap();
-    tally.record(0, 0, b"other");
-    tally.record(0, 1, b"No Slug");
-    tally.record(0, 2, b"\xff");
-    tally.record(1, 0, b"other");
-    let summary = tally.summary(ALL);
+    tally.add_record(0, 0, b"other");
+    tally.add_record(0, 1, b"No Slug");
+    tally.add_record(0, 2, b"\xff");
+    tally.add_record(1, 0, b"other");
+    let summary = tally.into_summary(ALL);
     let told: Vec<_> = summary.rows.iter().map(|r| (r.topic.as_str(), r.tenant.as_str(), r.unread)).collect();
     assert_eq!(told, [(IN, "", 2), (IN, "other", 1), ("crash.reports.acme", "acme", 1)]);
 }
@@ -433,12 +433,12 @@ fn the_topic_names_the_tenant_else_a_valid_header_does() {
 fn requests_have_rows_of_their_own() {
     let mut tally = tally();
     for (offset, kind) in [(0, Outcome::Unchanged), (1, Outcome::SourceGone), (2, Outcome::Symbolicated)] {
-        tally.record(3, offset, b"acme");
-        tally.end(kind, &from(REQUESTS, offset, 2));
+        tally.add_record(3, offset, b"acme");
+        tally.add_end(kind, &from(REQUESTS, offset, 2));
     }
-    tally.record(3, 3, b"acme");
+    tally.add_record(3, 3, b"acme");
     let summary = unaccounted(tally);
-    assert_eq!((row(&summary).topic.as_str(), row(&summary).other()), (REQUESTS, 2));
+    assert_eq!((row(&summary).topic.as_str(), row(&summary).other_outcomes()), (REQUESTS, 2));
     assert_eq!(numbers(row(&summary)), [4, 1, 0, 0, 1, 0, 0]);
 }
 
@@ -447,12 +447,12 @@ fn requests_whose_symbols_could_not_be_fetched_are_counted_and_held_against_the_
     for (said, contradictions) in [(Outcome::FetchingFailed, 0), (Outcome::Unchanged, 2)] {
         let mut tally = tally();
         for offset in 0..3 {
-            tally.record(3, offset, b"acme");
-            tally.end(Outcome::FetchingFailed, &from(REQUESTS, offset, 2));
+            tally.add_record(3, offset, b"acme");
+            tally.add_end(Outcome::FetchingFailed, &from(REQUESTS, offset, 2));
         }
         took(&mut tally, REQUESTS, 0..3, 3, &[(said, 3)]);
-        let summary = tally.summary(ALL);
-        assert_eq!((row(&summary).fetching_failed, row(&summary).other()), (3, 3));
+        let summary = tally.into_summary(ALL);
+        assert_eq!((row(&summary).fetching_failed, row(&summary).other_outcomes()), (3, 3));
         assert_eq!(numbers(row(&summary)), [3, 0, 0, 0, 0, 0, 0]);
         assert_eq!(summary.contradictions.len(), contradictions, "{:?}", summary.contradictions);
     }
@@ -461,9 +461,9 @@ fn requests_whose_symbols_could_not_be_fetched_are_counted_and_held_against_the_
 #[test]
 fn outcomes_of_a_topic_that_was_deleted_are_noted_and_its_copies_are_left_out() {
     let mut tally = fine();
-    tally.end(Outcome::Symbolicated, &of("crash.reports.gone", 3));
-    tally.copy(TIERS, 0, b"gone", Outcome::Retry, &of("crash.reports.gone", 4));
-    let summary = tally.summary(ALL);
+    tally.add_end(Outcome::Symbolicated, &of("crash.reports.gone", 3));
+    tally.add_copy(TIERS, 0, b"gone", Outcome::Retry, &of("crash.reports.gone", 4));
+    let summary = tally.into_summary(ALL);
     assert_eq!(summary.rows.len(), 1);
     assert_eq!(summary.notes.len(), 1);
 }

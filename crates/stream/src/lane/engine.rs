@@ -2,7 +2,7 @@
 
 use super::{Control, LaneConfig, LaneError, LaneStatus, Observer, Processor};
 use crate::error::StreamError;
-use crate::lane::assignment::context::{Gate, LaneContext, PollOutcome, places};
+use crate::lane::assignment::context::{Gate, LaneContext, PollOutcome, list_partitions};
 use crate::lane::assignment::{membership, rewind};
 use crate::lane::batch::gather::{Gather, GatheredRecord};
 use crate::lane::batch::slots::{Batch, BatchSlot, Ready};
@@ -24,17 +24,17 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// The longest time between two polls while something is under way.
-pub(super) const POLL: Duration = Duration::from_millis(100);
+pub(super) const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest time between two polls while no work is under way: the client reports when there is something
 /// to poll.
-const IDLE: Duration = Duration::from_secs(1);
+const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The time between two polls while a whole batch waits: each may bring another record, and a rebalance
 /// waits for the next.
 const FULL_POLL: Duration = Duration::from_millis(500);
 /// How long one wait for a preparation lasts, between polls.
-const GLANCE: Duration = Duration::from_millis(5);
+const PREPARATION_WAIT_TIMEOUT: Duration = Duration::from_millis(5);
 /// How long the coordinator may take to store an attempt.
-pub(super) const NOTE: Duration = Duration::from_secs(2);
+pub(super) const STORE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct Engine<P> {
     pub(super) lane: LaneConfig,
@@ -98,10 +98,10 @@ impl<P: Processor> Engine<P> {
         let config = lane.consumer_config(settings, &member);
         let context = LaneContext::new(Arc::clone(&observer));
         let consumer = WakingConsumer::new(&config, context, Arc::clone(&control.signal))
-            .map_err(|e| failed(StreamError::kafka("making the lane's consumer", e)))?;
+            .map_err(|e| failed(StreamError::from_kafka("making the lane's consumer", e)))?;
         consumer
-            .subscribe(&lane.subscription())
-            .map_err(|e| failed(StreamError::kafka("joining the group", e)))?;
+            .subscribe(&lane.list_subscriptions())
+            .map_err(|e| failed(StreamError::from_kafka("joining the group", e)))?;
         let producer = TxProducer::new(settings, &member, lane.timings.transaction, &control, &observer)
             .map_err(failed)?;
         Ok(Engine {
@@ -144,7 +144,7 @@ impl<P: Processor> Engine<P> {
         let _entered = span.enter();
         let mut stopping = false;
         loop {
-            if self.control.asked() {
+            if self.control.is_stop_requested() {
                 if !std::mem::replace(&mut stopping, true) {
                     tracing::info!("the lane reads no more records and ends its current batch");
                 }
@@ -152,7 +152,7 @@ impl<P: Processor> Engine<P> {
                 self.gather.clear();
                 self.backlog.clear();
                 let begun = self.slot.is_preparing() || !self.ready.is_empty();
-                if !begun || self.rewinding || self.control.expired() {
+                if !begun || self.rewinding || self.control.is_expired() {
                     break;
                 }
             }
@@ -166,8 +166,8 @@ impl<P: Processor> Engine<P> {
             }
             self.start_producer()?;
             if self.rewinding {
-                self.rewind();
-                self.report();
+                self.try_rewind();
+                self.report_status();
                 continue;
             }
             self.take_prepared()?;
@@ -186,7 +186,7 @@ impl<P: Processor> Engine<P> {
             }
             self.end_idle_pause();
             self.control_flow();
-            self.report();
+            self.report_status();
         }
         self.close();
         Ok(())
@@ -194,8 +194,8 @@ impl<P: Processor> Engine<P> {
 
     fn close(self) {
         let control = Arc::clone(&self.control);
-        let _call = control.watch.enter("leave the group");
-        membership::leave(&self.consumer);
+        let _call = control.watch.enter_call("leave the group");
+        membership::leave_group(&self.consumer);
         drop(self.producer);
         // Dropping the consumer calls back for the partitions given up, and that callback takes attempts
         // back.
@@ -203,7 +203,7 @@ impl<P: Processor> Engine<P> {
         tracing::info!(commits = self.commits, records = self.records, "the lane has stopped");
     }
 
-    pub(super) fn failed(&self, source: StreamError) -> LaneError {
+    pub(super) fn client_error(&self, source: StreamError) -> LaneError {
         LaneError::Client { lane: self.lane.name.clone(), source: Box::new(source) }
     }
 
@@ -212,16 +212,16 @@ impl<P: Processor> Engine<P> {
     /// Waits for the first event, and gathers the records that have come.
     fn poll(&mut self, stopping: bool) -> Result<(), LaneError> {
         if self.slot.is_preparing() {
-            self.glance();
+            self.wait_for_preparation();
         }
         let mut wait = self.poll_wait();
         let mut room = if stopping { 1 } else { 1_000 };
         if self.gather.is_full() && !self.fetching_paused {
             // Callbacks come by polling, and so may a record: now and then one too many.
-            let pause = if self.notes_under_way() { POLL } else { FULL_POLL };
+            let pause = if self.notes_under_way() { BUSY_POLL_INTERVAL } else { FULL_POLL };
             if self.polled.elapsed() < pause {
                 if !wait.is_zero() {
-                    std::thread::sleep(GLANCE);
+                    std::thread::sleep(PREPARATION_WAIT_TIMEOUT);
                 }
                 return Ok(());
             }
@@ -231,15 +231,15 @@ impl<P: Processor> Engine<P> {
         let consumer = Arc::clone(&self.consumer);
         while room > 0 {
             let polled = {
-                let _call = self.control.watch.enter("poll");
+                let _call = self.control.watch.enter_call("poll");
                 self.consumer.wait(wait);
                 consumer.poll(Duration::ZERO)
             };
             match polled {
                 None => break,
-                Some(Ok(message)) => self.take(message, stopping),
+                Some(Ok(message)) => self.take_record(message, stopping),
                 Some(Err(e @ KafkaError::MessageConsumptionFatal(_))) => {
-                    return Err(self.failed(StreamError::kafka("consuming", e)));
+                    return Err(self.client_error(StreamError::from_kafka("consuming", e)));
                 }
                 Some(Err(e)) => {
                     tracing::warn!(error = %e, "a read from Kafka failed and is tried again");
@@ -256,23 +256,23 @@ impl<P: Processor> Engine<P> {
     }
 
     /// Gathers a polled record, unless its partition is held back or the record comes again.
-    fn take(&mut self, message: BorrowedMessage<'_>, stopping: bool) {
+    fn take_record(&mut self, message: BorrowedMessage<'_>, stopping: bool) {
         let topic = match self.topics.get(message.topic()) {
             Some(topic) => Arc::clone(topic),
             None => message.topic().into(),
         };
         let place = (Arc::clone(&topic), message.partition());
-        let admitted = self.consumer.context().ownership.lock().admit(&place, message.offset());
+        let admitted = self.consumer.context().ownership.lock().admit_record(&place, message.offset());
         match admitted {
             // While a rewind is due the record comes again.
             PollOutcome::Take { epoch } if !self.rewinding && !stopping => {
                 self.topics.insert(Arc::clone(&topic));
-                let record = Record::copy(&message, topic);
+                let record = Record::from_message(&message, topic);
                 drop(message);
                 if !self.held_back(&place, &record) {
                     self.gather.push(GatheredRecord { record, epoch });
                     if self.slot.is_preparing() {
-                        self.processor.queued(true);
+                        self.processor.on_records_queued(true);
                     }
                 }
             }
@@ -294,26 +294,26 @@ impl<P: Processor> Engine<P> {
     fn longest_wait(&self) -> Duration {
         match &self.slot {
             BatchSlot::Preparing { .. } => return Duration::ZERO,
-            BatchSlot::Marking { .. } => return GLANCE,
-            BatchSlot::Waiting { .. } if self.producing => return POLL,
+            BatchSlot::Marking { .. } => return PREPARATION_WAIT_TIMEOUT,
+            BatchSlot::Waiting { .. } if self.producing => return BUSY_POLL_INTERVAL,
             _ => {}
         }
         if !self.producing {
             return Duration::ZERO;
         }
         if self.notes_under_way() {
-            return GLANCE;
+            return PREPARATION_WAIT_TIMEOUT;
         }
         if let Some(ready) = self.ready.front() {
             let left = ready.not_before.map(|at| at.saturating_duration_since(Instant::now()));
-            return left.unwrap_or(Duration::ZERO).min(POLL);
+            return left.unwrap_or(Duration::ZERO).min(BUSY_POLL_INTERVAL);
         }
-        match self.gather.left(self.rested()) {
+        match self.gather.time_left(self.idle_time()) {
             // It is due, and may not begin.
-            Some(Duration::ZERO) => GLANCE,
-            Some(left) => left.min(GLANCE),
-            None if self.rewinding => POLL,
-            None => IDLE,
+            Some(Duration::ZERO) => PREPARATION_WAIT_TIMEOUT,
+            Some(left) => left.min(PREPARATION_WAIT_TIMEOUT),
+            None if self.rewinding => BUSY_POLL_INTERVAL,
+            None => IDLE_POLL_INTERVAL,
         }
     }
 
@@ -324,9 +324,9 @@ impl<P: Processor> Engine<P> {
     }
 
     /// Waits for a moment whether the preparation ends.
-    fn glance(&mut self) {
+    fn wait_for_preparation(&mut self) {
         if let BatchSlot::Preparing { batch, result } = &mut self.slot {
-            match result.recv_timeout(GLANCE) {
+            match result.recv_timeout(PREPARATION_WAIT_TIMEOUT) {
                 Ok(prepared) => {
                     let (sender, receiver) = mpsc::channel();
                     // The receiver is at hand: this cannot fail.
@@ -372,9 +372,9 @@ impl<P: Processor> Engine<P> {
             return Ok(());
         }
         if !self.producing {
-            let _call = self.control.watch.enter("start the transactional producer");
-            let begun = self.producer.init(Duration::from_millis(500));
-            self.producing = begun.map_err(|e| self.failed(e))?;
+            let _call = self.control.watch.enter_call("start the transactional producer");
+            let begun = self.producer.init_transactions(Duration::from_millis(500));
+            self.producing = begun.map_err(|e| self.client_error(e))?;
         }
         Ok(())
     }
@@ -392,7 +392,7 @@ impl<P: Processor> Engine<P> {
         self.rewinding = true;
         self.producing = false;
         let member = format!("{}unslide.{}.{}", self.settings.topic_prefix, self.lane.name, self.lane.worker);
-        let _call = self.control.watch.enter("replace the transactional producer");
+        let _call = self.control.watch.enter_call("replace the transactional producer");
         let made = TxProducer::new(
             &self.settings,
             &member,
@@ -402,7 +402,7 @@ impl<P: Processor> Engine<P> {
         );
         #[cfg(test)]
         let before_commit = self.producer.before_commit.take();
-        self.producer = made.map_err(|e| self.failed(e))?;
+        self.producer = made.map_err(|e| self.client_error(e))?;
         #[cfg(test)]
         {
             self.producer.before_commit = before_commit;
@@ -410,13 +410,13 @@ impl<P: Processor> Engine<P> {
         Ok(())
     }
 
-    fn rewind(&mut self) {
+    fn try_rewind(&mut self) {
         // The committed offsets are known only once the new producer has ended the old one's transaction.
         if !self.producing {
             return;
         }
-        let _call = self.control.watch.enter("go back to the committed offsets");
-        match rewind::rewind(&self.consumer) {
+        let _call = self.control.watch.enter_call("go back to the committed offsets");
+        match rewind::rewind_to_committed(&self.consumer) {
             Ok(()) => self.rewinding = false,
             Err(e) => tracing::warn!(error = %e, "cannot go back to the committed offsets yet"),
         }
@@ -438,12 +438,12 @@ impl<P: Processor> Engine<P> {
         let stop = self.gather.is_overfull() || self.paused.is_some();
         let resume = !self.gather.is_full() && self.paused.is_none();
         if (stop && !self.fetching_paused) || (resume && self.fetching_paused) {
-            let _call = self.control.watch.enter("pause or resume");
+            let _call = self.control.watch.enter_call("pause or resume");
             let mut ownership = self.consumer.context().ownership.lock();
             // Held partitions stay paused until their record is due.
             let held = |gate| matches!(gate, Gate::Held { .. });
             let which = ownership.owned.iter().filter(|(_, owned)| stop || !held(owned.gate));
-            let list = places(which.map(|(place, _)| place));
+            let list = list_partitions(which.map(|(place, _)| place));
             let changed = if stop { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
             match changed {
                 Ok(()) => {
@@ -464,7 +464,7 @@ impl<P: Processor> Engine<P> {
         self.paused.is_none() && (waiting || here || begun)
     }
 
-    fn report(&mut self) {
+    fn report_status(&mut self) {
         let busy = self.is_busy();
         if !busy {
             self.progress = Instant::now();
@@ -476,7 +476,7 @@ impl<P: Processor> Engine<P> {
         let partitions = self.consumer.context().ownership.lock().owned.len();
         self.status.send_if_modified(|status| {
             let new = LaneStatus {
-                joined: status.joined || partitions > 0 || membership::joined(&self.consumer),
+                joined: status.joined || partitions > 0 || membership::has_joined(&self.consumer),
                 partitions,
                 paused: self.paused.clone(),
                 stalled,

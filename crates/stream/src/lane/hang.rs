@@ -6,14 +6,14 @@ use std::time::Duration;
 
 /// Returns how long a call may take. A broker that answers slowly makes calls long too, but each is given up
 /// and made again by the time that a transaction has; only one that never comes back takes so long.
-pub(super) fn limit(transaction: Duration) -> Duration {
-    3 * transaction + MARGIN
+pub(super) fn call_limit(transaction: Duration) -> Duration {
+    3 * transaction + CALL_TIMEOUT_MARGIN
 }
 
 /// For time-outs of calls that don't depend on the transaction's.
-const MARGIN: Duration = Duration::from_secs(5);
+const CALL_TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
 /// How often the watchdog looks.
-const TICK: Duration = Duration::from_secs(1);
+const WATCHDOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The call that is under way.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Drop for Call<'_> {
 
 impl Watch {
     /// Says that `call` begins; it ends when the returned value is dropped. Calls don't nest.
-    pub(super) fn enter(&self, call: &'static str) -> Call<'_> {
+    pub(super) fn enter_call(&self, call: &'static str) -> Call<'_> {
         let mut current = self.call.lock();
         *current = (current.0 + 1, Some(call));
         Call(self)
@@ -41,8 +41,8 @@ impl Watch {
 
     /// Waits until one call has taken `limit`. Time is counted in ticks, so that a process that was halted
     /// and continues does not count as hung.
-    pub(super) async fn overrun(&self, limit: Duration) -> &'static str {
-        let mut looks = tokio::time::interval(TICK);
+    pub(super) async fn wait_for_overrun(&self, limit: Duration) -> &'static str {
+        let mut looks = tokio::time::interval(WATCHDOG_INTERVAL);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut seen, mut taken) = (0, Duration::ZERO);
         loop {
@@ -50,7 +50,7 @@ impl Watch {
             let (number, call) = *self.call.lock();
             match call {
                 Some(call) if number == seen => {
-                    taken += TICK;
+                    taken += WATCHDOG_INTERVAL;
                     if taken >= limit {
                         return call;
                     }
@@ -70,15 +70,15 @@ mod tests {
     async fn many_short_calls_are_no_long_one() {
         let watch = Arc::new(Watch::default());
         let watched = Arc::clone(&watch);
-        let overrun = tokio::spawn(async move { watched.overrun(Duration::from_secs(2)).await });
+        let overrun = tokio::spawn(async move { watched.wait_for_overrun(Duration::from_secs(2)).await });
         for _ in 0..20 {
-            let call = watch.enter("short");
+            let call = watch.enter_call("short");
             tokio::time::sleep(Duration::from_secs(1)).await;
             drop(call);
         }
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(!overrun.is_finished());
-        let _call = watch.enter("long");
+        let _call = watch.enter_call("long");
         assert_eq!(overrun.await.unwrap(), "long");
     }
 }

@@ -101,7 +101,7 @@ impl Copier {
         reason: &'static str,
     ) -> Done {
         let source = format!("{:?}", record.at);
-        let output = OutRecord::to(topic, value).header("source", source).header("reason", reason);
+        let output = OutRecord::for_topic(topic, value).header("source", source).header("reason", reason);
         Done {
             source: record.at.clone(),
             outputs: vec![output],
@@ -112,7 +112,7 @@ impl Copier {
 }
 
 impl Processor for Copier {
-    fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
+    fn prepare_batch(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
             let again = self.prepared.lock().contains(&batch[0].at);
             self.prepared.lock().extend(batch.iter().map(|record| record.at.clone()));
@@ -140,11 +140,11 @@ impl Processor for Copier {
         self.held.lock().contains(&text).then(|| Instant::now() + *self.hold.lock())
     }
 
-    fn assigned(&self, shares: &[TopicShare]) {
+    fn on_assigned(&self, shares: &[TopicShare]) {
         *self.shares.lock() = shares.to_vec();
     }
 
-    fn refused(&self, record: &Record, why: &Refusal) -> Done {
+    fn refuse_record(&self, record: &Record, why: &Refusal) -> Done {
         let reason = match why {
             Refusal::KillsWorker { .. } => "kills_worker",
             Refusal::Unpublishable { .. } => "unpublishable",
@@ -157,11 +157,11 @@ impl Processor for Copier {
         self.done(record, &self.names.dead_letter, bytes, Outcome::DeadLetter, reason)
     }
 
-    fn account(&self, done: &[&Done]) -> Vec<OutRecord> {
-        vec![OutRecord::to(self.names.ledger.as_str(), done.len().to_string())]
+    fn account_records(&self, done: &[&Done]) -> Vec<OutRecord> {
+        vec![OutRecord::for_topic(self.names.ledger.as_str(), done.len().to_string())]
     }
 
-    fn committed(&self, _: &[&Record], _: &[&Done]) {}
+    fn on_committed(&self, _: &[&Record], _: &[&Done]) {}
 }
 
 struct Bench {
@@ -178,16 +178,18 @@ impl Bench {
         settings.topic_prefix = format!("{}.", servers::unique("lane"));
         // The output takes a megabyte only, so that a larger one is refused by the broker.
         settings.max_record_bytes = 256 << 10;
-        admin::create(&settings).await.unwrap();
+        admin::create_topics(&settings).await.unwrap();
         settings.max_record_bytes = 8 << 20;
         let producer = Producer::new(&settings).unwrap();
         Bench { settings, producer }
     }
 
     async fn input(&self, texts: impl IntoIterator<Item = String>) {
-        let topic: Arc<str> = self.settings.topics().input.into();
-        let records: Vec<OutRecord> =
-            texts.into_iter().map(|text| OutRecord::to(Arc::clone(&topic), text.clone()).key(text)).collect();
+        let topic: Arc<str> = self.settings.topic_names().input.into();
+        let records: Vec<OutRecord> = texts
+            .into_iter()
+            .map(|text| OutRecord::for_topic(Arc::clone(&topic), text.clone()).key(text))
+            .collect();
         self.producer.send_all(&records).await.unwrap();
     }
 
@@ -195,7 +197,7 @@ impl Bench {
         LaneConfig {
             name: "live".into(),
             worker: worker.into(),
-            topics: vec![self.settings.topics().input],
+            topics: vec![self.settings.topic_names().input],
             pattern: None,
             batch: BatchLimits { records: 20, bytes: 1 << 20, wait: Duration::from_millis(10) },
             timings: Timings::default(),
@@ -204,7 +206,7 @@ impl Bench {
     }
 
     fn copier(&self) -> Arc<Copier> {
-        Copier::new(self.settings.topics(), Duration::from_millis(2))
+        Copier::new(self.settings.topic_names(), Duration::from_millis(2))
     }
 
     fn start(&self, worker: &str, copier: &Arc<Copier>) -> Lane {
@@ -215,7 +217,7 @@ impl Bench {
     fn input_at(&self, partition: i32, texts: impl IntoIterator<Item = String>) {
         let texts: Vec<String> = texts.into_iter().collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        crate::tests::fill(&self.settings, &self.settings.topics().input, partition, &texts);
+        crate::tests::fill(&self.settings, &self.settings.topic_names().input, partition, &texts);
     }
 
     /// A lane that asks the failpoint before it commits: `true` kills it there.
@@ -271,20 +273,20 @@ impl Bench {
 
     /// What is on the dead-letter topic once it holds `count` dead letters.
     async fn letters(&self, count: usize) -> Vec<Record> {
-        self.read_all(&self.settings.topics().dead_letter, count).await
+        self.read_all(&self.settings.topic_names().dead_letter, count).await
     }
 
     /// How often each source has an output once there are `count` outputs.
     async fn outputs(&self, count: usize) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
-        for record in self.read_all(&self.settings.topics().output, count).await {
-            *counts.entry(record.headers.text("source").unwrap().to_owned()).or_insert(0) += 1;
+        for record in self.read_all(&self.settings.topic_names().output, count).await {
+            *counts.entry(record.headers.get_text("source").unwrap().to_owned()).or_insert(0) += 1;
         }
         counts
     }
 
     async fn done(self) {
-        admin::delete(&self.settings).await.unwrap();
+        admin::delete_topics(&self.settings).await.unwrap();
     }
 }
 
@@ -297,7 +299,7 @@ async fn until(lane: &Lane, wanted: impl FnMut(&LaneStatus) -> bool) -> LaneStat
 
 async fn stop(mut lane: Lane) {
     lane.stop(ANSWER);
-    tokio::time::timeout(ANSWER + Duration::from_secs(15), lane.ended()).await.unwrap().unwrap();
+    tokio::time::timeout(ANSWER + Duration::from_secs(15), lane.wait_for_end()).await.unwrap().unwrap();
 }
 
 fn numbers(range: std::ops::Range<usize>) -> impl Iterator<Item = String> {
@@ -320,7 +322,7 @@ async fn a_lane_killed_inside_a_transaction_loses_and_doubles_nothing() {
     // The third transaction is complete but for its commit.
     let killed = bench.start_with("w", Arc::new(move || calls.fetch_add(1, Ordering::SeqCst) == 2));
     tokio::task::spawn_blocking(move || killed.join().unwrap()).await.unwrap().unwrap();
-    let before = bench.read(&bench.settings.topics().output).await.len();
+    let before = bench.read(&bench.settings.topic_names().output).await.len();
     assert!((1..200).contains(&before), "{before} records were committed before the kill");
     let lane = bench.start("w", &bench.copier());
     assert_once(&bench.outputs(200).await, 200);
@@ -427,8 +429,8 @@ async fn records_that_cannot_be_processed_end_in_dead_letter_and_hold_nobody_up(
         .iter()
         .map(|r| {
             let text = r.value.clone().map(|value| String::from_utf8(value.to_vec()).unwrap());
-            let text = text.unwrap_or_else(|| r.headers.text("detail").unwrap_or_default().to_owned());
-            (r.headers.text("reason").unwrap().to_owned(), text)
+            let text = text.unwrap_or_else(|| r.headers.get_text("detail").unwrap_or_default().to_owned());
+            (r.headers.get_text("reason").unwrap().to_owned(), text)
         })
         .collect();
     dead.sort();
@@ -463,12 +465,12 @@ async fn a_pause_keeps_the_records_and_says_why() {
 async fn a_stop_ends_what_was_begun_and_the_next_worker_takes_the_rest() {
     let bench = Bench::new().await;
     // Ten batches take half a minute: the stop comes well before the last.
-    let slow = Copier::new(bench.settings.topics(), Duration::from_secs(3));
+    let slow = Copier::new(bench.settings.topic_names(), Duration::from_secs(3));
     bench.input(numbers(0..200)).await;
     let lane = bench.start("w", &slow);
     until(&lane, |s| s.commits > 0).await;
     stop(lane).await;
-    let taken = bench.read(&bench.settings.topics().output).await.len();
+    let taken = bench.read(&bench.settings.topic_names().output).await.len();
     assert!((1..200).contains(&taken), "{taken} were committed before the stop");
     let lane = bench.start("w", &bench.copier());
     assert_once(&bench.outputs(200).await, 200);

@@ -1,7 +1,7 @@
 //! Reads topics from outside: their offsets, the progress of a group, and every committed record of a range.
 //! Joins no group and commits nothing.
 
-use crate::client::{ASK, Logging, watermarks};
+use crate::client::{BROKER_REQUEST_TIMEOUT, Logging, fetch_watermarks};
 use crate::error::StreamError;
 use crate::read::SCAN_GROUP;
 use crate::record::Record;
@@ -15,9 +15,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long a scan may receive no record at all.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SCAN_RECORD_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the offsets of a group may be held back by an open transaction.
-const OFFSETS: Duration = Duration::from_secs(45);
+const COMMITTED_OFFSETS_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// A record as it passes by, in the client's own memory.
 pub struct Sighting<'m>(&'m BorrowedMessage<'m>);
@@ -62,7 +62,7 @@ impl Sighting<'_> {
     /// Copies it into a record that owns its data.
     #[must_use]
     pub fn to_record(&self) -> Record {
-        Record::copy(self.0, self.0.topic().into())
+        Record::from_message(self.0, self.0.topic().into())
     }
 }
 
@@ -92,13 +92,13 @@ impl Scanner {
     /// # Errors
     /// [`StreamError::Settings`] for settings that cannot work.
     pub fn open(settings: &Settings) -> Result<Scanner, StreamError> {
-        let mut config = settings.checked()?.consumer();
+        let mut config = settings.require_valid()?.consumer_config();
         config
             .set("group.id", format!("{}{SCAN_GROUP}", settings.topic_prefix))
             .set("auto.offset.reset", "earliest")
             .set("enable.partition.eof", "true");
         let make = |config: &rdkafka::ClientConfig| {
-            config.create_with_context(Logging).map_err(|e| StreamError::kafka("making a reader", e))
+            config.create_with_context(Logging).map_err(|e| StreamError::from_kafka("making a reader", e))
         };
         let committed = make(&config)?;
         config.set("isolation.level", "read_uncommitted");
@@ -109,9 +109,11 @@ impl Scanner {
     ///
     /// # Errors
     /// Errors of Kafka.
-    pub fn topics(&self) -> Result<BTreeMap<String, Vec<i32>>, StreamError> {
-        let metadata =
-            self.all.fetch_metadata(None, ASK).map_err(|e| StreamError::kafka("listing the topics", e))?;
+    pub fn list_topics(&self) -> Result<BTreeMap<String, Vec<i32>>, StreamError> {
+        let metadata = self
+            .all
+            .fetch_metadata(None, BROKER_REQUEST_TIMEOUT)
+            .map_err(|e| StreamError::from_kafka("listing the topics", e))?;
         let topics = metadata.topics().iter().filter(|t| t.error().is_none()).map(|topic| {
             let mut partitions: Vec<i32> =
                 topic.partitions().iter().map(rdkafka::metadata::MetadataPartition::id).collect();
@@ -126,16 +128,16 @@ impl Scanner {
     ///
     /// # Errors
     /// Errors of Kafka.
-    pub fn stable(&self, topic: &str, partition: i32) -> Result<(i64, i64), StreamError> {
-        bounds(&self.committed, topic, partition)
+    pub fn stable_bounds(&self, topic: &str, partition: i32) -> Result<(i64, i64), StreamError> {
+        fetch_bounds(&self.committed, topic, partition)
     }
 
     /// Returns one after the last offset that the log holds, committed or not.
     ///
     /// # Errors
     /// Errors of Kafka.
-    pub fn end(&self, topic: &str, partition: i32) -> Result<i64, StreamError> {
-        Ok(bounds(&self.all, topic, partition)?.1)
+    pub fn log_end(&self, topic: &str, partition: i32) -> Result<i64, StreamError> {
+        Ok(fetch_bounds(&self.all, topic, partition)?.1)
     }
 
     /// Returns the first offset of each partition with a record that is not older than `millis` (since the
@@ -149,12 +151,12 @@ impl Scanner {
         partitions: &[i32],
         millis: i64,
     ) -> Result<BTreeMap<i32, Option<i64>>, StreamError> {
-        let failed = |e| StreamError::kafka(format!("asking {topic} for a moment"), e);
+        let failed = |e| StreamError::from_kafka(format!("asking {topic} for a moment"), e);
         let mut asked = TopicPartitionList::with_capacity(partitions.len());
         for partition in partitions {
             asked.add_partition_offset(topic, *partition, Offset::Offset(millis.max(0))).map_err(failed)?;
         }
-        let told = self.all.offsets_for_times(asked, ASK).map_err(failed)?;
+        let told = self.all.offsets_for_times(asked, BROKER_REQUEST_TIMEOUT).map_err(failed)?;
         let mut found = BTreeMap::new();
         for element in told.elements() {
             element.error().map_err(failed)?;
@@ -169,12 +171,12 @@ impl Scanner {
     ///
     /// # Errors
     /// Errors of Kafka.
-    pub fn committed(
+    pub fn find_committed_offsets(
         &self,
         group: &str,
         places: &[(String, i32)],
     ) -> Result<BTreeMap<(String, i32), i64>, StreamError> {
-        committed_offsets(&self.settings, group, places, OFFSETS)
+        committed_offsets(&self.settings, group, places, COMMITTED_OFFSETS_TIMEOUT)
     }
 
     /// Waits until every transaction that was open below these `(partition, offset)` has ended.
@@ -185,7 +187,7 @@ impl Scanner {
         let deadline = Instant::now() + within;
         for (partition, end) in ends {
             loop {
-                let (_, stable) = self.stable(topic, *partition)?;
+                let (_, stable) = self.stable_bounds(topic, *partition)?;
                 if stable >= *end {
                     break;
                 }
@@ -205,13 +207,13 @@ impl Scanner {
     ///
     /// # Errors
     /// Kafka's error, and [`StreamError::Silent`] if Kafka sends nothing for a minute.
-    pub fn scan(
+    pub fn scan_ranges(
         &self,
         topic: &str,
         ranges: &[Range],
         mut each: impl FnMut(&Sighting<'_>),
     ) -> Result<u64, StreamError> {
-        let failed = |e| StreamError::kafka(format!("reading {topic}"), e);
+        let failed = |e| StreamError::from_kafka(format!("reading {topic}"), e);
         let wanted = ranges.iter().filter(|r| r.from < r.to);
         let ends: BTreeMap<i32, i64> = wanted.clone().map(|r| (r.partition, r.to)).collect();
         let mut open: BTreeSet<i32> = ends.keys().copied().collect();
@@ -226,7 +228,7 @@ impl Scanner {
         let (mut shown, mut heard) = (0, Instant::now());
         let result = loop {
             let Some(polled) = self.committed.poll(Duration::from_millis(200)) else {
-                if heard.elapsed() >= PATIENCE {
+                if heard.elapsed() >= SCAN_RECORD_TIMEOUT {
                     break Err(StreamError::Silent(topic.to_owned()));
                 }
                 continue;
@@ -269,13 +271,18 @@ impl Scanner {
     ///
     /// # Errors
     /// Errors of Kafka.
-    pub fn record(&self, topic: &str, partition: i32, offset: i64) -> Result<Option<Record>, StreamError> {
-        let (start, end) = self.stable(topic, partition)?;
+    pub fn read_record(
+        &self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+    ) -> Result<Option<Record>, StreamError> {
+        let (start, end) = self.stable_bounds(topic, partition)?;
         if !(start..end).contains(&offset) {
             return Ok(None);
         }
         let mut found = None;
-        self.scan(topic, &[Range { partition, from: offset, to: offset + 1 }], |sighting| {
+        self.scan_ranges(topic, &[Range { partition, from: offset, to: offset + 1 }], |sighting| {
             if sighting.offset() == offset {
                 found = Some(sighting.to_record());
             }
@@ -288,7 +295,7 @@ impl Scanner {
 ///
 /// # Errors
 /// Errors of Kafka.
-pub async fn record(
+pub async fn read_record_at(
     settings: &Settings,
     topic: &str,
     partition: i32,
@@ -296,7 +303,7 @@ pub async fn record(
 ) -> Result<Option<Record>, StreamError> {
     let (settings, name) = (settings.clone(), topic.to_owned());
     let asked =
-        tokio::task::spawn_blocking(move || Scanner::open(&settings)?.record(&name, partition, offset));
+        tokio::task::spawn_blocking(move || Scanner::open(&settings)?.read_record(&name, partition, offset));
     asked.await.map_err(|_| StreamError::Ended(topic.to_owned()))?
 }
 
@@ -308,28 +315,29 @@ pub async fn whole_topic(settings: &Settings, topic: &str) -> Result<Vec<Record>
     let (settings, name) = (settings.clone(), topic.to_owned());
     let read = tokio::task::spawn_blocking(move || {
         let scanner = Scanner::open(&settings)?;
-        let mut topics = scanner.topics()?;
+        let mut topics = scanner.list_topics()?;
         let partitions = topics.remove(&name).ok_or_else(|| StreamError::NoTopic(name.clone()))?;
-        let range =
-            |partition| scanner.stable(&name, partition).map(|(from, to)| Range { partition, from, to });
+        let range = |partition| {
+            scanner.stable_bounds(&name, partition).map(|(from, to)| Range { partition, from, to })
+        };
         let ranges = partitions.into_iter().map(range).collect::<Result<Vec<_>, _>>()?;
         let mut records = Vec::new();
-        scanner.scan(&name, &ranges, |sighting| records.push(sighting.to_record()))?;
+        scanner.scan_ranges(&name, &ranges, |sighting| records.push(sighting.to_record()))?;
         Ok(records)
     });
     read.await.map_err(|_| StreamError::Ended(topic.to_owned()))?
 }
 
-/// Returns the committed offsets of a group, as [`Scanner::committed`] does, with the caller's timeout.
+/// Returns the committed offsets of a group, as [`Scanner::find_committed_offsets`] does, with the caller's timeout.
 pub(crate) fn committed_offsets(
     settings: &Settings,
     group: &str,
     places: &[(String, i32)],
     timeout: Duration,
 ) -> Result<BTreeMap<(String, i32), i64>, StreamError> {
-    let failed = |e| StreamError::kafka(format!("asking for the offsets of the group {group}"), e);
+    let failed = |e| StreamError::from_kafka(format!("asking for the offsets of the group {group}"), e);
     // A client asks for the offsets of its own group only. It does not join.
-    let mut config = settings.consumer();
+    let mut config = settings.consumer_config();
     config.set("group.id", group);
     let client: BaseConsumer<Logging> = config.create_with_context(Logging).map_err(failed)?;
     let mut asked = TopicPartitionList::with_capacity(places.len());
@@ -347,7 +355,11 @@ pub(crate) fn committed_offsets(
     Ok(found)
 }
 
-fn bounds(client: &BaseConsumer<Logging>, topic: &str, partition: i32) -> Result<(i64, i64), StreamError> {
-    watermarks(client, topic, partition, ASK)
-        .map_err(|e| StreamError::kafka(format!("asking what {topic}/{partition} holds"), e))
+fn fetch_bounds(
+    client: &BaseConsumer<Logging>,
+    topic: &str,
+    partition: i32,
+) -> Result<(i64, i64), StreamError> {
+    fetch_watermarks(client, topic, partition, BROKER_REQUEST_TIMEOUT)
+        .map_err(|e| StreamError::from_kafka(format!("asking what {topic}/{partition} holds"), e))
 }

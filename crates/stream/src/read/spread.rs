@@ -30,9 +30,9 @@ pub struct BatchLimits {
 pub type TopicPartition = (Arc<str>, i32);
 
 /// How long to wait for the first record of a batch, at least.
-const IDLE: Duration = Duration::from_secs(1);
+const BATCH_START_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often the client is asked how far it is. With many partitions the answer costs something.
-const LOOK: Duration = Duration::from_secs(1);
+const POSITION_QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A read-committed reader of several topics with manual positions. Never commits and joins no group.
 pub struct SpreadConsumer {
@@ -55,15 +55,15 @@ impl SpreadConsumer {
         settings: &Settings,
         positions: impl IntoIterator<Item = (&'a TopicPartition, i64)>,
     ) -> Result<SpreadConsumer, StreamError> {
-        let mut config = settings.checked()?.consumer();
+        let mut config = settings.require_valid()?.consumer_config();
         config
             .set("group.id", format!("{}{POSITIONED_GROUP}", settings.topic_prefix))
             .set("auto.offset.reset", "error")
             // No partition is ever paused, and the broker answers at once when a record comes.
             .set("fetch.wait.max.ms", "1000");
         let inner: StreamConsumer<Logging> =
-            config.create_with_context(Logging).map_err(|e| StreamError::kafka("making a reader", e))?;
-        let failed = |e| StreamError::kafka("assigning partitions", e);
+            config.create_with_context(Logging).map_err(|e| StreamError::from_kafka("making a reader", e))?;
+        let failed = |e| StreamError::from_kafka("assigning partitions", e);
         let (mut list, mut topics) = (TopicPartitionList::new(), BTreeSet::new());
         let mut passed = BTreeMap::new();
         for (place, offset) in positions {
@@ -85,7 +85,7 @@ impl SpreadConsumer {
     pub async fn next_batch(&mut self, limits: BatchLimits) -> Result<Vec<Record>, StreamError> {
         let mut batch: Vec<Record> = self.held.take().into_iter().collect();
         let mut bytes: usize = batch.iter().map(Record::size).sum();
-        let first = if batch.is_empty() { limits.wait.max(IDLE) } else { limits.wait };
+        let first = if batch.is_empty() { limits.wait.max(BATCH_START_TIMEOUT) } else { limits.wait };
         let mut deadline = Instant::now() + first;
         while batch.len() < limits.records.max(1) && (bytes < limits.bytes || batch.is_empty()) {
             let Ok(polled) = tokio::time::timeout_at(deadline, self.inner.recv()).await else { break };
@@ -96,7 +96,7 @@ impl SpreadConsumer {
                         Some(topic) => Arc::clone(topic),
                         None => message.topic().into(),
                     };
-                    let record = Record::copy(&message, topic);
+                    let record = Record::from_message(&message, topic);
                     drop(message);
                     if !batch.is_empty() && bytes + record.size() > limits.bytes {
                         self.held = Some(record);
@@ -111,7 +111,7 @@ impl SpreadConsumer {
                 Err(e) => {
                     let lost = e.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset);
                     let fatal = matches!(e, KafkaError::MessageConsumptionFatal(_));
-                    let error = StreamError::kafka("reading from Kafka", e);
+                    let error = StreamError::from_kafka("reading from Kafka", e);
                     if lost || fatal || !error.is_transient() {
                         return Err(error);
                     }
@@ -119,15 +119,15 @@ impl SpreadConsumer {
                 }
             }
         }
-        if batch.is_empty() || self.looked.elapsed() >= LOOK {
-            self.look();
+        if batch.is_empty() || self.looked.elapsed() >= POSITION_QUERY_INTERVAL {
+            self.update_positions();
         }
         Ok(batch)
     }
 
     /// Records the client's positions. All records before them are in a batch or held back for the next one.
     /// They are behind the markers of transactions, which no batch holds.
-    fn look(&mut self) {
+    fn update_positions(&mut self) {
         self.looked = Instant::now();
         let Ok(positions) = self.inner.position() else { return };
         for position in positions.elements() {
@@ -145,7 +145,7 @@ impl SpreadConsumer {
     /// Returns the offset up to which a partition was given out: batches have held every record before this
     /// offset. It lags by about a second, and reaches the log's end also if that is no record.
     #[must_use]
-    pub fn passed(&self, place: &TopicPartition) -> Option<i64> {
+    pub fn passed_offset(&self, place: &TopicPartition) -> Option<i64> {
         // A record that is kept for the next batch was polled and not given out.
         let held = self.held.as_ref().filter(|r| r.at.topic == place.0 && r.at.partition == place.1);
         let passed = self.passed.get(place).copied()?;

@@ -1,7 +1,7 @@
 //! Reads a compacted topic from its start to its end, then follows it. Joins no group and keeps no
 //! position: the topic is a table, and each process holds its own copy.
 
-use crate::client::{Logging, watermarks};
+use crate::client::{Logging, fetch_watermarks};
 use crate::error::StreamError;
 use crate::read::TAIL_GROUP;
 use crate::read::waking::WakingConsumer;
@@ -68,9 +68,9 @@ pub struct TailReader {
 }
 
 /// The pause after a read that failed, and the longest wait for a record while a refresh is to be answered.
-const PAUSE: Duration = Duration::from_millis(100);
+const READ_FAILURE_BACKOFF: Duration = Duration::from_millis(100);
 /// The longest wait for a record else.
-const WAIT: Duration = Duration::from_secs(1);
+const RECORD_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often the end of the log is compared with the next offset to read.
 const LOOK_MICROS: i64 = 5_000_000;
 /// How long a look may take.
@@ -90,7 +90,7 @@ impl TailReader {
         clock: Arc<dyn Clock>,
         on: impl FnMut(TailEvent) + Send + 'static,
     ) -> Result<TailReader, StreamError> {
-        let mut config = settings.checked()?.consumer();
+        let mut config = settings.require_valid()?.consumer_config();
         config
             .set("group.id", format!("{}{TAIL_GROUP}", settings.topic_prefix))
             .set("auto.offset.reset", "earliest")
@@ -99,7 +99,7 @@ impl TailReader {
             .set("enable.partition.eof", "true");
         let signal = Arc::new(Signal::default());
         let consumer = WakingConsumer::new(&config, Logging, Arc::clone(&signal))
-            .map_err(|e| StreamError::kafka(format!("making a reader of {topic}"), e))?;
+            .map_err(|e| StreamError::from_kafka(format!("making a reader of {topic}"), e))?;
         let (sender, progress) = watch::channel(TailProgress::default());
         let stop = Arc::new(AtomicBool::new(false));
         let wanted = Arc::new(AtomicU64::new(0));
@@ -119,7 +119,7 @@ impl TailReader {
         let flag = Arc::clone(&stop);
         std::thread::Builder::new()
             .name(format!("tail {topic}"))
-            .spawn(move || table.run(&flag))
+            .spawn(move || table.run_reader(&flag))
             .map_err(|e| StreamError::Settings(format!("no thread for {topic}: {e}")))?;
         Ok(TailReader { topic: topic.to_owned(), progress, wanted, stop, signal })
     }
@@ -191,13 +191,13 @@ struct Table<F> {
 }
 
 impl<F: FnMut(TailEvent)> Table<F> {
-    fn run(&mut self, stop: &AtomicBool) {
+    fn run_reader(&mut self, stop: &AtomicBool) {
         let mut look_at = i64::MIN;
         while !stop.load(Ordering::Relaxed) {
             let now = self.clock.monotonic_micros();
             let refresh = self.wanted.load(Ordering::Acquire) > self.progress.borrow().refreshed;
             if now >= look_at || (refresh && self.behind.is_empty()) {
-                look_at = match self.look(now) {
+                look_at = match self.check_partitions(now) {
                     Ok(()) => now + LOOK_MICROS,
                     Err(e) => {
                         tracing::warn!(topic = %self.topic, error = %e, "Kafka does not return the end of a table");
@@ -206,10 +206,10 @@ impl<F: FnMut(TailEvent)> Table<F> {
                 };
             }
             if self.next.is_empty() {
-                self.signal.wait(PAUSE);
+                self.signal.wait(READ_FAILURE_BACKOFF);
                 continue;
             }
-            self.poll(if refresh { PAUSE } else { WAIT });
+            self.poll(if refresh { READ_FAILURE_BACKOFF } else { RECORD_WAIT_TIMEOUT });
         }
         self.progress.send_modify(|p| p.ended = true);
     }
@@ -221,7 +221,7 @@ impl<F: FnMut(TailEvent)> Table<F> {
             Some(Ok(message)) => {
                 self.next.insert(message.partition(), message.offset() + 1);
                 self.quiet.remove(&message.partition());
-                let record = Record::copy(&message, Arc::clone(&self.topic));
+                let record = Record::from_message(&message, Arc::clone(&self.topic));
                 (self.on)(TailEvent::Record(record));
             }
             Some(Err(KafkaError::PartitionEOF(partition))) => {
@@ -231,7 +231,7 @@ impl<F: FnMut(TailEvent)> Table<F> {
             }
             Some(Err(e)) => {
                 tracing::warn!(topic = %self.topic, error = %e, "a read of a table failed and is tried again");
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(READ_FAILURE_BACKOFF);
             }
         }
     }
@@ -256,7 +256,7 @@ impl<F: FnMut(TailEvent)> Table<F> {
 
     /// Assigns new partitions, and finds out whether the log was cut below the next offset to read, and until
     /// when everything was read.
-    fn look(&mut self, now: i64) -> Result<(), KafkaError> {
+    fn check_partitions(&mut self, now: i64) -> Result<(), KafkaError> {
         let wanted = self.wanted.load(Ordering::Acquire);
         let metadata = self.consumer.fetch_metadata(Some(&self.topic), LOOK_WITHIN)?;
         let partitions: Vec<i32> = metadata
@@ -270,7 +270,7 @@ impl<F: FnMut(TailEvent)> Table<F> {
         }
         let mut ends = BTreeMap::new();
         for partition in partitions {
-            let bounds = watermarks(&self.consumer, &self.topic, partition, LOOK_WITHIN)?;
+            let bounds = fetch_watermarks(&self.consumer, &self.topic, partition, LOOK_WITHIN)?;
             ends.insert(partition, bounds);
         }
         // After a long interruption, or if the log ends before the next offset (the topic was deleted and
@@ -282,7 +282,7 @@ impl<F: FnMut(TailEvent)> Table<F> {
             self.next.clear();
         }
         if ends.keys().any(|p| !self.next.contains_key(p)) {
-            self.assign(&ends)?;
+            self.assign_partitions(&ends)?;
         }
         self.looked = Some(now);
         // The last offsets may hold no record any more, or none for readers. A partition without new records
@@ -306,7 +306,7 @@ impl<F: FnMut(TailEvent)> Table<F> {
         Ok(())
     }
 
-    fn assign(&mut self, ends: &BTreeMap<i32, (i64, i64)>) -> Result<(), KafkaError> {
+    fn assign_partitions(&mut self, ends: &BTreeMap<i32, (i64, i64)>) -> Result<(), KafkaError> {
         let mut list = TopicPartitionList::with_capacity(ends.len());
         for partition in ends.keys() {
             let offset = match self.next.get(partition) {

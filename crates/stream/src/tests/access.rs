@@ -18,12 +18,12 @@ async fn a_topic_that_is_not_there_is_told_and_one_that_may_be_made_is_not_made(
     settings.tenant_topics = true;
     let api = check_access(&settings, KafkaLogin::Api).await.unwrap();
     let absent = api.iter().filter(|finding| finding.outcome == AccessOutcome::NoTopic);
-    assert_eq!(absent.count(), settings.topics().all().len(), "{api:?}");
+    assert_eq!(absent.count(), settings.topic_names().all().len(), "{api:?}");
     let migrate = outcomes(&settings, KafkaLogin::Migrate).await;
     let (granted, untried): (Vec<_>, Vec<_>) =
         migrate.into_iter().partition(|outcome| *outcome == AccessOutcome::Granted);
     // Topics of tenants may be made; whether one could be described is not known before there is one.
-    assert_eq!(granted.len(), settings.topics().all().len() + 2);
+    assert_eq!(granted.len(), settings.topic_names().all().len() + 2);
     assert!(matches!(untried[..], [AccessOutcome::Untried(_), AccessOutcome::Untried(_)]), "{untried:?}");
     let made = admin::topics_matching(&settings, |topic| topic.starts_with(&settings.topic_prefix)).await;
     assert_eq!(made.unwrap(), Vec::<String>::new());
@@ -33,12 +33,12 @@ async fn a_topic_that_is_not_there_is_told_and_one_that_may_be_made_is_not_made(
 async fn a_check_disturbs_no_producer_that_runs_under_the_same_transactional_id() {
     let settings = installation().await;
     let relay = FencedProducer::start(&settings, RELAY_TRANSACTION).await.unwrap();
-    let record = OutRecord::to(settings.topics().symbol_events.as_str(), "one").key("a");
+    let record = OutRecord::for_topic(settings.topic_names().symbol_events.as_str(), "one").key("a");
     relay.send_all(std::slice::from_ref(&record)).await.unwrap();
     for login in KafkaLogin::ALL {
         let found = outcomes(&settings, login).await;
         assert!(found.iter().all(|outcome| *outcome == AccessOutcome::Granted), "{login:?}: {found:?}");
     }
     relay.send_all(&[record]).await.unwrap();
-    admin::delete(&settings).await.unwrap();
+    admin::delete_topics(&settings).await.unwrap();
 }

@@ -7,26 +7,26 @@ use crate::NotSent;
 #[tokio::test]
 async fn what_a_fenced_producer_has_in_flight_never_lands_behind_what_its_successor_sends() {
     let settings = installation().await;
-    let topic = settings.topics().tenant_config;
-    let record = |text: &str| [OutRecord::to(topic.as_str(), text.to_owned()).key("acme")];
+    let topic = settings.topic_names().tenant_config;
+    let record = |text: &str| [OutRecord::for_topic(topic.as_str(), text.to_owned()).key("acme")];
     let old = FencedProducer::start(&settings, "relay").await.unwrap();
     old.send_all(&record("version 1")).await.unwrap();
     // The broker has it, and it is not committed when the next one takes over.
-    old.write(&record("version 2")).await.unwrap();
+    old.write_records(&record("version 2")).await.unwrap();
     let new = FencedProducer::start(&settings, "relay").await.unwrap();
     new.send_all(&record("version 3")).await.unwrap();
     assert!(old.commit().await.is_err());
     assert!(matches!(old.send_all(&record("version 2 again")).await, Err(NotSent::Failed(_))));
     new.send_all(&record("version 4")).await.unwrap();
     assert_eq!(read(&settings, &topic, 3).await, ["version 1", "version 3", "version 4"]);
-    admin::delete(&settings).await.unwrap();
+    admin::delete_topics(&settings).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_fenced_producer_names_the_record_that_is_too_large_and_has_sent_none() {
     let settings = installation().await;
-    let topic = settings.topics().ledger;
-    let record = |value: Vec<u8>| OutRecord::to(topic.as_str(), value);
+    let topic = settings.topic_names().ledger;
+    let record = |value: Vec<u8>| OutRecord::for_topic(topic.as_str(), value);
     let producer = FencedProducer::start(&settings, "relay").await.unwrap();
     // The broker says so, and the client.
     for large in [noise(2 << 20), vec![0; settings.max_output_bytes() + 1]] {
@@ -43,5 +43,5 @@ async fn a_fenced_producer_names_the_record_that_is_too_large_and_has_sent_none(
         successor.send_all(&both).await.unwrap();
     }
     assert_eq!(read(&settings, &topic, 2).await, ["a", "b"]);
-    admin::delete(&settings).await.unwrap();
+    admin::delete_topics(&settings).await.unwrap();
 }

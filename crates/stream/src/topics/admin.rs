@@ -1,6 +1,6 @@
 //! Creates the topics and checks that they are as delivery needs them.
 
-use crate::client::{ASK, Logging, list_topics};
+use crate::client::{BROKER_REQUEST_TIMEOUT, Logging, list_topics};
 use crate::error::StreamError;
 use crate::settings::{COPY_ROOM, Settings};
 use rdkafka::admin::{
@@ -29,27 +29,27 @@ struct Spec {
     copies: bool,
 }
 
-fn log(name: String, partitions: i32, max_bytes: usize, retention_days: u64) -> Spec {
+fn log_spec(name: String, partitions: i32, max_bytes: usize, retention_days: u64) -> Spec {
     Spec { name, partitions, max_bytes, compacted: false, retention_days, copies: false }
 }
 
-fn copies(name: String, partitions: i32, max_bytes: usize) -> Spec {
-    Spec { copies: true, ..log(name, partitions, max_bytes, 7) }
+fn copies_spec(name: String, partitions: i32, max_bytes: usize) -> Spec {
+    Spec { copies: true, ..log_spec(name, partitions, max_bytes, 7) }
 }
 
 /// Returns the topics of a tenant. The output comes first: nothing can be read from an input without its
 /// output.
 fn tenant_specs(settings: &Settings, tenant: &TenantId) -> Vec<Spec> {
-    let names = settings.topics();
+    let names = settings.topic_names();
     let partitions = settings.partitions.tenant;
     vec![
-        log(names.tenant_output(tenant), partitions, settings.max_output_bytes(), 7),
-        log(names.tenant_input(tenant), partitions, settings.max_record_bytes, 7),
+        log_spec(names.tenant_output(tenant), partitions, settings.max_output_bytes(), 7),
+        log_spec(names.tenant_input(tenant), partitions, settings.max_record_bytes, 7),
     ]
 }
 
-fn specs(settings: &Settings) -> Vec<Spec> {
-    let names = settings.topics();
+fn list_specs(settings: &Settings) -> Vec<Spec> {
+    let names = settings.topic_names();
     let p = settings.partitions;
     let table = |name: String| Spec {
         name,
@@ -62,26 +62,26 @@ fn specs(settings: &Settings) -> Vec<Spec> {
     let (input, copy, output) =
         (settings.max_record_bytes, settings.max_copy_bytes(), settings.max_output_bytes());
     vec![
-        log(names.input, p.input, input, 7),
-        log(names.output, p.output, output, 7),
-        log(names.sessions, p.input, 1 << 20, 7),
-        log(names.metrics, p.input, 1 << 20, 7),
-        log(names.alerts, p.internal, 1 << 20, 7),
-        copies(names.retry_1s, p.internal, copy),
-        copies(names.retry_10s, p.internal, copy),
-        copies(names.retry_1m, p.internal, copy),
-        copies(names.retry_10m, p.internal, copy),
-        copies(names.overflow, p.overflow, copy),
+        log_spec(names.input, p.input, input, 7),
+        log_spec(names.output, p.output, output, 7),
+        log_spec(names.sessions, p.input, 1 << 20, 7),
+        log_spec(names.metrics, p.input, 1 << 20, 7),
+        log_spec(names.alerts, p.internal, 1 << 20, 7),
+        copies_spec(names.retry_1s, p.internal, copy),
+        copies_spec(names.retry_10s, p.internal, copy),
+        copies_spec(names.retry_1m, p.internal, copy),
+        copies_spec(names.retry_10m, p.internal, copy),
+        copies_spec(names.overflow, p.overflow, copy),
         // A request may carry the whole stored report.
-        log(names.resymbolicate, p.internal, output, 7),
-        log(names.dead_letter, p.internal, copy, 30),
-        log(names.ledger, p.internal, 1 << 20, 30),
+        log_spec(names.resymbolicate, p.internal, output, 7),
+        log_spec(names.dead_letter, p.internal, copy, 30),
+        log_spec(names.ledger, p.internal, 1 << 20, 30),
         table(names.symbol_events),
         table(names.tenant_config),
     ]
 }
 
-/// The action of [`create`] on a topic.
+/// The action of [`create_topics`] on a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Created {
     /// It was not there.
@@ -101,29 +101,31 @@ impl Created {
     }
 }
 
-fn client(settings: &Settings) -> Result<Arc<AdminClient<Logging>>, StreamError> {
-    let config = settings.checked()?.base();
+fn create_client(settings: &Settings) -> Result<Arc<AdminClient<Logging>>, StreamError> {
+    let config = settings.require_valid()?.base_config();
     let made = config.create_with_context(Logging);
-    Ok(Arc::new(made.map_err(|e| StreamError::kafka("making the admin client", e))?))
+    Ok(Arc::new(made.map_err(|e| StreamError::from_kafka("making the admin client", e))?))
 }
 
-fn options() -> AdminOptions {
-    AdminOptions::new().request_timeout(Some(ASK)).operation_timeout(Some(ASK))
+fn admin_options() -> AdminOptions {
+    AdminOptions::new()
+        .request_timeout(Some(BROKER_REQUEST_TIMEOUT))
+        .operation_timeout(Some(BROKER_REQUEST_TIMEOUT))
 }
 
 /// Creates every missing topic and waits until each partition has a leader. An existing topic is not changed;
-/// [`verify`] says whether it will do.
+/// [`verify_topics`] says whether it will do.
 ///
 /// # Errors
 /// [`StreamError`] if Kafka refuses or does not answer.
-pub async fn create(settings: &Settings) -> Result<Vec<(String, Created)>, StreamError> {
-    create_all(settings, &specs(settings)).await
+pub async fn create_topics(settings: &Settings) -> Result<Vec<(String, Created)>, StreamError> {
+    create_all(settings, &list_specs(settings)).await
 }
 
-/// Creates a tenant's own topics, as [`create`] does.
+/// Creates a tenant's own topics, as [`create_topics`] does.
 ///
 /// # Errors
-/// As [`create`].
+/// As [`create_topics`].
 pub async fn create_tenant_topics(
     settings: &Settings,
     tenant: &TenantId,
@@ -137,7 +139,7 @@ pub async fn create_tenant_topics(
 }
 
 async fn create_all(settings: &Settings, specs: &[Spec]) -> Result<Vec<(String, Created)>, StreamError> {
-    let client = client(settings)?;
+    let client = create_client(settings)?;
     let insync = settings.min_insync_replicas.to_string();
     let texts: Vec<(String, String)> = specs
         .iter()
@@ -168,9 +170,9 @@ async fn create_all(settings: &Settings, specs: &[Spec]) -> Result<Vec<(String, 
         })
         .collect();
     let made = client
-        .create_topics(&topics, &options())
+        .create_topics(&topics, &admin_options())
         .await
-        .map_err(|e| StreamError::kafka("creating topics", e))?;
+        .map_err(|e| StreamError::from_kafka("creating topics", e))?;
     let mut results = Vec::with_capacity(specs.len());
     for result in made {
         match result {
@@ -178,17 +180,17 @@ async fn create_all(settings: &Settings, specs: &[Spec]) -> Result<Vec<(String, 
             Err((name, RDKafkaErrorCode::TopicAlreadyExists)) => results.push((name, Created::Existing)),
             Err((name, code)) => {
                 let source = rdkafka::error::KafkaError::AdminOp(code);
-                return Err(StreamError::kafka(format!("creating the topic {name}"), source));
+                return Err(StreamError::from_kafka(format!("creating the topic {name}"), source));
             }
         }
     }
     for _ in 0..100 {
-        if missing(&client, specs).await?.is_empty() {
+        if list_missing(&client, specs).await?.is_empty() {
             return Ok(results);
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    Err(StreamError::Topics(missing(&client, specs).await?))
+    Err(StreamError::Topics(list_missing(&client, specs).await?))
 }
 
 /// Deletes a tenant's own topics with everything in them; a missing topic is no error. Services that read
@@ -197,7 +199,7 @@ async fn create_all(settings: &Settings, specs: &[Spec]) -> Result<Vec<(String, 
 /// # Errors
 /// The error that Kafka returned.
 pub async fn delete_tenant_topics(settings: &Settings, tenant: &TenantId) -> Result<(), StreamError> {
-    let names = settings.topics();
+    let names = settings.topic_names();
     let (input, output) = (names.tenant_input(tenant), names.tenant_output(tenant));
     // The input first: no lane may read it without an output to write to.
     delete_all(settings, &[&input]).await?;
@@ -215,21 +217,21 @@ pub async fn topics_matching(
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Vec<String>, StreamError> {
-    matching(&client(settings)?, wanted).await
+    list_matching(&create_client(settings)?, wanted).await
 }
 
-async fn matching(
+async fn list_matching(
     client: &Arc<AdminClient<Logging>>,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Vec<String>, StreamError> {
-    let metadata = metadata(client).await?;
+    let metadata = fetch_metadata(client).await?;
     let names = metadata.topics().iter().filter(|t| t.error().is_none()).map(MetadataTopic::name);
     let mut names: Vec<String> = names.filter(|name| wanted(name)).map(str::to_owned).collect();
     names.sort();
     Ok(names)
 }
 
-async fn metadata(client: &Arc<AdminClient<Logging>>) -> Result<Metadata, StreamError> {
+async fn fetch_metadata(client: &Arc<AdminClient<Logging>>) -> Result<Metadata, StreamError> {
     let asker = Arc::clone(client);
     let listed = tokio::task::spawn_blocking(move || list_topics(asker.inner())).await;
     listed.map_err(|_| StreamError::Ended("metadata".to_owned()))?
@@ -240,11 +242,11 @@ async fn metadata(client: &Arc<AdminClient<Logging>>) -> Result<Metadata, Stream
 /// # Errors
 /// [`StreamError::Settings`] for an installation without a prefix, so that it cannot happen to a
 /// real one by accident; else what Kafka said.
-pub async fn delete(settings: &Settings) -> Result<(), StreamError> {
+pub async fn delete_topics(settings: &Settings) -> Result<(), StreamError> {
     if settings.topic_prefix.is_empty() {
         return Err(StreamError::Settings("topics without a prefix are not deleted".to_owned()));
     }
-    let names = settings.topics();
+    let names = settings.topic_names();
     let of_tenants =
         |topic: &str| names.tenant_of_input(topic).is_some() || names.tenant_of_output(topic).is_some();
     let of_tenants = topics_matching(settings, of_tenants).await?;
@@ -253,14 +255,14 @@ pub async fn delete(settings: &Settings) -> Result<(), StreamError> {
 }
 
 pub(crate) async fn delete_all(settings: &Settings, topics: &[&str]) -> Result<(), StreamError> {
-    let client = client(settings)?;
-    let deleted = client.delete_topics(topics, &options()).await;
-    for result in deleted.map_err(|e| StreamError::kafka("deleting topics", e))? {
+    let client = create_client(settings)?;
+    let deleted = client.delete_topics(topics, &admin_options()).await;
+    for result in deleted.map_err(|e| StreamError::from_kafka("deleting topics", e))? {
         if let Err((name, code)) = result
             && code != RDKafkaErrorCode::UnknownTopicOrPartition
         {
             let source = rdkafka::error::KafkaError::AdminOp(code);
-            return Err(StreamError::kafka(format!("deleting the topic {name}"), source));
+            return Err(StreamError::from_kafka(format!("deleting the topic {name}"), source));
         }
     }
     Ok(())
@@ -273,31 +275,31 @@ pub(crate) async fn delete_all(settings: &Settings, topics: &[&str]) -> Result<(
 ///
 /// # Errors
 /// [`StreamError::Topics`] with each problem; [`StreamError::Kafka`] if Kafka does not answer.
-pub async fn verify(settings: &Settings) -> Result<(), StreamError> {
-    let client = client(settings)?;
-    let mut specs = specs(settings);
+pub async fn verify_topics(settings: &Settings) -> Result<(), StreamError> {
+    let client = create_client(settings)?;
+    let mut specs = list_specs(settings);
     if settings.tenant_topics {
-        let names = settings.topics();
+        let names = settings.topic_names();
         let tenant_of = |topic: &str| names.tenant_of_input(topic).or_else(|| names.tenant_of_output(topic));
-        let topics = matching(&client, |topic| tenant_of(topic).is_some()).await?;
+        let topics = list_matching(&client, |topic| tenant_of(topic).is_some()).await?;
         let tenants: BTreeSet<TenantId> = topics.iter().filter_map(|topic| tenant_of(topic)).collect();
         let of_tenants = tenants.iter().flat_map(|tenant| tenant_specs(settings, tenant));
         specs.extend(of_tenants.filter(|spec| topics.contains(&spec.name)));
     }
-    let problems = missing(&client, &specs).await?;
+    let problems = list_missing(&client, &specs).await?;
     if !problems.is_empty() {
         return Err(StreamError::Topics(problems));
     }
     let asked: Vec<ResourceSpecifier<'_>> = specs.iter().map(|s| ResourceSpecifier::Topic(&s.name)).collect();
     let answers = client
-        .describe_configs(&asked, &options())
+        .describe_configs(&asked, &admin_options())
         .await
-        .map_err(|e| StreamError::kafka("reading the topics' configuration", e))?;
+        .map_err(|e| StreamError::from_kafka("reading the topics' configuration", e))?;
     let (mut problems, mut hidden) = (Vec::new(), Vec::new());
     for (spec, answer) in specs.iter().zip(answers) {
         match answer {
             Ok(config) if config.entries.is_empty() => hidden.push(spec.name.as_str()),
-            Ok(config) => check(settings, spec, &config, &mut problems),
+            Ok(config) => check_topic(settings, spec, &config, &mut problems),
             Err(RDKafkaErrorCode::TopicAuthorizationFailed) => hidden.push(&spec.name),
             Err(code) => problems.push(format!("{}: its configuration cannot be read: {code}", spec.name)),
         }
@@ -316,7 +318,7 @@ fn may_not_describe_configs(settings: &Settings, topics: &[&str]) -> String {
          prints the commands)",
         topics.join(", "),
         if topics.len() == 1 { "this topic" } else { "these topics" },
-        settings.login(),
+        settings.describe_login(),
     )
 }
 
@@ -333,7 +335,7 @@ pub struct Retention {
 ///
 /// # Errors
 /// The error that Kafka returned.
-pub async fn retention(
+pub async fn read_retention(
     settings: &Settings,
     topics: &[String],
 ) -> Result<HashMap<String, Retention>, StreamError> {
@@ -341,15 +343,15 @@ pub async fn retention(
         return Ok(HashMap::new());
     }
     let asked: Vec<ResourceSpecifier<'_>> = topics.iter().map(|t| ResourceSpecifier::Topic(t)).collect();
-    let answers = client(settings)?
-        .describe_configs(&asked, &options())
+    let answers = create_client(settings)?
+        .describe_configs(&asked, &admin_options())
         .await
-        .map_err(|e| StreamError::kafka("reading the topics' configuration", e))?;
+        .map_err(|e| StreamError::from_kafka("reading the topics' configuration", e))?;
     let mut rules = HashMap::with_capacity(topics.len());
     for (topic, answer) in topics.iter().zip(answers) {
         let config = answer.map_err(|code| {
             let source = rdkafka::error::KafkaError::AdminOp(code);
-            StreamError::kafka(format!("reading the configuration of {topic}"), source)
+            StreamError::from_kafka(format!("reading the configuration of {topic}"), source)
         })?;
         // Without settings it would seem that records are never deleted.
         if config.entries.is_empty() {
@@ -367,7 +369,7 @@ pub async fn retention(
     Ok(rules)
 }
 
-fn check(settings: &Settings, spec: &Spec, config: &ConfigResource, problems: &mut Vec<String>) {
+fn check_topic(settings: &Settings, spec: &Spec, config: &ConfigResource, problems: &mut Vec<String>) {
     let values: HashMap<&str, &str> =
         config.entries.iter().filter_map(|e| Some((e.name.as_str(), e.value.as_deref()?))).collect();
     let number = |key: &str| values.get(key).and_then(|v| v.parse::<u64>().ok()).unwrap_or(0);
@@ -424,8 +426,11 @@ fn check_retention(values: &HashMap<&str, &str>, problem: &mut impl FnMut(String
 }
 
 /// Returns one sentence for each topic that does not exist, or has partitions without a leader.
-async fn missing(client: &Arc<AdminClient<Logging>>, specs: &[Spec]) -> Result<Vec<String>, StreamError> {
-    let metadata = metadata(client).await?;
+async fn list_missing(
+    client: &Arc<AdminClient<Logging>>,
+    specs: &[Spec],
+) -> Result<Vec<String>, StreamError> {
+    let metadata = fetch_metadata(client).await?;
     let known: HashMap<&str, _> = metadata.topics().iter().map(|t| (t.name(), t)).collect();
     let mut problems = Vec::new();
     for spec in specs {

@@ -1,7 +1,7 @@
 //! How far a consumer group is behind, seen from outside of it.
 
 use super::topic_facts::topics_facts;
-use crate::client::ASK;
+use crate::client::BROKER_REQUEST_TIMEOUT;
 use crate::error::StreamError;
 use crate::read::scan::committed_offsets;
 use crate::settings::Settings;
@@ -25,7 +25,9 @@ pub async fn group_lag(settings: &Settings, group: String, topics: Vec<String>) 
         }
     }
     let (settings, places) = (settings.clone(), held.keys().cloned().collect::<Vec<_>>());
-    let asked = tokio::task::spawn_blocking(move || committed_offsets(&settings, &group, &places, ASK));
+    let asked = tokio::task::spawn_blocking(move || {
+        committed_offsets(&settings, &group, &places, BROKER_REQUEST_TIMEOUT)
+    });
     let committed = asked.await.map_err(|_| StreamError::Ended("group offsets".to_owned()))??;
     let waiting = held.iter().map(|(place, (start, end))| {
         let next = committed.get(place).copied().unwrap_or(*start).max(*start);

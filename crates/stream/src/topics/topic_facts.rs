@@ -1,6 +1,6 @@
 //! Facts of a topic at this moment: its identity, its partitions, and the offsets of each.
 
-use crate::client::{ASK, Logging, watermarks};
+use crate::client::{BROKER_REQUEST_TIMEOUT, Logging, fetch_watermarks};
 use crate::error::StreamError;
 use crate::native::Freed;
 use crate::settings::Settings;
@@ -65,19 +65,19 @@ pub async fn topics_facts(
     settings: &Settings,
     topics: Vec<String>,
 ) -> Result<Vec<Result<TopicFacts, StreamError>>, StreamError> {
-    let config = settings.checked()?.base();
+    let config = settings.require_valid()?.base_config();
     let asked = tokio::task::spawn_blocking(move || {
         let client: BaseConsumer<Logging> =
-            config.create_with_context(Logging).map_err(|e| StreamError::kafka("making a client", e))?;
-        Ok(topics.iter().map(|topic| ask(&client, topic)).collect())
+            config.create_with_context(Logging).map_err(|e| StreamError::from_kafka("making a client", e))?;
+        Ok(topics.iter().map(|topic| fetch_facts(&client, topic)).collect())
     });
     asked.await.map_err(|_| StreamError::Ended("topics".to_owned()))?
 }
 
-fn ask(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicFacts, StreamError> {
+fn fetch_facts(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicFacts, StreamError> {
     let metadata = client
-        .fetch_metadata(Some(topic), ASK)
-        .map_err(|e| StreamError::kafka(format!("asking for {topic}"), e))?;
+        .fetch_metadata(Some(topic), BROKER_REQUEST_TIMEOUT)
+        .map_err(|e| StreamError::from_kafka(format!("asking for {topic}"), e))?;
     let mut numbers: Vec<i32> = metadata
         .topics()
         .iter()
@@ -92,8 +92,8 @@ fn ask(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicFacts, Stream
     let partitions = numbers
         .into_iter()
         .map(|partition| {
-            let (start, end) = watermarks(client, topic, partition, ASK)
-                .map_err(|e| StreamError::kafka(format!("asking what {topic}/{partition} holds"), e))?;
+            let (start, end) = fetch_watermarks(client, topic, partition, BROKER_REQUEST_TIMEOUT)
+                .map_err(|e| StreamError::from_kafka(format!("asking what {topic}/{partition} holds"), e))?;
             Ok(PartitionFacts { partition, start, end })
         })
         .collect::<Result<_, StreamError>>()?;
@@ -107,12 +107,12 @@ fn topic_id(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicId, Stre
         if code == RDKafkaErrorCode::UnknownTopicOrPartition {
             StreamError::NoTopic(topic.to_owned())
         } else {
-            StreamError::kafka(format!("asking for the id of {topic}"), KafkaError::AdminOp(code))
+            StreamError::from_kafka(format!("asking for the id of {topic}"), KafkaError::AdminOp(code))
         }
     };
     let name = CString::new(topic).map_err(|_| StreamError::NoTopic(topic.to_owned()))?;
     let native = client.client().native_ptr();
-    let millis = i32::try_from(ASK.as_millis()).unwrap_or(10_000);
+    let millis = i32::try_from(BROKER_REQUEST_TIMEOUT.as_millis()).unwrap_or(10_000);
     // SAFETY: `native` lives as long as `client`, which outlives this function; each object made
     // here is freed once, by its guard, after its last use; `event` is alive while its result is read.
     unsafe {

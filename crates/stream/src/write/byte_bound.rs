@@ -2,7 +2,7 @@
 
 /// The smallest and the largest step by which the bound grows. In between it is an eighth of the bound, so
 /// that one step too many costs little at any speed.
-const STEPS: (usize, usize) = (1 << 10, 64 << 10);
+const GROWTH_STEP_BYTES: (usize, usize) = (1 << 10, 64 << 10);
 
 /// The bound of a lane or of a relay. It is halved when a transaction runs out of time, and grows by a step when a
 /// transaction that it shortened ends early.
@@ -30,7 +30,7 @@ impl ByteBound {
 
     /// Raises the bound after a transaction that it shortened ended early.
     pub fn grow(&mut self) {
-        self.0 = self.0.saturating_add((self.0 / 8).clamp(STEPS.0, STEPS.1));
+        self.0 = self.0.saturating_add((self.0 / 8).clamp(GROWTH_STEP_BYTES.0, GROWTH_STEP_BYTES.1));
     }
 }
 

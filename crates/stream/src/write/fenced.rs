@@ -16,11 +16,11 @@ use tokio::time::{Instant, timeout_at};
 
 /// The broker aborts a transaction that was open for this long. A producer that died holds readers of its
 /// topics back for as long, unless the next one starts before.
-const TRANSACTION: Duration = Duration::from_secs(60);
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long starting may take: a broker that aborts the transaction of the producer before says "not yet".
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// One call into the client.
-const CALL: Duration = Duration::from_secs(5);
+const CLIENT_CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a transaction was not committed.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub enum NotSent {
         /// Key, headers and value together.
         bytes: usize,
     },
-    /// The broker did not take the records within [`FencedProducer::DELIVERY`]: start a new producer, and send fewer
+    /// The broker did not take the records within [`FencedProducer::DELIVERY_TIMEOUT`]: start a new producer, and send fewer
     /// bytes at once.
     Slow(StreamError),
     /// Whether the records are on the log is unknown, or another producer has the name: start a new one.
@@ -47,7 +47,7 @@ pub struct FencedProducer {
 
 impl FencedProducer {
     /// How long the records of a transaction may take, so that time is left to abort.
-    pub const DELIVERY: Duration = Duration::from_secs(45);
+    pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(45);
 
     /// Takes the name over: a transaction that is open under it is aborted, and its producer can write
     /// nothing any more.
@@ -56,15 +56,19 @@ impl FencedProducer {
     /// [`StreamError::Settings`] for settings that librdkafka refuses; another error if Kafka does not
     /// answer.
     pub async fn start(settings: &Settings, name: &str) -> Result<FencedProducer, StreamError> {
-        let mut config = settings.checked()?.producer();
+        let mut config = settings.require_valid()?.producer_config();
         config
             .set("transactional.id", format!("{}{name}", settings.topic_prefix))
-            .set("transaction.timeout.ms", TRANSACTION.as_millis().to_string())
-            .set("message.timeout.ms", FencedProducer::DELIVERY.as_millis().to_string());
+            .set("transaction.timeout.ms", TRANSACTION_TIMEOUT.as_millis().to_string())
+            .set("message.timeout.ms", FencedProducer::DELIVERY_TIMEOUT.as_millis().to_string());
         let inner = PolledProducer::start(&config, Box::new(|_| {}))
-            .map_err(|e| StreamError::kafka("making the fenced producer", e))?;
+            .map_err(|e| StreamError::from_kafka("making the fenced producer", e))?;
         let producer = FencedProducer { inner: Arc::new(inner), max_bytes: settings.max_output_bytes() };
-        producer.call("starting the fenced producer", START, |inner| inner.init_transactions(CALL)).await?;
+        producer
+            .call_blocking("starting the fenced producer", START_TIMEOUT, |inner| {
+                inner.init_transactions(CLIENT_CALL_TIMEOUT)
+            })
+            .await?;
         Ok(producer)
     }
 
@@ -78,43 +82,51 @@ impl FencedProducer {
             return Err(NotSent::TooLarge { record, bytes: records[record].size() });
         }
         let begun = Instant::now();
-        let sent = match self.write(records).await {
+        let sent = match self.write_records(records).await {
             Ok(()) => self.commit().await.map_err(NotSent::Failed),
             not_sent => not_sent,
         };
         sent.map_err(|why| match why {
             // The broker also fences off a producer after it has timed out its transaction.
-            NotSent::Failed(error) if begun.elapsed() >= FencedProducer::DELIVERY => NotSent::Slow(error),
+            NotSent::Failed(error) if begun.elapsed() >= FencedProducer::DELIVERY_TIMEOUT => {
+                NotSent::Slow(error)
+            }
             why => why,
         })
     }
 
     /// Does everything but the commit.
-    pub(crate) async fn write(&self, records: &[OutRecord]) -> Result<(), NotSent> {
+    pub(crate) async fn write_records(&self, records: &[OutRecord]) -> Result<(), NotSent> {
         let begun = self.inner.begin_transaction();
-        begun.map_err(|e| NotSent::Failed(StreamError::kafka("beginning a transaction", e)))?;
-        let Err((record, error)) = self.deliver(records).await else { return Ok(()) };
+        begun.map_err(|e| NotSent::Failed(StreamError::from_kafka("beginning a transaction", e)))?;
+        let Err((record, error)) = self.deliver_records(records).await else { return Ok(()) };
         let topic = records[record].topic.to_string();
-        let aborted =
-            self.call("aborting a transaction", TRANSACTION, |inner| inner.abort_transaction(CALL)).await;
+        let aborted = self
+            .call_blocking("aborting a transaction", TRANSACTION_TIMEOUT, |inner| {
+                inner.abort_transaction(CLIENT_CALL_TIMEOUT)
+            })
+            .await;
         match (aborted, too_large(&error)) {
             (Ok(()), true) => Err(NotSent::TooLarge { record, bytes: records[record].size() }),
-            _ => Err(NotSent::Failed(StreamError::kafka(format!("writing to {topic}"), error))),
+            _ => Err(NotSent::Failed(StreamError::from_kafka(format!("writing to {topic}"), error))),
         }
     }
 
     pub(crate) async fn commit(&self) -> Result<(), StreamError> {
-        self.call("committing a transaction", TRANSACTION, |inner| inner.commit_transaction(CALL)).await
+        self.call_blocking("committing a transaction", TRANSACTION_TIMEOUT, |inner| {
+            inner.commit_transaction(CLIENT_CALL_TIMEOUT)
+        })
+        .await
     }
 
     /// Waits until the broker has every record, or refuses one: then the client holds back those behind it.
-    async fn deliver(&self, records: &[OutRecord]) -> Result<(), (usize, KafkaError)> {
+    async fn deliver_records(&self, records: &[OutRecord]) -> Result<(), (usize, KafkaError)> {
         let mut deliveries = FuturesUnordered::new();
         for (place, record) in records.iter().enumerate() {
-            let delivery = self.inner.send(record).map_err(|e| (place, e))?;
+            let delivery = self.inner.send_record(record).map_err(|e| (place, e))?;
             deliveries.push(async move { (place, delivery.await) });
         }
-        let deadline = Instant::now() + FencedProducer::DELIVERY;
+        let deadline = Instant::now() + FencedProducer::DELIVERY_TIMEOUT;
         let late = KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut);
         loop {
             match timeout_at(deadline, deliveries.next()).await {
@@ -129,7 +141,7 @@ impl FencedProducer {
 
     /// Makes a blocking call on a thread of its own, and repeats it while its error is retriable, for at most
     /// `within`.
-    async fn call(
+    async fn call_blocking(
         &self,
         what: &'static str,
         within: Duration,
@@ -145,7 +157,7 @@ impl FencedProducer {
             }
         });
         let called = called.await.map_err(|_| StreamError::Ended(what.to_owned()))?;
-        called.map_err(|e| StreamError::kafka(what, e))
+        called.map_err(|e| StreamError::from_kafka(what, e))
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// How long the thread sleeps if nothing wakes it.
-const SLEEP: Duration = Duration::from_secs(10);
+const PRODUCER_WAKE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The position that the broker gave a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) struct Deliveries(OnStatistics);
 
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        client::log(level, facility, text);
+        client::log_client_line(level, facility, text);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -111,8 +111,8 @@ impl PolledProducer {
         let (serving, ended) = (Arc::clone(&inner), Arc::clone(&stop));
         let thread = std::thread::Builder::new().name("producer".to_owned()).spawn(move || {
             while !ended.load(Ordering::Acquire) {
-                serving.serve();
-                serving.wait(SLEEP);
+                serving.serve_reports();
+                serving.wait(PRODUCER_WAKE_INTERVAL);
             }
         });
         let thread = thread
@@ -121,9 +121,9 @@ impl PolledProducer {
     }
 
     /// Passes a record to the client, if its queue has capacity.
-    pub(crate) fn send(&self, record: &OutRecord) -> KafkaResult<Delivery> {
+    pub(crate) fn send_record(&self, record: &OutRecord) -> KafkaResult<Delivery> {
         let (sender, delivery) = oneshot::channel();
-        self.inner.produce(record, sender)?;
+        self.inner.produce_record(record, sender)?;
         Ok(delivery)
     }
 }

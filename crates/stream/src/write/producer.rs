@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use unslide_model::Stats;
 
 /// How long a record waits for capacity in the client's queue.
-const PATIENCE: Duration = Duration::from_secs(30);
+const QUEUE_CAPACITY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a waiting record is tried again while the queue is full.
-const LOOK: Duration = Duration::from_millis(10);
+const QUEUE_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 /// How often the client reports the size of its queue. Each of its reports is large.
 const STATS_MILLIS: &str = "5000";
 /// A record with more bytes goes by a client of its own: compressing some megabytes and having the broker
@@ -56,7 +56,7 @@ struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    fn of(all: &'a AtomicU64, bytes: usize) -> Waiting<'a> {
+    fn start_waiting(all: &'a AtomicU64, bytes: usize) -> Waiting<'a> {
         let bytes = bytes as u64;
         all.fetch_add(bytes, Ordering::Relaxed);
         Waiting { all, bytes }
@@ -71,12 +71,13 @@ impl Drop for Waiting<'_> {
 
 impl Producer {
     /// Statistics of the producer's limit. The queue's size is up to five seconds old.
-    pub const STATS: [Stats<Producer>; 1] = [Stats {
+    pub const PRODUCER_STATS: [Stats<Producer>; 1] = [Stats {
         name: "unslide_producer_bytes",
         help: "Bytes of records in the Kafka client's queue, and of those that wait for room in it.",
         label: "state",
         read: |producer| {
-            let queued = producer.clients.started().map(|client| client.queued.load(Ordering::Relaxed));
+            let queued =
+                producer.clients.started_clients().map(|client| client.queued.load(Ordering::Relaxed));
             vec![("queued", queued.sum()), ("waiting", producer.waiting.load(Ordering::Relaxed))]
         },
     }];
@@ -86,10 +87,10 @@ impl Producer {
     /// # Errors
     /// [`StreamError::Settings`] for settings that librdkafka refuses.
     pub fn new(settings: &Settings) -> Result<Producer, StreamError> {
-        let mut config = settings.checked()?.producer();
+        let mut config = settings.require_valid()?.producer_config();
         config.set("message.timeout.ms", "30000").set("statistics.interval.ms", STATS_MILLIS);
         let small =
-            ProducerClient::start(&config).map_err(|e| StreamError::kafka("making the producer", e))?;
+            ProducerClient::start(&config).map_err(|e| StreamError::from_kafka("making the producer", e))?;
         let clients = Arc::new(Clients { small, large: OnceCell::new(), config });
         Ok(Producer { clients, max_bytes: settings.max_output_bytes(), waiting: Arc::default() })
     }
@@ -101,12 +102,12 @@ impl Producer {
     ///
     /// # Errors
     /// [`StreamError::TooLarge`], or the broker's error.
-    pub async fn send(&self, record: &OutRecord) -> Result<Delivered, StreamError> {
+    pub async fn send_record(&self, record: &OutRecord) -> Result<Delivered, StreamError> {
         let size = record.size();
         if size > self.max_bytes {
             return Err(StreamError::TooLarge { topic: record.topic.to_string(), bytes: size });
         }
-        let written = match self.enqueue(record, size).await {
+        let written = match self.enqueue_record(record, size).await {
             Ok(delivery) => match delivery.await {
                 Ok(written) => written,
                 Err(_) => return Err(StreamError::Ended(record.topic.to_string())),
@@ -118,35 +119,35 @@ impl Producer {
             Err(e) if too_large(&e) => {
                 Err(StreamError::TooLarge { topic: record.topic.to_string(), bytes: size })
             }
-            Err(e) => Err(StreamError::kafka(format!("writing to {}", record.topic), e)),
+            Err(e) => Err(StreamError::from_kafka(format!("writing to {}", record.topic), e)),
         }
     }
 
     /// Passes a record to its client as soon as the queue there has capacity.
-    async fn enqueue(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
-        let _waiting = Waiting::of(&self.waiting, bytes);
-        self.clients.of(bytes).await?.enqueue(record, bytes).await
+    async fn enqueue_record(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
+        let _waiting = Waiting::start_waiting(&self.waiting, bytes);
+        self.clients.client_for_size(bytes).await?.enqueue_record(record, bytes).await
     }
 
     /// Writes records in order and waits for all of them; ends at the first that fails.
     ///
     /// # Errors
-    /// As [`Producer::send`].
+    /// As [`Producer::send_record`].
     pub async fn send_all(&self, records: &[OutRecord]) -> Result<Vec<Delivered>, StreamError> {
-        futures::future::try_join_all(records.iter().map(|record| self.send(record))).await
+        futures::future::try_join_all(records.iter().map(|record| self.send_record(record))).await
     }
 
     /// Asks a broker for the topic's partitions, to check that Kafka answers.
     ///
     /// # Errors
     /// [`StreamError`] if Kafka does not answer within `within`, or the topic does not exist.
-    pub async fn probe(&self, topic: &str, within: Duration) -> Result<usize, StreamError> {
+    pub async fn probe_topic(&self, topic: &str, within: Duration) -> Result<usize, StreamError> {
         let (client, name) = (self.clients.small.inner.clone(), topic.to_owned());
         let answer = tokio::task::spawn_blocking(move || {
             let metadata = client
                 .client()
                 .fetch_metadata(Some(&name), within)
-                .map_err(|e| StreamError::kafka("asking Kafka for a topic", e))?;
+                .map_err(|e| StreamError::from_kafka("asking Kafka for a topic", e))?;
             let found = metadata.topics().iter().find(|t| t.name() == name && t.error().is_none());
             found.map(|t| t.partitions().len()).filter(|n| *n > 0).ok_or(StreamError::NoTopic(name))
         });
@@ -155,7 +156,7 @@ impl Producer {
 
     /// Waits until everything sent is on the log, at most `within` for each client.
     pub async fn flush(&self, within: Duration) {
-        for client in self.clients.started() {
+        for client in self.clients.started_clients() {
             let client = client.inner.clone();
             // The outcome of each record goes to its sender.
             let _ = tokio::task::spawn_blocking(move || client.flush(within)).await;
@@ -165,14 +166,14 @@ impl Producer {
 
 impl Clients {
     /// Returns the client for a record with this many bytes.
-    async fn of(&self, bytes: usize) -> KafkaResult<&ProducerClient> {
+    async fn client_for_size(&self, bytes: usize) -> KafkaResult<&ProducerClient> {
         if bytes <= LARGE_BYTES {
             return Ok(&self.small);
         }
         self.large.get_or_try_init(async || ProducerClient::start(&self.config)).await
     }
 
-    fn started(&self) -> impl Iterator<Item = &ProducerClient> {
+    fn started_clients(&self) -> impl Iterator<Item = &ProducerClient> {
         std::iter::once(&self.small).chain(self.large.get())
     }
 }
@@ -187,29 +188,29 @@ impl ProducerClient {
     }
 
     /// Passes a record to the client as soon as its queue has capacity.
-    async fn enqueue(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
+    async fn enqueue_record(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
         let full = |e: &KafkaError| e.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + QUEUE_CAPACITY_TIMEOUT;
         // One record waits for capacity at a time: those behind it stay behind it.
         let Ok(_turn) = timeout_at(deadline, self.turn.lock()).await else {
             return Err(KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull));
         };
         loop {
-            match self.give(record, bytes).await {
+            match self.pass_record(record, bytes).await {
                 Err(e) if full(&e) && Instant::now() < deadline => {}
                 sent => return sent,
             }
-            sleep(LOOK).await;
+            sleep(QUEUE_RETRY_INTERVAL).await;
         }
     }
 
     /// Gives a record to the client, which copies it: a large one not on a thread that answers others.
-    async fn give(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
+    async fn pass_record(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
         if bytes <= LARGE_BYTES {
-            return self.inner.send(record);
+            return self.inner.send_record(record);
         }
         let (client, record) = (Arc::clone(&self.inner), record.clone());
-        let sent = tokio::task::spawn_blocking(move || client.send(&record)).await;
+        let sent = tokio::task::spawn_blocking(move || client.send_record(&record)).await;
         sent.unwrap_or(Err(KafkaError::Canceled))
     }
 }

@@ -69,8 +69,8 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
     }
 
     /// Takes the client's current reports.
-    pub(crate) fn serve(&self) {
-        while self.reports() > 0 {
+    pub(crate) fn serve_reports(&self) {
+        while self.report_count() > 0 {
             self.inner.poll(Duration::ZERO);
         }
     }
@@ -79,7 +79,7 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
     pub(crate) fn wait(&self, at_most: Duration) {
         self.waiter.get_or_init(std::thread::current);
         // A report that comes now lets the thread go on at once.
-        if self.reports() == 0 {
+        if self.report_count() == 0 {
             std::thread::park_timeout(at_most);
         }
     }
@@ -87,7 +87,7 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
     /// Passes a record to the client, if its queue has room. The client reads the value in place, and gives
     /// `about` back when it does not need it any more.
     #[expect(unsafe_code, reason = "rdkafka's own call copies the value")]
-    pub(crate) fn produce<T: Send + Sync>(&self, record: &OutRecord, about: T) -> KafkaResult<()>
+    pub(crate) fn produce_record<T: Send + Sync>(&self, record: &OutRecord, about: T) -> KafkaResult<()>
     where
         C: ProducerContext<DeliveryOpaque = Box<UndeliveredRecord<T>>>,
     {
@@ -103,7 +103,7 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
         // the delivery report, which is the client's last use of a record. Of the headers, which have their
         // own copies, the client is the owner if the call succeeds.
         unsafe {
-            let headers = headers(record);
+            let headers = copy_headers(record);
             let code = sys::rd_kafka_producev(
                 self.inner.client().native_ptr(),
                 vtype::RD_KAFKA_VTYPE_TOPIC,
@@ -130,7 +130,7 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
     }
 
     #[expect(unsafe_code, reason = "rdkafka has no safe call for the length of a queue")]
-    fn reports(&self) -> usize {
+    fn report_count(&self) -> usize {
         // SAFETY: the queue is given back in `Drop` only.
         unsafe { sys::rd_kafka_queue_length(self.queue.as_ptr()) }
     }
@@ -138,7 +138,7 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
 
 /// Makes the client's own copies of a record's headers.
 #[expect(unsafe_code, reason = "the counterpart of `produce`")]
-fn headers(record: &OutRecord) -> *mut RDKafkaHeaders {
+fn copy_headers(record: &OutRecord) -> *mut RDKafkaHeaders {
     // SAFETY: each pointer is valid for the length beside it during the call, which copies those bytes.
     unsafe {
         let headers = sys::rd_kafka_headers_new(record.headers.iter().count());
@@ -213,7 +213,7 @@ mod tests {
     fn watched() -> (OutRecord, Arc<AtomicBool>) {
         let gone = Arc::new(AtomicBool::new(false));
         let value = Bytes::from_owner(Watched(Arc::clone(&gone)));
-        (OutRecord::to("topic", value).key("key").header("name", "text"), gone)
+        (OutRecord::for_topic("topic", value).key("key").header("name", "text"), gone)
     }
 
     /// A producer that reaches no broker.
@@ -228,19 +228,19 @@ mod tests {
     fn a_value_is_kept_until_the_client_needs_it_no_more() {
         let producer_of_late = producer("1");
         let (late, late_gone) = watched();
-        producer_of_late.produce(&late, ()).unwrap();
+        producer_of_late.produce_record(&late, ()).unwrap();
         drop(late);
         while !late_gone.load(Ordering::SeqCst) {
             producer_of_late.wait(Duration::from_millis(10));
-            producer_of_late.serve();
+            producer_of_late.serve_reports();
         }
 
         let producer = producer("60000");
         let (queued, queued_gone) = watched();
-        producer.produce(&queued, ()).unwrap();
+        producer.produce_record(&queued, ()).unwrap();
         drop(queued);
         let (refused, refused_gone) = watched();
-        let full = producer.produce(&refused, ()).unwrap_err();
+        let full = producer.produce_record(&refused, ()).unwrap_err();
         assert_eq!(full, KafkaError::MessageProduction(rdkafka::types::RDKafkaErrorCode::QueueFull));
         drop(refused);
         assert!(refused_gone.load(Ordering::SeqCst));

@@ -37,7 +37,7 @@ impl<'a> DeviceNames<'a> {
                 continue;
             }
             // Half of the budget is kept for the other languages, which are demangled on demand.
-            if names.bytes_left < MOST_BYTES / 2 || !names.pay(2 * name.raw().len()) {
+            if names.bytes_left < MOST_BYTES / 2 || !names.charge_bytes(2 * name.raw().len()) {
                 break;
             }
             names.known.insert(name.raw(), None);
@@ -45,39 +45,40 @@ impl<'a> DeviceNames<'a> {
         }
         let texts: Vec<&str> = swift.iter().map(|(_, text)| &**text).collect();
         // If Swift's demangler is unavailable, names stay as the device gave them.
-        let answers = SwiftNames::of_a_report().demangle(&texts).unwrap_or_default();
+        let answers = SwiftNames::for_report().demangle(&texts).unwrap_or_default();
         for ((raw, _), answer) in swift.iter().zip(answers) {
-            names.keep(raw, answer);
+            names.keep_name(raw, answer);
         }
         names
     }
 
     /// Returns the readable form of a device's name; `None` if there is no other, or the report's budget is
     /// used up.
-    pub(crate) fn demangled(&mut self, device: &DeviceName<'a>) -> Option<&str> {
-        const MANGLED: [&[u8]; 4] = [b"_Z", b"__Z", b"___Z", b"_R"];
+    pub(crate) fn demangle_name(&mut self, device: &DeviceName<'a>) -> Option<&str> {
+        const MANGLED_PREFIXES: [&[u8]; 4] = [b"_Z", b"__Z", b"___Z", b"_R"];
         let raw = device.name.raw();
-        let mangled = MANGLED.iter().any(|prefix| raw.starts_with(prefix));
+        let mangled = MANGLED_PREFIXES.iter().any(|prefix| raw.starts_with(prefix));
         // Most names are neither, and need no hash look-up.
         if !mangled && !is_swift(raw) {
             return None;
         }
-        if mangled && !self.known.contains_key(raw) && self.pay(2 * raw.len()) {
-            self.keep(raw, demangle(&device.name.decode()));
+        if mangled && !self.known.contains_key(raw) && self.charge_bytes(2 * raw.len()) {
+            self.keep_name(raw, demangle(&device.name.decode()));
         }
         self.known.get(raw)?.as_deref()
     }
 
     /// Charges `bytes` to the budget. Once an amount does not fit, the budget is empty.
-    fn pay(&mut self, bytes: usize) -> bool {
+    fn charge_bytes(&mut self, bytes: usize) -> bool {
         let left = self.bytes_left.checked_sub(bytes);
         self.bytes_left = left.unwrap_or(0);
         left.is_some()
     }
 
     /// Keeps a readable name. Twice the length of the mangled one is charged already.
-    fn keep(&mut self, raw: &'a [u8], readable: Option<String>) {
-        let readable = readable.filter(|readable| self.pay(readable.len().saturating_sub(2 * raw.len())));
+    fn keep_name(&mut self, raw: &'a [u8], readable: Option<String>) {
+        let readable =
+            readable.filter(|readable| self.charge_bytes(readable.len().saturating_sub(2 * raw.len())));
         self.known.insert(raw, readable);
     }
 }

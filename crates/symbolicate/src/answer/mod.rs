@@ -3,7 +3,7 @@
 mod device_names;
 
 use crate::compiler_made::is_compiler_made_symbol;
-use crate::json::dashed;
+use crate::json::format_dashed;
 use crate::plan::{ImagePlace, Join, Plan, PlannedFrame, PlannedImage};
 use crate::rules::{Choice, is_sigtramp};
 use crate::status::{FrameStatus, ImageStatus};
@@ -34,11 +34,11 @@ impl Judged<'_> {
 }
 
 /// Fetches the symbols of an image and checks that they belong to it.
-pub(crate) fn judge<'s>(
+pub(crate) fn check_symbols<'s>(
     image: &PlannedImage<'_>,
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
 ) -> Judged<'s> {
-    let text = image.debug_id.as_ref().map(dashed);
+    let text = image.debug_id.as_ref().map(format_dashed);
     let without = |status| Judged { status, symbols: None, generation: None, debug_id: text };
     let Some(debug_id) = image.debug_id else { return without(ImageStatus::Missing) };
     match symbols(&debug_id) {
@@ -99,7 +99,7 @@ pub(crate) struct SettledFrame {
 }
 
 /// Decides whether a planned frame is a return address or the instruction that a signal interrupted.
-pub(crate) fn settle(planned: &PlannedFrame, after_sigtramp: bool) -> SettledFrame {
+pub(crate) fn settle_address(planned: &PlannedFrame, after_sigtramp: bool) -> SettledFrame {
     let PlannedFrame { choice, place, address, .. } = *planned;
     if !after_sigtramp || choice.rule != crate::rules::Rule::Caller {
         return SettledFrame { choice, place, address };
@@ -112,14 +112,14 @@ pub(crate) fn settle(planned: &PlannedFrame, after_sigtramp: bool) -> SettledFra
 }
 
 /// Answers one frame. `images` are the checked images of the plan.
-pub(crate) fn answer<'s, 'a>(
+pub(crate) fn answer_frame<'s, 'a>(
     plan: &Plan<'_, 'a>,
     images: &[Judged<'s>],
     frame: &Frame<'a>,
     planned: &PlannedFrame,
     after_sigtramp: bool,
 ) -> FrameAnswer<'s, 'a> {
-    let SettledFrame { choice, place, address } = settle(planned, after_sigtramp);
+    let SettledFrame { choice, place, address } = settle_address(planned, after_sigtramp);
     let mut answer = FrameAnswer {
         status: FrameStatus::InvalidAddress,
         choice,
@@ -145,7 +145,7 @@ pub(crate) fn answer<'s, 'a>(
     answer.approximate |= image.approximate;
     answer.relative = address.wrapping_sub(image.start);
     let lookup = choice.looked_up(RelativeAddress(answer.relative));
-    if place.join == Join::OutsideSize && !confirmed(judged, lookup) {
+    if place.join == Join::OutsideSize && !is_confirmed(judged, lookup) {
         answer.status = FrameStatus::UnknownImage;
         answer.place = None;
         answer.approximate = choice.approximate || planned.imprecise;
@@ -153,12 +153,12 @@ pub(crate) fn answer<'s, 'a>(
         answer.waits_for = may_come.then_some(place.image);
         return answer;
     }
-    name(&mut answer, frame, planned, image, judged, lookup);
+    name_code(&mut answer, frame, planned, image, judged, lookup);
     answer
 }
 
 /// Names the code at an address of an image.
-fn name<'s, 'a>(
+fn name_code<'s, 'a>(
     answer: &mut FrameAnswer<'s, 'a>,
     frame: &Frame<'a>,
     planned: &PlannedFrame,
@@ -195,8 +195,8 @@ fn name<'s, 'a>(
 }
 
 /// True if the symbols name code with a known extent at an address.
-fn confirmed(judged: &Judged<'_>, address: RelativeAddress) -> bool {
-    let found = judged.symbols.and_then(|symbols| symbols.lookup(address).found());
+fn is_confirmed(judged: &Judged<'_>, address: RelativeAddress) -> bool {
+    let found = judged.symbols.and_then(|symbols| symbols.lookup(address).into_answer());
     found.is_some_and(|found| !found.approximate)
 }
 
@@ -211,15 +211,19 @@ fn named_by_the_device<'a>(
     let Some(start) = planned.symbol_start else {
         return Some(DeviceName { name, offset: None, approximate: true });
     };
-    let offset = device_name::offset(address, start, image.start)?;
+    let offset = device_name::offset_from_symbol(address, start, image.start)?;
     // Compiler-made functions lie everywhere: in a stripped image one of them is the nearest to any address.
     let is_helper = is_hidden_symbol(name.raw()) || is_compiler_made_symbol(&name.decode());
-    Some(DeviceName { name, offset: Some(offset), approximate: is_helper || offset > device_name::NEAR })
+    Some(DeviceName {
+        name,
+        offset: Some(offset),
+        approximate: is_helper || offset > device_name::GUESS_DISTANCE_BYTES,
+    })
 }
 
 impl FrameAnswer<'_, '_> {
     /// The index of the image that the frame refers to.
-    pub(crate) fn image(&self) -> Option<usize> {
+    pub(crate) fn image_index(&self) -> Option<usize> {
         Some(self.place.map(|place| place.image).or(self.waits_for)? as usize)
     }
 

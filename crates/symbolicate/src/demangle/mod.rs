@@ -15,16 +15,16 @@ pub const MAX_NAME_BYTES: usize = 4096;
 #[must_use]
 pub fn demangle(linkage_name: &str) -> Option<String> {
     if is_swift(linkage_name) {
-        return SwiftNames::of_a_report().demangle(&[linkage_name]).ok()?.pop()?;
+        return SwiftNames::for_report().demangle(&[linkage_name]).ok()?.pop()?;
     }
     if linkage_name.len() > MAX_NAME_BYTES {
         return None;
     }
     let demangled = match is_rust(linkage_name) {
-        true => rust(linkage_name)?,
+        true => demangle_rust(linkage_name)?,
         false => unslide_llvm_demangle::demangle(without_module(linkage_name), MAX_NAME_BYTES)?,
     };
-    kept(linkage_name, demangled)
+    accept_result(linkage_name, demangled)
 }
 
 /// Removes the module id that ThinLTO appends to make a name unique.
@@ -46,7 +46,7 @@ pub(crate) fn is_rust(name: &str) -> bool {
 
 /// Returns a Rust name without its hash. A few hundred bytes may expand to gigabytes, so the result stops at
 /// the length limit.
-fn rust(linkage_name: &str) -> Option<String> {
+fn demangle_rust(linkage_name: &str) -> Option<String> {
     let mut name = Bounded(String::new());
     write!(name, "{:#}", rustc_demangle::try_demangle(linkage_name).ok()?).ok()?;
     Some(name.0)
@@ -65,7 +65,7 @@ impl Write for Bounded {
 }
 
 /// Returns a demangler's result, unless it is unchanged or too long.
-fn kept(linkage_name: &str, demangled: String) -> Option<String> {
+fn accept_result(linkage_name: &str, demangled: String) -> Option<String> {
     (demangled != linkage_name && demangled.len() <= MAX_NAME_BYTES).then_some(demangled)
 }
 

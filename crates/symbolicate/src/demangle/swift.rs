@@ -6,13 +6,13 @@
 //! demangles in another process ([`demangle_with`]), and a name that ends that process stays unchanged.
 
 use super::MAX_NAME_BYTES;
-use super::kept;
+use super::accept_result;
 use std::sync::OnceLock;
 use symbolic_common::{Language, Name, NameMangling};
 use symbolic_demangle::{Demangle, DemangleOptions};
 
 /// Prefixes of mangled Swift names that Swift's demangler accepts.
-const PREFIXES: [&str; 8] = ["$s", "_$s", "$S", "_$S", "$e", "_$e", "_T0", "@__swiftmacro_"];
+const MANGLED_SWIFT_PREFIXES: [&str; 8] = ["$s", "_$s", "$S", "_$S", "$e", "_$e", "_T0", "@__swiftmacro_"];
 
 /// The most parts that one name may expand to.
 const MAX_PARTS: u64 = 1 << 22;
@@ -31,7 +31,7 @@ const BATCH_BYTES: usize = 32 << 10;
 /// True for a name that Swift's demangler reads.
 #[must_use]
 pub fn is_swift(name: impl AsRef<[u8]>) -> bool {
-    PREFIXES.iter().any(|prefix| name.as_ref().starts_with(prefix.as_bytes()))
+    MANGLED_SWIFT_PREFIXES.iter().any(|prefix| name.as_ref().starts_with(prefix.as_bytes()))
 }
 
 /// A way to call Swift's demangler.
@@ -99,14 +99,14 @@ impl SwiftNames<'_> {
     }
 
     /// Returns limits for the names of one report.
-    pub(crate) fn of_a_report() -> Self {
+    pub(crate) fn for_report() -> Self {
         SwiftNames::new(MAX_PARTS_OF_A_REPORT, 2)
     }
 
     /// Returns the readable form of each name; `None` if there is no other, or it costs too much.
     pub(crate) fn demangle(&mut self, names: &[&str]) -> Result<Vec<Option<String>>, Unavailable> {
         let mut answers = vec![None; names.len()];
-        let asked: Vec<usize> = (0..names.len()).filter(|at| self.affordable(names[*at])).collect();
+        let asked: Vec<usize> = (0..names.len()).filter(|at| self.try_charge(names[*at])).collect();
         let mut rest = &asked[..];
         while !rest.is_empty() && self.ends_left > 0 {
             let mut bytes = 0;
@@ -119,14 +119,15 @@ impl SwiftNames<'_> {
             let found = self.swift.demangle(&texts)?;
             let answered = found.len().min(batch.len());
             for (at, demangled) in batch.iter().zip(found) {
-                answers[*at] = demangled.and_then(|demangled| kept(names[*at], demangled));
+                answers[*at] = demangled.and_then(|demangled| accept_result(names[*at], demangled));
             }
             rest = others;
             if let Some(last) = batch.get(answered) {
                 // Retry this name alone: the process may have ended for another reason.
                 match self.swift.demangle(&[names[*last]])?.pop() {
                     Some(demangled) => {
-                        answers[*last] = demangled.and_then(|demangled| kept(names[*last], demangled));
+                        answers[*last] =
+                            demangled.and_then(|demangled| accept_result(names[*last], demangled));
                     }
                     None => self.ends_left -= 1,
                 }
@@ -136,8 +137,8 @@ impl SwiftNames<'_> {
         Ok(answers)
     }
 
-    fn affordable(&mut self, name: &str) -> bool {
-        let parts = parts(name);
+    fn try_charge(&mut self, name: &str) -> bool {
+        let parts = count_parts(name);
         if name.len() > MAX_NAME_BYTES || parts > MAX_PARTS || !is_swift(name) {
             return false;
         }
@@ -153,8 +154,8 @@ impl SwiftNames<'_> {
 /// `A` refers to substitutions by number: `AB` to number 1, `AbC` to 1 and 2, `A3D` to 3 three times, `A4_`
 /// to 31. They are numbered in the order of creation. So one is at most as large as the name before the
 /// first reference to it or to a higher number.
-fn parts(name: &str) -> u64 {
-    let body = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
+fn count_parts(name: &str) -> u64 {
+    let body = MANGLED_SWIFT_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
     let Some(body) = body.map(str::as_bytes) else { return 0 };
     // Upper bounds by number of the substitution, and the parts so far.
     let mut sizes: std::collections::BTreeMap<u64, u64> = std::collections::BTreeMap::new();
@@ -238,7 +239,7 @@ mod tests {
         let mut demangle = |name: &str| names.demangle(&[name]).unwrap().pop().unwrap();
         assert!(demangle(&bomb(2)).is_some_and(|name| name.matches("Int").count() == 8));
         for levels in 16..22 {
-            assert!(parts(&bomb(levels)) > 1 << levels, "{levels}");
+            assert!(count_parts(&bomb(levels)) > 1 << levels, "{levels}");
         }
         assert_eq!(demangle(&bomb(60)), None);
         assert_eq!((0..50).filter_map(|_| demangle(&bomb(12))).count(), 0);
@@ -251,7 +252,7 @@ mod tests {
             "$s12CanvasNative9NSCRenderC22drawFrameTexSubImage3DyySo8AVPlayerC_So0I15ItemVideoOutputCSo6CGSizeVs5Int32VA9LSbtFTf4nndnnnnnnnnddnd_n",
             "$s7SwiftUI15ModifiedContentVyACyACyAA4TextVAA14_PaddingLayoutVGAA16_FlexFrameLayoutVGAA11_ClipEffectVyAA16RoundedRectangleVGGWOe",
         ] {
-            assert!(parts(name) < PARTS_PER_BYTE * name.len() as u64, "{} {name}", parts(name));
+            assert!(count_parts(name) < PARTS_PER_BYTE * name.len() as u64, "{} {name}", count_parts(name));
         }
     }
 

@@ -23,7 +23,7 @@ impl ImageOutcome {
             slide: preferred
                 .or(text)
                 .filter(|_| !image.is_bundle())
-                .map(|preferred| Slide::between(LoadAddress(image.start), preferred).0),
+                .map(|preferred| Slide::from_addresses(LoadAddress(image.start), preferred).0),
             generation: judged.generation,
             frames: references.frames,
             system: image.system,

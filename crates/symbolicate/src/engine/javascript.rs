@@ -8,16 +8,16 @@ use crate::status::FrameTally;
 
 impl Plan<'_, '_> {
     /// Answers the frames of a JavaScript error. Returns how many refer to each bundle.
-    pub(super) fn javascript<'s>(
+    pub(super) fn answer_javascript<'s>(
         &'s self,
         judged: &[Judged<'s>],
         tally: &mut FrameTally,
         referred: &mut [References],
     ) -> Vec<JavaScriptAnswer<'s>> {
-        let answers = self.javascript.as_ref().map(|error| javascript::answers(error, judged));
+        let answers = self.javascript.as_ref().map(|error| javascript::answer_frames(error, judged));
         let answers = answers.unwrap_or_default();
         for answer in &answers {
-            tally.add(answer.status, answer.is_of_engine());
+            tally.add_frame(answer.status, answer.is_of_engine());
             if let Some(bundle) = answer.image.and_then(|image| referred.get_mut(image as usize)) {
                 bundle.frames += 1;
             }
@@ -40,8 +40,8 @@ impl Plan<'_, '_> {
         let mut out = Vec::new();
         for detail in details.into_iter().skip(wanted) {
             out.clear();
-            javascript::write(&mut out, error, answers, judged, detail);
-            if detail == JavaScriptDetail::StatusOnly || splicer.pay(out.len()) {
+            javascript::write_javascript(&mut out, error, answers, judged, detail);
+            if detail == JavaScriptDetail::StatusOnly || splicer.try_reserve(out.len()) {
                 break;
             }
             splicer.cut = true;

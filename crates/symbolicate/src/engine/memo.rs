@@ -1,7 +1,7 @@
 //! Cache of answers for addresses that several threads share.
 
 use super::output::FrameDetail;
-use crate::answer::{SettledFrame, settle};
+use crate::answer::{SettledFrame, settle_address};
 use std::ops::Range;
 
 /// Ranges in the output of answers for addresses that several threads share. A slot holds the
@@ -25,13 +25,13 @@ impl Memo {
     }
 
     /// Returns everything that an answer by symbols depends on; `None` without an image.
-    pub(super) fn key(
+    pub(super) fn build_key(
         &self,
         planned: &crate::plan::PlannedFrame,
         after_sigtramp: bool,
         extent: FrameDetail,
     ) -> Option<MemoKey> {
-        let SettledFrame { choice, place, address } = settle(planned, after_sigtramp);
+        let SettledFrame { choice, place, address } = settle_address(planned, after_sigtramp);
         let place = place.filter(|_| planned.valid && !self.slots.is_empty())?;
         let flags = [
             choice.adjusted,
@@ -43,21 +43,21 @@ impl Memo {
         Some(MemoKey { address, image: place.image, flags, extent })
     }
 
-    fn slot(&self, key: &MemoKey) -> usize {
+    fn slot_index(&self, key: &MemoKey) -> usize {
         let mixed = (key.address ^ u64::from(key.flags)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (mixed >> 40) as usize & (self.slots.len() - 1)
     }
 
     pub(super) fn get(&self, key: &Option<MemoKey>) -> Option<(Range<usize>, u32)> {
         let key = key.as_ref()?;
-        let (known, range) = self.slots[self.slot(key)].as_ref()?;
+        let (known, range) = self.slots[self.slot_index(key)].as_ref()?;
         (known == key).then_some((range.start as usize..range.end as usize, key.image))
     }
 
-    pub(super) fn put(&mut self, key: Option<MemoKey>, range: Range<usize>, image: u32) {
+    pub(super) fn store_answer(&mut self, key: Option<MemoKey>, range: Range<usize>, image: u32) {
         let Some(key) = key.filter(|key| key.image == image) else { return };
         let (Ok(start), Ok(end)) = (u32::try_from(range.start), u32::try_from(range.end)) else { return };
-        let slot = self.slot(&key);
+        let slot = self.slot_index(&key);
         self.slots[slot] = Some((key, start..end));
     }
 }

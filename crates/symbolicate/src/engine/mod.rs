@@ -7,14 +7,14 @@ mod output;
 mod output_size;
 
 use crate::analysis::{self, Analysis};
-use crate::answer::{DeviceNames, FrameAnswer, Judged, answer, judge};
+use crate::answer::{DeviceNames, FrameAnswer, Judged, answer_frame, check_symbols};
 use crate::grouping::{self, Grouping, GroupingRules};
 use crate::plan::{Plan, SymbolNeed};
 use crate::status::{FrameStatus, FrameTally, ImageStatus, ReportStatus};
 use crate::symbols::ImageSymbols;
 use crate::symcache;
 use memo::Memo;
-pub use output::{ENGINE, VERSION};
+pub use output::{ENGINE, OUTPUT_VERSION};
 use output::{FrameDetail, ReportFacts};
 pub use output_size::most_bytes;
 use output_size::{AlwaysWritten, blank_frames, least_bytes, own_bytes};
@@ -117,7 +117,7 @@ impl ImageOutcome {
 }
 
 /// Number of frames that are prefetched together. The data that they read fits into a CPU's L2 cache.
-const PREFETCHED: usize = 512;
+const PREFETCHED_FRAMES_LIMIT: usize = 512;
 
 /// Counts of the frames that refer to an image.
 #[derive(Clone, Copy, Default)]
@@ -129,8 +129,8 @@ struct References {
 
 /// Returns the symbols that a report can use, to be fetched before [`enrich`] is called.
 #[must_use]
-pub fn needs(report: &Report<'_>) -> Vec<SymbolNeed> {
-    Plan::new(report).needs()
+pub fn list_needs(report: &Report<'_>) -> Vec<SymbolNeed> {
+    Plan::new(report).list_needs()
 }
 
 /// Answers every frame of a report. `symbols` returns the symbols of a debug id; `None` means
@@ -154,23 +154,23 @@ impl<'a> Plan<'_, 'a> {
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
         context: &Context<'_>,
     ) -> Enrichment {
-        let judged: Vec<Judged<'s>> = self.images.iter().map(|image| judge(image, symbols)).collect();
+        let judged: Vec<Judged<'s>> = self.images.iter().map(|image| check_symbols(image, symbols)).collect();
         let warnings: Vec<String> = self.report.warnings.iter().map(ToString::to_string).collect();
         let mut names = DeviceNames::new(self, &judged);
         let no_rules = GroupingRules::default();
         // Grouping is the first to look frames up.
-        self.prefetch(&judged, 0);
+        self.prefetch_lookups(&judged, 0);
         // The budget for names is spent on the names that count before those of other threads.
-        let grouping = grouping::group(self, &judged, &mut names, context.rules.unwrap_or(&no_rules));
+        let grouping = grouping::group_report(self, &judged, &mut names, context.rules.unwrap_or(&no_rules));
         let findings = analysis::collect_findings(self, &judged, context.analyses);
         let always = AlwaysWritten { warnings: warnings.len(), findings: &findings };
         let mut splicer = Splicer::new(self, &judged, &always, context);
-        let (mut tally, mut referred) = self.frames(&judged, context, &mut splicer, &mut names);
-        let answers = self.javascript(&judged, &mut tally, &mut referred);
+        let (mut tally, mut referred) = self.write_frames(&judged, context, &mut splicer, &mut names);
+        let answers = self.answer_javascript(&judged, &mut tally, &mut referred);
         let javascript = self.javascript_part(&answers, &judged, context.detail, &mut splicer);
-        let (images, missing) = self.outcomes(&judged, &referred);
-        let status = tally.status();
-        let ended = self.report.ended();
+        let (images, missing) = self.list_outcomes(&judged, &referred);
+        let status = tally.report_status();
+        let ended = self.report.evaluate_end();
         let facts = ReportFacts {
             ended: ended.as_ref(),
             status,
@@ -185,9 +185,9 @@ impl<'a> Plan<'_, 'a> {
         };
         let report = self.report;
         splicer.insert(report.insert_at, report.own_member.clone(), report.has_members);
-        output::report(&mut splicer.out, &facts, context);
+        output::write_report(&mut splicer.out, &facts, context);
         let cut = splicer.cut;
-        let (bytes, frames) = (splicer.finish(), tally.counts);
+        let (bytes, frames) = (splicer.into_bytes(), tally.counts);
         Enrichment { bytes, status, frames, images, missing, warnings, grouping, cut }
     }
 
@@ -221,7 +221,7 @@ impl<'a> Plan<'_, 'a> {
     }
 
     /// Answers and writes every frame. Returns how many refer to each image.
-    fn frames(
+    fn write_frames(
         &self,
         judged: &[Judged<'_>],
         context: &Context<'_>,
@@ -234,48 +234,47 @@ impl<'a> Plan<'_, 'a> {
         let mut memo = Memo::new(self.frames.len());
         let mut planned = self.frames.iter().enumerate();
         for backtrace in &self.report.backtraces {
-            let wanted = FrameDetail::of(context.detail, is_of_the_crash(backtrace));
+            let wanted = FrameDetail::for_thread(context.detail, is_of_the_crash(backtrace));
             let mut sigtramp_at = None;
-            for slot in backtrace.slots() {
+            for slot in backtrace.frame_slots() {
                 let frame = match slot {
                     FrameSlot::Frame(frame) => frame,
                     FrameSlot::Blank(blank) => {
-                        splicer.blank(blank);
-                        tally.add(FrameStatus::InvalidAddress, false);
+                        splicer.write_blank(blank);
+                        tally.add_frame(FrameStatus::InvalidAddress, false);
                         continue;
                     }
                 };
                 let Some((number, planned)) = planned.next() else { break };
-                if number > 0 && number % PREFETCHED == 0 {
-                    self.prefetch(judged, number);
+                if number > 0 && number % PREFETCHED_FRAMES_LIMIT == 0 {
+                    self.prefetch_lookups(judged, number);
                 }
                 let after_sigtramp = sigtramp_at.is_some_and(|at: usize| at + 1 == frame.index);
                 splicer.insert(frame.insert_at, frame.own_member.clone(), frame.has_members);
-                let extent = splicer.affordable(wanted);
-                let key = memo.key(planned, after_sigtramp, extent);
-                if let Some((range, image)) = memo
-                    .get(&key)
-                    .filter(|(range, _)| extent == FrameDetail::StatusOnly || splicer.pay(range.len()))
-                {
+                let extent = splicer.affordable_detail(wanted);
+                let key = memo.build_key(planned, after_sigtramp, extent);
+                if let Some((range, image)) = memo.get(&key).filter(|(range, _)| {
+                    extent == FrameDetail::StatusOnly || splicer.try_reserve(range.len())
+                }) {
                     splicer.out.extend_from_within(range);
                     let index = image as usize;
                     referred[index].frames += 1;
                     let lacks_dsym = judged[index].lacks_dsym(&self.images[index]);
-                    self.count(&mut tally, FrameStatus::Symbolicated, Some(index), lacks_dsym);
+                    self.count_frame(&mut tally, FrameStatus::Symbolicated, Some(index), lacks_dsym);
                     continue;
                 }
-                let answered = answer(self, judged, frame, planned, after_sigtramp);
+                let answered = answer_frame(self, judged, frame, planned, after_sigtramp);
                 let is_sigtramp = answered.is_sigtramp(frame);
                 sigtramp_at = is_sigtramp.then_some(frame.index);
                 let mut lacks_dsym = false;
-                if let Some(index) = answered.image() {
+                if let Some(index) = answered.image_index() {
                     lacks_dsym = answered.lacks_dsym(&self.images[index], &judged[index]);
                     referred[index].frames += 1;
                     referred[index].lack_dsym |= lacks_dsym;
                 }
-                self.count(&mut tally, answered.status, answered.image(), lacks_dsym);
+                self.count_frame(&mut tally, answered.status, answered.image_index(), lacks_dsym);
                 let start = splicer.out.len();
-                if !splicer.frame(&answered, judged, extent, names) {
+                if !splicer.write_frame(&answered, judged, extent, names) {
                     continue;
                 }
                 if let Some(place) = answered.place
@@ -283,7 +282,7 @@ impl<'a> Plan<'_, 'a> {
                     && !is_sigtramp
                     && !answered.is_hidden()
                 {
-                    memo.put(key, start..splicer.out.len(), place.image);
+                    memo.store_answer(key, start..splicer.out.len(), place.image);
                 }
             }
         }
@@ -291,18 +290,24 @@ impl<'a> Plan<'_, 'a> {
     }
 
     /// Counts a frame of an image.
-    fn count(&self, tally: &mut FrameTally, status: FrameStatus, image: Option<usize>, lacks_dsym: bool) {
+    fn count_frame(
+        &self,
+        tally: &mut FrameTally,
+        status: FrameStatus,
+        image: Option<usize>,
+        lacks_dsym: bool,
+    ) {
         let is_system = image.is_some_and(|index| self.images[index].system);
         match lacks_dsym {
             true => tally.add_stripped(status, is_system),
-            false => tally.add(status, is_system),
+            false => tally.add_frame(status, is_system),
         }
     }
 
-    /// Prefetches the look-ups of [`PREFETCHED`] frames, starting at this one.
-    fn prefetch(&self, judged: &[Judged<'_>], first: usize) {
-        let soon = self.frames.iter().skip(first).take(PREFETCHED);
-        symcache::prefetch(soon.filter_map(|planned| {
+    /// Prefetches the look-ups of [`PREFETCHED_FRAMES_LIMIT`] frames, starting at this one.
+    fn prefetch_lookups(&self, judged: &[Judged<'_>], first: usize) {
+        let soon = self.frames.iter().skip(first).take(PREFETCHED_FRAMES_LIMIT);
+        symcache::prefetch_lookups(soon.filter_map(|planned| {
             let index = planned.place?.image as usize;
             let (image, symbols) = (self.images.get(index)?, judged.get(index)?.symbols?);
             let relative = RelativeAddress(planned.address.wrapping_sub(image.start));
@@ -310,7 +315,11 @@ impl<'a> Plan<'_, 'a> {
         }));
     }
 
-    fn outcomes(&self, judged: &[Judged<'_>], referred: &[References]) -> (Vec<ImageOutcome>, Vec<DebugId>) {
+    fn list_outcomes(
+        &self,
+        judged: &[Judged<'_>],
+        referred: &[References],
+    ) -> (Vec<ImageOutcome>, Vec<DebugId>) {
         let mut images: Vec<ImageOutcome> = self
             .images
             .iter()
@@ -365,12 +374,16 @@ impl<'i> Splicer<'i> {
         // An estimate that is too high in all but unusual reports: growing the output would cost as much as
         // writing a quarter of it.
         const WITH_SYMBOLS: usize = 1024;
-        const WITHOUT: usize = 320;
+        const WITHOUT_SYMBOLS: usize = 320;
         let frames: usize = plan
             .frames
             .iter()
             .map(|frame| frame.place.and_then(|place| judged.get(place.image as usize)))
-            .map(|image| if image.is_some_and(|i| i.symbols.is_some()) { WITH_SYMBOLS } else { WITHOUT })
+            .map(
+                |image| {
+                    if image.is_some_and(|i| i.symbols.is_some()) { WITH_SYMBOLS } else { WITHOUT_SYMBOLS }
+                },
+            )
             .sum();
         let report = plan.report;
         let input = report.input;
@@ -384,7 +397,7 @@ impl<'i> Splicer<'i> {
     }
 
     /// Returns the detail that still fits for a frame.
-    fn affordable(&mut self, wanted: FrameDetail) -> FrameDetail {
+    fn affordable_detail(&mut self, wanted: FrameDetail) -> FrameDetail {
         if self.room > 0 || wanted == FrameDetail::StatusOnly {
             return wanted;
         }
@@ -393,14 +406,14 @@ impl<'i> Splicer<'i> {
     }
 
     /// Reserves space for an answer. Returns false if there is not enough.
-    fn pay(&mut self, bytes: usize) -> bool {
+    fn try_reserve(&mut self, bytes: usize) -> bool {
         let left = self.room.checked_sub(bytes);
         self.room = left.unwrap_or(self.room);
         left.is_some()
     }
 
     /// Writes an answer. Returns false if only its status fitted.
-    fn frame<'a>(
+    fn write_frame<'a>(
         &mut self,
         answer: &FrameAnswer<'_, 'a>,
         judged: &[Judged<'_>],
@@ -408,19 +421,19 @@ impl<'i> Splicer<'i> {
         names: &mut DeviceNames<'a>,
     ) -> bool {
         let start = self.out.len();
-        output::frame(&mut self.out, answer, judged, extent, start.saturating_add(self.room), names);
-        if extent == FrameDetail::StatusOnly || self.pay(self.out.len() - start) {
+        output::write_frame(&mut self.out, answer, judged, extent, start.saturating_add(self.room), names);
+        if extent == FrameDetail::StatusOnly || self.try_reserve(self.out.len() - start) {
             return true;
         }
         // The frames after it are cut too: trying each would take as long as writing it.
         (self.room, self.cut) = (0, true);
         self.out.truncate(start);
-        output::frame(&mut self.out, answer, judged, FrameDetail::StatusOnly, start, names);
+        output::write_frame(&mut self.out, answer, judged, FrameDetail::StatusOnly, start, names);
         false
     }
 
     /// Writes the answer of a frame without an address, which is its status alone.
-    fn blank(&mut self, blank: &BlankFrame) {
+    fn write_blank(&mut self, blank: &BlankFrame) {
         self.insert(blank.insert_at(), blank.own_member(), blank.has_members());
         output::invalid_frame(&mut self.out);
     }
@@ -428,20 +441,20 @@ impl<'i> Splicer<'i> {
     /// Copies the input up to `at` without the bytes in `own`, and writes our key there.
     fn insert(&mut self, at: usize, own: Option<Range<usize>>, has_members: bool) {
         if let Some(own) = own {
-            self.copy(own.start);
+            self.copy_until(own.start);
             self.copied = own.end.max(self.copied);
         }
-        self.copy(at);
-        self.out.extend_from_slice(splice::key(has_members));
+        self.copy_until(at);
+        self.out.extend_from_slice(splice::member_key(has_members));
     }
 
-    fn copy(&mut self, to: usize) {
+    fn copy_until(&mut self, to: usize) {
         self.out.extend_from_slice(self.input.get(self.copied..to).unwrap_or_default());
         self.copied = to.max(self.copied);
     }
 
-    fn finish(mut self) -> Vec<u8> {
-        self.copy(self.input.len());
+    fn into_bytes(mut self) -> Vec<u8> {
+        self.copy_until(self.input.len());
         self.out
     }
 }

@@ -6,7 +6,7 @@ use crate::answer::DeviceNames;
 use crate::answer::{FrameAnswer, Judged, Name};
 use crate::engine::{Context, Detail, ImageOutcome};
 use crate::grouping::{self, Grouping};
-use crate::json::{JsonKey, ObjectWriter, dashed, key, report_text, string};
+use crate::json::{JsonKey, ObjectWriter, format_dashed, key, report_text, write_string};
 use crate::plan::Join;
 use crate::status::{FrameStatus, ReportStatus};
 use crate::symcache::{CodeAnswer, NameSource};
@@ -16,7 +16,7 @@ use unslide_model::ended::EndedRun;
 use unslide_report::FrameCounts;
 
 /// The version of the JSON that is added to a report. It changes when readers have to change.
-pub const VERSION: u32 = 1;
+pub const OUTPUT_VERSION: u32 = 1;
 
 /// The engine's name and version, as the output states it.
 pub const ENGINE: &str = concat!("unslide/", env!("CARGO_PKG_VERSION"));
@@ -36,7 +36,7 @@ pub(crate) enum FrameDetail {
 
 impl FrameDetail {
     /// Returns the detail for a thread's frames at this output size.
-    pub(crate) fn of(detail: Detail, crashed: bool) -> FrameDetail {
+    pub(crate) fn for_thread(detail: Detail, crashed: bool) -> FrameDetail {
         match (detail, crashed) {
             (Detail::Full, _) | (Detail::CrashedThreadOnly, true) => FrameDetail::Full,
             (Detail::CrashedThreadOnly, false) => FrameDetail::WithoutCalls,
@@ -45,13 +45,13 @@ impl FrameDetail {
         }
     }
 
-    fn calls(self) -> bool {
+    fn has_calls(self) -> bool {
         matches!(self, FrameDetail::Full | FrameDetail::Functions)
     }
 }
 
 /// Writes the value of a frame's member.
-pub(crate) fn frame<'a>(
+pub(crate) fn write_frame<'a>(
     out: &mut Vec<u8>,
     answer: &FrameAnswer<'_, 'a>,
     judged: &[Judged<'_>],
@@ -64,26 +64,26 @@ pub(crate) fn frame<'a>(
         Name::Nobody | Name::Symbols(_) => None,
     };
     let mut object = ObjectWriter::open(out);
-    object.escaped(key!("status"), answer.status.as_str().as_bytes());
+    object.write_escaped(key!("status"), answer.status.as_str().as_bytes());
     if matches!(extent, FrameDetail::Full | FrameDetail::WithoutCalls) {
-        origin(&mut object, answer, judged, device.as_deref());
+        write_origin(&mut object, answer, judged, device.as_deref());
     }
-    if extent.calls() {
+    if extent.has_calls() {
         match &answer.name {
             Name::Nobody => {}
-            Name::Symbols(found) => calls(object.key(key!("calls")), found, extent, end),
+            Name::Symbols(found) => write_calls(object.write_key(key!("calls")), found, extent, end),
             Name::Device(named) => {
                 let own = device.as_deref().unwrap_or_default();
-                let out = object.key(key!("calls"));
+                let out = object.write_key(key!("calls"));
                 out.push(b'[');
                 let mut call = ObjectWriter::open(out);
-                if let Some(demangled) = names.demangled(named) {
-                    call.text(key!("function"), demangled);
+                if let Some(demangled) = names.demangle_name(named) {
+                    call.write_text(key!("function"), demangled);
                     if extent == FrameDetail::Full {
-                        call.escaped(key!("raw"), own);
+                        call.write_escaped(key!("raw"), own);
                     }
                 } else {
-                    call.escaped(key!("function"), own);
+                    call.write_escaped(key!("function"), own);
                 }
                 call.close();
                 out.push(b']');
@@ -96,12 +96,12 @@ pub(crate) fn frame<'a>(
 /// Writes the value of a frame's member that has no address.
 pub(crate) fn invalid_frame(out: &mut Vec<u8>) {
     let mut object = ObjectWriter::open(out);
-    object.escaped(key!("status"), FrameStatus::InvalidAddress.as_str().as_bytes());
+    object.write_escaped(key!("status"), FrameStatus::InvalidAddress.as_str().as_bytes());
     object.close();
 }
 
 /// Writes all members of a frame between its status and its calls.
-fn origin(
+fn write_origin(
     object: &mut ObjectWriter<'_>,
     answer: &FrameAnswer<'_, '_>,
     judged: &[Judged<'_>],
@@ -114,41 +114,41 @@ fn origin(
                 NameSource::Dwarf => b"dwarf",
                 NameSource::Symtab | NameSource::Exports => b"symtab",
             };
-            object.escaped(key!("source"), source);
+            object.write_escaped(key!("source"), source);
         }
-        Name::Device(_) => object.escaped(key!("source"), b"device"),
+        Name::Device(_) => object.write_escaped(key!("source"), b"device"),
     }
     if let Some(place) = answer.place {
         if let Some(id) = judged.get(place.image as usize).and_then(|image| image.debug_id.as_ref()) {
-            object.escaped(key!("debug_id"), id);
+            object.write_escaped(key!("debug_id"), id);
         }
-        object.number(key!("relative_address"), answer.relative);
+        object.write_number(key!("relative_address"), answer.relative);
         if answer.choice.adjusted {
-            object.number(key!("adjusted"), 1);
+            object.write_number(key!("adjusted"), 1);
         }
-        object.flag(key!("reattributed"), place.reattributed);
-        object.flag(key!("outside_image_size"), place.join == Join::OutsideSize);
+        object.write_flag(key!("reattributed"), place.reattributed);
+        object.write_flag(key!("outside_image_size"), place.join == Join::OutsideSize);
     }
     if answer.status != FrameStatus::InvalidAddress {
-        object.flag(key!("approximate"), answer.approximate);
-        object.flag(key!("pac_stripped"), answer.pac_stripped);
+        object.write_flag(key!("approximate"), answer.approximate);
+        object.write_flag(key!("pac_stripped"), answer.pac_stripped);
     }
     match answer.name {
         Name::Nobody => {}
         Name::Symbols(found) => {
             if let Some(symbol) = found.symbol {
-                object.escaped(key!("symbol"), symbol.raw());
+                object.write_escaped(key!("symbol"), symbol.raw());
             }
             if let Some(offset) = found.symbol_address.and_then(|start| answer.relative.checked_sub(start.0))
             {
-                object.number(key!("symbol_offset"), offset);
+                object.write_number(key!("symbol_offset"), offset);
             }
             folded_with(object, &found);
         }
         Name::Device(device) => {
-            object.escaped(key!("symbol"), device_name.unwrap_or_default());
+            object.write_escaped(key!("symbol"), device_name.unwrap_or_default());
             if let Some(offset) = device.offset {
-                object.number(key!("symbol_offset"), offset);
+                object.write_number(key!("symbol_offset"), offset);
             }
         }
     }
@@ -159,7 +159,7 @@ fn folded_with(object: &mut ObjectWriter<'_>, answer: &CodeAnswer<'_>) {
     if !answer.is_folded() {
         return;
     }
-    let out = object.key(key!("folded_with"));
+    let out = object.write_key(key!("folded_with"));
     for (i, name) in answer.folded_with().enumerate() {
         out.extend_from_slice(if i == 0 { b"[\"" } else { b",\"" });
         out.extend_from_slice(name.raw());
@@ -169,7 +169,7 @@ fn folded_with(object: &mut ObjectWriter<'_>, answer: &CodeAnswer<'_>) {
 }
 
 /// Writes the chain of calls. Stops when the output is past `end`.
-fn calls(out: &mut Vec<u8>, answer: &CodeAnswer<'_>, extent: FrameDetail, end: usize) {
+fn write_calls(out: &mut Vec<u8>, answer: &CodeAnswer<'_>, extent: FrameDetail, end: usize) {
     out.push(b'[');
     for (i, call) in answer.calls().enumerate() {
         if out.len() > end {
@@ -180,24 +180,24 @@ fn calls(out: &mut Vec<u8>, answer: &CodeAnswer<'_>, extent: FrameDetail, end: u
         }
         let mut object = ObjectWriter::open(out);
         if !call.function.is_empty() {
-            object.escaped(key!("function"), call.function.raw());
+            object.write_escaped(key!("function"), call.function.raw());
         }
         if extent == FrameDetail::Full {
             if let Some(raw) = call.raw {
-                object.escaped(key!("raw"), raw.raw());
+                object.write_escaped(key!("raw"), raw.raw());
             }
             if let Some(file) = call.file {
-                object.escaped(key!("file"), file.raw());
+                object.write_escaped(key!("file"), file.raw());
             }
             if let Some(line) = call.line {
-                object.number(key!("line"), line);
+                object.write_number(key!("line"), line);
             }
             if let Some(column) = call.column {
-                object.number(key!("column"), column);
+                object.write_number(key!("column"), column);
             }
-            object.flag(key!("inlined"), call.inlined);
+            object.write_flag(key!("inlined"), call.inlined);
             if let Some(known) = call.no_return {
-                object.escaped(key!("noreturn"), known.as_str().as_bytes());
+                object.write_escaped(key!("noreturn"), known.as_str().as_bytes());
             }
         }
         object.close();
@@ -224,43 +224,43 @@ pub(crate) struct ReportFacts<'f> {
 }
 
 /// Writes the value of the report's member.
-pub(crate) fn report(out: &mut Vec<u8>, facts: &ReportFacts<'_>, context: &Context<'_>) {
+pub(crate) fn write_report(out: &mut Vec<u8>, facts: &ReportFacts<'_>, context: &Context<'_>) {
     let mut object = ObjectWriter::open(out);
-    object.number(key!("version"), VERSION);
-    object.escaped(key!("engine"), ENGINE.as_bytes());
+    object.write_number(key!("version"), OUTPUT_VERSION);
+    object.write_escaped(key!("engine"), ENGINE.as_bytes());
     if let Some(revision) = context.revision {
-        object.number(key!("revision"), revision);
+        object.write_number(key!("revision"), revision);
     }
     if let Some(supersedes) = context.supersedes {
-        object.number(key!("supersedes"), supersedes);
+        object.write_number(key!("supersedes"), supersedes);
     }
-    object.escaped(key!("status"), facts.status.as_str().as_bytes());
+    object.write_escaped(key!("status"), facts.status.as_str().as_bytes());
     if facts.counts.total == 0 {
-        object.escaped(key!("reason"), b"no_frames");
+        object.write_escaped(key!("reason"), b"no_frames");
     }
-    object.flag(key!("truncated"), facts.truncated);
+    object.write_flag(key!("truncated"), facts.truncated);
     if let Some(tenant) = context.tenant {
-        object.text(key!("tenant"), tenant.as_str());
+        object.write_text(key!("tenant"), tenant.as_str());
     }
     if let Some(at) = context.processed_at {
-        moment(object.key(key!("processed_at")), at);
+        write_time(object.write_key(key!("processed_at")), at);
     }
-    counts(object.key(key!("frames")), facts.counts);
-    list(&mut object, key!("images"), facts.images, image);
-    list(&mut object, key!("missing"), facts.missing, |out, id| {
+    write_counts(object.write_key(key!("frames")), facts.counts);
+    write_list(&mut object, key!("images"), facts.images, write_image);
+    write_list(&mut object, key!("missing"), facts.missing, |out, id| {
         out.push(b'"');
-        out.extend_from_slice(&dashed(id));
+        out.extend_from_slice(&format_dashed(id));
         out.push(b'"');
     });
-    list(&mut object, key!("warnings"), facts.warnings, |out, warning| string(out, warning));
+    write_list(&mut object, key!("warnings"), facts.warnings, |out, warning| write_string(out, warning));
     if let Some(grouping) = facts.grouping {
-        grouping::write(object.key(key!("grouping")), grouping);
+        grouping::write_grouping(object.write_key(key!("grouping")), grouping);
     }
     if let Some(javascript) = facts.javascript {
-        object.key(key!("javascript")).extend_from_slice(javascript);
+        object.write_key(key!("javascript")).extend_from_slice(javascript);
     }
     if let Some(ended) = facts.ended {
-        write_ended(object.key(key!("ended")), ended);
+        write_ended(object.write_key(key!("ended")), ended);
     }
     for finding in facts.findings {
         object.runtime_key(finding.member).extend_from_slice(finding.value.get().as_bytes());
@@ -270,28 +270,28 @@ pub(crate) fn report(out: &mut Vec<u8>, facts: &ReportFacts<'_>, context: &Conte
 
 fn write_ended(out: &mut Vec<u8>, ended: &EndedRun) {
     let mut object = ObjectWriter::open(out);
-    object.text(key!("kind"), ended.kind.as_str());
-    object.text(key!("rule"), ended.rule.as_str());
-    object.text(key!("confidence"), ended.confidence.as_str());
+    object.write_text(key!("kind"), ended.kind.as_str());
+    object.write_text(key!("rule"), ended.rule.as_str());
+    object.write_text(key!("confidence"), ended.confidence.as_str());
     if let Some(foreground) = ended.foreground {
         let value: &[u8] = if foreground { b"true" } else { b"false" };
-        object.key(key!("foreground")).extend_from_slice(value);
+        object.write_key(key!("foreground")).extend_from_slice(value);
     }
-    list(&mut object, key!("evidence"), &ended.evidence, |out, evidence| {
+    write_list(&mut object, key!("evidence"), &ended.evidence, |out, evidence| {
         let mut fact = ObjectWriter::open(out);
-        fact.text(key!("kind"), evidence.kind.as_str());
-        fact.text(key!("value"), &evidence.value);
+        fact.write_text(key!("kind"), evidence.kind.as_str());
+        fact.write_text(key!("value"), &evidence.value);
         fact.close();
     });
     object.close();
 }
 
 /// Writes a list, or nothing if it is empty.
-fn list<T>(object: &mut ObjectWriter<'_>, key: JsonKey, items: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
+fn write_list<T>(object: &mut ObjectWriter<'_>, key: JsonKey, items: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
     if items.is_empty() {
         return;
     }
-    let out = object.key(key);
+    let out = object.write_key(key);
     out.push(b'[');
     for (i, item) in items.iter().enumerate() {
         if i > 0 {
@@ -302,9 +302,9 @@ fn list<T>(object: &mut ObjectWriter<'_>, key: JsonKey, items: &[T], write: impl
     out.push(b']');
 }
 
-fn counts(out: &mut Vec<u8>, counts: &FrameCounts) {
+fn write_counts(out: &mut Vec<u8>, counts: &FrameCounts) {
     let mut object = ObjectWriter::open(out);
-    object.number(key!("total"), counts.total);
+    object.write_number(key!("total"), counts.total);
     for (key, count) in [
         (key!("symbolicated"), counts.symbolicated),
         (key!("device"), counts.device),
@@ -319,38 +319,38 @@ fn counts(out: &mut Vec<u8>, counts: &FrameCounts) {
         (key!("invalid"), counts.invalid),
     ] {
         if count > 0 {
-            object.number(key, count);
+            object.write_number(key, count);
         }
     }
     object.close();
 }
 
-fn image(out: &mut Vec<u8>, image: &ImageOutcome) {
+fn write_image(out: &mut Vec<u8>, image: &ImageOutcome) {
     let mut object = ObjectWriter::open(out);
     if let Some(id) = &image.debug_id {
-        object.escaped(key!("debug_id"), &dashed(id));
+        object.write_escaped(key!("debug_id"), &format_dashed(id));
     }
     if !image.name.is_empty() {
-        object.text(key!("name"), &image.name);
+        object.write_text(key!("name"), &image.name);
     }
     if let Some(arch) = image.arch {
-        object.escaped(key!("arch"), arch.as_bytes());
+        object.write_escaped(key!("arch"), arch.as_bytes());
     }
-    object.escaped(key!("status"), image.status.as_str().as_bytes());
+    object.write_escaped(key!("status"), image.status.as_str().as_bytes());
     if let Some(slide) = image.slide {
-        object.number(key!("slide"), slide);
+        object.write_number(key!("slide"), slide);
     }
     if let Some(generation) = image.generation {
-        object.number(key!("generation"), generation);
+        object.write_number(key!("generation"), generation);
     }
-    object.flag(key!("stripped"), image.stripped);
-    object.flag(key!("system"), image.system);
-    object.flag(key!("vmaddr_differs"), image.vmaddr_differs);
+    object.write_flag(key!("stripped"), image.stripped);
+    object.write_flag(key!("system"), image.system);
+    object.write_flag(key!("vmaddr_differs"), image.vmaddr_differs);
     object.close();
 }
 
 /// Writes a time as RFC 3339 in UTC, with milliseconds.
-fn moment(out: &mut Vec<u8>, at: OffsetDateTime) {
+fn write_time(out: &mut Vec<u8>, at: OffsetDateTime) {
     let at = at.to_offset(time::UtcOffset::UTC);
     let text = format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
@@ -362,7 +362,7 @@ fn moment(out: &mut Vec<u8>, at: OffsetDateTime) {
         at.second(),
         at.millisecond()
     );
-    string(out, &text);
+    write_string(out, &text);
 }
 
 #[cfg(test)]
@@ -373,14 +373,14 @@ mod tests {
     fn moments_have_milliseconds_in_utc() {
         let at = OffsetDateTime::from_unix_timestamp_nanos(1_795_165_200_007_900_000).unwrap();
         let mut out = Vec::new();
-        moment(&mut out, at.to_offset(time::UtcOffset::from_hms(5, 30, 0).unwrap()));
+        write_time(&mut out, at.to_offset(time::UtcOffset::from_hms(5, 30, 0).unwrap()));
         assert_eq!(String::from_utf8(out).unwrap(), "\"2026-11-20T09:00:00.007Z\"");
     }
 
     #[test]
     fn slides_are_written_over_their_whole_range() {
         let mut out = Vec::new();
-        crate::json::integer(&mut out, -i128::from(u64::MAX));
+        crate::json::write_integer(&mut out, -i128::from(u64::MAX));
         assert_eq!(out, b"-18446744073709551615");
     }
 }

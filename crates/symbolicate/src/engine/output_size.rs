@@ -30,7 +30,7 @@ pub(super) fn own_bytes(report: &Report<'_>) -> usize {
         FrameSlot::Frame(frame) => frame.own_member.as_ref().map_or(0, Range::len),
         FrameSlot::Blank(blank) => blank.own_member().map_or(0, |own| own.len()),
     };
-    let of_frames: usize = report.backtraces.iter().flat_map(Backtrace::slots).map(of_frame).sum();
+    let of_frames: usize = report.backtraces.iter().flat_map(Backtrace::frame_slots).map(of_frame).sum();
     (own.len() + of_frames).min(report.input.len())
 }
 

@@ -5,7 +5,7 @@ use unslide_model::shell_word;
 use unslide_report::{Report, ReportSummary};
 
 /// The longest name, version or build in an advice, in characters.
-const LONGEST: usize = 64;
+const ADVICE_NAME_CHARS_LIMIT: usize = 64;
 
 /// The report's own build and system, used in advice.
 pub(super) struct Advisor(ReportSummary);
@@ -16,36 +16,36 @@ impl Advisor {
     }
 
     /// Says which symbols would answer for an image without any, and how to supply them.
-    pub(super) fn missing(&self, image: &PlannedImage<'_>) -> String {
-        let name = short(&image.name());
+    pub(super) fn advise_missing(&self, image: &PlannedImage<'_>) -> String {
+        let name = shorten_text(&image.name());
         let Some(id) = image.debug_id else {
             return format!("{name} has no UUID in the report, so no symbols can be found for it");
         };
         if image.system {
-            let system = joined([&self.0.os_name, &self.0.os_version, &self.0.os_build]);
+            let system = join_parts([&self.0.os_name, &self.0.os_version, &self.0.os_build]);
             return format!(
                 "no symbols are known for {name} (UUID {id}) of {}; an operator uploads them: unslide upload \
                  --system PATH",
                 if system.is_empty() { "the operating system" } else { &system }
             );
         }
-        format!("no symbols are known for {name} (UUID {id}); {}", self.upload(image))
+        format!("no symbols are known for {name} (UUID {id}); {}", self.advise_upload(image))
     }
 
     /// Says which dSYM would answer for an image of the app that has only the symbols of a stripped
     /// binary.
-    pub(super) fn stripped(&self, image: &PlannedImage<'_>) -> String {
+    pub(super) fn advise_stripped(&self, image: &PlannedImage<'_>) -> String {
         let id = image.debug_id.map_or_else(String::new, |id| format!(" (UUID {id})"));
         format!(
             "the symbols of {}{id} are of a stripped binary; {}",
-            short(&image.name()),
-            self.upload(image)
+            shorten_text(&image.name()),
+            self.advise_upload(image)
         )
     }
 
     /// Says how to restore the names that a build with bitcode has hidden in an image's dSYM.
-    pub(super) fn hidden(&self, image: &PlannedImage<'_>) -> String {
-        let dsym = shell_word(&self.dsym(image));
+    pub(super) fn advise_hidden(&self, image: &PlannedImage<'_>) -> String {
+        let dsym = shell_word(&self.dsym_name(image));
         format!(
             "its dSYM is obfuscated: a build with bitcode has hidden the names; put them back with the build's symbol \
              maps and upload it again: dsymutil --symbol-map BCSymbolMaps {dsym} && unslide upload {dsym}"
@@ -56,34 +56,37 @@ impl Advisor {
     pub(super) fn without_lines(&self, image: &PlannedImage<'_>) -> String {
         format!(
             "the symbols of {} have no debug information that is read, so no file, line or inlined function; {}",
-            short(&image.name()),
-            self.upload(image)
+            shorten_text(&image.name()),
+            self.advise_upload(image)
         )
     }
 
-    fn upload(&self, image: &PlannedImage<'_>) -> String {
-        let build = self.0.build.as_ref().map(|build| format!("build {}", short(build)));
-        let app = joined([&self.0.app, &self.0.version, &build]);
+    fn advise_upload(&self, image: &PlannedImage<'_>) -> String {
+        let build = self.0.build.as_ref().map(|build| format!("build {}", shorten_text(build)));
+        let app = join_parts([&self.0.app, &self.0.version, &build]);
         format!(
             "upload its dSYM{}: unslide upload {}",
             if app.is_empty() { String::new() } else { format!(" of {app}") },
-            shell_word(&self.dsym(image))
+            shell_word(&self.dsym_name(image))
         )
     }
 
     /// Returns the name of an image's dSYM.
-    fn dsym(&self, image: &PlannedImage<'_>) -> String {
-        short(&dsym(&image.path.map(|path| path.decode().into_owned()).unwrap_or_default()))
+    fn dsym_name(&self, image: &PlannedImage<'_>) -> String {
+        shorten_text(&dsym_name_for_path(
+            &image.path.map(|path| path.decode().into_owned()).unwrap_or_default(),
+        ))
     }
 }
 
 /// Says which source map would answer for a bundle without one, and how to supply it.
 pub(super) fn missing_map(error: &PlannedJavaScript, bundle: &PlannedImage<'_>) -> String {
-    let name = short(&bundle.name());
+    let name = shorten_text(&bundle.name());
     let Some(id) = bundle.debug_id else {
         return format!("the report does not name its app, so no source map can be found for {name}");
     };
-    let by_name = crate::javascript::identity(&error.error, &bundle.name()).map(|known| known.debug_id());
+    let by_name =
+        crate::javascript::bundle_identity(&error.error, &bundle.name()).map(|known| known.debug_id());
     if by_name != Some(id) {
         return format!("no source map is known for {name}; upload the one that has the debug id {id}");
     }
@@ -92,13 +95,13 @@ pub(super) fn missing_map(error: &PlannedJavaScript, bundle: &PlannedImage<'_>) 
 }
 
 /// Joins the parts that are present with spaces.
-fn joined(parts: [&Option<String>; 3]) -> String {
-    let parts: Vec<String> = parts.into_iter().flatten().map(|part| short(part)).collect();
+fn join_parts(parts: [&Option<String>; 3]) -> String {
+    let parts: Vec<String> = parts.into_iter().flatten().map(|part| shorten_text(part)).collect();
     parts.join(" ")
 }
 
 /// Returns the name that Xcode gives an image's dSYM: the name of the product that contains the image.
-fn dsym(path: &str) -> String {
+fn dsym_name_for_path(path: &str) -> String {
     const BUNDLES: [&str; 8] =
         [".app", ".appex", ".framework", ".xctest", ".xpc", ".bundle", ".systemextension", ".kext"];
     let mut parts = path.rsplit('/');
@@ -114,8 +117,8 @@ fn dsym(path: &str) -> String {
     format!("{product}.dSYM")
 }
 
-fn short(text: &str) -> String {
-    text.chars().take(LONGEST).collect()
+fn shorten_text(text: &str) -> String {
+    text.chars().take(ADVICE_NAME_CHARS_LIMIT).collect()
 }
 
 #[cfg(test)]
@@ -144,7 +147,7 @@ mod tests {
             ("libkit.dylib", "libkit.dylib.dSYM"),
             ("/usr/local/bin/tool", "tool.dSYM"),
         ] {
-            assert_eq!(dsym(path), name);
+            assert_eq!(dsym_name_for_path(path), name);
         }
     }
 }

@@ -47,13 +47,13 @@ pub struct ExplainedFunction {
 pub(super) struct FrameVerdicts(BTreeMap<usize, Vec<FunctionVerdict>>);
 
 /// Returns the report's group with the frames that count, and the verdict on each function.
-pub(super) fn explain<'a>(
+pub(super) fn explain_grouping<'a>(
     plan: &Plan<'_, 'a>,
     judged: &[Judged<'_>],
     names: &mut DeviceNames<'a>,
     rules: &GroupingRules,
 ) -> (Option<ExplainedGrouping>, FrameVerdicts, Vec<CountedFrame>) {
-    let Some((grouping, verdicts)) = grouping::explain(plan, judged, names, rules) else {
+    let Some((grouping, verdicts)) = grouping::explain_grouping(plan, judged, names, rules) else {
         return (None, FrameVerdicts(BTreeMap::new()), Vec::new());
     };
     let counted = grouping.frames.clone();
@@ -74,7 +74,7 @@ pub(super) fn explain<'a>(
 
 impl FrameVerdicts {
     /// Moves the verdicts into their frames while `room` bytes last. Returns true if some did not fit.
-    pub(super) fn give(&mut self, frames: &mut [ExplainedFrame], room: &mut usize) -> bool {
+    pub(super) fn move_into_frames(&mut self, frames: &mut [ExplainedFrame], room: &mut usize) -> bool {
         for frame in frames {
             for verdict in self.0.remove(&frame.index).unwrap_or_default() {
                 let bytes = verdict.function.len() + verdict.rule.as_ref().map_or(0, String::len);

@@ -51,23 +51,23 @@ pub struct ExplainedJavaScriptFrame {
 }
 
 /// Explains the frames of a plan's JavaScript error, as many as fit.
-pub(super) fn explain(
+pub(super) fn explain_javascript_frames(
     plan: &Plan<'_, '_>,
     judged: &[Judged<'_>],
     counted: &[CountedFrame],
     room: &mut Room,
 ) -> Vec<ExplainedJavaScriptFrame> {
     let Some(error) = &plan.javascript else { return Vec::new() };
-    let answers = javascript::answers(error, judged);
+    let answers = javascript::answer_frames(error, judged);
     let mut explained = Vec::new();
     for (index, (answer, (frame, image))) in answers.iter().zip(error.frames()).enumerate() {
-        if !room.frame() {
+        if !room.try_reserve_frame() {
             break;
         }
         let image = image.and_then(|image| plan.images.get(image as usize));
         let missing = image.filter(|_| answer.status == FrameStatus::Missing);
         let advice = missing.map(|image| missing_map(error, image));
-        let advice = advice.filter(|advice| room.calls(advice.len()));
+        let advice = advice.filter(|advice| room.try_reserve_text(advice.len()));
         let place = answer.place.as_ref().filter(|place| place.file.is_some());
         explained.push(ExplainedJavaScriptFrame {
             index,
@@ -82,13 +82,13 @@ pub(super) fn explain(
             line: place.map(|place| place.line.saturating_add(1)),
             in_app: answer.in_app,
             counted: counted.iter().any(|counted| counted.frame == index),
-            reason: reason(answer, frame, advice),
+            reason: describe_reason(answer, frame, advice),
         });
     }
     explained
 }
 
-fn reason(answer: &JavaScriptAnswer<'_>, frame: &JavaScriptFrame, advice: Option<String>) -> String {
+fn describe_reason(answer: &JavaScriptAnswer<'_>, frame: &JavaScriptFrame, advice: Option<String>) -> String {
     let of_status = match answer.status {
         FrameStatus::Symbolicated => match answer.function.as_ref().map(|(_, source)| *source) {
             Some(FunctionSource::FunctionMap) => "the source map answered, and names the function around",

@@ -5,7 +5,7 @@ mod grouping;
 mod javascript;
 
 use crate::analysis::{self, Analysis, NamedFinding};
-use crate::answer::{DeviceNames, FrameAnswer, Judged, Name, answer, judge};
+use crate::answer::{DeviceNames, FrameAnswer, Judged, Name, answer_frame, check_symbols};
 use crate::engine::ENGINE;
 use crate::grouping::GroupingRules;
 use crate::plan::{Plan, PlannedFrame};
@@ -60,7 +60,7 @@ struct Room {
 
 impl Room {
     /// Reserves capacity for one more frame. Returns false if there is none left.
-    fn frame(&mut self) -> bool {
+    fn try_reserve_frame(&mut self) -> bool {
         let left = self.frames.checked_sub(1);
         self.cut |= left.is_none();
         self.frames = left.unwrap_or(0);
@@ -68,7 +68,7 @@ impl Room {
     }
 
     /// Reserves capacity for texts of `bytes`. Once a text does not fit, no later one does.
-    fn calls(&mut self, bytes: usize) -> bool {
+    fn try_reserve_text(&mut self, bytes: usize) -> bool {
         let left = self.call_bytes.checked_sub(bytes);
         self.cut |= left.is_none();
         self.call_bytes = left.unwrap_or(0);
@@ -206,20 +206,20 @@ pub struct ExplainedFrame {
 /// Answers every frame as [`enrich`](crate::enrich) does, and says why. `rules` are the tenant's own grouping
 /// rules, and `analyses` those that the tenant uses.
 #[must_use]
-pub fn explain<'s>(
+pub fn explain_report<'s>(
     report: &Report<'_>,
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     rules: &GroupingRules,
     analyses: &[Analysis],
 ) -> Explanation {
     let plan = Plan::new(report);
-    let judged: Vec<Judged<'s>> = plan.images.iter().map(|image| judge(image, symbols)).collect();
+    let judged: Vec<Judged<'s>> = plan.images.iter().map(|image| check_symbols(image, symbols)).collect();
     let mut names = DeviceNames::new(&plan, &judged);
     let mut room = Room { frames: MOST_FRAMES, call_bytes: MOST_CALL_BYTES, cut: false };
     let advisor = Advisor::new(report);
     let findings = analysis::collect_findings(&plan, &judged, analyses);
-    let (grouping, mut verdicts, counted) = grouping::explain(&plan, &judged, &mut names, rules);
-    let javascript = javascript::explain(&plan, &judged, &counted, &mut room);
+    let (grouping, mut verdicts, counted) = grouping::explain_grouping(&plan, &judged, &mut names, rules);
+    let javascript = javascript::explain_javascript_frames(&plan, &judged, &counted, &mut room);
     let grouped_by = crate::grouping::counted_backtrace(report).filter(|_| plan.javascript.is_none());
     let without_crash = report.part_without_crash();
     let mut planned = plan.frames.iter();
@@ -229,11 +229,11 @@ pub fn explain<'s>(
         let mut context = ExplainContext { names: &mut names, room: &mut room, advisor: &advisor };
         let mut frames = explain_frames(&plan, &judged, backtrace, &mut planned, &mut context);
         if counts {
-            room.cut |= verdicts.give(&mut frames, &mut room.call_bytes);
+            room.cut |= verdicts.move_into_frames(&mut frames, &mut room.call_bytes);
         }
         backtraces.push(ExplainedBacktrace {
             part: backtrace.part,
-            origin: origin(backtrace.origin),
+            origin: origin_name(backtrace.origin),
             counts,
             thread: backtrace.thread.and_then(|thread| thread.index),
             crashed: backtrace.thread.is_some_and(|thread| thread.crashed)
@@ -242,11 +242,11 @@ pub fn explain<'s>(
             frames,
         });
         // A list without frames uses capacity too.
-        if !room.frame() {
+        if !room.try_reserve_frame() {
             break;
         }
     }
-    let images = images(&plan, &judged, symbols);
+    let images = explain_images(&plan, &judged, symbols);
     Explanation {
         report_id: report.id,
         engine: ENGINE,
@@ -259,7 +259,7 @@ pub fn explain<'s>(
     }
 }
 
-fn images<'s>(
+fn explain_images<'s>(
     plan: &Plan<'_, '_>,
     judged: &[Judged<'s>],
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
@@ -299,8 +299,8 @@ fn explain_frames<'a>(
     context: &mut ExplainContext<'_, 'a>,
 ) -> Vec<ExplainedFrame> {
     let (mut frames, mut sigtramp_at) = (Vec::new(), None);
-    for slot in backtrace.slots() {
-        if !context.room.frame() {
+    for slot in backtrace.frame_slots() {
+        if !context.room.try_reserve_frame() {
             break;
         }
         let frame = match slot {
@@ -308,15 +308,15 @@ fn explain_frames<'a>(
             FrameSlot::Blank(blank) => {
                 // The plan does not contain this frame.
                 let frame = Frame { index: blank.index(), ..Frame::default() };
-                let planned = plan.blank(backtrace, frame.index);
-                let answered = answer(plan, judged, &frame, &planned, false);
+                let planned = plan.plan_blank(backtrace, frame.index);
+                let answered = answer_frame(plan, judged, &frame, &planned, false);
                 frames.push(explain_frame(plan, judged, &frame, &planned, &answered, context));
                 continue;
             }
         };
         let Some(planned) = planned.next() else { break };
         let after_sigtramp = sigtramp_at.is_some_and(|at: usize| at + 1 == frame.index);
-        let answered = answer(plan, judged, frame, planned, after_sigtramp);
+        let answered = answer_frame(plan, judged, frame, planned, after_sigtramp);
         sigtramp_at = answered.is_sigtramp(frame).then_some(frame.index);
         frames.push(explain_frame(plan, judged, frame, planned, &answered, context));
     }
@@ -337,16 +337,16 @@ fn explain_frame<'a>(
     let judged = answered.place.and_then(|place| all.get(place.image as usize));
     let text = judged.and_then(|judged| judged.symbols).map(SymCache::text_address);
     let relative = image.map(|_| RelativeAddress(answered.relative.saturating_sub(decrement)));
-    let (source, mut calls) = name(answered, context.names, context.room);
+    let (source, mut calls) = describe_name(answered, context.names, context.room);
     // The names in it come from the report.
-    let advice =
-        advice(plan, all, answered, context.advisor).filter(|advice| context.room.calls(advice.len()));
-    if !context.room.calls(calls.iter().map(String::len).sum()) {
+    let advice = find_advice(plan, all, answered, context.advisor)
+        .filter(|advice| context.room.try_reserve_text(advice.len()));
+    if !context.room.try_reserve_text(calls.iter().map(String::len).sum()) {
         calls.clear();
     }
     ExplainedFrame {
         index: frame.index,
-        instruction_addr: frame.instruction_addr.map(spelled),
+        instruction_addr: frame.instruction_addr.map(format_number),
         cleaned: planned.valid.then(|| LoadAddress(answered.address).to_string()),
         imprecise: planned.imprecise,
         pac_stripped: planned.pac_stripped,
@@ -359,7 +359,7 @@ fn explain_frame<'a>(
         reattributed: answered.place.is_some_and(|place| place.reattributed),
         slide: image.and_then(|image| {
             let preferred = text.or(image.vmaddr.map(FileAddress))?;
-            Some(Slide::between(LoadAddress(image.start), preferred).0.to_string())
+            Some(Slide::from_addresses(LoadAddress(image.start), preferred).0.to_string())
         }),
         lookup_relative: relative.map(|relative| relative.to_string()),
         lookup_file_address: relative.and_then(|r| Some(r.in_file(text?)?.to_string())),
@@ -367,12 +367,12 @@ fn explain_frame<'a>(
         source,
         approximate: answered.approximate,
         calls,
-        reason: reason(answered, frame, judged, advice),
+        reason: describe_reason(answered, frame, judged, advice),
         grouping: Vec::new(),
     }
 }
 
-fn name<'a>(
+fn describe_name<'a>(
     answered: &FrameAnswer<'_, 'a>,
     names: &mut DeviceNames<'a>,
     room: &Room,
@@ -380,7 +380,7 @@ fn name<'a>(
     match &answered.name {
         Name::Nobody => (None, Vec::new()),
         Name::Device(device) => {
-            let demangled = names.demangled(device).map(str::to_owned);
+            let demangled = names.demangle_name(device).map(str::to_owned);
             (Some("device"), vec![demangled.unwrap_or_else(|| device.name.decode().into_owned())])
         }
         Name::Symbols(found) => {
@@ -414,27 +414,27 @@ fn name<'a>(
 }
 
 /// Returns which symbols would answer for the frame's image, if it lacks them.
-fn advice(
+fn find_advice(
     plan: &Plan<'_, '_>,
     judged: &[Judged<'_>],
     answered: &FrameAnswer<'_, '_>,
     advisor: &Advisor,
 ) -> Option<String> {
-    let index = answered.image()?;
+    let index = answered.image_index()?;
     let (image, judged) = (plan.images.get(index)?, judged.get(index)?);
     if answered.is_hidden() && !image.system {
-        return Some(advisor.hidden(image));
+        return Some(advisor.advise_hidden(image));
     }
     if answered.lacks_dsym(image, judged) {
-        return Some(advisor.stripped(image));
+        return Some(advisor.advise_stripped(image));
     }
     if !image.system && judged.symbols.is_some_and(|symbols| symbols.quality() < Quality::Dwarf) {
         return Some(advisor.without_lines(image));
     }
-    (judged.status == ImageStatus::Missing).then(|| advisor.missing(image))
+    (judged.status == ImageStatus::Missing).then(|| advisor.advise_missing(image))
 }
 
-fn reason(
+fn describe_reason(
     answered: &FrameAnswer<'_, '_>,
     frame: &Frame<'_>,
     judged: Option<&Judged<'_>>,
@@ -473,7 +473,7 @@ fn reason(
     }
 }
 
-fn spelled(number: Number) -> String {
+fn format_number(number: Number) -> String {
     match number {
         Number::Int { magnitude, negative: false } => LoadAddress(magnitude).to_string(),
         Number::Int { magnitude, negative: true } => format!("-{magnitude}"),
@@ -481,7 +481,7 @@ fn spelled(number: Number) -> String {
     }
 }
 
-fn origin(origin: BacktraceOrigin) -> &'static str {
+fn origin_name(origin: BacktraceOrigin) -> &'static str {
     match origin {
         BacktraceOrigin::Thread => "thread",
         BacktraceOrigin::CrashedThread => "crashed_thread",

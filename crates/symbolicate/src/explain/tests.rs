@@ -26,5 +26,5 @@ fn the_schema_has_every_word_of_an_explanation() {
         BacktraceOrigin::AllocationStack,
         BacktraceOrigin::CallStackTree,
     ];
-    assert_eq!(words("/$defs/backtrace/properties/origin/enum"), all(&origins.map(origin)));
+    assert_eq!(words("/$defs/backtrace/properties/origin/enum"), all(&origins.map(origin_name)));
 }

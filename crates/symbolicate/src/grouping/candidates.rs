@@ -1,7 +1,7 @@
 //! Which functions of a backtrace count, and why the others do not.
 
 use super::frames::{MOST_CALLS, NamedFrame, NamedFunction};
-use super::names::normalise;
+use super::names::normalise_name;
 use super::reporters::{is_between, is_failure, reporter_verdict};
 use super::rules::{GroupingRule, GroupingRules, RuleAction, Subject};
 use super::runtime::{is_entry, is_runtime};
@@ -70,7 +70,7 @@ pub(super) struct Candidates<'r> {
 impl<'r> Candidates<'r> {
     /// Reads frames, starting at the innermost. Unless `all` are wanted, stops at the function that counts.
     /// `is_trap` is true if the innermost instruction ends a process.
-    pub(super) fn read<'p, 'a: 'p>(
+    pub(super) fn from_frames<'p, 'a: 'p>(
         frames: impl Iterator<Item = NamedFrame<'p, 'a>>,
         kind: GroupKind,
         is_trap: bool,
@@ -84,7 +84,7 @@ impl<'r> Candidates<'r> {
             Inside { sentinel: None, after_failure: is_failure.then_some(is_trap), no_return: None };
         for frame in frames {
             let before = inside.no_return.unwrap_or(candidates.list.len());
-            candidates.add(&frame, rules, &mut inside);
+            candidates.add_frame(&frame, rules, &mut inside);
             let is_enough = |c: &Candidate<'_>| c.standing == Standing::App && !c.counted.is_of_header();
             let found = !all && candidates.list[before..].iter().any(is_enough);
             if found || candidates.list.len() >= MOST_CALLS {
@@ -129,7 +129,7 @@ impl<'r> Candidates<'r> {
     }
 
     /// Adds the functions of one frame.
-    fn add(&mut self, frame: &NamedFrame<'_, '_>, rules: &'r GroupingRules, inside: &mut Inside) {
+    fn add_frame(&mut self, frame: &NamedFrame<'_, '_>, rules: &'r GroupingRules, inside: &mut Inside) {
         let is_sentinel =
             |rule: Option<&GroupingRule>| rule.is_some_and(|rule| rule.action == RuleAction::Sentinel);
         let Some(image) = frame.image else {
@@ -140,12 +140,12 @@ impl<'r> Candidates<'r> {
         // Names from the device in an image of the app, and hidden names, are replaced by better symbols later.
         let is_hidden = frame.functions.are_hidden();
         if (frame.waits || is_hidden) && !image.system {
-            let rule = rules.find(Subject { image: path, ..Subject::default() });
+            let rule = rules.find_match(Subject { image: path, ..Subject::default() });
             if is_sentinel(rule) {
                 inside.sentinel.get_or_insert(self.list.len());
             }
             inside.set_after_failure(false);
-            return self.push(Candidate::waiting(frame, rule), inside);
+            return self.push(Candidate::without_symbols(frame, rule), inside);
         }
         if is_hidden || frame.functions.are_unknown() {
             // System functions have no names in MetricKit reports.
@@ -156,19 +156,20 @@ impl<'r> Candidates<'r> {
             if let Some(reason) = function.name.strip_prefix("Swift runtime failure: ") {
                 self.trap.get_or_insert_with(|| Trap { frame: frame.index, reason: reason.to_owned() });
             }
-            let name = normalise(&function.name);
+            let name = normalise_name(&function.name);
             let subject = Subject {
                 function: Some(&name).filter(|name| !name.is_empty()).map(String::as_str),
                 file: function.path.as_deref(),
                 image: path,
             };
-            let rule = rules.find(subject);
+            let rule = rules.find_match(subject);
             if is_sentinel(rule) {
                 inside.sentinel.get_or_insert(self.list.len());
             }
             let in_app = !image.system;
             let is_failure = is_failure(&name, in_app);
-            let mut named = Candidate::named(frame.index, function, name, in_app, inside.after_failure, rule);
+            let mut named =
+                Candidate::from_function(frame.index, function, name, in_app, inside.after_failure, rule);
             // The complete-object and base-object destructors are one function, whichever of them returns.
             let inner = inside.no_return.and_then(|at| self.list.get(at));
             if let Some(inner) = inner.filter(|inner| inner.counted.function == named.counted.function)
@@ -187,35 +188,39 @@ impl<'r> Candidates<'r> {
 
     /// Returns the positions of the functions that count, in the order of the fingerprint. A function that
     /// repeats counts once.
-    pub(super) fn choose(&self, kind: GroupKind) -> Vec<usize> {
+    pub(super) fn choose_counted(&self, kind: GroupKind) -> Vec<usize> {
         if matches!(kind, GroupKind::OutOfMemory | GroupKind::Termination) {
             return Vec::new();
         }
         let app = match kind {
             GroupKind::Hang => self.outermost_of_app(),
-            GroupKind::StackOverflow => self.turn(Standing::App, MOST_COUNTED),
+            GroupKind::StackOverflow => self.list_recursion(Standing::App, MOST_COUNTED),
             _ => self.innermost_of_app(),
         };
         if !app.is_empty() {
             return app;
         }
         let system = match kind {
-            GroupKind::StackOverflow => self.turn(Standing::System, SYSTEM_FUNCTIONS),
-            _ => self.once(Standing::System).take(SYSTEM_FUNCTIONS).collect(),
+            GroupKind::StackOverflow => self.list_recursion(Standing::System, SYSTEM_FUNCTIONS),
+            _ => self.first_positions(Standing::System).take(SYSTEM_FUNCTIONS).collect(),
         };
-        if system.is_empty() { self.standing(Standing::Entry).take(1).collect() } else { system }
+        if system.is_empty() {
+            self.positions_with_standing(Standing::Entry).take(1).collect()
+        } else {
+            system
+        }
     }
 
     fn outermost_of_app(&self) -> Vec<usize> {
-        let mut outermost: Vec<usize> = self.standing(Standing::App).collect();
+        let mut outermost: Vec<usize> = self.positions_with_standing(Standing::App).collect();
         outermost.reverse();
-        outermost.dedup_by(|a, b| self.function(*a) == self.function(*b));
+        outermost.dedup_by(|a, b| self.function_at(*a) == self.function_at(*b));
         outermost.truncate(HANG_FUNCTIONS);
         outermost
     }
 
     fn innermost_of_app(&self) -> Vec<usize> {
-        let app: Vec<usize> = self.once(Standing::App).take(MOST_COUNTED).collect();
+        let app: Vec<usize> = self.first_positions(Standing::App).take(MOST_COUNTED).collect();
         let outside = app.iter().position(|at| !self.list[*at].counted.is_of_header());
         let counted = outside.map_or(app.len(), |at| at + 1);
         app.into_iter().take(counted).collect()
@@ -223,24 +228,24 @@ impl<'r> Candidates<'r> {
 
     /// Returns the functions of a recursion. They are sorted before they are cut, so that the same ones count
     /// wherever it stopped.
-    fn turn(&self, standing: Standing, most: usize) -> Vec<usize> {
-        let mut turn: Vec<usize> = self.once(standing).collect();
-        turn.sort_by_key(|at| self.function(*at));
+    fn list_recursion(&self, standing: Standing, most: usize) -> Vec<usize> {
+        let mut turn: Vec<usize> = self.first_positions(standing).collect();
+        turn.sort_by_key(|at| self.function_at(*at));
         turn.truncate(most);
         turn
     }
 
-    fn function(&self, at: usize) -> &str {
+    fn function_at(&self, at: usize) -> &str {
         &self.list[at].counted.function
     }
 
     /// Returns the first position of each function with this standing.
-    fn once(&self, standing: Standing) -> impl Iterator<Item = usize> {
+    fn first_positions(&self, standing: Standing) -> impl Iterator<Item = usize> {
         let mut seen = BTreeSet::new();
-        self.standing(standing).filter(move |at| seen.insert(self.function(*at)))
+        self.positions_with_standing(standing).filter(move |at| seen.insert(self.function_at(*at)))
     }
 
-    fn standing(&self, standing: Standing) -> impl Iterator<Item = usize> {
+    fn positions_with_standing(&self, standing: Standing) -> impl Iterator<Item = usize> {
         let list = self.list.iter().enumerate();
         list.filter(move |(_, candidate)| candidate.standing == standing).map(|(at, _)| at)
     }
@@ -253,7 +258,7 @@ impl<'r> Candidates<'r> {
     }
 
     /// Returns the verdict on one function, if `counted` are the functions that count.
-    pub(super) fn verdict(&self, kind: GroupKind, counted: &[usize], at: usize) -> GroupingVerdict {
+    pub(super) fn verdict_at(&self, kind: GroupKind, counted: &[usize], at: usize) -> GroupingVerdict {
         let candidate = &self.list[at];
         match candidate.standing {
             _ if counted.contains(&at) => GroupingVerdict::Counted,
@@ -275,7 +280,7 @@ impl<'r> Candidates<'r> {
 
     /// Returns the verdict on each function of a backtrace, in the order of its frames. `chosen` are the
     /// functions that count.
-    pub(super) fn verdicts(
+    pub(super) fn list_verdicts(
         &self,
         kind: GroupKind,
         chosen: &[usize],
@@ -284,7 +289,7 @@ impl<'r> Candidates<'r> {
         let read = self.list.iter().enumerate().map(|(at, candidate)| FunctionVerdict {
             frame: candidate.counted.frame,
             function: candidate.counted.label.clone().unwrap_or_else(|| candidate.counted.function.clone()),
-            verdict: self.verdict(kind, chosen, at),
+            verdict: self.verdict_at(kind, chosen, at),
             rule: candidate.rule.map(ToString::to_string),
         });
         let mut verdicts: Vec<FunctionVerdict> = read.collect();
@@ -332,7 +337,7 @@ impl<'r> Candidate<'r> {
     }
 
     /// Returns the candidate for a frame of the app without symbols.
-    fn waiting(frame: &NamedFrame<'_, '_>, rule: Option<&'r GroupingRule>) -> Candidate<'r> {
+    fn without_symbols(frame: &NamedFrame<'_, '_>, rule: Option<&'r GroupingRule>) -> Candidate<'r> {
         let name = frame.image.map(PlannedImage::name).unwrap_or_default();
         let id = frame.image.and_then(|image| image.debug_id);
         let function =
@@ -349,7 +354,7 @@ impl<'r> Candidate<'r> {
         Candidate { counted, standing, rule }
     }
 
-    fn named(
+    fn from_function(
         frame: usize,
         function: &NamedFunction,
         name: String,
@@ -360,9 +365,9 @@ impl<'r> Candidate<'r> {
         let standing = match rule.map(|rule| rule.action) {
             Some(RuleAction::App) if !name.is_empty() => Standing::App,
             Some(RuleAction::Ignore) => Standing::Out(GroupingVerdict::Ignored),
-            Some(RuleAction::NotApp) => judge(function, &name, false, after_failure),
+            Some(RuleAction::NotApp) => determine_standing(function, &name, false, after_failure),
             Some(RuleAction::App | RuleAction::Sentinel) | None => {
-                judge(function, &name, in_app, after_failure)
+                determine_standing(function, &name, in_app, after_failure)
             }
         };
         let file = function.path.as_deref().and_then(|path| path.rsplit(['/', '\\']).next());
@@ -373,7 +378,12 @@ impl<'r> Candidate<'r> {
 }
 
 /// Returns how a function counts, by its name and its code.
-fn judge(function: &NamedFunction, name: &str, in_app: bool, after_failure: Option<bool>) -> Standing {
+fn determine_standing(
+    function: &NamedFunction,
+    name: &str,
+    in_app: bool,
+    after_failure: Option<bool>,
+) -> Standing {
     if name.is_empty() {
         Standing::Out(GroupingVerdict::Unnamed)
     } else if is_compiler_made(name) {
@@ -394,7 +404,7 @@ fn judge(function: &NamedFunction, name: &str, in_app: bool, after_failure: Opti
 
 #[cfg(test)]
 mod tests {
-    use super::super::fingerprint::finish;
+    use super::super::fingerprint::build_grouping;
     use super::*;
     use unslide_report::CrashError;
 
@@ -406,12 +416,12 @@ mod tests {
             no_return: None,
             has_debug_info: true,
         };
-        Candidate::named(0, &function, name.to_owned(), in_app, None, None)
+        Candidate::from_function(0, &function, name.to_owned(), in_app, None, None)
     }
 
     fn counted(list: Vec<Candidate<'static>>) -> Vec<String> {
         let candidates = Candidates { list, trap: None };
-        let chosen = candidates.choose(GroupKind::Crash);
+        let chosen = candidates.choose_counted(GroupKind::Crash);
         chosen.into_iter().map(|at| candidates.list[at].counted.function.clone()).collect()
     }
 
@@ -422,11 +432,11 @@ mod tests {
             let mut list: Vec<_> = (0..depth).map(|_| function("Tree::walk", "tree.hpp", true)).collect();
             list.push(user());
             let candidates = Candidates { list, trap: None };
-            let chosen = candidates.choose(GroupKind::Crash);
-            let functions: Vec<&str> = chosen.iter().map(|at| candidates.function(*at)).collect();
+            let chosen = candidates.choose_counted(GroupKind::Crash);
+            let functions: Vec<&str> = chosen.iter().map(|at| candidates.function_at(*at)).collect();
             assert_eq!(functions, ["Tree::walk", "first_title"], "{depth}");
             if depth > 1 {
-                assert_eq!(candidates.verdict(GroupKind::Crash, &chosen, 1), GroupingVerdict::Repeated);
+                assert_eq!(candidates.verdict_at(GroupKind::Crash, &chosen, 1), GroupingVerdict::Repeated);
             }
         }
         let system =
@@ -440,8 +450,8 @@ mod tests {
             let name = |n: usize| format!("f{:02}", n % 20);
             let list = (first..first + 20).map(|n| function(&name(n), "a.cpp", in_app)).collect();
             let candidates = Candidates { list, trap: None };
-            let chosen = candidates.choose(GroupKind::StackOverflow);
-            chosen.into_iter().map(|at| candidates.function(at).to_owned()).collect::<Vec<_>>()
+            let chosen = candidates.choose_counted(GroupKind::StackOverflow);
+            chosen.into_iter().map(|at| candidates.function_at(at).to_owned()).collect::<Vec<_>>()
         };
         for in_app in [true, false] {
             assert_eq!(turn(0, in_app).len(), if in_app { MOST_COUNTED } else { SYSTEM_FUNCTIONS });
@@ -461,7 +471,7 @@ mod tests {
             let list =
                 vec![at(0, "memmove_of_ours", false), at(1, "Cart.total", in_app), at(2, "draw", in_app)];
             let candidates = Candidates { list, trap };
-            let chosen = candidates.choose(GroupKind::Crash);
+            let chosen = candidates.choose_counted(GroupKind::Crash);
             candidates.trap_inside(&chosen).map(str::to_owned)
         };
         for frame in [0, 1] {
@@ -482,9 +492,9 @@ mod tests {
         assert_eq!(counted(used()), ["Shelf::at", "first_title"]);
         let group = |list: Vec<Candidate<'static>>| {
             let candidates = Candidates { list, trap: None };
-            let chosen = candidates.choose(GroupKind::Crash);
+            let chosen = candidates.choose_counted(GroupKind::Crash);
             let (error, rules) = (CrashError::default(), GroupingRules::default());
-            finish(GroupKind::Crash, &error, &rules, &candidates, &chosen)
+            build_grouping(GroupKind::Crash, &error, &rules, &candidates, &chosen)
         };
         let first = group(used());
         assert_eq!(first.culprit.as_deref(), Some("first_title (shop.cpp)"));

@@ -1,13 +1,13 @@
 //! The fingerprint of the functions that count, with the title and the culprit for readers.
 
 use super::candidates::Candidates;
-use super::{CountedFrame, GroupKind, Grouping, GroupingRules, VERSION, title};
+use super::{CountedFrame, GROUPING_VERSION, GroupKind, Grouping, GroupingRules, title};
 use crate::json::{ObjectWriter, key};
 use sha2::{Digest, Sha256};
 use unslide_report::CrashError;
 
 /// Returns the fingerprint, the title and the culprit of a report in which these functions count.
-pub(super) fn finish(
+pub(super) fn build_grouping(
     kind: GroupKind,
     error: &CrashError,
     rules: &GroupingRules,
@@ -33,7 +33,7 @@ pub(super) fn finish(
     }
     let masked = match (&error.reason, &error.message) {
         (None, Some(message)) => title::masked_message(message),
-        (reason, _) => title::masked(reason.as_deref().unwrap_or_default()),
+        (reason, _) => title::mask_text(reason.as_deref().unwrap_or_default()),
     };
     if functions.is_empty() && !matches!(kind, GroupKind::OutOfMemory | GroupKind::Termination) {
         // No function is known, so the kind of error has to do.
@@ -55,10 +55,10 @@ pub(super) fn finish(
         None => frame.function.clone(),
     });
     Grouping {
-        fingerprint: fingerprint(&parts),
+        fingerprint: hash_parts(&parts),
         kind,
         provisional: counted.iter().any(|frame| frame.label.is_some()),
-        title: title::title(kind, error, trap, place.as_deref()),
+        title: title::build_title(kind, error, trap, place.as_deref()),
         culprit,
         frames: counted,
         rules: rules.hash().to_owned(),
@@ -66,9 +66,9 @@ pub(super) fn finish(
 }
 
 /// Returns the first 16 bytes of the hash of the parts.
-pub(super) fn fingerprint(parts: &[&str]) -> [u8; 16] {
+pub(super) fn hash_parts(parts: &[&str]) -> [u8; 16] {
     let mut hash = Sha256::new();
-    hash.update(VERSION.to_le_bytes());
+    hash.update(GROUPING_VERSION.to_le_bytes());
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
@@ -80,27 +80,27 @@ pub(super) fn fingerprint(parts: &[&str]) -> [u8; 16] {
 }
 
 /// Writes the value of the report's member `grouping`.
-pub(crate) fn write(out: &mut Vec<u8>, grouping: &Grouping) {
+pub(crate) fn write_grouping(out: &mut Vec<u8>, grouping: &Grouping) {
     let hex = grouping.fingerprint_text();
     let mut object = ObjectWriter::open(out);
-    object.number(key!("version"), VERSION);
-    object.escaped(key!("fingerprint"), hex.as_bytes());
+    object.write_number(key!("version"), GROUPING_VERSION);
+    object.write_escaped(key!("fingerprint"), hex.as_bytes());
     if !grouping.rules.is_empty() {
-        object.escaped(key!("rules"), grouping.rules.as_bytes());
+        object.write_escaped(key!("rules"), grouping.rules.as_bytes());
     }
-    object.escaped(key!("kind"), grouping.kind.as_str().as_bytes());
-    object.flag(key!("provisional"), grouping.provisional);
-    object.text(key!("title"), &grouping.title);
+    object.write_escaped(key!("kind"), grouping.kind.as_str().as_bytes());
+    object.write_flag(key!("provisional"), grouping.provisional);
+    object.write_text(key!("title"), &grouping.title);
     if let Some(culprit) = &grouping.culprit {
-        object.text(key!("culprit"), culprit);
+        object.write_text(key!("culprit"), culprit);
     }
     if !grouping.frames.is_empty() {
-        let out = object.key(key!("frames"));
+        let out = object.write_key(key!("frames"));
         for (n, counted) in grouping.frames.iter().enumerate() {
             out.push(if n == 0 { b'[' } else { b',' });
             let mut frame = ObjectWriter::open(out);
-            frame.number(key!("frame"), counted.frame);
-            frame.text(key!("function"), &counted.function);
+            frame.write_number(key!("frame"), counted.frame);
+            frame.write_text(key!("function"), &counted.function);
             frame.close();
         }
         out.push(b']');

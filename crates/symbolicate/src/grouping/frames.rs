@@ -2,7 +2,7 @@
 //! from an enriched report.
 
 use super::MOST_FRAMES;
-use crate::answer::{DeviceNames, Judged, Name, answer, settle};
+use crate::answer::{DeviceNames, Judged, Name, answer_frame, settle_address};
 use crate::demangle::is_rust;
 use crate::plan::{Plan, PlannedFrame, PlannedImage};
 use crate::rules::is_sigtramp;
@@ -84,7 +84,7 @@ impl FrameFunctions<'_, '_> {
                 });
             }
             FrameFunctions::Report(ours) => {
-                for call in ours.calls().into_iter().take(MOST_CALLS) {
+                for call in ours.read_calls().into_iter().take(MOST_CALLS) {
                     let name = call.function.map(Text::decode).unwrap_or_default();
                     let known = |known: &NoReturn| call.no_return.is_some_and(|said| said.is(known.as_str()));
                     let no_return = NoReturn::ALL.into_iter().find(known);
@@ -125,7 +125,7 @@ impl NamedFunction {
 pub(super) type PlannedCall<'p, 'a> = (&'p Frame<'a>, &'p PlannedFrame);
 
 /// Returns the frames of a backtrace with their planned look-ups.
-pub(super) fn planned<'p, 'r, 'a>(
+pub(super) fn list_planned<'p, 'r, 'a>(
     plan: &'p Plan<'r, 'a>,
     backtrace: &'p Backtrace<'a>,
 ) -> Vec<PlannedCall<'p, 'a>> {
@@ -135,7 +135,7 @@ pub(super) fn planned<'p, 'r, 'a>(
 }
 
 /// Returns the frames of one cycle of a recursion that has filled the stack.
-pub(super) fn turn<'p, 'a>(
+pub(super) fn find_recursion_cycle<'p, 'a>(
     report: &Report<'_>,
     frames: &[PlannedCall<'p, 'a>],
 ) -> Option<Vec<PlannedCall<'p, 'a>>> {
@@ -152,12 +152,12 @@ pub(super) fn turn<'p, 'a>(
 
 /// Returns the shortest run of addresses that repeats.
 fn exact_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>]) -> Option<Vec<PlannedCall<'p, 'a>>> {
-    const LONGEST: usize = 32;
+    const CYCLE_FRAMES_LIMIT: usize = 32;
     // The innermost frames may belong to a function that the last cycle called.
     const LATEST_START: usize = 32;
     let address = |at: usize| frames.get(at).map(|(_, planned)| planned.address);
     for start in 0..LATEST_START {
-        for period in 1..=LONGEST {
+        for period in 1..=CYCLE_FRAMES_LIMIT {
             let repeats = |at: &usize| address(*at).is_some() && address(*at) == address(at + period);
             let run = (start..).take_while(repeats).count();
             if run >= LEAST_FRAMES.max(2 * period) {
@@ -172,13 +172,13 @@ fn exact_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>]) -> Option<Vec<PlannedCall<
 /// keeps returning to. Their order differs from cycle to cycle.
 fn branching_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>]) -> Option<Vec<PlannedCall<'p, 'a>>> {
     /// An address counts if at least one in this many frames has it.
-    const SHARE: usize = 16;
+    const LEAST_ADDRESS_SHARE: usize = 16;
     let frames = &frames[..frames.len().min(MOST_FRAMES)];
     let mut times: HashMap<u64, usize> = HashMap::new();
     for (_, planned) in frames {
         *times.entry(planned.address).or_default() += 1;
     }
-    times.retain(|_, times| *times * SHARE >= frames.len());
+    times.retain(|_, times| *times * LEAST_ADDRESS_SHARE >= frames.len());
     if times.values().sum::<usize>() * 4 < frames.len() * 3 {
         return None;
     }
@@ -187,7 +187,7 @@ fn branching_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>]) -> Option<Vec<PlannedC
 }
 
 /// Returns each frame with its functions, named on demand.
-pub(super) fn named<'f, 'r, 'a>(
+pub(super) fn name_frames<'f, 'r, 'a>(
     plan: &'f Plan<'r, 'a>,
     mut by: NamedBy<'f, 'f, 'a>,
     frames: &'f [PlannedCall<'f, 'a>],
@@ -214,11 +214,11 @@ fn by_symbols<'p, 'a>(
     planned: &PlannedFrame,
     after_sigtramp: bool,
 ) -> (NamedFrame<'p, 'a>, bool) {
-    let answered = answer(plan, judged, frame, planned, after_sigtramp);
+    let answered = answer_frame(plan, judged, frame, planned, after_sigtramp);
     let functions = match answered.name {
         Name::Symbols(found) => FrameFunctions::Symbols(found),
         Name::Device(device) => {
-            let readable = names.demangled(&device).map(|name| Cow::Owned(name.to_owned()));
+            let readable = names.demangle_name(&device).map(|name| Cow::Owned(name.to_owned()));
             let name = readable.unwrap_or_else(|| device.name.decode());
             FrameFunctions::Device(DeviceFunction { name, raw: device.name })
         }
@@ -242,7 +242,7 @@ fn by_report<'p, 'a>(
     let ours = plan.report.our_frame(frame).unwrap_or_default();
     let status = FrameStatus::ALL.into_iter().find(|status| ours.has_status(status.as_str()));
     let status = status.unwrap_or(FrameStatus::InvalidAddress);
-    let settled = settle(planned, after_sigtramp);
+    let settled = settle_address(planned, after_sigtramp);
     let place = settled.place.filter(|_| ours.is_in_image());
     let image = place.and_then(|place| plan.images.get(place.image as usize));
     let relative = image.map_or(0, |image| settled.address.wrapping_sub(image.start));

@@ -1,7 +1,7 @@
 //! Grouping of a JavaScript error: by its class and the functions of the app, each with its file's name.
 //! Bundles, lines and columns differ between builds, and do not count.
 
-use super::fingerprint::fingerprint;
+use super::fingerprint::hash_parts;
 use super::rules::{RuleAction, Subject};
 use super::{CountedFrame, GroupKind, Grouping, GroupingRules, title};
 use crate::answer::Judged;
@@ -19,7 +19,7 @@ const LIBRARY_FUNCTIONS: usize = 3;
 const MOST_FUNCTION: usize = 200;
 const MOST_FILE: usize = 100;
 /// Name of a function without one.
-const ANONYMOUS: &str = "(anonymous)";
+const ANONYMOUS_FUNCTION: &str = "(anonymous)";
 
 /// The data of a frame that grouping uses.
 struct NamedCall {
@@ -39,7 +39,7 @@ pub(super) fn by_symbols(
     judged: &[Judged<'_>],
     rules: &GroupingRules,
 ) -> Grouping {
-    let answers = javascript::answers(error, judged);
+    let answers = javascript::answer_frames(error, judged);
     let calls = answers.iter().zip(error.frames()).filter(|(answer, _)| !answer.is_of_engine());
     let calls = calls.map(|(answer, (frame, image))| {
         let judged = image.and_then(|image| judged.get(image as usize));
@@ -47,7 +47,7 @@ pub(super) fn by_symbols(
         let function =
             function.and_then(|(name, source)| counted_name(name, *source == FunctionSource::Device));
         NamedCall {
-            waits: waits(answer.status),
+            waits: is_waiting(answer.status),
             in_app: answer.in_app,
             function,
             file: answer.place.as_ref().and_then(|place| place.file).map(|file| file.decode().into_owned()),
@@ -59,7 +59,7 @@ pub(super) fn by_symbols(
         }
     });
     let at = answers.iter().enumerate().filter(|(_, answer)| !answer.is_of_engine()).map(|(at, _)| at);
-    group(error, at.zip(calls), rules)
+    group_error(error, at.zip(calls), rules)
 }
 
 /// Returns the group according to an enriched report.
@@ -74,7 +74,7 @@ pub(super) fn by_report(
         let function = frame.function.as_deref();
         let function = function.and_then(|name| counted_name(name, frame.is_named_by_device()));
         let call = NamedCall {
-            waits: status(frame).is_some_and(waits),
+            waits: status(frame).is_some_and(is_waiting),
             in_app: frame.in_app,
             function,
             file: frame.file.clone(),
@@ -84,10 +84,10 @@ pub(super) fn by_report(
         };
         (at, call)
     });
-    group(error, calls, rules)
+    group_error(error, calls, rules)
 }
 
-fn cut(text: &str, chars: usize) -> String {
+fn cut_text(text: &str, chars: usize) -> String {
     text.chars().filter(|c| !c.is_control()).take(chars).collect()
 }
 
@@ -96,7 +96,7 @@ fn counted_name(name: &str, by_device: bool) -> Option<String> {
     if by_device { stable_device_name(name) } else { Some(name.to_owned()) }
 }
 
-fn waits(status: FrameStatus) -> bool {
+fn is_waiting(status: FrameStatus) -> bool {
     matches!(
         status,
         FrameStatus::Missing
@@ -106,7 +106,7 @@ fn waits(status: FrameStatus) -> bool {
     )
 }
 
-fn group(
+fn group_error(
     error: &PlannedJavaScript,
     calls: impl Iterator<Item = (usize, NamedCall)>,
     rules: &GroupingRules,
@@ -116,7 +116,7 @@ fn group(
     for (at, call) in calls {
         let subject =
             Subject { function: call.function.as_deref(), file: call.file.as_deref(), image: &call.bundle };
-        let action = rules.find(subject).map(|rule| rule.action);
+        let action = rules.find_match(subject).map(|rule| rule.action);
         if action == Some(RuleAction::Sentinel) && !sentinel_met {
             // Functions that the sentinel called do not count.
             sentinel_met = true;
@@ -129,12 +129,12 @@ fn group(
             Some(RuleAction::App) => true,
             Some(RuleAction::Sentinel) | None => call.in_app,
         };
-        if in_app { &mut app } else { &mut library }.push(call.counted(at));
+        if in_app { &mut app } else { &mut library }.push(call.to_counted_frame(at));
     }
     let (counted, most) = if app.is_empty() { (library, LIBRARY_FUNCTIONS) } else { (app, MOST_COUNTED) };
-    let mut counted = if is_stack_overflow(error) { turn(counted) } else { once(counted) };
+    let mut counted = if is_stack_overflow(error) { find_recursion(counted) } else { keep_first(counted) };
     counted.truncate(most);
-    finish(error, counted, rules)
+    build_grouping(error, counted, rules)
 }
 
 /// True for an unbounded recursion, by the messages of V8, Hermes and JavaScriptCore.
@@ -146,33 +146,33 @@ fn is_stack_overflow(error: &PlannedJavaScript) -> bool {
 
 /// Returns the functions of a recursion that repeat, sorted, so that they are the same wherever it stopped. The
 /// innermost frames may belong to a function that the last cycle called.
-fn turn(counted: Vec<CountedFrame>) -> Vec<CountedFrame> {
+fn find_recursion(counted: Vec<CountedFrame>) -> Vec<CountedFrame> {
     let mut times: HashMap<String, usize> = HashMap::new();
     for frame in &counted {
         *times.entry(frame.function.clone()).or_default() += 1;
     }
     let least = if times.values().any(|times| *times > 1) { 2 } else { 1 };
-    let mut turn = once(counted);
+    let mut turn = keep_first(counted);
     turn.retain(|frame| times.get(&frame.function).is_some_and(|times| *times >= least));
     turn.sort_by(|a, b| a.function.cmp(&b.function));
     turn
 }
 
 /// Keeps only the first occurrence of each function.
-fn once(mut counted: Vec<CountedFrame>) -> Vec<CountedFrame> {
+fn keep_first(mut counted: Vec<CountedFrame>) -> Vec<CountedFrame> {
     let mut seen = HashSet::new();
     counted.retain(|frame| seen.insert(frame.function.clone()));
     counted
 }
 
-fn finish(error: &PlannedJavaScript, counted: Vec<CountedFrame>, rules: &GroupingRules) -> Grouping {
+fn build_grouping(error: &PlannedJavaScript, counted: Vec<CountedFrame>, rules: &GroupingRules) -> Grouping {
     let kind = GroupKind::JavaScript;
     let error = CrashError {
         exception: Some(error.error.name.clone().unwrap_or_else(|| "Error".to_owned())),
         reason: error.error.message.clone(),
         ..CrashError::default()
     };
-    let masked = title::masked(error.reason.as_deref().unwrap_or_default());
+    let masked = title::mask_text(error.reason.as_deref().unwrap_or_default());
     let mut parts = vec![kind.as_str(), error.exception.as_deref().unwrap_or_default()];
     parts.extend(counted.iter().map(|frame| frame.function.as_str()));
     if counted.is_empty() {
@@ -183,10 +183,10 @@ fn finish(error: &PlannedJavaScript, counted: Vec<CountedFrame>, rules: &Groupin
         |frame: &CountedFrame| frame.label.as_ref().map(|label| format!("{label}, source map missing"));
     let place = counted.first().map(|frame| missing(frame).unwrap_or_else(|| frame.function.clone()));
     Grouping {
-        fingerprint: fingerprint(&parts),
+        fingerprint: hash_parts(&parts),
         kind,
         provisional: counted.iter().any(|frame| frame.label.is_some()),
-        title: title::title(kind, &error, None, place.as_deref()),
+        title: title::build_title(kind, &error, None, place.as_deref()),
         culprit,
         frames: counted,
         rules: rules.hash().to_owned(),
@@ -194,18 +194,18 @@ fn finish(error: &PlannedJavaScript, counted: Vec<CountedFrame>, rules: &Groupin
 }
 
 impl NamedCall {
-    fn counted(&self, frame: usize) -> CountedFrame {
+    fn to_counted_frame(&self, frame: usize) -> CountedFrame {
         if self.waits {
             let (line, column) = self.place;
-            let bundle = cut(&self.bundle, MOST_FILE);
+            let bundle = cut_text(&self.bundle, MOST_FILE);
             let id = self.debug_id.as_ref().unwrap_or(&bundle);
             let function = format!("{id}:{line}:{column}");
             let label = Some(format!("{bundle}:{line}:{column}"));
             return CountedFrame { frame, function, file: None, label };
         }
         let path = self.file.as_deref().unwrap_or(&self.bundle);
-        let file = cut(path.rsplit(['/', '\\']).next().unwrap_or_default(), MOST_FILE);
-        let function = cut(self.function.as_deref().unwrap_or(ANONYMOUS), MOST_FUNCTION);
+        let file = cut_text(path.rsplit(['/', '\\']).next().unwrap_or_default(), MOST_FILE);
+        let function = cut_text(self.function.as_deref().unwrap_or(ANONYMOUS_FUNCTION), MOST_FUNCTION);
         let function = format!("{function} ({file})");
         CountedFrame { frame, function, file: None, label: None }
     }

@@ -1,12 +1,12 @@
 //! Grouping of a report about memory: by the kind of event and whether the app was in the foreground. Samples
 //! from before the end are not its cause, and do not count.
 
-use super::fingerprint::fingerprint;
+use super::fingerprint::hash_parts;
 use super::{GroupKind, Grouping, GroupingRules};
 use unslide_report::{MemoryEvent, MemoryEventKind};
 
 /// Returns the group of a memory event.
-pub(super) fn grouping(event: &MemoryEvent, rules: &GroupingRules) -> Grouping {
+pub(super) fn group_event(event: &MemoryEvent, rules: &GroupingRules) -> Grouping {
     let place = match event.foreground {
         Some(true) => Some("foreground"),
         Some(false) => Some("background"),
@@ -29,7 +29,7 @@ pub(super) fn grouping(event: &MemoryEvent, rules: &GroupingRules) -> Grouping {
     };
     let parts: Vec<&str> = std::iter::once(kind.as_str()).chain(detail).collect();
     Grouping {
-        fingerprint: fingerprint(&parts),
+        fingerprint: hash_parts(&parts),
         kind,
         provisional: false,
         title,

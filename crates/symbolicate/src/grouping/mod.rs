@@ -27,20 +27,20 @@ mod verdict;
 use crate::answer::{DeviceNames, Judged};
 use crate::plan::Plan;
 use candidates::Candidates;
-pub(crate) use fingerprint::write;
-use frames::{NamedBy, named, planned, turn};
+pub(crate) use fingerprint::write_grouping;
+use frames::{NamedBy, find_recursion_cycle, list_planned, name_frames};
 pub use rules::GroupingRules;
 use unslide_model::{ReportGrouping, words};
 use unslide_report::{Backtrace, CrashError, OurJavaScriptFrame, Report, ReportProfile};
 pub use verdict::{FunctionVerdict, GroupingVerdict};
 
 /// The version of the rules. A new version gives new fingerprints.
-pub const VERSION: u32 = 1;
+pub const GROUPING_VERSION: u32 = 1;
 
 /// The most frames of a backtrace that are looked at, starting at the innermost.
 const MOST_FRAMES: usize = 256;
 /// File extensions of C, C++ and Objective-C headers.
-const HEADERS: [&str; 7] = ["h", "hh", "hpp", "hxx", "inl", "ipp", "tcc"];
+const HEADER_EXTENSIONS: [&str; 7] = ["h", "hh", "hpp", "hxx", "inl", "ipp", "tcc"];
 /// The most bytes of the member `grouping`.
 pub(crate) const MOST_BYTES: usize = 16 << 10;
 
@@ -101,7 +101,7 @@ impl CountedFrame {
     /// True for a function in a header: a container or a helper. The function that uses it says more.
     fn is_of_header(&self) -> bool {
         let extension = self.file.as_deref().and_then(|file| file.rsplit_once('.')).map(|(_, after)| after);
-        extension.is_some_and(|extension| HEADERS.contains(&extension))
+        extension.is_some_and(|extension| HEADER_EXTENSIONS.contains(&extension))
     }
 }
 
@@ -144,7 +144,7 @@ impl GroupKind {
         matches!(self, Hang | Cpu | DiskWrite | Launch | Profile)
     }
 
-    fn of(error: &CrashError) -> GroupKind {
+    fn from_error(error: &CrashError) -> GroupKind {
         match error.kind.as_deref().unwrap_or_default() {
             "cpu" => GroupKind::Cpu,
             "disk_write" => GroupKind::DiskWrite,
@@ -164,24 +164,24 @@ impl GroupKind {
 }
 
 /// Returns the group of a planned report; `None` if it says neither what happened nor where.
-pub(crate) fn group<'a>(
+pub(crate) fn group_report<'a>(
     plan: &Plan<'_, 'a>,
     judged: &[Judged<'_>],
     names: &mut DeviceNames<'a>,
     rules: &GroupingRules,
 ) -> Option<Grouping> {
     let by = NamedBy::Symbols(judged, names);
-    grouped(plan, sampled(plan.report), by, rules, false).map(|(grouping, _)| grouping)
+    group_with_verdicts(plan, find_profile(plan.report), by, rules, false).map(|(grouping, _)| grouping)
 }
 
 /// Returns the group, and the verdict on each function.
-pub(crate) fn explain<'a>(
+pub(crate) fn explain_grouping<'a>(
     plan: &Plan<'_, 'a>,
     judged: &[Judged<'_>],
     names: &mut DeviceNames<'a>,
     rules: &GroupingRules,
 ) -> Option<(Grouping, Vec<FunctionVerdict>)> {
-    grouped(plan, sampled(plan.report), NamedBy::Symbols(judged, names), rules, true)
+    group_with_verdicts(plan, find_profile(plan.report), NamedBy::Symbols(judged, names), rules, true)
 }
 
 /// The report's enrichment was shortened to its size limit, so it cannot be grouped again by its own content.
@@ -194,10 +194,10 @@ pub struct Shortened;
 ///
 /// # Errors
 /// Returns [`Shortened`] if the enrichment was shortened.
-pub fn regroup(report: &Report<'_>, rules: &GroupingRules) -> Result<Option<Grouping>, Shortened> {
+pub fn regroup_report(report: &Report<'_>, rules: &GroupingRules) -> Result<Option<Grouping>, Shortened> {
     let plan = Plan::new(report);
-    let profile = sampled(report);
-    let counted = counted(report, profile.as_ref());
+    let profile = find_profile(report);
+    let counted = find_grouping_backtrace(report, profile.as_ref());
     let frames = counted.map(|backtrace| backtrace.frames.as_slice()).unwrap_or_default();
     let frames = if plan.javascript.is_some() { &[] } else { frames };
     let mut ours = report.ours.iter().flat_map(|ours| &ours.javascript);
@@ -210,20 +210,20 @@ pub fn regroup(report: &Report<'_>, rules: &GroupingRules) -> Result<Option<Grou
     if frames.iter().take(most).any(is_shortened) {
         return Err(Shortened);
     }
-    Ok(grouped(&plan, profile, NamedBy::Report, rules, false).map(|(grouping, _)| grouping))
+    Ok(group_with_verdicts(&plan, profile, NamedBy::Report, rules, false).map(|(grouping, _)| grouping))
 }
 
 /// Returns the profile that a report is grouped by.
-fn sampled<'r, 'a>(report: &'r Report<'a>) -> Option<ReportProfile<'r, 'a>> {
-    if GroupKind::of(report.crash_error()).is_slowness() { report.profile() } else { None }
+fn find_profile<'r, 'a>(report: &'r Report<'a>) -> Option<ReportProfile<'r, 'a>> {
+    if GroupKind::from_error(report.crash_error()).is_slowness() { report.build_profile() } else { None }
 }
 
 /// Returns the backtrace that groups a native report by its functions; `None` for a report about memory.
 pub(crate) fn counted_backtrace<'r, 'a>(report: &'r Report<'a>) -> Option<&'r Backtrace<'a>> {
-    counted(report, sampled(report).as_ref())
+    find_grouping_backtrace(report, find_profile(report).as_ref())
 }
 
-fn counted<'r, 'a>(
+fn find_grouping_backtrace<'r, 'a>(
     report: &'r Report<'a>,
     profile: Option<&ReportProfile<'r, 'a>>,
 ) -> Option<&'r Backtrace<'a>> {
@@ -233,7 +233,7 @@ fn counted<'r, 'a>(
     profile.map(|profile| profile.backtrace).or_else(|| report.crashed_backtrace())
 }
 
-fn grouped<'a>(
+fn group_with_verdicts<'a>(
     plan: &Plan<'_, 'a>,
     profile: Option<ReportProfile<'_, 'a>>,
     by: NamedBy<'_, '_, 'a>,
@@ -249,20 +249,20 @@ fn grouped<'a>(
         return Some((grouping, Vec::new()));
     }
     if let Some(event) = plan.report.memory_event() {
-        return Some((memory::grouping(event, rules), Vec::new()));
+        return Some((memory::group_event(event, rules), Vec::new()));
     }
     let error = plan.report.crash_error();
     if let Some(profile) = profile {
-        return Some(profile::group(plan, &profile, by, rules));
+        return Some(profile::group_profile(plan, &profile, by, rules));
     }
     let backtrace = plan.report.crashed_backtrace();
     if backtrace.is_none() && *error == CrashError::default() {
         return None;
     }
-    let mut kind = GroupKind::of(error);
-    let frames = backtrace.map(|backtrace| planned(plan, backtrace)).unwrap_or_default();
+    let mut kind = GroupKind::from_error(error);
+    let frames = backtrace.map(|backtrace| list_planned(plan, backtrace)).unwrap_or_default();
     let may_overflow = kind == GroupKind::Crash && error.is_bad_access();
-    let turn = if may_overflow { turn(plan.report, &frames) } else { None };
+    let turn = if may_overflow { find_recursion_cycle(plan.report, &frames) } else { None };
     let looked_at = match &turn {
         Some(turn) => {
             kind = GroupKind::StackOverflow;
@@ -270,8 +270,9 @@ fn grouped<'a>(
         }
         None => &frames[..frames.len().min(MOST_FRAMES)],
     };
-    let candidates = Candidates::read(named(plan, by, looked_at), kind, error.is_trap(), rules, all);
-    let chosen = candidates.choose(kind);
-    let verdicts = if all { candidates.verdicts(kind, &chosen, &frames) } else { Vec::new() };
-    Some((fingerprint::finish(kind, error, rules, &candidates, &chosen), verdicts))
+    let candidates =
+        Candidates::from_frames(name_frames(plan, by, looked_at), kind, error.is_trap(), rules, all);
+    let chosen = candidates.choose_counted(kind);
+    let verdicts = if all { candidates.list_verdicts(kind, &chosen, &frames) } else { Vec::new() };
+    Some((fingerprint::build_grouping(kind, error, rules, &candidates, &chosen), verdicts))
 }

@@ -12,7 +12,7 @@ const MOST_BYTES: usize = 300;
 const MOST_PREFIXES: usize = 16;
 
 /// Prefixes of demangled Swift and C++ names. The name of the function that the programmer wrote follows them.
-const PREFIXES: &[&str] = &[
+const DEMANGLED_PREFIXES: &[&str] = &[
     "invocation function for block in ",
     "partial apply forwarder for ",
     "partial apply for ",
@@ -56,7 +56,7 @@ const NUMBERED_SUFFIXES: &[&str] = &[".cold.", ".isra.", ".constprop.", ".part."
 /// `closure #2 (Int) -> () in Cart.total(of: Int)` becomes `Cart.total(of:)`, and
 /// `__20-[Cart total:]_block_invoke_3` becomes `-[Cart total:]`. Returns an empty text if nothing else is in
 /// the name. The name of a compiler-made function stays whole.
-pub(crate) fn normalise(function: &str) -> String {
+pub(crate) fn normalise_name(function: &str) -> String {
     let mut name = Cow::Borrowed(function.trim());
     // The names of functions inside the one in `name`.
     let mut nested = String::new();
@@ -71,7 +71,7 @@ pub(crate) fn normalise(function: &str) -> String {
             name = Cow::Owned(outer.to_owned());
             continue;
         }
-        match shorter(&name) {
+        match strip_affix(&name) {
             Some(inner) => name = Cow::Owned(inner),
             None => break,
         }
@@ -81,7 +81,7 @@ pub(crate) fn normalise(function: &str) -> String {
     } else if is_objective_c(&name) {
         without_category(&name)
     } else {
-        plain(&name) + &nested
+        strip_types(&name) + &nested
     };
     if name.len() > MOST_BYTES {
         name = first_bytes(&name, MOST_BYTES).to_owned();
@@ -104,13 +104,13 @@ fn is_objective_c(name: &str) -> bool {
 }
 
 /// Removes the first prefix or suffix; `None` if there is none.
-fn shorter(name: &str) -> Option<String> {
+fn strip_affix(name: &str) -> Option<String> {
     // A template's result: `decltype(fp + fp0) Cart::add<int>(int)`.
     if let Some(rest) = name.strip_prefix("decltype").filter(|rest| rest.starts_with('(')) {
-        let (_, inner) = bracketed(rest, '(', ')').1.split_once(' ')?;
+        let (_, inner) = split_brackets(rest, '(', ')').1.split_once(' ')?;
         return Some(inner.to_owned());
     }
-    if let Some(inner) = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)) {
+    if let Some(inner) = DEMANGLED_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)) {
         return Some(inner.to_owned());
     }
     for (prefix, before) in WITH_ARGUMENTS {
@@ -178,18 +178,18 @@ fn without_category(name: &str) -> String {
 }
 
 /// Returns a C, C++, Rust or Swift name without types.
-fn plain(name: &str) -> String {
+fn strip_types(name: &str) -> String {
     let name = name.replace("(anonymous namespace)::", "");
-    let name = private(&name);
+    let name = rewrite_private(&name);
     if let Some((context, operator)) = swift_operator(&name) {
-        return format!("{}.{operator}", plain(context));
+        return format!("{}.{operator}", strip_types(context));
     }
     let mut out = String::with_capacity(name.len());
     let mut rest = name.as_str();
     // The template arguments of the function itself.
     let mut template = "";
     loop {
-        if let Some((operator, after)) = operator(rest, &out) {
+        if let Some((operator, after)) = split_operator(rest, &out) {
             out.push_str(operator);
             rest = after;
             continue;
@@ -199,32 +199,32 @@ fn plain(name: &str) -> String {
         match next {
             // Rust: `<Cart as Total>::total`.
             '<' if out.is_empty() => {
-                let (inside, after) = bracketed(rest, '<', '>');
+                let (inside, after) = split_brackets(rest, '<', '>');
                 let inner = inside.strip_prefix('<').unwrap_or(inside);
                 let inner = inner.strip_suffix('>').unwrap_or(inner);
                 out.push_str(inner.split(" as ").next().map(without_arguments).unwrap_or_default());
                 rest = after;
             }
             '<' => {
-                let (inside, after) = bracketed(rest, '<', '>');
+                let (inside, after) = split_brackets(rest, '<', '>');
                 let inside = inside.strip_prefix('<').unwrap_or(inside);
                 template = inside.strip_suffix('>').unwrap_or(inside);
                 rest = after;
             }
             // Generic parameters of Go.
-            '[' if !out.is_empty() => rest = bracketed(rest, '[', ']').1,
+            '[' if !out.is_empty() => rest = split_brackets(rest, '[', ']').1,
             // The receiver of a method of Go: `shop.(*Cart).Total`.
             '(' if out.ends_with('.') && rest.starts_with("(*") => {
-                let (receiver, after) = bracketed(rest, '(', ')');
+                let (receiver, after) = split_brackets(rest, '(', ')');
                 out.extend([receiver.split(['[', ')']).next().unwrap_or(receiver), ")"]);
                 rest = after;
             }
             '(' if !out.is_empty() => {
-                let arguments = bracketed(rest, '(', ')').0;
+                let arguments = split_brackets(rest, '(', ')').0;
                 let arguments = arguments.strip_prefix('(').unwrap_or(arguments);
                 let arguments = arguments.strip_suffix(')').unwrap_or(arguments);
                 let types = parameter_types(&out, template, arguments);
-                out.push_str(&types.unwrap_or_else(|| labels(arguments)));
+                out.push_str(&types.unwrap_or_else(|| argument_labels(arguments)));
                 break;
             }
             // The rest of a lambda's name, or of a lambda that the linker numbered.
@@ -309,7 +309,7 @@ fn is_hash(text: &str) -> bool {
 }
 
 /// Rewrites a private Swift function: `Shop.(total in _3F2A)(Int)` becomes `Shop.total(Int)`.
-fn private(name: &str) -> String {
+fn rewrite_private(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
     while let Some((before, inside)) = rest.split_once('(') {
@@ -331,10 +331,10 @@ fn private(name: &str) -> String {
 
 /// Returns the labels of a Swift function's arguments, which are part of its name: `(_:cellForRowAt:)`. Reads
 /// types with labels, or labels alone. Empty if no argument has one, as in C++.
-fn labels(arguments: &str) -> String {
+fn argument_labels(arguments: &str) -> String {
     let alone = arguments.strip_suffix(':').map(|labels| labels.split(':').collect::<Vec<_>>());
     let alone = alone.filter(|labels| labels.iter().copied().all(is_label));
-    let labels = alone.unwrap_or_else(|| outside_commas(arguments).map(label).collect());
+    let labels = alone.unwrap_or_else(|| outside_commas(arguments).map(argument_label).collect());
     if labels.iter().all(|label| *label == "_") {
         return String::new();
     }
@@ -342,7 +342,7 @@ fn labels(arguments: &str) -> String {
 }
 
 /// Returns the label of one argument: `of` for `of: Swift.Int`; `_` without one.
-fn label(argument: &str) -> &str {
+fn argument_label(argument: &str) -> &str {
     match argument.trim_start().split_once(':') {
         Some((label, after)) if is_label(label) && !after.starts_with(':') => label,
         _ => "_",
@@ -365,13 +365,13 @@ pub(super) fn outside_commas(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Splits a C++ operator, with the brackets that belong to it, from the start of a text.
-fn operator<'t>(text: &'t str, before: &str) -> Option<(&'t str, &'t str)> {
+fn split_operator<'t>(text: &'t str, before: &str) -> Option<(&'t str, &'t str)> {
     const OPERATORS: [&str; 11] = ["()", "[]", "<=>", "<<=", "<<", "<=", "<", "->*", "->", ">>", ">"];
     let starts = before.is_empty() || before.ends_with(':') || before.ends_with(' ');
     let rest = text.strip_prefix("operator").filter(|_| starts)?;
     // `operator<<int>(` is a template of `operator<`.
     if let Some(template) = rest.strip_prefix('<').filter(|rest| rest.starts_with('<')) {
-        let (arguments, after) = bracketed(template, '<', '>');
+        let (arguments, after) = split_brackets(template, '<', '>');
         if arguments.ends_with('>') && after.starts_with('(') {
             return text.split_at_checked("operator<".len());
         }
@@ -381,7 +381,7 @@ fn operator<'t>(text: &'t str, before: &str) -> Option<(&'t str, &'t str)> {
 }
 
 /// Splits a text that begins with `open` after the matching closing bracket.
-pub(super) fn bracketed(text: &str, open: char, close: char) -> (&str, &str) {
+pub(super) fn split_brackets(text: &str, open: char, close: char) -> (&str, &str) {
     let (mut depth, mut before) = (0_usize, ' ');
     for (at, c) in text.char_indices() {
         if c == open {

@@ -1,7 +1,7 @@
 //! C++ functions that are usually overloaded: free operators, and functions found by argument-dependent
 //! look-up, such as `swap`. Only their parameter types distinguish them, so these stay in the name.
 
-use super::names::{bracketed, outside_commas};
+use super::names::{outside_commas, split_brackets};
 
 /// Function names that libraries ask each type to overload.
 const OVERLOADED: &[&str] = &[
@@ -26,7 +26,7 @@ const OVERLOADED: &[&str] = &[
     "to_string",
 ];
 /// Operators that are always members. Their names include the class.
-const MEMBERS: &[&str] = &["()", "[]", "->", "="];
+const MEMBER_OPERATORS: &[&str] = &["()", "[]", "->", "="];
 
 /// Returns the types of a C++ function's parameters without qualifiers and template arguments, such as
 /// `(shop::Money, int)`; `None` if the name alone identifies the function. `name` is the function's name
@@ -46,7 +46,8 @@ fn is_overloaded(name: &str) -> bool {
         // `operators` is not an operator. `operator bool` and `operator new` are not overloaded by their
         // parameters.
         Some(symbol) => {
-            symbol.starts_with(|c: char| c.is_ascii_punctuation() && c != '_') && !MEMBERS.contains(&symbol)
+            symbol.starts_with(|c: char| c.is_ascii_punctuation() && c != '_')
+                && !MEMBER_OPERATORS.contains(&symbol)
         }
         None => OVERLOADED.contains(&name),
     }
@@ -64,7 +65,7 @@ fn type_name(parameter: &str, arguments: &[&str]) -> String {
     loop {
         let mut chars = rest.chars();
         match chars.next() {
-            Some('<') => rest = bracketed(rest, '<', '>').1,
+            Some('<') => rest = split_brackets(rest, '<', '>').1,
             // A pointer to a function, or a reference to an array.
             None | Some('(' | '[') => break,
             Some(next) => {
@@ -91,7 +92,7 @@ fn without_qualifiers(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::names::normalise;
+    use super::super::names::normalise_name;
 
     #[test]
     fn overloads_of_free_operators_are_told_apart() {
@@ -149,7 +150,7 @@ mod tests {
             ("Shop.swap(Swift.Int, Swift.Int) -> ()", "Shop.swap"),
             ("shop::operator+(größe::Maß const&, größe::Maß)", "shop::operator+(größe::Maß, größe::Maß)"),
         ] {
-            assert_eq!(normalise(name), expected, "{name}");
+            assert_eq!(normalise_name(name), expected, "{name}");
         }
     }
 
@@ -157,7 +158,7 @@ mod tests {
     fn hostile_parameters_are_bounded() {
         for part in ["<", "(", "A<", " const", "&", "operator<", "'", ","] {
             let name = format!("operator+({}", part.repeat(5_000));
-            assert!(normalise(&name).len() <= 300, "{part}");
+            assert!(normalise_name(&name).len() <= 300, "{part}");
         }
     }
 }

@@ -2,8 +2,8 @@
 //! app's own functions.
 
 use super::candidates::{Candidates, Standing};
-use super::fingerprint::finish;
-use super::frames::{NamedBy, named, planned};
+use super::fingerprint::build_grouping;
+use super::frames::{NamedBy, list_planned, name_frames};
 use super::{FunctionVerdict, GroupKind, Grouping, GroupingRules, GroupingVerdict};
 use crate::plan::Plan;
 use std::cmp::Reverse;
@@ -21,27 +21,27 @@ const MOST_VISITED: usize = 1 << 20;
 const PATH_FUNCTIONS: usize = 2;
 
 /// Returns the group of a profile, and the verdict on each function.
-pub(super) fn group<'a>(
+pub(super) fn group_profile<'a>(
     plan: &Plan<'_, 'a>,
     profile: &ReportProfile<'_, 'a>,
     by: NamedBy<'_, '_, 'a>,
     rules: &GroupingRules,
 ) -> (Grouping, Vec<FunctionVerdict>) {
     let error = plan.report.crash_error();
-    let kind = GroupKind::of(error);
+    let kind = GroupKind::from_error(error);
     let exception = profile.name.clone().or_else(|| error.exception.clone());
     let error = CrashError { exception, ..error.clone() };
-    let all = planned(plan, profile.backtrace);
+    let all = list_planned(plan, profile.backtrace);
     let heaviest: Vec<_> =
         heaviest_frames(profile).into_iter().filter_map(|at| all.get(at).copied()).collect();
-    let candidates = Candidates::read(named(plan, by, &heaviest), kind, false, rules, true);
+    let candidates = Candidates::from_frames(name_frames(plan, by, &heaviest), kind, false, rules, true);
     let chosen = [Standing::App, Standing::System, Standing::Entry]
         .into_iter()
         .map(|standing| heaviest_path(profile, &candidates, standing))
         .find(|path| !path.is_empty());
     let chosen = chosen.unwrap_or_default();
-    let grouping = finish(kind, &error, rules, &candidates, &chosen);
-    let mut verdicts = candidates.verdicts(kind, &chosen, &heaviest);
+    let grouping = build_grouping(kind, &error, rules, &candidates, &chosen);
+    let mut verdicts = candidates.list_verdicts(kind, &chosen, &heaviest);
     for one in &mut verdicts {
         if matches!(
             one.verdict,

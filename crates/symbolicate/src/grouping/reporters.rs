@@ -100,14 +100,14 @@ pub(super) fn reporter_verdict(
 fn is_named_for_failure(name: &str) -> bool {
     let name = name.split('(').next().unwrap_or(name).trim_end_matches([']', ':']);
     let last = name.rsplit([':', '.', ' ', '[']).find(|part| !part.is_empty()).unwrap_or(name);
-    let words = words(last);
+    let words = split_words(last);
     let is_one =
         |word: Option<&String>, known: &[&str]| word.is_some_and(|word| known.contains(&word.as_str()));
     is_one(words.first(), FIRST_WORDS) || is_one(words.last(), LAST_WORDS)
 }
 
 /// Splits an identifier into lower-case words: `check_failed`, `CHECK_fail` and `CheckFailure` have two each.
-fn words(identifier: &str) -> Vec<String> {
+fn split_words(identifier: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut before = None;
     for c in identifier.chars() {

@@ -103,7 +103,7 @@ impl GroupingRules {
                 problems.push(RuleProblem { line, what: format!("write at most {MOST_RULES} rules") });
                 break;
             }
-            match GroupingRule::parse(line, content) {
+            match GroupingRule::parse_line(line, content) {
                 Ok(rule) => rules.push(rule),
                 Err(what) => problems.push(RuleProblem { line, what }),
             }
@@ -111,10 +111,10 @@ impl GroupingRules {
                 break;
             }
         }
-        if problems.is_empty() { Ok(GroupingRules::of(rules)) } else { Err(problems) }
+        if problems.is_empty() { Ok(GroupingRules::from_rules(rules)) } else { Err(problems) }
     }
 
-    fn of(rules: Vec<GroupingRule>) -> GroupingRules {
+    fn from_rules(rules: Vec<GroupingRule>) -> GroupingRules {
         let mut hash = Sha256::new();
         for rule in &rules {
             hash.update(format!("{} {} {}\n", rule.action, rule.field, rule.pattern));
@@ -142,8 +142,8 @@ impl GroupingRules {
     }
 
     /// Returns the first rule that matches.
-    pub(super) fn find(&self, subject: Subject<'_>) -> Option<&GroupingRule> {
-        self.rules.iter().find(|rule| rule.fits(subject))
+    pub(super) fn find_match(&self, subject: Subject<'_>) -> Option<&GroupingRule> {
+        self.rules.iter().find(|rule| rule.is_match(subject))
     }
 
     pub(super) fn have_sentinel(&self) -> bool {
@@ -152,7 +152,7 @@ impl GroupingRules {
 }
 
 impl GroupingRule {
-    fn parse(line: usize, content: &str) -> Result<GroupingRule, String> {
+    fn parse_line(line: usize, content: &str) -> Result<GroupingRule, String> {
         let word = |text: &'_ str| -> (String, String) {
             let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
             (word.to_owned(), rest.trim_start().to_owned())
@@ -179,13 +179,13 @@ impl GroupingRule {
         Ok(GroupingRule { line, action, field, pattern: Glob::new(&pattern) })
     }
 
-    fn fits(&self, subject: Subject<'_>) -> bool {
+    fn is_match(&self, subject: Subject<'_>) -> bool {
         let in_path = |path: &str| match self.pattern.has_slash() {
-            true => self.pattern.fits(path),
-            false => self.pattern.fits(path.rsplit(['/', '\\']).next().unwrap_or(path)),
+            true => self.pattern.is_match(path),
+            false => self.pattern.is_match(path.rsplit(['/', '\\']).next().unwrap_or(path)),
         };
         match self.field {
-            RuleField::Function => subject.function.is_some_and(|name| self.pattern.fits(name)),
+            RuleField::Function => subject.function.is_some_and(|name| self.pattern.is_match(name)),
             RuleField::File => subject.file.is_some_and(in_path),
             RuleField::Image => in_path(subject.image),
         }
@@ -215,7 +215,7 @@ impl Glob {
         self.parts.iter().any(|part| part.contains('/'))
     }
 
-    fn fits(&self, text: &str) -> bool {
+    fn is_match(&self, text: &str) -> bool {
         let [first, between @ .., last] = self.parts.as_slice() else {
             return self.parts.first().is_some_and(|whole| whole == text);
         };
@@ -259,10 +259,10 @@ mod tests {
             ("f?", "fx", false),
             ("é*", "été", true),
         ] {
-            assert_eq!(Glob::new(pattern).fits(text), fits, "{pattern} on {text}");
+            assert_eq!(Glob::new(pattern).is_match(text), fits, "{pattern} on {text}");
         }
         // It would take hours if it went back.
-        assert!(!Glob::new(&"*a".repeat(128)).fits(&("a".repeat(100) + "b")));
+        assert!(!Glob::new(&"*a".repeat(128)).is_match(&("a".repeat(100) + "b")));
     }
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
         let rules = GroupingRules::parse(text).unwrap();
         assert_eq!((rules.len(), rules.have_sentinel(), rules.hash().len()), (5, true, 16));
         let found = |function, file, image| {
-            rules.find(Subject { function, file, image }).map(ToString::to_string).unwrap_or_default()
+            rules.find_match(Subject { function, file, image }).map(ToString::to_string).unwrap_or_default()
         };
         assert_eq!(found(Some("Log x"), None, "/a/ShopKit"), "line 3: app image ShopKit");
         assert_eq!(

@@ -3,8 +3,8 @@
 
 use super::frames::NamedFunction;
 
-/// Exact names, as [`super::names::normalise`] returns them.
-const EXACT: &[&str] = &[
+/// Exact names, as [`super::names::normalise_name`] returns them.
+const EXACT_RUNTIME_NAMES: &[&str] = &[
     "__abort",
     "__assert_rtn",
     "__exceptionPreprocess",
@@ -30,7 +30,7 @@ const EXACT: &[&str] = &[
     "default_terminate_handler",
 ];
 
-const PREFIXES: &[&str] = &[
+const RUNTIME_PREFIXES: &[&str] = &[
     "-[NSException ",
     "+[NSException ",
     "-[NSAssertionHandler ",
@@ -95,8 +95,8 @@ pub(super) fn is_runtime(function: &NamedFunction, name: &str, in_app: bool) -> 
         return false;
     }
     name.is_empty()
-        || EXACT.contains(&name)
-        || has(PREFIXES)
+        || EXACT_RUNTIME_NAMES.contains(&name)
+        || has(RUNTIME_PREFIXES)
         || function.is_rust && has(RUST_PREFIXES)
         || !in_app && (SYSTEM_EXACT.contains(&name) || has(SYSTEM_PREFIXES))
 }

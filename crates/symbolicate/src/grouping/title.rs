@@ -7,7 +7,7 @@ use unslide_report::CrashError;
 const MOST_CHARS: usize = 200;
 
 /// Returns one line that says what happened, and where if the reason does not say it.
-pub(super) fn title(
+pub(super) fn build_title(
     kind: GroupKind,
     error: &CrashError,
     trap: Option<&str>,
@@ -15,7 +15,7 @@ pub(super) fn title(
 ) -> String {
     let exception = error.exception.as_deref().filter(|name| !name.is_empty());
     let is_news = |reason: &String| exception.is_none_or(|name| !name.eq_ignore_ascii_case(reason));
-    let reason = error.reason.as_deref().map(masked).filter(|reason| !reason.is_empty()).filter(is_news);
+    let reason = error.reason.as_deref().map(mask_text).filter(|reason| !reason.is_empty()).filter(is_news);
     let place = culprit.map_or_else(String::new, |culprit| format!(" in {culprit}"));
     let title = match kind {
         GroupKind::OutOfMemory => "Out of memory".to_owned(),
@@ -40,18 +40,18 @@ pub(super) fn title(
             (None, None) => format!("Exception{place}"),
         },
         GroupKind::Crash => match (trap, reason) {
-            (Some(trap), _) => format!("{}{place}", capitalised(trap)),
+            (Some(trap), _) => format!("{}{place}", capitalise_first(trap)),
             (None, Some(reason)) => reason,
             (None, None) => match error.message.as_deref().map(masked_message) {
                 Some(message) if !message.is_empty() => format!("{message}{place}"),
-                _ => format!("{}{place}", crash(error)),
+                _ => format!("{}{place}", crash_name(error)),
             },
         },
     };
     title.chars().take(MOST_CHARS).collect()
 }
 
-fn crash(error: &CrashError) -> String {
+fn crash_name(error: &CrashError) -> String {
     let name = error.exception.as_deref().or(error.signal.as_deref()).unwrap_or("Crash");
     match error.code.as_deref() {
         Some(code) if !code.is_empty() && code != name => format!("{name} ({code})"),
@@ -59,7 +59,7 @@ fn crash(error: &CrashError) -> String {
     }
 }
 
-fn capitalised(text: &str) -> String {
+fn capitalise_first(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
@@ -75,12 +75,12 @@ pub(super) fn masked_message(message: &str) -> String {
     let text = line.split_once(": ").filter(|(before, _)| is_place(before)).map_or(line, |(_, text)| text);
     let text =
         text.rsplit_once(": file ").filter(|(_, place)| place.contains(", line ")).map_or(text, |t| t.0);
-    masked(text)
+    mask_text(text)
 }
 
 /// Returns the first line of a text with `#` in place of each number, address and UUID, because those
 /// differ between reports of one bug.
-pub(super) fn masked(text: &str) -> String {
+pub(super) fn mask_text(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     // React Native appends its engine to the message.
     let line = line.split_once(", js engine: ").map_or(line, |(message, _)| message);
@@ -91,16 +91,16 @@ pub(super) fn masked(text: &str) -> String {
             word.push(c);
             continue;
         }
-        out.push_str(&mask(&word));
+        out.push_str(&mask_word(&word));
         word.clear();
         out.push(if c.is_control() { ' ' } else { c });
     }
-    out.push_str(&mask(&word));
+    out.push_str(&mask_word(&word));
     out.chars().take(MOST_CHARS).collect()
 }
 
 /// Replaces a number, an address or a UUID with `#`. Inside other words, only the digits are replaced.
-fn mask(word: &str) -> String {
+fn mask_word(word: &str) -> String {
     let hex = word.strip_prefix("0x").unwrap_or(word);
     let is_hex = hex.len() >= 6
         && hex.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
@@ -139,9 +139,9 @@ mod tests {
             ("Unhandled JS Exception: no cart, js engine: hermes, stack:", "Unhandled JS Exception: no cart"),
             ("", ""),
         ] {
-            assert_eq!(masked(text), expected);
+            assert_eq!(mask_text(text), expected);
         }
-        assert_eq!(masked(&"é".repeat(5_000)).chars().count(), MOST_CHARS);
+        assert_eq!(mask_text(&"é".repeat(5_000)).chars().count(), MOST_CHARS);
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
             code: Some("KERN_INVALID_ADDRESS".into()),
             ..CrashError::default()
         };
-        let of = |kind, error: &CrashError, trap| title(kind, error, trap, Some("Cart.total"));
+        let of = |kind, error: &CrashError, trap| build_title(kind, error, trap, Some("Cart.total"));
         assert_eq!(of(GroupKind::Crash, &error, None), "EXC_BAD_ACCESS (KERN_INVALID_ADDRESS) in Cart.total");
         assert_eq!(
             of(GroupKind::Crash, &error, Some("arithmetic overflow")),

@@ -37,7 +37,7 @@ pub(crate) struct JavaScriptAnswer<'s> {
 }
 
 impl JavaScriptAnswer<'_> {
-    fn ended(self, status: FrameStatus) -> Self {
+    fn with_status(self, status: FrameStatus) -> Self {
         JavaScriptAnswer { status, ..self }
     }
 
@@ -63,12 +63,12 @@ impl JavaScriptAnswer<'_> {
 }
 
 /// Answers every frame. `judged` are the checked images of the plan.
-pub(crate) fn answers<'s>(
+pub(crate) fn answer_frames<'s>(
     javascript: &'s PlannedJavaScript,
     judged: &[Judged<'s>],
 ) -> Vec<JavaScriptAnswer<'s>> {
     let mut answers: Vec<JavaScriptAnswer<'s>> =
-        javascript.frames().map(|(frame, image)| answer(frame, image, judged)).collect();
+        javascript.frames().map(|(frame, image)| answer_frame(frame, image, judged)).collect();
     for at in 0..answers.len() {
         // The name at the caller's position is the name of the function that it calls.
         let called = answers.get(at + 1).and_then(|caller| caller.place.as_ref()?.name);
@@ -80,7 +80,11 @@ pub(crate) fn answers<'s>(
     answers
 }
 
-fn answer<'s>(frame: &'s JavaScriptFrame, image: Option<u32>, judged: &[Judged<'s>]) -> JavaScriptAnswer<'s> {
+fn answer_frame<'s>(
+    frame: &'s JavaScriptFrame,
+    image: Option<u32>,
+    judged: &[Judged<'s>],
+) -> JavaScriptAnswer<'s> {
     let function = frame.function.as_deref().map(|name| (Cow::Borrowed(name), FunctionSource::Device));
     let own = JavaScriptAnswer {
         status: FrameStatus::Device,
@@ -94,29 +98,31 @@ fn answer<'s>(frame: &'s JavaScriptFrame, image: Option<u32>, judged: &[Judged<'
         return own;
     }
     let Some(judged) = image.and_then(|image| judged.get(image as usize)) else {
-        return own.ended(FrameStatus::UnknownImage);
+        return own.with_status(FrameStatus::UnknownImage);
     };
     // A line of a bundle is very long: without a column it says nothing.
     let line = frame.line.and_then(|line| line.checked_sub(1));
-    let Some(place) = line.zip(frame.column) else { return own.ended(FrameStatus::InvalidAddress) };
+    let Some(place) = line.zip(frame.column) else { return own.with_status(FrameStatus::InvalidAddress) };
     match judged.status {
-        ImageStatus::Missing => own.ended(FrameStatus::Missing),
-        ImageStatus::Malformed => own.ended(FrameStatus::Malformed),
-        ImageStatus::Unsupported => own.ended(FrameStatus::Unsupported),
-        ImageStatus::FetchingFailed => own.ended(FrameStatus::FetchingFailed),
+        ImageStatus::Missing => own.with_status(FrameStatus::Missing),
+        ImageStatus::Malformed => own.with_status(FrameStatus::Malformed),
+        ImageStatus::Unsupported => own.with_status(FrameStatus::Unsupported),
+        ImageStatus::FetchingFailed => own.with_status(FrameStatus::FetchingFailed),
         ImageStatus::Found => match judged.symbols.and_then(SymCache::source_map) {
-            None => own.ended(FrameStatus::Malformed),
-            Some(table) => match table.part(frame.module) {
-                None => own.ended(FrameStatus::Unsupported),
+            None => own.with_status(FrameStatus::Malformed),
+            Some(table) => match table.find_part(frame.module) {
+                None => own.with_status(FrameStatus::Unsupported),
                 // A bundler's map of many lines does not cover bytecode, which is one line.
-                Some(lines) if frame.is_bytecode && lines.len() > 1 => own.ended(FrameStatus::Unsupported),
-                Some(lines) => found(own, &table, lines, place.0, place.1),
+                Some(lines) if frame.is_bytecode && lines.len() > 1 => {
+                    own.with_status(FrameStatus::Unsupported)
+                }
+                Some(lines) => look_up_place(own, &table, lines, place.0, place.1),
             },
         },
     }
 }
 
-fn found<'s>(
+fn look_up_place<'s>(
     own: JavaScriptAnswer<'s>,
     table: &SourceMapTable<'s>,
     lines: Range<u32>,

@@ -1,13 +1,13 @@
 //! Builds the symcache of a source map.
 
 use super::lines::source_lines;
-use super::mappings::{Mapping, NONE};
-use super::source_map::{Source, SourceMap, facts};
+use super::mappings::{Mapping, NO_INDEX};
+use super::source_map::{Source, SourceMap, read_facts};
 use super::table::{
-    HEADER_SIZE, MAGIC, MAPPING_SIZE, MOST_CONTEXT_BYTES, MOST_NAME_BYTES, SOURCE_HAS_SCOPES,
-    SOURCE_IS_LIBRARY, SOURCE_SIZE, VERSION,
+    HEADER_SIZE, MAPPING_SIZE, MOST_CONTEXT_BYTES, MOST_NAME_BYTES, SOURCE_HAS_SCOPES, SOURCE_IS_LIBRARY,
+    SOURCE_SIZE, TABLE_MAGIC, TABLE_VERSION,
 };
-use crate::json::escape;
+use crate::json::escape_text;
 use crate::object::error::ObjectError;
 use crate::object::facts::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectKind};
 use crate::symcache::{CodeRanges, ObjectHeader, Writer};
@@ -19,8 +19,8 @@ use unslide_model::{CpuType, DebugId, Quality, first_bytes};
 const FREE_LINES: usize = 1 << 20;
 
 /// Builds the symcache of a source map for the map's own debug id. The same map always gives the same bytes.
-pub(crate) fn build(bytes: &[u8]) -> Result<BuiltSymCache, ObjectError> {
-    let facts = facts(bytes).ok_or(ObjectError::NotAnObject)??;
+pub(crate) fn build_for_own_debug_id(bytes: &[u8]) -> Result<BuiltSymCache, ObjectError> {
+    let facts = read_facts(bytes).ok_or(ObjectError::NotAnObject)??;
     let debug_id = facts.debug_id.ok_or_else(|| ObjectError::Unsupported("no debug id".into()))?;
     build_for(bytes, debug_id)
 }
@@ -31,7 +31,7 @@ pub(crate) fn build(bytes: &[u8]) -> Result<BuiltSymCache, ObjectError> {
 /// Returns an error if it is not a source map, or is damaged or too large.
 pub fn build_for(bytes: &[u8], debug_id: DebugId) -> Result<BuiltSymCache, ObjectError> {
     let most_lines = bytes.len().max(FREE_LINES);
-    let table = TableWriter::default().table(&SourceMap::read(bytes)?, most_lines)?;
+    let table = TableWriter::default().into_table(&SourceMap::from_bytes(bytes)?, most_lines)?;
     let header = ObjectHeader {
         debug_id,
         cpu: CpuType::JAVASCRIPT,
@@ -40,7 +40,8 @@ pub fn build_for(bytes: &[u8], debug_id: DebugId) -> Result<BuiltSymCache, Objec
         extent: 0,
         quality: Quality::Dwarf,
     };
-    let symcache = Writer::holding(table, MAX_SYMCACHE_BYTES).finish(&header, CodeRanges::default())?;
+    let symcache =
+        Writer::from_table(table, MAX_SYMCACHE_BYTES).into_bytes(&header, CodeRanges::default())?;
     Ok(BuiltSymCache {
         debug_id,
         cpu: CpuType::JAVASCRIPT,
@@ -60,7 +61,7 @@ struct TableWriter<'m> {
 }
 
 impl<'m> TableWriter<'m> {
-    fn text(&mut self, text: &'m str, most: usize) -> Result<u32, ObjectError> {
+    fn add_text(&mut self, text: &'m str, most: usize) -> Result<u32, ObjectError> {
         let text = first_bytes(text, most);
         if let Some(at) = self.known.get(text) {
             return Ok(*at);
@@ -68,7 +69,7 @@ impl<'m> TableWriter<'m> {
         let at = u32::try_from(self.texts.len()).map_err(|_| too_large())?;
         let start = self.texts.len() + 4;
         self.texts.extend_from_slice(&[0; 4]);
-        escape(text, &mut self.texts);
+        escape_text(text, &mut self.texts);
         let length = u32::try_from(self.texts.len() - start).map_err(|_| too_large())?;
         self.texts[start - 4..start].copy_from_slice(&length.to_le_bytes());
         if self.texts.len() > MAX_SYMCACHE_BYTES {
@@ -78,24 +79,24 @@ impl<'m> TableWriter<'m> {
         Ok(at)
     }
 
-    fn table(mut self, map: &'m SourceMap, most_lines: usize) -> Result<Vec<u8>, ObjectError> {
+    fn into_table(mut self, map: &'m SourceMap, most_lines: usize) -> Result<Vec<u8>, ObjectError> {
         let lines = Some(map.lines).filter(|lines| *lines as usize <= most_lines).ok_or_else(too_large)?;
         let mut records = Vec::with_capacity(map.mappings.len() * MAPPING_SIZE);
         let names: Vec<u32> =
-            map.names.iter().map(|name| self.text(name, MOST_NAME_BYTES)).collect::<Result<_, _>>()?;
+            map.names.iter().map(|name| self.add_text(name, MOST_NAME_BYTES)).collect::<Result<_, _>>()?;
         for mapping in &map.mappings {
-            let name = names.get(mapping.name as usize).copied().unwrap_or(NONE);
-            let function = self.function(map.sources.get(mapping.source as usize), mapping)?;
+            let name = names.get(mapping.name as usize).copied().unwrap_or(NO_INDEX);
+            let function = self.add_function(map.sources.get(mapping.source as usize), mapping)?;
             let Mapping { column, source, source_line, source_column, .. } = *mapping;
-            words(&mut records, [column, source, source_line, source_column, name, function]);
+            write_words(&mut records, [column, source, source_line, source_column, name, function]);
         }
-        let (sources, context) = self.sources(&map.sources)?;
+        let (sources, context) = self.write_sources(&map.sources)?;
         let mut out = Vec::with_capacity(HEADER_SIZE + records.len() + sources.len() + self.texts.len());
-        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(TABLE_MAGIC);
         let counts = [map.mappings.len(), map.sources.len(), context.len() / 4, self.texts.len()];
-        words(&mut out, [VERSION, lines]);
+        write_words(&mut out, [TABLE_VERSION, lines]);
         for count in counts {
-            words(&mut out, [u32::try_from(count).map_err(|_| too_large())?]);
+            write_words(&mut out, [u32::try_from(count).map_err(|_| too_large())?]);
         }
         let mut above = 0_u32;
         let mut mappings = map.mappings.iter().peekable();
@@ -103,42 +104,42 @@ impl<'m> TableWriter<'m> {
             while mappings.next_if(|mapping| mapping.line < line).is_some() {
                 above += 1;
             }
-            words(&mut out, [above]);
+            write_words(&mut out, [above]);
         }
         [records, sources, context, self.texts].iter().for_each(|section| out.extend_from_slice(section));
         for part in &map.parts {
-            words(&mut out, [part.segment, part.module, part.first_line, part.end_line]);
+            write_words(&mut out, [part.segment, part.module, part.first_line, part.end_line]);
         }
         Ok(out)
     }
 
-    fn function(&mut self, source: Option<&'m Source>, mapping: &Mapping) -> Result<u32, ObjectError> {
+    fn add_function(&mut self, source: Option<&'m Source>, mapping: &Mapping) -> Result<u32, ObjectError> {
         let functions = source.and_then(|source| source.functions.as_ref().or(source.scopes.as_ref()));
-        let around = functions.and_then(|all| all.around(mapping.source_line, mapping.source_column));
-        around.map_or(Ok(NONE), |name| self.text(name, MOST_NAME_BYTES))
+        let around = functions.and_then(|all| all.find_around(mapping.source_line, mapping.source_column));
+        around.map_or(Ok(NO_INDEX), |name| self.add_text(name, MOST_NAME_BYTES))
     }
 
     /// Writes the sources, and the lines of the app's own: a report shows no library code.
-    fn sources(&mut self, sources: &'m [Source]) -> Result<(Vec<u8>, Vec<u8>), ObjectError> {
+    fn write_sources(&mut self, sources: &'m [Source]) -> Result<(Vec<u8>, Vec<u8>), ObjectError> {
         let (mut records, mut context) = (Vec::with_capacity(sources.len() * SOURCE_SIZE), Vec::new());
         for source in sources {
             let first = u32::try_from(context.len() / 4).map_err(|_| too_large())?;
             let content = source.content.as_deref().filter(|_| !source.is_library).unwrap_or_default();
             let mut count = 0;
             for line in source_lines(content) {
-                words(&mut context, [self.text(line, MOST_CONTEXT_BYTES)?]);
+                write_words(&mut context, [self.add_text(line, MOST_CONTEXT_BYTES)?]);
                 count += 1;
             }
-            let path = self.text(&source.path, MOST_NAME_BYTES)?;
+            let path = self.add_text(&source.path, MOST_NAME_BYTES)?;
             let library = if source.is_library { SOURCE_IS_LIBRARY } else { 0 };
             let scopes = if source.scopes.is_some() { SOURCE_HAS_SCOPES } else { 0 };
-            words(&mut records, [path, library | scopes, first, count]);
+            write_words(&mut records, [path, library | scopes, first, count]);
         }
         Ok((records, context))
     }
 }
 
-fn words<const N: usize>(out: &mut Vec<u8>, words: [u32; N]) {
+fn write_words<const N: usize>(out: &mut Vec<u8>, words: [u32; N]) {
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 

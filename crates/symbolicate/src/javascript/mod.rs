@@ -15,20 +15,20 @@ mod source_map;
 mod table;
 
 pub use answer::FunctionSource;
-pub(crate) use answer::{JavaScriptAnswer, answers};
-pub(crate) use build::build;
+pub(crate) use answer::{JavaScriptAnswer, answer_frames};
 pub use build::build_for;
+pub(crate) use build::build_for_own_debug_id;
 pub(crate) use device_name::stable_device_name;
 pub use identity::BundleIdentity;
-pub(crate) use output::{JavaScriptDetail, least_bytes, write};
+pub(crate) use output::{JavaScriptDetail, least_bytes, write_javascript};
 pub use source_map::with_debug_id;
-pub(crate) use source_map::{SourceMapFacts, facts, is_json};
+pub(crate) use source_map::{SourceMapFacts, is_json, read_facts};
 pub(crate) use table::SourceMapTable;
 
 use unslide_report::JavaScriptError;
 
 /// Returns the identity of a bundle according to the report; `None` if the report does not name its app.
-pub(crate) fn identity<'b>(error: &'b JavaScriptError, bundle: &'b str) -> Option<BundleIdentity<'b>> {
+pub(crate) fn bundle_identity<'b>(error: &'b JavaScriptError, bundle: &'b str) -> Option<BundleIdentity<'b>> {
     let JavaScriptError { app, platform, version, build, .. } = error;
     (!app.is_empty()).then_some(BundleIdentity { app, platform, version, build, bundle })
 }

@@ -26,13 +26,13 @@ pub(crate) enum JavaScriptDetail {
 
 /// Returns the most bytes of the part with the least detail.
 pub(crate) fn least_bytes(javascript: &PlannedJavaScript) -> usize {
-    const FRAME: usize = 32;
-    const MEMBER: usize = 64;
-    MEMBER + javascript.error.frames.len() * FRAME
+    const FRAME_BYTES: usize = 32;
+    const MEMBER_BYTES: usize = 64;
+    MEMBER_BYTES + javascript.error.frames.len() * FRAME_BYTES
 }
 
 /// Writes the value of the report's member `javascript`.
-pub(crate) fn write(
+pub(crate) fn write_javascript(
     out: &mut Vec<u8>,
     javascript: &PlannedJavaScript,
     answers: &[JavaScriptAnswer<'_>],
@@ -41,30 +41,30 @@ pub(crate) fn write(
 ) {
     let mut object = ObjectWriter::open(out);
     if let Some(name) = javascript.error.name.as_ref().filter(|_| detail != JavaScriptDetail::StatusOnly) {
-        object.text(key!("name"), name);
+        object.write_text(key!("name"), name);
     }
-    let out = object.key(key!("frames"));
+    let out = object.write_key(key!("frames"));
     let mut contexts = 0;
     for (at, (answer, (frame, _))) in answers.iter().zip(javascript.frames()).enumerate() {
         out.push(if at == 0 { b'[' } else { b',' });
         let mut object = ObjectWriter::open(out);
-        object.escaped(key!("status"), answer.status.as_str().as_bytes());
+        object.write_escaped(key!("status"), answer.status.as_str().as_bytes());
         if detail != JavaScriptDetail::StatusOnly {
-            origin(&mut object, answer, frame.bundle.as_deref(), judged);
+            write_origin(&mut object, answer, frame.bundle.as_deref(), judged);
             // Until a file is known, the position is the one in the bundle.
             let place = answer.place.as_ref().filter(|place| place.file.is_some());
             let place = place.map(|place| (place.line.saturating_add(1), place.column));
             let in_bundle =
                 frame.line.filter(|_| !answer.is_of_engine()).map(|line| (line, frame.column.unwrap_or(0)));
             if let Some((line, column)) = place.or(in_bundle) {
-                object.number(key!("line"), line);
-                object.number(key!("column"), column.saturating_add(1));
+                object.write_number(key!("line"), line);
+                object.write_number(key!("column"), column.saturating_add(1));
             }
-            object.flag(key!("in_app"), answer.in_app);
-            object.flag(key!("approximate"), answer.approximate);
+            object.write_flag(key!("in_app"), answer.in_app);
+            object.write_flag(key!("approximate"), answer.approximate);
         }
         if detail == JavaScriptDetail::Full && answer.in_app && contexts < MOST_CONTEXTS {
-            contexts += usize::from(context(&mut object, answer, judged));
+            contexts += usize::from(write_context(&mut object, answer, judged));
         }
         object.close();
     }
@@ -72,43 +72,47 @@ pub(crate) fn write(
     object.close();
 }
 
-fn origin(
+fn write_origin(
     object: &mut ObjectWriter<'_>,
     answer: &JavaScriptAnswer<'_>,
     bundle: Option<&str>,
     judged: &[Judged<'_>],
 ) {
     if let Some(bundle) = bundle {
-        object.text(key!("bundle"), bundle);
+        object.write_text(key!("bundle"), bundle);
     }
     let judged = answer.image.and_then(|image| judged.get(image as usize));
     if let Some(id) = judged.and_then(|judged| judged.debug_id.as_ref()) {
-        object.escaped(key!("debug_id"), id);
+        object.write_escaped(key!("debug_id"), id);
     }
     if let Some((function, source)) = &answer.function {
-        object.text(key!("function"), function);
-        object.escaped(key!("function_source"), source.as_str().as_bytes());
+        object.write_text(key!("function"), function);
+        object.write_escaped(key!("function_source"), source.as_str().as_bytes());
     }
     if let Some(file) = answer.place.as_ref().and_then(|place| place.file) {
-        object.escaped(key!("file"), file.raw());
+        object.write_escaped(key!("file"), file.raw());
     }
 }
 
 /// Writes the lines around a frame's own. Returns false if the map has no sources.
-fn context(object: &mut ObjectWriter<'_>, answer: &JavaScriptAnswer<'_>, judged: &[Judged<'_>]) -> bool {
+fn write_context(
+    object: &mut ObjectWriter<'_>,
+    answer: &JavaScriptAnswer<'_>,
+    judged: &[Judged<'_>],
+) -> bool {
     let symbols = answer.image.and_then(|image| judged.get(image as usize)?.symbols);
     let table = symbols.and_then(SymCache::source_map);
     let around = answer.place.as_ref().filter(|_| answer.status == FrameStatus::Symbolicated);
-    let around = around.and_then(|place| table?.context(place, CONTEXT_LINES));
+    let around = around.and_then(|place| table?.find_context(place, CONTEXT_LINES));
     let Some((first, lines)) = around else { return false };
-    let mut own = ObjectWriter::open(object.key(key!("context")));
-    own.number(key!("first_line"), first.saturating_add(1));
-    texts(own.key(key!("lines")), &lines);
+    let mut own = ObjectWriter::open(object.write_key(key!("context")));
+    own.write_number(key!("first_line"), first.saturating_add(1));
+    write_texts(own.write_key(key!("lines")), &lines);
     own.close();
     true
 }
 
-fn texts(out: &mut Vec<u8>, lines: &[Text<'_>]) {
+fn write_texts(out: &mut Vec<u8>, lines: &[Text<'_>]) {
     for (at, line) in lines.iter().enumerate() {
         out.extend_from_slice(if at == 0 { b"[\"" } else { b",\"" });
         out.extend_from_slice(line.raw());

@@ -3,7 +3,7 @@
 //! The sections of an index map are joined into one map, and keep their function maps. Invalid numbers make the
 //! map malformed; no field of it is trusted.
 
-use super::mappings::{FunctionMap, Mapping, NONE, SectionStart, malformed, read_mappings};
+use super::mappings::{FunctionMap, Mapping, NO_INDEX, SectionStart, malformed_error, read_mappings};
 use super::scopes::{ScopeBudget, read_functions};
 use super::table::MOST_NAME_BYTES;
 use crate::object::error::ObjectError;
@@ -32,7 +32,7 @@ type Place = (u32, u32);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BundlePart {
     pub(super) segment: u32,
-    /// [`NONE`] for the whole segment.
+    /// [`NO_INDEX`] for the whole segment.
     pub(super) module: u32,
     pub(super) first_line: u32,
     /// The line after the last.
@@ -127,10 +127,10 @@ struct RawOffset {
 impl RawOffset {
     /// Converts an offset within a map that begins at `base` to one in the bundle. The base column applies to
     /// the first line only.
-    fn behind(self, base: RawOffset) -> Result<RawOffset, ObjectError> {
-        let line = base.line.checked_add(self.line).ok_or_else(|| malformed("a section's line"))?;
+    fn shift_by(self, base: RawOffset) -> Result<RawOffset, ObjectError> {
+        let line = base.line.checked_add(self.line).ok_or_else(|| malformed_error("a section's line"))?;
         let column = if self.line == 0 { base.column } else { 0 };
-        let column = column.checked_add(self.column).ok_or_else(|| malformed("a section's column"))?;
+        let column = column.checked_add(self.column).ok_or_else(|| malformed_error("a section's column"))?;
         Ok(RawOffset { line, column })
     }
 }
@@ -162,11 +162,11 @@ pub fn with_debug_id(map: &[u8], debug_id: DebugId) -> Option<Vec<u8>> {
 }
 
 /// Returns the facts about a source map; `None` for other files.
-pub(crate) fn facts(bytes: &[u8]) -> Option<Result<SourceMapFacts, ObjectError>> {
+pub(crate) fn read_facts(bytes: &[u8]) -> Option<Result<SourceMapFacts, ObjectError>> {
     let text = json_text(bytes)?;
     let raw: RawFacts = match json::from_slice(text) {
         Ok(raw) => raw,
-        Err(error) => return Some(Err(malformed(error))),
+        Err(error) => return Some(Err(malformed_error(error))),
     };
     if raw.mappings.is_none() && raw.sections.is_none() {
         return None;
@@ -176,7 +176,7 @@ pub(crate) fn facts(bytes: &[u8]) -> Option<Result<SourceMapFacts, ObjectError>>
     }
     let own = raw.x_unslide_debug_id.or(raw.debug_id).or(raw.debug_id_too);
     let debug_id = match own.map(|id| id.parse::<DebugId>()) {
-        Some(Err(_)) => return Some(Err(malformed("its debug id is no UUID"))),
+        Some(Err(_)) => return Some(Err(malformed_error("its debug id is no UUID"))),
         Some(Ok(id)) => Some(id).filter(|id| *id != DebugId([0; 16])),
         None => None,
     };
@@ -185,9 +185,9 @@ pub(crate) fn facts(bytes: &[u8]) -> Option<Result<SourceMapFacts, ObjectError>>
 
 impl SourceMap {
     /// Reads a whole map.
-    pub(super) fn read(bytes: &[u8]) -> Result<SourceMap, ObjectError> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<SourceMap, ObjectError> {
         let text = json_text(bytes).ok_or(ObjectError::NotAnObject)?;
-        let mut raw: RawMap = json::from_slice(text).map_err(malformed)?;
+        let mut raw: RawMap = json::from_slice(text).map_err(malformed_error)?;
         if raw.version != Some(3) {
             return Err(ObjectError::Unsupported("a source map of another version than 3".into()));
         }
@@ -222,11 +222,11 @@ impl SourceMap {
         if raw.x_metro_module_paths.is_some() {
             ignore_wrappers(raw.sections.as_mut());
         }
-        self.add(raw, RawOffset { line: first, column: 0 }, None)?;
+        self.add_map(raw, RawOffset { line: first, column: 0 }, None)?;
         let last = self.mappings.iter().skip(known).map(|mapping| mapping.line).max();
         self.lines = last
             .map_or(Some(first), |last| last.checked_add(1))
-            .ok_or_else(|| malformed("too many lines"))?;
+            .ok_or_else(|| malformed_error("too many lines"))?;
         let starts = offsets.iter().flatten().map(|offset| first.saturating_add(*offset));
         let starts: BTreeSet<u32> = starts.chain([self.lines]).collect();
         for (module, offset) in (0..).zip(&offsets) {
@@ -235,28 +235,28 @@ impl SourceMap {
             let end_line = starts.range(first_line.saturating_add(1)..).next().copied().unwrap_or(first_line);
             self.parts.push(BundlePart { segment, module, first_line, end_line });
         }
-        self.parts.push(BundlePart { segment, module: NONE, first_line: first, end_line: self.lines });
+        self.parts.push(BundlePart { segment, module: NO_INDEX, first_line: first, end_line: self.lines });
         Ok(())
     }
 
     /// Adds a map, or the sections of one, that begins at `offset` in the bundle. Mappings at or after `end`
     /// are dropped, because another section begins there.
-    fn add(&mut self, raw: RawMap, offset: RawOffset, end: Option<Place>) -> Result<(), ObjectError> {
+    fn add_map(&mut self, raw: RawMap, offset: RawOffset, end: Option<Place>) -> Result<(), ObjectError> {
         let sections = raw.sections.unwrap_or_default();
         let mut starts = Vec::with_capacity(sections.len());
         for section in &sections {
-            starts.push(section.offset.behind(offset)?);
+            starts.push(section.offset.shift_by(offset)?);
         }
         let mut ends: Vec<Place> = starts.iter().map(|start| (start.line, start.column)).chain(end).collect();
         ends.sort_unstable();
         for (section, start) in sections.into_iter().zip(starts) {
             let map = match (section.map, section.url) {
                 (Some(map), _) => map,
-                (None, Some(url)) => return Err(elsewhere(&url)),
-                (None, None) => return Err(malformed("a section without a map")),
+                (None, Some(url)) => return Err(external_map_error(&url)),
+                (None, None) => return Err(malformed_error("a section without a map")),
             };
             let next = ends.partition_point(|end| *end <= (start.line, start.column));
-            self.add(*map, start, ends.get(next).copied())?;
+            self.add_map(*map, start, ends.get(next).copied())?;
         }
         let Some(mappings) = raw.mappings else { return Ok(()) };
         let (sources, names) = (self.sources.len(), self.names.len());
@@ -268,11 +268,12 @@ impl SourceMap {
         let mut contents = raw.sources_content.unwrap_or_default().into_iter();
         let mut functions = raw.x_facebook_sources.unwrap_or_default().into_iter();
         for (at, source) in raw.sources.unwrap_or_default().into_iter().enumerate() {
-            let path = source.map(|source| joined(root, source)).unwrap_or_default();
+            let path = source.map(|source| join_root(root, source)).unwrap_or_default();
             let is_library = ignored.contains(&(at as u64)) || is_library(&path);
             // The function map is the first entry of Metro's data for a source.
             let raw = functions.next().flatten().and_then(|all| all.into_iter().next()).flatten();
-            let functions = raw.map(|raw| FunctionMap::read(raw.names, &raw.mappings)).transpose()?;
+            let functions =
+                raw.map(|raw| FunctionMap::from_mappings(raw.names, &raw.mappings)).transpose()?;
             let content = contents.next().flatten();
             self.sources.push(Source { path, content, is_library, functions, scopes: None });
         }
@@ -300,7 +301,7 @@ fn ignore_wrappers(sections: Option<&mut Vec<RawSection>>) {
 }
 
 /// Returns the error for a section with its map in another file, which older bundlers wrote.
-fn elsewhere(url: &str) -> ObjectError {
+fn external_map_error(url: &str) -> ObjectError {
     let url: String = url.chars().filter(|c| !c.is_control()).take(200).collect();
     let what = format!(
         "a section of the index map has its map in another file, {url:?}: upload an index map with that file's content \
@@ -310,7 +311,7 @@ fn elsewhere(url: &str) -> ObjectError {
 }
 
 /// Returns a source's path after the root. ECMA-426 joins them with a slash.
-fn joined(root: &str, source: String) -> String {
+fn join_root(root: &str, source: String) -> String {
     if root.is_empty() || source.starts_with('/') || source.contains("://") {
         return source;
     }
@@ -338,7 +339,7 @@ mod tests {
         let sources: Vec<&str> = std::iter::repeat_n("a", sources).collect();
         let root = "r".repeat(4 * sources.len());
         let map = serde_json::json!({"version": 3, "sourceRoot": root, "sources": sources, "mappings": ""});
-        let map = SourceMap::read(map.to_string().as_bytes()).unwrap();
+        let map = SourceMap::from_bytes(map.to_string().as_bytes()).unwrap();
         map.sources.iter().map(|source| source.path.len()).sum()
     }
 

@@ -32,14 +32,14 @@
 //! * 1: without flag 2. It is still read.
 //! * 2: functions of the text of sources.
 
-use super::mappings::NONE;
+use super::mappings::NO_INDEX;
 use std::ops::Range;
 use unslide_report::{BundleModule, Text};
 
-pub(super) const MAGIC: &[u8; 8] = b"UNSLDJSM";
-pub(super) const VERSION: u32 = 2;
+pub(super) const TABLE_MAGIC: &[u8; 8] = b"UNSLDJSM";
+pub(super) const TABLE_VERSION: u32 = 2;
 /// The versions that are read.
-const READS: [u32; 2] = [1, VERSION];
+const READ_TABLE_VERSIONS: [u32; 2] = [1, TABLE_VERSION];
 /// Flags of a source.
 pub(super) const SOURCE_IS_LIBRARY: u32 = 1;
 pub(super) const SOURCE_HAS_SCOPES: u32 = 2;
@@ -83,7 +83,7 @@ pub(crate) struct MappedPlace<'a> {
     source: usize,
 }
 
-fn number(bytes: &[u8], index: usize) -> Option<u32> {
+fn read_number(bytes: &[u8], index: usize) -> Option<u32> {
     let at = index.checked_mul(4)?;
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
@@ -91,10 +91,10 @@ fn number(bytes: &[u8], index: usize) -> Option<u32> {
 impl<'a> SourceMapTable<'a> {
     /// Checks the header and the length.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<SourceMapTable<'a>> {
-        if !bytes.starts_with(MAGIC) || !READS.contains(&number(bytes, 2)?) {
+        if !bytes.starts_with(TABLE_MAGIC) || !READ_TABLE_VERSIONS.contains(&read_number(bytes, 2)?) {
             return None;
         }
-        let count = |index: usize| Some(number(bytes, 3 + index)? as usize);
+        let count = |index: usize| Some(read_number(bytes, 3 + index)? as usize);
         let mut rest = bytes.get(HEADER_SIZE..)?;
         let mut section = |count: usize, size: usize| {
             let (own, behind) = rest.split_at_checked(count.checked_mul(size)?)?;
@@ -119,12 +119,12 @@ impl<'a> SourceMapTable<'a> {
 
     /// Returns the lines of a part of the bundle, or of the bundle without its other segments; `None` if the
     /// map has no such part.
-    pub(crate) fn part(&self, part: Option<BundleModule>) -> Option<Range<u32>> {
+    pub(crate) fn find_part(&self, part: Option<BundleModule>) -> Option<Range<u32>> {
         if part.is_none() && self.parts.is_empty() {
             return Some(0..u32::try_from(self.lines.len() / 4 - 1).ok()?);
         }
-        let wanted = part.map_or((0, NONE), |part| (part.segment, part.module.unwrap_or(NONE)));
-        let field = |place: usize, index: usize| number(self.parts, place.checked_mul(4)? + index);
+        let wanted = part.map_or((0, NO_INDEX), |part| (part.segment, part.module.unwrap_or(NO_INDEX)));
+        let field = |place: usize, index: usize| read_number(self.parts, place.checked_mul(4)? + index);
         let (mut low, mut high) = (0, self.parts.len() / PART_SIZE);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -140,12 +140,12 @@ impl<'a> SourceMapTable<'a> {
     /// Returns the source position of a line and a column of the bundle, both from 0: the last mapping of the
     /// same line that begins at or before it.
     pub(crate) fn lookup(&self, line: u32, column: u32) -> Option<MappedPlace<'a>> {
-        let bound = |line: usize| Some(number(self.lines, line)? as usize);
+        let bound = |line: usize| Some(read_number(self.lines, line)? as usize);
         let (mut low, mut high) = (bound(line as usize)?, bound(line as usize + 1)?);
         let first = low;
         while low < high {
             let middle = low + (high - low) / 2;
-            if number(self.mappings, middle.checked_mul(6)?)? <= column {
+            if read_number(self.mappings, middle.checked_mul(6)?)? <= column {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -154,20 +154,20 @@ impl<'a> SourceMapTable<'a> {
         if low == first {
             return None;
         }
-        self.place(low - 1)
+        self.read_place(low - 1)
     }
 
-    fn place(&self, mapping: usize) -> Option<MappedPlace<'a>> {
-        let field = |index: usize| number(self.mappings, mapping.checked_mul(6)? + index);
-        let source = field(1).filter(|source| *source != NONE)? as usize;
-        let path = number(self.sources, source.checked_mul(4)?)?;
-        let flags = number(self.sources, source * 4 + 1)?;
+    fn read_place(&self, mapping: usize) -> Option<MappedPlace<'a>> {
+        let field = |index: usize| read_number(self.mappings, mapping.checked_mul(6)? + index);
+        let source = field(1).filter(|source| *source != NO_INDEX)? as usize;
+        let path = read_number(self.sources, source.checked_mul(4)?)?;
+        let flags = read_number(self.sources, source * 4 + 1)?;
         Some(MappedPlace {
-            file: self.text(path).filter(|path| !path.is_empty()),
+            file: self.read_text(path).filter(|path| !path.is_empty()),
             line: field(2)?,
             column: field(3)?,
-            name: self.text(field(4)?),
-            function: self.text(field(5)?),
+            name: self.read_text(field(4)?),
+            function: self.read_text(field(5)?),
             has_scopes: flags & SOURCE_HAS_SCOPES != 0,
             is_library: flags & SOURCE_IS_LIBRARY != 0,
             source,
@@ -176,25 +176,25 @@ impl<'a> SourceMapTable<'a> {
 
     /// Returns the line of a position with up to `around` lines on each side, and the number of the first one,
     /// from 0.
-    pub(crate) fn context(&self, place: &MappedPlace<'a>, around: u32) -> Option<(u32, Vec<Text<'a>>)> {
-        let of = |index: usize| number(self.sources, place.source.checked_mul(4)? + index);
+    pub(crate) fn find_context(&self, place: &MappedPlace<'a>, around: u32) -> Option<(u32, Vec<Text<'a>>)> {
+        let of = |index: usize| read_number(self.sources, place.source.checked_mul(4)? + index);
         let (first, count) = (of(2)?, of(3)?);
         if place.line >= count {
             return None;
         }
         let from = place.line.saturating_sub(around);
         let to = place.line.saturating_add(around).saturating_add(1).min(count);
-        let line = |line: u32| self.text(number(self.context, first.checked_add(line)? as usize)?);
+        let line = |line: u32| self.read_text(read_number(self.context, first.checked_add(line)? as usize)?);
         let lines: Option<Vec<_>> = (from..to).map(line).collect();
         Some((from, lines?))
     }
 
-    fn text(&self, at: u32) -> Option<Text<'a>> {
-        if at == NONE {
+    fn read_text(&self, at: u32) -> Option<Text<'a>> {
+        if at == NO_INDEX {
             return None;
         }
         let rest = self.texts.get(at as usize..)?;
-        let length = number(rest, 0)? as usize;
-        Some(Text::escaped(rest.get(4..)?.get(..length)?))
+        let length = read_number(rest, 0)? as usize;
+        Some(Text::from_escaped(rest.get(4..)?.get(..length)?))
     }
 }

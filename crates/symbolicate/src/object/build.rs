@@ -4,11 +4,11 @@ use super::classes::add_classes;
 use super::code::CodeMap;
 use super::compressed::UnpackedSections;
 use super::dwarf::{self, CodeStretch, DwarfCode};
-use super::error::malformed;
+use super::error::malformed_error;
 use super::macho::MachFile;
 use super::steps::Steps;
 use super::symbol_table::SymbolTable;
-use super::symbols::{SymbolExtent, extents};
+use super::symbols::{SymbolExtent, read_extents};
 use super::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectError, ObjectKind, has_symtab};
 use crate::demangle::Unavailable;
 use crate::symcache::{CodeOwner, CodePlace, CodeRanges, NoSymcache, ObjectHeader, Writer};
@@ -24,29 +24,34 @@ impl From<NoSymcache> for ObjectError {
 }
 
 /// Builds the symcache of a Mach-O slice. Its unpacked sections take at most `memory_bytes`.
-pub(super) fn build(slice: &[u8], memory_bytes: u64, mut steps: Steps) -> Result<BuiltSymCache, ObjectError> {
+pub(super) fn build_symcache(
+    slice: &[u8],
+    memory_bytes: u64,
+    mut steps: Steps,
+) -> Result<BuiltSymCache, ObjectError> {
     let file = MachFile::parse(slice)?;
     if file.kind == ObjectKind::Relocatable {
         return Err(ObjectError::Unsupported("not linked: its addresses are not final".into()));
     }
     let debug_id = file.debug_id.ok_or_else(|| ObjectError::Unsupported("no UUID".into()))?;
-    let text = file.text.clone().ok_or_else(|| malformed("no __TEXT segment"))?;
-    let unpacked = UnpackedSections::read(&file, memory_bytes)?;
-    steps.add_bytes(unpacked.bytes());
+    let text = file.text.clone().ok_or_else(|| malformed_error("no __TEXT segment"))?;
+    let unpacked = UnpackedSections::from_file(&file, memory_bytes)?;
+    steps.add_bytes(unpacked.unpacked_bytes());
     let file = file.with_unpacked(&unpacked);
     let code = CodeMap::new(&file);
-    let symbols = extents(&file, &code, &steps)?;
+    let symbols = read_extents(&file, &code, &steps)?;
     let mut writer = Writer::new(MAX_SYMCACHE_BYTES);
-    writer.limit_swift(slice.len() as u64 + unpacked.bytes());
-    let mut warnings: Vec<String> = unpacked.warnings().collect();
+    writer.limit_swift(slice.len() as u64 + unpacked.unpacked_bytes());
+    let mut warnings: Vec<String> = unpacked.list_warnings().collect();
     let DwarfCode { stretches, names_functions } =
-        dwarf::read(&file, &code, &symbols, &mut writer, &steps, &mut warnings)?;
+        dwarf::read_code(&file, &code, &symbols, &mut writer, &steps, &mut warnings)?;
     let table = SymbolTable::from_file(&file, &code, &steps)?;
-    let quality = Quality::of(names_functions, has_symtab(table, names_functions), !symbols.is_empty());
+    let quality =
+        Quality::from_parts(names_functions, has_symtab(table, names_functions), !symbols.is_empty());
     if quality < Quality::Symtab && file.kind != ObjectKind::Dsym {
         warnings.push("it is stripped: it names at most what other images may call".to_owned());
     }
-    let ranges = fill(stretches, &symbols, &code, &mut writer)?;
+    let ranges = fill_ranges(stretches, &symbols, &code, &mut writer)?;
     drop(symbols);
     add_classes(&file, text.start, &mut writer, &steps)?;
     let facts = ObjectHeader {
@@ -54,10 +59,10 @@ pub(super) fn build(slice: &[u8], memory_bytes: u64, mut steps: Steps) -> Result
         cpu: file.cpu,
         text_address: text.start,
         text_size: text.end - text.start,
-        extent: u32::try_from(text.end.max(code.end()) - text.start).unwrap_or(u32::MAX),
+        extent: u32::try_from(text.end.max(code.end_address()) - text.start).unwrap_or(u32::MAX),
         quality,
     };
-    let symcache = writer.finish(&facts, ranges)?;
+    let symcache = writer.into_bytes(&facts, ranges)?;
     Ok(BuiltSymCache {
         debug_id,
         cpu: file.cpu,
@@ -65,12 +70,12 @@ pub(super) fn build(slice: &[u8], memory_bytes: u64, mut steps: Steps) -> Result
         quality,
         symcache,
         warnings,
-        steps: steps.taken(),
+        steps: steps.taken_steps(),
     })
 }
 
 /// Joins the stretches from DWARF, in descending order, with the symbols between them.
-fn fill(
+fn fill_ranges(
     mut stretches: Vec<CodeStretch>,
     symbols: &[SymbolExtent<'_>],
     code: &CodeMap,
@@ -78,7 +83,7 @@ fn fill(
 ) -> Result<CodeRanges, ObjectError> {
     let mut ranges = Ranges::default();
     for symbol in symbols {
-        let Some((start, end)) = code.clip(symbol.start, symbol.end) else { continue };
+        let Some((start, end)) = code.clip_range(symbol.start, symbol.end) else { continue };
         while let Some((low, high, place)) = next(&mut stretches, |low| low <= start) {
             ranges.push(low, high, place);
         }
@@ -102,7 +107,7 @@ fn fill(
     while let Some((low, high, place)) = next(&mut stretches, |_| true) {
         ranges.push(low, high, place);
     }
-    Ok(ranges.done())
+    Ok(ranges.into_ranges())
 }
 
 /// Takes the next stretch if its start is `wanted`. Frees memory on the way, which the ranges need.
@@ -115,10 +120,10 @@ fn next(stretches: &mut Vec<CodeStretch>, wanted: impl Fn(u32) -> bool) -> Optio
 }
 
 fn symbol_place(symbol: &SymbolExtent<'_>, start: u32, writer: &mut Writer) -> Result<CodePlace, NoSymcache> {
-    let function = writer.function(&symbol.name, None)?;
+    let function = writer.add_function(&symbol.name, None)?;
     let owner =
         CodeOwner { function, start: Some(start), source: symbol.source, approximate: symbol.approximate };
-    let scope = writer.owner(owner, symbol.folded_with(&symbol.name))?;
+    let scope = writer.add_owner(owner, symbol.folded_with(&symbol.name))?;
     Ok(CodePlace { scope, line: 0, column: 0 })
 }
 
@@ -138,21 +143,21 @@ impl Ranges {
             return;
         }
         if self.end < low {
-            self.begin(self.end, None);
+            self.begin_range(self.end, None);
         }
-        self.begin(low, Some(place));
+        self.begin_range(low, Some(place));
         self.end = high;
     }
 
-    fn begin(&mut self, start: u32, place: Option<CodePlace>) {
+    fn begin_range(&mut self, start: u32, place: Option<CodePlace>) {
         if self.last != place {
             self.list.push(start, place);
             self.last = place;
         }
     }
 
-    fn done(mut self) -> CodeRanges {
-        self.begin(self.end, None);
+    fn into_ranges(mut self) -> CodeRanges {
+        self.begin_range(self.end, None);
         self.list
     }
 }

@@ -9,7 +9,7 @@ use crate::symcache::{NoSymcache, Writer};
 use std::borrow::Cow;
 
 /// Upper bound of the offsets that a symcache can hold for classes.
-const OFFSETS: u64 = 1 << 31;
+const CLASS_OFFSET_LIMIT: u64 = 1 << 31;
 
 /// Pointers between a vtable's symbol and the address in the objects of its class: the offset to the top and
 /// the type.
@@ -23,21 +23,23 @@ pub(super) fn add_classes(
     writer: &mut Writer,
     steps: &Steps,
 ) -> Result<(), ObjectError> {
-    let data = CodeMap::of_data(file);
+    let data = CodeMap::for_data(file);
     let mut symbols = data_symbols(file, &data, steps)?;
     symbols.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-    let is_stripped = file.symbols(1).all(|symbol| symbol.is_external);
+    let is_stripped = file.defined_symbols(1).all(|symbol| symbol.is_external);
     let pointer = if file.cpu.family().is_32_bit() { 4 } else { 8 };
     let reach = if is_stripped { FIRST_ADDRESS_POINT * pointer + 1 } else { u64::MAX };
     let mut end = None;
     for at_one in symbols.chunk_by(|a, b| a.0 == b.0) {
         let Some((address, _)) = at_one.first() else { continue };
-        let Some(offset) = address.checked_sub(base).filter(|offset| *offset < OFFSETS) else { continue };
+        let Some(offset) = address.checked_sub(base).filter(|offset| *offset < CLASS_OFFSET_LIMIT) else {
+            continue;
+        };
         let name = at_one.iter().find_map(|(_, name)| class_name(name));
         add_end(&mut end, offset, name.is_some(), writer)?;
         if let Some(name) = name {
-            writer.class(offset as u32, Some(name))?;
-            let section_end = data.section(*address).map(|section| section.end.saturating_sub(base));
+            writer.add_class(offset as u32, Some(name))?;
+            let section_end = data.find_section(*address).map(|section| section.end.saturating_sub(base));
             end = section_end.map(|end| end.min(offset.saturating_add(reach)));
         }
     }
@@ -47,7 +49,11 @@ pub(super) fn add_classes(
 /// Ends the class before `next`, unless another class begins at that end.
 fn add_end(end: &mut Option<u64>, next: u64, is_class: bool, writer: &mut Writer) -> Result<(), NoSymcache> {
     let Some(at) = end.take().map(|end| end.min(next)) else { return Ok(()) };
-    if (is_class && at == next) || at >= OFFSETS { Ok(()) } else { writer.class(at as u32, None) }
+    if (is_class && at == next) || at >= CLASS_OFFSET_LIMIT {
+        Ok(())
+    } else {
+        writer.add_class(at as u32, None)
+    }
 }
 
 /// Returns the names and addresses of symbols in sections without code.
@@ -56,13 +62,13 @@ fn data_symbols<'a>(
     data: &CodeMap,
     steps: &Steps,
 ) -> Result<Vec<(u64, Cow<'a, str>)>, ObjectError> {
-    let is_data = |address: u64| data.section(address).is_some();
+    let is_data = |address: u64| data.find_section(address).is_some();
     let mut symbols: Vec<(u64, Cow<'a, str>)> = file
-        .symbols(MAX_NAME_BYTES)
+        .defined_symbols(MAX_NAME_BYTES)
         .filter(|symbol| !symbol.name.is_empty() && is_data(symbol.address))
         .map(|symbol| (symbol.address, String::from_utf8_lossy(symbol.name)))
         .collect();
-    for (name, address) in file.exports(steps)? {
+    for (name, address) in file.read_exports(steps)? {
         if is_data(address) {
             symbols.push((address, Cow::Owned(String::from_utf8_lossy(&name).into_owned())));
         }

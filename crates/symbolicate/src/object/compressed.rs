@@ -5,7 +5,7 @@
 //! follows.
 
 use super::ObjectError;
-use super::error::malformed;
+use super::error::malformed_error;
 use super::macho::{MachFile, MachSection, name_of_section};
 use flate2::{Decompress, FlushDecompress, Status};
 use std::cmp::Ordering;
@@ -25,7 +25,7 @@ const READ_SECTIONS: [&str; 11] = [
     "debug_types",
 ];
 /// The first bytes of a section that can be unpacked.
-const SIGNATURE: &[u8; 4] = b"ZLIB";
+const ZLIB_SIGNATURE: &[u8; 4] = b"ZLIB";
 /// Size of the signature and the unpacked size.
 const HEADER_BYTES: usize = 12;
 /// The most unpacked bytes per byte of a zlib stream: deflate stores a match of 258 bytes in two bits.
@@ -42,12 +42,12 @@ pub(super) struct UnpackedSections {
 
 impl UnpackedSections {
     /// Unpacks the compressed sections of debug information, into at most `memory_bytes`.
-    pub(super) fn read(file: &MachFile<'_>, memory_bytes: u64) -> Result<UnpackedSections, ObjectError> {
+    pub(super) fn from_file(file: &MachFile<'_>, memory_bytes: u64) -> Result<UnpackedSections, ObjectError> {
         let (mut compressed, mut unread) = (Vec::new(), Vec::new());
         for name in READ_SECTIONS {
             let Some(section) = compressed_section(file, name) else { continue };
             let bytes = file.section_bytes(section)?;
-            match Stream::read(bytes)? {
+            match Stream::from_section(bytes)? {
                 Some(stream) => compressed.push((name, stream)),
                 None => unread.push(name),
             }
@@ -64,13 +64,13 @@ impl UnpackedSections {
     }
 
     /// Returns a warning for each section in an unsupported compression, except that of the functions.
-    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
+    pub(super) fn list_warnings(&self) -> impl Iterator<Item = String> {
         let others = self.unread.iter().filter(|name| **name != "debug_info");
         others.map(|name| format!("its section __z{name} is compressed in a way that is not read"))
     }
 
     /// Returns how many bytes were unpacked.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(super) fn unpacked_bytes(&self) -> u64 {
         self.sections.iter().map(|(_, bytes)| bytes.len() as u64).sum()
     }
 
@@ -97,7 +97,7 @@ impl Compression {
     pub(super) fn from_file(file: &MachFile<'_>) -> Result<Compression, ObjectError> {
         let Some(section) = compressed_section(file, "debug_info") else { return Ok(Compression::None) };
         let bytes = file.section_bytes(section)?;
-        Ok(if bytes.starts_with(SIGNATURE) { Compression::Zlib } else { Compression::Unknown })
+        Ok(if bytes.starts_with(ZLIB_SIGNATURE) { Compression::Zlib } else { Compression::Unknown })
     }
 }
 
@@ -114,18 +114,18 @@ struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     /// Reads the header of a section; returns `None` if it is compressed in another way.
-    fn read(bytes: &'a [u8]) -> Result<Option<Stream<'a>>, ObjectError> {
-        if !bytes.starts_with(SIGNATURE) {
+    fn from_section(bytes: &'a [u8]) -> Result<Option<Stream<'a>>, ObjectError> {
+        if !bytes.starts_with(ZLIB_SIGNATURE) {
             return Ok(None);
         }
         let Some((header, zlib)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
-            return Err(malformed("compressed debug information ends within its header"));
+            return Err(malformed_error("compressed debug information ends within its header"));
         };
         let mut size = [0; 8];
-        size.copy_from_slice(&header[SIGNATURE.len()..]);
+        size.copy_from_slice(&header[ZLIB_SIGNATURE.len()..]);
         let unpacked_bytes = u64::from_be_bytes(size);
         if unpacked_bytes > (zlib.len() as u64).saturating_mul(MAX_RATIO) {
-            return Err(malformed(
+            return Err(malformed_error(
                 "compressed debug information declares more bytes than its stream can hold",
             ));
         }
@@ -144,7 +144,7 @@ impl<'a> Stream<'a> {
             let rest =
                 usize::try_from(before.0).ok().and_then(|read| self.zlib.get(read..)).unwrap_or_default();
             let status = zlib.decompress_vec(rest, &mut unpacked, FlushDecompress::None);
-            match status.map_err(|_| malformed("compressed debug information is cut off or damaged"))? {
+            match status.map_err(|_| malformed_error("compressed debug information is cut off or damaged"))? {
                 Status::StreamEnd => break true,
                 // The stream is truncated and was read completely, or the buffer is full.
                 _ if before == (zlib.total_in(), zlib.total_out()) => break false,
@@ -153,11 +153,13 @@ impl<'a> Stream<'a> {
         };
         match unpacked.len().cmp(&size) {
             Ordering::Greater => {
-                Err(malformed("compressed debug information has more bytes than it declares"))
+                Err(malformed_error("compressed debug information has more bytes than it declares"))
             }
             // The end of the stream has the checksum.
-            _ if !has_ended => Err(malformed("compressed debug information is cut off or damaged")),
-            Ordering::Less => Err(malformed("compressed debug information has fewer bytes than it declares")),
+            _ if !has_ended => Err(malformed_error("compressed debug information is cut off or damaged")),
+            Ordering::Less => {
+                Err(malformed_error("compressed debug information has fewer bytes than it declares"))
+            }
             Ordering::Equal => Ok(unpacked),
         }
     }

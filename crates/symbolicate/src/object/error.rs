@@ -44,6 +44,6 @@ impl ObjectError {
     }
 }
 
-pub(super) fn malformed(reason: &'static str) -> ObjectError {
+pub(super) fn malformed_error(reason: &'static str) -> ObjectError {
     ObjectError::Malformed(reason.into())
 }

@@ -3,7 +3,7 @@
 //! for each of them.
 
 use super::MAX_NAME_BYTES;
-use super::error::{ObjectError, malformed};
+use super::error::{ObjectError, malformed_error};
 use super::steps::{ObjectPart, Steps};
 
 const KIND_MASK: u64 = 0x03;
@@ -11,8 +11,8 @@ const REGULAR: u64 = 0x00;
 const REEXPORT: u64 = 0x08;
 
 /// Returns the exported symbols: name without the leading underscore, and address.
-pub(super) fn walk(trie: &[u8], base: u64, steps: &Steps) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
-    let bad = || malformed("the export trie is damaged");
+pub(super) fn walk_trie(trie: &[u8], base: u64, steps: &Steps) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
+    let bad = || malformed_error("the export trie is damaged");
     let mut found = Vec::new();
     let mut seen = vec![false; trie.len()];
     let mut todo = if trie.is_empty() { Vec::new() } else { vec![(0_usize, Vec::new())] };
@@ -22,12 +22,12 @@ pub(super) fn walk(trie: &[u8], base: u64, steps: &Steps) -> Result<Vec<(Vec<u8>
             return Err(bad());
         }
         let mut node = trie.get(at..).ok_or_else(bad)?;
-        let terminal_size = usize::try_from(uleb(&mut node).ok_or_else(bad)?).map_err(|_| bad())?;
+        let terminal_size = usize::try_from(read_uleb(&mut node).ok_or_else(bad)?).map_err(|_| bad())?;
         let (mut terminal, mut children) = node.split_at_checked(terminal_size).ok_or_else(bad)?;
         if !terminal.is_empty() {
-            let flags = uleb(&mut terminal).ok_or_else(bad)?;
+            let flags = read_uleb(&mut terminal).ok_or_else(bad)?;
             if flags & KIND_MASK == REGULAR && flags & REEXPORT == 0 {
-                let offset = uleb(&mut terminal).ok_or_else(bad)?;
+                let offset = read_uleb(&mut terminal).ok_or_else(bad)?;
                 let name = prefix.strip_prefix(b"_").unwrap_or(&prefix).to_vec();
                 found.push((name, base.checked_add(offset).ok_or_else(bad)?));
             }
@@ -45,7 +45,7 @@ pub(super) fn walk(trie: &[u8], base: u64, steps: &Steps) -> Result<Vec<(Vec<u8>
                 return Err(ObjectError::TooLarge("the names in the export trie are too long".into()));
             }
             children = &children[end + 1..];
-            let next = uleb(&mut children).ok_or_else(bad)?;
+            let next = read_uleb(&mut children).ok_or_else(bad)?;
             todo.push((usize::try_from(next).map_err(|_| bad())?, name));
         }
     }
@@ -54,7 +54,7 @@ pub(super) fn walk(trie: &[u8], base: u64, steps: &Steps) -> Result<Vec<(Vec<u8>
 }
 
 /// Reads a LEB128 number; `None` at the end or if it does not fit 64 bits.
-fn uleb(bytes: &mut &[u8]) -> Option<u64> {
+fn read_uleb(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;
@@ -80,17 +80,17 @@ mod tests {
 
     #[test]
     fn a_name_is_put_together_from_its_parts() {
-        assert_eq!(walk(ONE, 0x1000, &Steps::unlimited()).unwrap(), [(b"f".to_vec(), 0x1020)]);
-        assert!(walk(&[], 0, &Steps::unlimited()).unwrap().is_empty());
+        assert_eq!(walk_trie(ONE, 0x1000, &Steps::unlimited()).unwrap(), [(b"f".to_vec(), 0x1020)]);
+        assert!(walk_trie(&[], 0, &Steps::unlimited()).unwrap().is_empty());
     }
 
     #[test]
     fn a_cycle_and_a_cut_trie_are_malformed() {
         let cycle = [0, 1, b'a', 0, 0];
-        assert!(matches!(walk(&cycle, 0, &Steps::unlimited()), Err(ObjectError::Malformed(_))));
+        assert!(matches!(walk_trie(&cycle, 0, &Steps::unlimited()), Err(ObjectError::Malformed(_))));
         for end in 1..ONE.len() {
             assert!(
-                matches!(walk(&ONE[..end], 0, &Steps::unlimited()), Err(ObjectError::Malformed(_))),
+                matches!(walk_trie(&ONE[..end], 0, &Steps::unlimited()), Err(ObjectError::Malformed(_))),
                 "{end}"
             );
         }

@@ -85,7 +85,7 @@ impl ObjectFacts {
         if self.kind == ObjectKind::SourceMap {
             return Quality::Dwarf;
         }
-        Quality::of(self.has_dwarf, self.has_symtab, self.has_exports)
+        Quality::from_parts(self.has_dwarf, self.has_symtab, self.has_exports)
     }
 }
 

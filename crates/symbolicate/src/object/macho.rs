@@ -3,7 +3,7 @@
 
 use super::ObjectKind;
 use super::compressed::UnpackedSections;
-use super::error::{ObjectError, malformed};
+use super::error::{ObjectError, malformed_error};
 use super::steps::Steps;
 use object::LittleEndian;
 use object::macho::{
@@ -27,7 +27,7 @@ const MAX_SLICES: u32 = 64;
 const LITTLE: LittleEndian = LittleEndian;
 
 fn too_short(_: object::Error) -> ObjectError {
-    malformed("a load command is too short")
+    malformed_error("a load command is too short")
 }
 
 /// A section of a segment.
@@ -78,23 +78,25 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|b| *b == 0).next().unwrap_or_default()
 }
 
-fn magic(bytes: &[u8]) -> Option<u32> {
+fn read_magic(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|magic| u32::from_be_bytes(*magic))
 }
 
 impl<'a> MachFile<'a> {
     /// Reads the header and the load commands.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<MachFile<'a>, ObjectError> {
-        match magic(bytes) {
-            Some(MH_CIGAM_64) => MachFile::read::<MachHeader64<LittleEndian>>(bytes),
-            Some(MH_CIGAM) => MachFile::read::<MachHeader32<LittleEndian>>(bytes),
+        match read_magic(bytes) {
+            Some(MH_CIGAM_64) => MachFile::read_load_commands::<MachHeader64<LittleEndian>>(bytes),
+            Some(MH_CIGAM) => MachFile::read_load_commands::<MachHeader32<LittleEndian>>(bytes),
             Some(MH_MAGIC | MH_MAGIC_64) => Err(ObjectError::Unsupported("big-endian Mach-O".into())),
             _ => Err(ObjectError::NotAnObject),
         }
     }
 
-    fn read<M: MachHeader<Endian = LittleEndian>>(bytes: &'a [u8]) -> Result<MachFile<'a>, ObjectError> {
-        let header = M::parse(bytes, 0).map_err(|_| malformed("the file ends in the Mach-O header"))?;
+    fn read_load_commands<M: MachHeader<Endian = LittleEndian>>(
+        bytes: &'a [u8],
+    ) -> Result<MachFile<'a>, ObjectError> {
+        let header = M::parse(bytes, 0).map_err(|_| malformed_error("the file ends in the Mach-O header"))?;
         let mut file = MachFile {
             bytes,
             cpu: CpuType::new(header.cputype(LITTLE).0, header.cpusubtype(LITTLE).0),
@@ -109,9 +111,9 @@ impl<'a> MachFile<'a> {
             has_debug_map: false,
         };
         let commands = header.load_commands(LITTLE, bytes, 0);
-        let mut commands = commands.map_err(|_| malformed("the load commands end outside the file"))?;
+        let mut commands = commands.map_err(|_| malformed_error("the load commands end outside the file"))?;
         let mut has_symbol_table = false;
-        let outside = |_| malformed("a load command ends outside the load commands");
+        let outside = |_| malformed_error("a load command ends outside the load commands");
         while let Some(command) = commands.next().map_err(outside)? {
             match command.cmd() {
                 LC_UUID => {
@@ -119,24 +121,25 @@ impl<'a> MachFile<'a> {
                     file.debug_id = id.filter(|id| id.0 != [0; 16]);
                 }
                 // Each table would be read completely.
-                LC_SYMTAB if has_symbol_table => return Err(malformed("it has two symbol tables")),
+                LC_SYMTAB if has_symbol_table => return Err(malformed_error("it has two symbol tables")),
                 LC_SYMTAB => {
                     has_symbol_table = true;
                     file.read_symbols::<M>(command.data().map_err(too_short)?)?;
                 }
                 LC_FUNCTION_STARTS => {
                     let starts: &LinkeditDataCommand<_> = command.data().map_err(too_short)?;
-                    let outside = |_| malformed("the function starts end outside the file");
+                    let outside = |_| malformed_error("the function starts end outside the file");
                     starts.data(LITTLE, bytes).map_err(outside)?;
                     file.function_starts = Some(starts);
                 }
                 LC_DYLD_EXPORTS_TRIE => {
                     let trie: &LinkeditDataCommand<LittleEndian> = command.data().map_err(too_short)?;
-                    file.exports = file.trie(trie.dataoff.get(LITTLE), trie.datasize.get(LITTLE))?;
+                    file.exports = file.read_trie(trie.dataoff.get(LITTLE), trie.datasize.get(LITTLE))?;
                 }
                 LC_DYLD_INFO | LC_DYLD_INFO_ONLY => {
                     let info: &DyldInfoCommand<LittleEndian> = command.data().map_err(too_short)?;
-                    file.exports = file.trie(info.export_off.get(LITTLE), info.export_size.get(LITTLE))?;
+                    file.exports =
+                        file.read_trie(info.export_off.get(LITTLE), info.export_size.get(LITTLE))?;
                 }
                 _ => {
                     if let Some((segment, sections)) = M::Segment::from_command(command).map_err(too_short)? {
@@ -148,9 +151,9 @@ impl<'a> MachFile<'a> {
         Ok(file)
     }
 
-    fn trie(&self, offset: u32, size: u32) -> Result<&'a [u8], ObjectError> {
+    fn read_trie(&self, offset: u32, size: u32) -> Result<&'a [u8], ObjectError> {
         let trie = self.bytes.read_bytes_at(offset.into(), size.into());
-        trie.map_err(|()| malformed("the export trie ends outside the file"))
+        trie.map_err(|()| malformed_error("the export trie ends outside the file"))
     }
 
     fn read_symbols<M: MachHeader<Endian = LittleEndian>>(
@@ -159,10 +162,10 @@ impl<'a> MachFile<'a> {
     ) -> Result<(), ObjectError> {
         let (offset, count) = (command.symoff.get(LITTLE), command.nsyms.get(LITTLE));
         let table = self.bytes.read_slice_at::<M::Nlist>(offset.into(), count as usize);
-        let table = table.map_err(|()| malformed("the symbol table ends outside the file"))?;
+        let table = table.map_err(|()| malformed_error("the symbol table ends outside the file"))?;
         let (offset, size) = (command.stroff.get(LITTLE), command.strsize.get(LITTLE));
         let names = self.bytes.read_bytes_at(offset.into(), size.into());
-        let names = names.map_err(|()| malformed("the symbol names end outside the file"))?;
+        let names = names.map_err(|()| malformed_error("the symbol names end outside the file"))?;
         self.has_debug_map = table.iter().any(|symbol| symbol.n_type().stab() == Some(N_OSO));
         let defined = table.iter().filter(|symbol| symbol.is_definition()).filter_map(|symbol| {
             Some(MachSymbol {
@@ -184,11 +187,11 @@ impl<'a> MachFile<'a> {
         if segment.name() == b"__TEXT" && self.text.is_none() {
             let start: u64 = segment.vmaddr(LITTLE).into();
             let end = start.checked_add(segment.vmsize(LITTLE).into());
-            self.text = Some(start..end.ok_or_else(|| malformed("__TEXT ends past the last address"))?);
+            self.text = Some(start..end.ok_or_else(|| malformed_error("__TEXT ends past the last address"))?);
         }
         // Other segments of a dSYM keep the sizes that they have in the linked file.
         if segment.name() == b"__DWARF" && segment.data(LITTLE, self.bytes).is_err() {
-            return Err(malformed("the file ends before its debug information does"));
+            return Err(malformed_error("the file ends before its debug information does"));
         }
         for section in segment.sections(LITTLE, sections).map_err(too_short)? {
             let address: u64 = section.addr(LITTLE).into();
@@ -230,7 +233,7 @@ impl<'a> MachFile<'a> {
     pub(super) fn section_bytes(&self, section: &MachSection<'_>) -> Result<&'a [u8], ObjectError> {
         let size = section.addresses.end - section.addresses.start;
         let bytes = self.bytes.read_bytes_at(section.offset.into(), size);
-        bytes.map_err(|()| malformed("a section of debug information ends outside the file"))
+        bytes.map_err(|()| malformed_error("a section of debug information ends outside the file"))
     }
 
     pub(super) fn has_exports(&self) -> bool {
@@ -239,7 +242,7 @@ impl<'a> MachFile<'a> {
 
     /// Returns the symbols that are defined in sections, in the order of the table, with names cut to this
     /// many bytes.
-    pub(super) fn symbols(&self, name_bytes: usize) -> impl Iterator<Item = MachSymbol<'a>> + '_ {
+    pub(super) fn defined_symbols(&self, name_bytes: usize) -> impl Iterator<Item = MachSymbol<'a>> + '_ {
         self.symbols.iter().map(move |symbol| {
             let name = until_nul(symbol.name.get(..name_bytes).unwrap_or(symbol.name));
             let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$');
@@ -258,8 +261,8 @@ impl<'a> MachFile<'a> {
     }
 
     /// Returns the exported symbols: name without the leading underscore, and address.
-    pub(super) fn exports(&self, steps: &Steps) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
-        super::exports::walk(self.exports, self.text.as_ref().map_or(0, |t| t.start), steps)
+    pub(super) fn read_exports(&self, steps: &Steps) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
+        super::exports::walk_trie(self.exports, self.text.as_ref().map_or(0, |t| t.start), steps)
     }
 }
 
@@ -267,10 +270,10 @@ impl<'a> MachFile<'a> {
 const RAM_BUNDLE: [u8; 4] = 0xFB0B_D1E5_u32.to_le_bytes();
 
 /// Returns the byte ranges of a file's slices: the file itself, or the members of a fat file.
-pub(super) fn slices(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
-    match magic(bytes) {
-        Some(FAT_MAGIC) => fat::<FatArch32>(bytes),
-        Some(FAT_MAGIC_64) => fat::<FatArch64>(bytes),
+pub(super) fn find_slices(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
+    match read_magic(bytes) {
+        Some(FAT_MAGIC) => read_fat_slices::<FatArch32>(bytes),
+        Some(FAT_MAGIC_64) => read_fat_slices::<FatArch64>(bytes),
         Some(MH_CIGAM | MH_CIGAM_64) => Ok(vec![Range { start: 0, end: bytes.len() }]),
         Some(MH_MAGIC | MH_MAGIC_64) => Err(ObjectError::Unsupported("big-endian Mach-O".into())),
         _ if bytes.starts_with(b"!<arch>\n") => {
@@ -283,8 +286,8 @@ pub(super) fn slices(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
     }
 }
 
-fn fat<F: FatArch>(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
-    match bytes.get(4..).and_then(magic) {
+fn read_fat_slices<F: FatArch>(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
+    match bytes.get(4..).and_then(read_magic) {
         None => return Err(ObjectError::NotAnObject),
         Some(JAVA_VERSION..) if F::MAGIC == FAT_MAGIC => return Err(ObjectError::NotAnObject),
         Some(count) if count > MAX_SLICES => {
@@ -292,7 +295,7 @@ fn fat<F: FatArch>(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
         }
         Some(_) => {}
     }
-    let outside = |_| malformed("an architecture of the fat file ends outside the file");
+    let outside = |_| malformed_error("an architecture of the fat file ends outside the file");
     let file = MachOFatFile::<F>::parse(bytes).map_err(outside)?;
     let range = |arch: &F| {
         let slice = arch.data(bytes).map_err(outside)?;
@@ -305,7 +308,7 @@ fn fat<F: FatArch>(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
     let mut sorted: Vec<&Range<usize>> = ranges.iter().collect();
     sorted.sort_by_key(|range| (range.start, range.end));
     if sorted.windows(2).any(|pair| pair[1].start < pair[0].end) {
-        return Err(malformed("the architectures of the fat file lie over each other"));
+        return Err(malformed_error("the architectures of the fat file lie over each other"));
     }
     Ok(ranges)
 }

@@ -40,22 +40,22 @@ pub struct ObjectEntry {
 ///
 /// # Errors
 /// Returns an error if the file is neither, or if its fat header is damaged.
-pub fn objects(bytes: &[u8]) -> Result<Vec<ObjectEntry>, ObjectError> {
-    if let Some(facts) = javascript::facts(bytes) {
-        let object = facts.map(of_source_map);
+pub fn list_objects(bytes: &[u8]) -> Result<Vec<ObjectEntry>, ObjectError> {
+    if let Some(facts) = javascript::read_facts(bytes) {
+        let object = facts.map(facts_from_source_map);
         return Ok(vec![ObjectEntry { range: 0..bytes.len(), object }]);
     }
-    let ranges = macho::slices(bytes)?;
+    let ranges = macho::find_slices(bytes)?;
     Ok(ranges
         .into_iter()
         .map(|range| {
-            let object = facts(bytes.get(range.clone()).unwrap_or_default());
+            let object = read_facts(bytes.get(range.clone()).unwrap_or_default());
             ObjectEntry { range, object }
         })
         .collect())
 }
 
-fn of_source_map(facts: SourceMapFacts) -> ObjectFacts {
+fn facts_from_source_map(facts: SourceMapFacts) -> ObjectFacts {
     ObjectFacts {
         debug_id: facts.debug_id,
         cpu: CpuType::JAVASCRIPT,
@@ -67,7 +67,7 @@ fn of_source_map(facts: SourceMapFacts) -> ObjectFacts {
     }
 }
 
-fn facts(slice: &[u8]) -> Result<ObjectFacts, ObjectError> {
+fn read_facts(slice: &[u8]) -> Result<ObjectFacts, ObjectError> {
     let file = macho::MachFile::parse(slice)?;
     let compression = compressed::Compression::from_file(&file)?;
     let has_dwarf =
@@ -81,7 +81,7 @@ fn facts(slice: &[u8]) -> Result<ObjectFacts, ObjectError> {
         has_dwarf,
         has_symtab: has_symtab(table, has_dwarf),
         has_exports: has_exports(&file, table),
-        has_sources: sources::embedded(&file),
+        has_sources: sources::has_embedded_sources(&file),
     })
 }
 
@@ -107,23 +107,23 @@ fn has_exports(file: &macho::MachFile<'_>, table: SymbolTable) -> bool {
 ///
 /// # Errors
 /// Returns an error if the slice is damaged, useless for symbolication, too large, or too complex for its size.
-pub fn build(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
+pub fn build_symcache(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
     build_within(slice, u64::MAX)
 }
 
-/// Does the same as [`build`], if the slice's unpacked sections fit into `memory_bytes`.
+/// Does the same as [`build_symcache`], if the slice's unpacked sections fit into `memory_bytes`.
 ///
 /// # Errors
-/// Returns the errors of [`build`], and [`ObjectError::NeedsMemory`].
+/// Returns the errors of [`build_symcache`], and [`ObjectError::NeedsMemory`].
 pub fn build_within(slice: &[u8], memory_bytes: u64) -> Result<BuiltSymCache, ObjectError> {
     if javascript::is_json(slice) {
-        return javascript::build(slice);
+        return javascript::build_for_own_debug_id(slice);
     }
-    build::build(slice, memory_bytes, Steps::for_object(slice.len() as u64))
+    build::build_symcache(slice, memory_bytes, Steps::for_object(slice.len() as u64))
 }
 
-/// Does the same as [`build`] for a Mach-O slice, with an unlimited step count.
+/// Does the same as [`build_symcache`] for a Mach-O slice, with an unlimited step count.
 #[cfg(test)]
 pub(crate) fn build_without_limit(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
-    build::build(slice, u64::MAX, Steps::unlimited())
+    build::build_symcache(slice, u64::MAX, Steps::unlimited())
 }

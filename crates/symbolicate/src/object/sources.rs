@@ -9,7 +9,7 @@ const LOOKED_AT: usize = 64;
 /// True if one of the first line tables contains source text (`DW_LNCT_LLVM_source`, an extension of
 /// DWARF 5 that clang writes for `-gembed-source`). Unreadable tables count as having none, even if the
 /// section lies outside the file: the names of a slice are useful without its sources.
-pub(super) fn embedded(file: &MachFile<'_>) -> bool {
+pub(super) fn has_embedded_sources(file: &MachFile<'_>) -> bool {
     let section = file.debug_section("__debug_line").unwrap_or_default();
     let tables = DebugLine::from(EndianSlice::new(section, LittleEndian));
     let mut offset = 0;

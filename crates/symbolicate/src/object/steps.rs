@@ -74,7 +74,7 @@ impl Steps {
     ///
     /// # Errors
     /// Returns [`ObjectError::TooComplex`] if the object exceeds its limit.
-    pub(super) fn take(&self, part: ObjectPart, steps: usize) -> Result<(), ObjectError> {
+    pub(super) fn take_steps(&self, part: ObjectPart, steps: usize) -> Result<(), ObjectError> {
         let taken = self.taken.get().saturating_add(steps as u64);
         self.taken.set(taken);
         if taken <= self.limit { Ok(()) } else { Err(self.too_many(part)) }
@@ -82,16 +82,16 @@ impl Steps {
 
     /// Counts the steps of reading a text or a table.
     pub(super) fn take_bytes(&self, part: ObjectPart, bytes: usize) -> Result<(), ObjectError> {
-        self.take(part, 1 + bytes / BYTES_PER_STEP)
+        self.take_steps(part, 1 + bytes / BYTES_PER_STEP)
     }
 
     /// Counts the steps of an entry with this many attributes. An attribute may take no bytes.
     pub(super) fn take_entry(&self, part: ObjectPart, attributes: usize) -> Result<(), ObjectError> {
-        self.take(part, 1 + attributes / ATTRIBUTES_PER_STEP)
+        self.take_steps(part, 1 + attributes / ATTRIBUTES_PER_STEP)
     }
 
     /// Returns the steps so far.
-    pub(super) fn taken(&self) -> u64 {
+    pub(super) fn taken_steps(&self) -> u64 {
         self.taken.get()
     }
 

@@ -26,9 +26,9 @@ impl SymbolTable {
         steps: &Steps,
     ) -> Result<SymbolTable, ObjectError> {
         let mut external = HashSet::new();
-        for symbol in file.symbols(MAX_NAME_BYTES) {
+        for symbol in file.defined_symbols(MAX_NAME_BYTES) {
             steps.take_bytes(ObjectPart::Symbols, symbol.name.len())?;
-            if !names_function(symbol.name) || code.section(symbol.address).is_none() {
+            if !names_function(symbol.name) || code.find_section(symbol.address).is_none() {
                 continue;
             }
             if !symbol.is_external {

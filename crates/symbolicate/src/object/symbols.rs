@@ -48,7 +48,7 @@ impl<'a> SymbolExtent<'a> {
 
 /// Returns the named stretches in order of address. They do not overlap, and code without a name is left out.
 /// Stretches end at each section of code and at each function without a name (`<redacted>`).
-pub(super) fn extents<'a>(
+pub(super) fn read_extents<'a>(
     file: &MachFile<'a>,
     code: &CodeMap,
     steps: &Steps,
@@ -56,8 +56,8 @@ pub(super) fn extents<'a>(
     let mut symbols = Vec::new();
     let mut nameless = Vec::new();
     let mut has_locals = false;
-    let is_code = |address| code.section(address).is_some();
-    for symbol in file.symbols(MAX_NAME_BYTES).filter(|symbol| is_code(symbol.address)) {
+    let is_code = |address| code.find_section(address).is_some();
+    for symbol in file.defined_symbols(MAX_NAME_BYTES).filter(|symbol| is_code(symbol.address)) {
         // Symbols may share the bytes of a long name.
         steps.take_bytes(ObjectPart::Symbols, symbol.name.len())?;
         let kind = if symbol.is_private { SymbolName::Label } else { SymbolName::from_name(symbol.name) };
@@ -73,9 +73,9 @@ pub(super) fn extents<'a>(
     }
     // The last of the symbols at one address names it, as in LLVM.
     symbols.reverse();
-    let mut extents = join(symbols);
+    let mut extents = join_symbols(symbols);
     let mut exported = Vec::new();
-    for (name, address) in file.exports(steps)? {
+    for (name, address) in file.read_exports(steps)? {
         let known = extents.binary_search_by_key(&address, |extent| extent.start).is_ok();
         if known || !is_code(address) {
             continue;
@@ -89,14 +89,14 @@ pub(super) fn extents<'a>(
             }
         }
     }
-    extents.extend(join(exported));
+    extents.extend(join_symbols(exported));
     extents.sort_by_key(|extent| extent.start);
     nameless.sort_unstable();
 
     let functions = file.function_starts();
     let mut next_name = u64::MAX;
     for extent in extents.iter_mut().rev() {
-        let end = code.section(extent.start).map_or(extent.start, |section| section.end);
+        let end = code.find_section(extent.start).map_or(extent.start, |section| section.end);
         let next = functions.partition_point(|start| *start <= extent.start);
         let next_function = functions.get(next).copied().unwrap_or(end);
         let is_function = functions[..next].last() == Some(&extent.start);
@@ -117,7 +117,7 @@ pub(super) fn extents<'a>(
 
 /// Joins the symbols of each address into one, in their order. The first name is kept, with the others as
 /// folded names.
-fn join(mut symbols: Vec<SymbolExtent<'_>>) -> Vec<SymbolExtent<'_>> {
+fn join_symbols(mut symbols: Vec<SymbolExtent<'_>>) -> Vec<SymbolExtent<'_>> {
     symbols.sort_by_key(|symbol| symbol.start);
     let mut joined: Vec<SymbolExtent<'_>> = Vec::new();
     for symbol in symbols {

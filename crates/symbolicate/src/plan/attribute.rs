@@ -63,7 +63,7 @@ pub(crate) enum Attributed<'a> {
 
 /// Returns the image of `address`, which is the look-up address. `None` means `unknown_image`. The
 /// caller, who knows the image's name, checks the frame's `object_name`.
-pub(crate) fn attribute<'a>(
+pub(crate) fn find_attribution<'a>(
     frame: &Frame<'a>,
     address: u64,
     space: &Space<'_, 'a>,
@@ -74,19 +74,19 @@ pub(crate) fn attribute<'a>(
     let object_addr = frame
         .object_addr
         .filter(|number| !number.is_imprecise())
-        .and_then(|number| space.unsigned(number))
+        .and_then(|number| space.to_unsigned(number))
         .filter(|address| *address != 0);
 
     if part.image_source.is_none() {
         return without_list(frame, address, object_addr, part);
     }
-    let innermost = space.locate(address, near);
-    let (image, join) = listed(frame, address, object_addr, space, innermost)?;
+    let innermost = space.find_image(address, near);
+    let (image, join) = find_listed(frame, address, object_addr, space, innermost)?;
     let reattributed = !starts_at(object_addr, image, space) || !has_uuid(frame, image, space);
     Some(Attribution { image: Attributed::Listed(image), join, reattributed })
 }
 
-fn listed(
+fn find_listed(
     frame: &Frame<'_>,
     address: u64,
     object_addr: Option<u64>,
@@ -96,7 +96,7 @@ fn listed(
     // If the frame names the innermost image, no rule prefers another.
     if let (Some(image), Some(_)) = (innermost, object_addr)
         && starts_at(object_addr, image, space)
-        && frame.object_uuid.is_none_or(|own| uuid(image, space) == Some(own))
+        && frame.object_uuid.is_none_or(|own| image_uuid(image, space) == Some(own))
     {
         return Some((image, if frame.object_uuid.is_some() { Join::Uuid } else { Join::Address }));
     }
@@ -132,13 +132,13 @@ fn without_list<'a>(
     Some(Attribution { image, join, reattributed: false })
 }
 
-fn uuid(image: u32, space: &Space<'_, '_>) -> Option<DebugId> {
+fn image_uuid(image: u32, space: &Space<'_, '_>) -> Option<DebugId> {
     space.images.get(image as usize)?.uuid
 }
 
 /// False if the frame's debug id differs from the image's.
 fn has_uuid(frame: &Frame<'_>, image: u32, space: &Space<'_, '_>) -> bool {
-    frame.object_uuid.is_none_or(|own| uuid(image, space).is_none_or(|uuid| uuid == own))
+    frame.object_uuid.is_none_or(|own| image_uuid(image, space).is_none_or(|uuid| uuid == own))
 }
 
 /// False if the frame's `object_addr` is not the image's start.

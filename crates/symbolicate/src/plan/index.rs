@@ -22,7 +22,7 @@ pub struct ImageExtent {
 
 impl ImageExtent {
     /// Returns the last address of the image; `None` if its size is 0.
-    fn last(self) -> Option<u64> {
+    fn last_address(self) -> Option<u64> {
         self.size.checked_sub(1).map(|beyond| self.start.saturating_add(beyond))
     }
 }
@@ -63,7 +63,7 @@ pub struct ImageIndex {
 impl ImageIndex {
     /// Sorts and flattens a list of images.
     #[must_use]
-    pub fn build(images: impl IntoIterator<Item = ImageExtent>) -> ImageIndex {
+    pub fn from_images(images: impl IntoIterator<Item = ImageExtent>) -> ImageIndex {
         let mut by_start: Vec<ImageExtent> = images.into_iter().collect();
         by_start.sort_unstable_by_key(|e| (e.start, e.size, e.image));
         let mut index = ImageIndex {
@@ -71,16 +71,16 @@ impl ImageIndex {
             answers: Vec::with_capacity(by_start.len() * 2),
             by_start,
         };
-        index.flatten();
+        index.flatten_extents();
         index
     }
 
     /// Sweeps over the addresses. The heap holds the images that have begun, with the one that
     /// answers on top. Images that have ended are dropped when they reach the top.
-    fn flatten(&mut self) {
+    fn flatten_extents(&mut self) {
         let by_start = std::mem::take(&mut self.by_start);
         let mut open: BinaryHeap<(u64, Reverse<u64>, Reverse<u32>, u64)> = BinaryHeap::new();
-        let mut coming = by_start.iter().filter_map(|e| Some((*e, e.last()?))).peekable();
+        let mut coming = by_start.iter().filter_map(|e| Some((*e, e.last_address()?))).peekable();
         loop {
             let next = coming.peek().map(|(e, _)| e.start);
             let ends = open.peek().map(|(.., last)| *last);
@@ -119,13 +119,13 @@ impl ImageIndex {
 
     /// Returns the image that contains an address.
     #[must_use]
-    pub fn at(&self, address: u64) -> Option<u32> {
-        self.stretch(address).image
+    pub fn image_at(&self, address: u64) -> Option<u32> {
+        self.stretch_at(address).image
     }
 
     /// Returns the addresses around `address` that have the same answer.
     #[must_use]
-    pub fn stretch(&self, address: u64) -> AddressStretch {
+    pub fn stretch_at(&self, address: u64) -> AddressStretch {
         let after = self.boundaries.partition_point(|b| *b <= address);
         let last = self.boundaries.get(after).map_or(u64::MAX, |next| next - 1);
         match after.checked_sub(1) {
@@ -156,7 +156,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn index(images: &[(u64, u64)]) -> ImageIndex {
-        ImageIndex::build(extents(images))
+        ImageIndex::from_images(extents(images))
     }
 
     fn extents(images: &[(u64, u64)]) -> Vec<ImageExtent> {
@@ -170,7 +170,7 @@ mod tests {
     fn slow(images: &[(u64, u64)], address: u64) -> Option<u32> {
         extents(images)
             .into_iter()
-            .filter(|e| e.start <= address && e.last().is_some_and(|last| address <= last))
+            .filter(|e| e.start <= address && e.last_address().is_some_and(|last| address <= last))
             .max_by_key(|e| (e.start, Reverse(e.size), Reverse(e.image)))
             .map(|e| e.image)
     }
@@ -178,34 +178,34 @@ mod tests {
     #[test]
     fn an_image_contains_its_first_and_last_byte_and_no_other() {
         let index = index(&[(0x1000, 0x100), (0x3000, 0x100)]);
-        let at = [0xFFF, 0x1000, 0x10FF, 0x1100, 0x3000, 0x30FF, 0x3100].map(|a| index.at(a));
+        let at = [0xFFF, 0x1000, 0x10FF, 0x1100, 0x3000, 0x30FF, 0x3100].map(|a| index.image_at(a));
         assert_eq!(at, [None, Some(0), Some(0), None, Some(1), Some(1), None]);
     }
 
     #[test]
     fn adjacent_images_do_not_leave_a_hole() {
         let index = index(&[(0x2000, 0x100), (0x1F00, 0x100)]);
-        assert_eq!([0x1FFF, 0x2000].map(|a| index.at(a)), [Some(1), Some(0)]);
+        assert_eq!([0x1FFF, 0x2000].map(|a| index.image_at(a)), [Some(1), Some(0)]);
     }
 
     #[test]
     fn the_innermost_image_answers_then_the_smaller_then_the_first() {
         let nested = index(&[(0x1000, 0x1000), (0x1400, 0x100)]);
         assert_eq!(
-            [0x13FF, 0x1400, 0x14FF, 0x1500].map(|a| nested.at(a)),
+            [0x13FF, 0x1400, 0x14FF, 0x1500].map(|a| nested.image_at(a)),
             [Some(0), Some(1), Some(1), Some(0)]
         );
         let same_start = index(&[(0x1000, 0x1000), (0x1000, 0x100)]);
-        assert_eq!([0x10FF, 0x1100].map(|a| same_start.at(a)), [Some(1), Some(0)]);
-        assert_eq!(index(&[(0x1000, 8), (0x1000, 8)]).at(0x1000), Some(0));
+        assert_eq!([0x10FF, 0x1100].map(|a| same_start.image_at(a)), [Some(1), Some(0)]);
+        assert_eq!(index(&[(0x1000, 8), (0x1000, 8)]).image_at(0x1000), Some(0));
     }
 
     #[test]
     fn images_at_the_end_of_the_address_space_are_cut_off_there() {
         let index = index(&[(u64::MAX - 1, 2), (u64::MAX - 9, u64::MAX)]);
-        let at = [u64::MAX - 10, u64::MAX - 9, u64::MAX - 1, u64::MAX].map(|a| index.at(a));
+        let at = [u64::MAX - 10, u64::MAX - 9, u64::MAX - 1, u64::MAX].map(|a| index.image_at(a));
         assert_eq!(at, [None, Some(1), Some(0), Some(0)]);
-        assert_eq!(super::ImageIndex::build([]).at(0), None);
+        assert_eq!(super::ImageIndex::from_images([]).image_at(0), None);
     }
 
     #[test]
@@ -227,7 +227,10 @@ mod tests {
         assert!(index.boundaries.len() <= 2 * images.len());
         for address in (0x1000..0x12_0000).step_by(7) {
             let newest = (address - 0x1000).min(99_999);
-            assert_eq!(index.at(address), (address < 0x1000 + newest + 0x10_0000).then_some(newest as u32));
+            assert_eq!(
+                index.image_at(address),
+                (address < 0x1000 + newest + 0x10_0000).then_some(newest as u32)
+            );
         }
     }
 
@@ -241,16 +244,16 @@ mod tests {
             let images: Vec<_> = images.into_iter().map(|(start, size)| (base + start, size)).collect();
             let index = index(&images);
             for address in (0..64).map(|a| base + a) {
-                let stretch = index.stretch(address);
+                let stretch = index.stretch_at(address);
                 prop_assert_eq!(stretch.image, slow(&images, address));
                 prop_assert!(stretch.contains(address));
                 for other in (0..64).map(|a| base + a).filter(|a| stretch.contains(*a)) {
-                    prop_assert_eq!(index.at(other), stretch.image);
+                    prop_assert_eq!(index.image_at(other), stretch.image);
                 }
                 for start in (0..64).map(|a| base + a) {
                     let wanted = extents(&images)
                         .into_iter()
-                        .filter(|e| e.start == start && e.start <= address && e.last().is_some_and(|l| address <= l))
+                        .filter(|e| e.start == start && e.start <= address && e.last_address().is_some_and(|l| address <= l))
                         .min_by_key(|e| (e.size, e.image))
                         .map(|e| e.image);
                     prop_assert_eq!(index.containing_from(start, address), wanted);

@@ -1,7 +1,7 @@
 //! JavaScript errors: the bundle of each frame is an image.
 
 use super::PlannedImage;
-use crate::javascript::identity;
+use crate::javascript::bundle_identity;
 use std::collections::HashMap;
 use unslide_report::{JavaScriptError, JavaScriptFrame};
 
@@ -18,7 +18,10 @@ pub(crate) struct PlannedJavaScript {
 
 impl PlannedJavaScript {
     /// Adds the bundles of an error to the images of a plan.
-    pub(crate) fn plan(error: JavaScriptError, images: &mut Vec<PlannedImage<'_>>) -> PlannedJavaScript {
+    pub(crate) fn from_error(
+        error: JavaScriptError,
+        images: &mut Vec<PlannedImage<'_>>,
+    ) -> PlannedJavaScript {
         let mut known = HashMap::new();
         let mut of_frames = Vec::with_capacity(error.frames.len());
         for frame in &error.frames {
@@ -26,10 +29,11 @@ impl PlannedJavaScript {
                 of_frames.push(None);
                 continue;
             };
-            let debug_id = frame.debug_id.or_else(|| identity(&error, bundle).map(|known| known.debug_id()));
+            let debug_id =
+                frame.debug_id.or_else(|| bundle_identity(&error, bundle).map(|known| known.debug_id()));
             let image = known.get(&(bundle, debug_id)).copied().or_else(|| {
                 let position = u32::try_from(images.len()).ok().filter(|_| known.len() < MOST_BUNDLES)?;
-                images.push(PlannedImage::bundle(bundle.to_owned(), debug_id));
+                images.push(PlannedImage::from_bundle(bundle.to_owned(), debug_id));
                 known.insert((bundle, debug_id), position);
                 Some(position)
             });

@@ -7,9 +7,9 @@ mod located;
 mod space;
 mod system;
 
-use crate::rules::{Choice, Circumstances, Registers, Rule, choose, is_sigtramp};
+use crate::rules::{Choice, Circumstances, Registers, Rule, choose_rule, is_sigtramp};
 pub use attribute::Join;
-use attribute::{Attributed, Attribution, attribute};
+use attribute::{Attributed, Attribution, find_attribution};
 use index::AddressStretch;
 pub(crate) use javascript::PlannedJavaScript;
 pub use located::LocatedFrame;
@@ -83,7 +83,7 @@ pub(crate) struct ImagePlace {
 }
 
 /// A report with the image and look-up address of each frame. It needs no symbols. One plan serves both
-/// [`Plan::needs`] and [`Plan::enrich`].
+/// [`Plan::list_needs`] and [`Plan::enrich`].
 #[derive(Debug)]
 pub struct Plan<'r, 'a> {
     pub(crate) report: &'r Report<'a>,
@@ -111,18 +111,18 @@ impl<'r, 'a> Plan<'r, 'a> {
             },
         };
         for backtrace in &report.backtraces {
-            planner.backtrace(backtrace);
+            planner.plan_backtrace(backtrace);
         }
         let mut plan = planner.plan;
         let error = report.javascript_error();
-        plan.javascript = error.map(|error| PlannedJavaScript::plan(error, &mut plan.images));
+        plan.javascript = error.map(|error| PlannedJavaScript::from_error(error, &mut plan.images));
         plan
     }
 
     /// Returns the symbols that frames can use, each once: those of the app's own images first, then those of
     /// the operating system, each in the order of first reference.
     #[must_use]
-    pub fn needs(&self) -> Vec<SymbolNeed> {
+    pub fn list_needs(&self) -> Vec<SymbolNeed> {
         let mut seen = std::collections::HashSet::new();
         let mut needs: Vec<SymbolNeed> = self
             .images
@@ -140,16 +140,16 @@ impl<'r, 'a> Plan<'r, 'a> {
 
 impl Plan<'_, '_> {
     /// Returns a plan for a frame object without content.
-    pub(crate) fn blank(&self, backtrace: &Backtrace<'_>, index: usize) -> PlannedFrame {
+    pub(crate) fn plan_blank(&self, backtrace: &Backtrace<'_>, index: usize) -> PlannedFrame {
         let part = self.report.parts.get(backtrace.part);
-        let circumstances = Circumstances::of(part.unwrap_or(&ReportPart::default()), backtrace);
-        invalid(None, &Circumstances { index, ..circumstances })
+        let circumstances = Circumstances::from_backtrace(part.unwrap_or(&ReportPart::default()), backtrace);
+        plan_invalid(None, &Circumstances { index, ..circumstances })
     }
 }
 
 impl PlannedImage<'_> {
     /// Returns the image of a JavaScript error's bundle.
-    pub(crate) fn bundle(name: String, debug_id: Option<DebugId>) -> Self {
+    pub(crate) fn from_bundle(name: String, debug_id: Option<DebugId>) -> Self {
         PlannedImage {
             debug_id,
             start: 0,
@@ -207,7 +207,7 @@ struct InPart<'s, 'r, 'a> {
 }
 
 impl<'a> Planner<'_, 'a> {
-    fn backtrace(&mut self, backtrace: &Backtrace<'a>) {
+    fn plan_backtrace(&mut self, backtrace: &Backtrace<'a>) {
         let Some(part) = self.report.parts.get(backtrace.part) else { return };
         if backtrace.frames.is_empty() {
             return;
@@ -215,12 +215,13 @@ impl<'a> Planner<'_, 'a> {
         let images = part.image_source.and_then(|p| self.report.parts.get(p)).map_or(&[][..], |p| &p.images);
         // Moved out so that the planner's other fields can be written.
         let space = self.spaces[backtrace.part].take().unwrap_or_else(|| Space::new(images, part));
-        let mut circumstances = Circumstances::of(part, backtrace);
+        let mut circumstances = Circumstances::from_backtrace(part, backtrace);
         let mut near = AddressStretch::EMPTY;
-        let pc = backtrace.thread.and_then(|t| t.pc).and_then(|pc| space.clean(pc, &mut near));
+        let pc = backtrace.thread.and_then(|t| t.pc).and_then(|pc| space.clean_address(pc, &mut near));
         let mut before: Option<(&Frame<'a>, Option<ImagePlace>)> = None;
         for (position, frame) in backtrace.frames.iter().enumerate() {
-            let cleaned = frame.instruction_addr.and_then(|number: Number| space.clean(number, &mut near));
+            let cleaned =
+                frame.instruction_addr.and_then(|number: Number| space.clean_address(number, &mut near));
             circumstances.index = match backtrace.origin {
                 // These frames form a tree: a frame counts as innermost if it calls no other.
                 BacktraceOrigin::CallStackTree => usize::from(!backtrace.is_innermost(position)),
@@ -233,9 +234,9 @@ impl<'a> Planner<'_, 'a> {
             let planned = match cleaned.filter(|c| c.is_valid()) {
                 Some(cleaned) => {
                     let in_part = InPart { space: &space, part: backtrace.part, near: &mut near };
-                    self.frame(frame, cleaned, &circumstances, before, in_part)
+                    self.plan_frame(frame, cleaned, &circumstances, before, in_part)
                 }
-                None => invalid(cleaned, &circumstances),
+                None => plan_invalid(cleaned, &circumstances),
             };
             before = Some((frame, planned.place));
             self.plan.frames.push(planned);
@@ -243,7 +244,7 @@ impl<'a> Planner<'_, 'a> {
         self.spaces[backtrace.part] = Some(space);
     }
 
-    fn frame(
+    fn plan_frame(
         &mut self,
         frame: &Frame<'a>,
         cleaned: Cleaned,
@@ -251,10 +252,10 @@ impl<'a> Planner<'_, 'a> {
         called: Option<(&Frame<'a>, Option<ImagePlace>)>,
         mut in_part: InPart<'_, '_, 'a>,
     ) -> PlannedFrame {
-        let choice = choose(circumstances);
+        let choice = choose_rule(circumstances);
         let (address, low_bits) =
             if choice.adjusted { (cleaned.return_address(), cleaned.low_bits) } else { (cleaned.address, 0) };
-        let place = self.place(frame, address - u64::from(choice.adjusted), &mut in_part);
+        let place = self.find_place(frame, address - u64::from(choice.adjusted), &mut in_part);
         // The place of the address itself can differ only if the address is the first of its image.
         let interrupted = choice.rule == Rule::Caller
             && !in_part.near.contains(cleaned.address)
@@ -262,12 +263,12 @@ impl<'a> Planner<'_, 'a> {
                 frame.symbol_name.is_some_and(|name| is_sigtramp(name.raw()))
                     || place.and_then(|p| self.plan.images.get(p.image as usize)).is_some_and(|i| i.system)
             });
-        let exact_place = interrupted.then(|| self.place(frame, cleaned.address, &mut in_part));
+        let exact_place = interrupted.then(|| self.find_place(frame, cleaned.address, &mut in_part));
         // The symbol's start is only used together with its name.
         let symbol_start = frame
             .symbol_addr
             .filter(|number| frame.symbol_name.is_some() && !number.is_imprecise())
-            .and_then(|number| in_part.space.clean(number, in_part.near));
+            .and_then(|number| in_part.space.clean_address(number, in_part.near));
         PlannedFrame {
             symbol_start: symbol_start.map(|cleaned| cleaned.address),
             address,
@@ -281,13 +282,18 @@ impl<'a> Planner<'_, 'a> {
         }
     }
 
-    fn place(&mut self, frame: &Frame<'a>, address: u64, at: &mut InPart<'_, '_, 'a>) -> Option<ImagePlace> {
+    fn find_place(
+        &mut self,
+        frame: &Frame<'a>,
+        address: u64,
+        at: &mut InPart<'_, '_, 'a>,
+    ) -> Option<ImagePlace> {
         let facts = self.report.parts.get(at.part)?;
         let Attribution { image, join, mut reattributed } =
-            attribute(frame, address, at.space, facts, at.near)?;
+            find_attribution(frame, address, at.space, facts, at.near)?;
         let image = match image {
             Attributed::Listed(position) => {
-                let position = self.listed(position, at.space, facts.image_source?)?;
+                let position = self.find_or_add_listed(position, at.space, facts.image_source?)?;
                 let PlannedImage { path, file, .. } = self.plan.images.get(position as usize)?;
                 reattributed |=
                     frame.object_name.zip(*path).is_some_and(|(own, path)| !names_image(own, file, path));
@@ -308,14 +314,14 @@ impl<'a> Planner<'_, 'a> {
                         approximate: join == Join::AppUuid,
                         bundle: None,
                     });
-                    position(images.len() - 1)
+                    to_position(images.len() - 1)
                 })
             }
         };
         Some(ImagePlace { image, join, reattributed })
     }
 
-    fn listed(&mut self, listed: u32, space: &Space<'_, 'a>, source: usize) -> Option<u32> {
+    fn find_or_add_listed(&mut self, listed: u32, space: &Space<'_, 'a>, source: usize) -> Option<u32> {
         let known = self.listed.get_mut(source)?;
         if known.is_empty() {
             known.resize(space.images.len(), None);
@@ -326,7 +332,7 @@ impl<'a> Planner<'_, 'a> {
             self.plan.images.push(PlannedImage {
                 debug_id: image.uuid,
                 start: placed.start?,
-                vmaddr: image.vmaddr.filter(|v| !v.is_imprecise()).and_then(|v| space.unsigned(v)),
+                vmaddr: image.vmaddr.filter(|v| !v.is_imprecise()).and_then(|v| space.to_unsigned(v)),
                 path: image.name,
                 file: image.name.map_or(&[], file_name),
                 cpu: image.cpu.filter(|cpu| cpu.cpu_type != 0),
@@ -334,18 +340,18 @@ impl<'a> Planner<'_, 'a> {
                 approximate: placed.imprecise,
                 bundle: None,
             });
-            *slot = Some(position(self.plan.images.len() - 1));
+            *slot = Some(to_position(self.plan.images.len() - 1));
         }
         *slot
     }
 }
 
 /// Returns the plan for a frame without an address, or with one in the page at 0.
-fn invalid(cleaned: Option<Cleaned>, circumstances: &Circumstances) -> PlannedFrame {
+fn plan_invalid(cleaned: Option<Cleaned>, circumstances: &Circumstances) -> PlannedFrame {
     PlannedFrame {
         address: cleaned.map_or(0, |c| c.address),
         low_bits: 0,
-        choice: choose(circumstances),
+        choice: choose_rule(circumstances),
         imprecise: false,
         pac_stripped: false,
         valid: false,
@@ -355,6 +361,6 @@ fn invalid(cleaned: Option<Cleaned>, circumstances: &Circumstances) -> PlannedFr
     }
 }
 
-fn position(at: usize) -> u32 {
+fn to_position(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

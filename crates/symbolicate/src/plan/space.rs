@@ -74,9 +74,9 @@ impl<'r, 'a> Space<'r, 'a> {
         let stated = if part.proc_translated == Some(true) {
             Some(CpuFamily::X86_64)
         } else {
-            known(part.binary_cpu.map(CpuType::family)).or(known(part.cpu.map(CpuType::family)))
+            known_family(part.binary_cpu.map(CpuType::family)).or(known_family(part.cpu.map(CpuType::family)))
         };
-        let placed: Vec<Placed> = images.iter().map(place).collect();
+        let placed: Vec<Placed> = images.iter().map(place_image).collect();
         let mut families = placed.iter().filter_map(|p| p.family);
         let first = families.next();
         let mixed = families.any(|f| Some(f) != first);
@@ -85,7 +85,7 @@ impl<'r, 'a> Space<'r, 'a> {
             Some(ImageExtent { image, start: placed.start?, size: listed.size })
         });
         Space {
-            index: ImageIndex::build(extents),
+            index: ImageIndex::from_images(extents),
             by_uuid: OnceLock::new(),
             uniform: if mixed { None } else { first.or(Some(process)) },
             process: if mixed { process } else { first.unwrap_or(process) },
@@ -97,14 +97,14 @@ impl<'r, 'a> Space<'r, 'a> {
 
     /// Cleans an address: sign, float, instruction-set bits, signature. Returns `None` if the number is not an
     /// address. `near` is the stretch of the last look-up: most addresses lie near each other.
-    pub(crate) fn clean(&self, number: Number, near: &mut AddressStretch) -> Option<Cleaned> {
-        let unsigned = self.unsigned(number)?;
+    pub(crate) fn clean_address(&self, number: Number, near: &mut AddressStretch) -> Option<Cleaned> {
+        let unsigned = self.to_unsigned(number)?;
         let mut family = self.family_at(unsigned);
         let mut address = unsigned & !instruction_set_bits(family);
         let mut pac_stripped = false;
         if self.any_arm64
-            && self.locate(address, near).is_none()
-            && self.around(address).is_none()
+            && self.find_image(address, near).is_none()
+            && self.find_around(address).is_none()
             && let Some(plain) = self.without_signature(address)
         {
             family = CpuFamily::Arm64;
@@ -118,7 +118,7 @@ impl<'r, 'a> Space<'r, 'a> {
     }
 
     /// Returns a number as an unsigned address. Negative ones wrap at the width of the process's addresses.
-    pub(crate) fn unsigned(&self, number: Number) -> Option<u64> {
+    pub(crate) fn to_unsigned(&self, number: Number) -> Option<u64> {
         let bits = number.to_bits()?;
         let negative = match number {
             Number::Int { negative, .. } => negative,
@@ -130,8 +130,8 @@ impl<'r, 'a> Space<'r, 'a> {
         let low = bits & 0xFFFF_FFFF;
         let narrow = match self.uniform {
             Some(family) => family.is_32_bit(),
-            None if self.around(bits).is_some() => false,
-            None => self.around(low).map_or(self.process, |image| self.family_of(image)).is_32_bit(),
+            None if self.find_around(bits).is_some() => false,
+            None => self.find_around(low).map_or(self.process, |image| self.family_of(image)).is_32_bit(),
         };
         Some(if narrow { low } else { bits })
     }
@@ -142,20 +142,20 @@ impl<'r, 'a> Space<'r, 'a> {
             .into_iter()
             .map(|bits| address & ((1 << bits) - 1))
             .filter(|plain| *plain != address)
-            .find(|plain| self.around(*plain).is_some_and(|image| self.is_arm64(image)))
+            .find(|plain| self.find_around(*plain).is_some_and(|image| self.is_arm64(image)))
     }
 
     /// Returns the image that contains an address.
-    pub(crate) fn locate(&self, address: u64, near: &mut AddressStretch) -> Option<u32> {
+    pub(crate) fn find_image(&self, address: u64, near: &mut AddressStretch) -> Option<u32> {
         if !near.contains(address) {
-            *near = self.index.stretch(address);
+            *near = self.index.stretch_at(address);
         }
         near.image
     }
 
     /// Returns the image that contains an address or ends at it: a return address may be one past the end.
-    fn around(&self, address: u64) -> Option<u32> {
-        self.index.at(address).or_else(|| self.index.at(address.checked_sub(1)?))
+    fn find_around(&self, address: u64) -> Option<u32> {
+        self.index.image_at(address).or_else(|| self.index.image_at(address.checked_sub(1)?))
     }
 
     fn is_arm64(&self, image: u32) -> bool {
@@ -168,7 +168,7 @@ impl<'r, 'a> Space<'r, 'a> {
 
     fn family_at(&self, address: u64) -> CpuFamily {
         self.uniform
-            .unwrap_or_else(|| self.around(address).map_or(self.process, |image| self.family_of(image)))
+            .unwrap_or_else(|| self.find_around(address).map_or(self.process, |image| self.family_of(image)))
     }
 
     /// Returns an image listed with a debug id at `start`, unless its size excludes `address`: the smallest
@@ -210,8 +210,8 @@ impl<'r, 'a> Space<'r, 'a> {
     }
 }
 
-fn place(image: &Image<'_>) -> Placed {
-    let family = known(image.cpu.map(CpuType::family));
+fn place_image(image: &Image<'_>) -> Placed {
+    let family = known_family(image.cpu.map(CpuType::family));
     let narrow = family.is_some_and(CpuFamily::is_32_bit);
     let wrap = |number: Number| {
         let bits = number.to_bits()?;
@@ -225,7 +225,7 @@ fn place(image: &Image<'_>) -> Placed {
     }
 }
 
-fn known(family: Option<CpuFamily>) -> Option<CpuFamily> {
+fn known_family(family: Option<CpuFamily>) -> Option<CpuFamily> {
     family.filter(|f| *f != CpuFamily::Other)
 }
 
@@ -249,7 +249,7 @@ mod tests {
     const X86_64: CpuType = CpuType { cpu_type: 0x0100_0007, cpu_subtype: 3 };
 
     fn image<'a>(addr: u64, size: u64, cpu: CpuType) -> Image<'a> {
-        let addr = Some(Number::unsigned(addr));
+        let addr = Some(Number::from_unsigned(addr));
         Image { addr, vmaddr: None, size, uuid: None, name: None, cpu: Some(cpu) }
     }
 
@@ -266,7 +266,7 @@ mod tests {
     #[track_caller]
     fn check(images: &[Image<'_>], number: Number, address: u64, pac_stripped: bool) {
         let space = Space::new(images, &ReportPart::default());
-        let cleaned = space.clean(number, &mut AddressStretch::EMPTY.clone()).unwrap();
+        let cleaned = space.clean_address(number, &mut AddressStretch::EMPTY.clone()).unwrap();
         assert_eq!((cleaned.address, cleaned.pac_stripped), (address, pac_stripped), "{number:?}");
         assert_eq!(cleaned.imprecise, number.is_imprecise(), "{number:?}");
     }
@@ -274,11 +274,11 @@ mod tests {
     #[test]
     fn the_instruction_set_bits_go_by_the_images_cpu() {
         for (cpu, cleaned) in [(ARM64, 0x5004), (ARM64_32, 0x5004), (ARMV7, 0x5006), (X86_64, 0x5007)] {
-            check(&[image(0x5000, 0x100, cpu)], Number::unsigned(0x5007), cleaned, false);
+            check(&[image(0x5000, 0x100, cpu)], Number::from_unsigned(0x5007), cleaned, false);
             // Each image by its own CPU where they differ.
             check(
                 &[image(0x9000, 0x100, X86_64), image(0x5000, 0x100, cpu), image(0xA000, 0x100, ARM64)],
-                Number::unsigned(0x5007),
+                Number::from_unsigned(0x5007),
                 cleaned,
                 false,
             );
@@ -291,7 +291,7 @@ mod tests {
         let returned = |images: &[Image<'_>], address: u64| {
             let space = Space::new(images, &ReportPart::default());
             space
-                .clean(Number::unsigned(address), &mut AddressStretch::EMPTY.clone())
+                .clean_address(Number::from_unsigned(address), &mut AddressStretch::EMPTY.clone())
                 .unwrap()
                 .return_address()
         };
@@ -324,7 +324,7 @@ mod tests {
         let mut own = image(0, 0x10_0000, ARMV7);
         own.addr = Some(negative(0x8000_0000));
         check(&[own], negative(0x7FFF_F000), 0x8000_1000, false);
-        assert_eq!(Space::new(&[own], &ReportPart::default()).index.at(0x8000_1000), Some(0));
+        assert_eq!(Space::new(&[own], &ReportPart::default()).index.image_at(0x8000_1000), Some(0));
     }
 
     #[test]
@@ -332,7 +332,10 @@ mod tests {
         check(&[image(0x5000, 0x100, X86_64)], Number::Float(20_480.6), 0x5001, false);
         check(&[], Number::Float(1.84467e19), 18_446_700_000_000_000_000, false);
         let space = Space::new(&[], &ReportPart::default());
-        assert_eq!(space.clean(Number::Float(f64::INFINITY), &mut AddressStretch::EMPTY.clone()), None);
+        assert_eq!(
+            space.clean_address(Number::Float(f64::INFINITY), &mut AddressStretch::EMPTY.clone()),
+            None
+        );
     }
 
     #[test]
@@ -344,23 +347,23 @@ mod tests {
             (0x1_0000_5008, 0x7F32_45E0_0000_0000),
         ] {
             let images = [image(0x1_0000_0000, 0x1_0000, ARM64)];
-            check(&images, Number::unsigned(plain | signature), plain, true);
+            check(&images, Number::from_unsigned(plain | signature), plain, true);
         }
         // The widest mask that hits goes first.
         let near = image(0x1_0000_0000, 0x1_0000, ARM64);
         let far = image(0x4001_0000_0000, 0x1_0000, ARM64);
-        check(&[near, far], Number::unsigned(0x8F00_4001_0000_5008), 0x4001_0000_5008, true);
+        check(&[near, far], Number::from_unsigned(0x8F00_4001_0000_5008), 0x4001_0000_5008, true);
     }
 
     #[test]
     fn an_address_that_hits_as_given_keeps_its_high_bits() {
         let high = 0x7F32_0001_0000_0000;
         let images = [image(0x1_0000_0000, 0x1_0000, ARM64), image(high, 0x1_0000, ARM64)];
-        check(&images, Number::unsigned(high + 8), high + 8, false);
+        check(&images, Number::from_unsigned(high + 8), high + 8, false);
         // One beyond the end is a hit: the call was the image's last instruction.
-        check(&images, Number::unsigned(high + 0x1_0000), high + 0x1_0000, false);
+        check(&images, Number::from_unsigned(high + 0x1_0000), high + 0x1_0000, false);
         // So is one beyond the end once the signature is off.
-        check(&images, Number::unsigned(0x0F32_0001_0001_0000), 0x1_0001_0000, true);
+        check(&images, Number::from_unsigned(0x0F32_0001_0001_0000), 0x1_0001_0000, true);
     }
 
     #[test]
@@ -369,7 +372,9 @@ mod tests {
         for cpu in [X86_64, ARM64_32, ARMV7, CpuType { cpu_type: 0, cpu_subtype: 0 }] {
             let images = [image(0x1_0000_0000, 0x1_0000, cpu), image(0x2_0000_0000, 8, ARM64)];
             let space = Space::new(&images, &part(|p| p.cpu = Some(ARM64)));
-            let cleaned = space.clean(Number::unsigned(signed), &mut AddressStretch::EMPTY.clone()).unwrap();
+            let cleaned = space
+                .clean_address(Number::from_unsigned(signed), &mut AddressStretch::EMPTY.clone())
+                .unwrap();
             assert_eq!((cleaned.address, cleaned.pac_stripped), (signed, false), "{cpu:?}");
         }
     }
@@ -379,7 +384,7 @@ mod tests {
         let translated = part(|p| (p.proc_translated, p.cpu) = (Some(true), Some(ARM64)));
         assert_eq!(
             Space::new(&[], &translated)
-                .clean(Number::unsigned(0x5007), &mut AddressStretch::EMPTY.clone())
+                .clean_address(Number::from_unsigned(0x5007), &mut AddressStretch::EMPTY.clone())
                 .unwrap()
                 .address,
             0x5007
@@ -387,7 +392,7 @@ mod tests {
         let native = part(|p| (p.binary_cpu, p.cpu) = (Some(ARM64), Some(X86_64)));
         assert_eq!(
             Space::new(&[], &native)
-                .clean(Number::unsigned(0x5007), &mut AddressStretch::EMPTY.clone())
+                .clean_address(Number::from_unsigned(0x5007), &mut AddressStretch::EMPTY.clone())
                 .unwrap()
                 .address,
             0x5004
@@ -400,7 +405,7 @@ mod tests {
         for (address, valid) in [(0, false), (0xFFF, false), (0x1000, true), (u64::MAX, true)] {
             assert_eq!(
                 space
-                    .clean(Number::unsigned(address), &mut AddressStretch::EMPTY.clone())
+                    .clean_address(Number::from_unsigned(address), &mut AddressStretch::EMPTY.clone())
                     .unwrap()
                     .is_valid(),
                 valid,

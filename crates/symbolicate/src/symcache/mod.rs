@@ -73,7 +73,7 @@ mod view;
 mod walk;
 mod write;
 
-pub(crate) use prefetch::prefetch;
+pub(crate) use prefetch::prefetch_lookups;
 pub use read::{CodeLookup, SymCache, SymCacheError};
 pub(crate) use view::{CallRecord, FunctionTexts};
 pub use view::{ClassSymbol, CodeAnswer, CodeCall, NameSource, NoReturn};
@@ -81,12 +81,12 @@ pub(crate) use walk::{RangeWalk, WalkedPlace};
 pub(crate) use write::{CodeOwner, CodePlace, CodeRanges, CodeScope, NoSymcache, ObjectHeader, Writer};
 
 /// The version of the format. A symcache of another version is not read, but rebuilt.
-pub const VERSION: u32 = 1;
+pub const SYMCACHE_VERSION: u32 = 1;
 /// The versions that this build reads, the newest first. During a format change there are two, so that workers
 /// answer from either until every symcache is rebuilt.
-pub const READS: &[u32] = &[VERSION];
+pub const READ_SYMCACHE_VERSIONS: &[u32] = &[SYMCACHE_VERSION];
 /// The versions that this build writes, the newest first.
-pub const WRITES: &[u32] = &[VERSION];
+pub const WRITTEN_SYMCACHE_VERSIONS: &[u32] = &[SYMCACHE_VERSION];
 /// Size of the header, in bytes.
 pub const HEADER_SIZE: usize = 96;
 /// The most functions of one chain of inlined calls. The builder cuts longer chains, keeping the innermost
@@ -96,14 +96,14 @@ pub const MAX_CALLS: usize = 256;
 /// The most other functions that are named for code that the linker merged as identical.
 pub const MOST_FOLDED: usize = 8;
 
-const MAGIC: &[u8; 8] = b"UNSLDSYM";
-const NONE: u32 = u32::MAX;
-const OWNER: u32 = 1 << 31;
-const CLASS: u32 = 1 << 31;
+const SYMCACHE_MAGIC: &[u8; 8] = b"UNSLDSYM";
+const NO_POSITION: u32 = u32::MAX;
+const OWNER_FLAG: u32 = 1 << 31;
+const CLASS_FLAG: u32 = 1 << 31;
 const NO_RETURN: u32 = 1 << 30;
-const APPROXIMATE: u32 = 1 << 28;
+const APPROXIMATE_FLAG: u32 = 1 << 28;
 const SOURCE_SHIFT: u32 = 29;
-const FUNCTION_MASK: u32 = APPROXIMATE - 1;
+const FUNCTION_MASK: u32 = APPROXIMATE_FLAG - 1;
 const PLACE_SIZE: usize = 9;
 const SCOPE_SIZE: usize = 8;
 const FUNCTION_SIZE: usize = 12;

@@ -6,7 +6,7 @@ use super::{FUNCTION_SIZE, PLACE_SIZE, SCOPE_SIZE, SymCache};
 use unslide_model::RelativeAddress;
 
 /// Calls of a chain that are prefetched. Most chains are shorter.
-const CALLS: usize = 4;
+const PREFETCHED_CALLS_LIMIT: usize = 4;
 /// Bytes that the CPU fetches at once.
 const CACHE_LINE: usize = 64;
 
@@ -14,21 +14,22 @@ const CACHE_LINE: usize = 64;
 type Entry<'s> = (&'s SymCache, u32);
 
 /// Makes the CPU prefetch the data of these look-ups, with the texts of their functions. It changes no answer.
-pub(crate) fn prefetch<'s>(lookups: impl Iterator<Item = (&'s SymCache, RelativeAddress)>) {
+pub(crate) fn prefetch_lookups<'s>(lookups: impl Iterator<Item = (&'s SymCache, RelativeAddress)>) {
     if cfg!(not(target_arch = "x86_64")) {
         // Stable Rust has no prefetch call for other CPUs.
         return;
     }
-    let offset = |(symcache, address): (&'s SymCache, _)| Some((symcache, symcache.view().offset(address)?));
+    let offset =
+        |(symcache, address): (&'s SymCache, _)| Some((symcache, symcache.view().to_offset(address)?));
     let offsets: Vec<Entry<'_>> = lookups.filter_map(offset).collect();
-    ranges(&offsets);
+    prefetch_ranges(&offsets);
     let scope = |(symcache, offset): &Entry<'s>| {
         let view = symcache.view();
-        Some((*symcache, view.place_of(view.range(*offset)?)?.scope))
+        Some((*symcache, view.place_of(view.find_range(*offset)?)?.scope))
     };
     let mut scopes: Vec<Entry<'_>> = offsets.iter().filter_map(scope).collect();
-    for _ in 0..CALLS {
-        let callers = functions(&scopes);
+    for _ in 0..PREFETCHED_CALLS_LIMIT {
+        let callers = prefetch_functions(&scopes);
         let scope = |(symcache, call): &Entry<'s>| Some((*symcache, symcache.view().call_at(*call)?.scope));
         scopes.clear();
         scopes.extend(callers.iter().filter_map(scope));
@@ -36,46 +37,46 @@ pub(crate) fn prefetch<'s>(lookups: impl Iterator<Item = (&'s SymCache, Relative
 }
 
 /// Prefetches the ranges around these offsets.
-fn ranges(offsets: &[Entry<'_>]) {
+fn prefetch_ranges(offsets: &[Entry<'_>]) {
     for (symcache, offset) in offsets {
         let view = symcache.view();
-        view.prefetch::<4>(view.layout.buckets, view.bucket(*offset));
+        view.prefetch_record::<4>(view.layout.buckets, view.bucket_index(*offset));
     }
     for (symcache, offset) in offsets {
         let view = symcache.view();
-        if let Some(first) = view.number(view.layout.buckets, view.bucket(*offset)) {
+        if let Some(first) = view.read_number(view.layout.buckets, view.bucket_index(*offset)) {
             let first = first as usize;
-            view.prefetch::<4>(view.layout.starts, first);
-            view.prefetch::<4>(view.layout.starts, first + CACHE_LINE / 8);
-            view.prefetch::<PLACE_SIZE>(view.layout.places, first + CACHE_LINE / PLACE_SIZE / 2);
+            view.prefetch_record::<4>(view.layout.starts, first);
+            view.prefetch_record::<4>(view.layout.starts, first + CACHE_LINE / 8);
+            view.prefetch_record::<PLACE_SIZE>(view.layout.places, first + CACHE_LINE / PLACE_SIZE / 2);
         }
     }
 }
 
 /// Prefetches scopes, their functions and those functions' texts. Returns the calls at which they were inlined,
 /// which are prefetched too.
-fn functions<'s>(scopes: &[Entry<'s>]) -> Vec<Entry<'s>> {
+fn prefetch_functions<'s>(scopes: &[Entry<'s>]) -> Vec<Entry<'s>> {
     for (symcache, scope) in scopes {
         let view = symcache.view();
-        view.prefetch::<SCOPE_SIZE>(view.layout.scopes, *scope as usize);
+        view.prefetch_record::<SCOPE_SIZE>(view.layout.scopes, *scope as usize);
     }
     let mut functions: Vec<Entry<'_>> = Vec::with_capacity(scopes.len());
     let mut callers = Vec::with_capacity(scopes.len());
     for (symcache, scope) in scopes {
         let view = symcache.view();
-        let Some(scope) = view.scope(*scope) else { continue };
-        view.prefetch::<FUNCTION_SIZE>(view.layout.functions, scope.function as usize);
+        let Some(scope) = view.read_scope(*scope) else { continue };
+        view.prefetch_record::<FUNCTION_SIZE>(view.layout.functions, scope.function as usize);
         functions.push((*symcache, scope.function));
         if let Some(caller) = scope.caller {
-            view.prefetch::<PLACE_SIZE>(view.layout.calls, caller as usize);
+            view.prefetch_record::<PLACE_SIZE>(view.layout.calls, caller as usize);
             callers.push((*symcache, caller));
         }
     }
     for (symcache, function) in functions {
         let view = symcache.view();
-        for text in view.function(function).into_iter().flatten() {
-            view.prefetch::<1>(view.layout.texts, text as usize);
-            view.prefetch::<1>(view.layout.texts, text as usize + CACHE_LINE);
+        for text in view.read_function(function).into_iter().flatten() {
+            view.prefetch_record::<1>(view.layout.texts, text as usize);
+            view.prefetch_record::<1>(view.layout.texts, text as usize + CACHE_LINE);
         }
     }
     callers
@@ -84,9 +85,9 @@ fn functions<'s>(scopes: &[Entry<'s>]) -> Vec<Entry<'s>> {
 impl View<'_> {
     /// Prefetches a record of this size, if it exists.
     #[inline(always)]
-    fn prefetch<const SIZE: usize>(&self, section: SectionRange, index: usize) {
+    fn prefetch_record<const SIZE: usize>(&self, section: SectionRange, index: usize) {
         if let Some(first) = self.bytes.get(section.at + index * SIZE) {
-            fetch(first);
+            prefetch_line(first);
         }
     }
 }
@@ -94,7 +95,7 @@ impl View<'_> {
 /// Prefetches the cache line of a byte.
 #[inline(always)]
 #[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "the compiler has no safe call for it"))]
-fn fetch(byte: &u8) {
+fn prefetch_line(byte: &u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 has SSE; nothing is read, and the address is that of a byte.
     unsafe {
@@ -130,7 +131,7 @@ mod tests {
                 bytes[at] = value;
             }
             if let Ok(symcache) = SymCache::parse(bytes) {
-                prefetch(addresses.into_iter().map(|address| (&symcache, RelativeAddress(address))));
+                prefetch_lookups(addresses.into_iter().map(|address| (&symcache, RelativeAddress(address))));
             }
         }
     }

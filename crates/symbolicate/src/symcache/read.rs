@@ -4,8 +4,8 @@
 use super::view::{ClassSymbol, CodeAnswer, CodeCall, Layout, SectionRange, View};
 use super::walk::RangeWalk;
 use super::{
-    CLASS, FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MAX_CALLS, MOST_FOLDED, NO_RETURN, PLACE_SIZE,
-    SCOPE_SIZE, VERSION,
+    CLASS_FLAG, FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, MAX_CALLS, MOST_FOLDED, NO_RETURN, PLACE_SIZE,
+    SCOPE_SIZE, SYMCACHE_MAGIC, SYMCACHE_VERSION,
 };
 use crate::javascript::SourceMapTable;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ pub enum SymCacheError {
     #[error("not a symcache")]
     NotASymCache,
     /// Another version of the format: the symcache has to be rebuilt.
-    #[error("symcache of version {0}, expected {VERSION}")]
+    #[error("symcache of version {0}, expected {SYMCACHE_VERSION}")]
     Version(u32),
     /// The length differs from the one that the header's counts require.
     #[error("symcache of {found} bytes, but its header calls for {expected}")]
@@ -63,7 +63,7 @@ pub enum CodeLookup<'a> {
 impl<'a> CodeLookup<'a> {
     /// Returns the answer, if there is one.
     #[must_use]
-    pub fn found(self) -> Option<CodeAnswer<'a>> {
+    pub fn into_answer(self) -> Option<CodeAnswer<'a>> {
         match self {
             CodeLookup::Found(answer) => Some(answer),
             CodeLookup::Gap | CodeLookup::Outside => None,
@@ -81,14 +81,14 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl Layout {
-    fn read(bytes: &[u8]) -> Result<Layout, SymCacheError> {
+    fn from_bytes(bytes: &[u8]) -> Result<Layout, SymCacheError> {
         use SymCacheError::{Header, NotASymCache};
-        if bytes.len() < HEADER_SIZE || !bytes.starts_with(MAGIC) {
+        if bytes.len() < HEADER_SIZE || !bytes.starts_with(SYMCACHE_MAGIC) {
             return Err(NotASymCache);
         }
         let field = |at| u32_at(bytes, at).ok_or(NotASymCache);
         let version = field(8)?;
-        if version != VERSION {
+        if version != SYMCACHE_VERSION {
             return Err(SymCacheError::Version(version));
         }
         let mut debug_id = [0; 16];
@@ -135,8 +135,9 @@ impl Layout {
         }
         let view = View { bytes, layout: &layout };
         let scope_folds = view.first_fold(NO_RETURN, layout.folds.len);
-        let counts =
-            view.fold(scope_folds).filter(|(declared, _)| declared & (CLASS | NO_RETURN) == NO_RETURN);
+        let counts = view
+            .read_fold(scope_folds)
+            .filter(|(declared, _)| declared & (CLASS_FLAG | NO_RETURN) == NO_RETURN);
         let (declared, no_return) = counts.unwrap_or((NO_RETURN, 0));
         Ok(Layout { scope_folds, declared_no_return: declared & !NO_RETURN, no_return, ..layout })
     }
@@ -152,11 +153,11 @@ impl SymCache {
     /// Checks the header and the length. Takes the same time for a small and a large symcache.
     ///
     /// # Errors
-    /// Returns an error if the bytes are not a whole symcache of [`VERSION`]. The contents are not checked:
+    /// Returns an error if the bytes are not a whole symcache of [`SYMCACHE_VERSION`]. The contents are not checked:
     /// [`SymCache::verify_checksum`] does that.
     pub fn parse(bytes: impl Into<Bytes>) -> Result<SymCache, SymCacheError> {
         let bytes = bytes.into();
-        let layout = Layout::read(&bytes)?;
+        let layout = Layout::from_bytes(&bytes)?;
         Ok(SymCache { bytes, layout })
     }
 
@@ -166,7 +167,7 @@ impl SymCache {
     /// Returns [`SymCacheError::Checksum`] if the bytes differ from those that were written.
     pub fn verify_checksum(&self) -> Result<(), SymCacheError> {
         let expected = u32_at(&self.bytes, 12).ok_or(SymCacheError::NotASymCache)?;
-        let found = checksum(&self.bytes);
+        let found = compute_checksum(&self.bytes);
         if found == expected { Ok(()) } else { Err(SymCacheError::Checksum { expected, found }) }
     }
 
@@ -209,7 +210,7 @@ impl SymCache {
 
     /// Describes for people how many records of each kind there are.
     #[must_use]
-    pub fn contents(&self) -> String {
+    pub fn describe_contents(&self) -> String {
         let layout = &self.layout;
         format!(
             "{} ranges, {} calls, {} scopes, {} functions, {} bytes of texts",
@@ -227,8 +228,8 @@ impl SymCache {
     #[must_use]
     pub fn lookup(&self, address: RelativeAddress) -> CodeLookup<'_> {
         let view = self.view();
-        let Some(offset) = view.offset(address) else { return CodeLookup::Outside };
-        let found = view.range(offset).and_then(|range| view.answer_of(range));
+        let Some(offset) = view.to_offset(address) else { return CodeLookup::Outside };
+        let found = view.find_range(offset).and_then(|range| view.answer_of(range));
         found.map_or(CodeLookup::Gap, CodeLookup::Found)
     }
 
@@ -241,17 +242,17 @@ impl SymCache {
     #[must_use]
     pub fn class_symbol(&self, address: RelativeAddress) -> Option<ClassSymbol<'_>> {
         let view = self.view();
-        let offset = u32::try_from(address.0).ok().filter(|offset| *offset < CLASS - 1)?;
-        let after = view.first_fold((offset | CLASS) + 1, self.layout.folds.len);
-        let (start, function) = view.fold(after.checked_sub(1)?)?;
-        let texts = view.function_texts(function).filter(|_| start >= CLASS)?;
+        let offset = u32::try_from(address.0).ok().filter(|offset| *offset < CLASS_FLAG - 1)?;
+        let after = view.first_fold((offset | CLASS_FLAG) + 1, self.layout.folds.len);
+        let (start, function) = view.read_fold(after.checked_sub(1)?)?;
+        let texts = view.function_texts(function).filter(|_| start >= CLASS_FLAG)?;
         let symbol = texts.raw.unwrap_or(texts.name);
-        let is_inside = start == offset | CLASS || symbol.raw().starts_with(b"_ZTV");
+        let is_inside = start == offset | CLASS_FLAG || symbol.raw().starts_with(b"_ZTV");
         is_inside.then_some(ClassSymbol { symbol, name: texts.name })
     }
 
     /// Starts a walk over the ranges for ascending addresses.
-    pub(crate) fn walk(&self) -> RangeWalk<'_> {
+    pub(crate) fn walk_ranges(&self) -> RangeWalk<'_> {
         RangeWalk::new(self.view())
     }
 
@@ -260,14 +261,14 @@ impl SymCache {
     pub fn ranges(&self) -> impl Iterator<Item = (RelativeAddress, Option<CodeAnswer<'_>>)> {
         let view = self.view();
         (0..self.layout.starts.len).map_while(move |i| {
-            let start = view.number(self.layout.starts, i)?;
+            let start = view.read_number(self.layout.starts, i)?;
             Some((RelativeAddress(u64::from(start)), view.answer_of(i)))
         })
     }
 }
 
 /// Computes the CRC-32 of all bytes except the four of the checksum itself.
-pub(super) fn checksum(bytes: &[u8]) -> u32 {
+pub(super) fn compute_checksum(bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(bytes.get(..12).unwrap_or_default());
     hasher.update(bytes.get(16..).unwrap_or_default());
@@ -280,9 +281,9 @@ impl<'a> CodeAnswer<'a> {
     pub fn folded_with(&self) -> impl Iterator<Item = Text<'a>> {
         let (view, owner) = (self.view, self.owner);
         let folds = view.layout.scope_folds;
-        let folds = (view.first_fold(owner, folds)..folds).map_while(move |index| view.fold(index));
+        let folds = (view.first_fold(owner, folds)..folds).map_while(move |index| view.read_fold(index));
         let own = folds.take_while(move |(scope, _)| *scope == owner).take(MOST_FOLDED);
-        own.filter_map(move |(_, function)| view.readable(function))
+        own.filter_map(move |(_, function)| view.readable_name(function))
     }
 
     /// True if [`CodeAnswer::folded_with`] has a name.
@@ -296,7 +297,7 @@ impl<'a> CodeAnswer<'a> {
     pub fn calls(&self) -> impl Iterator<Item = CodeCall<'a>> + use<'a> {
         let (view, mut next) = (self.view, Some(self.place));
         let calls = std::iter::from_fn(move || {
-            let (call, caller) = view.call(next.take()?)?;
+            let (call, caller) = view.read_call(next.take()?)?;
             next = caller;
             Some(call)
         });

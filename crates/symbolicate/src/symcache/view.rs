@@ -1,8 +1,8 @@
 //! The records of a symcache. Each index and length is checked on use.
 
 use super::{
-    APPROXIMATE, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, MAX_CALLS, NONE, OWNER, PLACE_SIZE, SCOPE_SIZE,
-    SOURCE_SHIFT,
+    APPROXIMATE_FLAG, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, MAX_CALLS, NO_POSITION, OWNER_FLAG,
+    PLACE_SIZE, SCOPE_SIZE, SOURCE_SHIFT,
 };
 use unslide_model::{CpuType, DebugId, Quality, RelativeAddress, words};
 use unslide_report::Text;
@@ -163,7 +163,7 @@ pub(super) struct ScopeRecord {
 
 impl CallRecord {
     #[inline]
-    fn of(place: PlaceRecord, scope: &ScopeRecord) -> CallRecord {
+    fn from_place(place: PlaceRecord, scope: &ScopeRecord) -> CallRecord {
         CallRecord {
             function: scope.function,
             line: Some(place.line).filter(|n| *n != 0),
@@ -185,18 +185,18 @@ pub(crate) struct OwnerRecord {
 impl ScopeRecord {
     /// Returns the owner for a scope that owns code; `None` if the record is damaged.
     #[inline]
-    fn owner(&self) -> Option<OwnerRecord> {
+    fn owner_record(&self) -> Option<OwnerRecord> {
         let source = match self.flags >> SOURCE_SHIFT & 3 {
             0 => NameSource::Dwarf,
             1 => NameSource::Symtab,
             2 => NameSource::Exports,
             _ => return None,
         };
-        let start = Some(self.start).filter(|start| *start != NONE);
+        let start = Some(self.start).filter(|start| *start != NO_POSITION);
         Some(OwnerRecord {
             function: self.function,
             source,
-            approximate: self.flags & APPROXIMATE != 0,
+            approximate: self.flags & APPROXIMATE_FLAG != 0,
             symbol_address: start.map(|start| RelativeAddress(u64::from(start))),
         })
     }
@@ -205,7 +205,7 @@ impl ScopeRecord {
 impl<'a> View<'a> {
     /// Returns record `index` of a section of records of this size; `None` past the section's end.
     #[inline]
-    fn record<const SIZE: usize>(&self, section: SectionRange, index: usize) -> Option<&'a [u8; SIZE]> {
+    fn read_record<const SIZE: usize>(&self, section: SectionRange, index: usize) -> Option<&'a [u8; SIZE]> {
         if index >= section.len {
             return None;
         }
@@ -214,34 +214,34 @@ impl<'a> View<'a> {
 
     /// Returns record `index` of a section of numbers.
     #[inline]
-    pub(super) fn number(&self, section: SectionRange, index: usize) -> Option<u32> {
-        Some(u32::from_le_bytes(*self.record(section, index)?))
+    pub(super) fn read_number(&self, section: SectionRange, index: usize) -> Option<u32> {
+        Some(u32::from_le_bytes(*self.read_record(section, index)?))
     }
 
     /// Returns an address as the records store it; `None` past the end of the image.
     #[inline]
-    pub(super) fn offset(&self, address: RelativeAddress) -> Option<u32> {
+    pub(super) fn to_offset(&self, address: RelativeAddress) -> Option<u32> {
         u32::try_from(address.0).ok().filter(|offset| *offset < self.layout.extent)
     }
 
     /// Returns the number of an offset's bucket.
     #[inline]
-    pub(super) fn bucket(&self, offset: u32) -> usize {
+    pub(super) fn bucket_index(&self, offset: u32) -> usize {
         (offset >> self.layout.shift) as usize
     }
 
     /// Returns the number of the range that contains an offset; `None` before the first one.
     #[inline]
-    pub(super) fn range(&self, offset: u32) -> Option<usize> {
-        let bucket = self.bucket(offset);
+    pub(super) fn find_range(&self, offset: u32) -> Option<usize> {
+        let bucket = self.bucket_index(offset);
         let ranges = self.layout.starts.len;
         let last = self.layout.buckets.len - 1;
         let bound =
-            |i: usize| self.number(self.layout.buckets, i.min(last)).map(|n| (n as usize).min(ranges));
+            |i: usize| self.read_number(self.layout.buckets, i.min(last)).map(|n| (n as usize).min(ranges));
         let (mut low, mut high) = (bound(bucket)?, if bucket < last { bound(bucket + 1)? } else { ranges });
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.number(self.layout.starts, middle)? <= offset {
+            if self.read_number(self.layout.starts, middle)? <= offset {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -253,13 +253,13 @@ impl<'a> View<'a> {
     /// Returns the place of a range; `None` for a gap.
     #[inline]
     pub(super) fn place_of(&self, range: usize) -> Option<PlaceRecord> {
-        self.place(self.layout.places, range, NONE).filter(|place| place.scope != NONE)
+        self.read_place(self.layout.places, range, NO_POSITION).filter(|place| place.scope != NO_POSITION)
     }
 
     pub(super) fn answer_of(&self, range: usize) -> Option<CodeAnswer<'a>> {
-        let (place, scope, owner) = self.chain(range, |_| {})?;
-        let [linkage, ..] = self.function(owner.function)?;
-        let symbol = self.text(linkage)?;
+        let (place, scope, owner) = self.walk_chain(range, |_| {})?;
+        let [linkage, ..] = self.read_function(owner.function)?;
+        let symbol = self.read_text(linkage)?;
         Some(CodeAnswer {
             source: owner.source,
             approximate: owner.approximate,
@@ -274,7 +274,7 @@ impl<'a> View<'a> {
     /// Returns the place of a range, and the owner of its code with its scope. Passes each call on the way
     /// to `call`, the innermost first. `None` for a gap.
     #[inline]
-    pub(super) fn chain(
+    pub(super) fn walk_chain(
         &self,
         range: usize,
         mut call: impl FnMut(CallRecord),
@@ -282,19 +282,19 @@ impl<'a> View<'a> {
         let place = self.place_of(range)?;
         let mut at = place;
         for _ in 0..MAX_CALLS {
-            let scope = self.scope(at.scope)?;
-            call(CallRecord::of(at, &scope));
+            let scope = self.read_scope(at.scope)?;
+            call(CallRecord::from_place(at, &scope));
             match scope.caller {
-                Some(caller) => at = self.caller(caller, at)?,
-                None => return Some((place, at.scope, scope.owner()?)),
+                Some(caller) => at = self.find_caller(caller, at)?,
+                None => return Some((place, at.scope, scope.owner_record()?)),
             }
         }
         None
     }
 
     #[inline]
-    fn place(&self, section: SectionRange, index: usize, before: u32) -> Option<PlaceRecord> {
-        let [s0, s1, s2, s3, l0, l1, l2, c0, c1] = *self.record::<PLACE_SIZE>(section, index)?;
+    fn read_place(&self, section: SectionRange, index: usize, before: u32) -> Option<PlaceRecord> {
+        let [s0, s1, s2, s3, l0, l1, l2, c0, c1] = *self.read_record::<PLACE_SIZE>(section, index)?;
         Some(PlaceRecord {
             scope: u32::from_le_bytes([s0, s1, s2, s3]),
             line: u32::from_le_bytes([l0, l1, l2, 0]),
@@ -305,23 +305,23 @@ impl<'a> View<'a> {
 
     /// Returns the place at which the function at `inner` was inlined.
     #[inline]
-    fn caller(&self, index: u32, inner: PlaceRecord) -> Option<PlaceRecord> {
+    fn find_caller(&self, index: u32, inner: PlaceRecord) -> Option<PlaceRecord> {
         if index < inner.before { self.call_at(index) } else { None }
     }
 
     /// Returns a place at which a function was inlined.
     #[inline]
     pub(super) fn call_at(&self, index: u32) -> Option<PlaceRecord> {
-        self.place(self.layout.calls, index as usize, index)
+        self.read_place(self.layout.calls, index as usize, index)
     }
 
     #[inline]
-    pub(super) fn scope(&self, index: u32) -> Option<ScopeRecord> {
+    pub(super) fn read_scope(&self, index: u32) -> Option<ScopeRecord> {
         let [f0, f1, f2, f3, s0, s1, s2, s3] =
-            *self.record::<SCOPE_SIZE>(self.layout.scopes, index as usize)?;
+            *self.read_record::<SCOPE_SIZE>(self.layout.scopes, index as usize)?;
         let flags = u32::from_le_bytes([f0, f1, f2, f3]);
         let second = u32::from_le_bytes([s0, s1, s2, s3]);
-        let owner = flags & OWNER != 0;
+        let owner = flags & OWNER_FLAG != 0;
         Some(ScopeRecord {
             function: flags & FUNCTION_MASK,
             caller: (!owner).then_some(second),
@@ -332,8 +332,8 @@ impl<'a> View<'a> {
 
     /// Returns the positions of a function's texts: linkage name, demangled name and path.
     #[inline]
-    pub(super) fn function(&self, index: u32) -> Option<[u32; 3]> {
-        let record = self.record::<FUNCTION_SIZE>(self.layout.functions, index as usize)?;
+    pub(super) fn read_function(&self, index: u32) -> Option<[u32; 3]> {
+        let record = self.read_record::<FUNCTION_SIZE>(self.layout.functions, index as usize)?;
         let [r0, r1, r2, r3, d0, d1, d2, d3, p0, p1, p2, p3] = *record;
         Some([[r0, r1, r2, r3], [d0, d1, d2, d3], [p0, p1, p2, p3]].map(u32::from_le_bytes))
     }
@@ -343,7 +343,7 @@ impl<'a> View<'a> {
         let (mut low, mut high) = (0, folds);
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.fold(middle) {
+            match self.read_fold(middle) {
                 Some((other, _)) if other < scope => low = middle + 1,
                 _ => high = middle,
             }
@@ -352,23 +352,23 @@ impl<'a> View<'a> {
     }
 
     /// Returns a scope, and a function that it is folded with.
-    pub(super) fn fold(&self, index: usize) -> Option<(u32, u32)> {
-        let [s0, s1, s2, s3, f0, f1, f2, f3] = *self.record::<FOLD_SIZE>(self.layout.folds, index)?;
+    pub(super) fn read_fold(&self, index: usize) -> Option<(u32, u32)> {
+        let [s0, s1, s2, s3, f0, f1, f2, f3] = *self.read_record::<FOLD_SIZE>(self.layout.folds, index)?;
         Some((u32::from_le_bytes([s0, s1, s2, s3]), u32::from_le_bytes([f0, f1, f2, f3])))
     }
 
     /// Returns the readable name of a function.
-    pub(super) fn readable(&self, function: u32) -> Option<Text<'a>> {
-        let [raw, demangled, _] = self.function(function)?;
-        self.text(if demangled == NONE { raw } else { demangled })
+    pub(super) fn readable_name(&self, function: u32) -> Option<Text<'a>> {
+        let [raw, demangled, _] = self.read_function(function)?;
+        self.read_text(if demangled == NO_POSITION { raw } else { demangled })
     }
 
     #[inline]
-    fn text(&self, offset: u32) -> Option<Text<'a>> {
+    fn read_text(&self, offset: u32) -> Option<Text<'a>> {
         let texts = self.bytes.get(self.layout.texts.at.checked_add(offset as usize)?..)?;
         // Nearly every length has one byte.
         match texts.split_first()? {
-            (length @ 0..0x80, text) => Some(Text::escaped(text.get(..usize::from(*length))?)),
+            (length @ 0..0x80, text) => Some(Text::from_escaped(text.get(..usize::from(*length))?)),
             _ => long_text(texts),
         }
     }
@@ -376,13 +376,13 @@ impl<'a> View<'a> {
     /// Returns the call at a place without its texts, and the place at which it was inlined.
     #[inline]
     fn call_record(&self, place: PlaceRecord) -> Option<(CallRecord, Option<PlaceRecord>)> {
-        let scope = self.scope(place.scope)?;
-        let caller = scope.caller.and_then(|caller| self.caller(caller, place));
-        Some((CallRecord::of(place, &scope), caller))
+        let scope = self.read_scope(place.scope)?;
+        let caller = scope.caller.and_then(|caller| self.find_caller(caller, place));
+        Some((CallRecord::from_place(place, &scope), caller))
     }
 
     #[inline]
-    pub(super) fn call(&self, place: PlaceRecord) -> Option<(CodeCall<'a>, Option<PlaceRecord>)> {
+    pub(super) fn read_call(&self, place: PlaceRecord) -> Option<(CodeCall<'a>, Option<PlaceRecord>)> {
         let (record, caller) = self.call_record(place)?;
         let texts = self.function_texts(record.function)?;
         let call = CodeCall {
@@ -410,17 +410,17 @@ impl<'a> View<'a> {
     /// Returns the texts of a function.
     #[inline]
     pub(super) fn function_texts(&self, index: u32) -> Option<FunctionTexts<'a>> {
-        let [linkage, demangled, path] = self.function(index)?;
-        let raw = self.text(linkage)?;
-        let optional = |text| Some(text).filter(|text| *text != NONE);
+        let [linkage, demangled, path] = self.read_function(index)?;
+        let raw = self.read_text(linkage)?;
+        let optional = |text| Some(text).filter(|text| *text != NO_POSITION);
         let demangled = match optional(demangled) {
-            Some(text) => Some(self.text(text)?),
+            Some(text) => Some(self.read_text(text)?),
             None => None,
         };
         Some(FunctionTexts {
             name: demangled.unwrap_or(raw),
             raw: demangled.map(|_| raw),
-            file: optional(path).and_then(|text| self.text(text)),
+            file: optional(path).and_then(|text| self.read_text(text)),
         })
     }
 }
@@ -431,7 +431,7 @@ fn long_text(texts: &[u8]) -> Option<Text<'_>> {
     for (i, byte) in texts.iter().take(5).enumerate() {
         length |= usize::from(byte & 0x7F) << (7 * i);
         if byte & 0x80 == 0 {
-            return Some(Text::escaped(texts.get(i + 1..)?.get(..length)?));
+            return Some(Text::from_escaped(texts.get(i + 1..)?.get(..length)?));
         }
     }
     None

@@ -33,8 +33,8 @@ impl<'a> RangeWalk<'a> {
     /// Finds an address that is not below the last one. Also returns the first address after it with another
     /// answer.
     #[inline]
-    pub(crate) fn find(&mut self, address: RelativeAddress) -> (WalkedPlace, RelativeAddress) {
-        let Some(offset) = self.view.offset(address) else {
+    pub(crate) fn find_range(&mut self, address: RelativeAddress) -> (WalkedPlace, RelativeAddress) {
+        let Some(offset) = self.view.to_offset(address) else {
             return (WalkedPlace::Outside, RelativeAddress(u64::MAX));
         };
         let extent = self.view.layout.extent;
@@ -56,19 +56,19 @@ impl<'a> RangeWalk<'a> {
     /// Replaces `calls` with the calls of a range, the innermost first. Returns the owner of its code; `None`
     /// for a gap.
     #[inline]
-    pub(crate) fn chain(&self, range: usize, calls: &mut Vec<CallRecord>) -> Option<OwnerRecord> {
+    pub(crate) fn read_chain(&self, range: usize, calls: &mut Vec<CallRecord>) -> Option<OwnerRecord> {
         calls.clear();
-        let (_, _, owner) = self.view.chain(range, |call| calls.push(call))?;
+        let (_, _, owner) = self.view.walk_chain(range, |call| calls.push(call))?;
         Some(owner)
     }
 
     /// Returns the texts of a function.
-    pub(crate) fn function(&self, index: u32) -> Option<FunctionTexts<'a>> {
+    pub(crate) fn function_texts(&self, index: u32) -> Option<FunctionTexts<'a>> {
         self.view.function_texts(index)
     }
 
     /// Returns the number of functions.
-    pub(crate) fn functions(&self) -> usize {
+    pub(crate) fn function_count(&self) -> usize {
         self.view.layout.functions.len
     }
 }

@@ -2,13 +2,14 @@
 //! the same bytes.
 
 use super::index::Index;
-use super::read::checksum;
+use super::read::compute_checksum;
 use super::{
-    APPROXIMATE, CLASS, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MOST_FOLDED, NO_RETURN,
-    NONE, NameSource, NoReturn, OWNER, PLACE_SIZE, SCOPE_SIZE, SOURCE_SHIFT, VERSION,
+    APPROXIMATE_FLAG, CLASS_FLAG, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MOST_FOLDED,
+    NO_POSITION, NO_RETURN, NameSource, NoReturn, OWNER_FLAG, PLACE_SIZE, SCOPE_SIZE, SOURCE_SHIFT,
+    SYMCACHE_MAGIC, SYMCACHE_VERSION,
 };
 use crate::demangle::{SwiftNames, Unavailable, demangle, is_swift};
-use crate::json::escape;
+use crate::json::escape_text;
 use std::collections::{BTreeMap, HashMap};
 use unslide_model::{CpuType, DebugId, Quality};
 
@@ -41,7 +42,7 @@ pub(crate) struct CodePlace {
 }
 
 impl CodePlace {
-    fn record(self) -> [u8; PLACE_SIZE] {
+    fn to_record(self) -> [u8; PLACE_SIZE] {
         let line = if self.line > 0x00FF_FFFF { 0 } else { self.line };
         let column = if line == 0 { 0 } else { u16::try_from(self.column).unwrap_or(0) };
         let ([s0, s1, s2, s3], [l0, l1, l2, _]) = (self.scope.to_le_bytes(), line.to_le_bytes());
@@ -60,9 +61,9 @@ pub(crate) struct CodeRanges {
 impl CodeRanges {
     /// Adds a start higher than those before, with its place if it has one.
     pub(crate) fn push(&mut self, start: u32, place: Option<CodePlace>) {
-        let nothing = CodePlace { scope: NONE, line: 0, column: 0 };
+        let nothing = CodePlace { scope: NO_POSITION, line: 0, column: 0 };
         self.starts.push(start);
-        self.places.push(place.unwrap_or(nothing).record());
+        self.places.push(place.unwrap_or(nothing).to_record());
     }
 }
 
@@ -85,7 +86,7 @@ pub(crate) struct ObjectHeader {
 }
 
 /// Placeholder of a demangled name that is not computed yet.
-const WAITING: u32 = NONE - 1;
+const WAITING_FOR_DEMANGLER: u32 = NO_POSITION - 1;
 /// Batch size of Swift names that are demangled together, in bytes.
 const WAITING_BYTES: usize = 32 << 10;
 
@@ -134,7 +135,7 @@ pub(crate) struct Writer {
     limit: usize,
 }
 
-fn count(len: usize) -> Result<u32, NoSymcache> {
+fn check_count(len: usize) -> Result<u32, NoSymcache> {
     u32::try_from(len).ok().filter(|n| *n < FUNCTION_MASK).ok_or(NoSymcache::TooLarge)
 }
 
@@ -145,7 +146,7 @@ impl Writer {
     }
 
     /// Returns a symcache without machine code. Its texts are a table of another kind.
-    pub(crate) fn holding(table: Vec<u8>, limit: usize) -> Writer {
+    pub(crate) fn from_table(table: Vec<u8>, limit: usize) -> Writer {
         Writer { texts: table, limit, ..Writer::default() }
     }
 
@@ -158,9 +159,9 @@ impl Writer {
             + FOLD_SIZE * (self.folds.len() + self.classes.len())
     }
 
-    fn text(&mut self, text: &str) -> Result<u32, NoSymcache> {
+    fn add_text(&mut self, text: &str) -> Result<u32, NoSymcache> {
         self.escaped.clear();
-        escape(text, &mut self.escaped);
+        escape_text(text, &mut self.escaped);
         let (texts, escaped) = (&self.texts, &self.escaped[..]);
         if let Some(at) = self.text_index.find(escaped, |at| text_at(texts, at) == escaped) {
             return Ok(at);
@@ -173,7 +174,7 @@ impl Writer {
         }
         self.texts.push((length & 0x7F) as u8);
         self.texts.extend_from_slice(&self.escaped);
-        if self.size() > self.limit || self.texts.len() >= WAITING as usize {
+        if self.size() > self.limit || self.texts.len() >= WAITING_FOR_DEMANGLER as usize {
             return Err(NoSymcache::TooLarge);
         }
         let texts = &self.texts;
@@ -182,9 +183,9 @@ impl Writer {
     }
 
     /// Returns the index of the function with a linkage name and a path. Demangles each name once.
-    pub(crate) fn function(&mut self, linkage_name: &str, path: Option<u32>) -> Result<u32, NoSymcache> {
-        let raw = self.text(linkage_name)?;
-        let path = path.unwrap_or(NONE);
+    pub(crate) fn add_function(&mut self, linkage_name: &str, path: Option<u32>) -> Result<u32, NoSymcache> {
+        let raw = self.add_text(linkage_name)?;
+        let path = path.unwrap_or(NO_POSITION);
         let functions = &self.functions;
         let key = |index: u32| functions.get(index as usize).map(|[raw, _, path]| [*raw, *path]);
         let known = self.function_index.find(&Some([raw, path]), |index| key(index) == Some([raw, path]));
@@ -197,18 +198,18 @@ impl Writer {
                 let demangled = if is_swift(linkage_name) {
                     self.waiting.push((raw, linkage_name.into()));
                     self.waiting_bytes += linkage_name.len();
-                    WAITING
+                    WAITING_FOR_DEMANGLER
                 } else {
-                    self.readable(demangle(linkage_name))?
+                    self.add_readable(demangle(linkage_name))?
                 };
                 self.demangled.insert(raw, demangled);
                 if self.waiting_bytes >= WAITING_BYTES {
-                    self.ask()?;
+                    self.demangle_waiting()?;
                 }
                 demangled
             }
         };
-        let index = count(self.functions.len())?;
+        let index = check_count(self.functions.len())?;
         self.functions.push([raw, demangled, path]);
         let functions = &self.functions;
         self.function_index
@@ -221,17 +222,17 @@ impl Writer {
         self.swift = SwiftNames::for_object(object_bytes);
     }
 
-    fn readable(&mut self, name: Option<String>) -> Result<u32, NoSymcache> {
-        name.map_or(Ok(NONE), |name| self.text(&name))
+    fn add_readable(&mut self, name: Option<String>) -> Result<u32, NoSymcache> {
+        name.map_or(Ok(NO_POSITION), |name| self.add_text(&name))
     }
 
     /// Demangles the Swift names that are waiting.
-    fn ask(&mut self) -> Result<(), NoSymcache> {
+    fn demangle_waiting(&mut self) -> Result<(), NoSymcache> {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
         let names: Vec<&str> = waiting.iter().map(|(_, name)| &**name).collect();
         for ((raw, _), name) in waiting.iter().zip(self.swift.demangle(&names)?) {
-            let readable = self.readable(name)?;
+            let readable = self.add_readable(name)?;
             self.demangled.insert(*raw, readable);
         }
         Ok(())
@@ -244,18 +245,18 @@ impl Writer {
         }
     }
 
-    /// Returns the number that represents a path in [`Writer::function`].
-    pub(crate) fn path(&mut self, path: &str) -> Result<u32, NoSymcache> {
-        self.text(path)
+    /// Returns the number that represents a path in [`Writer::add_function`].
+    pub(crate) fn add_path(&mut self, path: &str) -> Result<u32, NoSymcache> {
+        self.add_text(path)
     }
 
     /// Returns the index of a scope.
-    pub(crate) fn scope(&mut self, scope: CodeScope) -> Result<u32, NoSymcache> {
+    pub(crate) fn add_scope(&mut self, scope: CodeScope) -> Result<u32, NoSymcache> {
         let record = match scope {
             CodeScope::Owner(owner) => {
-                let approximate = if owner.approximate { APPROXIMATE } else { 0 };
-                let flags = OWNER | owner.source.code() << SOURCE_SHIFT | approximate;
-                (owner.function | flags, owner.start.unwrap_or(NONE))
+                let approximate = if owner.approximate { APPROXIMATE_FLAG } else { 0 };
+                let flags = OWNER_FLAG | owner.source.code() << SOURCE_SHIFT | approximate;
+                (owner.function | flags, owner.start.unwrap_or(NO_POSITION))
             }
             CodeScope::Inlined { function, caller } => (function, caller),
         };
@@ -265,7 +266,7 @@ impl Writer {
         {
             return Ok(index);
         }
-        let index = count(self.scopes.len())?;
+        let index = check_count(self.scopes.len())?;
         self.scopes.push(record);
         let scopes = &self.scopes;
         self.scope_index.insert(index, |index| scopes.get(index as usize));
@@ -273,16 +274,16 @@ impl Writer {
     }
 
     /// Returns the index of a scope that owns its code and shares it with the functions of these linkage names.
-    pub(crate) fn owner<'n>(
+    pub(crate) fn add_owner<'n>(
         &mut self,
         owner: CodeOwner,
         folded_with: impl Iterator<Item = &'n str>,
     ) -> Result<u32, NoSymcache> {
         let known = self.scopes.len();
-        let scope = self.scope(CodeScope::Owner(owner))?;
+        let scope = self.add_scope(CodeScope::Owner(owner))?;
         if self.scopes.len() > known {
             for name in folded_with.take(MOST_FOLDED) {
-                let function = self.function(name, None)?;
+                let function = self.add_function(name, None)?;
                 self.folds.push((scope, function));
             }
         }
@@ -291,21 +292,21 @@ impl Writer {
 
     /// Adds the symbol of a class, or the end of the one before. They come in the order of their offsets from
     /// `__TEXT`, which are below 2^31.
-    pub(crate) fn class(&mut self, start: u32, name: Option<&str>) -> Result<(), NoSymcache> {
-        let function = name.map_or(Ok(NONE), |name| self.function(name, None))?;
-        self.classes.push((start | CLASS, function));
+    pub(crate) fn add_class(&mut self, start: u32, name: Option<&str>) -> Result<(), NoSymcache> {
+        let function = name.map_or(Ok(NO_POSITION), |name| self.add_function(name, None))?;
+        self.classes.push((start | CLASS_FLAG, function));
         if self.size() > self.limit { Err(NoSymcache::TooLarge) } else { Ok(()) }
     }
 
     /// Returns the index of a call, for the scopes of the functions inlined there.
-    pub(crate) fn call(&mut self, place: CodePlace) -> Result<u32, NoSymcache> {
+    pub(crate) fn add_call(&mut self, place: CodePlace) -> Result<u32, NoSymcache> {
         let calls = &self.calls;
         if let Some(index) =
             self.call_index.find(&Some(&place), |index| calls.get(index as usize) == Some(&place))
         {
             return Ok(index);
         }
-        let index = count(self.calls.len())?;
+        let index = check_count(self.calls.len())?;
         self.calls.push(place);
         let calls = &self.calls;
         self.call_index.insert(index, |index| calls.get(index as usize));
@@ -313,8 +314,12 @@ impl Writer {
     }
 
     /// Returns the bytes of the symcache.
-    pub(crate) fn finish(mut self, facts: &ObjectHeader, ranges: CodeRanges) -> Result<Vec<u8>, NoSymcache> {
-        self.ask()?;
+    pub(crate) fn into_bytes(
+        mut self,
+        facts: &ObjectHeader,
+        ranges: CodeRanges,
+    ) -> Result<Vec<u8>, NoSymcache> {
+        self.demangle_waiting()?;
         for index in
             [&mut self.text_index, &mut self.function_index, &mut self.scope_index, &mut self.call_index]
         {
@@ -323,8 +328,8 @@ impl Writer {
         self.put_no_return_first()?;
         self.folds.append(&mut self.classes);
         for [raw, demangled, _] in &mut self.functions {
-            if *demangled == WAITING {
-                *demangled = self.demangled.get(raw).copied().unwrap_or(NONE);
+            if *demangled == WAITING_FOR_DEMANGLER {
+                *demangled = self.demangled.get(raw).copied().unwrap_or(NO_POSITION);
             }
         }
         // About eight ranges per bucket: the search reads the index once and one or two cache lines of starts.
@@ -339,7 +344,7 @@ impl Writer {
         self.write_header(facts, ranges.starts.len(), shift, buckets, &mut out)?;
         write_ranges(ranges, shift, buckets, &mut out)?;
         self.write_tables(&mut out);
-        let crc = checksum(&out);
+        let crc = compute_checksum(&out);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         Ok(out)
     }
@@ -351,7 +356,7 @@ impl Writer {
         if no_return.is_empty() {
             return Ok(());
         }
-        let mut order: Vec<u32> = (0..count(self.functions.len())?).collect();
+        let mut order: Vec<u32> = (0..check_count(self.functions.len())?).collect();
         order.sort_by_key(|index| {
             let known = no_return.get(index).copied();
             (known.is_none(), known == Some(NoReturn::Inferred))
@@ -368,7 +373,7 @@ impl Writer {
             *function = moved.get(*function as usize).copied().unwrap_or(*function);
         }
         let declared = no_return.values().filter(|known| **known == NoReturn::Declared).count();
-        self.folds.push((NO_RETURN | count(declared)?, count(no_return.len())?));
+        self.folds.push((NO_RETURN | check_count(declared)?, check_count(no_return.len())?));
         Ok(())
     }
 
@@ -380,24 +385,24 @@ impl Writer {
         buckets: u32,
         out: &mut Vec<u8>,
     ) -> Result<(), NoSymcache> {
-        out.extend_from_slice(MAGIC);
-        word(out, VERSION);
-        word(out, 0);
+        out.extend_from_slice(SYMCACHE_MAGIC);
+        write_word(out, SYMCACHE_VERSION);
+        write_word(out, 0);
         out.extend_from_slice(&object.debug_id.0);
-        word(out, object.cpu.cpu_type);
-        word(out, object.cpu.cpu_subtype);
+        write_word(out, object.cpu.cpu_type);
+        write_word(out, object.cpu.cpu_subtype);
         out.extend_from_slice(&object.text_address.to_le_bytes());
         out.extend_from_slice(&object.text_size.to_le_bytes());
-        word(out, object.extent);
-        word(out, u32::from(object.quality.rank().unsigned_abs()));
-        word(out, shift);
-        word(out, buckets);
+        write_word(out, object.extent);
+        write_word(out, u32::from(object.quality.rank().unsigned_abs()));
+        write_word(out, shift);
+        write_word(out, buckets);
         for len in [ranges, self.calls.len(), self.scopes.len(), self.functions.len()] {
-            word(out, count(len)?);
+            write_word(out, check_count(len)?);
         }
         let text_bytes = self.texts.len() + FOLD_SIZE * self.folds.len();
-        word(out, u32::try_from(text_bytes).map_err(|_| NoSymcache::TooLarge)?);
-        word(out, count(self.folds.len())?);
+        write_word(out, u32::try_from(text_bytes).map_err(|_| NoSymcache::TooLarge)?);
+        write_word(out, check_count(self.folds.len())?);
         debug_assert_eq!(out.len(), HEADER_SIZE);
         Ok(())
     }
@@ -405,19 +410,19 @@ impl Writer {
     /// Writes calls, scopes, functions, texts and folds, and frees each after it is written.
     fn write_tables(self, out: &mut Vec<u8>) {
         for call in self.calls {
-            out.extend_from_slice(&call.record());
+            out.extend_from_slice(&call.to_record());
         }
         for (first, second) in self.scopes {
-            word(out, first);
-            word(out, second);
+            write_word(out, first);
+            write_word(out, second);
         }
         for text in self.functions.into_iter().flatten() {
-            word(out, text);
+            write_word(out, text);
         }
         out.extend_from_slice(&self.texts);
         for (scope, function) in self.folds {
-            word(out, scope);
-            word(out, function);
+            write_word(out, scope);
+            write_word(out, function);
         }
     }
 }
@@ -429,10 +434,10 @@ fn write_ranges(ranges: CodeRanges, shift: u32, buckets: u32, out: &mut Vec<u8>)
         while ranges.starts.get(below).is_some_and(|start| u64::from(*start) < bucket << shift) {
             below += 1;
         }
-        word(out, count(below)?);
+        write_word(out, check_count(below)?);
     }
     for start in ranges.starts {
-        word(out, start);
+        write_word(out, start);
     }
     out.extend_from_slice(ranges.places.as_flattened());
     Ok(())
@@ -451,6 +456,6 @@ fn text_at(texts: &[u8], at: u32) -> &[u8] {
     }
 }
 
-fn word(out: &mut Vec<u8>, number: u32) {
+fn write_word(out: &mut Vec<u8>, number: u32) {
     out.extend_from_slice(&number.to_le_bytes());
 }

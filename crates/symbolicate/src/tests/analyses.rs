@@ -3,7 +3,8 @@
 use super::{APP, APP_PATH, BASE, Have, at};
 use crate::grouping::GroupingRules;
 use crate::{
-    Analysis, AnalysisFinding, Context, MOST_FINDING_BYTES, SymbolicatedCrash, enabled_analyses, explain,
+    Analysis, AnalysisFinding, Context, MOST_FINDING_BYTES, SymbolicatedCrash, enabled_analyses,
+    explain_report,
 };
 use serde_json::{Value, json};
 use unslide_report::{ReadLimits, Report};
@@ -72,7 +73,7 @@ fn analyses_see_the_crashed_thread_and_add_members_within_their_limit() {
 fn an_explanation_has_the_same_findings() {
     let (bytes, have) = (report(), Have::app());
     let read = Report::read(&bytes, &ReadLimits::default()).unwrap();
-    let explanation = explain(&read, &|id| have.0.get(id), &GroupingRules::default(), &ANALYSES);
+    let explanation = explain_report(&read, &|id| have.0.get(id), &GroupingRules::default(), &ANALYSES);
     let members: Vec<_> = explanation.findings.iter().map(|finding| finding.member).collect();
     assert_eq!(members, ["functions", "fill"]);
 }

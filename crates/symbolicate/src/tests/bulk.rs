@@ -18,24 +18,24 @@ type MadeRange = (u32, Option<u8>, Vec<u8>, u32);
 
 fn symcache(id: u8, made: &[MadeRange]) -> SymCache {
     let mut writer = Writer::new(1 << 20);
-    let path = writer.path("/src/cart.cpp").unwrap();
+    let path = writer.add_path("/src/cart.cpp").unwrap();
     let mut ranges = Vec::new();
     let mut start = 0;
     for (distance, function, inlined, line) in made {
         start += distance;
         let place = function.map(|name| {
-            let function = writer.function(&format!("_ZN4Shop2f{}Ev", name % 10), Some(path)).unwrap();
+            let function = writer.add_function(&format!("_ZN4Shop2f{}Ev", name % 10), Some(path)).unwrap();
             let owner = CodeOwner {
                 function,
                 start: name.is_multiple_of(2).then_some(start),
                 source: if name % 3 == 0 { NameSource::Symtab } else { NameSource::Dwarf },
                 approximate: name % 5 == 0,
             };
-            let mut scope = writer.scope(CodeScope::Owner(owner)).unwrap();
+            let mut scope = writer.add_scope(CodeScope::Owner(owner)).unwrap();
             for name in inlined {
-                let caller = writer.call(CodePlace { scope, line: line + 1, column: 3 }).unwrap();
-                let function = writer.function(&format!("inlined{}", name % 7), None).unwrap();
-                scope = writer.scope(CodeScope::Inlined { function, caller }).unwrap();
+                let caller = writer.add_call(CodePlace { scope, line: line + 1, column: 3 }).unwrap();
+                let function = writer.add_function(&format!("inlined{}", name % 7), None).unwrap();
+                scope = writer.add_scope(CodeScope::Inlined { function, caller }).unwrap();
             }
             CodePlace { scope, line: *line, column: 1 }
         });
@@ -49,7 +49,7 @@ fn symcache(id: u8, made: &[MadeRange]) -> SymCache {
         extent: EXTENT,
         quality: Quality::DwarfSymtab,
     };
-    SymCache::parse(writer.finish(&header, ranges.into_iter().collect()).unwrap()).unwrap()
+    SymCache::parse(writer.into_bytes(&header, ranges.into_iter().collect()).unwrap()).unwrap()
 }
 
 fn made_ranges() -> impl Strategy<Value = Vec<MadeRange>> {
@@ -59,8 +59,8 @@ fn made_ranges() -> impl Strategy<Value = Vec<MadeRange>> {
 }
 
 fn call<'s>(table: &AddressTable<'s>, call: &ChainCall) -> CodeCall<'s> {
-    let function = table.function(call).unwrap();
-    let text = |number| table.string(number).unwrap();
+    let function = table.find_function(call).unwrap();
+    let text = |number| table.find_string(number).unwrap();
     CodeCall {
         function: text(function.name),
         raw: function.raw.map(text),
@@ -83,10 +83,10 @@ fn check(table: &AddressTable<'_>, symcaches: &[SymCache]) -> Result<(), TestCas
             CodeLookup::Gap => prop_assert_eq!(row.answer, AddressAnswer::Gap),
             CodeLookup::Outside => prop_assert_eq!(row.answer, AddressAnswer::Outside),
             CodeLookup::Found(alone) => {
-                let chain = table.chain(&row).unwrap();
+                let chain = table.find_chain(&row).unwrap();
                 let calls: Vec<CodeCall<'_>> = table.calls_of(chain).iter().map(|c| call(table, c)).collect();
                 prop_assert_eq!(calls, alone.calls().collect::<Vec<_>>());
-                let symbol = chain.symbol.map(|number| table.string(number).unwrap());
+                let symbol = chain.symbol.map(|number| table.find_string(number).unwrap());
                 prop_assert_eq!(
                     (chain.source, chain.approximate, symbol, chain.symbol_address),
                     (alone.source, alone.approximate, alone.symbol, alone.symbol_address)
@@ -103,7 +103,7 @@ fn bulk<'s>(found: &'s [(DebugId, ImageSymbols)], addresses: Vec<CountedAddress>
 }
 
 fn found(symcaches: &[SymCache]) -> Vec<(DebugId, ImageSymbols)> {
-    symcaches.iter().map(|s| (s.debug_id(), ImageSymbols::found(Arc::new(s.clone())))).collect()
+    symcaches.iter().map(|s| (s.debug_id(), ImageSymbols::from_symcache(Arc::new(s.clone())))).collect()
 }
 
 proptest! {
@@ -128,7 +128,7 @@ proptest! {
         prop_assert_eq!(rows, counts.into_iter().collect::<Vec<_>>());
         check(&table, &symcaches)?;
         for row in table.rows() {
-            prop_assert_eq!(table.row(row.at.image, row.at.address), Some(row));
+            prop_assert_eq!(table.find_row(row.at.image, row.at.address), Some(row));
         }
     }
 
@@ -144,7 +144,7 @@ proptest! {
         }
         if let Ok(symcache) = SymCache::parse(bytes) {
             let id = symcache.debug_id();
-            let found = [(id, ImageSymbols::found(Arc::new(symcache)))];
+            let found = [(id, ImageSymbols::from_symcache(Arc::new(symcache)))];
             let all = (0..0x2100).map(|address| CountedAddress { image: 0, address: RelativeAddress(address), count: 1 });
             prop_assert_eq!(bulk(&found, all.collect()).rows().len(), 0x2100);
         }

@@ -251,7 +251,7 @@ fn work_grows_with_the_object_or_it_is_refused() {
             continue;
         };
         let growth = many as f64 / few as f64;
-        let built = object::build(&large);
+        let built = object::build_symcache(&large);
         println!(
             "| {name} | {few} | {many} | {growth:.1} | {} bytes, at most {} steps: {} |",
             large.len(),
@@ -279,9 +279,9 @@ fn real_objects_take_less_than_a_tenth_of_the_steps_that_they_may() {
     }
     for file in files {
         let bytes = std::fs::read(&file).unwrap();
-        for entry in object::objects(&bytes).unwrap() {
+        for entry in object::list_objects(&bytes).unwrap() {
             let slice = bytes.get(entry.range).unwrap();
-            let (size, steps) = (slice.len() as u64, object::build(slice).unwrap().steps);
+            let (size, steps) = (slice.len() as u64, object::build_symcache(slice).unwrap().steps);
             println!("| {} | {size} | {steps} | {:.2} |", file.display(), steps as f64 / size as f64);
             // Beside what every object may take.
             assert!(10 * steps <= max_steps(size) - max_steps(0), "{}: {steps} of {size}", file.display());

@@ -410,7 +410,7 @@ fn code_outside_of_an_images_size_is_named_where_its_symbols_agree() {
     let without = Have::default().enrich(&report);
     assert_eq!((without.frames.unknown_image, without.missing), (1, vec![id(APP)]));
     let bytes = report.bytes();
-    let needs = crate::needs(&Read::read(&bytes, &ReadLimits::default()).unwrap());
+    let needs = crate::list_needs(&Read::read(&bytes, &ReadLimits::default()).unwrap());
     assert_eq!(needs.iter().map(|need| need.debug_id).collect::<Vec<_>>(), [id(APP)]);
 }
 
@@ -427,7 +427,7 @@ fn nobody_waits_for_a_uuid_of_zeros() {
     );
     assert_eq!(enriched.images[0].status, crate::ImageStatus::Missing);
     let bytes = report.bytes();
-    assert!(crate::needs(&Read::read(&bytes, &ReadLimits::default()).unwrap()).is_empty());
+    assert!(crate::list_needs(&Read::read(&bytes, &ReadLimits::default()).unwrap()).is_empty());
 }
 
 #[test]
@@ -458,10 +458,10 @@ fn the_names_of_one_report_cost_so_much_and_no_more() {
 fn a_frame_in_the_code_of_several_functions_lists_the_others_and_is_a_guess() {
     let mut w = Writer::new(1 << 20);
     let mut function = |name: &str, others: &[&str], start: u32| {
-        let function = w.function(name, None).unwrap();
+        let function = w.add_function(name, None).unwrap();
         let owner =
             CodeOwner { function, start: Some(start), source: NameSource::Symtab, approximate: false };
-        let scope = w.owner(owner, others.iter().copied()).unwrap();
+        let scope = w.add_owner(owner, others.iter().copied()).unwrap();
         Some(CodePlace { scope, line: 0, column: 0 })
     };
     let alone = function("alone", &[], 0x1000);
@@ -476,14 +476,14 @@ fn a_frame_in_the_code_of_several_functions_lists_the_others_and_is_a_guess() {
         quality: Quality::Symtab,
     };
     let bytes = w
-        .finish(
+        .into_bytes(
             &facts,
             [(0x1000, alone), (0x1100, folded), (0x1200, last), (0x1300, None)].into_iter().collect(),
         )
         .unwrap();
     let cache = SymCache::parse(bytes).unwrap();
     cache.verify_checksum().unwrap();
-    let have = Have::default().and(APP, ImageSymbols::found(Arc::new(cache)));
+    let have = Have::default().and(APP, ImageSymbols::from_symcache(Arc::new(cache)));
     let frame = have.exact(Frame::at(BASE + 0x1150));
     assert_eq!(frame["folded_with"], json!(["Shop::add(int)", "quo\"te"]));
     assert_eq!((&frame["approximate"], &frame["symbol"]), (&json!(true), &json!("plain")));

@@ -1,7 +1,7 @@
 //! The whole output over a real dSYM, byte for byte.
 
 use super::at::{END, FUNCTION};
-use crate::object::build;
+use crate::object::build_symcache;
 use crate::symcache::SymCache;
 use crate::{Context, Detail, ImageSymbols, enrich};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn report(symcache: &SymCache) -> Report {
 
 #[test]
 fn a_report_over_a_real_dsym() {
-    let built = build(DSYM).unwrap();
+    let built = build_symcache(DSYM).unwrap();
     let symcache = SymCache::parse(built.symcache).unwrap();
     let bytes = report(&symcache).bytes();
     let id = symcache.debug_id();

@@ -1,9 +1,9 @@
 //! Which reports are of one bug.
 
 use super::*;
-use crate::grouping::{GroupKind, Grouping, GroupingRules, GroupingVerdict, regroup};
+use crate::grouping::{GroupKind, Grouping, GroupingRules, GroupingVerdict, regroup_report};
 use crate::symcache::NoReturn;
-use crate::{Detail, explain};
+use crate::{Detail, explain_report};
 use serde_json::json;
 use unslide_testkit::reports::Json;
 
@@ -196,7 +196,7 @@ fn named_by_device(names: &[&str]) -> Made {
 
 fn again(bytes: &[u8]) -> Grouping {
     let stored = Report::read_stored(bytes).unwrap();
-    regroup(&stored, &GroupingRules::default()).unwrap().unwrap()
+    regroup_report(&stored, &GroupingRules::default()).unwrap().unwrap()
 }
 
 #[test]
@@ -290,8 +290,8 @@ fn what_was_sampled_before_an_end_is_symbolicated_and_no_reason_for_a_group() {
     let blocked = &json["stack_deadlock"]["backtrace"]["contents"][0]["symbolication"];
     assert_eq!((blocked["status"].as_str(), blocked["adjusted"].as_u64()), (Some("symbolicated"), None));
     let report = Report::read(&enriched.bytes, &ReadLimits::default()).unwrap();
-    assert_eq!(report.stripped(), first.bytes());
-    assert_eq!(regroup(&report, &GroupingRules::default()).unwrap().unwrap(), grouping);
+    assert_eq!(report.strip_additions(), first.bytes());
+    assert_eq!(regroup_report(&report, &GroupingRules::default()).unwrap().unwrap(), grouping);
     let said =
         json!({"kind": "out_of_memory", "rule": "crash_type", "confidence": "low", "foreground": true});
     assert_eq!(json["symbolication"]["ended"], said);
@@ -299,7 +299,7 @@ fn what_was_sampled_before_an_end_is_symbolicated_and_no_reason_for_a_group() {
     let sent = first.clone().set("crash.error.type", "user").set("stack_deadlock.crashed", true);
     let sent = sent.thread(Thread::new(0).crashed().frames([Frame::at(BASE + at::FUNCTION)])).bytes();
     let sent = Report::read(&sent, &ReadLimits::default()).unwrap();
-    let explained = explain(&sent, &|id| have.0.get(id), &GroupingRules::default(), &[]);
+    let explained = explain_report(&sent, &|id| have.0.get(id), &GroupingRules::default(), &[]);
     assert_eq!(explained.backtraces.len(), 3);
     assert!(explained.backtraces.iter().all(|backtrace| !backtrace.crashed && !backtrace.counts));
     // Without symbols the report waits for them.
@@ -326,7 +326,7 @@ fn with_the_symbols_of_a_stripped_binary_a_group_is_provisional_by_debug_id_and_
             assert_eq!(group.fingerprint, of(&Have::default(), &crash(offset)).fingerprint);
             let enriched = have.enrich(&crash(offset)).bytes;
             let report = Report::read(&enriched, &ReadLimits::default()).unwrap();
-            assert_eq!(regroup(&report, &GroupingRules::default()).unwrap().as_ref(), Some(group));
+            assert_eq!(regroup_report(&report, &GroupingRules::default()).unwrap().as_ref(), Some(group));
         }
         assert_ne!(groups[0].fingerprint, groups[1].fingerprint);
     }
@@ -453,14 +453,18 @@ fn an_enriched_report_is_grouped_again_as_it_would_be_with_its_symbols() {
                 // It was grouped by other rules before.
                 let stored = have.enrich(report).bytes;
                 let stored = Report::read_stored(&stored).unwrap();
-                assert_eq!(regroup(&stored, &rules(text)).unwrap().unwrap(), wanted, "{n} by {text:?}");
+                assert_eq!(
+                    regroup_report(&stored, &rules(text)).unwrap().unwrap(),
+                    wanted,
+                    "{n} by {text:?}"
+                );
             }
         }
     }
     let context = Context { detail: Detail::FunctionsOnly, ..Context::default() };
     let short = Have::app().enrich_with(&reports[0].bytes(), &context).bytes;
     let short = Report::read_stored(&short).unwrap();
-    assert!(regroup(&short, &GroupingRules::default()).is_err());
+    assert!(regroup_report(&short, &GroupingRules::default()).is_err());
 }
 
 #[test]
@@ -469,7 +473,7 @@ fn an_explanation_says_why_a_function_counts() {
     let explained = |frames: &[u64], text: &str| {
         let bytes = crashed(BASE, frames).bytes();
         let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
-        let explanation = explain(&report, &|id| have.0.get(id), &rules(text), &[]);
+        let explanation = explain_report(&report, &|id| have.0.get(id), &rules(text), &[]);
         let backtrace = explanation.backtraces.into_iter().find(|backtrace| backtrace.counts).unwrap();
         let grouping = explanation.grouping.unwrap();
         let functions = backtrace.frames.into_iter().flat_map(|frame| frame.grouping);
@@ -505,15 +509,15 @@ fn an_explanation_says_why_a_function_counts() {
 /// An app with these functions, 0x100 bytes each, and what is known of their returns.
 fn app_of(functions: &[(&str, Option<NoReturn>)], source: NameSource) -> Have {
     let mut writer = Writer::new(1 << 20);
-    let path = Some(writer.path("/src/cart.cpp").unwrap());
+    let path = Some(writer.add_path("/src/cart.cpp").unwrap());
     let mut ranges = vec![(0, None)];
     for (start, (name, no_return)) in (0x1000..).step_by(0x100).zip(functions) {
-        let function = writer.function(name, path).unwrap();
+        let function = writer.add_function(name, path).unwrap();
         if let Some(known) = no_return {
             writer.never_returns(function, *known);
         }
         let owner = CodeOwner { function, start: Some(start), source, approximate: false };
-        let scope = writer.scope(CodeScope::Owner(owner)).unwrap();
+        let scope = writer.add_scope(CodeScope::Owner(owner)).unwrap();
         ranges.push((start, Some(CodePlace { scope, line: 7, column: 1 })));
     }
     ranges.push((0x8000, None));
@@ -525,8 +529,8 @@ fn app_of(functions: &[(&str, Option<NoReturn>)], source: NameSource) -> Have {
         extent: 0x10_0000,
         quality: Quality::DwarfSymtab,
     };
-    let bytes = writer.finish(&header, ranges.into_iter().collect()).unwrap();
-    Have::default().and(APP, ImageSymbols::found(Arc::new(SymCache::parse(bytes).unwrap())))
+    let bytes = writer.into_bytes(&header, ranges.into_iter().collect()).unwrap();
+    Have::default().and(APP, ImageSymbols::from_symcache(Arc::new(SymCache::parse(bytes).unwrap())))
 }
 
 /// A crash in which functions of the app, by their positions, have called one of the system.
@@ -601,7 +605,7 @@ fn what_is_known_of_returns_is_said_and_explained() {
     assert_eq!(said, [None, Some("inferred"), Some("declared"), None]);
     let bytes = report.bytes();
     let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
-    let explanation = explain(&report, &|id| have.0.get(id), &GroupingRules::default(), &[]);
+    let explanation = explain_report(&report, &|id| have.0.get(id), &GroupingRules::default(), &[]);
     let backtrace = explanation.backtraces.into_iter().find(|backtrace| backtrace.counts).unwrap();
     let verdicts: Vec<_> =
         backtrace.frames.into_iter().flat_map(|frame| frame.grouping).map(|one| one.verdict).collect();

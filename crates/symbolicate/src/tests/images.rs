@@ -1,7 +1,7 @@
 //! From an address to an image, and what becomes of images.
 
 use super::{APP, APP_PATH, BASE, Have, LIBRARY, TEXT, app, at, id, lines, symbols};
-use crate::{Enrichment, ImageSymbols, ReportStatus, SymbolNeed, needs};
+use crate::{Enrichment, ImageSymbols, ReportStatus, SymbolNeed, list_needs};
 use serde_json::{Value, json};
 use unslide_model::Quality;
 use unslide_report::{ReadLimits, Report as Read};
@@ -236,7 +236,7 @@ fn needs_are_what_frames_refer_to_the_apps_own_first() {
         name: name.into(),
     };
     assert_eq!(
-        needs(&read),
+        list_needs(&read),
         [need(APP, Some(ARM64), false, "Shop"), need(LIBRARY, Some(ARM64E), true, "libobjc.A.dylib")]
     );
 }

@@ -69,18 +69,18 @@ pub(super) fn repeated(debug_id: &str, cpu: CpuType, quality: Quality, until: u6
     let mut w = Writer::new(1 << 20);
     let mut ranges = vec![(0, None)];
     let owner = |w: &mut Writer, name: &str, path, start: u64, source, approximate| {
-        let function = w.function(name, path).unwrap();
-        w.scope(CodeScope::Owner(CodeOwner { function, start: Some(start as u32), source, approximate }))
+        let function = w.add_function(name, path).unwrap();
+        w.add_scope(CodeScope::Owner(CodeOwner { function, start: Some(start as u32), source, approximate }))
             .unwrap()
     };
     if quality != Quality::None {
         let place = |scope, line, column| CodePlace { scope, line, column };
-        let cart = Some(w.path("/src/cart.cpp").unwrap());
+        let cart = Some(w.add_path("/src/cart.cpp").unwrap());
         let add = owner(&mut w, "_ZN4Shop3addEi", cart, at::FUNCTION, NameSource::Dwarf, false);
         let line_40 = place(add, 40, 9);
-        let price = w.function("_ZN4Shop5priceEi", cart).unwrap();
-        let caller = w.call(line_40).unwrap();
-        let inlined = w.scope(CodeScope::Inlined { function: price, caller }).unwrap();
+        let price = w.add_function("_ZN4Shop5priceEi", cart).unwrap();
+        let caller = w.add_call(line_40).unwrap();
+        let inlined = w.add_scope(CodeScope::Inlined { function: price, caller }).unwrap();
         let line_12 = place(inlined, 12, 0);
         let line_44 = place(add, 44, 1);
         let plain = place(owner(&mut w, "plain", None, at::SYMBOL, NameSource::Symtab, false), 0, 0);
@@ -110,8 +110,8 @@ pub(super) fn repeated(debug_id: &str, cpu: CpuType, quality: Quality, until: u6
         extent: 0x10_0000,
         quality,
     };
-    let bytes = w.finish(&facts, ranges.into_iter().collect()).unwrap();
-    ImageSymbols::found(Arc::new(SymCache::parse(bytes).unwrap()))
+    let bytes = w.into_bytes(&facts, ranges.into_iter().collect()).unwrap();
+    ImageSymbols::from_symcache(Arc::new(SymCache::parse(bytes).unwrap()))
 }
 
 /// The symbols that a test has.

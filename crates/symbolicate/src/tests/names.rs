@@ -1,9 +1,9 @@
 //! Names of functions: which of them count for a group, and names in any script.
 
 use super::*;
-use crate::explain;
-use crate::grouping::{Grouping, GroupingRules, GroupingVerdict, regroup};
-use crate::object::build;
+use crate::explain_report;
+use crate::grouping::{Grouping, GroupingRules, GroupingVerdict, regroup_report};
+use crate::object::build_symcache;
 use proptest::prelude::*;
 use unslide_model::RelativeAddress;
 use unslide_testkit::macho::{self, CODE, File};
@@ -20,11 +20,11 @@ fn named<S: AsRef<str>>(names: &[S]) -> Have {
     let mut w = Writer::new(1 << 20);
     let mut ranges = vec![(0, None)];
     for (start, name) in (FIRST..).step_by(SIZE as usize).zip(names) {
-        let function = w.function(name.as_ref(), None).unwrap();
+        let function = w.add_function(name.as_ref(), None).unwrap();
         let start = start as u32;
         let owner =
             CodeOwner { function, start: Some(start), source: NameSource::Symtab, approximate: false };
-        let scope = w.scope(CodeScope::Owner(owner)).unwrap();
+        let scope = w.add_scope(CodeScope::Owner(owner)).unwrap();
         ranges.push((start, Some(CodePlace { scope, line: 0, column: 0 })));
     }
     ranges.push(((FIRST + SIZE * names.len() as u64) as u32, None));
@@ -36,8 +36,8 @@ fn named<S: AsRef<str>>(names: &[S]) -> Have {
         extent: 0x10_0000,
         quality: Quality::Symtab,
     };
-    let bytes = w.finish(&facts, ranges.into_iter().collect()).unwrap();
-    Have::default().and(APP, ImageSymbols::found(Arc::new(SymCache::parse(bytes).unwrap())))
+    let bytes = w.into_bytes(&facts, ranges.into_iter().collect()).unwrap();
+    Have::default().and(APP, ImageSymbols::from_symcache(Arc::new(SymCache::parse(bytes).unwrap())))
 }
 
 /// A crash in the first of these functions, which the others have called.
@@ -61,7 +61,7 @@ fn crashed_in_system<S: AsRef<str>>(names: &[S]) -> Made {
 fn grouped_twice(have: &Have, report: &Made) -> Enrichment {
     let enriched = have.enrich(report);
     let again = Report::read_stored(&enriched.bytes).unwrap();
-    assert_eq!(regroup(&again, &GroupingRules::default()).unwrap(), enriched.grouping);
+    assert_eq!(regroup_report(&again, &GroupingRules::default()).unwrap(), enriched.grouping);
     enriched
 }
 
@@ -119,7 +119,7 @@ fn an_explanation_says_that_a_compiler_wrote_the_function() {
     let have = named(&["$s4Shop4CartCMa", "shop_checkout"]);
     let bytes = app().crashed_at([BASE + FIRST, BASE + FIRST + SIZE + 8]).bytes();
     let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
-    let explained = explain(&report, &|id| have.0.get(id), &GroupingRules::default(), &[]);
+    let explained = explain_report(&report, &|id| have.0.get(id), &GroupingRules::default(), &[]);
     let first = &explained.backtraces[0].frames[0].grouping[0];
     assert_eq!(first.function, "type metadata accessor for Shop.Cart");
     assert_eq!(first.verdict, GroupingVerdict::CompilerMade);
@@ -175,7 +175,7 @@ fn a_hidden_name_is_none_and_the_debug_id_and_the_address_stand_in() {
     let have = named(&["__hidden#1276_"]);
     let bytes = app().crashed_at([BASE + FIRST]).bytes();
     let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
-    let explained = explain(&report, &|id| have.0.get(id), &GroupingRules::default(), &[]);
+    let explained = explain_report(&report, &|id| have.0.get(id), &GroupingRules::default(), &[]);
     let reason = &explained.backtraces[0].frames[0].reason;
     assert!(reason.contains("obfuscated") && reason.contains("dsymutil --symbol-map"), "{reason}");
 }
@@ -239,7 +239,7 @@ proptest! {
             prop_assert!(title.chars().count() <= 200);
             let again = Report::read(&enriched.bytes, &ReadLimits::default()).unwrap();
             let _ = (again.summary(), unslide_report::text::apple_log(&again));
-            let explained = explain(&again, &|id| have.0.get(id), &GroupingRules::default(), &[]);
+            let explained = explain_report(&again, &|id| have.0.get(id), &GroupingRules::default(), &[]);
             prop_assert_eq!(explained.backtraces[0].frames.len(), names.len());
         }
     }
@@ -247,13 +247,13 @@ proptest! {
 
 /// The symcache of a file with these symbols and these sections of debug information.
 fn built(symbols: Vec<(&str, u64)>, dwarf: Vec<(&'static str, Vec<u8>)>) -> (SymCache, Quality) {
-    let built = build(&File { symbols, dwarf, ..File::default() }.bytes()).unwrap();
+    let built = build_symcache(&File { symbols, dwarf, ..File::default() }.bytes()).unwrap();
     (SymCache::parse(built.symcache).unwrap(), built.quality)
 }
 
 /// The name of the symbol at an address, with the names of its start.
 fn symbol_at(symcache: &SymCache, address: u64) -> Option<Vec<String>> {
-    let found = symcache.lookup(RelativeAddress(address - macho::TEXT)).found()?;
+    let found = symcache.lookup(RelativeAddress(address - macho::TEXT)).into_answer()?;
     let names = found.symbol.into_iter().chain(found.folded_with());
     Some(names.map(|name| name.decode().into_owned()).collect())
 }
@@ -307,7 +307,7 @@ fn a_withheld_name_in_debug_information_is_none() {
     let dwarf = vec![("__debug_info", macho::unit(&entries)), ("__debug_abbrev", abbreviations.concat())];
     let (symcache, _) = built(Vec::new(), dwarf);
     let name = |address: u64| {
-        let found = symcache.lookup(RelativeAddress(address - macho::TEXT)).found().unwrap();
+        let found = symcache.lookup(RelativeAddress(address - macho::TEXT)).into_answer().unwrap();
         found.calls().next().unwrap().function.decode().into_owned()
     };
     assert_eq!((name(CODE + 4), name(CODE + 20)), (String::new(), "total".to_owned()));

@@ -2,7 +2,7 @@
 
 use super::{APP, APP_PATH, BASE, Have, LIBRARY, app, at, symbols};
 use crate::grouping::GroupingRules;
-use crate::{Context, Detail, ENGINE, ImageSymbols, explain};
+use crate::{Context, Detail, ENGINE, ImageSymbols, explain_report};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use unslide_model::{Quality, TenantId};
@@ -130,7 +130,7 @@ fn a_foreign_key_of_our_name_is_left_alone() {
     let bytes = report.bytes();
     let enriched = Have::app().enrich(&report);
     assert_eq!(enriched.bytes.windows(9).filter(|w| w == b"\"other/1\"").count(), 2);
-    let stripped = splice::strip(&enriched.bytes, &ReadLimits::default()).unwrap();
+    let stripped = splice::strip_additions(&enriched.bytes, &ReadLimits::default()).unwrap();
     assert_eq!(String::from_utf8_lossy(&stripped), String::from_utf8_lossy(&bytes));
 }
 
@@ -150,7 +150,7 @@ fn smaller_outputs_keep_the_crash_and_say_that_they_are_cut() {
     let with = |detail| {
         let bytes = Have::app().enrich_with(&bytes, &Context { detail, ..Context::default() }).bytes;
         let tree: Value = serde_json::from_slice(&bytes).unwrap();
-        assert_eq!(splice::strip(&bytes, &ReadLimits::default()).unwrap(), two_threads().bytes());
+        assert_eq!(splice::strip_additions(&bytes, &ReadLimits::default()).unwrap(), two_threads().bytes());
         (bytes.len(), tree)
     };
     let frame = |tree: &Value, thread: usize, frame: usize| {
@@ -178,7 +178,7 @@ fn an_output_that_is_full_has_the_status_alone_of_what_is_left() {
     let report = app().thread(Thread::new(0).crashed().frames(frames())).bytes();
     let with = |most_bytes| {
         let bytes = Have::app().enrich_with(&report, &Context { most_bytes, ..Context::default() }).bytes;
-        assert_eq!(splice::strip(&bytes, &ReadLimits::default()).unwrap(), report);
+        assert_eq!(splice::strip_additions(&bytes, &ReadLimits::default()).unwrap(), report);
         let tree: Value = serde_json::from_slice(&bytes).unwrap();
         (bytes.len(), tree)
     };
@@ -255,7 +255,7 @@ fn an_explanation_names_the_dsym_that_a_frame_lacks_wherever_it_lies() {
         let frame = Frame::at(BASE + offset).object("Shop", BASE).set("object_uuid", APP);
         let bytes = Report::standard().image(image).thread(Thread::new(0).crashed().frames([frame])).bytes();
         let report = Read::read(&bytes, &ReadLimits::default()).unwrap();
-        let explained = explain(&report, &|_| have, &GroupingRules::default(), &[]);
+        let explained = explain_report(&report, &|_| have, &GroupingRules::default(), &[]);
         explained.backtraces[0].frames[0].reason.clone()
     };
     let image = || Image::new(APP_PATH, APP, BASE);
@@ -290,7 +290,7 @@ fn an_explanation_says_which_rule_image_and_symbols_answered() {
     let bytes = two_threads().bytes();
     let report = Read::read(&bytes, &ReadLimits::default()).unwrap();
     let symbols = symbols(APP, ARM64, Quality::DwarfSymtab);
-    let explanation = explain(
+    let explanation = explain_report(
         &report,
         &|debug_id| (*debug_id == super::id(APP)).then_some(&symbols),
         &GroupingRules::default(),

@@ -1,7 +1,7 @@
 //! Reports that were sampled: their frames, and the group of the heaviest path.
 
 use super::*;
-use crate::grouping::{GroupKind, Grouping, GroupingRules, regroup};
+use crate::grouping::{GroupKind, Grouping, GroupingRules, regroup_report};
 use unslide_testkit::reports::Json;
 
 const SYSTEM: u64 = 0x1_9000_0000;
@@ -61,7 +61,7 @@ fn an_explanation_says_which_functions_of_a_profile_count() {
     let bytes = report.bytes();
     let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
     let have = Have::app();
-    let explanation = crate::explain(&report, &|id| have.0.get(id), &GroupingRules::default(), &[]);
+    let explanation = crate::explain_report(&report, &|id| have.0.get(id), &GroupingRules::default(), &[]);
     let backtrace = &explanation.backtraces[0];
     assert!(backtrace.counts);
     let verdict = |at: u64| backtrace.frames[at as usize].grouping[0].verdict.as_str();
@@ -96,7 +96,7 @@ fn while_symbols_are_missing_a_profile_is_provisional_and_waits_for_the_app_alon
             let wanted = have.enrich_with(&report.bytes(), &context).grouping;
             let stored = have.enrich(&report).bytes;
             let stored = Report::read_stored(&stored).unwrap();
-            assert_eq!(regroup(&stored, &rules).unwrap(), wanted, "{text:?}");
+            assert_eq!(regroup_report(&stored, &rules).unwrap(), wanted, "{text:?}");
         }
     }
 }
@@ -115,7 +115,7 @@ fn a_shortened_frame_of_a_profile_keeps_it_where_it_is_and_one_far_out_in_a_cras
         let last = text.rfind("\"relative_address\"").unwrap();
         text.replace_range(last..last + 9, "\"shorter_");
         let report = Report::read_stored(text.as_bytes()).unwrap();
-        assert_eq!(regroup(&report, &GroupingRules::default()).is_err(), shortened, "{kind}");
+        assert_eq!(regroup_report(&report, &GroupingRules::default()).is_err(), shortened, "{kind}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{APP, BASE, Have, TEXT, app, lines, repeated};
 use crate::grouping::GroupingRules;
-use crate::{Context, Detail, ImageSymbols, Plan, enrich, explain, needs};
+use crate::{Context, Detail, ImageSymbols, Plan, enrich, explain_report, list_needs};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use unslide_model::{DebugId, Quality};
@@ -21,7 +21,7 @@ fn some_symbols(report: &Read<'_>) -> HashMap<DebugId, ImageSymbols> {
         6 => ImageSymbols::FetchingFailed,
         _ => ImageSymbols::Missing,
     };
-    needs(report).iter().map(|need| (need.debug_id, states(need))).collect()
+    list_needs(report).iter().map(|need| (need.debug_id, states(need))).collect()
 }
 
 #[track_caller]
@@ -33,14 +33,14 @@ fn check(input: &[u8], what: &str) {
         let context = Context { revision: Some(3), detail, ..Context::default() };
         let enriched = enrich(&report, &|id| have.get(id), &context);
         let again = Read::read(&enriched.bytes, &limits).unwrap();
-        assert_eq!(again.stripped(), report.stripped(), "strip, {what}");
+        assert_eq!(again.strip_additions(), report.strip_additions(), "strip, {what}");
         assert_eq!(again.id, report.id, "{what}");
-        assert_eq!(needs(&again), needs(&report), "{what}");
+        assert_eq!(list_needs(&again), list_needs(&report), "{what}");
         let ours = again.ours.as_ref().unwrap();
         assert_eq!(ours.frames, enriched.frames, "{what}");
         let javascript = again.javascript_error().map_or(0, |error| error.frames.len() as u64);
         assert_eq!(ours.javascript.len() as u64, javascript);
-        let native = again.backtraces.iter().map(|b| b.slots().count() as u64).sum::<u64>();
+        let native = again.backtraces.iter().map(|b| b.frame_slots().count() as u64).sum::<u64>();
         assert_eq!(ours.frames.total, native + javascript);
         assert_eq!(ours.status, enriched.status.as_str());
         assert_eq!(ours.missing, enriched.missing);
@@ -52,7 +52,7 @@ fn check(input: &[u8], what: &str) {
             "idempotence, {what}"
         );
     }
-    let explained = explain(&report, &|id| have.get(id), &GroupingRules::default(), &[]);
+    let explained = explain_report(&report, &|id| have.get(id), &GroupingRules::default(), &[]);
     let frames: usize = explained.backtraces.iter().map(|b| b.frames.len()).sum();
     let blank: usize = report.backtraces.iter().map(|b| b.blank_frames.len()).sum();
     assert_eq!(frames, Plan::new(&report).frames.len() + blank);
@@ -84,8 +84,8 @@ proptest! {
         bytes[at] = byte;
         if let Ok(report) = Read::read(&bytes, &ReadLimits::default()) {
             let enriched = enrich(&report, &|_| None, &Context::default());
-            let stripped = splice::strip(&enriched.bytes, &ReadLimits::default()).unwrap();
-            prop_assert_eq!(stripped, report.stripped());
+            let stripped = splice::strip_additions(&enriched.bytes, &ReadLimits::default()).unwrap();
+            prop_assert_eq!(stripped, report.strip_additions());
         }
     }
 

@@ -6,7 +6,7 @@ use crate::grouping::GroupingRules;
 use crate::symcache::{
     CodeOwner, CodePlace, CodeScope, MAX_CALLS, NameSource, ObjectHeader, SymCache, Writer,
 };
-use crate::{Context, Detail, FrameStatus, ImageSymbols, Plan, enrich, explain, most_bytes};
+use crate::{Context, Detail, FrameStatus, ImageSymbols, Plan, enrich, explain_report, most_bytes};
 use serde_json::Value;
 use std::sync::Arc;
 use unslide_model::Quality;
@@ -23,8 +23,8 @@ const ADDRESSES: u64 = 4;
 fn longest() -> ImageSymbols {
     let mut w = Writer::new(64 << 20);
     let function = |w: &mut Writer, n: usize| {
-        let path = w.path(&format!("/{n}{}", "p".repeat(TEXT))).unwrap();
-        w.function(&format!("f{n}{}", "n".repeat(TEXT)), Some(path)).unwrap()
+        let path = w.add_path(&format!("/{n}{}", "p".repeat(TEXT))).unwrap();
+        w.add_function(&format!("f{n}{}", "n".repeat(TEXT)), Some(path)).unwrap()
     };
     let outer = CodeOwner {
         function: function(&mut w, 0),
@@ -32,11 +32,11 @@ fn longest() -> ImageSymbols {
         source: NameSource::Dwarf,
         approximate: false,
     };
-    let mut place = CodePlace { scope: w.scope(CodeScope::Owner(outer)).unwrap(), line: 1, column: 1 };
+    let mut place = CodePlace { scope: w.add_scope(CodeScope::Owner(outer)).unwrap(), line: 1, column: 1 };
     for n in 1..MAX_CALLS {
-        let caller = w.call(place).unwrap();
+        let caller = w.add_call(place).unwrap();
         let function = function(&mut w, n);
-        place.scope = w.scope(CodeScope::Inlined { function, caller }).unwrap();
+        place.scope = w.add_scope(CodeScope::Inlined { function, caller }).unwrap();
     }
     let ranges: Vec<_> =
         (0..ADDRESSES).map(|n| (16 * n as u32, Some(CodePlace { line: 2 + n as u32, ..place }))).collect();
@@ -48,8 +48,8 @@ fn longest() -> ImageSymbols {
         extent: 0x1_0000,
         quality: Quality::DwarfSymtab,
     };
-    let bytes = w.finish(&facts, ranges.into_iter().collect()).unwrap();
-    ImageSymbols::found(Arc::new(SymCache::parse(bytes).unwrap()))
+    let bytes = w.into_bytes(&facts, ranges.into_iter().collect()).unwrap();
+    ImageSymbols::from_symcache(Arc::new(SymCache::parse(bytes).unwrap()))
 }
 
 fn frames(count: u64) -> impl Iterator<Item = Frame> {
@@ -80,7 +80,7 @@ fn the_longest_chains_make_no_answer_larger_than_its_bound() {
         assert_eq!(tree["symbolication"]["truncated"], true);
         assert_eq!(tree["symbolication"]["frames"]["symbolicated"], 24);
         assert_eq!(frame(&tree, 1, 11), serde_json::json!({"status": FrameStatus::Symbolicated.as_str()}));
-        assert_eq!(splice::strip(&enriched.bytes, &ReadLimits::default()).unwrap(), bytes);
+        assert_eq!(splice::strip_additions(&enriched.bytes, &ReadLimits::default()).unwrap(), bytes);
     }
 }
 
@@ -154,7 +154,8 @@ fn an_explanation_of_the_longest_chains_is_bounded() {
     let (bytes, symbols) = (report().bytes(), longest());
     let read = Read::read(&bytes, &ReadLimits::default()).unwrap();
     let (json, most) = peak(|| {
-        serde_json::to_vec(&explain(&read, &|_| Some(&symbols), &GroupingRules::default(), &[])).unwrap()
+        serde_json::to_vec(&explain_report(&read, &|_| Some(&symbols), &GroupingRules::default(), &[]))
+            .unwrap()
     });
     assert!(json.len() < 8 << 20 && most < 24 << 20, "{} {most}", json.len());
     let tree: Value = serde_json::from_slice(&json).unwrap();
@@ -167,7 +168,7 @@ fn an_explanation_of_the_longest_chains_is_bounded() {
     // So are its frames.
     let many = app().thread(Thread::new(0).crashed().frames(frames_of_no_image(30_000))).bytes();
     let read = Read::read(&many, &ReadLimits::default()).unwrap();
-    let explained = explain(&read, &|_| None, &GroupingRules::default(), &[]);
+    let explained = explain_report(&read, &|_| None, &GroupingRules::default(), &[]);
     assert!(explained.truncated && explained.backtraces[0].frames.len() == 20_000);
 }
 

@@ -11,7 +11,7 @@ use unslide_testkit::macho::{CODE, File, TEXT, longest_chain, unit};
 const APP: &[u8] = include_bytes!("../data/app.dsym");
 
 pub(super) fn build(file: &File) -> Result<BuiltSymCache, ObjectError> {
-    object::build(&file.bytes())
+    object::build_symcache(&file.bytes())
 }
 
 /// The names at an offset from the start of the code, innermost first.
@@ -68,9 +68,9 @@ fn a_line_table_that_ends_outside_the_file_costs_no_names_where_nothing_refers_t
         File { symbols: vec![("f", CODE)], dwarf: vec![("__debug_line", vec![0; 8])], ..File::default() };
     let bytes = file.bytes();
     let cut = &bytes[..bytes.len() - 1];
-    let facts = object::objects(cut).unwrap()[0].object.clone().unwrap();
+    let facts = object::list_objects(cut).unwrap()[0].object.clone().unwrap();
     assert!(!facts.has_sources);
-    let built = object::build(cut).unwrap();
+    let built = object::build_symcache(cut).unwrap();
     assert_eq!(facts.debug_id, Some(built.debug_id));
     assert_eq!(names(&built, 0), ["f"]);
 }
@@ -106,7 +106,7 @@ fn calls_inlined_deeper_than_a_chain_holds_are_cut_in_the_middle() {
 #[test]
 fn the_longest_chain_is_what_tests_elsewhere_believe() {
     let bytes = longest_chain(1_000);
-    let built = object::build(&bytes).unwrap();
+    let built = object::build_symcache(&bytes).unwrap();
     let names = names(&built, 0);
     assert_eq!((names.len(), names[0].len(), names[255].get(..4)), (MAX_CALLS, 1_000, Some("f000")));
 }
@@ -174,9 +174,9 @@ fn architectures_over_each_other_are_malformed() {
         out
     };
     let beside = fat([64, 64 + slice.len()]);
-    assert_eq!(object::objects(&beside).unwrap().len(), 2);
+    assert_eq!(object::list_objects(&beside).unwrap().len(), 2);
     for over in [[64, 64], [64 + slice.len(), 64 + slice.len() - 1]] {
-        let found = object::objects(&fat(over));
+        let found = object::list_objects(&fat(over));
         assert!(matches!(found, Err(ObjectError::Malformed(_))), "{found:?}");
     }
 }
@@ -189,7 +189,7 @@ fn tables_outside_the_file_are_malformed() {
     file.symbols_off_by = 0x10_0000;
     assert!(matches!(build(&file), Err(ObjectError::Malformed(_))));
     for end in (0..APP.len()).step_by(97) {
-        assert!(object::build(&APP[..end]).is_err(), "{end}");
+        assert!(object::build_symcache(&APP[..end]).is_err(), "{end}");
     }
 }
 
@@ -197,7 +197,7 @@ fn tables_outside_the_file_are_malformed() {
 fn owner(built: &BuiltSymCache) -> (String, Vec<String>) {
     let cache = SymCache::parse(built.symcache.clone()).unwrap();
     cache.verify_checksum().unwrap();
-    let answer = cache.lookup(RelativeAddress(CODE - TEXT)).found().unwrap();
+    let answer = cache.lookup(RelativeAddress(CODE - TEXT)).into_answer().unwrap();
     let own = |name: Text<'_>| name.decode().into_owned();
     (own(answer.symbol.unwrap()), answer.folded_with().map(own).collect())
 }
@@ -227,8 +227,10 @@ fn of_functions_with_the_same_code_the_one_that_the_lines_belong_to_is_named_and
     let expected = names(&["a", "b", "c", "d", "e", "f", "g", "h"]);
     assert_eq!(owner(&built), ("k".to_owned(), expected));
     let alone = SymCache::parse(build(&file("alpha")).unwrap().symcache).unwrap();
-    let alone =
-        alone.lookup(RelativeAddress(CODE + 8 - TEXT)).found().map(|answer| answer.folded_with().count());
+    let alone = alone
+        .lookup(RelativeAddress(CODE + 8 - TEXT))
+        .into_answer()
+        .map(|answer| answer.folded_with().count());
     assert_eq!(alone, Some(0));
 }
 
@@ -269,7 +271,7 @@ fn a_call_that_does_not_name_its_file_is_in_no_file() {
             ..File::default()
         });
         let cache = SymCache::parse(built.unwrap().symcache).unwrap();
-        let answer = cache.lookup(RelativeAddress(CODE - TEXT)).found().unwrap();
+        let answer = cache.lookup(RelativeAddress(CODE - TEXT)).into_answer().unwrap();
         let calls: Vec<_> = answer.calls().collect();
         let outer = calls.last().unwrap();
         assert_eq!(
@@ -299,10 +301,10 @@ fn a_nameless_function_start_ends_the_symbol_before_it() {
 #[test]
 fn what_is_no_linked_mach_o_says_so() {
     for bytes in [&b""[..], b"\x7fELF", b"MZ", &[0xCA, 0xFE, 0xBA, 0xBE, 0, 0, 0, 52]] {
-        assert_eq!(object::objects(bytes), Err(ObjectError::NotAnObject));
+        assert_eq!(object::list_objects(bytes), Err(ObjectError::NotAnObject));
     }
-    assert!(matches!(object::objects(b"!<arch>\n"), Err(ObjectError::Unsupported(_))));
-    assert!(matches!(object::objects(&[0xFE, 0xED, 0xFA, 0xCF]), Err(ObjectError::Unsupported(_))));
+    assert!(matches!(object::list_objects(b"!<arch>\n"), Err(ObjectError::Unsupported(_))));
+    assert!(matches!(object::list_objects(&[0xFE, 0xED, 0xFA, 0xCF]), Err(ObjectError::Unsupported(_))));
     let relocatable = File { kind: Some(1), ..File::default() };
     assert!(matches!(build(&relocatable), Err(ObjectError::Unsupported(_))));
 }
@@ -316,7 +318,7 @@ proptest! {
         for (at, value) in changes {
             bytes[at] = value;
         }
-        if let Ok(built) = object::build(&bytes) {
+        if let Ok(built) = object::build_symcache(&bytes) {
             let cache = SymCache::parse(built.symcache.clone()).unwrap();
             cache.verify_checksum().unwrap();
             for (_, answer) in cache.ranges() {
@@ -330,7 +332,7 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
         addresses in prop::collection::vec(0_u64..0x1_0000, 20),
     ) {
-        let mut bytes = object::build(APP).unwrap().symcache;
+        let mut bytes = object::build_symcache(APP).unwrap().symcache;
         for (at, value) in changes {
             let at = at.index(bytes.len());
             bytes[at] = value;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use unslide_model::RelativeAddress;
 use unslide_report::{ReadLimits, Report};
-use unslide_symbolicate::object::build;
+use unslide_symbolicate::object::build_symcache;
 use unslide_symbolicate::symcache::SymCache;
 use unslide_symbolicate::{Context, ImageSymbols, enrich};
 use unslide_testkit::memory::peak;
@@ -14,7 +14,7 @@ const LOAD: u64 = 0x1_04e4_c000;
 
 #[test]
 fn a_report_in_flight_takes_at_most_three_times_its_bytes_and_its_answers() {
-    let cache = SymCache::parse(build(APP).unwrap().symcache).unwrap();
+    let cache = SymCache::parse(build_symcache(APP).unwrap().symcache).unwrap();
     let named: Vec<RelativeAddress> =
         cache.ranges().filter(|(_, answer)| answer.is_some()).map(|(start, _)| start).collect();
     for (images, frames) in [(150, 320), (400, 40), (10, 2_000)] {
@@ -27,7 +27,7 @@ fn a_report_in_flight_takes_at_most_three_times_its_bytes_and_its_answers() {
             report = report.thread(Thread::new(index as u64).frames((0..16).map(frame)));
         }
         let input = report.bytes();
-        let symbols = ImageSymbols::found(Arc::new(cache.clone()) as _);
+        let symbols = ImageSymbols::from_symcache(Arc::new(cache.clone()) as _);
         let (enriched, most) = peak(|| {
             let report = Report::read(&input, &ReadLimits::default()).unwrap();
             enrich(&report, &|id| (*id == cache.debug_id()).then_some(&symbols), &Context::default())

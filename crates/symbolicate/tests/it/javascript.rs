@@ -61,7 +61,9 @@ fn bundles(script: &str) -> Value {
 
 fn symbols(bundle: &Value, id: DebugId) -> ImageSymbols {
     let map = bundle["map"].as_str().unwrap().as_bytes();
-    ImageSymbols::found(Arc::new(SymCache::parse(build_source_map(map, id).unwrap().symcache).unwrap()))
+    ImageSymbols::from_symcache(Arc::new(
+        SymCache::parse(build_source_map(map, id).unwrap().symcache).unwrap(),
+    ))
 }
 
 /// What is said of a report where these maps are known.

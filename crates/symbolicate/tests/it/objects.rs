@@ -11,7 +11,7 @@ use unslide_testkit::fixtures::{self, run};
 
 fn facts(path: &Path) -> Vec<object::ObjectFacts> {
     let bytes = std::fs::read(path).unwrap();
-    let entries = object::objects(&bytes).unwrap();
+    let entries = object::list_objects(&bytes).unwrap();
     entries.into_iter().map(|entry| entry.object.unwrap()).collect()
 }
 

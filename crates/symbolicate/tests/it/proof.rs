@@ -14,10 +14,10 @@ use unslide_testkit::fixtures;
 /// The symcache of one architecture of a file.
 pub fn symcache(file: &Path, arch: &str) -> SymCache {
     let bytes = std::fs::read(file).unwrap();
-    let entries = object::objects(&bytes).unwrap();
+    let entries = object::list_objects(&bytes).unwrap();
     let is_wanted = |entry: &&object::ObjectEntry| entry.object.as_ref().is_ok_and(|o| o.cpu.name() == arch);
     let entry = entries.iter().find(is_wanted).unwrap_or_else(|| panic!("{} has no {arch}", file.display()));
-    let built = object::build(&bytes[entry.range.clone()]).unwrap();
+    let built = object::build_symcache(&bytes[entry.range.clone()]).unwrap();
     // A binary without DWARF says where it is.
     assert!(built.quality < Quality::Dwarf || built.warnings.is_empty(), "{:?}", built.warnings);
     let cache = SymCache::parse(built.symcache).unwrap();
@@ -45,7 +45,7 @@ fn ours(cache: &SymCache, address: u64) -> Vec<Frame> {
 /// The functions that are said to have the same code.
 fn folded(cache: &SymCache, address: u64) -> Vec<String> {
     let offset = address.checked_sub(cache.text_address().0);
-    let answer = offset.and_then(|offset| cache.lookup(RelativeAddress(offset)).found());
+    let answer = offset.and_then(|offset| cache.lookup(RelativeAddress(offset)).into_answer());
     answer
         .map(|answer| answer.folded_with().map(|name| name.decode().into_owned()).collect())
         .unwrap_or_default()

@@ -24,7 +24,7 @@ fn functions_over_what_others_answered_without_a_claim_yield() {
         let at = bytes.windows(16).position(|bytes| bytes == old).unwrap();
         bytes[at + 8..at + 16].copy_from_slice(&more.to_le_bytes());
     }
-    let built = unslide_symbolicate::object::build(&bytes).unwrap();
+    let built = unslide_symbolicate::object::build_symcache(&bytes).unwrap();
     // The symbol lies in the first function only, and the others have no name.
     assert_eq!([0, 1, 49_999].map(|at| names(&built, at).join(" ")), ["f", "", ""]);
     assert_eq!(names(&built, 49_999).len(), 1);

@@ -64,9 +64,10 @@ fn compressed_debug_information_gives_the_same_symcache() {
     for name in ["app", "kit-arm64", "whole"] {
         let plain = std::fs::read(fixtures::dsym(name)).unwrap();
         let packed = compressed_dsym(name);
-        let facts = |bytes: &[u8]| object::objects(bytes).unwrap()[0].object.clone().unwrap();
+        let facts = |bytes: &[u8]| object::list_objects(bytes).unwrap()[0].object.clone().unwrap();
         assert_eq!(facts(&packed).quality(), facts(&plain).quality(), "{name}");
-        let (plain, packed) = (object::build(&plain).unwrap(), object::build(&packed).unwrap());
+        let (plain, packed) =
+            (object::build_symcache(&plain).unwrap(), object::build_symcache(&packed).unwrap());
         assert_eq!(packed.quality, Quality::DwarfSymtab, "{name}");
         assert!(packed.symcache == plain.symcache && packed.warnings.is_empty(), "{name}");
     }
@@ -204,8 +205,8 @@ fn units_of_split_dwarf_are_said_and_give_no_functions() {
 
 fn built(name: &str) -> BuiltSymCache {
     let bytes = std::fs::read(fixtures::binary(name)).unwrap();
-    let facts = object::objects(&bytes).unwrap()[0].object.clone().unwrap();
-    let built = object::build(&bytes).unwrap();
+    let facts = object::list_objects(&bytes).unwrap()[0].object.clone().unwrap();
+    let built = object::build_symcache(&bytes).unwrap();
     assert_eq!(facts.quality(), built.quality, "{name}");
     built
 }

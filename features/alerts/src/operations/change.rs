@@ -1,6 +1,6 @@
 //! `PATCH /v1/alert-rules/{id}`.
 
-use super::{ask_recipients, check, check_receiver, described, no_rule};
+use super::{ask_recipients, check_limits, check_receiver, describe_rule, no_rule};
 use crate::receiver_policy::PolicyExtension;
 use crate::store::rules::{self, AlertRule, AlertRuleChange};
 use axum::extract::State;
@@ -25,8 +25,8 @@ pub async fn change_alert_rule(
     Path(id): Path<Uuid>,
     JsonBody(change): JsonBody<AlertRuleChange>,
 ) -> Result<Json<AlertRule>, Problem> {
-    check(change.name.as_deref(), None, change.threshold, change.digest_minutes)?;
-    let receiver = change.receiver();
+    check_limits(change.name.as_deref(), None, change.threshold, change.digest_minutes)?;
+    let receiver = change.to_receiver();
     match &receiver {
         Some(receiver) => check_receiver(&policy, receiver)?,
         None if !change.names_parts_of_a_receiver() => {}
@@ -36,18 +36,18 @@ pub async fn change_alert_rule(
         }
     }
     let mut tx = api.tenant(access.tenant()).await?;
-    if !rules::change(&mut tx, id, access.only_app(), &change).await? {
+    if !rules::change_rule(&mut tx, id, access.only_app(), &change).await? {
         return Err(no_rule());
     }
     if let Some(receiver) = &receiver {
         ask_recipients(&policy, &mut tx, receiver).await?;
     }
     let rule = rules::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
-    let rule = described(&policy, &mut tx, rule).await?;
+    let rule = describe_rule(&policy, &mut tx, rule).await?;
     let detail = serde_json::json!({"enabled": rule.enabled, "threshold": rule.threshold, "channel": rule.channel,
                                      "address": rule.address});
     let actor = access.principal.key_id.to_string();
-    audit::append(&mut tx, &actor, "alert_rule.change", &id.to_string(), &detail).await?;
+    audit::append_entry(&mut tx, &actor, "alert_rule.change", &id.to_string(), &detail).await?;
     tx.commit().await?;
     Ok(Json(rule))
 }

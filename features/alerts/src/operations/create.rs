@@ -1,6 +1,6 @@
 //! `POST /v1/alert-rules`.
 
-use super::{ask_recipients, check, check_receiver, described};
+use super::{ask_recipients, check_limits, check_receiver, describe_rule};
 use crate::receiver_policy::PolicyExtension;
 use crate::store::rules::{self, AlertRule, MOST_RULES, NewAlertRule};
 use axum::extract::State;
@@ -27,24 +27,24 @@ pub async fn create_alert_rule(
     access: Access<TenantAdmin>,
     JsonBody(mut new): JsonBody<NewAlertRule>,
 ) -> Result<(StatusCode, Json<AlertRule>), Problem> {
-    new.app = access.app(new.app)?;
-    check(Some(&new.name), Some(new.condition), new.threshold, Some(new.digest_minutes))?;
+    new.app = access.restrict_app(new.app)?;
+    check_limits(Some(&new.name), Some(new.condition), new.threshold, Some(new.digest_minutes))?;
     if new.app.as_ref().is_some_and(|app| !is_text(app, 255)) {
         return Err(Problem::new(Kind::InvalidBody, "app: 1 to 255 bytes, no control characters"));
     }
-    let receiver = new.receiver();
+    let receiver = new.to_receiver();
     check_receiver(&policy, &receiver)?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let Some(rule) = rules::create(&mut tx, &new).await? else {
+    let Some(rule) = rules::create_rule(&mut tx, &new).await? else {
         let detail = format!("a tenant has at most {MOST_RULES} alert rules; delete one");
         return Err(Problem::new(Kind::LimitReached, detail));
     };
     ask_recipients(&policy, &mut tx, &receiver).await?;
-    let rule = described(&policy, &mut tx, rule).await?;
+    let rule = describe_rule(&policy, &mut tx, rule).await?;
     let detail =
         serde_json::json!({"condition": rule.condition, "channel": rule.channel, "address": rule.address});
     let actor = access.principal.key_id.to_string();
-    audit::append(&mut tx, &actor, "alert_rule.create", &rule.id.to_string(), &detail).await?;
+    audit::append_entry(&mut tx, &actor, "alert_rule.create", &rule.id.to_string(), &detail).await?;
     tx.commit().await?;
     Ok((StatusCode::CREATED, Json(rule)))
 }

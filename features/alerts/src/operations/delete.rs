@@ -22,11 +22,12 @@ pub async fn delete_alert_rule(
     Path(id): Path<Uuid>,
 ) -> Result<StatusCode, Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
-    if !rules::delete(&mut tx, id, access.only_app()).await? {
+    if !rules::delete_rule(&mut tx, id, access.only_app()).await? {
         return Err(no_rule());
     }
     let actor = access.principal.key_id.to_string();
-    audit::append(&mut tx, &actor, "alert_rule.delete", &id.to_string(), &serde_json::json!({})).await?;
+    audit::append_entry(&mut tx, &actor, "alert_rule.delete", &id.to_string(), &serde_json::json!({}))
+        .await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

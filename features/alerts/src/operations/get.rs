@@ -1,6 +1,6 @@
 //! `GET /v1/alert-rules/{id}`.
 
-use super::{described, no_rule};
+use super::{describe_rule, no_rule};
 use crate::receiver_policy::PolicyExtension;
 use crate::store::rules::{self, AlertRule};
 use axum::extract::State;
@@ -23,5 +23,5 @@ pub async fn get_alert_rule(
 ) -> Result<Json<AlertRule>, Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
     let found = rules::get(&mut tx, id, access.only_app()).await?;
-    described(&policy, &mut tx, found.ok_or_else(no_rule)?).await.map(Json)
+    describe_rule(&policy, &mut tx, found.ok_or_else(no_rule)?).await.map(Json)
 }

@@ -5,7 +5,7 @@ use crate::store::rules::{self, AlertRule};
 use axum::extract::State;
 use axum::{Extension, Json};
 use unslide_api::feature::operation::{
-    Access, Api, List, Page, PageQuery, Problem, Query, TenantAdmin, problems, time_and_id, timed,
+    Access, Api, List, Page, PageQuery, Problem, Query, TenantAdmin, position_by_time, problems, time_and_id,
 };
 
 problems!(Failures: InvalidParameter);
@@ -23,11 +23,11 @@ pub async fn list_alert_rules(
     access: Access<TenantAdmin>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<AlertRule>>, Problem> {
-    let list = List::of(access.tenant(), "list_alert_rules", &access.only_app());
-    let after = page.after(list, time_and_id)?;
-    let limit = page.limit()?;
+    let list = List::for_operation(access.tenant(), "list_alert_rules", &access.only_app());
+    let after = page.read_cursor(list, time_and_id)?;
+    let limit = page.check_limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let mut found = rules::list(&mut tx, access.only_app(), after, limit + 1).await?;
-    policy.mail.describe(&mut tx, &mut found).await?;
-    Ok(Json(Page::of(found, limit, list, |last| timed(last.created_at, last.id))))
+    let mut found = rules::list_rules(&mut tx, access.only_app(), after, limit + 1).await?;
+    policy.mail.fill_recipients(&mut tx, &mut found).await?;
+    Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.created_at, last.id))))
 }

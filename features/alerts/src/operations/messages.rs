@@ -5,7 +5,8 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use unslide_api::feature::operation::{
-    Access, Api, List, Page, PageQuery, Problem, Query, TenantAdmin, parameter, problems, time_and_id, timed,
+    Access, Api, List, Page, PageQuery, Problem, Query, TenantAdmin, parse_parameter, position_by_time,
+    problems, time_and_id,
 };
 use unslide_store::Uuid;
 use utoipa::IntoParams;
@@ -40,12 +41,12 @@ pub async fn list_alert_messages(
     access: Access<TenantAdmin>,
     Query(query): Query<AlertMessageQuery>,
 ) -> Result<Json<Page<ListedAlertMessage>>, Problem> {
-    let rule: Option<Uuid> = query.rule.as_deref().map(|id| parameter("rule", id)).transpose()?;
+    let rule: Option<Uuid> = query.rule.as_deref().map(|id| parse_parameter("rule", id)).transpose()?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
-    let list = List::of(access.tenant(), "list_alert_messages", &(rule, access.only_app()));
-    let after = page.after(list, time_and_id)?;
-    let limit = page.limit()?;
+    let list = List::for_operation(access.tenant(), "list_alert_messages", &(rule, access.only_app()));
+    let after = page.read_cursor(list, time_and_id)?;
+    let limit = page.check_limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = messages::list(&mut tx, rule, access.only_app(), after, limit + 1).await?;
-    Ok(Json(Page::of(found, limit, list, |last| timed(last.created_at, last.id))))
+    let found = messages::list_messages(&mut tx, rule, access.only_app(), after, limit + 1).await?;
+    Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.created_at, last.id))))
 }

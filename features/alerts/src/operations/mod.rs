@@ -26,7 +26,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
+pub fn alert_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(create::create_alert_rule, list::list_alert_rules))
         .routes(routes!(get::get_alert_rule, change::change_alert_rule, delete::delete_alert_rule))
@@ -44,7 +44,7 @@ fn no_rule() -> Problem {
 }
 
 /// Checks the limits that a rule's schema cannot express.
-fn check(
+fn check_limits(
     name: Option<&str>,
     condition: Option<AlertCondition>,
     threshold: Option<f64>,
@@ -73,7 +73,7 @@ async fn ask_recipients(
     tx: &mut TenantTx,
     receiver: &AlertReceiver,
 ) -> Result<(), Problem> {
-    if policy.mail.ask(tx, receiver).await? {
+    if policy.mail.ask_receiver(tx, receiver).await? {
         return Ok(());
     }
     let detail = format!("a tenant has at most {MAX_UNCONFIRMED} recipients of mail that have not confirmed");
@@ -81,13 +81,13 @@ async fn ask_recipients(
 }
 
 /// Returns a rule with the statuses of its recipients.
-async fn described(
+async fn describe_rule(
     policy: &ReceiverPolicy,
     tx: &mut TenantTx,
     rule: AlertRule,
 ) -> Result<AlertRule, Problem> {
     let mut rules = [rule];
-    policy.mail.describe(tx, &mut rules).await?;
+    policy.mail.fill_recipients(tx, &mut rules).await?;
     let [rule] = rules;
     Ok(rule)
 }
@@ -123,7 +123,7 @@ fn wrong_receiver(policy: &ReceiverPolicy, receiver: &AlertReceiver) -> Result<(
         AlertChannel::Mail if !policy.sends_mail => {
             Err("channel: this service does not send mail; its operator sets api.alerts.smtp_url".to_owned())
         }
-        AlertChannel::Mail => policy.mail.check(address),
+        AlertChannel::Mail => policy.mail.check_recipients(address),
         _ => check_url(address, &policy.allowed).map(drop),
     }
 }

@@ -22,8 +22,8 @@ pub async fn send_alert_again(
     access: Access<TenantAdmin>,
     Path(id): Path<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    Charge::of_reports(&api, access.tenant(), access.principal.limits.units_per_second)?
-        .reports(ALERT_UNITS)?;
+    Charge::for_reports(&api, access.tenant(), access.principal.limits.units_per_second)?
+        .charge_reports(ALERT_UNITS)?;
     let mut tx = api.tenant(access.tenant()).await?;
     if !messages::send_again(&mut tx, id, access.only_app()).await? {
         return Err(Problem::new(Kind::NotFound, "there is no such alert message"));

@@ -28,8 +28,8 @@ pub async fn test_alert_rule(
     access: Access<TenantAdmin>,
     Path(id): Path<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    Charge::of_reports(&api, access.tenant(), access.principal.limits.units_per_second)?
-        .reports(ALERT_UNITS)?;
+    Charge::for_reports(&api, access.tenant(), access.principal.limits.units_per_second)?
+        .charge_reports(ALERT_UNITS)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let rule = rules::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
     if rule.channel == AlertChannel::Mail {

@@ -18,14 +18,15 @@ use time::{Duration, OffsetDateTime};
 use unslide_api::feature::operation::{
     Api, JsonBody, Kind, MAX_LIMIT, PageQuery, Path, Problem, Query, TenantAdmin,
 };
-use unslide_api::feature::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, html};
+use unslide_api::feature::page::{
+    PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html,
+};
 use unslide_model::Secret;
 use unslide_store::Uuid;
 
 /// The path of the page.
-pub const PATH: &str = "/console/alerts";
-/// How long "mute" lasts.
-const MUTED: Duration = Duration::hours(24);
+pub const ALERTS_PAGE: &str = "/console/alerts";
+const MUTE_DURATION: Duration = Duration::hours(24);
 
 #[derive(Template)]
 #[template(path = "alerts/rules.html", askama = escaping)]
@@ -38,8 +39,7 @@ struct AlertsPage {
     only_app: Option<String>,
 }
 
-/// `GET /console/alerts`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     policy: PolicyExtension,
     signed: SignedIn<TenantAdmin>,
@@ -51,16 +51,16 @@ pub async fn page(
     let all = PageQuery { limit: Some(MAX_LIMIT), cursor: None };
     let Json(rules) =
         list_alert_rules(State(api.clone()), policy.clone(), access.clone(), Query(all)).await?;
-    let query = AlertMessageQuery { cursor: state.text("cursor"), ..AlertMessageQuery::default() };
+    let query = AlertMessageQuery { cursor: state.get_text("cursor"), ..AlertMessageQuery::default() };
     let channels =
         AlertChannel::ALL.into_iter().filter(|one| *one != AlertChannel::Mail || policy.sends_mail);
     let channels = channels.collect();
     let Json(sent) = list_alert_messages(State(api), access, Query(query)).await?;
-    html(&AlertsPage {
-        shell: Shell::of(signed.viewer, "alerts", "Alerts"),
+    render_html(&AlertsPage {
+        shell: Shell::for_viewer(signed.viewer, "alerts", "Alerts"),
         rules: rules.items,
         messages: sent.items,
-        next: sent.next_cursor.map(|cursor| state.at_cursor(PATH, &[], &cursor)),
+        next: sent.next_cursor.map(|cursor| state.at_cursor(ALERTS_PAGE, &[], &cursor)),
         channels,
         only_app,
     })
@@ -140,32 +140,31 @@ fn message_status(message: &ListedAlertMessage) -> (&'static str, &'static str, 
     }
 }
 
-/// `POST /console/alerts`.
-pub async fn create(
+pub async fn create_from_form(
     api: State<Api>,
     policy: PolicyExtension,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let rule = NewAlertRule {
-        name: form.text("name"),
+        name: form.field_text("name"),
         app: form.get("app").map(str::to_owned),
-        condition: form.word("condition")?,
-        threshold: form.number("threshold")?,
-        channel: form.word("channel")?,
-        address: Secret::new(form.text("address")),
-        secret: Secret::new(form.text("secret")),
-        template: form.text("template"),
+        condition: form.parse_word("condition")?,
+        threshold: form.parse_number("threshold")?,
+        channel: form.parse_word("channel")?,
+        address: Secret::new(form.field_text("address")),
+        secret: Secret::new(form.field_text("secret")),
+        template: form.field_text("template"),
         content_type: content_type(&form)?,
-        digest_minutes: form.number("digest_minutes")?.unwrap_or(0),
+        digest_minutes: form.parse_number("digest_minutes")?.unwrap_or(0),
         quiet_hours: quiet_hours(&form)?,
     };
     let _ = create_alert_rule(api, policy, signed.access, JsonBody(rule)).await?;
-    Ok(Redirect::to(PATH).into_response())
+    Ok(Redirect::to(ALERTS_PAGE).into_response())
 }
 
 fn content_type(form: &SentForm) -> Result<TemplateType, Problem> {
-    if form.has("content_type") { form.word("content_type") } else { Ok(TemplateType::default()) }
+    if form.has_field("content_type") { form.parse_word("content_type") } else { Ok(TemplateType::default()) }
 }
 
 fn quiet_hours(form: &SentForm) -> Result<Option<QuietHours>, Problem> {
@@ -176,7 +175,7 @@ fn quiet_hours(form: &SentForm) -> Result<Option<QuietHours>, Problem> {
 }
 
 /// `POST /console/alerts/{id}/{action}`: `test`, `mute`, `unmute`, `on`, `off`, `delete`.
-pub async fn act(
+pub async fn act_on_rule(
     api: State<Api>,
     policy: PolicyExtension,
     signed: SignedIn<TenantAdmin>,
@@ -186,22 +185,21 @@ pub async fn act(
     let change = match action.as_str() {
         "test" => {
             test_alert_rule(api, policy, access, id).await?;
-            return Ok(Redirect::to(PATH).into_response());
+            return Ok(Redirect::to(ALERTS_PAGE).into_response());
         }
         "delete" => {
             delete_alert_rule(api, access, id).await?;
-            return Ok(Redirect::to(PATH).into_response());
+            return Ok(Redirect::to(ALERTS_PAGE).into_response());
         }
-        "mute" => AlertRuleChange { muted_until: Some(now + MUTED), ..AlertRuleChange::default() },
+        "mute" => AlertRuleChange { muted_until: Some(now + MUTE_DURATION), ..AlertRuleChange::default() },
         "unmute" => AlertRuleChange { muted_until: Some(now), ..AlertRuleChange::default() },
         "on" | "off" => AlertRuleChange { enabled: Some(action == "on"), ..AlertRuleChange::default() },
         _ => return Err(Problem::new(Kind::NotFound, "alert rules have no such action")),
     };
     let Json(_) = change_alert_rule(api, policy, access, id, JsonBody(change)).await?;
-    Ok(Redirect::to(PATH).into_response())
+    Ok(Redirect::to(ALERTS_PAGE).into_response())
 }
 
-/// `POST /console/alerts/{id}/receiver`: another receiver.
 pub async fn change_receiver(
     api: State<Api>,
     policy: PolicyExtension,
@@ -210,23 +208,22 @@ pub async fn change_receiver(
     form: SentForm,
 ) -> Result<Response, Problem> {
     let change = AlertRuleChange {
-        channel: Some(form.word("channel")?),
-        address: Secret::new(form.text("address")),
-        secret: Secret::new(form.text("secret")),
-        template: form.text("template"),
+        channel: Some(form.parse_word("channel")?),
+        address: Secret::new(form.field_text("address")),
+        secret: Secret::new(form.field_text("secret")),
+        template: form.field_text("template"),
         content_type: content_type(&form)?,
         ..AlertRuleChange::default()
     };
     let Json(_) = change_alert_rule(api, policy, signed.access, id, JsonBody(change)).await?;
-    Ok(Redirect::to(PATH).into_response())
+    Ok(Redirect::to(ALERTS_PAGE).into_response())
 }
 
-/// `POST /console/alert-messages/{id}/send`.
-pub async fn send(
+pub async fn send_from_form(
     api: State<Api>,
     signed: SignedIn<TenantAdmin>,
     id: Path<Uuid>,
 ) -> Result<Response, Problem> {
     send_alert_again(api, signed.access, id).await?;
-    Ok(Redirect::to(PATH).into_response())
+    Ok(Redirect::to(ALERTS_PAGE).into_response())
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use http::Extensions;
 use unslide_api::entropy;
 use unslide_api::feature::operation::{Api, Kind, Path, Problem};
-use unslide_api::feature::page::{Caller, Shell, Template, assign, escaping, filters, html};
+use unslide_api::feature::page::{Caller, Shell, Template, assign_caller, escaping, filters, render_html};
 
 #[derive(Template)]
 #[template(path = "alerts/mail.html", askama = escaping)]
@@ -21,7 +21,7 @@ struct MailPage {
     token: String,
 }
 
-async fn find(api: &Api, token: &str) -> Result<LinkedRecipient, Problem> {
+async fn find_recipient(api: &Api, token: &str) -> Result<LinkedRecipient, Problem> {
     let gone =
         || Problem::new(Kind::NotFound, "the link is unknown or too old; the next alert sends another one");
     let token = entropy::read_token(token).ok_or_else(gone)?;
@@ -29,9 +29,9 @@ async fn find(api: &Api, token: &str) -> Result<LinkedRecipient, Problem> {
 }
 
 /// `GET /console/mail/{token}`: shows what a recipient may answer.
-pub async fn page(State(api): State<Api>, Path(token): Path<String>) -> Result<Response, Problem> {
-    let LinkedRecipient { tenant, recipient } = find(&api, &token).await?;
-    html(&MailPage {
+pub async fn render_page(State(api): State<Api>, Path(token): Path<String>) -> Result<Response, Problem> {
+    let LinkedRecipient { tenant, recipient } = find_recipient(&api, &token).await?;
+    render_html(&MailPage {
         shell: Shell { title: "Alerts by mail".to_owned(), ..Shell::signed_out() },
         tenant: tenant.to_string(),
         address: recipient.address,
@@ -42,7 +42,7 @@ pub async fn page(State(api): State<Api>, Path(token): Path<String>) -> Result<R
 }
 
 /// `POST /console/mail/{token}/{action}`: `confirm` or `stop`.
-pub async fn act(
+pub async fn answer_link(
     State(api): State<Api>,
     Path((token, action)): Path<(String, String)>,
     extensions: Extensions,
@@ -52,8 +52,8 @@ pub async fn act(
         "stop" => false,
         _ => return Err(Problem::new(Kind::NotFound, "a link of a mail has no such action")),
     };
-    let LinkedRecipient { tenant, recipient } = find(&api, &token).await?;
-    assign(&extensions, &api, Caller::Tenant(tenant.clone()))?;
+    let LinkedRecipient { tenant, recipient } = find_recipient(&api, &token).await?;
+    assign_caller(&extensions, &api, Caller::Tenant(tenant.clone()))?;
     let mut tx = api.tenant(&tenant).await?;
     recipients::set_accepted(&mut tx, &recipient.address, is_confirmed).await?;
     tx.commit().await?;

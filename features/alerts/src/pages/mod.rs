@@ -3,19 +3,19 @@
 mod alerts;
 mod mail;
 
-pub use alerts::PATH as ALERTS_PATH;
+pub use alerts::ALERTS_PAGE as ALERTS_PATH;
 
 use axum::Router;
 use axum::routing::{get, post};
 use unslide_api::feature::Api;
 
 /// Returns the routes of the pages.
-pub fn routes() -> Router<Api> {
+pub fn page_routes() -> Router<Api> {
     Router::new()
-        .route("/console/mail/{token}", get(mail::page))
-        .route("/console/mail/{token}/{action}", post(mail::act))
-        .route(ALERTS_PATH, get(alerts::page).post(alerts::create))
-        .route("/console/alerts/{id}/{action}", post(alerts::act))
+        .route("/console/mail/{token}", get(mail::render_page))
+        .route("/console/mail/{token}/{action}", post(mail::answer_link))
+        .route(ALERTS_PATH, get(alerts::render_page).post(alerts::create_from_form))
+        .route("/console/alerts/{id}/{action}", post(alerts::act_on_rule))
         .route("/console/alerts/{id}/receiver", post(alerts::change_receiver))
-        .route("/console/alert-messages/{id}/send", post(alerts::send))
+        .route("/console/alert-messages/{id}/send", post(alerts::send_from_form))
 }

@@ -5,7 +5,7 @@
 //! security settings"; WeCom "Group robot configuration".
 
 use super::receiver::ReceiverAnswer;
-use super::text::{document, fill, plain};
+use super::text::{fill_template, format_plain, message_to_json};
 use crate::store::messages::ClaimedAlertMessage;
 use crate::store::rules::{AlertChannel, TemplateType};
 use base64::Engine;
@@ -28,7 +28,6 @@ pub struct AlertRequest {
     pub headers: Vec<(&'static str, String)>,
     /// The content type of the body.
     pub content_type: TemplateType,
-    /// The body.
     pub body: String,
 }
 
@@ -55,7 +54,7 @@ fn webhook_key(secret: &Secret) -> Option<Vec<u8>> {
     STANDARD.decode(secret.reveal().strip_prefix(WEBHOOK_SECRET)?).ok()
 }
 
-fn signature(key: &[u8], signed: &[u8]) -> Result<String, String> {
+fn sign_body(key: &[u8], signed: &[u8]) -> Result<String, String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(|_| "the secret cannot be used")?;
     mac.update(signed);
     Ok(STANDARD.encode(mac.finalize().into_bytes()))
@@ -65,13 +64,17 @@ fn signature(key: &[u8], signed: &[u8]) -> Result<String, String> {
 ///
 /// # Errors
 /// Returns an error if the secret cannot be used.
-pub fn request(message: &ClaimedAlertMessage, public_url: &str, now: i64) -> Result<AlertRequest, String> {
-    let text = plain(message, public_url);
+pub fn build_request(
+    message: &ClaimedAlertMessage,
+    public_url: &str,
+    now: i64,
+) -> Result<AlertRequest, String> {
+    let text = format_plain(message, public_url);
     let mut url = message.address.clone();
     let mut headers = vec![("idempotency-key", message.id.to_string())];
     let secret = message.secret.reveal();
     let body = match message.channel {
-        AlertChannel::Webhook => webhook(message, public_url, now, &mut headers)?,
+        AlertChannel::Webhook => build_webhook(message, public_url, now, &mut headers)?,
         // Text in angle brackets is a mention or a link.
         AlertChannel::Slack => {
             let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
@@ -81,7 +84,7 @@ pub fn request(message: &ClaimedAlertMessage, public_url: &str, now: i64) -> Res
             // A tag could be a mention.
             let mut body = json!({"msg_type": "text", "content": {"text": text.replace('<', "‹")}});
             if !secret.is_empty() {
-                let sign = signature(format!("{now}\n{secret}").as_bytes(), b"")?;
+                let sign = sign_body(format!("{now}\n{secret}").as_bytes(), b"")?;
                 body["timestamp"] = now.to_string().into();
                 body["sign"] = sign.into();
             }
@@ -90,7 +93,7 @@ pub fn request(message: &ClaimedAlertMessage, public_url: &str, now: i64) -> Res
         AlertChannel::Dingtalk => {
             if !secret.is_empty() {
                 let millis = now.saturating_mul(1_000);
-                let sign = signature(secret.as_bytes(), format!("{millis}\n{secret}").as_bytes())?;
+                let sign = sign_body(secret.as_bytes(), format!("{millis}\n{secret}").as_bytes())?;
                 let query = form_urlencoded::Serializer::new(String::new())
                     .append_pair("timestamp", &millis.to_string())
                     .append_pair("sign", &sign)
@@ -107,22 +110,22 @@ pub fn request(message: &ClaimedAlertMessage, public_url: &str, now: i64) -> Res
     Ok(AlertRequest { url, headers, content_type: message.content_type, body })
 }
 
-fn webhook(
+fn build_webhook(
     message: &ClaimedAlertMessage,
     public_url: &str,
     now: i64,
     headers: &mut Vec<(&'static str, String)>,
 ) -> Result<String, String> {
     let body = if message.template.is_empty() {
-        document(message, public_url).to_string()
+        message_to_json(message, public_url).to_string()
     } else {
-        fill(&message.template, message, public_url)
+        fill_template(&message.template, message, public_url)
     };
     headers.push(("webhook-id", message.id.to_string()));
     headers.push(("webhook-timestamp", now.to_string()));
     if !message.secret.is_empty() {
         let key = webhook_key(&message.secret).ok_or("the secret cannot be used")?;
-        let signature = signature(&key, format!("{}.{now}.{body}", message.id).as_bytes())?;
+        let signature = sign_body(&key, format!("{}.{now}.{body}", message.id).as_bytes())?;
         headers.push(("webhook-signature", format!("v1,{signature}")));
     }
     Ok(body)
@@ -140,7 +143,7 @@ pub fn check_answer(channel: AlertChannel, answer: &ReceiverAnswer) -> Result<()
             return format!("The receiver answered with HTTP {status} and did not take the message");
         }
         let text: String = String::from_utf8_lossy(body).chars().take(LONGEST_ANSWER).collect();
-        format!("The receiver answered with HTTP {status}: {}", unslide_report::text::escaped(&text))
+        format!("The receiver answered with HTTP {status}: {}", unslide_report::text::escape_line(&text))
     };
     if !(200..300).contains(status) {
         return Err(refused());
@@ -164,7 +167,7 @@ mod tests {
     fn made(channel: AlertChannel, secret: &str) -> AlertRequest {
         let mut message = message(channel, &["New: <!channel> & co"], 1);
         message.secret = Secret::new(secret);
-        request(&message, "", 1_600_000_000).unwrap()
+        build_request(&message, "", 1_600_000_000).unwrap()
     }
 
     /// The vector of the specification's reference libraries.
@@ -173,7 +176,7 @@ mod tests {
         let key = STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let signed = r#"msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.{"test": 2432232314}"#;
         assert_eq!(
-            signature(&key, signed.as_bytes()).unwrap(),
+            sign_body(&key, signed.as_bytes()).unwrap(),
             "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
         );
         let sent = made(AlertChannel::Webhook, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
@@ -196,10 +199,10 @@ mod tests {
     #[test]
     fn chats_are_signed_in_their_own_ways() {
         let feishu: Value = serde_json::from_str(&made(AlertChannel::Feishu, "word").body).unwrap();
-        let expected = signature(b"1600000000\nword", b"").unwrap();
+        let expected = sign_body(b"1600000000\nword", b"").unwrap();
         assert_eq!((&feishu["timestamp"], &feishu["sign"]), (&json!("1600000000"), &json!(expected)));
         let dingtalk = made(AlertChannel::Dingtalk, "word");
-        let expected = signature(b"word", b"1600000000000\nword").unwrap();
+        let expected = sign_body(b"word", b"1600000000000\nword").unwrap();
         let query = form_urlencoded::byte_serialize(expected.as_bytes()).collect::<String>();
         assert_eq!(
             dingtalk.url.reveal(),

@@ -1,16 +1,13 @@
 //! Alerts as records of a topic.
 
-use super::text::document;
+use super::text::message_to_json;
 use crate::store::messages::ClaimedAlertMessage;
 use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_stream::{OutRecord, Producer};
 
-/// The topic of alerts.
 pub struct AlertTopic {
-    /// Writes the records.
     pub producer: Producer,
-    /// The topic's name.
     pub name: String,
 }
 
@@ -19,17 +16,18 @@ impl AlertTopic {
     ///
     /// # Errors
     /// Returns an error if the broker does not accept the message.
-    pub async fn send(
+    pub async fn publish_message(
         &self,
         tenant: &TenantId,
         message: &ClaimedAlertMessage,
         public_url: &str,
     ) -> Result<(), String> {
-        let record = OutRecord::to(self.name.as_str(), document(message, public_url).to_string())
-            .key(tenant.as_str().to_owned())
-            .header(headers::TENANT, tenant.as_str().to_owned())
-            .header(headers::IDEMPOTENCY_KEY, message.id.to_string());
-        self.producer.send(&record).await.map(drop).map_err(|error| {
+        let record =
+            OutRecord::for_topic(self.name.as_str(), message_to_json(message, public_url).to_string())
+                .key(tenant.as_str().to_owned())
+                .header(headers::TENANT, tenant.as_str().to_owned())
+                .header(headers::IDEMPOTENCY_KEY, message.id.to_string());
+        self.producer.send_record(&record).await.map(drop).map_err(|error| {
             tracing::warn!(error = %error, "an alert could not be written to Kafka");
             "Kafka did not take it.".to_owned()
         })

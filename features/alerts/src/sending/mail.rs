@@ -1,6 +1,6 @@
 //! Mail, by the operator's SMTP server.
 
-use super::text::{headline, plain};
+use super::text::{format_headline, format_plain};
 use crate::store::messages::ClaimedAlertMessage;
 use lettre::message::Mailbox;
 use lettre::message::header::ContentType;
@@ -8,14 +8,12 @@ use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
 use std::error::Error;
 use std::time::Duration;
 use unslide_model::{Secret, TenantId};
-use unslide_report::text::escaped;
+use unslide_report::text::escape_line;
 
-/// Recipients of one rule.
 pub const MAX_RECIPIENTS: u32 = 10;
 /// How long it may take to reach the server. Its answers have no time of their own.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const SMTP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sends mail.
 pub struct Mailer {
     transport: AsyncSmtpTransport<Tokio1Executor>,
     from: Mailbox,
@@ -35,7 +33,7 @@ pub struct AlertMail<'m> {
 ///
 /// # Errors
 /// Returns a text that says what is wrong with them.
-pub fn recipients(address: &Secret) -> Result<Vec<Mailbox>, String> {
+pub fn parse_recipients(address: &Secret) -> Result<Vec<Mailbox>, String> {
     let texts: Vec<&str> = address.reveal().split(',').map(str::trim).collect();
     if texts.len() > MAX_RECIPIENTS as usize {
         return Err(format!("address: at most {MAX_RECIPIENTS} recipients"));
@@ -57,7 +55,7 @@ impl Mailer {
     pub fn new(url: &Secret, from: &str) -> Result<Mailer, (&'static str, String)> {
         let transport = AsyncSmtpTransport::<Tokio1Executor>::from_url(url.reveal())
             .map_err(|error| ("smtp_url", error.to_string()))?
-            .timeout(Some(TIMEOUT))
+            .timeout(Some(SMTP_CONNECT_TIMEOUT))
             .build();
         let from = from.parse().map_err(|_| ("mail_from", format!("{from:?} is not a mail address")))?;
         Ok(Mailer { transport, from })
@@ -67,23 +65,29 @@ impl Mailer {
     ///
     /// # Errors
     /// Returns the reason for the tenant. The server is the operator's, so its details are not included.
-    pub async fn send(&self, mail: &AlertMail<'_>, public_url: &str) -> Result<(), String> {
+    pub async fn send_message(&self, mail: &AlertMail<'_>, public_url: &str) -> Result<(), String> {
         let AlertMail { tenant, message, to } = mail;
-        let text = plain(message, public_url);
+        let text = format_plain(message, public_url);
         let footer = format!(
             "Sent for the tenant {tenant} of Unslide. To stop these mails, open the link of the mail that asked you to confirm, \
              or write to the sender."
         );
-        let subject = format!("[Unslide] {}", headline(message));
-        self.deliver(&message.id.to_string(), &subject, format!("{text}\n\n{footer}\n"), to).await
+        let subject = format!("[Unslide] {}", format_headline(message));
+        self.deliver_mail(&message.id.to_string(), &subject, format!("{text}\n\n{footer}\n"), to).await
     }
 
     /// Asks a recipient to confirm that it wants alerts of a tenant. Of the tenant, the text has only its
     /// slug, which consists of `a` to `z`, digits and hyphens.
     ///
     /// # Errors
-    /// As for [`Mailer::send`].
-    pub async fn ask(&self, tenant: &TenantId, to: &str, link: &str, id: &str) -> Result<(), String> {
+    /// As for [`Mailer::send_message`].
+    pub async fn send_confirmation(
+        &self,
+        tenant: &TenantId,
+        to: &str,
+        link: &str,
+        id: &str,
+    ) -> Result<(), String> {
         let recipient: Mailbox = to.parse().map_err(|_| format!("{to:?} is not a mail address"))?;
         let text = format!(
             "The tenant {tenant} of Unslide, a service for crash reports, wants to send alerts about its apps to this address.\n\n\
@@ -91,10 +95,16 @@ impl Mailer {
              Otherwise ignore this mail: no alerts are sent to you. The same page stops them later.\n"
         );
         let subject = format!("[Unslide] Confirm alerts of {tenant}");
-        self.deliver(id, &subject, text, &[recipient]).await
+        self.deliver_mail(id, &subject, text, &[recipient]).await
     }
 
-    async fn deliver(&self, id: &str, subject: &str, text: String, to: &[Mailbox]) -> Result<(), String> {
+    async fn deliver_mail(
+        &self,
+        id: &str,
+        subject: &str,
+        text: String,
+        to: &[Mailbox],
+    ) -> Result<(), String> {
         let mut mail = Message::builder()
             .from(self.from.clone())
             .subject(subject)
@@ -109,16 +119,16 @@ impl Mailer {
             let unnamed = |text: String, to: &Mailbox| text.replace(&to.email.to_string(), "…");
             let cause = to.iter().fold(error.to_string(), unnamed);
             tracing::warn!(error = cause, mail = id, "a mail could not be sent");
-            explained(&error)
+            explain_error(&error)
         })
     }
 }
 
 /// Returns the text for the tenant. It has the server's words only if they are about a recipient.
-fn explained(error: &lettre::transport::smtp::Error) -> String {
+fn explain_error(error: &lettre::transport::smtp::Error) -> String {
     let reply = error.source().filter(|_| error.status().is_some()).map(ToString::to_string);
     match reply.filter(|reply| is_about_recipient(reply)) {
-        Some(reply) => format!("The mail server refused a recipient: {}", escaped(&reply)),
+        Some(reply) => format!("The mail server refused a recipient: {}", escape_line(&reply)),
         None => "The mail server did not take it; the operator's log says why".to_owned(),
     }
 }
@@ -166,7 +176,7 @@ pub mod tests {
     pub async fn send(mailer: &Mailer) -> Result<(), String> {
         let message = message(AlertChannel::Mail, &["New: boom"], 1);
         let (tenant, to) = (TenantId::new("acme").unwrap(), vec!["a@example.com".parse().unwrap()]);
-        mailer.send(&AlertMail { tenant: &tenant, message: &message, to }, "").await
+        mailer.send_message(&AlertMail { tenant: &tenant, message: &message, to }, "").await
     }
 
     #[tokio::test]
@@ -195,7 +205,7 @@ pub mod tests {
 
     #[test]
     fn recipients_are_mail_addresses_and_few() {
-        let read = |text: &str| recipients(&Secret::new(text));
+        let read = |text: &str| parse_recipients(&Secret::new(text));
         assert_eq!(read("a@example.com, B <b@example.com>").unwrap().len(), 2);
         for wrong in [
             "",

@@ -33,19 +33,18 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use unslide_api::entropy::{Entropy, write_token};
 use unslide_model::{Clock, TenantId};
-use unslide_report::text::escaped;
+use unslide_report::text::escape_line;
 use unslide_store::{Store, StoreError, Uuid};
 
 /// The interval between two polls for due work after the database has failed.
-const AFTER_FAILURE: Duration = Duration::from_secs(5);
+const FAILED_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Rules that one look gives for each step.
-const AT_ONCE: u16 = 100;
+const DUE_RULES_LIMIT: u16 = 100;
 /// Messages that are sent at once, each of another tenant.
-const SENDS: usize = 32;
+const CONCURRENT_SENDS_LIMIT: usize = 32;
 /// Timeout of a delivery on any channel. Shorter than the lease of a message.
 const LONGEST_DELIVERY: Duration = Duration::from_secs(45);
 
-/// Delivers messages.
 pub struct AlertSender {
     store: Store,
     http: HttpSender,
@@ -75,8 +74,8 @@ impl AlertSender {
     ) -> Result<AlertSender, reqwest::Error> {
         Ok(AlertSender {
             store,
-            http: HttpSender::new(settings.receivers().unwrap_or_default())?,
-            mailer: settings.mailer().ok().flatten(),
+            http: HttpSender::new(settings.parse_receivers().unwrap_or_default())?,
+            mailer: settings.build_mailer().ok().flatten(),
             policy: settings.mail_policy(public_url),
             entropy: Entropy::default(),
             topic,
@@ -95,11 +94,11 @@ impl AlertSender {
             let mut sends = JoinSet::new();
             let mut tenants = BTreeSet::new();
             while !stop.is_cancelled() {
-                let pause = match sender.look(&mut sends, &mut tenants).await {
+                let pause = match sender.start_due(&mut sends, &mut tenants).await {
                     Ok(()) => sender.every,
                     Err(error) => {
                         tracing::warn!(error = %error, "alerts could not be looked for");
-                        AFTER_FAILURE
+                        FAILED_POLL_INTERVAL
                     }
                 };
                 let until = tokio::time::Instant::now() + pause;
@@ -118,29 +117,29 @@ impl AlertSender {
         })
     }
 
-    async fn look(
+    async fn start_due(
         self: &Arc<AlertSender>,
         sends: &mut JoinSet<TenantId>,
         tenants: &mut BTreeSet<TenantId>,
     ) -> Result<(), StoreError> {
         if self.mailer.is_some() {
-            for (tenant, address) in stored::confirmations_due(&self.store, AT_ONCE).await? {
-                if sends.len() < SENDS && tenants.insert(tenant.clone()) {
+            for (tenant, address) in stored::confirmations_due(&self.store, DUE_RULES_LIMIT).await? {
+                if sends.len() < CONCURRENT_SENDS_LIMIT && tenants.insert(tenant.clone()) {
                     sends.spawn(self.clone().ask_next(tenant, address));
                 }
             }
         }
         // A failure may have taken as long as a statement may: one of each tenant in a round.
         let mut failed = Vec::new();
-        for DueAlert { tenant, rule, step } in store::due(&self.store, AT_ONCE).await? {
+        for DueAlert { tenant, rule, step } in store::list_due(&self.store, DUE_RULES_LIMIT).await? {
             if failed.contains(&(tenant.clone(), step)) {
                 continue;
             }
             let prepared = match step {
-                AlertStep::Evaluate => self.evaluate(&tenant, rule).await,
-                AlertStep::Collect => self.collect(&tenant, rule).await,
+                AlertStep::Evaluate => self.evaluate_rule(&tenant, rule).await,
+                AlertStep::Collect => self.collect_events(&tenant, rule).await,
                 AlertStep::Send => {
-                    if sends.len() < SENDS && tenants.insert(tenant.clone()) {
+                    if sends.len() < CONCURRENT_SENDS_LIMIT && tenants.insert(tenant.clone()) {
                         sends.spawn(self.clone().send_next(tenant, rule));
                     }
                     continue;
@@ -154,46 +153,46 @@ impl AlertSender {
         Ok(())
     }
 
-    async fn evaluate(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
+    async fn evaluate_rule(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
         let mut tx = self.store.tenant(tenant).await?;
-        let evaluated = store::evaluate(&mut tx, rule).await;
+        let evaluated = store::evaluate_rule(&mut tx, rule).await;
         if evaluated.is_ok() {
             return tx.commit().await;
         }
         tx.rollback().await?;
         // Else it would be the first one of its tenant in every round.
         let mut tx = self.store.tenant(tenant).await?;
-        store::postpone(&mut tx, rule).await?;
+        store::postpone_evaluation(&mut tx, rule).await?;
         tx.commit().await?;
         evaluated.map(drop)
     }
 
-    async fn collect(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
+    async fn collect_events(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
         let mut tx = self.store.tenant(tenant).await?;
-        messages::collect(&mut tx, rule).await?;
+        messages::collect_events(&mut tx, rule).await?;
         tx.commit().await
     }
 
     /// Sends a rule's next message, and returns its tenant.
     async fn send_next(self: Arc<AlertSender>, tenant: TenantId, rule: Uuid) -> TenantId {
-        if let Err(error) = self.send(&tenant, rule).await {
+        if let Err(error) = self.send_due_message(&tenant, rule).await {
             tracing::warn!(error = %error, %rule, "an alert could not be claimed or recorded");
         }
         tenant
     }
 
-    async fn send(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
+    async fn send_due_message(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
         let mut tx = self.store.tenant(tenant).await?;
-        let Some(message) = messages::claim(&mut tx, rule).await? else { return tx.commit().await };
+        let Some(message) = messages::claim_message(&mut tx, rule).await? else { return tx.commit().await };
         let admission = match message.channel {
-            AlertChannel::Mail => self.policy.admit(&mut tx, &message).await?,
+            AlertChannel::Mail => self.policy.admit_message(&mut tx, &message).await?,
             _ => MailAdmission::Send(Vec::new()),
         };
         tx.commit().await?;
         let (outcome, held) = match admission {
             MailAdmission::Send(to) => {
                 let mail = AlertMail { tenant, message: &message, to };
-                (bounded(self.deliver(&mail)).await, None)
+                (limit_delivery(self.deliver_message(&mail)).await, None)
             }
             MailAdmission::Held { outcome, reason } => (Err(reason), Some(outcome)),
         };
@@ -204,45 +203,49 @@ impl AlertSender {
         };
         self.outcomes.with_label_values(&[word]).inc();
         let mut tx = self.store.tenant(tenant).await?;
-        messages::finish(&mut tx, &message, outcome.as_ref().copied().map_err(String::as_str)).await?;
+        messages::finish_attempt(&mut tx, &message, outcome.as_ref().copied().map_err(String::as_str))
+            .await?;
         tx.commit().await
     }
 
     /// Sends a confirmation mail, and returns its tenant.
     async fn ask_next(self: Arc<AlertSender>, tenant: TenantId, address: String) -> TenantId {
-        if let Err(error) = self.ask(&tenant, &address).await {
+        if let Err(error) = self.ask_recipient(&tenant, &address).await {
             tracing::warn!(error = %error, "a confirmation mail could not be claimed or recorded");
         }
         tenant
     }
 
-    async fn ask(&self, tenant: &TenantId, address: &str) -> Result<(), StoreError> {
+    async fn ask_recipient(&self, tenant: &TenantId, address: &str) -> Result<(), StoreError> {
         let (Some(mailer), true) = (&self.mailer, self.policy.can_ask) else { return Ok(()) };
-        let (Ok(token), Ok(id)) = (self.entropy.token(), self.entropy.token()) else { return Ok(()) };
+        let (Ok(token), Ok(id)) = (self.entropy.generate_token(), self.entropy.generate_token()) else {
+            return Ok(());
+        };
         let mut tx = self.store.tenant(tenant).await?;
         let claimed = stored::claim_confirmation(&mut tx, address, &token, self.policy.per_day).await?;
         tx.commit().await?;
         let Some(claimed) = claimed else { return Ok(()) };
         let link = format!("{}/console/mail/{}", self.public_url, write_token(&token));
-        let outcome = bounded(mailer.ask(tenant, address, &link, &write_token(&id))).await;
+        let outcome =
+            limit_delivery(mailer.send_confirmation(tenant, address, &link, &write_token(&id))).await;
         let mut tx = self.store.tenant(tenant).await?;
         stored::finish_confirmation(&mut tx, address, claimed, outcome.is_ok()).await?;
         tx.commit().await
     }
 
     /// Delivers a message by its channel. Errors are for the tenant: they name no internals of the service.
-    async fn deliver(&self, mail: &AlertMail<'_>) -> Result<(), String> {
+    async fn deliver_message(&self, mail: &AlertMail<'_>) -> Result<(), String> {
         let AlertMail { tenant, message, .. } = mail;
         match message.channel {
             AlertChannel::Mail => self.send_mail(mail).await,
-            AlertChannel::Kafka => self.topic.send(tenant, message, &self.public_url).await,
-            _ => self.post(message).await,
+            AlertChannel::Kafka => self.topic.publish_message(tenant, message, &self.public_url).await,
+            _ => self.post_message(message).await,
         }
     }
 
     async fn send_mail(&self, mail: &AlertMail<'_>) -> Result<(), String> {
         let mailer = self.mailer.as_ref().ok_or("this service does not send mail")?;
-        let sent = mailer.send(mail, &self.public_url).await;
+        let sent = mailer.send_message(mail, &self.public_url).await;
         if sent.is_err() {
             // The server took none. If nothing is known of it, the mails stay counted.
             let mails = u32::try_from(mail.to.len()).unwrap_or(u32::MAX);
@@ -259,10 +262,10 @@ impl AlertSender {
         tx.commit().await
     }
 
-    async fn post(&self, message: &ClaimedAlertMessage) -> Result<(), String> {
+    async fn post_message(&self, message: &ClaimedAlertMessage) -> Result<(), String> {
         let now = self.clock.now().unix_timestamp();
-        let request = channels::request(message, &self.public_url, now)?;
-        let answer = self.http.post(&request).await.map_err(|error| {
+        let request = channels::build_request(message, &self.public_url, now)?;
+        let answer = self.http.post_request(&request).await.map_err(|error| {
             if let PostError::Unreachable(cause) = &error {
                 tracing::warn!(rule = %message.rule, error = text_with_causes(cause), "a receiver of alerts does not answer");
             }
@@ -271,7 +274,7 @@ impl AlertSender {
         channels::check_answer(message.channel, &answer).inspect_err(|_| {
             let ReceiverAnswer { status, body, .. } = &answer;
             let body = String::from_utf8_lossy(body);
-            tracing::info!(rule = %message.rule, status, body = %escaped(&body), "a receiver refuses an alert");
+            tracing::info!(rule = %message.rule, status, body = %escape_line(&body), "a receiver refuses an alert");
         })
     }
 }
@@ -289,7 +292,7 @@ fn text_with_causes(error: &dyn Error) -> String {
 }
 
 /// Ends a delivery that takes too long: its tenant's next message waits for it.
-async fn bounded(delivery: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+async fn limit_delivery(delivery: impl Future<Output = Result<(), String>>) -> Result<(), String> {
     let ended = tokio::time::timeout(LONGEST_DELIVERY, delivery).await;
     ended.unwrap_or_else(|_| Err("The receiver did not answer in time".to_owned()))
 }
@@ -312,13 +315,13 @@ mod tests {
         let servers = TestServers::start("alerts", |_| {}).await;
         let rule = json!({"name": "sessions", "condition": "crash_free", "channel": "kafka", "address": ""});
         // The rules of one tenant alone fill a look.
-        for (tenant, rules) in [("acme", AT_ONCE), ("umbrella", 1)] {
+        for (tenant, rules) in [("acme", DUE_RULES_LIMIT), ("umbrella", 1)] {
             let tenant = TenantId::new(tenant).unwrap();
             servers.make_tenant(&tenant).await;
             let mut tx = servers.store.tenant(&tenant).await.unwrap();
             for _ in 0..rules {
                 let new = serde_json::from_value(rule.clone()).unwrap();
-                rules::create(&mut tx, &new).await.unwrap().unwrap();
+                rules::create_rule(&mut tx, &new).await.unwrap().unwrap();
             }
             tx.commit().await.unwrap();
         }
@@ -333,13 +336,13 @@ mod tests {
                     EXECUTE FUNCTION slow()";
         servers.execute(slow).await;
         let producer = Producer::new(&servers.kafka).unwrap();
-        let topic = AlertTopic { producer, name: servers.kafka.topics().alerts };
+        let topic = AlertTopic { producer, name: servers.kafka.topic_names().alerts };
         let outcomes = IntCounterVec::new(Opts::new("outcomes", "Outcomes."), &["outcome"]).unwrap();
         let (store, clock) = (servers.store.clone(), Arc::new(SystemClock));
         let sender = AlertSender::new(store, &Alerts::default(), topic, "", outcomes, clock).unwrap();
         let sender = Arc::new(sender);
         for looks in 1..=2 {
-            sender.look(&mut JoinSet::new(), &mut BTreeSet::new()).await.unwrap();
+            sender.start_due(&mut JoinSet::new(), &mut BTreeSet::new()).await.unwrap();
             let events = "SELECT count(*) FROM alert_events WHERE tenant = 'umbrella'";
             assert_eq!(servers.number(events).await, 1);
             let put_off = "SELECT count(*) FROM alert_rules
@@ -367,7 +370,7 @@ mod tests {
             // From here on only the delivery's own end is waited for.
             tokio::time::pause();
         };
-        let (outcome, ()) = tokio::join!(bounded(send(&mailer)), waiting);
+        let (outcome, ()) = tokio::join!(limit_delivery(send(&mailer)), waiting);
         assert_eq!(outcome.unwrap_err(), "The receiver did not answer in time");
     }
 }

@@ -20,7 +20,7 @@ impl AllowedReceivers {
     ///
     /// # Errors
     /// Returns the text that is not a network.
-    pub fn read(networks: &[String], ports: &[u16]) -> Result<AllowedReceivers, String> {
+    pub fn from_networks(networks: &[String], ports: &[u16]) -> Result<AllowedReceivers, String> {
         let networks = networks.iter().map(|text| text.parse().map_err(|_| text.clone()));
         Ok(AllowedReceivers { networks: networks.collect::<Result<_, _>>()?, ports: ports.to_vec() })
     }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn only_the_internet_and_what_is_allowed_is_reached() {
         let networks = ["10.1.0.0/16".to_owned(), "fd00::/8".to_owned()];
-        let receivers = AllowedReceivers::read(&networks, &[8_443]).unwrap();
+        let receivers = AllowedReceivers::from_networks(&networks, &[8_443]).unwrap();
         for (allowed, address) in [
             (true, "93.184.215.14"),
             (true, "2606:2800:21f:cb07:6820:80da:af6b:8b2c"),
@@ -122,6 +122,6 @@ mod tests {
         }
         assert!(receivers.has_in_networks("10.1.2.3".parse().unwrap()));
         assert!(!receivers.has_in_networks("93.184.215.14".parse().unwrap()));
-        assert_eq!(AllowedReceivers::read(&["ten".to_owned()], &[]).unwrap_err(), "ten");
+        assert_eq!(AllowedReceivers::from_networks(&["ten".to_owned()], &[]).unwrap_err(), "ten");
     }
 }

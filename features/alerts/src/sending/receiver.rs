@@ -15,7 +15,6 @@ const RECEIVER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most bytes of an answer that are read.
 const LONGEST_ANSWER: usize = 16 << 10;
 
-/// Posts messages.
 pub struct HttpSender {
     /// Reaches the internet and the operator's networks.
     https: Client,
@@ -26,7 +25,6 @@ pub struct HttpSender {
 
 /// The answer of a receiver.
 pub struct ReceiverAnswer {
-    /// The status.
     pub status: u16,
     /// The beginning of the body.
     pub body: Vec<u8>,
@@ -67,13 +65,13 @@ pub fn check_url(address: &Secret, receivers: &AllowedReceivers) -> Result<Url, 
         ));
     }
     let literal = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    if literal.is_ok_and(|literal| !allow(receivers, literal, is_plain)) {
+    if literal.is_ok_and(|literal| !is_allowed(receivers, literal, is_plain)) {
         return Err(not_allowed(host));
     }
     Ok(url)
 }
 
-fn allow(receivers: &AllowedReceivers, address: IpAddr, is_plain: bool) -> bool {
+fn is_allowed(receivers: &AllowedReceivers, address: IpAddr, is_plain: bool) -> bool {
     if is_plain { receivers.has_in_networks(address) } else { receivers.allow_address(address) }
 }
 
@@ -105,7 +103,7 @@ impl HttpSender {
     ///
     /// # Errors
     /// Returns the reason for which there is no answer, without the URL, which is a secret.
-    pub async fn post(&self, request: &AlertRequest) -> Result<ReceiverAnswer, PostError> {
+    pub async fn post_request(&self, request: &AlertRequest) -> Result<ReceiverAnswer, PostError> {
         let url = check_url(&request.url, &self.receivers).map_err(PostError::Address)?;
         let client = if url.scheme() == "http" { &self.plain_http } else { &self.https };
         let mut sent = client.post(url).header("content-type", request.content_type.as_str());
@@ -140,7 +138,7 @@ impl Resolve for CheckedResolver {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
             let allowed: Vec<SocketAddr> =
-                found.filter(|address| allow(&receivers, address.ip(), is_plain)).collect();
+                found.filter(|address| is_allowed(&receivers, address.ip(), is_plain)).collect();
             if allowed.is_empty() {
                 return Err(not_allowed(name.as_str()).into());
             }
@@ -157,7 +155,7 @@ mod tests {
     #[test]
     fn addresses_that_cannot_be_posted_to_are_named() {
         let none = AllowedReceivers::default();
-        let own = AllowedReceivers::read(&["127.0.0.0/8".to_owned()], &[8_080]).unwrap();
+        let own = AllowedReceivers::from_networks(&["127.0.0.0/8".to_owned()], &[8_080]).unwrap();
         for (fine, address, networks) in [
             (true, "https://example.com/hook", &none),
             (false, "http://example.com/hook", &none),
@@ -194,7 +192,7 @@ mod tests {
                 let _ = stream.try_write(b"SSH-2.0-odd\r\n");
             }
         });
-        let receivers = AllowedReceivers::read(&["127.0.0.0/8".to_owned()], &[odd, closed]).unwrap();
+        let receivers = AllowedReceivers::from_networks(&["127.0.0.0/8".to_owned()], &[odd, closed]).unwrap();
         let (own, none) =
             (HttpSender::new(receivers).unwrap(), HttpSender::new(AllowedReceivers::default()).unwrap());
         let mut texts = Vec::new();
@@ -205,7 +203,7 @@ mod tests {
             (&none, "https://localhost/secret-path".to_owned()),
             (&none, "https://unknown.invalid/secret-path".to_owned()),
         ] {
-            let error = sender.post(&request(&url)).await.err().unwrap();
+            let error = sender.post_request(&request(&url)).await.err().unwrap();
             assert!(!format!("{error:?}").contains("secret-path"), "{error:?}");
             texts.push(error.to_string());
         }

@@ -1,6 +1,6 @@
 //! Which recipients alerts by mail go to: those in domains that the operator allows, and those that have confirmed.
 
-use super::mail::{address_of, recipients};
+use super::mail::{address_of, parse_recipients};
 use crate::store::messages::ClaimedAlertMessage;
 use crate::store::recipients as stored;
 use crate::store::rules::{AlertChannel, AlertReceiver, AlertRecipient, AlertRule, RecipientStatus};
@@ -35,7 +35,7 @@ pub enum MailAdmission {
 
 impl MailPolicy {
     /// Returns true if the operator allows the domain of an address.
-    fn allows(&self, address: &str) -> bool {
+    fn is_allowed_domain(&self, address: &str) -> bool {
         address
             .rsplit_once('@')
             .is_some_and(|(_, domain)| self.domains.iter().any(|allowed| allowed == domain))
@@ -45,9 +45,9 @@ impl MailPolicy {
     ///
     /// # Errors
     /// Returns the problem of one of them.
-    pub fn check(&self, address: &Secret) -> Result<(), String> {
-        let read = recipients(address)?;
-        let outside = read.iter().map(address_of).find(|one| !self.can_ask && !self.allows(one));
+    pub fn check_recipients(&self, address: &Secret) -> Result<(), String> {
+        let read = parse_recipients(address)?;
+        let outside = read.iter().map(address_of).find(|one| !self.can_ask && !self.is_allowed_domain(one));
         let Some(outside) = outside else { return Ok(()) };
         Err(format!(
             "address: {outside} has to confirm and this service cannot ask; its operator sets api.public_url, or the domain in api.alerts.mail_domains"
@@ -58,7 +58,11 @@ impl MailPolicy {
     ///
     /// # Errors
     /// Returns an error if the database fails.
-    pub async fn ask(&self, tx: &mut TenantTx, receiver: &AlertReceiver) -> Result<bool, StoreError> {
+    pub async fn ask_receiver(
+        &self,
+        tx: &mut TenantTx,
+        receiver: &AlertReceiver,
+    ) -> Result<bool, StoreError> {
         if receiver.channel != AlertChannel::Mail {
             return Ok(true);
         }
@@ -70,18 +74,23 @@ impl MailPolicy {
     /// # Errors
     /// Returns an error if the database fails.
     pub async fn ask_all(&self, tx: &mut TenantTx, address: &Secret) -> Result<bool, StoreError> {
-        let read = recipients(address).unwrap_or_default();
-        let outside: Vec<String> = read.iter().map(address_of).filter(|one| !self.allows(one)).collect();
-        stored::ask(tx, &outside).await
+        let read = parse_recipients(address).unwrap_or_default();
+        let outside: Vec<String> =
+            read.iter().map(address_of).filter(|one| !self.is_allowed_domain(one)).collect();
+        stored::request_confirmations(tx, &outside).await
     }
 
     /// Fills in the recipients of rules that send mail.
     ///
     /// # Errors
     /// Returns an error if the database fails.
-    pub async fn describe(&self, tx: &mut TenantTx, rules: &mut [AlertRule]) -> Result<(), StoreError> {
+    pub async fn fill_recipients(
+        &self,
+        tx: &mut TenantTx,
+        rules: &mut [AlertRule],
+    ) -> Result<(), StoreError> {
         let read = |rule: &AlertRule| match rule.channel {
-            AlertChannel::Mail => recipients(&Secret::new(rule.address.as_str())).unwrap_or_default(),
+            AlertChannel::Mail => parse_recipients(&Secret::new(rule.address.as_str())).unwrap_or_default(),
             _ => Vec::new(),
         };
         let named: Vec<Vec<Mailbox>> = rules.iter().map(read).collect();
@@ -89,17 +98,21 @@ impl MailPolicy {
         if addresses.is_empty() {
             return Ok(());
         }
-        let known = stored::statuses(tx, &addresses).await?;
+        let known = stored::read_statuses(tx, &addresses).await?;
         for (rule, named) in rules.iter_mut().zip(named) {
-            rule.recipients = named.iter().map(|one| self.described(&known, one)).collect();
+            rule.recipients = named.iter().map(|one| self.describe_recipient(&known, one)).collect();
         }
         Ok(())
     }
 
-    fn described(&self, known: &BTreeMap<String, RecipientStatus>, mailbox: &Mailbox) -> AlertRecipient {
+    fn describe_recipient(
+        &self,
+        known: &BTreeMap<String, RecipientStatus>,
+        mailbox: &Mailbox,
+    ) -> AlertRecipient {
         let address = address_of(mailbox);
         let status = match known.get(&address).copied().unwrap_or(RecipientStatus::Waiting) {
-            RecipientStatus::Waiting if self.allows(&address) => RecipientStatus::Allowed,
+            RecipientStatus::Waiting if self.is_allowed_domain(&address) => RecipientStatus::Allowed,
             status => status,
         };
         AlertRecipient { address, status }
@@ -109,31 +122,37 @@ impl MailPolicy {
     ///
     /// # Errors
     /// Returns an error if the database fails.
-    pub async fn admit(
+    pub async fn admit_message(
         &self,
         tx: &mut TenantTx,
         message: &ClaimedAlertMessage,
     ) -> Result<MailAdmission, StoreError> {
-        let named = match recipients(&message.address) {
+        let named = match parse_recipients(&message.address) {
             Ok(named) => named,
             Err(reason) => return Ok(MailAdmission::Held { outcome: "retried", reason }),
         };
         let addresses: Vec<String> = named.iter().map(address_of).collect();
-        let known = stored::statuses(tx, &addresses).await?;
+        let known = stored::read_statuses(tx, &addresses).await?;
         // Links that ended, and rules from before there were links.
-        let unknown: Vec<String> =
-            addresses.into_iter().filter(|one| !known.contains_key(one) && !self.allows(one)).collect();
+        let unknown: Vec<String> = addresses
+            .into_iter()
+            .filter(|one| !known.contains_key(one) && !self.is_allowed_domain(one))
+            .collect();
         if self.can_ask {
-            stored::ask(tx, &unknown).await?;
+            stored::request_confirmations(tx, &unknown).await?;
         }
-        let described: Vec<AlertRecipient> = named.iter().map(|one| self.described(&known, one)).collect();
+        let described: Vec<AlertRecipient> =
+            named.iter().map(|one| self.describe_recipient(&known, one)).collect();
         let takes = |one: &AlertRecipient| {
             matches!(one.status, RecipientStatus::Allowed | RecipientStatus::Confirmed)
         };
         let to: Vec<Mailbox> =
             named.into_iter().zip(&described).filter(|(_, one)| takes(one)).map(|(to, _)| to).collect();
         if to.is_empty() {
-            return Ok(MailAdmission::Held { outcome: "unconfirmed", reason: unconfirmed(&described) });
+            return Ok(MailAdmission::Held {
+                outcome: "unconfirmed",
+                reason: describe_unconfirmed(&described),
+            });
         }
         let mails = u32::try_from(to.len()).unwrap_or(u32::MAX);
         if stored::take_mails(tx, mails, self.per_day).await? {
@@ -144,7 +163,7 @@ impl MailPolicy {
     }
 }
 
-fn unconfirmed(recipients: &[AlertRecipient]) -> String {
+fn describe_unconfirmed(recipients: &[AlertRecipient]) -> String {
     let of = |status: RecipientStatus| {
         let found = recipients.iter().filter(|one| one.status == status);
         found.map(|one| one.address.as_str()).collect::<Vec<_>>().join(", ")

@@ -53,7 +53,7 @@ impl Alerts {
     ///
     /// # Errors
     /// Returns the setting that cannot be used, and why.
-    pub fn mailer(&self) -> Result<Option<Mailer>, (&'static str, String)> {
+    pub fn build_mailer(&self) -> Result<Option<Mailer>, (&'static str, String)> {
         if self.smtp_url.is_empty() {
             Ok(None)
         } else {
@@ -71,12 +71,12 @@ impl Alerts {
     ///
     /// # Errors
     /// Returns the text that is not a network.
-    pub fn receivers(&self) -> Result<AllowedReceivers, String> {
-        AllowedReceivers::read(&self.networks, &self.ports)
+    pub fn parse_receivers(&self) -> Result<AllowedReceivers, String> {
+        AllowedReceivers::from_networks(&self.networks, &self.ports)
     }
 
     /// Returns settings that are allowed and unsafe.
-    pub fn insecure(&self) -> Vec<ConfigProblem> {
+    pub fn find_insecure(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         if let Some(network) = network_of_everything(&self.networks) {
             let message = format!(
@@ -94,11 +94,11 @@ impl Alerts {
     /// Returns the problems of the settings, for a service with this address of its console.
     pub fn problems(&self, public_url: &str) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
-        if let Err(network) = self.receivers() {
+        if let Err(network) = self.parse_receivers() {
             let message = format!("{network} is not a network such as 10.0.0.0/8");
             problems.push(ConfigProblem::new("api.alerts.networks", message));
         }
-        if let Err((field, message)) = self.mailer() {
+        if let Err((field, message)) = self.build_mailer() {
             problems.push(ConfigProblem::new(format!("api.alerts.{field}"), message));
         }
         if !self.smtp_url.is_empty() && public_url.is_empty() && self.mail_domains.is_empty() {
@@ -156,7 +156,7 @@ mod tests {
         let named = |networks: &[&str], smtp_url: &str| {
             let networks = networks.iter().map(|text| (*text).to_owned()).collect();
             let settings = Alerts { networks, smtp_url: Secret::new(smtp_url), ..Alerts::default() };
-            settings.insecure().into_iter().map(|problem| problem.key).collect::<Vec<_>>()
+            settings.find_insecure().into_iter().map(|problem| problem.key).collect::<Vec<_>>()
         };
         assert!(named(&["10.0.0.0/8"], "smtps://u:p@mail.example.com").is_empty());
         assert!(named(&[], "smtp://u:p@mail.example.com?tls=required").is_empty());

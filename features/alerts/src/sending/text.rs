@@ -5,31 +5,31 @@ use crate::store::messages::ClaimedAlertMessage;
 use crate::store::rules::TemplateType;
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
-use unslide_report::text::escaped;
+use unslide_report::text::escape_line;
 
 /// The most bytes of a text: the limit of the strictest chat.
-const LONGEST: usize = 2_000;
+const ALERT_TEXT_BYTES: usize = 2_000;
 
 /// Returns the subject: the event, or the number of events.
-pub fn headline(message: &ClaimedAlertMessage) -> String {
+pub fn format_headline(message: &ClaimedAlertMessage) -> String {
     match message.named.as_slice() {
-        [one] if message.events == 1 => escaped(&one.headline).into_owned(),
-        _ => format!("{}: {} alerts", escaped(&message.rule_name), message.events),
+        [one] if message.events == 1 => escape_line(&one.headline).into_owned(),
+        _ => format!("{}: {} alerts", escape_line(&message.rule_name), message.events),
     }
 }
 
 /// Returns the URL of an event's page, if the console's address is known.
-pub fn link(event: &AlertEvent, public_url: &str) -> String {
+pub fn event_link(event: &AlertEvent, public_url: &str) -> String {
     if public_url.is_empty() { String::new() } else { format!("{public_url}{}", event.path) }
 }
 
 /// Returns the whole as lines of text, at most 2,000 bytes. No character in it changes how it is read.
-pub fn plain(message: &ClaimedAlertMessage, public_url: &str) -> String {
-    let mut text = headline(message);
+pub fn format_plain(message: &ClaimedAlertMessage, public_url: &str) -> String {
+    let mut text = format_headline(message);
     let mut told = 0;
     for event in &message.named {
         let lines = event_lines(event, message.events > 1, public_url);
-        if text.len() + lines.len() + 40 > LONGEST {
+        if text.len() + lines.len() + 40 > ALERT_TEXT_BYTES {
             break;
         }
         text.push_str(&lines);
@@ -42,14 +42,14 @@ pub fn plain(message: &ClaimedAlertMessage, public_url: &str) -> String {
 }
 
 fn event_lines(event: &AlertEvent, with_headline: bool, public_url: &str) -> String {
-    let what = if with_headline { escaped(&event.headline).into_owned() } else { String::new() };
-    let of = [event.app.as_str(), event.version.as_str()].map(escaped).join(" ").trim().to_owned();
-    let lines = [what, escaped(&event.detail).into_owned(), of, link(event, public_url)];
+    let what = if with_headline { escape_line(&event.headline).into_owned() } else { String::new() };
+    let of = [event.app.as_str(), event.version.as_str()].map(escape_line).join(" ").trim().to_owned();
+    let lines = [what, escape_line(&event.detail).into_owned(), of, event_link(event, public_url)];
     lines.iter().filter(|line| !line.is_empty()).map(|line| format!("\n{line}")).collect()
 }
 
 /// Returns the whole as JSON, for webhooks.
-pub fn document(message: &ClaimedAlertMessage, public_url: &str) -> Value {
+pub fn message_to_json(message: &ClaimedAlertMessage, public_url: &str) -> Value {
     let events = message.named.iter().map(|event| {
         json!({
             "occurred_at": event.occurred_at.format(&Rfc3339).unwrap_or_default(),
@@ -57,7 +57,7 @@ pub fn document(message: &ClaimedAlertMessage, public_url: &str) -> Value {
             "detail": event.detail,
             "app": event.app,
             "version": event.version,
-            "link": link(event, public_url),
+            "link": event_link(event, public_url),
         })
     });
     json!({
@@ -72,7 +72,7 @@ pub fn document(message: &ClaimedAlertMessage, public_url: &str) -> Value {
 
 /// Replaces the fields of a template. Each is escaped for its place between the quotes of a JSON text, or as
 /// a value of a form.
-pub fn fill(template: &str, message: &ClaimedAlertMessage, public_url: &str) -> String {
+pub fn fill_template(template: &str, message: &ClaimedAlertMessage, public_url: &str) -> String {
     let first = message.named.first();
     let of_first = |read: fn(&AlertEvent) -> &str| first.map(read).unwrap_or_default().to_owned();
     let mut filled = String::with_capacity(template.len());
@@ -81,13 +81,13 @@ pub fn fill(template: &str, message: &ClaimedAlertMessage, public_url: &str) -> 
         filled.push_str(before);
         let field = after.split_once("}}").and_then(|(name, after)| {
             let value = match name.trim() {
-                "headline" => headline(message),
+                "headline" => format_headline(message),
                 "detail" => of_first(|event| &event.detail),
                 "app" => of_first(|event| &event.app),
                 "version" => of_first(|event| &event.version),
-                "link" => first.map(|event| link(event, public_url)).unwrap_or_default(),
+                "link" => first.map(|event| event_link(event, public_url)).unwrap_or_default(),
                 "count" => message.events.to_string(),
-                "text" => plain(message, public_url),
+                "text" => format_plain(message, public_url),
                 _ => return None,
             };
             Some((value, after))
@@ -152,23 +152,23 @@ pub mod tests {
     #[test]
     fn a_text_tells_of_each_event_and_of_how_many_more() {
         let one = message(AlertChannel::Slack, &["New: a\nb"], 1);
-        let text = plain(&one, "https://unslide.example.com");
+        let text = format_plain(&one, "https://unslide.example.com");
         assert_eq!(text, "New: a\\nb\nCart.total\nshop 2.0\nhttps://unslide.example.com/console/groups/1");
         let many = message(AlertChannel::Slack, &["New: a", "New: b"], 30);
         assert_eq!(
-            plain(&many, ""),
+            format_plain(&many, ""),
             "bugs: 30 alerts\nNew: a\nCart.total\nshop 2.0\nNew: b\nCart.total\nshop 2.0\nand 28 more"
         );
         let long = "x".repeat(900);
         let much = message(AlertChannel::Slack, &[long.as_str(); 5], 5);
-        assert!(plain(&much, "").len() <= LONGEST);
-        assert!(plain(&much, "").ends_with("\nand 3 more"));
+        assert!(format_plain(&much, "").len() <= ALERT_TEXT_BYTES);
+        assert!(format_plain(&much, "").ends_with("\nand 3 more"));
     }
 
     #[test]
     fn a_template_stays_json_whatever_is_put_in() {
         let one = message(AlertChannel::Webhook, &["say \"hi\" \\ {{app}}"], 1);
-        let filled = fill(
+        let filled = fill_template(
             r#"{"msg":"{{ headline }} in {{app}} {{version}}","n":{{count}},"x":"{{nope}} {{"}"#,
             &one,
             "",
@@ -182,7 +182,7 @@ pub mod tests {
     fn a_template_stays_a_form_whatever_is_put_in() {
         let mut one = message(AlertChannel::Webhook, &["a&to=1 +\u{e9}%\n{{app}}"], 1);
         one.content_type = TemplateType::Form;
-        let filled = fill("to=%2B15550100&n={{count}}&text={{headline}} in {{app}}", &one, "");
+        let filled = fill_template("to=%2B15550100&n={{count}}&text={{headline}} in {{app}}", &one, "");
         let read: Vec<(String, String)> = form_urlencoded::parse(filled.as_bytes()).into_owned().collect();
         let expected = [("to", "+15550100"), ("n", "1"), ("text", "a&to=1 +\u{e9}%\\n{{app}} in shop")];
         assert_eq!(read, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));

@@ -8,7 +8,7 @@ use unslide_model::figures::{format_decimals, format_hundredths_of_percent, roun
 use unslide_store::{Result, TenantTx, Uuid};
 
 /// The time between two evaluations of a rule.
-const EVERY: Duration = Duration::minutes(5);
+const EVALUATION_INTERVAL: Duration = Duration::minutes(5);
 /// How long symbols may come after reports before they count as missing. A build's pipeline uploads them
 /// during this time.
 const SYMBOLS_MAY_TAKE: Duration = Duration::minutes(30);
@@ -31,25 +31,25 @@ struct Evaluated {
 
 /// Records the events that fulfil a rule now, and the moment of the next evaluation in the same transaction,
 /// unless it is too early. Returns the number of new events.
-pub async fn evaluate(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
-    let Some((condition, found)) = take(tx, rule).await? else { return Ok(0) };
+pub async fn evaluate_rule(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
+    let Some((condition, found)) = take_due_rule(tx, rule).await? else { return Ok(0) };
     let causes = match condition {
         AlertCondition::NewGroup => still_provisional(tx, &found).await?,
         AlertCondition::Regression => Vec::new(),
-        AlertCondition::Spike => spikes(tx, &found).await?,
+        AlertCondition::Spike => find_spikes(tx, &found).await?,
         AlertCondition::MissingSymbols => without_symbols(tx, &found).await?,
-        AlertCondition::CrashFree => crashing(tx, &found).await?,
+        AlertCondition::CrashFree => find_crashing(tx, &found).await?,
     };
     if causes.is_empty() { Ok(0) } else { raise_for(tx, rule, &causes).await }
 }
 
 /// Leaves out one evaluation, after one that failed and took the moment of the next one back with it.
-pub async fn postpone(tx: &mut TenantTx, rule: Uuid) -> Result<()> {
-    take(tx, rule).await.map(drop)
+pub async fn postpone_evaluation(tx: &mut TenantTx, rule: Uuid) -> Result<()> {
+    take_due_rule(tx, rule).await.map(drop)
 }
 
 /// Takes a rule that is due, and sets the moment of its next evaluation.
-async fn take(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCondition, Evaluated)>> {
+async fn take_due_rule(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCondition, Evaluated)>> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(
         r#"UPDATE alert_rules SET next_evaluation_at = $4
@@ -60,7 +60,7 @@ async fn take(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCondition, E
         tenant,
         rule,
         now,
-        now + EVERY
+        now + EVALUATION_INTERVAL
     )
     .fetch_optional(connection)
     .await?;
@@ -98,7 +98,7 @@ async fn still_provisional(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Al
 }
 
 /// Apps with many more crashes in this hour or the one before it than in a usual one.
-async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+async fn find_spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
     let (connection, tenant, now) = tx.parts();
     let today = now.to_offset(time::UtcOffset::UTC).date();
     let rows = sqlx::query!(
@@ -136,7 +136,7 @@ async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> 
             "In an hour of the last {USUAL_DAYS} days there were {}.",
             format_decimals(row.usual, 1)
         ),
-        path: path("/console/reports", &row.app),
+        path: page_path("/console/reports", &row.app),
         app: row.app,
         version: String::new(),
     });
@@ -145,7 +145,7 @@ async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> 
 
 /// Finds versions with too many crashed sessions on a day. Yesterday counts, too, because an app reports a
 /// crashed session when it starts again. Days before the rule do not count.
-async fn crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+async fn find_crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
     let (connection, tenant, now) = tx.parts();
     let day = |time: OffsetDateTime| time.to_offset(time::UtcOffset::UTC).date();
     let from = day(now).saturating_sub(Duration::DAY).max(day(rule.created_at));
@@ -181,7 +181,7 @@ async fn crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>
             "Of {} sessions of {} (UTC); the rule asks for {} %.",
             row.sessions, row.day, rule.threshold
         ),
-        path: path("/console/versions", &row.app),
+        path: page_path("/console/versions", &row.app),
         app: row.app,
         version: row.version,
     });
@@ -197,7 +197,7 @@ async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Aler
         first_seen_until: tx.now() - SYMBOLS_MAY_TAKE,
         last_seen_since: rule.created_at,
     };
-    let late = missing::unnoted(tx, &images, MOST_CAUSES).await?;
+    let late = missing::list_unnoted(tx, &images, MOST_CAUSES).await?;
     let causes = late.into_iter().map(|one| {
         let app = one.apps.first().cloned().unwrap_or_default();
         AlertCause {
@@ -210,7 +210,7 @@ async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Aler
                 one.image.debug_id,
                 one.image.arch
             ),
-            path: path("/console/symbols", &app),
+            path: page_path("/console/symbols", &app),
             app,
             version: one.versions.last().cloned().unwrap_or_default(),
         }
@@ -219,7 +219,7 @@ async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Aler
 }
 
 /// Returns a page of the console for an app.
-fn path(page: &str, app: &str) -> String {
+fn page_path(page: &str, app: &str) -> String {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("app", app).finish();
     format!("{page}?{query}")
 }

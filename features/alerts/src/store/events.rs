@@ -4,7 +4,7 @@ use super::rules::{AlertCondition, AlertRule};
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 use unslide_store::groups::GroupEvent;
-use unslide_store::{Announcement, Result, TenantTx, Uuid, announce};
+use unslide_store::{Announcement, Result, TenantTx, Uuid, announce_to_features};
 
 /// The beginning of the cause of a new group; the group's id follows.
 pub(super) const NEW_GROUP: &str = "new:";
@@ -18,11 +18,8 @@ pub struct AlertCause {
     pub cause: String,
     /// The event in one line.
     pub headline: String,
-    /// More, in one line.
     pub detail: String,
-    /// The app.
     pub app: String,
-    /// The version.
     pub version: String,
     /// The path of the console's page about it.
     pub path: String,
@@ -46,15 +43,11 @@ impl AlertCause {
 /// An event of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertEvent {
-    /// When it happened.
     pub occurred_at: OffsetDateTime,
     /// The event in one line.
     pub headline: String,
-    /// More, in one line.
     pub detail: String,
-    /// The app.
     pub app: String,
-    /// The version.
     pub version: String,
     /// The path of the console's page about it.
     pub path: String,
@@ -62,22 +55,26 @@ pub struct AlertEvent {
 
 /// Notes causes of a condition for every rule that waits for it, in the transaction of the causes. Returns the number
 /// of events.
-pub async fn raise(tx: &mut TenantTx, condition: AlertCondition, causes: &[AlertCause]) -> Result<u64> {
+pub async fn raise_events(
+    tx: &mut TenantTx,
+    condition: AlertCondition,
+    causes: &[AlertCause],
+) -> Result<u64> {
     if causes.is_empty() {
         return Ok(0);
     }
-    write(tx, Some(condition), None, causes).await
+    write_events(tx, Some(condition), None, causes).await
 }
 
 /// How old a report may be that alerts: older ones come by a replay of the topic. A reader that catches up after an
 /// outage alerts about the reports that it finds. An event that was sent before has its row.
-const OLDEST: Duration = Duration::DAY;
+const ALERTED_REPORT_MAX_AGE: Duration = Duration::DAY;
 
 /// Notes groups that are new or came back. The evaluation of the rules handles a group that lacks symbols.
 pub async fn raise_for_groups(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()> {
     continue_events(tx, events).await?;
     let (mut new, mut back) = (Vec::new(), Vec::new());
-    let oldest = tx.now() - OLDEST;
+    let oldest = tx.now() - ALERTED_REPORT_MAX_AGE;
     for event in events.iter().filter(|event| event.received_at() >= oldest) {
         match event {
             GroupEvent::Created { provisional: true, .. } => {}
@@ -94,8 +91,8 @@ pub async fn raise_for_groups(tx: &mut TenantTx, events: &[GroupEvent]) -> Resul
             }),
         }
     }
-    raise(tx, AlertCondition::NewGroup, &new).await?;
-    raise(tx, AlertCondition::Regression, &back).await?;
+    raise_events(tx, AlertCondition::NewGroup, &new).await?;
+    raise_events(tx, AlertCondition::Regression, &back).await?;
     Ok(())
 }
 
@@ -197,10 +194,10 @@ pub async fn raise_test(tx: &mut TenantTx, rule: &AlertRule) -> Result<()> {
 
 /// Records causes for one rule, for any condition.
 pub async fn raise_for(tx: &mut TenantTx, rule: Uuid, causes: &[AlertCause]) -> Result<u64> {
-    write(tx, None, Some(rule), causes).await
+    write_events(tx, None, Some(rule), causes).await
 }
 
-async fn write(
+async fn write_events(
     tx: &mut TenantTx,
     condition: Option<AlertCondition>,
     rule: Option<Uuid>,
@@ -241,6 +238,6 @@ async fn write(
         app: Some(event.app),
     });
     let announcements: Vec<_> = announcements.collect();
-    announce(tx, &announcements).await?;
+    announce_to_features(tx, &announcements).await?;
     Ok(announcements.len() as u64)
 }

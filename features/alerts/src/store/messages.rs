@@ -10,12 +10,12 @@ use unslide_store::{Result, TenantTx, Uuid};
 use utoipa::ToSchema;
 
 /// The least time between two messages of a rule.
-const PACE: Duration = Duration::seconds(10);
+const MESSAGE_INTERVAL: Duration = Duration::seconds(10);
 /// How long a sender has for a message before another one sends it again.
-pub const LEASE: Duration = Duration::minutes(1);
+pub const SEND_LEASE_TIMEOUT: Duration = Duration::minutes(1);
 /// The pause after the first failure; each further one is three times as long, up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::seconds(10);
-const LONGEST_PAUSE: Duration = Duration::hours(6);
+const SEND_BACKOFF_MIN: Duration = Duration::seconds(10);
+const SEND_BACKOFF_MAX: Duration = Duration::hours(6);
 /// How often a message is tried: for about 22 hours.
 pub const MOST_ATTEMPTS: i32 = 11;
 /// Events that one message takes; further ones wait for the next.
@@ -30,11 +30,8 @@ words! {
     pub enum AlertStatus {
         /// It is sent, or sent again, when it is due.
         Waiting = "waiting",
-        /// The receiver took it.
         Delivered = "delivered",
-        /// It was given up.
         Failed = "failed",
-        /// Its rule was muted.
         Muted = "muted",
     }
 }
@@ -75,17 +72,12 @@ pub struct ListedAlertMessage {
 /// A message that this process sends now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimedAlertMessage {
-    /// Its id.
     pub id: Uuid,
     /// Which attempt this is, from 1.
     pub attempt: i32,
-    /// When it was made.
     pub created_at: OffsetDateTime,
-    /// The rule's id.
     pub rule: Uuid,
-    /// The rule's name.
     pub rule_name: String,
-    /// How it is delivered.
     pub channel: AlertChannel,
     /// The address that it goes to.
     pub address: Secret,
@@ -102,7 +94,7 @@ pub struct ClaimedAlertMessage {
 }
 
 /// Puts the events of a rule that wait into a message, unless it is too early for one. Returns whether there is one.
-pub async fn collect(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
+pub async fn collect_events(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(
         "SELECT muted_until, digest_minutes, quiet_from, quiet_to FROM alert_rules
@@ -114,8 +106,9 @@ pub async fn collect(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
     .fetch_optional(&mut *connection)
     .await?;
     let Some(found) = found else { return Ok(false) };
-    let quiet_until = quiet_hours(found.quiet_from, found.quiet_to).and_then(|hours| hours.end(now));
-    let next = quiet_until.unwrap_or_else(|| now + PACE.max(Duration::minutes(found.digest_minutes.into())));
+    let quiet_until = quiet_hours(found.quiet_from, found.quiet_to).and_then(|hours| hours.end_after(now));
+    let next = quiet_until
+        .unwrap_or_else(|| now + MESSAGE_INTERVAL.max(Duration::minutes(found.digest_minutes.into())));
     sqlx::query!(
         "UPDATE alert_rules SET next_message_at = $3 WHERE tenant = $1 AND id = $2",
         tenant,
@@ -154,7 +147,7 @@ pub async fn collect(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
 }
 
 /// Takes a message of a rule that is due, for [`LEASE`]: commit before it is sent.
-pub async fn claim(tx: &mut TenantTx, rule: Uuid) -> Result<Option<ClaimedAlertMessage>> {
+pub async fn claim_message(tx: &mut TenantTx, rule: Uuid) -> Result<Option<ClaimedAlertMessage>> {
     let (connection, tenant, now) = tx.parts();
     let row = sqlx::query!(
         r#"UPDATE alert_messages m SET attempts = m.attempts + 1, due_at = $4
@@ -168,7 +161,7 @@ pub async fn claim(tx: &mut TenantTx, rule: Uuid) -> Result<Option<ClaimedAlertM
         tenant,
         rule,
         now,
-        now + LEASE
+        now + SEND_LEASE_TIMEOUT
     )
     .fetch_optional(&mut *connection)
     .await?;
@@ -200,7 +193,7 @@ pub async fn claim(tx: &mut TenantTx, rule: Uuid) -> Result<Option<ClaimedAlertM
 }
 
 /// Notes how an attempt ended. One that failed is repeated later, up to [`MOST_ATTEMPTS`].
-pub async fn finish(
+pub async fn finish_attempt(
     tx: &mut TenantTx,
     message: &ClaimedAlertMessage,
     outcome: std::result::Result<(), &str>,
@@ -221,7 +214,7 @@ pub async fn finish(
         message.id,
         message.attempt,
         status.as_str(),
-        now + pause(message.attempt),
+        now + retry_pause(message.attempt),
         error,
         now
     )
@@ -231,14 +224,14 @@ pub async fn finish(
 }
 
 /// Returns the time until the next attempt after this many.
-pub(super) fn pause(attempts: i32) -> Duration {
+pub(super) fn retry_pause(attempts: i32) -> Duration {
     let factor = 3_i32.saturating_pow(attempts.saturating_sub(1).unsigned_abs());
-    FIRST_PAUSE.checked_mul(factor).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE)
+    SEND_BACKOFF_MIN.checked_mul(factor).unwrap_or(SEND_BACKOFF_MAX).min(SEND_BACKOFF_MAX)
 }
 
 /// Returns the messages of the transaction's tenant, the newest first, from the one after `after` on: its
 /// time and its id. With `rule` those of this rule, with `app` those of this app's rules.
-pub async fn list(
+pub async fn list_messages(
     tx: &mut TenantTx,
     rule: Option<Uuid>,
     app: Option<&str>,
@@ -292,9 +285,9 @@ mod tests {
 
     #[test]
     fn attempts_go_on_for_about_a_day() {
-        assert_eq!([1, 2, 3].map(pause), [10, 30, 90].map(Duration::seconds));
-        assert_eq!(pause(i32::MAX), LONGEST_PAUSE);
-        let whole: Duration = (1..MOST_ATTEMPTS).map(pause).sum();
+        assert_eq!([1, 2, 3].map(retry_pause), [10, 30, 90].map(Duration::seconds));
+        assert_eq!(retry_pause(i32::MAX), SEND_BACKOFF_MAX);
+        let whole: Duration = (1..MOST_ATTEMPTS).map(retry_pause).sum();
         assert_eq!(whole.whole_hours(), 21);
     }
 }

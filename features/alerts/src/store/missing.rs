@@ -28,7 +28,11 @@ pub struct UnnotedImage {
 }
 
 /// Returns the most wanted images of apps that a rule is still to tell of.
-pub async fn unnoted(tx: &mut TenantTx, images: &UnnotedImages<'_>, limit: u32) -> Result<Vec<UnnotedImage>> {
+pub async fn list_unnoted(
+    tx: &mut TenantTx,
+    images: &UnnotedImages<'_>,
+    limit: u32,
+) -> Result<Vec<UnnotedImage>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT w.debug_id, min(w.name) AS "name!", min(w.arch) AS "arch!", sum(w.reports)::bigint AS "reports!",

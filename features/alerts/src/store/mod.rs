@@ -1,6 +1,6 @@
 //! Alerts: rules of tenants, the events that fulfil them, and the messages that tell of these.
 //!
-//! An event is written in the transaction of its cause (see [`events::raise`]), or by the evaluation of a rule over
+//! An event is written in the transaction of its cause (see [`events::raise_events`]), or by the evaluation of a rule over
 //! time, together with the moment of the next one. A message collects the events that wait for it, so that many at
 //! once are one message. A sender claims it for a while and notes how it ended: if the sender
 //! dies, another one sends it again, with the same id.
@@ -12,7 +12,7 @@ mod missing;
 pub mod recipients;
 pub mod rules;
 
-pub use evaluate::{evaluate, postpone};
+pub use evaluate::{evaluate_rule, postpone_evaluation};
 
 use time::Duration;
 use unslide_model::TenantId;
@@ -36,7 +36,7 @@ fn groups_deleted<'t>(tx: &'t mut TenantTx, ids: &'t [Uuid]) -> HookFuture<'t> {
 }
 
 /// How long events and messages are kept.
-const KEPT: Duration = Duration::days(90);
+const ALERT_RETENTION: Duration = Duration::days(90);
 
 words! {
     /// A step of the work on a rule.
@@ -45,7 +45,6 @@ words! {
         Evaluate = "evaluate",
         /// Put its events into a message.
         Collect = "collect",
-        /// Send a message.
         Send = "send",
     }
 }
@@ -53,17 +52,14 @@ words! {
 /// A rule that is due, with its next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueAlert {
-    /// Its tenant.
     pub tenant: TenantId,
-    /// The rule.
     pub rule: Uuid,
-    /// The next step.
     pub step: AlertStep,
 }
 
 /// Returns the rules of all tenants that are due now, at most `limit` for each step, one of each tenant in
 /// turn.
-pub async fn due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
+pub async fn list_due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
     let rows = sqlx::query!(
         r#"SELECT tenant AS "tenant!: TenantColumn", rule AS "rule!", step AS "step!: AlertStep"
            FROM unslide_alerts_due($1, $2)"#,
@@ -77,9 +73,9 @@ pub async fn due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
 }
 
 /// Forgets events and messages that are 90 days old, and recipients that have not confirmed. Returns their number.
-pub async fn purge(store: &Store) -> Result<u64> {
-    let before = store.now() - KEPT;
+pub async fn purge_old(store: &Store) -> Result<u64> {
+    let before = store.now() - ALERT_RETENTION;
     let events = rows_before(store, "alert_events", before).await?;
     let messages = rows_before(store, "alert_messages", before).await?;
-    Ok(events + messages + recipients::purge(store).await?)
+    Ok(events + messages + recipients::purge_recipients(store).await?)
 }

@@ -3,7 +3,7 @@
 //! A recipient outside the operator's domains gets one mail with a link, and alerts once it has confirmed
 //! there. The link holds 256 random bits, of which only a SHA-256 is kept.
 
-use super::messages::{LEASE, pause};
+use super::messages::{SEND_LEASE_TIMEOUT, retry_pause};
 use super::rules::{AlertRecipient, RecipientStatus};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -35,12 +35,14 @@ pub struct ClaimedConfirmation {
 pub struct LinkedRecipient {
     /// The tenant that named it.
     pub tenant: TenantId,
-    /// The recipient.
     pub recipient: AlertRecipient,
 }
 
 /// Returns the statuses of those of these addresses that are known. Addresses are in lower case.
-pub async fn statuses(tx: &mut TenantTx, addresses: &[String]) -> Result<BTreeMap<String, RecipientStatus>> {
+pub async fn read_statuses(
+    tx: &mut TenantTx,
+    addresses: &[String],
+) -> Result<BTreeMap<String, RecipientStatus>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT address, status AS "status: RecipientStatus" FROM alert_recipients
@@ -55,7 +57,7 @@ pub async fn statuses(tx: &mut TenantTx, addresses: &[String]) -> Result<BTreeMa
 
 /// Requests a confirmation mail to each of these addresses that has not answered and was not asked for a day.
 /// Returns false, and asks none, if too many of the tenant's recipients have not confirmed.
-pub async fn ask(tx: &mut TenantTx, addresses: &[String]) -> Result<bool> {
+pub async fn request_confirmations(tx: &mut TenantTx, addresses: &[String]) -> Result<bool> {
     if addresses.is_empty() {
         return Ok(true);
     }
@@ -112,7 +114,8 @@ pub async fn claim_confirmation(
     let may_send = take_mails(tx, 1, mails_per_day).await?;
     let hash = Sha256::digest(token);
     let (connection, tenant, now) = tx.parts();
-    let next = if may_send { now + LEASE } else { (now + Duration::DAY).replace_time(Time::MIDNIGHT) };
+    let next =
+        if may_send { now + SEND_LEASE_TIMEOUT } else { (now + Duration::DAY).replace_time(Time::MIDNIGHT) };
     let claimed = sqlx::query_as!(
         ClaimedConfirmation,
         r#"UPDATE alert_recipients
@@ -150,7 +153,7 @@ pub async fn finish_confirmation(
         tenant,
         address,
         claimed.attempt,
-        (!is_over).then(|| now + pause(claimed.attempt))
+        (!is_over).then(|| now + retry_pause(claimed.attempt))
     )
     .execute(connection)
     .await?;
@@ -237,6 +240,6 @@ pub async fn return_mails(tx: &mut TenantTx, mails: u32) -> Result<()> {
 }
 
 /// Forgets recipients that have not confirmed in time. Returns their number.
-pub(super) async fn purge(store: &Store) -> Result<u64> {
+pub(super) async fn purge_recipients(store: &Store) -> Result<u64> {
     rows_before(store, "alert_recipients", store.now() - LINK_LIFETIME).await
 }

@@ -53,7 +53,6 @@ words! {
         Dingtalk = "dingtalk",
         /// A group robot of WeCom.
         Wecom = "wecom",
-        /// Mail.
         Mail = "mail",
         /// A record of the topic `crash.alerts`.
         Kafka = "kafka",
@@ -64,7 +63,6 @@ words! {
     /// The content type of a webhook's body, which decides how values in a template are escaped.
     #[derive(Default)]
     pub enum TemplateType {
-        /// A JSON text.
         #[default]
         Json = "application/json",
         /// The fields of a form.
@@ -79,9 +77,7 @@ words! {
         Allowed = "allowed",
         /// It was asked, and gets no alerts until it has confirmed.
         Waiting = "waiting_for_confirmation",
-        /// It takes alerts.
         Confirmed = "confirmed",
-        /// It takes none.
         Refused = "refused",
     }
 }
@@ -117,7 +113,7 @@ pub struct QuietHours {
 impl QuietHours {
     /// Returns when it is over, if it includes `at`.
     #[must_use]
-    pub fn end(self, at: OffsetDateTime) -> Option<OffsetDateTime> {
+    pub fn end_after(self, at: OffsetDateTime) -> Option<OffsetDateTime> {
         let (from, to, now) = (self.from, self.to, at.time());
         let inside = if from <= to { from <= now && now < to } else { now >= from || now < to };
         let end = at.replace_time(to);
@@ -175,7 +171,6 @@ pub struct NewAlertRule {
 /// The receiver of a rule's messages.
 #[derive(Clone, Debug)]
 pub struct AlertReceiver {
-    /// How they are delivered.
     pub channel: AlertChannel,
     /// The address that they go to.
     pub address: Secret,
@@ -190,7 +185,7 @@ pub struct AlertReceiver {
 impl NewAlertRule {
     /// Returns the receiver of its messages.
     #[must_use]
-    pub fn receiver(&self) -> AlertReceiver {
+    pub fn to_receiver(&self) -> AlertReceiver {
         let NewAlertRule { channel, address, secret, template, content_type, .. } = self.clone();
         AlertReceiver { channel, address, secret, template, content_type }
     }
@@ -206,7 +201,7 @@ impl AlertRuleChange {
 
     /// Returns the new receiver of its messages. Returns `None` if the receiver does not change.
     #[must_use]
-    pub fn receiver(&self) -> Option<AlertReceiver> {
+    pub fn to_receiver(&self) -> Option<AlertReceiver> {
         let AlertRuleChange { channel, address, secret, template, content_type, .. } = self.clone();
         channel.map(|channel| AlertReceiver { channel, address, secret, template, content_type })
     }
@@ -292,7 +287,7 @@ pub struct AlertRule {
 }
 
 /// Returns an address as it may be shown: the part after a URL's host is a secret.
-fn shown(channel: AlertChannel, address: &str) -> String {
+fn mask_address(channel: AlertChannel, address: &str) -> String {
     if matches!(channel, AlertChannel::Mail | AlertChannel::Kafka) {
         return address.to_owned();
     }
@@ -303,7 +298,7 @@ fn shown(channel: AlertChannel, address: &str) -> String {
 }
 
 /// Creates a rule. Returns `None` if the tenant has 100.
-pub async fn create(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<AlertRule>> {
+pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<AlertRule>> {
     let (connection, tenant, now) = tx.parts();
     // Two at once must not both be the last one.
     sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended('alert rules of ' || $1, 0))", tenant)
@@ -341,23 +336,23 @@ pub async fn create(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<Aler
 
 /// Returns the rules of the transaction's tenant, the oldest first; with `app` those of this app alone. At
 /// most `limit` of those after `after`.
-pub async fn list(
+pub async fn list_rules(
     tx: &mut TenantTx,
     app: Option<&str>,
     after: Option<(OffsetDateTime, Uuid)>,
     limit: u32,
 ) -> Result<Vec<AlertRule>> {
-    let rules = select(tx, None, app).await?.into_iter();
+    let rules = select_rules(tx, None, app).await?.into_iter();
     let behind = rules.filter(|rule| after.is_none_or(|after| (rule.created_at, rule.id) > after));
     Ok(behind.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
 }
 
 /// Returns a rule; with `app` only one of that app.
 pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<AlertRule>> {
-    Ok(select(tx, Some(id), app).await?.pop())
+    Ok(select_rules(tx, Some(id), app).await?.pop())
 }
 
-async fn select(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) -> Result<Vec<AlertRule>> {
+async fn select_rules(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) -> Result<Vec<AlertRule>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT id, name, app, condition AS "condition: AlertCondition", threshold, channel AS "channel: AlertChannel",
@@ -379,7 +374,7 @@ async fn select(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) -> Resul
         condition: row.condition,
         threshold: row.threshold,
         channel: row.channel,
-        address: shown(row.channel, &row.address),
+        address: mask_address(row.channel, &row.address),
         recipients: Vec::new(),
         signed: row.signed,
         enabled: row.enabled,
@@ -398,14 +393,14 @@ pub(super) fn quiet_hours(from: Option<Time>, to: Option<Time>) -> Option<QuietH
 }
 
 /// Changes a rule; with `app` only one of that app. Returns whether there is such a rule.
-pub async fn change(
+pub async fn change_rule(
     tx: &mut TenantTx,
     id: Uuid,
     app: Option<&str>,
     change: &AlertRuleChange,
 ) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
-    let receiver = change.receiver();
+    let receiver = change.to_receiver();
     let receiver = receiver.as_ref();
     let changed = sqlx::query!(
         "UPDATE alert_rules
@@ -437,7 +432,7 @@ pub async fn change(
 }
 
 /// Deletes a rule with its events and messages; with `app` only one of that app. Returns whether there was one.
-pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
+pub async fn delete_rule(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let deleted = sqlx::query!(
         "DELETE FROM alert_rules WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
@@ -458,13 +453,13 @@ mod tests {
     #[test]
     fn quiet_hours_may_go_over_midnight() {
         let night = QuietHours { from: time!(22:00), to: time!(7:00) };
-        assert_eq!(night.end(datetime!(2026-11-20 21:59 UTC)), None);
-        assert_eq!(night.end(datetime!(2026-11-20 22:00 UTC)), Some(datetime!(2026-11-21 7:00 UTC)));
-        assert_eq!(night.end(datetime!(2026-11-21 6:59 UTC)), Some(datetime!(2026-11-21 7:00 UTC)));
-        assert_eq!(night.end(datetime!(2026-11-21 7:00 UTC)), None);
+        assert_eq!(night.end_after(datetime!(2026-11-20 21:59 UTC)), None);
+        assert_eq!(night.end_after(datetime!(2026-11-20 22:00 UTC)), Some(datetime!(2026-11-21 7:00 UTC)));
+        assert_eq!(night.end_after(datetime!(2026-11-21 6:59 UTC)), Some(datetime!(2026-11-21 7:00 UTC)));
+        assert_eq!(night.end_after(datetime!(2026-11-21 7:00 UTC)), None);
         let noon = QuietHours { from: time!(12:00), to: time!(13:00) };
-        assert_eq!(noon.end(datetime!(2026-11-20 12:30 UTC)), Some(datetime!(2026-11-20 13:00 UTC)));
-        assert_eq!(noon.end(datetime!(2026-11-20 13:00 UTC)), None);
+        assert_eq!(noon.end_after(datetime!(2026-11-20 12:30 UTC)), Some(datetime!(2026-11-20 13:00 UTC)));
+        assert_eq!(noon.end_after(datetime!(2026-11-20 13:00 UTC)), None);
     }
 
     #[test]
@@ -478,7 +473,7 @@ mod tests {
             (AlertChannel::Webhook, "https://user:word@example.com:8443?key=1", "https://example.com:8443/…"),
             (AlertChannel::Mail, "a@example.com, b@example.com", "a@example.com, b@example.com"),
         ] {
-            assert_eq!(shown(channel, address), expected);
+            assert_eq!(mask_address(channel, address), expected);
         }
     }
 }

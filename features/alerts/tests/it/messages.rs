@@ -2,15 +2,17 @@
 
 use time::Duration;
 use time::macros::time;
-use unslide_alerts::store::events::{AlertCause, raise};
+use unslide_alerts::store::events::{AlertCause, raise_events};
 use unslide_alerts::store::messages::{
-    AlertStatus, ClaimedAlertMessage, LEASE, ListedAlertMessage, MOST_ATTEMPTS, claim, collect, finish,
-    send_again,
+    AlertStatus, ClaimedAlertMessage, ListedAlertMessage, MOST_ATTEMPTS, SEND_LEASE_TIMEOUT, claim_message,
+    collect_events, finish_attempt, send_again,
 };
 use unslide_alerts::store::rules::{
     AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours, TemplateType,
 };
-use unslide_alerts::store::{AlertStep, HOOK, due, evaluate, messages, postpone, purge, rules};
+use unslide_alerts::store::{
+    AlertStep, HOOK, evaluate_rule, list_due, messages, postpone_evaluation, purge_old, rules,
+};
 use unslide_harness::database::{TestDatabase, acme, arrival, grouping, start, umbrella};
 use unslide_model::Secret;
 use unslide_store::groups::{GroupActor, MergeOutcome, id_of};
@@ -36,7 +38,7 @@ pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
 
 pub async fn made(database: &TestDatabase, new: &NewAlertRule) -> AlertRule {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let rule = rules::create(&mut tx, new).await.unwrap().unwrap();
+    let rule = rules::create_rule(&mut tx, new).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     rule
 }
@@ -46,7 +48,7 @@ async fn new_groups(database: &TestDatabase, apps: &[&str]) -> u64 {
         .iter()
         .map(|app| AlertCause::new_group(Uuid::from_u128(7), "title", "culprit", app, "1.0"))
         .collect();
-    in_tx(database, async |tx| raise(tx, AlertCondition::NewGroup, &causes).await.unwrap()).await
+    in_tx(database, async |tx| raise_events(tx, AlertCondition::NewGroup, &causes).await.unwrap()).await
 }
 
 async fn in_tx<T>(database: &TestDatabase, work: impl AsyncFnOnce(&mut TenantTx) -> T) -> T {
@@ -58,11 +60,11 @@ async fn in_tx<T>(database: &TestDatabase, work: impl AsyncFnOnce(&mut TenantTx)
 
 /// Takes every step that is due now, but for sending.
 async fn steps(database: &TestDatabase) {
-    for one in due(&database.store, 100).await.unwrap() {
+    for one in list_due(&database.store, 100).await.unwrap() {
         let mut tx = database.store.tenant(&one.tenant).await.unwrap();
         match one.step {
-            AlertStep::Evaluate => drop(evaluate(&mut tx, one.rule).await.unwrap()),
-            AlertStep::Collect => drop(collect(&mut tx, one.rule).await.unwrap()),
+            AlertStep::Evaluate => drop(evaluate_rule(&mut tx, one.rule).await.unwrap()),
+            AlertStep::Collect => drop(collect_events(&mut tx, one.rule).await.unwrap()),
             AlertStep::Send => {}
         }
         tx.commit().await.unwrap();
@@ -70,15 +72,15 @@ async fn steps(database: &TestDatabase) {
 }
 
 async fn claimed(database: &TestDatabase, rule: &AlertRule) -> Option<ClaimedAlertMessage> {
-    in_tx(database, async |tx| claim(tx, rule.id).await.unwrap()).await
+    in_tx(database, async |tx| claim_message(tx, rule.id).await.unwrap()).await
 }
 
 async fn finished(database: &TestDatabase, message: &ClaimedAlertMessage, outcome: Result<(), &str>) {
-    in_tx(database, async |tx| finish(tx, message, outcome).await.unwrap()).await;
+    in_tx(database, async |tx| finish_attempt(tx, message, outcome).await.unwrap()).await;
 }
 
 async fn listed(database: &TestDatabase) -> Vec<ListedAlertMessage> {
-    in_tx(database, async |tx| messages::list(tx, None, None, None, 100).await.unwrap()).await
+    in_tx(database, async |tx| messages::list_messages(tx, None, None, None, 100).await.unwrap()).await
 }
 
 #[tokio::test]
@@ -100,17 +102,20 @@ async fn a_cause_is_told_once_to_each_rule_of_its_app() {
     assert!(claimed(&database, &bank).await.is_some());
     // A rule that is off is told nothing, and nobody else's are there.
     let off = AlertRuleChange { enabled: Some(false), ..AlertRuleChange::default() };
-    assert!(in_tx(&database, async |tx| rules::change(tx, bank.id, Some("bank"), &off).await.unwrap()).await);
     assert!(
-        !in_tx(&database, async |tx| rules::change(tx, every.id, Some("bank"), &off).await.unwrap()).await
+        in_tx(&database, async |tx| rules::change_rule(tx, bank.id, Some("bank"), &off).await.unwrap()).await
+    );
+    assert!(
+        !in_tx(&database, async |tx| rules::change_rule(tx, every.id, Some("bank"), &off).await.unwrap())
+            .await
     );
     let mut other = database.store.tenant(&umbrella()).await.unwrap();
-    assert!(rules::list(&mut other, None, None, 9).await.unwrap().is_empty());
+    assert!(rules::list_rules(&mut other, None, None, 9).await.unwrap().is_empty());
     assert!(rules::get(&mut other, every.id, None).await.unwrap().is_none());
-    assert!(!rules::delete(&mut other, every.id, None).await.unwrap());
-    assert!(messages::list(&mut other, None, None, None, 9).await.unwrap().is_empty());
+    assert!(!rules::delete_rule(&mut other, every.id, None).await.unwrap());
+    assert!(messages::list_messages(&mut other, None, None, None, 9).await.unwrap().is_empty());
     assert!(!send_again(&mut other, message.id, None).await.unwrap());
-    assert!(claim(&mut other, every.id).await.unwrap().is_none());
+    assert!(claim_message(&mut other, every.id).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -121,7 +126,7 @@ async fn a_message_is_sent_again_until_it_is_taken_or_given_up() {
     steps(&database).await;
     let first = claimed(&database, &rule).await.unwrap();
     // Its sender dies: another one has it later, and what the first one notes then counts no more.
-    database.wait(LEASE);
+    database.wait(SEND_LEASE_TIMEOUT);
     let second = claimed(&database, &rule).await.unwrap();
     assert_eq!((second.id, second.attempt), (first.id, 2));
     finished(&database, &first, Err("late")).await;
@@ -137,7 +142,7 @@ async fn a_message_is_sent_again_until_it_is_taken_or_given_up() {
     let message = &listed(&database).await[0];
     assert_eq!((message.status, message.last_error.as_deref()), (AlertStatus::Failed, Some("HTTP 500")));
     database.wait(Duration::hours(6));
-    assert!(due(&database.store, 9).await.unwrap().iter().all(|one| one.step != AlertStep::Send));
+    assert!(list_due(&database.store, 9).await.unwrap().iter().all(|one| one.step != AlertStep::Send));
     // A person has it sent again: with the same id.
     assert!(in_tx(&database, async |tx| send_again(tx, first.id, None).await.unwrap()).await);
     let again = claimed(&database, &rule).await.unwrap();
@@ -146,9 +151,9 @@ async fn a_message_is_sent_again_until_it_is_taken_or_given_up() {
     let message = &listed(&database).await[0];
     assert_eq!((message.status, message.last_error.as_ref()), (AlertStatus::Delivered, None));
     database.wait(Duration::days(87));
-    assert_eq!(purge(&database.store).await.unwrap(), 0);
+    assert_eq!(purge_old(&database.store).await.unwrap(), 0);
     database.wait(Duration::days(4));
-    assert_eq!(purge(&database.store).await.unwrap(), 2, "the event and the message");
+    assert_eq!(purge_old(&database.store).await.unwrap(), 2, "the event and the message");
     assert!(listed(&database).await.is_empty());
 }
 
@@ -159,7 +164,8 @@ async fn digests_quiet_hours_and_muting_hold_messages_back() {
     let rule = made(&database, &rule).await;
     let raised = async |number: u128| {
         let cause = AlertCause::new_group(Uuid::from_u128(number), "title", "culprit", "shop", "1.0");
-        in_tx(&database, async |tx| raise(tx, AlertCondition::NewGroup, &[cause]).await.unwrap()).await;
+        in_tx(&database, async |tx| raise_events(tx, AlertCondition::NewGroup, &[cause]).await.unwrap())
+            .await;
         steps(&database).await;
         listed(&database).await.iter().map(|message| message.events).collect::<Vec<_>>()
     };
@@ -169,7 +175,9 @@ async fn digests_quiet_hours_and_muting_hold_messages_back() {
     database.wait(Duration::HOUR);
     assert_eq!(raised(4).await, [3, 1], "the others together");
     let change = async |change: AlertRuleChange| {
-        assert!(in_tx(&database, async |tx| rules::change(tx, rule.id, None, &change).await.unwrap()).await);
+        assert!(
+            in_tx(&database, async |tx| rules::change_rule(tx, rule.id, None, &change).await.unwrap()).await
+        );
     };
     // It is nine: quiet until noon.
     let quiet = QuietHours { from: time!(9:00), to: time!(12:00) };
@@ -285,15 +293,16 @@ async fn rules_are_due_one_of_each_tenant_in_turn_and_one_that_was_put_off_is_no
         database.wait(Duration::SECOND);
     }
     let mut other = database.store.tenant(&umbrella()).await.unwrap();
-    let others = rules::create(&mut other, &new_rule(AlertCondition::NewGroup)).await.unwrap().unwrap().id;
+    let others =
+        rules::create_rule(&mut other, &new_rule(AlertCondition::NewGroup)).await.unwrap().unwrap().id;
     other.commit().await.unwrap();
     let due = async |limit| {
-        let due = due(&database.store, limit).await.unwrap();
+        let due = list_due(&database.store, limit).await.unwrap();
         due.into_iter().map(|one| one.rule).collect::<Vec<_>>()
     };
     assert_eq!(due(2).await, [made_first[0], others]);
     assert_eq!(due(9).await, [made_first[0], others, made_first[1], made_first[2]]);
-    in_tx(&database, async |tx| postpone(tx, made_first[0]).await.unwrap()).await;
+    in_tx(&database, async |tx| postpone_evaluation(tx, made_first[0]).await.unwrap()).await;
     assert_eq!(due(9).await, [made_first[1], others, made_first[2]]);
     database.wait(Duration::minutes(5));
     assert_eq!(due(9).await.len(), 4);
@@ -328,7 +337,7 @@ async fn an_evaluation_that_finds_many_causes_leaves_the_rest_to_the_next_one() 
     database.wait(Duration::minutes(40));
     for told in [100, 50, 0] {
         for rule in [&missing, &new] {
-            let found = in_tx(&database, async |tx| evaluate(tx, rule.id).await.unwrap()).await;
+            let found = in_tx(&database, async |tx| evaluate_rule(tx, rule.id).await.unwrap()).await;
             assert_eq!(found, told, "{:?}", rule.condition);
         }
         database.wait(Duration::minutes(6));
@@ -343,12 +352,12 @@ async fn a_tenant_has_at_most_a_hundred_rules_and_a_rule_takes_its_events_along(
     steps(&database).await;
     let refused = in_tx(&database, async |tx| {
         for _ in 1..rules::MOST_RULES {
-            rules::create(tx, &new_rule(AlertCondition::Spike)).await.unwrap().unwrap();
+            rules::create_rule(tx, &new_rule(AlertCondition::Spike)).await.unwrap().unwrap();
         }
-        rules::create(tx, &new_rule(AlertCondition::Spike)).await.unwrap().is_none()
+        rules::create_rule(tx, &new_rule(AlertCondition::Spike)).await.unwrap().is_none()
     });
     assert!(refused.await);
-    assert!(in_tx(&database, async |tx| rules::delete(tx, rule.id, None).await.unwrap()).await);
+    assert!(in_tx(&database, async |tx| rules::delete_rule(tx, rule.id, None).await.unwrap()).await);
     assert!(listed(&database).await.is_empty());
     assert_eq!(database.number("SELECT count(*) FROM alert_events").await, 0);
 }
@@ -362,7 +371,7 @@ fn of(n: u8, bug: u8, provisional: bool) -> Arrival {
 
 /// Its second one, which says that it is of another bug.
 fn better(n: u8, bug: u8) -> Arrival {
-    let body = unslide_proto::body::compress(format!("{{\"better\":{n}}}").as_bytes());
+    let body = unslide_proto::body::compress_report(format!("{{\"better\":{n}}}").as_bytes());
     Arrival { revision: 2, body, ..of(n, bug, false) }
 }
 
@@ -378,7 +387,7 @@ async fn a_former_group_gives_its_alert_to_the_group_that_continues_it() {
     };
     database.store(&[of(1, 1, false), of(2, 1, false), of(3, 4, true), of(4, 4, true)]).await;
     database.wait(Duration::minutes(31));
-    in_tx(&database, async |tx| evaluate(tx, rule.id).await.unwrap()).await;
+    in_tx(&database, async |tx| evaluate_rule(tx, rule.id).await.unwrap()).await;
     steps(&database).await;
     assert_eq!(told().await, 2);
     // Bug 1 goes on as bug 2, whose page is not named in the message that was made. Bug 3, where it also went, is another one.
@@ -393,7 +402,7 @@ async fn a_former_group_gives_its_alert_to_the_group_that_continues_it() {
     let waiting = Arrival { facts: of(4, 6, true).facts, ..better(4, 6) };
     database.store(&[better(3, 5), waiting]).await;
     database.wait(Duration::minutes(31));
-    in_tx(&database, async |tx| evaluate(tx, rule.id).await.unwrap()).await;
+    in_tx(&database, async |tx| evaluate_rule(tx, rule.id).await.unwrap()).await;
     assert_eq!((told().await, without().await), (5, 0));
     // A replay changes nothing, and every event is in one message.
     database.store(&[of(1, 1, false), better(1, 2), better(2, 3), better(3, 5)]).await;
@@ -425,30 +434,32 @@ async fn a_bug_is_new_once_however_its_symbols_come() {
     // They come too late: the provisional group is told, the bug is not.
     database.store(&[of(4, 4, true)]).await;
     database.wait(Duration::minutes(31));
-    in_tx(&database, async |tx| evaluate(tx, rule.id).await.unwrap()).await;
+    in_tx(&database, async |tx| evaluate_rule(tx, rule.id).await.unwrap()).await;
     assert_eq!(told().await, 3);
     database.store(&[better(4, 5)]).await;
     assert_eq!(told().await, 3);
     // Merged into a known group meanwhile: it is not new.
     database.store(&[of(7, 7, true)]).await;
     let newest = in_tx(&database, async |tx| {
-        groups::list(tx, &GroupFilter::default(), GroupOrder::FirstSeen, None, 2).await.unwrap()
+        groups::list_groups(tx, &GroupFilter::default(), GroupOrder::FirstSeen, None, 2).await.unwrap()
     });
     let [merged, target] = <[_; 2]>::try_from(newest.await).unwrap();
     let actor = GroupActor { actor: "key", name: None };
     let outcome = in_tx(&database, async |tx| {
-        unslide_store::groups::merge(tx, target.id, &[merged.id], None, actor).await.unwrap()
+        unslide_store::groups::merge_groups(tx, target.id, &[merged.id], None, actor).await.unwrap()
     });
     assert_eq!(outcome.await, MergeOutcome::Done);
     database.wait(Duration::minutes(31));
-    in_tx(&database, async |tx| evaluate(tx, rule.id).await.unwrap()).await;
+    in_tx(&database, async |tx| evaluate_rule(tx, rule.id).await.unwrap()).await;
     assert_eq!(told().await, 3);
     // A reader that catches up tells, and a replay of what is older than a day does not.
     database.store_as(&[of(6, 6, false)], Effects::Deferred).await;
     assert_eq!(told().await, 4);
     let mut old = of(8, 8, false);
     old.received_at = database.now() - Duration::hours(25);
-    unslide_store::partitions::ensure(&database.store, old.received_at.date(), start().date()).await.unwrap();
+    unslide_store::partitions::ensure_partitions(&database.store, old.received_at.date(), start().date())
+        .await
+        .unwrap();
     database.store_as(&[old], Effects::Deferred).await;
     assert_eq!(told().await, 4);
 }
@@ -459,7 +470,7 @@ async fn the_alert_of_a_replaced_group_leads_on() {
     let rule = made(&database, &new_rule(AlertCondition::NewGroup)).await;
     database.store(&[of(1, 7, false), of(2, 4, true)]).await;
     database.wait(Duration::minutes(31));
-    in_tx(&database, async |tx| evaluate(tx, rule.id).await.unwrap()).await;
+    in_tx(&database, async |tx| evaluate_rule(tx, rule.id).await.unwrap()).await;
     // Its bug is known already, so the message keeps its link.
     database.store(&[better(2, 7)]).await;
     let known = id_of("com.acme.shop", grouping(7, false).fingerprint);

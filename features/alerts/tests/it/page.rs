@@ -2,25 +2,28 @@
 
 use crate::world::start;
 use reqwest::StatusCode;
-use unslide_world::{Browser, form, links, location};
+use unslide_world::{Browser, encode_form, list_links, redirect_location};
 
 #[tokio::test]
 async fn a_rule_is_made_muted_and_deleted_on_the_page_of_alerts() {
     let world = start().await;
-    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
     let new = [("name", "new <b>bugs"), ("condition", "new_group"), ("channel", "slack")];
     let whole =
         [("address", "https://hooks.example.com/secret"), ("quiet_from", "22:00"), ("quiet_to", "07:00")];
-    let refused = browser.post("/console/alerts", form(&new)).await;
+    let refused = browser.post("/console/alerts", encode_form(&new)).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     assert!(refused.text.contains("address: 1 to 2000 bytes"), "{}", refused.text);
     let whole: Vec<_> = new.into_iter().chain(whole).collect();
-    assert_eq!(location(&browser.post("/console/alerts", form(&whole)).await), "/console/alerts");
+    assert_eq!(
+        redirect_location(&browser.post("/console/alerts", encode_form(&whole)).await),
+        "/console/alerts"
+    );
     let page = browser.get("/console/alerts").await.text;
     assert!(page.contains("new &#60;b&#62;bugs") && page.contains("quiet 22:00 to 07:00 UTC"), "{page}");
     assert!(page.contains("https://hooks.example.com/…") && !page.contains("example.com/secret"), "{page}");
     let action = |page: &str, name: &str| {
-        let mut links = links(page).into_iter();
+        let mut links = list_links(page).into_iter();
         links.find(|link| link.ends_with(name)).unwrap_or_else(|| panic!("no {name} in {page}"))
     };
     for (name, word) in [("/mute", "muted for 24 h"), ("/unmute", "on"), ("/off", "off"), ("/on", "on")] {
@@ -32,7 +35,7 @@ async fn a_rule_is_made_muted_and_deleted_on_the_page_of_alerts() {
     let page = browser.get("/console/alerts").await.text;
     browser.post(&action(&page, "/test"), String::new()).await;
     let rules = browser.post(&action(&page, "/delete"), String::new()).await;
-    assert_eq!(location(&rules), "/console/alerts");
+    assert_eq!(redirect_location(&rules), "/console/alerts");
     assert!(browser.get("/console/alerts").await.text.contains("There are no rules yet"));
     world.stop().await;
 }

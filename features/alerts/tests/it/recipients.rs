@@ -2,11 +2,11 @@
 
 use time::Duration;
 use unslide_alerts::store::recipients::{
-    LINK_LIFETIME, MAX_UNCONFIRMED, ask, claim_confirmation, confirmations_due, find_by_link,
-    finish_confirmation, return_mails, set_accepted, statuses, take_mails,
+    LINK_LIFETIME, MAX_UNCONFIRMED, claim_confirmation, confirmations_due, find_by_link, finish_confirmation,
+    read_statuses, request_confirmations, return_mails, set_accepted, take_mails,
 };
 use unslide_alerts::store::rules::RecipientStatus;
-use unslide_alerts::store::{HOOK, messages::LEASE, purge};
+use unslide_alerts::store::{HOOK, messages::SEND_LEASE_TIMEOUT, purge_old};
 use unslide_harness::database::{TestDatabase, acme, umbrella};
 use unslide_store::TenantTx;
 
@@ -20,7 +20,7 @@ async fn in_tx<T>(database: &TestDatabase, work: impl AsyncFnOnce(&mut TenantTx)
 }
 
 async fn asked(database: &TestDatabase) -> bool {
-    in_tx(database, async |tx| ask(tx, &[KIM.to_owned()]).await.unwrap()).await
+    in_tx(database, async |tx| request_confirmations(tx, &[KIM.to_owned()]).await.unwrap()).await
 }
 
 async fn is_due(database: &TestDatabase) -> bool {
@@ -37,7 +37,7 @@ async fn sent(database: &TestDatabase, token: u8, is_sent: bool) -> bool {
 }
 
 async fn status(database: &TestDatabase) -> Option<RecipientStatus> {
-    in_tx(database, async |tx| statuses(tx, &[KIM.to_owned()]).await.unwrap().remove(KIM)).await
+    in_tx(database, async |tx| read_statuses(tx, &[KIM.to_owned()]).await.unwrap().remove(KIM)).await
 }
 
 #[tokio::test]
@@ -52,19 +52,19 @@ async fn a_recipient_is_asked_once_a_day_and_its_last_link_counts() {
     assert_eq!(found(1).await, None);
     assert_eq!(found(2).await.unwrap().tenant, acme());
     let mut other = database.store.tenant(&umbrella()).await.unwrap();
-    assert!(statuses(&mut other, &[KIM.to_owned()]).await.unwrap().is_empty());
+    assert!(read_statuses(&mut other, &[KIM.to_owned()]).await.unwrap().is_empty());
     set_accepted(&mut other, KIM, true).await.unwrap();
     other.commit().await.unwrap();
     assert_eq!(status(&database).await, Some(RecipientStatus::Waiting));
     // The link ends with its week. A confirmed recipient keeps it.
     database.wait(LINK_LIFETIME + Duration::SECOND);
     assert_eq!(found(2).await, None);
-    assert_eq!((purge(&database.store).await.unwrap(), status(&database).await), (1, None));
+    assert_eq!((purge_old(&database.store).await.unwrap(), status(&database).await), (1, None));
     assert!(asked(&database).await && sent(&database, 3, true).await);
     for (accepted, expected) in [(true, RecipientStatus::Confirmed), (false, RecipientStatus::Refused)] {
         in_tx(&database, async |tx| set_accepted(tx, KIM, accepted).await.unwrap()).await;
         database.wait(LINK_LIFETIME * 2);
-        assert_eq!(purge(&database.store).await.unwrap(), 0);
+        assert_eq!(purge_old(&database.store).await.unwrap(), 0);
         assert_eq!(found(3).await.unwrap().recipient.status, expected);
         assert!(asked(&database).await && !is_due(&database).await, "nothing is left to ask");
     }
@@ -77,7 +77,7 @@ async fn a_confirmation_mail_that_fails_is_sent_again_a_few_times() {
     // Its sender dies.
     in_tx(&database, async |tx| claim_confirmation(tx, KIM, &[9; 32], 9).await.unwrap().unwrap()).await;
     assert!(!is_due(&database).await);
-    database.wait(LEASE);
+    database.wait(SEND_LEASE_TIMEOUT);
     for token in 1..=4 {
         assert!(sent(&database, token, false).await);
         assert!(!is_due(&database).await);

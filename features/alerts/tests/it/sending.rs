@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use unslide_alerts::Config;
-use unslide_alerts::store::events::{AlertCause, raise};
+use unslide_alerts::store::events::{AlertCause, raise_events};
 use unslide_alerts::store::rules::AlertCondition;
 use unslide_harness::receivers::{HttpAnswer, HttpReceiver, MailAnswer, MailReceiver};
 use unslide_model::{Scope, Secret};
 use unslide_store::Uuid;
 use unslide_stream::scan;
-use unslide_world::{World, tenant};
+use unslide_world::{World, tenant_id};
 
 /// A receiver that answers as its path says; `/twice` fails while it is down.
 async fn receiver(is_down: Arc<AtomicBool>) -> HttpReceiver {
@@ -40,14 +40,14 @@ async fn world(mail: &MailReceiver, port: u16) -> World {
 }
 
 async fn made(world: &World, key: &str, rule: &Value) -> String {
-    world.post_json("/v1/alert-rules", key, rule).await.expect(201)["id"].as_str().unwrap().to_owned()
+    world.post_json("/v1/alert-rules", key, rule).await.expect_status(201)["id"].as_str().unwrap().to_owned()
 }
 
 /// The messages of a rule once its first one has this status.
 async fn message(world: &World, key: &str, rule: &str, status: &str) -> Value {
     let mut last = Value::Null;
     for _ in 0..2_400 {
-        let listed = world.get(&format!("/v1/alert-messages?rule={rule}"), key).await.expect(200);
+        let listed = world.get(&format!("/v1/alert-messages?rule={rule}"), key).await.expect_status(200);
         last = listed["items"][0].clone();
         let tried = last["attempts"].as_i64().unwrap_or_default() > 0 && last["due_at"].is_string();
         if last["status"] == status && (status != "waiting" || tried && last["last_error"].is_string()) {
@@ -64,7 +64,7 @@ async fn messages_reach_their_receivers() {
     let (receiver, mails) =
         (receiver(is_down.clone()).await, MailReceiver::start(|| MailAnswer::Taken).await);
     let (url, world) = (receiver.url(), world(&mails, receiver.port()).await);
-    let key = world.key("acme", &[Scope::TenantAdmin]).await;
+    let key = world.create_key("acme", &[Scope::TenantAdmin]).await;
     let with = |channel: &str, address: String, more: Value| {
         let mut rule =
             json!({"name": channel, "condition": "new_group", "channel": channel, "address": address});
@@ -87,9 +87,9 @@ async fn messages_reach_their_receivers() {
     let elsewhere = made(&world, &key, &with("webhook", format!("{url}/elsewhere"), json!({}))).await;
     let topic = made(&world, &key, &with("kafka", String::new(), json!({}))).await;
     // As the indexer does for a group that is new.
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
     let cause = AlertCause::new_group(Uuid::from_u128(7), "boom <!here>", "Cart.total", "shop", "2.0");
-    assert_eq!(raise(&mut tx, AlertCondition::NewGroup, &[cause]).await.unwrap(), 10);
+    assert_eq!(raise_events(&mut tx, AlertCondition::NewGroup, &[cause]).await.unwrap(), 10);
     tx.commit().await.unwrap();
     for rule in [&gateway, &form, &slack, &feishu, &mail, &topic] {
         let message = message(&world, &key, rule, "delivered").await;
@@ -107,7 +107,7 @@ async fn messages_reach_their_receivers() {
     // Sent again by a person, with the same id.
     let id = failed["id"].as_str().unwrap();
     is_down.store(false, Ordering::SeqCst);
-    world.post(&format!("/v1/alert-messages/{id}/send"), &key, "").await.expect(204);
+    world.post(&format!("/v1/alert-messages/{id}/send"), &key, "").await.expect_status(204);
     message(&world, &key, &webhook, "delivered").await;
     let received = receiver.received();
     assert!(received.iter().all(|request| request.path != "/caught"));
@@ -127,15 +127,15 @@ async fn messages_reach_their_receivers() {
     let slack = body("/slack")["text"].as_str().unwrap().to_owned();
     assert!(slack.starts_with("New: boom &lt;!here&gt;\nCart.total\nshop 2.0"), "{slack}");
     assert!(body("/feishu")["sign"].is_string());
-    let alerts = world.config.kafka.topics().alerts;
+    let alerts = world.config.kafka.topic_names().alerts;
     let record = scan::whole_topic(&world.config.kafka, &alerts).await.unwrap().remove(0);
     let read: Value = serde_json::from_slice(&record.value.unwrap()).unwrap();
     assert_eq!(
         (&read["rule"]["id"], &read["events"][0]["headline"]),
         (&json!(topic), &json!("New: boom <!here>"))
     );
-    assert_eq!(record.headers.text("tenant"), Some("acme"));
-    assert_eq!(record.headers.text("idempotency-key"), read["id"].as_str());
+    assert_eq!(record.headers.get_text("tenant"), Some("acme"));
+    assert_eq!(record.headers.get_text("idempotency-key"), read["id"].as_str());
     let mail = mails.received().remove(0);
     assert_eq!(mail.recipients, ["a@example.com", "b@example.com"]);
     assert_eq!(mail.header("From"), Some("Unslide <unslide@example.com>"));
@@ -149,7 +149,7 @@ async fn messages_reach_their_receivers() {
 #[tokio::test]
 async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
     let world = start().await;
-    let key = world.key("acme", &[Scope::TenantAdmin]).await;
+    let key = world.create_key("acme", &[Scope::TenantAdmin]).await;
     for (change, part) in [
         (json!({"address": "http://example.com/hook"}), "https://"),
         (json!({"address": "https://169.254.169.254/latest"}), "not an address of the internet"),
@@ -182,7 +182,7 @@ async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
     for secret in ["secret-path", "user", "word@", "MfKQ"] {
         assert!(!answer.text.contains(secret), "{secret} in {}", answer.text);
     }
-    let made = answer.expect(201);
+    let made = answer.expect_status(201);
     assert_eq!((&made["address"], &made["signed"]), (&json!("https://alerts.example.com/…"), &json!(true)));
     // A key for one app makes, sees and changes rules of that app.
     let shop = world.key_for("acme", &[Scope::TenantAdmin], Some("shop")).await;
@@ -190,23 +190,25 @@ async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
     let mut of_bank = rule("https://alerts.example.com/hook");
     of_bank.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
     world.post_json("/v1/alert-rules", &shop, &of_bank).await.expect_problem(403, "insufficient-scope");
-    let own =
-        world.post_json("/v1/alert-rules", &shop, &rule("https://alerts.example.com/hook")).await.expect(201);
+    let own = world
+        .post_json("/v1/alert-rules", &shop, &rule("https://alerts.example.com/hook"))
+        .await
+        .expect_status(201);
     assert_eq!(own["app"], "shop");
-    let seen = world.get("/v1/alert-rules", &shop).await.expect(200);
+    let seen = world.get("/v1/alert-rules", &shop).await.expect_status(200);
     assert_eq!(seen["items"].as_array().unwrap().len(), 1);
     let path = format!("/v1/alert-rules/{}", made["id"].as_str().unwrap());
     world.patch(&path, &shop, &json!({"enabled": false})).await.expect_problem(404, "not-found");
     // What changes is what was named.
     let quiet =
         json!({"quiet_hours": {"from": "22:00", "to": "07:00"}, "muted_until": "2100-01-01T00:00:00Z"});
-    let changed = world.patch(&path, &key, &quiet).await.expect(200);
+    let changed = world.patch(&path, &key, &quiet).await.expect_status(200);
     assert_eq!((&changed["quiet_hours"], &changed["name"]), (&quiet["quiet_hours"], &json!("new bugs")));
     let none = json!({"quiet_hours": {"from": "00:00", "to": "00:00"}});
-    assert_eq!(world.patch(&path, &key, &none).await.expect(200)["quiet_hours"], Value::Null);
+    assert_eq!(world.patch(&path, &key, &none).await.expect_status(200)["quiet_hours"], Value::Null);
     // A receiver is replaced as a whole: its secret does not sign for another one.
     let receiver = json!({"channel": "slack", "address": "https://hooks.example.com/other"});
-    let changed = world.patch(&path, &key, &receiver).await.expect(200);
+    let changed = world.patch(&path, &key, &receiver).await.expect_status(200);
     assert_eq!((&changed["channel"], &changed["signed"]), (&json!("slack"), &json!(false)));
     assert_eq!(changed["address"], "https://hooks.example.com/…");
     for (half, part) in [
@@ -218,7 +220,7 @@ async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
         let detail = world.patch(&path, &key, &half).await.expect_problem(400, "invalid-body");
         assert!(detail.contains(part), "{half}: {detail}");
     }
-    world.delete(&path, &key).await.expect(204);
+    world.delete(&path, &key).await.expect_status(204);
     world.delete(&path, &key).await.expect_problem(404, "not-found");
     world.stop().await;
 }

@@ -70,7 +70,7 @@ pub struct IpsDocument<'a> {
 
 impl<'a> LogMembers<'a> {
     fn read(object: JsonValue<'a>) -> LogMembers<'a> {
-        LogMembers(object.members(KEYS))
+        LogMembers(object.find_members(KEYS))
     }
 
     /// Returns a member, or `None` if it is absent.
@@ -140,7 +140,7 @@ impl<'a> IpsDocument<'a> {
     /// Returns a string of the header, or else of the body, without the white space around it.
     pub fn text(&self, key: &str) -> Option<String> {
         let text = |members: &LogMembers<'a>| {
-            let text = members.get(key)?.string()?.trim().to_owned();
+            let text = members.get(key)?.decode_string()?.trim().to_owned();
             Some(text).filter(|text| !text.is_empty())
         };
         self.header.as_ref().and_then(text).or_else(|| text(&self.body))
@@ -149,7 +149,7 @@ impl<'a> IpsDocument<'a> {
 
 /// Returns true if an object has the threads of a crash.
 fn has_crash(object: JsonValue<'_>) -> bool {
-    let [threads, images, exception] = object.members(["threads", "usedImages", "exception"]);
+    let [threads, images, exception] = object.find_members(["threads", "usedImages", "exception"]);
     threads.is_some() && (images.is_some() || exception.is_some())
 }
 
@@ -168,7 +168,7 @@ fn check_rest(bytes: &[u8], end: usize) -> Result<(), ReadError> {
 /// Returns the type in a header: a text, or a number in old logs.
 fn bug_type(header: JsonValue<'_>) -> Option<String> {
     let value = header.get("bug_type")?;
-    value.text().map(Text::decode).map(Into::into).or_else(|| Some(value.unsigned()?.to_string()))
+    value.as_text().map(Text::decode).map(Into::into).or_else(|| Some(value.as_unsigned()?.to_string()))
 }
 
 /// Returns the error for a log without a crash.

@@ -103,8 +103,8 @@ impl IpsError {
 
     fn read_exception(&mut self, exception: JsonValue<'_>) {
         let [kind, signal, raw, codes, subtype] =
-            exception.members(["type", "signal", "rawCodes", "codes", "subtype"]);
-        let string = |value: Option<JsonValue<'_>>| value.and_then(JsonValue::string);
+            exception.find_members(["type", "signal", "rawCodes", "codes", "subtype"]);
+        let string = |value: Option<JsonValue<'_>>| value.and_then(JsonValue::decode_string);
         self.exception = string(kind);
         self.signal = string(signal);
         let raw: Vec<u64> = raw.map(JsonValue::items).unwrap_or_default().iter().filter_map(bits).collect();
@@ -132,7 +132,6 @@ impl IpsError {
         self.codes[1].filter(|_| is_access).or(self.subtype_address)
     }
 
-    /// Writes the member `error`.
     pub fn write(&self, json: &mut JsonBuilder) {
         json.object("error", |json| {
             json.string("type", self.kind());
@@ -188,7 +187,7 @@ fn position(names: &[&str], name: &str) -> Option<u64> {
 }
 
 fn bits(value: &JsonValue<'_>) -> Option<u64> {
-    value.number()?.to_bits()
+    value.as_number()?.to_bits()
 }
 
 fn hexadecimal(text: &str) -> Option<u64> {
@@ -198,16 +197,20 @@ fn hexadecimal(text: &str) -> Option<u64> {
 /// Returns the system's words about the end: the details, or else the reasons. A signal alone has none.
 fn termination_text(termination: JsonValue<'_>) -> Option<String> {
     let [details, reasons, namespace, code] =
-        termination.members(["details", "reasons", "namespace", "code"]);
+        termination.find_members(["details", "reasons", "namespace", "code"]);
     let texts = |list: Option<JsonValue<'_>>| -> Vec<String> {
         let items = list.map(JsonValue::items).unwrap_or_default();
-        items.into_iter().filter_map(JsonValue::string).filter(|text| !text.trim().is_empty()).collect()
+        items
+            .into_iter()
+            .filter_map(JsonValue::decode_string)
+            .filter(|text| !text.trim().is_empty())
+            .collect()
     };
     let found = [texts(details), texts(reasons)].into_iter().find(|texts| !texts.is_empty());
     if let Some(found) = found {
         return Some(shortened(&found.join("\n")));
     }
-    let namespace = namespace.and_then(JsonValue::string).filter(|name| name != "SIGNAL")?;
+    let namespace = namespace.and_then(JsonValue::decode_string).filter(|name| name != "SIGNAL")?;
     let code = code.and_then(JsonValue::decimal_unsigned);
     Some(shortened(&code.map_or(namespace.clone(), |code| format!("{namespace} {code:#x}"))))
 }
@@ -216,8 +219,8 @@ fn termination_text(termination: JsonValue<'_>) -> Option<String> {
 pub fn messages(body: &LogMembers<'_>) -> HashMap<String, String> {
     let mut messages = HashMap::new();
     let Some(asi) = body.get("asi") else { return messages };
-    asi.each(|name, lines| {
-        let lines: Vec<String> = lines.items().into_iter().filter_map(JsonValue::string).collect();
+    asi.each_member(|name, lines| {
+        let lines: Vec<String> = lines.items().into_iter().filter_map(JsonValue::decode_string).collect();
         if !lines.is_empty() {
             messages.insert(String::from_utf8_lossy(name).into_owned(), shortened(&lines.join("\n")));
         }
@@ -228,8 +231,8 @@ pub fn messages(body: &LogMembers<'_>) -> HashMap<String, String> {
 /// Returns the exception that ended the process, from the messages of images.
 fn uncaught(body: &LogMembers<'_>) -> Option<Uncaught> {
     let mut found = None;
-    body.get("asi")?.each(|_, lines| {
-        for line in lines.items().into_iter().filter_map(JsonValue::string) {
+    body.get("asi")?.each_member(|_, lines| {
+        for line in lines.items().into_iter().filter_map(JsonValue::decode_string) {
             let exception = objective_c(&line).or_else(|| cpp(&line));
             // A line with a name says more than one without.
             if exception.is_some() && !matches!(found, Some(Uncaught::ObjectiveC { name: Some(_), .. })) {
@@ -267,7 +270,7 @@ fn cpp(line: &str) -> Option<Uncaught> {
 
 /// Returns the addresses of the first backtrace that the log holds as text.
 pub fn printed_backtrace(body: &LogMembers<'_>) -> Vec<u64> {
-    let first = body.items("asiBacktraces").into_iter().next().and_then(JsonValue::string);
+    let first = body.items("asiBacktraces").into_iter().next().and_then(JsonValue::decode_string);
     let text = first.unwrap_or_default();
     let address =
         |line: &str| line.split_whitespace().find(|word| word.starts_with("0x")).and_then(hexadecimal);

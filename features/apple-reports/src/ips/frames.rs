@@ -33,14 +33,14 @@ pub struct FrameWriter<'i, 'a> {
 impl<'a> IpsFrame<'a> {
     fn read(object: JsonValue<'a>) -> IpsFrame<'a> {
         let [image, offset, symbol, location, inline] =
-            object.members(["imageIndex", "imageOffset", "symbol", "symbolLocation", "inline"]);
+            object.find_members(["imageIndex", "imageOffset", "symbol", "symbolLocation", "inline"]);
         IpsFrame {
             object,
-            image: image.and_then(JsonValue::unsigned),
-            offset: offset.and_then(JsonValue::unsigned),
-            symbol: symbol.and_then(JsonValue::text),
-            symbol_location: location.and_then(JsonValue::unsigned),
-            inline: inline.and_then(JsonValue::boolean),
+            image: image.and_then(JsonValue::as_unsigned),
+            offset: offset.and_then(JsonValue::as_unsigned),
+            symbol: symbol.and_then(JsonValue::as_text),
+            symbol_location: location.and_then(JsonValue::as_unsigned),
+            inline: inline.and_then(JsonValue::as_boolean),
         }
     }
 
@@ -74,7 +74,7 @@ impl<'i, 'a> FrameWriter<'i, 'a> {
     /// Returns [`ReadError::TooManyItems`] if there are too many threads and frames.
     pub fn crash(&mut self, body: &LogMembers<'a>, json: &mut JsonBuilder) -> Result<(), ReadError> {
         let threads = body.items("threads");
-        let crashed = crashed_thread(&threads, body.get("faultingThread").and_then(JsonValue::unsigned));
+        let crashed = crashed_thread(&threads, body.get("faultingThread").and_then(JsonValue::as_unsigned));
         let mut outcome = Ok(());
         json.array("threads", |json| {
             for (index, thread) in threads.into_iter().enumerate() {
@@ -121,11 +121,11 @@ impl<'i, 'a> FrameWriter<'i, 'a> {
         json: &mut JsonBuilder,
     ) -> Result<(), ReadError> {
         self.count(thread)?;
-        let [name, queue, state, frames] = thread.members(["name", "queue", "threadState", "frames"]);
+        let [name, queue, state, frames] = thread.find_members(["name", "queue", "threadState", "frames"]);
         let frames = frames.map(JsonValue::items).unwrap_or_default();
         let first = frames.first().and_then(|frame| self.address(&IpsFrame::read(*frame)));
         let text =
-            |value: Option<JsonValue<'a>>| value.and_then(JsonValue::text).filter(|text| !text.is_empty());
+            |value: Option<JsonValue<'a>>| value.and_then(JsonValue::as_text).filter(|text| !text.is_empty());
         let mut outcome = Ok(());
         json.item(|json| {
             json.number("index", index as u64);
@@ -209,16 +209,16 @@ impl<'i, 'a> FrameWriter<'i, 'a> {
 fn crashed_thread(threads: &[JsonValue<'_>], faulting: Option<u64>) -> Option<usize> {
     let named = faulting.and_then(|index| usize::try_from(index).ok()).filter(|index| *index < threads.len());
     let is_triggered =
-        |thread: &JsonValue<'_>| thread.get("triggered").and_then(JsonValue::boolean) == Some(true);
+        |thread: &JsonValue<'_>| thread.get("triggered").and_then(JsonValue::as_boolean) == Some(true);
     named.or_else(|| threads.iter().position(is_triggered))
 }
 
 /// Writes the registers of the crashed thread. Its innermost frame is at `first`, and is always the program counter. A
 /// state with another one is of another moment, so only the program counter of the frame is kept.
 fn registers(state: Option<JsonValue<'_>>, first: Option<u64>, json: &mut JsonBuilder) {
-    let register = |value: JsonValue<'_>| value.get("value").and_then(JsonValue::unsigned);
+    let register = |value: JsonValue<'_>| value.get("value").and_then(JsonValue::as_unsigned);
     let counter = state.and_then(|state| {
-        let [pc, rip, eip] = state.members(["pc", "rip", "eip"]);
+        let [pc, rip, eip] = state.find_members(["pc", "rip", "eip"]);
         register(pc.or(rip).or(eip)?)
     });
     if counter.is_none() && first.is_none() {
@@ -232,7 +232,7 @@ fn registers(state: Option<JsonValue<'_>>, first: Option<u64>, json: &mut JsonBu
                 json.number("pc", first.unwrap_or_default());
                 return;
             };
-            state.each(|key, value| {
+            state.each_member(|key, value| {
                 let Ok(key) = std::str::from_utf8(key) else { return };
                 if key == "x" {
                     for (number, value) in value.items().into_iter().take(29).enumerate() {

@@ -8,10 +8,8 @@ use unslide_report::{JsonValue, ReadError, ReadLimits, Text};
 /// The maximum size of a UUID as text, in bytes.
 const UUID_BYTES_LIMIT: usize = 36;
 
-/// One item of `usedImages`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UsedImage<'a> {
-    /// The load address.
     pub base: u64,
     size: u64,
     /// The debug id as text.
@@ -78,14 +76,14 @@ impl<'a> UsedImages<'a> {
 impl<'a> UsedImage<'a> {
     fn read(item: JsonValue<'a>) -> UsedImage<'a> {
         let [base, size, uuid, path, name, arch, source] =
-            item.members(["base", "size", "uuid", "path", "name", "arch", "source"]);
+            item.find_members(["base", "size", "uuid", "path", "name", "arch", "source"]);
         let text =
-            |value: Option<JsonValue<'a>>| value.and_then(JsonValue::text).filter(|text| !text.is_empty());
-        let base = base.and_then(JsonValue::unsigned);
+            |value: Option<JsonValue<'a>>| value.and_then(JsonValue::as_text).filter(|text| !text.is_empty());
+        let base = base.and_then(JsonValue::as_unsigned);
         let is_absolute = text(source).is_some_and(|source| source.is("A"));
         UsedImage {
             base: base.unwrap_or_default(),
-            size: size.and_then(JsonValue::unsigned).unwrap_or_default(),
+            size: size.and_then(JsonValue::as_unsigned).unwrap_or_default(),
             // Each frame repeats it.
             uuid: text(uuid).filter(|uuid| uuid.raw().len() <= UUID_BYTES_LIMIT),
             path: text(path),

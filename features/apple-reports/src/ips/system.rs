@@ -30,7 +30,7 @@ pub fn write(document: &IpsDocument<'_>, json: &mut JsonBuilder) {
         json.some_string("timestamp", time.as_deref().and_then(rfc_3339).as_deref());
     });
     let bundle = |key: &str| {
-        let text = document.body.get("bundleInfo")?.get(key)?.string()?.trim().to_owned();
+        let text = document.body.get("bundleInfo")?.get(key)?.decode_string()?.trim().to_owned();
         Some(text).filter(|text| !text.is_empty())
     };
     let system = SystemName::read(document);
@@ -64,7 +64,7 @@ pub fn write(document: &IpsDocument<'_>, json: &mut JsonBuilder) {
                 json.number(key, value);
             }
         }
-        if let Some(translated) = document.body.get("translated").and_then(JsonValue::boolean) {
+        if let Some(translated) = document.body.get("translated").and_then(JsonValue::as_boolean) {
             json.flag("proc_translated", translated);
         }
     });
@@ -80,7 +80,7 @@ struct SystemName {
 
 impl SystemName {
     fn read(document: &IpsDocument<'_>) -> SystemName {
-        let own = |key: &str| document.body.get("osVersion")?.get(key)?.string();
+        let own = |key: &str| document.body.get("osVersion")?.get(key)?.decode_string();
         let text = document.text("os_version").or_else(|| own("train")).unwrap_or_default();
         let mut name = SystemName::parse(&text);
         name.build = name.build.or_else(|| own("build"));

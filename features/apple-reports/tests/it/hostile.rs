@@ -11,7 +11,7 @@ fn check(log: &[u8]) {
     let readers = readers();
     let Ok(Some(translated)) = readers.translate(log, &limits) else { return };
     let report = Report::read(&translated.json, &limits).unwrap();
-    let slots = report.backtraces.iter().flat_map(Backtrace::slots).count();
+    let slots = report.backtraces.iter().flat_map(Backtrace::frame_slots).count();
     assert_eq!(slots, translated.frames.len());
     let enriched = Plan::new(&report).enrich(&|_| None, &Context::default());
     let written = translated.write(log, &enriched.bytes).unwrap();
@@ -23,7 +23,8 @@ fn check(log: &[u8]) {
         FrameSlot::Frame(frame) => frame.own_member.is_some(),
         FrameSlot::Blank(blank) => blank.own_member().is_some(),
     };
-    let answers = again.backtraces.iter().flat_map(Backtrace::slots).filter(|slot| has_answer(*slot)).count();
+    let answers =
+        again.backtraces.iter().flat_map(Backtrace::frame_slots).filter(|slot| has_answer(*slot)).count();
     assert_eq!(answers, translated.frames.iter().flatten().count());
 }
 

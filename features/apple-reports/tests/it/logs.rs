@@ -118,7 +118,7 @@ fn kscrash_report() -> Vec<u8> {
 fn a_log_and_a_report_of_the_same_crash_are_one_group() {
     let (of_log, _) = enriched(&log_of(&body()));
     let bytes = kscrash_report();
-    let report = Report::accept(&bytes, &ReadLimits::default()).unwrap();
+    let report = Report::read_event(&bytes, &ReadLimits::default()).unwrap();
     let of_report = Plan::new(&report).enrich(&|_| None, &unslide_symbolicate::Context::default());
     let (of_log, of_report) = (of_log.grouping.unwrap(), of_report.grouping.unwrap());
     assert_eq!(of_log.fingerprint, of_report.fingerprint, "{of_log:?} {of_report:?}");

@@ -49,7 +49,7 @@ pub fn enriched(log: &[u8]) -> (Enrichment, Vec<u8>) {
     let document = readers();
     let document =
         document.open(log, &ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() }).unwrap();
-    let report = Report::accept(document.json(), &ReadLimits::default()).unwrap();
+    let report = Report::read_event(document.json(), &ReadLimits::default()).unwrap();
     let enriched = Plan::new(&report).enrich(&|_| None, &Context::default());
     let written = document.write(enriched.bytes.clone()).unwrap();
     (enriched, written)
@@ -65,7 +65,7 @@ pub fn stripped(document: &[u8]) -> Vec<u8> {
 /// Returns the places of the frames of the backtrace at a position.
 pub fn places(log: &[u8], position: usize) -> Vec<LocatedFrame> {
     let translated = translate(log).unwrap();
-    let report = Report::accept(&translated.json, &ReadLimits::default()).unwrap();
+    let report = Report::read_event(&translated.json, &ReadLimits::default()).unwrap();
     Plan::new(&report).located_frames(position)
 }
 

@@ -1,7 +1,7 @@
 //! The part of an analysis that reads the tenant's files, in a child process.
 
 use super::symbols;
-use crate::capture::{CaptureForm, analyse};
+use crate::capture::{CaptureForm, analyse_capture};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub struct AnalysisInput {
 fn run(input: Value) -> Result<Box<RawValue>, ChildTaskError> {
     let AnalysisInput { form, symcaches } = serde_json::from_value(input)?;
     let mut files: HashMap<&str, Bytes> = HashMap::new();
-    for part in form.parts() {
+    for part in form.list_parts() {
         let path = Path::new(part.name);
         if path.exists() {
             files.insert(part.name, map_file(path)?);
@@ -40,11 +40,12 @@ fn run(input: Value) -> Result<Box<RawValue>, ChildTaskError> {
     let mut known: HashMap<DebugId, ImageSymbols> = HashMap::new();
     for debug_id in symcaches {
         let parsed = SymCache::parse(map_file(&symbols::file(&debug_id))?);
-        let found = parsed.map_or(ImageSymbols::Malformed, |symcache| ImageSymbols::found(symcache.into()));
+        let found =
+            parsed.map_or(ImageSymbols::Malformed, |symcache| ImageSymbols::from_symcache(symcache.into()));
         known.insert(debug_id, found);
     }
     let file = |name: &str| files.get(name).map_or(&[][..], |bytes| bytes);
-    let read = analyse(&form, &file, &|id| known.get(id));
+    let read = analyse_capture(&form, &file, &|id| known.get(id));
     let reading = read.map_err(|error| ChildTaskError::Malformed(error.to_string()))?;
     Ok(to_raw_value(&reading)?)
 }

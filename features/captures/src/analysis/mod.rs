@@ -45,17 +45,17 @@ async fn analyse(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
     let id = store::capture_of_job(&job.lease.work)?;
     let keys = CaptureKeys::new(tenant, id);
     let mut tx = job.store().tenant(tenant).await?;
-    jobs::hold(&mut tx, job.lease).await?;
+    jobs::lock_job(&mut tx, job.lease).await?;
     let Some(CaptureRun { capture, unfinished }) = store::begin(&mut tx, id).await? else {
         // It was deleted.
-        jobs::complete(&mut tx, job.lease).await?;
+        jobs::complete_job(&mut tx, job.lease).await?;
         return Ok(tx.commit().await?);
     };
     let left = unfinished.map(|run| keys.analysis(run).to_string());
-    segments::condemn(&mut tx, left.as_slice()).await?;
+    segments::condemn_objects(&mut tx, left.as_slice()).await?;
     tx.commit().await?;
 
-    let room = job.room(capture.size.max(ROOM_BYTES)).await?;
+    let room = job.acquire_room(capture.size.max(ROOM_BYTES)).await?;
     download(job, &keys, &capture, &room).await?;
     let first = read(job, &room, &capture, &[]).await?;
     let found = symbols::fetch(job, tenant, &room, &first.wanted).await?;
@@ -73,7 +73,7 @@ async fn download(
     capture: &Capture,
     room: &Room,
 ) -> Result<(), JobFailure> {
-    for part in capture.form.parts() {
+    for part in capture.form.list_parts() {
         let Some(file) = capture.files.iter().find(|file| file.name == part.name) else { continue };
         let path = room.path().join(part.name);
         match job.objects().get_to_file(&keys.part(part.name), &path, file.size).await {
@@ -149,11 +149,11 @@ async fn finish(
     job.hold_tenant(&mut tx).await?;
     let end = store::finish(&mut tx, capture.id, capture.run, &summary(analysis), &found.seen).await?;
     if let AnalysisEnd::Answers { before: Some(before) } = end {
-        segments::condemn(&mut tx, &[keys.analysis(before).to_string()]).await?;
+        segments::condemn_objects(&mut tx, &[keys.analysis(before).to_string()]).await?;
     }
     if end == AnalysisEnd::Useless {
-        segments::condemn(&mut tx, &[key.to_string()]).await?;
+        segments::condemn_objects(&mut tx, &[key.to_string()]).await?;
     }
-    jobs::complete(&mut tx, job.lease).await?;
+    jobs::complete_job(&mut tx, job.lease).await?;
     Ok(tx.commit().await?)
 }

@@ -7,7 +7,7 @@ use unslide_artifacts::{StorageError, keys};
 use unslide_builder::feature::{FeatureJob, JobFailure, Room};
 use unslide_model::{DebugId, Owned, Owner, TenantId};
 use unslide_store::slots;
-use unslide_symbolicate::symcache::READS;
+use unslide_symbolicate::symcache::READ_SYMCACHE_VERSIONS;
 
 /// The most bytes of the symcaches of one capture.
 const SYMCACHE_BYTES_LIMIT: u64 = 1 << 30;
@@ -37,7 +37,7 @@ pub(super) async fn fetch(
 ) -> Result<CaptureSymbols, JobFailure> {
     let ids: Vec<DebugId> = wanted.iter().map(|image| image.debug_id).collect();
     let mut tx = job.store().tenant(tenant).await?;
-    let answering = slots::answering(&mut tx, &ids).await?;
+    let answering = slots::find_answering(&mut tx, &ids).await?;
     tx.rollback().await?;
     let mut found = CaptureSymbols { fetched: Vec::new(), too_large: 0, seen: Vec::new() };
     let mut left = SYMCACHE_BYTES_LIMIT.min(room.limits().total_bytes);
@@ -76,8 +76,8 @@ async fn fetch_one(
     limit: u64,
 ) -> Result<Option<u64>, StorageError> {
     let path = folder.join(file(&id.id));
-    for version in READS.iter().rev() {
-        let fetched = job.objects().get_to_file(&keys::symbols(id).alias(*version), &path, limit).await;
+    for version in READ_SYMCACHE_VERSIONS.iter().rev() {
+        let fetched = job.objects().get_to_file(&keys::for_symbols(id).alias(*version), &path, limit).await;
         if let Some(fetched) = fetched? {
             return Ok(Some(fetched.head.size));
         }

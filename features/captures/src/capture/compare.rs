@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use unslide_signals::calltree::{Amount, CallTree, CutTree, NodeIndex, TreeDifference};
 use unslide_signals::malloc::{MemoryRow, MemorySummary};
-use unslide_signals::memory_graph::{MemoryComparison, MemoryTables, compare};
+use unslide_signals::memory_graph::{MemoryComparison, MemoryTables, compare_tables};
 
 /// The changes between two captures. Functions that only one of two cut trees has count for their callers in
 /// the other.
@@ -37,7 +37,6 @@ pub struct CaptureComparison {
 pub struct PathGrowth {
     /// The innermost function of the app, or of all.
     pub allocator: String,
-    /// The innermost first.
     pub functions: Vec<String>,
     /// How often, in the earlier one.
     pub count_before: u64,
@@ -52,9 +51,7 @@ pub struct PathGrowth {
 /// The memory of two logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ComparedMemory {
-    /// Of the earlier one.
     pub before: MemoryRow,
-    /// Of the later one.
     pub after: MemoryRow,
 }
 
@@ -81,23 +78,23 @@ impl CaptureComparison {
     ///
     /// # Errors
     /// [`NotComparable`].
-    pub fn between(
+    pub fn from_analyses(
         kind: CaptureKind,
         before: &CaptureAnalysis,
         after: &CaptureAnalysis,
     ) -> Result<CaptureComparison, NotComparable> {
         let graph = match (&before.graph, &after.graph) {
-            (Some(before), Some(after)) => Some(graphs(before, after)?),
+            (Some(before), Some(after)) => Some(compare_graphs(before, after)?),
             _ if kind == CaptureKind::MemoryGraph => return Err(NotComparable::Opaque),
             _ => None,
         };
         let memory = before.memory.as_ref().zip(after.memory.as_ref());
-        let memory = memory.map(|(before, after)| memories(before, after)).transpose()?;
+        let memory = memory.map(|(before, after)| compare_memory(before, after)).transpose()?;
         let (paths, left_out) = match graph {
             Some(_) => (Vec::new(), before.tree.summed.saturating_add(after.tree.summed)),
             None => grown_paths(&before.tree, &after.tree),
         };
-        let without = CutTree::of(&CallTree::new("bytes"));
+        let without = CutTree::from_tree(&CallTree::new("bytes"));
         let [vm_before, vm_after] =
             [before, after].map(|analysis| analysis.vm_tree.as_ref().unwrap_or(&without));
         let (vm_paths, vm_left_out) = grown_paths(vm_before, vm_after);
@@ -114,16 +111,16 @@ impl CaptureComparison {
     }
 }
 
-fn graphs(before: &MemoryTables, after: &MemoryTables) -> Result<MemoryComparison, NotComparable> {
+fn compare_graphs(before: &MemoryTables, after: &MemoryTables) -> Result<MemoryComparison, NotComparable> {
     if before.source != after.source {
         return Err(NotComparable::Sources);
     }
-    let mut change = compare(before, after);
-    change.truncate(MOST_ROWS);
+    let mut change = compare_tables(before, after);
+    change.truncate_rows(MOST_ROWS);
     Ok(change)
 }
 
-fn memories(before: &MemorySummary, after: &MemorySummary) -> Result<ComparedMemory, NotComparable> {
+fn compare_memory(before: &MemorySummary, after: &MemorySummary) -> Result<ComparedMemory, NotComparable> {
     if before.position.is_some() != after.position.is_some() {
         return Err(NotComparable::Orders);
     }
@@ -132,12 +129,12 @@ fn memories(before: &MemorySummary, after: &MemorySummary) -> Result<ComparedMem
 
 /// Returns the stacks that have changed most, and the number of the others and of the nodes that were summed.
 fn grown_paths(before: &CutTree, after: &CutTree) -> (Vec<PathGrowth>, u64) {
-    let difference = TreeDifference::between(&before.tree_without_rests(), &after.tree_without_rests());
+    let difference = TreeDifference::from_trees(&before.tree_without_rests(), &after.tree_without_rests());
     let summed = before.summed.saturating_add(after.summed);
     let tree = difference.tree();
     let mut changed: Vec<(NodeIndex, Amount, Amount)> = Vec::new();
     for index in tree.indices().skip(1) {
-        let (before, after) = difference.own(index);
+        let (before, after) = difference.own_amounts(index);
         if before != after {
             changed.push((index, before, after));
         }
@@ -146,7 +143,7 @@ fn grown_paths(before: &CutTree, after: &CutTree) -> (Vec<PathGrowth>, u64) {
     changed.sort_by_key(|(index, before, after)| (Reverse(growth(*before, *after)), *index));
     let left_out = changed.len().saturating_sub(MOST_ROWS);
     let path = |(index, before, after): (NodeIndex, Amount, Amount)| {
-        let stack = tree.stack(index);
+        let stack = tree.find_stack(index);
         PathGrowth {
             allocator: tree.describe_app_function(&stack),
             functions: stack.iter().take(MOST_FUNCTIONS).map(|at| tree.describe(*at)).collect(),
@@ -161,18 +158,18 @@ fn grown_paths(before: &CutTree, after: &CutTree) -> (Vec<PathGrowth>, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CaptureForm, MallocLayout, analyse};
+    use super::super::{CaptureForm, MallocLayout, analyse_capture};
     use super::*;
 
     fn profile(text: &'static str) -> CaptureAnalysis {
-        analyse(&CaptureForm::Profile, &|_| text.as_bytes(), &|_| None).unwrap().analysis
+        analyse_capture(&CaptureForm::Profile, &|_| text.as_bytes(), &|_| None).unwrap().analysis
     }
 
     #[test]
     fn stacks_grow_by_what_is_their_own() {
         let before = profile("main;draw 6\nmain;load 4\nmain;same 1\n");
         let after = profile("main;draw 9\nmain;draw;blur 5\nmain;same 1\n");
-        let change = CaptureComparison::between(CaptureKind::Profile, &before, &after).unwrap();
+        let change = CaptureComparison::from_analyses(CaptureKind::Profile, &before, &after).unwrap();
         let paths: Vec<_> = change
             .paths
             .iter()
@@ -183,7 +180,7 @@ mod tests {
         assert_eq!((change.unit.as_str(), change.before, change.after), ("samples", 11, 15));
         assert!(change.graph.is_none() && change.memory.is_none() && change.left_out == 0);
         assert!(
-            CaptureComparison::between(CaptureKind::Profile, &after, &after).unwrap().paths.is_empty(),
+            CaptureComparison::from_analyses(CaptureKind::Profile, &after, &after).unwrap().paths.is_empty(),
             "a capture is as it is"
         );
     }
@@ -192,16 +189,17 @@ mod tests {
     fn graphs_are_compared_by_class_and_only_with_their_like() {
         let kind = CaptureKind::MemoryGraph;
         let graph = |text: &str| {
-            analyse(&CaptureForm::MemoryGraph, &|_| text.as_bytes(), &|_| None).unwrap().analysis
+            analyse_capture(&CaptureForm::MemoryGraph, &|_| text.as_bytes(), &|_| None).unwrap().analysis
         };
         let heap = "COUNT BYTES AVG CLASS_NAME\n1 16 16.0 Cart\n";
-        let change = CaptureComparison::between(kind, &graph(heap), &graph(&heap.replace("1 16", "3 48")));
+        let change =
+            CaptureComparison::from_analyses(kind, &graph(heap), &graph(&heap.replace("1 16", "3 48")));
         let change = change.unwrap();
         let class = &change.graph.unwrap().classes[0];
         assert_eq!((class.name.as_str(), class.blocks_before, class.bytes_after), ("Cart", 1, 48));
         assert!(change.paths.is_empty());
         let opaque = graph("bplist00\u{1}");
-        let refused = CaptureComparison::between(kind, &opaque, &opaque).unwrap_err();
+        let refused = CaptureComparison::from_analyses(kind, &opaque, &opaque).unwrap_err();
         assert_eq!(refused, NotComparable::Opaque);
     }
 
@@ -216,16 +214,16 @@ mod tests {
             };
             let form =
                 CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, at: Some(at), from: None };
-            analyse(&form, &file, &|_| None).unwrap().analysis
+            analyse_capture(&form, &file, &|_| None).unwrap().analysis
         };
-        let change = CaptureComparison::between(CaptureKind::MallocLog, &log(1), &log(2)).unwrap();
+        let change = CaptureComparison::from_analyses(CaptureKind::MallocLog, &log(1), &log(2)).unwrap();
         let memory = change.memory.unwrap();
         assert_eq!((memory.before.heap_bytes, memory.after.heap_bytes), (100, 300));
         assert_eq!((change.paths.len(), change.paths[0].weight_after), (1, 200));
         assert!(change.vm_paths.is_empty());
         let mut sorted = log(2);
         sorted.memory.as_mut().unwrap().position = None;
-        let refused = CaptureComparison::between(CaptureKind::MallocLog, &log(1), &sorted).unwrap_err();
+        let refused = CaptureComparison::from_analyses(CaptureKind::MallocLog, &log(1), &sorted).unwrap_err();
         assert_eq!(refused, NotComparable::Orders);
     }
 }

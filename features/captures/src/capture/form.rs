@@ -3,15 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 unslide_model::words! {
-    /// Kind of a capture.
     pub enum CaptureKind {
-        /// A log of allocations.
         MallocLog = "malloc_log",
         /// A memory graph, or the text that Apple's tools print of one.
         MemoryGraph = "memory_graph",
         /// Samples of any form that `unslide flame` reads.
         Profile = "profile",
-        /// A message `unslide.signal.v1.StackSet`.
         StackSet = "stack_set",
     }
 }
@@ -40,7 +37,6 @@ pub enum CaptureForm {
     StackSet,
     /// And a graph of memory.
     MemoryGraph,
-    /// A log of allocations.
     MallocLog {
         /// How its records are laid out.
         layout: MallocLayout,
@@ -58,18 +54,16 @@ pub enum CaptureForm {
 /// A file of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapturePart {
-    /// Its name.
     pub name: &'static str,
     /// True if a capture cannot be analysed without it.
     pub needed: bool,
 }
 
-const fn needed(name: &'static str) -> CapturePart {
+const fn required_part(name: &'static str) -> CapturePart {
     CapturePart { name, needed: true }
 }
 
 impl CaptureForm {
-    /// Returns the kind.
     #[must_use]
     pub fn kind(&self) -> CaptureKind {
         match self {
@@ -91,13 +85,19 @@ impl CaptureForm {
 
     /// Returns the files that it may have. One that needs a single file takes it as a plain body, too.
     #[must_use]
-    pub fn parts(&self) -> &'static [CapturePart] {
+    pub fn list_parts(&self) -> &'static [CapturePart] {
         match self {
             CaptureForm::Profile | CaptureForm::StackSet | CaptureForm::MemoryGraph => {
-                const { &[needed("file")] }
+                const { &[required_part("file")] }
             }
             CaptureForm::MallocLog { .. } => {
-                const { &[needed("events"), needed("stacks"), CapturePart { name: "images", needed: false }] }
+                const {
+                    &[
+                        required_part("events"),
+                        required_part("stacks"),
+                        CapturePart { name: "images", needed: false },
+                    ]
+                }
             }
         }
     }

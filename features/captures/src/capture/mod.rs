@@ -1,5 +1,5 @@
 //! Captures: files that were recorded on a device and are analysed as a whole. Each kind has an arm in
-//! [`analyse`] that reads its files and gives a call tree.
+//! [`analyse_capture`] that reads its files and gives a call tree.
 
 mod compare;
 mod form;
@@ -68,7 +68,6 @@ pub struct CaptureAnalysis {
 /// A part of a capture that was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedPart {
-    /// How many.
     pub count: u64,
     /// Of what, and why: words that follow the number.
     pub what: String,
@@ -77,9 +76,7 @@ pub struct SkippedPart {
 /// An image with frames that have no names because symbols are missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LackingImage {
-    /// Its file name.
     pub name: String,
-    /// Its debug id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub debug_id: Option<DebugId>,
     /// The outcome of the search for its symbols, such as `missing`.
@@ -93,7 +90,6 @@ pub struct LackingImage {
 /// An image of which a capture can use the symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CaptureImage {
-    /// Its debug id.
     pub debug_id: DebugId,
     /// True for an image of the operating system.
     pub system: bool,
@@ -102,7 +98,6 @@ pub struct CaptureImage {
 /// An analysis, and the symbols that it asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CaptureReading {
-    /// The analysis.
     pub analysis: CaptureAnalysis,
     /// The images of which it can use the symbols, the app's first, whether they were there or not.
     pub wanted: Vec<CaptureImage>,
@@ -144,7 +139,7 @@ impl From<MemoryGraphError> for CaptureError {
 ///
 /// # Errors
 /// Returns a [`CaptureError`] if the capture is not of the form that its sender named.
-pub fn analyse<'f, 's>(
+pub fn analyse_capture<'f, 's>(
     form: &CaptureForm,
     file: &dyn Fn(&str) -> &'f [u8],
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
@@ -155,19 +150,21 @@ pub fn analyse<'f, 's>(
         symbols(id)
     };
     let (analysis, images) = match form {
-        CaptureForm::Profile => profile(&read_profile(file("file"))?, &noted),
-        CaptureForm::StackSet => profile(&Profile::from(&stacks::read(file("file"))?), &noted),
+        CaptureForm::Profile => analyse_profile(&read_profile(file("file"))?, &noted),
+        CaptureForm::StackSet => {
+            analyse_profile(&Profile::from(&stacks::read_stack_set(file("file"))?), &noted)
+        }
         CaptureForm::MemoryGraph => memory_graph(file("file"), &noted)?,
         CaptureForm::MallocLog { layout, lite, at, from } => {
             malloc_log(*layout, *lite, (*at, *from), file, &noted)?
         }
     };
-    let wanted = wanted(&images, &asked.into_inner(), MOST_WANTED);
+    let wanted = list_wanted_images(&images, &asked.into_inner(), MOST_WANTED);
     Ok(CaptureReading { analysis, wanted })
 }
 
 /// Returns the requested ones of the images, the app's first, at most `most`.
-fn wanted(images: &[ProfileImage], asked: &BTreeSet<DebugId>, most: usize) -> Vec<CaptureImage> {
+fn list_wanted_images(images: &[ProfileImage], asked: &BTreeSet<DebugId>, most: usize) -> Vec<CaptureImage> {
     let of_asked = |image: &ProfileImage| {
         let debug_id = image.debug_id.filter(|id| asked.contains(id))?;
         Some(CaptureImage { debug_id, system: image.is_system() || image.kernel })
@@ -185,7 +182,7 @@ fn wanted(images: &[ProfileImage], asked: &BTreeSet<DebugId>, most: usize) -> Ve
     wanted
 }
 
-fn profile<'s>(
+fn analyse_profile<'s>(
     profile: &Profile,
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
 ) -> (CaptureAnalysis, Vec<ProfileImage>) {
@@ -193,13 +190,13 @@ fn profile<'s>(
     let skipped = [
         (profile.skipped, "lines or frames could not be read"),
         (symbolicated.left_out, LEFT_OUT),
-        cut(symbolicated.tree.cut()),
+        skipped_frames(symbolicated.tree.cut_frames()),
     ];
     let analysis = CaptureAnalysis {
-        tree: CutTree::of(&symbolicated.tree),
+        tree: CutTree::from_tree(&symbolicated.tree),
         vm_tree: None,
-        skipped: noted(skipped),
-        lacking: lacking(symbolicated.lacking),
+        skipped: list_skipped(skipped),
+        lacking: list_lacking(symbolicated.lacking),
         memory: None,
         graph: None,
     };
@@ -211,30 +208,30 @@ fn memory_graph<'s>(
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
 ) -> Result<(CaptureAnalysis, Vec<ProfileImage>), CaptureError> {
     let mut graph = match read_memory(bytes, &MemoryGraphLimits::default()) {
-        Err(MemoryGraphError::Opaque) => return Ok((opaque(), Vec::new())),
+        Err(MemoryGraphError::Opaque) => return Ok((opaque_analysis(), Vec::new())),
         Err(error) => return Err(error.into()),
         Ok(MemoryFile::Graph(graph)) => graph,
         Ok(MemoryFile::Text(tables)) => {
-            let tree = tables.tree();
+            let tree = tables.build_tree();
             return Ok((memory_answer(*tables, &tree, NamedClasses::default()), Vec::new()));
         }
     };
     let named = graph.name_classes(symbols);
     let (tables, tree) = {
-        let analysis = GraphAnalysis::of(&graph);
-        (analysis.tables(), analysis.retained_tree())
+        let analysis = GraphAnalysis::from_graph(&graph);
+        (analysis.build_tables(), analysis.retained_tree())
     };
     Ok((memory_answer(tables, &tree, named), graph.images))
 }
 
 /// Returns the analysis of a `.memgraph`, which is stored unread.
-fn opaque() -> CaptureAnalysis {
+fn opaque_analysis() -> CaptureAnalysis {
     let what = "file is a .memgraph, whose layout Apple does not publish: it is stored unchanged and opaque; send the \
                 text that heap, leaks, vmmap or footprint prints for it, too";
     CaptureAnalysis {
-        tree: CutTree::of(&CallTree::new("bytes")),
+        tree: CutTree::from_tree(&CallTree::new("bytes")),
         vm_tree: None,
-        skipped: noted([(1, what)]),
+        skipped: list_skipped([(1, what)]),
         lacking: Vec::new(),
         memory: None,
         graph: None,
@@ -248,13 +245,13 @@ fn memory_answer(mut tables: MemoryTables, tree: &CallTree, named: NamedClasses)
         (tables.skipped, "lines could not be read"),
         (tables.left_out, "rows of lists are left out"),
         (named.without_symbol, "classes have no symbol in the symbols of their image"),
-        (tree.cut(), "blocks are too many or too deep for the tree"),
+        (tree.cut_frames(), "blocks are too many or too deep for the tree"),
     ];
     CaptureAnalysis {
-        tree: CutTree::of(tree),
+        tree: CutTree::from_tree(tree),
         vm_tree: None,
-        skipped: noted(skipped),
-        lacking: lacking(named.lacking),
+        skipped: list_skipped(skipped),
+        lacking: list_lacking(named.lacking),
         memory: None,
         graph: Some(tables),
     }
@@ -280,7 +277,7 @@ fn malloc_log<'f, 's>(
     let slots = if lite { SlotForm::Counted } else { SlotForm::Plain };
     let question = LogQuestion {
         log,
-        table: StackTable::read(file("stacks"), slots)?,
+        table: StackTable::from_bytes(file("stacks"), slots)?,
         images: &images,
         at,
         from,
@@ -288,7 +285,7 @@ fn malloc_log<'f, 's>(
         most_rows: MOST_ROWS,
         most_functions: MOST_FUNCTIONS,
     };
-    let LogAnswer { memory, tree, .. } = question.answer(symbols)?;
+    let LogAnswer { memory, tree, .. } = question.compute_answer(symbols)?;
     let counts = memory.counts;
     let skipped = [
         (counts.damaged, "damaged records were skipped"),
@@ -300,13 +297,13 @@ fn malloc_log<'f, 's>(
         (memory.broken_stacks, "stacks are incomplete in the table"),
         (memory.trailing_bytes as u64, "bytes at the end are not a whole record"),
         (memory.left_out, LEFT_OUT),
-        cut(tree.heap.cut() + tree.vm.cut()),
+        skipped_frames(tree.heap.cut_frames() + tree.vm.cut_frames()),
     ];
     let analysis = CaptureAnalysis {
-        tree: CutTree::of(&tree.heap),
-        vm_tree: Some(CutTree::of(&tree.vm)).filter(|tree| tree.count > 0),
-        skipped: noted(skipped),
-        lacking: lacking(tree.lacking),
+        tree: CutTree::from_tree(&tree.heap),
+        vm_tree: Some(CutTree::from_tree(&tree.vm)).filter(|tree| tree.count > 0),
+        skipped: list_skipped(skipped),
+        lacking: list_lacking(tree.lacking),
         memory: Some(memory),
         graph: None,
     };
@@ -322,16 +319,16 @@ fn event_layout(layout: MallocLayout) -> EventLayout {
     }
 }
 
-fn cut(frames: u64) -> (u64, &'static str) {
+fn skipped_frames(frames: u64) -> (u64, &'static str) {
     (frames, "frames are too many or too deep")
 }
 
-fn noted<const N: usize>(counts: [(u64, &str); N]) -> Vec<SkippedPart> {
+fn list_skipped<const N: usize>(counts: [(u64, &str); N]) -> Vec<SkippedPart> {
     let some = counts.into_iter().filter(|(count, _)| *count > 0);
     some.map(|(count, what)| SkippedPart { count, what: what.to_owned() }).collect()
 }
 
-fn lacking(mut images: Vec<ImageOutcome>) -> Vec<LackingImage> {
+fn list_lacking(mut images: Vec<ImageOutcome>) -> Vec<LackingImage> {
     images.sort_by_key(|image| (image.system, Reverse(image.frames)));
     let named = images.into_iter().take(MOST_LACKING);
     named

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::NamedTempFile;
-use unslide_client::listing::{ListForm, Listing, given, text};
+use unslide_client::listing::{ListForm, Listing, filter_given, item_text};
 use unslide_client::{
     ApiServer, Client, CommandError, Console, Exit, FormContent, FormFile, Outcome, block_on, check_paths,
     note, say,
@@ -121,25 +121,25 @@ struct SentCapture {
 /// Runs a command on captures.
 pub fn run(matches: &ArgMatches) -> Outcome {
     match Arguments::from_arg_matches(matches)?.command {
-        CaptureCommand::Send(arguments) => send(&arguments),
-        CaptureCommand::List(arguments) => list(arguments),
+        CaptureCommand::Send(arguments) => send_capture(&arguments),
+        CaptureCommand::List(arguments) => list_captures(arguments),
         CaptureCommand::Show(arguments) => block_on(async {
             let capture: Value =
                 Client::new(&arguments.server)?.get(&format!("/v1/captures/{}", arguments.id)).await?;
-            Console::get().json(&capture)?;
+            Console::get().print_json(&capture)?;
             Ok(Exit::Ready)
         }),
     }
 }
 
-fn send(arguments: &SendArguments) -> Outcome {
+fn send_capture(arguments: &SendArguments) -> Outcome {
     let kind = match &arguments.layout {
         Some(_) => CaptureKind::MallocLog,
         None if arguments.stack_set => CaptureKind::StackSet,
         None if arguments.memory_graph => CaptureKind::MemoryGraph,
         None => CaptureKind::Profile,
     };
-    let query = given([
+    let query = filter_given([
         ("kind", Some(kind.to_string())),
         ("app", arguments.app.clone()),
         ("version", arguments.app_version.clone()),
@@ -156,7 +156,7 @@ fn send(arguments: &SendArguments) -> Outcome {
         true => Some(spooled_input().map_err(|error| CommandError::cannot_read(&arguments.file, error))?),
         false => None,
     };
-    let files = files(arguments, spool.as_ref().map_or(arguments.file.as_path(), NamedTempFile::path));
+    let files = form_files(arguments, spool.as_ref().map_or(arguments.file.as_path(), NamedTempFile::path));
     block_on(async {
         let client = Client::new(&arguments.server)?;
         let sent: SentCapture = client.send_form("/v1/captures", &query, &files).await?;
@@ -169,12 +169,12 @@ fn send(arguments: &SendArguments) -> Outcome {
             match capture["state"].as_str() {
                 Some("ready") => {
                     for part in capture["analysis"]["skipped"].as_array().into_iter().flatten() {
-                        note!("{} {}", part["count"], text(part, "what"));
+                        note!("{} {}", part["count"], item_text(part, "what"));
                     }
                     return Ok(Exit::Ready);
                 }
                 Some("failed") => {
-                    note!("{}: {}", text(&capture, "reason"), text(&capture, "detail"));
+                    note!("{}: {}", item_text(&capture, "reason"), item_text(&capture, "detail"));
                     return Ok(Exit::Failed);
                 }
                 _ => tokio::time::sleep(ANALYSIS_POLL_INTERVAL).await,
@@ -190,7 +190,7 @@ fn spooled_input() -> io::Result<NamedTempFile> {
     Ok(spool)
 }
 
-fn files(arguments: &SendArguments, file: &Path) -> Vec<FormFile> {
+fn form_files(arguments: &SendArguments, file: &Path) -> Vec<FormFile> {
     let named = match arguments.stacks.as_deref() {
         None => [("file", Some(file)), ("stacks", None), ("images", None)],
         stacks => [("events", Some(file)), ("stacks", stacks), ("images", arguments.images.as_deref())],
@@ -201,16 +201,17 @@ fn files(arguments: &SendArguments, file: &Path) -> Vec<FormFile> {
     named.into_iter().filter_map(file).collect()
 }
 
-fn list(arguments: ListArguments) -> Outcome {
+fn list_captures(arguments: ListArguments) -> Outcome {
     let listing = Listing {
         path: "/v1/captures",
-        query: given([("app", arguments.app)]),
+        query: filter_given([("app", arguments.app)]),
         limit: 50,
         head: &["ID", "RECEIVED", "APP", "VERSION", "KIND", "STATE", "REASON"],
         row: |capture| {
-            ["id", "received_at", "app", "version", "kind", "state", "reason"].map(|name| text(capture, name))
+            ["id", "received_at", "app", "version", "kind", "state", "reason"]
+                .map(|name| item_text(capture, name))
         },
         empty: "no capture matches",
     };
-    block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
+    block_on(async { arguments.form.print_list(listing, &Client::new(&arguments.server)?).await })
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use unslide_client::input::read_input;
 use unslide_client::symbols::{BuildArguments, Lacking, Library};
 use unslide_client::{BoxError, CommandError, Console, Exit, Outcome, note};
-use unslide_report::text::escaped;
+use unslide_report::text::escape_line;
 use unslide_signals::calltree::{CallTree, GraphPlace, TreeDifference, difference_graph, flame_graph};
 use unslide_signals::profile::{MOST_BYTES, read_profile};
 
@@ -65,19 +65,19 @@ pub fn run(matches: &ArgMatches) -> Outcome {
     let library = Library::open(&arguments.symbols, arguments.build)?;
     let mut lacking = Lacking::default();
     let tree = read_tree(&arguments.file, &library, &mut lacking)?;
-    let title = title(&arguments.file);
+    let title = title_from_path(&arguments.file);
     let text = match (&arguments.diff, arguments.format) {
         (Some(other), _) => {
             let after = read_tree(other, &library, &mut lacking)?;
-            let names = format!("{title} \u{2192} {}", self::title(other));
-            difference_graph(&TreeDifference::between(&tree, &after), &names, GraphPlace::File)
+            let names = format!("{title} \u{2192} {}", self::title_from_path(other));
+            difference_graph(&TreeDifference::from_trees(&tree, &after), &names, GraphPlace::File)
         }
         (None, FlameFormat::Svg) => flame_graph(&tree, &title, GraphPlace::File),
-        (None, FlameFormat::Folded) => tree.folded(),
-        (None, FlameFormat::Path) => paths(&tree),
+        (None, FlameFormat::Folded) => tree.to_folded(),
+        (None, FlameFormat::Path) => format_paths(&tree),
     };
     write_output(arguments.output.as_deref(), &text)?;
-    lacking.tell(&library);
+    lacking.print_lacking(&library);
     Ok(Exit::Ready)
 }
 
@@ -88,7 +88,7 @@ pub fn write_output(path: Option<&Path>, text: &str) -> Result<(), BoxError> {
             fs::write(path, text)
                 .map_err(|error| CommandError::caused(format!("cannot write {}", path.display()), error))?;
         }
-        None => Console::get().bytes(text.as_bytes()),
+        None => Console::get().write_bytes(text.as_bytes()),
     }
     Ok(())
 }
@@ -99,7 +99,7 @@ fn read_tree(path: &Path, library: &Library, lacking: &mut Lacking) -> Result<Ca
     if profile.skipped > 0 {
         note!("{}: {} lines or frames were skipped", path.display(), profile.skipped);
     }
-    let symbolicated = profile.symbolicate(&|id| library.symbols(id));
+    let symbolicated = profile.symbolicate(&|id| library.find_symbols(id));
     if symbolicated.left_out > 0 {
         let left_out = symbolicated.left_out;
         note!(
@@ -107,22 +107,22 @@ fn read_tree(path: &Path, library: &Library, lacking: &mut Lacking) -> Result<Ca
             path.display()
         );
     }
-    if symbolicated.tree.cut() > 0 {
-        note!("{}: {} frames are beyond the limits", path.display(), symbolicated.tree.cut());
+    if symbolicated.tree.cut_frames() > 0 {
+        note!("{}: {} frames are beyond the limits", path.display(), symbolicated.tree.cut_frames());
     }
-    lacking.add(symbolicated.lacking);
+    lacking.add_images(symbolicated.lacking);
     Ok(symbolicated.tree)
 }
 
-fn title(path: &Path) -> String {
+fn title_from_path(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// Returns the heaviest path through the tree, and through the app's own functions in it.
-fn paths(tree: &CallTree) -> String {
+fn format_paths(tree: &CallTree) -> String {
     let mut text = format!("heaviest path, of {} {}:\n", tree.total().weight, tree.unit());
     add_path(&mut text, tree);
-    let own = tree.of_app();
+    let own = tree.to_app_tree();
     if own.node_count() > 1 {
         text.push_str("heaviest path of the app's own functions:\n");
         add_path(&mut text, &own);
@@ -138,6 +138,6 @@ fn add_path(text: &mut String, tree: &CallTree) {
             node.place.as_ref().map_or_else(String::new, |place| format!("  {}:{}", place.file, place.line));
         let line = format!("{}{image}{place}", frame.name);
         // Writing to a string has no error.
-        let _ = writeln!(text, "{:>10}  {}", node.total.weight, escaped(&line));
+        let _ = writeln!(text, "{:>10}  {}", node.total.weight, escape_line(&line));
     }
 }

@@ -9,7 +9,7 @@ use unslide_client::{CommandError, Console, Exit, Outcome, Table, note, say};
 use unslide_model::figures::round_mebibytes;
 use unslide_report::ReadLimits;
 use unslide_report::jetsam::{JetsamEvent, JetsamProcess};
-use unslide_report::text::escaped;
+use unslide_report::text::escape_line;
 
 /// Processes that people are shown: those that were killed, and the largest.
 const SHOWN_PROCESSES: usize = 20;
@@ -40,9 +40,9 @@ pub fn run(matches: &ArgMatches) -> Outcome {
     let bytes = read_input(path, limits.max_bytes).map_err(|error| CommandError::cannot_read(path, error))?;
     let event = JetsamEvent::read(&bytes, &limits).map_err(|error| CommandError::cannot_read(path, error))?;
     if arguments.json {
-        Console::get().json(&answer(&event))?;
+        Console::get().print_json(&event_to_json(&event))?;
     } else {
-        print(&event);
+        print_event(&event);
     }
     Ok(Exit::Ready)
 }
@@ -52,13 +52,13 @@ fn time_of(event: &JetsamEvent) -> Option<String> {
 }
 
 /// Returns the event as JSON, in bytes.
-fn answer(event: &JetsamEvent) -> Value {
+fn event_to_json(event: &JetsamEvent) -> Value {
     let pages: serde_json::Map<String, Value> = event
         .pages
         .iter()
         .map(|(state, pages)| (state.clone(), json!(pages.saturating_mul(event.page_size))))
         .collect();
-    let killed = event.killed();
+    let killed = event.killed_processes();
     json!({
         "incident": event.incident,
         "time": time_of(event),
@@ -68,13 +68,13 @@ fn answer(event: &JetsamEvent) -> Value {
         "memory": pages,
         "compressor": event.compressor,
         "largest_process": event.largest_process,
-        "killed": killed.into_iter().map(process).collect::<Vec<_>>(),
-        "processes": event.processes.iter().map(process).collect::<Vec<_>>(),
+        "killed": killed.into_iter().map(process_to_json).collect::<Vec<_>>(),
+        "processes": event.processes.iter().map(process_to_json).collect::<Vec<_>>(),
         "left_out": event.left_out,
     })
 }
 
-fn process(process: &JetsamProcess) -> Value {
+fn process_to_json(process: &JetsamProcess) -> Value {
     json!({
         "name": process.name,
         "debug_id": process.debug_id.map(|id| id.to_string()),
@@ -89,7 +89,7 @@ fn process(process: &JetsamProcess) -> Value {
     })
 }
 
-fn print(event: &JetsamEvent) {
+fn print_event(event: &JetsamEvent) {
     let texts = [
         ("incident", event.incident.clone()),
         ("time", time_of(event)),
@@ -99,13 +99,13 @@ fn print(event: &JetsamEvent) {
     ];
     for (name, text) in texts {
         if let Some(text) = text {
-            say!("{name:<9} {}", escaped(&text));
+            say!("{name:<9} {}", escape_line(&text));
         }
     }
     for (state, pages) in &event.pages {
-        say!("{:<9} {} MB", escaped(state), round_mebibytes(pages.saturating_mul(event.page_size)));
+        say!("{:<9} {} MB", escape_line(state), round_mebibytes(pages.saturating_mul(event.page_size)));
     }
-    let killed = event.killed();
+    let killed = event.killed_processes();
     if killed.is_empty() {
         note!("no process was killed");
     }
@@ -115,7 +115,7 @@ fn print(event: &JetsamEvent) {
     let room = SHOWN_PROCESSES.saturating_sub(killed.len());
     let shown = killed.len() + rest.len().min(room);
     for process in killed.into_iter().chain(rest.into_iter().take(room)) {
-        table.row([
+        table.add_row([
             round_mebibytes(process.footprint).to_string(),
             process.lifetime_max.map(|bytes| round_mebibytes(bytes).to_string()).unwrap_or_default(),
             process.pid.map(|pid| pid.to_string()).unwrap_or_default(),

@@ -16,7 +16,7 @@ use unslide_signals::malloc::{
 use unslide_signals::profile::read_images;
 
 /// The most rows of each list.
-const MOST_ROWS: usize = 1_000;
+const LIST_ENTRIES: usize = 1_000;
 /// Functions of a stack that are listed.
 const MOST_FUNCTIONS: usize = 512;
 /// The most events that are asked for.
@@ -115,7 +115,7 @@ impl Arguments {
 pub fn run(matches: &ArgMatches) -> Outcome {
     let arguments = &Arguments::from_arg_matches(matches)?;
     let layout = arguments.event_layout()?;
-    check(arguments)?;
+    check_arguments(arguments)?;
     let library = Library::open(&arguments.symbols, arguments.build)?;
     let read = |path: &Path| map_unpacked(path).map_err(|error| CommandError::cannot_read(path, error));
     let (events, stacks) = (read(&arguments.index)?, read(&arguments.stacks)?);
@@ -133,38 +133,38 @@ pub fn run(matches: &ArgMatches) -> Outcome {
     }
     let question = LogQuestion {
         log,
-        table: StackTable::read(&stacks, form)
+        table: StackTable::from_bytes(&stacks, form)
             .map_err(|error| CommandError::cannot_read(&arguments.stacks, error))?,
         images: &images,
         at: arguments.at.first().copied(),
         from: arguments.from,
         // A flame graph has none.
         history: arguments.flame.is_none(),
-        most_rows: MOST_ROWS,
+        most_rows: LIST_ENTRIES,
         most_functions: MOST_FUNCTIONS,
     };
-    let symbols = |id: &DebugId| library.symbols(id);
+    let symbols = |id: &DebugId| library.find_symbols(id);
     let mut shown = ShownLog { arguments, lacking: Lacking::default(), memories: Vec::new() };
     if arguments.at.len() <= 1 {
-        shown.add(question.answer(&symbols)?)?;
+        shown.add_answer(question.compute_answer(&symbols)?)?;
     } else {
         let mut checkpoints = Checkpoints::new(log)?;
         for at in &arguments.at {
             let question = LogQuestion { at: Some(*at), ..question };
-            shown.add(question.answer_from(&mut checkpoints, &symbols))?;
+            shown.add_answer(question.answer_from(&mut checkpoints, &symbols))?;
         }
         if let Some(last) = shown.memories.iter_mut().max_by_key(|memory| memory.position) {
             drop(checkpoints);
             let question = LogQuestion { at: last.position, ..question };
-            last.history = question.history(&symbols)?;
+            last.history = question.compute_history(&symbols)?;
         }
     }
-    shown.print(&library)?;
+    shown.print_answers(&library)?;
     Ok(Exit::Ready)
 }
 
 /// Refuses arguments that do not go together.
-fn check(arguments: &Arguments) -> Result<(), CommandError> {
+fn check_arguments(arguments: &Arguments) -> Result<(), CommandError> {
     let Arguments { at, from, flame, .. } = arguments;
     if let Some(from) = from
         && let Some(at) = at.iter().find(|at| *at < from)
@@ -193,34 +193,34 @@ struct ShownLog<'a> {
 
 impl ShownLog<'_> {
     /// Adds an answer, and writes its flame graph if one is requested.
-    fn add(&mut self, answer: LogAnswer) -> Result<(), BoxError> {
+    fn add_answer(&mut self, answer: LogAnswer) -> Result<(), BoxError> {
         if answer.memory.position.is_none() {
             note!("{SortedByAddress}");
         }
         if let Some(path) = &self.arguments.flame {
-            write_output(Some(path), &graph(&answer, self.arguments))?;
+            write_output(Some(path), &render_graph(&answer, self.arguments))?;
         }
         for tree in [&answer.tree].into_iter().chain(&answer.earlier) {
-            self.lacking.add(tree.lacking.clone());
+            self.lacking.add_images(tree.lacking.clone());
         }
         self.memories.push(answer.memory);
         Ok(())
     }
 
-    fn print(self, library: &Library) -> Result<(), BoxError> {
-        self.lacking.tell(library);
+    fn print_answers(self, library: &Library) -> Result<(), BoxError> {
+        self.lacking.print_lacking(library);
         match self.memories.as_slice() {
-            [memory] if self.arguments.json => Console::get().json(memory)?,
-            memories if self.arguments.json => Console::get().json(&memories)?,
-            memories if self.arguments.flame.is_some() => memories.iter().for_each(shown::account),
-            memories => memories.iter().for_each(shown::print),
+            [memory] if self.arguments.json => Console::get().print_json(memory)?,
+            memories if self.arguments.json => Console::get().print_json(&memories)?,
+            memories if self.arguments.flame.is_some() => memories.iter().for_each(shown::print_skipped),
+            memories => memories.iter().for_each(shown::print_summary),
         }
         Ok(())
     }
 }
 
 /// Returns the flame graph of the memory, or of its growth.
-fn graph(answer: &LogAnswer, arguments: &Arguments) -> String {
+fn render_graph(answer: &LogAnswer, arguments: &Arguments) -> String {
     let has_heap = [Some(&answer.tree), answer.earlier.as_ref()]
         .into_iter()
         .flatten()
@@ -237,10 +237,10 @@ fn graph(answer: &LogAnswer, arguments: &Arguments) -> String {
         Some(position) => format!("live {what} after {position} events"),
         None => format!("allocated {what}, freed or not"),
     };
-    let tree = answer.tree.of_kind(kind);
+    let tree = answer.tree.for_kind(kind);
     match (&answer.earlier, arguments.from) {
         (Some(earlier), Some(from)) => {
-            let difference = TreeDifference::between(earlier.of_kind(kind), tree);
+            let difference = TreeDifference::from_trees(earlier.for_kind(kind), tree);
             difference_graph(&difference, &format!("{title}, since {from}"), GraphPlace::File)
         }
         _ => flame_graph(tree, &title, GraphPlace::File),

@@ -8,15 +8,16 @@ use shown::GraphAnswer;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
-use unslide_client::input::unpacked;
+use unslide_client::input::unpack_input;
 use unslide_client::symbols::{BuildArguments, Lacking, Library};
 use unslide_client::{BoxError, CommandError, Console, Exit, Outcome, note};
 use unslide_signals::memory_graph::{
-    BlockRow, GraphAnalysis, MemoryFile, MemoryGraph, MemoryGraphLimits, MemoryTables, compare, read_memory,
+    BlockRow, GraphAnalysis, MemoryFile, MemoryGraph, MemoryGraphLimits, MemoryTables, compare_tables,
+    read_memory,
 };
 
 /// The most rows of each list.
-const MOST_ROWS: usize = 1_000;
+const LIST_ENTRIES: usize = 1_000;
 
 /// Say what is large in memory, what keeps it alive and what leaked, from a snapshot, without any server
 #[derive(Parser)]
@@ -66,39 +67,39 @@ pub fn run(matches: &ArgMatches) -> Outcome {
     let arguments = &Arguments::from_arg_matches(matches)?;
     let library = Library::open(&arguments.symbols, arguments.build)?;
     let mut lacking = Lacking::default();
-    let (mut tables, block) = read(&arguments.file, arguments, &library, &mut lacking)?;
+    let (mut tables, block) = read_tables(&arguments.file, arguments, &library, &mut lacking)?;
     let comparison = match &arguments.compare {
         Some(other) => {
-            let (after, _) = read(other, arguments, &library, &mut lacking)?;
+            let (after, _) = read_tables(other, arguments, &library, &mut lacking)?;
             if tables.source != after.source {
                 return Err(CommandError::usage("--compare needs two files of the same kind").into());
             }
             tables.skipped = tables.skipped.saturating_add(after.skipped);
-            let mut comparison = compare(&tables, &after);
-            comparison.truncate(MOST_ROWS);
+            let mut comparison = compare_tables(&tables, &after);
+            comparison.truncate_rows(LIST_ENTRIES);
             Some(comparison)
         }
         None => None,
     };
-    tables.truncate(MOST_ROWS);
+    tables.truncate_rows(LIST_ENTRIES);
     let answer = GraphAnswer { memory: tables, block, comparison };
     if arguments.json {
-        Console::get().json(&answer)?;
+        Console::get().print_json(&answer)?;
     } else {
-        answer.print();
+        answer.print_answer();
     }
-    lacking.tell(&library);
+    lacking.print_lacking(&library);
     Ok(Exit::Ready)
 }
 
 /// Reads the tables of a file, and the requested block.
-fn read(
+fn read_tables(
     path: &Path,
     arguments: &Arguments,
     library: &Library,
     lacking: &mut Lacking,
 ) -> Result<(MemoryTables, Option<BlockRow>), BoxError> {
-    let input = open(path).map_err(|error| CommandError::cannot_read(path, error))?;
+    let input = open_input(path).map_err(|error| CommandError::cannot_read(path, error))?;
     let limits = MemoryGraphLimits::default();
     let file = read_memory(input, &limits).map_err(|error| CommandError::cannot_read(path, error))?;
     let mut graph = match file {
@@ -109,26 +110,25 @@ fn read(
         }
         MemoryFile::Text(tables) => return Ok((*tables, None)),
     };
-    let named = graph.name_classes(&|id| library.symbols(id));
+    let named = graph.name_classes(&|id| library.find_symbols(id));
     if named.without_symbol > 0 {
         note!("{}: {} classes have no symbol in their dSYMs", path.display(), named.without_symbol);
     }
-    lacking.add(named.lacking);
-    let analysis = GraphAnalysis::of(&graph);
-    let block = wanted(arguments, &graph, &analysis)?.map(|node| analysis.block(node));
-    Ok((analysis.tables(), block))
+    lacking.add_images(named.lacking);
+    let analysis = GraphAnalysis::from_graph(&graph);
+    let block = find_block(arguments, &graph, &analysis)?.map(|node| analysis.describe_block(node));
+    Ok((analysis.build_tables(), block))
 }
 
-fn open(path: &Path) -> io::Result<impl Read> {
+fn open_input(path: &Path) -> io::Result<impl Read> {
     let source: Box<dyn Read + Send> = match path.as_os_str() == "-" {
         true => Box::new(io::stdin()),
         false => Box::new(File::open(path)?),
     };
-    Ok(BufReader::with_capacity(1 << 20, unpacked(source)?))
+    Ok(BufReader::with_capacity(1 << 20, unpack_input(source)?))
 }
 
-/// Returns the requested node.
-fn wanted(
+fn find_block(
     arguments: &Arguments,
     graph: &MemoryGraph,
     analysis: &GraphAnalysis<'_>,

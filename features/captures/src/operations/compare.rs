@@ -45,7 +45,7 @@ pub async fn compare_captures(
         let mut reservation = after.reservation;
         let compared = ComparedCaptures { before: before.capture, after: after.capture, change };
         let bytes = serde_json::to_vec(&compared).map_err(Problem::internal)?;
-        reservation.grow(bytes.len() as u64)?;
+        reservation.reserve_more(bytes.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: bytes.into(), reservation })
     };
     let answer = api.cpu.run_for(access.tenant(), work).await??;
@@ -95,7 +95,7 @@ impl CapturePair {
         let kind = self.after.capture.kind;
         // The tree, and its part of a difference.
         let (before, after) = (self.before.read(3)?, self.after.read(3)?);
-        let change = CaptureComparison::between(kind, &before, &after).map_err(|error| {
+        let change = CaptureComparison::from_analyses(kind, &before, &after).map_err(|error| {
             let is_of_after = error == NotComparable::Opaque && after.graph.is_none();
             let name = if is_of_after { "id" } else { "other" };
             Problem::new(Kind::InvalidParameter, format!("{name}: {error}"))

@@ -20,13 +20,13 @@ pub async fn delete_capture(
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    let id: Uuid = parameter("id", &id)?;
+    let id: Uuid = parse_parameter("id", &id)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let deleted = store::delete(&mut tx, id, access.only_app()).await?.ok_or_else(no_capture)?;
-    segments::condemn(&mut tx, &deleted.object_keys(access.tenant())).await?;
+    segments::condemn_objects(&mut tx, &deleted.object_keys(access.tenant())).await?;
     let actor = access.principal.key_id.to_string();
     let detail = serde_json::json!({"app": deleted.app, "kind": deleted.kind});
-    audit::append(&mut tx, &actor, "capture.delete", &id.to_string(), &detail).await?;
+    audit::append_entry(&mut tx, &actor, "capture.delete", &id.to_string(), &detail).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -8,7 +8,7 @@ use axum::body::Body;
 use futures::stream;
 use http::{HeaderValue, header};
 use std::io;
-use unslide_api::feature::operation::reserve;
+use unslide_api::feature::operation::reserve_bytes;
 use unslide_store::Uuid;
 
 /// Bytes that are fetched at a time.
@@ -31,20 +31,20 @@ pub async fn get_capture_file(
     access: Access<ReportsRead>,
     Path((id, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let id: Uuid = parameter("id", &id)?;
+    let id: Uuid = parse_parameter("id", &id)?;
     let tenant = access.tenant();
     let mut tx = api.tenant(tenant).await?;
     let capture = store::get(&mut tx, id, access.only_app()).await?;
     // It waits for object storage, and holds no connection at the same time.
     tx.rollback();
     let capture = capture.ok_or_else(no_capture)?;
-    let part = capture.form.parts().iter().find(|part| part.name == name);
+    let part = capture.form.list_parts().iter().find(|part| part.name == name);
     let file = capture.files.iter().find(|file| file.name == name);
     let (Some(part), Some(file)) = (part, file) else {
         return Err(Problem::new(Kind::NotFound, "the capture has no such file"));
     };
     let (key, size) = (CaptureKeys::new(tenant, id).part(part.name), file.size);
-    let reservation = reserve(&api.permits, tenant, PIECE_BYTES.min(size))?;
+    let reservation = reserve_bytes(&api.permits, tenant, PIECE_BYTES.min(size))?;
     let pieces =
         stream::try_unfold((0, api, key, reservation), move |(begin, api, key, reservation)| async move {
             if begin >= size {

@@ -8,7 +8,7 @@ use crate::store::{self, Capture};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use serde_json::value::RawValue;
-use unslide_api::feature::operation::{Reservation, reserve};
+use unslide_api::feature::operation::{Reservation, reserve_bytes};
 use unslide_model::TenantId;
 use unslide_signals::calltree::CallTree;
 use unslide_store::Uuid;
@@ -47,7 +47,7 @@ pub async fn get_capture(
     let FoundAnalysis { capture, json, mut reservation } = analysis(&api, &access, "id", &id).await?;
     let work = move || {
         // The text, its copy in the answer, and what is around it.
-        reservation.grow(json.len() as u64 * 2 + 4_096)?;
+        reservation.reserve_more(json.len() as u64 * 2 + 4_096)?;
         let text = match json.as_ref() {
             [] => None,
             json => Some(std::str::from_utf8(json).map_err(Problem::internal)?.to_owned()),
@@ -63,9 +63,7 @@ pub async fn get_capture(
 
 /// A capture with the JSON of its analysis, which is empty if there is none.
 pub struct FoundAnalysis {
-    /// The capture.
     pub capture: Capture,
-    /// The JSON.
     pub json: Bytes,
     /// The reservation of its bytes, which may grow for what is made of it.
     pub reservation: Reservation,
@@ -77,11 +75,11 @@ impl FoundAnalysis {
     /// # Errors
     /// If the tenant's answers have no bytes left.
     pub fn read(&mut self, trees: usize) -> Result<CaptureAnalysis, Problem> {
-        self.reservation.grow(self.json.len() as u64 * READ_BYTES)?;
+        self.reservation.reserve_more(self.json.len() as u64 * READ_BYTES)?;
         let analysis: CaptureAnalysis = serde_json::from_slice(&self.json).map_err(Problem::internal)?;
         let nodes = [Some(&analysis.tree), analysis.vm_tree.as_ref()].into_iter().flatten();
         let nodes: usize = nodes.map(|tree| tree.nodes.len()).sum();
-        self.reservation.grow(CallTree::most_bytes(trees * nodes))?;
+        self.reservation.reserve_more(CallTree::most_bytes(trees * nodes))?;
         Ok(analysis)
     }
 }
@@ -97,7 +95,7 @@ pub async fn analysis(
     name: &str,
     id: &str,
 ) -> Result<FoundAnalysis, Problem> {
-    let id: Uuid = parameter(name, id)?;
+    let id: Uuid = parse_parameter(name, id)?;
     let tenant: &TenantId = access.tenant();
     let mut tx = api.tenant(tenant).await?;
     let capture = store::get(&mut tx, id, access.only_app()).await?;
@@ -105,12 +103,12 @@ pub async fn analysis(
     tx.rollback();
     let capture = capture.ok_or_else(no_capture)?;
     let Some(run) = capture.answer else {
-        let reservation = reserve(&api.permits, tenant, 0)?;
+        let reservation = reserve_bytes(&api.permits, tenant, 0)?;
         return Ok(FoundAnalysis { capture, json: Bytes::new(), reservation });
     };
     let key = CaptureKeys::new(tenant, id).analysis(run);
     let size = api.objects.head(&key).await?.map_or(0, |head| head.size);
-    let reservation = reserve(&api.permits, tenant, size)?;
+    let reservation = reserve_bytes(&api.permits, tenant, size)?;
     let limit = size.min(MOST_ANALYSIS_BYTES as u64);
     let found = api.objects.get(&key, limit).await?;
     let found = found.ok_or_else(|| Problem::internal(format!("the analysis {key} is gone")))?;

@@ -3,7 +3,7 @@
 use crate::capture::CaptureKind;
 use crate::operations::prelude::*;
 use crate::store::{self, Capture, CaptureFilter};
-use unslide_api::feature::operation::{check_texts, time_and_id, timed};
+use unslide_api::feature::operation::{check_texts, position_by_time, time_and_id};
 
 /// A selection of captures. An absent parameter selects all.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -42,15 +42,17 @@ pub async fn list_captures(
 ) -> Result<Json<Page<Capture>>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let filter = CaptureFilter {
-        app: access.app(query.app)?,
+        app: access.restrict_app(query.app)?,
         version: query.version,
         kind: query.kind.map(|kind| kind.as_str().to_owned()),
     };
     let texts = [("app", filter.app.as_deref()), ("version", filter.version.as_deref())];
     check_texts(Kind::InvalidParameter, 255, texts)?;
-    let list = List::of(access.tenant(), "list_captures", &filter);
-    let (after, limit) = (page.after(list, time_and_id)?, page.limit()?);
+    let list = List::for_operation(access.tenant(), "list_captures", &filter);
+    let (after, limit) = (page.read_cursor(list, time_and_id)?, page.check_limit()?);
     let mut tx = api.tenant(access.tenant()).await?;
     let found = store::list(&mut tx, &filter, after, limit + 1).await?;
-    Ok(Json(Page::of(found, limit, list, |last: &Capture| timed(last.received_at, last.id))))
+    Ok(Json(Page::from_rows(found, limit, list, |last: &Capture| {
+        position_by_time(last.received_at, last.id)
+    })))
 }

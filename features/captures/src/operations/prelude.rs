@@ -6,7 +6,7 @@ pub(crate) use axum::response::{IntoResponse, Response};
 pub(crate) use serde::{Deserialize, Serialize};
 pub(crate) use unslide_api::feature::operation::{
     Access, Api, Kind, List, Page, PageQuery, Path, Problem, Query, ReportsRead, ReportsWrite,
-    ReservedAnswer, TenantAdmin, parameter, problems,
+    ReservedAnswer, TenantAdmin, parse_parameter, problems,
 };
 pub(crate) use utoipa::{IntoParams, ToSchema};
 pub(crate) use utoipa_axum::router::OpenApiRouter;

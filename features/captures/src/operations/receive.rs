@@ -12,7 +12,8 @@ use sha2::{Digest, Sha256};
 use tokio_util::io::StreamReader;
 use unslide_api::feature::operation::{Api, Charge, Kind, Problem};
 use unslide_api::feature::upload::{
-    Packing, Parts, Pieces, UploadQuota, fits, pass_over, pieces, remove_object, unpack_file,
+    Packing, Parts, Pieces, UploadQuota, check_symbol_quota, pass_over, remove_object, stream_field,
+    unpack_file,
 };
 use unslide_artifacts::Put;
 use unslide_model::{ContentHash, TenantId};
@@ -21,7 +22,6 @@ use unslide_store::{Uuid, segments, usage};
 /// A capture before its bytes are received.
 #[derive(Clone, Debug)]
 pub struct CaptureUpload {
-    /// Its tenant.
     pub tenant: TenantId,
     /// The app that it was recorded of.
     pub app: String,
@@ -29,7 +29,6 @@ pub struct CaptureUpload {
     pub version: String,
     /// The id of the session that it was recorded in.
     pub session_id: Option<String>,
-    /// How it is read.
     pub form: CaptureForm,
     /// The limits of its sender.
     pub may: UploadQuota,
@@ -37,7 +36,6 @@ pub struct CaptureUpload {
 
 /// The body that a capture comes in.
 pub enum CaptureBody {
-    /// Its only file.
     File(Pieces<'static>),
     /// A form, with the field that was reached already.
     Form(Parts, Option<Box<multer::Field<'static>>>),
@@ -105,7 +103,7 @@ impl<'c> StoredParts<'c> {
         coding: Option<Packing>,
         charge: Charge,
     ) -> StoredParts<'c> {
-        let (expected, most) = (upload.form.parts(), upload.may.bytes);
+        let (expected, most) = (upload.form.list_parts(), upload.may.bytes);
         StoredParts { api, keys, expected, coding, charge, most, left: most, stored: Vec::new() }
     }
 
@@ -124,7 +122,7 @@ impl<'c> StoredParts<'c> {
         let charge = &mut self.charge;
         let unpacked = unpack_file(pieces, self.coding, self.left, self.most).await?.map(|piece| {
             let piece = piece?;
-            charge.unpacked(piece.len() as u64)?;
+            charge.charge_unpacked(piece.len() as u64)?;
             Ok::<_, Problem>(piece)
         });
         let reader = StreamReader::new(Box::pin(unpacked.map_err(std::io::Error::other)));
@@ -163,7 +161,7 @@ async fn parts(files: &mut StoredParts<'_>, body: CaptureBody) -> Result<Vec<Sto
                 let detail = format!("the form has something else, or twice, beside {}", named(expected));
                 return Err(Problem::new(Kind::InvalidUpload, detail));
             };
-            files.store(part, pieces(field, Kind::InvalidUpload)).await?;
+            files.store(part, stream_field(field, Kind::InvalidUpload)).await?;
         },
     }
     let mut stored = std::mem::take(&mut files.stored);
@@ -219,7 +217,7 @@ async fn note(
     }
     let size = files.iter().map(|file| file.size).sum();
     if let Some(limit) = upload.may.symbol_bytes {
-        fits(api, used, size, limit)?;
+        check_symbol_quota(api, used, size, limit)?;
     }
     tx.commit().await?;
     api.metrics.upload_bytes.inc_by(size);
@@ -237,7 +235,7 @@ fn content_hash(form: &CaptureForm, parts: &[StoredPart]) -> Result<ContentHash,
 
 /// Removes files that no capture has; what fails here goes later, because it is condemned.
 async fn remove(api: &Api, form: &CaptureForm, keys: &CaptureKeys) {
-    for part in form.parts() {
+    for part in form.list_parts() {
         remove_object(api, &keys.part(part.name)).await;
     }
 }

@@ -9,7 +9,8 @@ use http::HeaderMap;
 use std::time::Duration;
 use unslide_api::feature::operation::{AcceptedResponse, Charge, is_text};
 use unslide_api::feature::upload::{
-    Chunks, Packing, Parts, Permit, UploadQuota, announced_length, boundary, check_quota, detached, unpack,
+    Chunks, Packing, Parts, Permit, UploadQuota, announced_length, check_quota, parse_boundary, run_detached,
+    unpack_limited,
 };
 use unslide_store::app_signals::AppSignal;
 use unslide_store::{Uuid, app_settings, app_signals};
@@ -105,10 +106,10 @@ pub async fn upload(
     let upload = CaptureUpload {
         tenant: access.tenant().clone(),
         form: form(&query)?,
-        app: text("app", access.app(query.app)?.unwrap_or_default(), 1)?,
+        app: text("app", access.restrict_app(query.app)?.unwrap_or_default(), 1)?,
         version: text("version", query.version.unwrap_or_default(), 0)?,
         session_id: query.session_id.map(|id| text("session_id", id, 1)).transpose()?,
-        may: UploadQuota::of(api, access),
+        may: UploadQuota::from_access(api, access),
     };
     check_is_kept(api, access, &upload.app).await?;
     Ok(upload)
@@ -116,7 +117,6 @@ pub async fn upload(
 
 /// A capture that may be sent, with its body.
 pub struct AdmittedCapture {
-    /// The body.
     pub body: CaptureBody,
     coding: Option<Packing>,
     charge: Charge,
@@ -134,19 +134,19 @@ impl AdmittedCapture {
         headers: &HeaderMap,
         body: Body,
     ) -> Result<AdmittedCapture, Problem> {
-        let may = UploadQuota::of(api, access);
-        let mut charge = Charge::of_reports(api, access.tenant(), access.principal.limits.units_per_second)?;
-        charge.received(announced_length(headers))?;
+        let may = UploadQuota::from_access(api, access);
+        let mut charge = Charge::for_reports(api, access.tenant(), access.principal.limits.units_per_second)?;
+        charge.charge_received(announced_length(headers))?;
         let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
         // It is looked at again when the files are there.
-        let chunks = Chunks::new(headers, body, may.bytes, api.limits.pace())?;
-        check_quota(api, &access.owner(), announced_length(headers), may.symbol_bytes).await?;
-        let coding = Packing::announced(headers)?;
+        let chunks = Chunks::new(headers, body, may.bytes, api.limits.client_pace())?;
+        check_quota(api, &access.symbol_owner(), announced_length(headers), may.symbol_bytes).await?;
+        let coding = Packing::from_headers(headers)?;
         let pieces = match coding {
-            Some(packing) => unpack(chunks.into_stream(), packing, may.bytes),
+            Some(packing) => unpack_limited(chunks.into_stream(), packing, may.bytes),
             None => chunks.into_stream().boxed(),
         };
-        let body = match boundary(headers, Kind::InvalidUpload)? {
+        let body = match parse_boundary(headers, Kind::InvalidUpload)? {
             Some(boundary) => CaptureBody::Form(Parts::new(pieces, boundary, Kind::InvalidUpload), None),
             None => CaptureBody::File(pieces),
         };
@@ -160,7 +160,7 @@ impl AdmittedCapture {
     pub async fn receive(self, api: Api, upload: CaptureUpload) -> Result<(Uuid, bool), Problem> {
         // In a task of its own, as every upload: see `POST /v1/symbols`.
         let time = Duration::from_secs(api.limits.upload_seconds);
-        let work = detached(Box::pin(async move {
+        let work = run_detached(Box::pin(async move {
             let AdmittedCapture { body, coding, charge, permit: _permit } = self;
             let received = tokio::time::timeout(time, receive(&api, upload, body, coding, charge)).await;
             received.unwrap_or_else(|_| {

@@ -4,7 +4,8 @@ use super::history::{Moments, ShownHistory};
 use super::list::{MOST_ROWS, ShownList};
 use crate::capture::{CaptureAnalysis, LackingImage};
 use unslide_api::feature::page::{
-    FlameSvg, FunctionLine, bytes, changed_bytes, functions, grouped, heaviest_path, or, upload_command,
+    FlameSvg, FunctionLine, bytes, changed_bytes, grouped, heaviest_path, list_functions, text_or,
+    upload_command,
 };
 use unslide_signals::malloc::{GrowthRow, MemoryKind, MemoryRow, MemorySummary, StackRow};
 use unslide_signals::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow};
@@ -31,7 +32,7 @@ pub struct ShownAnalysis {
 impl ShownAnalysis {
     /// Prepares an analysis. `moments` are the events that the growth of a log is shown between.
     pub fn from_analysis(analysis: &CaptureAnalysis, title: &str, moments: Moments) -> ShownAnalysis {
-        let tree = analysis.tree.tree();
+        let tree = analysis.tree.to_tree();
         let lists = match (&analysis.memory, &analysis.graph) {
             (Some(memory), _) => memory_lists(memory),
             (None, Some(graph)) => graph_lists(graph),
@@ -39,7 +40,7 @@ impl ShownAnalysis {
                 heading: "Top functions",
                 caption: "Functions by the samples in themselves",
                 columns: &["Function", "By itself", "With its calls"],
-                lines: functions(&tree).into_iter().map(function_line).collect(),
+                lines: list_functions(&tree).into_iter().map(function_line).collect(),
             }],
         };
         let mut skipped: Vec<String> =
@@ -52,8 +53,9 @@ impl ShownAnalysis {
         }
         let history = analysis.memory.as_ref().and_then(|memory| memory.history.as_ref());
         ShownAnalysis {
-            graph: FlameSvg::of(&tree, title),
-            vm_graph: vm_tree.map(|vm| FlameSvg::of(&vm.tree(), &format!("{title}: virtual memory"))),
+            graph: FlameSvg::from_tree(&tree, title),
+            vm_graph: vm_tree
+                .map(|vm| FlameSvg::from_tree(&vm.to_tree(), &format!("{title}: virtual memory"))),
             has_boxes: !analysis.tree.nodes.is_empty(),
             measure: match analysis.memory {
                 Some(_) => "heap",
@@ -186,14 +188,13 @@ fn graph_lists(graph: &MemoryTables) -> Vec<ShownList> {
             columns: &["Zone", "Bytes", "Blocks"],
             lines: zones
                 .map(|row| {
-                    vec![or(&row.name, "unknown zone").to_owned(), bytes(row.bytes), grouped(row.blocks)]
+                    vec![text_or(&row.name, "unknown zone").to_owned(), bytes(row.bytes), grouped(row.blocks)]
                 })
                 .collect(),
         },
     ]
 }
 
-/// A shape of leaks.
 pub fn leak_line(row: &LeakRow) -> Vec<String> {
     let cycle = if row.cycle { "cycle of " } else { "" };
     vec![format!("{cycle}{}", row.name), bytes(row.bytes), grouped(row.leaks)]
@@ -212,7 +213,7 @@ fn way(row: &BlockRow) -> String {
 }
 
 fn stack_line(row: &StackRow) -> Vec<String> {
-    let allocator = or(&row.allocator, "unknown stack").to_owned();
+    let allocator = text_or(&row.allocator, "unknown stack").to_owned();
     vec![allocator, kind_name(row.kind).to_owned(), bytes(row.bytes), grouped(row.blocks)]
 }
 
@@ -222,7 +223,7 @@ fn growth_line(row: &GrowthRow) -> Vec<String> {
         MemoryKind::Virtual => memory.vm_bytes,
     };
     let (before, after) = (held(&row.before), held(&row.after));
-    let allocator = or(&row.allocator, "unknown stack").to_owned();
+    let allocator = text_or(&row.allocator, "unknown stack").to_owned();
     vec![allocator, kind_name(row.kind).to_owned(), changed_bytes(before, after), bytes(after)]
 }
 
@@ -236,13 +237,13 @@ pub fn kind_name(kind: MemoryKind) -> &'static str {
 
 /// The command that helps an image.
 pub fn command(image: &LackingImage) -> String {
-    upload_command(or(&image.name, "unnamed image"))
+    upload_command(text_or(&image.name, "unnamed image"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::{CaptureForm, MallocLayout, analyse};
+    use crate::capture::{CaptureForm, MallocLayout, analyse_capture};
     use serde_json::json;
 
     #[test]
@@ -280,7 +281,7 @@ mod tests {
         };
         let form =
             CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, at: None, from: Some(0) };
-        let analysis = analyse(&form, &file, &|_| None).unwrap().analysis;
+        let analysis = analyse_capture(&form, &file, &|_| None).unwrap().analysis;
         let shown = ShownAnalysis::from_analysis(&analysis, "a log", Moments::default());
         assert!(shown.graph.to_string().contains("524288 bytes, 100.0 %"));
         assert!(shown.vm_graph.as_ref().unwrap().to_string().contains("1048576 bytes, 100.0 %"));

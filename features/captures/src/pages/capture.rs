@@ -7,7 +7,7 @@ use crate::operations::{self, FoundAnalysis, delete_capture};
 use crate::pages::history::Moments;
 use crate::store::{self, Capture};
 use unslide_api::feature::operation::TenantAdmin;
-use unslide_api::feature::page::{or, session_path};
+use unslide_api::feature::page::{session_path, text_or};
 use unslide_model::Scope;
 
 /// Earlier captures that this one can be compared with.
@@ -25,14 +25,13 @@ struct CapturePage {
     may_delete: bool,
 }
 
-/// `GET /console/captures/{id}`.
 pub async fn page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<String>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let moments = Moments { from: state.number("from")?, to: state.number("to")? };
+    let moments = Moments { from: state.parse_number("from")?, to: state.parse_number("to")? };
     let access = &signed.access;
     let found = operations::analysis(&api, access, "id", &id).await?;
     let has_analysis = !found.json.is_empty();
@@ -44,18 +43,18 @@ pub async fn page(
     } else {
         Vec::new()
     };
-    let may_delete = access.principal.may(Scope::TenantAdmin);
+    let may_delete = access.principal.has_scope(Scope::TenantAdmin);
     let viewer = signed.viewer;
     let work = move || {
         let mut found = found;
         // The tree, and that of the app's functions.
         let read = if has_analysis { Some(found.read(2)?) } else { None };
         let FoundAnalysis { capture, mut reservation, .. } = found;
-        let title = format!("{} of {}", kind(capture.kind), or(&capture.app, "no app"));
+        let title = format!("{} of {}", kind(capture.kind), text_or(&capture.app, "no app"));
         let shown = read.map(|analysis| ShownAnalysis::from_analysis(&analysis, &title, moments));
-        reservation.grow(shown.as_ref().map_or(0, |shown| shown.graph_bytes() * 2))?;
+        reservation.reserve_more(shown.as_ref().map_or(0, |shown| shown.graph_bytes() * 2))?;
         let page = CapturePage {
-            shell: Shell::of(viewer, "captures", title),
+            shell: Shell::for_viewer(viewer, "captures", title),
             script: &FLAME_PATH,
             capture,
             shown,
@@ -69,7 +68,6 @@ pub async fn page(
     Ok(html_answer(answer))
 }
 
-/// `POST /console/captures/{id}/delete`.
 pub async fn delete(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,

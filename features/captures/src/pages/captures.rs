@@ -22,7 +22,6 @@ struct CapturesPage {
     filtered: bool,
 }
 
-/// `GET /console/captures`.
 pub async fn page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
@@ -30,9 +29,9 @@ pub async fn page(
 ) -> Result<Response, Problem> {
     let access = &signed.access;
     let query = CaptureQuery {
-        app: state.text("app"),
+        app: state.get_text("app"),
         kind: state.get("kind").map(kind).transpose()?,
-        cursor: state.text("cursor"),
+        cursor: state.get_text("cursor"),
         ..CaptureQuery::default()
     };
     let Json(found) = list_captures(State(api.clone()), access.clone(), Query(query)).await?;
@@ -43,13 +42,13 @@ pub async fn page(
     kinds.extend(CaptureKind::ALL.map(|kind| (kind.as_str(), super::kind(kind))));
     let bar = FilterBar {
         action: PATH.to_owned(),
-        selects: vec![app, BarSelect::of("kind", "Kind", &kinds, &state)],
+        selects: vec![app, BarSelect::from_words("kind", "Kind", &kinds, &state)],
         ..FilterBar::default()
     };
-    html(&CapturesPage {
-        may_upload: access.principal.may(Scope::ReportsWrite),
+    render_html(&CapturesPage {
+        may_upload: access.principal.has_scope(Scope::ReportsWrite),
         app: access.only_app().or(state.get("app")).unwrap_or_default().to_owned(),
-        shell: Shell::of(signed.viewer, "captures", "Captures").with(bar),
+        shell: Shell::for_viewer(signed.viewer, "captures", "Captures").with_bar(bar),
         captures: found.items,
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
         filtered: FILTERS.iter().any(|name| state.get(name).is_some()),

@@ -6,7 +6,9 @@ use super::prelude::*;
 use crate::capture::{CaptureAnalysis, CaptureComparison, CaptureKind, ComparedMemory, PathGrowth};
 use crate::operations::{CapturePair, capture_pair};
 use crate::store::Capture;
-use unslide_api::feature::page::{FlameSvg, bytes, changed_bytes, changed_functions, counted, grouped, or};
+use unslide_api::feature::page::{
+    FlameSvg, bytes, changed_bytes, changed_functions, counted, grouped, text_or,
+};
 use unslide_signals::calltree::{CallTree, CutTree};
 use unslide_signals::memory_graph::MemoryComparison;
 
@@ -29,7 +31,6 @@ struct ComparePage {
     left_out: String,
 }
 
-/// `GET /console/captures/{id}/compare/{other}`.
 pub async fn page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
@@ -46,14 +47,14 @@ pub async fn page(
         let kind = of_after.capture.kind;
         let unchanged = unchanged(kind, &before, &after, &change);
         let (earlier, later) = (of_before.capture, of_after.capture);
-        let title = format!("{} of {}: what has changed", super::kind(kind), or(&later.app, "no app"));
+        let title = format!("{} of {}: what has changed", super::kind(kind), text_or(&later.app, "no app"));
         let vm_graph = vm_difference(&before, &after, &title);
         let (before, after) = (before.tree.tree_without_rests(), after.tree.tree_without_rests());
-        let graph = FlameSvg::of_difference(&before, &after, &title);
+        let graph = FlameSvg::from_difference(&before, &after, &title);
         let graph_bytes = graph.byte_length() + vm_graph.as_ref().map_or(0, FlameSvg::byte_length);
-        reservation.grow(graph_bytes as u64 * 2)?;
+        reservation.reserve_more(graph_bytes as u64 * 2)?;
         let page = ComparePage {
-            shell: Shell::of(viewer, "captures", title),
+            shell: Shell::for_viewer(viewer, "captures", title),
             script: &FLAME_PATH,
             before: earlier,
             after: later,
@@ -80,7 +81,7 @@ fn vm_difference(before: &CaptureAnalysis, after: &CaptureAnalysis, title: &str)
         return None;
     }
     let [before, after] = [trees.0, trees.1].map(|tree| tree.unwrap_or_else(|| CallTree::new("bytes")));
-    Some(FlameSvg::of_difference(&before, &after, &format!("{title}: virtual memory")))
+    Some(FlameSvg::from_difference(&before, &after, &format!("{title}: virtual memory")))
 }
 
 fn explained(kind: CaptureKind) -> &'static str {
@@ -173,8 +174,9 @@ fn memory_list(ComparedMemory { before, after }: &ComparedMemory) -> ShownList {
 
 fn stacks(heading: &'static str, caption: &'static str, paths: &[PathGrowth]) -> ShownList {
     let paths = paths.iter().take(MOST_ROWS);
-    let lines = paths
-        .map(|row| line(or(&row.allocator, "unknown stack").to_owned(), row.weight_before, row.weight_after));
+    let lines = paths.map(|row| {
+        line(text_or(&row.allocator, "unknown stack").to_owned(), row.weight_before, row.weight_after)
+    });
     ShownList {
         heading,
         caption,
@@ -200,7 +202,7 @@ fn graph_lists(graph: &MemoryComparison) -> Vec<ShownList> {
         cells
     });
     let regions = graph.regions.iter().take(MOST_ROWS).map(|row| {
-        let (before, after) = row.charged();
+        let (before, after) = row.charged_bytes();
         line(row.name.clone(), before, after)
     });
     vec![
@@ -228,16 +230,16 @@ fn graph_lists(graph: &MemoryComparison) -> Vec<ShownList> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::{CaptureForm, analyse};
+    use crate::capture::{CaptureForm, analyse_capture};
 
     #[test]
     fn where_no_list_has_lines_it_is_said_what_has_not_changed() {
         let read = |form: &CaptureForm, text: &'static str| {
-            analyse(form, &|_| text.as_bytes(), &|_| None).unwrap().analysis
+            analyse_capture(form, &|_| text.as_bytes(), &|_| None).unwrap().analysis
         };
         let said = |form: CaptureForm, before: &'static str, after: &'static str| {
             let (before, after) = (read(&form, before), read(&form, after));
-            let change = CaptureComparison::between(form.kind(), &before, &after).unwrap();
+            let change = CaptureComparison::from_analyses(form.kind(), &before, &after).unwrap();
             let trees = (before.tree.tree_without_rests(), after.tree.tree_without_rests());
             assert!(lists(&change, &trees.0, &trees.1).is_empty());
             unchanged(form.kind(), &before, &after, &change)
@@ -254,12 +256,12 @@ mod tests {
     fn graphs_whose_rows_are_left_out_may_have_changed() {
         let form = CaptureForm::MemoryGraph;
         let heap = "COUNT BYTES AVG CLASS_NAME\n1 16 16.0 Cart\n";
-        let before = analyse(&form, &|_| heap.as_bytes(), &|_| None).unwrap().analysis;
+        let before = analyse_capture(&form, &|_| heap.as_bytes(), &|_| None).unwrap().analysis;
         let mut after = before.clone();
         let graph = after.graph.as_mut().unwrap();
         graph.classes.clear();
         graph.cut.classes = true;
-        let change = CaptureComparison::between(form.kind(), &before, &after).unwrap();
+        let change = CaptureComparison::from_analyses(form.kind(), &before, &after).unwrap();
         assert_eq!(rows_left_out(&change), 1);
         let said = unchanged(form.kind(), &before, &after, &change);
         assert_eq!(said, "No row that both analyses list has changed.");

@@ -3,7 +3,7 @@
 use super::analysis::kind_name;
 use super::list::{MOST_ROWS, ShownList};
 use std::cmp::Reverse;
-use unslide_api::feature::page::{bytes, changed_bytes, grouped, or};
+use unslide_api::feature::page::{bytes, changed_bytes, grouped, text_or};
 use unslide_signals::malloc::{MemoryHistory, MemoryKind};
 
 /// The events that the growth of a log is shown between.
@@ -17,7 +17,6 @@ pub struct Moments {
 pub struct ShownHistory {
     /// The events that growth can be shown from, with the one that it is.
     pub from: Vec<(usize, bool)>,
-    /// The same to.
     pub to: Vec<(usize, bool)>,
     pub lists: [ShownList; 2],
 }
@@ -82,7 +81,7 @@ impl Change<'_> {
 fn growth(history: &MemoryHistory, from: usize, to: usize) -> Vec<Vec<String>> {
     let held = |bytes: &[u64], at: usize| bytes.get(at).copied().unwrap_or(0);
     let rows = history.stacks.iter().map(|row| Change {
-        name: or(&row.allocator, "unknown stack"),
+        name: text_or(&row.allocator, "unknown stack"),
         kind: row.kind,
         before: held(&row.bytes, from),
         after: held(&row.bytes, to),

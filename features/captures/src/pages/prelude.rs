@@ -7,5 +7,5 @@ pub(crate) use unslide_api::feature::operation::{
     Api, Kind, Path, Problem, Query, ReportsRead, ReservedAnswer,
 };
 pub(crate) use unslide_api::feature::page::{
-    FLAME_PATH, PageState, Shell, SignedIn, Template, escaping, filters, html, html_answer,
+    FLAME_PATH, PageState, Shell, SignedIn, Template, escaping, filters, html_answer, render_html,
 };

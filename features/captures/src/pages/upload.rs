@@ -7,13 +7,12 @@ use futures::TryStreamExt;
 use http::HeaderMap;
 use unslide_api::feature::operation::ReportsWrite;
 use unslide_api::feature::page::SentForm;
-use unslide_api::feature::upload::{Parts, pieces};
+use unslide_api::feature::upload::{Parts, stream_field};
 
 /// Fields before the first file, and bytes that one of them may have.
 const MOST_FIELDS: usize = 8;
 const MOST_FIELD_BYTES: usize = 1 << 10;
 
-/// `POST /console/captures/upload`.
 pub async fn send(
     State(api): State<Api>,
     signed: SignedIn<ReportsWrite>,
@@ -37,11 +36,11 @@ async fn fields(parts: &mut Parts) -> Result<(SentForm, Option<multer::Field<'st
     let mut fields = Vec::new();
     while let Some(field) = parts.next().await? {
         if field.file_name().is_some() {
-            return Ok((SentForm::of(fields), Some(field)));
+            return Ok((SentForm::from_fields(fields), Some(field)));
         }
         let name = field.name().unwrap_or_default().to_owned();
         let mut text = Vec::new();
-        let mut value = std::pin::pin!(pieces(field, Kind::InvalidUpload));
+        let mut value = std::pin::pin!(stream_field(field, Kind::InvalidUpload));
         while let Some(piece) = value.try_next().await? {
             text.extend_from_slice(&piece);
             if text.len() > MOST_FIELD_BYTES || fields.len() == MOST_FIELDS {
@@ -53,7 +52,7 @@ async fn fields(parts: &mut Parts) -> Result<(SentForm, Option<multer::Field<'st
             .map_err(|_| Problem::new(Kind::InvalidUpload, format!("{name}: this is not UTF-8")))?;
         fields.push((name, text));
     }
-    Ok((SentForm::of(fields), None))
+    Ok((SentForm::from_fields(fields), None))
 }
 
 fn query(form: &SentForm) -> Result<SendCaptureQuery, Problem> {
@@ -61,10 +60,10 @@ fn query(form: &SentForm) -> Result<SendCaptureQuery, Problem> {
         app: form.get("app").map(str::to_owned),
         version: form.get("version").map(str::to_owned),
         session_id: form.get("session_id").map(str::to_owned),
-        kind: form.word("kind")?,
-        layout: form.get("layout").map(|_| form.word("layout")).transpose()?,
+        kind: form.parse_word("kind")?,
+        layout: form.get("layout").map(|_| form.parse_word("layout")).transpose()?,
         lite: form.get("lite").map(|_| true),
-        at: form.number("at")?,
-        from: form.number("from")?,
+        at: form.parse_number("at")?,
+        from: form.parse_number("from")?,
     })
 }

@@ -45,7 +45,7 @@ fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> HookFuture<'_, u64> {
         let expired = list::expire(tx, before, limit).await?;
         let tenant = tx.tenant()?;
         let keys: Vec<String> = expired.iter().flat_map(|capture| capture.object_keys(&tenant)).collect();
-        segments::condemn(tx, &keys).await?;
+        segments::condemn_objects(tx, &keys).await?;
         Ok(expired.len() as u64)
     })
 }
@@ -65,7 +65,7 @@ fn files_of(capture: &Capture, keys: &CaptureKeys) -> Vec<FeatureFile> {
     let needed = |what: &str| Some(format!("{what} of capture {}", capture.id));
     // Some of its parts may be left out.
     let is_sent = |name: &str| capture.files.iter().any(|file: &CaptureFile| file.name == name);
-    let parts = capture.form.parts().iter().filter(|part| is_sent(part.name));
+    let parts = capture.form.list_parts().iter().filter(|part| is_sent(part.name));
     let parts =
         parts.map(|part| FeatureFile { key: keys.part(part.name).to_string(), needed_as: needed("a file") });
     let analyses = capture.runs().map(|run| FeatureFile {
@@ -75,7 +75,6 @@ fn files_of(capture: &Capture, keys: &CaptureKeys) -> Vec<FeatureFile> {
     parts.chain(analyses).collect()
 }
 
-/// A row of [`session_events`].
 struct SessionRow {
     id: Uuid,
     received_at: OffsetDateTime,

@@ -10,11 +10,8 @@ use unslide_store::{Result, TenantTx, Uuid};
 /// A selection of captures. `None` selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureFilter {
-    /// Of this app.
     pub app: Option<String>,
-    /// Of this version.
     pub version: Option<String>,
-    /// Of this kind.
     pub kind: Option<String>,
 }
 
@@ -121,11 +118,9 @@ pub async fn all(tx: &mut TenantTx) -> Result<Vec<Capture>> {
 /// A capture that was recorded in a run of the app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunCapture {
-    /// Its id.
     pub id: Uuid,
     /// Its kind, such as `memory_graph`.
     pub kind: String,
-    /// When it was received.
     pub received_at: OffsetDateTime,
 }
 

@@ -36,9 +36,7 @@ words! {
     pub enum CaptureState {
         /// It waits for a builder.
         Queued = "queued",
-        /// A builder analyses it.
         Analysing = "analysing",
-        /// There is an analysis.
         Ready = "ready",
         /// Nothing could be made of it; the reason says why.
         Failed = "failed",
@@ -50,7 +48,6 @@ words! {
 pub struct CaptureFile {
     /// The name of the part.
     pub name: String,
-    /// Bytes.
     pub size: u64,
 }
 
@@ -126,7 +123,6 @@ impl Capture {
     }
 }
 
-/// A row of `captures`.
 struct CaptureRow {
     id: Uuid,
     app: String,

@@ -14,7 +14,6 @@ const RECEIVE_TIMEOUT: Duration = Duration::DAY;
 /// A capture with its files in object storage.
 #[derive(Clone, Debug)]
 pub struct NewCapture<'a> {
-    /// Its id.
     pub id: Uuid,
     /// The app that it was recorded of.
     pub app: &'a str,
@@ -24,7 +23,6 @@ pub struct NewCapture<'a> {
     pub session_id: Option<&'a str>,
     /// How its files are read.
     pub form: CaptureForm,
-    /// Its files.
     pub files: &'a [CaptureFile],
     /// The hash of its files and of how they are read.
     pub content_hash: ContentHash,
@@ -92,7 +90,7 @@ pub async fn receive(tx: &mut TenantTx, new: &NewCapture<'_>) -> Result<Received
             known
         );
         if failed.execute(connection).await?.rows_affected() > 0 {
-            jobs::add(tx, &analysis_work(known)).await?;
+            jobs::add_job(tx, &analysis_work(known)).await?;
         }
         return Ok(ReceivedCapture::Known(known));
     }
@@ -103,6 +101,6 @@ pub async fn receive(tx: &mut TenantTx, new: &NewCapture<'_>) -> Result<Received
     if usize::try_from(kept.rows_affected()) != Ok(new.keys.len()) {
         return Ok(ReceivedCapture::GivenUp);
     }
-    jobs::add(tx, &analysis_work(new.id)).await?;
+    jobs::add_job(tx, &analysis_work(new.id)).await?;
     Ok(ReceivedCapture::New)
 }

@@ -38,7 +38,6 @@ pub async fn begin(tx: &mut TenantTx, id: Uuid) -> Result<Option<CaptureRun>> {
 /// The symbols of a debug id that an analysis has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SeenSymbols {
-    /// The debug id.
     pub debug_id: DebugId,
     /// True for the system's, false for the tenant's own.
     pub system: bool,
@@ -46,10 +45,8 @@ pub struct SeenSymbols {
     pub generation: u64,
 }
 
-/// How an analysis ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnalysisEnd {
-    /// It answers now.
     Answers {
         /// The run that answered before, if there was one.
         before: Option<u32>,
@@ -95,7 +92,7 @@ pub async fn finish(
     .execute(connection)
     .await?;
     if newer && !waits {
-        jobs::add(tx, &analysis_work(id)).await?;
+        jobs::add_job(tx, &analysis_work(id)).await?;
     }
     Ok(AnalysisEnd::Answers { before: found.answer.map(from_row32) })
 }

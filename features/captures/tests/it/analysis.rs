@@ -15,7 +15,7 @@ use unslide_proto::Message;
 use unslide_proto::signal::{StackImage, StackNode, StackSet};
 use unslide_signals::memory_graph::{ClassKind, MemoryGraphWriter, ReferenceKind, RootKind};
 use unslide_store::{Uuid, segments};
-use unslide_symbolicate::object::{build, objects};
+use unslide_symbolicate::object::{build_symcache, list_objects};
 use unslide_symbolicate::symcache::SymCache;
 use unslide_testkit::fixtures::dsym;
 
@@ -86,8 +86,8 @@ fn words(words: &[u64]) -> Vec<u8> {
 
 /// A log of one allocation by a function of the fixture `app`.
 fn log_of_app(file: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
-    let debug_id = objects(file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
-    let symcache = SymCache::parse(build(file).unwrap().symcache).unwrap();
+    let debug_id = list_objects(file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let symcache = SymCache::parse(build_symcache(file).unwrap().symcache).unwrap();
     let named = symcache.ranges().find(|(_, answer)| answer.is_some()).unwrap();
     let images = serde_json::json!({"binary_images": [{
         "name": "/private/var/containers/Bundle/Application/1/Shop.app/Shop",
@@ -140,7 +140,7 @@ async fn a_capture_is_analysed_again_when_its_symbols_come() {
 
 /// A set of three samples in a function of the fixture `app`, and two in its caller.
 fn stack_set(file: &[u8]) -> Vec<u8> {
-    let debug_id = objects(file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let debug_id = list_objects(file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let image = StackImage { debug_id: debug_id.0.to_vec().into(), name: "Shop".to_owned() };
     let node = |parent, count| StackNode { parent, image: 1, address: 0x4000, count, exact: false };
     StackSet { images: vec![image], nodes: vec![node(0, 2), node(1, 3)] }.encode_to_vec()
@@ -149,12 +149,12 @@ fn stack_set(file: &[u8]) -> Vec<u8> {
 /// A root with a block of 100 bytes that holds another of 50.
 fn memory_graph() -> Vec<u8> {
     let mut graph = MemoryGraphWriter::new(Vec::new(), "Shop", 1).unwrap();
-    graph.class("Cart", ClassKind::Swift, 0).unwrap();
-    graph.zone("DefaultMallocZone").unwrap();
-    graph.node(0x1000, 100, Some(0), Some(0)).unwrap();
-    graph.node(0x2000, 50, None, Some(0)).unwrap();
-    graph.reference(0, 1, ReferenceKind::Strong, 8).unwrap();
-    graph.root(0, RootKind::Global, 0x10_0000).unwrap();
+    graph.add_class("Cart", ClassKind::Swift, 0).unwrap();
+    graph.add_zone("DefaultMallocZone").unwrap();
+    graph.add_node(0x1000, 100, Some(0), Some(0)).unwrap();
+    graph.add_node(0x2000, 50, None, Some(0)).unwrap();
+    graph.add_reference(0, 1, ReferenceKind::Strong, 8).unwrap();
+    graph.add_root(0, RootKind::Global, 0x10_0000).unwrap();
     graph.finish().unwrap()
 }
 

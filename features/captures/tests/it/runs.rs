@@ -37,7 +37,7 @@ fn symbols(n: u8) -> PublishedSymbols {
 /// Publishes new symbols for a debug id. Returns the generation.
 async fn publish(database: &TestDatabase, owner: Owner, n: u8) -> u64 {
     let mut tx = database.store.owner(&owner).await.unwrap();
-    let generation = slots::publish(&mut tx, &symbols(n)).await.unwrap();
+    let generation = slots::publish_symbols(&mut tx, &symbols(n)).await.unwrap();
     tx.commit().await.unwrap();
     generation
 }
@@ -127,7 +127,8 @@ async fn one(database: &TestDatabase) -> Uuid {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let id = received(&mut tx, 1).await;
     tx.commit().await.unwrap();
-    let leased = jobs::lease(&database.store, &[JOB_KIND], "w", time::Duration::MINUTE, 10).await.unwrap();
+    let leased =
+        jobs::lease_jobs(&database.store, &[JOB_KIND], "w", time::Duration::MINUTE, 10).await.unwrap();
     assert_eq!(leased.len(), 1);
     id
 }
@@ -225,7 +226,7 @@ async fn only_the_last_run_ends_and_a_deleted_capture_has_none() {
     assert_eq!(finished(&database, id, 2, &[seen(1, 0)]).await, AnalysisEnd::Answers { before: None });
 
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert_eq!(usage::stored(&mut tx).await.unwrap().stored, 100);
+    assert_eq!(usage::read_symbol_bytes(&mut tx).await.unwrap().stored, 100);
     let filter = CaptureFilter { app: Some("shop".into()), ..CaptureFilter::default() };
     assert_eq!(captures::list(&mut tx, &filter, None, 10).await.unwrap().len(), 1);
     assert!(captures::delete(&mut tx, id, Some("other")).await.unwrap().is_none());
@@ -247,7 +248,7 @@ async fn an_analysis_that_ends_after_its_symbols_came_is_made_again() {
     let id = one(&database).await;
     let run = begun(&database, id).await;
     let mut publisher = database.store.tenant(&acme()).await.unwrap();
-    slots::publish(&mut publisher, &symbols(1)).await.unwrap();
+    slots::publish_symbols(&mut publisher, &symbols(1)).await.unwrap();
     let store = database.store.clone();
     let ending = tokio::spawn(async move {
         let mut tx = store.tenant(&acme()).await.unwrap();
@@ -274,7 +275,7 @@ async fn symbols_that_come_while_an_analysis_ends_find_it() {
     let store = database.store.clone();
     let publishing = tokio::spawn(async move {
         let mut tx = store.tenant(&acme()).await.unwrap();
-        let generation = slots::publish(&mut tx, &symbols(1)).await.unwrap();
+        let generation = slots::publish_symbols(&mut tx, &symbols(1)).await.unwrap();
         tx.commit().await.unwrap();
         generation
     });
@@ -297,7 +298,7 @@ async fn symbols_of_the_system_find_the_tenants_whose_captures_lack_them() {
     finished(&database, id, run, &[of_system, seen(3, 0)]).await;
     publish(&database, Owner::System, 3).await;
     let arrived = [Arrived { debug_id: debug_id(3), generation: 1 }];
-    let tenants = wakes::system::tenants(&database.store, &arrived, None, 10).await.unwrap();
+    let tenants = wakes::system::list_tenants(&database.store, &arrived, None, 10).await.unwrap();
     assert_eq!(tenants, [acme()]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     assert_eq!(captures::wake(&mut tx, &arrived, true, 10).await.unwrap(), 1);
@@ -305,8 +306,8 @@ async fn symbols_of_the_system_find_the_tenants_whose_captures_lack_them() {
 }
 
 async fn missed(database: &TestDatabase) -> u64 {
-    let missed = wakes::missed::ask(&database.store).await.unwrap();
-    assert_eq!(wakes::missed::ask(&database.store).await.unwrap(), 0, "jobs have it");
+    let missed = wakes::missed::add_missed_wakes(&database.store).await.unwrap();
+    assert_eq!(wakes::missed::add_missed_wakes(&database.store).await.unwrap(), 0, "jobs have it");
     missed
 }
 
@@ -376,15 +377,15 @@ async fn a_session_has_its_captures_in_the_order_of_time() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     received_of(&mut tx, "other", 4, Some("s1")).await;
     let whole = TimelinePage { app: "shop", session: "s1", after: None, limit: 10 };
-    let found = session::timeline(&mut tx, whole).await.unwrap();
+    let found = session::list_timeline(&mut tx, whole).await.unwrap();
     assert_eq!(kinds(&found), [("capture", Some("profile")); 2]);
-    let first = session::timeline(&mut tx, TimelinePage { limit: 1, ..whole }).await.unwrap();
+    let first = session::list_timeline(&mut tx, TimelinePage { limit: 1, ..whole }).await.unwrap();
     assert_eq!(first, found[..1]);
     let after = Some((first[0].at, &*first[0].kind, &*first[0].id, first[0].variant));
-    assert_eq!(session::timeline(&mut tx, TimelinePage { after, ..whole }).await.unwrap(), found[1..]);
+    assert_eq!(session::list_timeline(&mut tx, TimelinePage { after, ..whole }).await.unwrap(), found[1..]);
     tx.commit().await.unwrap();
     let mut tx = database.store.tenant(&umbrella()).await.unwrap();
-    assert_eq!(session::timeline(&mut tx, whole).await.unwrap(), []);
+    assert_eq!(session::list_timeline(&mut tx, whole).await.unwrap(), []);
 }
 
 #[tokio::test]

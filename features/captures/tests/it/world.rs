@@ -34,7 +34,7 @@ pub fn acme() -> TenantId {
 /// The child process of the builder: [`a_child_does_what_its_folder_says`], alone.
 fn child() -> ChildProgram {
     let test = "world::a_child_does_what_its_folder_says";
-    ChildProgram::current(&[test, "--exact", "--nocapture", "--test-threads=1"]).unwrap()
+    ChildProgram::from_current_exe(&[test, "--exact", "--nocapture", "--test-threads=1"]).unwrap()
 }
 
 #[test]
@@ -71,20 +71,20 @@ impl World {
     pub async fn upload(&self, name: &str, bytes: &[u8]) {
         let owner = Owner::Tenant(acme());
         let mut tx = self.store.owner(&owner).await.unwrap();
-        let id = uploads::create(&mut tx, Some(name), None).await.unwrap();
+        let id = uploads::create_upload(&mut tx, Some(name), None).await.unwrap();
         tx.commit().await.unwrap();
-        let key = keys::upload(owner.own(id));
+        let key = keys::for_upload(owner.own(id));
         let stored = self.objects.put_stream(&key, bytes, u64::MAX, &Put::default()).await.unwrap();
         let mut tx = self.store.owner(&owner).await.unwrap();
-        assert!(uploads::received(&mut tx, id, stored.size, &stored.sha256).await.unwrap());
+        assert!(uploads::record_received(&mut tx, id, stored.size, &stored.sha256).await.unwrap());
         tx.commit().await.unwrap();
-        let done = uploads::wait(&self.store, owner, id, Duration::from_secs(300)).await.unwrap();
+        let done = uploads::wait_for_status(&self.store, owner, id, Duration::from_secs(300)).await.unwrap();
         assert_eq!(done.unwrap().0.status, uploads::UploadStatus::Done);
     }
 
     /// Waits until no job is left.
     pub async fn idle(&self) {
-        while !jobs::counts(&self.store).await.unwrap().is_empty() {
+        while !jobs::count_jobs(&self.store).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }

@@ -1,7 +1,7 @@
 //! The form in which a client wants a list (RFC 9110 §12.5.1).
 
 use http::HeaderMap;
-use unslide_api::feature::lists::weights;
+use unslide_api::feature::lists::parse_weights;
 use unslide_api::feature::operation::{Kind, Problem};
 
 /// The form of an export.
@@ -24,7 +24,7 @@ impl ExportFormat {
     }
 
     /// Returns the end of a file's name.
-    pub fn extension(self) -> &'static str {
+    pub fn file_extension(self) -> &'static str {
         match self {
             ExportFormat::Ndjson => "ndjson",
             ExportFormat::Csv => "csv",
@@ -38,7 +38,7 @@ impl ExportFormat {
 ///
 /// # Errors
 /// Returns [`Kind::InvalidParameter`] for an unknown `format`.
-pub fn negotiate(
+pub fn negotiate_format(
     format: Option<&str>,
     headers: &HeaderMap,
     has_ids: bool,
@@ -46,7 +46,7 @@ pub fn negotiate(
     match format {
         None => {
             let kinds = [("application", "json"), ("application", "x-ndjson"), ("text", "csv")];
-            let [json, ndjson, csv] = weights(headers, kinds);
+            let [json, ndjson, csv] = parse_weights(headers, kinds);
             Ok(match () {
                 () if ndjson > json && ndjson >= csv => Some(ExportFormat::Ndjson),
                 () if csv > json => Some(ExportFormat::Csv),
@@ -73,9 +73,9 @@ mod tests {
     fn a_page_of_json_is_the_default_and_the_parameter_goes_first() {
         let read = |format, accept: &'static str| {
             let headers = [(header::ACCEPT, HeaderValue::from_static(accept))].into_iter().collect();
-            negotiate(format, &headers, false).map_err(|problem| problem.kind())
+            negotiate_format(format, &headers, false).map_err(|problem| problem.kind())
         };
-        assert_eq!(negotiate(None, &HeaderMap::new(), true).unwrap(), None);
+        assert_eq!(negotiate_format(None, &HeaderMap::new(), true).unwrap(), None);
         for (accept, wanted) in [
             ("*/*", None),
             ("application/json", None),
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(read(Some("csv"), "application/json"), Ok(Some(ExportFormat::Csv)));
         assert_eq!(read(Some("xml"), "*/*"), Err(Kind::InvalidParameter));
         assert_eq!(read(Some("elasticsearch"), "*/*"), Err(Kind::InvalidParameter));
-        let with_ids = negotiate(Some("elasticsearch"), &HeaderMap::new(), true);
+        let with_ids = negotiate_format(Some("elasticsearch"), &HeaderMap::new(), true);
         assert_eq!(with_ids.unwrap(), Some(ExportFormat::Elasticsearch));
     }
 }

@@ -1,6 +1,6 @@
 //! The layer around the operations that answer lists.
 
-use super::format::negotiate;
+use super::format::negotiate_format;
 use super::{ExportFormat, ExportRequest, FOLDER, MAX_ENTRIES, PAGE_BYTES};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{MatchedPath, Request};
@@ -11,7 +11,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Uri};
 use unslide_api::feature::lists::{ListTable, PAGE_ENTRIES, RequestSlot};
-use unslide_api::feature::operation::{Api, Kind, Problem, parameter};
+use unslide_api::feature::operation::{Api, Kind, Problem, parse_parameter};
 
 /// A list that a route answers.
 #[derive(Clone, Copy)]
@@ -40,7 +40,7 @@ pub async fn answer_list(api: Api, request: Request, next: Next) -> Response {
     let query = ListQuery::from_parts(&parts);
     let format = match list.is_in_console {
         true => Ok(Some(ExportFormat::Csv)),
-        false => negotiate(query.format.as_deref(), &parts.headers, list.table.has_ids()),
+        false => negotiate_format(query.format.as_deref(), &parts.headers, list.table.has_ids()),
     };
     let format = match format {
         Ok(Some(format)) => format,
@@ -106,7 +106,8 @@ impl ListQuery {
 
     /// Returns the most entries that the client wants.
     fn entry_limit(&self) -> Result<Option<u64>, Problem> {
-        let limit: Option<u64> = self.limit.as_deref().map(|text| parameter("limit", text)).transpose()?;
+        let limit: Option<u64> =
+            self.limit.as_deref().map(|text| parse_parameter("limit", text)).transpose()?;
         match limit {
             Some(limit) if !(1..=MAX_ENTRIES).contains(&limit) => {
                 Err(Problem::new(Kind::InvalidParameter, format!("limit: 1 to {MAX_ENTRIES}")))
@@ -160,7 +161,7 @@ impl OperationPages {
 
     /// Requests the page at a cursor, in a slot of its own.
     pub(super) async fn read_page(&self, cursor: &str) -> Result<Bytes, Problem> {
-        let slot = self.api.permits.slot()?;
+        let slot = self.api.permits.take_slot()?;
         let mut parts = self.parts.clone();
         parts.extensions.insert(slot.clone());
         let answer = self.request_page(parts, Some(cursor)).await;
@@ -171,9 +172,9 @@ impl OperationPages {
                 let status = refusal.status();
                 // A page of the sign-in instead of a list.
                 let is_signed_out = status.is_success() || status.is_redirection();
-                let kind = if is_signed_out { Kind::Unauthorized } else { Kind::of_status(status) };
+                let kind = if is_signed_out { Kind::Unauthorized } else { Kind::from_status(status) };
                 let problem = refusal.extensions().get::<Problem>().cloned();
-                Err(problem.unwrap_or_else(|| Problem::bare(kind)))
+                Err(problem.unwrap_or_else(|| Problem::from_kind(kind)))
             }
         }
     }

@@ -19,7 +19,7 @@ use futures::stream;
 use http::header;
 use std::io;
 use std::time::Duration;
-use unslide_api::feature::lists::{ListForms, ListTable, Reservation, reserve};
+use unslide_api::feature::lists::{ListForms, ListTable, Reservation, reserve_bytes};
 use unslide_api::feature::operation::{Api, Kind, Problem};
 use unslide_model::TenantId;
 
@@ -84,7 +84,7 @@ impl ExportRequest {
         first: Bytes,
         pages: OperationPages,
     ) -> Result<Response, Problem> {
-        let reservation = reserve(&api.permits, tenant, PAGE_BYTES as u64)?;
+        let reservation = reserve_bytes(&api.permits, tenant, PAGE_BYTES as u64)?;
         let mut running = RunningExport {
             api: api.clone(),
             tenant: tenant.clone(),
@@ -113,7 +113,7 @@ impl ExportRequest {
     }
 
     fn file_name(&self) -> String {
-        format!("{}.{}", self.table.name, self.format.extension())
+        format!("{}.{}", self.table.name, self.format.file_extension())
     }
 }
 

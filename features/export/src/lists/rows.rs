@@ -78,9 +78,9 @@ fn write_csv(
 ) -> Result<Bytes, Box<dyn Error + Send + Sync>> {
     let mut lines = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     if with_names {
-        lines.write_record(table.columns().map(|(name, _)| name))?;
+        lines.write_record(table.parse_columns().map(|(name, _)| name))?;
     }
-    let places: Vec<Cow<'_, str>> = table.columns().map(|(_, place)| place).collect();
+    let places: Vec<Cow<'_, str>> = table.parse_columns().map(|(_, place)| place).collect();
     for item in items {
         let item: Value = serde_json::from_str(item.get())?;
         lines.write_record(places.iter().map(|place| write_cell(item.pointer(place))))?;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::convert::Infallible;
 use std::time::Duration;
 use unslide_api::feature::operation::{
-    Access, Api, Kind, Permit, Problem, Query, ReportsRead, check_texts, parameter, problems,
+    Access, Api, Kind, Permit, Problem, Query, ReportsRead, check_texts, parse_parameter, problems,
 };
 use utoipa::IntoParams;
 
@@ -72,12 +72,12 @@ pub async fn follow_events(
         return Err(Problem::new(Kind::InvalidParameter, format!("seconds: 1 to {MAX_STREAM_SECONDS}")));
     }
     let last = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let last = last.map(|text| parameter("Last-Event-ID", text)).transpose()?;
+    let last = last.map(|text| parse_parameter("Last-Event-ID", text)).transpose()?;
     let after: Option<EventNumber> = last.or(query.after);
     if after.is_some_and(|number| number < 0) {
         return Err(Problem::new(Kind::InvalidParameter, "after: 0 or the id of an event"));
     }
-    let app = access.app(query.app)?;
+    let app = access.restrict_app(query.app)?;
     let permit = api.permits.streams.try_acquire(access.tenant(), 1)?;
     let reached = match after {
         Some(number) => number,
@@ -158,7 +158,7 @@ impl EventFollower {
     /// # Errors
     /// Returns an error if the key may not read events any more.
     async fn check_key(&mut self) -> Result<(), Problem> {
-        let slot = self.api.permits.slot()?;
+        let slot = self.api.permits.take_slot()?;
         self.parts.extensions.insert(slot.clone());
         let access = Access::<ReportsRead>::from_request_parts(&mut self.parts, &self.api).await;
         slot.release();

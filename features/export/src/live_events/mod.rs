@@ -13,6 +13,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// Returns the routes of this folder.
-pub(crate) fn routes() -> OpenApiRouter<Api> {
+pub(crate) fn event_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(follow::follow_events))
 }

@@ -15,7 +15,7 @@ use unslide_store::{Announcement, HookFuture, OwnerTx, Result, Store, StoreHook,
 pub const HOOK: StoreHook = StoreHook {
     reports_stored: Some(reports_stored),
     symbols_published: Some(symbols_published),
-    announced: Some(announced),
+    announced: Some(append_announced),
     ..StoreHook::new(crate::NAME)
 };
 
@@ -31,7 +31,7 @@ fn symbols_published<'t>(tx: &'t mut OwnerTx, symbols: &'t PublishedSymbols) -> 
     )
 }
 
-fn announced<'t>(tx: &'t mut TenantTx, announcements: &'t [Announcement]) -> HookFuture<'t> {
+fn append_announced<'t>(tx: &'t mut TenantTx, announcements: &'t [Announcement]) -> HookFuture<'t> {
     let events = announcements.iter().cloned();
     let events = events.map(|Announcement { kind, app, data }| NewLiveEvent { kind, app, data });
     let events: Vec<_> = events.collect();
@@ -148,7 +148,6 @@ pub async fn append_events(tx: &mut OwnerTx, events: &[NewLiveEvent]) -> Result<
 struct AppReports {
     /// Reports that came for the first time.
     new: u64,
-    /// Next revisions.
     revised: u64,
 }
 

@@ -1,15 +1,15 @@
 //! Lists as files, of an api whose only feature this is.
 
 use unslide_api::ApiFeatures;
-use unslide_world::{Browser, World, links};
+use unslide_world::{Browser, World, list_links};
 
 #[tokio::test]
 async fn pages_link_to_their_lists_as_files() {
     let world = World::start(unslide_feature::for_api(&[unslide_export::feature()]), |_| {}).await;
-    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
     let page = browser.get("/console/reports?status=partial").await.text;
     let link = "/console/export/reports?status=partial";
-    assert!(links(&page).iter().any(|found| found == link) && page.contains("Export CSV"), "{page}");
+    assert!(list_links(&page).iter().any(|found| found == link) && page.contains("Export CSV"), "{page}");
     let file = browser.get(link).await;
     assert_eq!(file.headers["content-disposition"], "attachment; filename=\"reports.csv\"");
     assert!(file.text.starts_with("id,variant,revision,"), "{}", file.text);
@@ -21,7 +21,7 @@ async fn pages_link_to_their_lists_as_files() {
 #[tokio::test]
 async fn without_the_feature_a_list_has_no_other_form() {
     let world = World::start(ApiFeatures::default(), |_| {}).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     world.get("/v1/reports?format=csv", &key).await.expect_problem(400, "invalid-parameter");
     let csv = world.request(reqwest::Method::GET, "/v1/reports", &key).header("accept", "text/csv");
     assert_eq!(world.send(csv).await.headers["content-type"], "application/json");

@@ -8,7 +8,7 @@ use unslide_export::live_events::{self, HOOK, LiveEvent, NewLiveEvent};
 use unslide_harness::database::{TestDatabase, acme, arrival, grouping, umbrella};
 use unslide_model::{ContentHash, DebugId, Quality, TenantId};
 use unslide_store::slots::{self, PublishedSymbols};
-use unslide_store::{Announcement, StoreHook, announce};
+use unslide_store::{Announcement, StoreHook, announce_to_features};
 use unslide_testkit::servers;
 
 /// All events of a tenant that are kept.
@@ -85,7 +85,7 @@ async fn reports_groups_and_symbols_tell_of_themselves_once() {
         symcache_version: 1,
         generation: 0,
     };
-    slots::publish(&mut tx, &symbols).await.unwrap();
+    slots::publish_symbols(&mut tx, &symbols).await.unwrap();
     tx.commit().await.unwrap();
     let mut revised = arrival(3);
     revised.revision = 2;
@@ -113,7 +113,9 @@ async fn announcements_of_features_are_events() {
     let database = TestDatabase::new(&[other, HOOK]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let app = Some("com.acme.shop".to_owned());
-    announce(&mut tx, &[Announcement { kind: "it_happened", app, data: json!({"n": 1}) }]).await.unwrap();
+    announce_to_features(&mut tx, &[Announcement { kind: "it_happened", app, data: json!({"n": 1}) }])
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
     let events = kept(&database, &acme(), Some("com.acme.shop")).await;
     assert_eq!((kinds(&events), &events[0].data), (vec!["it_happened"], &json!({"n": 1})));

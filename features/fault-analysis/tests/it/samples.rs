@@ -14,7 +14,7 @@ fn public_reports_have_a_fault_with_a_sentence_or_none() {
     for path in published(test, "kscrash", ".json", 31).into_iter().flatten() {
         let bytes = std::fs::read(&path).unwrap();
         let is_report =
-            Report::accept(&bytes, &ReadLimits::default()).is_ok_and(|report| report.ours.is_none());
+            Report::read_event(&bytes, &ReadLimits::default()).is_ok_and(|report| report.ours.is_none());
         if !is_report {
             continue;
         }

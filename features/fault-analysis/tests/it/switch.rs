@@ -21,7 +21,7 @@ fn report() -> Value {
 }
 
 async fn symbolicated(world: &World, key: &str) -> Value {
-    let answer = world.post_json("/v1/symbolicate", key, &report()).await.expect(200);
+    let answer = world.post_json("/v1/symbolicate", key, &report()).await.expect_status(200);
     answer["symbolication"]["fault"].clone()
 }
 
@@ -34,17 +34,17 @@ async fn switch(world: &World, key: &str, enabled: bool) -> Answer {
 #[tokio::test]
 async fn a_tenant_turns_the_analysis_off_for_itself() {
     let world = World::start(unslide_feature::for_api(&[unslide_fault_analysis::feature()]), |_| {}).await;
-    let (acme, other) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, other) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     assert_eq!(symbolicated(&world, &acme).await["verdict"], "null_pointer");
-    assert_eq!(switch(&world, &acme, false).await.expect(200)["enabled"], false);
-    assert_eq!(switch(&world, &acme, false).await.expect(200)["enabled"], false);
-    assert_eq!(world.get("/v1/fault-analysis", &acme).await.expect(200)["enabled"], false);
+    assert_eq!(switch(&world, &acme, false).await.expect_status(200)["enabled"], false);
+    assert_eq!(switch(&world, &acme, false).await.expect_status(200)["enabled"], false);
+    assert_eq!(world.get("/v1/fault-analysis", &acme).await.expect_status(200)["enabled"], false);
     assert_eq!(symbolicated(&world, &acme).await, Value::Null);
-    assert_eq!(world.get("/v1/fault-analysis", &other).await.expect(200)["enabled"], true);
+    assert_eq!(world.get("/v1/fault-analysis", &other).await.expect_status(200)["enabled"], true);
     assert_eq!(symbolicated(&world, &other).await["verdict"], "null_pointer");
-    switch(&world, &acme, true).await.expect(200);
+    switch(&world, &acme, true).await.expect_status(200);
     assert_eq!(symbolicated(&world, &acme).await["verdict"], "null_pointer");
-    let log = world.get("/v1/audit-log", &acme).await.expect(200);
+    let log = world.get("/v1/audit-log", &acme).await.expect_status(200);
     assert_eq!(log["items"][0]["action"], "fault_analysis.set", "{log}");
     world.stop().await;
 }
@@ -52,7 +52,7 @@ async fn a_tenant_turns_the_analysis_off_for_itself() {
 #[tokio::test]
 async fn apples_text_states_the_fault_with_its_evidence() {
     let world = World::start(unslide_feature::for_api(&[unslide_fault_analysis::feature()]), |_| {}).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let request = world.request(Method::POST, "/v1/symbolicate", &key);
     let request = request.header("accept", "text/plain").header("content-type", "application/json");
     let text = world.send(request.body(report().to_string())).await.text;

@@ -57,7 +57,6 @@ pub struct SignificantChanges {
 }
 
 impl SignificantChanges {
-    /// Compares two periods.
     pub fn between(now: &HealthFigures, before: &HealthFigures) -> SignificantChanges {
         let sessions = |of: &HealthFigures| of.independent(of.crashed_of_sessions());
         // If a period covers only a part of the sessions, fewer installations and users have crashed: the
@@ -94,7 +93,7 @@ pub async fn get_health(
         let detail = "this app has no session events on these days; send them with POST /v1/sessions";
         Problem::new(Kind::NotFound, detail)
     };
-    if !access.sees(&app) {
+    if !access.can_see(&app) {
         return Err(none());
     }
     let (app, version) = (app.replace('\0', ""), query.version.map(|version| version.replace('\0', "")));

@@ -32,7 +32,7 @@ pub async fn list_memory_limits(
     Path(app): Path<String>,
 ) -> Result<Json<AppMemoryLimits>, Problem> {
     let none = "neither a report nor a session of this app says how much memory it may have";
-    if !access.sees(&app) {
+    if !access.can_see(&app) {
         return Err(Problem::new(Kind::NotFound, none));
     }
     let mut tx = api.tenant(access.tenant()).await?;

@@ -71,8 +71,9 @@ pub async fn break_down_metric(
         let known = MetricName::ALL.map(MetricName::as_str).join(", ");
         return Err(Problem::new(Kind::InvalidParameter, format!("metric: must be one of {known}")));
     };
-    let none = "this version has no such metric on these days; send it with POST /v1/metrics";
-    if !access.sees(&app) {
+    let none = "no payload of this version on these days has the metric with a value of `by`: payloads with `model` and \
+                `os_version` of the device come with POST /v1/metrics, and `host` is of requests alone";
+    if !access.can_see(&app) {
         return Err(Problem::new(Kind::NotFound, none));
     }
     let (app, version) = (app.replace('\0', ""), query.version.replace('\0', ""));

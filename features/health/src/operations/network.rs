@@ -52,7 +52,7 @@ pub async fn get_network(
 ) -> Result<Json<AppNetwork>, Problem> {
     let days = check_days(query.days)?;
     let none = "no requests of this app came for these days; send them with POST /v1/metrics";
-    if !access.sees(&app) {
+    if !access.can_see(&app) {
         return Err(Problem::new(Kind::NotFound, none));
     }
     let (app, version) = (app.replace('\0', ""), query.version.map(|version| version.replace('\0', "")));

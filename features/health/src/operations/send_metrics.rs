@@ -70,7 +70,8 @@ pub async fn send_metrics(
     body: Body,
 ) -> Result<AcceptedResponse<SentMetrics>, Problem> {
     let request = EventRequest { access, trace, headers, body };
-    let sent = events::send::<MetricPayload>(&api, &api.topics.metrics, AppSignal::Metrics, request).await?;
+    let sent =
+        events::send_events::<MetricPayload>(&api, &api.topics.metrics, AppSignal::Metrics, request).await?;
     let location = sent.only_app.map(|app| format!("/v1/apps/{app}/health/versions"));
     let unread = sent.unread.into_iter().collect();
     let body = SentMetrics {

@@ -69,7 +69,8 @@ pub async fn send_sessions(
     body: Body,
 ) -> Result<AcceptedResponse<SentSessions>, Problem> {
     let request = EventRequest { access, trace, headers, body };
-    let sent = events::send::<SessionEvent>(&api, &api.topics.sessions, AppSignal::Sessions, request).await?;
+    let sent =
+        events::send_events::<SessionEvent>(&api, &api.topics.sessions, AppSignal::Sessions, request).await?;
     let location = sent.only_app.map(|app| format!("/v1/apps/{app}/health"));
     let body =
         SentSessions { accepted: sent.accepted, too_old: sent.too_old, switched_off: sent.switched_off };

@@ -63,14 +63,14 @@ pub async fn compare_versions(
     let days = check_days(query.days)?;
     let none =
         "no session events and no metrics of this app came for these days; send them with POST /v1/metrics";
-    if !access.sees(&app) {
+    if !access.can_see(&app) {
         return Err(Problem::new(Kind::NotFound, none));
     }
     let app = app.replace('\0', "");
     let [period, _] = figures::compared_periods(api.clock.now().date(), days);
     let mut tx = api.tenant(access.tenant()).await?;
-    let compared = signals::compare_versions(&mut tx, &app, period).await?;
-    let dropped = app_signals::dropped(&mut tx, &app, period).await?;
+    let compared = signals::compare_version_signals(&mut tx, &app, period).await?;
+    let dropped = app_signals::list_drops(&mut tx, &app, period).await?;
     if compared.versions.is_empty() && dropped.is_empty() {
         return Err(Problem::new(Kind::NotFound, none));
     }

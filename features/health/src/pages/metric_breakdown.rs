@@ -33,23 +33,22 @@ struct FigureRow {
     observations: String,
 }
 
-/// `GET /console/health/breakdown`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
-    let app = access.app(state.text("app"))?.unwrap_or_default();
+    let app = access.restrict_app(state.get_text("app"))?.unwrap_or_default();
     let version = state.get("version").unwrap_or_default();
     let mut select = metric_select();
-    let chosen = select.choose(state.text("metric"));
+    let chosen = select.select_or_first(state.get_text("metric"));
     let column = COLUMNS.into_iter().find(|(signal, ..)| *signal == chosen);
     let Some(((_, head, title), metric)) = column.zip(column_metric(&chosen)) else {
         return Err(Problem::new(Kind::InvalidParameter, "metric: the console shows no such metric"));
     };
     let [days, _] =
-        figures::compared_periods(api.clock.now().date(), u32::try_from(state.days()).unwrap_or(1));
+        figures::compared_periods(api.clock.now().date(), u32::try_from(state.chart_days()).unwrap_or(1));
     let mut tx = api.tenant(access.tenant()).await?;
     let mut tables = Vec::new();
     for (by, heading, column) in
@@ -57,26 +56,27 @@ pub async fn page(
     {
         let found = metric_breakdown::break_down(&mut tx, &app, version, metric, by, days).await?;
         if !found.is_empty() {
-            tables.push((heading, column, found.iter().map(|figures| row(figures, metric)).collect()));
+            tables.push((heading, column, found.iter().map(|figures| build_row(figures, metric)).collect()));
         }
     }
     tx.rollback();
     let hidden = vec![("app", app.clone()), ("version", version.to_owned())];
     let bar = FilterBar {
         action: BREAKDOWN_PATH.to_owned(),
-        selects: vec![select, period(&state)],
+        selects: vec![select, period_select(&state)],
         hidden,
         ..FilterBar::default()
     };
-    html(&BreakdownPage {
-        shell: Shell::of(signed.viewer, "health", format!("{head} by device and system")).with(bar),
-        back: link(HEALTH_PATH, &[("app", Some(&app)), ("days", state.get("days"))]),
+    render_html(&BreakdownPage {
+        shell: Shell::for_viewer(signed.viewer, "health", format!("{head} by device and system"))
+            .with_bar(bar),
+        back: build_link(HEALTH_PATH, &[("app", Some(&app)), ("days", state.get("days"))]),
         app,
-        version: or(version, "no version").to_owned(),
-        days: state.days(),
+        version: text_or(version, "no version").to_owned(),
+        days: state.chart_days(),
         metric: head,
         title,
-        statistics: statistics(metric).to_vec(),
+        statistics: list_statistics(metric).to_vec(),
         tables,
     })
 }
@@ -89,7 +89,7 @@ fn metric_select() -> BarSelect {
 }
 
 /// Returns the statistics of a metric: for values the median and the worst twentieth.
-fn statistics(metric: MetricName) -> &'static [&'static str] {
+fn list_statistics(metric: MetricName) -> &'static [&'static str] {
     match metric {
         MetricName::Requests => &["Failed"],
         _ if metric.more_is_better() == Some(true) => &["p50", "p5"],
@@ -97,7 +97,7 @@ fn statistics(metric: MetricName) -> &'static [&'static str] {
     }
 }
 
-fn row(figures: &DimensionFigures, metric: MetricName) -> FigureRow {
+fn build_row(figures: &DimensionFigures, metric: MetricName) -> FigureRow {
     let value = |value: Option<f64>| value.map(|value| format_value(metric.unit().as_str(), value));
     let figure = |statistic: &&'static str| {
         let text = match *statistic {
@@ -114,7 +114,7 @@ fn row(figures: &DimensionFigures, metric: MetricName) -> FigureRow {
     };
     FigureRow {
         value: figures.value.clone(),
-        figures: statistics(metric).iter().map(figure).collect(),
+        figures: list_statistics(metric).iter().map(figure).collect(),
         observations: estimate(counted(whole(figures.observations), one, many), figures.estimated),
     }
 }

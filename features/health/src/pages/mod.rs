@@ -24,5 +24,7 @@ const BREAKDOWN_PATH: &str = "/console/health/breakdown";
 
 /// The routes of the pages.
 pub fn routes() -> Router<Api> {
-    Router::new().route(HEALTH_PATH, get(versions::page)).route(BREAKDOWN_PATH, get(metric_breakdown::page))
+    Router::new()
+        .route(HEALTH_PATH, get(versions::render_page))
+        .route(BREAKDOWN_PATH, get(metric_breakdown::render_page))
 }

@@ -25,7 +25,7 @@ pub fn find_overview<'t>(tx: &'t mut TenantTx, scope: OverviewScope<'t>) -> Hook
         let filter = (scope.app, scope.version);
         let now = figures::total_figures(tx, filter, period).await?;
         let before = figures::total_figures(tx, filter, period_before).await?;
-        let figures = lines(&now, &before, scope.days);
+        let figures = build_lines(&now, &before, scope.days);
         let hint = if figures.is_empty() { Some(NO_SESSIONS) } else { scope.is_hourly.then_some(BY_DAY) };
         Ok(OverviewSection { figures, hint })
     })
@@ -33,7 +33,7 @@ pub fn find_overview<'t>(tx: &'t mut TenantTx, scope: OverviewScope<'t>) -> Hook
 
 /// Returns the figures of a period of `days` days beside those of the period before it, or none without
 /// sessions.
-fn lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<OverviewFigure> {
+fn build_lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<OverviewFigure> {
     if now.sessions == 0 {
         return Vec::new();
     }
@@ -44,19 +44,19 @@ fn lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<Overview
     let is_whole = now.is_whole() && before.is_whole();
     let approximate = |label, things, shares: [(i64, i64); 2], significant| OverviewFigure {
         label,
-        value: format!("≈ {}", share(shares[0])),
+        value: format!("≈ {}", format_crash_free(shares[0])),
         title: APPROXIMATE,
         note: match is_whole {
-            true => note(things, shares, days, significant),
+            true => compare_shares(things, shares, days, significant),
             false => "not comparable: only a part of the sessions was kept".to_owned(),
         },
     };
     let mut lines = vec![
         OverviewFigure {
             label: "Crash-free sessions",
-            value: share(sessions[0]),
+            value: format_crash_free(sessions[0]),
             title: "",
-            note: note("sessions", sessions, days, changes.crash_free_sessions),
+            note: compare_shares("sessions", sessions, days, changes.crash_free_sessions),
         },
         approximate(
             "Crash-free installations",
@@ -84,12 +84,12 @@ fn lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<Overview
     lines
 }
 
-fn share(counts: (i64, i64)) -> String {
+fn format_crash_free(counts: (i64, i64)) -> String {
     crash_free(counts.0, counts.1).unwrap_or_else(|| "–".to_owned())
 }
 
 /// Compares the share of a period, the first of the two, with the share of the period before.
-fn note(things: &str, shares: [(i64, i64); 2], days: i64, significant: bool) -> String {
+fn compare_shares(things: &str, shares: [(i64, i64); 2], days: i64, significant: bool) -> String {
     let [(crashed, all), (crashed_before, all_before)] = shares;
     let Some(share) = crash_free(crashed_before, all_before) else {
         return format!("no {things} in the {days} days before");
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_change_is_told_in_words_with_whether_it_is_noise() {
         let notes = |now: HealthFigures, before: HealthFigures| {
-            lines(&now, &before, 14).into_iter().map(|line| line.note).collect::<Vec<_>>()
+            build_lines(&now, &before, 14).into_iter().map(|line| line.note).collect::<Vec<_>>()
         };
         let better = notes(figures(100, 10_000), figures(200, 10_000));
         assert_eq!(better[0], "98.00 % in the 14 days before: better, by more than noise");
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_sampled_count_is_said_to_be_one() {
         let texts = |now: HealthFigures| {
-            let lines = lines(&now, &figures(1, 10), 14);
+            let lines = build_lines(&now, &figures(1, 10), 14);
             (lines[lines.len() - 2].note.clone(), lines[lines.len() - 1].value.clone())
         };
         let (memory, sessions) = texts(figures(0, 40));
@@ -168,12 +168,12 @@ mod tests {
     #[test]
     fn users_have_a_line_where_sessions_name_them() {
         let labels = |now: HealthFigures| {
-            lines(&now, &figures(0, 0), 14).into_iter().map(|line| line.label).collect::<Vec<_>>()
+            build_lines(&now, &figures(0, 0), 14).into_iter().map(|line| line.label).collect::<Vec<_>>()
         };
         assert!(!labels(figures(1, 10)).contains(&"Crash-free users"));
         let named = HealthFigures { users: 4, crashed_users: 1, ..figures(1, 10) };
         assert_eq!(labels(named)[2], "Crash-free users");
-        let lines = lines(&named, &figures(1, 10), 14);
+        let lines = build_lines(&named, &figures(1, 10), 14);
         assert_eq!(
             (lines[2].value.as_str(), lines[2].note.as_str()),
             ("≈ 75.00 %", "no users in the 14 days before")

@@ -4,6 +4,6 @@ pub(crate) use axum::extract::State;
 pub(crate) use axum::response::Response;
 pub(crate) use unslide_api::feature::operation::{Api, Kind, Problem, Query, ReportsRead};
 pub(crate) use unslide_api::feature::page::{
-    FilterBar, PageState, Shell, SignedIn, Template, counted, escaping, estimate, filters, html, link, or,
-    period,
+    FilterBar, PageState, Shell, SignedIn, Template, build_link, counted, escaping, estimate, filters,
+    period_select, render_html, text_or,
 };

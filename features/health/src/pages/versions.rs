@@ -60,14 +60,13 @@ struct HealthCellLine {
     change: Option<(&'static str, &'static str, String)>,
 }
 
-/// `GET /console/health`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
-    let asked = access.app(state.text("app"))?;
+    let asked = access.restrict_app(state.get_text("app"))?;
     let mut tx = api.tenant(access.tenant()).await?;
     let mut select = app_select(&mut tx, access, &state).await?;
     // Apps may send these signals and no report.
@@ -78,35 +77,43 @@ pub async fn page(
         }
     }
     // The app that reported last, if none is chosen.
-    let app = select.choose(asked);
-    let length = u32::try_from(state.days()).unwrap_or(1);
+    let app = select.select_or_first(asked);
+    let length = u32::try_from(state.chart_days()).unwrap_or(1);
     let [days, _] = figures::compared_periods(api.clock.now().date(), length);
-    let ComparedVersions { versions, metrics_from } = signals::compare_versions(&mut tx, &app, days).await?;
+    let ComparedVersions { versions, metrics_from } =
+        signals::compare_version_signals(&mut tx, &app, days).await?;
     let ComparedHosts { hosts, from } = signals::compare_hosts(&mut tx, &app, None, days).await?;
-    let dropped = app_signals::dropped(&mut tx, &app, days).await?;
+    let dropped = app_signals::list_drops(&mut tx, &app, days).await?;
     let limits = memory_limits::app_limits(&mut tx, &app).await?;
     tx.rollback();
     let bar = FilterBar {
         action: HEALTH_PATH.to_owned(),
-        selects: vec![select, period(&state)],
+        selects: vec![select, period_select(&state)],
         ..FilterBar::default()
     };
     let has = |signal: &str| versions.iter().any(|of| of.signals.iter().any(|one| one.signal == signal));
     let columns: Vec<_> = COLUMNS.into_iter().filter(|(signal, ..)| has(signal)).collect();
-    html(&HealthPage {
-        shell: Shell::of(signed.viewer, "health", "Health").with(bar),
-        versions: versions.iter().map(|version| row(version, &columns, &app, state.get("days"))).collect(),
+    render_html(&HealthPage {
+        shell: Shell::for_viewer(signed.viewer, "health", "Health").with_bar(bar),
+        versions: versions
+            .iter()
+            .map(|version| build_row(version, &columns, &app, state.get("days")))
+            .collect(),
         app,
-        days: state.days(),
+        days: state.chart_days(),
         heads: columns.iter().map(|(_, head, title)| (*head, *title)).collect(),
         hosts,
-        notes: notes(metrics_from, from, &dropped),
+        notes: build_notes(metrics_from, from, &dropped),
         limits,
     })
 }
 
 /// Returns notes on the figures.
-fn notes(metrics_from: Option<Date>, hosts_from: Option<Date>, dropped: &[DroppedSignal]) -> Vec<String> {
+fn build_notes(
+    metrics_from: Option<Date>,
+    hosts_from: Option<Date>,
+    dropped: &[DroppedSignal],
+) -> Vec<String> {
     let cut = [("Metrics", metrics_from), ("Hosts", hosts_from)].into_iter().filter_map(|(of, from)| {
         Some(format!("{of} are those from {} on: there are too many to compare them all.", from?))
     });
@@ -116,12 +123,11 @@ fn notes(metrics_from: Option<Date>, hosts_from: Option<Date>, dropped: &[Droppe
     cut.chain(dropped).collect()
 }
 
-/// Formats bytes of memory.
 fn memory(size: i64) -> String {
     bytes(u64::try_from(size).unwrap_or(0))
 }
 
-fn row(
+fn build_row(
     version: &VersionSignals,
     columns: &[(&str, &'static str, &str)],
     app: &str,
@@ -144,9 +150,9 @@ fn row(
         }
     };
     HealthRow {
-        version: or(&version.version, "no version").to_owned(),
+        version: text_or(&version.version, "no version").to_owned(),
         breakdown: breakdown_path(version, app, days),
-        before: version.version_before.as_ref().map(|before| or(before, "no version").to_owned()),
+        before: version.version_before.as_ref().map(|before| text_or(before, "no version").to_owned()),
         cells: columns.iter().map(cell).collect(),
     }
 }
@@ -158,7 +164,7 @@ fn breakdown_path(version: &VersionSignals, app: &str, days: Option<&str>) -> Op
         COLUMNS.into_iter().find(|(signal, ..)| column_metric(signal).is_some() && is_measured(signal))?;
     let of =
         [("app", Some(app)), ("version", Some(&*version.version)), ("metric", Some(signal)), ("days", days)];
-    Some(link(BREAKDOWN_PATH, &of))
+    Some(build_link(BREAKDOWN_PATH, &of))
 }
 
 fn line(figure: &SignalFigure) -> HealthCellLine {
@@ -168,14 +174,14 @@ fn line(figure: &SignalFigure) -> HealthCellLine {
             ChangeVerdict::Worse => ("bad", "worse"),
             ChangeVerdict::WithinNoise => ("", "within noise"),
         };
-        (class, word, value(figure, before))
+        (class, word, format_figure(figure, before))
     });
     let statistic = if figure.statistic == "share" { "" } else { figure.statistic };
-    HealthCellLine { statistic, value: value(figure, figure.value), change }
+    HealthCellLine { statistic, value: format_figure(figure, figure.value), change }
 }
 
 /// Formats a value in its unit. A share without crashes is never rounded up to all of it.
-fn value(figure: &SignalFigure, value: f64) -> String {
+fn format_figure(figure: &SignalFigure, value: f64) -> String {
     match (figure.unit, figure.signal) {
         ("1", "crash_free_sessions" | "crash_free_users") => {
             format_hundredths_of_percent(round_fraction_below_whole(value, 10_000))

@@ -4,7 +4,6 @@ use unslide_store::{Result, TenantTx};
 
 /// Rows of sessions, and of metrics, that [`measured_apps`] reads: the newest.
 const MOST_MEASURED_ROWS: i64 = 5_000;
-/// Apps that [`measured_apps`] lists.
 const MOST_MEASURED: i64 = 50;
 
 /// Returns apps that sessions or metrics came from of late, by name; with `only` that app alone.

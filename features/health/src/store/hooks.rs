@@ -40,16 +40,13 @@ fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> HookFuture<'_, u64> {
 words! {
     /// Kinds of events in a session.
     pub enum HealthEventKind {
-        /// It began.
         Started = "started",
-        /// It ended.
         Ended = "ended",
         /// The end of a period of which metrics were sent.
         Metrics = "metrics",
     }
 }
 
-/// A row of [`session_events`].
 struct EventRow {
     at: OffsetDateTime,
     kind: HealthEventKind,

@@ -77,7 +77,7 @@ pub fn payload(id: &str, days: i64, more: &Value) -> MetricArrival {
         "measurements": [{"name": "launch_time", "unit": "ms", "value": 800}],
         "requests": [{"host": "api.example.com", "dns": 10, "total": 200}]});
     payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let payload = MetricPayload::read(payload.to_string().as_bytes()).unwrap();
+    let payload = MetricPayload::from_json(payload.to_string().as_bytes()).unwrap();
     MetricArrival { event: payload, received_at: start() }
 }
 
@@ -110,8 +110,8 @@ pub async fn store_payloads_for(
     tenant: &TenantId,
     arrivals: &[MetricArrival],
 ) -> Vec<EventOutcome> {
-    for day in arrivals.iter().map(|arrival| arrival.event.day()) {
-        partitions::ensure(&database.store, day, day).await.unwrap();
+    for day in arrivals.iter().map(|arrival| arrival.event.event_day()) {
+        partitions::ensure_partitions(&database.store, day, day).await.unwrap();
     }
     let mut tx = database.store.tenant(tenant).await.unwrap();
     let arrivals: Vec<&MetricArrival> = arrivals.iter().collect();

@@ -50,8 +50,8 @@ async fn what_may_not_be_stored_is_noted_and_holds_nobody_up() {
     let world = World::new().await;
     world.send_session("acme", "{").await;
     world.send_session("nobody", &event("s1", "i1", "")).await;
-    let without = OutRecord::to(world.topics().sessions, event("s1", "i1", ""));
-    world.producer.send(&without).await.unwrap();
+    let without = OutRecord::for_topic(world.topics().sessions, event("s1", "i1", ""));
+    world.producer.send_record(&without).await.unwrap();
     world.send_session("acme", &event("s2", "i1", "")).await;
     let running = world.start();
     world.until("SELECT count(*) FROM sessions WHERE session_id = 's2'", 1).await;

@@ -51,7 +51,7 @@ async fn a_payload_counts_once_however_often_it_comes() {
     assert_eq!(expire_features(&mut tx, Date::MAX, 1).await.unwrap(), 1);
     assert_eq!(expire_features(&mut tx, Date::MAX, 10).await.unwrap(), 1);
     assert_eq!(
-        signals::compare_versions(&mut tx, APP, period()).await.unwrap().versions.len(),
+        signals::compare_version_signals(&mut tx, APP, period()).await.unwrap().versions.len(),
         1,
         "counts stay"
     );
@@ -78,7 +78,7 @@ async fn versions_are_compared_with_the_one_before() {
     arrivals.push(payload("word", 0, &json!({"version": "beta"})));
     store_payloads_for(&database, &acme(), &arrivals).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found = signals::compare_versions(&mut tx, APP, period()).await.unwrap().versions;
+    let found = signals::compare_version_signals(&mut tx, APP, period()).await.unwrap().versions;
     let order: Vec<_> =
         found.iter().map(|one| (one.version.as_str(), one.version_before.as_deref())).collect();
     assert_eq!(
@@ -112,14 +112,14 @@ async fn what_was_sampled_counts_as_many_as_it_stands_for() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let hosts = signals::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts;
     assert_eq!((hosts[0].requests, hosts[0].estimated), (11.0, true));
-    let versions = signals::compare_versions(&mut tx, APP, period()).await.unwrap().versions;
+    let versions = signals::compare_version_signals(&mut tx, APP, period()).await.unwrap().versions;
     assert!(figure(&versions[0].signals, "launch_time", "p50").estimated);
     assert_eq!(
         database.number("SELECT squares::bigint FROM metric_days WHERE metric = 'launch_time'").await,
         101
     );
     store_payloads_for(&database, &acme(), &[payload("m3", 0, &json!({"version": "0.9"}))]).await;
-    let versions = signals::compare_versions(&mut tx, APP, period()).await.unwrap().versions;
+    let versions = signals::compare_version_signals(&mut tx, APP, period()).await.unwrap().versions;
     assert!(!figure(&versions[1].signals, "launch_time", "p50").estimated);
 }
 
@@ -257,7 +257,7 @@ async fn totals_are_compared_for_each_hour_that_the_app_ran() {
     };
     store_payloads_for(&database, &acme(), &[of("m1", 1, 0), of("m2", 4, 8), of("m3", 10, 20)]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found = signals::compare_versions(&mut tx, APP, period()).await.unwrap().versions;
+    let found = signals::compare_version_signals(&mut tx, APP, period()).await.unwrap().versions;
     let near = |signal: &str, statistic: &str, value: f64| {
         let figure = figure(&found[0].signals, signal, statistic);
         assert!((figure.value / value - 1.0).abs() < 0.01, "{figure:?}");
@@ -280,7 +280,7 @@ async fn metrics_of_tenants_are_apart() {
         [EventOutcome::New]
     );
     let mut tx = database.store.tenant(&other).await.unwrap();
-    assert_eq!(signals::compare_versions(&mut tx, APP, period()).await.unwrap().versions, []);
+    assert_eq!(signals::compare_version_signals(&mut tx, APP, period()).await.unwrap().versions, []);
     assert_eq!(signals::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts, []);
     drop(tx);
     assert_eq!(store_payloads_for(&database, &other, &[payload]).await, [EventOutcome::New]);

@@ -16,13 +16,13 @@ use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects};
 async fn set(database: &TestDatabase, signals: SignalSettings) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let settings = AppSettings { signals, ..AppSettings::default() };
-    assert!(app_settings::put(&mut tx, APP, &settings).await.unwrap());
+    assert!(app_settings::replace_settings(&mut tx, APP, &settings).await.unwrap());
     tx.commit().await.unwrap();
 }
 
 async fn store_reports(database: &TestDatabase, arrivals: &[Arrival]) -> Vec<ArrivalOutcome> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let stored = reports::store(&mut tx, arrivals, Effects::Now, None).await.unwrap();
+    let stored = reports::store_arrivals(&mut tx, arrivals, Effects::Now, None).await.unwrap();
     tx.commit().await.unwrap();
     stored.into_iter().map(|one| one.outcome).collect()
 }
@@ -33,7 +33,7 @@ fn period() -> (Date, Date) {
 
 async fn dropped(database: &TestDatabase) -> Vec<(AppSignal, i64)> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found = app_signals::dropped(&mut tx, APP, period()).await.unwrap();
+    let found = app_signals::list_drops(&mut tx, APP, period()).await.unwrap();
     found.into_iter().map(|DroppedSignal { signal, dropped }| (signal, dropped)).collect()
 }
 

@@ -116,7 +116,7 @@ async fn judged(
 ) -> (EndReason, SessionJudgement) {
     let mut tx = database.store.tenant(of).await.unwrap();
     let page = TimelinePage { app, session: id, after: None, limit: 10 };
-    let events = session::timeline(&mut tx, page).await.unwrap();
+    let events = session::list_timeline(&mut tx, page).await.unwrap();
     let ended = events.into_iter().find(|event| event.kind == "ended").unwrap();
     (EndReason::parse(&ended.detail.unwrap()).unwrap(), ended.judgement.unwrap())
 }
@@ -235,7 +235,7 @@ async fn what_is_too_old_is_not_stored_and_what_expires_stays_counted() {
     use EventOutcome::{Expired, New};
     let database = database().await;
     let first = (start() - Duration::days(40)).date();
-    partitions::ensure(&database.store, first, start().date()).await.unwrap();
+    partitions::ensure_partitions(&database.store, first, start().date()).await.unwrap();
     let all = [event("s1", "i", 30, None), event("s2", "i", 31, None), event("s3", "i", 0, None)];
     assert_eq!(store_sessions(&database, &all).await, [New, Expired, New]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
@@ -310,8 +310,8 @@ async fn recounted(database: &TestDatabase) -> BTreeMap<(String, String, Date), 
         let installation = sketch_hash(&row.get::<Vec<u8>, _>(3));
         let user = row.get::<Option<Vec<u8>>, _>(8).map(|user| sketch_hash(&user));
         let mut add = |installations: usize, users: usize| {
-            entry.3[installations].add(installation);
-            user.into_iter().for_each(|user| entry.3[users].add(user));
+            entry.3[installations].add_hash(installation);
+            user.into_iter().for_each(|user| entry.3[users].add_hash(user));
         };
         entry.0 += 1;
         add(0, 2);

@@ -26,7 +26,7 @@ async fn a_session_has_its_signals_in_the_order_of_time() {
     store_payloads(&database, &[payload("m1", 0, &json!({ "session": run }))]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let whole = TimelinePage { app: APP, session: &run, after: None, limit: 10 };
-    let found = session::timeline(&mut tx, whole).await.unwrap();
+    let found = session::list_timeline(&mut tx, whole).await.unwrap();
     let kinds: Vec<_> =
         found.iter().map(|event| (&*event.kind, event.detail.as_deref(), event.variant)).collect();
     assert_eq!(
@@ -43,14 +43,14 @@ async fn a_session_has_its_signals_in_the_order_of_time() {
     loop {
         let place = after.as_ref().map(|(at, kind, id, variant)| (*at, kind.as_str(), id.as_str(), *variant));
         let page = TimelinePage { after: place, limit: 1, ..whole };
-        let page = session::timeline(&mut tx, page).await.unwrap();
+        let page = session::list_timeline(&mut tx, page).await.unwrap();
         let Some(last) = page.into_iter().next() else { break };
         after = Some((last.at, last.kind.clone().into_owned(), last.id.clone(), last.variant));
         paged.push(last);
     }
     assert_eq!(paged, found);
-    assert_eq!(session::timeline(&mut tx, TimelinePage { app: "other", ..whole }).await.unwrap(), []);
+    assert_eq!(session::list_timeline(&mut tx, TimelinePage { app: "other", ..whole }).await.unwrap(), []);
     drop(tx);
     let mut tx = database.store.tenant(&umbrella()).await.unwrap();
-    assert_eq!(session::timeline(&mut tx, whole).await.unwrap(), []);
+    assert_eq!(session::list_timeline(&mut tx, whole).await.unwrap(), []);
 }

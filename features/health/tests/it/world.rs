@@ -46,19 +46,21 @@ impl World {
     }
 
     pub fn topics(&self) -> TopicNames {
-        self.kafka.topics()
+        self.kafka.topic_names()
     }
 
     /// Sends a session event, as the api or a gateway does.
     pub async fn send_session(&self, tenant: &'static str, value: &str) {
-        let record = OutRecord::to(self.topics().sessions, value.to_owned()).header(headers::TENANT, tenant);
-        self.producer.send(&record).await.unwrap();
+        let record =
+            OutRecord::for_topic(self.topics().sessions, value.to_owned()).header(headers::TENANT, tenant);
+        self.producer.send_record(&record).await.unwrap();
     }
 
     /// Sends a metric payload.
     pub async fn send_metrics(&self, tenant: &'static str, value: &str) {
-        let record = OutRecord::to(self.topics().metrics, value.to_owned()).header(headers::TENANT, tenant);
-        self.producer.send(&record).await.unwrap();
+        let record =
+            OutRecord::for_topic(self.topics().metrics, value.to_owned()).header(headers::TENANT, tenant);
+        self.producer.send_record(&record).await.unwrap();
     }
 
     pub fn start(&self) -> Running {
@@ -129,7 +131,7 @@ impl Running {
 
     /// A counter's value, summed over its labels.
     fn counter(&self, name: &str) -> u64 {
-        let page = self.host.process_metrics().page().unwrap();
+        let page = self.host.process_metrics().render_page().unwrap();
         let lines = page
             .lines()
             .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ',', ' '])));
@@ -152,7 +154,7 @@ impl Running {
     pub async fn until_ready(&self) {
         let end = tokio::time::Instant::now() + INDEXER_TIMEOUT;
         loop {
-            let answer = self.host.health.check().await;
+            let answer = self.host.health.check_readiness().await;
             if answer.ready && answer.probes.len() == PROBES {
                 return;
             }

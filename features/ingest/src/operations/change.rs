@@ -43,7 +43,7 @@ pub async fn change_public_key(
     let key = key.ok_or_else(no_key)?;
     let detail = serde_json::json!({"state": key.state});
     let actor = access.principal.key_id.to_string();
-    audit::append(&mut tx, &actor, "public_key.change", &key.id, &detail).await?;
+    audit::append_entry(&mut tx, &actor, "public_key.change", &key.id, &detail).await?;
     tx.commit().await?;
     ingest.keys.forget_all();
     Ok(Json(key))

@@ -40,7 +40,7 @@ pub async fn create_public_key(
     };
     let detail = serde_json::json!({"apps": key.apps});
     let actor = access.principal.key_id.to_string();
-    audit::append(&mut tx, &actor, "public_key.create", &key.id, &detail).await?;
+    audit::append_entry(&mut tx, &actor, "public_key.create", &key.id, &detail).await?;
     tx.commit().await?;
     Ok((StatusCode::CREATED, Json(key)))
 }

@@ -4,7 +4,7 @@ use crate::store::{self, IngestKey};
 use axum::Json;
 use axum::extract::State;
 use unslide_api::feature::operation::{
-    Access, Api, List, Page, PageQuery, Problem, Query, TenantAdmin, problems, time_and_id, timed,
+    Access, Api, List, Page, PageQuery, Problem, Query, TenantAdmin, position_by_time, problems, time_and_id,
 };
 
 problems!(Failures: InvalidParameter);
@@ -36,10 +36,10 @@ pub async fn find_keys(
     access: &Access<TenantAdmin>,
     page: &PageQuery,
 ) -> Result<Page<IngestKey>, Problem> {
-    let list = List::of(access.tenant(), "list_public_keys", &access.only_app());
-    let after = page.after(list, time_and_id)?;
-    let limit = page.limit()?;
+    let list = List::for_operation(access.tenant(), "list_public_keys", &access.only_app());
+    let after = page.read_cursor(list, time_and_id)?;
+    let limit = page.check_limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = store::list_keys(&mut tx, access.only_app(), after, limit + 1).await?;
-    Ok(Page::of(found, limit, list, |last| timed(last.created_at, &last.id)))
+    Ok(Page::from_rows(found, limit, list, |last| position_by_time(last.created_at, &last.id)))
 }

@@ -58,7 +58,7 @@ pub fn check_new(new: &NewIngestKey) -> Result<(), String> {
 /// # Errors
 /// The operating system has no random bytes.
 pub fn random_text() -> Result<KeyText, Box<dyn Error + Send + Sync>> {
-    let random = Entropy::default().token()?;
+    let random = Entropy::default().generate_token()?;
     let first = random.first_chunk::<RANDOM_BYTES>().ok_or("a token is too short")?;
     Ok(KeyText::from_random(first))
 }

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
-use unslide_api::feature::intake::{LenientReport, weights};
+use unslide_api::feature::intake::{LenientReport, parse_weights};
 use unslide_api::problem::{Kind, Problem, Rendered};
 
 /// The most bytes of a line.
@@ -80,7 +80,7 @@ pub enum AnswerForm {
 impl AnswerForm {
     /// Returns the form that the client prefers.
     pub fn from_headers(headers: &HeaderMap) -> AnswerForm {
-        let [json, text] = weights(headers, [("application", "json"), ("text", "plain")]);
+        let [json, text] = parse_weights(headers, [("application", "json"), ("text", "plain")]);
         if json > text { AnswerForm::Json } else { AnswerForm::Text }
     }
 
@@ -159,7 +159,7 @@ mod tests {
         let limited = Problem::new(Kind::RateLimited, "Rate limit exceeded for tenant acme").retry_after(7);
         assert_eq!(failure_line(&limited), "too many reports, retry after 7 s");
         assert_eq!(failure_line(&Problem::internal("a secret")), "try again in 1 s");
-        assert_eq!(failure_line(&Problem::bare(Kind::Unauthorized)), "unknown key");
+        assert_eq!(failure_line(&Problem::from_kind(Kind::Unauthorized)), "unknown key");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use std::time::Duration;
 use unslide_api::feature::Api;
 use unslide_api::feature::intake::{
     Bounds, Caller, Chunks, ClientAddress, LenientReport, ReadBudget, RequestId, Reservation, TraceContext,
-    assign, header_boundary, read_body, read_leniently,
+    assign_caller, header_boundary, read_body, read_leniently,
 };
 use unslide_api::feature::operation::{Charge, Kind, Problem};
 use unslide_report::ReadLimits;
@@ -105,28 +105,28 @@ async fn receive_reports(
     if let Some(ClientAddress(address)) = parts.extensions.get::<ClientAddress>() {
         ingest.limits.take_request(api, *address)?;
     }
-    let key = ingest.keys.find_key(api, text).await?.ok_or_else(|| Problem::bare(Kind::Unauthorized))?;
-    assign(&parts.extensions, api, Caller::Tenant(key.tenant.clone()))?;
+    let key = ingest.keys.find_key(api, text).await?.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
+    assign_caller(&parts.extensions, api, Caller::Tenant(key.tenant.clone()))?;
     tracing::debug!(public_key.id = key.id, "a request of a public key");
     if !key.is_tenant_active {
         return Err(Problem::new(Kind::TenantSuspended, "the tenant is suspended"));
     }
     api.check_topics()?;
     ingest.limits.take_reports(api, &key, 1)?;
-    let mut charge = Charge::of_reports(api, &key.tenant, key.limits.units_per_second)?;
+    let mut charge = Charge::for_reports(api, &key.tenant, key.limits.units_per_second)?;
     let most = api.limits.ingest_bytes.min(MAX_PACKED_BYTES);
-    let chunks = Chunks::new(&parts.headers, body, most, api.limits.pace())?;
+    let chunks = Chunks::new(&parts.headers, body, most, api.limits.client_pace())?;
     let mut reserved = Reservation::new(&api.permits.bodies, &key.tenant, 0)?;
-    let body = tokio::time::timeout(BODY_TIMEOUT, chunks.collect(&mut reserved)).await;
+    let body = tokio::time::timeout(BODY_TIMEOUT, chunks.collect_body(&mut reserved)).await;
     let slow =
         |_| Problem::new(Kind::BodyTimeout, format!("the body took more than {} s", BODY_TIMEOUT.as_secs()));
     let body = body.map_err(slow)??;
-    charge.received(body.len() as u64)?;
+    charge.charge_received(body.len() as u64)?;
     let reports =
         read_reports(api, &key, header_boundary(&parts.headers), body, ReadBudget { reserved, charge })
             .await?;
     let number = reports.reports.len();
-    reports.budget.charge.reports(number)?;
+    reports.budget.charge.charge_reports(number)?;
     ingest.limits.take_reports(api, &key, number.saturating_sub(1))?;
     send_records(api, ingest, &key, parts, reports).await
 }
@@ -200,6 +200,6 @@ async fn send_records(
     let late = |_| Problem::unavailable("the broker did not answer in time", BROKER_RETRY_SECONDS);
     sending.await.map_err(late)??;
     let received = Received::from_reports(&request.reports);
-    api.metrics.reports(received.accepted.len());
+    api.metrics.count_reports(received.accepted.len());
     Ok(received)
 }

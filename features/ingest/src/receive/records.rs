@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::num::NonZeroUsize;
 use time::Date;
 use unslide_api::feature::Api;
-use unslide_api::feature::intake::{LenientReport, RefusedReport, TraceContext, record};
+use unslide_api::feature::intake::{LenientReport, RefusedReport, TraceContext, build_record};
 use unslide_proto::headers;
 use unslide_stream::OutRecord;
 
@@ -104,7 +104,7 @@ impl RecordMaker<'_> {
 
     fn record_of_bytes(&self, bytes: &Bytes) -> OutRecord {
         let topic = self.api.topics.input.as_str().into();
-        record(self.api, &self.key.tenant, self.trace, topic, bytes)
+        build_record(self.api, &self.key.tenant, self.trace, topic, bytes)
     }
 }
 

@@ -5,7 +5,7 @@ use reqwest::Method;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
-use unslide_world::report;
+use unslide_world::report_json;
 
 /// A log in memory.
 #[derive(Clone, Default)]
@@ -41,10 +41,10 @@ async fn a_key_and_an_address_leave_no_trace() {
     let _another = tracing::Dispatch::new(tracing_subscriber::registry());
     let _guard = tracing::subscriber::set_default(subscriber.with_env_filter(filter).finish());
     let world = start().await;
-    let admin = world.master("acme").await;
+    let admin = world.create_master_key("acme").await;
     let key = public_key(&world, "acme", &[APP]).await;
     let (text, id) = (key["key"].as_str().unwrap(), key["id"].as_str().unwrap());
-    let body = report(A).to_string();
+    let body = report_json(A).to_string();
     let mut answers = vec![
         send(&world, text, body.clone()).await,
         send(&world, text, "{").await,
@@ -71,14 +71,14 @@ async fn a_key_and_an_address_leave_no_trace() {
         let headers = format!("{:?}", answer.headers);
         assert!(!answer.text.contains(text) && !headers.contains(text), "{headers} {}", answer.text);
     }
-    for record in world.sent(4).await {
+    for record in world.read_sent_records(4).await {
         let shown = format!("{:?} {:?}", record.key, record.headers);
         let value = String::from_utf8_lossy(record.value.as_deref().unwrap_or_default()).into_owned();
         for secret in [text, "127.0.0.1"] {
             assert!(!shown.contains(secret) && !value.contains(secret), "{shown} {value}");
         }
     }
-    assert!(!world.host.process_metrics().page().unwrap().contains(text));
+    assert!(!world.host.process_metrics().render_page().unwrap().contains(text));
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(log.contains("request answered") && log.contains("/i/{key}") && log.contains(id), "{log}");
     assert!(!log.contains(text), "{log}");

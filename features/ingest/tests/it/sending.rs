@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use unslide_proto::headers;
 use unslide_stream::Record;
-use unslide_world::{World, report};
+use unslide_world::{World, report_json};
 
 fn value(record: &Record) -> Value {
     serde_json::from_slice(record.value.as_ref().unwrap()).unwrap()
@@ -43,7 +43,7 @@ async fn the_bytes_of_the_kscrash_sink_are_accepted_without_a_header() {
     let world = start().await;
     let key = public_key(&world, "acme", &[APP]).await;
     let text = format!("Incident Identifier: 1\nIdentifier:      {APP}\n");
-    let reports = json!([report(A), report(B), text]).to_string();
+    let reports = json!([report_json(A), report_json(B), text]).to_string();
     let host = world.url.strip_prefix("http://").unwrap();
     let answer = exchange(&world, &kscrash_request(host, key["key"].as_str().unwrap(), &reports)).await;
     assert!(
@@ -58,8 +58,8 @@ async fn the_bytes_of_the_kscrash_sink_are_accepted_without_a_header() {
         values.sort_by_key(Value::to_string);
         values
     };
-    let sent = world.sent(3).await.iter().map(value).collect();
-    assert_eq!(sorted(sent), sorted(vec![report(A), report(B), json!(text)]));
+    let sent = world.read_sent_records(3).await.iter().map(value).collect();
+    assert_eq!(sorted(sent), sorted(vec![report_json(A), report_json(B), json!(text)]));
     world.stop().await;
 }
 
@@ -69,27 +69,27 @@ async fn one_bad_report_is_a_refused_record_and_the_others_are_reports() {
     let key = public_key(&world, "acme", &[APP, "com.example.shop.*"]).await;
     let (text, id) = (key["key"].as_str().unwrap(), key["id"].as_str().unwrap());
     let watch = report_of("com.example.shop.watch", B);
-    let body = format!("[{},{{\"crash\": }},{watch},{}]", report(A), report_of("com.example.other", A));
+    let body = format!("[{},{{\"crash\": }},{watch},{}]", report_json(A), report_of("com.example.other", A));
     let answer = send(&world, text, body.clone()).await;
     let line = "accepted 2 of 4 reports; report 1: at byte 10: a value expected";
     assert_eq!((answer.status.as_u16(), answer.text.as_str()), (202, line));
     let request =
         world.request(Method::POST, &format!("/i/{text}/"), "").header("accept", "application/json");
-    let answer = world.send(request.body(body)).await.expect(202);
+    let answer = world.send(request.body(body)).await.expect_status(202);
     assert_eq!(answer["accepted"], json!([A, B]));
     assert_eq!(answer["refused"][0]["type"], "not_json");
     assert_eq!(
         (&answer["refused"][1]["index"], &answer["refused"][1]["type"]),
         (&3.into(), &"wrong_app".into())
     );
-    let sent = world.sent(8).await;
+    let sent = world.read_sent_records(8).await;
     let reasons: Vec<&str> =
-        sent.iter().filter_map(|record| record.headers.text(headers::REFUSED_REASON)).collect();
+        sent.iter().filter_map(|record| record.headers.get_text(headers::REFUSED_REASON)).collect();
     assert_eq!(reasons.iter().filter(|reason| **reason == "not_json").count(), 2, "{reasons:?}");
     assert_eq!((sent.len(), reasons.len()), (8, 4));
     for record in &sent {
-        assert_eq!(record.headers.text(headers::TENANT), Some("acme"));
-        let detail = record.headers.text(headers::REFUSED_DETAIL);
+        assert_eq!(record.headers.get_text(headers::TENANT), Some("acme"));
+        let detail = record.headers.get_text(headers::REFUSED_DETAIL);
         assert!(detail.is_none_or(|detail| detail.starts_with(&format!("public key {id}: "))), "{detail:?}");
     }
     world.stop().await;
@@ -102,7 +102,7 @@ async fn a_flood_of_bad_reports_keeps_few_values_and_all_outcomes() {
     let body = format!("[{}]", vec!["{\"crash\": }"; 30].join(","));
     let answer = send(&world, key["key"].as_str().unwrap(), body).await;
     assert!(answer.text.starts_with("accepted 0 of 30 reports; report 0: "), "{}", answer.text);
-    let sent = world.sent(30).await;
+    let sent = world.read_sent_records(30).await;
     let kept = sent.iter().filter(|record| record.value.as_ref().is_some_and(|value| !value.is_empty()));
     assert_eq!((sent.len(), kept.count()), (30, 20));
     world.stop().await;
@@ -125,7 +125,8 @@ async fn only_a_post_of_an_app_is_accepted() {
         }
     }
     let refused = async |name: &str, value: &str| {
-        let request = world.request(Method::POST, &whole, "").header(name, value).body(report(A).to_string());
+        let request =
+            world.request(Method::POST, &whole, "").header(name, value).body(report_json(A).to_string());
         let answer = world.send(request).await;
         (answer.status.as_u16(), answer.text)
     };
@@ -134,7 +135,7 @@ async fn only_a_post_of_an_app_is_accepted() {
     assert_eq!(refused("sec-fetch-site", "cross-site").await, browser);
     assert_eq!(refused("content-type", "text/html").await, (202, "accepted 1 report".to_owned()));
     for wrong in ["usp_x", "", "%FF", &text.replace("usp_", "USP_"), &format!("{text}0")] {
-        let answer = send(&world, wrong, report(A).to_string()).await;
+        let answer = send(&world, wrong, report_json(A).to_string()).await;
         assert!([401, 404].contains(&answer.status.as_u16()), "{wrong}: {}", answer.text);
     }
     assert_eq!(send(&world, "usp_x", "{}").await.text, "unknown key");
@@ -160,13 +161,13 @@ async fn only_a_post_of_an_app_is_accepted() {
 async fn an_address_and_a_tenant_have_a_rate() {
     let world = start().await;
     let limits = unslide_store::tenants::QuotaLimits { units_per_second: 10, ..Default::default() };
-    world.limit("umbrella", &limits).await;
+    world.change_limits("umbrella", &limits).await;
     let key = public_key(&world, "umbrella", &[APP]).await;
     let text = key["key"].as_str().unwrap();
     let statuses: Vec<u16> = {
         let mut statuses = Vec::new();
         for _ in 0..40 {
-            statuses.push(send(&world, text, report(A).to_string()).await.status.as_u16());
+            statuses.push(send(&world, text, report_json(A).to_string()).await.status.as_u16());
         }
         statuses
     };

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_ingest::Config;
-use unslide_world::{Answer, World, report};
+use unslide_world::{Answer, World, report_json};
 
 pub const A: &str = "11111111-1111-1111-1111-111111111111";
 pub const B: &str = "22222222-2222-2222-2222-222222222222";
@@ -15,8 +15,8 @@ pub async fn start() -> World {
 
 /// Makes a public key of a tenant for apps.
 pub async fn public_key(world: &World, tenant: &str, apps: &[&str]) -> Value {
-    let admin = world.master(tenant).await;
-    world.post_json("/v1/public-keys", &admin, &json!({"name": "app", "apps": apps})).await.expect(201)
+    let admin = world.create_master_key(tenant).await;
+    world.post_json("/v1/public-keys", &admin, &json!({"name": "app", "apps": apps})).await.expect_status(201)
 }
 
 /// Sends a body as an app does, with no key in a header.
@@ -26,7 +26,7 @@ pub async fn send(world: &World, key: &str, body: impl Into<reqwest::Body>) -> A
 
 /// A report of another app.
 pub fn report_of(app: &str, id: &str) -> Value {
-    let mut report = report(id);
+    let mut report = report_json(id);
     report["system"]["CFBundleIdentifier"] = app.into();
     report
 }

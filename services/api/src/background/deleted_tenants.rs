@@ -12,16 +12,16 @@ use unslide_stream::{Settings, StreamError, TailEvent, TailReader};
 ///
 /// # Errors
 /// The reader cannot be created.
-pub fn forget(
+pub fn forget_deleted_tenants(
     settings: &Settings,
     clock: Arc<dyn Clock>,
     symcaches: SymcacheCache,
 ) -> Result<TailReader, StreamError> {
-    let topic = settings.topics().tenant_config;
+    let topic = settings.topic_names().tenant_config;
     TailReader::start(settings, &topic, clock, move |event| {
         let TailEvent::Record(record) = event else { return };
         let Some(config) = record.value.and_then(|value| TenantConfig::decode(value).ok()) else { return };
-        if let (TenantState::Deleted, Ok(tenant)) = (config.state(), config.id()) {
+        if let (TenantState::Deleted, Ok(tenant)) = (config.state(), config.parse_tenant_id()) {
             symcaches.forget_tenant(&tenant);
         }
     })

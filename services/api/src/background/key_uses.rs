@@ -12,10 +12,9 @@ use unslide_model::TenantId;
 use unslide_store::keys::{self, Principal};
 use unslide_store::{Store, Uuid};
 
-/// Interval between two writes.
-const EVERY: Duration = Duration::from_secs(2);
+const WRITE_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum number of keys that wait to be written. Further keys are recorded at their next use.
-const MOST: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
+const PENDING_KEYS_CAPACITY: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
 type Pending = BTreeMap<(TenantId, Uuid), OffsetDateTime>;
 
@@ -32,7 +31,10 @@ struct Uses {
 
 impl Default for KeyUses {
     fn default() -> KeyUses {
-        KeyUses(Arc::new(Mutex::new(Uses { pending: Pending::new(), written: LruCache::new(MOST) })))
+        KeyUses(Arc::new(Mutex::new(Uses {
+            pending: Pending::new(),
+            written: LruCache::new(PENDING_KEYS_CAPACITY),
+        })))
     }
 }
 
@@ -46,9 +48,9 @@ impl KeyUses {
             loop {
                 let over = tokio::select! {
                     () = stop.cancelled() => true,
-                    () = tokio::time::sleep(EVERY) => false,
+                    () = tokio::time::sleep(WRITE_INTERVAL) => false,
                 };
-                writer.write(&store).await;
+                writer.write_uses(&store).await;
                 if over {
                     return;
                 }
@@ -58,20 +60,20 @@ impl KeyUses {
     }
 
     /// Records that a key was used now, unless the database has recorded a use in the last minute.
-    pub fn note(&self, principal: &Principal, now: OffsetDateTime) {
+    pub fn record_use(&self, principal: &Principal, now: OffsetDateTime) {
         let mut uses = self.0.lock();
         let written = uses.written.peek(&principal.key_id).copied().max(principal.last_used_at);
         if written.is_some_and(|last| now - last < keys::NOTED_EVERY) {
             return;
         }
-        if uses.pending.len() < MOST.get() {
+        if uses.pending.len() < PENDING_KEYS_CAPACITY.get() {
             uses.pending.entry((principal.tenant.clone(), principal.key_id)).or_insert(now);
         }
     }
 
-    async fn write(&self, store: &Store) {
+    async fn write_uses(&self, store: &Store) {
         let pending = std::mem::take(&mut self.0.lock().pending);
-        if let Err(error) = keys::used(store, &pending).await {
+        if let Err(error) = keys::record_uses(store, &pending).await {
             // The uses only show which keys are unused, and the next use is recorded as well.
             tracing::warn!(error = %error, "when keys were used could not be noted");
             return;
@@ -105,7 +107,7 @@ mod tests {
         };
         let at = OffsetDateTime::UNIX_EPOCH;
         let waits = |now| {
-            uses.note(&principal, now);
+            uses.record_use(&principal, now);
             uses.0.lock().pending.pop_first().map(|(_, at)| at)
         };
         assert_eq!(waits(at), Some(at));

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use unslide_stream::{Settings, StreamError, admin};
 
 /// Interval between two checks while something is wrong.
-const EVERY: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Result of the last check. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -38,26 +38,26 @@ impl TopicsCheck {
             loop {
                 let found = tokio::select! {
                     () = stop.cancelled() => return,
-                    verified = admin::verify(&settings) => match verified {
+                    verified = admin::verify_topics(&settings) => match verified {
                         Ok(()) => Found::Good,
                         Err(error @ StreamError::Topics(_)) => Found::Wrong(error.to_string()),
                         Err(error) => Found::Unknown(error.to_string()),
                     },
                 };
-                noting.note(found.clone());
+                noting.record_outcome(found.clone());
                 if found == Found::Good {
                     return;
                 }
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    () = tokio::time::sleep(EVERY) => {}
+                    () = tokio::time::sleep(CHECK_INTERVAL) => {}
                 }
             }
         });
         check
     }
 
-    fn note(&self, found: Found) {
+    fn record_outcome(&self, found: Found) {
         let mut last = self.0.lock();
         if let Found::Unknown(problem) | Found::Wrong(problem) = &found
             && *last != found
@@ -71,7 +71,7 @@ impl TopicsCheck {
     ///
     /// # Errors
     /// A sentence for each problem, or the reason why the state is not known.
-    pub fn outcome(&self) -> Result<(), String> {
+    pub fn last_outcome(&self) -> Result<(), String> {
         match &*self.0.lock() {
             Found::Good => Ok(()),
             Found::Unknown(problem) | Found::Wrong(problem) => Err(problem.clone()),

@@ -12,27 +12,24 @@ const STYLE: &str = include_str!("../../templates/console/assets/console.css");
 const FLAME: &str = include_str!("../../templates/console/assets/flame.js");
 const SCRIPT: &str = include_str!("../../templates/console/assets/console.js");
 
-/// Path of the stylesheet.
-pub static STYLE_PATH: LazyLock<String> = LazyLock::new(|| path("console.css", STYLE));
-/// Path of the script.
-pub static SCRIPT_PATH: LazyLock<String> = LazyLock::new(|| path("console.js", SCRIPT));
+pub static STYLE_PATH: LazyLock<String> = LazyLock::new(|| asset_path("console.css", STYLE));
+pub static SCRIPT_PATH: LazyLock<String> = LazyLock::new(|| asset_path("console.js", SCRIPT));
 /// Path of the script of flame graphs.
-pub static FLAME_PATH: LazyLock<String> = LazyLock::new(|| path("flame.js", FLAME));
+pub static FLAME_PATH: LazyLock<String> = LazyLock::new(|| asset_path("flame.js", FLAME));
 
-fn path(name: &str, text: &str) -> String {
+fn asset_path(name: &str, text: &str) -> String {
     let hash = Sha256::digest(text.as_bytes());
     let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("/console/assets/{hash}/{name}")
 }
 
-/// `GET /console/assets/{hash}/{name}`: public.
-pub async fn asset(Path((hash, name)): Path<(String, String)>) -> Result<impl IntoResponse, Problem> {
+pub async fn serve_asset(Path((hash, name)): Path<(String, String)>) -> Result<impl IntoResponse, Problem> {
     let asked = format!("/console/assets/{hash}/{name}");
     let (kind, text) = match asked {
         asked if asked == *STYLE_PATH => ("text/css; charset=utf-8", STYLE),
         asked if asked == *SCRIPT_PATH => ("text/javascript; charset=utf-8", SCRIPT),
         asked if asked == *FLAME_PATH => ("text/javascript; charset=utf-8", FLAME),
-        _ => return Err(Problem::bare(Kind::NotFound)),
+        _ => return Err(Problem::from_kind(Kind::NotFound)),
     };
     Ok(([(CONTENT_TYPE, kind), (CACHE_CONTROL, "public, max-age=31536000, immutable")], text))
 }

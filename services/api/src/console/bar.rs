@@ -1,10 +1,10 @@
 //! State of a page: the query of its address, and the bar that changes it.
 
-use super::link::link;
+use super::link::build_link;
 use crate::http::problem::Problem;
 use crate::limits::transactions::Tx;
 use crate::requests::access::{Access, ReportsRead};
-use crate::requests::input::parameter;
+use crate::requests::input::parse_parameter;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::num::ParseIntError;
@@ -15,9 +15,8 @@ use unslide_store::queries::{apps, trends};
 
 /// Maximum number of apps and versions that the bar offers.
 const MOST_OFFERED: u32 = 50;
-/// Periods, in days.
-const PERIODS: [i64; 4] = [7, 14, 30, 90];
-const PERIOD: i64 = 14;
+const PERIOD_DAYS_CHOICES: [i64; 4] = [7, 14, 30, 90];
+const DEFAULT_PERIOD_DAYS: i64 = 14;
 /// The words in an empty search field.
 pub const SEARCH_LABEL: &str = "Search functions, files, reasons or an id";
 /// The period of a page in hours.
@@ -35,7 +34,7 @@ impl PageState {
     }
 
     /// Sets the value of a parameter.
-    pub fn with(mut self, name: &str, value: &str) -> PageState {
+    pub fn with_parameter(mut self, name: &str, value: &str) -> PageState {
         self.0.insert(name.to_owned(), value.to_owned());
         self
     }
@@ -44,19 +43,19 @@ impl PageState {
     ///
     /// # Errors
     /// [`Kind::InvalidParameter`](crate::http::problem::Kind) if it is not a number.
-    pub fn number<T: FromStr<Err = ParseIntError>>(&self, name: &str) -> Result<Option<T>, Problem> {
-        self.get(name).map(|text| parameter(name, text)).transpose()
+    pub fn parse_number<T: FromStr<Err = ParseIntError>>(&self, name: &str) -> Result<Option<T>, Problem> {
+        self.get(name).map(|text| parse_parameter(name, text)).transpose()
     }
 
     /// Returns the value of a parameter as an owned text.
-    pub fn text(&self, name: &str) -> Option<String> {
+    pub fn get_text(&self, name: &str) -> Option<String> {
         self.get(name).map(str::to_owned)
     }
 
     /// Returns the number of days that charts show.
-    pub fn days(&self) -> i64 {
+    pub fn chart_days(&self) -> i64 {
         let asked = self.get("days").and_then(|days| days.parse().ok());
-        asked.filter(|days| PERIODS.contains(days)).unwrap_or(PERIOD)
+        asked.filter(|days| PERIOD_DAYS_CHOICES.contains(days)).unwrap_or(DEFAULT_PERIOD_DAYS)
     }
 
     /// Returns true if the period is the last 24 hours, for a page that supports it.
@@ -66,18 +65,18 @@ impl PageState {
 
     /// Returns the first day that charts show; the last is today.
     pub fn first_day(&self, now: OffsetDateTime) -> Date {
-        now.date() - Duration::days(self.days() - 1)
+        now.date() - Duration::days(self.chart_days() - 1)
     }
 
     /// Returns the address of the same page at another cursor.
     pub fn at_cursor(&self, path: &str, names: &[&str], cursor: &str) -> String {
-        let mut pairs = self.pairs(names);
+        let mut pairs = self.parameter_pairs(names);
         pairs.push(("cursor", Some(cursor)));
-        link(path, &pairs)
+        build_link(path, &pairs)
     }
 
     /// Returns these parameters of the address.
-    pub fn pairs<'p>(&'p self, names: &[&'p str]) -> Vec<(&'p str, Option<&'p str>)> {
+    pub fn parameter_pairs<'p>(&'p self, names: &[&'p str]) -> Vec<(&'p str, Option<&'p str>)> {
         names.iter().map(|name| (*name, self.get(name))).collect()
     }
 }
@@ -85,9 +84,7 @@ impl PageState {
 /// The bar of a page: a form with the parameters of the page's address as its fields.
 #[derive(Clone, Debug, Default)]
 pub struct FilterBar {
-    /// Fields with a choice.
     pub action: String,
-    /// Fields with a choice.
     pub selects: Vec<BarSelect>,
     /// The field for the search text.
     pub search: Option<String>,
@@ -102,7 +99,6 @@ pub struct FilterBar {
 /// A field with a choice.
 #[derive(Clone, Debug)]
 pub struct BarSelect {
-    /// The parameter.
     pub name: &'static str,
     /// The label of the field.
     pub label: &'static str,
@@ -112,7 +108,7 @@ pub struct BarSelect {
 
 impl BarSelect {
     /// Creates a choice among words.
-    pub fn of(
+    pub fn from_words(
         name: &'static str,
         label: &'static str,
         options: &[(&str, &str)],
@@ -127,7 +123,7 @@ impl BarSelect {
     }
 
     /// Requires a choice: selects `asked`, or else the first option. Returns the selected value.
-    pub fn choose(&mut self, asked: Option<String>) -> String {
+    pub fn select_or_first(&mut self, asked: Option<String>) -> String {
         self.options.retain(|(option, ..)| !option.is_empty());
         let first = self.options.first().map(|(option, ..)| option.clone());
         let value = asked.or(first).unwrap_or_default();
@@ -138,7 +134,7 @@ impl BarSelect {
     }
 
     /// Creates a choice among names. The current one is always offered.
-    fn among(
+    fn from_names(
         name: &'static str,
         label: &'static str,
         names: Vec<String>,
@@ -164,7 +160,7 @@ pub async fn app_and_version(
     let app = app_select(tx, access, state).await?;
     let of = access.only_app().or_else(|| state.get("app"));
     let versions = trends::recent_versions(tx, of, MOST_OFFERED).await?;
-    Ok(vec![app, BarSelect::among("version", "Version", versions, state.get("version"))])
+    Ok(vec![app, BarSelect::from_names("version", "Version", versions, state.get("version"))])
 }
 
 /// Returns the field for the app.
@@ -173,21 +169,22 @@ pub async fn app_select(
     access: &Access<ReportsRead>,
     state: &PageState,
 ) -> Result<BarSelect, Problem> {
-    let names = apps::names(tx, access.only_app(), MOST_OFFERED).await?;
-    Ok(BarSelect::among("app", "App", names, state.get("app")))
+    let names = apps::list_app_names(tx, access.only_app(), MOST_OFFERED).await?;
+    Ok(BarSelect::from_names("app", "App", names, state.get("app")))
 }
 
 /// Returns the field for the period.
-pub fn period(state: &PageState) -> BarSelect {
-    let days = state.days();
-    let options =
-        PERIODS.iter().map(|period| (period.to_string(), format!("last {period} days"), *period == days));
+pub fn period_select(state: &PageState) -> BarSelect {
+    let days = state.chart_days();
+    let options = PERIOD_DAYS_CHOICES
+        .iter()
+        .map(|period| (period.to_string(), format!("last {period} days"), *period == days));
     BarSelect { name: "days", label: "Period", options: options.collect() }
 }
 
 /// Returns the field for the period, for a page that covers all time unless a period is chosen.
 pub fn period_or_all(state: &PageState) -> BarSelect {
-    let mut select = period(state);
+    let mut select = period_select(state);
     let is_all = state.get("days").is_none();
     if is_all {
         select.options.iter_mut().for_each(|(.., current)| *current = false);
@@ -198,7 +195,7 @@ pub fn period_or_all(state: &PageState) -> BarSelect {
 
 /// Returns the field for the period, with the last 24 hours.
 pub fn period_or_hours(state: &PageState) -> BarSelect {
-    let mut select = period(state);
+    let mut select = period_select(state);
     if state.is_hourly() {
         select.options.iter_mut().for_each(|(.., current)| *current = false);
     }

@@ -7,7 +7,7 @@ use askama_base::{Values, filter_fn};
 use std::convert::Infallible;
 use std::fmt;
 use time::OffsetDateTime;
-use unslide_report::text::escaped;
+use unslide_report::text::escape_line;
 
 /// The escaping of a text in a template. Characters that control a terminal or the direction of writing are
 /// shown as `\u{1b}`, so that no text of a device or a client changes how the page is read.
@@ -16,7 +16,7 @@ pub struct Html;
 
 impl Escaper for Html {
     fn write_escaped_str<W: fmt::Write>(&self, page: W, text: &str) -> fmt::Result {
-        askama_base::filters::Html.write_escaped_str(page, &escaped(text))
+        askama_base::filters::Html.write_escaped_str(page, &escape_line(text))
     }
 }
 
@@ -29,20 +29,20 @@ pub fn exact(text: &str, _: &dyn Values) -> Result<Safe<String>, Infallible> {
 /// Escapes each line of a text.
 #[filter_fn]
 pub fn lines(text: &str, _: &dyn Values) -> Result<Safe<String>, Infallible> {
-    let lines: Vec<_> = text.lines().map(escaped).collect();
+    let lines: Vec<_> = text.lines().map(escape_line).collect();
     Ok(Safe(escape(lines.join("\n"), askama_base::filters::Html)?.to_string()))
 }
 
 /// Returns a text, or a word if it is empty.
 #[filter_fn]
 pub fn or(text: &str, _: &dyn Values, word: &str) -> Result<String, Infallible> {
-    Ok(words::or(text, word).to_owned())
+    Ok(words::text_or(text, word).to_owned())
 }
 
 /// Formats a time relative to now, with the full time in its title and for machines.
 #[filter_fn]
 pub fn when(at: &OffsetDateTime, _: &dyn Values, now: OffsetDateTime) -> Result<Safe<String>, Infallible> {
-    Ok(words::when(*at, now))
+    Ok(words::format_time(*at, now))
 }
 
 /// Formats a number with thousands separators.

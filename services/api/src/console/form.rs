@@ -25,23 +25,23 @@ pub struct SentForm(Vec<(String, String)>);
 
 impl SentForm {
     /// Creates a form with these fields.
-    pub fn of(fields: Vec<(String, String)>) -> SentForm {
+    pub fn from_fields(fields: Vec<(String, String)>) -> SentForm {
         SentForm(fields)
     }
 
     /// Returns a field's text without space around it, or `None` if it is empty or absent.
     pub fn get<'f>(&'f self, name: &'f str) -> Option<&'f str> {
-        self.all(name).next()
+        self.field_texts(name).next()
     }
 
     /// Returns the texts of all fields of a name that are not empty.
-    pub fn all<'f>(&'f self, name: &'f str) -> impl Iterator<Item = &'f str> {
+    pub fn field_texts<'f>(&'f self, name: &'f str) -> impl Iterator<Item = &'f str> {
         let fields = self.0.iter().filter(move |(field, _)| field == name);
         fields.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
     }
 
     /// Returns a field's text, or an empty text if it is absent.
-    pub fn text(&self, name: &str) -> String {
+    pub fn field_text(&self, name: &str) -> String {
         self.get(name).unwrap_or_default().to_owned()
     }
 
@@ -49,8 +49,8 @@ impl SentForm {
     ///
     /// # Errors
     /// [`Kind::InvalidBody`] if it is none of them.
-    pub fn word<T: DeserializeOwned>(&self, name: &str) -> Result<T, Problem> {
-        let word = serde_json::Value::String(self.text(name));
+    pub fn parse_word<T: DeserializeOwned>(&self, name: &str) -> Result<T, Problem> {
+        let word = serde_json::Value::String(self.field_text(name));
         serde_json::from_value(word)
             .map_err(|error| Problem::new(Kind::InvalidBody, format!("{name}: {error}")))
     }
@@ -59,13 +59,13 @@ impl SentForm {
     ///
     /// # Errors
     /// [`Kind::InvalidBody`] if it is not a number.
-    pub fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
+    pub fn parse_number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
         let wrong = |text| Problem::new(Kind::InvalidBody, format!("{name}: {text:?} is not a number"));
         self.get(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     }
 
     /// Returns true if the field exists, even if it is empty.
-    pub fn has(&self, name: &str) -> bool {
+    pub fn has_field(&self, name: &str) -> bool {
         self.0.iter().any(|(field, _)| field == name)
     }
 }
@@ -77,7 +77,7 @@ impl FromRequest<Api> for SentForm {
         let (parts, body) = request.into_parts();
         let is_long = parts.extensions.get::<LongForm>().is_some();
         let limit = if is_long { LONG_FORM_BYTES } else { FORM_BYTES };
-        let mut chunks = Chunks::new(&parts.headers, body, limit, api.limits.pace())?;
+        let mut chunks = Chunks::new(&parts.headers, body, limit, api.limits.client_pace())?;
         let mut sent = Vec::new();
         while let Some(piece) = chunks.next().await? {
             sent.extend_from_slice(&piece);
@@ -96,7 +96,7 @@ pub fn is_own_form(headers: &HeaderMap) -> bool {
     let authority = origin.and_then(|origin| {
         origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"))?.parse::<Authority>().ok()
     });
-    authority.is_some() && authority == host(headers)
+    authority.is_some() && authority == request_host(headers)
 }
 
 /// The error text for a browser that uses the console over plain HTTP from another machine.
@@ -110,7 +110,7 @@ pub fn foreign_form(needs_https: bool) -> Problem {
 }
 
 /// Returns the host that a request names.
-pub fn host(headers: &HeaderMap) -> Option<Authority> {
+pub fn request_host(headers: &HeaderMap) -> Option<Authority> {
     Authority::try_from(headers.get(HOST)?.as_bytes()).ok()
 }
 

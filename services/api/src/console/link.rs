@@ -3,7 +3,7 @@
 use form_urlencoded::Serializer;
 
 /// Writes a path with the parameters that have a value.
-pub fn link(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
+pub fn build_link(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
     let mut query = Serializer::new(String::new());
     for (name, value) in parameters {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -15,13 +15,13 @@ pub fn link(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
 }
 
 /// Encodes a text as one segment of a path.
-pub fn segment(text: &str) -> String {
+pub fn encode_segment(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }
 
 /// Returns the path of the page of an app's session.
 pub fn session_path(app: &str, id: &str) -> String {
-    link(&format!("/console/sessions/{}", segment(id)), &[("app", Some(app))])
+    build_link(&format!("/console/sessions/{}", encode_segment(id)), &[("app", Some(app))])
 }
 
 /// Returns true for an address of the console without a host, which is safe to return to after a sign-in.
@@ -42,9 +42,9 @@ mod tests {
     #[test]
     fn a_link_has_only_parameters_with_a_value() {
         let pairs = [("app", Some("a&b=c")), ("version", None), ("q", Some(""))];
-        assert_eq!(link("/console/groups", &pairs), "/console/groups?app=a%26b%3Dc");
-        assert_eq!(link("/console", &[]), "/console");
-        assert_eq!(segment("a b/ä?"), "a%20b%2F%C3%A4%3F");
+        assert_eq!(build_link("/console/groups", &pairs), "/console/groups?app=a%26b%3Dc");
+        assert_eq!(build_link("/console", &[]), "/console");
+        assert_eq!(encode_segment("a b/ä?"), "a%20b%2F%C3%A4%3F");
     }
 
     #[test]

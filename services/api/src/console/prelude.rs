@@ -2,9 +2,9 @@
 
 pub(crate) use crate::console::bar::PageState;
 pub(crate) use crate::console::escaping::{self, Template, filters};
-pub(crate) use crate::console::link::link;
+pub(crate) use crate::console::link::build_link;
 pub(crate) use crate::console::session::SignedIn;
-pub(crate) use crate::console::shell::{Shell, html};
+pub(crate) use crate::console::shell::{Shell, render_html};
 pub(crate) use crate::console::words::{self, counted};
 pub(crate) use crate::http::problem::{Kind, Problem};
 pub(crate) use crate::requests::access::{Access, ReportsRead};

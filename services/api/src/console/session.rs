@@ -1,14 +1,14 @@
 //! The session cookie, and the access of requests with a session.
 
-use super::form::host;
-use super::link::{is_local, link};
-use super::shell::{Shell, html};
+use super::form::request_host;
+use super::link::{build_link, is_local};
+use super::shell::{Shell, render_html};
 use super::viewer::{Viewer, ViewerCell};
 use crate::console::escaping::{self, Template, filters};
 use crate::entropy::{read_token, write_token};
 use crate::http::problem::Problem;
 use crate::http::server::Peer;
-use crate::requests::access::{Access, Permission, admit};
+use crate::requests::access::{Access, Permission, admit_request};
 use crate::state::Api;
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -16,7 +16,7 @@ use http::header::COOKIE;
 use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderValue, Method};
 use std::net::IpAddr;
-use unslide_store::console_sessions::{self, ConsoleSession, LASTS, SessionToken};
+use unslide_store::console_sessions::{self, ConsoleSession, SESSION_LIFETIME, SessionToken};
 
 /// The name of the cookie. A browser takes it only over HTTPS and only from the host itself, so that no other host of the
 /// site can plant one.
@@ -41,20 +41,20 @@ impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<SignedIn<P>, Response> {
-        let session = match find(&parts.headers, &parts.extensions, api).await {
+        let session = match find_session(&parts.headers, &parts.extensions, api).await {
             Ok(Some(session)) => session,
             Ok(None) => return Err(not_signed_in(parts)),
             Err(problem) => return Err(problem.into_response()),
         };
         let now = api.clock.now();
-        api.key_uses.note(&session.principal, now);
-        let viewer = Viewer::of(&session, now, api.navigation.clone());
+        api.key_uses.record_use(&session.principal, now);
+        let viewer = Viewer::from_session(&session, now, api.navigation.clone());
         if let Some(cell) = parts.extensions.get::<ViewerCell>() {
             cell.set(viewer.clone());
         }
         let takes_away = parts.extensions.get::<TakesAway>().is_some();
         let method = if takes_away { &Method::DELETE } else { &parts.method };
-        match admit(parts, api, session.principal, method) {
+        match admit_request(parts, api, session.principal, method) {
             Ok(access) => Ok(SignedIn { access, viewer }),
             Err(problem) => Err(problem.into_response()),
         }
@@ -62,13 +62,13 @@ impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
 }
 
 /// Returns the session of a request's cookie, if it is valid.
-pub async fn find(
+pub async fn find_session(
     headers: &HeaderMap,
     extensions: &Extensions,
     api: &Api,
 ) -> Result<Option<ConsoleSession>, Problem> {
-    let Some(token) = token(headers, extensions) else { return Ok(None) };
-    Ok(console_sessions::find(&api.store, &token).await?)
+    let Some(token) = find_token(headers, extensions) else { return Ok(None) };
+    Ok(console_sessions::find_session(&api.store, &token).await?)
 }
 
 /// Redirects to the sign-in page, with the way back. A browser sends no cookie when it follows a link of
@@ -80,7 +80,7 @@ fn not_signed_in(parts: &Parts) -> Response {
     if from_elsewhere && parts.method.is_safe() {
         return come_again(back);
     }
-    Redirect::to(&path(back)).into_response()
+    Redirect::to(&sign_in_path(back)).into_response()
 }
 
 #[derive(Template)]
@@ -91,19 +91,19 @@ struct ComeAgainPage {
 }
 
 /// Returns the address of the sign-in page that leads back.
-fn path(back: &str) -> String {
-    link("/console/sign-in", &[("next", Some(back).filter(|back| *back != "/console"))])
+fn sign_in_path(back: &str) -> String {
+    build_link("/console/sign-in", &[("next", Some(back).filter(|back| *back != "/console"))])
 }
 
 /// Asks the browser to request the same page again, with its cookie.
 fn come_again(next: &str) -> Response {
     let page = ComeAgainPage { shell: Shell::signed_out(), next: next.to_owned() };
-    html(&page).into_response()
+    render_html(&page).into_response()
 }
 
 /// Returns the token in a request's cookie, or None if several cookies have its name: it is not known which
 /// one is the visitor's.
-pub fn token(headers: &HeaderMap, extensions: &Extensions) -> Option<SessionToken> {
+pub fn find_token(headers: &HeaderMap, extensions: &Extensions) -> Option<SessionToken> {
     let name = if is_loopback(headers, extensions) { LOOPBACK_NAME } else { HOST_NAME };
     let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -116,13 +116,13 @@ pub fn token(headers: &HeaderMap, extensions: &Extensions) -> Option<SessionToke
 ///
 /// # Errors
 /// Never: the value is always valid in a header.
-pub fn cookie(
+pub fn build_cookie(
     token: Option<&SessionToken>,
     headers: &HeaderMap,
     extensions: &Extensions,
 ) -> Result<HeaderValue, Problem> {
     let value = token.map(write_token).unwrap_or_default();
-    let age = token.map_or(0, |_| LASTS.whole_seconds());
+    let age = token.map_or(0, |_| SESSION_LIFETIME.whole_seconds());
     let (name, path, secure) = if is_loopback(headers, extensions) {
         (LOOPBACK_NAME, "/console", "")
     } else {
@@ -143,7 +143,7 @@ fn is_loopback(headers: &HeaderMap, extensions: &Extensions) -> bool {
 
 /// Returns true if the request names this machine as its host.
 fn names_loopback(headers: &HeaderMap) -> bool {
-    let host = host(headers).map(|authority| authority.host().trim_matches(['[', ']']).to_owned());
+    let host = request_host(headers).map(|authority| authority.host().trim_matches(['[', ']']).to_owned());
     host.is_some_and(|host| {
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     })
@@ -179,7 +179,7 @@ mod tests {
         let secure = |peer: [u8; 4], sent: HeaderMap| {
             let mut extensions = Extensions::new();
             extensions.insert(Peer(IpAddr::from(peer)));
-            let written = cookie(Some(&[7; 32]), &sent, &extensions).unwrap();
+            let written = build_cookie(Some(&[7; 32]), &sent, &extensions).unwrap();
             let text = written.to_str().unwrap();
             let is_secure = text.ends_with("; Secure");
             assert_eq!(text.starts_with("__Host-") && text.contains("; Path=/;"), is_secure, "{text}");
@@ -216,12 +216,12 @@ mod tests {
 
     #[test]
     fn only_a_whole_token_is_read() {
-        let written = cookie(Some(&[0xA7; 32]), &HeaderMap::new(), &Extensions::new()).unwrap();
+        let written = build_cookie(Some(&[0xA7; 32]), &HeaderMap::new(), &Extensions::new()).unwrap();
         let sent: String = written.to_str().unwrap().split(';').next().unwrap().to_owned();
         let with = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(COOKIE, HeaderValue::from_str(text).unwrap());
-            token(&headers, &Extensions::new())
+            find_token(&headers, &Extensions::new())
         };
         assert_eq!(with(&format!("a=b; {sent}")), Some([0xA7; 32]));
         for bad in [

@@ -18,7 +18,7 @@ use http::{HeaderValue, StatusCode};
 use std::sync::Arc;
 use time::OffsetDateTime;
 
-const HEADERS: [(HeaderName, &str); 5] = [
+const CONSOLE_HEADERS: [(HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -39,47 +39,45 @@ pub struct NavigationEntry {
     pub name: &'static str,
     /// The path of its page.
     pub path: &'static str,
-    /// Its text.
     pub label: &'static str,
 }
 
-const fn entry(name: &'static str, path: &'static str, label: &'static str) -> NavigationEntry {
+const fn new_entry(name: &'static str, path: &'static str, label: &'static str) -> NavigationEntry {
     NavigationEntry { name, path, label }
 }
 
-const LINE: NavigationEntry = entry("", "", "");
+const NAVIGATION_SEPARATOR: NavigationEntry = new_entry("", "", "");
 /// Entries for the data that apps send. Those of features follow.
 const APP_ENTRIES: [NavigationEntry; 5] = [
-    entry("overview", "/console", "Overview"),
-    entry("groups", "/console/groups", "Groups"),
-    entry("reports", "/console/reports", "Reports"),
-    entry("versions", "/console/versions", "Versions"),
-    entry("symbols", "/console/symbols", "Symbols"),
+    new_entry("overview", "/console", "Overview"),
+    new_entry("groups", "/console/groups", "Groups"),
+    new_entry("reports", "/console/reports", "Reports"),
+    new_entry("versions", "/console/versions", "Versions"),
+    new_entry("symbols", "/console/symbols", "Symbols"),
 ];
 /// Entries for a tenant's administrators.
 const TENANT_ENTRIES: [NavigationEntry; 5] = [
-    LINE,
-    entry("dead-letters", "/console/dead-letters", "Dead letters"),
-    entry("audit-log", "/console/audit-log", "Audit log"),
-    entry("keys", "/console/keys", "Keys"),
-    entry("settings", "/console/settings", "Settings"),
+    NAVIGATION_SEPARATOR,
+    new_entry("dead-letters", "/console/dead-letters", "Dead letters"),
+    new_entry("audit-log", "/console/audit-log", "Audit log"),
+    new_entry("keys", "/console/keys", "Keys"),
+    new_entry("settings", "/console/settings", "Settings"),
 ];
 /// The entries that only operators see.
-const OPERATOR_ENTRIES: [NavigationEntry; 2] = [LINE, entry("tenants", "/console/tenants", "Tenants")];
+const OPERATOR_ENTRIES: [NavigationEntry; 2] =
+    [NAVIGATION_SEPARATOR, new_entry("tenants", "/console/tenants", "Tenants")];
 
 /// Returns the entries of the side bar with those of features, without those of operators.
-pub fn navigation(features: &[ApiFeature]) -> Arc<[NavigationEntry]> {
+pub fn build_navigation(features: &[ApiFeature]) -> Arc<[NavigationEntry]> {
     let added = features.iter().flat_map(|feature| feature.navigation.iter().copied());
     APP_ENTRIES.into_iter().chain(added).chain(TENANT_ENTRIES).collect()
 }
 
 /// Data for the layout of a page.
 pub struct Shell {
-    /// The page's title.
     pub title: String,
     /// The current entry of the side bar.
     pub current: &'static str,
-    /// The signed-in user.
     pub viewer: Option<Viewer>,
     /// The filters of the page.
     pub bar: Option<FilterBar>,
@@ -87,7 +85,7 @@ pub struct Shell {
 
 impl Shell {
     /// Creates the layout of a page for a signed-in user.
-    pub fn of(viewer: Viewer, current: &'static str, title: impl Into<String>) -> Shell {
+    pub fn for_viewer(viewer: Viewer, current: &'static str, title: impl Into<String>) -> Shell {
         Shell { title: title.into(), current, viewer: Some(viewer), bar: None }
     }
 
@@ -97,7 +95,7 @@ impl Shell {
     }
 
     /// Adds a bar of filters.
-    pub fn with(self, bar: FilterBar) -> Shell {
+    pub fn with_bar(self, bar: FilterBar) -> Shell {
         Shell { bar: Some(bar), ..self }
     }
 
@@ -138,7 +136,7 @@ impl Shell {
 ///
 /// # Errors
 /// Never: templates write into memory.
-pub fn html(page: &impl Template) -> Result<Response, Problem> {
+pub fn render_html(page: &impl Template) -> Result<Response, Problem> {
     Ok(Html(page.render().map_err(Problem::internal)?).into_response())
 }
 
@@ -149,7 +147,7 @@ pub fn html_answer(page: ReservedAnswer) -> Response {
 
 /// Renders a page with another status than 200.
 pub fn html_with(status: StatusCode, page: &impl Template) -> Response {
-    let mut response = match html(page) {
+    let mut response = match render_html(page) {
         Ok(page) => (status, page).into_response(),
         Err(problem) => return problem.into_response(),
     };
@@ -171,7 +169,7 @@ struct FailurePage {
 
 /// Layer of every request of the console: refuses forms of other sites, renders failures as pages, and
 /// forbids framing, caching and reading by others.
-pub async fn frame(mut request: Request, next: Next) -> Response {
+pub async fn frame_response(mut request: Request, next: Next) -> Response {
     let cell = ViewerCell::default();
     request.extensions_mut().insert(cell.clone());
     let id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
@@ -180,22 +178,22 @@ pub async fn frame(mut request: Request, next: Next) -> Response {
     } else {
         foreign_form(needs_https(request.headers())).into_response()
     };
-    let mut response = failed(response, &id, cell.get());
-    for (name, value) in HEADERS {
+    let mut response = render_failure(response, &id, cell.get());
+    for (name, value) in CONSOLE_HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
 }
 
 /// Renders a failed response as a page.
-fn failed(mut response: Response, request_id: &str, viewer: Option<&Viewer>) -> Response {
+fn render_failure(mut response: Response, request_id: &str, viewer: Option<&Viewer>) -> Response {
     let status = response.status();
     let problem = response.extensions_mut().remove::<Problem>();
     let is_page = response.extensions().get::<Rendered>().is_some();
     if problem.is_none() && (is_page || !(status.is_client_error() || status.is_server_error())) {
         return response;
     }
-    let problem = problem.unwrap_or_else(|| Problem::bare(Kind::of_status(status)));
+    let problem = problem.unwrap_or_else(|| Problem::from_kind(Kind::from_status(status)));
     problem.log_fault(request_id);
     let kind = problem.kind();
     let shell = Shell { title: kind.title().to_owned(), current: "", viewer: viewer.cloned(), bar: None };
@@ -204,7 +202,7 @@ fn failed(mut response: Response, request_id: &str, viewer: Option<&Viewer>) -> 
         status: kind.status().as_u16(),
         // The template ends the sentence.
         detail: problem.detail().map(|detail| detail.trim_end_matches('.').to_owned()),
-        advice: advice(kind),
+        advice: reader_advice(kind),
         request_id: request_id.to_owned(),
         scopes: viewer.filter(|_| kind == Kind::InsufficientScope).map(|viewer| viewer.scopes.clone()),
         retriable: kind.is_retriable(),
@@ -213,7 +211,7 @@ fn failed(mut response: Response, request_id: &str, viewer: Option<&Viewer>) -> 
 }
 
 /// Returns advice for the reader of the page. The advice of a kind is for clients of the API.
-fn advice(kind: Kind) -> &'static str {
+fn reader_advice(kind: Kind) -> &'static str {
     match kind {
         Kind::InsufficientScope => "Sign in with a key that has the scope.",
         Kind::NotFound => "It may have been deleted, or the key may not see it.",

@@ -9,7 +9,6 @@ use unslide_store::console_sessions::ConsoleSession;
 /// The signed-in user of a page.
 #[derive(Clone, Debug)]
 pub struct Viewer {
-    /// The tenant.
     pub tenant: String,
     /// The name that was chosen at sign-in.
     pub name: Option<String>,
@@ -26,20 +25,24 @@ pub struct Viewer {
 impl Viewer {
     /// Returns true if the key may see the results of a search.
     pub fn may_search(&self) -> bool {
-        self.may(Scope::ReportsRead)
+        self.has_scope(Scope::ReportsRead)
     }
 
     /// Returns true if the key may see all tenants.
     pub fn is_operator(&self) -> bool {
-        self.may(Scope::Operator) && self.app.is_none()
+        self.has_scope(Scope::Operator) && self.app.is_none()
     }
 
-    fn may(&self, needed: Scope) -> bool {
+    fn has_scope(&self, needed: Scope) -> bool {
         self.scopes.split(", ").any(|scope| scope == needed.as_str())
     }
 
     /// Returns the user of a session that requests a page now.
-    pub fn of(session: &ConsoleSession, now: OffsetDateTime, navigation: Arc<[NavigationEntry]>) -> Viewer {
+    pub fn from_session(
+        session: &ConsoleSession,
+        now: OffsetDateTime,
+        navigation: Arc<[NavigationEntry]>,
+    ) -> Viewer {
         let principal = &session.principal;
         let scopes: Vec<String> = principal.scopes.iter().map(ToString::to_string).collect();
         Viewer {
@@ -58,12 +61,10 @@ impl Viewer {
 pub struct ViewerCell(Arc<OnceLock<Viewer>>);
 
 impl ViewerCell {
-    /// Records the user.
     pub fn set(&self, viewer: Viewer) {
         let _ = self.0.set(viewer);
     }
 
-    /// Returns the recorded user.
     pub fn get(&self) -> Option<&Viewer> {
         self.0.get()
     }

@@ -7,18 +7,18 @@ use time::macros::format_description;
 use unslide_model::figures::round_share_below_whole;
 pub use unslide_model::figures::{format_bytes as bytes, format_duration as duration};
 use unslide_model::{CpuType, shell_word};
-use unslide_report::text::escaped;
+use unslide_report::text::escape_line;
 
 /// Formats a time relative to `now`, with the full time in its title and for machines.
-pub fn when(at: OffsetDateTime, now: OffsetDateTime) -> Safe<String> {
+pub fn format_time(at: OffsetDateTime, now: OffsetDateTime) -> Safe<String> {
     let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
     let machine = at.format(&Rfc3339).unwrap_or_default();
     let absolute = at.to_offset(time::UtcOffset::UTC).format(&format).unwrap_or_default();
-    let relative = ago((now - at).whole_seconds());
+    let relative = format_ago((now - at).whole_seconds());
     Safe(format!(r#"<time datetime="{machine}" title="{absolute}">{relative}</time>"#))
 }
 
-fn ago(seconds: i64) -> String {
+fn format_ago(seconds: i64) -> String {
     let (number, unit) = match seconds.unsigned_abs() {
         0..45 => return "just now".to_owned(),
         seconds @ 45..3_570 => ((seconds + 30) / 60, "min"),
@@ -55,22 +55,23 @@ pub fn changed_bytes(before: u64, after: u64) -> String {
 }
 
 /// Returns a share in percent, never rounded up to all of it.
-pub fn percent(part: i64, whole: i64) -> Option<String> {
+pub fn format_percentage(part: i64, whole: i64) -> Option<String> {
     let whole = u64::try_from(whole).ok().filter(|whole| *whole > 0)?;
     Some(format!("{} %", round_share_below_whole(u64::try_from(part).unwrap_or(0), whole, 100)))
 }
 
 /// Returns a text, or a word if it is empty.
-pub fn or<'t>(text: &'t str, word: &'t str) -> &'t str {
+pub fn text_or<'t>(text: &'t str, word: &'t str) -> &'t str {
     if text.is_empty() { word } else { text }
 }
 
 /// Returns the first few names.
 pub fn few(names: &[String]) -> String {
-    const FEW: usize = 3;
-    let mut text: Vec<String> = names.iter().take(FEW).map(|name| or(name, "none").to_owned()).collect();
-    if names.len() > FEW {
-        text.push(format!("{} more", names.len() - FEW));
+    const SHOWN_NAMES_LIMIT: usize = 3;
+    let mut text: Vec<String> =
+        names.iter().take(SHOWN_NAMES_LIMIT).map(|name| text_or(name, "none").to_owned()).collect();
+    if names.len() > SHOWN_NAMES_LIMIT {
+        text.push(format!("{} more", names.len() - SHOWN_NAMES_LIMIT));
     }
     text.join(", ")
 }
@@ -80,18 +81,17 @@ pub fn estimate(count: String, is_estimated: bool) -> String {
     if is_estimated { format!("about {count}") } else { count }
 }
 
-/// Formats a full address.
 pub fn address(address: u64) -> String {
     format!("{address:#018x}")
 }
 
 /// Maximum characters of a name in a command. The beginning of a longer name still matches.
-const LONGEST: usize = 64;
+const COMMAND_NAME_LIMIT: usize = 64;
 
 /// Returns the command that uploads the missing file of an image: a bundle's source map, or else a dSYM. The
 /// page of a report says which app the map belongs to.
 pub fn missing_command(image: &str, arch: &str) -> String {
-    let image = &escaped(image);
+    let image = &escape_line(image);
     if arch != CpuType::JAVASCRIPT.name() {
         return upload_command(image);
     }
@@ -100,7 +100,7 @@ pub fn missing_command(image: &str, arch: &str) -> String {
 
 /// Returns the command that uploads an image's dSYM: Xcode's name for it begins with the image's name.
 pub fn upload_command(image: &str) -> String {
-    let image = &escaped(image);
+    let image = &escape_line(image);
     let stem = image.strip_suffix(".dylib").unwrap_or(image);
     // The code of a debug build is in `Shop.debug.dylib`, and its debug information in `Shop.app.dSYM`;
     // previews belong to any app.
@@ -108,7 +108,7 @@ pub fn upload_command(image: &str) -> String {
     if image == "__preview.dylib" {
         return "unslide upload *.dSYM".to_owned();
     }
-    let stem: String = stem.chars().take(LONGEST).collect();
+    let stem: String = stem.chars().take(COMMAND_NAME_LIMIT).collect();
     format!("unslide upload {}*.dSYM", file_word(&stem))
 }
 
@@ -130,8 +130,8 @@ mod tests {
             assert_eq!(grouped(number), text);
         }
         assert_eq!(changed_bytes(2_000, 5_418_358), "+5.2 MiB");
-        assert_eq!((percent(999, 1_000), percent(1, 0)), (Some("99 %".into()), None));
-        assert_eq!(percent(2, 3).as_deref(), Some("67 %"));
+        assert_eq!((format_percentage(999, 1_000), format_percentage(1, 0)), (Some("99 %".into()), None));
+        assert_eq!(format_percentage(2, 3).as_deref(), Some("67 %"));
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
             (90_000, "1 d ago"),
             (-600, "in 10 min"),
         ] {
-            assert_eq!(ago(seconds), text);
+            assert_eq!(format_ago(seconds), text);
         }
     }
 

@@ -20,7 +20,6 @@ pub struct OverviewScope<'t> {
     pub app: Option<&'t str>,
     /// The only version, if one is chosen.
     pub version: Option<&'t str>,
-    /// The current day (UTC).
     pub today: Date,
     /// Number of days up to today. The period before has as many.
     pub days: i64,
@@ -40,9 +39,7 @@ pub struct OverviewSection {
 /// One figure of the overview.
 #[derive(Clone, Debug)]
 pub struct OverviewFigure {
-    /// Its heading.
     pub label: &'static str,
-    /// The figure.
     pub value: String,
     /// An explanation of the value; empty if it needs none.
     pub title: &'static str,
@@ -53,18 +50,14 @@ pub struct OverviewFigure {
 /// The versions that a page lists.
 #[derive(Clone, Copy, Debug)]
 pub struct VersionScope<'t> {
-    /// The app.
     pub app: &'t str,
-    /// Its versions.
     pub versions: &'t [String],
-    /// The current day (UTC).
     pub today: Date,
 }
 
 /// A feature's column in the list of versions.
 #[derive(Clone, Debug)]
 pub struct VersionColumn {
-    /// Its heading.
     pub head: &'static str,
     /// An explanation of the heading.
     pub title: &'static str,
@@ -75,7 +68,6 @@ pub struct VersionColumn {
 /// A cell of a [`VersionColumn`].
 #[derive(Clone, Debug)]
 pub struct VersionCell {
-    /// The figure.
     pub value: String,
     /// The number of observations that it is made of.
     pub observations: String,
@@ -86,9 +78,7 @@ pub struct VersionCell {
 /// An app on a device model with a version of the system.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceScope<'t> {
-    /// The app.
     pub app: &'t str,
-    /// The device model.
     pub model: &'t str,
     /// The name or version of the system.
     pub os: &'t str,

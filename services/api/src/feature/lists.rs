@@ -1,9 +1,9 @@
 //! Lists of operations in forms other than JSON pages, such as files. Features add these forms.
 
-pub use crate::limits::answers::reserve;
+pub use crate::limits::answers::reserve_bytes;
 pub use crate::limits::permits::{RequestSlot, Reservation};
 pub use crate::list_tables::ListTable;
-pub use crate::requests::accept::weights;
+pub use crate::requests::accept::parse_weights;
 
 use crate::feature::ApiFeature;
 use crate::state::Api;
@@ -35,12 +35,12 @@ pub struct ListForms {
 }
 
 /// Returns the forms that features add.
-pub(crate) fn forms(features: &[ApiFeature]) -> impl Iterator<Item = ListForms> {
+pub(crate) fn list_forms(features: &[ApiFeature]) -> impl Iterator<Item = ListForms> {
     features.iter().filter_map(|feature| feature.forms)
 }
 
 /// Lets a feature answer a request.
-pub(crate) async fn answer(
+pub(crate) async fn delegate_to_feature(
     State((api, forms)): State<(Api, ListForms)>,
     request: Request,
     next: Next,

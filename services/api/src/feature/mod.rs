@@ -36,11 +36,9 @@ pub type FindRelated = for<'t> fn(&'t mut TenantTx, &'t ReportRow) -> HookFuture
 /// A section of a report's page with links to pages of a feature.
 #[derive(Clone, Debug)]
 pub struct RelatedSection {
-    /// Its heading.
     pub heading: &'static str,
     /// A sentence on what the pages are good for.
     pub hint: &'static str,
-    /// The links.
     pub links: Vec<RelatedLink>,
 }
 
@@ -49,9 +47,7 @@ pub struct RelatedSection {
 pub struct RelatedLink {
     /// The path of the page.
     pub path: String,
-    /// Its text.
     pub text: String,
-    /// When it was received.
     pub received_at: OffsetDateTime,
 }
 
@@ -90,7 +86,6 @@ pub struct ApiFeature {
     pub find_version_column: Option<FindVersionColumn>,
     /// Finds the memory limit that explains the end of a run.
     pub find_memory_limit: Option<FindMemoryLimit>,
-    /// Starts its background work.
     pub start: Option<FeatureStart>,
     /// Problems of its settings, for which the configuration is refused.
     pub problems: Vec<ConfigProblem>,

@@ -1,13 +1,13 @@
 //! Parts for operations of features.
 
 pub use crate::http::network_of_everything;
-pub use crate::limits::answers::{ReservedAnswer, reserve};
+pub use crate::limits::answers::{ReservedAnswer, reserve_bytes};
 pub use crate::limits::charge::Charge;
 pub use crate::limits::permits::{Permit, Reservation};
-pub use crate::operations::tenants::announced;
+pub use crate::operations::tenants::wait_announced;
 pub use crate::problem::{Kind, Problem, problems};
 pub use crate::requests::accepted::AcceptedResponse;
 pub use crate::requests::access::{Access, ReportsRead, ReportsWrite, TenantAdmin};
-pub use crate::requests::input::{Json as JsonBody, Path, Query, check_texts, is_text, parameter};
-pub use crate::requests::page::{List, MAX_LIMIT, Page, PageQuery, time_and_id, timed};
+pub use crate::requests::input::{Json as JsonBody, Path, Query, check_texts, is_text, parse_parameter};
+pub use crate::requests::page::{List, MAX_LIMIT, Page, PageQuery, position_by_time, time_and_id};
 pub use crate::state::Api;

@@ -23,7 +23,7 @@ const TURN_BYTES: usize = 32 << 10;
 struct Prepared;
 
 /// Returns the layer that compresses marked responses.
-pub fn layer() -> CompressionLayer<impl Predicate> {
+pub fn compression_layer() -> CompressionLayer<impl Predicate> {
     let prepared = |_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extensions| {
         extensions.get::<Prepared>().is_some()
     };
@@ -33,7 +33,7 @@ pub fn layer() -> CompressionLayer<impl Predicate> {
 /// Returns true for a text of some length or of unknown length, such as an export; its `Vary` then says that
 /// it may be compressed. Other formats are compressed already, or unknown. Event streams are excluded,
 /// because an encoder would hold events back.
-pub fn varies(response: &mut Response) -> bool {
+pub fn mark_compressible(response: &mut Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
     let text = match essence {
@@ -49,10 +49,10 @@ pub fn varies(response: &mut Response) -> bool {
 }
 
 /// Marks a response for compression, in small chunks.
-pub fn prepare(mut response: Response) -> Response {
+pub fn prepare_response(mut response: Response) -> Response {
     response.extensions_mut().insert(Prepared);
     response.map(|body| {
-        let pieces = body.into_data_stream().map_ok(pieces).try_flatten();
+        let pieces = body.into_data_stream().map_ok(split_data).try_flatten();
         Body::from_stream(pieces.then(async |piece| {
             tokio::task::yield_now().await;
             piece
@@ -60,7 +60,7 @@ pub fn prepare(mut response: Response) -> Response {
     })
 }
 
-fn pieces(data: Bytes) -> impl futures::Stream<Item = Result<Bytes, axum::Error>> {
+fn split_data(data: Bytes) -> impl futures::Stream<Item = Result<Bytes, axum::Error>> {
     let starts = (0..data.len()).step_by(TURN_BYTES);
     stream::iter(starts.map(move |start| Ok(data.slice(start..data.len().min(start + TURN_BYTES)))))
 }
@@ -97,7 +97,7 @@ mod tests {
         ] {
             let mut response = Response::new(body);
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-            assert_eq!(varies(&mut response), compressed, "{kind}");
+            assert_eq!(mark_compressible(&mut response), compressed, "{kind}");
             assert_eq!(response.headers().contains_key(VARY), compressed, "{kind}");
         }
     }

@@ -22,13 +22,11 @@ const SCHEMAS: [(&str, &str); 4] = [
     ("sessions-v1.json", include_str!("../../../../docs/schema/sessions-v1.json")),
 ];
 
-/// `GET /openapi.json`.
-pub async fn openapi(State(api): State<Api>) -> impl IntoResponse {
+pub async fn get_openapi(State(api): State<Api>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], api.openapi.clone())
 }
 
-/// `GET /schemas/{name}`.
-pub async fn schema(Path(name): Path<String>) -> Result<impl IntoResponse, Problem> {
+pub async fn get_schema(Path(name): Path<String>) -> Result<impl IntoResponse, Problem> {
     let schema = SCHEMAS.iter().find(|(known, _)| *known == name);
     let (_, text) = schema.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such schema"))?;
     Ok(([(CONTENT_TYPE, "application/schema+json")], *text))

@@ -13,7 +13,6 @@ pub struct KeptBody<K> {
 }
 
 impl<K: Send + Sync + 'static> KeptBody<K> {
-    /// Wraps a body.
     pub fn wrap(body: Body, kept: K) -> Body {
         Body::new(KeptBody { body, kept: Arc::new(kept) })
     }

@@ -12,12 +12,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// How long the rest is read.
-const LONGEST: Duration = Duration::from_secs(5);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many bytes of the rest are read.
-const MOST: u64 = 64 << 20;
+const LINGER_BYTES: u64 = 64 << 20;
 
 /// Wraps a body. The unread rest is read when the body is dropped.
-pub fn linger(body: Body) -> Body {
+pub fn wrap_lingering(body: Body) -> Body {
     if body.is_end_stream() { body } else { Body::new(Lingering(Some(body))) }
 }
 
@@ -53,8 +53,8 @@ impl Drop for Lingering {
     fn drop(&mut self) {
         let Some(mut body) = self.0.take().filter(|body| !body.is_end_stream()) else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        runtime.spawn(tokio::time::timeout(LONGEST, async move {
-            let mut left = MOST;
+        runtime.spawn(tokio::time::timeout(LINGER_TIMEOUT, async move {
+            let mut left = LINGER_BYTES;
             while let Some(Ok(frame)) = body.frame().await {
                 left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
                 if left == 0 {

@@ -26,9 +26,9 @@ pub struct RequestId(pub String);
 
 /// Outermost layer: assigns the id and the span, counts the request, and renders failures.
 #[axum::debug_middleware]
-pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -> Response {
-    let id = request_id(header(&request, &REQUEST_ID), &api.ids);
-    let parent = header(&request, &TRACEPARENT);
+pub async fn observe_request(State(api): State<Api>, mut request: Request, next: Next) -> Response {
+    let id = request_id(header_text(&request, &REQUEST_ID), &api.ids);
+    let parent = header_text(&request, &TRACEPARENT);
     let context = api.tracer.continue_trace(parent, &api.ids);
     let route = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str).to_owned();
     let method = request.method().clone();
@@ -49,14 +49,14 @@ pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -
     request.extensions_mut().insert(RequestId(id.clone()));
     let start = Instant::now();
     let answer = async move {
-        let request = request.map(linger::linger);
-        let response = match host(&request).and_then(|()| coding(&request)) {
+        let request = request.map(linger::wrap_lingering);
+        let response = match check_host(&request).and_then(|()| check_coding(&request)) {
             Ok(()) => next.run(request).await,
             Err(problem) => problem.into_response(),
         };
-        let mut response = problem::render(response, &id);
+        let mut response = problem::render_problem(response, &id);
         let (status, took) = (response.status(), start.elapsed());
-        api.metrics.answered(&method, &route, status, took);
+        api.metrics.count_request(&method, &route, status, took);
         if let Some(exported) = exported {
             exported.export(&api, status);
         }
@@ -70,7 +70,7 @@ pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -
 }
 
 /// Checks that an HTTP/1.1 request names its host exactly once (RFC 9112 §3.2).
-fn host(request: &Request) -> Result<(), Problem> {
+fn check_host(request: &Request) -> Result<(), Problem> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let valid = |host: &HeaderValue| {
         let authority = Authority::try_from(host.as_bytes());
@@ -85,7 +85,7 @@ fn host(request: &Request) -> Result<(), Problem> {
 }
 
 /// Refuses transfer codings that the service does not decode (RFC 9112 §6.1).
-fn coding(request: &Request) -> Result<(), Problem> {
+fn check_coding(request: &Request) -> Result<(), Problem> {
     let mut codings = request.headers().get_all(TRANSFER_ENCODING).iter();
     if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
         return Ok(());
@@ -96,7 +96,7 @@ fn coding(request: &Request) -> Result<(), Problem> {
     ))
 }
 
-fn header<'r>(request: &'r Request, name: &HeaderName) -> Option<&'r str> {
+fn header_text<'r>(request: &'r Request, name: &HeaderName) -> Option<&'r str> {
     request.headers().get(name)?.to_str().ok()
 }
 
@@ -107,7 +107,7 @@ pub async fn bound_load(State(api): State<Api>, mut request: Request, next: Next
         let detail = "Too many concurrent requests without a key from one address";
         return Problem::new(Kind::Overloaded, detail).retry_after(1).into_response();
     }
-    let slot = match api.permits.slot() {
+    let slot = match api.permits.take_slot() {
         Ok(slot) => slot,
         Err(exhausted) => return Problem::from(exhausted).into_response(),
     };
@@ -119,7 +119,7 @@ pub async fn bound_load(State(api): State<Api>, mut request: Request, next: Next
 
 /// Converts a panic to a problem. The process's panic hook logs its location.
 #[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
-pub fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
+pub fn panic_response(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic_text(&*panic);
     Problem::internal(format!("a handler panicked: {text}")).into_response()
 }

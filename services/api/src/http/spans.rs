@@ -6,12 +6,11 @@ use unslide_proto::trace::TraceContext;
 use unslide_runtime::traces::{FinishedSpan, SpanKind, SpanTimes};
 
 /// Routes with records that carry the request's trace. Requests of people and dashboards have no spans.
-const ROUTES: [&str; 3] = ["/v1/reports", "/v1/sessions", "/v1/metrics"];
+const TRACED_ROUTES: [&str; 3] = ["/v1/reports", "/v1/sessions", "/v1/metrics"];
 
 /// The span of a running request.
 pub struct RequestSpan {
     context: TraceContext,
-    /// The client's header.
     parent: Option<String>,
     route: &'static str,
     began_micros: i64,
@@ -29,7 +28,7 @@ impl RequestSpan {
         if !api.tracer.is_on() || !context.is_sampled() || method != Method::POST {
             return None;
         }
-        let route = ROUTES.into_iter().find(|known| *known == route)?;
+        let route = TRACED_ROUTES.into_iter().find(|known| *known == route)?;
         let parent = parent.map(str::to_owned);
         Some(RequestSpan { context, parent, route, began_micros: api.clock.now_micros() })
     }
@@ -46,6 +45,6 @@ impl RequestSpan {
         if status.is_server_error() {
             span = span.with_error(status.as_str().to_owned());
         }
-        api.tracer.export(span);
+        api.tracer.export_span(span);
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long a whole body may take, at any pace.
-const BODY: Duration = Duration::from_secs(300);
+const BODY_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The current stage of a request, with its deadline.
 #[derive(Clone, Copy)]
@@ -26,11 +26,14 @@ struct Stage {
 }
 
 impl Stage {
-    fn problem(self) -> Problem {
+    fn to_problem(self) -> Problem {
         if self.reads_body {
-            return Problem::new(Kind::BodyTimeout, format!("the body took more than {} s", BODY.as_secs()));
+            return Problem::new(
+                Kind::BodyTimeout,
+                format!("the body took more than {} s", BODY_TIMEOUT.as_secs()),
+            );
         }
-        Problem::bare(Kind::Unavailable)
+        Problem::from_kind(Kind::Unavailable)
     }
 }
 
@@ -49,7 +52,7 @@ pub async fn bound_time(State(limit): State<Duration>, request: Request, next: N
         if end.deadline() != stage.ends {
             end.as_mut().reset(stage.ends);
         }
-        end.as_mut().poll(context).map(|()| stage.problem().into_response())
+        end.as_mut().poll(context).map(|()| stage.to_problem().into_response())
     })
     .await
 }
@@ -71,7 +74,7 @@ impl TimedBody {
         Body::new(TimedBody { body: Some(body), limit, stage, begun: false })
     }
 
-    fn end(&mut self) {
+    fn end_reading(&mut self) {
         if self.body.take().is_some() {
             *self.stage.lock() = Stage { ends: Instant::now() + self.limit, reads_body: false };
         }
@@ -88,12 +91,12 @@ impl HttpBody for TimedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if !self.begun {
             self.begun = true;
-            *self.stage.lock() = Stage { ends: Instant::now() + BODY, reads_body: true };
+            *self.stage.lock() = Stage { ends: Instant::now() + BODY_TIMEOUT, reads_body: true };
         }
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let polled = Pin::new(body).poll_frame(context);
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
-            self.end();
+            self.end_reading();
         }
         polled
     }
@@ -109,7 +112,7 @@ impl HttpBody for TimedBody {
 
 impl Drop for TimedBody {
     fn drop(&mut self) {
-        self.end();
+        self.end_reading();
     }
 }
 

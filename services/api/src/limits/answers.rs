@@ -20,13 +20,12 @@ use unslide_model::TenantId;
 /// # Errors
 /// [`Kind::TenantBusy`](crate::http::problem::Kind::TenantBusy) and
 /// [`Kind::Overloaded`](crate::http::problem::Kind::Overloaded).
-pub fn reserve(permits: &Permits, tenant: &TenantId, bytes: u64) -> Result<Reservation, Problem> {
+pub fn reserve_bytes(permits: &Permits, tenant: &TenantId, bytes: u64) -> Result<Reservation, Problem> {
     Ok(Reservation::new(&permits.answers, tenant, bytes)?)
 }
 
 /// A response body with reserved bytes.
 pub struct ReservedAnswer {
-    /// The bytes.
     pub bytes: Bytes,
     /// The reservation for these bytes.
     pub reservation: Reservation,
@@ -40,18 +39,18 @@ impl IntoResponse for ReservedAnswer {
     }
 }
 
-/// The reservations of a response, passed from [`account`] to [`keep`].
+/// The reservations of a response, passed from [`account_response`] to [`hold_reservations`].
 #[derive(Clone)]
 struct Reserved(Arc<Vec<Reservation>>);
 
 /// Reserves the bytes of a response, unless its operation has done so. Also reserves memory for the encoder
-/// if the response is worth compressing: see [`compress::layer`].
-pub async fn account(State(api): State<Api>, request: Request, next: Next) -> Response {
+/// if the response is worth compressing: see [`compress::compression_layer`].
+pub async fn account_response(State(api): State<Api>, request: Request, next: Next) -> Response {
     let slot = request.extensions().get::<RequestSlot>().cloned();
     let asks_for_compression = request.headers().contains_key(ACCEPT_ENCODING);
     let reads = request.method().is_safe();
     let mut response = next.run(request).await;
-    let compressible = compress::varies(&mut response);
+    let compressible = compress::mark_compressible(&mut response);
     let caller = slot.map_or(Caller::Unknown, |slot| slot.caller());
     let Some(tenant) = caller.tenant() else { return response };
     let reserved =
@@ -59,7 +58,7 @@ pub async fn account(State(api): State<Api>, request: Request, next: Next) -> Re
     let mut reserved: Vec<Reservation> = reserved.unwrap_or_default();
     let bytes = response.body().size_hint().exact().unwrap_or_default();
     if reserved.is_empty() && bytes > 0 {
-        match reserve(&api.permits, tenant, bytes) {
+        match reserve_bytes(&api.permits, tenant, bytes) {
             Ok(reservation) => reserved.push(reservation),
             Err(problem) if reads && matches!(caller, Caller::Tenant(_)) => return problem.into_response(),
             // Work that is already done is answered anyway, and so are operators.
@@ -68,10 +67,10 @@ pub async fn account(State(api): State<Api>, request: Request, next: Next) -> Re
     }
     if compressible
         && asks_for_compression
-        && let Ok(encoder) = reserve(&api.permits, tenant, compress::ENCODER_BYTES)
+        && let Ok(encoder) = reserve_bytes(&api.permits, tenant, compress::ENCODER_BYTES)
     {
         reserved.push(encoder);
-        response = compress::prepare(response);
+        response = compress::prepare_response(response);
     }
     if !reserved.is_empty() {
         response.extensions_mut().insert(Reserved(Arc::new(reserved)));
@@ -79,8 +78,8 @@ pub async fn account(State(api): State<Api>, request: Request, next: Next) -> Re
     response
 }
 
-/// Holds the reservations of [`account`] until the response, compressed or not, is written.
-pub async fn keep(request: Request, next: Next) -> Response {
+/// Holds the reservations of [`account_response`] until the response, compressed or not, is written.
+pub async fn hold_reservations(request: Request, next: Next) -> Response {
     let mut response = compress::weaken_tag(next.run(request).await);
     match response.extensions_mut().remove::<Reserved>() {
         Some(reserved) => response.map(|body| KeptBody::wrap(body, reserved)),

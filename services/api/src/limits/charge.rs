@@ -38,22 +38,27 @@ impl Charge {
     ///
     /// # Errors
     /// [`Kind::RateLimited`].
-    pub fn of_reports(api: &Api, tenant: &TenantId, own: u32) -> Result<Charge, Problem> {
+    pub fn for_reports(api: &Api, tenant: &TenantId, own: u32) -> Result<Charge, Problem> {
         let limits = [own, api.tenants.units_per_second];
         let limit = limits.into_iter().find(|limit| *limit > 0).unwrap_or(u32::MAX);
-        Charge::begin(api, api.report_units.clone(), tenant, ("units_per_second", limit))
+        Charge::begin_charge(api, api.report_units.clone(), tenant, ("units_per_second", limit))
     }
 
     /// Begins to charge for a report that a tenant symbolicates or explains, and takes its first unit.
     ///
     /// # Errors
     /// [`Kind::RateLimited`].
-    pub fn of_symbolication(api: &Api, tenant: &TenantId) -> Result<Charge, Problem> {
+    pub fn for_symbolication(api: &Api, tenant: &TenantId) -> Result<Charge, Problem> {
         let limit = api.tenants.symbolication_units_per_second;
-        Charge::begin(api, api.symbolication_units.clone(), tenant, ("symbolication_units_per_second", limit))
+        Charge::begin_charge(
+            api,
+            api.symbolication_units.clone(),
+            tenant,
+            ("symbolication_units_per_second", limit),
+        )
     }
 
-    fn begin(
+    fn begin_charge(
         api: &Api,
         buckets: Arc<TokenBuckets<TenantId>>,
         tenant: &TenantId,
@@ -70,7 +75,7 @@ impl Charge {
             prepaid: 0,
             rest: 0,
         };
-        charge.overdraw = charge.take(1, false)?;
+        charge.overdraw = charge.take_units(1, false)?;
         Ok(charge)
     }
 
@@ -78,62 +83,62 @@ impl Charge {
     ///
     /// # Errors
     /// [`Kind::RateLimited`].
-    pub fn received(&mut self, bytes: u64) -> Result<(), Problem> {
+    pub fn charge_received(&mut self, bytes: u64) -> Result<(), Problem> {
         self.prepaid = self.prepaid.saturating_add(bytes);
-        self.bytes(bytes)
+        self.charge_bytes(bytes)
     }
 
     /// Charges for unpacked bytes that exceed the bytes already charged as received.
     ///
     /// # Errors
     /// [`Kind::RateLimited`].
-    pub fn unpacked(&mut self, bytes: u64) -> Result<(), Problem> {
+    pub fn charge_unpacked(&mut self, bytes: u64) -> Result<(), Problem> {
         let paid = bytes.min(self.prepaid);
         self.prepaid -= paid;
-        self.bytes(bytes - paid)
+        self.charge_bytes(bytes - paid)
     }
 
     /// Charges for all reports of the request.
     ///
     /// # Errors
     /// [`Kind::RateLimited`].
-    pub fn reports(&self, reports: usize) -> Result<(), Problem> {
+    pub fn charge_reports(&self, reports: usize) -> Result<(), Problem> {
         // The first report was charged at the beginning.
-        self.units((reports as u64).saturating_sub(1))
+        self.charge_units((reports as u64).saturating_sub(1))
     }
 
-    fn bytes(&mut self, bytes: u64) -> Result<(), Problem> {
+    fn charge_bytes(&mut self, bytes: u64) -> Result<(), Problem> {
         let unpaid = self.rest.saturating_add(bytes);
         self.rest = unpaid % cost::UNIT_BYTES;
-        self.units(cost::of_bytes(unpaid))
+        self.charge_units(cost::units_for_bytes(unpaid))
     }
 
-    fn units(&self, units: u64) -> Result<(), Problem> {
+    fn charge_units(&self, units: u64) -> Result<(), Problem> {
         if units == 0 {
             return Ok(());
         }
-        self.take(units, self.overdraw).map(drop)
+        self.take_units(units, self.overdraw).map(drop)
     }
 
     /// Takes units; with `overdraw`, the bucket may go into debt. Returns true if the bucket was full.
-    fn take(&self, units: u64, overdraw: bool) -> Result<bool, Problem> {
+    fn take_units(&self, units: u64, overdraw: bool) -> Result<bool, Problem> {
         #[expect(clippy::cast_precision_loss, reason = "a body has far fewer units than 2^52")]
         let units = units as f64;
         let (rate, now) = (self.rate, self.clock.monotonic_micros());
-        let taken = self.buckets.with(self.tenant.clone(), rate, now, |bucket| {
+        let taken = self.buckets.with_bucket(self.tenant.clone(), rate, now, |bucket| {
             let full = bucket.is_full(rate, now);
             if overdraw {
-                bucket.owe(rate, now, units);
-            } else if !bucket.take(rate, now, units) {
+                bucket.charge_tokens(rate, now, units);
+            } else if !bucket.try_take(rate, now, units) {
                 // A full bucket admits any request.
-                return Err(bucket.wait(rate, now, rate.burst));
+                return Err(bucket.wait_micros(rate, now, rate.burst));
             }
             Ok(full)
         });
-        taken.map_err(|micros| self.refusal(micros))
+        taken.map_err(|micros| self.build_refusal(micros))
     }
 
-    fn refusal(&self, micros: i64) -> Problem {
+    fn build_refusal(&self, micros: i64) -> Problem {
         let seconds = micros.clamp(1, LONGEST_PAUSE).unsigned_abs().div_ceil(1_000_000);
         let (name, limit) = self.limit;
         self.refused.with_label_values(&[name]).inc();
@@ -156,7 +161,7 @@ pub(crate) mod tests {
     pub fn charge(units: u32) -> Charge {
         // The bucket holds two seconds' worth and is not full.
         let charge = request(f64::from(units + 1) / 2.0);
-        charge.take(1, false).unwrap();
+        charge.take_units(1, false).unwrap();
         charge
     }
 
@@ -175,49 +180,49 @@ pub(crate) mod tests {
     }
 
     fn retry_after(refused: Result<bool, Problem>) -> String {
-        let response = crate::http::problem::render(refused.unwrap_err().into_response(), "id");
+        let response = crate::http::problem::render_problem(refused.unwrap_err().into_response(), "id");
         response.headers()["retry-after"].to_str().unwrap().to_owned()
     }
 
     #[test]
     fn bytes_are_paid_for_once_and_by_the_unit() {
         let mut charge = charge(20);
-        charge.received(10 * cost::UNIT_BYTES + 1).unwrap();
-        charge.unpacked(10 * cost::UNIT_BYTES).unwrap();
+        charge.charge_received(10 * cost::UNIT_BYTES + 1).unwrap();
+        charge.charge_unpacked(10 * cost::UNIT_BYTES).unwrap();
         // One byte that was received is left, and one is over a whole unit.
-        charge.unpacked(cost::UNIT_BYTES).unwrap();
-        charge.reports(10).unwrap();
-        let refused = charge.unpacked(cost::UNIT_BYTES).unwrap_err();
+        charge.charge_unpacked(cost::UNIT_BYTES).unwrap();
+        charge.charge_reports(10).unwrap();
+        let refused = charge.charge_unpacked(cost::UNIT_BYTES).unwrap_err();
         assert_eq!(refused.kind(), Kind::RateLimited);
     }
 
     #[test]
     fn units_are_taken_all_or_none_and_other_tenants_have_their_own() {
         let acme = request(10.0);
-        acme.take(15, false).unwrap();
-        assert_eq!(retry_after(acme.take(15, false)), "2");
+        acme.take_units(15, false).unwrap();
+        assert_eq!(retry_after(acme.take_units(15, false)), "2");
         let other = Charge { tenant: TenantId::new("umbrella").unwrap(), ..request(10.0) };
-        other.take(20, false).unwrap();
-        acme.take(5, false).unwrap();
+        other.take_units(20, false).unwrap();
+        acme.take_units(5, false).unwrap();
     }
 
     #[test]
     fn a_request_that_may_overdraw_comes_to_its_end_and_is_paid_for() {
         let mut charge = Charge { overdraw: true, ..charge(4) };
-        charge.received(20 << 20).unwrap();
-        charge.reports(1_000).unwrap();
+        charge.charge_received(20 << 20).unwrap();
+        charge.charge_reports(1_000).unwrap();
         // 320 and 999 are owed, at two and a half a second.
-        assert_eq!(retry_after(charge.take(1, false)), "528");
+        assert_eq!(retry_after(charge.take_units(1, false)), "528");
     }
 
     #[test]
     fn after_the_time_that_a_refusal_names_any_request_fits() {
         let clock = Arc::new(FixedClock::at_micros(0));
         let charge = Charge { clock: clock.clone(), ..request(1.0) };
-        assert!(charge.take(1, false).unwrap());
-        charge.take(4, true).unwrap();
-        assert_eq!(retry_after(charge.take(1, false)), "5");
+        assert!(charge.take_units(1, false).unwrap());
+        charge.take_units(4, true).unwrap();
+        assert_eq!(retry_after(charge.take_units(1, false)), "5");
         clock.advance_micros(5_000_000);
-        assert!(charge.take(1, false).unwrap(), "the bucket is full");
+        assert!(charge.take_units(1, false).unwrap(), "the bucket is full");
     }
 }

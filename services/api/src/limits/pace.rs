@@ -22,12 +22,12 @@ impl ClientPace {
 
     /// Returns how long to wait for the client now.
     #[must_use]
-    pub fn left(&self) -> Duration {
+    pub fn time_left(&self) -> Duration {
         self.stall.saturating_sub(self.waited)
     }
 
     /// Records a wait and the bytes that passed at its end.
-    pub fn moved(&mut self, waited: Duration, bytes: u64) {
+    pub fn record_progress(&mut self, waited: Duration, bytes: u64) {
         self.waited += waited;
         self.moved = self.moved.saturating_add(bytes);
         if self.moved >= self.bytes {
@@ -37,7 +37,7 @@ impl ClientPace {
 
     /// Describes the minimum pace, for the error of a client that is slower.
     #[must_use]
-    pub fn complaint(&self) -> String {
+    pub fn describe_pace(&self) -> String {
         format!("fewer than {} bytes in {} s", self.bytes, self.stall.as_secs())
     }
 }

@@ -25,7 +25,7 @@ const OPERATOR_REQUESTS: u64 = 16;
 /// JSON bodies of the largest size that operators may send at the same time.
 const OPERATOR_BODIES: u64 = 4;
 /// Maximum number of streams, of all tenants and of one.
-const STREAMS: u32 = 256;
+const STREAMS_LIMIT: u32 = 256;
 const STREAMS_OF_TENANT: u32 = 16;
 /// Seconds after which a client may retry a request that found no permit.
 const RETRY_AFTER: u32 = 1;
@@ -43,7 +43,6 @@ impl From<Exhausted> for Problem {
 /// The permits of one process. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Permits {
-    /// Running requests.
     pub requests: TenantSemaphore,
     /// Requests of operators' operations when all other permits are taken.
     pub operator_requests: TenantSemaphore,
@@ -59,28 +58,25 @@ pub struct Permits {
     pub operator_bodies: TenantSemaphore,
     /// Responses in memory, in KiB.
     pub answers: TenantSemaphore,
-    /// Symcache downloads.
     pub downloads: TenantSemaphore,
-    /// Database connections.
     pub connections: TenantSemaphore,
-    /// Readers of dead letters.
     pub dead_letters: TenantSemaphore,
 }
 
 impl Permits {
     /// Gauges of the permits, for metrics.
-    pub const STATS: [Stats<Permits>; 3] = [
+    pub const PERMIT_STATS: [Stats<Permits>; 3] = [
         Stats {
             name: "unslide_api_in_flight",
             help: "Requests, symbol uploads, readers of dead letters and streams in flight, and requests that wait.",
             label: "kind",
             read: |permits| {
                 vec![
-                    ("requests", permits.requests.held() + permits.operator_requests.held()),
-                    ("waits", permits.waits.held()),
-                    ("uploads", permits.uploads.held()),
-                    ("dead_letters", permits.dead_letters.held()),
-                    ("streams", permits.streams.held()),
+                    ("requests", permits.requests.held_permits() + permits.operator_requests.held_permits()),
+                    ("waits", permits.waits.held_permits()),
+                    ("uploads", permits.uploads.held_permits()),
+                    ("dead_letters", permits.dead_letters.held_permits()),
+                    ("streams", permits.streams.held_permits()),
                 ]
             },
         },
@@ -90,9 +86,9 @@ impl Permits {
             label: "kind",
             read: |permits| {
                 vec![
-                    ("downloads", permits.downloads.waiting()),
-                    ("connections", permits.connections.waiting()),
-                    ("dead_letters", permits.dead_letters.waiting()),
+                    ("downloads", permits.downloads.waiting_callers()),
+                    ("connections", permits.connections.waiting_callers()),
+                    ("dead_letters", permits.dead_letters.waiting_callers()),
                 ]
             },
         },
@@ -101,8 +97,8 @@ impl Permits {
             help: "Bytes of bodies in memory, announced, received or unpacked, and of answers.",
             label: "kind",
             read: |permits| {
-                let bodies = permits.bodies.held() + permits.operator_bodies.held();
-                vec![("reports", bodies << 10), ("answers", permits.answers.held() << 10)]
+                let bodies = permits.bodies.held_permits() + permits.operator_bodies.held_permits();
+                vec![("reports", bodies << 10), ("answers", permits.answers.held_permits() << 10)]
             },
         },
     ];
@@ -121,7 +117,7 @@ impl Permits {
         let shared = |name, all: u64| TenantSemaphore::new(name, small(all), small(percent(all)));
         let counted = |name, label, all: u64, least: u64| {
             let refused = refused.with_label_values(&[label]);
-            TenantSemaphore::counting(name, small(all), small(percent(all).max(least)), refused)
+            TenantSemaphore::with_refusal_counter(name, small(all), small(percent(all).max(least)), refused)
         };
         let reserved = |name, all: u64| TenantSemaphore::new(name, small(all), small(all));
         let body = limits.ingest_bytes.max(limits.ingest_unpacked_bytes).div_ceil(1_024);
@@ -133,7 +129,7 @@ impl Permits {
             requests: counted("requests", "requests", limits.requests as u64, 1),
             operator_requests: reserved("requests", OPERATOR_REQUESTS),
             waits: counted("waiting requests", "waits", limits.waits as u64, 1),
-            streams: TenantSemaphore::new("streams", STREAMS, STREAMS_OF_TENANT),
+            streams: TenantSemaphore::new("streams", STREAMS_LIMIT, STREAMS_OF_TENANT),
             uploads: counted("uploads", "uploads", limits.uploads as u64, 1),
             // One body of the largest size always fits.
             bodies: counted("request bodies (KiB)", "bodies", bodies, body),
@@ -154,11 +150,11 @@ impl Permits {
     ///
     /// # Errors
     /// [`Exhausted::All`].
-    pub fn slot(&self) -> Result<RequestSlot, Exhausted> {
-        Ok(RequestSlot(Arc::new(Mutex::new(self.unknown()?))))
+    pub fn take_slot(&self) -> Result<RequestSlot, Exhausted> {
+        Ok(RequestSlot(Arc::new(Mutex::new(self.take_unassigned()?))))
     }
 
-    fn unknown(&self) -> Result<SlotState, Exhausted> {
+    fn take_unassigned(&self) -> Result<SlotState, Exhausted> {
         let (permit, reserved) = match self.requests.try_acquire_unassigned(1) {
             Ok(permit) => (permit, false),
             Err(_) => (self.operator_requests.try_acquire_unassigned(1)?, true),
@@ -184,7 +180,6 @@ struct SlotState {
 pub enum Caller {
     /// The key is not checked yet.
     Unknown,
-    /// A tenant.
     Tenant(TenantId),
     /// An operator, with a key of this tenant, for an operation that only operators may use.
     Operator(TenantId),
@@ -206,15 +201,15 @@ impl RequestSlot {
     ///
     /// # Errors
     /// [`Exhausted`].
-    pub fn assign(&self, permits: &Permits, caller: Caller) -> Result<(), Exhausted> {
-        let mut slot = self.state();
+    pub fn assign_caller(&self, permits: &Permits, caller: Caller) -> Result<(), Exhausted> {
+        let mut slot = self.lock_state();
         if let Caller::Tenant(tenant) = &caller {
             if slot.reserved {
                 // Takes a regular permit if one has been released since.
                 slot.permit = Some(permits.requests.try_acquire(tenant, 1)?);
                 slot.reserved = false;
             } else if let Some(permit) = &mut slot.permit {
-                permit.assign(tenant)?;
+                permit.assign_owner(tenant)?;
             }
         }
         slot.caller = caller;
@@ -224,12 +219,12 @@ impl RequestSlot {
     /// Returns the caller of the request.
     #[must_use]
     pub fn caller(&self) -> Caller {
-        self.state().caller.clone()
+        self.lock_state().caller.clone()
     }
 
     /// Releases the slot, because the request has ended or only waits.
     pub fn release(&self) {
-        self.state().permit = None;
+        self.lock_state().permit = None;
     }
 
     /// Takes a slot again for a request that was released before its key was known.
@@ -237,11 +232,11 @@ impl RequestSlot {
     /// # Errors
     /// [`Exhausted::All`].
     pub fn resume(&self, permits: &Permits) -> Result<(), Exhausted> {
-        *self.state() = permits.unknown()?;
+        *self.lock_state() = permits.take_unassigned()?;
         Ok(())
     }
 
-    fn state(&self) -> MutexGuard<'_, SlotState> {
+    fn lock_state(&self) -> MutexGuard<'_, SlotState> {
         self.0.lock()
     }
 }
@@ -251,7 +246,6 @@ pub(crate) mod tests {
     use super::*;
     use prometheus::Opts;
 
-    /// Permits within these limits.
     pub fn permits(limits: &RequestLimits) -> Permits {
         Permits::new(limits, 8, 8, &IntCounterVec::new(Opts::new("refused", "Refused."), &["limit"]).unwrap())
     }
@@ -290,15 +284,15 @@ pub(crate) mod tests {
     fn a_slot_counts_for_its_tenant_until_it_is_released() {
         let permits = permits(&RequestLimits { requests: 4, ..RequestLimits::default() });
         let assigned = |name| {
-            let slot = permits.slot()?;
-            slot.assign(&permits, Caller::Tenant(tenant(name))).map(|()| slot)
+            let slot = permits.take_slot()?;
+            slot.assign_caller(&permits, Caller::Tenant(tenant(name))).map(|()| slot)
         };
         let first = assigned("acme").unwrap();
         assert_eq!(kind(assigned("acme")), Some(Kind::TenantBusy));
         assigned("umbrella").unwrap();
-        assert_eq!(permits.requests.held(), 1);
+        assert_eq!(permits.requests.held_permits(), 1);
         first.release();
-        assert_eq!(permits.requests.held(), 0);
+        assert_eq!(permits.requests.held_permits(), 0);
         assert_eq!(first.caller(), Caller::Tenant(tenant("acme")));
         assigned("acme").unwrap();
     }
@@ -307,32 +301,35 @@ pub(crate) mod tests {
     fn an_operator_has_a_slot_where_tenants_hold_all_of_them() {
         let permits = permits(&RequestLimits { requests: 2, tenant_share: 50, ..RequestLimits::default() });
         let assigned = |caller: Caller| {
-            let slot = permits.slot()?;
-            slot.assign(&permits, caller).map(|()| slot)
+            let slot = permits.take_slot()?;
+            slot.assign_caller(&permits, caller).map(|()| slot)
         };
         let _held = ["acme", "umbrella"].map(|name| assigned(Caller::Tenant(tenant(name))).unwrap());
         assert_eq!(kind(assigned(Caller::Tenant(tenant("wayne")))), Some(Kind::Overloaded));
         let operators: Vec<_> =
             (0..OPERATOR_REQUESTS).map(|_| assigned(Caller::Operator(tenant("acme"))).unwrap()).collect();
-        assert_eq!(permits.operator_requests.held(), OPERATOR_REQUESTS);
-        assert_eq!(kind(permits.slot()), Some(Kind::Overloaded));
+        assert_eq!(permits.operator_requests.held_permits(), OPERATOR_REQUESTS);
+        assert_eq!(kind(permits.take_slot()), Some(Kind::Overloaded));
         drop(operators);
-        assert_eq!(permits.operator_requests.held(), 0);
+        assert_eq!(permits.operator_requests.held_permits(), 0);
     }
 
     #[test]
     fn a_request_that_is_released_before_its_key_is_known_takes_nothing_until_it_resumes() {
         let permits = permits(&RequestLimits { requests: 1, tenant_share: 100, ..RequestLimits::default() });
-        let slot = permits.slot().unwrap();
+        let slot = permits.take_slot().unwrap();
         slot.release();
-        let other = permits.slot().unwrap();
-        other.assign(&permits, Caller::Tenant(tenant("umbrella"))).unwrap();
+        let other = permits.take_slot().unwrap();
+        other.assign_caller(&permits, Caller::Tenant(tenant("umbrella"))).unwrap();
         // The rest is for operators only.
         slot.resume(&permits).unwrap();
-        assert_eq!(kind(slot.assign(&permits, Caller::Tenant(tenant("acme")))), Some(Kind::Overloaded));
+        assert_eq!(
+            kind(slot.assign_caller(&permits, Caller::Tenant(tenant("acme")))),
+            Some(Kind::Overloaded)
+        );
         other.release();
-        slot.assign(&permits, Caller::Tenant(tenant("acme"))).unwrap();
-        assert_eq!((permits.requests.held(), permits.operator_requests.held()), (1, 0));
+        slot.assign_caller(&permits, Caller::Tenant(tenant("acme"))).unwrap();
+        assert_eq!((permits.requests.held_permits(), permits.operator_requests.held_permits()), (1, 0));
     }
 
     #[tokio::test]

@@ -62,7 +62,7 @@ impl<T: Into<OwnerTx> + Send + 'static> Tx<T> {
     pub async fn commit(mut self) -> Result<(), StoreError> {
         let (Some(tx), permit) = (self.tx.take(), self.permit.take()) else { return Ok(()) };
         let tx: OwnerTx = tx.into();
-        keeping(permit, async move { tx.commit().await }).await
+        run_with_permit(permit, async move { tx.commit().await }).await
     }
 
     /// Rolls the transaction back before work that needs no connection; the end of its scope does the same.
@@ -73,11 +73,11 @@ impl<T: Into<OwnerTx> + Send + 'static> Tx<T> {
 }
 
 /// Holds a permit until the work is done, even if the request is cancelled.
-async fn keeping<T: Send + 'static>(
+async fn run_with_permit<T: Send + 'static>(
     permit: Option<Permit>,
     work: impl Future<Output = T> + Send + 'static,
 ) -> T {
-    detached(async move {
+    run_detached(async move {
         let done = work.await;
         drop(permit);
         done
@@ -87,7 +87,7 @@ async fn keeping<T: Send + 'static>(
 
 /// Runs work to its end even if the request is cancelled: the connection is in use until the database has
 /// answered.
-pub async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+pub async fn run_detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match tokio::spawn(work.in_current_span()).await {
         Ok(done) => done,
         Err(ended) => match ended.try_into_panic() {
@@ -98,11 +98,11 @@ pub async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 
     }
 }
 
-async fn begin<T: Into<OwnerTx> + Send + 'static>(
+async fn begin_with_permit<T: Into<OwnerTx> + Send + 'static>(
     permit: Option<Permit>,
     begun: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<Tx<T>, Problem> {
-    Ok(detached(async move { Ok::<_, StoreError>(Tx { tx: Some(begun.await?), permit }) }).await?)
+    Ok(run_detached(async move { Ok::<_, StoreError>(Tx { tx: Some(begun.await?), permit }) }).await?)
 }
 
 impl Api {
@@ -111,7 +111,7 @@ impl Api {
     pub async fn tenant(&self, tenant: &TenantId) -> Result<Tx<TenantTx>, Problem> {
         let permit = self.permits.connections.acquire(tenant, 1).await;
         let (store, tenant) = (self.store.clone(), tenant.clone());
-        begin(Some(permit), async move { store.tenant(&tenant).await }).await
+        begin_with_permit(Some(permit), async move { store.tenant(&tenant).await }).await
     }
 
     /// Begins a transaction for an owner of symbols, as [`Api::tenant`] does for a tenant.
@@ -124,7 +124,7 @@ impl Api {
             Owner::System => None,
         };
         let (store, owner) = (self.store.clone(), owner.clone());
-        begin(permit, async move { store.owner(&owner).await }).await
+        begin_with_permit(permit, async move { store.owner(&owner).await }).await
     }
 }
 
@@ -143,7 +143,8 @@ mod tests {
         let permit = async || connections.acquire(&tenant, 1).await;
         let ended = Arc::new(Notify::new());
         let database = ended.clone();
-        let mut commit = Box::pin(keeping(Some(permit().await), async move { database.notified().await }));
+        let mut commit =
+            Box::pin(run_with_permit(Some(permit().await), async move { database.notified().await }));
         assert!(futures::poll!(commit.as_mut()).is_pending());
         drop(commit);
         let mut next = Box::pin(permit());

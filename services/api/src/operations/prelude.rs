@@ -6,7 +6,7 @@ pub(crate) use crate::requests::access::{
     Access, GroupsWrite, Operator, ReportsRead, ReportsWrite, SymbolsRead, SymbolsState, SymbolsWrite,
     TenantAdmin,
 };
-pub(crate) use crate::requests::input::{Path, Query, parameter};
+pub(crate) use crate::requests::input::{Path, Query, parse_parameter};
 pub(crate) use crate::requests::page::{List, Page, PageQuery};
 pub(crate) use crate::state::Api;
 pub(crate) use axum::Json;

@@ -24,13 +24,12 @@ use unslide_symbolicate::{Analysis, ImageSymbols, SymbolNeed, enabled_analyses};
 /// reports have frames in a few dozen images.
 const MOST_IMAGES: usize = 1_000;
 /// Concurrent downloads for one report.
-const AT_ONCE: usize = 16;
+const CONCURRENT_DOWNLOADS_LIMIT: usize = 16;
 
 /// Symbols by debug id, the tenant's rules, and the analyses that it uses.
 #[derive(Debug, Default)]
 pub struct SymbolsOfReport {
     symbols: HashMap<DebugId, ImageSymbols>,
-    /// The current rules.
     pub rules: Arc<SymbolicationRules>,
     /// The analyses that the tenant has not turned off.
     pub analyses: Vec<Analysis>,
@@ -38,7 +37,7 @@ pub struct SymbolsOfReport {
 
 impl SymbolsOfReport {
     /// Returns the cached symbols of a report without waiting, and the symbols to fetch.
-    pub fn cached(
+    pub fn from_cache(
         api: &Api,
         tenant: &TenantId,
         mut needs: Vec<SymbolNeed>,
@@ -68,10 +67,10 @@ impl SymbolsOfReport {
     ) -> SymbolsOfReport {
         let end = Instant::now() + Duration::from_secs(api.limits.request_seconds) / 2;
         let fetched = stream::iter(cold).map(|need| async move {
-            let got = download(api, tenant, &need, end).await;
+            let got = download_symbols(api, tenant, &need, end).await;
             (need.debug_id, got.unwrap_or(ImageSymbols::FetchingFailed))
         });
-        self.symbols.extend(fetched.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await);
+        self.symbols.extend(fetched.buffer_unordered(CONCURRENT_DOWNLOADS_LIMIT).collect::<Vec<_>>().await);
         self
     }
 
@@ -82,24 +81,29 @@ impl SymbolsOfReport {
 }
 
 /// Fetches everything that a report needs.
-pub async fn fetch(
+pub async fn fetch_symbols(
     api: &Api,
     principal: &Principal,
     needs: Vec<SymbolNeed>,
 ) -> Result<SymbolsOfReport, Problem> {
     let tenant = &principal.tenant;
     let rules = symbolication_rules(api, principal).await?;
-    let (cached, cold) = SymbolsOfReport::cached(api, tenant, needs, rules);
+    let (cached, cold) = SymbolsOfReport::from_cache(api, tenant, needs, rules);
     Ok(cached.fetch_rest(api, tenant, cold).await)
 }
 
 /// Downloads symbols that are not cached. Returns `None` if they do not come before `end`; the download then
 /// goes on.
-async fn download(api: &Api, tenant: &TenantId, need: &SymbolNeed, end: Instant) -> Option<ImageSymbols> {
+async fn download_symbols(
+    api: &Api,
+    tenant: &TenantId,
+    need: &SymbolNeed,
+    end: Instant,
+) -> Option<ImageSymbols> {
     // Limits the tenant's share of the cache's downloads, however many its reports need at once.
-    let _permit = before(end, api.permits.downloads.acquire(tenant, 1)).await?;
+    let _permit = await_before(end, api.permits.downloads.acquire(tenant, 1)).await?;
     let id = tenant.scope(need.debug_id);
-    let got = before(end, api.symcaches.get(&id, need.system, Hint::default())).await?;
+    let got = await_before(end, api.symcaches.get(&id, need.system, Hint::default())).await?;
     Some(got.unwrap_or_else(|error| {
         tracing::warn!(error = %error, "symbols could not be fetched for a request");
         ImageSymbols::FetchingFailed
@@ -108,7 +112,7 @@ async fn download(api: &Api, tenant: &TenantId, need: &SymbolNeed, end: Instant)
 
 /// Returns the output of a future if it is ready before `end`. The future is not polled after that: a
 /// download would begin that no permit counts.
-async fn before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
+async fn await_before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
     if Instant::now() >= end {
         return None;
     }
@@ -147,10 +151,10 @@ mod tests {
         };
         let end = Instant::now() + Duration::from_secs(1);
         for _ in 0..3 {
-            assert_eq!(before(end, hanging()).await, None);
+            assert_eq!(await_before(end, hanging()).await, None);
         }
         assert_eq!(begun.get(), 1);
         let later = Instant::now() + Duration::from_secs(1);
-        assert_eq!(before(later, async { 7 }).await, Some(7));
+        assert_eq!(await_before(later, async { 7 }).await, Some(7));
     }
 }

@@ -8,7 +8,7 @@
 use crate::http::problem::{Kind, Problem};
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
-use crate::requests::body::unpacked;
+use crate::requests::body::unpack_body;
 use crate::uploads::multipart;
 use bytes::Bytes;
 use futures::stream;
@@ -19,7 +19,6 @@ use unslide_report::{Element, ForeignFormat, ReadError, ReadLimits, Report, fore
 /// One report of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
-    /// The report's bytes, unchanged.
     pub bytes: Bytes,
     /// Its id; `None` for a text, which will end among the dead letters.
     pub id: Option<ReportId>,
@@ -30,9 +29,7 @@ pub struct Incoming {
 pub struct Bounds {
     /// Bytes of all reports together, unpacked.
     pub unpacked: u64,
-    /// Number of reports.
     pub reports: usize,
-    /// Limits of each report.
     pub report: ReadLimits,
 }
 
@@ -48,7 +45,6 @@ pub struct ReportScope<'s> {
 /// Form of a body, according to its content type.
 #[derive(Clone, Debug)]
 pub enum BodyForm {
-    /// multipart/form-data with this boundary.
     Parts(String),
     /// One JSON text per line.
     Lines,
@@ -63,7 +59,7 @@ pub enum BodyForm {
 /// [`Kind::InvalidReport`] or [`Kind::NotAReport`] naming the report and the place in it,
 /// [`Kind::InvalidBody`] for broken packaging, [`Kind::TooLarge`] past a limit, [`Kind::InsufficientScope`]
 /// for another app's report; or no bytes or units are left.
-pub fn read(
+pub fn read_reports(
     body: &Bytes,
     form: &BodyForm,
     bounds: &Bounds,
@@ -74,15 +70,15 @@ pub fn read(
         Reading { reports: Vec::new(), lines: 0, left: bounds.unpacked, bounds, scope, reserved, charge };
     match form {
         BodyForm::Parts(boundary) => {
-            let body = reading.unpacked(body)?;
+            let body = reading.unpack_bytes(body)?;
             // The parts are copies, so they need their own reservation.
-            reading.reserved.grow(body.len() as u64)?;
-            for (name, part) in parts(body, boundary, bounds.reports)? {
-                reading.document(&part, false, &format!("part {name}: "))?;
+            reading.reserved.reserve_more(body.len() as u64)?;
+            for (name, part) in split_parts(body, boundary, bounds.reports)? {
+                reading.read_document(&part, false, &format!("part {name}: "))?;
             }
         }
-        BodyForm::Lines => reading.document(body, true, "")?,
-        BodyForm::Any => reading.document(body, false, "")?,
+        BodyForm::Lines => reading.read_document(body, true, "")?,
+        BodyForm::Any => reading.read_document(body, false, "")?,
     }
     if reading.reports.is_empty() {
         return Err(Problem::new(Kind::InvalidReport, "the body has no report"));
@@ -103,27 +99,27 @@ struct Reading<'b> {
 }
 
 impl Reading<'_> {
-    fn unpacked(&mut self, bytes: &Bytes) -> Result<Bytes, Problem> {
-        let bytes = unpacked(bytes, self.left, self.reserved, self.charge)?;
+    fn unpack_bytes(&mut self, bytes: &Bytes) -> Result<Bytes, Problem> {
+        let bytes = unpack_body(bytes, self.left, self.reserved, self.charge)?;
         self.left = self.left.saturating_sub(bytes.len() as u64);
         Ok(bytes)
     }
 
-    fn document(&mut self, packed: &Bytes, lines: bool, place: &str) -> Result<(), Problem> {
-        let bytes = self.unpacked(packed)?;
+    fn read_document(&mut self, packed: &Bytes, lines: bool, place: &str) -> Result<(), Problem> {
+        let bytes = self.unpack_bytes(packed)?;
         if lines {
-            return self.lines(&bytes, place);
+            return self.read_lines(&bytes, place);
         }
-        match self.record(&bytes, self.bounds.unpacked, place) {
+        match self.read_record(&bytes, self.bounds.unpacked, place) {
             // A reader of one value finds more text after a complete value if the body has lines.
             Err(_) if first_line_is_complete(&bytes, self.scope.readers, &self.bounds.report) => {
-                self.lines(&bytes, place)
+                self.read_lines(&bytes, place)
             }
             outcome => outcome,
         }
     }
 
-    fn lines(&mut self, bytes: &Bytes, place: &str) -> Result<(), Problem> {
+    fn read_lines(&mut self, bytes: &Bytes, place: &str) -> Result<(), Problem> {
         for (number, line) in bytes.split(|b| *b == b'\n').enumerate() {
             if is_blank(line) {
                 continue;
@@ -133,7 +129,7 @@ impl Reading<'_> {
             }
             self.lines += 1;
             let line = bytes.slice_ref(line);
-            self.record(
+            self.read_record(
                 &line,
                 self.bounds.report.max_bytes as u64,
                 &format!("{place}line {}: ", number + 1),
@@ -143,15 +139,15 @@ impl Reading<'_> {
     }
 
     /// Reads one JSON text: a report, or an array of reports.
-    fn record(&mut self, record: &Bytes, max_bytes: u64, place: &str) -> Result<(), Problem> {
+    fn read_record(&mut self, record: &Bytes, max_bytes: u64, place: &str) -> Result<(), Problem> {
         let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
         let limits = ReadLimits { max_bytes, ..self.bounds.report };
         let elements =
-            unslide_report::split(record, &limits).map_err(|error| match foreign_format(record) {
+            unslide_report::split_record(record, &limits).map_err(|error| match foreign_format(record) {
                 Some(format @ ForeignFormat::AppleCrash) => {
                     Problem::new(Kind::NotAReport, format!("{place}{format} (not_a_report)"))
                 }
-                _ => refused(place, &error, self.bounds.report.max_bytes),
+                _ => to_problem(place, &error, self.bounds.report.max_bytes),
             })?;
         let before = self.reports.len();
         let many = elements.len() > 1 || record.trim_ascii_start().starts_with(b"[");
@@ -161,7 +157,7 @@ impl Reading<'_> {
                 return Err(too_many(self.bounds.reports));
             }
             let place = if many { format!("{place}report {index}: ") } else { place.to_owned() };
-            let incoming = self.element(record, &element, &place);
+            let incoming = self.read_element(record, &element, &place);
             match incoming {
                 Ok(incoming) => self.reports.push(incoming),
                 Err(problem) => {
@@ -174,13 +170,13 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn element(&self, record: &Bytes, element: &Element<'_>, place: &str) -> Result<Incoming, Problem> {
+    fn read_element(&self, record: &Bytes, element: &Element<'_>, place: &str) -> Result<Incoming, Problem> {
         match element {
             Element::Report(bytes) => {
                 let limits = &self.bounds.report;
-                let refused = |error: ReadError| refused(place, &error, limits.max_bytes);
+                let refused = |error: ReadError| to_problem(place, &error, limits.max_bytes);
                 let document = self.scope.readers.open(bytes, limits).map_err(refused)?;
-                let report = Report::accept(document.json(), limits).map_err(refused)?;
+                let report = Report::read_event(document.json(), limits).map_err(refused)?;
                 self.check_app(place, || report.summary().app)?;
                 Ok(Incoming { id: Some(report.id), bytes: record.slice_ref(bytes) })
             }
@@ -217,11 +213,11 @@ pub(super) fn too_many(most: usize) -> Problem {
 }
 
 /// Converts a read error. `limit` is the limit of one report.
-fn refused(place: &str, error: &ReadError, limit: usize) -> Problem {
+fn to_problem(place: &str, error: &ReadError, limit: usize) -> Problem {
     if matches!(error, ReadError::TooLarge { limit: reached, .. } if *reached == limit) {
         return Problem::new(Kind::TooLarge, format!("{place}report_bytes: {error} (too_large)"));
     }
-    Problem::new(Kind::of_report(error), format!("{place}{error} ({})", error.reason()))
+    Problem::new(Kind::from_read_error(error), format!("{place}{error} ({})", error.reason()))
 }
 
 /// Returns true for a line of only white space and NULs. Files that were allocated before they were filled
@@ -240,7 +236,7 @@ pub(super) fn is_report(document: &[u8], readers: &ReportReaders, limits: &ReadL
 pub(super) fn first_line_is_complete(bytes: &[u8], readers: &ReportReaders, limits: &ReadLimits) -> bool {
     let mut lines = bytes.split(|b| *b == b'\n').filter(|line| !is_blank(line));
     let first = lines.next();
-    let complete = |line: &[u8]| match unslide_report::split(line, limits) {
+    let complete = |line: &[u8]| match unslide_report::split_record(line, limits) {
         // A bare object has not been scanned yet.
         Ok(elements) => {
             elements.iter().all(|e| !matches!(e, Element::Report(r) if !is_report(r, readers, limits)))
@@ -252,8 +248,8 @@ pub(super) fn first_line_is_complete(bytes: &[u8], readers: &ReportReaders, limi
 
 /// Returns the parts that hold reports: files, JSON, and fields named `report` or `reports`. Other fields of
 /// a form describe the sender and are skipped. Returns at most `most` parts.
-fn parts(body: Bytes, boundary: &str, most: usize) -> Result<Vec<(String, Bytes)>, Problem> {
-    let malformed = |error| multipart::problem(error, Kind::InvalidBody);
+fn split_parts(body: Bytes, boundary: &str, most: usize) -> Result<Vec<(String, Bytes)>, Problem> {
+    let malformed = |error| multipart::to_problem(error, Kind::InvalidBody);
     let mut parts = multer::Multipart::new(stream::iter([Ok::<_, std::convert::Infallible>(body)]), boundary);
     let reading = async {
         let mut found = Vec::new();
@@ -299,7 +295,7 @@ mod tests {
     fn all(body: impl Into<Bytes>, form: &BodyForm) -> Result<Vec<Incoming>, Problem> {
         let (mut room, _other) = crate::limits::permits::tests::reservation(1 << 20);
         let scope = ReportScope { app: None, readers: &ReportReaders::default() };
-        read(&body.into(), form, &BOUNDS, &scope, (&mut room, &mut charge(1_000)))
+        read_reports(&body.into(), form, &BOUNDS, &scope, (&mut room, &mut charge(1_000)))
     }
 
     fn reports(body: impl Into<Bytes>, form: &BodyForm) -> Vec<String> {
@@ -430,8 +426,8 @@ mod tests {
         for (body, form) in [(packed, BodyForm::Any), (form, BodyForm::Parts("b".to_owned()))] {
             let (mut room, _other) = crate::limits::permits::tests::reservation(500_000);
             let scope = ReportScope { app: None, readers: &ReportReaders::default() };
-            let refused =
-                read(&body.into(), &form, &bounds, &scope, (&mut room, &mut charge(1_000))).unwrap_err();
+            let refused = read_reports(&body.into(), &form, &bounds, &scope, (&mut room, &mut charge(1_000)))
+                .unwrap_err();
             assert_eq!(refused.kind(), Kind::TenantBusy, "{form:?}");
         }
     }

@@ -5,7 +5,7 @@ use crate::http::problem::{Kind, Problem};
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::reports::ingest::{Bounds, Incoming, first_line_is_complete, is_blank, is_report, too_many};
-use crate::requests::body::unpacked;
+use crate::requests::body::unpack_body;
 use crate::uploads::multipart;
 use bytes::Bytes;
 use futures::stream;
@@ -79,7 +79,7 @@ pub fn read_leniently(
     match content_boundary(&body).or(boundary) {
         Some(boundary) => {
             // The parts are copies, so they need their own reservation.
-            reading.budget.reserved.grow(body.len() as u64)?;
+            reading.budget.reserved.reserve_more(body.len() as u64)?;
             for part in split_form(body.clone(), boundary, bounds.reports)? {
                 let part = reading.unpack_part(&part)?;
                 reading.read_document(&part)?;
@@ -103,7 +103,7 @@ fn content_boundary(body: &[u8]) -> Option<&str> {
 /// Returns the parts that hold reports: files, JSON, and all that begin like a report or like packed data. Other fields of
 /// a form describe the sender. Returns at most `most` parts.
 fn split_form(body: Bytes, boundary: &str, most: usize) -> Result<Vec<Bytes>, Problem> {
-    let malformed = |error| multipart::problem(error, Kind::InvalidBody);
+    let malformed = |error| multipart::to_problem(error, Kind::InvalidBody);
     let mut parts = multer::Multipart::new(stream::iter([Ok::<_, Infallible>(body)]), boundary);
     let reading = async {
         let mut found = Vec::new();
@@ -139,7 +139,7 @@ struct Reading<'b> {
 
 impl Reading<'_> {
     fn unpack_part(&mut self, bytes: &Bytes) -> Result<Bytes, Problem> {
-        let bytes = unpacked(bytes, self.left, &mut self.budget.reserved, &mut self.budget.charge)?;
+        let bytes = unpack_body(bytes, self.left, &mut self.budget.reserved, &mut self.budget.charge)?;
         self.left = self.left.saturating_sub(bytes.len() as u64);
         Ok(bytes)
     }
@@ -150,7 +150,7 @@ impl Reading<'_> {
             max_bytes: usize::try_from(self.bounds.unpacked).unwrap_or(usize::MAX),
             ..self.bounds.report
         };
-        let is_one = unslide_report::split(document, &whole).is_ok_and(|elements| {
+        let is_one = unslide_report::split_record(document, &whole).is_ok_and(|elements| {
             !matches!(elements.as_slice(), [Element::Report(bytes)] if !is_report(bytes, self.readers, &whole))
         });
         if is_one || !first_line_is_complete(document, self.readers, &self.bounds.report) {
@@ -205,7 +205,7 @@ impl Reading<'_> {
             Ok(document) => document,
             Err(error) => return refused(None, None, error.reason(), error.to_string()),
         };
-        let report = match Report::accept(document.json(), &self.bounds.report) {
+        let report = match Report::read_event(document.json(), &self.bounds.report) {
             Ok(report) => report,
             Err(error) => return refused(None, None, error.reason(), error.to_string()),
         };

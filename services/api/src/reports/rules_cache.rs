@@ -14,7 +14,6 @@ const TENANT_LIMIT: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
 /// The settings of a tenant for the symbolication of its reports.
 #[derive(Debug, Default)]
 pub struct SymbolicationRules {
-    /// Its own grouping rules.
     pub grouping: GroupingRules,
     /// Names of the analyses that it has turned off.
     pub disabled_analyses: Vec<String>,

@@ -13,14 +13,14 @@ const MOST_PROFILE_BYTES: u64 = 16 << 20;
 ///
 /// # Errors
 /// No bytes are left.
-pub fn profile<'r, 'a>(
+pub fn load_profile<'r, 'a>(
     report: &'r Report<'a>,
     reservation: &mut Reservation,
 ) -> Result<Option<ReportProfile<'r, 'a>>, Problem> {
     let bytes = (report.input.len() as u64).saturating_mul(PROFILE_BYTES);
-    reservation.grow(bytes.min(MOST_PROFILE_BYTES))?;
+    reservation.reserve_more(bytes.min(MOST_PROFILE_BYTES))?;
     let Some(profile) = report.profile_or_hang() else { return Ok(None) };
-    reservation.grow(report_tree_bytes(report, &profile))?;
+    reservation.reserve_more(report_tree_bytes(report, &profile))?;
     Ok(Some(profile))
 }
 

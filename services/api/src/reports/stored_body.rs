@@ -43,16 +43,13 @@ pub enum LostBody {
     /// The segment does not hold the body.
     #[error("the segment {key} does not hold the stored report {report}")]
     Damaged {
-        /// The segment.
         key: String,
-        /// The report.
         report: ReportId,
         /// The error of the segment.
         source: SegmentError,
     },
 }
 
-/// A stored report's JSON.
 #[derive(Debug)]
 pub struct StoredBody {
     /// The report in KSCrash's form.
@@ -67,7 +64,7 @@ pub struct StoredBody {
 ///
 /// # Errors
 /// A failure of the service: the same report was read before it was stored.
-pub fn report(json: &[u8]) -> Result<Report<'_>, Problem> {
+pub fn read_report(json: &[u8]) -> Result<Report<'_>, Problem> {
     Report::read_stored(json).map_err(Problem::internal)
 }
 
@@ -77,14 +74,14 @@ pub fn report(json: &[u8]) -> Result<Report<'_>, Problem> {
 /// # Errors
 /// Returns [`StoredBodyError::Lost`] if the body is not the one in the row, and [`StoredBodyError::Problem`] if no bytes are
 /// left for it, a server does not answer, or the database's own copy is damaged.
-pub async fn read(
+pub async fn read_body(
     api: &Api,
     tenant: &TenantId,
     tx: Tx<TenantTx>,
     found: &FoundReport,
 ) -> Result<StoredBody, StoredBodyError> {
-    let mut reservation = answers::reserve(&api.permits, tenant, found.size)?;
-    let bytes = json(api, tenant, tx, found).await?;
+    let mut reservation = answers::reserve_bytes(&api.permits, tenant, found.size)?;
+    let bytes = read_json(api, tenant, tx, found).await?;
     if api.readers.find(&bytes).is_none() {
         return Ok(StoredBody { json: bytes, document: None, reservation });
     }
@@ -94,11 +91,11 @@ pub async fn read(
         Ok::<_, Problem>((json, bytes))
     };
     let (json, document) = api.cpu.run_for(tenant, translate).await??;
-    reservation.grow(json.len() as u64)?;
+    reservation.reserve_more(json.len() as u64)?;
     Ok(StoredBody { json, document: Some(document), reservation })
 }
 
-async fn json(
+async fn read_json(
     api: &Api,
     tenant: &TenantId,
     mut tx: Tx<TenantTx>,
@@ -106,10 +103,10 @@ async fn json(
 ) -> Result<Vec<u8>, StoredBodyError> {
     let (report_id, variant) = (found.listed.report_id, found.listed.variant);
     let Some(place) = found.place else {
-        let body = report::body(&mut tx, &found.listed).await?;
+        let body = report::load_body(&mut tx, &found.listed).await?;
         tx.rollback();
         let body = body.ok_or(StoredBodyError::Lost(LostBody::Moved(report_id)))?;
-        return Ok(api.cpu.run_for(tenant, move || body.json()).await??);
+        return Ok(api.cpu.run_for(tenant, move || body.decompress_json()).await??);
     };
     // The next step waits for object storage, and must not hold a connection.
     tx.rollback();
@@ -123,11 +120,11 @@ async fn json(
 /// Those of [`read`].
 async fn from_segment(api: &Api, id: BodyId, place: BodyLocation) -> Result<Vec<u8>, StoredBodyError> {
     let (tenant, report) = (id.tenant.clone(), id.report_id);
-    let key = keys::segment(&tenant, place.day, place.segment);
-    let Some(frame) = segment::fetch(&api.objects, &key, place.offset, place.length).await? else {
+    let key = keys::for_segment(&tenant, place.day, place.segment);
+    let Some(frame) = segment::fetch_frame(&api.objects, &key, place.offset, place.length).await? else {
         return Err(StoredBodyError::Lost(LostBody::Gone(key.to_string())));
     };
-    let read = move || segment::open(&id, &place.key, frame, MAX_BODY_BYTES);
+    let read = move || segment::open_frame(&id, &place.key, frame, MAX_BODY_BYTES);
     let body = api.cpu.run_for(&tenant, read).await?;
     body.map_err(|source| StoredBodyError::Lost(LostBody::Damaged { key: key.to_string(), report, source }))
 }

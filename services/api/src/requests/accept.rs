@@ -6,14 +6,11 @@ use http::{HeaderMap, header};
 /// A representation of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Representation {
-    /// The enriched JSON.
     Json,
-    /// The Apple-style crash log.
     Text,
 }
 
 impl Representation {
-    /// Returns a short name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -22,7 +19,6 @@ impl Representation {
         }
     }
 
-    /// Returns the `Content-Type`.
     #[must_use]
     pub fn media_type(self) -> &'static str {
         match self {
@@ -45,8 +41,8 @@ impl Representation {
 ///
 /// # Errors
 /// [`Kind::NotAcceptable`] if it accepts neither.
-pub fn negotiate(headers: &HeaderMap) -> Result<Representation, Problem> {
-    let [json, text] = weights(headers, [("application", "json"), ("text", "plain")]);
+pub fn negotiate_representation(headers: &HeaderMap) -> Result<Representation, Problem> {
+    let [json, text] = parse_weights(headers, [("application", "json"), ("text", "plain")]);
     if json <= 0.0 && text <= 0.0 {
         return Err(Problem::new(Kind::NotAcceptable, "there are application/json and text/plain"));
     }
@@ -55,17 +51,18 @@ pub fn negotiate(headers: &HeaderMap) -> Result<Representation, Problem> {
 
 /// Returns the client's weights for these media types, 0 to 1. All are 1 if the request has no `Accept`
 /// header.
-pub fn weights<const N: usize>(headers: &HeaderMap, kinds: [(&str, &str); N]) -> [f32; N] {
+pub fn parse_weights<const N: usize>(headers: &HeaderMap, kinds: [(&str, &str); N]) -> [f32; N] {
     let values: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
     if values.is_empty() {
         return [1.0; N];
     }
-    let ranges: Vec<(String, f32)> = values.iter().flat_map(|value| value.split(',')).map(range).collect();
-    kinds.map(|(main, sub)| quality(&ranges, main, sub))
+    let ranges: Vec<(String, f32)> =
+        values.iter().flat_map(|value| value.split(',')).map(parse_range).collect();
+    kinds.map(|(main, sub)| find_weight(&ranges, main, sub))
 }
 
 /// Reads a media range without its parameters, and its weight.
-fn range(text: &str) -> (String, f32) {
+fn parse_range(text: &str) -> (String, f32) {
     let mut parts = text.split(';').map(str::trim);
     let range = parts.next().unwrap_or_default().to_ascii_lowercase();
     let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
@@ -73,7 +70,7 @@ fn range(text: &str) -> (String, f32) {
 }
 
 /// Returns the weight of the most specific range that matches, or 0 if none does.
-fn quality(ranges: &[(String, f32)], main: &str, sub: &str) -> f32 {
+fn find_weight(ranges: &[(String, f32)], main: &str, sub: &str) -> f32 {
     let wanted = [format!("{main}/{sub}"), format!("{main}/*"), "*/*".to_owned()];
     let found = wanted.iter().find_map(|wanted| ranges.iter().find(|(range, _)| range == wanted));
     found.map_or(0.0, |(_, weight)| *weight)
@@ -87,9 +84,9 @@ mod tests {
     fn the_heaviest_range_wins_and_json_is_the_default() {
         let read = |accept: &'static str| {
             let headers = [(header::ACCEPT, http::HeaderValue::from_static(accept))].into_iter().collect();
-            negotiate(&headers).map_err(|p| p.kind())
+            negotiate_representation(&headers).map_err(|p| p.kind())
         };
-        assert_eq!(negotiate(&HeaderMap::new()).unwrap(), Representation::Json);
+        assert_eq!(negotiate_representation(&HeaderMap::new()).unwrap(), Representation::Json);
         for (accept, wanted) in [
             ("*/*", Representation::Json),
             ("text/plain", Representation::Text),

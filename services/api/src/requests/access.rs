@@ -59,7 +59,6 @@ impl Permission for AnyKey {
 /// The data that a route's operations cover, if not the tenant's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// The system's symbols.
     System,
     /// The data of all tenants, and data without a tenant.
     All,
@@ -83,7 +82,7 @@ impl<P> Access<P> {
     }
 
     /// Returns the owner of the symbols that the request is about.
-    pub fn owner(&self) -> Owner {
+    pub fn symbol_owner(&self) -> Owner {
         match self.reach {
             Some(Reach::System) => Owner::System,
             Some(Reach::All) | None => Owner::Tenant(self.tenant().clone()),
@@ -102,7 +101,7 @@ impl<P> Access<P> {
     ///
     /// # Errors
     /// [`Kind::InsufficientScope`] if the key is restricted to another app.
-    pub fn app(&self, asked: Option<String>) -> Result<Option<String>, Problem> {
+    pub fn restrict_app(&self, asked: Option<String>) -> Result<Option<String>, Problem> {
         match (&self.principal.app, asked) {
             (None, asked) => Ok(asked),
             (Some(own), Some(asked)) if asked != *own => {
@@ -116,7 +115,7 @@ impl<P> Access<P> {
     ///
     /// # Errors
     /// [`Kind::InsufficientScope`].
-    pub fn of_every_app(&self, why: &str) -> Result<(), Problem> {
+    pub fn require_every_app(&self, why: &str) -> Result<(), Problem> {
         let Some(app) = self.only_app() else { return Ok(()) };
         Err(Problem::new(
             Kind::InsufficientScope,
@@ -125,7 +124,7 @@ impl<P> Access<P> {
     }
 
     /// Returns true if the key may see data of this app.
-    pub fn sees(&self, app: &str) -> bool {
+    pub fn can_see(&self, app: &str) -> bool {
         self.principal.app.as_ref().is_none_or(|own| own == app)
     }
 }
@@ -134,9 +133,9 @@ impl<P: Permission> FromRequestParts<Api> for Access<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Access<P>, Problem> {
-        let key = bearer(&parts.headers).unwrap_or_default();
-        let principal = authenticate(&parts.extensions, api, key).await?;
-        admit(parts, api, principal, &parts.method)
+        let key = parse_bearer(&parts.headers).unwrap_or_default();
+        let principal = authenticate_key(&parts.extensions, api, key).await?;
+        admit_request(parts, api, principal, &parts.method)
     }
 }
 
@@ -144,7 +143,7 @@ impl<P: Permission> FromRequestParts<Api> for Access<P> {
 ///
 /// # Errors
 /// [`Kind::InsufficientScope`], [`Kind::TenantSuspended`], or too many of the tenant's requests run.
-pub fn admit<P: Permission>(
+pub fn admit_request<P: Permission>(
     parts: &Parts,
     api: &Api,
     principal: Principal,
@@ -155,10 +154,10 @@ pub fn admit<P: Permission>(
     let for_operators = *needed == [Scope::Operator];
     // Only for a key that may do it. Otherwise every key could use the permits that are reserved for
     // operators.
-    let operator = for_operators && principal.may(Scope::Operator) && principal.app.is_none();
+    let operator = for_operators && principal.has_scope(Scope::Operator) && principal.app.is_none();
     let caller = if operator { Caller::Operator } else { Caller::Tenant };
-    assign(&parts.extensions, api, caller(principal.tenant.clone()))?;
-    if !needed.iter().any(|scope| principal.may(*scope)) {
+    assign_caller(&parts.extensions, api, caller(principal.tenant.clone()))?;
+    if !needed.iter().any(|scope| principal.has_scope(*scope)) {
         let names: Vec<&str> = needed.iter().map(|scope| scope.as_str()).collect();
         let detail = format!("the operation needs the scope {}", names.join(" or "));
         return Err(Problem::new(Kind::InsufficientScope, detail));
@@ -170,7 +169,7 @@ pub fn admit<P: Permission>(
             "a key for one app cannot use operations of operators",
         ));
     }
-    if !principal.active && needed.iter().all(|scope| changes(*scope, method)) {
+    if !principal.active && needed.iter().all(|scope| is_change(*scope, method)) {
         let detail = "the tenant is suspended: its keys can read and delete, but not add or change";
         return Err(Problem::new(Kind::TenantSuspended, detail));
     }
@@ -181,18 +180,18 @@ pub fn admit<P: Permission>(
 ///
 /// # Errors
 /// Too many of the tenant's requests run.
-pub fn assign(extensions: &Extensions, api: &Api, caller: Caller) -> Result<(), Problem> {
+pub fn assign_caller(extensions: &Extensions, api: &Api, caller: Caller) -> Result<(), Problem> {
     if let Some(client) = extensions.get::<ClientConnection>() {
-        client.authenticated();
+        client.mark_authenticated();
     }
     let slot = extensions.get::<RequestSlot>();
-    slot.ok_or_else(|| Problem::internal("a request has no slot"))?.assign(&api.permits, caller)?;
+    slot.ok_or_else(|| Problem::internal("a request has no slot"))?.assign_caller(&api.permits, caller)?;
     Ok(())
 }
 
 /// Returns true for operations that a suspended tenant may not use: all except reads and deletions of its own
 /// data. A request to erase a report or revoke a key must not wait for the end of a suspension.
-fn changes(scope: Scope, method: &Method) -> bool {
+fn is_change(scope: Scope, method: &Method) -> bool {
     match scope {
         // These scopes also cover queries that come in a request body.
         Scope::SymbolsRead | Scope::ReportsRead => false,
@@ -210,20 +209,20 @@ fn changes(scope: Scope, method: &Method) -> bool {
 ///
 /// # Errors
 /// [`Kind::Unauthorized`], or the database fails.
-pub async fn authenticate(extensions: &Extensions, api: &Api, key: &str) -> Result<Principal, Problem> {
+pub async fn authenticate_key(extensions: &Extensions, api: &Api, key: &str) -> Result<Principal, Problem> {
     let Some(principal) = api.key_cache.authenticate(&api.store, &*api.clock, key).await? else {
         let request = tracing::Span::current();
-        request.record("key.prefix", keys::prefix(key));
+        request.record("key.prefix", keys::key_prefix(key));
         let client = extensions.get::<ClientAddress>();
         request.record("peer.address", client.map(|client| tracing::field::display(client.0)));
-        return Err(Problem::bare(Kind::Unauthorized));
+        return Err(Problem::from_kind(Kind::Unauthorized));
     };
-    api.key_uses.note(&principal, api.clock.now());
+    api.key_uses.record_use(&principal, api.clock.now());
     Ok(principal)
 }
 
 /// Returns the key in `Authorization: Bearer …` (RFC 6750 §2.1; the scheme in any case).
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+fn parse_bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (value, more) = (values.next()?, values.next());
     let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
@@ -240,11 +239,11 @@ mod tests {
 
     #[test]
     fn only_one_bearer_key_counts() {
-        assert_eq!(bearer(&headers(&["Bearer unslide_a_b"])), Some("unslide_a_b"));
-        assert_eq!(bearer(&headers(&["bearer  unslide_a_b "])), Some("unslide_a_b"));
-        assert_eq!(bearer(&headers(&["Basic dTpw"])), None);
-        assert_eq!(bearer(&headers(&["unslide_a_b"])), None);
-        assert_eq!(bearer(&headers(&["Bearer a", "Bearer b"])), None);
-        assert_eq!(bearer(&HeaderMap::new()), None);
+        assert_eq!(parse_bearer(&headers(&["Bearer unslide_a_b"])), Some("unslide_a_b"));
+        assert_eq!(parse_bearer(&headers(&["bearer  unslide_a_b "])), Some("unslide_a_b"));
+        assert_eq!(parse_bearer(&headers(&["Basic dTpw"])), None);
+        assert_eq!(parse_bearer(&headers(&["unslide_a_b"])), None);
+        assert_eq!(parse_bearer(&headers(&["Bearer a", "Bearer b"])), None);
+        assert_eq!(parse_bearer(&HeaderMap::new()), None);
     }
 }

@@ -50,9 +50,10 @@ impl Chunks {
     pub async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         loop {
             let asked = Instant::now();
-            let frame = tokio::time::timeout(self.pace.left(), self.body.frame())
-                .await
-                .map_err(|_| Problem::new(Kind::BodyTimeout, format!("{} came", self.pace.complaint())))?;
+            let frame =
+                tokio::time::timeout(self.pace.time_left(), self.body.frame()).await.map_err(|_| {
+                    Problem::new(Kind::BodyTimeout, format!("{} came", self.pace.describe_pace()))
+                })?;
             let Some(frame) = frame else { return Ok(None) };
             let frame = frame.map_err(|_| {
                 Problem::new(
@@ -61,7 +62,7 @@ impl Chunks {
                 )
             })?;
             let Ok(data) = frame.into_data() else { continue };
-            self.pace.moved(asked.elapsed(), data.len() as u64);
+            self.pace.record_progress(asked.elapsed(), data.len() as u64);
             if data.is_empty() {
                 continue;
             }
@@ -90,7 +91,7 @@ impl Chunks {
     ///
     /// # Errors
     /// Those of [`Chunks::next`], or no bytes are left.
-    pub async fn collect(mut self, reserved: &mut Reservation) -> Result<Bytes, Problem> {
+    pub async fn collect_body(mut self, reserved: &mut Reservation) -> Result<Bytes, Problem> {
         let Some(first) = self.next_within(reserved).await? else { return Ok(Bytes::new()) };
         let Some(second) = self.next_within(reserved).await? else { return Ok(first) };
         let announced = HttpBody::size_hint(&self.body).lower();
@@ -106,7 +107,7 @@ impl Chunks {
 
     async fn next_within(&mut self, reserved: &mut Reservation) -> Result<Option<Bytes>, Problem> {
         let data = self.next().await?;
-        reserved.grow(self.seen.saturating_sub(reserved.bytes()))?;
+        reserved.reserve_more(self.seen.saturating_sub(reserved.bytes()))?;
         Ok(data)
     }
 }
@@ -134,7 +135,7 @@ const SMALL_BYTES: usize = 64 << 10;
 ///
 /// # Errors
 /// Those of `work`, and [`Kind::Internal`] if it panics on the pool.
-pub async fn read<T: Send + 'static>(
+pub async fn read_body<T: Send + 'static>(
     api: &Api,
     tenant: &TenantId,
     body: Bytes,
@@ -152,12 +153,12 @@ fn is_small(body: &[u8]) -> bool {
 }
 
 /// Returns a body, unpacked to at most `limit` bytes if it begins like gzip or zstd. Takes CPU time: call it in
-/// [`read`].
+/// [`read_body`].
 ///
 /// # Errors
 /// [`Kind::TooLarge`] if there is more, [`Kind::InvalidBody`] if the data is damaged, and errors if no bytes
 /// or units are left.
-pub fn unpacked(
+pub fn unpack_body(
     body: &Bytes,
     limit: u64,
     reserved: &mut Reservation,
@@ -165,7 +166,7 @@ pub fn unpacked(
 ) -> Result<Bytes, Problem> {
     job_bytes(body.len());
     if body.starts_with(GZIP) {
-        return Ok(gunzip(body, limit, reserved, charge)?.into());
+        return Ok(unpack_gzip(body, limit, reserved, charge)?.into());
     }
     if body.starts_with(ZSTD) {
         let mut unpacking = zstd::Decoder::with_buffer(&body[..]).map_err(Problem::internal)?;
@@ -175,7 +176,7 @@ pub fn unpacked(
     Ok(body.clone())
 }
 
-fn gunzip(
+fn unpack_gzip(
     bytes: &[u8],
     limit: u64,
     reserved: &mut Reservation,
@@ -202,7 +203,7 @@ fn unpack(
         }
         if filled == out.len() {
             let more = out.len().max(FIRST_PIECE).min(most - out.len());
-            reserved.grow(more as u64)?;
+            reserved.reserve_more(more as u64)?;
             out.reserve_exact(more);
             out.resize(filled + more, 0);
         }
@@ -212,7 +213,7 @@ fn unpack(
             Ok(read) => {
                 filled += read;
                 job_bytes(filled);
-                charge.unpacked(read as u64)?;
+                charge.charge_unpacked(read as u64)?;
             }
             Err(error) => {
                 return Err(Problem::new(Kind::InvalidBody, format!("damaged {format} data: {error}")));
@@ -244,7 +245,7 @@ mod tests {
     async fn collect(body: Body, limit: u64) -> Result<Bytes, Kind> {
         let chunks = Chunks::new(&HeaderMap::new(), body, limit, pace()).map_err(|p| p.kind())?;
         let (mut room, _other) = crate::limits::permits::tests::reservation(1 << 20);
-        chunks.collect(&mut room).await.map_err(|p| p.kind())
+        chunks.collect_body(&mut room).await.map_err(|p| p.kind())
     }
 
     #[tokio::test]
@@ -263,7 +264,7 @@ mod tests {
         let taken = async |headers: &HeaderMap, pieces| {
             let (mut room, _other) = crate::limits::permits::tests::reservation(4 << 10);
             let chunks = Chunks::new(headers, body(pieces), 1 << 20, pace()).unwrap();
-            let collected = chunks.collect(&mut room).await.map(|body| body.len());
+            let collected = chunks.collect_body(&mut room).await.map(|body| body.len());
             (collected.map_err(|problem| problem.kind()), room.bytes())
         };
         let (none, mut length) = (HeaderMap::new(), HeaderMap::new());
@@ -325,7 +326,7 @@ mod tests {
         assert!(bomb.starts_with(GZIP) && bomb.len() < 10_000);
         let unpacked = |bytes: &[u8], limit, room| {
             let (mut room, _other) = crate::limits::permits::tests::reservation(room);
-            gunzip(bytes, limit, &mut room, &mut charge(1_000))
+            unpack_gzip(bytes, limit, &mut room, &mut charge(1_000))
                 .map(|bytes| bytes.len())
                 .map_err(|problem| problem.kind())
         };
@@ -346,7 +347,7 @@ mod tests {
         let bomb = zstd::encode_all(&vec![0; 5_000_000][..], 3).unwrap();
         let unpacked = |bytes: Vec<u8>, limit, room| {
             let (mut room, _other) = crate::limits::permits::tests::reservation(room);
-            unpacked(&bytes.into(), limit, &mut room, &mut charge(1_000))
+            unpack_body(&bytes.into(), limit, &mut room, &mut charge(1_000))
                 .map(|bytes| bytes.len())
                 .map_err(|problem| problem.kind())
         };
@@ -364,8 +365,8 @@ mod tests {
         let unpacked = |units| {
             let (mut room, _other) = crate::limits::permits::tests::reservation(1 << 30);
             let mut charge = charge(units);
-            charge.received(bomb.len() as u64).unwrap();
-            let outcome = gunzip(&bomb, 100 << 20, &mut room, &mut charge).map(|bytes| bytes.len());
+            charge.charge_received(bomb.len() as u64).unwrap();
+            let outcome = unpack_gzip(&bomb, 100 << 20, &mut room, &mut charge).map(|bytes| bytes.len());
             (outcome.map_err(|problem| problem.kind()), room.bytes())
         };
         assert_eq!(unpacked(800).0, Ok(50 << 20));

@@ -15,13 +15,13 @@ type Reader = fn(&str) -> Option<Option<ContentHash>>;
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`] if one is malformed, or two disagree.
-pub fn announced(headers: &HeaderMap) -> Result<Option<ContentHash>, Problem> {
+pub fn parse_announced(headers: &HeaderMap) -> Result<Option<ContentHash>, Problem> {
     let mut found: Option<ContentHash> = None;
     let readers: [(&str, Reader); 4] = [
         ("x-content-sha256", |text| Some(Some(text.trim().parse().ok()?))),
-        ("content-digest", structured),
-        ("repr-digest", structured),
-        ("digest", older),
+        ("content-digest", parse_structured),
+        ("repr-digest", parse_structured),
+        ("digest", parse_legacy),
     ];
     for (name, read) in readers {
         for value in headers.get_all(name) {
@@ -39,16 +39,16 @@ pub fn announced(headers: &HeaderMap) -> Result<Option<ContentHash>, Problem> {
 }
 
 /// Reads a dictionary of byte sequences (RFC 8941): `sha-256=:base64:, other=:…:`.
-fn structured(text: &str) -> Option<Option<ContentHash>> {
-    pairs(text, "sha-256", |value| value.strip_prefix(':')?.strip_suffix(':'))
+fn parse_structured(text: &str) -> Option<Option<ContentHash>> {
+    parse_pairs(text, "sha-256", |value| value.strip_prefix(':')?.strip_suffix(':'))
 }
 
 /// Reads `SHA-256=base64,MD5=…`, the algorithm in any case.
-fn older(text: &str) -> Option<Option<ContentHash>> {
-    pairs(text, "sha-256", |value| Some(value))
+fn parse_legacy(text: &str) -> Option<Option<ContentHash>> {
+    parse_pairs(text, "sha-256", |value| Some(value))
 }
 
-fn pairs(text: &str, algorithm: &str, value: fn(&str) -> Option<&str>) -> Option<Option<ContentHash>> {
+fn parse_pairs(text: &str, algorithm: &str, value: fn(&str) -> Option<&str>) -> Option<Option<ContentHash>> {
     let mut found = None;
     for pair in text.split(',') {
         let (name, rest) = pair.trim().split_once('=')?;
@@ -71,7 +71,7 @@ mod tests {
         let headers = headers.iter().map(|(name, value)| {
             (http::HeaderName::from_static(name), http::HeaderValue::from_str(value).unwrap())
         });
-        announced(&headers.collect()).map(|hash| hash.map(|h| h.to_string())).map_err(|p| p.kind())
+        parse_announced(&headers.collect()).map(|hash| hash.map(|h| h.to_string())).map_err(|p| p.kind())
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::http::trace::TraceContext;
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::requests::access::{Access, ReportsWrite};
-use crate::requests::body::{self, Chunks, unpacked};
+use crate::requests::body::{self, Chunks, unpack_body};
 use crate::state::Api;
 use axum::body::Body;
 use bytes::Bytes;
@@ -27,7 +27,7 @@ const MOST_BYTES: u64 = 1 << 20;
 /// Maximum number of events in a request.
 pub const MOST_EVENTS: usize = 1_000;
 /// How long a response waits for the number of events that are not kept.
-const HINT_TIME: Duration = Duration::from_secs(1);
+const HINT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of unknown keys that a response names.
 const MOST_UNREAD: usize = 20;
 
@@ -36,7 +36,6 @@ const MOST_UNREAD: usize = 20;
 pub struct ReadGatewayEvent {
     /// The id that is unique among the events of an app.
     id: String,
-    /// The bundle identifier.
     app: String,
     /// Keys with values that were not understood.
     unread: Vec<String>,
@@ -47,7 +46,6 @@ pub struct ReadGatewayEvent {
 /// Summary of the events that the broker has taken.
 #[derive(Debug)]
 pub struct SentEvents {
-    /// Number of events.
     pub accepted: usize,
     /// Number of events older than the retention time.
     pub too_old: usize,
@@ -62,7 +60,6 @@ pub struct SentEvents {
 
 /// A request with events that are not read yet.
 pub struct EventRequest {
-    /// The key's access.
     pub access: Access<ReportsWrite>,
     /// The trace of the request.
     pub trace: TraceContext,
@@ -77,7 +74,7 @@ pub struct EventRequest {
 ///
 /// # Errors
 /// The request is over a limit, an event cannot be read, or the broker fails.
-pub async fn send<E: GatewayEvent>(
+pub async fn send_events<E: GatewayEvent>(
     api: &Api,
     topic: &str,
     signal: AppSignal,
@@ -85,36 +82,36 @@ pub async fn send<E: GatewayEvent>(
 ) -> Result<SentEvents, Problem> {
     let EventRequest { access, trace, headers, body } = request;
     api.check_topics()?;
-    let chunks = Chunks::new(&headers, body, MOST_BYTES, api.limits.pace())?;
+    let chunks = Chunks::new(&headers, body, MOST_BYTES, api.limits.client_pace())?;
     // A tenant that is over its rate is refused before its body is read.
-    let mut charge = Charge::of_reports(api, access.tenant(), access.principal.limits.units_per_second)?;
+    let mut charge = Charge::for_reports(api, access.tenant(), access.principal.limits.units_per_second)?;
     let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
-    let body = chunks.collect(&mut reserved).await?;
+    let body = chunks.collect_body(&mut reserved).await?;
     let (maker, tenant, app) = (api.clone(), access.tenant().clone(), access.principal.app.clone());
     let now = api.clock.now();
     let keep_from = api.retention.first_day(access.principal.limits.retention_days, now);
     let topic: Arc<str> = topic.into();
     let work = move |body: Bytes| {
-        charge.received(body.len() as u64)?;
-        let body = unpacked(&body, MOST_BYTES, &mut reserved, &mut charge)?;
-        let events = events::<E>(&body, &EventRules { app: app.as_deref(), now, keep_from })?;
-        charge.reports(events.len())?;
+        charge.charge_received(body.len() as u64)?;
+        let body = unpack_body(&body, MOST_BYTES, &mut reserved, &mut charge)?;
+        let events = read_events::<E>(&body, &EventRules { app: app.as_deref(), now, keep_from })?;
+        charge.charge_reports(events.len())?;
         // The records hold the bytes of the body, and little more.
         let record = |(event, bytes): &(ReadGatewayEvent, Bytes)| {
-            let record = record(&maker, &tenant, trace, Arc::clone(&topic), bytes);
+            let record = build_record(&maker, &tenant, trace, Arc::clone(&topic), bytes);
             // Events with the same id are in the same partition, in order.
             record.key(format!("{tenant}/{}", event.id))
         };
         let records: Vec<OutRecord> = events.iter().map(record).collect();
-        Ok::<_, Problem>((records, EventTotals::of(&events), reserved))
+        Ok::<_, Problem>((records, EventTotals::from_events(&events), reserved))
     };
-    let (records, totals, reserved) = body::read(api, access.tenant(), body, work).await?;
+    let (records, totals, reserved) = body::read_body(api, access.tenant(), body, work).await?;
     api.producer.send_all(&records).await?;
     drop(reserved);
     api.metrics.events(signal.as_str(), records.len());
     // This is only a hint: the broker has the events, whether the settings can be read or not.
     let hint = switched_off(api, access.tenant(), signal, &totals);
-    let switched_off = tokio::time::timeout(HINT_TIME, hint).await.map_or(0, Result::unwrap_or_default);
+    let switched_off = tokio::time::timeout(HINT_TIMEOUT, hint).await.map_or(0, Result::unwrap_or_default);
     let only_app = totals.only_app().map(str::to_owned);
     Ok(SentEvents {
         accepted: records.len(),
@@ -134,8 +131,8 @@ async fn switched_off(
 ) -> Result<usize, Problem> {
     let apps: BTreeSet<&str> = totals.apps.keys().map(String::as_str).collect();
     let mut tx = api.tenant(tenant).await?;
-    let signals = app_signals::of_apps(&mut tx, &apps).await?;
-    let off = totals.apps.iter().filter(|(app, _)| signals.of(app).one_in(signal) == 0);
+    let signals = app_signals::read_for_apps(&mut tx, &apps).await?;
+    let off = totals.apps.iter().filter(|(app, _)| signals.for_app(app).one_in(signal) == 0);
     Ok(off.map(|(_, events)| events).sum())
 }
 
@@ -148,7 +145,7 @@ struct EventTotals {
 }
 
 impl EventTotals {
-    fn of(events: &[(ReadGatewayEvent, Bytes)]) -> EventTotals {
+    fn from_events(events: &[(ReadGatewayEvent, Bytes)]) -> EventTotals {
         let mut totals = EventTotals { apps: BTreeMap::new(), too_old: 0, unread: BTreeSet::new() };
         for (event, _) in events {
             *totals.apps.entry(event.app.clone()).or_default() += usize::from(!event.is_too_old);
@@ -177,14 +174,14 @@ struct EventRules<'r> {
 }
 
 /// Reads the events of a body, each with its bytes.
-fn events<E: GatewayEvent>(
+fn read_events<E: GatewayEvent>(
     body: &Bytes,
     rules: &EventRules<'_>,
 ) -> Result<Vec<(ReadGatewayEvent, Bytes)>, Problem> {
     let invalid = |detail: String| Problem::new(Kind::InvalidBody, detail);
     if !body.trim_ascii_start().starts_with(b"[") {
         let bytes = body.slice_ref(body.trim_ascii());
-        return Ok(vec![(event::<E>(&bytes, rules, "")?, bytes)]);
+        return Ok(vec![(read_event::<E>(&bytes, rules, "")?, bytes)]);
     }
     let values: Vec<&RawValue> = serde_json::from_slice(body).map_err(|error| invalid(error.to_string()))?;
     if values.is_empty() {
@@ -196,13 +193,13 @@ fn events<E: GatewayEvent>(
     }
     let read = |(index, value): (usize, &&RawValue)| {
         let bytes = body.slice_ref(value.get().as_bytes());
-        Ok((event::<E>(&bytes, rules, &format!("event {index}: "))?, bytes))
+        Ok((read_event::<E>(&bytes, rules, &format!("event {index}: "))?, bytes))
     };
     values.iter().enumerate().map(read).collect()
 }
 
 /// Reads one event; `place` names its position in error messages.
-fn event<E: GatewayEvent>(
+fn read_event<E: GatewayEvent>(
     bytes: &[u8],
     rules: &EventRules<'_>,
     place: &str,
@@ -218,25 +215,25 @@ fn event<E: GatewayEvent>(
         _ => Ok(ReadGatewayEvent {
             id: event.id().to_owned(),
             app: event.app().to_owned(),
-            unread: event.unread().to_vec(),
+            unread: event.unread_keys().to_vec(),
             is_too_old: is_too_old(&event, rules.now, rules.keep_from),
         }),
     }
 }
 
 /// Creates a tenant's record for a topic that gateways write to, signed if the api has a key.
-pub fn record(
+pub fn build_record(
     api: &Api,
     tenant: &TenantId,
     trace: TraceContext,
     topic: Arc<str>,
     bytes: &Bytes,
 ) -> OutRecord {
-    let mut record = OutRecord::to(topic, bytes.clone())
+    let mut record = OutRecord::for_topic(topic, bytes.clone())
         .header(headers::TENANT, tenant.as_str().to_owned())
-        .header(headers::TRACEPARENT, trace.header());
+        .header(headers::TRACEPARENT, trace.format_header());
     if let Some(signer) = &api.signer {
-        let signed = signer.headers(tenant, api.clock.now_micros() / 1_000, bytes);
+        let signed = signer.signature_headers(tenant, api.clock.now_micros() / 1_000, bytes);
         signed.into_iter().for_each(|(name, value)| record.headers.push(name, value));
     }
     record
@@ -255,7 +252,7 @@ mod tests {
 
     fn read(body: &str, app: Option<&str>) -> Result<usize, (Kind, String)> {
         let body = Bytes::copy_from_slice(body.as_bytes());
-        let read = events::<MetricPayload>(&body, &EventRules { app, ..RULES });
+        let read = read_events::<MetricPayload>(&body, &EventRules { app, ..RULES });
         read.map(|events| {
             assert!(events.iter().all(|(_, bytes)| bytes == EVENT), "byte for byte");
             events.len()
@@ -281,8 +278,8 @@ mod tests {
     fn events_that_are_too_old_are_counted_apart_from_those_of_their_app() {
         let totals = |started_at: &str, keep_from| {
             let body = Bytes::from(format!("[{EVENT},{}]", EVENT.replace("2026-11-20", started_at)));
-            let read = events::<MetricPayload>(&body, &EventRules { keep_from, ..RULES }).unwrap();
-            let totals = EventTotals::of(&read);
+            let read = read_events::<MetricPayload>(&body, &EventRules { keep_from, ..RULES }).unwrap();
+            let totals = EventTotals::from_events(&read);
             (totals.too_old, totals.apps["com.acme.shop"])
         };
         assert_eq!(totals("2026-10-21", RULES.keep_from), (0, 2), "30 days ago");
@@ -295,8 +292,8 @@ mod tests {
     fn one_app_is_named_and_several_are_not() {
         let located = |body: String| {
             let body = Bytes::from(body);
-            let read = events::<MetricPayload>(&body, &RULES).unwrap();
-            EventTotals::of(&read).only_app().map(str::to_owned)
+            let read = read_events::<MetricPayload>(&body, &RULES).unwrap();
+            EventTotals::from_events(&read).only_app().map(str::to_owned)
         };
         assert_eq!(located(EVENT.to_owned()).as_deref(), Some("com.acme.shop"));
         assert_eq!(located(format!("[{EVENT},{}]", EVENT.replace("shop", "bank"))), None);

@@ -14,7 +14,6 @@ use time::macros::format_description;
 use time::{Date, OffsetDateTime};
 use unslide_model::{json, timestamp};
 
-/// A path's parameters.
 #[derive(FromRequestParts)]
 #[from_request(via(axum::extract::Path), rejection(Problem))]
 pub struct Path<T>(pub T);
@@ -30,7 +29,6 @@ impl From<PathRejection> for Problem {
     }
 }
 
-/// A query string's parameters.
 #[derive(FromRequestParts)]
 #[from_request(via(axum::extract::Query), rejection(Problem))]
 pub struct Query<T>(pub T);
@@ -62,8 +60,8 @@ impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
                 return Err(Problem::internal("a body is read before its key"));
             }
         };
-        let chunks = Chunks::new(&parts.headers, body, JSON_BYTES, limits.pace())?;
-        let body = chunks.collect(&mut reserved).await?;
+        let chunks = Chunks::new(&parts.headers, body, JSON_BYTES, limits.client_pace())?;
+        let body = chunks.collect_body(&mut reserved).await?;
         json::from_slice(&body).map(Json).map_err(|error| Problem::new(Kind::InvalidBody, error.to_string()))
     }
 }
@@ -79,7 +77,7 @@ pub fn is_text(text: &str, longest: usize) -> bool {
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
-pub fn parameter<T>(name: &str, text: &str) -> Result<T, Problem>
+pub fn parse_parameter<T>(name: &str, text: &str) -> Result<T, Problem>
 where
     T: FromStr,
     T::Err: Display,
@@ -91,14 +89,14 @@ where
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
-pub fn time(name: &str, text: Option<&str>) -> Result<Option<OffsetDateTime>, Problem> {
+pub fn parse_time(name: &str, text: Option<&str>) -> Result<Option<OffsetDateTime>, Problem> {
     // A plus in a query string is a space; a time zone is the only place for one.
     let wrong = |why: &dyn Display| {
         Problem::new(Kind::InvalidParameter, format!("{name}: a time such as 2026-11-20T09:00:00Z ({why})"))
     };
     let read = |text: &str| {
         let at = OffsetDateTime::parse(&text.replace(' ', "+"), &Rfc3339).map_err(|error| wrong(&error))?;
-        timestamp::storable(at).ok_or_else(|| wrong(&"in the years 1 to 9999, in UTC"))
+        timestamp::to_storable(at).ok_or_else(|| wrong(&"in the years 1 to 9999, in UTC"))
     };
     text.map(read).transpose()
 }
@@ -107,7 +105,7 @@ pub fn time(name: &str, text: Option<&str>) -> Result<Option<OffsetDateTime>, Pr
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
-pub fn day(name: &str, text: Option<&str>) -> Result<Option<Date>, Problem> {
+pub fn parse_day(name: &str, text: Option<&str>) -> Result<Option<Date>, Problem> {
     let read = |text: &str| {
         let day = Date::parse(text, format_description!("[year]-[month]-[day]")).ok();
         day.filter(|day| (1..=9_999).contains(&day.year()))

@@ -14,13 +14,13 @@ use std::fmt::{Debug, Display};
 use std::str::FromStr;
 use time::OffsetDateTime;
 use unslide_model::timestamp;
-use unslide_store::outbox::micros;
+use unslide_store::outbox::to_micros;
 use utoipa::{IntoParams, ToSchema};
 
-const VERSION: u8 = 1;
-const HEAD: usize = 9;
+const CURSOR_VERSION: u8 = 1;
+const CURSOR_HEAD_BYTES: usize = 9;
 /// Longer cursors are refused before they are decoded.
-const MAX_TEXT: usize = 4_096;
+const CURSOR_TEXT_BYTES: usize = 4_096;
 
 /// Entries per page: the maximum, and the default if the client gives no number.
 pub const MAX_LIMIT: u32 = 500;
@@ -56,7 +56,7 @@ pub struct List([u8; 8]);
 impl List {
     /// Creates the list that an operation returns for an owner with these filters.
     #[must_use]
-    pub fn of(owner: &impl Display, operation: &str, filters: &impl Debug) -> List {
+    pub fn for_operation(owner: &impl Display, operation: &str, filters: &impl Debug) -> List {
         let digest = Sha256::digest(format!("{owner}\n{operation}\n{filters:?}"));
         let mut tag = [0; 8];
         tag.copy_from_slice(&digest[..8]);
@@ -65,8 +65,8 @@ impl List {
 
     /// Returns the cursor of the page after `position`.
     #[must_use]
-    pub fn cursor(self, position: &str) -> String {
-        let bytes = [VERSION].into_iter().chain(self.0).chain(position.bytes());
+    pub fn encode_cursor(self, position: &str) -> String {
+        let bytes = [CURSOR_VERSION].into_iter().chain(self.0).chain(position.bytes());
         bytes.map(|byte| format!("{byte:02x}")).collect()
     }
 
@@ -74,34 +74,34 @@ impl List {
     ///
     /// # Errors
     /// [`Kind::InvalidParameter`] if the text is no cursor of this list.
-    pub fn position(self, cursor: &str) -> Result<String, Problem> {
-        if cursor.len() > MAX_TEXT {
-            return Err(refused("too long"));
+    pub fn decode_cursor(self, cursor: &str) -> Result<String, Problem> {
+        if cursor.len() > CURSOR_TEXT_BYTES {
+            return Err(refuse_cursor("too long"));
         }
-        let bytes = decode(cursor).filter(|b| b.len() > HEAD && b[0] == VERSION);
-        let bytes = bytes.ok_or_else(foreign)?;
-        if bytes[1..HEAD] != self.0 {
-            return Err(refused("it was made for other filters; begin again without a cursor"));
+        let bytes = decode_hex(cursor).filter(|b| b.len() > CURSOR_HEAD_BYTES && b[0] == CURSOR_VERSION);
+        let bytes = bytes.ok_or_else(foreign_cursor)?;
+        if bytes[1..CURSOR_HEAD_BYTES] != self.0 {
+            return Err(refuse_cursor("it was made for other filters; begin again without a cursor"));
         }
-        String::from_utf8(bytes[HEAD..].to_vec()).map_err(|_| foreign())
+        String::from_utf8(bytes[CURSOR_HEAD_BYTES..].to_vec()).map_err(|_| foreign_cursor())
     }
 }
 
-fn refused(why: &str) -> Problem {
+fn refuse_cursor(why: &str) -> Problem {
     Problem::new(Kind::InvalidParameter, format!("cursor: {why}"))
 }
 
 /// Returns the problem for a cursor that no list of this service made.
 #[must_use]
-pub fn foreign() -> Problem {
-    refused("not one that this service gave out")
+pub fn foreign_cursor() -> Problem {
+    refuse_cursor("not one that this service gave out")
 }
 
 impl<T> Page<T> {
     /// Creates a page from `found`, which was queried with one entry more than `limit`; `position` returns an
     /// entry's position in the list.
     #[must_use]
-    pub fn of<R: Into<T>>(
+    pub fn from_rows<R: Into<T>>(
         mut found: Vec<R>,
         limit: u32,
         list: List,
@@ -110,7 +110,7 @@ impl<T> Page<T> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let more = found.len() > limit;
         found.truncate(limit);
-        let next_cursor = found.last().filter(|_| more).map(|last| list.cursor(&position(last)));
+        let next_cursor = found.last().filter(|_| more).map(|last| list.encode_cursor(&position(last)));
         Page { items: found.into_iter().map(R::into).collect(), next_cursor }
     }
 }
@@ -120,16 +120,16 @@ impl PageQuery {
     ///
     /// # Errors
     /// [`Kind::InvalidParameter`] for a cursor of another list, or if `read` finds no position.
-    pub fn after<P>(&self, list: List, read: impl Fn(&str) -> Option<P>) -> Result<Option<P>, Problem> {
+    pub fn read_cursor<P>(&self, list: List, read: impl Fn(&str) -> Option<P>) -> Result<Option<P>, Problem> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
-        read(&list.position(cursor)?).map(Some).ok_or_else(foreign)
+        read(&list.decode_cursor(cursor)?).map(Some).ok_or_else(foreign_cursor)
     }
 
     /// Returns the number of entries per page.
     ///
     /// # Errors
     /// [`Kind::InvalidParameter`] outside 1 to 500.
-    pub fn limit(&self) -> Result<u32, Problem> {
+    pub fn check_limit(&self) -> Result<u32, Problem> {
         match self.limit.unwrap_or(DEFAULT_LIMIT) {
             limit @ 1..=MAX_LIMIT => Ok(limit),
             _ => Err(Problem::new(Kind::InvalidParameter, format!("limit: 1 to {MAX_LIMIT}"))),
@@ -139,31 +139,31 @@ impl PageQuery {
 
 /// Returns the position of a row that is ordered by a number, and then by its id.
 #[must_use]
-pub fn numbered(number: i64, id: impl Display) -> String {
+pub fn position_by_number(number: i64, id: impl Display) -> String {
     format!("{number}.{id}")
 }
 
 /// Returns the position of a row that is ordered by a time, and then by its id.
 #[must_use]
-pub fn timed(at: OffsetDateTime, id: impl Display) -> String {
-    numbered(micros(at), id)
+pub fn position_by_time(at: OffsetDateTime, id: impl Display) -> String {
+    position_by_number(to_micros(at), id)
 }
 
-/// Reads the time and the id of a [`timed`] position.
+/// Reads the time and the id of a [`position_by_time`] position.
 #[must_use]
 pub fn time_and_id<T: FromStr>(position: &str) -> Option<(OffsetDateTime, T)> {
     let (micros, id) = number_and_id(position)?;
     Some((timestamp::from_micros(micros)?, id))
 }
 
-/// Reads the number and the id of a [`numbered`] position.
+/// Reads the number and the id of a [`position_by_number`] position.
 #[must_use]
 pub fn number_and_id<T: FromStr>(position: &str) -> Option<(i64, T)> {
     let (number, id) = position.split_once('.')?;
     Some((number.parse().ok()?, id.parse().ok()?))
 }
 
-fn decode(text: &str) -> Option<Vec<u8>> {
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
     }
@@ -183,36 +183,36 @@ mod tests {
     /// new version and an entry in the history above.
     #[test]
     fn version_1_is_fixed() {
-        let list = List::of(&tenant("acme"), "list_reports", &("app", Some("Shop")));
-        let cursor = list.cursor("position");
+        let list = List::for_operation(&tenant("acme"), "list_reports", &("app", Some("Shop")));
+        let cursor = list.encode_cursor("position");
         insta::assert_snapshot!(cursor);
-        assert_eq!(list.position(&cursor).unwrap(), "position");
+        assert_eq!(list.decode_cursor(&cursor).unwrap(), "position");
     }
 
     #[test]
     fn a_cursor_serves_one_list_of_one_tenant() {
-        let list = List::of(&tenant("acme"), "list_reports", &"filters");
-        let cursor = list.cursor("position");
+        let list = List::for_operation(&tenant("acme"), "list_reports", &"filters");
+        let cursor = list.encode_cursor("position");
         for other in [
-            List::of(&tenant("umbrella"), "list_reports", &"filters"),
-            List::of(&tenant("acme"), "list_symbols", &"filters"),
-            List::of(&tenant("acme"), "list_reports", &"others"),
+            List::for_operation(&tenant("umbrella"), "list_reports", &"filters"),
+            List::for_operation(&tenant("acme"), "list_symbols", &"filters"),
+            List::for_operation(&tenant("acme"), "list_reports", &"others"),
         ] {
-            assert_eq!(other.position(&cursor).unwrap_err().kind(), Kind::InvalidParameter);
+            assert_eq!(other.decode_cursor(&cursor).unwrap_err().kind(), Kind::InvalidParameter);
         }
     }
 
     proptest::proptest! {
         #[test]
         fn any_text_is_answered(text in "\\PC{0,80}") {
-            let list = List::of(&tenant("acme"), "list", &());
-            proptest::prop_assert!(list.position(&text).is_err());
+            let list = List::for_operation(&tenant("acme"), "list", &());
+            proptest::prop_assert!(list.decode_cursor(&text).is_err());
         }
 
         #[test]
         fn a_position_survives(position in "\\PC{1,40}") {
-            let list = List::of(&tenant("acme"), "list", &());
-            proptest::prop_assert_eq!(list.position(&list.cursor(&position)).unwrap(), position);
+            let list = List::for_operation(&tenant("acme"), "list", &());
+            proptest::prop_assert_eq!(list.decode_cursor(&list.encode_cursor(&position)).unwrap(), position);
         }
     }
 }

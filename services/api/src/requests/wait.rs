@@ -10,7 +10,7 @@ use unslide_model::TenantId;
 /// The longest time that a client may wait for an upload to be built.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Time between two checks of the awaited state.
-const EVERY: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A wait with an end. While it waits, the request holds a permit for waits, and none for running requests.
 pub struct Wait {
@@ -25,7 +25,7 @@ impl Wait {
     /// # Errors
     /// [`Kind::InvalidParameter`].
     pub fn new(slot: RequestSlot, asked: Option<&str>, longest: Duration) -> Result<Wait, Problem> {
-        let asked = asked.map(duration).transpose()?.unwrap_or_default();
+        let asked = asked.map(parse_duration).transpose()?.unwrap_or_default();
         Ok(Wait { slot, end: Instant::now() + asked.min(longest), permit: None })
     }
 
@@ -38,12 +38,12 @@ impl Wait {
     ///
     /// # Errors
     /// Too many requests wait.
-    pub async fn pause(&mut self, api: &Api, tenant: &TenantId) -> Result<(), Problem> {
+    pub async fn wait_for_check(&mut self, api: &Api, tenant: &TenantId) -> Result<(), Problem> {
         if self.permit.is_none() {
             self.permit = Some(api.permits.waits.try_acquire(tenant, 1)?);
             self.slot.release();
         }
-        tokio::time::sleep_until(self.end.min(Instant::now() + EVERY)).await;
+        tokio::time::sleep_until(self.end.min(Instant::now() + CHECK_INTERVAL)).await;
         Ok(())
     }
 }
@@ -52,7 +52,7 @@ impl Wait {
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`].
-fn duration(text: &str) -> Result<Duration, Problem> {
+fn parse_duration(text: &str) -> Result<Duration, Problem> {
     let (digits, unit): (&str, fn(u64) -> Duration) = match (text.strip_suffix("ms"), text.strip_suffix('s'))
     {
         (Some(digits), _) => (digits, Duration::from_millis),
@@ -71,10 +71,10 @@ mod tests {
     #[test]
     fn a_wait_has_a_unit_or_counts_seconds() {
         for (text, millis) in [("30s", 30_000), ("30", 30_000), ("500ms", 500), ("0", 0)] {
-            assert_eq!(duration(text).unwrap(), Duration::from_millis(millis), "{text}");
+            assert_eq!(parse_duration(text).unwrap(), Duration::from_millis(millis), "{text}");
         }
         for text in ["", "s", "-1", "1m", "1.5s", "9999999", "+5"] {
-            assert_eq!(duration(text).unwrap_err().kind(), Kind::InvalidParameter, "{text}");
+            assert_eq!(parse_duration(text).unwrap_err().kind(), Kind::InvalidParameter, "{text}");
         }
     }
 }

@@ -2,25 +2,25 @@
 //! sent.
 
 use crate::http::problem::{Kind, Problem};
-use unslide_artifacts::archive::{FileKind, describe, detect};
+use unslide_artifacts::archive::{FileKind, describe_format, detect_file_kind};
 
 /// Refuses a file that the builder cannot unpack. `head` is its first
-/// [`PEEK`](unslide_artifacts::archive::PEEK) bytes, or all of a shorter file.
+/// [`DETECTION_HEAD_BYTES`](unslide_artifacts::archive::DETECTION_HEAD_BYTES) bytes, or all of a shorter file.
 ///
 /// # Errors
 /// [`Kind::InvalidUpload`] for an empty file, [`Kind::UnsupportedFormat`] for another format.
-pub fn check(head: &[u8]) -> Result<(), Problem> {
+pub fn check_format(head: &[u8]) -> Result<(), Problem> {
     if head.is_empty() {
         return Err(Problem::new(Kind::InvalidUpload, "the file is empty"));
     }
-    match detect(head) {
+    match detect_file_kind(head) {
         FileKind::Zip if head.starts_with(EMPTY_ZIP) => {}
         FileKind::Zip | FileKind::Gzip | FileKind::Tar | FileKind::Binary(_) => return Ok(()),
         FileKind::StaticLibrary | FileKind::Unsupported(_) | FileKind::Other => {}
     }
     let taken =
         "zip, tar, tar.gz, gz, a dSYM bundle in one of them, a Mach-O file, thin or fat, or a source map";
-    Err(Problem::new(Kind::UnsupportedFormat, format!("{}. An upload is {taken}", describe(head))))
+    Err(Problem::new(Kind::UnsupportedFormat, format!("{}. An upload is {taken}", describe_format(head))))
 }
 
 /// The first bytes of a zip archive without members (APPNOTE 4.3.16).
@@ -29,11 +29,11 @@ const EMPTY_ZIP: &[u8] = b"PK\x05\x06";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unslide_artifacts::archive::PEEK;
+    use unslide_artifacts::archive::DETECTION_HEAD_BYTES;
 
     #[test]
     fn each_format_is_known_by_its_beginning() {
-        let mut tar = vec![0; PEEK];
+        let mut tar = vec![0; DETECTION_HEAD_BYTES];
         tar[257..262].copy_from_slice(b"ustar");
         let sum: u32 = tar.iter().map(|byte| u32::from(*byte)).sum::<u32>() + 8 * 32;
         tar[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
@@ -50,13 +50,13 @@ mod tests {
             br#"{"version":3,"sources":["#,
         ];
         for head in heads {
-            assert!(check(head).is_ok(), "{head:?}");
+            assert!(check_format(head).is_ok(), "{head:?}");
         }
     }
 
     #[test]
     fn what_is_refused_is_named() {
-        assert_eq!(check(b"").unwrap_err().kind(), Kind::InvalidUpload);
+        assert_eq!(check_format(b"").unwrap_err().kind(), Kind::InvalidUpload);
         for (head, word) in [
             (&b"PK\x05\x06\0\0"[..], "empty"),
             (b"\x7fELF", "ELF"),
@@ -66,9 +66,9 @@ mod tests {
             (b"MODULE mac arm64 0F1E 0 Shop\n", "dSYM"),
             (br#"{"version":"3","sources":[],"mappings":""}"#, "version as text"),
             (b"\x00", "not known"),
-            (&[0; PEEK], "not known"),
+            (&[0; DETECTION_HEAD_BYTES], "not known"),
         ] {
-            let problem = check(head).unwrap_err();
+            let problem = check_format(head).unwrap_err();
             assert_eq!(problem.kind(), Kind::UnsupportedFormat);
             assert!(problem.detail().unwrap().contains(word), "{:?}", problem.detail());
         }

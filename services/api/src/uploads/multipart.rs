@@ -15,13 +15,13 @@ use std::task::{Context, Poll};
 const BEFORE_DATA: u64 = 1 << 20;
 
 /// Bytes after which the parser must process its input before it gets more.
-const AT_ONCE: usize = 64 << 10;
+const PARSER_INPUT_BYTES: usize = 64 << 10;
 
 /// Returns the boundary if the body is multipart/form-data.
 ///
 /// # Errors
 /// `malformed` if the content type is multipart/form-data but names no boundary.
-pub fn boundary(headers: &HeaderMap, malformed: Kind) -> Result<Option<String>, Problem> {
+pub fn parse_boundary(headers: &HeaderMap, malformed: Kind) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
         return Ok(None);
     };
@@ -37,7 +37,7 @@ pub fn boundary(headers: &HeaderMap, malformed: Kind) -> Result<Option<String>, 
 /// Converts an error of the multipart parser. Returns the body's own problem if there is one (too large, cut,
 /// stalled), else `malformed`.
 #[must_use]
-pub fn problem(error: multer::Error, malformed: Kind) -> Problem {
+pub fn to_problem(error: multer::Error, malformed: Kind) -> Problem {
     match error {
         multer::Error::StreamReadFailed(cause) => match cause.downcast::<Problem>() {
             Ok(problem) => *problem,
@@ -72,15 +72,15 @@ impl Parts {
         Parts { parser: multer::Multipart::new(doled, boundary), left, malformed }
     }
 
-    /// Returns the next part. The previous part must be read to its end: see [`pieces`] and [`pass_over`].
+    /// Returns the next part. The previous part must be read to its end: see [`stream_field`] and [`pass_over`].
     ///
     /// # Errors
-    /// Those of [`problem`], and `malformed` if too much comes before the part's data.
+    /// Those of [`to_problem`], and `malformed` if too much comes before the part's data.
     pub async fn next(&mut self) -> Result<Option<multer::Field<'static>>, Problem> {
         self.left.store(BEFORE_DATA, Ordering::Relaxed);
         let field = self.parser.next_field().await;
         self.left.store(u64::MAX, Ordering::Relaxed);
-        field.map_err(|error| problem(error, self.malformed))
+        field.map_err(|error| to_problem(error, self.malformed))
     }
 }
 
@@ -99,7 +99,7 @@ impl Stream for Doled {
     type Item = Result<Bytes, Problem>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.given >= AT_ONCE {
+        if self.given >= PARSER_INPUT_BYTES {
             self.given = 0;
             context.waker().wake_by_ref();
             return Poll::Pending;
@@ -125,14 +125,14 @@ impl Stream for Doled {
 /// Reads an unused part to its end.
 ///
 /// # Errors
-/// Those of [`problem`].
+/// Those of [`to_problem`].
 pub async fn pass_over(mut field: multer::Field<'_>, malformed: Kind) -> Result<(), Problem> {
-    while field.chunk().await.map_err(|error| problem(error, malformed))?.is_some() {}
+    while field.chunk().await.map_err(|error| to_problem(error, malformed))?.is_some() {}
     Ok(())
 }
 
 /// Returns the chunks of one part as a stream.
-pub fn pieces<'f>(
+pub fn stream_field<'f>(
     field: multer::Field<'f>,
     malformed: Kind,
 ) -> impl Stream<Item = Result<Bytes, Problem>> + Send + 'f {
@@ -141,7 +141,7 @@ pub fn pieces<'f>(
         match field.chunk().await {
             Ok(Some(data)) => Some((Ok(data), Some(field))),
             Ok(None) => None,
-            Err(error) => Some((Err(problem(error, malformed)), None)),
+            Err(error) => Some((Err(to_problem(error, malformed)), None)),
         }
     })
 }
@@ -156,7 +156,8 @@ mod tests {
 
     #[test]
     fn a_boundary_is_found_or_missed_loudly() {
-        let read = |content_type| boundary(&headers(content_type), Kind::InvalidUpload).map_err(|p| p.kind());
+        let read =
+            |content_type| parse_boundary(&headers(content_type), Kind::InvalidUpload).map_err(|p| p.kind());
         assert_eq!(read("Multipart/Form-Data; boundary=abc"), Ok(Some("abc".to_owned())));
         assert_eq!(read("application/zip"), Ok(None));
         assert_eq!(read("multipart/form-data"), Err(Kind::InvalidUpload));
@@ -165,15 +166,15 @@ mod tests {
     #[tokio::test]
     async fn a_problem_of_the_body_comes_out_as_it_went_in() {
         let head = "--abc\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a\"\r\n\r\nxx";
-        let body = stream::iter([Ok(Bytes::from(head)), Err(Problem::bare(Kind::TooLarge))]);
+        let body = stream::iter([Ok(Bytes::from(head)), Err(Problem::from_kind(Kind::TooLarge))]);
         let mut parts = multer::Multipart::new(body, "abc");
         // The parser reads ahead: the part itself may fail already.
         let failure = match parts.next_field().await {
             Ok(field) => {
-                let outcome: Vec<_> = pieces(field.unwrap(), Kind::InvalidUpload).collect().await;
+                let outcome: Vec<_> = stream_field(field.unwrap(), Kind::InvalidUpload).collect().await;
                 outcome.into_iter().find_map(Result::err).unwrap()
             }
-            Err(error) => problem(error, Kind::InvalidUpload),
+            Err(error) => to_problem(error, Kind::InvalidUpload),
         };
         assert_eq!(failure.kind(), Kind::TooLarge);
     }
@@ -216,9 +217,9 @@ mod tests {
         pass_over(parts.next().await.unwrap().unwrap(), Kind::InvalidUpload).await.unwrap();
         let second = parts.next().await.unwrap().unwrap();
         assert!(taken.load(Ordering::Relaxed) < (3 << 20) + 200_000);
-        let pieces: Vec<_> = pieces(second, Kind::InvalidUpload).map(Result::unwrap).collect().await;
+        let pieces: Vec<_> = stream_field(second, Kind::InvalidUpload).map(Result::unwrap).collect().await;
         // What the parser had already, and what it took while it looked for the part and for its data.
-        assert!(pieces.iter().all(|piece| piece.len() < 4 * AT_ONCE));
+        assert!(pieces.iter().all(|piece| piece.len() < 4 * PARSER_INPUT_BYTES));
         assert_eq!(pieces.concat(), data);
         assert!(parts.next().await.unwrap().is_none());
     }

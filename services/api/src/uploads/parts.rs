@@ -2,17 +2,17 @@
 //!
 //! Between two requests, only database rows and data in object storage exist. A client that comes again, to
 //! this process or to another, asks which parts are there. The parts form a multipart upload of object
-//! storage from the beginning to [`complete`], with a row in `partial_uploads`. The builder's maintenance
+//! storage from the beginning to [`complete_parts`], with a row in `partial_uploads`. The builder's maintenance
 //! removes the data of requests that fail.
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::permits::Permit;
-use crate::limits::transactions::detached;
+use crate::limits::transactions::run_detached;
 use crate::requests::body::Chunks;
 use crate::requests::digest;
 use crate::state::Api;
 use crate::uploads::format;
-use crate::uploads::receive::{AcceptedFile, UploadQuota, fits, remove, same_bytes};
+use crate::uploads::receive::{AcceptedFile, UploadQuota, check_symbol_quota, remove_file, same_bytes};
 use axum::body::Body;
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -29,9 +29,9 @@ use unslide_store::{OwnerTx, Uuid, usage};
 use utoipa::ToSchema;
 
 /// Seconds after which an owner with too many open uploads may retry.
-const AGAIN: u32 = 60;
+const RETRY_AFTER_SECONDS: u32 = 60;
 /// Maximum number of missing parts that an error names.
-const NAMED: usize = 100;
+const NAMED_PARTS_LIMIT: usize = 100;
 
 /// A file that is to come in parts.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -68,7 +68,12 @@ pub struct BegunUpload {
 ///
 /// # Errors
 /// The owner may not send so much, or has too many open uploads; or a server fails.
-pub async fn begin(api: Api, owner: Owner, may: UploadQuota, new: NewUpload) -> Result<BegunUpload, Problem> {
+pub async fn begin_or_find(
+    api: Api,
+    owner: Owner,
+    may: UploadQuota,
+    new: NewUpload,
+) -> Result<BegunUpload, Problem> {
     if new.size == 0 {
         return Err(Problem::new(Kind::InvalidUpload, "the file is empty"));
     }
@@ -82,19 +87,19 @@ pub async fn begin(api: Api, owner: Owner, may: UploadQuota, new: NewUpload) -> 
         size: new.size,
         content_hash: new.sha256,
     };
-    detached(async move {
+    run_detached(async move {
         let mut tx = api.owner(&owner).await?;
-        if let Some(there) = there(&api, &mut tx, may, &announced).await? {
+        if let Some(there) = find_existing(&api, &mut tx, may, &announced).await? {
             return Ok(there);
         }
         let id = partial::new_id(&mut tx).await?;
         tx.rollback();
         // Object storage is not called while the owner's lock is held.
-        let multipart_id = api.objects.begin_parts(&keys::upload(owner.own(id))).await?;
+        let multipart_id = api.objects.begin_parts(&keys::for_upload(owner.own(id))).await?;
         let partial = Partial { id, announced, multipart_id };
-        let begun = note(&api, &owner, may, &partial).await;
+        let begun = record_upload(&api, &owner, may, &partial).await;
         if !begun.as_ref().is_ok_and(|begun| begun.id == id) {
-            abort(&api, &owner, &partial).await;
+            abort_parts(&api, &owner, &partial).await;
         }
         begun
     })
@@ -102,19 +107,24 @@ pub async fn begin(api: Api, owner: Owner, may: UploadQuota, new: NewUpload) -> 
 }
 
 /// Records an upload, unless another request was faster.
-async fn note(api: &Api, owner: &Owner, may: UploadQuota, new: &Partial) -> Result<BegunUpload, Problem> {
+async fn record_upload(
+    api: &Api,
+    owner: &Owner,
+    may: UploadQuota,
+    new: &Partial,
+) -> Result<BegunUpload, Problem> {
     let mut tx = api.owner(owner).await?;
-    if let Some(there) = there(api, &mut tx, may, &new.announced).await? {
+    if let Some(there) = find_existing(api, &mut tx, may, &new.announced).await? {
         return Ok(there);
     }
-    partial::begin(&mut tx, new).await?;
+    partial::begin_upload(&mut tx, new).await?;
     tx.commit().await?;
     Ok(BegunUpload { id: new.id, existing: false, part_bytes: new.announced.part_bytes, parts: Vec::new() })
 }
 
 /// Returns the existing upload of these bytes, or `None` if a new one may begin. No other upload begins until
 /// the transaction ends.
-async fn there(
+async fn find_existing(
     api: &Api,
     tx: &mut OwnerTx,
     may: UploadQuota,
@@ -126,20 +136,20 @@ async fn there(
         let (id, part_bytes) = (earlier.id, new.part_bytes);
         return Ok(Some(BegunUpload { id, existing: true, part_bytes, parts: Vec::new() }));
     }
-    if let Some(open) = partial::find(tx, new.app.as_deref(), &new.content_hash, new.size).await? {
-        let parts = partial::parts(tx, open.id).await?.into_iter().map(|part| part.number).collect();
+    if let Some(open) = partial::find_upload(tx, new.app.as_deref(), &new.content_hash, new.size).await? {
+        let parts = partial::list_parts(tx, open.id).await?.into_iter().map(|part| part.number).collect();
         let part_bytes = open.announced.part_bytes;
         return Ok(Some(BegunUpload { id: open.id, existing: false, part_bytes, parts }));
     }
     if let Some(limit) = may.symbol_bytes {
-        fits(api, used, new.size, limit)?;
+        check_symbol_quota(api, used, new.size, limit)?;
     }
-    let (open, most) = (partial::count(tx).await?, api.limits.open_uploads);
+    let (open, most) = (partial::count_uploads(tx).await?, api.limits.open_uploads);
     if open >= most {
         api.metrics.refused.with_label_values(&["open_uploads"]).inc();
         let detail =
             format!("open_uploads: {open} uploads in parts are not complete, and the limit is {most}");
-        return Err(Problem::new(Kind::RateLimited, detail).retry_after(AGAIN));
+        return Err(Problem::new(Kind::RateLimited, detail).retry_after(RETRY_AFTER_SECONDS));
     }
     Ok(None)
 }
@@ -147,9 +157,7 @@ async fn there(
 /// Path parameters of a part.
 #[derive(Debug, Deserialize)]
 pub struct PartPath {
-    /// The upload's id.
     pub id: Uuid,
-    /// The part's number.
     pub number: u32,
 }
 
@@ -157,7 +165,7 @@ pub struct PartPath {
 ///
 /// # Errors
 /// The part is invalid, or a server fails; [`Kind::NotFound`], [`Kind::UploadEnded`].
-pub async fn put(
+pub async fn receive_part(
     api: Api,
     owner: Owner,
     app: Option<&str>,
@@ -167,16 +175,16 @@ pub async fn put(
 ) -> Result<(), Problem> {
     let PartPath { id, number } = *path;
     let mut tx = api.owner(&owner).await?;
-    let upload = seen(&mut tx, app, id).await?;
+    let upload = find_visible(&mut tx, app, id).await?;
     let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == UploadStatus::Receiving);
     tx.rollback();
-    let partial = partial.ok_or_else(|| ended(&upload))?;
+    let partial = partial.ok_or_else(|| refuse_ended(&upload))?;
     let bytes = partial.bytes_of(number).ok_or_else(|| {
-        Problem::new(Kind::InvalidParameter, format!("number: from 1 to {}", partial.parts()))
+        Problem::new(Kind::InvalidParameter, format!("number: from 1 to {}", partial.part_count()))
     })?;
-    let announced = digest::announced(headers)?;
-    let chunks = Chunks::new(headers, body, bytes, api.limits.pace())?;
-    detached(async move {
+    let announced = digest::parse_announced(headers)?;
+    let chunks = Chunks::new(headers, body, bytes, api.limits.client_pace())?;
+    run_detached(async move {
         let _permit = permit;
         let mut reader = StreamReader::new(Box::pin(chunks.into_stream().map_err(std::io::Error::other)));
         let read = async {
@@ -188,7 +196,7 @@ pub async fn put(
         };
         let time = Duration::from_secs(api.limits.upload_seconds);
         let read = tokio::time::timeout(time, read).await;
-        let (part, sha256) = read.map_err(|_| Problem::bare(Kind::BodyTimeout))??;
+        let (part, sha256) = read.map_err(|_| Problem::from_kind(Kind::BodyTimeout))??;
         if part.len() as u64 != bytes {
             let detail = format!("part {number} has {bytes} bytes, but {} arrived", part.len());
             return Err(Problem::new(Kind::InvalidUpload, detail));
@@ -198,28 +206,34 @@ pub async fn put(
             return Err(Problem::new(Kind::ChecksumMismatch, detail));
         }
         if number == 1
-            && let Err(problem) = format::check(&part)
+            && let Err(problem) = format::check_format(&part)
         {
             let detail = problem.detail().unwrap_or_default();
             give_up(&api, &owner, &partial, problem.kind().slug(), detail).await?;
             return Err(problem);
         }
-        store(&api, &owner, &partial, number, part).await
+        store_part(&api, &owner, &partial, number, part).await
     })
     .await
 }
 
-async fn store(api: &Api, owner: &Owner, partial: &Partial, number: u32, part: Bytes) -> Result<(), Problem> {
-    let key = keys::upload(owner.own(partial.id));
+async fn store_part(
+    api: &Api,
+    owner: &Owner,
+    partial: &Partial,
+    number: u32,
+    part: Bytes,
+) -> Result<(), Problem> {
+    let key = keys::for_upload(owner.own(partial.id));
     let place = usize::try_from(number).unwrap_or(usize::MAX);
     let etag = match api.objects.put_part(&key, &partial.multipart_id, place, part).await {
         Ok(etag) => etag,
-        Err(StorageError::Unfinished { .. }) => return Err(lost(api, owner, partial).await?),
+        Err(StorageError::Unfinished { .. }) => return Err(end_lost_upload(api, owner, partial).await?),
         Err(error) => return Err(error.into()),
     };
     let noted = async {
         let mut tx = api.owner(owner).await?;
-        let noted = partial::note(&mut tx, partial.id, &UploadPart { number, etag }).await?;
+        let noted = partial::record_part(&mut tx, partial.id, &UploadPart { number, etag }).await?;
         tx.commit().await?;
         Ok::<_, Problem>(noted)
     };
@@ -227,13 +241,13 @@ async fn store(api: &Api, owner: &Owner, partial: &Partial, number: u32, part: B
         Ok(true) => Ok(()),
         // The part was stored after the others were deleted.
         Ok(false) => {
-            abort(api, owner, partial).await;
+            abort_parts(api, owner, partial).await;
             Err(Problem::new(Kind::UploadEnded, "the upload ended while this part arrived"))
         }
         Err(problem) => {
             if problem.kind() == Kind::Unauthorized {
                 // The tenant was deleted, so the part goes as well.
-                abort(api, owner, partial).await;
+                abort_parts(api, owner, partial).await;
             }
             Err(problem)
         }
@@ -245,7 +259,7 @@ async fn store(api: &Api, owner: &Owner, partial: &Partial, number: u32, part: B
 /// # Errors
 /// [`Kind::IncompleteUpload`] if parts are missing, [`Kind::UploadEnded`] if the upload has failed,
 /// [`Kind::NotFound`], [`Kind::SymbolQuota`]; or a server fails and the client may retry.
-pub async fn complete(
+pub async fn complete_parts(
     api: Api,
     owner: Owner,
     app: Option<&str>,
@@ -253,43 +267,46 @@ pub async fn complete(
     id: Uuid,
 ) -> Result<AcceptedFile, Problem> {
     let mut tx = api.owner(&owner).await?;
-    let upload = seen(&mut tx, app, id).await?;
+    let upload = find_visible(&mut tx, app, id).await?;
     let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == UploadStatus::Receiving);
-    let parts = partial::parts(&mut tx, id).await?;
-    let used = usage::stored(&mut tx).await?;
+    let parts = partial::list_parts(&mut tx, id).await?;
+    let used = usage::read_symbol_bytes(&mut tx).await?;
     let Some(partial) = partial else {
-        return accepted(upload);
+        return to_accepted(upload);
     };
     let here = |number: &u32| parts.binary_search_by_key(number, |part| part.number).is_ok();
-    let missing: Vec<u32> = (1..=partial.parts()).filter(|number| !here(number)).collect();
+    let missing: Vec<u32> = (1..=partial.part_count()).filter(|number| !here(number)).collect();
     if !missing.is_empty() {
-        let named: Vec<String> = missing.iter().take(NAMED).map(ToString::to_string).collect();
+        let named: Vec<String> = missing.iter().take(NAMED_PARTS_LIMIT).map(ToString::to_string).collect();
         let more = missing.len() - named.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let detail = format!("of {} parts these have not come: {}{more}", partial.parts(), named.join(", "));
+        let detail =
+            format!("of {} parts these have not come: {}{more}", partial.part_count(), named.join(", "));
         return Err(Problem::new(Kind::IncompleteUpload, detail));
     }
     // A second request would find no parts, because the first has taken them, and no file yet.
-    let ours = partial::hold(&mut tx, id).await?;
+    let ours = partial::reserve_completion(&mut tx, id).await?;
     tx.commit().await?;
     let tags: Vec<String> = parts.into_iter().map(|part| part.etag).collect();
-    detached(async move {
-        let (key, size) = (keys::upload(owner.own(id)), partial.announced.size);
+    run_detached(async move {
+        let (key, size) = (keys::for_upload(owner.own(id)), partial.announced.size);
         if !ours {
             let made = api.objects.head(&key).await?.is_some_and(|head| head.size == size);
             let busy = || Problem::unavailable("another request makes the file of the parts", 1);
-            return if made { received(&api, &owner, &partial).await } else { Err(busy()) };
+            return if made { record_complete(&api, &owner, &partial).await } else { Err(busy()) };
         }
         // Its size has counted as pending since it began, but the limit may have become smaller.
         let others = usage::SymbolBytes { pending: used.pending.saturating_sub(size), ..used };
-        if let Some(Err(problem)) = may.symbol_bytes.map(|limit| fits(&api, others, size, limit)) {
+        if let Some(Err(problem)) =
+            may.symbol_bytes.map(|limit| check_symbol_quota(&api, others, size, limit))
+        {
             let detail = problem.detail().unwrap_or_default();
             give_up(&api, &owner, &partial, problem.kind().slug(), detail).await?;
             return Err(problem);
         }
         match api.objects.complete_parts(&key, &partial.multipart_id, &tags, size).await {
-            Ok(()) => received(&api, &owner, &partial).await,
-            Err(StorageError::Unfinished { .. }) => Err(lost(&api, &owner, &partial).await?),
+            Ok(()) => record_complete(&api, &owner, &partial).await,
+            Err(StorageError::Unfinished { .. }) => Err(end_lost_upload(&api, &owner, &partial).await?),
             Err(error) => {
                 let mut tx = api.owner(&owner).await?;
                 partial::let_go(&mut tx, id).await?;
@@ -302,50 +319,50 @@ pub async fn complete(
 }
 
 /// Records that the file is complete.
-async fn received(api: &Api, owner: &Owner, partial: &Partial) -> Result<AcceptedFile, Problem> {
+async fn record_complete(api: &Api, owner: &Owner, partial: &Partial) -> Result<AcceptedFile, Problem> {
     let (id, size, sha256) = (partial.id, partial.announced.size, partial.announced.content_hash);
     let mut tx = api.owner(owner).await?;
-    if uploads::received(&mut tx, id, size, &sha256).await? {
-        partial::end(&mut tx, id).await?;
+    if uploads::record_received(&mut tx, id, size, &sha256).await? {
+        partial::end_upload(&mut tx, id).await?;
         tx.commit().await?;
         api.metrics.upload_bytes.inc_by(size);
         let file_name = partial.announced.file_name.clone();
         return Ok(AcceptedFile { id, existing: false, file_name, size, sha256 });
     }
     // Another request recorded it, or the upload ended in the meantime.
-    let upload = seen(&mut tx, None, id).await?;
+    let upload = find_visible(&mut tx, None, id).await?;
     tx.rollback();
     if upload.size.is_none() {
-        remove(api, owner, id).await;
+        remove_file(api, owner, id).await;
     }
-    accepted(upload)
+    to_accepted(upload)
 }
 
 /// Returns an upload that a key for `app` may see.
-async fn seen(tx: &mut OwnerTx, app: Option<&str>, id: Uuid) -> Result<SymbolUpload, Problem> {
-    let found = uploads::find(tx, id).await?;
+async fn find_visible(tx: &mut OwnerTx, app: Option<&str>, id: Uuid) -> Result<SymbolUpload, Problem> {
+    let found = uploads::find_upload(tx, id).await?;
     let seen = found.filter(|upload| app.is_none() || upload.app.as_deref() == app);
     seen.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))
 }
 
 /// Returns the response for an upload that takes no more parts, because it is complete or has ended.
-fn accepted(upload: SymbolUpload) -> Result<AcceptedFile, Problem> {
+fn to_accepted(upload: SymbolUpload) -> Result<AcceptedFile, Problem> {
     match (upload.size, upload.content_hash) {
         (Some(size), Some(sha256)) => {
             Ok(AcceptedFile { id: upload.id, existing: false, file_name: upload.file_name, size, sha256 })
         }
-        _ => Err(ended(&upload)),
+        _ => Err(refuse_ended(&upload)),
     }
 }
 
-fn ended(upload: &SymbolUpload) -> Problem {
+fn refuse_ended(upload: &SymbolUpload) -> Problem {
     let why = upload.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
     Problem::new(Kind::UploadEnded, format!("it is {}{why}", upload.status.as_str()))
 }
 
 /// Ends an upload with parts that object storage no longer has: the client must send them again.
-async fn lost(api: &Api, owner: &Owner, partial: &Partial) -> Result<Problem, Problem> {
-    let head = api.objects.head(&keys::upload(owner.own(partial.id))).await?;
+async fn end_lost_upload(api: &Api, owner: &Owner, partial: &Partial) -> Result<Problem, Problem> {
+    let head = api.objects.head(&keys::for_upload(owner.own(partial.id))).await?;
     if head.is_some_and(|head| head.size == partial.announced.size) {
         return Ok(Problem::unavailable("the parts have become the file, which is not noted yet", 1));
     }
@@ -366,10 +383,10 @@ async fn give_up(
     let ended = uploads::given_up(&mut tx, partial.id, reason, detail).await?;
     tx.commit().await?;
     if ended {
-        remove(api, owner, partial.id).await;
-        if abort(api, owner, partial).await {
+        remove_file(api, owner, partial.id).await;
+        if abort_parts(api, owner, partial).await {
             let mut tx = api.owner(owner).await?;
-            partial::end(&mut tx, partial.id).await?;
+            partial::end_upload(&mut tx, partial.id).await?;
             tx.commit().await?;
         }
     }
@@ -377,8 +394,8 @@ async fn give_up(
 }
 
 /// Removes parts from object storage; returns false if that failed.
-async fn abort(api: &Api, owner: &Owner, partial: &Partial) -> bool {
-    let key = keys::upload(owner.own(partial.id));
+async fn abort_parts(api: &Api, owner: &Owner, partial: &Partial) -> bool {
+    let key = keys::for_upload(owner.own(partial.id));
     let aborted = api.objects.abort_parts(&key, &partial.multipart_id).await;
     if let Err(error) = &aborted {
         tracing::warn!(object.key = %key, error = %error, "unused parts could not be removed");

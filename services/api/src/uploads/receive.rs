@@ -14,7 +14,7 @@ use serde::Serialize;
 use time::Duration;
 use tokio_util::io::StreamReader;
 use unslide_artifacts::Put;
-use unslide_artifacts::archive::PEEK;
+use unslide_artifacts::archive::DETECTION_HEAD_BYTES;
 use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_model::{ContentHash, Owner};
 use unslide_store::{OwnerTx, Uuid, uploads, usage};
@@ -34,10 +34,10 @@ pub struct UploadQuota {
 impl UploadQuota {
     /// Returns the limits of a key. Uploads of system symbols by operators have no limit.
     #[must_use]
-    pub fn of<P>(api: &Api, access: &Access<P>) -> UploadQuota {
+    pub fn from_access<P>(api: &Api, access: &Access<P>) -> UploadQuota {
         let own_or = |own: u64, default: u64| if own == 0 { default } else { own };
         let (own, defaults) = (&access.principal.limits, &api.tenants);
-        match access.owner() {
+        match access.symbol_owner() {
             Owner::Tenant(_) => UploadQuota {
                 bytes: own_or(own.upload_bytes, defaults.upload_bytes),
                 symbol_bytes: Some(own_or(own.symbol_bytes, defaults.symbol_bytes)),
@@ -84,21 +84,21 @@ pub struct AcceptedFile {
 ///
 /// # Errors
 /// The bytes are invalid, or a server fails. The upload's row then has the reason.
-pub async fn receive(
+pub async fn receive_file(
     api: &Api,
     file: File,
     pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
 ) -> Result<AcceptedFile, Problem> {
     // A short file ends while its head is read, and is polled again afterwards.
     let mut pieces = Box::pin(pieces.fuse());
-    let head = head(&mut pieces, PEEK).await?;
+    let head = read_head(&mut pieces, DETECTION_HEAD_BYTES).await?;
     // A wrong file is refused before anything is written.
-    format::check(&head)?;
+    format::check_format(&head)?;
     let mut tx = api.owner(&file.owner).await?;
-    let id = uploads::create(&mut tx, file.name.as_deref(), file.app.as_deref()).await?;
+    let id = uploads::create_upload(&mut tx, file.name.as_deref(), file.app.as_deref()).await?;
     tx.commit().await?;
     let whole = stream::once(async { Ok(head) }).chain(pieces);
-    match store(api, &file, id, whole).await {
+    match store_file(api, &file, id, whole).await {
         Ok(received) => {
             api.metrics.upload_bytes.inc_by(received.size);
             Ok(received)
@@ -111,7 +111,7 @@ pub async fn receive(
 }
 
 /// Returns the first `least` bytes or more, or fewer if the stream ends.
-pub async fn head(
+pub async fn read_head(
     pieces: &mut (impl Stream<Item = Result<Bytes, Problem>> + Unpin),
     least: usize,
 ) -> Result<Bytes, Problem> {
@@ -123,13 +123,13 @@ pub async fn head(
     Ok(head.freeze())
 }
 
-async fn store(
+async fn store_file(
     api: &Api,
     file: &File,
     id: Uuid,
     pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
 ) -> Result<AcceptedFile, Problem> {
-    let key = keys::upload(file.owner.own(id));
+    let key = keys::for_upload(file.owner.own(id));
     let reader = StreamReader::new(Box::pin(pieces.map_err(std::io::Error::other)));
     let stored = api.objects.put_stream(&key, reader, file.may.bytes, &Put::default()).await?;
     if file.announced.is_some_and(|announced| announced != stored.sha256) {
@@ -144,17 +144,17 @@ async fn store(
     let earlier = same_bytes(&mut tx, &stored.sha256).await?;
     if let Some(earlier) = earlier.filter(|earlier| !file.may.one_app || earlier.app == file.app) {
         let detail = format!("the same bytes are the upload {}", earlier.id);
-        uploads::failed(&mut tx, id, "duplicate", &detail, &[]).await?;
+        uploads::mark_failed(&mut tx, id, "duplicate", &detail, &[]).await?;
         tx.commit().await?;
-        remove(api, &file.owner, id).await;
+        remove_file(api, &file.owner, id).await;
         return Ok(accepted(earlier.id, true));
     }
     if let Some(limit) = file.may.symbol_bytes {
         // The lock is held until the commit, so that two concurrent uploads do not exceed the limit together.
         let used = usage::hold_symbols(&mut tx).await?;
-        fits(api, used, stored.size, limit)?;
+        check_symbol_quota(api, used, stored.size, limit)?;
     }
-    if !uploads::received(&mut tx, id, stored.size, &stored.sha256).await? {
+    if !uploads::record_received(&mut tx, id, stored.size, &stored.sha256).await? {
         return Err(Problem::unavailable(format!("the upload {id} was given up in the meantime"), 1));
     }
     tx.commit().await?;
@@ -165,8 +165,13 @@ async fn store(
 ///
 /// # Errors
 /// [`Kind::SymbolQuota`] with the used bytes and the limit.
-pub fn fits(api: &Api, used: usage::SymbolBytes, bytes: u64, limit: u64) -> Result<(), Problem> {
-    if used.all().saturating_add(bytes) <= limit {
+pub fn check_symbol_quota(
+    api: &Api,
+    used: usage::SymbolBytes,
+    bytes: u64,
+    limit: u64,
+) -> Result<(), Problem> {
+    if used.total_bytes().saturating_add(bytes) <= limit {
         return Ok(());
     }
     api.metrics.refused.with_label_values(&["symbol_bytes"]).inc();
@@ -186,13 +191,17 @@ pub async fn same_bytes(
     if earlier.status != uploads::UploadStatus::Done {
         return Ok(Some(earlier));
     }
-    let objects = uploads::uploaded::list(tx, earlier.id, None, Some(1)).await?;
+    let objects = uploads::uploaded::list_objects(tx, earlier.id, None, Some(1)).await?;
     Ok((!objects.is_empty()).then_some(earlier))
 }
 
 /// Ends an upload if its receiver died or its client is gone: nothing has come for longer than any upload may
 /// take. Returns true if the upload was still open.
-pub async fn abandon(api: &Api, owner: &Owner, upload: &uploads::SymbolUpload) -> Result<bool, Problem> {
+pub async fn abandon_if_stale(
+    api: &Api,
+    owner: &Owner,
+    upload: &uploads::SymbolUpload,
+) -> Result<bool, Problem> {
     let longest = Duration::seconds(i64::try_from(api.limits.upload_seconds).unwrap_or(i64::MAX));
     let before = api.clock.now().checked_sub(longest.saturating_add(Duration::MINUTE));
     let Some(before) = before.filter(|before| upload.updated_at < *before) else { return Ok(false) };
@@ -200,22 +209,22 @@ pub async fn abandon(api: &Api, owner: &Owner, upload: &uploads::SymbolUpload) -
         return Ok(false);
     }
     let mut tx = api.owner(owner).await?;
-    let ended = uploads::abandoned(&mut tx, upload.id, before).await?;
+    let ended = uploads::mark_abandoned(&mut tx, upload.id, before).await?;
     tx.commit().await?;
     if ended {
         // The builder's maintenance deletes its parts, if any.
-        remove(api, owner, upload.id).await;
+        remove_file(api, owner, upload.id).await;
     }
     Ok(ended)
 }
 
-/// Records the failure and removes the file from storage. If this fails, [`abandon`] ends the upload later.
+/// Records the failure and removes the file from storage. If this fails, [`abandon_if_stale`] ends the upload later.
 async fn give_up(api: &Api, owner: &Owner, id: Uuid, problem: &Problem) {
-    remove(api, owner, id).await;
+    remove_file(api, owner, id).await;
     let detail = problem.detail().unwrap_or_else(|| problem.kind().title());
     let noted = async {
         let mut tx = api.owner(owner).await?;
-        uploads::failed(&mut tx, id, problem.kind().slug(), detail, &[]).await?;
+        uploads::mark_failed(&mut tx, id, problem.kind().slug(), detail, &[]).await?;
         Ok::<_, Problem>(tx.commit().await?)
     };
     if let Err(error) = noted.await {
@@ -224,8 +233,8 @@ async fn give_up(api: &Api, owner: &Owner, id: Uuid, problem: &Problem) {
 }
 
 /// Removes the file of an upload that will not be built.
-pub async fn remove(api: &Api, owner: &Owner, id: Uuid) {
-    remove_object(api, &keys::upload(owner.own(id))).await;
+pub async fn remove_file(api: &Api, owner: &Owner, id: Uuid) {
+    remove_object(api, &keys::for_upload(owner.own(id))).await;
 }
 
 /// Deletes an object that no job will read.

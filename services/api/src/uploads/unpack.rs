@@ -1,7 +1,7 @@
 //! Compressed files, unpacked as a stream.
 
 use crate::http::problem::{Kind, Problem};
-use crate::uploads::receive::head;
+use crate::uploads::receive::read_head;
 use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
 use async_compression::zstd::DParameter;
 use bytes::Bytes;
@@ -19,16 +19,14 @@ pub type Pieces<'f> = BoxStream<'f, Result<Bytes, Problem>>;
 /// The largest window of zstd, as a power of two: the maximum that RFC 9659 allows for HTTP.
 const WINDOW_LOG: u32 = 23;
 /// Bytes that are unpacked in one step.
-const PIECE: usize = 64 << 10;
+const UNPACK_STEP_BYTES: usize = 64 << 10;
 const GZIP: &[u8] = &[0x1f, 0x8b, 8];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// Compression format of a file or body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// gzip (RFC 1952).
     Gzip,
-    /// Zstandard (RFC 8878).
     Zstd,
 }
 
@@ -37,7 +35,7 @@ impl Packing {
     ///
     /// # Errors
     /// [`Kind::UnsupportedFormat`] for other codings, and for several.
-    pub fn announced(headers: &HeaderMap) -> Result<Option<Packing>, Problem> {
+    pub fn from_headers(headers: &HeaderMap) -> Result<Option<Packing>, Problem> {
         let coding = headers.get(header::CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?").trim());
         match coding.map(str::to_ascii_lowercase).as_deref() {
             None | Some("" | "identity") => Ok(None),
@@ -51,7 +49,7 @@ impl Packing {
     }
 
     /// Detects the format from the first bytes.
-    fn of(head: &[u8]) -> Option<Packing> {
+    fn from_head(head: &[u8]) -> Option<Packing> {
         match head {
             head if head.starts_with(GZIP) => Some(Packing::Gzip),
             head if head.starts_with(ZSTD) => Some(Packing::Zstd),
@@ -81,8 +79,8 @@ pub async fn unpack_file<'f>(
 ) -> Result<Pieces<'f>, Problem> {
     // A file that is shorter than a magic number is polled again after its end.
     let mut file = file.fuse().boxed();
-    let head = head(&mut file, ZSTD.len()).await?;
-    let packing = Packing::of(&head);
+    let head = read_head(&mut file, ZSTD.len()).await?;
+    let packing = Packing::from_head(&head);
     let whole = stream::iter([Ok(head)]).chain(file).boxed();
     let pieces = match (packing, coding) {
         // The intermediate bytes would count against no limit.
@@ -94,23 +92,23 @@ pub async fn unpack_file<'f>(
             );
             return Err(Problem::new(Kind::InvalidUpload, detail));
         }
-        (Some(packing), None) => decoded(whole, packing),
+        (Some(packing), None) => decode_stream(whole, packing),
         (None, _) => whole,
     };
-    Ok(within(pieces, left, format!("its files together, unpacked: the limit is {most} bytes")))
+    Ok(limit_bytes(pieces, left, format!("its files together, unpacked: the limit is {most} bytes")))
 }
 
 /// Unpacks bytes, to at most `limit`.
-pub fn unpack<'f>(
+pub fn unpack_limited<'f>(
     packed: impl Stream<Item = Result<Bytes, Problem>> + Send + 'f,
     packing: Packing,
     limit: u64,
 ) -> Pieces<'f> {
-    within(decoded(packed, packing), limit, format!("unpacked, the limit is {limit} bytes"))
+    limit_bytes(decode_stream(packed, packing), limit, format!("unpacked, the limit is {limit} bytes"))
 }
 
 /// Unpacks bytes without a limit.
-fn decoded<'f>(
+fn decode_stream<'f>(
     packed: impl Stream<Item = Result<Bytes, Problem>> + Send + 'f,
     packing: Packing,
 ) -> Pieces<'f> {
@@ -132,7 +130,7 @@ fn decoded<'f>(
             Box::pin(decoder)
         }
     };
-    let pieces = ReaderStream::with_capacity(unpacked, PIECE).map_err(move |error| {
+    let pieces = ReaderStream::with_capacity(unpacked, UNPACK_STEP_BYTES).map_err(move |error| {
         error.downcast::<Problem>().unwrap_or_else(|error| {
             Problem::new(Kind::InvalidUpload, format!("damaged {} data: {error}", packing.name()))
         })
@@ -147,7 +145,7 @@ fn decoded<'f>(
 }
 
 /// Limits these chunks to `limit` bytes; `too_large` is the error for more.
-fn within(pieces: Pieces<'_>, limit: u64, too_large: String) -> Pieces<'_> {
+fn limit_bytes(pieces: Pieces<'_>, limit: u64, too_large: String) -> Pieces<'_> {
     let mut size = 0;
     let bounded = pieces.map(move |piece| {
         let piece = piece?;
@@ -206,7 +204,7 @@ mod tests {
             assert!(packed.len() < 10_000);
             assert_eq!(read(packed, 4_999_999).await, Err(Kind::TooLarge));
             let (bytes, pieces) = read(packed, 5_000_000).await.unwrap();
-            assert!(bytes == zeros && pieces >= zeros.len() / PIECE);
+            assert!(bytes == zeros && pieces >= zeros.len() / UNPACK_STEP_BYTES);
             assert_eq!(read(&packed[..packed.len() - 9], 5_000_000).await, Err(Kind::InvalidUpload));
         }
         let mut wide = Vec::new();
@@ -240,7 +238,7 @@ mod tests {
             }
         });
         let unpacked: Result<Vec<Bytes>, Problem> =
-            unpack(stream::iter(pieces), Packing::Gzip, 9).try_collect().await;
+            unpack_limited(stream::iter(pieces), Packing::Gzip, 9).try_collect().await;
         other.abort();
         assert!(unpacked.unwrap().is_empty());
         assert!(turns.load(Ordering::Relaxed) >= 10);
@@ -250,7 +248,7 @@ mod tests {
     fn a_coding_is_taken_or_refused_by_name() {
         let announced = |coding: &'static str| {
             let headers = [(header::CONTENT_ENCODING, http::HeaderValue::from_static(coding))];
-            Packing::announced(&headers.into_iter().collect()).map_err(|problem| problem.kind())
+            Packing::from_headers(&headers.into_iter().collect()).map_err(|problem| problem.kind())
         };
         assert_eq!(announced("GZip"), Ok(Some(Packing::Gzip)));
         assert_eq!(announced("zstd"), Ok(Some(Packing::Zstd)));

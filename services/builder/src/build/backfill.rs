@@ -1,9 +1,9 @@
 //! Rebuilds symcaches after a change of their format or of what is read from an object.
 
 use crate::build::child::ChildError;
-use crate::build::publish::publish;
-use crate::build::slices::unpack;
-use crate::build::{make, reject};
+use crate::build::publish::publish_symcaches;
+use crate::build::slices::unpack_file;
+use crate::build::{build_symcaches, reject_object};
 use crate::builder::Builder;
 use crate::failure::JobFailure;
 use unslide_artifacts::keys;
@@ -17,7 +17,7 @@ const FILE: &str = "object";
 /// Rebuilds one page of the tenant's objects after `after`, in version `version`: those with an older
 /// symcache, or `all`. Retries objects that were too complex for earlier limits. Another job continues with
 /// the next page, so that a builder that dies repeats little and other tenants get their turn.
-pub(crate) async fn backfill(
+pub(crate) async fn backfill_objects(
     builder: &Builder,
     job: &JobLease,
     version: u32,
@@ -34,25 +34,29 @@ pub(crate) async fn backfill(
     let page = objects::to_rebuild(&mut tx, version, all, after, limit).await?;
     tx.rollback().await?;
     for object in &page {
-        let done = rebuild(builder, job, object).await?;
+        let done = rebuild_object(builder, job, object).await?;
         builder.metrics.backfilled.with_label_values(&[done]).inc();
     }
     let mut tx = builder.store.owner(&job.owner).await?;
     if let Some(last) = page.last().filter(|_| page.len() as u64 == u64::from(limit)) {
-        jobs::add(&mut tx, &Work::Backfill { version, all, after: Some(last.content_hash) }).await?;
+        jobs::add_job(&mut tx, &Work::Backfill { version, all, after: Some(last.content_hash) }).await?;
     }
-    jobs::complete(&mut tx, job).await?;
+    jobs::complete_job(&mut tx, job).await?;
     Ok(tx.commit().await?)
 }
 
 /// Rebuilds one object and returns the outcome. An object that an earlier release could read and this one
 /// cannot keeps its symcache.
-async fn rebuild(builder: &Builder, job: &JobLease, object: &ObjectRow) -> Result<&'static str, JobFailure> {
+async fn rebuild_object(
+    builder: &Builder,
+    job: &JobLease,
+    object: &ObjectRow,
+) -> Result<&'static str, JobFailure> {
     let owner = &job.owner;
     let hash = object.content_hash;
-    let room = builder.work.room(object.size, false).await?;
+    let room = builder.work.acquire_room(object.size, false).await?;
     let path = room.path().join(FILE);
-    let key = keys::object(owner.own(hash));
+    let key = keys::for_object(owner.own(hash));
     let Some(fetched) = builder.objects.get_to_file(&key, &path, object.size).await? else {
         tracing::warn!(object.hash = %hash, "an object's bytes are missing in object storage; its old symcache stays");
         return Ok("gone");
@@ -61,18 +65,18 @@ async fn rebuild(builder: &Builder, job: &JobLease, object: &ObjectRow) -> Resul
         tracing::warn!(object.hash = %hash, "object storage returned other bytes; the old symcache stays");
         return Ok("damaged");
     }
-    let slices = unpack(builder, job, &room, FILE, &object.name).await?.slices;
+    let slices = unpack_file(builder, job, &room, FILE, &object.name).await?.slices;
     let Some(slice) = slices.into_iter().find(|slice| slice.new.content_hash == hash) else {
         tracing::warn!(object.hash = %hash, "a file is not readable as an object any more; its old symcache stays");
         return Ok("rejected");
     };
-    match make(builder, job, &room, &slice).await {
+    match build_symcaches(builder, job, &room, &slice).await {
         Ok(built) => {
-            publish(builder, owner, &slice, &built).await?;
+            publish_symcaches(builder, owner, &slice, &built).await?;
             Ok("built")
         }
         Err(ChildError::Rejected(status, reason)) if object.status == ObjectStatus::TooComplex => {
-            reject(builder, owner, &hash, status, &reason).await?;
+            reject_object(builder, owner, &hash, status, &reason).await?;
             Ok("rejected")
         }
         Err(ChildError::Failed(failure)) => Err(failure),

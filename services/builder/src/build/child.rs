@@ -105,7 +105,7 @@ impl ChildError {
 }
 
 /// Runs a task of a job in a child process, in the job's folder.
-pub(crate) async fn run<T: DeserializeOwned>(
+pub(crate) async fn run_task<T: DeserializeOwned>(
     builder: &Builder,
     job: &JobLease,
     room: &Arc<Room>,
@@ -123,14 +123,14 @@ pub(crate) async fn run<T: DeserializeOwned>(
     };
     let held = (Arc::clone(room), memory);
     let memory_setting = "builder.build_memory".to_owned();
-    let (request, stop) = (Request { limits, memory_setting, task }, builder.places.stops(job.id));
-    let child = ask(&builder.child, room.path(), &request, stop, held);
+    let (request, stop) = (Request { limits, memory_setting, task }, builder.places.subscribe_stop(job.id));
+    let child = run_request(&builder.child, room.path(), &request, stop, held);
     builder.places.run_child(job.id, child).await
 }
 
 /// Runs a request in a child of `program`, in `folder`. The child is stopped while `stop` is true. `held` is
 /// dropped after the child has ended.
-pub(crate) async fn ask<T: DeserializeOwned>(
+pub(crate) async fn run_request<T: DeserializeOwned>(
     program: &ChildProgram,
     folder: &Path,
     request: &Request,

@@ -1,6 +1,6 @@
 //! The memory of child processes: the limit of each, and the budget of all that run at the same time.
 
-use crate::config::{BACKFILLS, Settings};
+use crate::config::{CONCURRENT_BACKFILLS, Settings};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use unslide_runtime::fairness::{FairPermit, FairSemaphore};
@@ -10,7 +10,6 @@ const BASE_BYTES: u64 = 64 << 20;
 
 /// The memory that child processes share.
 pub(crate) struct MemoryBudget {
-    /// Minimum for a child.
     least_bytes: u64,
     /// Maximum for a child, which leaves memory for a small one.
     most_bytes: u64,
@@ -32,9 +31,10 @@ pub(crate) struct MemoryGrant {
 impl MemoryBudget {
     /// Creates the budget. `feature_places` is the number of places for jobs of features.
     pub(crate) fn new(settings: &Settings, feature_places: usize) -> MemoryBudget {
-        let jobs = settings.uploads.saturating_add(feature_places).saturating_add(BACKFILLS) as u64;
+        let jobs =
+            settings.uploads.saturating_add(feature_places).saturating_add(CONCURRENT_BACKFILLS) as u64;
         let all_bytes = settings.build_bytes.saturating_mul(jobs);
-        let all = kib(all_bytes);
+        let all = to_kib(all_bytes);
         MemoryBudget {
             least_bytes: settings.build_bytes,
             most_bytes: all_bytes.saturating_sub(settings.build_bytes).max(settings.build_bytes),
@@ -48,7 +48,7 @@ impl MemoryBudget {
     /// object waits until others leave enough. It collects its memory in pieces, one large object at a time,
     /// so that small objects can continue. A small object of the extra job has reserved memory.
     pub(crate) async fn acquire(&self, size: u64, is_extra: bool) -> MemoryGrant {
-        let bytes = self.limit(size);
+        let bytes = self.child_limit(size);
         let shared = self.acquire_shared(bytes);
         if !is_extra || bytes > self.least_bytes {
             return shared.await;
@@ -71,7 +71,7 @@ impl MemoryBudget {
         let (mut permits, mut left) = (Vec::new(), bytes);
         while left > 0 {
             let piece = left.min(self.least_bytes.max(1));
-            permits.push(self.free.acquire(&(), kib(piece)).await);
+            permits.push(self.free.acquire(&(), to_kib(piece)).await);
             left -= piece;
         }
         MemoryGrant { bytes, _turn: turn, _permits: permits }
@@ -79,7 +79,7 @@ impl MemoryBudget {
 
     /// Returns the limit of a child. While a symcache is built, it takes less than 1.5 times its object's
     /// size.
-    fn limit(&self, size: u64) -> u64 {
+    fn child_limit(&self, size: u64) -> u64 {
         if size == 0 {
             return self.least_bytes;
         }
@@ -88,7 +88,7 @@ impl MemoryBudget {
     }
 }
 
-fn kib(bytes: u64) -> u32 {
+fn to_kib(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
 }
 
@@ -102,11 +102,11 @@ mod tests {
     #[test]
     fn a_large_object_has_memory_for_its_size_and_leaves_some_for_others() {
         let memory = MemoryBudget::new(&Settings::default(), 2);
-        assert_eq!(memory.limit(0), GIB);
-        assert_eq!(memory.limit(100 << 20), GIB);
-        assert_eq!(memory.limit(2 * GIB), 3 * GIB + BASE_BYTES);
-        assert_eq!(memory.limit(4 * GIB), 4 * GIB);
-        assert_eq!(memory.limit(u64::MAX), 4 * GIB);
+        assert_eq!(memory.child_limit(0), GIB);
+        assert_eq!(memory.child_limit(100 << 20), GIB);
+        assert_eq!(memory.child_limit(2 * GIB), 3 * GIB + BASE_BYTES);
+        assert_eq!(memory.child_limit(4 * GIB), 4 * GIB);
+        assert_eq!(memory.child_limit(u64::MAX), 4 * GIB);
     }
 
     #[tokio::test]

@@ -10,8 +10,8 @@ pub(crate) mod symcache;
 pub(crate) mod work_folder;
 
 use crate::build::child::{BuiltSlice, ChildAnswer, ChildError, SYMCACHE, Task};
-use crate::build::publish::{BuiltSymcaches, SymcacheForm, publish};
-use crate::build::slices::{UploadedSlice, unpack};
+use crate::build::publish::{BuiltSymcaches, SymcacheForm, publish_symcaches};
+use crate::build::slices::{UploadedSlice, unpack_file};
 use crate::build::work_folder::Room;
 use crate::builder::Builder;
 use crate::failure::JobFailure;
@@ -29,7 +29,7 @@ use unslide_store::uploads::{self, SymbolUpload};
 use unslide_store::{OwnerTx, Uuid, tenants, usage};
 
 /// Increment of the pause before a file is fetched again, if its content differs from what was received.
-const PAUSE: Duration = Duration::from_millis(200);
+const FETCH_BACKOFF: Duration = Duration::from_millis(200);
 
 /// Name of the upload in its job's folder.
 const UPLOAD: &str = "upload";
@@ -38,51 +38,52 @@ const UPLOAD: &str = "upload";
 pub(crate) const OVER_QUOTA: &str = "symbol_quota";
 
 /// Unpacks an upload and builds the new objects in it. Every step may be repeated.
-pub(crate) async fn build(builder: &Builder, job: &JobLease, id: Uuid) -> Result<(), JobFailure> {
+pub(crate) async fn build_upload(builder: &Builder, job: &JobLease, id: Uuid) -> Result<(), JobFailure> {
     let owner = &job.owner;
     let mut tx = builder.store.owner(owner).await?;
-    let Some(upload) = uploads::find(&mut tx, id).await? else {
+    let Some(upload) = uploads::find_upload(&mut tx, id).await? else {
         // The upload was deleted with its tenant.
-        return complete(tx, job).await;
+        return complete_and_commit(tx, job).await;
     };
     if upload.status.is_final() {
-        return complete(tx, job).await;
+        return complete_and_commit(tx, job).await;
     }
-    uploads::building(&mut tx, id).await?;
+    uploads::mark_building(&mut tx, id).await?;
     tx.commit().await?;
 
     // Every upload that was received has a size.
-    let room = builder.work.room(upload.size.unwrap_or_default(), builder.places.is_extra(job.id)).await?;
-    download(builder, owner, &upload, &room).await?;
+    let room =
+        builder.work.acquire_room(upload.size.unwrap_or_default(), builder.places.is_extra(job.id)).await?;
+    download_upload(builder, owner, &upload, &room).await?;
     let name = upload.file_name.as_deref().unwrap_or("upload");
     let name = name.rsplit(['/', '\\']).next().filter(|name| !name.is_empty()).unwrap_or("upload");
-    let unpacked = unpack(builder, job, &room, UPLOAD, name).await?;
+    let unpacked = unpack_file(builder, job, &room, UPLOAD, name).await?;
     if unpacked.slices.is_empty() {
         let mut tx = builder.store.owner(owner).await?;
         let detail = "there is no Mach-O file and no source map with a debug id in it";
-        uploads::failed(&mut tx, id, "nothing_found", detail, &unpacked.skipped).await?;
-        return complete(tx, job).await;
+        uploads::mark_failed(&mut tx, id, "nothing_found", detail, &unpacked.skipped).await?;
+        return complete_and_commit(tx, job).await;
     }
-    let new = note(builder, owner, id, &unpacked.slices).await?;
+    let new = record_slices(builder, owner, id, &unpacked.slices).await?;
     for slice in new {
-        one(builder, job, &room, &slice).await?;
+        build_slice(builder, job, &room, &slice).await?;
     }
     let mut tx = builder.store.owner(owner).await?;
-    let usable = end(&mut tx, id, &unpacked.skipped).await?;
-    complete(tx, job).await?;
+    let usable = end_upload(&mut tx, id, &unpacked.skipped).await?;
+    complete_and_commit(tx, job).await?;
     if usable {
         // Its objects are kept by content. An upload without a usable object stays for the operator.
-        discard(builder, &owner.own(id)).await;
+        discard_file(builder, &owner.own(id)).await;
     }
     Ok(())
 }
 
 /// Deletes the file of an upload that has ended. If that fails, maintenance deletes it later.
-pub(crate) async fn discard(builder: &Builder, upload: &Owned<Uuid>) {
+pub(crate) async fn discard_file(builder: &Builder, upload: &Owned<Uuid>) {
     let discarded = async {
-        builder.objects.delete(&keys::upload(upload)).await?;
+        builder.objects.delete(&keys::for_upload(upload)).await?;
         let mut tx = builder.store.owner(&upload.owner).await?;
-        uploads::files::gone(&mut tx, upload.id).await?;
+        uploads::files::record_removed(&mut tx, upload.id).await?;
         Ok::<(), JobFailure>(tx.commit().await?)
     };
     if let Err(failure) = discarded.await {
@@ -90,13 +91,17 @@ pub(crate) async fn discard(builder: &Builder, upload: &Owned<Uuid>) {
     }
 }
 
-async fn complete(mut tx: OwnerTx, job: &JobLease) -> Result<(), JobFailure> {
-    jobs::complete(&mut tx, job).await?;
+async fn complete_and_commit(mut tx: OwnerTx, job: &JobLease) -> Result<(), JobFailure> {
+    jobs::complete_job(&mut tx, job).await?;
     Ok(tx.commit().await?)
 }
 
 /// Ends the upload's record: as done if an object in it is usable.
-async fn end(tx: &mut OwnerTx, id: Uuid, skipped: &[uploads::SkippedMember]) -> Result<bool, JobFailure> {
+async fn end_upload(
+    tx: &mut OwnerTx,
+    id: Uuid,
+    skipped: &[uploads::SkippedMember],
+) -> Result<bool, JobFailure> {
     let objects = uploads::get(tx, id).await?.map(|(_, objects)| objects).unwrap_or_default();
     let usable = objects.iter().any(|uploaded| uploaded.object.status == ObjectStatus::Ready);
     // Objects that were deleted during the build of this upload have left no row, and no failure.
@@ -104,25 +109,25 @@ async fn end(tx: &mut OwnerTx, id: Uuid, skipped: &[uploads::SkippedMember]) -> 
         Some(first) => {
             let reason = first.object.reason.as_deref().unwrap_or_default();
             let detail = format!("nothing in it is usable; {}: {reason}", first.path);
-            uploads::failed(tx, id, "nothing_usable", &detail, skipped).await?;
+            uploads::mark_failed(tx, id, "nothing_usable", &detail, skipped).await?;
         }
-        None => uploads::done(tx, id, skipped).await?,
+        None => uploads::mark_done(tx, id, skipped).await?,
     }
     Ok(usable)
 }
 
 /// Fetches the uploaded file and compares it with what the api received. A file that came in parts is
 /// compared with what was announced.
-async fn download(
+async fn download_upload(
     builder: &Builder,
     owner: &Owner,
     upload: &SymbolUpload,
     room: &Room,
 ) -> Result<(), JobFailure> {
     let path = room.path().join(UPLOAD);
-    let key = keys::upload(owner.own(upload.id));
+    let key = keys::for_upload(owner.own(upload.id));
     let limit = upload.size.unwrap_or_default();
-    let read = read_again(&key, PAUSE, || async {
+    let read = read_again(&key, FETCH_BACKOFF, || async {
         // An earlier try may have left its file.
         tokio::fs::remove_file(&path).await.ok();
         match builder.objects.get_to_file(&key, &path, limit).await {
@@ -148,7 +153,7 @@ async fn download(
 }
 
 /// Records every slice, so that the client sees them all at once. Returns the slices to build.
-async fn note(
+async fn record_slices(
     builder: &Builder,
     owner: &Owner,
     upload: Uuid,
@@ -157,9 +162,9 @@ async fn note(
     let mut new: Vec<UploadedSlice> = Vec::new();
     // All in one transaction, under the lock that the check of the limit takes.
     let mut tx = builder.store.owner(owner).await?;
-    fits(builder, &mut tx, owner, slices).await?;
+    check_quota(builder, &mut tx, owner, slices).await?;
     let found: Vec<_> = slices.iter().map(|slice| (slice.path.as_str(), &slice.new)).collect();
-    let found = objects::found(&mut tx, upload, &found).await?;
+    let found = objects::record_found(&mut tx, upload, &found).await?;
     for (slice, (_, known)) in slices.iter().zip(found) {
         let again = new.iter().any(|other| other.new.content_hash == slice.new.content_hash);
         if !known && !again {
@@ -172,14 +177,14 @@ async fn note(
 
 /// Checks that the new objects in these slices fit into the tenant's quota: the api only knows the packed
 /// size of the file. Symbols that operators store for all tenants have no limit.
-async fn fits(
+async fn check_quota(
     builder: &Builder,
     tx: &mut OwnerTx,
     owner: &Owner,
     slices: &[UploadedSlice],
 ) -> Result<(), JobFailure> {
     if *owner == Owner::System {
-        return Ok(usage::hold(tx).await?);
+        return Ok(usage::lock_usage(tx).await?);
     }
     let own = tenants::get(tx).await?.map_or(0, |tenant| tenant.limits.symbol_bytes);
     let limit = if own == 0 { builder.symbol_bytes } else { own };
@@ -195,39 +200,41 @@ async fn fits(
 }
 
 /// Processes one new object: keeps it by content, builds it, and publishes its symcache.
-async fn one(
+async fn build_slice(
     builder: &Builder,
     job: &JobLease,
     room: &Arc<Room>,
     slice: &UploadedSlice,
 ) -> Result<(), JobFailure> {
     let (owner, object) = (&job.owner, &slice.new.content_hash);
-    keep(builder, slice, &keys::object(owner.own(*object)), &Condition::Absent).await?;
+    store_slice(builder, slice, &keys::for_object(owner.own(*object)), &Condition::Absent).await?;
     if let Some((status, reason)) = &slice.rejected {
-        return reject(builder, owner, object, *status, reason).await;
+        return reject_object(builder, owner, object, *status, reason).await;
     }
     let mut tx = builder.store.owner(owner).await?;
-    objects::building(&mut tx, object).await?;
+    objects::mark_building(&mut tx, object).await?;
     tx.commit().await?;
-    match make(builder, job, room, slice).await {
+    match build_symcaches(builder, job, room, slice).await {
         Ok(built) => {
-            publish(builder, owner, slice, &built).await?;
+            publish_symcaches(builder, owner, slice, &built).await?;
             Ok(())
         }
-        Err(ChildError::Rejected(status, reason)) => reject(builder, owner, object, status, &reason).await,
+        Err(ChildError::Rejected(status, reason)) => {
+            reject_object(builder, owner, object, status, &reason).await
+        }
         Err(ChildError::Failed(failure)) => Err(failure),
     }
 }
 
 /// Builds an object's symcaches, or returns why none can be built.
-pub(crate) async fn make(
+pub(crate) async fn build_symcaches(
     builder: &Builder,
     job: &JobLease,
     room: &Arc<Room>,
     slice: &UploadedSlice,
 ) -> ChildAnswer<BuiltSymcaches> {
     let task = Task::Build { file: slice.file.clone(), range: slice.range.clone(), bundle: None };
-    let BuiltSlice { quality, warnings, sha256 } = child::run(builder, job, room, task).await?;
+    let BuiltSlice { quality, warnings, sha256 } = child::run_task(builder, job, room, task).await?;
     let symcache = Bytes::from(tokio::fs::read(room.path().join(SYMCACHE)).await?);
     let mut versions = builder.settings.symcache_versions.clone();
     versions.sort_unstable_by(|a, b| b.cmp(a));
@@ -235,7 +242,7 @@ pub(crate) async fn make(
     Ok(BuiltSymcaches { quality, warnings, forms: versions.into_iter().map(form).collect() })
 }
 
-pub(crate) async fn reject(
+pub(crate) async fn reject_object(
     builder: &Builder,
     owner: &Owner,
     object: &ContentHash,
@@ -243,13 +250,13 @@ pub(crate) async fn reject(
     reason: &str,
 ) -> Result<(), JobFailure> {
     let mut tx = builder.store.owner(owner).await?;
-    objects::rejected(&mut tx, object, status, reason).await?;
+    objects::mark_rejected(&mut tx, object, status, reason).await?;
     tx.commit().await?;
     Ok(())
 }
 
 /// Stores a slice's bytes under a key.
-pub(crate) async fn keep(
+pub(crate) async fn store_slice(
     builder: &Builder,
     slice: &UploadedSlice,
     key: &ObjectKey,
@@ -259,7 +266,7 @@ pub(crate) async fn keep(
     if *condition == Condition::Absent && builder.objects.head(key).await?.is_some_and(|h| h.size == size) {
         return Ok(());
     }
-    let source = part(&slice.file, slice.range.start, size).await?;
+    let source = open_range(&slice.file, slice.range.start, size).await?;
     let put = Put { condition: condition.clone(), ..Put::default() };
     match builder.objects.put_stream(key, source, size, &put).await {
         Ok(_) => Ok(()),
@@ -269,7 +276,11 @@ pub(crate) async fn keep(
     }
 }
 
-async fn part(path: &Path, start: u64, size: u64) -> Result<tokio::io::Take<tokio::fs::File>, JobFailure> {
+async fn open_range(
+    path: &Path,
+    start: u64,
+    size: u64,
+) -> Result<tokio::io::Take<tokio::fs::File>, JobFailure> {
     let mut file = tokio::fs::File::open(path).await?;
     file.seek(std::io::SeekFrom::Start(start)).await?;
     Ok(file.take(size))

@@ -12,10 +12,10 @@
 //! it safe with stores that check the condition and write in two steps. Stores that do both in one step need
 //! only the precondition.
 
-use crate::build::keep;
 use crate::build::slices::{UploadedSlice, debug_id};
+use crate::build::store_slice;
 use crate::builder::Builder;
-use crate::deletion::erase::alive;
+use crate::deletion::erase::check_alive;
 use crate::failure::JobFailure;
 use bytes::Bytes;
 use std::cmp::Reverse;
@@ -27,10 +27,10 @@ use unslide_store::objects::Symcache;
 use unslide_store::slots::SymbolSlot;
 use unslide_store::symbols::{self, DebugIdSymbols};
 use unslide_store::{OwnerTx, objects, slots};
-use unslide_symbolicate::symcache::READS;
+use unslide_symbolicate::symcache::READ_SYMCACHE_VERSIONS;
 
 /// Number of tries if other writers interfere, before the job is put off.
-const TRIES: usize = 8;
+const PUBLISH_TRIES_LIMIT: usize = 8;
 
 /// Symcaches that were built from one object.
 pub(crate) struct BuiltSymcaches {
@@ -49,7 +49,7 @@ pub(crate) struct SymcacheForm {
 }
 
 impl BuiltSymcaches {
-    fn form(&self, version: u32) -> Option<&SymcacheForm> {
+    fn find_form(&self, version: u32) -> Option<&SymcacheForm> {
         self.forms.iter().find(|form| form.version == version)
     }
 
@@ -59,7 +59,7 @@ impl BuiltSymcaches {
     }
 
     /// Returns the symcache for the object's record: the one in the newest version.
-    fn recorded(&self) -> Result<Symcache, JobFailure> {
+    fn newest_symcache(&self) -> Result<Symcache, JobFailure> {
         let Some(form) = self.forms.first() else {
             return Err(JobFailure::job("internal", "no version of the symcache's format is written"));
         };
@@ -72,7 +72,6 @@ impl BuiltSymcaches {
 pub(crate) enum PublishOutcome {
     /// The symcache answers, with this generation.
     Wins,
-    /// Another object answers.
     Yields,
     /// The object was deleted in the meantime.
     Deleted,
@@ -92,7 +91,7 @@ impl Current {
     }
 }
 
-pub(crate) async fn publish(
+pub(crate) async fn publish_symcaches(
     builder: &Builder,
     owner: &Owner,
     slice: &UploadedSlice,
@@ -100,7 +99,7 @@ pub(crate) async fn publish(
 ) -> Result<PublishOutcome, JobFailure> {
     let id = owner.own(debug_id(slice)?);
     for form in &built.forms {
-        let key = keys::symbols(&id).symcache(form.version, &form.sha256);
+        let key = keys::for_symbols(&id).symcache(form.version, &form.sha256);
         let absent = Put { condition: Condition::Absent, ..Put::default() };
         match builder.objects.put(&key, form.symcache.clone(), &absent).await {
             // The same symcache was built before.
@@ -108,8 +107,8 @@ pub(crate) async fn publish(
             Err(error) => return Err(error.into()),
         }
     }
-    for _ in 0..TRIES {
-        if let Some(published) = once(builder, &id, slice, built).await? {
+    for _ in 0..PUBLISH_TRIES_LIMIT {
+        if let Some(published) = try_publish(builder, &id, slice, built).await? {
             return Ok(published);
         }
     }
@@ -117,7 +116,7 @@ pub(crate) async fn publish(
 }
 
 /// Tries once; returns `None` if another writer interfered.
-async fn once(
+async fn try_publish(
     builder: &Builder,
     id: &Owned<DebugId>,
     slice: &UploadedSlice,
@@ -125,16 +124,16 @@ async fn once(
 ) -> Result<Option<PublishOutcome>, JobFailure> {
     let object = slice.new.content_hash;
     let mut tx = builder.store.owner(&id.owner).await?;
-    slots::exclusive(&mut tx, &id.id).await?;
+    slots::lock_debug_id(&mut tx, &id.id).await?;
     // The alias is written while this transaction holds off a deletion of the tenant.
-    alive(&mut tx).await?;
+    check_alive(&mut tx).await?;
     let known = symbols::get(&mut tx, &id.id).await?;
-    let aliases = aliases(builder, id).await?;
-    let Some(known) = known.filter(|known| created(known, &object).is_some()) else {
+    let aliases = read_aliases(builder, id).await?;
+    let Some(known) = known.filter(|known| find_created_at(known, &object).is_some()) else {
         take_back(builder, id, &object, &aliases).await?;
         return Ok(Some(PublishOutcome::Deleted));
     };
-    let symcache = built.recorded()?;
+    let symcache = built.newest_symcache()?;
     let slot = known.slot;
     // An alias with an older generation, left by an earlier attempt, no longer counts.
     let current = aliases
@@ -142,41 +141,42 @@ async fn once(
         .filter_map(|alias| Some((alias.version, alias.meta.as_ref()?)))
         .max_by_key(|(_, meta)| meta.generation);
     let is_ours = |(version, meta): &(u32, &AliasMeta)| {
-        let same = built.form(*version).is_none_or(|form| form.sha256 == meta.sha256);
+        let same = built.find_form(*version).is_none_or(|form| form.sha256 == meta.sha256);
         meta.object == object && same
     };
     let generation = match (current, current.filter(is_ours)) {
         // An earlier attempt wrote an alias, and no deletion has taken its generation since.
-        (_, Some((_, ours))) if announced(&slot, ours) || ours.generation > slot.generation => {
+        (_, Some((_, ours))) if is_announced(&slot, ours) || ours.generation > slot.generation => {
             ours.generation
         }
         (Some((version, other)), None) if !is_better(&known, &object, built.quality, other) => {
             // Also needed if the writer of the alias died before it raised the slot.
             if other.generation > slot.generation {
-                announce(&mut tx, id, other, version).await?;
+                announce_symbols(&mut tx, id, other, version).await?;
             }
-            objects::ready(&mut tx, &object, built.quality, built.left_out().as_deref(), &symcache).await?;
+            objects::mark_ready(&mut tx, &object, built.quality, built.left_out().as_deref(), &symcache)
+                .await?;
             tx.commit().await?;
             return Ok(Some(PublishOutcome::Yields));
         }
         _ => current.map_or(0, |(_, meta)| meta.generation).max(slot.generation) + 1,
     };
-    if !write(builder, id, slice, built, generation, &aliases).await? {
+    if !write_aliases(builder, id, slice, built, generation, &aliases).await? {
         return Ok(None);
     }
     let meta = AliasMeta { generation, quality: built.quality, sha256: symcache.sha256, object };
-    if !announced(&slot, &meta) {
-        let raised = announce(&mut tx, id, &meta, symcache.version).await?;
+    if !is_announced(&slot, &meta) {
+        let raised = announce_symbols(&mut tx, id, &meta, symcache.version).await?;
         // The slot is locked from here on, so no deletion can follow. One may have happened since the first
         // look-up: then the alias needs another generation, or has to be deleted.
         let known = symbols::get(&mut tx, &id.id).await?;
-        if raised != generation || known.is_none_or(|known| created(&known, &object).is_none()) {
+        if raised != generation || known.is_none_or(|known| find_created_at(&known, &object).is_none()) {
             tx.rollback().await?;
             return Ok(None);
         }
     }
     // Locked after the slot, as everywhere: a deletion locks them in the same order.
-    objects::ready(&mut tx, &object, built.quality, built.left_out().as_deref(), &symcache).await?;
+    objects::mark_ready(&mut tx, &object, built.quality, built.left_out().as_deref(), &symcache).await?;
     tx.commit().await?;
     Ok(Some(PublishOutcome::Wins))
 }
@@ -190,15 +190,15 @@ async fn take_back(
 ) -> Result<(), JobFailure> {
     let ours: Vec<_> = aliases.iter().filter(|alias| alias.is_of(object)).collect();
     for alias in &ours {
-        builder.objects.delete(&keys::symbols(id).alias(alias.version)).await?;
+        builder.objects.delete(&keys::for_symbols(id).alias(alias.version)).await?;
     }
     if !ours.is_empty() {
-        builder.objects.delete(&keys::symbols(id).debuginfo()).await?;
+        builder.objects.delete(&keys::for_symbols(id).debuginfo()).await?;
     }
     Ok(())
 }
 
-async fn announce(
+async fn announce_symbols(
     tx: &mut OwnerTx,
     id: &Owned<DebugId>,
     meta: &AliasMeta,
@@ -211,19 +211,19 @@ async fn announce(
         symcache_version: version,
         generation: meta.generation,
     };
-    Ok(slots::publish(tx, &published).await?)
+    Ok(slots::publish_symbols(tx, &published).await?)
 }
 
 /// Returns the versions of the aliases that count: those that this builder writes, and those that workers of
 /// this release may still read.
-pub(crate) fn versions(builder: &Builder) -> BTreeSet<u32> {
-    builder.settings.symcache_versions.iter().chain(READS).copied().collect()
+pub(crate) fn alias_versions(builder: &Builder) -> BTreeSet<u32> {
+    builder.settings.symcache_versions.iter().chain(READ_SYMCACHE_VERSIONS).copied().collect()
 }
 
-async fn aliases(builder: &Builder, id: &Owned<DebugId>) -> Result<Vec<Current>, JobFailure> {
+async fn read_aliases(builder: &Builder, id: &Owned<DebugId>) -> Result<Vec<Current>, JobFailure> {
     let mut aliases = Vec::new();
-    for version in versions(builder) {
-        let Some(head) = builder.objects.head(&keys::symbols(id).alias(version)).await? else { continue };
+    for version in alias_versions(builder) {
+        let Some(head) = builder.objects.head(&keys::for_symbols(id).alias(version)).await? else { continue };
         let meta = AliasMeta::from_metadata(&head.metadata);
         aliases.push(Current { version, meta, etag: head.etag });
     }
@@ -232,7 +232,7 @@ async fn aliases(builder: &Builder, id: &Owned<DebugId>) -> Result<Vec<Current>,
 
 /// Writes the aliases that are not up to date, and the object beside them. Returns false if another writer
 /// was first.
-async fn write(
+async fn write_aliases(
     builder: &Builder,
     id: &Owned<DebugId>,
     slice: &UploadedSlice,
@@ -240,7 +240,7 @@ async fn write(
     generation: u64,
     aliases: &[Current],
 ) -> Result<bool, JobFailure> {
-    let keys = keys::symbols(id);
+    let keys = keys::for_symbols(id);
     let mut kept = false;
     for form in &built.forms {
         let (object, sha256) = (slice.new.content_hash, form.sha256);
@@ -250,10 +250,10 @@ async fn write(
             continue;
         }
         if !kept {
-            keep(builder, slice, &keys.debuginfo(), &Condition::Always).await?;
+            store_slice(builder, slice, &keys.debuginfo(), &Condition::Always).await?;
             kept = true;
         }
-        if !point(&builder.objects, &keys.alias(form.version), form, &meta, current).await? {
+        if !write_alias(&builder.objects, &keys.alias(form.version), form, &meta, current).await? {
             return Ok(false);
         }
     }
@@ -261,7 +261,7 @@ async fn write(
 }
 
 /// Writes an alias if it is unchanged since `seen`. Returns false if it has changed.
-async fn point(
+async fn write_alias(
     objects: &ObjectStore,
     alias: &ObjectKey,
     form: &SymcacheForm,
@@ -278,11 +278,11 @@ async fn point(
 }
 
 /// Returns true if the slot has the generation and the object of the alias.
-fn announced(slot: &SymbolSlot, alias: &AliasMeta) -> bool {
+fn is_announced(slot: &SymbolSlot, alias: &AliasMeta) -> bool {
     slot.generation == alias.generation && slot.content_hash == Some(alias.object)
 }
 
-fn created(known: &DebugIdSymbols, object: &ContentHash) -> Option<time::OffsetDateTime> {
+fn find_created_at(known: &DebugIdSymbols, object: &ContentHash) -> Option<time::OffsetDateTime> {
     known
         .objects
         .iter()
@@ -294,9 +294,9 @@ fn created(known: &DebugIdSymbols, object: &ContentHash) -> Option<time::OffsetD
 /// Returns true if our object should answer instead of the alias's: its quality is higher, or equal and it is
 /// newer.
 fn is_better(known: &DebugIdSymbols, ours: &ContentHash, quality: Quality, theirs: &AliasMeta) -> bool {
-    let Some(their_time) = created(known, &theirs.object) else { return true };
+    let Some(their_time) = find_created_at(known, &theirs.object) else { return true };
     // Within one upload the smaller hash wins, so that every builder decides the same.
-    let our_rank = (quality, created(known, ours).unwrap_or(their_time), Reverse(ours.0));
+    let our_rank = (quality, find_created_at(known, ours).unwrap_or(their_time), Reverse(ours.0));
     our_rank >= (theirs.quality, their_time, Reverse(theirs.object.0))
 }
 
@@ -323,11 +323,11 @@ mod tests {
     async fn an_alias_is_written_over_nothing_but_what_was_seen_of_it() {
         let (objects, _memory) = ObjectStore::memory();
         let owner = Owner::Tenant(unslide_model::TenantId::new("acme").unwrap());
-        let key = keys::symbols(owner.own(ID)).alias(1);
+        let key = keys::for_symbols(owner.own(ID)).alias(1);
         let put = async |meta: AliasMeta, seen: Option<&Current>| {
             let form =
                 SymcacheForm { version: 1, symcache: vec![meta.object.0[0]].into(), sha256: meta.sha256 };
-            point(&objects, &key, &form, &meta, seen).await.unwrap()
+            write_alias(&objects, &key, &form, &meta, seen).await.unwrap()
         };
         let now = async || {
             let head = objects.head(&key).await.unwrap().unwrap();

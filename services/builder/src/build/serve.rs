@@ -1,7 +1,7 @@
 //! The work of a child process of the builder: it unpacks an upload, builds a symcache, or runs a task of a feature.
 
 use crate::build::child::{ANSWER, BuiltSlice, ChildAnswer, ChildError, REQUEST, Request, SYMCACHE, Task};
-use crate::build::slices::{Unpacked, rejection, unpack_here};
+use crate::build::slices::{Unpacked, to_rejection, unpack_here};
 use crate::failure::JobFailure;
 use crate::feature::{ChildTask, ChildTaskError};
 use serde_json::Value;
@@ -23,7 +23,7 @@ use unslide_symbolicate::object::{self, ObjectError};
 /// # Errors
 /// Returns an error if the request or the answer cannot be read or written, or if the operating system
 /// refuses a limit.
-pub fn serve(tasks: &[ChildTask]) -> io::Result<()> {
+pub fn serve_request(tasks: &[ChildTask]) -> io::Result<()> {
     let request: Request = serde_json::from_slice(&fs::read(REQUEST)?)?;
     request.limits.apply()?;
     end_with_parent()?;
@@ -65,7 +65,7 @@ fn build_here(
             Err(ChildError::Rejected(ObjectStatus::TooComplex, reason))
         }
         Err(error) => {
-            let (status, reason) = rejection(&error);
+            let (status, reason) = to_rejection(&error);
             Err(ChildError::Rejected(status, reason))
         }
     }

@@ -15,7 +15,7 @@ use unslide_model::{ContentHash, CpuType, DebugId};
 use unslide_store::jobs::JobLease;
 use unslide_store::objects::{NewObject, ObjectStatus};
 use unslide_store::uploads;
-use unslide_symbolicate::object::{ObjectError, ObjectFacts, ObjectKind, objects};
+use unslide_symbolicate::object::{ObjectError, ObjectFacts, ObjectKind, list_objects};
 
 /// One architecture of a Mach-O file of the upload, or a source map.
 #[derive(Clone, Serialize, Deserialize)]
@@ -30,17 +30,15 @@ pub(crate) struct UploadedSlice {
     pub(crate) rejected: Option<(ObjectStatus, String)>,
 }
 
-/// Contents of an upload.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Unpacked {
     pub(crate) slices: Vec<UploadedSlice>,
     pub(crate) skipped: Vec<uploads::SkippedMember>,
-    /// Size of all files.
     bytes: u64,
 }
 
 /// Unpacks a file of a job's folder in a child process.
-pub(crate) async fn unpack(
+pub(crate) async fn unpack_file(
     builder: &Builder,
     job: &JobLease,
     room: &Arc<Room>,
@@ -48,8 +46,9 @@ pub(crate) async fn unpack(
     name: &str,
 ) -> Result<Unpacked, JobFailure> {
     let task = Task::Unpack { file: file.to_owned(), name: name.to_owned(), limits: room.limits().clone() };
-    let unpacked: Unpacked = child::run(builder, job, room, task).await.map_err(ChildError::into_failure)?;
-    room.keep(unpacked.bytes);
+    let unpacked: Unpacked =
+        child::run_task(builder, job, room, task).await.map_err(ChildError::into_failure)?;
+    room.shrink_to(unpacked.bytes);
     Ok(unpacked)
 }
 
@@ -61,13 +60,13 @@ pub(crate) fn unpack_here(
 ) -> Result<Unpacked, JobFailure> {
     let folder = std::env::current_dir()?;
     let mut sink = ToFolder::new(&folder);
-    let contents = archive::unpack(File::open(file)?, name, limits, &mut sink)?;
+    let contents = archive::unpack_upload(File::open(file)?, name, limits, &mut sink)?;
     // Only the unpacked files are needed from here on.
     std::fs::remove_file(file)?;
-    let skipped = shown(&contents.skipped, contents.skipped_count);
+    let skipped = list_skipped(&contents.skipped, contents.skipped_count);
     let mut unpacked = Unpacked { slices: Vec::new(), skipped, bytes: 0 };
     for member in sink.into_members() {
-        let bytes = member.map()?;
+        let bytes = member.map_file()?;
         unpacked.bytes += member.size;
         let file = member.file.keep().map_err(|error| error.error)?;
         let slices = slices_of(&member.path, &file, &bytes);
@@ -82,12 +81,12 @@ pub(crate) fn unpack_here(
     Ok(unpacked)
 }
 
-fn shown(skipped: &[SkippedEntry], count: u64) -> Vec<uploads::SkippedMember> {
+fn list_skipped(skipped: &[SkippedEntry], count: u64) -> Vec<uploads::SkippedMember> {
     let mut shown: Vec<_> = skipped
         .iter()
         .map(|s| uploads::SkippedMember {
             path: s.path.clone(),
-            reason: s.reason.word().to_owned(),
+            reason: s.reason.as_str().to_owned(),
             detail: Some(s.reason.to_string()),
         })
         .collect();
@@ -100,8 +99,8 @@ fn shown(skipped: &[SkippedEntry], count: u64) -> Vec<uploads::SkippedMember> {
 }
 
 fn slices_of(path: &str, file: &Path, bytes: &[u8]) -> Vec<UploadedSlice> {
-    let slice = |range, object| slice(path, file, bytes, range, object);
-    match objects(bytes) {
+    let slice = |range, object| describe_slice(path, file, bytes, range, object);
+    match list_objects(bytes) {
         Ok(entries) if !entries.is_empty() => {
             entries.into_iter().map(|entry| slice(entry.range, entry.object)).collect()
         }
@@ -112,7 +111,7 @@ fn slices_of(path: &str, file: &Path, bytes: &[u8]) -> Vec<UploadedSlice> {
     }
 }
 
-fn slice(
+fn describe_slice(
     path: &str,
     file: &Path,
     bytes: &[u8],
@@ -133,7 +132,7 @@ fn slice(
             Some((ObjectStatus::Unsupported, "it has no debug id (LC_UUID)".to_owned()))
         }
         Ok(_) => None,
-        Err(error) => Some(rejection(error)),
+        Err(error) => Some(to_rejection(error)),
     };
     let facts = object.ok();
     let new = NewObject {
@@ -153,7 +152,7 @@ fn slice(
 }
 
 /// Returns the status and the reason with which an object's error is recorded.
-pub(crate) fn rejection(error: &ObjectError) -> (ObjectStatus, String) {
+pub(crate) fn to_rejection(error: &ObjectError) -> (ObjectStatus, String) {
     let status = match error {
         ObjectError::Unsupported(_) => ObjectStatus::Unsupported,
         ObjectError::TooLarge(_) | ObjectError::NeedsMemory(_) | ObjectError::TooComplex(_) => {

@@ -29,7 +29,6 @@ pub struct SymcacheSource<'f> {
 
 /// A symcache that was built locally.
 pub struct LocalSymcache {
-    /// The symcache's bytes.
     pub bytes: Bytes,
     /// Parts of the object that are not in the symcache, with the reason.
     pub warnings: Vec<String>,
@@ -100,7 +99,7 @@ async fn build_in_folder(
     let folder = Arc::new(tempfile::tempdir()?);
     symlink(file, folder.path().join(OBJECT))?;
     let (held, (_run, stop)) = (Arc::clone(&folder), watch::channel(false));
-    let built = child::ask::<BuiltSlice>(program, folder.path(), request, stop, held).await?;
+    let built = child::run_request::<BuiltSlice>(program, folder.path(), request, stop, held).await?;
     let bytes = map_file(&folder.path().join(SYMCACHE))?;
     Ok(LocalSymcache { bytes, warnings: built.warnings })
 }

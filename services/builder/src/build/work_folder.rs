@@ -35,7 +35,7 @@ pub(crate) struct WorkFolder {
 
 impl WorkFolder {
     /// Metrics of the work folder's limit.
-    pub(crate) const STATS: [Stats<WorkFolder>; 1] = [Stats {
+    pub(crate) const WORK_FOLDER_STATS: [Stats<WorkFolder>; 1] = [Stats {
         name: "unslide_builder_work_bytes",
         help: "Bytes of the work folder that jobs may take, and those that further ones wait for.",
         label: "state",
@@ -52,7 +52,7 @@ impl WorkFolder {
         let semaphore = |kib| Arc::new(Semaphore::new(usize::try_from(kib).unwrap_or(usize::MAX)));
         WorkFolder {
             folder: settings.work_dir.clone(),
-            limits: settings.archive(),
+            limits: settings.unpack_limits(),
             shared,
             free: semaphore(shared),
             for_extra,
@@ -65,7 +65,7 @@ impl WorkFolder {
 
     /// Returns a folder for a file of `size` bytes and its unpacked contents. Waits for capacity, as long as
     /// for a server. A job that already has capacity does not wait, so every job gets its turn.
-    pub(crate) async fn room(&self, size: u64, is_extra: bool) -> Result<Arc<Room>, JobFailure> {
+    pub(crate) async fn acquire_room(&self, size: u64, is_extra: bool) -> Result<Arc<Room>, JobFailure> {
         // Files that a tar holds uncompressed are not counted as unpacked.
         let files = size.saturating_mul(2);
         let all = u64::from(self.shared) << 10;
@@ -76,9 +76,9 @@ impl WorkFolder {
         let explained = size.saturating_mul(self.limits.ratio).saturating_add(self.limits.free_bytes);
         let limits =
             UnpackLimits { total_bytes: self.limits.total_bytes.min(all - files), ..self.limits.clone() };
-        let bytes = kib(files.saturating_add(limits.total_bytes.min(explained))).min(self.shared);
+        let bytes = to_kib(files.saturating_add(limits.total_bytes.min(explained))).min(self.shared);
         let wanted = Wanted::new(&self.wanted, u64::from(bytes) << 10);
-        let held = timeout(self.patience, self.acquire(bytes, is_extra)).await;
+        let held = timeout(self.patience, self.acquire_permit(bytes, is_extra)).await;
         drop(wanted);
         let Ok(Ok(held)) = held else {
             return Err(JobFailure::Server(format!("the work folder has no room for {bytes} KiB")));
@@ -90,7 +90,7 @@ impl WorkFolder {
         Ok(Arc::new(Room { folder, limits, held: Mutex::new(held) }))
     }
 
-    async fn acquire(&self, kib: u32, is_extra: bool) -> Result<OwnedSemaphorePermit, AcquireError> {
+    async fn acquire_permit(&self, kib: u32, is_extra: bool) -> Result<OwnedSemaphorePermit, AcquireError> {
         let shared = self.free.clone().acquire_many_owned(kib);
         if !is_extra || kib > self.for_extra {
             return shared.await;
@@ -104,7 +104,7 @@ impl WorkFolder {
     }
 }
 
-fn kib(bytes: u64) -> u32 {
+fn to_kib(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
 }
 
@@ -169,9 +169,9 @@ impl Room {
     }
 
     /// Releases capacity beyond `bytes`, which is all that the job needs from here on.
-    pub(crate) fn keep(&self, bytes: u64) {
+    pub(crate) fn shrink_to(&self, bytes: u64) {
         let mut held = self.held.lock();
-        let kept = usize::try_from(kib(bytes)).unwrap_or(usize::MAX);
+        let kept = usize::try_from(to_kib(bytes)).unwrap_or(usize::MAX);
         let more = held.permits.num_permits().saturating_sub(kept);
         if let Some(permits) = held.permits.split(more) {
             drop(Held { all: Arc::clone(&held.all), permits });
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     fn figure(work: &WorkFolder, state: &str) -> u64 {
-        let [bytes] = &WorkFolder::STATS;
+        let [bytes] = &WorkFolder::WORK_FOLDER_STATS;
         (bytes.read)(work).into_iter().find(|(name, _)| *name == state).unwrap().1
     }
 
@@ -203,14 +203,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn jobs_share_the_work_folder_and_further_ones_wait_for_room() {
         let (_kept, work) = work(100 << 20, 40 << 20);
-        let first = work.room(10 << 20, false).await.unwrap();
+        let first = work.acquire_room(10 << 20, false).await.unwrap();
         assert_eq!((figure(&work, "held"), figure(&work, "wanted")), (60 << 20, 0));
-        let second = work.room(10 << 20, false);
+        let second = work.acquire_room(10 << 20, false);
         tokio::pin!(second);
         assert!(tokio::time::timeout(Duration::from_secs(60), &mut second).await.is_err(), "no room");
         assert_eq!((figure(&work, "held"), figure(&work, "wanted")), (60 << 20, 60 << 20));
         // It was unpacked, and is much less than it might have been.
-        first.keep(20 << 20);
+        first.shrink_to(20 << 20);
         let second = second.await.unwrap();
         assert_eq!((figure(&work, "held"), figure(&work, "wanted")), (80 << 20, 0));
         // A job or child process that still works in a folder keeps it and its capacity.
@@ -220,7 +220,9 @@ mod tests {
         drop(worker);
         assert!(!folder.exists() && figure(&work, "held") == 60 << 20);
         // A job that stops waiting at its timeout takes no capacity.
-        let Err(JobFailure::Server(_)) = work.room(10 << 20, false).await else { panic!("room for a third") };
+        let Err(JobFailure::Server(_)) = work.acquire_room(10 << 20, false).await else {
+            panic!("room for a third")
+        };
         drop(second);
         assert_eq!((figure(&work, "held"), figure(&work, "wanted")), (0, 0));
     }
@@ -228,10 +230,10 @@ mod tests {
     #[tokio::test]
     async fn an_upload_gets_no_more_than_the_work_folder_has() {
         let (_kept, work) = work(100 << 20, 90 << 20);
-        let room = work.room(20 << 20, false).await.unwrap();
+        let room = work.acquire_room(20 << 20, false).await.unwrap();
         assert_eq!((figure(&work, "held"), room.limits().total_bytes), (100 << 20, 60 << 20));
         drop(room);
-        let Err(JobFailure::Job { reason, detail }) = work.room(50 << 20, false).await else {
+        let Err(JobFailure::Job { reason, detail }) = work.acquire_room(50 << 20, false).await else {
             panic!("room for it")
         };
         assert!(reason == "too_large" && detail.contains("104857600"), "{reason}: {detail}");
@@ -241,15 +243,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_small_extra_job_has_room_beside_all_others() {
         let (_kept, work) = work(800 << 20, 700 << 20);
-        let all = work.room(20 << 20, false).await.unwrap();
+        let all = work.acquire_room(20 << 20, false).await.unwrap();
         let soon = Duration::from_secs(60);
         // A small upload may be unpacked to 64 MiB.
-        assert!(timeout(soon, work.room(1 << 10, false)).await.is_err());
-        let extra = timeout(soon, work.room(1 << 10, true)).await.unwrap().unwrap();
-        assert!(timeout(soon, work.room(1 << 10, true)).await.is_err(), "there is room for one");
-        assert!(timeout(soon, work.room(10 << 20, true)).await.is_err(), "a large one waits for the others");
+        assert!(timeout(soon, work.acquire_room(1 << 10, false)).await.is_err());
+        let extra = timeout(soon, work.acquire_room(1 << 10, true)).await.unwrap().unwrap();
+        assert!(timeout(soon, work.acquire_room(1 << 10, true)).await.is_err(), "there is room for one");
+        assert!(
+            timeout(soon, work.acquire_room(10 << 20, true)).await.is_err(),
+            "a large one waits for the others"
+        );
         drop(all);
-        drop(work.room(10 << 20, true).await.unwrap());
+        drop(work.acquire_room(10 << 20, true).await.unwrap());
         drop(extra);
     }
 }

@@ -15,53 +15,52 @@ use std::time::Duration;
 use tokio::time::sleep;
 use unslide_artifacts::keys;
 use unslide_model::{Owner, TenantId};
-use unslide_runtime::causes;
+use unslide_runtime::format_causes;
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::tenants::{self, TenantStanding};
 use unslide_store::{OwnerTx, erasure, partial};
 use unslide_stream::admin;
 
 /// Number of rows per transaction.
-const ROWS: u32 = 1_000;
+const ERASE_PAGE_ENTRIES: u32 = 1_000;
 /// Number of objects on one page, which are counted together.
-const OBJECTS: u16 = 1_000;
-/// Number of concurrent deletions.
-const AT_ONCE: usize = 16;
+const OBJECT_PAGE_ENTRIES: u16 = 1_000;
+const CONCURRENT_DELETIONS_LIMIT: usize = 16;
 /// Interval between two checks for jobs that still run; they end at their next heartbeat.
-const LOOK: Duration = Duration::from_secs(1);
+const RUNNING_JOBS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Deletes rows and objects until none are left, and ends the job with the proof. A restarted job continues
 /// with the rest.
-pub(crate) async fn erase(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
+pub(crate) async fn erase_tenant(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
     let mut parts = Deletion::new(builder);
     // Parts come first: once their rows are deleted they cannot be found.
-    unfinished(builder, tenant, &mut parts).await?;
+    delete_unfinished(builder, tenant, &mut parts).await?;
     if !parts.is_complete() {
-        objects(builder, tenant, Some(job)).await?;
-        return parts.end();
+        delete_objects(builder, tenant, Some(job)).await?;
+        return parts.into_result();
     }
     loop {
-        while rows(builder, tenant, job).await? {}
-        objects(builder, tenant, Some(job)).await?;
+        while delete_rows(builder, tenant, job).await? {}
+        delete_objects(builder, tenant, Some(job)).await?;
         if builder.kafka.tenant_topics {
             let removed = admin::delete_tenant_topics(&builder.kafka, tenant).await;
-            removed.map_err(|error| JobFailure::Server(causes(&error)))?;
+            removed.map_err(|error| JobFailure::Server(format_causes(&error)))?;
         }
         let left = builder.objects.list(&keys::tenant_prefix(tenant), None, 1).await?.entries.len();
         let mut tx = builder.store.tenant(tenant).await?;
-        if erasure::finish(&mut tx, job, left as u64).await? {
+        if erasure::finish_erasure(&mut tx, job, left as u64).await? {
             tx.commit().await?;
             tracing::info!(tenant = %tenant, "nothing of a deleted tenant is left");
             return Ok(());
         }
         tx.rollback().await?;
-        sleep(LOOK).await;
+        sleep(RUNNING_JOBS_CHECK_INTERVAL).await;
     }
 }
 
 /// Deletes the parts of every upload that was not complete.
-async fn unfinished(
+async fn delete_unfinished(
     builder: &Builder,
     tenant: &TenantId,
     deletion: &mut Deletion<'_>,
@@ -70,17 +69,17 @@ async fn unfinished(
     let mut left = HashSet::new();
     loop {
         let mut tx = builder.store.tenant(tenant).await?;
-        let mut page = partial::list(&mut tx, ROWS).await?;
+        let mut page = partial::list_uploads(&mut tx, ERASE_PAGE_ENTRIES).await?;
         tx.rollback().await?;
         page.retain(|partial| !left.contains(&partial.id));
         if page.is_empty() {
             return Ok(());
         }
         for partial in page {
-            if deletion.note(parts::abort(builder, &owner, &partial).await)? {
+            if deletion.record_result(parts::abort_parts(builder, &owner, &partial).await)? {
                 // If the parts have become a file, it is deleted with the other objects.
                 let mut tx = builder.store.tenant(tenant).await?;
-                partial::end(&mut tx, partial.id).await?;
+                partial::end_upload(&mut tx, partial.id).await?;
                 tx.commit().await?;
             } else {
                 left.insert(partial.id);
@@ -90,11 +89,11 @@ async fn unfinished(
 }
 
 /// Deletes one page of rows. Returns false once there are none.
-async fn rows(builder: &Builder, tenant: &TenantId, job: &JobLease) -> Result<bool, JobFailure> {
+async fn delete_rows(builder: &Builder, tenant: &TenantId, job: &JobLease) -> Result<bool, JobFailure> {
     let mut tx = builder.store.tenant(tenant).await?;
-    let gone = erasure::rows(&mut tx, ROWS).await?;
+    let gone = erasure::erase_rows(&mut tx, ERASE_PAGE_ENTRIES).await?;
     if gone.is_some() {
-        jobs::progressed(&mut tx, job, &job.work).await?;
+        jobs::record_progress(&mut tx, job, &job.work).await?;
     }
     tx.commit().await?;
     Ok(gone.is_some())
@@ -102,18 +101,22 @@ async fn rows(builder: &Builder, tenant: &TenantId, job: &JobLease) -> Result<bo
 
 /// Deletes every object under the tenant's prefix, page by page. Objects that cannot be deleted are skipped,
 /// and named at the end. `job` is the job that gets the progress.
-async fn objects(builder: &Builder, tenant: &TenantId, job: Option<&JobLease>) -> Result<(), JobFailure> {
+async fn delete_objects(
+    builder: &Builder,
+    tenant: &TenantId,
+    job: Option<&JobLease>,
+) -> Result<(), JobFailure> {
     let prefix = keys::tenant_prefix(tenant);
     let (mut after, mut deletion) = (None, Deletion::new(builder));
     loop {
-        let page = builder.objects.list(&prefix, after.as_ref(), OBJECTS).await?;
+        let page = builder.objects.list(&prefix, after.as_ref(), OBJECT_PAGE_ENTRIES).await?;
         let (mut gone, mut bytes) = (0, 0);
-        for some in page.entries.chunks(AT_ONCE) {
+        for some in page.entries.chunks(CONCURRENT_DELETIONS_LIMIT) {
             let deletions: Vec<_> =
                 some.iter().map(|entry| builder.objects.delete(&entry.key).boxed()).collect();
             let deleted = join_all(deletions).await;
             for (entry, deleted) in some.iter().zip(deleted) {
-                if deletion.note(deleted)? {
+                if deletion.record_result(deleted)? {
                     gone += 1;
                     bytes += entry.size;
                 }
@@ -121,23 +124,23 @@ async fn objects(builder: &Builder, tenant: &TenantId, job: Option<&JobLease>) -
         }
         if gone > 0 {
             let mut tx = builder.store.tenant(tenant).await?;
-            erasure::objects(&mut tx, gone, bytes).await?;
+            erasure::record_objects(&mut tx, gone, bytes).await?;
             if let Some(job) = job {
-                jobs::progressed(&mut tx, job, &job.work).await?;
+                jobs::record_progress(&mut tx, job, &job.work).await?;
             }
             tx.commit().await?;
         }
         match page.next {
             Some(next) => after = Some(next),
-            None => return deletion.end(),
+            None => return deletion.into_result(),
         }
     }
 }
 
 /// Fails if the transaction's tenant is deleted. Otherwise delays the deletion until the transaction ends,
 /// for data that is stored outside of the database.
-pub(crate) async fn alive(tx: &mut OwnerTx) -> Result<(), JobFailure> {
-    match tenants::standing(tx).await? {
+pub(crate) async fn check_alive(tx: &mut OwnerTx) -> Result<(), JobFailure> {
+    match tenants::read_standing(tx).await? {
         Some(TenantStanding::Deleted) => Err(JobFailure::TenantDeleted),
         _ => Ok(()),
     }
@@ -145,18 +148,18 @@ pub(crate) async fn alive(tx: &mut OwnerTx) -> Result<(), JobFailure> {
 
 /// Runs after a job that may have stored objects. If its tenant was deleted, deletes the objects, ends the
 /// job and returns true.
-pub(crate) async fn abandoned(builder: &Builder, job: &JobLease) -> Result<bool, JobFailure> {
+pub(crate) async fn erase_if_deleted(builder: &Builder, job: &JobLease) -> Result<bool, JobFailure> {
     // The system owner is never deleted.
     let Some(tenant) = job.owner.tenant() else { return Ok(false) };
     let mut tx = builder.store.tenant(tenant).await?;
-    let standing = tenants::standing(&mut tx).await?;
+    let standing = tenants::read_standing(&mut tx).await?;
     tx.rollback().await?;
     if standing != Some(TenantStanding::Deleted) {
         return Ok(false);
     }
-    objects(builder, tenant, None).await?;
+    delete_objects(builder, tenant, None).await?;
     let mut tx = builder.store.tenant(tenant).await?;
-    match jobs::complete(&mut tx, job).await {
+    match jobs::complete_job(&mut tx, job).await {
         // The job's row may have been deleted with the tenant's other rows.
         Ok(()) | Err(unslide_store::StoreError::LeaseLost(_)) => tx.commit().await?,
         Err(error) => return Err(error.into()),

@@ -8,7 +8,7 @@ use crate::builder::Builder;
 use crate::failure::JobFailure;
 use unslide_artifacts::StorageError;
 use unslide_artifacts::keys::ObjectKey;
-use unslide_runtime::causes;
+use unslide_runtime::format_causes;
 
 /// Number of consecutive transient failures after which object storage counts as unavailable.
 const FAILURES_IN_A_ROW: u32 = 5;
@@ -27,18 +27,18 @@ impl<'b> Deletion<'b> {
     }
 
     /// Deletes an object. Returns false if it could not be deleted.
-    pub(crate) async fn delete(&mut self, key: &ObjectKey) -> Result<bool, JobFailure> {
+    pub(crate) async fn delete_object(&mut self, key: &ObjectKey) -> Result<bool, JobFailure> {
         let deleted = self.builder.objects.delete(key).await;
-        self.note(deleted)
+        self.record_result(deleted)
     }
 
     /// Records the result of a deletion. Returns false if it failed.
-    pub(crate) fn note(&mut self, deleted: Result<(), StorageError>) -> Result<bool, JobFailure> {
+    pub(crate) fn record_result(&mut self, deleted: Result<(), StorageError>) -> Result<bool, JobFailure> {
         let Err(error) = deleted else {
             self.in_a_row = 0;
             return Ok(true);
         };
-        let detail = causes(&error);
+        let detail = format_causes(&error);
         tracing::warn!(detail, "an object could not be deleted");
         self.in_a_row += u32::from(error.is_transient());
         if self.in_a_row >= FAILURES_IN_A_ROW {
@@ -55,7 +55,7 @@ impl<'b> Deletion<'b> {
     }
 
     /// Returns an error if an object could not be deleted.
-    pub(crate) fn end(self) -> Result<(), JobFailure> {
+    pub(crate) fn into_result(self) -> Result<(), JobFailure> {
         match self.first {
             None => Ok(()),
             Some(first) => {

@@ -13,24 +13,27 @@ pub(crate) async fn clear_or_leave(
     owner: &Owner,
     partial: &Partial,
 ) -> Result<(), JobFailure> {
-    match abort(builder, owner, partial).await {
+    match abort_parts(builder, owner, partial).await {
         Err(error) if error.is_operators_fault() => {
             tracing::warn!(upload.id = %partial.id, error = %error, "an upload's parts could not be removed");
         }
         aborted => aborted?,
     }
-    forget(builder, owner, partial).await
+    forget_upload(builder, owner, partial).await
 }
 
-/// Deletes the parts.
-pub(crate) async fn abort(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), StorageError> {
-    builder.objects.abort_parts(&keys::upload(owner.own(partial.id)), &partial.multipart_id).await
+pub(crate) async fn abort_parts(
+    builder: &Builder,
+    owner: &Owner,
+    partial: &Partial,
+) -> Result<(), StorageError> {
+    builder.objects.abort_parts(&keys::for_upload(owner.own(partial.id)), &partial.multipart_id).await
 }
 
 /// Deletes the file that the parts may have become, and the row.
-async fn forget(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), JobFailure> {
-    builder.objects.delete(&keys::upload(owner.own(partial.id))).await?;
+async fn forget_upload(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), JobFailure> {
+    builder.objects.delete(&keys::for_upload(owner.own(partial.id))).await?;
     let mut tx = builder.store.owner(owner).await?;
-    partial::end(&mut tx, partial.id).await?;
+    partial::end_upload(&mut tx, partial.id).await?;
     Ok(tx.commit().await?)
 }

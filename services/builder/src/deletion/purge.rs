@@ -1,6 +1,6 @@
 //! Deletes the objects of deleted symbols from object storage.
 
-use crate::build::publish::versions;
+use crate::build::publish::alias_versions;
 use crate::builder::Builder;
 use crate::deletion::Deletion;
 use crate::failure::JobFailure;
@@ -17,7 +17,7 @@ use unslide_store::{objects, slots, symbols, usage};
 /// Deletes the objects that a deletion of symbols has left. Symbols that were uploaded again since then stay.
 /// The workers are notified a second time, because one may have fetched an old symcache between the deletion
 /// and now.
-pub(crate) async fn purge(
+pub(crate) async fn purge_symbols(
     builder: &Builder,
     job: &JobLease,
     debug_id: &DebugId,
@@ -26,16 +26,17 @@ pub(crate) async fn purge(
 ) -> Result<(), JobFailure> {
     let id = job.owner.own(*debug_id);
     let mut tx = builder.store.owner(&job.owner).await?;
-    slots::exclusive(&mut tx, debug_id).await?;
+    slots::lock_debug_id(&mut tx, debug_id).await?;
     let known = symbols::get(&mut tx, debug_id).await?;
     let slot = slots::get(&mut tx, debug_id).await?;
-    let alive = alive(builder, &id, known.as_ref(), slot.is_some_and(|s| s.generation > generation)).await?;
-    let keys = keys::symbols(&id);
+    let alive =
+        find_live_keys(builder, &id, known.as_ref(), slot.is_some_and(|s| s.generation > generation)).await?;
+    let keys = keys::for_symbols(&id);
     let (mut after, mut deletion) = (None, Deletion::new(builder));
     loop {
         let page = builder.objects.list(&keys.prefix(), after.as_ref(), 1000).await?;
         for entry in page.entries.iter().filter(|entry| !alive.contains(&entry.key)) {
-            deletion.delete(&entry.key).await?;
+            deletion.delete_object(&entry.key).await?;
         }
         match page.next {
             Some(next) => after = Some(next),
@@ -43,11 +44,11 @@ pub(crate) async fn purge(
         }
     }
     // An upload that contains one of them has recorded it by now, or will store it again later.
-    usage::hold(&mut tx).await?;
-    for object in objects::missing(&mut tx, deleted).await? {
-        deletion.delete(&keys::object(id.owner.own(object))).await?;
+    usage::lock_usage(&mut tx).await?;
+    for object in objects::find_missing(&mut tx, deleted).await? {
+        deletion.delete_object(&keys::for_object(id.owner.own(object))).await?;
     }
-    deletion.end()?;
+    deletion.into_result()?;
     if generation > 0 && slot.is_some_and(|slot| slot.generation == generation) {
         let message = Message::SymbolEvent {
             debug_id: *debug_id,
@@ -57,26 +58,26 @@ pub(crate) async fn purge(
             deleted: true,
             at_micros: builder.store.clock().now_micros(),
         };
-        outbox::append(&mut tx, &message).await?;
+        outbox::append_message(&mut tx, &message).await?;
     }
-    jobs::complete(&mut tx, job).await?;
+    jobs::complete_job(&mut tx, job).await?;
     Ok(tx.commit().await?)
 }
 
 /// Returns the keys that have to stay: the symcaches of objects that have a row, and the alias of the best
 /// one.
-async fn alive(
+async fn find_live_keys(
     builder: &Builder,
     id: &Owned<DebugId>,
     known: Option<&DebugIdSymbols>,
     published_since: bool,
 ) -> Result<BTreeSet<ObjectKey>, JobFailure> {
-    let keys = keys::symbols(id);
+    let keys = keys::for_symbols(id);
     let Some(known) = known else { return Ok(BTreeSet::new()) };
     let objects = || known.objects.iter().map(|listed| &listed.object);
     let mut alive: BTreeSet<ObjectKey> =
         objects().filter_map(ObjectRow::symcache).map(|s| keys.symcache(s.version, &s.sha256)).collect();
-    for version in versions(builder) {
+    for version in alias_versions(builder) {
         let head = builder.objects.head(&keys.alias(version)).await?;
         if let Some(meta) = head.and_then(|head| AliasMeta::from_metadata(&head.metadata))
             && (published_since || objects().any(|object| object.content_hash == meta.object))

@@ -14,24 +14,24 @@ use unslide_store::{
 };
 
 /// Interval between two checks for unanswered requests.
-const OVERDUE: Duration = Duration::from_secs(30);
+const OVERDUE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// Interval between two checks for reports with symbols that could not be fetched.
-const RETRY: Duration = Duration::from_secs(5);
+const RETRY_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval between two deletions of old data.
-const CLEAR: Duration = Duration::from_secs(600);
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(600);
 /// Time that sent messages are kept, so that a process that waits for one sees it.
-const KEEP_SENT: time::Duration = time::Duration::hours(1);
+const SENT_MESSAGES_RETENTION: time::Duration = time::Duration::hours(1);
 /// Time that ended jobs are kept.
-const KEEP_JOBS: time::Duration = time::Duration::days(7);
+const ENDED_JOBS_RETENTION: time::Duration = time::Duration::days(7);
 /// Age at which the file of a finished upload counts as left behind.
-const LEFT: time::Duration = time::Duration::hours(1);
+const LEFT_FILE_MIN_AGE: time::Duration = time::Duration::hours(1);
 /// Number of requests that are repeated at once. It is small compared to the requests of wake jobs, so that
 /// workers that are behind do not fall further behind.
-const RESENT: u32 = 1_000;
+const RESENT_REQUESTS_LIMIT: u32 = 1_000;
 /// Number of rows per transaction.
-const PAGE: u32 = 200;
+const MAINTENANCE_PAGE_ENTRIES: u32 = 200;
 /// Interval between two counts of jobs.
-const COUNT: Duration = Duration::from_secs(15);
+const JOB_COUNT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Times at which this process last did each part of the relay's side work.
 #[derive(Default)]
@@ -46,34 +46,40 @@ impl Maintenance {
     /// relay runs it, so it happens once for all builders.
     pub(crate) async fn run(&mut self, builder: &Builder) {
         loop {
-            self.due(builder).await;
-            sleep(RETRY).await;
+            self.run_due(builder).await;
+            sleep(RETRY_CHECK_INTERVAL).await;
         }
     }
 
     /// Does the work that is due. If one part fails, the others continue, and it is retried when it is due
     /// again.
-    async fn due(&mut self, builder: &Builder) {
+    async fn run_due(&mut self, builder: &Builder) {
         let now = builder.store.clock().now();
-        if is_due(&mut self.overdue, OVERDUE) {
-            let sent = requests::resend_overdue(&builder.store, RESENT).await;
-            noted("requests without an answer could not be sent again", sent);
+        if is_due(&mut self.overdue, OVERDUE_CHECK_INTERVAL) {
+            let sent = requests::resend_overdue(&builder.store, RESENT_REQUESTS_LIMIT).await;
+            log_failure("requests without an answer could not be sent again", sent);
         }
-        if is_due(&mut self.retried, RETRY) {
-            let asked = in_pages(|| retries::ask_due(&builder.store, PAGE)).await;
-            noted("reports with a failed fetch of symbols could not be requested", asked);
+        if is_due(&mut self.retried, RETRY_CHECK_INTERVAL) {
+            let asked = in_pages(|| retries::ask_due(&builder.store, MAINTENANCE_PAGE_ENTRIES)).await;
+            log_failure("reports with a failed fetch of symbols could not be requested", asked);
         }
-        if is_due(&mut self.cleared, CLEAR) {
-            noted("uploads without an end could not be ended", abandon(builder, now).await);
-            noted("files of uploads could not be removed", discard(builder, now).await);
-            clear(&builder.store, now).await;
+        if is_due(&mut self.cleared, CLEANUP_INTERVAL) {
+            log_failure(
+                "uploads without an end could not be ended",
+                end_abandoned_uploads(builder, now).await,
+            );
+            log_failure("files of uploads could not be removed", delete_upload_files(builder, now).await);
+            delete_expired(&builder.store, now).await;
             clear_features(builder).await;
-            noted("the erasing of deleted tenants could not be resumed", resume_erasures(builder, now).await);
+            log_failure(
+                "the erasing of deleted tenants could not be resumed",
+                resume_erasures(builder, now).await,
+            );
         }
     }
 }
 
-fn noted<T, E: Debug>(what: &str, done: Result<T, E>) {
+fn log_failure<T, E: Debug>(what: &str, done: Result<T, E>) {
     if let Err(failure) = done {
         tracing::warn!(?failure, "{what}");
     }
@@ -84,23 +90,31 @@ async fn in_pages<P>(page: impl Fn() -> P) -> Result<(), JobFailure>
 where
     P: Future<Output = Result<u64, unslide_store::StoreError>>,
 {
-    while page().await? >= u64::from(PAGE) {}
+    while page().await? >= u64::from(MAINTENANCE_PAGE_ENTRIES) {}
     Ok(())
 }
 
-/// Deletes expired rows.
-async fn clear(store: &Store, now: time::OffsetDateTime) {
-    noted("sent messages could not be removed", outbox::purge(store, now - KEEP_SENT).await);
-    noted("ended jobs could not be removed", jobs::purge(store, now - KEEP_JOBS).await);
-    noted("keys that are over could not be removed", api_keys::purge(store).await);
-    noted("sessions of the console could not be removed", console_sessions::purge(store).await);
+async fn delete_expired(store: &Store, now: time::OffsetDateTime) {
+    log_failure(
+        "sent messages could not be removed",
+        outbox::purge_messages(store, now - SENT_MESSAGES_RETENTION).await,
+    );
+    log_failure("ended jobs could not be removed", jobs::purge_jobs(store, now - ENDED_JOBS_RETENTION).await);
+    log_failure("keys that are over could not be removed", api_keys::purge_keys(store).await);
+    log_failure(
+        "sessions of the console could not be removed",
+        console_sessions::purge_sessions(store).await,
+    );
 }
 
 /// Deletes expired rows of features.
 async fn clear_features(builder: &Builder) {
     for feature in &builder.features {
         if let Some(clear) = feature.clear {
-            noted(&format!("old rows of {} could not be removed", feature.name), clear(&builder.store).await);
+            log_failure(
+                &format!("old rows of {} could not be removed", feature.name),
+                clear(&builder.store).await,
+            );
         }
     }
 }
@@ -108,24 +122,27 @@ async fn clear_features(builder: &Builder) {
 /// Adds erase jobs for deleted tenants that have none.
 async fn resume_erasures(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
     let again = Duration::from_secs(builder.settings.erase_again_seconds);
-    erasure::resume(&builder.store, now - again, PAGE).await?;
+    erasure::resume_erasures(&builder.store, now - again, MAINTENANCE_PAGE_ENTRIES).await?;
     Ok(())
 }
 
 /// Ends uploads that never became complete, and deletes their parts.
-async fn abandon(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
+async fn end_abandoned_uploads(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
     let patience = i64::try_from(builder.settings.receiving_seconds).unwrap_or(i64::MAX);
     let before =
         now.checked_sub(time::Duration::seconds(patience)).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
-    for upload in uploads::stuck(&builder.store, before, PAGE).await? {
+    for upload in uploads::list_stuck(&builder.store, before, MAINTENANCE_PAGE_ENTRIES).await? {
         let mut tx = builder.store.owner(&upload.owner).await?;
-        let ended = uploads::abandoned(&mut tx, upload.id, before).await?;
-        let over = uploads::find(&mut tx, upload.id).await?.is_some_and(|upload| upload.status.is_final());
+        let ended = uploads::mark_abandoned(&mut tx, upload.id, before).await?;
+        let over =
+            uploads::find_upload(&mut tx, upload.id).await?.is_some_and(|upload| upload.status.is_final());
         let partial = partial::get(&mut tx, upload.id).await?.filter(|_| over);
         tx.commit().await?;
         let cleared = match partial {
             Some(partial) => parts::clear_or_leave(builder, &upload.owner, &partial).await,
-            None if ended => builder.objects.delete(&keys::upload(&upload)).await.map_err(JobFailure::from),
+            None if ended => {
+                builder.objects.delete(&keys::for_upload(&upload)).await.map_err(JobFailure::from)
+            }
             None => Ok(()),
         };
         if let Err(failure) = cleared {
@@ -141,17 +158,24 @@ const FAILED_UPLOAD: time::Duration = time::Duration::days(30);
 
 /// Deletes the files of uploads that failed long enough ago, and the files that dead builders left of other
 /// uploads.
-async fn discard(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
+async fn delete_upload_files(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
     let failed = now.checked_sub(FAILED_UPLOAD).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
     let mut deletion = Deletion::new(builder);
-    for upload in uploads::files::kept(&builder.store, failed, now - LEFT, PAGE).await? {
-        let is_gone = deletion.delete(&keys::upload(&upload)).await?;
+    for upload in uploads::files::list_kept_files(
+        &builder.store,
+        failed,
+        now - LEFT_FILE_MIN_AGE,
+        MAINTENANCE_PAGE_ENTRIES,
+    )
+    .await?
+    {
+        let is_gone = deletion.delete_object(&keys::for_upload(&upload)).await?;
         let mut tx = builder.store.owner(&upload.owner).await?;
         if is_gone {
-            uploads::files::gone(&mut tx, upload.id).await?;
+            uploads::files::record_removed(&mut tx, upload.id).await?;
         } else {
             // Other uploads come first before it is tried again.
-            uploads::files::postpone(&mut tx, upload.id).await?;
+            uploads::files::postpone_removal(&mut tx, upload.id).await?;
         }
         tx.commit().await?;
     }
@@ -168,10 +192,10 @@ fn is_due(last: &mut Option<Instant>, every: Duration) -> bool {
 }
 
 /// Counts waiting jobs for the metrics until the service stops.
-pub(crate) async fn count(builder: &Builder) {
+pub(crate) async fn run_job_metrics(builder: &Builder) {
     let mut shown: HashSet<(String, String)> = HashSet::new();
     loop {
-        match jobs::counts(&builder.store).await {
+        match jobs::count_jobs(&builder.store).await {
             Ok(counts) => {
                 for (kind, status) in shown.drain() {
                     builder.metrics.waiting.with_label_values(&[&kind, &status]).set(0);
@@ -183,19 +207,19 @@ pub(crate) async fn count(builder: &Builder) {
             }
             Err(error) => tracing::debug!(error = %error, "jobs could not be counted"),
         }
-        if let Err(error) = stuck(builder).await {
+        if let Err(error) = count_stuck(builder).await {
             tracing::debug!(error = %error, "what makes no progress could not be counted");
         }
         tokio::select! {
-            () = builder.host.shutdown.begun() => return,
-            () = sleep(COUNT) => {}
+            () = builder.host.shutdown.wait_until_begun() => return,
+            () = sleep(JOB_COUNT_INTERVAL) => {}
         }
     }
 }
 
 /// Counts conditions that need an operator: jobs without progress, and messages that are set aside.
-async fn stuck(builder: &Builder) -> Result<(), unslide_store::StoreError> {
-    let stalled = jobs::stalled(&builder.store).await?;
+async fn count_stuck(builder: &Builder) -> Result<(), unslide_store::StoreError> {
+    let stalled = jobs::count_stalled_jobs(&builder.store).await?;
     for kind in JobKind::ALL.into_iter().filter(|kind| !kind.may_be_given_up()) {
         let jobs = stalled.iter().find(|of| of.kind == kind.as_str()).map_or(0, |of| of.jobs);
         builder.metrics.stalled.with_label_values(&[kind.as_str()]).set(jobs);

@@ -2,7 +2,7 @@
 
 use crate::failure::JobFailure;
 use std::collections::BTreeMap;
-use unslide_artifacts::keys::segment;
+use unslide_artifacts::keys::for_segment;
 use unslide_model::{ReportId, TenantId};
 use unslide_proto::report::{Need, RecordRef, Resymbolicate, SegmentRef, resymbolicate};
 use unslide_proto::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState};
@@ -18,7 +18,7 @@ use unslide_stream::OutRecord;
 
 /// Returns the records for messages, in their order. A record is `None` if the requested report no longer
 /// exists.
-pub(crate) async fn records(
+pub(crate) async fn build_records(
     store: &Store,
     topics: &TopicNames,
     unsent: &[Unsent],
@@ -31,13 +31,13 @@ pub(crate) async fn records(
     }
     let look_ups = asked.into_iter().map(async |(tenant, reports)| {
         let mut tx = store.tenant(tenant).await?;
-        let sources = requests::sources(&mut tx, &reports).await?;
+        let sources = requests::find_sources(&mut tx, &reports).await?;
         tx.rollback().await?;
         Ok::<_, JobFailure>((tenant, sources))
     });
     let sources = futures::future::try_join_all(look_ups).await?.into_iter().collect();
-    let tenants = changed(store, unsent).await?;
-    unsent.iter().map(|unsent| record(topics, unsent, &sources, &tenants)).collect()
+    let tenants = read_changed_tenants(store, unsent).await?;
+    unsent.iter().map(|unsent| build_record(topics, unsent, &sources, &tenants)).collect()
 }
 
 /// A tenant that messages are about, with its own grouping rules.
@@ -49,7 +49,10 @@ struct ChangedTenant {
 
 /// Returns the current state of the tenants that messages are about. So a relay that repeats an old message
 /// never reverts the topic to an older state. A change that is not committed yet has a message of its own.
-async fn changed(store: &Store, unsent: &[Unsent]) -> Result<BTreeMap<TenantId, ChangedTenant>, JobFailure> {
+async fn read_changed_tenants(
+    store: &Store,
+    unsent: &[Unsent],
+) -> Result<BTreeMap<TenantId, ChangedTenant>, JobFailure> {
     let mut tenants = BTreeMap::new();
     for unsent in unsent.iter().filter(|unsent| matches!(unsent.message, Message::TenantConfig { .. })) {
         let mut tx = store.tenant(unsent.tenant()?).await?;
@@ -67,7 +70,7 @@ async fn changed(store: &Store, unsent: &[Unsent]) -> Result<BTreeMap<TenantId, 
 /// Stored reports that are requested again.
 type Sources<'t> = BTreeMap<&'t TenantId, BTreeMap<(ReportId, u32), RequestSource>>;
 
-fn record(
+fn build_record(
     topics: &TopicNames,
     unsent: &Unsent,
     sources: &Sources<'_>,
@@ -85,8 +88,8 @@ fn record(
                 deleted: *deleted,
                 at_micros: *at_micros,
             };
-            OutRecord::to(topics.symbol_events.as_str(), event.encode_to_vec())
-                .key(keys::symbol(owner.tenant(), debug_id))
+            OutRecord::for_topic(topics.symbol_events.as_str(), event.encode_to_vec())
+                .key(keys::for_symbols(owner.tenant(), debug_id))
         }
         Message::TenantConfig { .. } => {
             let tenant = tenants.get(unsent.tenant()?);
@@ -108,13 +111,14 @@ fn record(
                     symbol_bytes: limits.symbol_bytes,
                     retention_days: limits.retention_days,
                 }),
-                at_micros: outbox::micros(tenant.updated_at),
+                at_micros: outbox::to_micros(tenant.updated_at),
                 grouping_rules: rules.clone(),
                 disabled_analyses: disabled_analyses.clone(),
             };
-            OutRecord::to(topics.tenant_config.as_str(), config.encode_to_vec()).key(keys::tenant(&tenant.id))
+            OutRecord::for_topic(topics.tenant_config.as_str(), config.encode_to_vec())
+                .key(keys::for_tenant(&tenant.id))
         }
-        Message::Resymbolicate { .. } => match request(topics, unsent, sources)? {
+        Message::Resymbolicate { .. } => match build_request(topics, unsent, sources)? {
             Some(record) => record,
             None => return Ok(None),
         },
@@ -129,7 +133,7 @@ fn record(
 
 /// Returns a request that contains the stored report, or its position in object storage, so that the worker
 /// needs no database.
-fn request(
+fn build_request(
     topics: &TopicNames,
     unsent: &Unsent,
     sources: &Sources<'_>,
@@ -150,7 +154,7 @@ fn request(
     let body = match &source.body {
         ReportBody::Inline(compressed) => resymbolicate::Body::InlineLz4(compressed.clone().into()),
         ReportBody::Segment(place) => resymbolicate::Body::Segment(SegmentRef {
-            key: segment(tenant, place.day, place.segment).to_string(),
+            key: for_segment(tenant, place.day, place.segment).to_string(),
             offset: place.offset,
             length: place.length,
             body_key: place.key.0.to_vec().into(),
@@ -174,8 +178,8 @@ fn request(
         traceparent: traceparent.clone(),
         variant: *variant,
     };
-    let key = keys::report(&tenant.scope(*report_id));
-    let mut record = OutRecord::to(topics.resymbolicate.as_str(), request.encode_to_vec())
+    let key = keys::for_report(&tenant.scope(*report_id));
+    let mut record = OutRecord::for_topic(topics.resymbolicate.as_str(), request.encode_to_vec())
         .key(key)
         .header(headers::REPORT_ID, report_id.to_string())
         .header(headers::REVISION, revision.to_string())

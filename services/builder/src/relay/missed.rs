@@ -6,11 +6,11 @@ use tokio::time::{Instant, sleep_until};
 use unslide_store::wakes;
 
 /// Delay before the first search, so that builders that restart often don't search all the time.
-const FIRST: Duration = Duration::from_secs(10);
+const FIRST_SEARCH_DELAY: Duration = Duration::from_secs(10);
 /// Interval between two searches: each reads all waits.
-const EVERY: Duration = Duration::from_secs(3_600);
+const SEARCH_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Pause after a search that failed.
-const AGAIN: Duration = Duration::from_secs(60);
+const FAILED_SEARCH_BACKOFF: Duration = Duration::from_secs(60);
 
 /// The searches of this process. It outlives the relay, which restarts while Kafka is unavailable.
 pub(crate) struct MissedSearch {
@@ -20,14 +20,14 @@ pub(crate) struct MissedSearch {
 
 impl MissedSearch {
     pub(crate) fn new() -> MissedSearch {
-        MissedSearch { due: Instant::now() + FIRST }
+        MissedSearch { due: Instant::now() + FIRST_SEARCH_DELAY }
     }
 
     /// Searches until it is dropped.
     pub(crate) async fn run(&mut self, builder: &Builder) {
         loop {
-            self.begin().await;
-            match wakes::missed::ask(&builder.store).await {
+            self.wait_until_due().await;
+            match wakes::missed::add_missed_wakes(&builder.store).await {
                 Ok(found) => {
                     builder.metrics.missed_wakes.set(i64::try_from(found).unwrap_or(i64::MAX));
                     if found > 0 {
@@ -39,7 +39,7 @@ impl MissedSearch {
                 }
                 Err(error) => {
                     tracing::warn!(error = %error, "missed wakes could not be looked for");
-                    self.due = Instant::now() + AGAIN;
+                    self.due = Instant::now() + FAILED_SEARCH_BACKOFF;
                 }
             }
         }
@@ -47,9 +47,9 @@ impl MissedSearch {
 
     /// Waits until a search is due. A search that is dropped half-way counts as done: otherwise a relay that
     /// ends soon would repeat it at every start.
-    async fn begin(&mut self) {
+    async fn wait_until_due(&mut self) {
         sleep_until(self.due).await;
-        self.due = Instant::now() + EVERY;
+        self.due = Instant::now() + SEARCH_INTERVAL;
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
         for _ in 0..1_200 {
             let relay = async {
                 loop {
-                    search.begin().await;
+                    search.wait_until_due().await;
                     looks += 1;
                 }
             };

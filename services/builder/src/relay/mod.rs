@@ -18,14 +18,14 @@ use unslide_store::outbox::Relay;
 use unslide_stream::ByteBound;
 
 /// Interval at which the outbox is polled without a notification.
-const LOOK: Duration = Duration::from_secs(1);
+const OUTBOX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval at which a process checks whether another one still holds the relay, and the pause after a
 /// failure.
-const STANDBY: Duration = Duration::from_secs(2);
+const STANDBY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Runs the relay until the shutdown begins.
-pub(crate) async fn relay(builder: Arc<Builder>) {
+pub(crate) async fn run_relay(builder: Arc<Builder>) {
     let stopping = builder.host.shutdown.token().clone();
     // They outlive the lock, which is released whenever Kafka or the database fails.
     let mut bound = ByteBound::unbounded();
@@ -34,7 +34,7 @@ pub(crate) async fn relay(builder: Arc<Builder>) {
         let held = match Relay::acquire(&builder.store).await {
             // One process runs the relay, however many builders there are.
             Ok(Some(relay)) => tokio::select! {
-                served = serve(&builder, relay, &mut bound) => served,
+                served = serve_outbox(&builder, relay, &mut bound) => served,
                 () = search.run(&builder) => Ok(()),
                 () = maintenance.run(&builder) => Ok(()),
             },
@@ -57,29 +57,29 @@ pub(crate) async fn relay(builder: Arc<Builder>) {
         }
         tokio::select! {
             () = stopping.cancelled() => {}
-            () = sleep(STANDBY) => {}
+            () = sleep(STANDBY_INTERVAL) => {}
         }
     }
 }
 
 /// Sends until the shutdown begins or a step fails. Then the lock is released, and the next process that
 /// holds it starts with the messages that are not marked as sent.
-async fn serve(builder: &Builder, relay: Relay, bound: &mut ByteBound) -> Result<(), JobFailure> {
+async fn serve_outbox(builder: &Builder, relay: Relay, bound: &mut ByteBound) -> Result<(), JobFailure> {
     let stopping = builder.host.shutdown.token().clone();
-    let mut notifications = builder.notifications.of_outbox();
+    let mut notifications = builder.notifications.subscribe_outbox();
     let mut sender = Sender { builder, relay, producer: None, bound };
     tracing::info!("this process sends the outbox");
     while !stopping.is_cancelled() {
-        notifications.looked();
+        notifications.mark_seen();
         let has_more = tokio::select! {
             has_more = sender.send_next() => has_more?,
             // The transaction in flight is aborted, and the next relay sends its messages.
-            () = overdue(builder) => return Ok(()),
+            () = wait_overdue(builder) => return Ok(()),
         };
         if !has_more {
             tokio::select! {
                 () = stopping.cancelled() => {}
-                () = notifications.wait(LOOK) => {}
+                () = notifications.wait_for_change(OUTBOX_POLL_INTERVAL) => {}
             }
         }
     }
@@ -87,7 +87,7 @@ async fn serve(builder: &Builder, relay: Relay, bound: &mut ByteBound) -> Result
 }
 
 /// Returns once the service stops and the time to wait for Kafka is over.
-async fn overdue(builder: &Builder) {
-    builder.host.shutdown.begun().await;
-    sleep(builder.host.shutdown.drain() / 10).await;
+async fn wait_overdue(builder: &Builder) {
+    builder.host.shutdown.wait_until_begun().await;
+    sleep(builder.host.shutdown.drain_timeout() / 10).await;
 }

@@ -2,23 +2,23 @@
 
 use crate::builder::Builder;
 use crate::failure::JobFailure;
-use crate::relay::message::records;
+use crate::relay::message::build_records;
 use tokio::time::Instant;
-use unslide_runtime::causes;
+use unslide_runtime::format_causes;
 use unslide_store::outbox::{self, Message, Relay, Unsent};
 use unslide_store::requests::{self, RequestOutcome};
 use unslide_stream::access::RELAY_TRANSACTION;
 use unslide_stream::{ByteBound, FencedProducer, NotSent, OutRecord};
 
 /// Number of messages that are read at once.
-const BATCH: u32 = 500;
+const OUTBOX_BATCH_ENTRIES: u32 = 500;
 
 /// Limit for the records of one transaction, in bytes, while the broker is fast enough: requests carry whole
 /// reports.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Number of messages with stored reports that are read, and held in memory, at the same time.
-const LOOK_UPS: usize = 8;
+const CONCURRENT_LOOK_UPS: usize = 8;
 
 /// The relay with its producer and its size limit.
 pub(super) struct Sender<'b> {
@@ -36,7 +36,6 @@ struct RelayTransaction<'u> {
     messages: Vec<&'u Unsent>,
     /// The records of the messages, in their order.
     records: Vec<OutRecord>,
-    /// Size of the records.
     bytes: usize,
     /// True if the limit for a slow broker cut the transaction off.
     is_shortened: bool,
@@ -48,8 +47,8 @@ impl Sender<'_> {
     /// Sends the next messages in one transaction. Returns false if there are none.
     pub(super) async fn send_next(&mut self) -> Result<bool, JobFailure> {
         let unsent = self.next().await?;
-        let transaction = self.prepare(&unsent).await?;
-        self.send(transaction).await?;
+        let transaction = self.prepare_transaction(&unsent).await?;
+        self.send_transaction(transaction).await?;
         Ok(!unsent.is_empty())
     }
 
@@ -68,12 +67,12 @@ impl Sender<'_> {
         }
         // With this transactional id the relay is the only one for Kafka too.
         let started = FencedProducer::start(&self.builder.kafka, RELAY_TRANSACTION).await;
-        self.producer = Some(started.map_err(|error| JobFailure::Server(causes(&error)))?);
+        self.producer = Some(started.map_err(|error| JobFailure::Server(format_causes(&error)))?);
         self.read_unsent().await
     }
 
     async fn read_unsent(&mut self) -> Result<Vec<Unsent>, JobFailure> {
-        let unsent = self.relay.next(BATCH).await?;
+        let unsent = self.relay.next(OUTBOX_BATCH_ENTRIES).await?;
         let now = self.builder.store.clock().now();
         let oldest = unsent.iter().map(|message| message.created_at).min();
         let lag = oldest.map_or(0.0, |oldest| (now - oldest).as_seconds_f64());
@@ -83,14 +82,17 @@ impl Sender<'_> {
 
     /// Prepares the first of these messages, in their order, as far as the size limit allows. Events about
     /// tenants and symbols do not wait for requests, which may be too large for a slow broker.
-    async fn prepare<'u>(&mut self, unsent: &'u [Unsent]) -> Result<RelayTransaction<'u>, JobFailure> {
+    async fn prepare_transaction<'u>(
+        &mut self,
+        unsent: &'u [Unsent],
+    ) -> Result<RelayTransaction<'u>, JobFailure> {
         let is_event = |unsent: &&Unsent| !matches!(unsent.message, Message::Resymbolicate { .. });
         let events = unsent.iter().take_while(is_event).count();
         let first = unsent.get(..events).filter(|events| !events.is_empty()).unwrap_or(unsent);
         let most = self.bound.bytes().min(BATCH_BYTES);
         let mut transaction = RelayTransaction::default();
-        for some in first.chunks(LOOK_UPS) {
-            for (message, found) in some.iter().zip(self.found(some).await?) {
+        for some in first.chunks(CONCURRENT_LOOK_UPS) {
+            for (message, found) in some.iter().zip(self.find_records(some).await?) {
                 let record = match found {
                     Found::Record(record) => record,
                     Found::Gone => {
@@ -113,7 +115,7 @@ impl Sender<'_> {
 
     /// Sends a transaction, and marks the messages that need not be sent again. The others are read again
     /// later.
-    async fn send(&mut self, transaction: RelayTransaction<'_>) -> Result<(), JobFailure> {
+    async fn send_transaction(&mut self, transaction: RelayTransaction<'_>) -> Result<(), JobFailure> {
         let mut sent = transaction.gone;
         if !transaction.records.is_empty() {
             let Some(producer) = &self.producer else {
@@ -123,7 +125,7 @@ impl Sender<'_> {
             match producer.send_all(&transaction.records).await {
                 Ok(()) => {
                     sent.extend(transaction.messages.iter().map(|message| message.id));
-                    if transaction.is_shortened && begun.elapsed() < FencedProducer::DELIVERY / 2 {
+                    if transaction.is_shortened && begun.elapsed() < FencedProducer::DELIVERY_TIMEOUT / 2 {
                         self.bound.grow();
                     }
                 }
@@ -143,7 +145,7 @@ impl Sender<'_> {
                 Err(NotSent::Slow(error)) => {
                     let (records, bytes) = (transaction.records.len(), transaction.bytes);
                     self.bound.shrink(records, bytes);
-                    let (error, next_bytes) = (causes(&error), self.bound.bytes());
+                    let (error, next_bytes) = (format_causes(&error), self.bound.bytes());
                     tracing::warn!(
                         records,
                         bytes,
@@ -153,25 +155,25 @@ impl Sender<'_> {
                     );
                     self.producer = None;
                 }
-                Err(NotSent::Failed(error)) => return Err(JobFailure::Server(causes(&error))),
+                Err(NotSent::Failed(error)) => return Err(JobFailure::Server(format_causes(&error))),
             }
         }
-        Ok(self.relay.sent(&sent, self.builder.store.clock().now()).await?)
+        Ok(self.relay.record_sent(&sent, self.builder.store.clock().now()).await?)
     }
 
     /// Returns the records for messages. If one cannot be made, each is made separately, and the one that
     /// fails is set aside.
-    async fn found(&mut self, unsent: &[Unsent]) -> Result<Vec<Found>, JobFailure> {
+    async fn find_records(&mut self, unsent: &[Unsent]) -> Result<Vec<Found>, JobFailure> {
         let builder = self.builder;
         let found = |record: Option<OutRecord>| record.map_or(Found::Gone, Found::Record);
-        match records(&builder.store, &builder.topics, unsent).await {
+        match build_records(&builder.store, &builder.topics, unsent).await {
             Ok(records) => return Ok(records.into_iter().map(found).collect()),
             Err(failure @ (JobFailure::Server(_) | JobFailure::LeaseLost)) => return Err(failure),
             Err(_) => {}
         }
         let mut all = Vec::with_capacity(unsent.len());
         for one in unsent {
-            match records(&builder.store, &builder.topics, std::slice::from_ref(one)).await {
+            match build_records(&builder.store, &builder.topics, std::slice::from_ref(one)).await {
                 Ok(records) => all.extend(records.into_iter().map(found)),
                 // No tenant is left to send it for.
                 Err(JobFailure::TenantDeleted) => all.push(Found::Gone),
@@ -202,9 +204,9 @@ async fn give_up(builder: &Builder, unsent: &Unsent) -> Result<(), JobFailure> {
     else {
         return Ok(());
     };
-    let sent = outbox::time(*requested_at_micros);
+    let sent = outbox::from_micros(*requested_at_micros);
     let mut tx = builder.store.tenant(unsent.tenant()?).await?;
     let report = (*report_id, *variant);
-    requests::answered(&mut tx, report, *revision, RequestOutcome::Unsendable, sent).await?;
+    requests::close_request(&mut tx, report, *revision, RequestOutcome::Unsendable, sent).await?;
     Ok(tx.commit().await?)
 }

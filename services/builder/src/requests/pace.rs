@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 /// Time for which a job requests reports before other jobs get their turn.
-const TURN: Duration = Duration::from_secs(60);
+const JOB_TURN_LIMIT: Duration = Duration::from_secs(60);
 
 /// A job's turn. When it ends, the job returns to the queue and continues later, with a new lease and a new
 /// limit. So another tenant's job waits at most one turn of each job that a tenant may have open. A builder
@@ -24,7 +24,7 @@ impl JobTurn<'_> {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.stopping.is_cancelled() || self.begun.elapsed() >= TURN
+        self.stopping.is_cancelled() || self.begun.elapsed() >= JOB_TURN_LIMIT
     }
 }
 
@@ -42,13 +42,13 @@ impl RequestPace {
     }
 
     /// Waits until the requests so far are within the rate, or until the builder stops.
-    pub(crate) async fn wait(&self, turn: &JobTurn<'_>) {
+    pub(crate) async fn wait_for_rate(&self, turn: &JobTurn<'_>) {
         let until = *self.until.lock();
         turn.stopping.run_until_cancelled(sleep_until(until)).await;
     }
 
     /// Records that more reports were requested.
-    pub(crate) fn asked(&self, reports: u64) {
+    pub(crate) fn record_requested(&self, reports: u64) {
         let mut until = self.until.lock();
         *until = (*until).max(Instant::now()) + self.each * u32::try_from(reports).unwrap_or(u32::MAX);
     }
@@ -65,28 +65,28 @@ mod tests {
         let (begun, stopping) = (Instant::now(), CancellationToken::new());
         let turn = JobTurn { begun, stopping: &stopping };
         let waited = async || {
-            pace.wait(&turn).await;
+            pace.wait_for_rate(&turn).await;
             begun.elapsed().as_millis()
         };
         assert_eq!(waited().await, 0);
-        pace.asked(100);
+        pace.record_requested(100);
         let other = async || {
             let begin = waited().await;
-            pace.asked(300);
+            pace.record_requested(300);
             begin
         };
         assert_eq!(tokio::join!(other(), other()), (500, 500), "a page of each");
         assert_eq!(waited().await, 3_500);
-        pace.asked(1);
+        pace.record_requested(1);
         assert_eq!(waited().await, 3_505);
         assert!(!turn.is_over());
-        pace.asked(100_000);
+        pace.record_requested(100_000);
         stopping.cancel();
         assert_eq!(waited().await, 3_505);
         assert!(turn.is_over());
         let stopping = CancellationToken::new();
         let turn = JobTurn { begun, stopping: &stopping };
-        tokio::time::sleep(TURN).await;
+        tokio::time::sleep(JOB_TURN_LIMIT).await;
         assert!(turn.is_over());
     }
 }

@@ -18,43 +18,47 @@ use unslide_store::segments::ReportBody;
 use unslide_symbolicate::grouping::{self, GroupingRules};
 
 /// Number of reports per transaction.
-const PAGE: u32 = 200;
+const REGROUP_PAGE_ENTRIES: u32 = 200;
 /// Maximum number of reports with bodies in memory at the same time.
-const AT_ONCE: usize = 8;
+const BODIES_IN_MEMORY_LIMIT: usize = 8;
 
 /// Regroups the tenant's reports page by page. Any builder can continue after the last page.
-pub(crate) async fn regroup(builder: &Builder, job: &JobLease, version: u64) -> Result<(), JobFailure> {
+pub(crate) async fn regroup_reports(
+    builder: &Builder,
+    job: &JobLease,
+    version: u64,
+) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
     let turn = JobTurn::begin(builder.host.shutdown.token());
     loop {
         let mut tx = builder.store.tenant(tenant).await?;
-        let step = regroup::next(&mut tx, version, PAGE).await?;
+        let step = regroup::next(&mut tx, version, REGROUP_PAGE_ENTRIES).await?;
         let page = match step {
             RegroupStep::Page(page) => page,
             RegroupStep::Wait(pause) => {
-                jobs::postpone(&mut tx, job, pause).await?;
+                jobs::postpone_job(&mut tx, job, pause).await?;
                 tx.commit().await?;
                 return Ok(());
             }
             RegroupStep::Over => {
-                jobs::complete(&mut tx, job).await?;
+                jobs::complete_job(&mut tx, job).await?;
                 tx.commit().await?;
                 return Ok(());
             }
         };
         // No connection is held during reads from object storage.
         tx.rollback().await?;
-        let regrouped = read(builder, tenant, &page).await?;
+        let regrouped = regroup_page(builder, tenant, &page).await?;
         let mut tx = builder.store.tenant(tenant).await?;
-        if !regroup::store(&mut tx, &page, &regrouped).await? {
+        if !regroup::store_regrouped(&mut tx, &page, &regrouped).await? {
             // The rules changed, or another builder has the job: the next step finds out.
             tx.rollback().await?;
             continue;
         }
-        jobs::progressed(&mut tx, job, &job.work).await?;
+        jobs::record_progress(&mut tx, job, &job.work).await?;
         let is_over = turn.is_over();
         if is_over {
-            jobs::postpone(&mut tx, job, time::Duration::ZERO).await?;
+            jobs::postpone_job(&mut tx, job, time::Duration::ZERO).await?;
         }
         tx.commit().await?;
         if is_over {
@@ -64,7 +68,7 @@ pub(crate) async fn regroup(builder: &Builder, job: &JobLease, version: u64) -> 
 }
 
 /// Returns the groups of a page's reports, for the reports with a readable body.
-async fn read(
+async fn regroup_page(
     builder: &Builder,
     tenant: &TenantId,
     page: &RegroupPage,
@@ -75,9 +79,9 @@ async fn read(
     })?;
     let rules = Arc::new(rules);
     let mut regrouped = Vec::new();
-    for reports in page.reports.chunks(AT_ONCE) {
+    for reports in page.reports.chunks(BODIES_IN_MEMORY_LIMIT) {
         let mut moved = Vec::new();
-        for (report, source) in sources(builder, tenant, reports).await? {
+        for (report, source) in load_sources(builder, tenant, reports).await? {
             match read_one(builder, tenant, report, source, &rules).await? {
                 Found::Grouping(one) => regrouped.push(one),
                 Found::Unreadable => {}
@@ -85,7 +89,7 @@ async fn read(
             }
         }
         // The body of a report may move during the look-up; the database has its new position.
-        for (report, source) in sources(builder, tenant, &moved).await? {
+        for (report, source) in load_sources(builder, tenant, &moved).await? {
             if let Found::Grouping(one) = read_one(builder, tenant, report, source, &rules).await? {
                 regrouped.push(one);
             }
@@ -94,13 +98,13 @@ async fn read(
     Ok(regrouped)
 }
 
-async fn sources(
+async fn load_sources(
     builder: &Builder,
     tenant: &TenantId,
     reports: &[(ReportId, u32)],
 ) -> Result<BTreeMap<(ReportId, u32), RequestSource>, JobFailure> {
     let mut tx = builder.store.tenant(tenant).await?;
-    let sources = requests::sources(&mut tx, reports).await?;
+    let sources = requests::find_sources(&mut tx, reports).await?;
     tx.rollback().await?;
     Ok(sources)
 }
@@ -126,8 +130,8 @@ async fn read_one(
     let stored = match source.body {
         ReportBody::Inline(_) => GroupedBody::Inline(source.body),
         ReportBody::Segment(place) => {
-            let key = keys::segment(tenant, place.day, place.segment);
-            match segment::fetch(&builder.objects, &key, place.offset, place.length).await? {
+            let key = keys::for_segment(tenant, place.day, place.segment);
+            match segment::fetch_frame(&builder.objects, &key, place.offset, place.length).await? {
                 Some(frame) => {
                     let id = BodyId { tenant: tenant.clone(), report_id, variant, revision };
                     GroupedBody::Frame(id, place.key, frame)
@@ -137,7 +141,7 @@ async fn read_one(
         }
     };
     let (rules, readers) = (rules.clone(), builder.readers.clone());
-    let grouped = tokio::task::spawn_blocking(move || stored.group(&rules, &readers)).await;
+    let grouped = tokio::task::spawn_blocking(move || stored.compute_grouping(&rules, &readers)).await;
     Ok(match grouped {
         Ok(Ok((grouping, terms))) => {
             Found::Grouping(Regrouped { report_id, variant, revision, grouping, terms })
@@ -153,24 +157,23 @@ async fn read_one(
     })
 }
 
-/// A stored body.
 enum GroupedBody {
     Inline(ReportBody),
     Frame(BodyId, BodyKey, bytes::Bytes),
 }
 
 impl GroupedBody {
-    fn group(
+    fn compute_grouping(
         self,
         rules: &GroupingRules,
         readers: &ReportReaders,
     ) -> Result<(Option<ReportGrouping>, Vec<String>), Box<dyn std::error::Error + Send + Sync>> {
         let json = match self {
-            GroupedBody::Inline(body) => body.json()?,
-            GroupedBody::Frame(id, key, frame) => segment::open(&id, &key, frame, MAX_BODY_BYTES)?,
+            GroupedBody::Inline(body) => body.decompress_json()?,
+            GroupedBody::Frame(id, key, frame) => segment::open_frame(&id, &key, frame, MAX_BODY_BYTES)?,
         };
         let json = readers.stored_report(&json)?;
         let report = Report::read_stored(&json)?;
-        Ok((grouping::regroup(&report, rules)?.map(ReportGrouping::from), report.search_terms()))
+        Ok((grouping::regroup_report(&report, rules)?.map(ReportGrouping::from), report.search_terms()))
     }
 }

@@ -8,35 +8,35 @@ use unslide_store::jobs::{self, JobLease};
 use unslide_store::reprocess;
 
 /// Number of reports per transaction.
-const PAGE: u32 = 100;
+const REPROCESS_PAGE_ENTRIES: u32 = 100;
 
 /// Requests the reports page by page, no faster than the configured rate: workers need time for live reports
 /// and other requests.
-pub(crate) async fn reprocess(builder: &Builder, job: &JobLease, id: Uuid) -> Result<(), JobFailure> {
+pub(crate) async fn request_reports(builder: &Builder, job: &JobLease, id: Uuid) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
     let turn = JobTurn::begin(builder.host.shutdown.token());
     loop {
-        builder.reprocessing.wait(&turn).await;
+        builder.reprocessing.wait_for_rate(&turn).await;
         let mut tx = builder.store.tenant(tenant).await?;
-        let page = reprocess::page(&mut tx, id, PAGE).await?;
+        let page = reprocess::request_page(&mut tx, id, REPROCESS_PAGE_ENTRIES).await?;
         let Some(page) = page.filter(|page| page.more) else {
             if page.is_none() {
                 tx.rollback().await?;
                 tx = builder.store.tenant(tenant).await?;
             }
-            jobs::complete(&mut tx, job).await?;
+            jobs::complete_job(&mut tx, job).await?;
             tx.commit().await?;
             let asked = page.map_or(0, |page| page.asked);
-            builder.reprocessing.asked(asked);
+            builder.reprocessing.record_requested(asked);
             return Ok(());
         };
         let is_over = turn.is_over();
-        jobs::progressed(&mut tx, job, &job.work).await?;
+        jobs::record_progress(&mut tx, job, &job.work).await?;
         if is_over {
-            jobs::postpone(&mut tx, job, time::Duration::ZERO).await?;
+            jobs::postpone_job(&mut tx, job, time::Duration::ZERO).await?;
         }
         tx.commit().await?;
-        builder.reprocessing.asked(page.asked);
+        builder.reprocessing.record_requested(page.asked);
         if is_over {
             return Ok(());
         }

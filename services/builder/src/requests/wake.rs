@@ -5,28 +5,28 @@ use crate::failure::JobFailure;
 use crate::requests::pace::JobTurn;
 use time::Duration;
 use unslide_model::{DebugId, Owner, TenantId};
-use unslide_runtime::causes;
+use unslide_runtime::format_causes;
 use unslide_store::jobs::{self, JobLease, Work};
 use unslide_store::wakes::system::{Arrived, Resume, SystemWakeCursor, SystemWakePage};
 use unslide_store::wakes::{self, WakeCursor};
 use unslide_store::{ArrivedSymbols, StoreError, uploads, wake_features};
 
 /// Number of reports per transaction.
-const PAGE: u32 = 200;
+const WAKE_PAGE_ENTRIES: u32 = 200;
 
 /// Number of tenants per query.
-const TENANTS: u32 = 100;
+const TENANT_PAGE_ENTRIES: u32 = 100;
 
 /// Time that a job for system symbols waits while an upload of system symbols is under way, before it checks
 /// again.
-const LATER: Duration = Duration::seconds(2);
+const UPLOAD_CHECK_INTERVAL: Duration = Duration::seconds(2);
 
 /// Time without progress after which an upload no longer delays the job.
-const PATIENCE: Duration = Duration::minutes(10);
+const UPLOAD_PROGRESS_TIMEOUT: Duration = Duration::minutes(10);
 
 /// Requests the reports that wait for a debug id, one page per transaction and no faster than the configured
 /// rate. Each page stores the start of the next in the job: a builder that dies repeats one page.
-pub(crate) async fn wake(
+pub(crate) async fn wake_reports(
     builder: &Builder,
     job: &JobLease,
     debug_id: &DebugId,
@@ -35,26 +35,26 @@ pub(crate) async fn wake(
 ) -> Result<(), JobFailure> {
     let turn = JobTurn::begin(builder.host.shutdown.token());
     let arrived = [Arrived { debug_id: *debug_id, generation }];
-    let symbols = ArrivedSymbols { arrived: &arrived, is_system: false, limit: PAGE };
+    let symbols = ArrivedSymbols { arrived: &arrived, is_system: false, limit: WAKE_PAGE_ENTRIES };
     wake_features(&builder.store, job.tenant()?, symbols).await?;
     loop {
-        builder.waking.wait(&turn).await;
+        builder.waking.wait_for_rate(&turn).await;
         let mut tx = builder.store.tenant(job.tenant()?).await?;
-        let page = wakes::page(&mut tx, debug_id, generation, from, PAGE).await?;
+        let page = wakes::request_page(&mut tx, debug_id, generation, from, WAKE_PAGE_ENTRIES).await?;
         from = page.next;
         match from {
-            None => jobs::complete(&mut tx, job).await?,
+            None => jobs::complete_job(&mut tx, job).await?,
             Some(_) => {
                 let rest = Work::Wake { debug_id: *debug_id, generation, from };
-                jobs::progressed(&mut tx, job, &rest).await?;
+                jobs::record_progress(&mut tx, job, &rest).await?;
             }
         }
         let is_over = from.is_none() || turn.is_over();
         if from.is_some() && is_over {
-            jobs::postpone(&mut tx, job, Duration::ZERO).await?;
+            jobs::postpone_job(&mut tx, job, Duration::ZERO).await?;
         }
         tx.commit().await?;
-        builder.waking.asked(page.requested);
+        builder.waking.record_requested(page.requested);
         if is_over {
             return Ok(());
         }
@@ -72,12 +72,12 @@ pub(crate) async fn wake_system(
     let mut from = from.cloned();
     loop {
         let mut tx = builder.store.owner(&Owner::System).await?;
-        let since = tx.now() - PATIENCE;
+        let since = tx.now() - UPLOAD_PROGRESS_TIMEOUT;
         if uploads::under_way(&mut tx, since).await? {
-            jobs::postpone(&mut tx, job, LATER).await?;
+            jobs::postpone_job(&mut tx, job, UPLOAD_CHECK_INTERVAL).await?;
             return Ok(tx.commit().await?);
         }
-        let arrived = wakes::system::arrived(&mut tx).await?;
+        let arrived = wakes::system::list_arrived(&mut tx).await?;
         tx.rollback().await?;
         let from = from.take().filter(|resume| resume.is_of(&arrived));
         let mut wake = SystemWake { builder, job, turn: &turn, arrived, left_out: false, failed: None };
@@ -88,7 +88,7 @@ pub(crate) async fn wake_system(
         let mut tx = builder.store.owner(&Owner::System).await?;
         if let Some(failure) = failed {
             // The job stays open for the tenants that were left out, and begins with the first of them.
-            jobs::progressed(&mut tx, job, &Work::WakeSystem { from: None }).await?;
+            jobs::record_progress(&mut tx, job, &Work::WakeSystem { from: None }).await?;
             tx.commit().await?;
             return Err(failure);
         }
@@ -97,9 +97,9 @@ pub(crate) async fn wake_system(
             tx.rollback().await?;
             continue;
         }
-        let more = wakes::system::done(&mut tx, &arrived).await?;
+        let more = wakes::system::remove_arrived(&mut tx, &arrived).await?;
         if !more {
-            jobs::complete(&mut tx, job).await?;
+            jobs::complete_job(&mut tx, job).await?;
         }
         tx.commit().await?;
         if !more {
@@ -127,18 +127,20 @@ impl SystemWake<'_> {
         let mut after = None;
         if let Some(Resume { tenant, cursor, left_out, .. }) = from {
             self.left_out = left_out;
-            if !self.tenant(&tenant, Some(cursor)).await? {
+            if !self.wake_tenant(&tenant, Some(cursor)).await? {
                 return Ok(false);
             }
             after = Some(tenant);
         }
         loop {
             let store = &self.builder.store;
-            let tenants = wakes::system::tenants(store, &self.arrived, after.as_ref(), TENANTS).await?;
+            let tenants =
+                wakes::system::list_tenants(store, &self.arrived, after.as_ref(), TENANT_PAGE_ENTRIES)
+                    .await?;
             let Some(last) = tenants.last() else { return Ok(true) };
             after = Some(last.clone());
             for tenant in &tenants {
-                if !self.tenant(tenant, None).await? {
+                if !self.wake_tenant(tenant, None).await? {
                     return Ok(false);
                 }
             }
@@ -150,34 +152,34 @@ impl SystemWake<'_> {
     ///
     /// # Errors
     /// Returns a failure that would affect every tenant, or that belongs to the job.
-    async fn tenant(
+    async fn wake_tenant(
         &mut self,
         tenant: &TenantId,
         mut from: Option<SystemWakeCursor>,
     ) -> Result<bool, JobFailure> {
         loop {
-            self.builder.waking.wait(self.turn).await;
-            let page = match self.page(tenant, from).await {
+            self.builder.waking.wait_for_rate(self.turn).await;
+            let page = match self.request_page(tenant, from).await {
                 Ok(page) => page,
                 // A deleted tenant has no reports that wait; the other tenants follow.
                 Err(StoreError::TenantDeleted) => return Ok(true),
                 Err(error) if error.is_connection() => return Err(error.into()),
                 Err(error) => {
-                    let text = causes(&error);
+                    let text = format_causes(&error);
                     tracing::warn!(tenant = %tenant, error = text, "a wake for system symbols leaves a tenant out");
                     self.left_out = true;
                     self.failed.get_or_insert(error.into());
                     return Ok(true);
                 }
             };
-            self.builder.waking.asked(page.requested);
+            self.builder.waking.record_requested(page.requested);
             from = page.next;
             let mut tx = self.builder.store.owner(&Owner::System).await?;
-            let resume = from.map(|cursor| Resume::at(&self.arrived, tenant, cursor, self.left_out));
-            jobs::progressed(&mut tx, self.job, &Work::WakeSystem { from: resume }).await?;
+            let resume = from.map(|cursor| Resume::at_cursor(&self.arrived, tenant, cursor, self.left_out));
+            jobs::record_progress(&mut tx, self.job, &Work::WakeSystem { from: resume }).await?;
             let is_over = self.turn.is_over();
             if is_over {
-                jobs::postpone(&mut tx, self.job, Duration::ZERO).await?;
+                jobs::postpone_job(&mut tx, self.job, Duration::ZERO).await?;
             }
             tx.commit().await?;
             if is_over {
@@ -191,17 +193,18 @@ impl SystemWake<'_> {
 
     /// Requests the next page of a tenant's reports. Before the first page it requests what features have of
     /// the tenant.
-    async fn page(
+    async fn request_page(
         &self,
         tenant: &TenantId,
         from: Option<SystemWakeCursor>,
     ) -> Result<SystemWakePage, StoreError> {
         if from.is_none() {
-            let symbols = ArrivedSymbols { arrived: &self.arrived, is_system: true, limit: PAGE };
+            let symbols =
+                ArrivedSymbols { arrived: &self.arrived, is_system: true, limit: WAKE_PAGE_ENTRIES };
             wake_features(&self.builder.store, tenant, symbols).await?;
         }
         let mut tx = self.builder.store.tenant(tenant).await?;
-        let page = wakes::system::page(&mut tx, &self.arrived, from, PAGE).await?;
+        let page = wakes::system::request_page(&mut tx, &self.arrived, from, WAKE_PAGE_ENTRIES).await?;
         tx.commit().await?;
         Ok(page)
     }

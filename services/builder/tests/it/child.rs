@@ -46,7 +46,7 @@ fn held() -> Option<String> {
 /// What builders start: [`a_child_does_what_its_folder_says`], alone.
 pub fn program() -> ChildProgram {
     let test = "child::a_child_does_what_its_folder_says";
-    ChildProgram::current(&[test, "--exact", "--nocapture", "--test-threads=1"]).unwrap()
+    ChildProgram::from_current_exe(&[test, "--exact", "--nocapture", "--test-threads=1"]).unwrap()
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl World {
     }
 
     async fn own_topics(&self) -> usize {
-        let names = self.config.kafka.topics();
+        let names = self.config.kafka.topic_names();
         let own = [names.tenant_input(&acme()), names.tenant_output(&acme())];
         let found =
             admin::topics_matching(&self.config.kafka, |name| own.iter().any(|own| own == name)).await;
@@ -43,7 +43,7 @@ impl World {
 
     async fn delete_tenant(&self) {
         let mut tx = self.store.tenant(&acme()).await.unwrap();
-        erasure::begin(&mut tx).await.unwrap().unwrap();
+        erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
         tx.commit().await.unwrap();
     }
 
@@ -72,7 +72,7 @@ async fn a_deleted_tenant_leaves_nothing_and_what_comes_late_is_found() {
     world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
     world.files_gone().await;
     // What other services put under the tenant's prefix goes as well.
-    let segment = keys::segment(&acme(), world.host.clock.now().date(), Uuid::nil());
+    let segment = keys::for_segment(&acme(), world.host.clock.now().date(), Uuid::nil());
     world.put(&segment).await;
     let stored = world.stored().await.len();
     assert!(stored >= 5, "{stored}");
@@ -94,11 +94,11 @@ async fn a_deleted_tenant_leaves_nothing_and_what_comes_late_is_found() {
         assert_eq!(world.number(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
     }
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let entry = audit::list(&mut tx, None, 1).await.unwrap().remove(0);
+    let entry = audit::list_entries(&mut tx, None, 1).await.unwrap().remove(0);
     tx.rollback().await.unwrap();
     assert_eq!((entry.action.as_str(), &entry.detail["objects"]), ("tenant.erased", &stored.into()));
     // An upload with a dead receiver has left something after that. The next look finds it.
-    world.put(&keys::upload(acme().scope(Uuid::nil()))).await;
+    world.put(&keys::for_upload(acme().scope(Uuid::nil()))).await;
     world.stop_builders().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     world.builder();
@@ -116,7 +116,7 @@ async fn a_builder_that_publishes_after_the_deletion_leaves_nothing() {
     let debug_id = debug_id(&file);
     // As another builder at the same debug id would.
     let mut other = world.store.tenant(&acme()).await.unwrap();
-    slots::exclusive(&mut other, &debug_id).await.unwrap();
+    slots::lock_debug_id(&mut other, &debug_id).await.unwrap();
     world.upload("app", &file).await;
     let waits = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
                  WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted";
@@ -126,7 +126,7 @@ async fn a_builder_that_publishes_after_the_deletion_leaves_nothing() {
     assert!(world.stored().await.len() >= 3, "upload, object, symcache");
     // Deleted without an erasing: what is cleared now was cleared by the builder itself.
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    tenants::change(&mut tx, "acme", TenantStanding::Deleted, &QuotaLimits::default())
+    tenants::change_tenant(&mut tx, "acme", TenantStanding::Deleted, &QuotaLimits::default())
         .await
         .unwrap()
         .unwrap();
@@ -151,12 +151,12 @@ async fn an_object_that_can_not_be_deleted_keeps_no_other() {
     let mut world = World::start(0).await;
     let umbrella = TenantId::new("umbrella").unwrap();
     let mut tx = world.store.tenant(&umbrella).await.unwrap();
-    tenants::create(&mut tx, "Umbrella", &QuotaLimits::default()).await.unwrap().unwrap();
+    tenants::create_tenant(&mut tx, "Umbrella", &QuotaLimits::default()).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let stubborn = Stubborn::before(world.config.objects.endpoint.as_ref().unwrap(), "locked").await;
     world.config.objects.endpoint = Some(stubborn.url.clone());
     let put = async |tenant: &TenantId, name: &str| {
-        let key = ObjectKey::of_tenant(tenant, &format!("t/{tenant}/objects/{name}")).unwrap();
+        let key = ObjectKey::parse_for_tenant(tenant, &format!("t/{tenant}/objects/{name}")).unwrap();
         world.put(&key).await;
     };
     for name in ["a", "locked", "z"] {
@@ -168,7 +168,7 @@ async fn an_object_that_can_not_be_deleted_keeps_no_other() {
     };
     for tenant in [&acme(), &umbrella] {
         let mut tx = world.store.tenant(tenant).await.unwrap();
-        erasure::begin(&mut tx).await.unwrap().unwrap();
+        erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
         tx.commit().await.unwrap();
     }
     world.builder();
@@ -190,7 +190,7 @@ async fn an_object_that_can_not_be_deleted_keeps_no_other() {
 }
 
 fn debug_id(file: &[u8]) -> DebugId {
-    let objects = unslide_symbolicate::object::objects(file).unwrap();
+    let objects = unslide_symbolicate::object::list_objects(file).unwrap();
     objects[0].object.as_ref().unwrap().debug_id.unwrap()
 }
 
@@ -201,7 +201,7 @@ async fn an_upload_that_is_more_than_the_tenant_may_store_fails_and_says_by_how_
     let (app, kit) = (std::fs::read(dsym("app")).unwrap(), std::fs::read(dsym("kit")).unwrap());
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let limits = QuotaLimits { symbol_bytes: (app.len() + kit.len() / 2) as u64, ..QuotaLimits::default() };
-    tenants::change(&mut tx, "acme", TenantStanding::Active, &limits).await.unwrap().unwrap();
+    tenants::change_tenant(&mut tx, "acme", TenantStanding::Active, &limits).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     world.one("app", &app).await;
     // Packed it is small; what counts is what would be stored.
@@ -218,7 +218,7 @@ async fn an_upload_that_is_more_than_the_tenant_may_store_fails_and_says_by_how_
     }
     assert!(objects.is_empty());
     // Nor is its file kept.
-    while world.objects.head(&keys::upload(acme().scope(id))).await.unwrap().is_some() {
+    while world.objects.head(&keys::for_upload(acme().scope(id))).await.unwrap().is_some() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     // What is there already costs nothing.

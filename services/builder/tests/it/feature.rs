@@ -32,13 +32,13 @@ fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
         let Work::Feature(work) = &job.lease.work else {
             return Err(JobFailure::job("internal", "it is another job"));
         };
-        let room = job.room(1 << 20).await?;
+        let room = job.acquire_room(1 << 20).await?;
         let words: u64 = job.run_child(&room, &TASK, &work.arguments["text"], 1 << 10).await?;
         drop(room);
         let mut tx = job.store().tenant(job.lease.tenant()?).await?;
         job.hold_tenant(&mut tx).await?;
         note(&mut tx, &format!("{words} words")).await?;
-        jobs::complete(&mut tx, job.lease).await?;
+        jobs::complete_job(&mut tx, job.lease).await?;
         Ok(tx.commit().await?)
     })
 }
@@ -48,7 +48,7 @@ fn give_up<'t>(tx: &'t mut OwnerTx, given_up: &'t GivenUpJob<'t>) -> HookFuture<
 }
 
 async fn note(tx: &mut OwnerTx, text: &str) -> unslide_store::Result<()> {
-    unslide_store::audit::append(tx, "test", "count", text, &Value::Null).await
+    unslide_store::audit::append_entry(tx, "test", "count", text, &Value::Null).await
 }
 
 /// Adds a job that counts the words of a text.
@@ -56,7 +56,7 @@ pub async fn add(world: &World, tenant: &TenantId, text: &str) {
     let arguments = [("text".to_owned(), Value::from(text))].into_iter().collect();
     let mut tx = world.store.tenant(tenant).await.unwrap();
     let work = Work::Feature(FeatureWork { kind: KIND.into(), arguments });
-    jobs::add(&mut tx, &work).await.unwrap();
+    jobs::add_job(&mut tx, &work).await.unwrap();
     tx.commit().await.unwrap();
 }
 

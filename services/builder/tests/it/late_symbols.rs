@@ -12,7 +12,7 @@ use unslide_store::queries::missing;
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, ImageUse, ReportDetails, ReportOrigin};
 use unslide_store::requests::{self, RequestOutcome};
 use unslide_store::{reprocess, segments, slots, symbols, tenants, uploads, wakes};
-use unslide_symbolicate::object::objects;
+use unslide_symbolicate::object::list_objects;
 use unslide_testkit::fixtures::{binary, dsym};
 
 const BODY: &[u8] = br#"{"report":{"id":"x"},"crash":{}}"#;
@@ -28,7 +28,7 @@ pub fn arrival(received_at: OffsetDateTime, n: u16, debug_id: DebugId, system: b
         content_hash: ContentHash([n.to_be_bytes()[1]; 32]),
         revision: 1,
         received_at,
-        body: unslide_proto::body::compress(BODY),
+        body: unslide_proto::body::compress_report(BODY),
         size: BODY.len() as u64,
         facts: ReportDetails { status: "partial".into(), ..ReportDetails::default() },
         images: vec![ImageUse {
@@ -49,19 +49,20 @@ pub fn arrival(received_at: OffsetDateTime, n: u16, debug_id: DebugId, system: b
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_dsym_asks_for_the_reports_that_waited() {
     let world = World::start(1).await;
-    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
     let file = std::fs::read(dsym("app")).unwrap();
-    let debug_id = objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let debug_id = list_objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let now = world.host.clock.now();
     let arrival = |n: u16| arrival(now, n, debug_id, false);
-    unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
+    unslide_store::partitions::ensure_partitions(&world.store, now.date(), now.date()).await.unwrap();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let stored = reports::store(&mut tx, &[arrival(1), arrival(2)], Effects::Now, None).await.unwrap();
+    let stored =
+        reports::store_arrivals(&mut tx, &[arrival(1), arrival(2)], Effects::Now, None).await.unwrap();
     assert!(stored.iter().all(|s| s.outcome == ArrivalOutcome::New && s.requested.is_none()), "{stored:?}");
     // The second one's body lies in a segment by now.
     let segment = segments::new_id(&mut tx).await.unwrap();
-    let key = keys::segment(&acme(), now.date(), segment);
-    let begun = segments::begin(&mut tx, segment, now.date(), key.as_str()).await.unwrap().unwrap();
+    let key = keys::for_segment(&acme(), now.date(), segment);
+    let begun = segments::begin_segment(&mut tx, segment, now.date(), key.as_str()).await.unwrap().unwrap();
     let frame = segments::MovedBody {
         received_at: now,
         report_id: id(2),
@@ -71,24 +72,24 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
         length: 100,
         key: BodyKey([7; 32]),
     };
-    assert_eq!(segments::finish(&mut tx, &begun, &[frame]).await.unwrap(), Some(1));
+    assert_eq!(segments::finish_segment(&mut tx, &begun, &[frame]).await.unwrap(), Some(1));
     tx.commit().await.unwrap();
 
     world.one("app", &file).await;
     let mut ids = Vec::new();
     for _ in 0..2 {
         let record = requests.next().await;
-        assert_eq!(record.headers.text("tenant"), Some("acme"));
+        assert_eq!(record.headers.get_text("tenant"), Some("acme"));
         let request = Resymbolicate::decode(record.value.clone().unwrap()).unwrap();
-        let report = request.report().unwrap();
-        assert_eq!(record.key.as_deref(), Some(unslide_proto::keys::report(&report).as_bytes()));
+        let report = request.parse_report_id().unwrap();
+        assert_eq!(record.key.as_deref(), Some(unslide_proto::keys::for_report(&report).as_bytes()));
         assert_eq!((request.revision, request.supersedes), (2, 1));
         let [need] = &request.needs[..] else { panic!("{request:?}") };
-        assert_eq!((need.id().unwrap(), need.generation, need.system), (debug_id, 1, false));
+        assert_eq!((need.parse_debug_id().unwrap(), need.generation, need.system), (debug_id, 1, false));
         match request.body.as_ref().unwrap() {
             Body::InlineLz4(sent) => {
                 assert_eq!(report.id, id(1));
-                assert_eq!(unslide_proto::body::decompress(sent, 1 << 20).unwrap(), BODY);
+                assert_eq!(unslide_proto::body::decompress_report(sent, 1 << 20).unwrap(), BODY);
             }
             Body::Segment(place) => {
                 assert_eq!(report.id, id(2));
@@ -110,32 +111,37 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
 #[tokio::test(flavor = "multi_thread")]
 async fn late_system_symbols_ask_for_the_reports_of_every_tenant_and_lie_under_no_tenant() {
     let world = World::start(2).await;
-    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
     let mut events = world.symbol_events();
     let umbrella = TenantId::new("umbrella").unwrap();
     let mut tx = world.store.tenant(&umbrella).await.unwrap();
-    tenants::create(&mut tx, "Umbrella", &tenants::QuotaLimits::default()).await.unwrap().unwrap();
+    tenants::create_tenant(&mut tx, "Umbrella", &tenants::QuotaLimits::default()).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let file = std::fs::read(dsym("app")).unwrap();
-    let debug_id = objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let debug_id = list_objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let now = world.host.clock.now();
-    unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
+    unslide_store::partitions::ensure_partitions(&world.store, now.date(), now.date()).await.unwrap();
     for tenant in [&acme(), &umbrella] {
         let mut tx = world.store.tenant(tenant).await.unwrap();
-        reports::store(&mut tx, &[arrival(now, 1, debug_id, true)], Effects::Now, None).await.unwrap();
+        reports::store_arrivals(&mut tx, &[arrival(now, 1, debug_id, true)], Effects::Now, None)
+            .await
+            .unwrap();
         tx.commit().await.unwrap();
     }
     let upload = world.upload_of(&Owner::System, "libapp.dylib", &file).await;
     let (_, built) = world.wait_of(&Owner::System, upload).await;
     assert_eq!((built.len(), built[0].object.debug_id), (1, Some(debug_id)));
     let event = events.event().await;
-    assert_eq!((event.owner().unwrap(), event.id().unwrap(), event.generation), (None, debug_id, 1));
+    assert_eq!(
+        (event.parse_owner().unwrap(), event.parse_debug_id().unwrap(), event.generation),
+        (None, debug_id, 1)
+    );
     let mut asked = Vec::new();
     for _ in 0..2 {
         let request = Resymbolicate::decode(requests.next().await.value.unwrap()).unwrap();
         let [need] = &request.needs[..] else { panic!("{request:?}") };
-        assert_eq!((need.id().unwrap(), need.generation, need.system), (debug_id, 1, true));
-        assert_eq!((request.revision, request.report().unwrap().id), (2, id(1)));
+        assert_eq!((need.parse_debug_id().unwrap(), need.generation, need.system), (debug_id, 1, true));
+        assert_eq!((request.revision, request.parse_report_id().unwrap().id), (2, id(1)));
         asked.push(request.tenant);
     }
     asked.sort_unstable();
@@ -145,12 +151,12 @@ async fn late_system_symbols_ask_for_the_reports_of_every_tenant_and_lie_under_n
         let entries = world.objects.list(&keys::tenant_prefix(tenant), None, 10).await.unwrap().entries;
         assert_eq!(entries, [], "nothing of the system lies under a tenant");
     }
-    let alias = keys::symbols(unslide_model::Owner::System.own(debug_id))
-        .alias(unslide_symbolicate::symcache::VERSION);
+    let alias = keys::for_symbols(unslide_model::Owner::System.own(debug_id))
+        .alias(unslide_symbolicate::symcache::SYMCACHE_VERSION);
     assert!(world.objects.head(&alias).await.unwrap().is_some());
     // Deleted by operators, as a tenant's are.
     let mut tx = world.store.owner(&Owner::System).await.unwrap();
-    unslide_store::symbols::delete(&mut tx, &debug_id).await.unwrap().unwrap();
+    unslide_store::symbols::delete_symbols(&mut tx, &debug_id).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     world.idle().await;
     assert_eq!(world.objects.list(&keys::system_prefix(), None, 10).await.unwrap().entries, []);
@@ -167,10 +173,10 @@ async fn umbrella(world: &World) -> TenantId {
 /// Stores reports of a tenant that lack the symbols of a system image.
 async fn store_lacking(world: &World, tenant: &TenantId, reports: std::ops::RangeInclusive<u16>) {
     let now = world.host.clock.now();
-    unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
+    unslide_store::partitions::ensure_partitions(&world.store, now.date(), now.date()).await.unwrap();
     let arrivals: Vec<Arrival> = reports.map(|n| arrival(now, n, DebugId([7; 16]), true)).collect();
     let mut tx = world.store.tenant(tenant).await.unwrap();
-    reports::store(&mut tx, &arrivals, Effects::Now, None).await.unwrap();
+    reports::store_arrivals(&mut tx, &arrivals, Effects::Now, None).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -191,7 +197,7 @@ async fn publish_and_refuse(world: &World) {
 async fn a_wake_of_the_system_goes_on_behind_a_tenant_that_fails_and_stays_open_for_it() {
     let mut world = World::start(0).await;
     world.config.builder.patience_seconds = 0;
-    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
     let umbrella = umbrella(&world).await;
     store_lacking(&world, &acme(), 1..=2).await;
     store_lacking(&world, &umbrella, 3..=4).await;
@@ -215,7 +221,7 @@ async fn a_wake_of_the_system_goes_on_behind_a_tenant_that_fails_and_stays_open_
 async fn a_wake_that_goes_on_in_another_turn_comes_back_to_the_tenant_that_failed_before() {
     let mut world = World::start(0).await;
     world.config.builder.wake_per_second = 1;
-    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
     let umbrella = umbrella(&world).await;
     store_lacking(&world, &acme(), 1..=2).await;
     store_lacking(&world, &umbrella, 3..=452).await;
@@ -236,10 +242,10 @@ async fn a_wake_that_goes_on_in_another_turn_comes_back_to_the_tenant_that_faile
 /// Stores reports that lack the symbols of an image; gives when they were received.
 async fn store(world: &World, debug_id: DebugId, reports: std::ops::RangeInclusive<u16>) -> OffsetDateTime {
     let now = world.host.clock.now();
-    unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
+    unslide_store::partitions::ensure_partitions(&world.store, now.date(), now.date()).await.unwrap();
     let arrivals: Vec<Arrival> = reports.map(|n| arrival(now, n, debug_id, false)).collect();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    reports::store(&mut tx, &arrivals, Effects::Now, None).await.unwrap();
+    reports::store_arrivals(&mut tx, &arrivals, Effects::Now, None).await.unwrap();
     tx.commit().await.unwrap();
     now
 }
@@ -259,7 +265,7 @@ async fn publish_of(world: &World, owner: &Owner, debug_id: DebugId) {
         symcache_version: 1,
         generation: 1,
     };
-    slots::publish(&mut tx, &symbols).await.unwrap();
+    slots::publish_symbols(&mut tx, &symbols).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -268,7 +274,7 @@ pub async fn requests_for(topic: &mut crate::world::Topic, count: usize) -> Vec<
     let mut asked = Vec::new();
     while asked.len() < count {
         let request = Resymbolicate::decode(topic.next().await.value.unwrap()).unwrap();
-        asked.push((request.report().unwrap().id, request.revision));
+        asked.push((request.parse_report_id().unwrap().id, request.revision));
     }
     asked.sort_unstable();
     asked
@@ -278,19 +284,19 @@ pub async fn requests_for(topic: &mut crate::world::Topic, count: usize) -> Vec<
 #[tokio::test(flavor = "multi_thread")]
 async fn builders_that_die_between_pages_and_before_sending_lose_no_report() {
     let mut world = World::start(0).await;
-    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
     let debug_id = DebugId([7; 16]);
     store(&world, debug_id, 1..=500).await;
     publish(&world, debug_id).await;
     // One takes the job, commits a page, and is killed in the next one.
     let lease = time::Duration::milliseconds(500);
-    let job = jobs::lease(&world.store, &[JobKind::Wake], "dead", lease, 1).await.unwrap().remove(0);
+    let job = jobs::lease_jobs(&world.store, &[JobKind::Wake], "dead", lease, 1).await.unwrap().remove(0);
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let page = wakes::page(&mut tx, &debug_id, 1, None, 200).await.unwrap();
+    let page = wakes::request_page(&mut tx, &debug_id, 1, None, 200).await.unwrap();
     assert_eq!(page.requested, 200);
     tx.commit().await.unwrap();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    wakes::page(&mut tx, &debug_id, 1, page.next, 200).await.unwrap();
+    wakes::request_page(&mut tx, &debug_id, 1, page.next, 200).await.unwrap();
     drop(tx);
     // Another one reads what it has to send, and is killed before it does.
     let mut relay = Relay::acquire(&world.store).await.unwrap().unwrap();
@@ -303,7 +309,7 @@ async fn builders_that_die_between_pages_and_before_sending_lose_no_report() {
     assert!(requests.is_quiet().await);
     world.idle().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    assert!(jobs::complete(&mut tx, &job).await.is_err(), "the dead one has no say any more");
+    assert!(jobs::complete_job(&mut tx, &job).await.is_err(), "the dead one has no say any more");
     drop(tx);
     world.stop().await;
 }
@@ -313,7 +319,7 @@ async fn builders_that_die_between_pages_and_before_sending_lose_no_report() {
 async fn wakes_keep_their_pace_and_hold_up_neither_a_purge_nor_the_builders_end() {
     let mut world = World::start(0).await;
     world.config.builder.wake_per_second = 1;
-    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
     let wanted = DebugId([7; 16]);
     store(&world, wanted, 1..=450).await;
     publish(&world, wanted).await;
@@ -322,9 +328,14 @@ async fn wakes_keep_their_pace_and_hold_up_neither_a_purge_nor_the_builders_end(
     assert_eq!(requests_for(&mut requests, 200).await.len(), 200);
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let deleted = Work::Purge { debug_id: DebugId([8; 16]), objects: vec![], generation: 1 };
-    jobs::add(&mut tx, &deleted).await.unwrap();
+    jobs::add_job(&mut tx, &deleted).await.unwrap();
     tx.commit().await.unwrap();
-    while jobs::counts(&world.store).await.unwrap().iter().any(|count| count.kind != JobKind::Wake.as_str()) {
+    while jobs::count_jobs(&world.store)
+        .await
+        .unwrap()
+        .iter()
+        .any(|count| count.kind != JobKind::Wake.as_str())
+    {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert_eq!(world.running("wake"), 1);
@@ -343,9 +354,9 @@ async fn wakes_keep_their_pace_and_hold_up_neither_a_purge_nor_the_builders_end(
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_makes_an_image_better_counts_as_late_symbols_too() {
     let world = World::start(1).await;
-    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
     let names = std::fs::read(binary("app-symtab")).unwrap();
-    let debug_id = objects(&names).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let debug_id = list_objects(&names).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let received_at = store(&world, debug_id, 1..=3).await;
     world.one("app-symtab", &names).await;
     assert_eq!(requests_for(&mut requests, 3).await, [(id(1), 2), (id(2), 2), (id(3), 2)]);
@@ -356,12 +367,15 @@ async fn an_upload_that_makes_an_image_better_counts_as_late_symbols_too() {
         (answer.images[0].found, answer.images[0].seen_generation) = (true, 1);
     }
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    reports::store(&mut tx, &answers, Effects::Now, None).await.unwrap();
+    reports::store_arrivals(&mut tx, &answers, Effects::Now, None).await.unwrap();
     let micros = "SELECT (extract(epoch FROM requested_at) * 1000000)::bigint FROM report_keys
                   WHERE requested_at IS NOT NULL ORDER BY report_id DESC LIMIT 1";
-    let sent = outbox::time(world.number(micros).await);
+    let sent = outbox::from_micros(world.number(micros).await);
     assert!(
-        requests::answered(&mut tx, (id(3), 0), 2, RequestOutcome::Unchanged, sent).await.unwrap().is_some()
+        requests::close_request(&mut tx, (id(3), 0), 2, RequestOutcome::Unchanged, sent)
+            .await
+            .unwrap()
+            .is_some()
     );
     tx.commit().await.unwrap();
     let (full, _) = world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
@@ -377,17 +391,18 @@ async fn an_upload_that_makes_an_image_better_counts_as_late_symbols_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dsym_heals_what_a_stripped_binary_has_answered() {
     let world = World::start(1).await;
-    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
     let file = std::fs::read(binary("app-stripped")).unwrap();
-    let debug_id = objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let debug_id = list_objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let received_at = store(&world, debug_id, 1..=2).await;
     let (stripped, _) = world.one("app-stripped", &file).await;
     assert!(stripped.quality <= Quality::Exports && !stripped.offers.dwarf, "{stripped:?}");
     assert!(stripped.reason.as_deref().is_some_and(|reason| reason.contains("stripped")), "{stripped:?}");
     let is_missing = async || {
         let mut tx = world.store.tenant(&acme()).await.unwrap();
-        let listed = missing::list(&mut tx, &missing::MissingFilter::default(), None, 10).await.unwrap();
-        let checked = symbols::check(&mut tx, &[debug_id]).await.unwrap()[0].1;
+        let listed =
+            missing::list_missing(&mut tx, &missing::MissingFilter::default(), None, 10).await.unwrap();
+        let checked = symbols::check_readiness(&mut tx, &[debug_id]).await.unwrap()[0].1;
         let is_listed = listed.iter().any(|missing| missing.image.debug_id == debug_id);
         assert_eq!(is_listed, checked == symbols::SymbolReadiness::Missing);
         is_listed
@@ -402,7 +417,7 @@ async fn a_dsym_heals_what_a_stripped_binary_has_answered() {
             ImageUse { found: true, stripped: true, seen_generation: 1, ..answer.images[0].clone() };
     }
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    reports::store(&mut tx, &answers, Effects::Now, None).await.unwrap();
+    reports::store_arrivals(&mut tx, &answers, Effects::Now, None).await.unwrap();
     tx.commit().await.unwrap();
     assert!(is_missing().await);
     world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
@@ -415,10 +430,11 @@ async fn a_dsym_heals_what_a_stripped_binary_has_answered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wanted_again_is_asked_for_by_a_job() {
     let world = World::start(1).await;
-    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
     store(&world, DebugId([9; 16]), 1..=250).await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let made = reprocess::create(&mut tx, "test", &reprocess::ReprocessFilter::default()).await.unwrap();
+    let made =
+        reprocess::create_reprocess(&mut tx, "test", &reprocess::ReprocessFilter::default()).await.unwrap();
     tx.commit().await.unwrap();
     let asked = requests_for(&mut requests, 250).await;
     assert_eq!(asked, (1..=250).map(|n| (id(n), 2)).collect::<Vec<_>>());
@@ -435,9 +451,9 @@ async fn an_upload_whose_receiver_died_is_swept() {
     let mut world = World::start(0).await;
     world.config.builder.receiving_seconds = 1;
     let mut tx = world.store.owner(&Owner::System).await.unwrap();
-    let id = uploads::create(&mut tx, Some("cut.zip"), None).await.unwrap();
+    let id = uploads::create_upload(&mut tx, Some("cut.zip"), None).await.unwrap();
     tx.commit().await.unwrap();
-    let key = keys::upload(Owner::System.own(id));
+    let key = keys::for_upload(Owner::System.own(id));
     world.objects.put_stream(&key, &b"half"[..], 100, &Put::default()).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
     world.builder();
@@ -453,7 +469,7 @@ async fn an_upload_whose_receiver_died_is_swept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wake_that_builders_die_in_again_and_again_is_done_in_the_end() {
     let mut world = World::start(0).await;
-    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
     let debug_id = DebugId([7; 16]);
     store(&world, debug_id, 1..=250).await;
     publish(&world, debug_id).await;
@@ -512,7 +528,7 @@ async fn end_leases(sql: &mut sqlx::PgConnection) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wake_that_was_lost_is_found_and_counted() {
     let mut world = World::start(0).await;
-    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
     let debug_id = DebugId([7; 16]);
     store(&world, debug_id, 1..=3).await;
     publish(&world, debug_id).await;

@@ -4,7 +4,7 @@ use crate::world::{World, acme};
 use bytes::Bytes;
 use std::time::Duration;
 use time::OffsetDateTime;
-use unslide_artifacts::segment::{BodyId, seal};
+use unslide_artifacts::segment::{BodyId, seal_frame};
 use unslide_artifacts::{Put, keys};
 use unslide_model::{ContentHash, ReportGrouping, ReportId};
 use unslide_report::Report;
@@ -12,7 +12,7 @@ use unslide_store::groups::rules::{self, RegroupStatus};
 use unslide_store::queries::groups::{self, GroupFilter, GroupOrder};
 use unslide_store::reports::{self, Arrival, Effects, ReportDetails};
 use unslide_store::{partitions, segments};
-use unslide_symbolicate::grouping::{GroupingRules, regroup};
+use unslide_symbolicate::grouping::{GroupingRules, regroup_report};
 
 fn id(n: u8) -> ReportId {
     ReportId([n; 16])
@@ -40,7 +40,10 @@ fn enriched() -> Vec<u8> {
 }
 
 fn grouping() -> ReportGrouping {
-    regroup(&Report::read_stored(&enriched()).unwrap(), &GroupingRules::default()).unwrap().unwrap().into()
+    regroup_report(&Report::read_stored(&enriched()).unwrap(), &GroupingRules::default())
+        .unwrap()
+        .unwrap()
+        .into()
 }
 
 fn arrival(n: u8, received_at: OffsetDateTime) -> Arrival {
@@ -50,7 +53,7 @@ fn arrival(n: u8, received_at: OffsetDateTime) -> Arrival {
         content_hash: ContentHash([n; 32]),
         revision: 1,
         received_at,
-        body: unslide_proto::body::compress(&body),
+        body: unslide_proto::body::compress_report(&body),
         size: body.len() as u64,
         facts: ReportDetails {
             app: "com.example.shop".into(),
@@ -67,12 +70,12 @@ fn arrival(n: u8, received_at: OffsetDateTime) -> Arrival {
 /// Puts a report's body into a segment, as the indexer does an hour later.
 async fn move_to_segment(world: &World, n: u8, received_at: OffsetDateTime) {
     let body = BodyId { tenant: acme(), report_id: id(n), variant: 0, revision: 1 };
-    let (frame, key) = seal(&body, &enriched()).unwrap();
+    let (frame, key) = seal_frame(&body, &enriched()).unwrap();
     let day = received_at.date();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let segment = segments::new_id(&mut tx).await.unwrap();
-    let place = keys::segment(&acme(), day, segment);
-    let begun = segments::begin(&mut tx, segment, day, place.as_str()).await.unwrap().unwrap();
+    let place = keys::for_segment(&acme(), day, segment);
+    let begun = segments::begin_segment(&mut tx, segment, day, place.as_str()).await.unwrap().unwrap();
     let length = frame.len() as u64;
     world.objects.put(&place, Bytes::from(frame), &Put::default()).await.unwrap();
     let moved = segments::MovedBody {
@@ -84,7 +87,7 @@ async fn move_to_segment(world: &World, n: u8, received_at: OffsetDateTime) {
         length,
         key,
     };
-    assert_eq!(segments::finish(&mut tx, &begun, &[moved]).await.unwrap(), Some(1));
+    assert_eq!(segments::finish_segment(&mut tx, &begun, &[moved]).await.unwrap(), Some(1));
     tx.commit().await.unwrap();
 }
 
@@ -92,14 +95,14 @@ async fn move_to_segment(world: &World, n: u8, received_at: OffsetDateTime) {
 async fn groups_of(world: &World) -> Vec<(String, i64)> {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let listed =
-        groups::list(&mut tx, &GroupFilter::default(), GroupOrder::LastSeen, None, 10).await.unwrap();
+        groups::list_groups(&mut tx, &GroupFilter::default(), GroupOrder::LastSeen, None, 10).await.unwrap();
     listed.into_iter().map(|group| (group.title, group.reports)).collect()
 }
 
 /// Sets rules and waits until stored reports were gone through.
 async fn set(world: &World, text: &str) {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    rules::set(&mut tx, "test", text).await.unwrap().unwrap();
+    rules::set_rules(&mut tx, "test", text).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let moved = async {
         loop {
@@ -119,11 +122,11 @@ async fn set(world: &World, text: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_move_stored_reports_wherever_their_bodies_are_and_back() {
     let world = World::start(1).await;
-    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
     let now = world.host.clock.now();
-    partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
+    partitions::ensure_partitions(&world.store, now.date(), now.date()).await.unwrap();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    reports::store(&mut tx, &[arrival(1, now), arrival(2, now)], Effects::Now, None).await.unwrap();
+    reports::store_arrivals(&mut tx, &[arrival(1, now), arrival(2, now)], Effects::Now, None).await.unwrap();
     tx.commit().await.unwrap();
     move_to_segment(&world, 2, now).await;
     assert_eq!(groups_of(&world).await, [("SIGABRT in Log.write".to_owned(), 2)]);

@@ -78,7 +78,7 @@ async fn change(world: &World, tenant: &TenantId) -> i64 {
     let mut tx = world.store.tenant(tenant).await.unwrap();
     let limits = QuotaLimits::default();
     let changed =
-        tenants::change(&mut tx, tenant.as_str(), TenantStanding::Suspended, &limits).await.unwrap();
+        tenants::change_tenant(&mut tx, tenant.as_str(), TenantStanding::Suspended, &limits).await.unwrap();
     tx.commit().await.unwrap();
     changed.unwrap().1
 }
@@ -101,7 +101,7 @@ async fn large_requests(world: &World, count: u16) {
     let debug_id = DebugId([7; 16]);
     publish(world, debug_id).await;
     let now = world.host.clock.now();
-    unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
+    unslide_store::partitions::ensure_partitions(&world.store, now.date(), now.date()).await.unwrap();
     let mut state = 1_u32;
     let arrivals: Vec<Arrival> = (1..=count)
         .map(|n| {
@@ -110,11 +110,11 @@ async fn large_requests(world: &World, count: u16) {
                 (state >> 24) as u8
             });
             let noise: Vec<u8> = noise.take(50_000).collect();
-            Arrival { body: unslide_proto::body::compress(&noise), ..arrival(now, n, debug_id, false) }
+            Arrival { body: unslide_proto::body::compress_report(&noise), ..arrival(now, n, debug_id, false) }
         })
         .collect();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    reports::store(&mut tx, &arrivals, Effects::Now, None).await.unwrap();
+    reports::store_arrivals(&mut tx, &arrivals, Effects::Now, None).await.unwrap();
     tx.commit().await.unwrap();
     let asked = "SELECT count(*) FROM outbox WHERE kind = 'resymbolicate'";
     assert_eq!(world.number(asked).await, i64::from(count));
@@ -135,7 +135,7 @@ fn builder_of(world: &mut World, client: &str) {
 async fn a_relay_that_loses_its_lock_while_its_producer_starts_sends_nothing_that_is_old() {
     let mut world = World::start(0).await;
     let (kafka, gate) = (world.config.kafka.clone(), Gate::closed().await);
-    let config = kafka.topics().tenant_config;
+    let config = kafka.topic_names().tenant_config;
     let mut topic = world.read(&config);
     world.config.kafka.bootstrap.clone_from(&gate.address);
     world.builder();
@@ -151,10 +151,10 @@ async fn a_relay_that_loses_its_lock_while_its_producer_starts_sends_nothing_tha
     let unsent = relay.next(10).await.unwrap();
     assert_eq!(unsent.last().unwrap().id, newer);
     let record = TenantConfig { tenant: "acme".to_owned(), version: 2, ..TenantConfig::default() };
-    let record = OutRecord::to(config.as_str(), record.encode_to_vec()).key(keys::tenant(&acme()));
+    let record = OutRecord::for_topic(config.as_str(), record.encode_to_vec()).key(keys::for_tenant(&acme()));
     producer.send_all(&[record]).await.unwrap();
     let ids: Vec<i64> = unsent.iter().map(|unsent| unsent.id).collect();
-    relay.sent(&ids, world.host.clock.now()).await.unwrap();
+    relay.record_sent(&ids, world.host.clock.now()).await.unwrap();
     drop(relay);
     gate.opened.send(true).unwrap();
     // It can send this only after all that it began before.
@@ -172,7 +172,7 @@ async fn a_relay_that_loses_its_lock_while_its_producer_starts_sends_nothing_tha
 #[tokio::test(flavor = "multi_thread")]
 async fn another_relay_takes_over_from_one_that_loses_its_session_in_the_middle_of_a_send() {
     let mut world = World::start(0).await;
-    let topics = world.config.kafka.topics();
+    let topics = world.config.kafka.topic_names();
     let (mut configs_sent, mut requests) =
         (world.read(&topics.tenant_config), world.read(&topics.resymbolicate));
     large_requests(&world, 30).await;
@@ -205,7 +205,7 @@ async fn another_relay_takes_over_from_one_that_loses_its_session_in_the_middle_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_goes_on_at_the_rate_of_a_slow_broker() {
     let mut world = World::start(0).await;
-    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
     large_requests(&world, 36).await;
     let slow = servers::unique("relay");
     // All of them take it minutes. What one transaction may take is less.

@@ -12,7 +12,7 @@ use unslide_store::{erasure, keys, outbox};
 #[tokio::test(flavor = "multi_thread")]
 async fn versions_come_in_order_and_carry_no_secrets() {
     let world = World::start(2).await;
-    let mut topic = world.read(&world.config.kafka.topics().tenant_config);
+    let mut topic = world.read(&world.config.kafka.topic_names().tenant_config);
     let key = keys::NewApiKey {
         name: "the pipeline of Ada Lovelace".into(),
         scopes: vec![unslide_model::Scope::TenantAdmin],
@@ -20,7 +20,7 @@ async fn versions_come_in_order_and_carry_no_secrets() {
         expires_at: None,
     };
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let (key, text) = keys::create(&mut tx, &key, &[7; 30]).await.unwrap();
+    let (key, text) = keys::create_key(&mut tx, &key, &[7; 30]).await.unwrap();
     tx.commit().await.unwrap();
     // All at once: the row's lock gives them their order.
     let changes = (1..=8_u32).map(|n| {
@@ -28,16 +28,17 @@ async fn versions_come_in_order_and_carry_no_secrets() {
         async move {
             let mut tx = store.tenant(&acme()).await.unwrap();
             let limits = QuotaLimits { units_per_second: n, ..QuotaLimits::default() };
-            let changed = tenants::change(&mut tx, "Acme of Ada Lovelace", TenantStanding::Active, &limits)
-                .await
-                .unwrap();
+            let changed =
+                tenants::change_tenant(&mut tx, "Acme of Ada Lovelace", TenantStanding::Active, &limits)
+                    .await
+                    .unwrap();
             tx.commit().await.unwrap();
             changed.unwrap().1
         }
     });
     let sent = futures::future::join_all(changes).await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let (_, deletion) = erasure::begin(&mut tx).await.unwrap().unwrap();
+    let (_, deletion) = erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     assert!(outbox::wait_sent(&world.store, &acme(), deletion.unwrap(), PATIENCE).await.unwrap());
     for id in sent {
@@ -67,13 +68,17 @@ async fn versions_come_in_order_and_carry_no_secrets() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_sent_again_says_nothing_older_than_what_was_sent() {
     let mut world = World::start(1).await;
-    let mut topic = world.read(&world.config.kafka.topics().tenant_config);
+    let mut topic = world.read(&world.config.kafka.topic_names().tenant_config);
     let mut changed = Vec::new();
     for n in 1..=3 {
         let mut tx = world.store.tenant(&acme()).await.unwrap();
         let limits = QuotaLimits { units_per_second: n, ..QuotaLimits::default() };
         changed.push(
-            tenants::change(&mut tx, "acme", TenantStanding::Active, &limits).await.unwrap().unwrap().1,
+            tenants::change_tenant(&mut tx, "acme", TenantStanding::Active, &limits)
+                .await
+                .unwrap()
+                .unwrap()
+                .1,
         );
         tx.commit().await.unwrap();
     }
@@ -90,7 +95,7 @@ async fn a_message_that_is_sent_again_says_nothing_older_than_what_was_sent() {
     world.builder();
     assert!(outbox::wait_sent(&world.store, &acme(), changed[0], PATIENCE).await.unwrap());
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    tenants::change(&mut tx, "acme", TenantStanding::Suspended, &QuotaLimits::default())
+    tenants::change_tenant(&mut tx, "acme", TenantStanding::Suspended, &QuotaLimits::default())
         .await
         .unwrap()
         .unwrap();
@@ -113,7 +118,7 @@ async fn a_message_that_can_not_be_read_is_set_aside_and_counted() {
     sqlx::raw_sql(unreadable).execute(&mut sql).await.unwrap();
     sqlx::Connection::close(sql).await.unwrap();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let (_, id) = tenants::change(&mut tx, "acme", TenantStanding::Suspended, &QuotaLimits::default())
+    let (_, id) = tenants::change_tenant(&mut tx, "acme", TenantStanding::Suspended, &QuotaLimits::default())
         .await
         .unwrap()
         .unwrap();

@@ -19,7 +19,7 @@ use unslide_store::slots::SymbolSlot;
 use unslide_store::uploads::{SymbolUpload, UploadObject};
 use unslide_store::{Uuid, jobs, slots, uploads};
 use unslide_stream::{Record, TailEvent, TailReader};
-use unslide_symbolicate::symcache::VERSION;
+use unslide_symbolicate::symcache::SYMCACHE_VERSION;
 use zip::write::SimpleFileOptions;
 
 /// Bounds what a test waits for, on a machine that is busy.
@@ -166,12 +166,12 @@ impl World {
     /// The same for any owner.
     pub async fn upload_of(&self, owner: &Owner, name: &str, bytes: &[u8]) -> Uuid {
         let mut tx = self.store.owner(owner).await.unwrap();
-        let id = uploads::create(&mut tx, Some(name), None).await.unwrap();
+        let id = uploads::create_upload(&mut tx, Some(name), None).await.unwrap();
         tx.commit().await.unwrap();
-        let key = keys::upload(owner.own(id));
+        let key = keys::for_upload(owner.own(id));
         let stored = self.objects.put_stream(&key, bytes, u64::MAX, &Put::default()).await.unwrap();
         let mut tx = self.store.owner(owner).await.unwrap();
-        assert!(uploads::received(&mut tx, id, stored.size, &stored.sha256).await.unwrap());
+        assert!(uploads::record_received(&mut tx, id, stored.size, &stored.sha256).await.unwrap());
         tx.commit().await.unwrap();
         id
     }
@@ -182,8 +182,10 @@ impl World {
 
     /// The same for any owner.
     pub async fn wait_of(&self, owner: &Owner, id: Uuid) -> (SymbolUpload, Vec<UploadObject>) {
-        let found =
-            uploads::wait(&self.store, owner.clone(), id, Duration::from_secs(300)).await.unwrap().unwrap();
+        let found = uploads::wait_for_status(&self.store, owner.clone(), id, Duration::from_secs(300))
+            .await
+            .unwrap()
+            .unwrap();
         assert!(found.0.status.is_final(), "{found:?}");
         found
     }
@@ -213,7 +215,7 @@ impl World {
 
     /// Waits until no job is left.
     pub async fn idle(&self) {
-        while !jobs::counts(&self.store).await.unwrap().is_empty() {
+        while !jobs::count_jobs(&self.store).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -226,7 +228,7 @@ impl World {
     }
 
     pub async fn alias(&self, id: &Scoped<DebugId>) -> Option<AliasMeta> {
-        let head = self.objects.head(&keys::symbols(id).alias(VERSION)).await.unwrap()?;
+        let head = self.objects.head(&keys::for_symbols(id).alias(SYMCACHE_VERSION)).await.unwrap()?;
         Some(AliasMeta::from_metadata(&head.metadata).unwrap())
     }
 
@@ -244,7 +246,7 @@ impl World {
     }
 
     pub fn symbol_events(&self) -> Topic {
-        self.read(&self.config.kafka.topics().symbol_events)
+        self.read(&self.config.kafka.topic_names().symbol_events)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Files that are sent as a form.
 
-use super::{Client, ClientError, patience};
+use super::{Client, ClientError, answer_timeout};
 use bytes::Bytes;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Body, Url};
@@ -46,7 +46,7 @@ impl Client {
             }
         }
         let again = |error: &ClientError| is_there_again && error.may_pass();
-        self.retry(again, || self.send_form_once(path, query, files)).await
+        self.retry_if(again, || self.send_form_once(path, query, files)).await
     }
 
     async fn send_form_once<T: DeserializeOwned>(
@@ -77,6 +77,7 @@ impl Client {
             form = form.part(*name, part.file_name(*name));
         }
         let request = self.http.post(address).bearer_auth(self.key.reveal()).multipart(form);
-        self.read(self.answer(request, size.map_or(UNSIZED_UPLOAD_TIMEOUT, patience)).await?).await
+        self.read_json(self.send_request(request, size.map_or(UNSIZED_UPLOAD_TIMEOUT, answer_timeout)).await?)
+            .await
     }
 }

@@ -11,8 +11,8 @@ mod symbols;
 pub use form::{FormContent, FormFile};
 pub use profile::{DEFAULT_PROFILE, Profile, ProfileError, ProfileFile, check_name};
 pub use server::{
-    AnsweringServer, ApiLogin, ApiServer, KEY_VARIABLE, LOCAL_URL, LoginSource, PROFILE_VARIABLE,
-    URL_VARIABLE, checked_address,
+    AnsweringServer, ApiLogin, ApiServer, DEFAULT_URL, KEY_VARIABLE, LoginSource, PROFILE_VARIABLE,
+    URL_VARIABLE, check_address,
 };
 pub use symbols::{Accepted, Begun, BuiltObject, Upload};
 
@@ -31,17 +31,17 @@ use tokio::time::timeout;
 use unslide_model::Secret;
 
 /// How long the API may take for an answer, and for each piece of it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long it may take for the answer of a request that only asks.
-const SHORT: Duration = Duration::from_secs(20);
+const SHORT_ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// The least bytes a second of a connection that an upload is waited for.
-const SLOWEST: u64 = 16 << 10;
+const SLOWEST_UPLOAD_BYTES: u64 = 16 << 10;
 /// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns how long the answer of an upload of `size` bytes may take.
-fn patience(size: u64) -> Duration {
-    PATIENCE + Duration::from_secs(size / SLOWEST)
+fn answer_timeout(size: u64) -> Duration {
+    ANSWER_TIMEOUT + Duration::from_secs(size / SLOWEST_UPLOAD_BYTES)
 }
 
 /// Why a request has no answer that can be used.
@@ -88,7 +88,7 @@ pub enum ClientError {
 
 impl ClientError {
     /// Returns the exit code of a command that ends with it.
-    pub fn exit(&self) -> Exit {
+    pub fn exit_code(&self) -> Exit {
         match self {
             ClientError::Unreachable { .. }
             | ClientError::NoAnswer { .. }
@@ -179,7 +179,7 @@ impl Client {
         // The second time there is one already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT)
+            .connect_timeout(CONNECT_TIMEOUT)
             .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(ClientError::Client)?;
@@ -209,7 +209,7 @@ impl Client {
         ClientError::NoAnswer { url: self.shown_url(), seconds: after.as_secs() }
     }
 
-    fn unreachable(&self, source: reqwest::Error) -> ClientError {
+    fn to_unreachable(&self, source: reqwest::Error) -> ClientError {
         ClientError::Unreachable { url: self.shown_url(), source }
     }
 
@@ -227,41 +227,42 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn server(&self) -> Result<AnsweringServer, ClientError> {
-        let get = || self.prompt_answer(self.request(Method::GET, "/openapi.json"), self.short());
-        let answer = self.tries(get).await?;
+    pub async fn get_server(&self) -> Result<AnsweringServer, ClientError> {
+        let get =
+            || self.prompt_answer(self.build_request(Method::GET, "/openapi.json"), self.short_timeout());
+        let answer = self.retry_transient(get).await?;
         let date = answer.headers().get("date").and_then(|date| date.to_str().ok());
         // A date of HTTP has the form of one in a mail.
         let date = date.and_then(|date| OffsetDateTime::parse(date, &Rfc2822).ok());
-        let document: ApiDocument = self.read(answer).await?;
+        let document: ApiDocument = self.read_json(answer).await?;
         Ok(AnsweringServer { version: document.info.version, date })
     }
 
-    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+    fn build_request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(self.key.reveal())
     }
 
-    /// Sends a request like [`Client::answer`], if it needs no work at the server. Prints a note if the
+    /// Sends a request like [`Client::send_request`], if it needs no work at the server. Prints a note if the
     /// answer is late.
     async fn prompt_answer(
         &self,
         request: RequestBuilder,
         within: Duration,
     ) -> Result<Response, ClientError> {
-        self.prompt(self.answer(request, within), within).await
+        self.wait_for_answer(self.send_request(request, within), within).await
     }
 
     /// Sends a request, and waits for the head of its answer.
-    async fn answer(&self, request: RequestBuilder, within: Duration) -> Result<Response, ClientError> {
+    async fn send_request(&self, request: RequestBuilder, within: Duration) -> Result<Response, ClientError> {
         let answer = timeout(within, request.send()).await.map_err(|_| self.no_answer(within))?;
-        let answer = answer.map_err(|error| self.unreachable(error))?;
+        let answer = answer.map_err(|error| self.to_unreachable(error))?;
         self.told.store(false, Relaxed);
         let status = answer.status();
         if status.is_success() {
             return Ok(answer);
         }
         let nothing = || Refusal { title: "the API refuses".to_owned(), detail: None, request_id: None };
-        let body = self.bytes(answer).await.unwrap_or_default();
+        let body = self.read_bytes(answer).await.unwrap_or_default();
         let Refusal { title, detail, request_id } =
             serde_json::from_slice(&body).unwrap_or_else(|_| nothing());
         let hint = cause::describe_refusal(status.as_u16(), &self.url, &self.key_source);
@@ -276,28 +277,32 @@ impl Client {
         size: u64,
     ) -> Result<Vec<u8>, ClientError> {
         let request = request.bearer_auth(self.key.reveal()).header("content-length", size);
-        self.bytes(self.answer(request.body(Body::wrap_stream(pieces)), patience(size)).await?).await
+        self.read_bytes(
+            self.send_request(request.body(Body::wrap_stream(pieces)), answer_timeout(size)).await?,
+        )
+        .await
     }
 
-    async fn piece(&self, answer: &mut Response) -> Result<Option<Bytes>, ClientError> {
-        let piece = timeout(PATIENCE, answer.chunk()).await.map_err(|_| self.no_answer(PATIENCE))?;
+    async fn read_piece(&self, answer: &mut Response) -> Result<Option<Bytes>, ClientError> {
+        let piece =
+            timeout(ANSWER_TIMEOUT, answer.chunk()).await.map_err(|_| self.no_answer(ANSWER_TIMEOUT))?;
         // An answer that is cut off is none.
-        piece.map_err(|error| self.unreachable(error))
+        piece.map_err(|error| self.to_unreachable(error))
     }
 
-    async fn bytes(&self, mut answer: Response) -> Result<Vec<u8>, ClientError> {
+    async fn read_bytes(&self, mut answer: Response) -> Result<Vec<u8>, ClientError> {
         let mut bytes = Vec::new();
-        while let Some(piece) = self.piece(&mut answer).await? {
+        while let Some(piece) = self.read_piece(&mut answer).await? {
             bytes.extend_from_slice(&piece);
         }
         Ok(bytes)
     }
 
-    async fn read<T: DeserializeOwned>(&self, answer: Response) -> Result<T, ClientError> {
-        self.parsed(&self.bytes(answer).await?)
+    async fn read_json<T: DeserializeOwned>(&self, answer: Response) -> Result<T, ClientError> {
+        self.parse_json(&self.read_bytes(answer).await?)
     }
 
-    fn parsed<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, ClientError> {
+    fn parse_json<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, ClientError> {
         let unreadable = |source| ClientError::Unreadable { url: self.url.clone(), source };
         // An answer without content.
         let bytes: &[u8] = if bytes.is_empty() { b"null" } else { bytes };
@@ -305,12 +310,13 @@ impl Client {
     }
 
     /// Returns how long the API may take to answer a request that only reads: no longer than it is tried.
-    fn short(&self) -> Duration {
-        if self.retry_for.is_zero() { SHORT } else { SHORT.min(self.retry_for) }
+    fn short_timeout(&self) -> Duration {
+        if self.retry_for.is_zero() { SHORT_ANSWER_TIMEOUT } else { SHORT_ANSWER_TIMEOUT.min(self.retry_for) }
     }
 
     async fn get_once<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.read(self.prompt_answer(self.request(Method::GET, path), self.short()).await?).await
+        self.read_json(self.prompt_answer(self.build_request(Method::GET, path), self.short_timeout()).await?)
+            .await
     }
 
     /// GETs JSON, with tries.
@@ -318,7 +324,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.tries(|| self.get_once(path)).await
+        self.retry_transient(|| self.get_once(path)).await
     }
 
     /// POSTs JSON and reads JSON. Sends it again only if no connection was made.
@@ -330,20 +336,20 @@ impl Client {
         path: &str,
         body: &serde_json::Value,
     ) -> Result<T, ClientError> {
-        self.send(Method::POST, path, body).await
+        self.send_json(Method::POST, path, body).await
     }
 
     /// Does the same as [`Client::post`], with another method.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn send<T: DeserializeOwned>(
+    pub async fn send_json<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: &serde_json::Value,
     ) -> Result<T, ClientError> {
-        self.retry(ClientError::is_unsent, || self.send_once(method.clone(), path, body)).await
+        self.retry_if(ClientError::is_unsent, || self.send_once(method.clone(), path, body)).await
     }
 
     async fn send_once<T: DeserializeOwned>(
@@ -352,8 +358,8 @@ impl Client {
         path: &str,
         body: &serde_json::Value,
     ) -> Result<T, ClientError> {
-        let answer = self.prompt_answer(self.request(method, path).json(body), PATIENCE).await?;
-        self.read(answer).await
+        let answer = self.prompt_answer(self.build_request(method, path).json(body), ANSWER_TIMEOUT).await?;
+        self.read_json(answer).await
     }
 
     /// GETs bytes of a media type. Returns `None` if the answer has none by design.
@@ -362,14 +368,14 @@ impl Client {
     /// [`ClientError`].
     pub async fn get_bytes(&self, path: &str, accept: &str) -> Result<Option<Vec<u8>>, ClientError> {
         let get = || {
-            let request = self.request(Method::GET, path).header("accept", accept);
-            self.prompt_answer(request, self.short())
+            let request = self.build_request(Method::GET, path).header("accept", accept);
+            self.prompt_answer(request, self.short_timeout())
         };
-        let answer = self.tries(get).await?;
+        let answer = self.retry_transient(get).await?;
         if answer.status() == StatusCode::NO_CONTENT {
             return Ok(None);
         }
-        self.bytes(answer).await.map(Some)
+        self.read_bytes(answer).await.map(Some)
     }
 
     /// GETs bytes and passes them to `take` as they arrive, until it returns false.
@@ -381,9 +387,9 @@ impl Client {
         path: &str,
         mut take: impl FnMut(&[u8]) -> bool,
     ) -> Result<(), ClientError> {
-        let get = || self.prompt_answer(self.request(Method::GET, path), self.short());
-        let mut answer = self.tries(get).await?;
-        while let Some(piece) = self.piece(&mut answer).await? {
+        let get = || self.prompt_answer(self.build_request(Method::GET, path), self.short_timeout());
+        let mut answer = self.retry_transient(get).await?;
+        while let Some(piece) = self.read_piece(&mut answer).await? {
             if !take(&piece) {
                 break;
             }

@@ -1,6 +1,6 @@
 //! Requests of single commands: bodies that are no JSON of the API, and answers that the server may have to wait for.
 
-use super::{Client, ClientError, PATIENCE, SHORT, patience};
+use super::{ANSWER_TIMEOUT, Client, ClientError, SHORT_ANSWER_TIMEOUT, answer_timeout};
 use bytes::Bytes;
 use reqwest::Method;
 use serde::de::DeserializeOwned;
@@ -13,10 +13,14 @@ impl Client {
     /// [`ClientError`].
     pub async fn send_bytes<T: DeserializeOwned>(&self, path: &str, bytes: &Bytes) -> Result<T, ClientError> {
         let send = || async {
-            let request = self.request(Method::POST, path).header("content-type", "application/octet-stream");
-            self.read(self.answer(request.body(bytes.clone()), patience(bytes.len() as u64)).await?).await
+            let request =
+                self.build_request(Method::POST, path).header("content-type", "application/octet-stream");
+            self.read_json(
+                self.send_request(request.body(bytes.clone()), answer_timeout(bytes.len() as u64)).await?,
+            )
+            .await
         };
-        self.tries(send).await
+        self.retry_transient(send).await
     }
 
     /// GETs bytes of a media type. The server waits for them at most this long; afterwards the answer is None.
@@ -31,9 +35,14 @@ impl Client {
     ) -> Result<Option<Vec<u8>>, ClientError> {
         let joint = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{joint}wait={}ms", wait.as_millis());
-        let get = || self.answer(self.request(Method::GET, &path).header("accept", accept), wait + SHORT);
-        match self.tries(get).await {
-            Ok(answer) => self.bytes(answer).await.map(Some),
+        let get = || {
+            self.send_request(
+                self.build_request(Method::GET, &path).header("accept", accept),
+                wait + SHORT_ANSWER_TIMEOUT,
+            )
+        };
+        match self.retry_transient(get).await {
+            Ok(answer) => self.read_bytes(answer).await.map(Some),
             Err(ClientError::Refused { status: 404, .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -48,7 +57,7 @@ impl Client {
         path: &str,
         body: &serde_json::Value,
     ) -> Result<T, ClientError> {
-        self.send(Method::PUT, path, body).await
+        self.send_json(Method::PUT, path, body).await
     }
 
     /// Deletes the resource at a path.
@@ -56,7 +65,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn delete(&self, path: &str) -> Result<(), ClientError> {
-        let send = || self.prompt_answer(self.request(Method::DELETE, path), PATIENCE);
-        self.retry(ClientError::is_unsent, send).await.map(drop)
+        let send = || self.prompt_answer(self.build_request(Method::DELETE, path), ANSWER_TIMEOUT);
+        self.retry_if(ClientError::is_unsent, send).await.map(drop)
     }
 }

@@ -1,6 +1,6 @@
 //! Sending a request again while the API does not answer.
 
-use super::{Client, ClientError, SHORT};
+use super::{Client, ClientError, SHORT_ANSWER_TIMEOUT};
 use crate::note;
 use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,12 +11,12 @@ use tokio::time::{Instant, sleep, timeout};
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// The pause after the first failed try; doubled each time, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(400);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const RETRY_BACKOFF_MIN: Duration = Duration::from_millis(400);
+const RETRY_BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 impl Client {
     /// Says once that the API does not answer.
-    fn tell(&self, what: &str, longest: Duration) {
+    fn print_no_answer(&self, what: &str, longest: Duration) {
         if !self.told.swap(true, Relaxed) {
             note!("the API at {} {what}; trying for up to {} s", self.shown_url(), longest.as_secs());
         }
@@ -24,12 +24,12 @@ impl Client {
 
     /// Waits at most `within` for an answer that needs no work at the server, and prints a note if it is
     /// late.
-    pub(super) async fn prompt<T>(&self, answer: impl Future<Output = T>, within: Duration) -> T {
+    pub(super) async fn wait_for_answer<T>(&self, answer: impl Future<Output = T>, within: Duration) -> T {
         let mut answer = pin!(answer);
         if let Ok(answer) = timeout(TELL_AFTER, &mut answer).await {
             return answer;
         }
-        self.tell("has not answered for 2 s", within.max(self.retry_for));
+        self.print_no_answer("has not answered for 2 s", within.max(self.retry_for));
         answer.await
     }
 
@@ -38,16 +38,16 @@ impl Client {
     ///
     /// # Errors
     /// The last try's.
-    pub async fn tries<T, F, A>(&self, send: F) -> Result<T, ClientError>
+    pub async fn retry_transient<T, F, A>(&self, send: F) -> Result<T, ClientError>
     where
         F: FnMut() -> A,
         A: Future<Output = Result<T, ClientError>>,
     {
-        self.retry(ClientError::may_pass, send).await
+        self.retry_if(ClientError::may_pass, send).await
     }
 
-    /// Does the same as [`Client::tries`]. `again` says which errors may pass.
-    pub(super) async fn retry<T, F, A>(
+    /// Does the same as [`Client::retry_transient`]. `again` says which errors may pass.
+    pub(super) async fn retry_if<T, F, A>(
         &self,
         again: impl Fn(&ClientError) -> bool,
         mut send: F,
@@ -56,7 +56,7 @@ impl Client {
         F: FnMut() -> A,
         A: Future<Output = Result<T, ClientError>>,
     {
-        let (mut spent, mut pause) = (Duration::ZERO, FIRST_PAUSE);
+        let (mut spent, mut pause) = (Duration::ZERO, RETRY_BACKOFF_MIN);
         loop {
             let begun = Instant::now();
             let error = match send().await {
@@ -64,13 +64,13 @@ impl Client {
                 other => return other,
             };
             // A file that was on its way for an hour leaves time to send it again.
-            spent += begun.elapsed().min(SHORT) + pause;
+            spent += begun.elapsed().min(SHORT_ANSWER_TIMEOUT) + pause;
             if spent >= self.retry_for {
                 return Err(error);
             }
-            self.tell(error.in_short(), self.retry_for);
+            self.print_no_answer(error.in_short(), self.retry_for);
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(RETRY_BACKOFF_MAX);
         }
     }
 }
@@ -95,14 +95,14 @@ mod tests {
     async fn what_may_pass_is_tried_again_and_what_is_final_is_not() {
         let mut sent = 0;
         let client = client(60);
-        let answer = client.tries(|| {
+        let answer = client.retry_transient(|| {
             sent += 1;
             std::future::ready(if sent < 3 { Err(refused(503)) } else { Ok(sent) })
         });
         assert_eq!(answer.await.unwrap(), 3);
         for status in [403, 401] {
             let mut sent = 0;
-            let answer = client.tries(|| {
+            let answer = client.retry_transient(|| {
                 sent += 1;
                 std::future::ready(Err::<(), _>(refused(status)))
             });
@@ -116,9 +116,9 @@ mod tests {
         let told = |client: &Client| client.told.load(Relaxed);
         for retry_for in [60, 0] {
             let client = client(retry_for);
-            client.prompt(sleep(Duration::from_millis(1_900)), SHORT).await;
+            client.wait_for_answer(sleep(Duration::from_millis(1_900)), SHORT_ANSWER_TIMEOUT).await;
             assert!(!told(&client), "an answer came");
-            let silent = client.prompt(sleep(SHORT), SHORT);
+            let silent = client.wait_for_answer(sleep(SHORT_ANSWER_TIMEOUT), SHORT_ANSWER_TIMEOUT);
             let looks = async {
                 sleep(Duration::from_millis(1_900)).await;
                 let before = told(&client);
@@ -144,12 +144,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn trying_ends_with_the_time_for_it() {
         let hour = Duration::from_secs(3_600);
-        for (retry_for, takes, tries) in
-            [(60, Duration::ZERO, 15), (7, Duration::ZERO, 5), (60, SHORT, 3), (60, hour, 3), (0, SHORT, 1)]
-        {
+        for (retry_for, takes, tries) in [
+            (60, Duration::ZERO, 15),
+            (7, Duration::ZERO, 5),
+            (60, SHORT_ANSWER_TIMEOUT, 3),
+            (60, hour, 3),
+            (0, SHORT_ANSWER_TIMEOUT, 1),
+        ] {
             let sent = Cell::new(0);
             let client = client(retry_for);
-            let tried = client.tries(async || {
+            let tried = client.retry_transient(async || {
                 sent.set(sent.get() + 1);
                 sleep(takes).await;
                 Err::<(), _>(refused(503))

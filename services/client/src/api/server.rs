@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use unslide_model::Secret;
 
 /// The address at which `unslide dev` and `docker compose` serve the API.
-pub const LOCAL_URL: &str = "http://127.0.0.1:8080";
+pub const DEFAULT_URL: &str = "http://127.0.0.1:8080";
 /// The variable of the environment with the address.
 pub const URL_VARIABLE: &str = "UNSLIDE_URL";
 /// The variable of the environment with the key.
@@ -95,20 +95,20 @@ impl ApiServer {
     /// Returns an error if there is no key, if the address is no URL, or if the profile cannot be read.
     pub fn find_login(&self) -> Result<ApiLogin, ClientError> {
         let profile = self.find_profile()?;
-        let named = ranked(&self.profile, PROFILE_VARIABLE, "--profile", false);
+        let named = rank_value(&self.profile, PROFILE_VARIABLE, "--profile", false);
         let wins = matches!(named, Some((_, LoginSource::Option(_))));
-        let url = ranked(&self.url, URL_VARIABLE, "--url", wins);
+        let url = rank_value(&self.url, URL_VARIABLE, "--url", wins);
         let (url, url_source) = match (url, &profile) {
             (Some((url, source)), _) => (url, source),
             (None, Some((name, profile))) => (profile.url.as_str(), LoginSource::Profile(name.clone())),
-            (None, None) => (LOCAL_URL, LoginSource::Default),
+            (None, None) => (DEFAULT_URL, LoginSource::Default),
         };
-        let url = checked_address(url)?;
-        let key = ranked(&self.api_key, KEY_VARIABLE, "--api-key", wins);
+        let url = check_address(url)?;
+        let key = rank_value(&self.api_key, KEY_VARIABLE, "--api-key", wins);
         let (key, key_source) = match (key, profile) {
             (Some((key, source)), _) => (Secret::new(key), source),
             (None, Some((name, profile))) => {
-                let known = checked_address(&profile.url)?;
+                let known = check_address(&profile.url)?;
                 if known != url {
                     return Err(ClientError::OtherProfile { name, known, url });
                 }
@@ -124,8 +124,8 @@ impl ApiServer {
 
     /// Returns the profile of this command with its name. Returns None if none is named and there is no default one.
     fn find_profile(&self) -> Result<Option<(String, Profile)>, ClientError> {
-        let named = given(&self.profile);
-        if named.is_none() && given(&self.url).is_some() && given(&self.api_key).is_some() {
+        let named = trim_given(&self.profile);
+        if named.is_none() && trim_given(&self.url).is_some() && trim_given(&self.api_key).is_some() {
             return Ok(None);
         }
         let name = named.unwrap_or(DEFAULT_PROFILE);
@@ -148,18 +148,18 @@ impl ApiServer {
 }
 
 /// Returns a value without the white space that a file or a shell leaves at its ends, or None if it is empty.
-fn given(value: &Option<String>) -> Option<&str> {
+fn trim_given(value: &Option<String>) -> Option<&str> {
     value.as_deref().map(str::trim).filter(|value| !value.is_empty())
 }
 
 /// Returns a value with its source, unless it is of the environment and a profile wins over that.
-fn ranked<'v>(
+fn rank_value<'v>(
     value: &'v Option<String>,
     variable: &'static str,
     option: &'static str,
     profile_wins: bool,
 ) -> Option<(&'v str, LoginSource)> {
-    let value = given(value)?;
+    let value = trim_given(value)?;
     match std::env::var(variable).is_ok_and(|set| set.trim() == value) {
         true if profile_wins => None,
         true => Some((value, LoginSource::Variable(variable))),
@@ -171,7 +171,7 @@ fn ranked<'v>(
 ///
 /// # Errors
 /// [`ClientError::Address`].
-pub fn checked_address(text: &str) -> Result<String, ClientError> {
+pub fn check_address(text: &str) -> Result<String, ClientError> {
     let text = text.trim();
     let wrong = |why: String| ClientError::Address { url: text.to_owned(), why };
     let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn an_address_is_a_url_or_called_what_it_is() {
-        assert_eq!(checked_address("https://a.b/x/ \n").unwrap(), "https://a.b/x");
+        assert_eq!(check_address("https://a.b/x/ \n").unwrap(), "https://a.b/x");
         for wrong in ["localhost:8080", "a b", "ftp://a", "http://", "/v1"] {
-            let error = checked_address(wrong).unwrap_err();
+            let error = check_address(wrong).unwrap_err();
             assert!(error.to_string().contains(wrong), "{error}");
         }
     }

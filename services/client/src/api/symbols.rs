@@ -1,6 +1,6 @@
 //! Uploads symbols, and reads the outcome of uploads.
 
-use super::{Client, ClientError, PATIENCE, SHORT};
+use super::{ANSWER_TIMEOUT, Client, ClientError, SHORT_ANSWER_TIMEOUT};
 use bytes::Bytes;
 use futures::Stream;
 use reqwest::{Method, RequestBuilder, Url};
@@ -10,7 +10,7 @@ use unslide_model::DebugId;
 use unslide_store::uploads::SkippedMember;
 
 /// How long the API may wait for the end of an upload before it answers.
-const WAIT: Duration = Duration::from_secs(30);
+const UPLOAD_WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An upload as the API tells of it.
 #[derive(Clone, Debug, Deserialize)]
@@ -97,8 +97,8 @@ impl Client {
     /// Sends a file, once. `sha256` is that of the body.
     ///
     /// # Errors
-    /// [`ClientError`]; see [`Client::tries`].
-    pub async fn upload(
+    /// [`ClientError`]; see [`Client::retry_transient`].
+    pub async fn upload_file(
         &self,
         name: &str,
         pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
@@ -110,13 +110,13 @@ impl Client {
         let mut address = Url::parse(&text).map_err(wrong)?;
         address.query_pairs_mut().append_pair("name", name);
         let bytes = self.send_body(self.http.post(address), pieces, size, sha256).await?;
-        self.parsed(&bytes)
+        self.parse_json(&bytes)
     }
 
     /// Begins an upload in parts, or goes on with one of the same bytes.
     ///
     /// # Errors
-    /// [`ClientError`]; see [`Client::tries`].
+    /// [`ClientError`]; see [`Client::retry_transient`].
     pub async fn begin_upload(&self, name: &str, size: u64, sha256: &str) -> Result<Begun, ClientError> {
         let new = serde_json::json!({ "name": name, "size": size, "sha256": sha256 });
         self.send_once(Method::POST, &format!("{}/uploads", self.symbols), &new).await
@@ -125,7 +125,7 @@ impl Client {
     /// Sends a part, once. `sha256` is that of its `size` bytes.
     ///
     /// # Errors
-    /// [`ClientError`]; see [`Client::tries`].
+    /// [`ClientError`]; see [`Client::retry_transient`].
     pub async fn upload_part(
         &self,
         id: &str,
@@ -141,11 +141,11 @@ impl Client {
     /// Makes a file of an upload's parts. May be sent again.
     ///
     /// # Errors
-    /// [`ClientError`]; see [`Client::tries`].
+    /// [`ClientError`]; see [`Client::retry_transient`].
     pub async fn complete_upload(&self, id: &str) -> Result<Accepted, ClientError> {
         let path = format!("{}/uploads/{id}/complete", self.symbols);
-        let answer = self.answer(self.request(Method::POST, &path), PATIENCE).await?;
-        self.read(answer).await
+        let answer = self.send_request(self.build_request(Method::POST, &path), ANSWER_TIMEOUT).await?;
+        self.read_json(answer).await
     }
 
     /// Finds the upload of these bytes. Returns `None` if the server has none to refer to.
@@ -153,13 +153,13 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn find_upload(&self, sha256: &str) -> Result<Option<Upload>, ClientError> {
-        self.tries(|| self.find_upload_once(sha256)).await
+        self.retry_transient(|| self.find_upload_once(sha256)).await
     }
 
     /// Does the same as [`Client::find_upload`], with one try.
     ///
     /// # Errors
-    /// [`ClientError`]; see [`Client::tries`].
+    /// [`ClientError`]; see [`Client::retry_transient`].
     pub async fn find_upload_once(&self, sha256: &str) -> Result<Option<Upload>, ClientError> {
         let path = format!("{}/uploads/by-content/{sha256}", self.symbols);
         match self.get_once(&path).await {
@@ -174,9 +174,15 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn upload_status(&self, id: &str) -> Result<Upload, ClientError> {
-        let path = format!("{}/uploads/{id}?wait={}s", self.symbols, WAIT.as_secs());
-        let ask = || self.answer(self.request(Method::GET, &path), WAIT + SHORT);
-        let mut upload: Upload = self.tries(|| async { self.read(ask().await?).await }).await?;
+        let path = format!("{}/uploads/{id}?wait={}s", self.symbols, UPLOAD_WAIT_TIMEOUT.as_secs());
+        let ask = || {
+            self.send_request(
+                self.build_request(Method::GET, &path),
+                UPLOAD_WAIT_TIMEOUT + SHORT_ANSWER_TIMEOUT,
+            )
+        };
+        let mut upload: Upload =
+            self.retry_transient(|| async { self.read_json(ask().await?).await }).await?;
         while let Some(cursor) = upload.next_cursor.take() {
             let path = format!("{}/uploads/{id}?limit=500&cursor={cursor}", self.symbols);
             let mut page: Upload = self.get(&path).await?;
@@ -190,7 +196,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn objects(&self, id: &DebugId) -> Result<Vec<BuiltObject>, ClientError> {
+    pub async fn list_objects(&self, id: &DebugId) -> Result<Vec<BuiltObject>, ClientError> {
         match self.get::<Symbols>(&format!("{}/{id}", self.symbols)).await {
             Ok(symbols) => Ok(symbols.objects),
             Err(ClientError::Refused { status: 404, .. }) => Ok(Vec::new()),
@@ -202,16 +208,16 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn check(&self, ids: &[DebugId]) -> Result<Vec<(DebugId, String)>, ClientError> {
+    pub async fn check_symbols(&self, ids: &[DebugId]) -> Result<Vec<(DebugId, String)>, ClientError> {
         let mut all = Vec::with_capacity(ids.len());
         for some in ids.chunks(1_000) {
             let body = serde_json::json!({ "debug_ids": some });
             let send = || {
-                let request = self.request(Method::POST, "/v1/symbols/check").json(&body);
-                self.prompt_answer(request, self.short())
+                let request = self.build_request(Method::POST, "/v1/symbols/check").json(&body);
+                self.prompt_answer(request, self.short_timeout())
             };
-            let answer = self.tries(send).await?;
-            let checked: Checked = self.read(answer).await?;
+            let answer = self.retry_transient(send).await?;
+            let checked: Checked = self.read_json(answer).await?;
             all.extend(checked.items.into_iter().map(|item| (item.debug_id, item.status)));
         }
         Ok(all)

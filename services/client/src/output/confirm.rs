@@ -12,7 +12,7 @@ pub fn can_ask() -> bool {
 ///
 /// # Errors
 /// If there is neither.
-pub fn confirm(what: &str, yes: bool) -> Result<(), BoxError> {
+pub fn confirm_action(what: &str, yes: bool) -> Result<(), BoxError> {
     if yes {
         return Ok(());
     }
@@ -20,7 +20,7 @@ pub fn confirm(what: &str, yes: bool) -> Result<(), BoxError> {
         return Err(CommandError::usage(format!("{what} Give --yes to do it.")).into());
     }
     let mut asked = io::stderr().lock();
-    write!(asked, "{} Go on? [y/N] ", unslide_report::text::printable(what))?;
+    write!(asked, "{} Go on? [y/N] ", unslide_report::text::escape_for_terminal(what))?;
     asked.flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

@@ -3,7 +3,7 @@
 use super::Console;
 use super::age::describe_age;
 use unslide_model::{Clock, SystemClock};
-use unslide_report::text::escaped;
+use unslide_report::text::escape_line;
 
 /// Prints a line for each fact that has a value, with the values below each other. A terminal also gets the age of
 /// times.
@@ -13,6 +13,6 @@ pub fn print_facts<const N: usize>(facts: [(&str, String); N]) {
     for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
         let age = now.and_then(|now| describe_age(value, now));
         let age = age.map(|age| format!("  ({age})")).unwrap_or_default();
-        Console::get().say(format_args!("{name:width$}  {}{age}", escaped(value)));
+        Console::get().say(format_args!("{name:width$}  {}{age}", escape_line(value)));
     }
 }

@@ -12,7 +12,7 @@ mod secret;
 mod table;
 
 pub use age::describe_age;
-pub use confirm::{can_ask, confirm};
+pub use confirm::{can_ask, confirm_action};
 pub use facts::print_facts;
 pub use secret::{read_answer, read_secret};
 pub use table::Table;
@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
-use unslide_report::text::{is_obeyed, printable};
+use unslide_report::text::{escape_for_terminal, is_obeyed};
 
 /// Prints one line on standard output.
 #[macro_export]
@@ -78,9 +78,9 @@ impl Console {
 
     /// Prints one line on standard output. See [`say!`].
     pub fn say(&self, line: fmt::Arguments<'_>) {
-        let mut line = printable(&line.to_string()).into_owned();
+        let mut line = escape_for_terminal(&line.to_string()).into_owned();
         line.push('\n');
-        self.bytes(line.as_bytes());
+        self.write_bytes(line.as_bytes());
     }
 
     /// Prints a text of several lines on standard output, such as a page of help. The caller escapes the line breaks of
@@ -99,7 +99,7 @@ impl Console {
     /// Prints one line on standard error. See [`note!`].
     pub fn note(&self, line: fmt::Arguments<'_>) {
         // There is no other place for text that standard error does not accept.
-        let _ = writeln!(io::stderr().lock(), "unslide: {}", printable(&line.to_string()));
+        let _ = writeln!(io::stderr().lock(), "unslide: {}", escape_for_terminal(&line.to_string()));
     }
 
     /// Prints a JSON document on standard output. Also escapes characters that a terminal obeys and JSON does
@@ -107,13 +107,13 @@ impl Console {
     ///
     /// # Errors
     /// Returns an error if the value cannot be written as JSON.
-    pub fn json(&self, value: &impl Serialize) -> serde_json::Result<()> {
-        self.bytes(json_text(value, true)?.as_bytes());
+    pub fn print_json(&self, value: &impl Serialize) -> serde_json::Result<()> {
+        self.write_bytes(json_text(value, true)?.as_bytes());
         Ok(())
     }
 
     /// Writes bytes to standard output unchanged.
-    pub fn bytes(&self, bytes: &[u8]) {
+    pub fn write_bytes(&self, bytes: &[u8]) {
         let mut state = self.state.lock();
         if state.closed || state.failed.is_some() {
             return;
@@ -130,12 +130,12 @@ impl Console {
     ///
     /// # Errors
     /// Returns an error such as that of a full disk.
-    pub fn finish(&self) -> io::Result<()> {
+    pub fn check_output(&self) -> io::Result<()> {
         self.state.lock().failed.take().map_or(Ok(()), Err)
     }
 }
 
-/// Returns a JSON document as [`Console::json`] prints it, or on one line.
+/// Returns a JSON document as [`Console::print_json`] prints it, or on one line.
 ///
 /// # Errors
 /// Returns an error if the value cannot be written as JSON.

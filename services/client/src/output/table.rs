@@ -5,7 +5,7 @@ use super::age::describe_age;
 use std::fmt::Write as _;
 use time::OffsetDateTime;
 use unslide_model::{Clock, SystemClock};
-use unslide_report::text::escaped;
+use unslide_report::text::escape_line;
 
 /// The characters between two columns.
 const GAP: usize = 2;
@@ -33,15 +33,15 @@ impl Table {
     }
 
     /// Adds a row; what is empty is shown as `-`.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into_iter().map(|cell| shown(&cell)).collect());
+    pub fn add_row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.into_iter().map(|cell| format_cell(&cell)).collect());
     }
 
     /// Prints the table: on a terminal as wide as that, with the age of times, and elsewhere with all of each cell.
     pub fn print(&self) {
         let screen =
             Console::get().terminal_columns().map(|columns| Screen { columns, now: SystemClock.now() });
-        Console::get().bytes(self.render_on(screen.as_ref()).as_bytes());
+        Console::get().write_bytes(self.render_on(screen.as_ref()).as_bytes());
     }
 
     /// Returns the text: names to the left, numbers to the right. The last column is not padded.
@@ -112,8 +112,8 @@ fn cut_to_width(text: &str, width: usize) -> String {
 }
 
 /// Returns a cell on one line, without effect on a terminal.
-fn shown(cell: &str) -> String {
-    if cell.is_empty() { "-".to_owned() } else { escaped(cell).into_owned() }
+fn format_cell(cell: &str) -> String {
+    if cell.is_empty() { "-".to_owned() } else { escape_line(cell).into_owned() }
 }
 
 #[cfg(test)]
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_a_cell_stays_in_its_line() {
         let mut table = Table::new(&["TENANT", "NAME"]);
-        table.row(["acme".to_owned(), "A\n\u{1b}[2J\u{202e}".to_owned()]);
-        table.row(["a-longer-one".to_owned(), String::new()]);
+        table.add_row(["acme".to_owned(), "A\n\u{1b}[2J\u{202e}".to_owned()]);
+        table.add_row(["a-longer-one".to_owned(), String::new()]);
         let expected = "TENANT        NAME\nacme          A\\n\\u{1b}[2J\\u{202e}\na-longer-one  -\n";
         assert_eq!(table.render(), expected);
     }
@@ -137,7 +137,7 @@ mod tests {
         let title = "EXC_BAD_ACCESS in a function with a long name";
         let cells =
             [id, "2026-11-20T10:00:00.123Z", "12", title, "cafe::Money cafe::sum<Order>(Order const&)"];
-        table.row(cells.map(str::to_owned));
+        table.add_row(cells.map(str::to_owned));
         let now = OffsetDateTime::parse("2026-11-20T12:00:00Z", &Rfc3339).unwrap();
         for columns in [90, 100, 120, 150] {
             let text = table.render_on(Some(&Screen { columns, now }));

@@ -60,7 +60,7 @@ pub enum LocalBuildError {
 
 impl LocalBuildError {
     /// Returns the outcome for an image that needed its symbols from the file.
-    pub fn symbols(&self) -> ImageSymbols {
+    pub fn to_symbols(&self) -> ImageSymbols {
         match self {
             LocalBuildError::Io(_) | LocalBuildError::Build(BuildError::Failed(_)) => {
                 ImageSymbols::FetchingFailed
@@ -77,7 +77,7 @@ impl BuildArguments {
     ///
     /// # Errors
     /// Returns an error if the file has none, or if no child can work.
-    pub fn build(
+    pub fn build_symbols(
         &self,
         file: &Path,
         range: Range<usize>,
@@ -85,11 +85,11 @@ impl BuildArguments {
     ) -> Result<LocalSymbols, LocalBuildError> {
         let range = range.start as u64..range.end as u64;
         let source = SymcacheSource { file, range, bundle };
-        let program = ChildProgram::current(CHILD)?.in_this_group();
+        let program = ChildProgram::from_current_exe(CHILD)?.in_this_group();
         let setting = "--build-memory raises it";
         let building = build_symcache(&program, &source, self.build_memory, setting);
         let built = runtime::Builder::new_current_thread().enable_all().build()?.block_on(building)?;
-        let symbols = ImageSymbols::found(Arc::new(SymCache::parse(built.bytes)?));
+        let symbols = ImageSymbols::from_symcache(Arc::new(SymCache::parse(built.bytes)?));
         Ok(LocalSymbols { symbols, warnings: built.warnings })
     }
 }
@@ -112,12 +112,13 @@ mod tests {
         let mut dsym = tempfile::NamedTempFile::new().unwrap();
         let bytes = macho::many_functions();
         dsym.write_all(&bytes).unwrap();
-        let build =
-            |build: BuildArguments| build.build(dsym.path(), 0..bytes.len(), None).map(|built| built.symbols);
+        let build = |build: BuildArguments| {
+            build.build_symbols(dsym.path(), 0..bytes.len(), None).map(|built| built.symbols)
+        };
         let error = build(BuildArguments { build_memory: 64 << 20 }).unwrap_err();
         let text = error.to_string();
         assert_eq!(text, "it needs more than 67108864 bytes of memory (--build-memory raises it)");
-        assert!(matches!(error.symbols(), ImageSymbols::Unsupported));
+        assert!(matches!(error.to_symbols(), ImageSymbols::Unsupported));
         assert!(matches!(build(BuildArguments::default()), Ok(ImageSymbols::Found { .. })));
     }
 
@@ -127,22 +128,23 @@ mod tests {
     fn a_path_need_not_be_utf_8() {
         use std::ffi::OsStr;
         use std::os::unix::ffi::OsStrExt;
-        use unslide_symbolicate::object::objects;
+        use unslide_symbolicate::object::list_objects;
 
         let folder = tempfile::tempdir().unwrap();
         let dsym = folder.path().join(OsStr::from_bytes(b"app-\xFF"));
         let bytes = std::fs::read(fixtures::dsym("app")).unwrap();
-        let range = objects(&bytes).unwrap().remove(0).range;
+        let range = list_objects(&bytes).unwrap().remove(0).range;
         std::fs::write(&dsym, &bytes).unwrap();
-        let symbols = BuildArguments::default().build(&dsym, range, None).unwrap();
+        let symbols = BuildArguments::default().build_symbols(&dsym, range, None).unwrap();
         assert!(matches!(symbols.symbols, ImageSymbols::Found { .. }));
     }
 
     #[test]
     fn what_is_damaged_and_what_is_gone_are_told_apart() {
         let dsym = fixtures::dsym("app");
-        let build =
-            |file: &Path| BuildArguments::default().build(file, 0..100, None).err().unwrap().symbols();
+        let build = |file: &Path| {
+            BuildArguments::default().build_symbols(file, 0..100, None).err().unwrap().to_symbols()
+        };
         assert!(matches!(build(&dsym), ImageSymbols::Malformed));
         assert!(matches!(build(Path::new("no/such/file")), ImageSymbols::FetchingFailed));
     }

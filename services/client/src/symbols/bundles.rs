@@ -36,7 +36,7 @@ struct BundleMap {
 
 impl Bundles {
     /// Adds a source map. Its bundle has the name that is shown of it without `.map`.
-    pub fn add(&mut self, path: &Path, shown: &str) {
+    pub fn add_map(&mut self, path: &Path, shown: &str) {
         let name = shown.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let name = name.strip_suffix(".gz").unwrap_or(name);
         let bundle = name.strip_suffix(".map").unwrap_or(name).to_owned();
@@ -59,8 +59,9 @@ impl Bundles {
             if built.len() >= MOST_BUILT && !built.contains_key(&need.debug_id) {
                 built.clear();
             }
-            let symbols =
-                built.entry(need.debug_id).or_insert_with(|| Arc::new(map.symbols(need.debug_id, build)));
+            let symbols = built
+                .entry(need.debug_id)
+                .or_insert_with(|| Arc::new(map.build_symbols(need.debug_id, build)));
             Some((need.debug_id, Arc::clone(symbols)))
         });
         found.collect()
@@ -94,16 +95,16 @@ fn describe_choice(bundle: &str, maps: &[BundleMap]) -> String {
 }
 
 impl BundleMap {
-    fn symbols(&self, debug_id: DebugId, build: BuildArguments) -> ImageSymbols {
+    fn build_symbols(&self, debug_id: DebugId, build: BuildArguments) -> ImageSymbols {
         let length = fs::metadata(&self.path).map(|file| usize::try_from(file.len()).unwrap_or(usize::MAX));
         let built = length
             .map_err(LocalBuildError::from)
-            .and_then(|length| build.build(&self.path, 0..length, Some(debug_id)));
+            .and_then(|length| build.build_symbols(&self.path, 0..length, Some(debug_id)));
         match built {
             Ok(built) => built.symbols,
             Err(error) => {
                 note!("{}: {error}", self.shown);
-                error.symbols()
+                error.to_symbols()
             }
         }
     }

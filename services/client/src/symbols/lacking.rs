@@ -3,6 +3,7 @@
 use crate::note;
 use crate::symbols::library::Library;
 use std::collections::BTreeMap;
+use unslide_model::DebugId;
 use unslide_report::Report;
 use unslide_symbolicate::{Enrichment, ImageOutcome};
 
@@ -22,7 +23,7 @@ pub struct LackedByReport {
 
 impl LackedByReport {
     /// Adds the missing parts of an enriched report. `bytes` is the original report.
-    pub fn add(&mut self, enriched: &Enrichment, report: &Report<'_>, bytes: &[u8]) {
+    pub fn add_enriched(&mut self, enriched: &Enrichment, report: &Report<'_>, bytes: &[u8]) {
         self.images.extend(enriched.images.iter().filter(|image| image.lacks_symbols()).cloned());
         let frames = &enriched.frames;
         if frames.total == 0 || frames.invalid_address + frames.unknown_image + frames.invalid > 0 {
@@ -43,7 +44,7 @@ pub struct Lacking {
 }
 
 impl Lacking {
-    pub fn add(&mut self, images: Vec<ImageOutcome>) {
+    pub fn add_images(&mut self, images: Vec<ImageOutcome>) {
         for image in images {
             if image.system {
                 self.system_frames += image.frames;
@@ -60,7 +61,7 @@ impl Lacking {
         for field in lacked.wrong_fields {
             *self.wrong_fields.entry(field).or_default() += 1;
         }
-        self.add(lacked.images);
+        self.add_images(lacked.images);
     }
 
     /// Returns true if an app lacks nothing. Few have the system's own symbols; the device names its
@@ -70,7 +71,7 @@ impl Lacking {
     }
 
     /// Says how many frames lack symbols, and which. `library` has the symbols that were given.
-    pub fn tell(&self, library: &Library) {
+    pub fn print_lacking(&self, library: &Library) {
         for (field, reports) in self.wrong_fields.iter().take(MOST_FIELDS) {
             let reports = if *reports == 1 { "1 report".to_owned() } else { format!("{reports} reports") };
             note!("{field}, in {reports}: frames without an address or an image cannot be symbolicated");
@@ -86,15 +87,23 @@ impl Lacking {
             for ((name, id, status), frames) in self.app.iter().take(MOST_NAMED) {
                 let name = if name.is_empty() { "an image without a name" } else { name };
                 note!("  {name} {id}: {frames} frames ({status})");
-                for line in unused(library, name) {
+                for line in describe_unused(library, name) {
                     note!("    {line}");
                 }
             }
             if self.app.len() > MOST_NAMED {
                 note!("  and {} more images", self.app.len() - MOST_NAMED);
             }
-            if cfg!(target_os = "macos") {
-                note!("  mdfind \"com_apple_xcode_dsym_uuids == UUID\" finds a dSYM on this Mac");
+            // Spotlight knows dSYMs, and no source maps.
+            let dsyms = self.app.keys().filter(|(name, _, _)| !name.ends_with("bundle"));
+            if let Some(id) = dsyms.filter_map(|(_, id, _)| id.parse::<DebugId>().ok()).next() {
+                note!("  {}", describe_search(id));
+            }
+            if library.count_unreadable() > 0 {
+                note!(
+                    "  {} files of --symbols cannot be read, see above: they may have these symbols",
+                    library.count_unreadable()
+                );
             }
         }
         if self.system_frames > 0 {
@@ -106,9 +115,18 @@ impl Lacking {
     }
 }
 
+/// Says how to find a dSYM.
+fn describe_search(id: DebugId) -> String {
+    let place = if cfg!(target_os = "macos") { "on this Mac" } else { "on the Mac that made the build" };
+    format!(
+        "mdfind \"com_apple_xcode_dsym_uuids == {}\" finds it {place}; Xcode's Organizer has the archives of all builds",
+        id.to_string().to_uppercase()
+    )
+}
+
 /// Says of files that were given and not used which build they are of: most often it is another one of the same app.
-fn unused(library: &Library, image: &str) -> Vec<String> {
-    let files = library.unused(image).into_iter();
+fn describe_unused(library: &Library, image: &str) -> Vec<String> {
+    let files = library.list_unused(image).into_iter();
     files.map(|(id, file)| format!("{file} has the UUID {id}, of another build: it was not used")).collect()
 }
 
@@ -119,8 +137,8 @@ mod tests {
 
     #[test]
     fn the_dsym_of_another_build_is_named_with_its_uuid() {
-        let (library, _) = Library::search(&[fixtures::dsym("app-next")]).unwrap();
-        let lines = unused(&library, "app");
+        let (library, _) = Library::search_paths(&[fixtures::dsym("app-next")]).unwrap();
+        let lines = describe_unused(&library, "app");
         assert!(lines.len() == 1 && lines[0].contains("app-next.dSYM/"), "{lines:?}");
         assert!(lines[0].ends_with(", of another build: it was not used"), "{lines:?}");
     }

@@ -1,7 +1,7 @@
 //! Symbols from files: found by debug id when the command begins, built when a report first asks.
 
 use crate::input::{UnpackedArchive, unpack_archive};
-use crate::mapped::map;
+use crate::mapped::map_path;
 use crate::symbols::build::{BuildArguments, LocalBuildError};
 use crate::symbols::bundles::Bundles;
 use crate::{BoxError, check_paths, describe_file, is_archive, note, starts_as_mach_o, starts_as_source_map};
@@ -54,12 +54,13 @@ pub struct Library {
     bundles: Bundles,
     /// The unpacked archives, which are deleted with this.
     archives: Vec<UnpackedArchive>,
+    /// Files and folders that were given and cannot be read: they may have the symbols that are missing.
+    unreadable: usize,
 }
 
 /// The files for a debug id, and the symbols that were built from them.
 #[derive(Default)]
 struct Entry {
-    /// The best first.
     candidates: Vec<Candidate>,
     built: OnceLock<ImageSymbols>,
 }
@@ -75,10 +76,10 @@ struct Candidate {
 }
 
 impl Library {
-    /// Does the same as [`Library::search`], with the notes on standard error.
+    /// Does the same as [`Library::search_paths`], with the notes on standard error.
     pub fn open(paths: &[PathBuf], build: BuildArguments) -> Result<Library, BoxError> {
         check_paths(paths.iter().map(PathBuf::as_path))?;
-        let (library, notes) = Library::search(paths)?;
+        let (library, notes) = Library::search_paths(paths)?;
         notes.iter().for_each(|broken| note!("{broken}"));
         Ok(Library { build, ..library })
     }
@@ -95,7 +96,7 @@ impl Library {
     ///
     /// # Errors
     /// Returns an error if one of the paths itself does not exist, or is a file without symbols.
-    pub fn search(paths: &[PathBuf]) -> Result<(Library, Vec<String>), Unusable> {
+    pub fn search_paths(paths: &[PathBuf]) -> Result<(Library, Vec<String>), Unusable> {
         let mut library = Library::default();
         let mut notes = Vec::new();
         for path in paths {
@@ -104,7 +105,7 @@ impl Library {
                 fs::read_dir(path).map_err(|error| unusable(error.into()))?;
                 library.add_folder(path, &mut notes);
             } else if starts_as_object(path).map_err(|error| unusable(error.into()))? {
-                library.add(path, &path.display().to_string()).map_err(unusable)?;
+                library.add_file(path, &path.display().to_string()).map_err(unusable)?;
             } else if is_archive(path).map_err(|error| unusable(error.into()))? {
                 library.add_archive(path, &mut notes).map_err(unusable)?;
             } else {
@@ -121,7 +122,8 @@ impl Library {
     /// Adds what lies in a folder, to any depth. Files that cannot be read are noted: they may contain
     /// symbols.
     fn add_folder(&mut self, folder: &Path, notes: &mut Vec<String>) {
-        let found = FoundFiles::under(folder);
+        let found = FoundFiles::find_under(folder);
+        self.unreadable += found.unreadable.len();
         let left_out = found.unreadable.len().saturating_sub(MOST_UNREADABLE);
         for (path, error) in found.unreadable.iter().take(MOST_UNREADABLE) {
             notes.push(format!("{}: {error}", path.display()));
@@ -133,7 +135,7 @@ impl Library {
             notes.push(format!("{}: it has neither a Mach-O file nor a source map in it", folder.display()));
         }
         for file in found.objects {
-            match self.add(&file, &file.display().to_string()) {
+            match self.add_file(&file, &file.display().to_string()) {
                 // Java's classes begin like fat Mach-O files.
                 Ok(()) | Err(Cause::Object(ObjectError::NotAnObject)) => {}
                 Err(cause) => notes.push(format!("{}: {cause}", file.display())),
@@ -155,7 +157,7 @@ impl Library {
         }
         for member in &archive.members {
             let shown = named(&member.path);
-            match self.add(&member.file, &shown) {
+            match self.add_file(&member.file, &shown) {
                 Ok(()) | Err(Cause::Object(ObjectError::NotAnObject)) => {}
                 Err(cause) => notes.push(format!("{shown}: {cause}")),
             }
@@ -165,15 +167,15 @@ impl Library {
     }
 
     /// Adds a file's objects under their debug ids, and a source map without one under the name of its bundle.
-    fn add(&mut self, path: &Path, shown: &str) -> Result<(), Cause> {
-        let bytes = map(path)?;
+    fn add_file(&mut self, path: &Path, shown: &str) -> Result<(), Cause> {
+        let bytes = map_path(path)?;
         let mut broken = None;
-        for slice in object::objects(&bytes)? {
+        for slice in object::list_objects(&bytes)? {
             match slice.object {
                 Ok(facts) => {
                     let Some(debug_id) = facts.debug_id else {
                         if facts.kind == ObjectKind::SourceMap {
-                            self.bundles.add(path, shown);
+                            self.bundles.add_map(path, shown);
                         }
                         continue;
                     };
@@ -201,14 +203,19 @@ impl Library {
 
     /// Returns the symbols for a debug id, and builds them at the first call. Other debug ids are built at
     /// the same time; callers of the same one wait.
-    pub fn symbols(&self, debug_id: &DebugId) -> Option<&ImageSymbols> {
+    pub fn find_symbols(&self, debug_id: &DebugId) -> Option<&ImageSymbols> {
         let entry = self.objects.get(debug_id)?;
-        Some(entry.built.get_or_init(|| self.build(&entry.candidates)))
+        Some(entry.built.get_or_init(|| self.build_best(&entry.candidates)))
+    }
+
+    /// Returns the number of given files and folders that cannot be read.
+    pub fn count_unreadable(&self) -> usize {
+        self.unreadable
     }
 
     /// Returns the files with debug ids that no report has named yet, each with its debug id: those of an
     /// image of this name, or all if there are none and there are few.
-    pub fn unused(&self, image: &str) -> Vec<(DebugId, &str)> {
+    pub fn list_unused(&self, image: &str) -> Vec<(DebugId, &str)> {
         let unused = self.objects.iter().filter(|(_, entry)| entry.built.get().is_none());
         let files = unused.flat_map(|(id, entry)| entry.candidates.iter().map(|candidate| (*id, candidate)));
         let mut files: Vec<(DebugId, &Candidate)> = files.collect();
@@ -223,10 +230,10 @@ impl Library {
     }
 
     /// Returns the symbols of the best candidate that can be built.
-    fn build(&self, candidates: &[Candidate]) -> ImageSymbols {
+    fn build_best(&self, candidates: &[Candidate]) -> ImageSymbols {
         let mut failed: Option<LocalBuildError> = None;
         for candidate in candidates {
-            match self.build.build(&candidate.path, candidate.range.clone(), None) {
+            match self.build.build_symbols(&candidate.path, candidate.range.clone(), None) {
                 Ok(built) => {
                     built.warnings.iter().for_each(|warning| note!("{}: {warning}", candidate.shown));
                     return built.symbols;
@@ -237,7 +244,7 @@ impl Library {
                 }
             }
         }
-        failed.map_or(ImageSymbols::Missing, |error| error.symbols())
+        failed.map_or(ImageSymbols::Missing, |error| error.to_symbols())
     }
 }
 
@@ -250,7 +257,7 @@ pub struct ReportSymbols<'l> {
 impl ReportSymbols<'_> {
     /// Returns the symbols for a debug id.
     pub fn get(&self, debug_id: &DebugId) -> Option<&ImageSymbols> {
-        self.library.symbols(debug_id).or_else(|| self.bundles.get(debug_id).map(AsRef::as_ref))
+        self.library.find_symbols(debug_id).or_else(|| self.bundles.get(debug_id).map(AsRef::as_ref))
     }
 }
 
@@ -269,12 +276,12 @@ struct FoundFiles {
 
 impl FoundFiles {
     /// Finds the files in a folder and its folders. Links are followed, each folder is entered once.
-    fn under(folder: &Path) -> FoundFiles {
+    fn find_under(folder: &Path) -> FoundFiles {
         let mut found = FoundFiles::default();
         let mut entered = HashSet::new();
         let mut folders = vec![folder.to_path_buf()];
         while let Some(folder) = folders.pop() {
-            if let Err(error) = found.enter(&folder, &mut entered, &mut folders) {
+            if let Err(error) = found.enter_folder(&folder, &mut entered, &mut folders) {
                 found.unreadable.push((folder, error));
             }
         }
@@ -283,7 +290,7 @@ impl FoundFiles {
         found
     }
 
-    fn enter(
+    fn enter_folder(
         &mut self,
         folder: &Path,
         entered: &mut HashSet<(u64, u64)>,
@@ -327,12 +334,12 @@ mod tests {
 
     fn id(path: &Path) -> DebugId {
         let bytes = fs::read(path).unwrap();
-        let slice = object::objects(&bytes).unwrap().remove(0);
+        let slice = object::list_objects(&bytes).unwrap().remove(0);
         slice.object.unwrap().debug_id.unwrap()
     }
 
     fn quality(library: &Library, id: DebugId) -> Option<Quality> {
-        match library.symbols(&id)? {
+        match library.find_symbols(&id)? {
             ImageSymbols::Found { symcache, .. } => Some(symcache.quality()),
             other => panic!("{other:?}"),
         }
@@ -348,9 +355,9 @@ mod tests {
         symlink(deep.join("self"), deep.join("self")).unwrap();
         fs::write(deep.join("short"), [0xCF, 0xFA]).unwrap();
         fs::write(deep.join("Main.class"), b"\xCA\xFE\xBA\xBE\0\0\0\x41 java").unwrap();
-        let (library, notes) = Library::search(&[root.path().to_path_buf()]).unwrap();
+        let (library, notes) = Library::search_paths(&[root.path().to_path_buf()]).unwrap();
         assert_eq!(quality(&library, id(&dsym)), Some(Quality::DwarfSymtab));
-        assert!(library.symbols(&DebugId([7; 16])).is_none());
+        assert!(library.find_symbols(&DebugId([7; 16])).is_none());
         assert!(notes.len() <= 1, "{notes:?}");
         // The link in a circle shows the file a second time under no other name.
         assert_eq!(library.objects.values().map(|entry| entry.candidates.len()).sum::<usize>(), 1);
@@ -370,7 +377,7 @@ mod tests {
         let name = "main.jsbundle".to_owned();
         let need = SymbolNeed { debug_id: named, cpu: Some(CpuType::JAVASCRIPT), system: false, name };
         for path in [folder, archive] {
-            let (library, notes) = Library::search(&[path]).unwrap();
+            let (library, notes) = Library::search_paths(&[path]).unwrap();
             assert!(notes.is_empty(), "{notes:?}");
             let symbols = library.for_report(std::slice::from_ref(&need));
             for id in [own, named] {
@@ -383,7 +390,7 @@ mod tests {
     fn the_better_of_two_objects_answers_whatever_their_order() {
         let (dsym, symtab) = (fixtures::dsym("app"), fixtures::binary("app-symtab"));
         for paths in [[dsym.clone(), symtab.clone()], [symtab, dsym]] {
-            let (library, _) = Library::search(&paths).unwrap();
+            let (library, _) = Library::search_paths(&paths).unwrap();
             assert_eq!(quality(&library, id(&paths[0])), Some(Quality::DwarfSymtab));
         }
     }
@@ -412,18 +419,18 @@ mod tests {
         let text = root.path().join("notes.txt");
         fs::write(&text, "no symbols here").unwrap();
         for path in [text, root.path().join("absent")] {
-            let error = Library::search(std::slice::from_ref(&path)).err().unwrap();
+            let error = Library::search_paths(std::slice::from_ref(&path)).err().unwrap();
             assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
         }
         let empty = root.path().join("empty");
         fs::create_dir(&empty).unwrap();
-        let (_, notes) = Library::search(std::slice::from_ref(&empty)).unwrap();
+        let (_, notes) = Library::search_paths(std::slice::from_ref(&empty)).unwrap();
         let note = format!("{}: it has neither a Mach-O file nor a source map in it", empty.display());
         assert_eq!(notes, [note], "an empty folder is no mistake, and is named");
         let archive = root.path().join("empty.tar.gz");
         fs::write(empty.join("Shop.so"), b"\x7fELF").unwrap();
         fixtures::run(Command::new("tar").arg("-czf").arg(&archive).arg("-C").arg(&empty).arg("."));
-        let (_, notes) = Library::search(std::slice::from_ref(&archive)).unwrap();
+        let (_, notes) = Library::search_paths(std::slice::from_ref(&archive)).unwrap();
         assert!(notes.len() == 1 && notes[0].contains("neither a Mach-O file"), "{notes:?}");
     }
 
@@ -441,7 +448,7 @@ mod tests {
             (b"!<arch>\n", "a static library", "linked into"),
         ] {
             fs::write(&file, bytes).unwrap();
-            let error = Library::search(std::slice::from_ref(&file)).err().unwrap();
+            let error = Library::search_paths(std::slice::from_ref(&file)).err().unwrap();
             let cause = std::error::Error::source(&error).unwrap().to_string();
             assert!(cause.contains(name) && cause.contains(instead), "{cause}");
         }
@@ -457,7 +464,7 @@ mod tests {
         symlink("/proc/self/mem", dwarf.join("App")).unwrap();
         symlink("nowhere", dwarf.join("Dangling")).unwrap();
         symlink("Loop", dwarf.join("Loop")).unwrap();
-        let (_, notes) = Library::search(&[root.path().to_path_buf()]).unwrap();
+        let (_, notes) = Library::search_paths(&[root.path().to_path_buf()]).unwrap();
         let [app, looped] = &notes[..] else { panic!("{notes:?}") };
         assert!(app.starts_with(&format!("{}: ", dwarf.join("App").display())), "{app}");
         assert!(looped.starts_with(&format!("{}: ", dwarf.join("Loop").display())), "{looped}");
@@ -469,12 +476,13 @@ mod tests {
         for name in ["app", "app-next", "kit-arm64"] {
             copied(name.split('-').next().unwrap(), &fixtures::dsym(name), &root.path().join(name));
         }
-        let (library, _) = Library::search(&[root.path().to_path_buf()]).unwrap();
+        let (library, _) = Library::search_paths(&[root.path().to_path_buf()]).unwrap();
         let (app, next) = (id(&fixtures::dsym("app")), id(&fixtures::dsym("app-next")));
-        let unused = |image: &str| library.unused(image).into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+        let unused =
+            |image: &str| library.list_unused(image).into_iter().map(|(id, _)| id).collect::<Vec<_>>();
         assert_eq!(unused("app"), [app, next]);
         assert_eq!(unused("Renamed").len(), 3);
-        assert!(library.symbols(&app).is_some());
-        assert_eq!(library.unused("app"), [(next, root.path().join("app-next/app").to_str().unwrap())]);
+        assert!(library.find_symbols(&app).is_some());
+        assert_eq!(library.list_unused("app"), [(next, root.path().join("app-next/app").to_str().unwrap())]);
     }
 }

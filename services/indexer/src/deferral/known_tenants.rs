@@ -20,7 +20,7 @@ impl KnownTenants {
         named: impl Iterator<Item = &TenantId>,
     ) -> Result<BTreeSet<TenantId>, StoreError> {
         let asked = named.filter(|tenant| !self.0.contains(*tenant)).cloned().collect();
-        let unknown = tenants::unknown(store, &asked).await?;
+        let unknown = tenants::find_unknown(store, &asked).await?;
         self.0.extend(asked.difference(&unknown).cloned());
         Ok(unknown)
     }

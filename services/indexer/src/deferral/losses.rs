@@ -78,7 +78,7 @@ async fn note_and_shorten(resources: &Resources, lost: &[StoredPart]) -> Result<
     let letters: Vec<DeadLetter> = lost_at.values().filter_map(|parts| lost_letter(parts, now)).collect();
     let mut tx = resources.store.batch().await?;
     dead_letters::note(&mut tx, &letters).await?;
-    deferred::shorten(&mut tx, lost).await?;
+    deferred::shorten_ranges(&mut tx, lost).await?;
     tx.commit().await?;
     resources.metrics.deferred_lost.inc_by(lost.len() as u64);
     Ok(())

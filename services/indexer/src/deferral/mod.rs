@@ -65,12 +65,12 @@ impl Deferral {
     ///
     /// # Errors
     /// Returns an error if the database fails.
-    pub async fn refresh(&mut self, positions: &Positions) -> Result<(), IndexerError> {
+    pub async fn refresh_waiting(&mut self, positions: &Positions) -> Result<(), IndexerError> {
         if self.waiting.as_ref().is_some_and(BTreeMap::is_empty) {
             return Ok(());
         }
         let mut waiting = BTreeMap::<TopicPartition, BTreeMap<TenantId, i64>>::new();
-        for range in deferred::list(&self.resources.store, &topic_names(positions)).await? {
+        for range in deferred::list_ranges(&self.resources.store, &topic_names(positions)).await? {
             let place: TopicPartition = (range.topic.as_str().into(), range.partition);
             if positions.get(&place).is_some_and(|position| position.topic_id == range.topic_id) {
                 waiting.entry(place).or_default().insert(range.tenant, range.from);
@@ -101,23 +101,23 @@ impl Deferral {
     ///
     /// # Errors
     /// Returns an error if the database or the CPU pool fails.
-    pub async fn decide(
+    pub async fn decide_deferrals(
         &mut self,
         records: Vec<Record>,
         positions: &Positions,
     ) -> Result<(Vec<Record>, BTreeMap<RecordRef, TenantId>), IndexerError> {
-        self.refresh(positions).await?;
-        let (mut records, owners) = self.rules.owners(&self.resources.host, records).await?;
+        self.refresh_waiting(positions).await?;
+        let (mut records, owners) = self.rules.find_owners(&self.resources.host, records).await?;
         self.look_up(&owners).await?;
         let now = self.resources.host.clock.monotonic_micros();
         let (mut deferred, mut active) = (BTreeMap::new(), BTreeMap::new());
         for (record, owner) in records.iter_mut().zip(owners) {
             let Some(tenant) = owner else { continue };
             let place = (Arc::clone(&record.at.topic), record.at.partition);
-            let waits = self.waits(&place, &tenant);
+            let waits = self.is_waiting(&place, &tenant);
             if !waits
                 && !self.unknown.contains(&tenant)
-                && (self.resources.shares.try_take(&tenant, now, units(record))
+                && (self.resources.shares.try_take(&tenant, now, cost_units(record))
                     || !self.is_active(&mut active, &tenant).await?)
             {
                 continue;
@@ -145,7 +145,7 @@ impl Deferral {
         Ok(())
     }
 
-    fn waits(&self, place: &TopicPartition, tenant: &TenantId) -> bool {
+    fn is_waiting(&self, place: &TopicPartition, tenant: &TenantId) -> bool {
         let waiting = self.waiting.as_ref().and_then(|waiting| waiting.get(place));
         waiting.is_some_and(|tenants| tenants.contains_key(tenant))
     }
@@ -161,7 +161,7 @@ impl Deferral {
             return Ok(*active);
         }
         let mut tx = self.resources.store.tenant(tenant).await?;
-        let standing = tenants::standing(&mut tx).await?;
+        let standing = tenants::read_standing(&mut tx).await?;
         tx.rollback().await?;
         let active = matches!(standing, Some(TenantStanding::Active | TenantStanding::Suspended));
         known.insert(tenant.clone(), active);
@@ -177,6 +177,6 @@ fn topic_names(positions: &Positions) -> Vec<String> {
 }
 
 /// Returns the cost units of a record.
-pub fn units(record: &Record) -> u64 {
-    cost::of_record(record.value.as_ref().map_or(0, bytes::Bytes::len))
+pub fn cost_units(record: &Record) -> u64 {
+    cost::units_for_record(record.value.as_ref().map_or(0, bytes::Bytes::len))
 }

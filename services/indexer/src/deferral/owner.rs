@@ -28,7 +28,7 @@ impl OwnerRules {
         OwnerRules {
             content: resources.content,
             topics: resources.topics.clone(),
-            names: Arc::new(resources.kafka.topics()),
+            names: Arc::new(resources.kafka.topic_names()),
             signatures: Arc::clone(&resources.signatures),
         }
     }
@@ -37,7 +37,7 @@ impl OwnerRules {
     ///
     /// # Errors
     /// Returns an error if the CPU pool has shut down.
-    pub async fn owners(
+    pub async fn find_owners(
         &self,
         host: &Host,
         records: Vec<Record>,
@@ -45,7 +45,8 @@ impl OwnerRules {
         let (rules, now) = (self.clone(), host.clock.now());
         let told = host.cpu.run(move || {
             // A record that panics here panics in its reader too, and becomes a dead letter there.
-            let owner = |record| catch_unwind(AssertUnwindSafe(|| rules.owner(record, now))).unwrap_or(None);
+            let owner =
+                |record| catch_unwind(AssertUnwindSafe(|| rules.find_owner(record, now))).unwrap_or(None);
             let owners = records.iter().map(owner).collect();
             (records, owners)
         });
@@ -58,16 +59,16 @@ impl OwnerRules {
         self.content.is_of_gateways()
     }
 
-    fn owner(&self, record: &Record, now: OffsetDateTime) -> Option<TenantId> {
+    fn find_owner(&self, record: &Record, now: OffsetDateTime) -> Option<TenantId> {
         if let Some(owner) = self.topics.tenant_of(&self.names, &record.at.topic) {
             return Some(owner);
         }
         match self.content {
             // Only symbolizers write the outputs.
-            Content::Reports => TenantId::new(record.headers.text(headers::TENANT)?).ok(),
-            Content::Ledger => Some(answers::read(record).ok()??.tenant),
-            Content::DeadLetters => dead_letter::read(record, now).tenant,
-            Content::Events(_) => event::owner(record, &self.signatures, now).ok(),
+            Content::Reports => TenantId::new(record.headers.get_text(headers::TENANT)?).ok(),
+            Content::Ledger => Some(answers::read_answer(record).ok()??.tenant),
+            Content::DeadLetters => dead_letter::read_dead_letter(record, now).tenant,
+            Content::Events(_) => event::verify_owner(record, &self.signatures, now).ok(),
         }
     }
 }
@@ -83,7 +84,7 @@ mod tests {
     fn owner(content: Content, required: bool, topic: &str, tenant: Option<&str>) -> Option<String> {
         let keys =
             vec![GatewayKey { name: "edge".into(), public_key: KEY.into(), tenants: vec!["acme".into()] }];
-        let names = Arc::new(unslide_stream::Settings::default().topics());
+        let names = Arc::new(unslide_stream::Settings::default().topic_names());
         let rules = OwnerRules {
             content,
             topics: Topics { shared: names.output.clone(), tenants: true },
@@ -98,13 +99,13 @@ mod tests {
             headers: tenant
                 .map_or(Headers::new(), |tenant| Headers::new().with(headers::TENANT, tenant.to_owned())),
         };
-        rules.owner(&record, OffsetDateTime::UNIX_EPOCH).map(|tenant| tenant.to_string())
+        rules.find_owner(&record, OffsetDateTime::UNIX_EPOCH).map(|tenant| tenant.to_string())
     }
 
     /// Proves: sender
     #[test]
     fn a_record_counts_for_the_tenant_that_its_topic_or_its_sender_may_name() {
-        let names = unslide_stream::Settings::default().topics();
+        let names = unslide_stream::Settings::default().topic_names();
         let acme = Some("acme".to_owned());
         let reports = |topic: &str, tenant| owner(Content::Reports, true, topic, tenant);
         assert_eq!(reports(&names.output, Some("acme")), acme);

@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
-use unslide_runtime::causes;
+use unslide_runtime::format_causes;
 use unslide_store::StoreError;
 use unslide_store::deferred::{self, DeferredRange};
 use unslide_store::positions::PartitionPosition;
 use unslide_store::reports::Effects;
-use unslide_stream::admin::retention;
+use unslide_stream::admin::read_retention;
 use unslide_stream::{BatchLimits, Record, SpreadConsumer, TopicPartition};
 
 /// Interval at which it polls for deferred records that its first reader has not announced.
@@ -30,7 +30,6 @@ const RANGE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Time that it waits for the first reader to become idle. After that it reads at the same time, because
 /// deferred records have to be stored before retention deletes them.
 const FIRST_READER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Pause after a failure.
 const FAILURE_BACKOFF: Duration = Duration::from_secs(1);
 /// Interval at which metrics are set.
 const REPORT_INTERVAL: Duration = Duration::from_secs(15);
@@ -89,7 +88,7 @@ impl DeferredReader {
     /// Creates a reader that does not read yet.
     pub fn new(resources: &Resources, partitions: Positions, signals: Signals) -> DeferredReader {
         let mut resources = resources.clone();
-        resources.label = resources.label.deferred();
+        resources.label = resources.label.for_deferred();
         let Resources { store, metrics, label, .. } = &resources;
         resources.skips = SkipLimit::new(store.clone(), metrics.clone(), label);
         DeferredReader {
@@ -117,33 +116,33 @@ impl DeferredReader {
                 }
                 Err(trouble) => {
                     (self.reading, self.unchecked) = (None, true);
-                    self.tell(&trouble);
+                    self.report_trouble(&trouble);
                     sleep(FAILURE_BACKOFF).await;
                 }
             }
         }
     }
 
-    fn tell(&self, trouble: &IndexerError) {
+    fn report_trouble(&self, trouble: &IndexerError) {
         let topic = &self.resources.topics.shared;
         if let IndexerError::Store(StoreError::Fenced { .. }) = trouble {
             tracing::warn!(kafka.topic = topic, error = %trouble, "a batch of deferred records was given up");
             return;
         }
-        let text = causes(trouble);
+        let text = format_causes(trouble);
         tracing::warn!(kafka.topic = topic, error = text, "deferred records cannot be stored yet");
         *self.signals.trouble.lock() = Some(format!("deferred records cannot be stored: {text}"));
     }
 
     /// Stores a batch. Returns false if no existing tenant has deferred records.
     async fn store_some(&mut self) -> Result<bool, IndexerError> {
-        let mut ranges = self.ranges().await?;
+        let mut ranges = self.load_ranges().await?;
         if self.unchecked && !ranges.is_empty() {
-            let read_to = |range: &DeferredRange| self.reading.as_ref()?.read_to(&place(range));
+            let read_to = |range: &DeferredRange| self.reading.as_ref()?.read_to(&topic_partition(range));
             ranges = losses::note_lost(&self.resources, ranges, read_to).await?;
         }
         self.unchecked = false;
-        self.report(&ranges).await?;
+        self.report_metrics(&ranges).await?;
         let tenants = ranges.iter().map(|range| &range.tenant);
         let unknown = self.known.find_unknown(&self.resources.store, tenants).await?;
         ranges.retain(|range| !unknown.contains(&range.tenant));
@@ -153,9 +152,9 @@ impl DeferredReader {
         }
         let mut busy = self.signals.busy.subscribe();
         _ = timeout(FIRST_READER_TIMEOUT, busy.wait_for(|busy| !busy)).await;
-        let mut reading = match self.reading.take().filter(|reading| reading.fits(&ranges)) {
+        let mut reading = match self.reading.take().filter(|reading| reading.can_read(&ranges)) {
             Some(reading) => reading,
-            None => self.open(&ranges)?,
+            None => self.open_reading(&ranges)?,
         };
         let (records, is_idle) = self.next_records(&mut reading, &ranges).await?;
         // A deferred record is in the log unless it was deleted, so a missing one needs a check.
@@ -173,13 +172,13 @@ impl DeferredReader {
     }
 
     /// Returns the ranges of this session's partitions.
-    async fn ranges(&self) -> Result<Vec<DeferredRange>, IndexerError> {
-        let mut ranges = deferred::list(&self.resources.store, &topic_names(&self.partitions)).await?;
-        ranges.retain(|range| self.partitions.contains_key(&place(range)));
+    async fn load_ranges(&self) -> Result<Vec<DeferredRange>, IndexerError> {
+        let mut ranges = deferred::list_ranges(&self.resources.store, &topic_names(&self.partitions)).await?;
+        ranges.retain(|range| self.partitions.contains_key(&topic_partition(range)));
         Ok(ranges)
     }
 
-    fn open(&self, ranges: &[DeferredRange]) -> Result<Reading, IndexerError> {
+    fn open_reading(&self, ranges: &[DeferredRange]) -> Result<Reading, IndexerError> {
         let mut positions = Positions::new();
         for range in ranges {
             let first = PartitionPosition {
@@ -188,7 +187,7 @@ impl DeferredReader {
                 topic_id: range.topic_id.clone(),
                 next_offset: range.from,
             };
-            let position = positions.entry(place(range)).or_insert(first);
+            let position = positions.entry(topic_partition(range)).or_insert(first);
             position.next_offset = position.next_offset.min(range.from);
         }
         let starts = positions.iter().map(|(place, at)| (place, at.next_offset));
@@ -209,7 +208,7 @@ impl DeferredReader {
             bytes: settings.batch_bytes,
             wait: settings.batch_wait(),
         };
-        let ends = ends(ranges);
+        let ends = end_offsets(ranges);
         let (mut chosen, mut bytes, mut seen) = (Vec::new(), 0, 0);
         while chosen.len() < limits.records && bytes < limits.bytes && seen < limits.records * SCAN_FACTOR {
             let mut records = std::mem::take(&mut reading.ahead);
@@ -225,11 +224,11 @@ impl DeferredReader {
                     .is_none_or(|end| record.at.offset >= *end)
             };
             let (ahead, records): (Vec<_>, Vec<_>) = records.into_iter().partition(is_ahead);
-            let (records, owners) = self.rules.owners(&self.resources.host, records).await?;
+            let (records, owners) = self.rules.find_owners(&self.resources.host, records).await?;
             for (record, owner) in records.into_iter().zip(owners) {
                 let waits = match owner {
                     Some(owner) => {
-                        ranges.iter().any(|range| range.tenant == owner && contains(range, &record))
+                        ranges.iter().any(|range| range.tenant == owner && is_in_range(range, &record))
                     }
                     None => self.rules.may_change(),
                 };
@@ -248,13 +247,13 @@ impl DeferredReader {
         Ok((chosen, false))
     }
 
-    async fn report(&mut self, ranges: &[DeferredRange]) -> Result<(), IndexerError> {
+    async fn report_metrics(&mut self, ranges: &[DeferredRange]) -> Result<(), IndexerError> {
         if self.reported.is_some_and(|at| at.elapsed() < REPORT_INTERVAL) && !ranges.is_empty() {
             return Ok(());
         }
         let topics: Vec<String> =
             ranges.iter().map(|range| range.topic.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-        let kept = retention(&self.resources.kafka, &topics).await?;
+        let kept = read_retention(&self.resources.kafka, &topics).await?;
         let now = self.resources.store.clock().now();
         let (mut oldest, mut left) = (0, UNLIMITED_SECONDS);
         for range in ranges {
@@ -264,7 +263,7 @@ impl DeferredReader {
             (oldest, left) = (oldest.max(age), left.min(seconds - age));
         }
         let records = ranges.iter().map(|range| range.records).sum();
-        self.resources.metrics.deferred(&self.resources.label, records, oldest, left);
+        self.resources.metrics.set_deferred(&self.resources.label, records, oldest, left);
         self.reported = Some(Instant::now());
         // Records that no consumer reads may have been deleted as well.
         self.unchecked = true;
@@ -275,7 +274,7 @@ impl DeferredReader {
 impl Drop for DeferredReader {
     fn drop(&mut self) {
         // Another indexer may have the partitions next.
-        self.resources.metrics.deferred(&self.resources.label, 0, 0, UNLIMITED_SECONDS);
+        self.resources.metrics.set_deferred(&self.resources.label, 0, 0, UNLIMITED_SECONDS);
     }
 }
 
@@ -284,34 +283,34 @@ impl Reading {
     fn read_to(&self, place: &TopicPartition) -> Option<i64> {
         let is_here = |record: &&Record| (&record.at.topic, record.at.partition) == (&place.0, place.1);
         let ahead = self.ahead.iter().find(is_here).map(|record| record.at.offset);
-        ahead.or_else(|| self.consumer.passed(place))
+        ahead.or_else(|| self.consumer.passed_offset(place))
     }
 
     /// Returns true if it reads these partitions, and has passed no deferred record that waits.
-    fn fits(&self, ranges: &[DeferredRange]) -> bool {
+    fn can_read(&self, ranges: &[DeferredRange]) -> bool {
         let read = |range: &DeferredRange| {
-            let position = self.positions.get(&place(range));
+            let position = self.positions.get(&topic_partition(range));
             position.is_some_and(|at| at.topic_id == range.topic_id && at.next_offset <= range.from)
         };
-        ranges.iter().all(read) && ends(ranges).len() == self.positions.len()
+        ranges.iter().all(read) && end_offsets(ranges).len() == self.positions.len()
     }
 }
 
-fn place(range: &DeferredRange) -> TopicPartition {
+fn topic_partition(range: &DeferredRange) -> TopicPartition {
     (range.topic.as_str().into(), range.partition)
 }
 
 /// Returns the offset after the last deferred record of each partition.
-fn ends(ranges: &[DeferredRange]) -> BTreeMap<TopicPartition, i64> {
+fn end_offsets(ranges: &[DeferredRange]) -> BTreeMap<TopicPartition, i64> {
     let mut ends = BTreeMap::new();
     for range in ranges {
-        let end = ends.entry(place(range)).or_insert(range.to);
+        let end = ends.entry(topic_partition(range)).or_insert(range.to);
         *end = (*end).max(range.to);
     }
     ends
 }
 
-fn contains(range: &DeferredRange, record: &Record) -> bool {
+fn is_in_range(range: &DeferredRange, record: &Record) -> bool {
     range.topic == *record.at.topic
         && range.partition == record.at.partition
         && (range.from..range.to).contains(&record.at.offset)

@@ -3,7 +3,7 @@
 use crate::metrics::Metrics;
 use std::time::Duration;
 use unslide_proto::lanes;
-use unslide_runtime::{Shutdown, causes};
+use unslide_runtime::{Shutdown, format_causes};
 use unslide_stream::{Settings, StreamError, admin, group_lag};
 
 /// Interval between two queries to Kafka.
@@ -16,29 +16,31 @@ pub async fn run(kafka: Settings, metrics: Metrics, shutdown: Shutdown) {
     loop {
         let asked = tokio::select! {
             asked = input_lag(&kafka) => asked,
-            () = shutdown.begun() => return,
+            () = shutdown.wait_until_begun() => return,
         };
         match &asked {
             Ok(records) => metrics.input_lag.set(i64::try_from(*records).unwrap_or(i64::MAX)),
             // One warning per outage is enough.
             Err(_) if is_failing => {}
-            Err(error) => tracing::warn!(error = causes(error), "what waits for symbolizers is not known"),
+            Err(error) => {
+                tracing::warn!(error = format_causes(error), "what waits for symbolizers is not known")
+            }
         }
         is_failing = asked.is_err();
         tokio::select! {
             () = tokio::time::sleep(ASK_INTERVAL) => {}
-            () = shutdown.begun() => return,
+            () = shutdown.wait_until_begun() => return,
         }
     }
 }
 
 /// Returns how many records of the input topics the live lane has not processed.
 async fn input_lag(kafka: &Settings) -> Result<u64, StreamError> {
-    let names = kafka.topics();
+    let names = kafka.topic_names();
     let mut topics = vec![names.input.clone()];
     if kafka.tenant_topics {
         let own = admin::topics_matching(kafka, |topic| names.tenant_of_input(topic).is_some());
         topics.extend(own.await?);
     }
-    group_lag(kafka, lanes::group(&kafka.topic_prefix, lanes::LIVE), topics).await
+    group_lag(kafka, lanes::consumer_group(&kafka.topic_prefix, lanes::LIVE), topics).await
 }

@@ -28,14 +28,15 @@ impl TenantWatch {
     ///
     /// # Errors
     /// Returns an error if the database does not answer. Until the next read no tenant has a gauge then.
-    pub async fn round(&mut self) -> Result<(), StoreError> {
+    pub async fn update_gauges(&mut self) -> Result<(), StoreError> {
         if self.read_at.is_some_and(|at| at.elapsed() < READ_INTERVAL) {
             return Ok(());
         }
         self.read_at = Some(Instant::now());
         // Each gauge has an order of its own.
-        let read = figures::list(&self.store, FigureOrder::Full, self.symbol_limit, None, u32::MAX).await;
-        self.gauges.set(read.as_deref().unwrap_or_default());
+        let read =
+            figures::list_figures(&self.store, FigureOrder::Full, self.symbol_limit, None, u32::MAX).await;
+        self.gauges.set_figures(read.as_deref().unwrap_or_default());
         read.map(drop)
     }
 }

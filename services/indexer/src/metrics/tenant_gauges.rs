@@ -8,7 +8,7 @@ use unslide_runtime::MetricFactory;
 use unslide_store::figures::TenantFigures;
 
 /// Number of tenants that each figure names.
-const LARGEST: usize = 20;
+const NAMED_TENANTS_LIMIT: usize = 20;
 /// The label of all other tenants together. No slug begins with `~`.
 const OTHERS: &str = "~other";
 const LABELS: [&str; 1] = ["tenant"];
@@ -25,7 +25,7 @@ impl<P: Atomic> LargestTenants<P> {
     }
 
     /// Sets the gauges of these tenants, and removes all others.
-    fn set(&mut self, values: Vec<(&str, P::T)>) {
+    fn set_gauges(&mut self, values: Vec<(&str, P::T)>) {
         let named: BTreeSet<String> = values.iter().map(|(tenant, _)| (*tenant).to_owned()).collect();
         for gone in self.named.difference(&named) {
             // The gauge exists: only this function adds and removes gauges.
@@ -54,17 +54,17 @@ impl TenantGauges {
     pub fn new(registry: &Registry) -> Result<TenantGauges, Error> {
         let make = MetricFactory(registry);
         Ok(TenantGauges {
-            reports: LargestTenants::new(make.gauges(
+            reports: LargestTenants::new(make.register_gauges(
                 "unslide_tenant_reports",
                 "Reports stored in the last hour, of the 20 tenants with the most and of all others.",
                 &LABELS,
             )?),
-            deferred: LargestTenants::new(make.gauges(
+            deferred: LargestTenants::new(make.register_gauges(
                 "unslide_tenant_deferred_records",
                 "Deferred records, of the 20 tenants with the most and of all others.",
                 &LABELS,
             )?),
-            symbols: LargestTenants::new(make.gauges(
+            symbols: LargestTenants::new(make.register_gauges(
                 "unslide_tenant_symbol_bytes",
                 "Bytes of symbols and other files, stored and pending, of the 20 tenants with the most and of all others.",
                 &LABELS,
@@ -78,15 +78,15 @@ impl TenantGauges {
     }
 
     /// Sets the gauges to the figures of all tenants.
-    pub fn set(&mut self, tenants: &[TenantFigures]) {
+    pub fn set_figures(&mut self, tenants: &[TenantFigures]) {
         let count = |value: fn(&TenantFigures) -> u64| {
             let value = |tenant: &TenantFigures| i64::try_from(value(tenant)).unwrap_or(i64::MAX);
             choose_largest(tenants, value, i64::saturating_add)
         };
-        self.reports.set(count(|tenant| tenant.reports_last_hour));
-        self.deferred.set(count(|tenant| tenant.deferred_records));
-        self.symbols.set(count(TenantFigures::used_bytes));
-        self.shares.set(choose_largest(tenants, TenantFigures::symbol_share, f64::max));
+        self.reports.set_gauges(count(|tenant| tenant.reports_last_hour));
+        self.deferred.set_gauges(count(|tenant| tenant.deferred_records));
+        self.symbols.set_gauges(count(TenantFigures::used_bytes));
+        self.shares.set_gauges(choose_largest(tenants, TenantFigures::symbol_share, f64::max));
     }
 }
 
@@ -101,7 +101,7 @@ fn choose_largest<V: PartialOrd>(
     values.sort_by(|one, other| {
         other.1.partial_cmp(&one.1).unwrap_or(Ordering::Equal).then_with(|| one.0.cmp(other.0))
     });
-    let others = values.split_off(LARGEST.min(values.len()));
+    let others = values.split_off(NAMED_TENANTS_LIMIT.min(values.len()));
     let others = others.into_iter().map(|(_, value)| value).reduce(fold);
     values.extend(others.map(|value| (OTHERS, value)));
     values
@@ -172,21 +172,21 @@ mod tests {
         let mut gauges = TenantGauges::new(&registry).unwrap();
         let mut tenants: Vec<TenantFigures> =
             (1..=21).map(|n| figures(&format!("t-{n:02}"), 100, 900)).collect();
-        gauges.set(&tenants);
+        gauges.set_figures(&tenants);
         let reports = shown(&registry, "unslide_tenant_reports");
         assert_eq!((reports.len(), reports.get("t-21")), (21, None));
         assert_eq!(reports[OTHERS], "100");
         tenants[0].reports_last_hour = 1;
         tenants[20].symbol_bytes = 1_500;
-        gauges.set(&tenants);
+        gauges.set_figures(&tenants);
         let reports = shown(&registry, "unslide_tenant_reports");
         assert_eq!((reports.get("t-01"), &*reports["t-21"], &*reports[OTHERS]), (None, "100", "1"));
         let shares = shown(&registry, "unslide_tenant_symbol_limit_ratio");
         assert_eq!((&*shares["t-21"], &*shares[OTHERS], shares.get("t-20")), ("1.5", "0.9", None));
         assert_eq!(shown(&registry, "unslide_tenant_symbol_bytes")["t-21"], "1500");
-        gauges.set(&tenants[..1]);
+        gauges.set_figures(&tenants[..1]);
         assert_eq!(shown(&registry, "unslide_tenant_reports").into_keys().collect::<Vec<_>>(), ["t-01"]);
-        gauges.set(&[]);
+        gauges.set_figures(&[]);
         assert!(shown(&registry, "unslide_tenant_deferred_records").is_empty());
     }
 }

@@ -103,18 +103,18 @@ impl BatchWriter {
     ///
     /// # Errors
     /// Returns an error if the database fails, or if another indexer moved a position.
-    pub async fn store(
+    pub async fn store_items(
         &mut self,
         items: &[Item],
         positions: &mut Positions,
         effects: Effects,
     ) -> Result<(), StoreError> {
-        let began = self.spans.begin();
+        let began = self.spans.begin_time();
         let write = Write { positions, advance: true, effects, replay: None };
-        let (tx, tally) = self.write(items, &write).await?;
+        let (tx, tally) = self.write_items(items, &write).await?;
         tx.commit().await?;
-        self.spans.export(began, items, &tally.traced);
-        for (place, next) in ends(items) {
+        self.spans.export_batch(began, items, &tally.traced);
+        for (place, next) in end_offsets(items) {
             self.ranges.iter_mut().flatten().filter(|range| lies_in(range, &place)).for_each(|range| {
                 range.from = range.from.max(next);
             });
@@ -123,12 +123,12 @@ impl BatchWriter {
             }
         }
         self.ranges.iter_mut().for_each(|ranges| ranges.retain(|range| range.from < range.to));
-        self.count(&tally);
+        self.count_tally(&tally);
         Ok(())
     }
 
     /// Stores one item without moving a position, as the replay of a dead letter.
-    pub async fn replay(&mut self, item: &Item, letter: &DeadLetter) -> Result<(), StoreError> {
+    pub async fn replay_item(&mut self, item: &Item, letter: &DeadLetter) -> Result<(), StoreError> {
         let position = PartitionPosition {
             topic: letter.topic.clone(),
             partition: letter.id.partition,
@@ -138,20 +138,20 @@ impl BatchWriter {
         let positions = Positions::from([((item.at.topic.clone(), item.at.partition), position)]);
         let write =
             Write { positions: &positions, advance: false, effects: Effects::Now, replay: Some(&letter.id) };
-        let began = self.spans.begin();
-        let (tx, tally) = self.write(std::slice::from_ref(item), &write).await?;
+        let began = self.spans.begin_time();
+        let (tx, tally) = self.write_items(std::slice::from_ref(item), &write).await?;
         tx.commit().await?;
-        self.spans.export(began, std::slice::from_ref(item), &tally.traced);
-        self.count(&tally);
+        self.spans.export_batch(began, std::slice::from_ref(item), &tally.traced);
+        self.count_tally(&tally);
         Ok(())
     }
 
     /// Performs all steps of storing, then rolls the transaction back.
     ///
     /// # Errors
-    /// Returns the same errors as [`BatchWriter::store`].
-    pub async fn rehearse(&mut self, items: &[Item], write: &Write<'_>) -> Result<(), StoreError> {
-        self.write(items, write).await?.0.rollback().await
+    /// Returns the same errors as [`BatchWriter::store_items`].
+    pub async fn rehearse_items(&mut self, items: &[Item], write: &Write<'_>) -> Result<(), StoreError> {
+        self.write_items(items, write).await?.0.rollback().await
     }
 
     /// Moves positions past offsets that hold no records, such as the ends of transactions. Other indexers
@@ -159,7 +159,7 @@ impl BatchWriter {
     ///
     /// # Errors
     /// Returns an error if the database fails, or if another indexer moved a position.
-    pub async fn pass(
+    pub async fn pass_offsets(
         &self,
         positions: &mut Positions,
         passed: impl Fn(&TopicPartition) -> Option<i64>,
@@ -175,7 +175,7 @@ impl BatchWriter {
         let mut tx = self.store.batch().await?;
         for (place, next) in &further {
             if let Some(position) = positions.get(place) {
-                positions::advance(&mut tx, position, *next).await?;
+                positions::advance_position(&mut tx, position, *next).await?;
             }
         }
         tx.commit().await?;
@@ -187,9 +187,9 @@ impl BatchWriter {
         Ok(())
     }
 
-    fn count(&self, tally: &Tally) {
+    fn count_tally(&self, tally: &Tally) {
         for stored in &tally.stored {
-            self.metrics.stored(stored.outcome);
+            self.metrics.count_report(stored.outcome);
         }
         let now = self.store.clock().now();
         for arrived_at in &tally.new_since {
@@ -201,17 +201,21 @@ impl BatchWriter {
         self.metrics.answered.inc_by(tally.answered);
         self.metrics.damaged_frames.inc_by(tally.lost);
         for (stage, reason) in &tally.dead_letters {
-            self.metrics.dead_letter(*stage, dead_letter::label(reason));
+            self.metrics.dead_letter(*stage, dead_letter::reason_label(reason));
         }
         let now = self.store.clock().monotonic_micros();
         for (tenant, units) in &tally.charges {
-            self.shares.charge(tenant, now, *units);
+            self.shares.charge_units(tenant, now, *units);
         }
         self.metrics.deferred_records.inc_by(u64::try_from(tally.deferred).unwrap_or(0));
     }
 
     /// Writes items into a transaction and returns it uncommitted.
-    async fn write(&mut self, items: &[Item], write: &Write<'_>) -> Result<(BatchTx, Tally), StoreError> {
+    async fn write_items(
+        &mut self,
+        items: &[Item],
+        write: &Write<'_>,
+    ) -> Result<(BatchTx, Tally), StoreError> {
         self.ensure_days(items).await?;
         let written = self.write_into(items, write).await;
         if written.is_err() {
@@ -228,7 +232,7 @@ impl BatchWriter {
         let mut tx = self.store.batch().await?;
         if write.advance && self.ranges.is_none() {
             // Positions first: a reader that lost its partition finds out before it does any work.
-            advance(&mut tx, &ends(items), write.positions).await?;
+            advance_positions(&mut tx, &end_offsets(items), write.positions).await?;
         }
         let mut sorted = Sorted::from_items(items, write.positions);
         for (tenant, arrivals) in std::mem::take(&mut sorted.arrivals) {
@@ -253,9 +257,9 @@ impl BatchWriter {
         }
         let deferred: Vec<DeferredRange> = sorted.deferred.into_values().collect();
         tally.deferred = deferred.iter().map(|range| range.records).sum();
-        deferred::extend(&mut tx, &deferred).await?;
+        deferred::extend_ranges(&mut tx, &deferred).await?;
         if let Some(ranges) = self.ranges.as_ref().filter(|_| write.advance) {
-            deferred::shorten(&mut tx, &stored_parts(ranges, items)).await?;
+            deferred::shorten_ranges(&mut tx, &stored_parts(ranges, items)).await?;
         }
         Ok((tx, tally))
     }
@@ -296,8 +300,8 @@ impl BatchWriter {
         unreadable: &mut Vec<(&'i Item, Unreadable)>,
         tally: &mut Tally,
     ) -> Result<(), StoreError> {
-        let tx = tx.enter(tenant).await?;
-        match tenants::standing(tx).await? {
+        let tx = tx.enter_tenant(tenant).await?;
+        match tenants::read_standing(tx).await? {
             None => unreadable.extend(arrivals.iter().map(|(item, _)| {
                 (*item, Unreadable { reason: "unknown_tenant", detail: tenant.to_string() })
             })),
@@ -308,7 +312,7 @@ impl BatchWriter {
             }
             Some(_) => {
                 let limit = tenants::get(tx).await?.map_or(0, |row| row.limits.retention_days);
-                let days = retention::days(limit, self.keep_days, self.remember_days);
+                let days = retention::kept_days(limit, self.keep_days, self.remember_days);
                 let keep_from = Some(self.keep_from(days));
                 let own: Vec<&Arrival> = arrivals.iter().map(|(_, enriched)| &enriched.arrival).collect();
                 let batch = reports::store_batch(tx, &own, effects, keep_from).await?;
@@ -336,7 +340,8 @@ impl BatchWriter {
         let mut keep_from = self.keep_from(self.keep_days);
         if times().any(|at| at < keep_from) {
             // Some tenant may keep its reports for longer.
-            let longest = retention::longest(&self.store, self.keep_days, self.remember_days).await?;
+            let longest =
+                retention::read_longest_days(&self.store, self.keep_days, self.remember_days).await?;
             keep_from = self.keep_from(longest);
         }
         let days: BTreeSet<Date> = times()
@@ -345,14 +350,14 @@ impl BatchWriter {
             .filter(|day| !self.days.contains(day))
             .collect();
         for day in days {
-            partitions::ensure(&self.store, day, day).await?;
+            partitions::ensure_partitions(&self.store, day, day).await?;
             self.days.insert(day);
         }
         Ok(())
     }
 }
 
-async fn advance(
+async fn advance_positions(
     tx: &mut BatchTx,
     ends: &BTreeMap<TopicPartition, i64>,
     positions: &Positions,
@@ -363,7 +368,7 @@ async fn advance(
             partition: place.1,
             expected: *next,
         })?;
-        positions::advance(tx, position, *next).await?;
+        positions::advance_position(tx, position, *next).await?;
     }
     Ok(())
 }
@@ -385,17 +390,17 @@ async fn close_requests(
     tally: &mut Tally,
 ) -> Result<(), StoreError> {
     let Some(first) = answers.first() else { return Ok(()) };
-    let tx = tx.enter(&first.tenant).await?;
+    let tx = tx.enter_tenant(&first.tenant).await?;
     let given: Vec<RequestAnswer> = answers
         .iter()
         .map(|answer| RequestAnswer {
             report: (answer.report_id, answer.variant),
             revision: answer.revision,
             outcome: answer.answer,
-            sent: outbox::time(answer.requested_at_micros),
+            sent: outbox::from_micros(answer.requested_at_micros),
         })
         .collect();
-    let closed = requests::answered_all(tx, &given).await?;
+    let closed = requests::close_requests(tx, &given).await?;
     for (answer, closed) in answers.iter().zip(closed) {
         tally.answered += u64::from(closed.is_some());
         let Some(how @ (RequestOutcome::Lost(_) | RequestOutcome::Dead)) = closed else { continue };
@@ -408,7 +413,7 @@ async fn close_requests(
 /// Returns which part of each range these items are, for ranges that begin before the last of them.
 fn stored_parts(ranges: &[DeferredRange], items: &[Item]) -> Vec<StoredPart> {
     let mut parts = Vec::new();
-    for (place, next) in ends(items) {
+    for (place, next) in end_offsets(items) {
         let here = |item: &&Item| (&item.at.topic, item.at.partition) == (&place.0, place.1);
         let youngest = items.iter().filter(here).map(|item| item.arrived_at).max();
         for range in ranges.iter().filter(|range| lies_in(range, &place) && range.from < next) {
@@ -429,6 +434,6 @@ fn lies_in(range: &DeferredRange, place: &TopicPartition) -> bool {
 }
 
 /// Returns the offset after the last of the items in each partition.
-fn ends(items: &[Item]) -> BTreeMap<TopicPartition, i64> {
+fn end_offsets(items: &[Item]) -> BTreeMap<TopicPartition, i64> {
     items.iter().map(|item| ((item.at.topic.clone(), item.at.partition), item.at.offset + 1)).collect()
 }

@@ -12,7 +12,7 @@ impl RecordBound {
     }
 
     /// Returns the maximum number of records.
-    pub(super) fn records(self) -> usize {
+    pub(super) fn most_records(self) -> usize {
         self.0
     }
 
@@ -38,14 +38,14 @@ mod tests {
         assert_eq!(bound, RecordBound::unbounded());
         for (failed, left) in [(500, 250), (250, 125), (250, 125), (3, 1), (1, 1)] {
             bound.shrink(failed);
-            assert_eq!(bound.records(), left);
+            assert_eq!(bound.most_records(), left);
         }
         bound.grow();
-        assert_eq!(bound.records(), 2);
+        assert_eq!(bound.most_records(), 2);
         bound.shrink(400);
-        assert_eq!(bound.records(), 2);
+        assert_eq!(bound.most_records(), 2);
         let mut bound = RecordBound(80);
         bound.grow();
-        assert_eq!(bound.records(), 90);
+        assert_eq!(bound.most_records(), 90);
     }
 }

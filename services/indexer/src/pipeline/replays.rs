@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::failure::IndexerError;
 use crate::pipeline::Pipeline;
 use std::time::Duration;
-use unslide_runtime::{Shutdown, causes};
+use unslide_runtime::{Shutdown, format_causes};
 use unslide_store::Store;
 use unslide_store::dead_letters::{self, DeadLetter, ReplayResult};
 use unslide_stream::{Record, Settings, StreamError, scan, topic_facts};
@@ -13,7 +13,7 @@ use unslide_stream::{Record, Settings, StreamError, scan, topic_facts};
 /// Interval between two look-ups of requested replays.
 const REPLAY_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Number of replays per look-up.
-const PAGE: u32 = 20;
+const REPLAY_PAGE_ENTRIES: u32 = 20;
 
 /// Replays requested records until the shutdown begins. Every indexer does this: storing a record twice
 /// changes no data.
@@ -22,11 +22,11 @@ pub async fn run(store: Store, kafka: Settings, mut pipelines: Vec<Pipeline>, sh
         let round = async {
             tokio::time::sleep(REPLAY_POLL_INTERVAL).await;
             if let Err(error) = replay_due(&store, &kafka, &mut pipelines).await {
-                tracing::warn!(error = causes(&error), "dead letters can't be replayed for now");
+                tracing::warn!(error = format_causes(&error), "dead letters can't be replayed for now");
             }
         };
         tokio::select! {
-            () = shutdown.begun() => return,
+            () = shutdown.wait_until_begun() => return,
             // A replay that is interrupted by the shutdown is due again.
             () = round => {}
         }
@@ -35,8 +35,8 @@ pub async fn run(store: Store, kafka: Settings, mut pipelines: Vec<Pipeline>, sh
 
 async fn replay_due(store: &Store, kafka: &Settings, pipelines: &mut [Pipeline]) -> Result<(), IndexerError> {
     let mut failed = None;
-    for due in dead_letters::requested_replays(store, PAGE).await? {
-        if let Err(trouble) = Box::pin(replay(store, kafka, pipelines, &due)).await {
+    for due in dead_letters::requested_replays(store, REPLAY_PAGE_ENTRIES).await? {
+        if let Err(trouble) = Box::pin(replay_record(store, kafka, pipelines, &due)).await {
             failed = failed.or(Some(trouble));
         }
     }
@@ -44,7 +44,7 @@ async fn replay_due(store: &Store, kafka: &Settings, pipelines: &mut [Pipeline])
 }
 
 /// Replays one record to its end.
-async fn replay(
+async fn replay_record(
     store: &Store,
     kafka: &Settings,
     pipelines: &mut [Pipeline],
@@ -52,9 +52,9 @@ async fn replay(
 ) -> Result<(), IndexerError> {
     let result = match read_again(kafka, due).await? {
         Err(why) => ReplayResult::PastRetention(why),
-        Ok(record) => match pipelines.iter_mut().find(|pipeline| pipeline.stores(&due.topic)) {
+        Ok(record) => match pipelines.iter_mut().find(|pipeline| pipeline.can_store(&due.topic)) {
             None => ReplayResult::Failed("no indexer reads this topic".to_owned()),
-            Some(pipeline) => match pipeline.replay(due, record).await? {
+            Some(pipeline) => match pipeline.replay_record(due, record).await? {
                 Ok(()) => return Ok(()),
                 Err(Failure { reason, detail }) => ReplayResult::Failed(format!("{reason}: {detail}")),
             },
@@ -75,6 +75,6 @@ async fn read_again(kafka: &Settings, due: &DeadLetter) -> Result<Result<Record,
     if facts.id.to_string() != due.id.topic_id {
         return Ok(Err("the topic was deleted since, and created again".to_owned()));
     }
-    let record = scan::record(kafka, &due.topic, due.id.partition, due.id.offset).await?;
+    let record = scan::read_record_at(kafka, &due.topic, due.id.partition, due.id.offset).await?;
     Ok(record.ok_or_else(|| "the topic does not hold the record any more".to_owned()))
 }

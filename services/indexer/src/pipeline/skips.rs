@@ -51,7 +51,7 @@ impl SkipLimit {
     /// # Errors
     /// Returns [`IndexerError::NotSkipped`] if too many records were skipped in the last ten minutes, or
     /// one of another tenant for the same reason.
-    pub async fn admit(&self, item: &Item, failure: &Failure) -> Result<(), IndexerError> {
+    pub async fn admit_record(&self, item: &Item, failure: &Failure) -> Result<(), IndexerError> {
         let latched = {
             let stopped = self.stopped.lock();
             stopped
@@ -60,7 +60,7 @@ impl SkipLimit {
                 .and_then(|stopped| stopped.latched.clone())
         };
         if let Some(why) = latched {
-            return Err(self.refuse(&item.at, failure, why, true));
+            return Err(self.refuse_record(&item.at, failure, why, true));
         }
         let since = self.store.clock().now() - SKIP_WINDOW;
         let seen = dead_letters::store_failures(&self.store, since, failure.reason).await?;
@@ -80,16 +80,16 @@ impl SkipLimit {
             );
             return Ok(());
         };
-        Err(self.refuse(&item.at, failure, why, true))
+        Err(self.refuse_record(&item.at, failure, why, true))
     }
 
     /// Returns the error for a record that is not skipped because no other record succeeds.
     pub fn refuse_alone(&self, at: &RecordRef, failure: &Failure) -> IndexerError {
         let why = "no other record that was read with it could be stored either".to_owned();
-        self.refuse(at, failure, why, false)
+        self.refuse_record(at, failure, why, false)
     }
 
-    fn refuse(&self, at: &RecordRef, failure: &Failure, why: String, latched: bool) -> IndexerError {
+    fn refuse_record(&self, at: &RecordRef, failure: &Failure, why: String, latched: bool) -> IndexerError {
         tracing::error!(
             kafka.topic = &*at.topic,
             kafka.partition = at.partition,
@@ -105,7 +105,7 @@ impl SkipLimit {
     }
 
     /// Ends the stop once the record that caused it is stored, or another indexer reads it.
-    pub fn review(&self, positions: &Positions) {
+    pub fn review_stop(&self, positions: &Positions) {
         let mut stopped = self.stopped.lock();
         let waits = stopped.as_ref().is_some_and(|stopped| {
             let place = (stopped.at.topic.clone(), stopped.at.partition);

@@ -42,7 +42,7 @@ fn report(of: &str, offset: u8, app: &str) -> Record {
 fn panic_on_poison(record: &Record, reading: &Reading) -> Parsed {
     let value = record.value.clone().unwrap_or_default();
     assert!(!String::from_utf8_lossy(&value).contains("poison"), "poisoned");
-    records::parse(record, reading)
+    records::parse_record(record, reading)
 }
 
 struct Bench {
@@ -76,13 +76,13 @@ impl Bench {
         });
         let first =
             PartitionPosition { topic: TOPIC.into(), partition: 0, topic_id: "a".into(), next_offset: 0 };
-        let first = positions::begin(&world.store, &first).await.unwrap();
+        let first = positions::insert_first_position(&world.store, &first).await.unwrap();
         let positions = Positions::from([((TOPIC.into(), 0), first)]);
         Bench { world, registry, pipeline, positions }
     }
 
     async fn store(&mut self, records: Vec<Record>) -> Result<(), IndexerError> {
-        Box::pin(self.pipeline.store(records, &mut self.positions, Effects::Now)).await
+        Box::pin(self.pipeline.store_records(records, &mut self.positions, Effects::Now)).await
     }
 
     /// The next offset, the reports that are stored, and the records that could not be stored.
@@ -135,7 +135,7 @@ async fn a_record_that_panics_becomes_a_dead_letter_and_the_others_are_stored() 
 
 #[tokio::test]
 async fn a_record_that_a_constraint_refuses_becomes_a_dead_letter_and_the_others_are_stored() {
-    let mut bench = Bench::new(records::parse).await;
+    let mut bench = Bench::new(records::parse_record).await;
     bench.world.execute(REFUSE_POISON).await;
     bench.store(batch(&[0, 5], 10)).await.unwrap();
     assert_eq!(bench.counts().await, (11, 9, 2));
@@ -146,7 +146,7 @@ async fn a_record_that_a_constraint_refuses_becomes_a_dead_letter_and_the_others
 
 #[tokio::test]
 async fn many_failures_in_ten_minutes_stop_the_reader_until_the_record_can_be_stored() {
-    let mut bench = Bench::new(records::parse).await;
+    let mut bench = Bench::new(records::parse_record).await;
     bench.world.execute(REFUSE_POISON).await;
     let poison: Vec<u8> = (1..=21).collect();
     let records = batch(&poison, 30);
@@ -166,7 +166,7 @@ async fn many_failures_in_ten_minutes_stop_the_reader_until_the_record_can_be_st
 
 #[tokio::test]
 async fn one_reason_across_tenants_stops_the_reader_within_ten_minutes() {
-    let mut bench = Bench::new(records::parse).await;
+    let mut bench = Bench::new(records::parse_record).await;
     bench.world.execute(REFUSE_POISON).await;
     bench.store(batch(&[1], 2)).await.unwrap();
     let records = [report("umbrella", 3, "poison"), report("umbrella", 4, "shop")].to_vec();
@@ -174,7 +174,7 @@ async fn one_reason_across_tenants_stops_the_reader_within_ten_minutes() {
     assert_eq!(bench.counts().await, (3, 2, 1));
     assert!(bench.stopped());
     bench.world.end().await;
-    let mut bench = Bench::new(records::parse).await;
+    let mut bench = Bench::new(records::parse_record).await;
     bench.world.execute(REFUSE_POISON).await;
     bench.store(batch(&[1], 2)).await.unwrap();
     bench.world.wait(time::Duration::minutes(11));
@@ -201,7 +201,7 @@ async fn where_no_record_succeeds_none_is_skipped() {
 /// Proves: outages
 #[tokio::test]
 async fn a_record_that_takes_the_database_too_long_becomes_a_dead_letter_and_batches_shrink_and_grow() {
-    let mut bench = Bench::new(records::parse).await;
+    let mut bench = Bench::new(records::parse_record).await;
     bench.world.execute(&slow("NEW.app = 'poison'")).await;
     bench.store(batch(&[17], 39)).await.unwrap();
     assert_eq!(bench.counts().await, (40, 39, 1));
@@ -216,7 +216,7 @@ async fn a_record_that_takes_the_database_too_long_becomes_a_dead_letter_and_bat
 
 #[tokio::test]
 async fn where_all_records_take_the_database_too_long_none_is_skipped() {
-    let mut bench = Bench::new(records::parse).await;
+    let mut bench = Bench::new(records::parse_record).await;
     bench.world.execute(&slow("true")).await;
     for last in [9, 0] {
         assert!(is_stop(&bench.store(batch(&[], last)).await), "{last}");
@@ -231,7 +231,7 @@ async fn where_all_records_take_the_database_too_long_none_is_skipped() {
 
 #[tokio::test]
 async fn a_batch_costs_the_same_statements_however_many_records_it_has() {
-    let mut bench = Bench::new(records::parse).await;
+    let mut bench = Bench::new(records::parse_record).await;
     bench.store(vec![report("acme", 0, "shop")]).await.unwrap();
     let mut cost = async |first: u8, records: u8| {
         let reports = (first..first + records).map(|offset| report("acme", offset, "shop"));
@@ -258,7 +258,7 @@ impl Bench {
     }
 
     async fn ranges(&self) -> Vec<DeferredRange> {
-        deferred::list(&self.world.store, &[TOPIC.to_owned()]).await.unwrap()
+        deferred::list_ranges(&self.world.store, &[TOPIC.to_owned()]).await.unwrap()
     }
 
     /// Stores what is deferred of these records, as another process.
@@ -285,7 +285,7 @@ fn figures(range: &DeferredRange) -> (i64, i64, i64) {
 /// Proves: fairness
 #[tokio::test]
 async fn a_tenant_over_its_share_is_deferred_and_its_neighbours_are_stored() {
-    let mut bench = Bench::new(records::parse).await;
+    let mut bench = Bench::new(records::parse_record).await;
     bench.saturate();
     let mut records = batch(&[], 9);
     records.push(report("umbrella", 10, "shop"));
@@ -340,7 +340,7 @@ async fn a_deferred_record_that_cannot_be_stored_becomes_a_dead_letter_and_the_o
 /// Proves: fairness
 #[tokio::test]
 async fn reports_of_a_tenant_that_does_not_exist_wait_until_it_is_made() {
-    let mut bench = Bench::new(records::parse).await;
+    let mut bench = Bench::new(records::parse_record).await;
     let mut records: Vec<Record> = (0..5).map(|offset| report("nobody", offset, "shop")).collect();
     records.push(report("acme", 5, "shop"));
     bench.store(records.clone()).await.unwrap();

@@ -16,16 +16,15 @@ use unslide_stream::{StreamError, TopicFacts, TopicPartition, topics_facts};
 pub struct Lease<'a> {
     /// Store that holds the leases.
     pub store: &'a Store,
-    /// Name of this process.
     pub owner: &'a str,
     /// Time after which the partitions of a silent owner become free.
     pub time: time::Duration,
 }
 
 impl Lease<'_> {
-    async fn share(&self, topic: &str, facts: &TopicFacts) -> Result<Vec<i32>, StoreError> {
+    async fn share_topic(&self, topic: &str, facts: &TopicFacts) -> Result<Vec<i32>, StoreError> {
         let partitions = facts.partitions.iter().map(|p| p.partition + 1).max().unwrap_or(0);
-        positions::share(self.store, topic, partitions, self.owner, self.time).await
+        positions::share_partitions(self.store, topic, partitions, self.owner, self.time).await
     }
 }
 
@@ -44,7 +43,7 @@ impl Assignment {
     ///
     /// # Errors
     /// Returns an error if the database or Kafka fails. Errors of a single topic are added to `troubles`.
-    pub async fn take(
+    pub async fn take_shares(
         kafka: &unslide_stream::Settings,
         topics: &[String],
         lease: &Lease<'_>,
@@ -65,8 +64,8 @@ impl Assignment {
                     continue;
                 }
             };
-            let mine = lease.share(&topic, &facts).await?;
-            match found(lease.store, &topic, &facts, &mine).await {
+            let mine = lease.share_topic(&topic, &facts).await?;
+            match find_positions(lease.store, &topic, &facts, &mine).await {
                 Ok(positions) => assignment.positions.extend(positions),
                 Err(IndexerError::Store(error)) => return Err(error.into()),
                 Err(trouble) => {
@@ -81,9 +80,9 @@ impl Assignment {
     }
 
     /// Renews the leases. Returns false if the share has changed.
-    pub async fn keep(&self, lease: &Lease<'_>) -> Result<bool, StoreError> {
+    pub async fn renew_leases(&self, lease: &Lease<'_>) -> Result<bool, StoreError> {
         for (topic, facts) in &self.facts {
-            if Some(&lease.share(topic, facts).await?) != self.mine.get(topic) {
+            if Some(&lease.share_topic(topic, facts).await?) != self.mine.get(topic) {
                 return Ok(false);
             }
         }
@@ -102,7 +101,7 @@ impl Assignment {
         loop {
             match timeout(every, &mut work).await {
                 Ok(done) => return done.map(|()| true),
-                Err(_) if matches!(self.keep(lease).await, Ok(false)) => return Ok(false),
+                Err(_) if matches!(self.renew_leases(lease).await, Ok(false)) => return Ok(false),
                 // If the database does not answer, `work` will fail too.
                 Err(_) => {}
             }
@@ -114,7 +113,7 @@ impl Assignment {
     ///
     /// # Errors
     /// Returns an error if Kafka does not answer.
-    pub async fn refresh(&mut self, kafka: &unslide_stream::Settings) -> Result<bool, StreamError> {
+    pub async fn refresh_facts(&mut self, kafka: &unslide_stream::Settings) -> Result<bool, StreamError> {
         let topics: Vec<String> = self.facts.keys().map(ToString::to_string).collect();
         let all = topics_facts(kafka, topics).await?;
         for (known, now) in self.facts.values_mut().zip(all) {
@@ -133,7 +132,7 @@ impl Assignment {
 
     /// Returns the partitions that other readers have to read, up to the current ends of their logs. A
     /// damaged topic of one tenant stops only that tenant; a damaged `shared` topic stops all.
-    pub fn of_others(&self, shared: &str) -> Vec<ReplayTarget> {
+    pub fn list_other_targets(&self, shared: &str) -> Vec<ReplayTarget> {
         let mut targets = Vec::new();
         for (topic, facts) in &self.facts {
             let mine = self.mine.get(topic).map_or(&[][..], Vec::as_slice);
@@ -149,7 +148,7 @@ impl Assignment {
     }
 
     /// Returns the log end of each of these partitions as of the last look-up.
-    pub fn ends(&self, positions: &Positions) -> impl Iterator<Item = (TopicPartition, i64)> {
+    pub fn log_ends(&self, positions: &Positions) -> impl Iterator<Item = (TopicPartition, i64)> {
         let places = self.facts.iter().flat_map(|(topic, facts)| {
             facts.partitions.iter().map(move |p| ((Arc::clone(topic), p.partition), p.end))
         });
@@ -158,7 +157,7 @@ impl Assignment {
 }
 
 /// Returns the positions of these partitions, each checked against the offsets in the log.
-async fn found(
+async fn find_positions(
     store: &Store,
     topic: &Arc<str>,
     facts: &TopicFacts,
@@ -172,7 +171,7 @@ async fn found(
             topic_id: facts.id.to_string(),
             next_offset: held.start,
         };
-        let position = positions::begin(store, &first).await?;
+        let position = positions::insert_first_position(store, &first).await?;
         if position.topic_id != first.topic_id {
             let (topic, was, is) = (first.topic, position.topic_id, first.topic_id);
             return Err(IndexerError::OtherTopic { topic, was, is });

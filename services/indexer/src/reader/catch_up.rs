@@ -21,7 +21,7 @@ impl CatchUp {
         stored_to: impl Fn(&TopicPartition, i64) -> i64,
         whole: bool,
     ) -> CatchUp {
-        let ends: BTreeMap<TopicPartition, i64> = assignment.ends(positions).collect();
+        let ends: BTreeMap<TopicPartition, i64> = assignment.log_ends(positions).collect();
         let is_behind =
             |place: &TopicPartition, next| ends.get(place).is_some_and(|end| *end > stored_to(place, next));
         let behind = positions.iter().filter(|(place, at)| is_behind(place, at.next_offset));
@@ -40,7 +40,7 @@ impl CatchUp {
     }
 
     /// Updates how far the reader is. Returns true if this ends the catch-up.
-    pub fn reach(&mut self, at: impl Fn(&TopicPartition) -> Option<i64>) -> bool {
+    pub fn update_progress(&mut self, at: impl Fn(&TopicPartition) -> Option<i64>) -> bool {
         let was_behind = self.is_behind();
         self.behind.retain(|place| at(place) < self.ends.get(place).copied());
         was_behind && self.is_over()

@@ -13,24 +13,20 @@ use unslide_stream::Record;
 /// An answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Answered {
-    /// Owner of the report.
     pub tenant: TenantId,
-    /// Id of the report.
     pub report_id: ReportId,
     /// Variant among the reports with this id.
     pub variant: u32,
-    /// The requested revision.
     pub revision: u32,
-    /// Outcome of the request.
     pub answer: RequestOutcome,
     /// Time at which the request was sent, as it says itself, in microseconds since the Unix epoch.
     pub requested_at_micros: i64,
 }
 
 /// Reads a record of the ledger. Returns `None` for one that answers no request.
-pub fn read(record: &Record) -> Result<Option<Answered>, Unreadable> {
+pub fn read_answer(record: &Record) -> Result<Option<Answered>, Unreadable> {
     let unreadable = |detail: String| Unreadable { reason: "not_ledger", detail };
-    let variant = record.headers.number(headers::VARIANT).unwrap_or(0);
+    let variant = record.headers.get_number(headers::VARIANT).unwrap_or(0);
     let value = record.value.clone().ok_or_else(|| unreadable("the record has no value".to_owned()))?;
     let record = LedgerRecord::decode(value).map_err(|e| unreadable(e.to_string()))?;
     let Some(Entry::Terminal(terminal)) = record.entry else { return Ok(None) };
@@ -60,14 +56,14 @@ pub fn read(record: &Record) -> Result<Option<Answered>, Unreadable> {
 
 /// Returns the request that permanently ended with a dead letter, or `None` for other dead letters.
 /// `requests` is the topic of requests.
-pub fn of_letter(record: &Record, requests: &str) -> Option<Answered> {
+pub fn from_dead_letter(record: &Record, requests: &str) -> Option<Answered> {
     // Only workers write this topic and its headers.
-    let text = |name| record.headers.text(name);
+    let text = |name| record.headers.get_text(name);
     let reason = text(headers::REASON)?;
     if text(headers::ORIGIN_TOPIC)? != requests {
         return None;
     }
-    let Some(value) = record.value.clone() else { return of_headers(record) };
+    let Some(value) = record.value.clone() else { return from_headers(record) };
     let request = Resymbolicate::decode(value).ok()?;
     let (tenant, id) = (TenantId::new(&request.tenant).ok()?, request.report_id.as_ref().try_into().ok()?);
     let segment = match &request.body {
@@ -85,15 +81,15 @@ pub fn of_letter(record: &Record, requests: &str) -> Option<Answered> {
 }
 
 /// Returns the request that the headers name if the dead letter's value was left out.
-fn of_headers(record: &Record) -> Option<Answered> {
+fn from_headers(record: &Record) -> Option<Answered> {
     let given = &record.headers;
     Some(Answered {
-        tenant: TenantId::new(given.text(headers::TENANT)?).ok()?,
-        report_id: given.text(headers::REPORT_ID)?.parse().ok()?,
-        variant: given.number(headers::VARIANT).unwrap_or(0),
-        revision: given.number(headers::REVISION)?,
+        tenant: TenantId::new(given.get_text(headers::TENANT)?).ok()?,
+        report_id: given.get_text(headers::REPORT_ID)?.parse().ok()?,
+        variant: given.get_number(headers::VARIANT).unwrap_or(0),
+        revision: given.get_number(headers::REVISION)?,
         answer: RequestOutcome::Dead,
-        requested_at_micros: given.number(headers::REQUESTED_AT)?,
+        requested_at_micros: given.get_number(headers::REQUESTED_AT)?,
     })
 }
 
@@ -121,11 +117,11 @@ mod tests {
                 .with(headers::REQUESTED_AT, "5"),
         };
         for reason in ["panicked", "too_large"] {
-            let ended = of_letter(&letter("requests", reason), "requests").unwrap();
+            let ended = from_dead_letter(&letter("requests", reason), "requests").unwrap();
             assert_eq!((ended.report_id, ended.variant, ended.revision), (id, 1, 3));
             assert_eq!((ended.answer, ended.requested_at_micros), (RequestOutcome::Dead, 5));
         }
-        assert_eq!(of_letter(&letter("crash.reports", "panicked"), "requests"), None);
+        assert_eq!(from_dead_letter(&letter("crash.reports", "panicked"), "requests"), None);
     }
 
     #[test]
@@ -144,7 +140,7 @@ mod tests {
                 entry: Some(Entry::Terminal(terminal)),
                 ..LedgerRecord::default()
             };
-            read(&Record {
+            read_answer(&Record {
                 at: RecordRef { topic: "unslide.ledger".into(), partition: 0, offset: 0 },
                 time_millis: None,
                 key: None,

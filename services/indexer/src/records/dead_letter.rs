@@ -21,13 +21,13 @@ pub struct SkippedRecord {
 
 /// Reads a record; this never fails. `now` replaces a time that the topic does not have. The topic's id is
 /// not known yet.
-pub fn read(record: &Record, now: OffsetDateTime) -> DeadLetter {
+pub fn read_dead_letter(record: &Record, now: OffsetDateTime) -> DeadLetter {
     let given = &record.headers;
     let text = |name| given.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
     let reason = text(headers::REASON).filter(|reason| !reason.is_empty());
     let reason = reason.unwrap_or_else(|| "unknown".to_owned());
-    let tenant = given.text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok());
-    let index = given.number(headers::SOURCE_INDEX).zip(given.number(headers::SOURCE_COUNT));
+    let tenant = given.get_text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok());
+    let index = given.get_number(headers::SOURCE_INDEX).zip(given.get_number(headers::SOURCE_COUNT));
     DeadLetter {
         id: DeadLetterId {
             topic_id: String::new(),
@@ -40,9 +40,19 @@ pub fn read(record: &Record, now: OffsetDateTime) -> DeadLetter {
         arrived_at: record.time_millis.and_then(timestamp::from_millis).unwrap_or(now),
         detail: text(headers::DETAIL).unwrap_or_default(),
         reason,
-        attempt: given.number(headers::ATTEMPT),
-        origin: place(given, headers::ORIGIN_TOPIC, headers::ORIGIN_PARTITION, headers::ORIGIN_OFFSET),
-        source: place(given, headers::SOURCE_TOPIC, headers::SOURCE_PARTITION, headers::SOURCE_OFFSET),
+        attempt: given.get_number(headers::ATTEMPT),
+        origin: read_topic_offset(
+            given,
+            headers::ORIGIN_TOPIC,
+            headers::ORIGIN_PARTITION,
+            headers::ORIGIN_OFFSET,
+        ),
+        source: read_topic_offset(
+            given,
+            headers::SOURCE_TOPIC,
+            headers::SOURCE_PARTITION,
+            headers::SOURCE_OFFSET,
+        ),
         source_index: index.map(|(index, _)| index),
         source_count: index.map(|(_, count)| count),
         value_bytes: record.value.as_ref().map(|value| value.len() as u64),
@@ -81,17 +91,17 @@ pub fn skipped(at: &RecordRef, topic_id: String, stage: DeadLetterStage, why: Sk
     }
 }
 
-fn place(given: &Headers, topic: &str, partition: &str, offset: &str) -> Option<TopicOffset> {
+fn read_topic_offset(given: &Headers, topic: &str, partition: &str, offset: &str) -> Option<TopicOffset> {
     Some(TopicOffset {
-        topic: given.text(topic)?.to_owned(),
-        partition: given.number(partition)?,
-        offset: given.number(offset)?,
+        topic: given.get_text(topic)?.to_owned(),
+        partition: given.get_number(partition)?,
+        offset: given.get_number(offset)?,
     })
 }
 
 /// Returns the reason as a label. Anything that is not a word of this program becomes `other`, so that the
 /// number of labels is bounded.
-pub fn label(reason: &str) -> &str {
+pub fn reason_label(reason: &str) -> &str {
     let word = reason.len() <= 32 && reason.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     if word { reason } else { "other" }
 }
@@ -113,7 +123,7 @@ mod tests {
     #[test]
     fn any_record_can_be_noted() {
         let now = OffsetDateTime::UNIX_EPOCH;
-        let nothing = read(&record(Headers::new()), now);
+        let nothing = read_dead_letter(&record(Headers::new()), now);
         assert_eq!((nothing.reason.as_str(), nothing.tenant, nothing.origin), ("unknown", None, None));
         assert_eq!((nothing.value_bytes, nothing.id.offset), (None, 40));
         let odd = Headers::new()
@@ -122,9 +132,9 @@ mod tests {
             .with(headers::ORIGIN_TOPIC, "a")
             .with(headers::ORIGIN_PARTITION, "x")
             .with(headers::SOURCE_INDEX, "-1");
-        let odd = read(&record(odd), now);
+        let odd = read_dead_letter(&record(odd), now);
         assert_eq!((odd.tenant, odd.origin, odd.source_index), (None, None, None));
-        assert_eq!(label(&odd.reason), "other");
+        assert_eq!(reason_label(&odd.reason), "other");
     }
 
     #[test]
@@ -133,9 +143,9 @@ mod tests {
             [("not_json", Some("acme")), ("unknown_tenant", None), ("bad_signature", None)]
         {
             let given = Headers::new().with(headers::REASON, reason).with(headers::TENANT, "acme");
-            let letter = read(&record(given), OffsetDateTime::UNIX_EPOCH);
+            let letter = read_dead_letter(&record(given), OffsetDateTime::UNIX_EPOCH);
             assert_eq!(letter.tenant.as_ref().map(TenantId::as_str), tenant, "{reason}");
-            assert_eq!(label(&letter.reason), reason);
+            assert_eq!(reason_label(&letter.reason), reason);
         }
     }
 }

@@ -17,7 +17,6 @@ use unslide_stream::Record;
 pub struct ReadReport {
     /// Tenant that the report belongs to.
     pub tenant: TenantId,
-    /// The report.
     pub arrival: Arrival,
 }
 
@@ -26,7 +25,6 @@ pub struct ReadReport {
 pub struct Unreadable {
     /// Stable reason, such as `no_tenant`.
     pub reason: &'static str,
-    /// Description, for people.
     pub detail: String,
 }
 
@@ -35,13 +33,13 @@ fn unreadable(reason: &'static str, detail: impl Into<String>) -> Unreadable {
 }
 
 /// Reads a record. `now` is only used to reject impossible times.
-pub fn read(
+pub fn read_report(
     record: &Record,
     readers: &ReportReaders,
     limits: &ReadLimits,
     now: OffsetDateTime,
 ) -> Result<ReadReport, Unreadable> {
-    let tenant = record.headers.text(headers::TENANT).ok_or_else(|| {
+    let tenant = record.headers.get_text(headers::TENANT).ok_or_else(|| {
         unreadable("no_tenant", format!("the header {} is not there or is no text", headers::TENANT))
     })?;
     let tenant = TenantId::new(tenant).map_err(|e| unreadable("no_tenant", e.to_string()))?;
@@ -50,26 +48,26 @@ pub fn read(
     let document = readers.open(input, limits).map_err(refused)?;
     let report = Report::read(document.json(), limits).map_err(refused)?;
     let ours = report.ours.as_ref().ok_or_else(|| unreadable("not_enriched", "the report lacks our key"))?;
-    let revision = ours.revision.or_else(|| record.headers.number(headers::REVISION));
+    let revision = ours.revision.or_else(|| record.headers.get_number(headers::REVISION));
     let revision = revision.filter(|revision| *revision > 0).ok_or_else(|| {
         unreadable("no_revision", "neither the report nor a header says which revision it is")
     })?;
-    let original = document.stripped().unwrap_or_else(|| report.stripped());
+    let original = document.stripped().unwrap_or_else(|| report.strip_additions());
     let arrival = Arrival {
         report_id: report.id,
         content_hash: ContentHash(Sha256::digest(&original).into()),
         revision,
         received_at: received_at(record, now),
-        body: body::compress(input),
+        body: body::compress_report(input),
         size: u64::try_from(input.len()).unwrap_or(u64::MAX),
         facts: ReportDetails {
             terms: report.search_terms(),
             process_identity: report.process_identity().and_then(|process| identity_column(&process)),
-            ..facts(report.summary(), ours)
+            ..build_details(report.summary(), ours)
         },
-        images: images(ours),
-        origin: origin(record),
-        traceparent: record.headers.text(headers::TRACEPARENT).map(str::to_owned),
+        images: list_images(ours),
+        origin: read_origin(record),
+        traceparent: record.headers.get_text(headers::TRACEPARENT).map(str::to_owned),
     };
     Ok(ReadReport { tenant, arrival })
 }
@@ -77,17 +75,17 @@ pub fn read(
 /// Returns when the report first arrived at the broker: the time that the symbolizer passed on, or else the
 /// record's own time. A producer may invent its time, so one in the future is ignored.
 fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
-    let times = [record.headers.number(headers::ORIGIN_TIME), record.time_millis];
+    let times = [record.headers.get_number(headers::ORIGIN_TIME), record.time_millis];
     let possible = |at: &OffsetDateTime| *at >= OffsetDateTime::UNIX_EPOCH && *at <= now + Duration::HOUR;
     times.into_iter().flatten().filter_map(timestamp::from_millis).find(possible).unwrap_or(now)
 }
 
-fn origin(record: &Record) -> Option<ReportOrigin> {
+fn read_origin(record: &Record) -> Option<ReportOrigin> {
     Some(ReportOrigin {
-        topic: record.headers.text(headers::ORIGIN_TOPIC)?.to_owned(),
-        partition: record.headers.number(headers::ORIGIN_PARTITION)?,
-        offset: record.headers.number(headers::ORIGIN_OFFSET)?,
-        index: record.headers.number(headers::SOURCE_INDEX).unwrap_or(0),
+        topic: record.headers.get_text(headers::ORIGIN_TOPIC)?.to_owned(),
+        partition: record.headers.get_number(headers::ORIGIN_PARTITION)?,
+        offset: record.headers.get_number(headers::ORIGIN_OFFSET)?,
+        index: record.headers.get_number(headers::SOURCE_INDEX).unwrap_or(0),
     })
 }
 
@@ -136,7 +134,7 @@ fn shown_summary(summary: &ReportSummary) -> Value {
     Value::Object(shown)
 }
 
-fn facts(summary: ReportSummary, ours: &Ours) -> ReportDetails {
+fn build_details(summary: ReportSummary, ours: &Ours) -> ReportDetails {
     let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let shown = shown_summary(&summary);
     ReportDetails {
@@ -184,7 +182,7 @@ fn identity_column(process: &ProcessIdentity) -> Option<Uuid> {
 
 /// Returns each image with a debug id once. If two entries contradict each other, the one with an answer is
 /// used.
-fn images(ours: &Ours) -> Vec<ImageUse> {
+fn list_images(ours: &Ours) -> Vec<ImageUse> {
     let mut images: BTreeMap<_, ImageUse> = BTreeMap::new();
     for image in &ours.images {
         let Some(debug_id) = image.debug_id else { continue };
@@ -245,8 +243,9 @@ mod tests {
             .with(headers::ORIGIN_TOPIC, "in")
             .with(headers::ORIGIN_PARTITION, "1")
             .with(headers::ORIGIN_OFFSET, "5");
-        let read = read(&record(ENRICHED, headers), &ReportReaders::default(), &ReadLimits::default(), now())
-            .unwrap();
+        let read =
+            read_report(&record(ENRICHED, headers), &ReportReaders::default(), &ReadLimits::default(), now())
+                .unwrap();
         let arrival = read.arrival;
         assert_eq!((read.tenant.as_str(), arrival.revision), ("acme", 2));
         assert_eq!(arrival.received_at.unix_timestamp(), 1_763_590_000);
@@ -257,16 +256,16 @@ mod tests {
         assert_eq!(arrival.images.len(), 1);
         let image = &arrival.images[0];
         assert!(image.found && image.stripped && image.seen_generation == 4);
-        let stripped = splice::strip(ENRICHED.as_bytes(), &ReadLimits::default()).unwrap();
+        let stripped = splice::strip_additions(ENRICHED.as_bytes(), &ReadLimits::default()).unwrap();
         assert_eq!(arrival.content_hash.0, <[u8; 32]>::from(Sha256::digest(&stripped)));
-        assert_eq!(body::decompress(&arrival.body, 1 << 20).unwrap(), ENRICHED.as_bytes());
+        assert_eq!(body::decompress_report(&arrival.body, 1 << 20).unwrap(), ENRICHED.as_bytes());
     }
 
     #[test]
     fn a_report_says_the_share_that_is_sent() {
         let sampled = |enriched: &str| {
             let headers = Headers::new().with(headers::TENANT, "acme");
-            read(&record(enriched, headers), &ReportReaders::default(), &ReadLimits::default(), now())
+            read_report(&record(enriched, headers), &ReportReaders::default(), &ReadLimits::default(), now())
                 .unwrap()
                 .arrival
                 .facts
@@ -285,10 +284,14 @@ mod tests {
             format!(r#""crash":{{"threads":[{{"crashed":true,"backtrace":{{"contents":[{frame}]}}}}],"#);
         let headers = Headers::new().with(headers::TENANT, "acme");
         let enriched = ENRICHED.replace("\"crash\":{", &threads);
-        let arrival =
-            read(&record(&enriched, headers), &ReportReaders::default(), &ReadLimits::default(), now())
-                .unwrap()
-                .arrival;
+        let arrival = read_report(
+            &record(&enriched, headers),
+            &ReportReaders::default(),
+            &ReadLimits::default(),
+            now(),
+        )
+        .unwrap()
+        .arrival;
         assert_eq!(arrival.facts.terms, ["Cart.price", "Cart.swift", "Cart.total"]);
     }
 
@@ -301,9 +304,13 @@ mod tests {
             let system = format!(r#""system":{{"process_name":"Shop","process_id":{pid},"#);
             let enriched = ENRICHED.replacen('{', images, 1).replace("\"system\":{", &system);
             let headers = Headers::new().with(headers::TENANT, "acme");
-            let read =
-                read(&record(&enriched, headers), &ReportReaders::default(), &ReadLimits::default(), now())
-                    .unwrap();
+            let read = read_report(
+                &record(&enriched, headers),
+                &ReportReaders::default(),
+                &ReadLimits::default(),
+                now(),
+            )
+            .unwrap();
             read.arrival.facts.process_identity
         };
         assert!(identity(7).is_some() && identity(7) == identity(7));
@@ -335,7 +342,7 @@ mod tests {
             }],
             ..ReportSummary::default()
         };
-        let shown = facts(summary, &Ours::default()).summary;
+        let shown = build_details(summary, &Ours::default()).summary;
         let template = include_str!("../../../../deploy/elasticsearch/reports.json");
         let template: serde_json::Value = serde_json::from_str(template).unwrap();
         let mapped = &template["template"]["mappings"]["properties"]["summary"]["properties"];
@@ -363,7 +370,7 @@ mod tests {
     fn what_cannot_be_stored_says_why() {
         let why = |value: &str, tenant: &str| {
             let headers = Headers::new().with(headers::TENANT, tenant.to_owned());
-            read(&record(value, headers), &ReportReaders::default(), &ReadLimits::default(), now())
+            read_report(&record(value, headers), &ReportReaders::default(), &ReadLimits::default(), now())
                 .unwrap_err()
                 .reason
         };

@@ -14,7 +14,6 @@ pub struct ReadEvent {
     pub tenant: TenantId,
     /// The topic that stores it.
     pub topic: &'static EventTopic,
-    /// The event.
     pub event: TopicEvent,
 }
 
@@ -24,13 +23,13 @@ fn unreadable(reason: &'static str, detail: impl Into<String>) -> Unreadable {
 
 /// Reads an event that a gateway may have sent. Its sender is checked by the same rules as for reports. `now`
 /// replaces a time that the topic does not have.
-pub fn read(
+pub fn read_event(
     record: &Record,
     signatures: &Signatures,
     now: OffsetDateTime,
     topic: &'static EventTopic,
 ) -> Result<ReadEvent, Unreadable> {
-    let tenant = owner(record, signatures, now)?;
+    let tenant = verify_owner(record, signatures, now)?;
     let value = record.value.as_ref().ok_or_else(|| unreadable("empty", "the record has no value"))?;
     let event = (topic.read)(value, received_at(record, now))
         .map_err(|error| unreadable(topic.unreadable_reason, error.to_string()))?;
@@ -38,23 +37,29 @@ pub fn read(
 }
 
 /// Returns the tenant that the record names, if its sender may name it.
-pub fn owner(record: &Record, signatures: &Signatures, now: OffsetDateTime) -> Result<TenantId, Unreadable> {
-    let tenant = sender(record)?;
+pub fn verify_owner(
+    record: &Record,
+    signatures: &Signatures,
+    now: OffsetDateTime,
+) -> Result<TenantId, Unreadable> {
+    let tenant = read_tenant(record)?;
     let millis = received_at(record, now).unix_timestamp_nanos() / 1_000_000;
     let millis = i64::try_from(millis).unwrap_or(i64::MAX);
-    signatures.check(record, &tenant, millis).map_err(|wrong| unreadable(wrong.reason, wrong.detail))?;
+    signatures
+        .check_signature(record, &tenant, millis)
+        .map_err(|wrong| unreadable(wrong.reason, wrong.detail))?;
     Ok(tenant)
 }
 
 /// Returns the tenant that the record names, whether that tenant exists or not.
-fn sender(record: &Record) -> Result<TenantId, Unreadable> {
-    let count = record.headers.count(headers::TENANT);
+fn read_tenant(record: &Record) -> Result<TenantId, Unreadable> {
+    let count = record.headers.count_named(headers::TENANT);
     if count > 1 {
         // A gateway may have checked one of the headers and appended the other, so neither can be trusted.
         let detail = format!("the record has {count} headers `{}`, one is needed", headers::TENANT);
         return Err(unreadable("ambiguous_tenant", detail));
     }
-    let name = record.headers.text(headers::TENANT).ok_or_else(|| {
+    let name = record.headers.get_text(headers::TENANT).ok_or_else(|| {
         unreadable("no_tenant", format!("the header {} is not there or is no text", headers::TENANT))
     })?;
     TenantId::new(name).map_err(|error| unreadable("no_tenant", error.to_string()))
@@ -86,7 +91,7 @@ pub mod tests {
     };
 
     fn read_payload(record: &Record, signatures: &Signatures) -> Result<ReadEvent, Unreadable> {
-        read(record, signatures, now(), &PAYLOADS)
+        read_event(record, signatures, now(), &PAYLOADS)
     }
 
     fn now() -> OffsetDateTime {
@@ -129,13 +134,12 @@ pub mod tests {
         assert_eq!(why(&EVENT.replace("2025", "2027"), of_acme()), "bad_payload");
     }
 
-    /// Proves: sender
     #[test]
     fn where_signatures_are_required_nobody_sends_events_for_another() {
         let key = SigningKey::parse(&Secret::new("TM0Imyj/ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U+4pvs=")).unwrap();
         let edge = GatewayKey {
             name: "edge".into(),
-            public_key: key.verifying().to_string(),
+            public_key: key.verifying_key().to_string(),
             tenants: vec!["acme".into()],
         };
         let signatures = Signatures::new(&SignatureSettings { required: true, keys: vec![edge] });
@@ -143,7 +147,7 @@ pub mod tests {
         let signed = |slug: &str, at: i64| {
             let tenant = TenantId::new(slug).unwrap();
             let mut headers = Headers::new().with(headers::TENANT, slug.to_owned());
-            let signed = signer.headers(&tenant, at, EVENT.as_bytes());
+            let signed = signer.signature_headers(&tenant, at, EVENT.as_bytes());
             signed.into_iter().for_each(|(name, value)| headers.push(name, value));
             read_payload(&record(EVENT, headers), &signatures).map_or_else(|why| why.reason, |_| "taken")
         };

@@ -8,7 +8,7 @@ pub mod dead_letter;
 pub mod enriched;
 pub mod event;
 
-use crate::failure::{Failure, TRIES};
+use crate::failure::{Failure, RECORD_TRIES_LIMIT};
 use crate::feature::EventTopic;
 use std::sync::Arc;
 use time::OffsetDateTime;
@@ -26,11 +26,8 @@ const RECORDS_A_JOB: usize = 16;
 /// Kind of the records in a topic.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
-    /// Enriched reports.
     Reports,
-    /// The ledger.
     Ledger,
-    /// Dead letters.
     DeadLetters,
     /// Events of a topic of a feature.
     Events(&'static EventTopic),
@@ -54,7 +51,6 @@ pub struct PolledRecord {
 /// Result of parsing a record.
 #[derive(Clone, Debug)]
 pub enum Parsed {
-    /// A report to store.
     Report(Box<ReadReport>),
     /// An answer to a request.
     Answer(Answered),
@@ -75,7 +71,6 @@ pub enum Parsed {
 /// A record that was read, with the result.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// Position of the record.
     pub at: RecordRef,
     /// Time of the record in the topic, or the time at which it was read if it has none.
     pub arrived_at: OffsetDateTime,
@@ -83,7 +78,6 @@ pub struct Item {
     pub tenant: Option<TenantId>,
     /// The `traceparent` header, if spans are exported.
     pub traceparent: Option<String>,
-    /// Result of parsing.
     pub parsed: Parsed,
 }
 
@@ -104,10 +98,8 @@ impl Item {
     }
 }
 
-/// Parameters for reading records.
 #[derive(Clone)]
 pub struct Reading {
-    /// Kind of the records.
     pub content: Content,
     /// Readers of reports in other formats.
     pub readers: ReportReaders,
@@ -123,7 +115,7 @@ pub struct Reading {
     pub has_spans: bool,
 }
 
-/// Function that reads one record: [`parse`], or a replacement in tests.
+/// Function that reads one record: [`parse_record`], or a replacement in tests.
 pub type ReadRecord = fn(&Record, &Reading) -> Parsed;
 
 /// Reads records on the CPU pool, in their order. If a job panics, each of its records is read separately. A
@@ -131,7 +123,7 @@ pub type ReadRecord = fn(&Record, &Reading) -> Parsed;
 ///
 /// # Errors
 /// Returns an error if the pool has shut down.
-pub async fn read(
+pub async fn read_records(
     host: &Host,
     reading: &Reading,
     read: ReadRecord,
@@ -145,9 +137,9 @@ pub async fn read(
             break;
         }
         let (own, reading) = (Arc::clone(&some), reading.clone());
-        let job = host
-            .cpu
-            .submit(move || own.iter().map(|record| read_item(record, &reading, read)).collect::<Vec<_>>());
+        let job = host.cpu.submit_job(move || {
+            own.iter().map(|record| read_item(record, &reading, read)).collect::<Vec<_>>()
+        });
         jobs.push((some, job));
     }
     let mut items = Vec::new();
@@ -173,7 +165,7 @@ async fn read_alone(
     index: usize,
 ) -> Result<Item, CpuError> {
     let mut panic = String::new();
-    for _ in 0..TRIES {
+    for _ in 0..RECORD_TRIES_LIMIT {
         let (records, reading) = (Arc::clone(records), reading.clone());
         let job = move || read_item(&records[index], &reading, read);
         match host.cpu.run(job).await {
@@ -182,16 +174,18 @@ async fn read_alone(
             Err(error) => return Err(error),
         }
     }
-    Ok(item(&records[index].record, reading, Parsed::Failed(Failure::panicked(panic))))
+    Ok(build_item(&records[index].record, reading, Parsed::Failed(Failure::from_panic(panic))))
 }
 
 fn read_item(polled: &PolledRecord, reading: &Reading, read: ReadRecord) -> Item {
     let record = &polled.record;
-    let Some(tenant) = &polled.deferred_for else { return item(record, reading, read(record, reading)) };
-    Item { tenant: Some(tenant.clone()), ..item(record, reading, Parsed::Deferred) }
+    let Some(tenant) = &polled.deferred_for else {
+        return build_item(record, reading, read(record, reading));
+    };
+    Item { tenant: Some(tenant.clone()), ..build_item(record, reading, Parsed::Deferred) }
 }
 
-fn item(record: &Record, reading: &Reading, parsed: Parsed) -> Item {
+fn build_item(record: &Record, reading: &Reading, parsed: Parsed) -> Item {
     let tenant = match &parsed {
         Parsed::Report(report) => Some(report.tenant.clone()),
         Parsed::Event(event) => Some(event.tenant.clone()),
@@ -199,30 +193,29 @@ fn item(record: &Record, reading: &Reading, parsed: Parsed) -> Item {
         Parsed::DeadLetter(letter, _) => letter.tenant.clone(),
         // Only symbolizers write the outputs. In a dead letter or an event the header is an unverified claim.
         _ if matches!(reading.content, Content::Reports) => {
-            record.headers.text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok())
+            record.headers.get_text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok())
         }
         _ => None,
     };
     let arrived_at = record.time_millis.and_then(timestamp::from_millis).unwrap_or(reading.now);
-    let traceparent = record.headers.text(headers::TRACEPARENT).filter(|_| reading.has_spans);
+    let traceparent = record.headers.get_text(headers::TRACEPARENT).filter(|_| reading.has_spans);
     Item { at: record.at.clone(), arrived_at, tenant, traceparent: traceparent.map(str::to_owned), parsed }
 }
 
-/// Reads one record.
-pub fn parse(record: &Record, reading: &Reading) -> Parsed {
+pub fn parse_record(record: &Record, reading: &Reading) -> Parsed {
     match reading.content {
-        Content::Reports => enriched::read(record, &reading.readers, &reading.limits, reading.now)
+        Content::Reports => enriched::read_report(record, &reading.readers, &reading.limits, reading.now)
             .map_or_else(Parsed::Unreadable, |read| Parsed::Report(Box::new(read))),
-        Content::Ledger => match answers::read(record) {
+        Content::Ledger => match answers::read_answer(record) {
             Ok(Some(answer)) => Parsed::Answer(answer),
             Ok(None) => Parsed::Nothing,
             Err(error) => Parsed::Unreadable(error),
         },
-        Content::Events(topic) => event::read(record, &reading.signatures, reading.now, topic)
+        Content::Events(topic) => event::read_event(record, &reading.signatures, reading.now, topic)
             .map_or_else(Parsed::Unreadable, |read| Parsed::Event(Box::new(read))),
         Content::DeadLetters => Parsed::DeadLetter(
-            Box::new(dead_letter::read(record, reading.now)),
-            answers::of_letter(record, &reading.requests),
+            Box::new(dead_letter::read_dead_letter(record, reading.now)),
+            answers::from_dead_letter(record, &reading.requests),
         ),
     }
 }

@@ -21,12 +21,12 @@ use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::segment::SegmentError;
 use unslide_artifacts::{Condition, ObjectStore, Put, StorageError};
 use unslide_model::TenantId;
-use unslide_runtime::{CpuError, CpuPool, Host, Shutdown, causes};
+use unslide_runtime::{CpuError, CpuPool, Host, Shutdown, format_causes};
 use unslide_store::segments::{self, PendingDay, SegmentIntent};
 use unslide_store::{Store, StoreError};
 
 /// Timeout for writing one segment. An intent that is older than twice this has no writer.
-const PATIENCE: Duration = Duration::from_secs(600);
+const SEGMENT_WRITE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Number of segments that one round of maintenance writes, so that other work is not delayed.
 const SEGMENTS_A_ROUND: usize = 16;
 
@@ -60,13 +60,10 @@ pub enum MoveError {
 /// A step after which a process may die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveStep {
-    /// The intent is stored.
     Intended,
-    /// The object is stored.
     Put,
     /// The transaction that points the reports to the object is complete but not committed.
     Pointed,
-    /// The transaction is committed.
     Live,
     /// A condemned object is deleted, but its row is not.
     Deleted,
@@ -111,15 +108,15 @@ impl BodyMover {
     /// # Errors
     /// Returns the first failure of the round. A failure for one tenant does not stop the round for the
     /// others.
-    pub async fn round(&self) -> Result<bool, MoveError> {
+    pub async fn run_round(&self) -> Result<bool, MoveError> {
         let mut left = SEGMENTS_A_ROUND;
-        let mut failed = self.sweep().await.err();
+        let mut failed = self.sweep_objects().await.err();
         #[cfg(test)]
         if let Some(stopped @ MoveError::Stopped(_)) = failed {
             return Err(stopped);
         }
-        let pending = segments::pending(&self.store).await?;
-        self.metrics.pending(&pending, self.store.clock().now());
+        let pending = segments::list_pending(&self.store).await?;
+        self.metrics.set_pending_age(&pending, self.store.clock().now());
         for PendingDay { tenant, day, .. } in pending.into_iter().filter(|pending| self.is_due(pending)) {
             loop {
                 if left == 0 || self.shutdown.is_begun() {
@@ -133,7 +130,7 @@ impl BodyMover {
                     Err(stopped @ MoveError::Stopped(_)) => return Err(stopped),
                     Err(trouble) => {
                         tracing::warn!(
-                            error = causes(&trouble),
+                            error = format_causes(&trouble),
                             segment.day = %day,
                             "a segment could not be written and is tried again"
                         );
@@ -157,22 +154,22 @@ impl BodyMover {
     }
 
     /// Stores the intent to write a segment. Returns `None` if another indexer writes one of this day.
-    async fn begin(
+    async fn begin_segment(
         &self,
         tenant: &TenantId,
         day: Date,
     ) -> Result<Option<(SegmentIntent, ObjectKey)>, MoveError> {
         let mut tx = self.store.tenant(tenant).await?;
         let id = segments::new_id(&mut tx).await?;
-        let key = keys::segment(tenant, day, id);
-        let begun = segments::begin(&mut tx, id, day, key.as_str()).await?;
+        let key = keys::for_segment(tenant, day, id);
+        let begun = segments::begin_segment(&mut tx, id, day, key.as_str()).await?;
         tx.commit().await?;
         self.reach(MoveStep::Intended)?;
         Ok(begun.map(|begun| (begun, key)))
     }
 
     /// Stores the bytes of `source` while `fill` writes them. Returns the result of `fill`.
-    async fn put<T>(
+    async fn put_segment<T>(
         &self,
         key: &ObjectKey,
         source: tokio::io::DuplexStream,
@@ -184,7 +181,7 @@ impl BodyMover {
         // The object store's client makes large futures.
         let stored = Box::pin(async { Ok(self.objects.put_stream(key, source, limit, &put).await?) });
         let fill = Box::pin(fill);
-        let both = tokio::time::timeout(PATIENCE, async { tokio::try_join!(fill, stored) });
+        let both = tokio::time::timeout(SEGMENT_WRITE_TIMEOUT, async { tokio::try_join!(fill, stored) });
         let (filled, _) = both.await.map_err(|_| MoveError::Slow(key.clone()))??;
         self.reach(MoveStep::Put)?;
         Ok(filled)
@@ -206,7 +203,7 @@ impl BodyMover {
         };
         if let Err(error) = given_up.await {
             // The intent is given up when it is old.
-            tracing::debug!(error = causes(&error), "an intent could not be given up");
+            tracing::debug!(error = format_causes(&error), "an intent could not be given up");
         }
     }
 

@@ -3,16 +3,16 @@
 use super::{BodyMover, MoveError};
 use time::{Date, UtcOffset};
 use unslide_model::TenantId;
-use unslide_runtime::causes;
+use unslide_runtime::format_causes;
 use unslide_store::tenants::{self, TenantStanding};
 use unslide_store::{StoreError, expire_features, partitions, retention};
 
 /// Number of reports that one transaction deletes.
-const REPORTS: u32 = 1_000;
+const EXPIRED_REPORTS_LIMIT: u32 = 1_000;
 /// Number of objects that one transaction condemns, and of images, hours and rows of each feature that it deletes.
-const OBJECTS: u32 = 1_000;
+const CONDEMNED_OBJECTS_LIMIT: u32 = 1_000;
 /// Number of tenants that are read at once.
-const TENANTS: u32 = 200;
+const TENANT_PAGE_ENTRIES: u32 = 200;
 
 impl BodyMover {
     /// Deletes every tenant's reports that are older than its limit. Then deletes the tables of the days that no
@@ -20,24 +20,25 @@ impl BodyMover {
     ///
     /// # Errors
     /// Returns the first failure. A failure for one tenant does not stop the deletion for the others.
-    pub async fn expire(&self) -> Result<(), MoveError> {
+    pub async fn expire_all(&self) -> Result<(), MoveError> {
         let settings = &self.settings;
         let today = self.store.clock().now().to_offset(UtcOffset::UTC).date();
-        let longest = retention::longest(&self.store, settings.keep_days, settings.remember_days).await?;
-        let all = self.boundaries(today).await?;
+        let longest =
+            retention::read_longest_days(&self.store, settings.keep_days, settings.remember_days).await?;
+        let all = self.list_boundaries(today).await?;
         let oldest = today.saturating_sub(time::Duration::days(longest.into()));
         // Days that no tenant keeps are deleted with their tables.
         let mut failed = None;
         for (tenant, before) in all.iter().filter(|(_, before)| *before > oldest) {
-            note(&mut failed, self.expire_reports(tenant, *before).await)?;
+            keep_first_failure(&mut failed, self.expire_reports(tenant, *before).await)?;
         }
         match partitions::drop_before(&self.store, oldest).await {
             Ok(0) => {}
             Ok(dropped) => tracing::info!(tables = dropped, "dropped the tables of days that are over"),
-            Err(error) => note(&mut failed, Err(error))?,
+            Err(error) => keep_first_failure(&mut failed, Err(error))?,
         }
         for (tenant, before) in &all {
-            note(&mut failed, self.condemn_days(tenant, *before).await)?;
+            keep_first_failure(&mut failed, self.condemn_days(tenant, *before).await)?;
         }
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
@@ -45,7 +46,7 @@ impl BodyMover {
     async fn expire_reports(&self, tenant: &TenantId, before: Date) -> Result<(), StoreError> {
         while !self.shutdown.is_begun() {
             let mut tx = self.store.tenant(tenant).await?;
-            let expired = retention::expire(&mut tx, before, REPORTS).await?;
+            let expired = retention::expire_reports(&mut tx, before, EXPIRED_REPORTS_LIMIT).await?;
             tx.commit().await?;
             if expired == 0 {
                 break;
@@ -57,11 +58,11 @@ impl BodyMover {
     async fn condemn_days(&self, tenant: &TenantId, before: Date) -> Result<(), StoreError> {
         while !self.shutdown.is_begun() {
             let mut tx = self.store.tenant(tenant).await?;
-            let condemned = retention::condemn_days(&mut tx, before, OBJECTS).await?;
+            let condemned = retention::condemn_days(&mut tx, before, CONDEMNED_OBJECTS_LIMIT).await?;
             // Rows are locked in the order in which reports are counted.
-            let hours = retention::forget_hours(&mut tx, OBJECTS).await?;
-            let forgotten = retention::forget_wanted(&mut tx, before, OBJECTS).await?;
-            let expired = expire_features(&mut tx, before, OBJECTS).await?;
+            let hours = retention::forget_hours(&mut tx, CONDEMNED_OBJECTS_LIMIT).await?;
+            let forgotten = retention::forget_wanted(&mut tx, before, CONDEMNED_OBJECTS_LIMIT).await?;
+            let expired = expire_features(&mut tx, before, CONDEMNED_OBJECTS_LIMIT).await?;
             tx.commit().await?;
             if condemned + forgotten + hours + expired == 0 {
                 break;
@@ -71,10 +72,10 @@ impl BodyMover {
     }
 
     /// Returns each tenant with the first day that is kept for it.
-    async fn boundaries(&self, today: Date) -> Result<Vec<(TenantId, Date)>, MoveError> {
+    async fn list_boundaries(&self, today: Date) -> Result<Vec<(TenantId, Date)>, MoveError> {
         let (mut all, mut last) = (Vec::new(), None);
         loop {
-            let page = tenants::list(&self.store, last.as_ref(), TENANTS).await?;
+            let page = tenants::list_tenants(&self.store, last.as_ref(), TENANT_PAGE_ENTRIES).await?;
             if page.is_empty() {
                 return Ok(all);
             }
@@ -83,7 +84,7 @@ impl BodyMover {
             let kept = page.into_iter().filter(|tenant| tenant.state != TenantStanding::Deleted);
             all.extend(kept.map(|tenant| {
                 let limit = tenant.limits.retention_days;
-                let days = retention::days(limit, self.settings.keep_days, self.settings.remember_days);
+                let days = retention::kept_days(limit, self.settings.keep_days, self.settings.remember_days);
                 (tenant.id, today.saturating_sub(time::Duration::days(days.into())))
             }));
         }
@@ -94,12 +95,15 @@ impl BodyMover {
 ///
 /// # Errors
 /// Returns a failure of the connection, which would affect every tenant.
-fn note(failed: &mut Option<StoreError>, done: Result<(), StoreError>) -> Result<(), StoreError> {
+fn keep_first_failure(
+    failed: &mut Option<StoreError>,
+    done: Result<(), StoreError>,
+) -> Result<(), StoreError> {
     match done {
         Ok(()) => Ok(()),
         Err(error) if error.is_connection() => Err(error),
         Err(error) => {
-            let text = causes(&error);
+            let text = format_causes(&error);
             tracing::warn!(
                 error = text,
                 "what is over cannot be deleted for one tenant or day and is tried again"

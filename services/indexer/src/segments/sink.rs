@@ -4,7 +4,7 @@ use super::MoveError;
 use bytes::Bytes;
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use unslide_artifacts::StorageError;
-use unslide_artifacts::segment::{self, BodyId, HEADER, MAX_BODY_BYTES, SegmentError};
+use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES, SEGMENT_HEADER, SegmentError};
 use unslide_model::{BodyKey, TenantId};
 use unslide_runtime::{CpuPool, job_bytes};
 use unslide_store::segments::{MovedBody, PendingBody};
@@ -17,7 +17,6 @@ pub struct SegmentSink {
     cpu: CpuPool,
     tenant: TenantId,
     pipe: DuplexStream,
-    /// Bytes written so far.
     pub bytes: u64,
 }
 
@@ -30,34 +29,33 @@ impl SegmentSink {
 
     /// Adds bodies, and returns the position of each. A body that is larger than readers accept stays in the
     /// database.
-    pub async fn add(&mut self, bodies: Vec<PendingBody>) -> Result<Vec<MovedBody>, MoveError> {
+    pub async fn add_bodies(&mut self, bodies: Vec<PendingBody>) -> Result<Vec<MovedBody>, MoveError> {
         let (tenant, start) = (self.tenant.clone(), self.bytes);
-        let (moved, out) = self.cpu.run(move || frames(&tenant, start, bodies)).await??;
-        self.send(out.into()).await?;
+        let (moved, out) = self.cpu.run(move || build_frames(&tenant, start, bodies)).await??;
+        self.send_bytes(out.into()).await?;
         Ok(moved)
     }
 
-    /// Completes the segment.
-    pub async fn finish(mut self) -> Result<(), MoveError> {
+    pub async fn finish_segment(mut self) -> Result<(), MoveError> {
         if self.bytes == 0 {
-            self.send(Bytes::from_static(&HEADER)).await?;
+            self.send_bytes(Bytes::from_static(&SEGMENT_HEADER)).await?;
         }
         self.pipe.shutdown().await.map_err(|e| MoveError::Objects(StorageError::Source(e)))
     }
 
-    async fn send(&mut self, bytes: Bytes) -> Result<(), MoveError> {
+    async fn send_bytes(&mut self, bytes: Bytes) -> Result<(), MoveError> {
         self.bytes += bytes.len() as u64;
         self.pipe.write_all(&bytes).await.map_err(|e| MoveError::Objects(StorageError::Source(e)))
     }
 }
 
 /// Returns the frames of bodies from byte `start` of a segment on, and the position of each.
-fn frames(
+fn build_frames(
     tenant: &TenantId,
     start: u64,
     bodies: Vec<PendingBody>,
 ) -> Result<(Vec<MovedBody>, Vec<u8>), SegmentError> {
-    let mut out = if start == 0 { HEADER.to_vec() } else { Vec::new() };
+    let mut out = if start == 0 { SEGMENT_HEADER.to_vec() } else { Vec::new() };
     let mut moved = Vec::with_capacity(bodies.len());
     let mut worked = 0;
     for PendingBody { received_at, report_id, variant, revision, size, body } in bodies {
@@ -65,17 +63,17 @@ fn frames(
             continue;
         }
         let id = BodyId { tenant: tenant.clone(), report_id, variant, revision };
-        let (frame, key) = match unslide_proto::body::decompress(&body, MAX_BODY_BYTES) {
+        let (frame, key) = match unslide_proto::body::decompress_report(&body, MAX_BODY_BYTES) {
             Ok(json) => {
                 worked += json.len();
                 job_bytes(worked);
-                segment::seal(&id, &json)?
+                segment::seal_frame(&id, &json)?
             }
             Err(error) => {
                 // A damaged body moves like any other, so that it does not come up again. It gets no valid
                 // key, so that readers detect the damage.
                 tracing::error!(report.id = %report_id, "a stored body is damaged: {error}");
-                (segment::seal(&id, &body)?.0, BodyKey([0; 32]))
+                (segment::seal_frame(&id, &body)?.0, BodyKey([0; 32]))
             }
         };
         let (offset, length) = (start + out.len() as u64, frame.len() as u64);
@@ -99,7 +97,6 @@ mod tests {
         behind_name.split_whitespace().nth(16).unwrap().parse().unwrap()
     }
 
-    /// Proves: fairness
     #[tokio::test]
     async fn bodies_that_are_large_together_are_a_large_job() {
         let pool = CpuPool::new(1).unwrap();
@@ -110,10 +107,10 @@ mod tests {
             variant: 0,
             revision: 1,
             size: json.len() as u64,
-            body: unslide_proto::body::compress(&json),
+            body: unslide_proto::body::compress_report(&json),
         };
         let nice_after = async |bodies: Vec<PendingBody>| {
-            let work = move || frames(&TenantId::new("acme").unwrap(), 0, bodies).map(|_| nice());
+            let work = move || build_frames(&TenantId::new("acme").unwrap(), 0, bodies).map(|_| nice());
             pool.run(work).await.unwrap().unwrap()
         };
         let usual = nice_after(vec![body(1)]).await;

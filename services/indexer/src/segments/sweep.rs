@@ -1,20 +1,20 @@
 //! Deletes condemned objects.
 
-use super::{BodyMover, MoveError, MoveStep, PATIENCE};
+use super::{BodyMover, MoveError, MoveStep, SEGMENT_WRITE_TIMEOUT};
 use unslide_artifacts::keys::ObjectKey;
 use unslide_store::segments;
 
 /// Number of objects that are deleted in one batch.
-const PAGE: u32 = 200;
+const SWEEP_PAGE_ENTRIES: u32 = 200;
 /// Number of consecutive transient failures after which object storage counts as unavailable.
 const FAILURES_IN_A_ROW: u32 = 5;
 
 impl BodyMover {
     /// Abandons the segments of dead writers, and deletes objects that have been condemned for longer than a
     /// reader takes. If one cannot be deleted, it is left for later and the others continue.
-    pub(super) async fn sweep(&self) -> Result<(), MoveError> {
+    pub(super) async fn sweep_objects(&self) -> Result<(), MoveError> {
         let now = self.store.clock().now();
-        let given_up = segments::abandon(&self.store, now - PATIENCE * 2).await?;
+        let given_up = segments::abandon_intents(&self.store, now - SEGMENT_WRITE_TIMEOUT * 2).await?;
         if given_up > 0 {
             tracing::warn!(segments = given_up, "gave up the segments of dead writers");
         }
@@ -22,16 +22,16 @@ impl BodyMover {
         let before = now.saturating_sub(time::Duration::seconds(grace));
         let mut failed_in_a_row = 0;
         loop {
-            let due = segments::condemned_due(&self.store, before, PAGE).await?;
-            let last = due.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            let due = segments::condemned_due(&self.store, before, SWEEP_PAGE_ENTRIES).await?;
+            let last = due.len() < usize::try_from(SWEEP_PAGE_ENTRIES).unwrap_or(usize::MAX);
             for condemned in due {
-                match ObjectKey::of_tenant(&condemned.tenant, &condemned.key) {
+                match ObjectKey::parse_for_tenant(&condemned.tenant, &condemned.key) {
                     Ok(key) => match Box::pin(self.objects.delete(&key)).await {
                         Ok(()) => failed_in_a_row = 0,
                         Err(error) => {
                             tracing::warn!(key = %key, error = %error, "an object could not be deleted");
                             let mut tx = self.store.tenant(&condemned.tenant).await?;
-                            segments::postpone(&mut tx, &condemned).await?;
+                            segments::postpone_object(&mut tx, &condemned).await?;
                             tx.commit().await?;
                             failed_in_a_row += u32::from(error.is_transient());
                             if failed_in_a_row >= FAILURES_IN_A_ROW {
@@ -45,7 +45,7 @@ impl BodyMover {
                 }
                 self.reach(MoveStep::Deleted)?;
                 let mut tx = self.store.tenant(&condemned.tenant).await?;
-                segments::forget(&mut tx, &[condemned.key]).await?;
+                segments::forget_objects(&mut tx, &[condemned.key]).await?;
                 tx.commit().await?;
             }
             if last || self.shutdown.is_begun() {

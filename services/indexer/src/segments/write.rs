@@ -14,12 +14,12 @@ const MOST_FRAMES: usize = 10_000;
 impl BodyMover {
     /// Moves bodies of a tenant and day into one segment. Returns true if more may wait.
     pub(super) async fn move_day(&self, tenant: &TenantId, day: Date) -> Result<bool, MoveError> {
-        let Some((begun, key)) = self.begin(tenant, day).await? else { return Ok(false) };
+        let Some((begun, key)) = self.begin_segment(tenant, day).await? else { return Ok(false) };
         let written = async {
             let (sink, source) = SegmentSink::new(self.cpu.clone(), tenant.clone());
-            let (moved, more) = self.put(&key, source, self.fill(sink, tenant, day)).await?;
+            let (moved, more) = self.put_segment(&key, source, self.fill_segment(sink, tenant, day)).await?;
             let mut tx = self.store.tenant(tenant).await?;
-            let finished = segments::finish(&mut tx, &begun, &moved).await?;
+            let finished = segments::finish_segment(&mut tx, &begun, &moved).await?;
             let finished = finished.ok_or_else(|| MoveError::Fenced(key.clone()))?;
             self.reach(MoveStep::Pointed)?;
             tx.commit().await?;
@@ -35,7 +35,7 @@ impl BodyMover {
     }
 
     /// Fills a segment with bodies. Returns the position of each, and whether more may wait.
-    async fn fill(
+    async fn fill_segment(
         &self,
         mut sink: SegmentSink,
         tenant: &TenantId,
@@ -45,16 +45,16 @@ impl BodyMover {
         let (mut after, mut more) = (None, true);
         while sink.bytes < self.settings.segment_bytes && moved.len() < MOST_FRAMES {
             let mut tx = self.store.tenant(tenant).await?;
-            let page = segments::page(&mut tx, day, after, PAGE_BYTES).await?;
+            let page = segments::list_pending_bodies(&mut tx, day, after, PAGE_BYTES).await?;
             tx.rollback().await?;
             let Some(last) = page.last() else {
                 more = false;
                 break;
             };
             after = Some((last.received_at, last.report_id, last.variant));
-            moved.extend(sink.add(page).await?);
+            moved.extend(sink.add_bodies(page).await?);
         }
-        sink.finish().await?;
+        sink.finish_segment().await?;
         Ok((moved, more))
     }
 }

@@ -3,7 +3,7 @@
 use crate::world::{World, acme, report};
 use unslide_artifacts::ObjectStore;
 use unslide_artifacts::keys;
-use unslide_artifacts::segment::{BodyId, fetch, open};
+use unslide_artifacts::segment::{BodyId, fetch_frame, open_frame};
 use unslide_indexer::Settings;
 use unslide_model::ReportId;
 use unslide_store::queries;
@@ -14,13 +14,13 @@ async fn body(world: &World, bucket: &ObjectStore, n: u8) -> Vec<u8> {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let (found, body) = queries::report::get(&mut tx, ReportId([n; 16]), 0).await.unwrap().unwrap();
     match body {
-        ReportBody::Inline(_) => body.json().unwrap(),
+        ReportBody::Inline(_) => body.decompress_json().unwrap(),
         ReportBody::Segment(place) => {
-            let key = keys::segment(&acme(), place.day, place.segment);
-            let frame = fetch(bucket, &key, place.offset, place.length).await.unwrap().unwrap();
+            let key = keys::for_segment(&acme(), place.day, place.segment);
+            let frame = fetch_frame(bucket, &key, place.offset, place.length).await.unwrap().unwrap();
             let (report_id, revision) = (ReportId([n; 16]), found.listed.revision);
             let id = BodyId { tenant: acme(), report_id, variant: 0, revision };
-            open(&id, &place.key, frame, 1 << 20).unwrap()
+            open_frame(&id, &place.key, frame, 1 << 20).unwrap()
         }
     }
 }
@@ -48,9 +48,9 @@ async fn bodies_move_into_segments_and_a_replay_moves_nothing_back() {
     running.stop().await;
     let before = world.dump().await;
     for topic in [world.topics().output, world.topics().ledger] {
-        for mut position in unslide_store::positions::read(&world.store, &topic).await.unwrap() {
+        for mut position in unslide_store::positions::read_positions(&world.store, &topic).await.unwrap() {
             position.next_offset = 0;
-            unslide_store::positions::reset(&world.store, &position).await.unwrap();
+            unslide_store::positions::reset_position(&world.store, &position).await.unwrap();
         }
     }
     let running = world.start_with(settings());

@@ -23,10 +23,10 @@ impl World {
 
     /// Sends all to one partition.
     async fn send_to_one(&self, tenant: &'static str, n: u8, revision: u32) {
-        let record = OutRecord::to(self.topics().output, report(n, revision, None))
+        let record = OutRecord::for_topic(self.topics().output, report(n, revision, None))
             .key("one")
             .header(headers::TENANT, tenant);
-        self.producer.send(&record).await.unwrap();
+        self.producer.send_record(&record).await.unwrap();
     }
 
     async fn send_flood(&self) {
@@ -77,9 +77,9 @@ async fn a_neighbour_of_a_flood_is_stored_before_the_flood_and_none_of_it_is_los
     running.stop().await;
     // Read once more from the start, with the same flood, all stays as it is.
     let before = world.dump().await;
-    for mut position in positions::read(&world.store, &world.topics().output).await.unwrap() {
+    for mut position in positions::read_positions(&world.store, &world.topics().output).await.unwrap() {
         position.next_offset = 0;
-        positions::reset(&world.store, &position).await.unwrap();
+        positions::reset_position(&world.store, &position).await.unwrap();
     }
     let running = world.start_with(small_batches());
     world.until_caught_up().await;

@@ -13,7 +13,7 @@ async fn a_deleted_tenants_reports_are_not_stored_whenever_they_are_read() {
     let world = World::new().await;
     let other = TenantId::new("umbrella").unwrap();
     let mut tx = world.store.tenant(&other).await.unwrap();
-    tenants::create(&mut tx, "Umbrella", &tenants::QuotaLimits::default()).await.unwrap();
+    tenants::create_tenant(&mut tx, "Umbrella", &tenants::QuotaLimits::default()).await.unwrap();
     tx.commit().await.unwrap();
     world.send(1, 1, None).await;
     world.send_raw("umbrella", &report(1, 1, None)).await;
@@ -21,11 +21,11 @@ async fn a_deleted_tenants_reports_are_not_stored_whenever_they_are_read() {
     world.until("SELECT count(*) FROM reports", 2).await;
     running.stop().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    erasure::begin(&mut tx).await.unwrap().unwrap();
+    erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     loop {
         let mut tx = world.store.tenant(&acme()).await.unwrap();
-        let gone = erasure::rows(&mut tx, 100).await.unwrap();
+        let gone = erasure::erase_rows(&mut tx, 100).await.unwrap();
         tx.commit().await.unwrap();
         if gone.is_none() {
             break;

@@ -33,7 +33,7 @@ async fn publish(world: &World) {
         symcache_version: 1,
         generation: 1,
     };
-    slots::publish(&mut tx, &new).await.unwrap();
+    slots::publish_symbols(&mut tx, &new).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -54,14 +54,14 @@ async fn dead_letters_are_noted_once_whoever_they_are_of() {
     assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE value_bytes IS NULL").await, 2);
     running.until_counter("unslide_indexer_dead_letters_total", 6).await;
     let topic = world.topics().dead_letter;
-    let id = positions::read(&world.store, &topic).await.unwrap().remove(0).topic_id;
+    let id = positions::read_positions(&world.store, &topic).await.unwrap().remove(0).topic_id;
     let theirs = format!("SELECT count(*) FROM dead_letters WHERE topic_id = '{id}'");
     assert_eq!(world.number(&theirs).await, 6);
     running.stop().await;
     let before = world.dump().await;
-    for mut position in positions::read(&world.store, &topic).await.unwrap() {
+    for mut position in positions::read_positions(&world.store, &topic).await.unwrap() {
         position.next_offset = 0;
-        positions::reset(&world.store, &position).await.unwrap();
+        positions::reset_position(&world.store, &position).await.unwrap();
     }
     let running = world.start();
     world.until_caught_up().await;
@@ -94,10 +94,10 @@ async fn reports_are_stored_once_and_a_replay_changes_nothing() {
         symcache_version: 1,
         generation: 1,
     };
-    let generation = slots::publish(&mut tx, &new).await.unwrap();
+    let generation = slots::publish_symbols(&mut tx, &new).await.unwrap();
     tx.commit().await.unwrap();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let page = wakes::page(&mut tx, &new.debug_id, generation, None, 100).await.unwrap();
+    let page = wakes::request_page(&mut tx, &new.debug_id, generation, None, 100).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(page.requested, 31);
     for n in 1..=30 {
@@ -109,17 +109,17 @@ async fn reports_are_stored_once_and_a_replay_changes_nothing() {
     world.until("SELECT count(*) FROM report_keys WHERE requested_at IS NOT NULL", 0).await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let (_, body) = queries::report::get(&mut tx, ReportId([1; 16]), 0).await.unwrap().unwrap();
-    assert_eq!(body.json().unwrap(), world::report(1, 2, Some(1)).into_bytes());
-    let apps = queries::apps::list(&mut tx, None, None, 10).await.unwrap();
+    assert_eq!(body.decompress_json().unwrap(), world::report(1, 2, Some(1)).into_bytes());
+    let apps = queries::apps::list_apps(&mut tx, None, None, 10).await.unwrap();
     assert_eq!((apps[0].app.as_str(), apps[0].reports), ("com.acme.shop", 31));
     drop(tx);
     running.stop().await;
 
     let before = world.dump().await;
     for topic in [world.topics().output, world.topics().ledger] {
-        for mut position in positions::read(&world.store, &topic).await.unwrap() {
+        for mut position in positions::read_positions(&world.store, &topic).await.unwrap() {
             position.next_offset = 0;
-            positions::reset(&world.store, &position).await.unwrap();
+            positions::reset_position(&world.store, &position).await.unwrap();
         }
     }
     let running = world.start();
@@ -179,11 +179,11 @@ async fn a_request_that_is_a_dead_letter_ends_for_good() {
             body: segment.map(place),
             ..Resymbolicate::default()
         };
-        let record = OutRecord::to(world.topics().dead_letter, request.encode_to_vec())
+        let record = OutRecord::for_topic(world.topics().dead_letter, request.encode_to_vec())
             .header(headers::TENANT, "acme")
             .header(headers::REASON, reason)
             .header(headers::ORIGIN_TOPIC, from);
-        world.producer.send(&record).await.unwrap();
+        world.producer.send_record(&record).await.unwrap();
     };
     let requests = world.topics().resymbolicate;
     // One of a report that came in, and one of a segment that the report has left.
@@ -232,7 +232,7 @@ async fn a_position_that_cannot_be_stops_the_indexer_and_it_says_so() {
     world.send(1, 1, None).await;
     world.until("SELECT count(*) FROM reports", 1).await;
     running.stop().await;
-    let good = positions::read(&world.store, &world.topics().output).await.unwrap();
+    let good = positions::read_positions(&world.store, &world.topics().output).await.unwrap();
     let mut beyond = good[0].clone();
     beyond.next_offset = 1_000_000;
     let mut other = good[0].clone();
@@ -246,7 +246,7 @@ async fn a_position_that_cannot_be_stops_the_indexer_and_it_says_so() {
         (before, "lies outside the log (1..=1)"),
         (other, "was created again"),
     ] {
-        positions::reset(&world.store, &bad).await.unwrap();
+        positions::reset_position(&world.store, &bad).await.unwrap();
         let running = world.start();
         running.until_unready(words).await;
         // Once an operator has put it right, it goes on by itself.
@@ -264,8 +264,8 @@ async fn an_answer_of_another_kind_closes_nothing_and_a_foreign_record_is_noted(
     let world = World::new().await;
     let running = world.start();
     world.answer(1, 2, Outcome::Symbolicated).await;
-    let record = OutRecord::to(world.topics().ledger, &b"\xFF\xFFnot a ledger record"[..]);
-    world.producer.send(&record).await.unwrap();
+    let record = OutRecord::for_topic(world.topics().ledger, &b"\xFF\xFFnot a ledger record"[..]);
+    world.producer.send_record(&record).await.unwrap();
     world.until("SELECT count(*) FROM dead_letters WHERE stage = 'read' AND reason = 'not_ledger'", 1).await;
     running.until_ready().await;
     running.stop().await;
@@ -327,7 +327,7 @@ impl World {
             at_micros: unslide_model::Clock::now_micros(&unslide_model::SystemClock),
             entry: Some(Entry::Terminal(terminal)),
         };
-        let record = OutRecord::to(self.topics().ledger, record.encode_to_vec());
-        self.producer.send(&record).await.unwrap();
+        let record = OutRecord::for_topic(self.topics().ledger, record.encode_to_vec());
+        self.producer.send_record(&record).await.unwrap();
     }
 }

@@ -20,7 +20,7 @@ impl World {
             symcache_version: 1,
             generation: 1,
         };
-        slots::publish(&mut tx, &new).await.unwrap();
+        slots::publish_symbols(&mut tx, &new).await.unwrap();
         tx.commit().await.unwrap();
     }
 

@@ -24,11 +24,11 @@ async fn a_skipped_record_is_stored_by_a_replay_unless_its_topic_has_forgotten_i
     let listed = async || {
         let mut tx = world.store.tenant(&acme()).await.unwrap();
         let (own, all) = (DeadLetterReach::Own, DeadLetterFilter::default());
-        dead_letters::list(&mut tx, own, &all, None, 10).await.unwrap()
+        dead_letters::list_dead_letters(&mut tx, own, &all, None, 10).await.unwrap()
     };
     let ask = async |letter: &DeadLetter| {
         let mut tx = world.store.tenant(&acme()).await.unwrap();
-        dead_letters::replayed(&mut tx, DeadLetterReach::Own, &letter.id, "me", None).await.unwrap();
+        dead_letters::record_replay(&mut tx, DeadLetterReach::Own, &letter.id, "me", None).await.unwrap();
         tx.commit().await.unwrap();
     };
     let ended = async |status: &str, records| {
@@ -43,11 +43,15 @@ async fn a_skipped_record_is_stored_by_a_replay_unless_its_topic_has_forgotten_i
     ask(&first).await;
     ended("replayed", 1).await;
     world.until("SELECT count(*) FROM reports", 10).await;
-    let places = positions::read(&world.store, &first.topic).await.unwrap();
+    let places = positions::read_positions(&world.store, &first.topic).await.unwrap();
     world.delete_before(&second.topic, second.id.partition, second.id.offset + 1).await;
     ask(&second).await;
     ended("past_retention", 1).await;
-    assert_eq!(positions::read(&world.store, &first.topic).await.unwrap(), places, "no position moved");
+    assert_eq!(
+        positions::read_positions(&world.store, &first.topic).await.unwrap(),
+        places,
+        "no position moved"
+    );
     assert_eq!(world.number("SELECT count(*) FROM reports").await, 10);
     running.stop().await;
     world.end().await;

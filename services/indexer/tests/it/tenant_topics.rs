@@ -9,8 +9,8 @@ impl World {
     /// Writes report `n` to the tenant's own topic, under whatever tenant's name.
     async fn send_own(&self, n: u8, says: &'static str) {
         let topic = self.topics().tenant_output(&acme());
-        let record = OutRecord::to(topic, report(n, 1, None)).header(headers::TENANT, says);
-        self.producer.send(&record).await.unwrap();
+        let record = OutRecord::for_topic(topic, report(n, 1, None)).header(headers::TENANT, says);
+        self.producer.send_record(&record).await.unwrap();
     }
 }
 
@@ -57,15 +57,15 @@ async fn trouble_with_one_tenants_topic_hinders_nobody_else() {
     world.until("SELECT count(*) FROM reports", 1).await;
     running.stop().await;
     let topic = world.topics().tenant_output(&acme());
-    let good = positions::read(&world.store, &topic).await.unwrap();
+    let good = positions::read_positions(&world.store, &topic).await.unwrap();
     let mut beyond = good[0].clone();
     beyond.next_offset = 1_000_000;
-    positions::reset(&world.store, &beyond).await.unwrap();
+    positions::reset_position(&world.store, &beyond).await.unwrap();
     let running = world.start();
     running.until_unready("1 topics of single tenants are not read").await;
     world.send(2, 1, None).await;
     world.until("SELECT count(*) FROM reports", 2).await;
-    positions::reset(&world.store, &good[0]).await.unwrap();
+    positions::reset_position(&world.store, &good[0]).await.unwrap();
     running.until_ready().await;
     world.send_own(3, "acme").await;
     world.until("SELECT count(*) FROM reports", 3).await;

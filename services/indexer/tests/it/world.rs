@@ -69,22 +69,23 @@ impl World {
     }
 
     pub fn topics(&self) -> TopicNames {
-        self.kafka.topics()
+        self.kafka.topic_names()
     }
 
     pub async fn send(&self, n: u8, revision: u32, generation: Option<u64>) {
-        let record = OutRecord::to(self.topics().output, report(n, revision, generation))
+        let record = OutRecord::for_topic(self.topics().output, report(n, revision, generation))
             .key(format!("acme/{n}"))
             .header(headers::TENANT, "acme")
             .header(headers::ORIGIN_TOPIC, "in")
             .header(headers::ORIGIN_PARTITION, "0")
             .header(headers::ORIGIN_OFFSET, n.to_string());
-        self.producer.send(&record).await.unwrap();
+        self.producer.send_record(&record).await.unwrap();
     }
 
     pub async fn send_raw(&self, tenant: &'static str, value: &str) {
-        let record = OutRecord::to(self.topics().output, value.to_owned()).header(headers::TENANT, tenant);
-        self.producer.send(&record).await.unwrap();
+        let record =
+            OutRecord::for_topic(self.topics().output, value.to_owned()).header(headers::TENANT, tenant);
+        self.producer.send_record(&record).await.unwrap();
     }
 
     /// A dead letter; without a reason one that the symbolizer did not write.
@@ -101,7 +102,7 @@ impl World {
                 record.headers.push(name, text);
             }
         }
-        self.producer.send(&record).await.unwrap();
+        self.producer.send_record(&record).await.unwrap();
     }
 
     pub fn start(&self) -> Running {
@@ -224,7 +225,7 @@ impl Running {
 
     /// The values of a metric, one for each set of labels.
     pub fn values(&self, name: &str) -> Vec<u64> {
-        let page = self.host.process_metrics().page().unwrap();
+        let page = self.host.process_metrics().render_page().unwrap();
         let lines = page
             .lines()
             .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ',', ' '])));
@@ -259,7 +260,7 @@ impl Running {
     async fn until(&self, wanted: impl Fn(&unslide_runtime::health::Readiness) -> bool) {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
-            let answer = self.host.health.check().await;
+            let answer = self.host.health.check_readiness().await;
             if wanted(&answer) {
                 return;
             }

@@ -14,7 +14,6 @@ pub enum Admission {
     Known {
         /// The tenant that the record names.
         tenant: TenantId,
-        /// Limits of the tenant.
         limits: AllowedUse,
     },
     /// The tenant is unknown, and may still become known.
@@ -22,16 +21,12 @@ pub enum Admission {
         /// The tenant that the record names.
         tenant: TenantId,
     },
-    /// The record is refused.
     Refused {
         /// The record's tenant, if it has a valid one.
         tenant: Option<TenantId>,
-        /// Stable reason, for machines.
         reason: &'static str,
-        /// Description, for people.
         detail: String,
     },
-    /// The tenant was deleted.
     Deleted {
         /// The tenant that the record names.
         tenant: TenantId,
@@ -40,16 +35,16 @@ pub enum Admission {
 
 /// Decides whether a record is accepted. `check` is false if the record's signature was verified before.
 /// `tenants_read` is true if the table of tenants was read to its end since the record was polled.
-pub fn admit(worker: &Worker, entry: &SourceRecord<'_>, check: bool, tenants_read: bool) -> Admission {
+pub fn admit_record(worker: &Worker, entry: &SourceRecord<'_>, check: bool, tenants_read: bool) -> Admission {
     let refused = |tenant, reason, detail| Admission::Refused { tenant, reason, detail };
-    let tenant = match named(worker, entry) {
+    let tenant = match find_tenant(worker, entry) {
         Ok(tenant) => tenant,
         Err(Nameless { tenant, reason, detail }) => return refused(tenant, reason, detail),
     };
     // The signature is checked before any quota of the tenant is used and before its status is revealed.
     if check && !entry.internal {
         let arrived = entry.arrived_millis.unwrap_or_else(|| worker.clock.now_micros() / 1_000);
-        if let Err(wrong) = worker.signatures.check(entry.record, &tenant, arrived) {
+        if let Err(wrong) = worker.signatures.check_signature(entry.record, &tenant, arrived) {
             return refused(Some(tenant), wrong.reason, wrong.detail);
         }
     }
@@ -62,7 +57,7 @@ pub fn admit(worker: &Worker, entry: &SourceRecord<'_>, check: bool, tenants_rea
         TenantStatus::Deleted => Admission::Deleted { tenant },
         TenantStatus::Unknown if tenants_read && was_in_every_tier(entry) => {
             let detail = format!("there is no tenant {tenant}");
-            refused(Some(tenant), Reason::UnknownTenant.word(), detail)
+            refused(Some(tenant), Reason::UnknownTenant.header_value(), detail)
         }
         TenantStatus::Unknown => Admission::Early { tenant },
     }
@@ -70,15 +65,15 @@ pub fn admit(worker: &Worker, entry: &SourceRecord<'_>, check: bool, tenants_rea
 
 /// Returns the tenant that the record names, whether that tenant exists or not.
 pub fn tenant_named(worker: &Worker, entry: &SourceRecord<'_>) -> Option<TenantId> {
-    named(worker, entry).map_or_else(|nameless| nameless.tenant, Some)
+    find_tenant(worker, entry).map_or_else(|nameless| nameless.tenant, Some)
 }
 
-fn named(worker: &Worker, entry: &SourceRecord<'_>) -> Result<TenantId, Nameless> {
+fn find_tenant(worker: &Worker, entry: &SourceRecord<'_>) -> Result<TenantId, Nameless> {
     let given = entry.record.headers.get(headers::TENANT);
     let parsed = || TenantId::new(std::str::from_utf8(given?).ok()?).ok();
     // The name of a tenant's own topic contains the tenant. Copies carry the tenant that was decided before.
     let owner = worker.topics.tenant_of_input(&entry.record.at.topic).filter(|_| !entry.internal);
-    let count = entry.record.headers.count(headers::TENANT);
+    let count = entry.record.headers.count_named(headers::TENANT);
     if count > 1 {
         // A gateway may have checked one of the headers and appended the other, so neither can be trusted.
         return Err(Nameless {
@@ -108,7 +103,7 @@ fn named(worker: &Worker, entry: &SourceRecord<'_>) -> Result<TenantId, Nameless
         }),
         Some(name) => parsed().ok_or_else(|| Nameless {
             tenant: None,
-            reason: Reason::UnknownTenant.word(),
+            reason: Reason::UnknownTenant.header_value(),
             detail: format!("{:?} is no tenant's name", String::from_utf8_lossy(name)),
         }),
     }
@@ -118,17 +113,17 @@ fn named(worker: &Worker, entry: &SourceRecord<'_>) -> Result<TenantId, Nameless
 /// altogether: as long as a relay may be behind. No clock is compared, because the broker's and this host's
 /// may differ.
 fn was_in_every_tier(entry: &SourceRecord<'_>) -> bool {
-    Tier::after(entry.tries(Reason::UnknownTenant).saturating_add(1)).is_none()
+    Tier::after_tries(entry.failed_tries(Reason::UnknownTenant).saturating_add(1)).is_none()
 }
 
 /// Reads the table of tenants to its end if a record names an unknown tenant. Returns false if that fails:
 /// those records then wait in the retry tiers.
-pub async fn refresh(worker: &Worker, batch: &[unslide_stream::Record]) -> bool {
+pub async fn refresh_tenants(worker: &Worker, batch: &[unslide_stream::Record]) -> bool {
     let stranger = |record: &unslide_stream::Record| {
-        let entry = SourceRecord::of(record, &worker.topics);
-        named(worker, &entry).is_ok_and(|t| worker.tenants.status(&t) == TenantStatus::Unknown)
+        let entry = SourceRecord::from_record(record, &worker.topics);
+        find_tenant(worker, &entry).is_ok_and(|t| worker.tenants.status(&t) == TenantStatus::Unknown)
     };
-    !batch.iter().any(stranger) || worker.tenants.refresh().await
+    !batch.iter().any(stranger) || worker.tenants.refresh_table().await
 }
 
 struct Nameless {

@@ -40,28 +40,35 @@ impl TenantRates {
     }
 
     /// Sets the lane's partitions after they have changed.
-    pub fn assigned(&self, shares: &[TopicShare]) {
+    pub fn set_assigned(&self, shares: &[TopicShare]) {
         let part = |s: &TopicShare| s.assigned as f64 / s.total.max(s.assigned).max(1) as f64;
         *self.parts.lock() = shares.iter().map(|s| (Arc::clone(&s.topic), part(s))).collect();
     }
 
     /// Takes `units` for a record of this topic. Returns false if the tenant is over its rate. `per_second`
     /// is its limit over all partitions.
-    pub fn take(&self, tenant: &TenantId, topic: &Arc<str>, per_second: f64, now: i64, units: u64) -> bool {
-        let (key, rate) = self.share(tenant, topic, per_second);
-        self.buckets.with(key, rate, now, |bucket| bucket.take(rate, now, units as f64))
+    pub fn take_units(
+        &self,
+        tenant: &TenantId,
+        topic: &Arc<str>,
+        per_second: f64,
+        now: i64,
+        units: u64,
+    ) -> bool {
+        let (key, rate) = self.topic_bucket(tenant, topic, per_second);
+        self.buckets.with_bucket(key, rate, now, |bucket| bucket.try_take(rate, now, units as f64))
     }
 
     /// Charges `more` units for a record of this topic that cost more than was taken.
-    pub fn owe(&self, tenant: &TenantId, topic: &Arc<str>, per_second: f64, now: i64, more: u64) {
-        let (key, rate) = self.share(tenant, topic, per_second);
-        self.buckets.with(key, rate, now, |bucket| bucket.owe(rate, now, more as f64));
+    pub fn charge_units(&self, tenant: &TenantId, topic: &Arc<str>, per_second: f64, now: i64, more: u64) {
+        let (key, rate) = self.topic_bucket(tenant, topic, per_second);
+        self.buckets.with_bucket(key, rate, now, |bucket| bucket.charge_tokens(rate, now, more as f64));
     }
 
     /// Takes `units` from the bucket of `part`, or returns the microseconds to wait before the next try. The
     /// wait covers more than one record, since each return to a partition costs a fetch. A part is a topic,
     /// an index and the number of parts. It lies on one partition, so a single worker handles it.
-    pub fn pace(
+    pub fn take_paced(
         &self,
         tenant: &TenantId,
         part: (&Arc<str>, u8, u8),
@@ -69,12 +76,12 @@ impl TenantRates {
         now: i64,
         units: u64,
     ) -> Result<(), i64> {
-        let (key, rate) = self.part(tenant, part, per_second);
-        self.buckets.with(key, rate, now, |bucket| {
-            if bucket.take(rate, now, units as f64) {
+        let (key, rate) = self.part_bucket(tenant, part, per_second);
+        self.buckets.with_bucket(key, rate, now, |bucket| {
+            if bucket.try_take(rate, now, units as f64) {
                 Ok(())
             } else {
-                Err(bucket.wait(rate, now, (rate.burst / 2.0).max(units as f64)))
+                Err(bucket.wait_micros(rate, now, (rate.burst / 2.0).max(units as f64)))
             }
         })
     }
@@ -88,19 +95,24 @@ impl TenantRates {
         now: i64,
         more: u64,
     ) {
-        let (key, rate) = self.part(tenant, part, per_second);
-        self.buckets.with(key, rate, now, |bucket| bucket.owe(rate, now, more as f64));
+        let (key, rate) = self.part_bucket(tenant, part, per_second);
+        self.buckets.with_bucket(key, rate, now, |bucket| bucket.charge_tokens(rate, now, more as f64));
     }
 
     /// Returns the bucket and rate of one part of a tenant's records.
-    fn part(&self, tenant: &TenantId, records: (&Arc<str>, u8, u8), per_second: f64) -> (BucketKey, Rate) {
+    fn part_bucket(
+        &self,
+        tenant: &TenantId,
+        records: (&Arc<str>, u8, u8),
+        per_second: f64,
+    ) -> (BucketKey, Rate) {
         let (topic, part, of) = records;
         let rate = Rate::with_burst(per_second / f64::from(of.max(1)), self.burst_seconds);
         (BucketKey { tenant: tenant.clone(), topic: Arc::clone(topic), part: Some(part) }, rate)
     }
 
     /// Returns the bucket and rate of a tenant's records of one topic.
-    fn share(&self, tenant: &TenantId, topic: &Arc<str>, per_second: f64) -> (BucketKey, Rate) {
+    fn topic_bucket(&self, tenant: &TenantId, topic: &Arc<str>, per_second: f64) -> (BucketKey, Rate) {
         let part = self.parts.lock().get(topic).copied().unwrap_or(1.0);
         let rate = Rate::with_burst(per_second * part, self.burst_seconds);
         (BucketKey { tenant: tenant.clone(), topic: Arc::clone(topic), part: None }, rate)
@@ -117,7 +129,7 @@ mod tests {
     }
 
     fn taken(shares: &TenantRates, slug: &str, topic: &Arc<str>, now: i64) -> usize {
-        (0..1_000).take_while(|_| shares.take(&tenant(slug), topic, 120.0, now, 1)).count()
+        (0..1_000).take_while(|_| shares.take_units(&tenant(slug), topic, 120.0, now, 1)).count()
     }
 
     /// Proves: fairness
@@ -128,7 +140,7 @@ mod tests {
             .into_iter()
             .map(|assigned| {
                 let shares = TenantRates::new(Duration::from_secs(1));
-                shares.assigned(&[TopicShare { topic: Arc::clone(&topic), assigned, total: 12 }]);
+                shares.set_assigned(&[TopicShare { topic: Arc::clone(&topic), assigned, total: 12 }]);
                 shares
             })
             .collect();
@@ -136,33 +148,33 @@ mod tests {
         assert_eq!(at(0), [30, 90], "the burst of a second");
         assert_eq!(at(1_000_000), [30, 90]);
         assert_eq!(taken(&workers[0], "quiet", &topic, 1_000_000), 30, "another tenant's is its own");
-        workers[0].assigned(&[TopicShare { topic: Arc::clone(&topic), assigned: 12, total: 12 }]);
+        workers[0].set_assigned(&[TopicShare { topic: Arc::clone(&topic), assigned: 12, total: 12 }]);
         assert_eq!(taken(&workers[0], "acme", &topic, 2_000_000), 120);
     }
 
     #[test]
     fn an_array_costs_as_much_as_its_reports() {
         let (shares, topic): (_, Arc<str>) = (TenantRates::new(Duration::from_secs(1)), "in".into());
-        assert!(shares.take(&tenant("acme"), &topic, 120.0, 0, 1));
-        shares.owe(&tenant("acme"), &topic, 120.0, 0, 99);
+        assert!(shares.take_units(&tenant("acme"), &topic, 120.0, 0, 1));
+        shares.charge_units(&tenant("acme"), &topic, 120.0, 0, 99);
         assert_eq!(taken(&shares, "acme", &topic, 0), 20);
     }
 
     #[test]
     fn a_large_record_costs_its_bytes_wherever_it_is_taken() {
         let (shares, topic): (_, Arc<str>) = (TenantRates::new(Duration::from_secs(1)), "in".into());
-        let large = cost::of_record(5 << 20);
-        assert!(shares.take(&tenant("acme"), &topic, 120.0, 0, large));
+        let large = cost::units_for_record(5 << 20);
+        assert!(shares.take_units(&tenant("acme"), &topic, 120.0, 0, large));
         assert_eq!(taken(&shares, "acme", &topic, 0), 39);
-        assert_eq!(shares.pace(&tenant("acme"), (&topic, 0, 2), 120.0, 0, large), Ok(()));
+        assert_eq!(shares.take_paced(&tenant("acme"), (&topic, 0, 2), 120.0, 0, large), Ok(()));
         // Half the rate has a burst of 60, and 21 more are owed.
-        assert_eq!(shares.pace(&tenant("acme"), (&topic, 0, 2), 120.0, 0, 1), Err(850_000));
+        assert_eq!(shares.take_paced(&tenant("acme"), (&topic, 0, 2), 120.0, 0, 1), Err(850_000));
     }
 
     #[test]
     fn a_paced_part_has_its_share_of_the_rate_and_is_asked_again_for_more_than_one_record() {
         let (shares, topic): (_, Arc<str>) = (TenantRates::new(Duration::from_secs(1)), "over".into());
-        let pace = |part, now| shares.pace(&tenant("acme"), (&topic, part, 2), 120.0, now, 1);
+        let pace = |part, now| shares.take_paced(&tenant("acme"), (&topic, part, 2), 120.0, now, 1);
         let mut passed = 0;
         let wait = loop {
             match pace(0, 0) {

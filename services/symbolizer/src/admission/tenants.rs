@@ -16,13 +16,10 @@ use unslide_symbolicate::{Analysis, enabled_analyses};
 /// Status of a tenant, which decides the outcome of its reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TenantStatus {
-    /// Its reports are processed.
     Active,
     /// Its reports are not processed for now.
     Suspended,
-    /// The tenant was deleted.
     Deleted,
-    /// The tenant is unknown.
     Unknown,
 }
 
@@ -31,7 +28,6 @@ pub enum TenantStatus {
 pub struct AllowedUse {
     /// Cost units per second over all partitions.
     pub units_per_second: u32,
-    /// Largest report, in bytes.
     pub report_bytes: u64,
 }
 
@@ -56,7 +52,7 @@ pub struct Tenants {
 }
 
 /// Timeout of a refresh; a batch waits for it.
-const REFRESH: Duration = Duration::from_secs(1);
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause after a failed refresh, in microseconds.
 const PAUSE_MICROS: i64 = 10_000_000;
 
@@ -69,12 +65,12 @@ impl Tenants {
     ) -> Result<Tenants, StreamError> {
         let rows = Rows::default();
         let table = Arc::clone(&rows);
-        let topic = settings.topics().tenant_config;
+        let topic = settings.topic_names().tenant_config;
         let reader = TailReader::start(settings, &topic, clock.clone(), move |event| {
             event.read_value(|value| {
                 // After a gap the rows are read again; known rows stay valid until then.
                 let Some(value) = value else { return Ok(()) };
-                TenantConfig::decode(value).map(|config| apply(&table, &config, &deleted))
+                TenantConfig::decode(value).map(|config| apply_config(&table, &config, &deleted))
             });
         })?;
         Ok(Tenants { rows, reader, clock, refresh_at: AtomicI64::new(i64::MIN) })
@@ -87,12 +83,12 @@ impl Tenants {
 
     /// Reads up to the current end of the topic, so that a tenant that was written before this call is known.
     /// Returns false if that fails. For the next ten seconds it then returns false without a try.
-    pub async fn refresh(&self) -> bool {
+    pub async fn refresh_table(&self) -> bool {
         let now = self.clock.monotonic_micros();
         if now < self.refresh_at.load(Ordering::Relaxed) {
             return false;
         }
-        let refreshed = self.reader.refresh(REFRESH).await;
+        let refreshed = self.reader.refresh(REFRESH_TIMEOUT).await;
         if let Err(error) = &refreshed {
             tracing::warn!("the table of tenants cannot be read to its end: {error}");
             self.refresh_at.store(now.saturating_add(PAUSE_MICROS), Ordering::Relaxed);
@@ -134,8 +130,8 @@ impl Tenants {
     }
 }
 
-fn apply(rows: &Rows, config: &TenantConfig, deleted: &impl Fn(&TenantId)) {
-    let tenant = match config.id() {
+fn apply_config(rows: &Rows, config: &TenantConfig, deleted: &impl Fn(&TenantId)) {
+    let tenant = match config.parse_tenant_id() {
         Ok(tenant) => tenant,
         Err(e) => return tracing::error!("a tenant's configuration names no tenant: {e}"),
     };
@@ -198,7 +194,7 @@ mod tests {
                 state: state as i32,
                 ..TenantConfig::default()
             };
-            apply(&rows, &config, &|_| *told.lock() += 1);
+            apply_config(&rows, &config, &|_| *told.lock() += 1);
             rows.read().get(&tenant).map(|row| row.standing)
         };
         assert_eq!(send(2, TenantState::Active), Some(TenantStatus::Active));
@@ -219,7 +215,7 @@ mod tests {
                 disabled_analyses: disabled.iter().map(|name| (*name).to_owned()).collect(),
                 ..TenantConfig::default()
             };
-            apply(&rows, &config, &|_| {});
+            apply_config(&rows, &config, &|_| {});
             rows.read().get(&tenant).map(|row| row.disabled_analyses.clone())
         };
         assert_eq!(send(1, &[]), Some(Vec::new()));
@@ -238,7 +234,7 @@ mod tests {
                 grouping_rules: text.into(),
                 ..TenantConfig::default()
             };
-            apply(&rows, &config, &|_| {});
+            apply_config(&rows, &config, &|_| {});
             rows.read().get(&tenant).map(|row| row.rules.len())
         };
         assert_eq!(send(1, ""), Some(0));

@@ -17,7 +17,6 @@ use unslide_stream::{OutRecord, Record};
 
 /// The result of processing one record once.
 pub enum RecordStep {
-    /// The record is done.
     Done(Done),
     /// These symbols are needed first.
     Wants(Vec<Wanted>),
@@ -31,7 +30,7 @@ enum Ahead {
 
 impl RecordStep {
     /// Returns the size of the outputs in bytes.
-    fn bytes(&self) -> usize {
+    fn output_bytes(&self) -> usize {
         match self {
             RecordStep::Done(done) => done.outputs.iter().map(OutRecord::size).sum(),
             RecordStep::Wants(_) => 0,
@@ -39,7 +38,7 @@ impl RecordStep {
     }
 
     /// Adds a step to the history of a record that is done.
-    pub fn note(&mut self, step: ProcessingStep) {
+    pub fn record_step(&mut self, step: ProcessingStep) {
         if let RecordStep::Done(done) = self {
             done.history.get_or_insert_default().steps.push(step);
         }
@@ -59,7 +58,7 @@ pub trait RecordProcessor: Send + Sync + 'static {
     fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep;
 
     /// Records for how many microseconds the lane waited for symcaches while no other records waited.
-    fn idled(&self, _micros: i64) {}
+    fn record_idle(&self, _micros: i64) {}
 }
 
 /// Shared resources of one lane: the worker, its class of the CPU pool and its time limit for symcaches.
@@ -86,9 +85,9 @@ impl LaneResources {
         processor: impl Fn(Bodies) -> L,
     ) -> Result<Vec<Done>, Pause> {
         let mut done = Vec::with_capacity(batch.len());
-        for records in stored_reports::groups(batch, &is_request) {
+        for records in stored_reports::split_groups(batch, &is_request) {
             let requests = records.iter().filter(|record| is_request(record));
-            let bodies = stored_reports::fetch(&self.worker.objects, requests).await?;
+            let bodies = stored_reports::fetch_bodies(&self.worker.objects, requests).await?;
             let (count, processor) = (records.len(), Arc::new(processor(bodies)));
             let processed = self.process_records(&processor, records).await?;
             let cut = processed.len() < count;
@@ -120,8 +119,8 @@ impl LaneResources {
         let mut steps = Vec::with_capacity(records.len());
         self.process_batch(processor, &records, None, &mut steps).await;
         let fetch = BatchFetch::begin(&self.worker, &steps);
-        if let Some(fetched) = self.fetch(processor, &steps).await? {
-            let fetch = fetch.map(|fetch| fetch.end(&self.worker));
+        if let Some(fetched) = self.fetch_symbols(processor, &steps).await? {
+            let fetch = fetch.map(|fetch| fetch.end_wait(&self.worker));
             self.process_batch(processor, &records, Some(&fetched), &mut steps).await;
             fetch.into_iter().for_each(|fetch| fetch.note_in(&mut steps));
         }
@@ -137,7 +136,7 @@ impl LaneResources {
 
     /// Fetches the symbols that these steps want. The longer time limit applies only if all reports lack
     /// symbols and belong to one tenant. So no tenant's finished report waits for the symbols of another.
-    async fn fetch<L: RecordProcessor>(
+    async fn fetch_symbols<L: RecordProcessor>(
         &self,
         processor: &Arc<L>,
         steps: &[RecordStep],
@@ -151,11 +150,11 @@ impl LaneResources {
         let of_one_tenant = wanted.iter().all(|other| other.id.tenant == first.id.tenant);
         let shortest = self.patience.shortest();
         let patience = if all_want && of_one_tenant { &self.patience } else { &shortest };
-        let begun = self.worker.clock.monotonic();
-        let fetched = self.worker.symbols.fetch(wanted, patience).await;
-        let took = self.worker.clock.monotonic().saturating_sub(begun);
+        let begun = self.worker.clock.monotonic_time();
+        let fetched = self.worker.symbols.fetch_symbols(wanted, patience).await;
+        let took = self.worker.clock.monotonic_time().saturating_sub(begun);
         let idled = took.saturating_sub(patience.least());
-        processor.idled(i64::try_from(idled.as_micros()).unwrap_or(i64::MAX));
+        processor.record_idle(i64::try_from(idled.as_micros()).unwrap_or(i64::MAX));
         fetched.map(|fetched| Some(Arc::new(fetched)))
     }
 
@@ -172,32 +171,33 @@ impl LaneResources {
         let mut known = std::mem::take(steps).into_iter();
         let mut ahead: VecDeque<Ahead> = VecDeque::new();
         // Enough jobs run ahead to keep every thread busy.
-        let (most_ahead, mut begun, mut bytes) = (self.cpu.threads() * 4, 0, 0);
+        let (most_ahead, mut begun, mut bytes) = (self.cpu.thread_count() * 4, 0, 0);
         while bytes < self.worker.most_outputs {
             while begun < last && ahead.len() < most_ahead {
                 ahead.push_back(match known.next() {
                     Some(step @ RecordStep::Done(_)) => Ahead::Known(step),
-                    _ => Ahead::Job(self.submit(&records[begun], fetched, processor)),
+                    _ => Ahead::Job(self.submit_record(&records[begun], fetched, processor)),
                 });
                 begun += 1;
             }
             let step = match ahead.pop_front() {
                 Some(Ahead::Known(step)) => step,
-                Some(Ahead::Job(job)) => finish(job).await,
+                Some(Ahead::Job(job)) => finish_job(job).await,
                 None => return,
             };
-            bytes += step.bytes();
+            bytes += step.output_bytes();
             steps.push(step);
         }
     }
 
-    fn submit<L: RecordProcessor>(
+    fn submit_record<L: RecordProcessor>(
         &self,
         record: &Record,
         fetched: Option<&Arc<FetchedSymbols>>,
         processor: &Arc<L>,
     ) -> CpuJob<RecordStep> {
-        let tenant = sender::tenant_named(&self.worker, &SourceRecord::of(record, &self.worker.topics));
+        let tenant =
+            sender::tenant_named(&self.worker, &SourceRecord::from_record(record, &self.worker.topics));
         let (record, fetched, processor) = (record.clone(), fetched.cloned(), Arc::clone(processor));
         let clock = self.worker.tracer.is_on().then(|| Arc::clone(&self.worker.clock));
         self.cpu.submit_for(tenant, move || match clock {
@@ -206,7 +206,11 @@ impl LaneResources {
                 let began_micros = clock.now_micros();
                 let mut step = processor.process(&record, fetched.as_deref());
                 let ended_micros = clock.now_micros();
-                step.note(ProcessingStep { name: spans::SYMBOLICATE, began_micros, ended_micros });
+                step.record_step(ProcessingStep {
+                    name: spans::SYMBOLICATE_STEP,
+                    began_micros,
+                    ended_micros,
+                });
                 step
             }
         })
@@ -214,7 +218,7 @@ impl LaneResources {
 }
 
 /// Waits for a job's result. A panic is passed on, so that the lane finds the record that caused it.
-async fn finish(job: CpuJob<RecordStep>) -> RecordStep {
+async fn finish_job(job: CpuJob<RecordStep>) -> RecordStep {
     match job.await {
         Ok(step) => step,
         Err(error) => std::panic::resume_unwind(Box::new(error.to_string())),

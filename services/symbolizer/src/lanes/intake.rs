@@ -5,8 +5,8 @@ use crate::admission::sender::{self, Admission};
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::AllowedUse;
 use crate::lanes::batch::{RecordProcessor, RecordStep};
-use crate::output::dead_letters::{Position, Provenance, refusal};
-use crate::output::outcomes::{self, SPREAD};
+use crate::output::dead_letters::{Position, Provenance, describe_refusal};
+use crate::output::outcomes::{self, OVERFLOW_KEYS};
 use crate::output::retry_tiers::Tier;
 use crate::source_record::{Reason, ReceiverRefusal, SourceRecord};
 use crate::symbols::{self, FetchedSymbols, Generations, UnfetchedSymbols, Wanted};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use unslide_model::{TenantId, cost};
 use unslide_proto::headers;
 use unslide_proto::report::Outcome;
-use unslide_report::{Element, Report, split};
+use unslide_report::{Element, Report, split_record};
 use unslide_runtime::fairness::FairShares;
 use unslide_runtime::job_bytes;
 use unslide_stream::lane::{Done, Refusal};
@@ -43,19 +43,19 @@ pub struct Intake {
 
 /// Returns true for a record that waits in overflow for its tenant's rate.
 pub fn is_paced(entry: &SourceRecord<'_>) -> bool {
-    entry.tries(Reason::OverShare) > 0
+    entry.failed_tries(Reason::OverShare) > 0
 }
 
 /// Returns the part of its tenant's records in overflow that a record belongs to. Each part has its share of
 /// the rate.
 pub fn part_of(record: &Record) -> (&Arc<str>, u8, u8) {
     let half = record.key.as_ref().and_then(|key| key.last()).copied().unwrap_or_default();
-    (&record.at.topic, half, SPREAD)
+    (&record.at.topic, half, OVERFLOW_KEYS)
 }
 
 /// Returns the cost units of a record, before the number of its reports is known.
-pub fn units(record: &Record) -> u64 {
-    cost::of_record(record.value.as_ref().map_or(0, Bytes::len))
+pub fn cost_units(record: &Record) -> u64 {
+    cost::units_for_record(record.value.as_ref().map_or(0, Bytes::len))
 }
 
 /// A record that is being processed.
@@ -91,15 +91,15 @@ impl Intake {
     }
 
     /// Returns the dead letter of a record that the lane itself refuses.
-    pub fn refused(&self, record: &Record, why: &Refusal) -> Done {
-        let entry = SourceRecord::of(record, &self.worker.topics);
+    pub fn refuse_record(&self, record: &Record, why: &Refusal) -> Done {
+        let entry = SourceRecord::from_record(record, &self.worker.topics);
         let tenant = sender::tenant_named(&self.worker, &entry);
-        let (reason, detail) = refusal(why);
+        let (reason, detail) = describe_refusal(why);
         outcomes::dead_letter(&self.worker, &entry, tenant.as_ref(), reason, &detail)
     }
 
     /// Processes the reports of a record of a known tenant.
-    fn read(
+    fn read_record(
         &self,
         entry: SourceRecord<'_>,
         tenant: &TenantId,
@@ -116,7 +116,7 @@ impl Intake {
         if let Some(refusal) = ReceiverRefusal::from_record(entry.record) {
             return dead(refusal.reason, refusal.detail);
         }
-        let elements = match split(value, &self.worker.limits) {
+        let elements = match split_record(value, &self.worker.limits) {
             // An empty array is a record without a report, and still has an outcome.
             Ok(none) if none.is_empty() => {
                 return dead("not_a_report", "the record is an array without a report in it");
@@ -125,21 +125,21 @@ impl Intake {
             Err(error) => return dead(error.reason(), &error.to_string()),
         };
         if fetched.is_none() && elements.len() > 1 {
-            self.owe(&entry, tenant, limits, elements.len() as u64 - 1);
+            self.charge_reports(&entry, tenant, limits, elements.len() as u64 - 1);
         }
-        let tries = entry.tries(Reason::FetchFailed);
-        let last = entry.internal && Tier::after(tries + 1).is_none();
-        self.answer(&Reading { last, entry, value, tenant, limits, fetched }, &elements)
+        let tries = entry.failed_tries(Reason::FetchFailed);
+        let last = entry.internal && Tier::after_tries(tries + 1).is_none();
+        self.answer_record(&Reading { last, entry, value, tenant, limits, fetched }, &elements)
     }
 
     /// Returns one output for each report of the record. If a report needs symbols first, returns those; if a
     /// report has to wait for symbols, returns one outcome for the whole record.
-    fn answer(&self, reading: &Reading<'_>, elements: &[Element<'_>]) -> RecordStep {
+    fn answer_record(&self, reading: &Reading<'_>, elements: &[Element<'_>]) -> RecordStep {
         let (count, tenant) = (elements.len(), reading.tenant);
         // A report that fills the record is not an element of an array.
         let single = matches!(elements, [Element::Report(bytes)] if bytes.len() == reading.value.len());
-        let trace = self.worker.continue_trace(reading.entry.record.headers.text(headers::TRACEPARENT));
-        let traceparent = trace.header();
+        let trace = self.worker.continue_trace(reading.entry.record.headers.get_text(headers::TRACEPARENT));
+        let traceparent = trace.format_header();
         let is_exported = self.worker.tracer.is_on() && trace.is_sampled();
         let mut done = Done {
             source: reading.entry.record.at.clone(),
@@ -151,9 +151,9 @@ impl Intake {
         // The reports of an array share the output limit of one report of their total size.
         let mut room = most_bytes(reading.value.len());
         for (index, element) in elements.iter().enumerate() {
-            let mut history = Provenance::of(&reading.entry, Some(tenant), traceparent.clone());
+            let mut history = Provenance::from_record(&reading.entry, Some(tenant), traceparent.clone());
             history.position = (!single).then_some(Position { index, count });
-            match self.element(element, reading, &history, room, is_exported) {
+            match self.answer_element(element, reading, &history, room, is_exported) {
                 Part::Answered { output, enriched, bytes, app } => {
                     if let Some(app) = app {
                         done.history.get_or_insert_default().app.get_or_insert(app);
@@ -175,15 +175,15 @@ impl Intake {
             return RecordStep::Wants(wanted);
         }
         if let Some(held) = held {
-            return self.hold(reading, &held).into();
+            return self.hold_record(reading, &held).into();
         }
-        answered.iter().for_each(|enriched| self.worker.metrics.symbolicated(enriched));
+        answered.iter().for_each(|enriched| self.worker.metrics.count_frames(enriched));
         done.into()
     }
 
     /// Returns one report's output of at most `room` bytes, or the symbols that it needs first. `is_exported`
     /// is true if the record's span is exported.
-    fn element(
+    fn answer_element(
         &self,
         element: &Element<'_>,
         reading: &Reading<'_>,
@@ -216,13 +216,13 @@ impl Intake {
             Ok(source) => source,
             Err(error) => return dead(bytes, error.reason(), &error.to_string()),
         };
-        let report = match Report::accept(source.json(), &worker.limits) {
+        let report = match Report::read_event(source.json(), &worker.limits) {
             Ok(report) => report,
             Err(error) => return dead(bytes, error.reason(), &error.to_string()),
         };
         let plan = Plan::new(&report);
-        let wanted = Wanted::of(reading.tenant, &plan.needs(), |_| Generations::default());
-        let answers = match worker.symbols.lookup(wanted, reading.fetched, reading.last) {
+        let wanted = Wanted::for_report(reading.tenant, &plan.list_needs(), |_| Generations::default());
+        let answers = match worker.symbols.look_up_symbols(wanted, reading.fetched, reading.last) {
             symbols::Lookup::Answers(answers) => answers,
             symbols::Lookup::Wants(wanted) => return Part::Wants(wanted),
             symbols::Lookup::Held(held) => return Part::Held(held),
@@ -235,7 +235,7 @@ impl Intake {
             ..Context::default()
         };
         let id = reading.tenant.scope(report.id);
-        let output = match worker.output(&source, &plan, &id, &answers, history, context) {
+        let output = match worker.build_output(&source, &plan, &id, &answers, history, context) {
             Ok(output) => output,
             Err(error) => return dead(bytes, error.reason(), &error.to_string()),
         };
@@ -248,39 +248,39 @@ impl Intake {
     /// Returns the outcome of a record that waits for symbols. For a record from an input, a late symcache
     /// does not count as a failed try; after that it does. Records in the retry tiers are not paced, so they
     /// do not wait for another tenant's rate.
-    fn hold(&self, reading: &Reading<'_>, held: &UnfetchedSymbols) -> Done {
+    fn hold_record(&self, reading: &Reading<'_>, held: &UnfetchedSymbols) -> Done {
         let (entry, tenant) = (&reading.entry, reading.tenant);
         let late = "a symcache did not arrive in time";
         let cold = held.failure.is_none() && !entry.internal;
         let reason = if cold { Reason::Cold } else { Reason::FetchFailed };
         let why = held.failure.as_deref().unwrap_or(late);
-        let retried = outcomes::retry(&self.worker, entry, tenant, Some(&held.id), reason, why);
+        let retried = outcomes::send_to_retry(&self.worker, entry, tenant, Some(&held.id), reason, why);
         // The topics of copies accept every record that the input accepts.
         retried.unwrap_or_else(|| outcomes::dead_letter(&self.worker, entry, Some(tenant), "too_large", why))
     }
 
-    fn admits(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: AllowedUse) -> bool {
+    fn try_admit(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: AllowedUse) -> bool {
         let now = self.worker.clock.monotonic_micros();
-        let (at, units) = (&entry.record.at, units(entry.record));
+        let (at, units) = (&entry.record.at, cost_units(entry.record));
         if self.paid.lock().contains(at) {
             return true;
         }
-        let is_within = |rate| self.shares.take(tenant, &at.topic, rate, now, units);
-        self.worker.rate(limits).is_none_or(is_within) && self.fair_shares.try_take(tenant, now, units)
+        let is_within = |rate| self.shares.take_units(tenant, &at.topic, rate, now, units);
+        self.worker.tenant_rate(limits).is_none_or(is_within) && self.fair_shares.try_take(tenant, now, units)
     }
 
     /// Records that the lane was busy with a batch since `began`, in microseconds of the monotonic clock.
-    pub fn worked(&self, began: i64) {
+    pub fn record_busy(&self, began: i64) {
         let idle = self.idle.swap(0, Ordering::Relaxed);
         self.fair_shares.record_busy(began.saturating_add(idle), self.worker.clock.monotonic_micros());
     }
 
     /// Charges the reports of an array after the first if the record itself was charged: on the input, and in
     /// overflow. Charges once, however often the record is processed before it is done.
-    fn owe(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: AllowedUse, more: u64) {
+    fn charge_reports(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: AllowedUse, more: u64) {
         let at = &entry.record.at;
         let paced = is_paced(entry);
-        let Some(rate) = self.worker.rate(limits).filter(|_| paced || !entry.internal) else { return };
+        let Some(rate) = self.worker.tenant_rate(limits).filter(|_| paced || !entry.internal) else { return };
         if !self.paid.lock().insert(at.clone()) {
             return;
         }
@@ -288,12 +288,12 @@ impl Intake {
         if paced {
             self.shares.owe_part(tenant, part_of(entry.record), rate, now, more);
         } else {
-            self.shares.owe(tenant, &at.topic, rate, now, more);
+            self.shares.charge_units(tenant, &at.topic, rate, now, more);
         }
     }
 
     /// Forgets the charged arrays among these records, which are done.
-    pub fn committed(&self, records: &[&Record]) {
+    pub fn forget_committed(&self, records: &[&Record]) {
         let mut paid = self.paid.lock();
         if !paid.is_empty() {
             records.iter().for_each(|record| {
@@ -303,33 +303,41 @@ impl Intake {
     }
 
     /// Forgets all charged arrays, because other partitions are assigned to the lane now.
-    pub fn assigned(&self) {
+    pub fn forget_charged(&self) {
         self.paid.lock().clear();
     }
 
-    /// Returns the outcome of a record. For `tenants_read` see [`sender::admit`].
+    /// Returns the outcome of a record. For `tenants_read` see [`sender::admit_record`].
     pub fn process_record(
         &self,
         record: &Record,
         fetched: Option<&FetchedSymbols>,
         tenants_read: bool,
     ) -> RecordStep {
-        let entry = SourceRecord::of(record, &self.worker.topics);
+        let entry = SourceRecord::from_record(record, &self.worker.topics);
         let first = fetched.is_none();
-        match sender::admit(&self.worker, &entry, first, tenants_read) {
+        match sender::admit_record(&self.worker, &entry, first, tenants_read) {
             Admission::Known { tenant, limits } => {
-                if first && !entry.internal && !self.admits(&entry, &tenant, limits) {
+                if first && !entry.internal && !self.try_admit(&entry, &tenant, limits) {
                     let detail = "no topic accepts a copy of the record";
                     let dead =
                         || outcomes::dead_letter(&self.worker, &entry, Some(&tenant), "too_large", detail);
-                    return outcomes::overflow(&self.worker, &entry, &tenant).unwrap_or_else(dead).into();
+                    return outcomes::send_to_overflow(&self.worker, &entry, &tenant)
+                        .unwrap_or_else(dead)
+                        .into();
                 }
-                self.read(entry, &tenant, limits, fetched)
+                self.read_record(entry, &tenant, limits, fetched)
             }
             Admission::Early { tenant } => {
                 let detail = format!("there is no tenant {tenant} yet");
-                let retried =
-                    outcomes::retry(&self.worker, &entry, &tenant, None, Reason::UnknownTenant, &detail);
+                let retried = outcomes::send_to_retry(
+                    &self.worker,
+                    &entry,
+                    &tenant,
+                    None,
+                    Reason::UnknownTenant,
+                    &detail,
+                );
                 let dead =
                     || outcomes::dead_letter(&self.worker, &entry, Some(&tenant), "unknown_tenant", &detail);
                 retried.unwrap_or_else(dead).into()
@@ -338,7 +346,7 @@ impl Intake {
                 outcomes::dead_letter(&self.worker, &entry, tenant.as_ref(), reason, &detail).into()
             }
             Admission::Deleted { tenant } => {
-                outcomes::dropped(&self.worker, &entry, &tenant, self.lane).into()
+                outcomes::drop_record(&self.worker, &entry, &tenant, self.lane).into()
             }
         }
     }
@@ -350,7 +358,7 @@ impl RecordProcessor for Intake {
         self.process_record(record, fetched, false)
     }
 
-    fn idled(&self, micros: i64) {
+    fn record_idle(&self, micros: i64) {
         self.idle.fetch_add(micros, Ordering::Relaxed);
     }
 }

@@ -14,12 +14,10 @@ use unslide_stream::lane::{Done, Pause, Processor, Refusal, TopicShare};
 use unslide_stream::{OutRecord, Record};
 
 /// The lane's name, also in its group and transactional id.
-pub const NAME: &str = unslide_proto::lanes::LIVE;
+pub const LIVE_LANE: &str = unslide_proto::lanes::LIVE;
 
-/// Symbolicates incoming reports.
 pub struct Live {
     worker: Arc<Worker>,
-    /// Resources of the lane.
     pub resources: LaneResources,
     shares: Arc<TenantRates>,
     intake: Arc<Intake>,
@@ -31,19 +29,19 @@ impl Live {
     /// Creates the live lane of a worker.
     pub fn new(resources: LaneResources, shares: Arc<TenantRates>) -> Live {
         let worker = Arc::clone(&resources.worker);
-        let intake = Arc::new(Intake::new(worker.clone(), NAME, shares.clone()));
-        let (ledger, spans) = (worker.ledger(NAME), LaneSpans::new(&worker, NAME));
+        let intake = Arc::new(Intake::new(worker.clone(), LIVE_LANE, shares.clone()));
+        let (ledger, spans) = (worker.lane_ledger(LIVE_LANE), LaneSpans::new(&worker, LIVE_LANE));
         Live { ledger, resources, shares, intake, spans, worker }
     }
 }
 
 impl Processor for Live {
-    fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
+    fn prepare_batch(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
-            sender::refresh(&self.worker, &batch).await;
+            sender::refresh_tenants(&self.worker, &batch).await;
             let began = self.worker.clock.monotonic_micros();
             let done = self.resources.process_records(&self.intake, batch).await;
-            self.intake.worked(began);
+            self.intake.record_busy(began);
             done
         })
     }
@@ -52,27 +50,27 @@ impl Processor for Live {
         if self.worker.tenant_topics { self.worker.outputs.not_before(&record.at.topic) } else { None }
     }
 
-    fn queued(&self, waits: bool) {
-        self.resources.patience.queued(waits);
+    fn on_records_queued(&self, waits: bool) {
+        self.resources.patience.set_queued(waits);
     }
 
-    fn assigned(&self, shares: &[TopicShare]) {
-        self.shares.assigned(shares);
-        self.intake.assigned();
+    fn on_assigned(&self, shares: &[TopicShare]) {
+        self.shares.set_assigned(shares);
+        self.intake.forget_charged();
     }
 
-    fn refused(&self, record: &Record, why: &Refusal) -> Done {
-        self.intake.refused(record, why)
+    fn refuse_record(&self, record: &Record, why: &Refusal) -> Done {
+        self.intake.refuse_record(record, why)
     }
 
-    fn account(&self, done: &[&Done]) -> Vec<OutRecord> {
+    fn account_records(&self, done: &[&Done]) -> Vec<OutRecord> {
         self.spans.begin_commit();
-        vec![self.ledger.batch(done, self.worker.clock.now_micros())]
+        vec![self.ledger.build_batch(done, self.worker.clock.now_micros())]
     }
 
-    fn committed(&self, records: &[&Record], done: &[&Done]) {
-        self.intake.committed(records);
-        self.worker.metrics.committed(NAME, records, done, self.worker.clock.now_micros());
-        self.spans.export(records, done);
+    fn on_committed(&self, records: &[&Record], done: &[&Done]) {
+        self.intake.forget_committed(records);
+        self.worker.metrics.record_committed(LIVE_LANE, records, done, self.worker.clock.now_micros());
+        self.spans.export_spans(records, done);
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::admission::tenants::TenantStatus;
 use crate::lanes::batch::{LaneResources, RecordProcessor, RecordStep};
-use crate::output::dead_letters::{Provenance, refusal};
-use crate::output::ledger::{Ledger, reference};
+use crate::output::dead_letters::{Provenance, describe_refusal};
+use crate::output::ledger::{Ledger, to_reference};
 use crate::output::outcomes;
 use crate::output::retry_tiers::Tier;
 use crate::output::spans::LaneSpans;
-use crate::output::stored_reports::{Bodies, Fetch, key};
+use crate::output::stored_reports::{Bodies, Fetch, segment_key};
 use crate::source_record::{Reason, SourceRecord};
 use crate::symbols::{self, Answers, FetchedSymbols, Generations, Wanted};
 use crate::worker::{OutputError, ReportOutput, Worker};
@@ -27,9 +27,8 @@ use unslide_stream::{OutRecord, Record};
 use unslide_symbolicate::{Context, Enrichment, ImageSymbols, Plan, SymbolNeed};
 
 /// The lane's name, also in its group and transactional id.
-pub const NAME: &str = unslide_proto::lanes::RESYMBOLICATE;
+pub const RESYMBOLICATE_LANE: &str = unslide_proto::lanes::RESYMBOLICATE;
 
-/// Symbolicates stored reports again.
 pub struct ResymbolicateRecord {
     worker: Arc<Worker>,
     ledger: Ledger,
@@ -37,7 +36,6 @@ pub struct ResymbolicateRecord {
 
 /// The lane for the store's requests.
 pub struct Requests {
-    /// Resources of the lane.
     pub resources: LaneResources,
     again: Arc<ResymbolicateRecord>,
     spans: LaneSpans,
@@ -46,8 +44,8 @@ pub struct Requests {
 impl Requests {
     /// Creates the resymbolicate lane of a worker.
     pub fn new(resources: LaneResources) -> Requests {
-        let again = ResymbolicateRecord::new(Arc::clone(&resources.worker), NAME);
-        let spans = LaneSpans::new(&resources.worker, NAME);
+        let again = ResymbolicateRecord::new(Arc::clone(&resources.worker), RESYMBOLICATE_LANE);
+        let spans = LaneSpans::new(&resources.worker, RESYMBOLICATE_LANE);
         Requests { resources, again: Arc::new(again), spans }
     }
 }
@@ -66,7 +64,6 @@ impl Ended {
     }
 }
 
-/// A decoded request.
 struct Request<'r> {
     entry: SourceRecord<'r>,
     record: &'r Record,
@@ -77,10 +74,10 @@ struct Request<'r> {
 impl ResymbolicateRecord {
     /// Creates the processor of requests for the lane with this name.
     pub fn new(worker: Arc<Worker>, lane: &'static str) -> ResymbolicateRecord {
-        ResymbolicateRecord { ledger: worker.ledger(lane), worker }
+        ResymbolicateRecord { ledger: worker.lane_ledger(lane), worker }
     }
 
-    fn answer(
+    fn answer_request(
         &self,
         record: &Record,
         fetched: Option<&FetchedSymbols>,
@@ -95,22 +92,22 @@ impl ResymbolicateRecord {
         let source = self.worker.readers.open(&stored, &limits).map_err(unusable)?;
         let report = Report::read(source.json(), &limits).map_err(unusable)?;
         let plan = Plan::new(&report);
-        let answers = self.symbols(&request, &plan, fetched)?;
+        let answers = self.look_up_symbols(&request, &plan, fetched)?;
         let output = self
-            .output(&request, &source, &plan, &answers)
+            .build_output(&request, &source, &plan, &answers)
             .map_err(|e| Ended::Unusable { reason: e.reason(), detail: e.to_string() })?;
         if !is_better(&report, &output.enriched, output.json(), &limits) {
             let failed = answers.values().any(|symbols| matches!(symbols, ImageSymbols::FetchingFailed));
             let end = if failed { Outcome::FetchingFailed } else { Outcome::Unchanged };
-            return Ok(self.terminal(&request, end));
+            return Ok(self.end_with_outcome(&request, end));
         }
-        self.worker.metrics.symbolicated(&output.enriched);
+        self.worker.metrics.count_frames(&output.enriched);
         let history = self.worker.tracer.is_on().then(|| {
             Box::new(ProcessingHistory { app: report.summary().app, ..ProcessingHistory::default() })
         });
         let done = Done {
             source: record.at.clone(),
-            outputs: vec![of_variant(&request.content, output.record)],
+            outputs: vec![with_variant(&request.content, output.record)],
             outcomes: vec![(request.id.tenant.to_string(), Outcome::Symbolicated)],
             history,
         };
@@ -122,38 +119,43 @@ impl ResymbolicateRecord {
         let value =
             record.value.clone().ok_or_else(|| Ended::not_a_request("the record has no value".to_owned()))?;
         let content = Resymbolicate::decode(value).map_err(|e| Ended::not_a_request(e.to_string()))?;
-        let id = content.report().map_err(|e| Ended::not_a_request(e.to_string()))?;
-        let request = Request { entry: SourceRecord::of(record, &self.worker.topics), record, content, id };
+        let id = content.parse_report_id().map_err(|e| Ended::not_a_request(e.to_string()))?;
+        let request =
+            Request { entry: SourceRecord::from_record(record, &self.worker.topics), record, content, id };
         match self.worker.tenants.status(&request.id.tenant) {
             TenantStatus::Active | TenantStatus::Suspended | TenantStatus::Unknown => Ok(request),
-            TenantStatus::Deleted => Err(Ended::Step(self.terminal(&request, Outcome::DroppedDeleted))),
+            TenantStatus::Deleted => {
+                Err(Ended::Step(self.end_with_outcome(&request, Outcome::DroppedDeleted)))
+            }
         }
     }
 
     /// Returns the stored report, from the request itself or from the segment that it names.
     fn stored_body(&self, request: &Request<'_>, bodies: &Bodies) -> Result<Vec<u8>, Ended> {
-        let gone = || Ended::Step(self.terminal(request, Outcome::SourceGone));
+        let gone = || Ended::Step(self.end_with_outcome(request, Outcome::SourceGone));
         let segment = match &request.content.body {
             // The limit of the topic may have been larger when the report was stored.
             Some(Body::InlineLz4(compressed)) => {
-                return body::decompress(compressed, MAX_BODY_BYTES)
+                return body::decompress_report(compressed, MAX_BODY_BYTES)
                     .map_err(|e| Ended::not_a_request(e.to_string()));
             }
             Some(Body::Segment(segment)) => segment,
             None => return Err(gone()),
         };
-        key(&request.id.tenant, segment)
+        segment_key(&request.id.tenant, segment)
             .map_err(|detail| Ended::Unusable { reason: "foreign_body", detail })?;
         let frame = match bodies.get(&request.record.at) {
             Some(Fetch::Frame(frame)) => frame.clone(),
             // After the last try the store is notified; it requests again some time later.
             Some(Fetch::Failed(why)) => {
-                return Err(self.retry(request, None, why).map_or_else(gone, Ended::Step));
+                return Err(self.retry_request(request, None, why).map_or_else(gone, Ended::Step));
             }
             Some(Fetch::Gone) => {
-                let end =
-                    TerminalOutcome { segment: segment.key.clone(), ..end(request, Outcome::SourceGone) };
-                return Err(Ended::Step(self.ended(request, end)));
+                let end = TerminalOutcome {
+                    segment: segment.key.clone(),
+                    ..build_terminal(request, Outcome::SourceGone)
+                };
+                return Err(Ended::Step(self.end_request(request, end)));
             }
             None => return Err(gone()),
         };
@@ -165,41 +167,41 @@ impl ResymbolicateRecord {
         };
         // A key of another length decrypts no body.
         let body_key = BodyKey(segment.body_key.as_ref().try_into().unwrap_or_default());
-        let read = segment::open(&body, &body_key, frame, MAX_BODY_BYTES);
+        let read = segment::open_frame(&body, &body_key, frame, MAX_BODY_BYTES);
         // The body may have been damaged in transfer. If it is stored damaged, retries will fail too.
         read.map_err(|error| {
             let detail = error.to_string();
-            let retried = self.retry(request, None, &detail);
+            let retried = self.retry_request(request, None, &detail);
             retried.map_or(Ended::Unusable { reason: "damaged_body", detail }, Ended::Step)
         })
     }
 
     /// Returns the symbols of the report's images, at least of the generations that the request was made for.
-    fn symbols(
+    fn look_up_symbols(
         &self,
         request: &Request<'_>,
         plan: &Plan<'_, '_>,
         fetched: Option<&FetchedSymbols>,
     ) -> Result<Answers, Ended> {
-        let newest = generations(&request.content).map_err(Ended::not_a_request)?;
+        let newest = read_generations(&request.content).map_err(Ended::not_a_request)?;
         let at_least = |need: &SymbolNeed| newest.get(&need.debug_id).copied().unwrap_or_default();
-        let wanted = Wanted::of(&request.id.tenant, &plan.needs(), at_least);
+        let wanted = Wanted::for_report(&request.id.tenant, &plan.list_needs(), at_least);
         // A request that no retry tier accepts has its last try at once. If it fails for symbols that would
         // have improved the report, the store is notified and requests again some time later.
-        let last = Tier::after(request.entry.tries(Reason::FetchFailed) + 1).is_none()
+        let last = Tier::after_tries(request.entry.failed_tries(Reason::FetchFailed) + 1).is_none()
             || request.record.size() + COPY_HEADERS > self.worker.letters.most_bytes;
-        match self.worker.symbols.lookup(wanted, fetched, last) {
+        match self.worker.symbols.look_up_symbols(wanted, fetched, last) {
             symbols::Lookup::Answers(answers) => Ok(answers),
             symbols::Lookup::Wants(wanted) => Err(Ended::Step(RecordStep::Wants(wanted))),
             symbols::Lookup::Held(held) => {
                 let why = held.failure.as_deref().unwrap_or("a symcache did not arrive in time");
                 let too_large = || Ended::Unusable { reason: "too_large", detail: why.to_owned() };
-                Err(self.retry(request, Some(&held.id), why).map_or_else(too_large, Ended::Step))
+                Err(self.retry_request(request, Some(&held.id), why).map_or_else(too_large, Ended::Step))
             }
         }
     }
 
-    fn output(
+    fn build_output(
         &self,
         request: &Request<'_>,
         source: &ReportDocument<'_>,
@@ -209,9 +211,9 @@ impl ResymbolicateRecord {
         let Request { entry, record, content, id } = request;
         let traceparent = match content.traceparent.as_str() {
             "" => self.worker.traceparent(record),
-            stored => self.worker.continue_trace(Some(stored)).header(),
+            stored => self.worker.continue_trace(Some(stored)).format_header(),
         };
-        let mut provenance = Provenance::of(entry, Some(&id.tenant), traceparent);
+        let mut provenance = Provenance::from_record(entry, Some(&id.tenant), traceparent);
         if let Some(origin) = &content.origin {
             provenance.origin = origin.clone();
         }
@@ -222,33 +224,38 @@ impl ResymbolicateRecord {
             processed_at: Some(self.worker.clock.now()),
             ..Context::default()
         };
-        self.worker.output(source, plan, id, answers, &provenance, context)
+        self.worker.build_output(source, plan, id, answers, &provenance, context)
     }
 
     /// Sends the request to the next retry tier. Returns `None` if no tier accepts it.
-    fn retry(&self, request: &Request<'_>, id: Option<&DebugId>, why: &str) -> Option<RecordStep> {
+    fn retry_request(&self, request: &Request<'_>, id: Option<&DebugId>, why: &str) -> Option<RecordStep> {
         let tenant = &request.id.tenant;
-        outcomes::retry(&self.worker, &request.entry, tenant, id, Reason::FetchFailed, why)
+        outcomes::send_to_retry(&self.worker, &request.entry, tenant, id, Reason::FetchFailed, why)
             .map(RecordStep::from)
     }
 
-    fn terminal(&self, request: &Request<'_>, outcome: Outcome) -> RecordStep {
-        self.ended(request, end(request, outcome))
+    fn end_with_outcome(&self, request: &Request<'_>, outcome: Outcome) -> RecordStep {
+        self.end_request(request, build_terminal(request, outcome))
     }
 
-    fn ended(&self, request: &Request<'_>, end: TerminalOutcome) -> RecordStep {
+    fn end_request(&self, request: &Request<'_>, end: TerminalOutcome) -> RecordStep {
         let outcomes = vec![(end.tenant.clone(), end.outcome())];
-        let entry = self.ledger.terminal(end, self.worker.clock.now_micros());
-        let outputs = vec![of_variant(&request.content, entry)];
+        let entry = self.ledger.build_terminal(end, self.worker.clock.now_micros());
+        let outputs = vec![with_variant(&request.content, entry)];
         RecordStep::from(Done { source: request.record.at.clone(), outputs, outcomes, history: None })
     }
 
     /// Processes a request with the bodies that were fetched for its batch.
-    pub fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>, bodies: &Bodies) -> RecordStep {
-        self.answer(record, fetched, bodies).unwrap_or_else(|ended| match ended {
+    pub fn process_request(
+        &self,
+        record: &Record,
+        fetched: Option<&FetchedSymbols>,
+        bodies: &Bodies,
+    ) -> RecordStep {
+        self.answer_request(record, fetched, bodies).unwrap_or_else(|ended| match ended {
             Ended::Step(step) => step,
             Ended::Unusable { reason, detail } => {
-                let entry = SourceRecord::of(record, &self.worker.topics);
+                let entry = SourceRecord::from_record(record, &self.worker.topics);
                 outcomes::dead_letter(&self.worker, &entry, None, reason, &detail).into()
             }
         })
@@ -263,18 +270,18 @@ struct Group {
 
 impl RecordProcessor for Group {
     fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep {
-        self.again.process(record, fetched, &self.bodies)
+        self.again.process_request(record, fetched, &self.bodies)
     }
 }
 
-fn end(request: &Request<'_>, outcome: Outcome) -> TerminalOutcome {
+fn build_terminal(request: &Request<'_>, outcome: Outcome) -> TerminalOutcome {
     TerminalOutcome {
         tenant: request.id.tenant.to_string(),
         report_id: request.content.report_id.clone(),
         revision: request.content.revision,
         outcome: outcome.into(),
         origin: request.content.origin.clone(),
-        source: Some(reference(&request.record.at)),
+        source: Some(to_reference(&request.record.at)),
         segment: String::new(),
         requested_at_micros: request.content.requested_at_micros,
     }
@@ -284,7 +291,7 @@ fn end(request: &Request<'_>, outcome: Outcome) -> TerminalOutcome {
 const COPY_HEADERS: usize = 8 << 10;
 
 /// Adds the variant to the answer, which tells apart the reports with this id.
-fn of_variant(request: &Resymbolicate, answer: OutRecord) -> OutRecord {
+fn with_variant(request: &Resymbolicate, answer: OutRecord) -> OutRecord {
     match request.variant {
         0 => answer,
         variant => answer.header(headers::VARIANT, variant.to_string()),
@@ -292,10 +299,10 @@ fn of_variant(request: &Resymbolicate, answer: OutRecord) -> OutRecord {
 }
 
 /// Returns the generations that the request was made for.
-fn generations(request: &Resymbolicate) -> Result<HashMap<DebugId, Generations>, String> {
+fn read_generations(request: &Resymbolicate) -> Result<HashMap<DebugId, Generations>, String> {
     let mut newest: HashMap<DebugId, Generations> = HashMap::with_capacity(request.needs.len());
     for need in &request.needs {
-        let known = newest.entry(need.id().map_err(|e| e.to_string())?).or_default();
+        let known = newest.entry(need.parse_debug_id().map_err(|e| e.to_string())?).or_default();
         let of = if need.system { &mut known.system } else { &mut known.tenant };
         *of = (*of).max(Some(need.generation));
     }
@@ -315,7 +322,7 @@ fn is_better(stored: &Report<'_>, enriched: &Enrichment, new: &[u8], limits: &Re
 }
 
 impl Processor for Requests {
-    fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
+    fn prepare_batch(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
             let worker = &self.again.worker;
             worker.seek_outputs(batch.iter()).await?;
@@ -324,20 +331,26 @@ impl Processor for Requests {
         })
     }
 
-    fn refused(&self, record: &Record, why: &Refusal) -> Done {
-        let (reason, detail) = refusal(why);
+    fn refuse_record(&self, record: &Record, why: &Refusal) -> Done {
+        let (reason, detail) = describe_refusal(why);
         let worker = &self.again.worker;
-        outcomes::dead_letter(worker, &SourceRecord::of(record, &worker.topics), None, reason, &detail)
+        outcomes::dead_letter(
+            worker,
+            &SourceRecord::from_record(record, &worker.topics),
+            None,
+            reason,
+            &detail,
+        )
     }
 
-    fn account(&self, done: &[&Done]) -> Vec<OutRecord> {
+    fn account_records(&self, done: &[&Done]) -> Vec<OutRecord> {
         self.spans.begin_commit();
-        vec![self.again.ledger.batch(done, self.again.worker.clock.now_micros())]
+        vec![self.again.ledger.build_batch(done, self.again.worker.clock.now_micros())]
     }
 
-    fn committed(&self, records: &[&Record], done: &[&Done]) {
+    fn on_committed(&self, records: &[&Record], done: &[&Done]) {
         let worker = &self.again.worker;
-        worker.metrics.committed(NAME, records, done, worker.clock.now_micros());
-        self.spans.export(records, done);
+        worker.metrics.record_committed(RESYMBOLICATE_LANE, records, done, worker.clock.now_micros());
+        self.spans.export_spans(records, done);
     }
 }

@@ -5,7 +5,7 @@ use crate::admission::sender;
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::TenantStatus;
 use crate::lanes::batch::{LaneResources, RecordProcessor, RecordStep};
-use crate::lanes::intake::{Intake, is_paced, part_of, units};
+use crate::lanes::intake::{Intake, cost_units, is_paced, part_of};
 use crate::lanes::resymbolicate::ResymbolicateRecord;
 use crate::output::ledger::Ledger;
 use crate::output::retry_tiers::{ClockReading, Tier, TierWaits};
@@ -22,10 +22,10 @@ use unslide_stream::lane::{Done, Pause, Processor, Refusal, TopicShare};
 use unslide_stream::{OutRecord, Record};
 
 /// The lane's name, also in its group and transactional id.
-pub const NAME: &str = unslide_proto::lanes::RETRY;
+pub const RETRY_LANE: &str = unslide_proto::lanes::RETRY;
 
 /// Returns the topics that the lane reads.
-pub fn topics(worker: &Worker) -> Vec<String> {
+pub fn lane_topics(worker: &Worker) -> Vec<String> {
     let names = &worker.topics;
     [&names.retry_1s, &names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow]
         .map(Clone::clone)
@@ -35,7 +35,6 @@ pub fn topics(worker: &Worker) -> Vec<String> {
 /// Processes the records of the retry tiers and of overflow.
 pub struct Retry {
     worker: Arc<Worker>,
-    /// Resources of the lane.
     pub resources: LaneResources,
     shares: Arc<TenantRates>,
     ways: Arc<RetryProcessors>,
@@ -55,35 +54,35 @@ impl Retry {
     /// Creates the retry lane of a worker.
     pub fn new(resources: LaneResources, shares: Arc<TenantRates>) -> Retry {
         let worker = Arc::clone(&resources.worker);
-        let again = ResymbolicateRecord::new(worker.clone(), NAME);
-        let intake = Intake::new(worker.clone(), NAME, shares.clone());
+        let again = ResymbolicateRecord::new(worker.clone(), RETRY_LANE);
+        let intake = Intake::new(worker.clone(), RETRY_LANE, shares.clone());
         let ways = Arc::new(RetryProcessors { worker: worker.clone(), intake, again });
-        let (ledger, spans) = (worker.ledger(NAME), LaneSpans::new(&worker, NAME));
+        let (ledger, spans) = (worker.lane_ledger(RETRY_LANE), LaneSpans::new(&worker, RETRY_LANE));
         Retry { ledger, resources, shares, ways, waits: TierWaits::default(), spans, worker }
     }
 
     /// Returns the microseconds until a record is due, which may be negative, or `None` if it need not wait.
-    fn wait(&self, record: &Record) -> Option<i64> {
+    fn wait_micros(&self, record: &Record) -> Option<i64> {
         let clock = &self.worker.clock;
         let now = clock.monotonic_micros();
-        if let Some(tier) = Tier::of(&self.worker.topics, &record.at.topic) {
+        if let Some(tier) = Tier::for_topic(&self.worker.topics, &record.at.topic) {
             let time = record.time_millis?.saturating_mul(1_000);
             let now = ClockReading { wall: clock.now_micros(), monotonic: now };
-            return Some(self.waits.wait(tier, &record.at, time, now));
+            return Some(self.waits.wait_micros(tier, &record.at, time, now));
         }
         // Records in overflow are let through at the tenant's rate, half of it for each half of its records.
-        let entry = SourceRecord::of(record, &self.worker.topics);
+        let entry = SourceRecord::from_record(record, &self.worker.topics);
         let tenant = sender::tenant_named(&self.worker, &entry)?;
         // Tenants without a limit, and tenants that are not active any more, are not paced.
         let paced = is_paced(&entry) && self.worker.tenants.status(&tenant) == TenantStatus::Active;
-        let rate = self.worker.rate(self.worker.tenants.limits(&tenant)).filter(|_| paced)?;
-        self.shares.pace(&tenant, part_of(record), rate, now, units(record)).err()
+        let rate = self.worker.tenant_rate(self.worker.tenants.limits(&tenant)).filter(|_| paced)?;
+        self.shares.take_paced(&tenant, part_of(record), rate, now, cost_units(record)).err()
     }
 }
 
 impl RetryProcessors {
     fn is_request(&self, record: &Record) -> bool {
-        SourceRecord::of(record, &self.worker.topics).request
+        SourceRecord::from_record(record, &self.worker.topics).request
     }
 }
 
@@ -91,14 +90,13 @@ impl RetryProcessors {
 struct Group {
     ways: Arc<RetryProcessors>,
     bodies: Bodies,
-    /// See [`sender::admit`].
     tenants_read: bool,
 }
 
 impl RecordProcessor for Group {
     fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep {
         if self.ways.is_request(record) {
-            self.ways.again.process(record, fetched, &self.bodies)
+            self.ways.again.process_request(record, fetched, &self.bodies)
         } else {
             self.ways.intake.process_record(record, fetched, self.tenants_read)
         }
@@ -106,9 +104,9 @@ impl RecordProcessor for Group {
 }
 
 impl Processor for Retry {
-    fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
+    fn prepare_batch(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
-            let tenants_read = sender::refresh(&self.worker, &batch).await;
+            let tenants_read = sender::refresh_tenants(&self.worker, &batch).await;
             self.worker.seek_outputs(batch.iter()).await?;
             let is_request = |record: &Record| self.ways.is_request(record);
             let group = |bodies| Group { ways: self.ways.clone(), bodies, tenants_read };
@@ -117,26 +115,26 @@ impl Processor for Retry {
     }
 
     fn not_before(&self, record: &Record) -> Option<Instant> {
-        let wait = u64::try_from(self.wait(record)?).ok().filter(|wait| *wait > 0)?;
+        let wait = u64::try_from(self.wait_micros(record)?).ok().filter(|wait| *wait > 0)?;
         Some(Instant::now() + Duration::from_micros(wait))
     }
 
-    fn assigned(&self, _: &[TopicShare]) {
-        self.ways.intake.assigned();
+    fn on_assigned(&self, _: &[TopicShare]) {
+        self.ways.intake.forget_charged();
     }
 
-    fn refused(&self, record: &Record, why: &Refusal) -> Done {
-        self.ways.intake.refused(record, why)
+    fn refuse_record(&self, record: &Record, why: &Refusal) -> Done {
+        self.ways.intake.refuse_record(record, why)
     }
 
-    fn account(&self, done: &[&Done]) -> Vec<OutRecord> {
+    fn account_records(&self, done: &[&Done]) -> Vec<OutRecord> {
         self.spans.begin_commit();
-        vec![self.ledger.batch(done, self.worker.clock.now_micros())]
+        vec![self.ledger.build_batch(done, self.worker.clock.now_micros())]
     }
 
-    fn committed(&self, records: &[&Record], done: &[&Done]) {
-        self.ways.intake.committed(records);
-        self.worker.metrics.committed(NAME, records, done, self.worker.clock.now_micros());
-        self.spans.export(records, done);
+    fn on_committed(&self, records: &[&Record], done: &[&Done]) {
+        self.ways.intake.forget_committed(records);
+        self.worker.metrics.record_committed(RETRY_LANE, records, done, self.worker.clock.now_micros());
+        self.spans.export_spans(records, done);
     }
 }

@@ -69,7 +69,11 @@ const LONGEST_HEADER: usize = 300;
 
 impl<'r> Provenance<'r> {
     /// Creates the provenance of outputs that are made from a record.
-    pub fn of(entry: &SourceRecord<'r>, tenant: Option<&'r TenantId>, traceparent: String) -> Provenance<'r> {
+    pub fn from_record(
+        entry: &SourceRecord<'r>,
+        tenant: Option<&'r TenantId>,
+        traceparent: String,
+    ) -> Provenance<'r> {
         Provenance {
             source: entry.record,
             tenant,
@@ -81,7 +85,7 @@ impl<'r> Provenance<'r> {
         }
     }
 
-    fn headers(&self) -> Headers {
+    fn build_headers(&self) -> Headers {
         let at = &self.source.at;
         let given = &self.source.headers;
         let mut out = Headers::new();
@@ -89,7 +93,7 @@ impl<'r> Provenance<'r> {
             Some(tenant) => out.push(headers::TENANT, tenant.to_string()),
             // No tenant was decided: a person can read the name that the record claims. If it claims several,
             // one of them would count as the record's own in a replay.
-            None if given.count(headers::TENANT) == 1 => carry(given, headers::TENANT, &mut out),
+            None if given.count_named(headers::TENANT) == 1 => carry_header(given, headers::TENANT, &mut out),
             None => {}
         }
         out.push(headers::ORIGIN_TOPIC, self.origin.topic.clone());
@@ -111,7 +115,7 @@ impl<'r> Provenance<'r> {
     }
 
     /// Returns the output record of an enriched report.
-    pub fn report(
+    pub fn build_report(
         &self,
         topic: &str,
         report: &Scoped<ReportId>,
@@ -119,14 +123,14 @@ impl<'r> Provenance<'r> {
         supersedes: Option<u32>,
         value: impl Into<Bytes>,
     ) -> OutRecord {
-        let mut headers = self.headers();
+        let mut headers = self.build_headers();
         headers.set(headers::TENANT, report.tenant.to_string());
         headers.set(headers::REPORT_ID, report.id.to_string());
         headers.set(headers::REVISION, revision.to_string());
         if let Some(earlier) = supersedes {
             headers.set(headers::SUPERSEDES, earlier.to_string());
         }
-        OutRecord { headers, ..OutRecord::to(topic, value).key(keys::report(report)) }
+        OutRecord { headers, ..OutRecord::for_topic(topic, value).key(keys::for_report(report)) }
     }
 
     /// Returns the dead letter of a record, or of one report in it, with the unchanged key and value and the
@@ -153,20 +157,20 @@ impl<'r> Provenance<'r> {
 
     /// Returns a copy of the record with unchanged bytes for another topic of this installation. `attempt` is
     /// the number of tries so far.
-    pub fn copy(&self, topic: &str, key: Bytes, reason: &str, attempt: u32, detail: &str) -> OutRecord {
+    pub fn copy_to(&self, topic: &str, key: Bytes, reason: &str, attempt: u32, detail: &str) -> OutRecord {
         let mut headers = self.with_reason(reason, detail);
         headers.set(headers::ATTEMPT, attempt.to_string());
         OutRecord { topic: topic.into(), key: Some(key), value: self.source.value.clone(), headers }
     }
 
     fn with_reason(&self, reason: &str, detail: &str) -> Headers {
-        let mut headers = self.headers();
+        let mut headers = self.build_headers();
         // The signature covers the whole record, not one report of an array.
         if self.position.is_none() {
-            CARRIED.into_iter().for_each(|name| carry(&self.source.headers, name, &mut headers));
+            CARRIED.into_iter().for_each(|name| carry_header(&self.source.headers, name, &mut headers));
         }
         if self.request {
-            OF_REQUESTS.into_iter().for_each(|name| carry(&self.source.headers, name, &mut headers));
+            OF_REQUESTS.into_iter().for_each(|name| carry_header(&self.source.headers, name, &mut headers));
         }
         headers.set(headers::REASON, reason.to_owned());
         // A detail may quote the input, so its length in a header is limited.
@@ -176,14 +180,14 @@ impl<'r> Provenance<'r> {
     }
 }
 
-fn carry(given: &Headers, name: &'static str, out: &mut Headers) {
+fn carry_header(given: &Headers, name: &'static str, out: &mut Headers) {
     if let Some(value) = given.get(name).filter(|value| value.len() <= LONGEST_HEADER) {
         out.push(name, value.clone());
     }
 }
 
 /// Returns why the lane refused a record: a stable reason and a description.
-pub fn refusal(why: &Refusal) -> (&'static str, String) {
+pub fn describe_refusal(why: &Refusal) -> (&'static str, String) {
     match why {
         Refusal::KillsWorker { attempts } => (
             "kills_worker",
@@ -219,16 +223,16 @@ mod tests {
         let names = TopicNames::default();
         let mut large = record(Headers::new());
         large.key = Some(vec![b'k'; 200_000].into());
-        let history = Provenance::of(&SourceRecord::of(&large, &names), None, "t".into());
+        let history = Provenance::from_record(&SourceRecord::from_record(&large, &names), None, "t".into());
         let letter = history.dead_letter(&letters(), Some(vec![b' '; 300_000].into()), "too_large", "d");
         assert!(letter.size() <= 100_000);
         assert_eq!(
-            (letter.value.is_none(), letter.headers.text(headers::VALUE_BYTES)),
+            (letter.value.is_none(), letter.headers.get_text(headers::VALUE_BYTES)),
             (true, Some("300000"))
         );
         let detail = "d; the value of 300000 bytes is too large for a dead letter and is not kept";
-        assert_eq!(letter.headers.text(headers::DETAIL), Some(detail));
-        assert_eq!(letter.headers.text(headers::SOURCE_OFFSET), Some("40"));
+        assert_eq!(letter.headers.get_text(headers::DETAIL), Some(detail));
+        assert_eq!(letter.headers.get_text(headers::SOURCE_OFFSET), Some("40"));
     }
 
     #[test]
@@ -237,21 +241,23 @@ mod tests {
         let forged = Headers::new().with(headers::TENANT, "forged").with(headers::ORIGIN_OFFSET, "999");
         let first = record(forged);
         let acme = TenantId::new("acme").unwrap();
-        let history = Provenance::of(&SourceRecord::of(&first, &names), Some(&acme), "t".into());
+        let history =
+            Provenance::from_record(&SourceRecord::from_record(&first, &names), Some(&acme), "t".into());
         let letter = history.dead_letter(&letters(), Some("v".into()), "not_json", &"x".repeat(900));
-        let text = |name| letter.headers.text(name).unwrap_or("-");
+        let text = |name| letter.headers.get_text(name).unwrap_or("-");
         assert_eq!((text(headers::ORIGIN_TOPIC), text(headers::ORIGIN_OFFSET)), ("crash.reports", "40"));
         assert_eq!((text(headers::SOURCE_PARTITION), text(headers::ORIGIN_TIME)), ("2", "1700"));
         assert_eq!((text(headers::TENANT), text(headers::REASON)), ("acme", "not_json"));
         assert_eq!(text(headers::DETAIL).len(), 500);
         assert_eq!(letter.value.as_deref(), Some(b"v".as_slice()));
 
-        let copy = history.copy(&names.retry_10s, "acme/x".into(), "fetch_failed", 1, "503");
+        let copy = history.copy_to(&names.retry_10s, "acme/x".into(), "fetch_failed", 1, "503");
         let mut again = record(copy.headers.clone());
         again.at = RecordRef { topic: names.retry_10s.as_str().into(), partition: 0, offset: 3 };
-        let history = Provenance::of(&SourceRecord::of(&again, &names), Some(&acme), "t".into());
-        let copy = history.copy(&names.retry_1m, "acme/x".into(), "fetch_failed", 2, "503");
-        let text = |name| copy.headers.text(name).unwrap_or("-");
+        let history =
+            Provenance::from_record(&SourceRecord::from_record(&again, &names), Some(&acme), "t".into());
+        let copy = history.copy_to(&names.retry_1m, "acme/x".into(), "fetch_failed", 2, "503");
+        let text = |name| copy.headers.get_text(name).unwrap_or("-");
         assert_eq!((text(headers::ORIGIN_TOPIC), text(headers::ORIGIN_OFFSET)), ("crash.reports", "40"));
         assert_eq!((text(headers::SOURCE_TOPIC), text(headers::SOURCE_OFFSET)), ("unslide.retry.10s", "3"));
         assert_eq!((text(headers::ATTEMPT), text(headers::ORIGIN_TIME)), ("2", "1700"));
@@ -270,23 +276,30 @@ mod tests {
         let acme = TenantId::new("acme").unwrap();
         let mut request = record(told());
         request.at.topic = names.resymbolicate.as_str().into();
-        let entry = SourceRecord::of(&request, &names);
-        let copy = Provenance::of(&entry, Some(&acme), "t".into()).copy("retry", "k".into(), "r", 1, "d");
+        let entry = SourceRecord::from_record(&request, &names);
+        let copy = Provenance::from_record(&entry, Some(&acme), "t".into()).copy_to(
+            "retry",
+            "k".into(),
+            "r",
+            1,
+            "d",
+        );
         let mut again = record(copy.headers);
         again.at.topic = names.retry_10s.as_str().into();
-        let entry = SourceRecord::of(&again, &names);
+        let entry = SourceRecord::from_record(&again, &names);
         let large = Some(vec![b' '; 300_000].into());
-        let letter = Provenance::of(&entry, None, "t".into()).dead_letter(&letters(), large, "panicked", "d");
-        let text = |name| letter.headers.text(name).unwrap_or("-");
+        let letter =
+            Provenance::from_record(&entry, None, "t".into()).dead_letter(&letters(), large, "panicked", "d");
+        let text = |name| letter.headers.get_text(name).unwrap_or("-");
         assert_eq!((letter.value.is_none(), text(headers::TENANT)), (true, "acme"));
         for (name, value) in told().iter() {
             assert_eq!(letter.headers.get(name), Some(value), "{name}");
         }
         // A record that is not a request may claim to be one.
         let input = record(told());
-        let history = Provenance::of(&SourceRecord::of(&input, &names), None, "t".into());
+        let history = Provenance::from_record(&SourceRecord::from_record(&input, &names), None, "t".into());
         let letter = history.dead_letter(&letters(), None, "not_json", "d");
-        assert_eq!(letter.headers.text(headers::REPORT_ID), None);
+        assert_eq!(letter.headers.get_text(headers::REPORT_ID), None);
     }
 
     /// Proves: sender
@@ -294,14 +307,15 @@ mod tests {
     fn signatures_go_with_whole_records_and_no_header_of_the_input_grows_a_copy() {
         let names = TopicNames::default();
         let signed = record(Headers::new().with(headers::SIGNATURE, "s").with(headers::REPLAY_OF, "r"));
-        let mut history = Provenance::of(&SourceRecord::of(&signed, &names), None, "t".into());
+        let mut history =
+            Provenance::from_record(&SourceRecord::from_record(&signed, &names), None, "t".into());
         let whole = history.dead_letter(&letters(), None, "r", "d");
-        assert_eq!(whole.headers.text(headers::SIGNATURE), Some("s"));
-        assert_eq!(whole.headers.text(headers::REPLAY_OF), Some("r"));
+        assert_eq!(whole.headers.get_text(headers::SIGNATURE), Some("s"));
+        assert_eq!(whole.headers.get_text(headers::REPLAY_OF), Some("r"));
         history.position = Some(Position { index: 1, count: 3 });
         let part = history.dead_letter(&letters(), None, "r", "d");
         assert_eq!(
-            (part.headers.text(headers::SIGNATURE), part.headers.text(headers::SOURCE_INDEX)),
+            (part.headers.get_text(headers::SIGNATURE), part.headers.get_text(headers::SOURCE_INDEX)),
             (None, Some("1"))
         );
 
@@ -309,8 +323,8 @@ mod tests {
         let mut full = Headers::new().with("anything", long.clone());
         CARRIED.into_iter().chain([headers::TENANT]).for_each(|name| full.push(name, long.clone()));
         let full = record(full);
-        let history = Provenance::of(&SourceRecord::of(&full, &names), None, "t".into());
-        let copy = history.copy("retry", "k".into(), "r", 1, &long);
+        let history = Provenance::from_record(&SourceRecord::from_record(&full, &names), None, "t".into());
+        let copy = history.copy_to("retry", "k".into(), "r", 1, &long);
         assert!(copy.headers.size() < 4_000, "{}", copy.headers.size());
     }
 }

@@ -19,7 +19,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// Returns the entry of one transaction.
-    pub fn batch(&self, done: &[&Done], at_micros: i64) -> OutRecord {
+    pub fn build_batch(&self, done: &[&Done], at_micros: i64) -> OutRecord {
         type ByPlace<'d, T> = BTreeMap<(&'d str, i32), T>;
         let mut partitions: ByPlace<'_, PartitionBatch> = BTreeMap::new();
         let mut outcomes: ByPlace<'_, BTreeMap<(String, i32), u64>> = BTreeMap::new();
@@ -53,27 +53,27 @@ impl Ledger {
             }
         }
         let account = BatchAccount { partitions: partitions.into_values().collect() };
-        self.record(Entry::Batch(account), at_micros)
+        self.build_record(Entry::Batch(account), at_micros)
     }
 
     /// Returns the entry for the end of a record or request that leaves no other message.
-    pub fn terminal(&self, end: TerminalOutcome, at_micros: i64) -> OutRecord {
-        self.record(Entry::Terminal(end), at_micros)
+    pub fn build_terminal(&self, end: TerminalOutcome, at_micros: i64) -> OutRecord {
+        self.build_record(Entry::Terminal(end), at_micros)
     }
 
-    fn record(&self, entry: Entry, at_micros: i64) -> OutRecord {
+    fn build_record(&self, entry: Entry, at_micros: i64) -> OutRecord {
         let record = LedgerRecord {
             lane: self.lane.to_owned(),
             worker: self.worker.clone(),
             at_micros,
             entry: Some(entry),
         };
-        OutRecord::to(self.topic.as_str(), record.encode_to_vec()).key(self.worker.clone())
+        OutRecord::for_topic(self.topic.as_str(), record.encode_to_vec()).key(self.worker.clone())
     }
 }
 
 /// Converts a record's position to the form that messages have.
-pub fn reference(at: &RecordRef) -> ProtoRef {
+pub fn to_reference(at: &RecordRef) -> ProtoRef {
     ProtoRef { topic: at.topic.to_string(), partition: at.partition, offset: at.offset }
 }
 
@@ -113,7 +113,7 @@ mod tests {
             done(0, 3, &[("", Outcome::DeadLetter)]),
             done(1, 9, &[("other", Outcome::Symbolicated)]),
         ];
-        let record = ledger.batch(&all.iter().collect::<Vec<_>>(), 7);
+        let record = ledger.build_batch(&all.iter().collect::<Vec<_>>(), 7);
         let read = LedgerRecord::decode(record.value.unwrap()).unwrap();
         let Some(Entry::Batch(account)) = read.entry else { panic!("no batch") };
         assert_eq!((read.lane.as_str(), read.worker.as_str(), read.at_micros), ("live", "w-0", 7));

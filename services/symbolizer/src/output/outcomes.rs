@@ -1,7 +1,7 @@
 //! The outcomes of a record that is not answered now: dead letter, retry, overflow, dropped.
 
 use crate::output::dead_letters::Provenance;
-use crate::output::ledger::reference;
+use crate::output::ledger::to_reference;
 use crate::output::retry_tiers::Tier;
 use crate::source_record::{Reason, SourceRecord};
 use crate::worker::Worker;
@@ -11,7 +11,7 @@ use unslide_stream::OutRecord;
 use unslide_stream::lane::Done;
 
 /// Number of keys in the overflow topic for a tenant's records, and so the maximum number of partitions.
-pub const SPREAD: u8 = 2;
+pub const OVERFLOW_KEYS: u8 = 2;
 
 /// Ends a record that cannot be processed as a whole with a dead letter that holds its unchanged bytes.
 pub fn dead_letter(
@@ -21,14 +21,14 @@ pub fn dead_letter(
     reason: &str,
     detail: &str,
 ) -> Done {
-    let history = Provenance::of(entry, tenant, worker.traceparent(entry.record));
+    let history = Provenance::from_record(entry, tenant, worker.traceparent(entry.record));
     let letter = history.dead_letter(&worker.letters, entry.record.value.clone(), reason, detail);
-    done(entry, tenant, letter, Outcome::DeadLetter)
+    build_done(entry, tenant, letter, Outcome::DeadLetter)
 }
 
 /// Sends the record to the next retry tier. Returns `None` if it was in every tier for this reason, or is too
 /// large for them.
-pub fn retry(
+pub fn send_to_retry(
     worker: &Worker,
     entry: &SourceRecord<'_>,
     tenant: &TenantId,
@@ -36,8 +36,8 @@ pub fn retry(
     reason: Reason,
     detail: &str,
 ) -> Option<Done> {
-    let tries = entry.tries(reason).saturating_add(1);
-    let tier = match (reason, Tier::after(tries)) {
+    let tries = entry.failed_tries(reason).saturating_add(1);
+    let tier = match (reason, Tier::after_tries(tries)) {
         // The download continues, so a short wait is enough.
         (Reason::Cold, _) => Tier::OneSecond,
         // A record of an unknown tenant keeps being retried while the table of tenants cannot be read.
@@ -45,35 +45,41 @@ pub fn retry(
         (_, tier) => tier?,
     };
     let key = id.map_or_else(|| tenant.to_string(), |id| format!("{tenant}/{id}")).into();
-    let history = Provenance::of(entry, Some(tenant), worker.traceparent(entry.record));
-    let copy = history.copy(tier.topic(&worker.topics), key, reason.word(), tries, detail);
-    (copy.size() <= worker.letters.most_bytes).then(|| done(entry, Some(tenant), copy, Outcome::Retry))
+    let history = Provenance::from_record(entry, Some(tenant), worker.traceparent(entry.record));
+    let copy = history.copy_to(tier.topic(&worker.topics), key, reason.header_value(), tries, detail);
+    (copy.size() <= worker.letters.most_bytes).then(|| build_done(entry, Some(tenant), copy, Outcome::Retry))
 }
 
 /// Sends the record to the overflow topic. Returns `None` if it is too large for that topic.
-pub fn overflow(worker: &Worker, entry: &SourceRecord<'_>, tenant: &TenantId) -> Option<Done> {
-    let half = entry.record.at.offset.rem_euclid(i64::from(SPREAD));
-    let history = Provenance::of(entry, Some(tenant), worker.traceparent(entry.record));
+pub fn send_to_overflow(worker: &Worker, entry: &SourceRecord<'_>, tenant: &TenantId) -> Option<Done> {
+    let half = entry.record.at.offset.rem_euclid(i64::from(OVERFLOW_KEYS));
+    let history = Provenance::from_record(entry, Some(tenant), worker.traceparent(entry.record));
     let detail = "the tenant is over its rate of cost units";
     let key = format!("{tenant}/{half}").into();
-    let copy = history.copy(&worker.topics.overflow, key, Reason::OverShare.word(), 1, detail);
-    (copy.size() <= worker.letters.most_bytes).then(|| done(entry, Some(tenant), copy, Outcome::Overflow))
+    let copy = history.copy_to(&worker.topics.overflow, key, Reason::OverShare.header_value(), 1, detail);
+    (copy.size() <= worker.letters.most_bytes)
+        .then(|| build_done(entry, Some(tenant), copy, Outcome::Overflow))
 }
 
 /// Drops the record of a deleted tenant and writes only a ledger entry.
-pub fn dropped(worker: &Worker, entry: &SourceRecord<'_>, tenant: &TenantId, lane: &'static str) -> Done {
+pub fn drop_record(worker: &Worker, entry: &SourceRecord<'_>, tenant: &TenantId, lane: &'static str) -> Done {
     let end = TerminalOutcome {
         tenant: tenant.to_string(),
         outcome: Outcome::DroppedDeleted.into(),
         origin: Some(entry.origin.clone()),
-        source: Some(reference(&entry.record.at)),
+        source: Some(to_reference(&entry.record.at)),
         ..TerminalOutcome::default()
     };
-    let ledger = worker.ledger(lane).terminal(end, worker.clock.now_micros());
-    done(entry, Some(tenant), ledger, Outcome::DroppedDeleted)
+    let ledger = worker.lane_ledger(lane).build_terminal(end, worker.clock.now_micros());
+    build_done(entry, Some(tenant), ledger, Outcome::DroppedDeleted)
 }
 
-fn done(entry: &SourceRecord<'_>, tenant: Option<&TenantId>, output: OutRecord, outcome: Outcome) -> Done {
+fn build_done(
+    entry: &SourceRecord<'_>,
+    tenant: Option<&TenantId>,
+    output: OutRecord,
+    outcome: Outcome,
+) -> Done {
     Done {
         source: entry.record.at.clone(),
         outputs: vec![output],

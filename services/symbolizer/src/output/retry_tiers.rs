@@ -7,22 +7,18 @@ use std::time::Duration;
 use unslide_proto::topics::TopicNames;
 use unslide_stream::RecordRef;
 
-/// One retry tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
     /// `unslide.retry.1s`: for symcaches that are on their way
     OneSecond,
-    /// `unslide.retry.10s`
     TenSeconds,
-    /// `unslide.retry.1m`
     Minute,
-    /// `unslide.retry.10m`
     TenMinutes,
 }
 
 impl Tier {
     /// Returns the next tier after this number of failed tries, or `None` once a record was in every tier.
-    pub fn after(tries: u32) -> Option<Tier> {
+    pub fn after_tries(tries: u32) -> Option<Tier> {
         match tries {
             0 | 1 => Some(Tier::TenSeconds),
             2 => Some(Tier::Minute),
@@ -32,7 +28,7 @@ impl Tier {
     }
 
     /// Returns the tier with this topic.
-    pub fn of(names: &TopicNames, topic: &str) -> Option<Tier> {
+    pub fn for_topic(names: &TopicNames, topic: &str) -> Option<Tier> {
         let mut tiers = [Tier::OneSecond, Tier::TenSeconds, Tier::Minute, Tier::TenMinutes].into_iter();
         tiers.find(|tier| tier.topic(names) == topic)
     }
@@ -86,7 +82,7 @@ pub struct TierWaits(Mutex<HashMap<(Arc<str>, i32), PartitionTimes>>);
 
 impl TierWaits {
     /// Returns the microseconds until a record with this time is due; not positive if it is due now.
-    pub fn wait(&self, tier: Tier, at: &RecordRef, time: i64, now: ClockReading) -> i64 {
+    pub fn wait_micros(&self, tier: Tier, at: &RecordRef, time: i64, now: ClockReading) -> i64 {
         let delay = i64::try_from(tier.delay().as_micros()).unwrap_or(i64::MAX);
         let arrived_by = self.arrived_by(at, time, now.monotonic, delay);
         let due = time.saturating_add(delay).saturating_sub(now.wall);
@@ -117,7 +113,7 @@ mod tests {
 
     fn wait(waits: &TierWaits, offset: i64, time: i64, wall: i64, monotonic: i64) -> i64 {
         let at = RecordRef { topic: "tier".into(), partition: 0, offset };
-        waits.wait(Tier::TenSeconds, &at, time, ClockReading { wall, monotonic })
+        waits.wait_micros(Tier::TenSeconds, &at, time, ClockReading { wall, monotonic })
     }
 
     #[test]
@@ -170,14 +166,14 @@ mod tests {
     #[test]
     fn each_try_goes_to_a_longer_wait_and_the_fourth_is_the_last() {
         let names = TopicNames::with_prefix("x.");
-        let topics: Vec<_> = (1..=3).map(|tries| Tier::after(tries).unwrap().topic(&names)).collect();
+        let topics: Vec<_> = (1..=3).map(|tries| Tier::after_tries(tries).unwrap().topic(&names)).collect();
         assert_eq!(topics, ["x.unslide.retry.10s", "x.unslide.retry.1m", "x.unslide.retry.10m"]);
-        assert_eq!(Tier::after(4), None);
+        assert_eq!(Tier::after_tries(4), None);
         for topic in topics {
-            assert_eq!(Tier::of(&names, topic).unwrap().topic(&names), topic);
+            assert_eq!(Tier::for_topic(&names, topic).unwrap().topic(&names), topic);
         }
-        assert_eq!(Tier::of(&names, &names.retry_1s), Some(Tier::OneSecond));
-        assert_eq!(Tier::of(&names, &names.overflow), None);
+        assert_eq!(Tier::for_topic(&names, &names.retry_1s), Some(Tier::OneSecond));
+        assert_eq!(Tier::for_topic(&names, &names.overflow), None);
         assert!(Tier::OneSecond.delay() < Tier::TenSeconds.delay());
         assert!(Tier::TenSeconds.delay() < Tier::Minute.delay());
         assert!(Tier::Minute.delay() < Tier::TenMinutes.delay());

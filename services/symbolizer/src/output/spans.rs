@@ -14,11 +14,11 @@ use unslide_stream::Record;
 use unslide_stream::lane::{Done, ProcessingStep};
 
 /// Name of the step in which a record is read and its frames are looked up.
-pub const SYMBOLICATE: &str = "symbolicate";
+pub const SYMBOLICATE_STEP: &str = "symbolicate";
 /// Name of the step in which a record waits for symcaches.
-const FETCH: &str = "fetch symbols";
+const FETCH_STEP: &str = "fetch symbols";
 /// Name of the step for the transaction with the outputs and the offsets.
-const COMMIT: &str = "commit";
+const COMMIT_STEP: &str = "commit";
 
 /// The records of a batch that wait for symcaches, with the start of the wait.
 pub struct BatchFetch {
@@ -35,12 +35,12 @@ impl BatchFetch {
         let wants =
             |(index, step): (usize, &RecordStep)| matches!(step, RecordStep::Wants(_)).then_some(index);
         let now = worker.clock.now_micros();
-        let step = ProcessingStep { name: FETCH, began_micros: now, ended_micros: now };
+        let step = ProcessingStep { name: FETCH_STEP, began_micros: now, ended_micros: now };
         Some(BatchFetch { waiting: steps.iter().enumerate().filter_map(wants).collect(), step })
     }
 
     /// Records the end of the wait.
-    pub fn end(mut self, worker: &Worker) -> BatchFetch {
+    pub fn end_wait(mut self, worker: &Worker) -> BatchFetch {
         self.step.ended_micros = worker.clock.now_micros();
         self
     }
@@ -49,7 +49,7 @@ impl BatchFetch {
     pub fn note_in(self, steps: &mut [RecordStep]) {
         for index in self.waiting {
             if let Some(step) = steps.get_mut(index) {
-                step.note(self.step.clone());
+                step.record_step(self.step.clone());
             }
         }
     }
@@ -77,7 +77,7 @@ impl LaneSpans {
     }
 
     /// Exports the spans of a committed transaction, if their traces are sampled.
-    pub fn export(&self, records: &[&Record], done: &[&Done]) {
+    pub fn export_spans(&self, records: &[&Record], done: &[&Done]) {
         if !self.worker.tracer.is_on() {
             return;
         }
@@ -86,11 +86,12 @@ impl LaneSpans {
             ended_micros: self.worker.clock.now_micros(),
         };
         for (record, done) in records.iter().zip(done) {
-            let carried = done.outputs.iter().find_map(|output| output.headers.text(headers::TRACEPARENT));
+            let carried =
+                done.outputs.iter().find_map(|output| output.headers.get_text(headers::TRACEPARENT));
             let carried = carried.and_then(TraceContext::from_header);
             // A ledger entry does not carry a trace.
             let context = carried
-                .unwrap_or_else(|| self.worker.continue_trace(record.headers.text(headers::TRACEPARENT)));
+                .unwrap_or_else(|| self.worker.continue_trace(record.headers.get_text(headers::TRACEPARENT)));
             if context.is_sampled() {
                 self.export_record(record, done, context, commit);
             }
@@ -104,7 +105,7 @@ impl LaneSpans {
         let began = steps.iter().map(|step| step.began_micros).min();
         let times = SpanTimes { began_micros: began.unwrap_or(commit.began_micros), ..commit };
         let mut span = FinishedSpan::new(SpanKind::Consumer, format!("process {}", at.topic), context, times)
-            .with_remote_parent(record.headers.text(headers::TRACEPARENT))
+            .with_remote_parent(record.headers.get_text(headers::TRACEPARENT))
             .with_attribute("messaging.system", "kafka")
             .with_attribute("messaging.operation.name", "process")
             .with_attribute("messaging.operation.type", "process")
@@ -123,7 +124,7 @@ impl LaneSpans {
         if let reports @ 2.. = done.outcomes.len() {
             span = span.with_attribute("unslide.reports", i64::try_from(reports).unwrap_or(i64::MAX));
         }
-        let reason = done.outputs.iter().find_map(|output| output.headers.text(headers::REASON));
+        let reason = done.outputs.iter().find_map(|output| output.headers.get_text(headers::REASON));
         if let Some(reason) = reason.map(str::to_owned) {
             let is_dead = done.outcomes.iter().any(|(_, outcome)| *outcome == Outcome::DeadLetter);
             span =
@@ -131,9 +132,9 @@ impl LaneSpans {
         }
         for step in steps {
             let times = SpanTimes { began_micros: step.began_micros, ended_micros: step.ended_micros };
-            worker.tracer.export(span.child(step.name, times, &worker.ids));
+            worker.tracer.export_span(span.create_child(step.name, times, &worker.ids));
         }
-        worker.tracer.export(span.child(COMMIT, commit, &worker.ids));
-        worker.tracer.export(span);
+        worker.tracer.export_span(span.create_child(COMMIT_STEP, commit, &worker.ids));
+        worker.tracer.export_span(span);
     }
 }

@@ -15,11 +15,11 @@ use unslide_stream::lane::Pause;
 use unslide_stream::{Record, RecordRef, split_by_size};
 
 /// Number of frames that are fetched concurrently.
-const AT_ONCE: usize = 16;
+const CONCURRENT_FETCHES_LIMIT: usize = 16;
 /// Bytes of frames that are in memory at the same time; one frame may be larger.
 const GROUP_BYTES: u64 = 16 << 20;
 /// Pause after a failure that an operator has to fix.
-const PAUSE: Duration = Duration::from_secs(10);
+const REFUSED_FETCH_BACKOFF: Duration = Duration::from_secs(10);
 
 /// Result of fetching a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum Fetch {
 pub type Bodies = HashMap<RecordRef, Fetch>;
 
 /// Returns the segment in which the request says that its body is stored.
-fn place(record: &Record) -> Option<(TenantId, SegmentRef)> {
+fn segment_place(record: &Record) -> Option<(TenantId, SegmentRef)> {
     let request = Resymbolicate::decode(record.value.clone()?).ok()?;
     match request.body {
         Some(Body::Segment(segment)) => Some((TenantId::new(&request.tenant).ok()?, segment)),
@@ -48,17 +48,18 @@ fn place(record: &Record) -> Option<(TenantId, SegmentRef)> {
 ///
 /// # Errors
 /// Returns a description of the problem if the key is not valid.
-pub fn key(tenant: &TenantId, segment: &SegmentRef) -> Result<ObjectKey, String> {
-    let key = ObjectKey::of_tenant(tenant, &segment.key).map_err(|e| format!("{}: {e}", segment.key))?;
+pub fn segment_key(tenant: &TenantId, segment: &SegmentRef) -> Result<ObjectKey, String> {
+    let key =
+        ObjectKey::parse_for_tenant(tenant, &segment.key).map_err(|e| format!("{}: {e}", segment.key))?;
     let own = format!("t/{tenant}/segments/");
     if key.as_str().starts_with(&own) { Ok(key) } else { Err(format!("{key} is no segment of {tenant}")) }
 }
 
 /// Splits a batch into groups, so that the stored bodies of a group fit into memory together. Records that
 /// are not requests are not decoded.
-pub fn groups(batch: Vec<Record>, is_request: impl Fn(&Record) -> bool) -> Vec<Vec<Record>> {
+pub fn split_groups(batch: Vec<Record>, is_request: impl Fn(&Record) -> bool) -> Vec<Vec<Record>> {
     split_by_size(batch, GROUP_BYTES, |record| {
-        let place = if is_request(record) { place(record) } else { None };
+        let place = if is_request(record) { segment_place(record) } else { None };
         place.map_or(0, |(_, segment)| segment.length)
     })
 }
@@ -67,25 +68,28 @@ pub fn groups(batch: Vec<Record>, is_request: impl Fn(&Record) -> bool) -> Vec<V
 ///
 /// # Errors
 /// Returns [`Pause`] if object storage refuses, which no record causes.
-pub async fn fetch(objects: &ObjectStore, requests: impl Iterator<Item = &Record>) -> Result<Bodies, Pause> {
+pub async fn fetch_bodies(
+    objects: &ObjectStore,
+    requests: impl Iterator<Item = &Record>,
+) -> Result<Bodies, Pause> {
     let wanted = requests.filter_map(|record| {
-        let (tenant, segment) = place(record)?;
-        Some((record.at.clone(), key(&tenant, &segment).ok()?, segment))
+        let (tenant, segment) = segment_place(record)?;
+        Some((record.at.clone(), segment_key(&tenant, &segment).ok()?, segment))
     });
     let fetching = stream::iter(wanted.collect::<Vec<_>>()).map(|(at, key, place)| async move {
-        let fetched = match segment::fetch(objects, &key, place.offset, place.length).await {
+        let fetched = match segment::fetch_frame(objects, &key, place.offset, place.length).await {
             Ok(Some(frame)) => Fetch::Frame(frame),
             Ok(None) => Fetch::Gone,
-            Err(error) if error.is_operators_fault() => return Err(refused(&key, &error)),
+            Err(error) if error.is_operators_fault() => return Err(pause_for_refusal(&key, &error)),
             Err(error) => Fetch::Failed(error.to_string()),
         };
         Ok((at, fetched))
     });
-    fetching.buffer_unordered(AT_ONCE).try_collect().await
+    fetching.buffer_unordered(CONCURRENT_FETCHES_LIMIT).try_collect().await
 }
 
-fn refused(key: &ObjectKey, error: &StorageError) -> Pause {
+fn pause_for_refusal(key: &ObjectKey, error: &StorageError) -> Pause {
     tracing::error!(object.key = %key, "a stored report cannot be fetched: {error}");
     let reason = format!("a stored report cannot be fetched: {}", error.without_key());
-    Pause { reason, wait: PAUSE }
+    Pause { reason, wait: REFUSED_FETCH_BACKOFF }
 }

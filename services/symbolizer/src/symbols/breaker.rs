@@ -21,7 +21,6 @@ pub struct BreakerLimits {
 /// Decision whether a lane may fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Fetches are allowed.
     Closed,
     /// Fetch a few symcaches. One that arrives closes the breaker; otherwise call [`Breaker::reopen`]. All
     /// other callers wait for the result.
@@ -68,7 +67,6 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Returns a closed breaker.
     pub fn new(limits: BreakerLimits) -> Breaker {
         let inner = Inner {
             state: State::Closed,
@@ -82,8 +80,8 @@ impl Breaker {
 
     /// Returns what the caller may do at `now`, in microseconds of a clock. One caller at a time probes, for
     /// at most the time that the breaker stays open.
-    pub fn ask(&self, now: i64) -> Verdict {
-        let open = micros(self.limits.open);
+    pub fn request_permission(&self, now: i64) -> Verdict {
+        let open = to_micros(self.limits.open);
         let mut inner = self.inner.lock();
         let (until, reason) = match &inner.state {
             State::Closed => return Verdict::Closed,
@@ -99,9 +97,9 @@ impl Breaker {
     }
 
     /// Records a fetch that failed for now. Returns true if enough have failed for the store to be at fault
-    /// and most of them belong to one tenant: the caller then checks the store and calls [`Breaker::asked`].
+    /// and most of them belong to one tenant: the caller then checks the store and calls [`Breaker::record_check`].
     #[must_use]
-    pub fn failed(&self, id: &Scoped<DebugId>, now: i64, why: &str) -> bool {
+    pub fn record_failure(&self, id: &Scoped<DebugId>, now: i64, why: &str) -> bool {
         let mut inner = self.inner.lock();
         match inner.state {
             // The caller that probes reports the result of its probe.
@@ -121,33 +119,33 @@ impl Breaker {
         if others < self.limits.debug_ids.div_ceil(2) {
             return !std::mem::replace(&mut inner.asking, true);
         }
-        let reason = self.reason(failed, why);
-        self.open(&mut inner, now, reason);
+        let reason = self.format_reason(failed, why);
+        self.open_breaker(&mut inner, now, reason);
         false
     }
 
     /// Records the result of a check of the store. `Err` means that the store is at fault. Otherwise the
     /// failures so far no longer count.
-    pub fn asked(&self, now: i64, answer: Result<(), &str>) {
+    pub fn record_check(&self, now: i64, answer: Result<(), &str>) {
         let mut inner = self.inner.lock();
         inner.asking = false;
         match (answer, &inner.state) {
             (Err(why), State::Closed) => {
-                let reason = self.reason(inner.failed.len(), why);
-                self.open(&mut inner, now, reason);
+                let reason = self.format_reason(inner.failed.len(), why);
+                self.open_breaker(&mut inner, now, reason);
             }
             _ => inner.failed.clear(),
         }
     }
 
-    fn reason(&self, failed: usize, why: &str) -> String {
+    fn format_reason(&self, failed: usize, why: &str) -> String {
         let seconds = self.limits.window.as_secs();
         format!("symbols of {failed} debug ids could not be fetched in {seconds} s: {why}")
     }
 
     /// Opens the breaker again after a failed probe.
     pub fn reopen(&self, now: i64, why: &str) {
-        self.open(&mut self.inner.lock(), now, why.to_owned());
+        self.open_breaker(&mut self.inner.lock(), now, why.to_owned());
     }
 
     /// Returns how many debug ids have to fail before the store is at fault.
@@ -156,14 +154,14 @@ impl Breaker {
     }
 
     /// Records a fetch that the store answered, with or without a symcache.
-    pub fn succeeded(&self, now: i64) {
+    pub fn record_success(&self, now: i64) {
         let mut inner = self.inner.lock();
         match inner.state {
             State::Open { .. } => {}
             State::Probing { .. } => inner.state = State::Closed,
             State::Closed => {
                 self.forget_old(&mut inner, now);
-                if inner.succeeded.len() < KEPT {
+                if inner.succeeded.len() < SUCCESSES_CAPACITY {
                     inner.succeeded.push_back(now);
                 }
             }
@@ -181,16 +179,16 @@ impl Breaker {
         self.inner.lock().opened
     }
 
-    fn open(&self, inner: &mut Inner, now: i64, reason: String) {
+    fn open_breaker(&self, inner: &mut Inner, now: i64, reason: String) {
         tracing::warn!(seconds = self.limits.open.as_secs_f64(), "nothing is fetched for a while: {reason}");
-        inner.state = State::Open { until: now.saturating_add(micros(self.limits.open)), reason };
+        inner.state = State::Open { until: now.saturating_add(to_micros(self.limits.open)), reason };
         inner.failed.clear();
         inner.succeeded.clear();
         inner.opened += 1;
     }
 
     fn forget_old(&self, inner: &mut Inner, now: i64) {
-        let since = now.saturating_sub(micros(self.limits.window));
+        let since = now.saturating_sub(to_micros(self.limits.window));
         inner.failed.retain(|_, (at, _)| *at > since);
         while inner.succeeded.front().is_some_and(|at| *at <= since) {
             inner.succeeded.pop_front();
@@ -199,9 +197,9 @@ impl Breaker {
 }
 
 /// Maximum number of remembered successes. Beyond that, as many failures have to outweigh them.
-const KEPT: usize = 10_000;
+const SUCCESSES_CAPACITY: usize = 10_000;
 
-fn micros(duration: Duration) -> i64 {
+fn to_micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
@@ -223,7 +221,7 @@ mod tests {
     }
 
     fn fail(breaker: &Breaker, n: u8, now: i64) {
-        assert!(!breaker.failed(&id(n), now, "503"));
+        assert!(!breaker.record_failure(&id(n), now, "503"));
     }
 
     fn open(breaker: &Breaker, now: i64) {
@@ -236,9 +234,11 @@ mod tests {
         let breaker = breaker();
         (0..100).for_each(|n| fail(&breaker, 1, n));
         fail(&breaker, 2, 101);
-        assert_eq!(breaker.ask(102), Verdict::Closed);
+        assert_eq!(breaker.request_permission(102), Verdict::Closed);
         fail(&breaker, 3, 102);
-        let Verdict::Open { wait_micros, reason } = breaker.ask(102) else { panic!("not open") };
+        let Verdict::Open { wait_micros, reason } = breaker.request_permission(102) else {
+            panic!("not open")
+        };
         assert_eq!(wait_micros, 10 * SECOND);
         assert!(reason.contains("3 debug ids") && reason.contains("503"), "{reason}");
         assert_eq!(breaker.opened(), 1);
@@ -250,7 +250,7 @@ mod tests {
         (0..10).for_each(|n| fail(&breaker, n, i64::from(n) * 20 * SECOND));
         assert!(!breaker.is_open());
         let now = 1_000 * SECOND;
-        (0..5).for_each(|_| breaker.succeeded(now));
+        (0..5).for_each(|_| breaker.record_success(now));
         (0..5).for_each(|n| fail(&breaker, n, now));
         assert!(!breaker.is_open(), "as many succeed");
         fail(&breaker, 9, now);
@@ -261,44 +261,44 @@ mod tests {
     fn one_probe_is_let_through_and_decides() {
         let breaker = breaker();
         open(&breaker, 0);
-        assert!(matches!(breaker.ask(10 * SECOND - 1), Verdict::Open { wait_micros: 1, .. }));
-        assert_eq!(breaker.ask(10 * SECOND), Verdict::Probe);
-        assert!(matches!(breaker.ask(10 * SECOND), Verdict::Open { .. }), "one at a time");
+        assert!(matches!(breaker.request_permission(10 * SECOND - 1), Verdict::Open { wait_micros: 1, .. }));
+        assert_eq!(breaker.request_permission(10 * SECOND), Verdict::Probe);
+        assert!(matches!(breaker.request_permission(10 * SECOND), Verdict::Open { .. }), "one at a time");
         fail(&breaker, 1, 11 * SECOND);
         assert_eq!(breaker.opened(), 1, "a fetch that began before says nothing");
         breaker.reopen(11 * SECOND, "still 503");
         assert!(
-            matches!(breaker.ask(12 * SECOND), Verdict::Open { wait_micros, .. } if wait_micros == 9 * SECOND)
+            matches!(breaker.request_permission(12 * SECOND), Verdict::Open { wait_micros, .. } if wait_micros == 9 * SECOND)
         );
-        assert_eq!(breaker.ask(21 * SECOND), Verdict::Probe);
-        breaker.succeeded(21 * SECOND);
-        assert_eq!((breaker.ask(21 * SECOND), breaker.opened()), (Verdict::Closed, 2));
+        assert_eq!(breaker.request_permission(21 * SECOND), Verdict::Probe);
+        breaker.record_success(21 * SECOND);
+        assert_eq!((breaker.request_permission(21 * SECOND), breaker.opened()), (Verdict::Closed, 2));
     }
 
     #[test]
     fn a_probe_that_nobody_ends_is_given_to_another() {
         let breaker = breaker();
         open(&breaker, 0);
-        assert_eq!(breaker.ask(10 * SECOND), Verdict::Probe);
-        assert!(matches!(breaker.ask(20 * SECOND - 1), Verdict::Open { .. }));
-        assert_eq!(breaker.ask(20 * SECOND), Verdict::Probe);
+        assert_eq!(breaker.request_permission(10 * SECOND), Verdict::Probe);
+        assert!(matches!(breaker.request_permission(20 * SECOND - 1), Verdict::Open { .. }));
+        assert_eq!(breaker.request_permission(20 * SECOND), Verdict::Probe);
     }
 
     #[test]
     fn failures_of_one_tenant_open_it_only_where_the_store_fails_when_asked() {
         let breaker = breaker();
         let noisy = |n: u8| TenantId::new("noisy").unwrap().scope(DebugId([n; 16]));
-        assert!(!breaker.failed(&noisy(1), 0, "503"));
-        assert!(!breaker.failed(&noisy(2), 0, "503"));
-        assert!(breaker.failed(&noisy(3), 0, "503"), "ask the store");
-        assert!(!breaker.failed(&noisy(4), 0, "503"), "once");
-        assert!(!breaker.failed(&id(9), 0, "503"), "another tenant's one is not enough");
+        assert!(!breaker.record_failure(&noisy(1), 0, "503"));
+        assert!(!breaker.record_failure(&noisy(2), 0, "503"));
+        assert!(breaker.record_failure(&noisy(3), 0, "503"), "ask the store");
+        assert!(!breaker.record_failure(&noisy(4), 0, "503"), "once");
+        assert!(!breaker.record_failure(&id(9), 0, "503"), "another tenant's one is not enough");
         assert!(!breaker.is_open());
-        breaker.asked(1, Ok(()));
-        assert!(!breaker.failed(&noisy(5), 1, "503") && !breaker.failed(&noisy(6), 1, "503"));
-        assert!(breaker.failed(&noisy(7), 1, "503"));
-        breaker.asked(2, Err("503"));
-        let Verdict::Open { reason, .. } = breaker.ask(2) else { panic!("not open") };
+        breaker.record_check(1, Ok(()));
+        assert!(!breaker.record_failure(&noisy(5), 1, "503") && !breaker.record_failure(&noisy(6), 1, "503"));
+        assert!(breaker.record_failure(&noisy(7), 1, "503"));
+        breaker.record_check(2, Err("503"));
+        let Verdict::Open { reason, .. } = breaker.request_permission(2) else { panic!("not open") };
         assert!(reason.contains("3 debug ids") && reason.contains("503"), "{reason}");
     }
 }

@@ -20,7 +20,7 @@ use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 
 /// Limit of concurrent fetches, including those that no report waits for any more. The cache has a lower
 /// limit of downloads.
-const AT_ONCE: usize = 1_024;
+const CONCURRENT_FETCHES_LIMIT: usize = 1_024;
 /// Divisor for the share of the cache's downloads that one tenant may use. A tenant with many requests or
 /// hanging downloads leaves the rest to other tenants.
 const OF_ONE_TENANT: usize = 4;
@@ -30,7 +30,6 @@ const LONG_PAUSE: Duration = Duration::from_secs(10);
 /// A symcache that a report wants.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Wanted {
-    /// Tenant and debug id.
     pub id: Scoped<DebugId>,
     /// True if the image's path belongs to the operating system.
     pub system: bool,
@@ -48,14 +47,14 @@ pub struct Generations {
 }
 
 impl Generations {
-    fn hint(self) -> Hint {
+    fn to_hint(self) -> Hint {
         Hint { tenant: self.tenant, system: self.system }
     }
 }
 
 impl Wanted {
     /// Returns the symcaches that a report of one tenant needs.
-    pub fn of(
+    pub fn for_report(
         tenant: &TenantId,
         needs: &[SymbolNeed],
         at_least: impl Fn(&SymbolNeed) -> Generations,
@@ -99,7 +98,6 @@ pub struct UnfetchedSymbols {
 
 /// The result of looking up a report's images.
 pub enum Lookup {
-    /// All images are answered.
     Answers(Answers),
     /// These symcaches have not been fetched for the batch yet.
     Wants(Vec<Wanted>),
@@ -168,12 +166,11 @@ impl SymbolSource {
         downloads: usize,
         probe: Duration,
     ) -> SymbolSource {
-        let at_once = Arc::new(Semaphore::new(AT_ONCE));
+        let at_once = Arc::new(Semaphore::new(CONCURRENT_FETCHES_LIMIT));
         let of_one_tenant = (downloads / OF_ONE_TENANT).max(1);
         SymbolSource { cache, store, breaker, clock, at_once, of_one_tenant, tenants: Arc::default(), probe }
     }
 
-    /// Returns the circuit breaker.
     pub fn breaker(&self) -> &Breaker {
         &self.breaker
     }
@@ -181,18 +178,23 @@ impl SymbolSource {
     /// Returns the number of fetches under way, including those that no caller waits for.
     #[cfg(test)]
     pub fn under_way(&self) -> usize {
-        AT_ONCE - self.at_once.available_permits()
+        CONCURRENT_FETCHES_LIMIT - self.at_once.available_permits()
     }
 
     /// Looks up everything that is wanted. `fetched` takes precedence, because the cache may have evicted
     /// entries. If this is the `last` lookup, missing symcaches are answered as `FetchingFailed`.
-    pub fn lookup(&self, wanted: Vec<Wanted>, fetched: Option<&FetchedSymbols>, last: bool) -> Lookup {
+    pub fn look_up_symbols(
+        &self,
+        wanted: Vec<Wanted>,
+        fetched: Option<&FetchedSymbols>,
+        last: bool,
+    ) -> Lookup {
         let mut answers = Answers::with_capacity(wanted.len());
         let mut held: Option<UnfetchedSymbols> = None;
         for one in &wanted {
             let got = fetched.and_then(|fetched| fetched.get(one)).cloned();
             let got =
-                got.or_else(|| self.cache.peek(&one.id, one.system, one.at_least.hint()).map(Got::Here));
+                got.or_else(|| self.cache.peek(&one.id, one.system, one.at_least.to_hint()).map(Got::Here));
             let symbols = match (got, fetched) {
                 (Some(Got::Here(symbols)), _) => symbols,
                 (None, None) => return Lookup::Wants(wanted),
@@ -222,13 +224,17 @@ impl SymbolSource {
     ///
     /// # Errors
     /// Returns [`Pause`] if an operator has to act, and while the breaker is open.
-    pub async fn fetch(&self, wanted: Vec<Wanted>, patience: &Patience) -> Result<FetchedSymbols, Pause> {
+    pub async fn fetch_symbols(
+        &self,
+        wanted: Vec<Wanted>,
+        patience: &Patience,
+    ) -> Result<FetchedSymbols, Pause> {
         let wanted = in_turn(wanted);
         let mut fetched = FetchedSymbols::with_capacity(wanted.len());
-        match self.breaker.ask(self.clock.monotonic_micros()) {
+        match self.breaker.request_permission(self.clock.monotonic_micros()) {
             Verdict::Closed => {}
-            Verdict::Open { wait_micros, reason } => return Err(open(wait_micros, &reason)),
-            Verdict::Probe => fetched = self.probe(&wanted).await?,
+            Verdict::Open { wait_micros, reason } => return Err(pause_while_open(wait_micros, &reason)),
+            Verdict::Probe => fetched = self.probe_store(&wanted).await?,
         }
         let rest = wanted.iter().filter(|one| !fetched.contains_key(*one)).cloned().collect();
         fetched.extend(self.try_all(rest, patience).await?);
@@ -241,13 +247,13 @@ impl SymbolSource {
 
     /// Probes whether the store works again. It does not if as many fetches fail as had to fail before. If
     /// fewer are wanted, each may be broken for its own reason, so the bucket is checked.
-    async fn probe(&self, wanted: &[Wanted]) -> Result<FetchedSymbols, Pause> {
+    async fn probe_store(&self, wanted: &[Wanted]) -> Result<FetchedSymbols, Pause> {
         let most = self.breaker.debug_ids();
         let patience = Patience::fixed(self.probe);
         let fetched = self.try_all(wanted.iter().take(most).cloned().collect(), &patience).await?;
         let here = fetched.values().any(|got| matches!(got, Got::Here(_)));
         if here || (fetched.len() < most && self.store.check().await.is_ok()) {
-            self.breaker.succeeded(self.clock.monotonic_micros());
+            self.breaker.record_success(self.clock.monotonic_micros());
         } else {
             let failures = fetched.values().find_map(|got| match got {
                 Got::Failed(why) => Some(why.to_string()),
@@ -263,8 +269,10 @@ impl SymbolSource {
     /// Fetches all of these concurrently and waits for them within `patience`.
     async fn try_all(&self, wanted: Vec<Wanted>, patience: &Patience) -> Result<FetchedSymbols, Pause> {
         let mut fetched = FetchedSymbols::with_capacity(wanted.len());
-        let mut under_way: FuturesUnordered<_> =
-            wanted.iter().map(|one| async move { (one.clone(), self.one(one, patience).await) }).collect();
+        let mut under_way: FuturesUnordered<_> = wanted
+            .iter()
+            .map(|one| async move { (one.clone(), self.fetch_one(one, patience).await) })
+            .collect();
         let mut operators: Option<(usize, CacheError)> = None;
         while let Some((one, got)) = under_way.next().await {
             match got {
@@ -288,15 +296,15 @@ impl SymbolSource {
     }
 
     fn still_closed(&self) -> Result<(), Pause> {
-        match self.breaker.ask(self.clock.monotonic_micros()) {
+        match self.breaker.request_permission(self.clock.monotonic_micros()) {
             Verdict::Closed | Verdict::Probe => Ok(()),
-            Verdict::Open { wait_micros, reason } => Err(open(wait_micros, &reason)),
+            Verdict::Open { wait_micros, reason } => Err(pause_while_open(wait_micros, &reason)),
         }
     }
 
     /// Fetches one symcache and waits for it within `patience`.
-    async fn one(&self, wanted: &Wanted, patience: &Patience) -> Result<Got, CacheError> {
-        let fetches = self.of_tenant(&wanted.id.tenant);
+    async fn fetch_one(&self, wanted: &Wanted, patience: &Patience) -> Result<Got, CacheError> {
+        let fetches = self.fetches_for_tenant(&wanted.id.tenant);
         let now = Instant::now();
         let begun = fetches.begun.lock().get(wanted).copied();
         let is_over =
@@ -306,14 +314,14 @@ impl SymbolSource {
         }
         tokio::select! {
             biased;
-            got = self.begin(fetches, wanted.clone()) => got,
-            () = patience.over(begun.unwrap_or(now)) => Ok(Got::Cold),
+            got = self.begin_fetch(fetches, wanted.clone()) => got,
+            () = patience.wait_until_over(begun.unwrap_or(now)) => Ok(Got::Cold),
         }
     }
 
     /// Fetches in a separate task. The task continues, and the breaker gets its result, even if no caller
     /// waits any more.
-    async fn begin(&self, fetches: Arc<Fetches>, wanted: Wanted) -> Result<Got, CacheError> {
+    async fn begin_fetch(&self, fetches: Arc<Fetches>, wanted: Wanted) -> Result<Got, CacheError> {
         let permits = Arc::clone(&fetches.permits);
         let (Ok(theirs), Ok(all)) =
             (permits.acquire_owned().await, Arc::clone(&self.at_once).acquire_owned().await)
@@ -325,13 +333,13 @@ impl SymbolSource {
             (self.cache.clone(), Arc::clone(&self.breaker), Arc::clone(&self.clock));
         let store = self.store.clone();
         let task = tokio::spawn(async move {
-            let answer = cache.get(&wanted.id, wanted.system, wanted.at_least.hint()).await;
+            let answer = cache.get(&wanted.id, wanted.system, wanted.at_least.to_hint()).await;
             match &answer {
-                Ok(_) => breaker.succeeded(clock.monotonic_micros()),
+                Ok(_) => breaker.record_success(clock.monotonic_micros()),
                 Err(CacheError::Transient(why)) => {
-                    if breaker.failed(&wanted.id, clock.monotonic_micros(), why) {
+                    if breaker.record_failure(&wanted.id, clock.monotonic_micros(), why) {
                         let answer = store.check().await.map_err(|_| why.as_str());
-                        breaker.asked(clock.monotonic_micros(), answer);
+                        breaker.record_check(clock.monotonic_micros(), answer);
                     }
                 }
                 // The cause is the object or its tenant, not the store.
@@ -350,9 +358,9 @@ impl SymbolSource {
         }
     }
 
-    fn of_tenant(&self, tenant: &TenantId) -> Arc<Fetches> {
+    fn fetches_for_tenant(&self, tenant: &TenantId) -> Arc<Fetches> {
         let mut tenants = self.tenants.lock();
-        if tenants.len() > AT_ONCE {
+        if tenants.len() > CONCURRENT_FETCHES_LIMIT {
             tenants.retain(|_, fetches| Arc::strong_count(fetches) > 1);
         }
         let fetches = tenants.entry(tenant.clone());
@@ -363,7 +371,7 @@ impl SymbolSource {
     }
 }
 
-fn open(wait_micros: i64, reason: &str) -> Pause {
+fn pause_while_open(wait_micros: i64, reason: &str) -> Pause {
     let wait = Duration::from_micros(u64::try_from(wait_micros).unwrap_or(0));
     Pause { reason: format!("object storage fails, nothing is fetched for now: {reason}"), wait }
 }

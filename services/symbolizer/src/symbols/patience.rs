@@ -42,7 +42,7 @@ impl Patience {
     }
 
     /// Sets whether records wait behind the batch now.
-    pub fn queued(&self, waits: bool) {
+    pub fn set_queued(&self, waits: bool) {
         self.queued.send_if_modified(|queued| std::mem::replace(queued, waits) != waits);
     }
 
@@ -52,7 +52,7 @@ impl Patience {
     }
 
     /// Waits until the time limit of a download that began at `begun` is over.
-    pub(super) async fn over(&self, begun: Instant) {
+    pub(super) async fn wait_until_over(&self, begun: Instant) {
         sleep_until(begun + self.least).await;
         let mut queued = self.queued.subscribe();
         // Both results have the same meaning: the time is up, or other records wait.
@@ -71,7 +71,7 @@ mod tests {
         let patience = Patience::while_idle(least, most);
         let took = async |patience: &Patience, begun: Instant| {
             let now = Instant::now();
-            patience.over(begun).await;
+            patience.wait_until_over(begun).await;
             now.elapsed()
         };
         let begun = Instant::now();
@@ -79,15 +79,15 @@ mod tests {
         assert!(patience.is_over(begun, Instant::now()));
         assert_eq!(took(&patience.shortest(), Instant::now()).await, least);
 
-        patience.queued(true);
+        patience.set_queued(true);
         assert_eq!(took(&patience, Instant::now()).await, least);
-        patience.queued(false);
+        patience.set_queued(false);
         let arrival = Duration::from_millis(300);
         let begun = Instant::now();
-        tokio::join!(patience.over(begun), async {
+        tokio::join!(patience.wait_until_over(begun), async {
             tokio::time::sleep(arrival).await;
             assert!(!patience.is_over(begun, Instant::now()));
-            patience.queued(true);
+            patience.set_queued(true);
         });
         assert_eq!(begun.elapsed(), arrival);
         assert!(patience.is_over(begun, Instant::now()));

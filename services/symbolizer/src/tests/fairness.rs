@@ -4,7 +4,7 @@ use super::world::*;
 use crate::admission::tenant_rates::TenantRates;
 use crate::config::Settings;
 use crate::lanes::{live, retry};
-use crate::run::processors;
+use crate::run::build_processors;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use unslide_runtime::CpuPool;
 use unslide_stream::{Headers, Record, audit};
 
 fn of<'r>(records: &'r [Record], tenant: &str) -> Vec<&'r Record> {
-    records.iter().filter(|r| r.headers.text(headers::TENANT) == Some(tenant)).collect()
+    records.iter().filter(|r| r.headers.get_text(headers::TENANT) == Some(tenant)).collect()
 }
 
 /// Proves: fairness
@@ -37,10 +37,10 @@ async fn a_tenant_over_its_rate_waits_in_overflow_and_a_quiet_one_behind_it_does
     // The burst of two seconds, and no time goes by.
     assert_eq!((of(&outputs, "acme").len(), of(&outputs, "other").len(), over.len()), (20, 1, 80));
     for record in &over {
-        assert_eq!(record.headers.text(headers::REASON), Some("over_share"));
+        assert_eq!(record.headers.get_text(headers::REASON), Some("over_share"));
         let key = record.key.as_deref().unwrap();
         assert!([&b"acme/0"[..], b"acme/1"].contains(&key), "{key:?}");
-        assert_eq!(record.headers.text(headers::ORIGIN_TOPIC), Some(&*bench.names.input));
+        assert_eq!(record.headers.get_text(headers::ORIGIN_TOPIC), Some(&*bench.names.input));
     }
     let same = |a: &Record, b: &Record| a.value == b.value;
     assert!(!over.iter().enumerate().any(|(n, a)| over[n + 1..].iter().any(|b| same(a, b))), "each once");
@@ -200,10 +200,11 @@ async fn what_waited_in_overflow_comes_out_once_and_the_audit_sees_that() {
     limit(&bench, "acme", 0).await;
     bench.clock.ahead(60);
     let outputs = bench.wait(&bench.names.output, 63).await;
-    let ids: BTreeSet<_> = outputs.iter().map(|r| r.headers.text(headers::REPORT_ID)).collect();
+    let ids: BTreeSet<_> = outputs.iter().map(|r| r.headers.get_text(headers::REPORT_ID)).collect();
     assert_eq!((ids.len(), outputs.len()), (63, 63));
     let (now, window) = (SystemClock.now_micros() / 1_000, audit::Window::default());
-    let audited = audit::run(&bench.settings, window, now, Duration::from_secs(30), |_| {}).await.unwrap();
+    let audited =
+        audit::run_audit(&bench.settings, window, now, Duration::from_secs(30), |_| {}).await.unwrap();
     let summary = audited.summary;
     assert!(summary.contradictions.is_empty() && summary.findings.is_empty(), "{summary:?}");
     let sum = summary.total();
@@ -258,8 +259,8 @@ async fn a_report_larger_than_its_tenants_may_be_is_a_dead_letter_that_names_the
     let dead = bench.wait(&bench.names.dead_letter, 2).await;
     assert_eq!(dead.len(), 2);
     for letter in &dead {
-        assert_eq!(letter.headers.text(headers::REASON), Some("too_large"));
-        assert!(letter.headers.text(headers::DETAIL).unwrap().contains(&small.len().to_string()));
+        assert_eq!(letter.headers.get_text(headers::REASON), Some("too_large"));
+        assert!(letter.headers.get_text(headers::DETAIL).unwrap().contains(&small.len().to_string()));
         assert_eq!(letter.value.as_deref(), Some(&large[..]));
     }
     bench.end(vec![lane]).await;
@@ -280,13 +281,13 @@ async fn what_is_over_the_rate_is_copied_unread_and_judged_where_it_is_its_turn(
     // What is no report at all.
     bench.input(Some("acme"), b"\xffno report".to_vec()).await;
     let over = bench.wait(&bench.names.overflow, 1).await.remove(0);
-    assert_eq!(over.headers.text(headers::REASON), Some("over_share"));
+    assert_eq!(over.headers.get_text(headers::REASON), Some("over_share"));
     assert_eq!(over.value.as_deref(), Some(&b"\xffno report"[..]));
     assert!(bench.read(&bench.names.dead_letter).await.is_empty(), "nobody has read it yet");
     lanes.push(bench.retry());
     let dead = bench.wait(&bench.names.dead_letter, 1).await.remove(0);
     assert_eq!(dead.value, over.value);
-    let text = |name| dead.headers.text(name);
+    let text = |name| dead.headers.get_text(name);
     assert_eq!(text(headers::SOURCE_TOPIC), Some(&*bench.names.overflow));
     assert_eq!(text(headers::ORIGIN_TOPIC), Some(&*bench.names.input));
     bench.end(lanes).await;
@@ -297,16 +298,17 @@ async fn what_is_over_the_rate_is_copied_unread_and_judged_where_it_is_its_turn(
 async fn the_lanes_share_the_cpu_eight_to_two_to_one() {
     let bench = Bench::new().await;
     let pool = CpuPool::new(1).unwrap();
-    let shares = [live::NAME, retry::NAME].map(|lane| (lane, Arc::new(TenantRates::new(Duration::ZERO))));
-    let (live, retry, again) = processors(&Settings::default(), &pool, &bench.worker, &shares);
+    let shares =
+        [live::LIVE_LANE, retry::RETRY_LANE].map(|lane| (lane, Arc::new(TenantRates::new(Duration::ZERO))));
+    let (live, retry, again) = build_processors(&Settings::default(), &pool, &bench.worker, &shares);
     let (begin, gate) = std::sync::mpsc::channel::<()>();
-    let held = pool.submit(move || gate.recv());
+    let held = pool.submit_job(move || gate.recv());
     let order = Arc::new(Mutex::new(String::new()));
     let mut jobs = Vec::new();
     for (lane, resources) in [('3', &again.resources), ('2', &retry.resources), ('1', &live.resources)] {
         for _ in 0..22 {
             let order = order.clone();
-            jobs.push(resources.cpu.submit(move || order.lock().push(lane)));
+            jobs.push(resources.cpu.submit_job(move || order.lock().push(lane)));
         }
     }
     begin.send(()).unwrap();

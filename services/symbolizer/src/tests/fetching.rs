@@ -12,7 +12,7 @@ use unslide_artifacts::{
 use unslide_model::{DebugId, TenantId};
 use unslide_stream::lane::Pause;
 use unslide_symbolicate::ImageSymbols;
-use unslide_symbolicate::symcache::VERSION;
+use unslide_symbolicate::symcache::SYMCACHE_VERSION;
 
 struct Bench {
     symbols: SymbolSource,
@@ -32,7 +32,7 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(TestClock::default());
         clock.stand();
-        let cache = CacheSettings::new(folder.path().join("cache"), 1 << 30).limited(cache_limits);
+        let cache = CacheSettings::new(folder.path().join("cache"), 1 << 30).with_limits(cache_limits);
         let cache = SymcacheCache::open(cache, store.clone(), clock.clone()).unwrap();
         let limits =
             BreakerLimits { debug_ids: 3, window: Duration::from_secs(60), open: Duration::from_secs(10) };
@@ -44,7 +44,7 @@ impl Bench {
 
     async fn fetch(&self, wanted: &[Wanted], milliseconds: u64) -> Result<FetchedSymbols, Pause> {
         let patience = Patience::fixed(Duration::from_millis(milliseconds));
-        self.symbols.fetch(wanted.to_vec(), &patience).await
+        self.symbols.fetch_symbols(wanted.to_vec(), &patience).await
     }
 }
 
@@ -63,9 +63,9 @@ async fn one_broken_object_can_not_keep_the_breaker_open() {
     let pause = bench.fetch(&all, 5_000).await.unwrap_err();
     assert!(pause.reason.contains("object storage fails"), "{}", pause.reason);
     assert_eq!(pause.wait, Duration::from_secs(10));
-    let gets = bench.memory.calls(Operation::Get);
+    let gets = bench.memory.call_count(Operation::Get);
     bench.fetch(&all, 5_000).await.unwrap_err();
-    assert_eq!(bench.memory.calls(Operation::Get), gets, "nothing is asked for while it is open");
+    assert_eq!(bench.memory.call_count(Operation::Get), gets, "nothing is asked for while it is open");
 
     // One is wanted and fails, and the store itself does too.
     bench.clock.ahead(11);
@@ -74,7 +74,12 @@ async fn one_broken_object_can_not_keep_the_breaker_open() {
 
     // The store is back, all but that one.
     bench.memory.heal();
-    bench.memory.fail(Operation::Get, DebugId([1; 16]).compact().get(2..).unwrap(), Fault::Transient, None);
+    bench.memory.fail(
+        Operation::Get,
+        DebugId([1; 16]).to_compact().get(2..).unwrap(),
+        Fault::Transient,
+        None,
+    );
     bench.clock.ahead(11);
     let fetched = bench.fetch(&all[..1], 5_000).await.unwrap();
     assert!(matches!(fetched[&all[0]], Got::Failed(_)));
@@ -91,10 +96,10 @@ async fn a_step_of_the_wall_clock_keeps_neither_the_breaker_open_nor_what_is_mis
         let all = [wanted("acme", 1), wanted("acme", 2), wanted("other", 3)];
         let missing = [wanted("acme", 9)];
         bench.fetch(&missing, 5_000).await.unwrap();
-        let gets = bench.memory.calls(Operation::Get);
+        let gets = bench.memory.call_count(Operation::Get);
         bench.clock.step(step);
         bench.fetch(&missing, 5_000).await.unwrap();
-        assert_eq!(bench.memory.calls(Operation::Get), gets, "it is remembered");
+        assert_eq!(bench.memory.call_count(Operation::Get), gets, "it is remembered");
         bench.memory.fail(Operation::Get, "", Fault::Transient, None);
         bench.memory.fail(Operation::List, "", Fault::Transient, None);
         bench.fetch(&all, 5_000).await.unwrap_err();
@@ -106,9 +111,9 @@ async fn a_step_of_the_wall_clock_keeps_neither_the_breaker_open_nor_what_is_mis
         bench.fetch(&all, 5_000).await.unwrap();
         assert!(!bench.symbols.breaker().is_open());
         bench.clock.ahead(60);
-        let gets = bench.memory.calls(Operation::Get);
+        let gets = bench.memory.call_count(Operation::Get);
         bench.fetch(&missing, 5_000).await.unwrap();
-        assert!(bench.memory.calls(Operation::Get) > gets, "it is asked for again after a minute");
+        assert!(bench.memory.call_count(Operation::Get) > gets, "it is asked for again after a minute");
     }
 }
 
@@ -140,7 +145,7 @@ async fn symcaches_that_are_too_large_are_no_fault_of_the_store() {
     bench.memory.fail(Operation::List, "", Fault::Transient, None);
     let many: Vec<Wanted> = (0..20).map(|n| wanted("noisy", n)).collect();
     for one in &many {
-        let key = keys::symbols(one.id.clone()).alias(VERSION);
+        let key = keys::for_symbols(one.id.clone()).alias(SYMCACHE_VERSION);
         bench.store.put(&key, vec![0; (1 << 20) + 1].into(), &Put::default()).await.unwrap();
     }
     let fetched = bench.fetch(&many, 5_000).await.unwrap();
@@ -172,7 +177,7 @@ async fn downloads_of_one_tenant_that_hang_leave_room_for_another() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     assert!(matches!(known, ImageSymbols::Missing));
-    assert_eq!(bench.memory.calls(Operation::Get), under_way + 1, "each once");
+    assert_eq!(bench.memory.call_count(Operation::Get), under_way + 1, "each once");
 }
 
 /// Retries of one report ask for the same symcache again and again, in one batch with those of others.

@@ -24,9 +24,9 @@ async fn what_is_known_of_the_tenants_grows_old_and_a_lane_tells_what_waits_and_
     assert_eq!(age(0), 0);
     // It may have been read again meanwhile.
     assert!((3_000..=3_600).contains(&age(3_600)));
-    let lane = worker.metrics.lane("live");
+    let lane = worker.metrics.lane_observer("live");
     for (waiting, open) in [(7, 3), (0, 0)] {
-        lane.lag(waiting, open);
+        lane.record_lag(waiting, open);
         assert_eq!(figure(&bench, "unslide_symbolizer_lag_records"), waiting);
         assert_eq!(figure(&bench, "unslide_symbolizer_open_offsets"), open);
     }

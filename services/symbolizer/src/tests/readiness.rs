@@ -1,6 +1,6 @@
 //! What a worker that is not ready says.
 
-use crate::run::{probe_lane, probes};
+use crate::run::{probe_lane, register_probes};
 use tokio::sync::watch;
 use unslide_artifacts::{Fault, ObjectStore, Operation};
 use unslide_runtime::Host;
@@ -22,7 +22,7 @@ async fn a_table_that_is_not_read_to_its_end_or_that_nobody_reads_on_makes_a_wor
     let (store, _memory) = ObjectStore::memory();
     let tables = [watch::channel(TailProgress::default()), watch::channel(TailProgress::default())];
     let [(events, seen_events), (tenants, seen_tenants)] = tables;
-    probes(&host, &store, [("symbol-events", seen_events), ("tenant-config", seen_tenants)]);
+    register_probes(&host, &store, [("symbol-events", seen_events), ("tenant-config", seen_tenants)]);
     for (name, table) in [("symbol-events", &events), ("tenant-config", &tenants)] {
         assert_eq!(said(&host, name).await.as_deref(), Some("it is not read to its end yet"));
         table.send_modify(|progress| progress.caught_up = true);
@@ -37,7 +37,7 @@ async fn a_table_that_is_not_read_to_its_end_or_that_nobody_reads_on_makes_a_wor
 async fn object_storage_is_asked_each_time_and_need_not_answer() {
     let host = Host::local().unwrap();
     let (store, memory) = ObjectStore::memory();
-    probes(&host, &store, []);
+    register_probes(&host, &store, []);
     assert_eq!(said(&host, "objects").await, None);
     memory.fail(Operation::List, "", Fault::Refused, None);
     let refused = said(&host, "objects").await.unwrap();

@@ -17,10 +17,10 @@ async fn put(bench: &Bench, tenant: &str, name: u128, id: ReportId, json: &[u8])
     let tenant = TenantId::new(tenant).unwrap();
     let day = time::macros::date!(2026 - 11 - 20);
     let body = BodyId { tenant: tenant.clone(), report_id: id, variant: 0, revision: 1 };
-    let (frame, body_key) = segment::seal(&body, json).unwrap();
-    let (offset, length) = (segment::HEADER.len() as u64, frame.len() as u64);
-    let key = keys::segment(&tenant, day, uuid::Uuid::from_u128(name));
-    let bytes = [segment::HEADER.to_vec(), frame].concat();
+    let (frame, body_key) = segment::seal_frame(&body, json).unwrap();
+    let (offset, length) = (segment::SEGMENT_HEADER.len() as u64, frame.len() as u64);
+    let key = keys::for_segment(&tenant, day, uuid::Uuid::from_u128(name));
+    let bytes = [segment::SEGMENT_HEADER.to_vec(), frame].concat();
     bench.store.put(&key, bytes.into(), &Put::default()).await.unwrap();
     SegmentRef { key: key.to_string(), offset, length, body_key: body_key.0.to_vec().into(), revision: 1 }
 }
@@ -35,8 +35,8 @@ async fn ask(bench: &Bench, app: &App, id: ReportId, revision: u32, place: Segme
         body: Some(Body::Segment(place)),
         ..Resymbolicate::default()
     };
-    let record = OutRecord::to(bench.names.resymbolicate.as_str(), request.encode_to_vec());
-    bench.producer.send(&record).await.unwrap();
+    let record = OutRecord::for_topic(bench.names.resymbolicate.as_str(), request.encode_to_vec());
+    bench.producer.send_record(&record).await.unwrap();
 }
 
 fn report_id(json: &[u8]) -> ReportId {
@@ -72,13 +72,13 @@ async fn a_stored_report_is_read_from_its_own_tenants_segment_and_no_other() {
     bench.clock.ahead(3_600);
     lanes.push(bench.retry());
     let dead = bench.wait(&bench.names.dead_letter, 5).await;
-    let mut reasons: Vec<_> = dead.iter().map(|r| r.headers.text(headers::REASON).unwrap()).collect();
+    let mut reasons: Vec<_> = dead.iter().map(|r| r.headers.get_text(headers::REASON).unwrap()).collect();
     reasons.sort_unstable();
     let damaged = "damaged_body";
     assert_eq!(reasons, [damaged, damaged, damaged, "foreign_body", "foreign_body"]);
     let output = bench.wait(&bench.names.output, 1).await;
     assert_eq!(output.len(), 1);
-    assert_eq!(output[0].headers.text(headers::REVISION), Some("2"));
+    assert_eq!(output[0].headers.get_text(headers::REVISION), Some("2"));
     assert!(symbolicated(&output[0]) > 0);
     assert_eq!(bench.terminals().await, [(Outcome::SourceGone, 6)]);
     let named = bench.ends().await.remove(0).segment;
@@ -98,7 +98,7 @@ async fn a_segment_that_cannot_be_read_for_now_is_waited_for() {
     let mut lanes = vec![bench.again()];
     ask(&bench, &app, id, 2, place.clone()).await;
     let waiting = bench.wait(&bench.names.retry_10s, 1).await.remove(0);
-    assert_eq!(waiting.headers.text(headers::REASON), Some("fetch_failed"));
+    assert_eq!(waiting.headers.get_text(headers::REASON), Some("fetch_failed"));
     assert!(bench.ends().await.is_empty() && bench.read(&bench.names.output).await.is_empty());
     bench.memory.heal();
     bench.clock.ahead(3_600);
@@ -136,6 +136,6 @@ fn large_stored_reports_are_not_held_together() {
         headers: Headers::new(),
     };
     let batch = [4, 12, 1, 200, 3].map(|mebibytes| record(mebibytes << 20));
-    let groups = crate::output::stored_reports::groups(batch.to_vec(), |_| true);
+    let groups = crate::output::stored_reports::split_groups(batch.to_vec(), |_| true);
     assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 1, 1]);
 }

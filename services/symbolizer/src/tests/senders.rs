@@ -29,13 +29,13 @@ async fn a_tenants_own_topic_names_the_tenant_and_gets_the_answer_on_its_own_top
     let lane = bench.live();
     let own = bench.wait(&output, 2).await;
     assert_eq!(own.len(), 2);
-    assert!(own.iter().all(|r| r.headers.text(headers::TENANT) == Some("acme") && symbolicated(r) > 0));
+    assert!(own.iter().all(|r| r.headers.get_text(headers::TENANT) == Some("acme") && symbolicated(r) > 0));
     assert_eq!(bench.wait(&bench.names.output, 1).await.len(), 1, "what came on the shared topic");
     let dead = bench.wait(&bench.names.dead_letter, 2).await;
     for letter in &dead {
-        assert_eq!(letter.headers.text(headers::REASON), Some("tenant_mismatch"));
-        assert_eq!(letter.headers.text(headers::TENANT), Some("acme"), "as it was decided");
-        assert_eq!(letter.headers.text(headers::ORIGIN_TOPIC), Some(&*input));
+        assert_eq!(letter.headers.get_text(headers::REASON), Some("tenant_mismatch"));
+        assert_eq!(letter.headers.get_text(headers::TENANT), Some("acme"), "as it was decided");
+        assert_eq!(letter.headers.get_text(headers::ORIGIN_TOPIC), Some(&*input));
     }
     admin::delete_tenant_topics(&bench.settings, &acme()).await.unwrap();
     bench.end(vec![lane]).await;
@@ -59,10 +59,10 @@ async fn a_record_that_names_two_tenants_is_nobodys_and_ends_in_dead_letter() {
     let dead = bench.wait(&bench.names.dead_letter, 3).await;
     assert_eq!(bench.wait(&bench.names.output, 1).await.len(), 1);
     for letter in &dead {
-        assert_eq!(letter.headers.text(headers::REASON), Some("ambiguous_tenant"));
+        assert_eq!(letter.headers.get_text(headers::REASON), Some("ambiguous_tenant"));
         // A replay sends what the dead letter says.
-        let own = letter.headers.text(headers::ORIGIN_TOPIC) == Some(&*input);
-        assert_eq!(letter.headers.text(headers::TENANT), own.then_some("acme"));
+        let own = letter.headers.get_text(headers::ORIGIN_TOPIC) == Some(&*input);
+        assert_eq!(letter.headers.get_text(headers::TENANT), own.then_some("acme"));
     }
     assert_eq!(bench.read(&bench.names.tenant_output(&acme())).await.len(), 0);
     admin::delete_tenant_topics(&bench.settings, &acme()).await.unwrap();
@@ -75,11 +75,11 @@ async fn where_signatures_are_required_nobody_sends_for_another_and_a_replay_is_
     let key = SigningKey::parse(&Secret::new("TM0Imyj/ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U+4pvs=")).unwrap();
     let edge = GatewayKey {
         name: "edge".into(),
-        public_key: key.verifying().to_string(),
+        public_key: key.verifying_key().to_string(),
         tenants: vec!["acme".into()],
     };
     let service = SigningKey::parse(&Secret::new("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")).unwrap();
-    let public_key = service.verifying().to_string();
+    let public_key = service.verifying_key().to_string();
     let api = GatewayKey { name: "api".into(), public_key, tenants: vec!["*".into()] };
     let signatures = SignatureSettings { required: true, keys: vec![edge, api] };
     let bench = Bench::with(Wishes { signatures, ..Wishes::default() }).await;
@@ -89,7 +89,7 @@ async fn where_signatures_are_required_nobody_sends_for_another_and_a_replay_is_
     let signed = |tenant: &'static str, value: &[u8], at: i64| {
         Headers::new()
             .with(headers::TENANT, tenant)
-            .with(headers::SIGNATURE, key.sign(&acme(), at, value))
+            .with(headers::SIGNATURE, key.sign_record(&acme(), at, value))
             .with(headers::SIGNATURE_KEY, "edge")
             .with(headers::SIGNED_AT, at.to_string())
     };
@@ -103,18 +103,18 @@ async fn where_signatures_are_required_nobody_sends_for_another_and_a_replay_is_
     let lane = bench.live();
     assert_eq!(bench.wait(&bench.names.output, 1).await.len(), 1);
     let dead = bench.wait(&bench.names.dead_letter, 4).await;
-    let mut reasons: Vec<_> = dead.iter().map(|r| r.headers.text(headers::REASON).unwrap()).collect();
+    let mut reasons: Vec<_> = dead.iter().map(|r| r.headers.get_text(headers::REASON).unwrap()).collect();
     reasons.sort_unstable();
     assert_eq!(reasons, ["bad_signature", "no_signature", "stale_signature", "truncated"]);
 
     // An operator sends dead letters again: their bytes and what was signed, untouched, with the api's own signature.
     for reason in ["stale_signature", "bad_signature"] {
-        let letter = dead.iter().find(|r| r.headers.text(headers::REASON) == Some(reason)).unwrap();
+        let letter = dead.iter().find(|r| r.headers.get_text(headers::REASON) == Some(reason)).unwrap();
         let mut replay = Headers::new().with(headers::REPLAY_OF, "x/0/1");
         for name in [headers::TENANT, headers::SIGNATURE, headers::SIGNATURE_KEY, headers::SIGNED_AT] {
             replay.push(name, letter.headers.get(name).unwrap().clone());
         }
-        let tenant = TenantId::new(letter.headers.text(headers::TENANT).unwrap()).unwrap();
+        let tenant = TenantId::new(letter.headers.get_text(headers::TENANT).unwrap()).unwrap();
         let now = SystemClock.now_micros() / 1_000;
         let value = letter.value.as_deref().unwrap();
         for (name, text) in service.headers_for(SignedPurpose::Replay, &tenant, now, value) {
@@ -124,7 +124,7 @@ async fn where_signatures_are_required_nobody_sends_for_another_and_a_replay_is_
     }
     assert_eq!(bench.wait(&bench.names.output, 2).await.len(), 2);
     let dead = bench.wait(&bench.names.dead_letter, 5).await;
-    let bad = dead.iter().filter(|r| r.headers.text(headers::REASON) == Some("bad_signature")).count();
+    let bad = dead.iter().filter(|r| r.headers.get_text(headers::REASON) == Some("bad_signature")).count();
     assert_eq!(bad, 2, "a replay is no way around the signature");
     bench.end(vec![lane]).await;
 }
@@ -137,7 +137,7 @@ async fn one_report_of_an_array_is_taken_again_where_the_api_signs_for_it() {
     let api = parsed("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
     let known = |name: &str, key: &SigningKey, tenants: &str| GatewayKey {
         name: name.into(),
-        public_key: key.verifying().to_string(),
+        public_key: key.verifying_key().to_string(),
         tenants: vec![tenants.into()],
     };
     let keys = vec![known("edge", &edge, "acme"), known("api", &api, "*")];
@@ -147,7 +147,7 @@ async fn one_report_of_an_array_is_taken_again_where_the_api_signs_for_it() {
     let now = SystemClock.now_micros() / 1_000;
     let (edge, api) = (Signer::new("edge", edge), Signer::new("api", api));
     let said = |signer: Option<&Signer>, value: &[u8]| {
-        let signed = signer.map(|signer| signer.headers(&acme(), now, value)).into_iter().flatten();
+        let signed = signer.map(|signer| signer.signature_headers(&acme(), now, value)).into_iter().flatten();
         signed.fold(Headers::new().with(headers::TENANT, "acme"), |all, (name, text)| all.with(name, text))
     };
     let input = bench.names.input.clone();
@@ -164,7 +164,7 @@ async fn one_report_of_an_array_is_taken_again_where_the_api_signs_for_it() {
         bench.input_with(&input, replay, value.clone()).await;
     }
     let dead = bench.wait(&bench.names.dead_letter, 3).await;
-    let mut reasons: Vec<_> = dead.iter().map(|r| r.headers.text(headers::REASON).unwrap()).collect();
+    let mut reasons: Vec<_> = dead.iter().map(|r| r.headers.get_text(headers::REASON).unwrap()).collect();
     reasons.sort_unstable();
     assert_eq!(reasons, ["no_signature", "not_a_report", "not_a_report"]);
     bench.end(vec![lane]).await;
@@ -191,7 +191,7 @@ async fn a_tenants_input_without_its_output_waits_and_holds_up_nobody_else() {
         assert_eq!(shared.len(), n as usize - 2, "the shared topic goes on");
     }
     assert_eq!(until(&lane, |s| s.records == 2).await.paused, None);
-    let said = bench.worker.outputs.check().unwrap_err();
+    let said = bench.worker.outputs.check_outputs().unwrap_err();
     assert!(said.contains("inputs of 1 tenants") && said.contains("unslide tenant topics"), "{said}");
     assert!(!said.contains("acme"), "{said}");
     // What mends it: then everything comes, once.
@@ -200,7 +200,7 @@ async fn a_tenants_input_without_its_output_waits_and_holds_up_nobody_else() {
     bench.input_with(&input, Headers::new(), app.report(5, 2)).await;
     let own = bench.wait(&output, 3).await;
     assert!(own.len() == 3 && own.iter().all(|r| symbolicated(r) > 0));
-    assert_eq!(bench.worker.outputs.check(), Ok(()));
+    assert_eq!(bench.worker.outputs.check_outputs(), Ok(()));
     assert!(bench.read(&bench.names.dead_letter).await.is_empty());
     admin::delete_tenant_topics(&bench.settings, &acme()).await.unwrap();
     bench.end(vec![lane]).await;
@@ -225,9 +225,9 @@ async fn what_is_left_of_a_tenants_input_goes_to_the_output_of_all_where_its_own
     bench.clock.ahead(60);
     let lanes = vec![bench.retry(), bench.again()];
     let shared = bench.wait(&bench.names.output, 2).await;
-    let own = shared.iter().find(|r| r.headers.text(headers::TENANT) == Some("acme")).unwrap();
+    let own = shared.iter().find(|r| r.headers.get_text(headers::TENANT) == Some("acme")).unwrap();
     assert!(shared.len() == 2 && symbolicated(own) > 0);
-    assert_eq!(own.headers.text(headers::ORIGIN_TOPIC), Some(&*input));
+    assert_eq!(own.headers.get_text(headers::ORIGIN_TOPIC), Some(&*input));
     let request = || Resymbolicate {
         revision: 2,
         needs: app.needs(1),
@@ -260,8 +260,8 @@ async fn a_tenant_is_unknown_once_the_record_was_in_every_tier_and_the_table_was
             .with(headers::ORIGIN_TIME, now.to_string());
         let at = RecordRef { topic: topic.into(), partition: 0, offset: 0 };
         let record = Record { at, time_millis: Some(now), key: None, value: None, headers };
-        let entry = SourceRecord::of(&record, &bench.names);
-        match sender::admit(&bench.worker, &entry, true, tenants_read) {
+        let entry = SourceRecord::from_record(&record, &bench.names);
+        match sender::admit_record(&bench.worker, &entry, true, tenants_read) {
             Admission::Early { .. } => "early",
             Admission::Refused { reason, .. } => reason,
             other => panic!("{other:?}"),

@@ -17,14 +17,14 @@ async fn one_object_that_fails_sends_its_own_reports_to_the_retry_tiers_and_no_o
     let app = App::new();
     bench.publish(&app, 1).await;
     let broken = DebugId([0xb0; 16]);
-    bench.memory.fail(Operation::Get, broken.compact().get(2..).unwrap(), Fault::Transient, None);
+    bench.memory.fail(Operation::Get, broken.to_compact().get(2..).unwrap(), Fault::Transient, None);
     let report = app.report_of(broken, 1, 2);
     bench.input(Some("acme"), report.clone()).await;
     bench.input(Some("acme"), app.report(2, 2)).await;
     let mut lanes = vec![bench.live()];
     assert!(symbolicated(&bench.wait(&bench.names.output, 1).await[0]) > 0);
     let waiting = bench.wait(&bench.names.retry_10s, 1).await.remove(0);
-    let text = |name| waiting.headers.text(name).unwrap();
+    let text = |name| waiting.headers.get_text(name).unwrap();
     assert_eq!(waiting.value.as_deref(), Some(&report[..]));
     assert_eq!(waiting.key.as_deref(), Some(format!("acme/{broken}").as_bytes()));
     assert_eq!((text(headers::REASON), text(headers::ATTEMPT)), ("fetch_failed", "1"));
@@ -36,8 +36,8 @@ async fn one_object_that_fails_sends_its_own_reports_to_the_retry_tiers_and_no_o
     let outputs = bench.wait(&bench.names.output, 2).await;
     let last = outputs.iter().find(|r| symbolicated(r) == 0).unwrap();
     assert_eq!(json(last)["symbolication"]["images"][0]["status"], "fetching_failed");
-    assert_eq!(last.headers.text(headers::ORIGIN_TOPIC), Some(&*bench.names.input));
-    assert_eq!(last.headers.text(headers::SOURCE_TOPIC), Some(&*bench.names.retry_10m));
+    assert_eq!(last.headers.get_text(headers::ORIGIN_TOPIC), Some(&*bench.names.input));
+    assert_eq!(last.headers.get_text(headers::SOURCE_TOPIC), Some(&*bench.names.retry_10m));
     for (topic, attempt) in
         [(&bench.names.retry_10s, 1), (&bench.names.retry_1m, 2), (&bench.names.retry_10m, 3)]
     {
@@ -59,7 +59,7 @@ async fn access_denied_pauses_the_lane_and_is_never_taken_for_missing() {
     let said = unready(&lane).await;
     assert_eq!(Some(&said), status.paused.as_ref());
     assert!(said.starts_with("symbols of 1 debug ids cannot be fetched: object storage refused"), "{said}");
-    assert!(!said.contains("acme") && !said.contains(app.id.compact().get(2..).unwrap()), "{said}");
+    assert!(!said.contains("acme") && !said.contains(app.id.to_compact().get(2..).unwrap()), "{said}");
     for topic in [&bench.names.output, &bench.names.retry_10s, &bench.names.overflow] {
         assert!(bench.read(topic).await.is_empty(), "{topic}");
     }
@@ -78,7 +78,7 @@ async fn symbols_that_come_late_send_a_report_by_way_of_the_tier_of_one_second_a
     bench.input(Some("acme"), app.report(1, 2)).await;
     let mut lanes = vec![bench.live()];
     let waiting = bench.wait(&bench.names.retry_1s, 1).await.remove(0);
-    assert_eq!(waiting.headers.text(headers::REASON), Some("cold"));
+    assert_eq!(waiting.headers.get_text(headers::REASON), Some("cold"));
     // Another report of the same image joins the download that is under way.
     bench.input(Some("acme"), app.report(2, 2)).await;
     bench.wait(&bench.names.retry_1s, 2).await;
@@ -87,8 +87,8 @@ async fn symbols_that_come_late_send_a_report_by_way_of_the_tier_of_one_second_a
     drop(hold);
     let outputs = bench.wait(&bench.names.output, 2).await;
     assert!(outputs.iter().all(|r| symbolicated(r) > 0));
-    assert!(outputs.iter().all(|r| r.headers.text(headers::SOURCE_TOPIC) == Some(&bench.names.retry_1s)));
-    assert_eq!(bench.memory.calls(Operation::Get), 1);
+    assert!(outputs.iter().all(|r| r.headers.get_text(headers::SOURCE_TOPIC) == Some(&bench.names.retry_1s)));
+    assert_eq!(bench.memory.call_count(Operation::Get), 1);
     assert!(bench.read(&bench.names.retry_10s).await.is_empty());
     bench.end(lanes).await;
 }
@@ -102,7 +102,7 @@ async fn idle_bench() -> Bench {
 
 /// Returns once `downloads` downloads were begun, and the short wait for the last is over.
 async fn begun(bench: &Bench, downloads: usize) {
-    while bench.memory.calls(Operation::Get) < downloads {
+    while bench.memory.call_count(Operation::Get) < downloads {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -121,7 +121,7 @@ async fn a_first_report_of_a_symcache_waits_for_it_where_nothing_else_waits() {
     drop(hold);
     let output = bench.wait(&bench.names.output, 1).await.remove(0);
     assert!(symbolicated(&output) > 0);
-    assert_eq!(output.headers.text(headers::SOURCE_TOPIC), Some(&*bench.names.input));
+    assert_eq!(output.headers.get_text(headers::SOURCE_TOPIC), Some(&*bench.names.input));
     assert!(bench.read(&bench.names.retry_1s).await.is_empty());
     bench.end(vec![lane]).await;
 }
@@ -138,10 +138,10 @@ async fn a_report_that_waits_for_a_symcache_lets_the_next_go_on_at_once() {
     begun(&bench, 1).await;
     bench.input(Some("other"), app.report(2, 2)).await;
     let output = bench.wait(&bench.names.output, 1).await.remove(0);
-    assert_eq!(output.headers.text(headers::TENANT), Some("other"));
+    assert_eq!(output.headers.get_text(headers::TENANT), Some("other"));
     assert_eq!(bench.reasons(&bench.names.retry_1s).await, [("cold".to_owned(), 1)]);
     // Nothing waits any more, so the next may wait again.
-    let downloads = bench.memory.calls(Operation::Get);
+    let downloads = bench.memory.call_count(Operation::Get);
     bench.input(Some("acme"), app.report(3, 2)).await;
     begun(&bench, downloads + 1).await;
     drop(hold);
@@ -225,7 +225,7 @@ async fn an_answer_too_large_for_kafka_is_cut_down_and_else_its_report_is_a_dead
     bench.input(Some("acme"), array).await;
     bench.wait(&bench.names.output, 2).await;
     let dead = bench.wait(&bench.names.dead_letter, 1).await.remove(0);
-    let text = |name| dead.headers.text(name).unwrap();
+    let text = |name| dead.headers.get_text(name).unwrap();
     assert_eq!((text(headers::REASON), text(headers::SOURCE_INDEX)), ("too_large", "0"));
     assert!(text(headers::DETAIL).starts_with("the enriched report has "), "{}", text(headers::DETAIL));
     assert_eq!(dead.value.as_deref(), Some(&larger[..]));
@@ -235,8 +235,8 @@ async fn an_answer_too_large_for_kafka_is_cut_down_and_else_its_report_is_a_dead
     bench.ask(&output, &larger, wishes).await;
     let dead = bench.wait(&bench.names.dead_letter, 2).await;
     let requests = Some(&*bench.names.resymbolicate);
-    let dead = dead.iter().find(|r| r.headers.text(headers::SOURCE_TOPIC) == requests).unwrap();
-    assert_eq!(dead.headers.text(headers::REASON), Some("too_large"));
+    let dead = dead.iter().find(|r| r.headers.get_text(headers::SOURCE_TOPIC) == requests).unwrap();
+    assert_eq!(dead.headers.get_text(headers::REASON), Some("too_large"));
     bench.end(lanes).await;
 }
 

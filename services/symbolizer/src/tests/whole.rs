@@ -11,7 +11,7 @@ use unslide_proto::headers;
 use unslide_proto::symbol::{TenantLimits, TenantState};
 use unslide_runtime::Host;
 use unslide_stream::OutRecord;
-use unslide_symbolicate::symcache::VERSION;
+use unslide_symbolicate::symcache::SYMCACHE_VERSION;
 use unslide_testkit::servers;
 
 const BUCKET: &str = "unslide";
@@ -50,16 +50,16 @@ async fn a_running_worker_drops_the_symcaches_of_a_tenant_that_is_deleted_and_no
             sha256: app.sha256(),
             object: ContentHash([9; 32]),
         };
-        let key = keys::symbols(TenantId::new(tenant).unwrap().scope(app.id)).alias(VERSION);
+        let key = keys::for_symbols(TenantId::new(tenant).unwrap().scope(app.id)).alias(SYMCACHE_VERSION);
         let put = Put { metadata: meta.to_metadata(), ..Put::default() };
         objects.put(&key, app.symcache.clone().into(), &put).await.unwrap();
     }
-    let cache = config.symbolizer.cache_dir.join(format!("v{VERSION}"));
+    let cache = config.symbolizer.cache_dir.join(format!("v{SYMCACHE_VERSION}"));
     let host = Host::local().unwrap();
     let running = tokio::spawn(crate::run(config, crate::SymbolizerFeatures::default(), host.clone()));
     for (number, tenant) in [(1, "acme"), (2, "other")] {
-        let record = OutRecord::to(bench.names.input.as_str(), app.report(number, 2));
-        bench.producer.send(&record.header(headers::TENANT, tenant)).await.unwrap();
+        let record = OutRecord::for_topic(bench.names.input.as_str(), app.report(number, 2));
+        bench.producer.send_record(&record.header(headers::TENANT, tenant)).await.unwrap();
     }
     let outputs = bench.wait(&bench.names.output, 2).await;
     assert!(outputs.iter().all(|record| symbolicated(record) > 0));

@@ -9,7 +9,7 @@ use crate::lanes::retry::{self, Retry};
 use crate::metrics::Metrics;
 use crate::output::dead_letters::DeadLetterTopic;
 use crate::output::tenant_topics::Outputs;
-use crate::run::{CYCLE, IDLE_FETCH, probe_lane};
+use crate::run::{IDLE_FETCH, SYMBOL_FETCH_TIMEOUT, probe_lane};
 use crate::symbols::SymbolSource;
 use crate::symbols::breaker::{Breaker, BreakerLimits};
 use crate::symbols::patience::Patience;
@@ -38,8 +38,8 @@ use unslide_stream::lane::{Lane, LaneConfig, LaneStatus, Suspects, Timings};
 use unslide_stream::{
     BatchLimits, Headers, OutRecord, Producer, Record, Settings, SignatureSettings, Signatures, admin, scan,
 };
-use unslide_symbolicate::object::build;
-use unslide_symbolicate::symcache::{SymCache, VERSION};
+use unslide_symbolicate::object::build_symcache;
+use unslide_symbolicate::symcache::{SYMCACHE_VERSION, SymCache};
 use unslide_testkit::reports::{ARM64, Frame, Image, Report, Thread};
 use unslide_testkit::servers;
 
@@ -60,7 +60,7 @@ impl App {
     }
 
     pub fn of(dsym: &[u8]) -> App {
-        let built = build(dsym).unwrap();
+        let built = build_symcache(dsym).unwrap();
         let symcache = SymCache::parse(built.symcache.clone()).unwrap();
         let first = symcache.ranges().find(|(_, answer)| answer.is_some()).unwrap().0;
         App { id: built.debug_id, symcache: built.symcache, address: first }
@@ -125,7 +125,7 @@ impl Clock for TestClock {
         OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros + ahead) * 1_000).unwrap()
     }
 
-    fn monotonic(&self) -> Duration {
+    fn monotonic_time(&self) -> Duration {
         let stands = *self.stands_at.lock();
         let micros = stands.map_or_else(|| SystemClock.monotonic_micros(), |(_, monotonic)| monotonic);
         Duration::from_micros((micros + self.ahead_micros.load(Ordering::SeqCst)).unsigned_abs())
@@ -200,8 +200,8 @@ impl Bench {
         // Who sends keeps to no limit of this installation.
         let producer = Producer::new(&settings).unwrap();
         settings.max_record_bytes = wishes.record_bytes;
-        admin::create(&settings).await.unwrap();
-        let names = settings.topics();
+        admin::create_topics(&settings).await.unwrap();
+        let names = settings.topic_names();
         for (tenant, state) in [("acme", TenantState::Active), ("gone", TenantState::Deleted)] {
             tell(&producer, &names, tenant, state, wishes.limits).await;
         }
@@ -244,7 +244,7 @@ impl Bench {
         let (worker, live_patience) =
             (Arc::new(worker), Patience::while_idle(wishes.patience, wishes.idle_patience));
         let watched = worker.clone();
-        tokio::spawn(async move { watched.outputs.watch().await });
+        tokio::spawn(async move { watched.outputs.watch_topics().await });
         Bench {
             settings,
             names,
@@ -282,26 +282,27 @@ impl Bench {
     pub fn live(&self) -> Lane {
         let shares = Arc::new(TenantRates::new(Duration::from_secs(2)));
         let processor = Live::new(self.resources(self.live_patience.clone()), shares);
-        let observer = self.worker.metrics.lane(live::NAME);
+        let observer = self.worker.metrics.lane_observer(live::LIVE_LANE);
         let mut topics = vec![self.names.input.clone()];
         if self.settings.tenant_topics {
             topics.push(self.names.tenant_input(&acme()));
         }
-        Lane::start(&self.settings, self.config(live::NAME, topics), Arc::new(processor), observer).unwrap()
+        Lane::start(&self.settings, self.config(live::LIVE_LANE, topics), Arc::new(processor), observer)
+            .unwrap()
     }
 
     pub fn retry(&self) -> Lane {
         let shares = Arc::new(TenantRates::new(Duration::from_secs(2)));
-        let processor = Retry::new(self.resources(Patience::fixed(CYCLE)), shares);
-        let observer = self.worker.metrics.lane(retry::NAME);
-        let config = self.config(retry::NAME, retry::topics(&self.worker));
+        let processor = Retry::new(self.resources(Patience::fixed(SYMBOL_FETCH_TIMEOUT)), shares);
+        let observer = self.worker.metrics.lane_observer(retry::RETRY_LANE);
+        let config = self.config(retry::RETRY_LANE, retry::lane_topics(&self.worker));
         Lane::start(&self.settings, config, Arc::new(processor), observer).unwrap()
     }
 
     pub fn again(&self) -> Lane {
-        let processor = Requests::new(self.resources(Patience::fixed(CYCLE)));
-        let observer = self.worker.metrics.lane(resymbolicate::NAME);
-        let config = self.config(resymbolicate::NAME, vec![self.names.resymbolicate.clone()]);
+        let processor = Requests::new(self.resources(Patience::fixed(SYMBOL_FETCH_TIMEOUT)));
+        let observer = self.worker.metrics.lane_observer(resymbolicate::RESYMBOLICATE_LANE);
+        let config = self.config(resymbolicate::RESYMBOLICATE_LANE, vec![self.names.resymbolicate.clone()]);
         Lane::start(&self.settings, config, Arc::new(processor), observer).unwrap()
     }
 
@@ -314,23 +315,24 @@ impl Bench {
     }
 
     pub async fn input_with(&self, topic: &str, headers: Headers, value: impl Into<bytes::Bytes>) {
-        let mut record = OutRecord::to(topic, value);
+        let mut record = OutRecord::for_topic(topic, value);
         record.headers = headers.with(headers::TRACEPARENT, TRACE);
-        self.producer.send(&record).await.unwrap();
+        self.producer.send_record(&record).await.unwrap();
     }
 
     /// A request about the report of this output; `stored` is the body that is sent along. Returns its value.
     pub async fn ask(&self, about: &Record, stored: &[u8], wishes: Resymbolicate) -> bytes::Bytes {
-        let id = about.headers.text(headers::REPORT_ID).unwrap().parse::<unslide_model::ReportId>().unwrap();
+        let id =
+            about.headers.get_text(headers::REPORT_ID).unwrap().parse::<unslide_model::ReportId>().unwrap();
         let request = Resymbolicate {
             tenant: "acme".into(),
             report_id: id.0.to_vec().into(),
             supersedes: wishes.revision - 1,
-            body: Some(Body::InlineLz4(body::compress(stored).into())),
+            body: Some(Body::InlineLz4(body::compress_report(stored).into())),
             ..wishes
         };
-        let record = OutRecord::to(self.names.resymbolicate.as_str(), request.encode_to_vec());
-        self.producer.send(&record).await.unwrap();
+        let record = OutRecord::for_topic(self.names.resymbolicate.as_str(), request.encode_to_vec());
+        self.producer.send_record(&record).await.unwrap();
         record.value.unwrap()
     }
 
@@ -342,8 +344,8 @@ impl Bench {
     pub async fn reasons(&self, topic: &str) -> Vec<(String, u32)> {
         let read = self.read(topic).await.into_iter();
         let told = |r: Record| {
-            let attempt = r.headers.number(headers::ATTEMPT).unwrap_or(0);
-            (r.headers.text(headers::REASON).unwrap_or("-").to_owned(), attempt)
+            let attempt = r.headers.get_number(headers::ATTEMPT).unwrap_or(0);
+            (r.headers.get_text(headers::REASON).unwrap_or("-").to_owned(), attempt)
         };
         read.map(told).collect()
     }
@@ -370,7 +372,7 @@ impl Bench {
     /// Returns once the worker has read the table of the tenants.
     pub async fn tenants_read(&self) {
         for _ in 0..600 {
-            if self.worker.tenants.refresh().await {
+            if self.worker.tenants.refresh_table().await {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -413,7 +415,7 @@ impl Bench {
             sha256: app.sha256(),
             object: ContentHash([9; 32]),
         };
-        let key = keys::symbols(acme().scope(app.id)).alias(VERSION);
+        let key = keys::for_symbols(acme().scope(app.id)).alias(SYMCACHE_VERSION);
         let put = Put { metadata: meta.to_metadata(), ..Put::default() };
         self.store.put(&key, app.symcache.clone().into(), &put).await.unwrap();
     }
@@ -423,9 +425,9 @@ impl Bench {
             lane.stop(Duration::from_secs(10));
         }
         for lane in &mut lanes {
-            lane.ended().await.unwrap();
+            lane.wait_for_end().await.unwrap();
         }
-        admin::delete(&self.settings).await.unwrap();
+        admin::delete_topics(&self.settings).await.unwrap();
     }
 }
 
@@ -476,6 +478,7 @@ pub async fn tell(
         limits: Some(limits),
         ..TenantConfig::default()
     };
-    let record = OutRecord::to(names.tenant_config.as_str(), config.encode_to_vec()).key(tenant.to_owned());
-    producer.send(&record).await.unwrap();
+    let record =
+        OutRecord::for_topic(names.tenant_config.as_str(), config.encode_to_vec()).key(tenant.to_owned());
+    producer.send_record(&record).await.unwrap();
 }

@@ -26,13 +26,13 @@ pub struct Arguments {
 /// Lists the problems of the configuration. If there are none and `--connect` is given, tries the
 /// connections.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let mut reader = Sources::process(arguments.configured.config.as_deref()).read();
-    let configuration = Configuration::read(&mut reader);
-    for mut warning in configuration.warnings(arguments.service) {
-        warning.origin = reader.origin(&warning.key).map(str::to_owned);
+    let mut reader = Sources::from_process(arguments.configured.config.as_deref()).read();
+    let configuration = Configuration::from_reader(&mut reader);
+    for mut warning in configuration.list_warnings(arguments.service) {
+        warning.origin = reader.find_origin(&warning.key).map(str::to_owned);
         say!("warning: {warning}");
     }
-    reader.note_all(configuration.problems(arguments.service));
+    reader.note_all(configuration.list_problems(arguments.service));
     if let Err(problems) = reader.finish() {
         for problem in &problems.0 {
             say!("{problem}");
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 
 impl Configuration {
     /// Returns the problems of the sections that a login reads; of all sections for `None`.
-    fn problems(&self, login: Option<KafkaLogin>) -> Vec<ConfigProblem> {
+    fn list_problems(&self, login: Option<KafkaLogin>) -> Vec<ConfigProblem> {
         match login {
             None => self.validate(None),
             Some(KafkaLogin::Api) => self.validate(Some(Service::Api)),
@@ -71,15 +71,15 @@ impl Configuration {
     }
 
     /// Returns warnings of settings that are unsafe if others can reach the network.
-    fn warnings(&self, login: Option<KafkaLogin>) -> Vec<ConfigProblem> {
+    fn list_warnings(&self, login: Option<KafkaLogin>) -> Vec<ConfigProblem> {
         let reads = |section: Section| login.is_none_or(|login| section.is_read_by(login));
-        let kafka = self.api.kafka.insecure();
-        let objects = self.api.objects.insecure().filter(|_| reads(Section::Objects));
+        let kafka = self.api.kafka.find_insecure();
+        let objects = self.api.objects.find_insecure().filter(|_| reads(Section::Objects));
         let postgres = self.api.postgres.insecure().filter(|_| reads(Section::Postgres));
         let sections = [("kafka", kafka), ("objects", objects), ("postgres", postgres)];
         let problems = sections.into_iter().map(|(section, found)| ConfigProblem::in_section(section, found));
         let of_features = self.features.iter().flat_map(|feature| feature.api.warnings.clone());
-        let of_api = of_features.chain(self.api.api.insecure());
+        let of_api = of_features.chain(self.api.api.find_insecure());
         let of_api = of_api.filter(|_| login.is_none_or(|login| login == KafkaLogin::Api));
         problems.flatten().chain(of_api).collect()
     }
@@ -88,9 +88,7 @@ impl Configuration {
 /// A section that not everyone reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// The database.
     Postgres,
-    /// Object storage.
     Objects,
 }
 

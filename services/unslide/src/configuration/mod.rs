@@ -30,16 +30,16 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    fn read(reader: &mut ConfigReader) -> Configuration {
+    fn from_reader(reader: &mut ConfigReader) -> Configuration {
         let mut configuration = Configuration {
-            process: reader.whole(),
-            api: reader.whole(),
-            builder: reader.whole(),
-            indexer: reader.whole(),
-            symbolizer: reader.whole(),
-            features: features::read(reader),
+            process: reader.read_whole(),
+            api: reader.read_whole(),
+            builder: reader.read_whole(),
+            indexer: reader.read_whole(),
+            symbolizer: reader.read_whole(),
+            features: features::read_features(reader),
         };
-        configuration.process.traces = TraceVariables::read();
+        configuration.process.traces = TraceVariables::from_environment();
         let data = &configuration.process.process.data_dir;
         configuration.api.api.cache_dir = data.join(Service::Api.name());
         configuration.symbolizer.symbolizer.cache_dir = data.join(Service::Symbolizer.name());
@@ -66,13 +66,13 @@ impl Configuration {
         }
         // This needs one configuration for all services: a service need not know the others' sections.
         if service.is_none() {
-            problems.extend(self.signing());
+            problems.extend(self.check_signing());
         }
         problems
     }
 
     /// Checks that symbolizers that require signatures accept those of the api.
-    fn signing(&self) -> Option<ConfigProblem> {
+    fn check_signing(&self) -> Option<ConfigProblem> {
         let (own, asked) = (&self.api.api.signing, &self.symbolizer.symbolizer.signatures);
         if !asked.required {
             return None;
@@ -82,7 +82,7 @@ impl Configuration {
                         every replay of one report of an array is the dead letter `no_signature`";
             return own.key.reveal().is_empty().then(|| ConfigProblem::new("api.signing.key", text));
         };
-        let public = key.verifying().to_string();
+        let public = key.verifying_key().to_string();
         let taken = asked.keys.iter().any(|known| {
             known.name == own.name
                 && known.public_key.trim() == public
@@ -104,19 +104,19 @@ impl Default for Configuration {
             builder: unslide_builder::Config::default(),
             indexer: unslide_indexer::Config::default(),
             symbolizer: unslide_symbolizer::Config::default(),
-            features: features::read(&mut Sources::new(None, []).read()),
+            features: features::read_features(&mut Sources::new(None, []).read()),
         }
     }
 }
 
 /// Reads the configuration, and has a part of it checked.
-fn read<T>(
+fn read_checked<T>(
     configured: &Configured,
     check: impl FnOnce(&Configuration) -> Vec<ConfigProblem>,
     part: impl FnOnce(Configuration) -> T,
 ) -> Result<T, Problems> {
-    let mut reader = Sources::process(configured.config.as_deref()).read();
-    let configuration = Configuration::read(&mut reader);
+    let mut reader = Sources::from_process(configured.config.as_deref()).read();
+    let configuration = Configuration::from_reader(&mut reader);
     reader.note_all(check(&configuration));
     reader.finish()?;
     Ok(part(configuration))
@@ -126,8 +126,11 @@ fn read<T>(
 ///
 /// # Errors
 /// Returns everything that is wrong with it.
-pub fn load(configured: &Configured, service: Option<Service>) -> Result<Configuration, Problems> {
-    read(configured, |configuration| configuration.validate(service), |configuration| configuration)
+pub fn load_configuration(
+    configured: &Configured,
+    service: Option<Service>,
+) -> Result<Configuration, Problems> {
+    read_checked(configured, |configuration| configuration.validate(service), |configuration| configuration)
 }
 
 /// Loads the configuration without checks, for `unslide dev`, which fills in its servers.
@@ -136,7 +139,11 @@ pub fn load(configured: &Configured, service: Option<Service>) -> Result<Configu
 /// Returns the parts that cannot be read.
 #[cfg(feature = "dev")]
 pub fn load_unchecked(config: Option<&std::path::Path>) -> Result<Configuration, Problems> {
-    read(&Configured { config: config.map(ToOwned::to_owned) }, |_| Vec::new(), |configuration| configuration)
+    read_checked(
+        &Configured { config: config.map(ToOwned::to_owned) },
+        |_| Vec::new(),
+        |configuration| configuration,
+    )
 }
 
 /// The sections that administrative commands use.
@@ -171,9 +178,9 @@ impl Configuration {
 ///
 /// # Errors
 /// Returns everything that is wrong with them.
-pub fn administration(configured: &Configured, kafka: bool) -> Result<Administration, Problems> {
+pub fn load_administration(configured: &Configured, kafka: bool) -> Result<Administration, Problems> {
     let problems = |configuration: &Configuration| configuration.administration_problems(kafka);
-    read(configured, problems, |Configuration { api, .. }| Administration {
+    read_checked(configured, problems, |Configuration { api, .. }| Administration {
         postgres: api.postgres,
         kafka: api.kafka,
         tenants: api.tenants,
@@ -189,7 +196,7 @@ pub fn for_fsck(configured: &Configured) -> Result<FsckConfiguration, Problems> 
         let objects = ConfigProblem::in_section("objects", configuration.api.objects.problems());
         configuration.administration_problems(true).into_iter().chain(objects).collect()
     };
-    read(configured, problems, |Configuration { api, features, .. }| {
+    read_checked(configured, problems, |Configuration { api, features, .. }| {
         let (postgres, kafka, tenants) = (api.postgres, api.kafka, api.tenants);
         let administration = Administration { postgres, kafka, tenants };
         FsckConfiguration { administration, objects: api.objects, hooks: unslide_feature::hooks(&features) }
@@ -200,16 +207,16 @@ pub fn for_fsck(configured: &Configured) -> Result<FsckConfiguration, Problems> 
 ///
 /// # Errors
 /// Returns everything that is wrong with it.
-pub fn kafka(configured: &Configured) -> Result<unslide_stream::Settings, Problems> {
-    read(configured, Configuration::kafka_problems, |configuration| configuration.api.kafka)
+pub fn load_kafka(configured: &Configured) -> Result<unslide_stream::Settings, Problems> {
+    read_checked(configured, Configuration::kafka_problems, |configuration| configuration.api.kafka)
 }
 
 /// `unslide config show`: prints each value and its source.
-pub fn show(configured: &Configured, json: bool) -> Outcome {
-    let mut reader = Sources::process(configured.config.as_deref()).read();
-    let configuration = Configuration::read(&mut reader);
-    let effective = configuration.values().into_iter().map(|(key, value)| Effective {
-        source: reader.origin(&key).unwrap_or("default").to_owned(),
+pub fn show_values(configured: &Configured, json: bool) -> Outcome {
+    let mut reader = Sources::from_process(configured.config.as_deref()).read();
+    let configuration = Configuration::from_reader(&mut reader);
+    let effective = configuration.setting_values().into_iter().map(|(key, value)| Effective {
+        source: reader.find_origin(&key).unwrap_or("default").to_owned(),
         key,
         value,
     });
@@ -218,21 +225,19 @@ pub fn show(configured: &Configured, json: bool) -> Outcome {
         say!("{}", serde_json::to_string(&effective)?);
     } else {
         for one in &effective {
-            say!("{} = {}   # {}", one.key, settings::shown(&one.value), one.source);
+            say!("{} = {}   # {}", one.key, settings::format_toml(&one.value), one.source);
         }
     }
     reader.finish()?;
     Ok(Exit::Ready)
 }
 
-/// `unslide config example`.
-pub fn example() -> Outcome {
-    Console::get().say_lines(reference::example().trim_end());
+pub fn print_example() -> Outcome {
+    Console::get().say_lines(reference::render_example().trim_end());
     Ok(Exit::Ready)
 }
 
-/// `unslide config reference`.
-pub fn reference() -> Outcome {
-    Console::get().say_lines(reference::page().trim_end());
+pub fn print_reference() -> Outcome {
+    Console::get().say_lines(reference::render_page().trim_end());
     Ok(Exit::Ready)
 }

@@ -1,6 +1,5 @@
 //! The services that one configuration is for.
 
-/// The services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     Api,

@@ -7,7 +7,6 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_runtime::config::ConfigPart;
 
-/// One setting.
 pub struct Setting {
     /// The key with dots, such as `kafka.bootstrap`.
     pub key: String,
@@ -20,14 +19,14 @@ pub struct Setting {
 }
 
 /// Returns every setting, by key.
-pub fn all() -> Vec<Setting> {
+pub fn list_settings() -> Vec<Setting> {
     let defaults = Configuration::default();
     let required: BTreeSet<String> = defaults.validate(None).into_iter().map(|problem| problem.key).collect();
     let mut meanings = BTreeMap::new();
-    for part in defaults.parts() {
+    for part in defaults.list_parts() {
         collect_meanings(&part.schema, "", &mut meanings);
     }
-    let values = defaults.values().into_iter();
+    let values = defaults.setting_values().into_iter();
     values
         .map(|(key, default)| Setting {
             meaning: meanings.remove(&key).unwrap_or_default(),
@@ -40,29 +39,29 @@ pub fn all() -> Vec<Setting> {
 
 impl Configuration {
     /// Returns the value of every setting, by key. Secrets are shown as `***`.
-    pub fn values(&self) -> BTreeMap<String, Value> {
+    pub fn setting_values(&self) -> BTreeMap<String, Value> {
         let mut values = BTreeMap::new();
-        for part in self.parts() {
+        for part in self.list_parts() {
             collect_values(part.values, "", &mut values);
         }
         values
     }
 
     /// Returns every part: those of services and those of features.
-    fn parts(&self) -> Vec<ConfigPart> {
+    fn list_parts(&self) -> Vec<ConfigPart> {
         let mut parts = vec![
-            ConfigPart::of(&self.process),
-            ConfigPart::of(&self.api),
-            ConfigPart::of(&self.builder),
-            ConfigPart::of(&self.indexer),
-            ConfigPart::of(&self.symbolizer),
+            ConfigPart::from_config(&self.process),
+            ConfigPart::from_config(&self.api),
+            ConfigPart::from_config(&self.builder),
+            ConfigPart::from_config(&self.indexer),
+            ConfigPart::from_config(&self.symbolizer),
         ];
         parts.extend(self.features.iter().filter_map(|feature| feature.settings.clone()));
         parts
     }
 }
 
-fn below(prefix: &str, key: &str) -> String {
+fn join_key(prefix: &str, key: &str) -> String {
     if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
 }
 
@@ -72,7 +71,9 @@ const PASSED_ON: &str = "kafka.client";
 fn collect_values(value: Value, prefix: &str, values: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(fields) if prefix != PASSED_ON => {
-            fields.into_iter().for_each(|(key, value)| collect_values(value, &below(prefix, &key), values));
+            fields
+                .into_iter()
+                .for_each(|(key, value)| collect_values(value, &join_key(prefix, &key), values));
         }
         Value::Object(mut options) => {
             let secret = |name: &str| ["password", "secret", "key"].iter().any(|word| name.contains(word));
@@ -90,11 +91,11 @@ fn collect_meanings(schema: &Value, prefix: &str, meanings: &mut BTreeMap<String
         meanings.insert(prefix.to_owned(), text.split_whitespace().collect::<Vec<_>>().join(" "));
     }
     let Some(properties) = schema["properties"].as_object() else { return };
-    properties.iter().for_each(|(key, schema)| collect_meanings(schema, &below(prefix, key), meanings));
+    properties.iter().for_each(|(key, schema)| collect_meanings(schema, &join_key(prefix, key), meanings));
 }
 
 /// Returns a value as a TOML file would have it.
-pub fn shown(value: &Value) -> String {
+pub fn format_toml(value: &Value) -> String {
     match value {
         Value::Null => "\"\"".to_owned(),
         // JSON's strings, numbers, booleans and lists are TOML's, but for tables.

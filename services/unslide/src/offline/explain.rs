@@ -55,7 +55,7 @@ pub struct Arguments {
 
 /// Explains the frames of reports.
 pub fn run(arguments: &Arguments) -> Outcome {
-    match arguments.id()? {
+    match arguments.report_id()? {
         Some(id) => explain_at_api(id, arguments),
         None => explain_files(arguments),
     }
@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 
 impl Arguments {
     /// Returns the id of a report at the API, or none if files are named.
-    fn id(&self) -> Result<Option<&str>, CommandError> {
+    fn report_id(&self) -> Result<Option<&str>, CommandError> {
         let is_file = |named: &PathBuf| named.as_os_str() == "-" || named.exists();
         let Some(named) = self.reports.iter().find(|named| !is_file(named)) else { return Ok(None) };
         let is_id = |text: &&str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
@@ -88,11 +88,11 @@ fn explain_at_api(id: &str, arguments: &Arguments) -> Outcome {
     let client = Client::new(&arguments.server)?;
     let explanation: Value = block_on(async { Ok(client.get(&format!("/v1/reports/{id}/explain")).await?) })?;
     if arguments.json {
-        Console::get().json(&explanation)?;
+        Console::get().print_json(&explanation)?;
         return Ok(Exit::Ready);
     }
     let (text, noticed) = explanation_text(&explanation, arguments.thread, arguments.frame);
-    Console::get().bytes(text.as_bytes());
+    Console::get().write_bytes(text.as_bytes());
     noticed.notes.iter().for_each(|text| note!("{text}"));
     Ok(if noticed.is_missing { Exit::Missing } else { Exit::Ready })
 }
@@ -109,9 +109,9 @@ fn explain_files(arguments: &Arguments) -> Outcome {
     let explain = |bytes: &[u8]| {
         let explanation = answer_report(bytes, &readers, || {
             let document = readers.open(bytes, &ReadLimits::default())?;
-            let report = Report::accept(document.json(), &ReadLimits::default())?;
-            let symbols = library.for_report(&unslide_symbolicate::needs(&report));
-            Ok(unslide_symbolicate::explain(&report, &|id| symbols.get(id), &rules, &analyses))
+            let report = Report::read_event(document.json(), &ReadLimits::default())?;
+            let symbols = library.for_report(&unslide_symbolicate::list_needs(&report));
+            Ok(unslide_symbolicate::explain_report(&report, &|id| symbols.get(id), &rules, &analyses))
         })?;
         let explanation = serde_json::to_value(explanation).map_err(|error| error.to_string())?;
         if arguments.json {
@@ -131,7 +131,7 @@ fn explain_files(arguments: &Arguments) -> Outcome {
         noticed.notes.iter().for_each(|text| note!("{text}"));
         is_missing |= noticed.is_missing;
     })?;
-    Ok(end.exit(is_missing))
+    Ok(end.exit_code(is_missing))
 }
 
 fn explained_record(

@@ -8,7 +8,7 @@ use time::Date;
 use unslide_client::input::read_input;
 use unslide_model::QuantileSketch;
 use unslide_model::figures::{format_decimals, format_significant};
-use unslide_report::text::escaped;
+use unslide_report::text::escape_line;
 use unslide_signals::event::{EventError, GatewayEvent};
 use unslide_signals::metrics::{MetricName, MetricPayload, WEIGHT_UNIT};
 
@@ -34,7 +34,6 @@ pub struct Arguments {
     json: bool,
 }
 
-/// App and version.
 type AppVersion = (String, String);
 
 /// The sums of one metric or host over the payloads.
@@ -49,10 +48,10 @@ struct MetricTotals {
 }
 
 impl MetricTotals {
-    fn add(&mut self, value: Option<f64>, weight: u64) {
+    fn add_value(&mut self, value: Option<f64>, weight: u64) {
         self.weight = self.weight.saturating_add(weight);
         if let Some(value) = value.filter(|value| !value.is_nan() && weight > 0) {
-            self.values.add(value, weight);
+            self.values.add_value(value, weight);
             let value = value.max(0.0);
             let (lowest, highest) = self.bounds.unwrap_or((value, value));
             self.bounds = Some((lowest.min(value), highest.max(value)));
@@ -86,21 +85,24 @@ struct PayloadTables {
 }
 
 impl PayloadTables {
-    fn add(&mut self, payload: &MetricPayload) {
+    fn add_payload(&mut self, payload: &MetricPayload) {
         self.payloads += 1;
-        if !self.seen.insert((payload.app.clone(), payload.id.clone(), payload.day())) {
+        if !self.seen.insert((payload.app.clone(), payload.id.clone(), payload.event_day())) {
             self.repeated += 1;
             return;
         }
         let version = (payload.app.clone(), payload.version.clone());
         for sample in &payload.samples {
             let weight = payload.weight.saturating_mul(sample.count.into());
-            self.metrics.entry((version.clone(), sample.metric)).or_default().add(Some(sample.value), weight);
+            self.metrics
+                .entry((version.clone(), sample.metric))
+                .or_default()
+                .add_value(Some(sample.value), weight);
         }
         for request in &payload.requests {
             let total = request.phases.last().copied().flatten();
             let host = self.hosts.entry((version.clone(), request.host.clone())).or_default();
-            host.add(total, payload.weight);
+            host.add_value(total, payload.weight);
             host.failed = host.failed.saturating_add(if request.failed { payload.weight } else { 0 });
         }
         for key in &payload.unread {
@@ -114,53 +116,52 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let mut tables = PayloadTables::default();
     for path in &arguments.files {
         let bytes = read_input(path, MOST_BYTES).map_err(|error| CommandError::cannot_read(path, error))?;
-        read(path, &bytes, &mut tables)?;
+        read_payloads(path, &bytes, &mut tables)?;
     }
     if arguments.json {
-        Console::get().json(&answer(&tables))?;
+        Console::get().print_json(&tables_to_json(&tables))?;
     } else {
-        print(&tables);
+        print_tables(&tables);
     }
     Ok(Exit::Ready)
 }
 
 /// Reads one payload or an array of them.
-fn read(path: &Path, bytes: &[u8], tables: &mut PayloadTables) -> Result<(), CommandError> {
+fn read_payloads(path: &Path, bytes: &[u8], tables: &mut PayloadTables) -> Result<(), CommandError> {
     if !bytes.trim_ascii_start().starts_with(b"[") {
-        let payload = MetricPayload::read(bytes.trim_ascii())
+        let payload = MetricPayload::from_json(bytes.trim_ascii())
             .map_err(|error| CommandError::cannot_read(path, error))?;
-        tables.add(&payload);
+        tables.add_payload(&payload);
         return Ok(());
     }
     let payloads: Vec<&RawValue> = serde_json::from_slice(bytes)
         .map_err(|error| CommandError::cannot_read(path, EventError::Json(error.to_string())))?;
     for (place, payload) in payloads.into_iter().enumerate() {
-        let payload = MetricPayload::read(payload.get().as_bytes()).map_err(|error| {
+        let payload = MetricPayload::from_json(payload.get().as_bytes()).map_err(|error| {
             let error = EventError::Json(format!("payload {place}: {error}"));
             CommandError::cannot_read(path, error)
         })?;
-        tables.add(&payload);
+        tables.add_payload(&payload);
     }
     Ok(())
 }
 
-/// Observations of a weight.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-fn observations(weight: u64) -> f64 {
+fn to_observations(weight: u64) -> f64 {
     weight as f64 / WEIGHT_UNIT as f64
 }
 
-fn answer(tables: &PayloadTables) -> Value {
+fn tables_to_json(tables: &PayloadTables) -> Value {
     let metrics = tables.metrics.iter().map(|(((app, version), metric), totals)| {
         json!({
             "app": app, "version": version, "metric": metric.as_str(), "unit": metric.unit().as_str(),
-            "observations": observations(totals.weight), "p50": totals.quantile(0.5), "p95": totals.quantile(0.95),
+            "observations": to_observations(totals.weight), "p50": totals.quantile(0.5), "p95": totals.quantile(0.95),
         })
     });
     let hosts = tables.hosts.iter().map(|(((app, version), host), totals)| {
         json!({
-            "app": app, "version": version, "host": host, "requests": observations(totals.weight),
-            "failed": observations(totals.failed), "p50": totals.quantile(0.5), "p95": totals.quantile(0.95),
+            "app": app, "version": version, "host": host, "requests": to_observations(totals.weight),
+            "failed": to_observations(totals.failed), "p50": totals.quantile(0.5), "p95": totals.quantile(0.95),
         })
     });
     json!({
@@ -169,14 +170,14 @@ fn answer(tables: &PayloadTables) -> Value {
     })
 }
 
-fn print(tables: &PayloadTables) {
+fn print_tables(tables: &PayloadTables) {
     let mut metrics = Table::new(&["APP", "VERSION", "METRIC", "VALUES", "P50", "P95", "UNIT"]);
     for (((app, version), metric), totals) in &tables.metrics {
-        metrics.row([
+        metrics.add_row([
             app.clone(),
             version.clone(),
             metric.as_str().to_owned(),
-            whole(observations(totals.weight)),
+            format_whole(to_observations(totals.weight)),
             totals.quantile_text(0.5),
             totals.quantile_text(0.95),
             metric.unit().as_str().to_owned(),
@@ -186,12 +187,12 @@ fn print(tables: &PayloadTables) {
     if !tables.hosts.is_empty() {
         let mut hosts = Table::new(&["APP", "VERSION", "HOST", "REQUESTS", "FAILED", "P50 MS", "P95 MS"]);
         for (((app, version), host), totals) in &tables.hosts {
-            hosts.row([
+            hosts.add_row([
                 app.clone(),
                 version.clone(),
                 host.clone(),
-                whole(observations(totals.weight)),
-                whole(observations(totals.failed)),
+                format_whole(to_observations(totals.weight)),
+                format_whole(to_observations(totals.failed)),
                 totals.quantile_text(0.5),
                 totals.quantile_text(0.95),
             ]);
@@ -208,12 +209,12 @@ fn print(tables: &PayloadTables) {
     for (key, payloads) in &tables.unread {
         note!(
             "{} was not understood in {payloads} payloads: its language or unit is not known",
-            escaped(key)
+            escape_line(key)
         );
     }
 }
 
-fn whole(value: f64) -> String {
+fn format_whole(value: f64) -> String {
     format_decimals(value, 0)
 }
 
@@ -225,7 +226,7 @@ mod tests {
     fn one_value_is_exact_and_quantiles_have_the_digits_that_are_true() {
         let totals = |values: &[f64]| {
             let mut totals = MetricTotals::default();
-            values.iter().for_each(|value| totals.add(Some(*value), WEIGHT_UNIT));
+            values.iter().for_each(|value| totals.add_value(Some(*value), WEIGHT_UNIT));
             totals
         };
         for (values, median) in [

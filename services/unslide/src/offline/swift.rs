@@ -19,19 +19,19 @@ use unslide_runtime::child::{ChildLimits, ChildProgram};
 use unslide_symbolicate::demangle::{Swift, Unavailable, demangle_here, demangle_with};
 
 /// The subcommand of the process that demangles.
-pub const COMMAND: &str = "swift-demangler";
+pub const DEMANGLER_COMMAND: &str = "swift-demangler";
 
 /// In the place of a length: the end of the names, or no answer.
-const LAST: u32 = u32::MAX;
+const END_OF_NAMES: u32 = u32::MAX;
 /// The longest name or answer, in bytes.
-const MAX_BYTES: u32 = 1 << 20;
+const NAME_BYTES: u32 = 1 << 20;
 /// For longer than this no name is tried.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DEMANGLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The demangler only writes to its socket.
-const LIMITS: ChildLimits = ChildLimits { memory_bytes: 1 << 30, cpu_seconds: None, file_bytes: 0 };
+const DEMANGLER_LIMITS: ChildLimits = ChildLimits { memory_bytes: 1 << 30, cpu_seconds: None, file_bytes: 0 };
 
 /// From now on, other processes demangle Swift's names.
-pub fn isolate() {
+pub fn isolate_demangler() {
     demangle_with(Pool::default());
 }
 
@@ -51,7 +51,7 @@ impl Swift for Pool {
             })?,
         };
         let mut answers = Vec::with_capacity(names.len());
-        match process.ask(names, &mut answers) {
+        match process.demangle_names(names, &mut answers) {
             Ok(()) => self.0.lock().push(process),
             Err(error) => {
                 tracing::warn!(error = %error, names = names.len(), answered = answers.len(), "Swift's demangler ended");
@@ -70,10 +70,10 @@ struct Process {
 impl Process {
     fn start() -> io::Result<Process> {
         let (ours, theirs) = UnixStream::pair()?;
-        ours.set_read_timeout(Some(PATIENCE))?;
-        ours.set_write_timeout(Some(PATIENCE))?;
-        let child = ChildProgram::current(&[COMMAND])?
-            .command()
+        ours.set_read_timeout(Some(DEMANGLE_TIMEOUT))?;
+        ours.set_write_timeout(Some(DEMANGLE_TIMEOUT))?;
+        let child = ChildProgram::from_current_exe(&[DEMANGLER_COMMAND])?
+            .build_command()
             .current_dir("/")
             .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))
             .stdout(Stdio::from(OwnedFd::from(theirs)))
@@ -81,18 +81,18 @@ impl Process {
             .spawn()?;
         let requests = BufWriter::new(ours.try_clone()?);
         let mut process = Process { child, requests, answers: BufReader::new(ours) };
-        read(&mut process.answers)?;
+        read_frame(&mut process.answers)?;
         Ok(process)
     }
 
-    fn ask(&mut self, names: &[&str], answers: &mut Vec<Option<String>>) -> io::Result<()> {
+    fn demangle_names(&mut self, names: &[&str], answers: &mut Vec<Option<String>>) -> io::Result<()> {
         for name in names {
-            write(&mut self.requests, Some(name.as_bytes()))?;
+            write_frame(&mut self.requests, Some(name.as_bytes()))?;
         }
-        write(&mut self.requests, None)?;
+        write_frame(&mut self.requests, None)?;
         self.requests.flush()?;
         for _ in names {
-            let answer = read(&mut self.answers)?;
+            let answer = read_frame(&mut self.answers)?;
             answers.push(answer.and_then(|bytes| String::from_utf8(bytes).ok()));
         }
         Ok(())
@@ -107,20 +107,20 @@ impl Drop for Process {
     }
 }
 
-fn write(to: &mut impl Write, bytes: Option<&[u8]>) -> io::Result<()> {
-    let length = bytes.map_or(Ok(LAST), |bytes| u32::try_from(bytes.len()));
+fn write_frame(to: &mut impl Write, bytes: Option<&[u8]>) -> io::Result<()> {
+    let length = bytes.map_or(Ok(END_OF_NAMES), |bytes| u32::try_from(bytes.len()));
     to.write_all(&length.map_err(io::Error::other)?.to_le_bytes())?;
     to.write_all(bytes.unwrap_or_default())
 }
 
-fn read(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length);
-    if length == LAST {
+    if length == END_OF_NAMES {
         return Ok(None);
     }
-    if length > MAX_BYTES {
+    if length > NAME_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a longer name than there are"));
     }
     let mut bytes = vec![0; length as usize];
@@ -130,18 +130,18 @@ fn read(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
 
 /// Answers requests on standard input until there are no more.
 pub fn run() -> Exit {
-    if LIMITS.apply().is_err() {
+    if DEMANGLER_LIMITS.apply().is_err() {
         return Exit::Failed;
     }
     let (mut input, mut output) = (BufReader::new(io::stdin().lock()), io::stdout().lock());
-    if write(&mut output, None).and_then(|()| output.flush()).is_err() {
+    if write_frame(&mut output, None).and_then(|()| output.flush()).is_err() {
         return Exit::Failed;
     }
-    while let Ok(names) = request(&mut input) {
+    while let Ok(names) = read_request(&mut input) {
         for name in names {
             let answer = std::str::from_utf8(&name).ok().and_then(demangle_here);
             let mut bytes = Vec::new();
-            let sent = write(&mut bytes, answer.as_deref().map(str::as_bytes))
+            let sent = write_frame(&mut bytes, answer.as_deref().map(str::as_bytes))
                 .and_then(|()| output.write_all(&bytes))
                 .and_then(|()| output.flush());
             if sent.is_err() {
@@ -152,9 +152,9 @@ pub fn run() -> Exit {
     Exit::Ready
 }
 
-fn request(input: &mut impl Read) -> io::Result<Vec<Vec<u8>>> {
+fn read_request(input: &mut impl Read) -> io::Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
-    while let Some(name) = read(input)? {
+    while let Some(name) = read_frame(input)? {
         names.push(name);
     }
     Ok(names)

@@ -10,8 +10,8 @@ use crate::online::groups::rules::read_rules;
 use answer::{OutputFormat, RecordAnswering};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use unslide_client::Outcome;
 use unslide_client::symbols::{BuildArguments, Lacking, Library};
+use unslide_client::{Exit, Outcome};
 
 /// Sources of reports and symbols.
 #[derive(clap::Args)]
@@ -70,8 +70,12 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let mut lacking = Lacking::default();
     let end = answer_files(&files, &handling, &mut |lacked| lacking.add_report(lacked))?;
     if !end.is_closed {
-        lacking.tell(&library);
+        lacking.print_lacking(&library);
+    }
+    if !end.is_closed && !lacking.is_empty() && library.count_unreadable() > 0 {
+        // A file that cannot be read is not a file that does not exist.
+        return Ok(Exit::Failed);
     }
     let lacks_required = arguments.require_symbols && !end.is_closed && !lacking.is_empty();
-    Ok(end.exit(lacks_required))
+    Ok(end.exit_code(lacks_required))
 }

@@ -5,8 +5,8 @@ use crate::prelude::*;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
-use unslide_client::confirm;
-use unslide_client::listing::{ListForm, Listing, given, text};
+use unslide_client::confirm_action;
+use unslide_client::listing::{ListForm, Listing, filter_given, item_text};
 use unslide_model::{Clock as _, SystemClock};
 
 /// How long to wait until the indexer has replayed a record: it looks for requests every few seconds.
@@ -100,10 +100,10 @@ impl Which {
         texts.into_iter().any(Option::is_some) || self.from.is_some() || self.to.is_some()
     }
 
-    fn pairs(&self) -> Vec<(&'static str, String)> {
+    fn query_pairs(&self) -> Vec<(&'static str, String)> {
         let now = SystemClock.now_micros() / 1_000;
-        let time = |moment: Option<Moment>| moment.map(|moment| moment::text(moment.millis(now)));
-        given([
+        let time = |moment: Option<Moment>| moment.map(|moment| moment::format_time(moment.to_millis(now)));
+        filter_given([
             ("stage", self.stage.clone()),
             ("reason", self.reason.clone()),
             ("from", time(self.from)),
@@ -114,7 +114,7 @@ impl Which {
 }
 
 /// Returns the path of the dead letters: the tenant's own, or all.
-fn base(all: bool) -> &'static str {
+fn base_path(all: bool) -> &'static str {
     if all { "/v1/operator/dead-letters" } else { "/v1/dead-letters" }
 }
 
@@ -123,18 +123,21 @@ pub fn run(command: Command) -> Outcome {
     block_on(async {
         match command {
             Command::List { server, which, status, form } => {
-                list(&Client::new(&server)?, &which, status, form).await
+                list_dead_letters(&Client::new(&server)?, &which, status, form).await
             }
             Command::Show { server, id, all, body, json } => {
-                show(&Client::new(&server)?, &id, all, body, json).await
+                show_dead_letter(&Client::new(&server)?, &id, all, body, json).await
             }
             Command::Replay { server, id: Some(id), which, again, json, .. } => {
-                replay(&Client::new(&server)?, &id, which.all, again, json).await
+                replay_one(&Client::new(&server)?, &id, which.all, again, json).await
             }
             Command::Replay { server, id: None, which, dry_run, yes, json, .. } => {
                 if !which.is_narrow() && !dry_run {
                     let of = if which.all { "of all tenants" } else { "of the tenant" };
-                    confirm(&format!("This replays every dead letter {of} that was not replayed."), yes)?;
+                    confirm_action(
+                        &format!("This replays every dead letter {of} that was not replayed."),
+                        yes,
+                    )?;
                 }
                 replay_many(&Client::new(&server)?, &which, dry_run, json).await
             }
@@ -142,11 +145,16 @@ pub fn run(command: Command) -> Outcome {
     })
 }
 
-async fn list(client: &Client, which: &Which, status: Option<String>, form: ListForm) -> Outcome {
+async fn list_dead_letters(
+    client: &Client,
+    which: &Which,
+    status: Option<String>,
+    form: ListForm,
+) -> Outcome {
     let status = status.map(|status| ("status", status));
     let listing = Listing {
-        path: base(which.all),
-        query: which.pairs().into_iter().chain(status).collect(),
+        path: base_path(which.all),
+        query: which.query_pairs().into_iter().chain(status).collect(),
         limit: 50,
         head: &[
             "ID",
@@ -162,32 +170,38 @@ async fn list(client: &Client, which: &Which, status: Option<String>, form: List
         ],
         row: |letter| {
             [
-                text(letter, "id"),
-                text(letter, "arrived_at"),
-                text(letter, "tenant"),
-                text(letter, "stage"),
-                text(letter, "reason"),
+                item_text(letter, "id"),
+                item_text(letter, "arrived_at"),
+                item_text(letter, "tenant"),
+                item_text(letter, "stage"),
+                item_text(letter, "reason"),
                 letter["value_bytes"].as_u64().map(|bytes| bytes.to_string()).unwrap_or_default(),
-                text(letter, "status"),
+                item_text(letter, "status"),
                 letter["replays"].as_u64().unwrap_or(0).to_string(),
-                text(letter, "replayed_at"),
-                text(letter, "detail"),
+                item_text(letter, "replayed_at"),
+                item_text(letter, "detail"),
             ]
         },
         empty: "no dead letter matches",
     };
-    form.print(listing, client).await
+    form.print_list(listing, client).await
 }
 
-async fn show(client: &Client, id: &str, all: bool, body: Option<PathBuf>, as_json: bool) -> Outcome {
-    let address = format!("{}/{id}", base(all));
+async fn show_dead_letter(
+    client: &Client,
+    id: &str,
+    all: bool,
+    body: Option<PathBuf>,
+    as_json: bool,
+) -> Outcome {
+    let address = format!("{}/{id}", base_path(all));
     let bytes = match &body {
         Some(_) => client.get_bytes(&format!("{address}/body"), "*/*").await?,
         None => None,
     };
     match body {
         Some(file) if file.as_os_str() == "-" => {
-            Console::get().bytes(&bytes.unwrap_or_default());
+            Console::get().write_bytes(&bytes.unwrap_or_default());
             return Ok(Exit::Ready);
         }
         Some(file) => std::fs::write(file, bytes.unwrap_or_default())?,
@@ -195,21 +209,21 @@ async fn show(client: &Client, id: &str, all: bool, body: Option<PathBuf>, as_js
     }
     let letter: Value = client.get(&address).await?;
     if as_json {
-        Console::get().json(&letter)?;
+        Console::get().print_json(&letter)?;
         return Ok(Exit::Ready);
     }
     let facts = letter.as_object().ok_or("the answer is no object")?;
     for (name, value) in facts.iter().filter(|(name, _)| name.as_str() != "headers") {
-        say!("{name}\t{}", flat(value));
+        say!("{name}\t{}", format_flat(value));
     }
     for header in letter["headers"].as_array().into_iter().flatten() {
-        say!("header {}\t{}", flat(&header["name"]), flat(&header["value"]));
+        say!("header {}\t{}", format_flat(&header["name"]), format_flat(&header["value"]));
     }
     Ok(Exit::Ready)
 }
 
 /// Returns a value on one line: texts unchanged, places as `topic/partition/offset`.
-fn flat(value: &Value) -> String {
+fn format_flat(value: &Value) -> String {
     let line = |text: &str| text.replace('\n', " ");
     match value {
         Value::String(text) => line(text),
@@ -222,8 +236,8 @@ fn flat(value: &Value) -> String {
     }
 }
 
-async fn replay(client: &Client, id: &str, all: bool, again: bool, as_json: bool) -> Outcome {
-    let address = format!("{}/{id}", base(all));
+async fn replay_one(client: &Client, id: &str, all: bool, again: bool, as_json: bool) -> Outcome {
+    let address = format!("{}/{id}", base_path(all));
     let mut done: Value = client.post(&format!("{address}/replay"), &json!({ "again": again })).await?;
     if let Some(warning) = done["warning"].as_str() {
         note!("{warning}");
@@ -234,7 +248,7 @@ async fn replay(client: &Client, id: &str, all: bool, again: bool, as_json: bool
         done = client.get(&address).await?;
     }
     if as_json {
-        Console::get().json(&done)?;
+        Console::get().print_json(&done)?;
     }
     replay_result(id, &done, as_json)
 }
@@ -258,9 +272,9 @@ fn replay_result(id: &str, done: &Value, is_printed: bool) -> Outcome {
 }
 
 async fn replay_many(client: &Client, which: &Which, dry_run: bool, as_json: bool) -> Outcome {
-    let address = format!("{}/replay", base(which.all));
+    let address = format!("{}/replay", base_path(which.all));
     let mut wish: serde_json::Map<String, Value> =
-        which.pairs().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        which.query_pairs().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
     wish.insert("dry_run".to_owned(), dry_run.into());
     if !which.is_narrow() {
         wish.insert("all".to_owned(), true.into());
@@ -281,7 +295,7 @@ async fn replay_many(client: &Client, which: &Which, dry_run: bool, as_json: boo
     }
     let sum = sum.unwrap_or_default();
     if as_json {
-        Console::get().json(&sum)?;
+        Console::get().print_json(&sum)?;
     } else if dry_run {
         say!("{} would be replayed", sum["matched"]);
     } else {

@@ -7,13 +7,13 @@ use serde::Deserialize;
 use time::Duration;
 use unslide_client::{AnsweringServer, ApiLogin, ClientError};
 use unslide_model::{Clock, Scope, SystemClock};
-use unslide_runtime::causes;
+use unslide_runtime::format_causes;
 
 /// The largest difference between two clocks that is not worth a warning.
 const CLOCK_DIFFERENCE: Duration = Duration::minutes(1);
 
 /// Says what a key with this scope can do.
-fn ability(scope: Scope) -> &'static str {
+fn describe_ability(scope: Scope) -> &'static str {
     match scope {
         Scope::SymbolsWrite => "upload symbols",
         Scope::SymbolsRead => "ask for symbols and symbolicate",
@@ -71,8 +71,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let mut exit = match checked {
         Ok(exit) => exit,
         Err(error) => {
-            say!("missing: {}", causes(&error));
-            error.exit()
+            say!("missing: {}", format_causes(&error));
+            error.exit_code()
         }
     };
     if has_service_settings(&arguments.configured) {
@@ -97,11 +97,11 @@ async fn check_api(arguments: &Arguments) -> Result<Exit, ClientError> {
     if client.is_insecure() {
         say!("warning: the API's address begins with http://, so others on the way can read the key");
     }
-    let server = client.server().await?;
+    let server = client.get_server().await?;
     say!("ok: the API at {url} (from {url_source}) answers: unslide {}", server.version);
     compare_with_server(&server);
     let key: OwnKey = client.get("/v1/key").await?;
-    describe_key(&key, &key_source.to_string());
+    print_key(&key, &key_source.to_string());
     let missing = arguments.scope.iter().filter(|scope| !key.has_scope(**scope));
     let missing: Vec<&str> = missing.map(|scope| scope.as_str()).collect();
     if missing.is_empty() {
@@ -138,7 +138,7 @@ fn compare_with_server(server: &AnsweringServer) {
     );
 }
 
-fn describe_key(key: &OwnKey, source: &str) {
+fn print_key(key: &OwnKey, source: &str) {
     let app = key.app.as_ref().map(|app| format!(", for the app {app} alone")).unwrap_or_default();
     let end = key.expires_at.as_ref().map(|end| format!(", until {end}")).unwrap_or_default();
     say!("ok: the key (from {source}) is in force: of the tenant {}{app}{end}", key.tenant);
@@ -147,7 +147,7 @@ fn describe_key(key: &OwnKey, source: &str) {
     }
     for scope in Scope::ALL {
         let may = if key.has_scope(scope) { "can" } else { "cannot" };
-        say!("it {may} {} ({scope})", ability(scope));
+        say!("it {may} {} ({scope})", describe_ability(scope));
     }
 }
 
@@ -159,7 +159,7 @@ fn has_service_settings(configured: &Configured) -> bool {
 
 /// Tries the servers of the services.
 fn check_servers(configured: &Configured) -> Outcome {
-    match configuration::load(configured, None) {
+    match configuration::load_configuration(configured, None) {
         Ok(configuration) => connection_check::run(&configuration, None),
         Err(problems) => {
             for problem in &problems.0 {

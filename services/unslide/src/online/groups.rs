@@ -7,7 +7,7 @@ use crate::moment::Moment;
 use crate::prelude::*;
 use clap::ValueEnum;
 use reqwest::Method;
-use unslide_client::listing::{ListForm, Listing, given, text};
+use unslide_client::listing::{ListForm, Listing, filter_given, item_text};
 use unslide_model::{Clock, SystemClock};
 use unslide_store::Uuid;
 
@@ -158,12 +158,12 @@ pub struct Target {
 /// Lists groups, or changes one.
 pub fn run(arguments: Arguments) -> Outcome {
     match arguments.action {
-        Some(action) => block_on(act(action)),
+        Some(action) => block_on(run_action(action)),
         None => block_on(list_groups(arguments.list)),
     }
 }
 
-async fn act(action: Action) -> Outcome {
+async fn run_action(action: Action) -> Outcome {
     let (target, path, body) = match action {
         Action::Resolve { target, in_version } => {
             let mut body = json!({"status": "resolved"});
@@ -184,15 +184,15 @@ async fn act(action: Action) -> Outcome {
     let client = Client::new(&target.server)?;
     let address = format!("/v1/groups/{}{path}", target.id);
     let method = if path.is_empty() { Method::PATCH } else { Method::POST };
-    let group: Value = client.send(method, &address, &body).await?;
+    let group: Value = client.send_json(method, &address, &body).await?;
     if target.json {
-        Console::get().json(&group)?;
+        Console::get().print_json(&group)?;
     } else if group.is_null() {
         say!("{}  done; the key may not read groups", target.id);
     } else {
         let count = group["reports"].as_u64().unwrap_or(0);
         let noun = if count == 1 { "report" } else { "reports" };
-        say!("{}  {}  {count} {noun}  {}", target.id, describe_state(&group), text(&group, "title"));
+        say!("{}  {}  {count} {noun}  {}", target.id, format_state(&group), item_text(&group, "title"));
     }
     Ok(Exit::Ready)
 }
@@ -200,7 +200,7 @@ async fn act(action: Action) -> Outcome {
 async fn list_groups(arguments: ListArguments) -> Outcome {
     let now = SystemClock.now_micros() / 1_000;
     let sort = arguments.sort.to_possible_value().map(|sort| sort.get_name().to_owned());
-    let query = given([
+    let query = filter_given([
         ("app", arguments.app),
         ("version", arguments.app_version),
         ("first_version", arguments.new_in),
@@ -223,40 +223,40 @@ async fn list_groups(arguments: ListArguments) -> Outcome {
         row,
         empty: "no group matches",
     };
-    arguments.form.print(listing, &Client::new(&arguments.server)?).await
+    arguments.form.print_list(listing, &Client::new(&arguments.server)?).await
 }
 
 /// Returns the status, with the version that it is about.
-pub fn describe_state(group: &Value) -> String {
-    let status = text(group, "status");
+pub fn format_state(group: &Value) -> String {
+    let status = item_text(group, "status");
     let version = match status.as_str() {
-        "resolved" => text(group, "resolved_in"),
-        "regressed" => text(group, "regressed_in"),
+        "resolved" => item_text(group, "resolved_in"),
+        "regressed" => item_text(group, "regressed_in"),
         _ => String::new(),
     };
     if version.is_empty() { status } else { format!("{status} in {version}") }
 }
 
 /// Returns the first and the last version with a report.
-pub fn describe_versions(group: &Value) -> String {
-    let (first, last) = (text(group, "first_version"), text(group, "last_version"));
+pub fn format_versions(group: &Value) -> String {
+    let (first, last) = (item_text(group, "first_version"), item_text(group, "last_version"));
     if first == last { first } else { format!("{first}..{last}") }
 }
 
 fn row(group: &Value) -> [String; 8] {
     let provisional = if group["provisional"] == true { " (provisional: symbols are missing)" } else { "" };
     [
-        text(group, "id"),
-        describe_state(group),
+        item_text(group, "id"),
+        format_state(group),
         match group["all_reports"].as_i64() {
             Some(all) => format!("{} of {all}", group["reports"]),
             None => group["reports"].to_string(),
         },
         group["affected_devices"].to_string(),
-        text(group, "last_seen"),
-        describe_versions(group),
-        text(group, "title") + provisional,
-        text(group, "culprit"),
+        item_text(group, "last_seen"),
+        format_versions(group),
+        item_text(group, "title") + provisional,
+        item_text(group, "culprit"),
     ]
 }
 

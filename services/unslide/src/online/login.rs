@@ -4,8 +4,8 @@ use crate::prelude::*;
 use serde::Deserialize;
 use std::time::Duration;
 use unslide_client::{
-    ApiLogin, DEFAULT_PROFILE, KEY_VARIABLE, LOCAL_URL, LoginSource, PROFILE_VARIABLE, Profile, ProfileFile,
-    URL_VARIABLE, check_name, checked_address, read_answer, read_secret,
+    ApiLogin, DEFAULT_PROFILE, DEFAULT_URL, KEY_VARIABLE, LoginSource, PROFILE_VARIABLE, Profile,
+    ProfileFile, URL_VARIABLE, check_address, check_name, read_answer, read_secret,
 };
 
 /// Arguments of `unslide login`.
@@ -53,9 +53,9 @@ pub fn log_in(arguments: &LoginArguments) -> Outcome {
     let known = file.find_profile(name).ok().flatten().map(|profile| profile.url);
     let url = match &arguments.url {
         Some(url) => url.clone(),
-        None => read_answer("Address of the API", known.as_deref().unwrap_or(LOCAL_URL))?,
+        None => read_answer("Address of the API", known.as_deref().unwrap_or(DEFAULT_URL))?,
     };
-    let url = checked_address(&url)?;
+    let url = check_address(&url)?;
     let key = read_secret("API key (not shown)")?;
     if key.is_empty() {
         return Err(CommandError::usage("there is no key: type it, or give it on standard input").into());

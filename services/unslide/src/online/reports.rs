@@ -4,7 +4,7 @@ pub mod show;
 
 use crate::moment::Moment;
 use crate::prelude::*;
-use unslide_client::listing::{ListForm, Listing, given, text};
+use unslide_client::listing::{ListForm, Listing, filter_given, item_text};
 use unslide_model::{Clock, SystemClock};
 
 /// Arguments of `unslide reports`.
@@ -93,7 +93,7 @@ pub fn run(arguments: Arguments) -> Outcome {
 
 fn list_reports(arguments: ListArguments) -> Outcome {
     let now = SystemClock.now_micros() / 1_000;
-    let query = given([
+    let query = filter_given([
         ("app", arguments.app),
         ("version", arguments.app_version),
         ("build", arguments.build),
@@ -115,19 +115,19 @@ fn list_reports(arguments: ListArguments) -> Outcome {
         row,
         empty: "no report matches",
     };
-    block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
+    block_on(async { arguments.form.print_list(listing, &Client::new(&arguments.server)?).await })
 }
 
 fn row(report: &Value) -> [String; 7] {
-    let device = [text(report, "model"), text(report, "os_version")].join(" ").trim().to_owned();
+    let device = [item_text(report, "model"), item_text(report, "os_version")].join(" ").trim().to_owned();
     let reason = report["reason"].as_str().or_else(|| report["summary"]["exception"].as_str());
     let lacks = if report["symbols_missing"] == true { ", symbols missing" } else { "" };
     [
-        text(report, "id"),
-        text(report, "received_at"),
-        text(report, "app"),
-        text(report, "version"),
-        text(report, "status") + lacks,
+        item_text(report, "id"),
+        item_text(report, "received_at"),
+        item_text(report, "app"),
+        item_text(report, "version"),
+        item_text(report, "status") + lacks,
         device,
         reason.unwrap_or_else(|| report["type"].as_str().unwrap_or_default()).to_owned(),
     ]

@@ -4,11 +4,11 @@ use crate::moment::{self, Moment};
 use crate::prelude::*;
 use serde::Deserialize;
 use std::time::Duration;
-use unslide_client::{can_ask, confirm};
+use unslide_client::{can_ask, confirm_action};
 use unslide_model::{Clock as _, DebugId, SystemClock};
 
 /// The pause between two looks while waiting.
-const PAUSE: Duration = Duration::from_secs(1);
+const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Arguments of `unslide reprocess`.
 #[derive(Args)]
@@ -77,10 +77,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if !is_narrow && !arguments.dry_run {
         // In a script --all is the answer.
         let yes = arguments.yes || !can_ask();
-        confirm("This symbolicates all reports of the tenant again.", yes)?;
+        confirm_action("This symbolicates all reports of the tenant again.", yes)?;
     }
     let now = SystemClock.now_micros() / 1_000;
-    let [from, to] = times.map(|time| time.map(|moment| moment::text(moment.millis(now))));
+    let [from, to] = times.map(|time| time.map(|moment| moment::format_time(moment.to_millis(now))));
     let body = json!({
         "app": arguments.app, "version": arguments.app_version, "build": arguments.build, "from": from,
         "to": to, "debug_id": arguments.debug_id, "dry_run": arguments.dry_run, "all": !is_narrow,
@@ -99,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
             return Ok(Exit::Ready);
         }
         while !made.answered {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(STATUS_POLL_INTERVAL).await;
             made = client.get(&format!("/v1/reprocess/{}", made.id)).await?;
         }
         say!(

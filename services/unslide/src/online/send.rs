@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
-use unslide_client::listing::text;
+use unslide_client::listing::item_text;
 use unslide_client::{check_paths, quantity};
 
 /// The most bytes of a file. The API takes 32 MiB unless its operator has set another limit.
@@ -88,18 +88,18 @@ pub fn run(arguments: &Arguments) -> Outcome {
         for file in &files {
             let bytes = read_file(file).map_err(|error| CommandError::cannot_read(file, error))?;
             if bytes.trim_ascii().is_empty() {
-                let text = format!("there is no report in {}: it is empty", shown(file));
+                let text = format!("there is no report in {}: it is empty", file_name(file));
                 return Err(CommandError::usage(text).into());
             }
             let sent: SentReports = client
                 .send_bytes("/v1/reports", &bytes)
                 .await
-                .map_err(|error| CommandError::caused(format!("{} was not taken", shown(file)), error))?;
+                .map_err(|error| CommandError::caused(format!("{} was not taken", file_name(file)), error))?;
             for SentReport { id } in sent.reports {
                 if !arguments.json && !arguments.wait {
                     say!("{}", id.as_deref().unwrap_or("a log without an id"));
                 }
-                outcomes.push(ReportOutcome { file: shown(file), id, symbolication: None });
+                outcomes.push(ReportOutcome { file: file_name(file), id, symbolication: None });
             }
         }
         let end = Instant::now() + Duration::from_secs(arguments.timeout.into());
@@ -109,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
             }
         }
         if arguments.json {
-            Console::get().json(&outcomes.iter().map(ReportOutcome::to_json).collect::<Vec<_>>())?;
+            Console::get().print_json(&outcomes.iter().map(ReportOutcome::to_json).collect::<Vec<_>>())?;
         } else if arguments.wait {
             show_outcomes(&outcomes, arguments.timeout);
         }
@@ -118,7 +118,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     })
 }
 
-fn shown(file: &Path) -> String {
+fn file_name(file: &Path) -> String {
     if file.as_os_str() == "-" { "standard input".to_owned() } else { file.display().to_string() }
 }
 
@@ -164,11 +164,11 @@ fn show_outcomes(outcomes: &[ReportOutcome], timeout: u32) {
     for outcome in outcomes {
         let id = outcome.id.clone().unwrap_or_else(|| "a log without an id".to_owned());
         let Some(found) = &outcome.symbolication else {
-            table.row([id, "not stored yet".to_owned(), String::new(), String::new()]);
+            table.add_row([id, "not stored yet".to_owned(), String::new(), String::new()]);
             continue;
         };
         let frames = format!("{} of {}", found["frames"]["symbolicated"], found["frames"]["total"]);
-        table.row([id, text(found, "status"), frames, text(&found["grouping"], "title")]);
+        table.add_row([id, item_text(found, "status"), frames, item_text(&found["grouping"], "title")]);
     }
     table.print();
     for outcome in outcomes {
@@ -187,10 +187,10 @@ fn note_missing(symbolication: &Value) {
     let images = symbolication["images"].as_array().into_iter().flatten();
     let is_missing = |image: &&Value| image["system"] != true && image["status"] == "missing";
     for image in images.filter(is_missing).take(MAX_SHOWN_IMAGES) {
-        let id = text(image, "debug_id");
+        let id = item_text(image, "debug_id");
         note!(
             "the dSYM of {} {id} is missing: `unslide upload` takes the .xcarchive of this build; the report heals by itself then",
-            text(image, "name")
+            item_text(image, "name")
         );
     }
 }

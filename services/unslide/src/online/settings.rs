@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 use std::str::FromStr;
-use unslide_client::listing::{text, with_query};
+use unslide_client::listing::{item_text, with_query};
 use unslide_store::app_signals::{AppSignal, MOST_ONE_IN};
 
 /// Apps that are asked for with one request.
@@ -104,7 +104,7 @@ pub fn run(command: Command) -> Outcome {
 async fn show_settings(arguments: &ShowArguments) -> Outcome {
     let mut apps = read_apps(&Client::new(&arguments.server)?).await?;
     if let Some(app) = &arguments.app {
-        apps.retain(|settings| text(settings, "app") == *app);
+        apps.retain(|settings| item_text(settings, "app") == *app);
         if apps.is_empty() {
             apps.push(default_settings(app));
         }
@@ -118,7 +118,7 @@ async fn change_settings(arguments: &SetArguments) -> Outcome {
         return Err(CommandError::usage("say what to set: --source-url, --source-root or --keep").into());
     }
     let client = Client::new(&arguments.server)?;
-    let found = read_apps(&client).await?.into_iter().find(|settings| text(settings, "app") == *app);
+    let found = read_apps(&client).await?.into_iter().find(|settings| item_text(settings, "app") == *app);
     let mut settings = found.unwrap_or_else(|| default_settings(app));
     if let Some(url) = source_url {
         settings["source_url"] = url.as_str().into();
@@ -157,7 +157,7 @@ async fn read_apps(client: &Client) -> Result<Vec<Value>, BoxError> {
 
 fn print_settings(apps: &[Value], as_json: bool) -> Outcome {
     if as_json {
-        Console::get().json(&apps)?;
+        Console::get().print_json(&apps)?;
         return Ok(Exit::Ready);
     }
     if apps.is_empty() {
@@ -166,11 +166,11 @@ fn print_settings(apps: &[Value], as_json: bool) -> Outcome {
     }
     let mut table = Table::new(&["APP", "KEPT", "SOURCE URL", "SOURCE ROOT"]);
     for settings in apps {
-        table.row([
-            text(settings, "app"),
+        table.add_row([
+            item_text(settings, "app"),
             describe_shares(&settings["signals"]),
-            text(settings, "source_url"),
-            text(settings, "source_root"),
+            item_text(settings, "source_url"),
+            item_text(settings, "source_root"),
         ]);
     }
     table.print();

@@ -5,20 +5,20 @@ mod list;
 
 use crate::features;
 use crate::prelude::*;
-use crate::upload::{MachOFile, find, mach_o};
+use crate::upload::{MachOFile, find_files, mach_o};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
-use unslide_artifacts::archive::{Binary, PEEK, recognise};
+use unslide_artifacts::archive::{Binary, DETECTION_HEAD_BYTES, recognise_format};
 use unslide_client::input::{read_unpacked, unpack_archive};
 use unslide_client::{is_archive, quantity};
 use unslide_model::DebugId;
-use unslide_report::{Element, ReadLimits, Report, split};
+use unslide_report::{Element, ReadLimits, Report, split_record};
 
 /// The pause between two questions while waiting.
-const PAUSE: Duration = Duration::from_secs(1);
+const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The commands on symbols.
 #[derive(Subcommand)]
@@ -78,7 +78,7 @@ pub struct CheckArguments {
 /// Runs a command on symbols.
 pub fn run(command: Command) -> Outcome {
     match command {
-        Command::Check(arguments) => check(&arguments),
+        Command::Check(arguments) => check_symbols(&arguments),
         Command::List(arguments) => list::list_symbols(*arguments),
         Command::Missing(arguments) => list::list_missing(arguments),
         Command::Delete(arguments) => list::delete_symbols(&arguments),
@@ -86,7 +86,7 @@ pub fn run(command: Command) -> Outcome {
     }
 }
 
-fn check(arguments: &CheckArguments) -> Outcome {
+fn check_symbols(arguments: &CheckArguments) -> Outcome {
     let mut names = BTreeMap::new();
     for target in &arguments.targets {
         debug_ids(target, &mut names)?;
@@ -95,7 +95,10 @@ fn check(arguments: &CheckArguments) -> Outcome {
         return Err(CommandError::missing("there is no debug id in what was named").into());
     }
     if arguments.dry_run {
-        show(arguments, names.into_iter().map(|(id, name)| (id, "not asked".to_owned(), name)).collect())?;
+        show_statuses(
+            arguments,
+            names.into_iter().map(|(id, name)| (id, "not asked".to_owned(), name)).collect(),
+        )?;
         return Ok(Exit::Ready);
     }
     let ids: Vec<DebugId> = names.keys().copied().collect();
@@ -103,7 +106,7 @@ fn check(arguments: &CheckArguments) -> Outcome {
         let client = Client::new(&arguments.server)?;
         let end = Instant::now() + Duration::from_secs(arguments.timeout.into());
         let checked = loop {
-            let checked = client.check(&ids).await?;
+            let checked = client.check_symbols(&ids).await?;
             // Waiting does not repair malformed symbols, but another upload may come.
             let all_ready = checked.iter().all(|(_, status)| status == "ready");
             if all_ready || !arguments.wait {
@@ -113,21 +116,21 @@ fn check(arguments: &CheckArguments) -> Outcome {
                 note!("gave up after {} s: not all symbols are ready", arguments.timeout);
                 break checked;
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(STATUS_POLL_INTERVAL).await;
         };
-        let exit = exit(checked.iter().map(|(_, status)| status.as_str()));
+        let exit = exit_code(checked.iter().map(|(_, status)| status.as_str()));
         let rows = checked.into_iter().map(|(id, status)| {
             let name = names.get(&id).cloned().unwrap_or_default();
             (id, status, name)
         });
-        show(arguments, rows.collect())?;
+        show_statuses(arguments, rows.collect())?;
         Ok(exit)
     })
 }
 
 /// Returns the exit code of a check with these answers. Problems that an upload or waiting would solve come
 /// first.
-fn exit<'s>(mut statuses: impl Iterator<Item = &'s str> + Clone) -> Exit {
+fn exit_code<'s>(mut statuses: impl Iterator<Item = &'s str> + Clone) -> Exit {
     if statuses.clone().any(|status| matches!(status, "missing" | "building")) {
         return Exit::Missing;
     }
@@ -135,18 +138,18 @@ fn exit<'s>(mut statuses: impl Iterator<Item = &'s str> + Clone) -> Exit {
 }
 
 /// Shows each debug id with its status and name.
-fn show(arguments: &CheckArguments, rows: Vec<(DebugId, String, String)>) -> Result<(), BoxError> {
+fn show_statuses(arguments: &CheckArguments, rows: Vec<(DebugId, String, String)>) -> Result<(), BoxError> {
     if arguments.json {
         let ready = rows.iter().all(|(_, status, _)| status == "ready");
         let items: Vec<_> = rows
             .iter()
             .map(|(id, status, name)| json!({ "debug_id": id, "status": status, "name": name }))
             .collect();
-        Console::get().json(&json!({ "ready": ready, "items": items }))?;
+        Console::get().print_json(&json!({ "ready": ready, "items": items }))?;
     } else if !arguments.quiet {
         let mut table = Table::new(&["DEBUG ID", "STATUS", "NAME"]);
         for (id, status, name) in rows {
-            table.row([id.to_string(), status, name]);
+            table.add_row([id.to_string(), status, name]);
         }
         table.print();
     }
@@ -167,7 +170,7 @@ fn debug_ids(target: &str, names: &mut BTreeMap<DebugId, String>) -> Result<(), 
         return add_file(&path, names);
     }
     // The files that an upload of this folder would send.
-    let (found, failed) = find(&[path], false);
+    let (found, failed) = find_files(&[path], false);
     if let Some((path, reason)) = failed.into_iter().next() {
         return Err(format!("{}: {reason}", path.display()).into());
     }
@@ -208,18 +211,18 @@ fn add_slices(path: &Path, file: MachOFile, names: &mut BTreeMap<DebugId, String
 fn add_report(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), BoxError> {
     let limits = ReadLimits::default();
     let bytes = read_unpacked(File::open(path)?, limits.max_bytes)?;
-    let no_report = |error| match recognise(bytes.get(..PEEK).unwrap_or(&bytes)) {
+    let no_report = |error| match recognise_format(bytes.get(..DETECTION_HEAD_BYTES).unwrap_or(&bytes)) {
         Some(known) => format!("{}: {known}", path.display()),
         None => {
             format!("{} is neither a Mach-O file, an archive of them, nor a report: {error}", path.display())
         }
     };
     let readers = features::read_report_readers();
-    for element in split(&bytes, &limits).map_err(no_report)? {
+    for element in split_record(&bytes, &limits).map_err(no_report)? {
         let Element::Report(bytes) = element else { continue };
         let document = readers.open(bytes, &limits).map_err(no_report)?;
         let report = Report::read(document.json(), &limits).map_err(no_report)?;
-        let needs = unslide_symbolicate::needs(&report).into_iter().filter(|need| !need.system);
+        let needs = unslide_symbolicate::list_needs(&report).into_iter().filter(|need| !need.system);
         names.extend(needs.map(|need| (need.debug_id, need.name)));
     }
     Ok(())
@@ -268,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_counts_before_what_is_broken() {
-        let of = |statuses: &[&'static str]| exit(statuses.iter().copied());
+        let of = |statuses: &[&'static str]| exit_code(statuses.iter().copied());
         assert_eq!(of(&["ready", "ready"]), Exit::Ready);
         assert_eq!(of(&["ready", "malformed"]), Exit::Failed);
         assert_eq!(of(&["unsupported", "missing"]), Exit::Missing);

@@ -14,7 +14,7 @@ use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::{ObjectStore, Put, StorageError};
 use unslide_client::{Exit, Outcome, block_on, say};
 use unslide_model::{Clock, SystemClock};
-use unslide_runtime::causes;
+use unslide_runtime::format_causes;
 use unslide_store::{Store, StoreError};
 use unslide_stream::access::{
     AccessFinding, AccessOutcome, AccessRule, KafkaLogin, NamePattern, check_access,
@@ -52,12 +52,12 @@ pub fn run(configuration: &Configuration, login: Option<KafkaLogin>) -> Outcome 
     // A migration has a login of its own, which no service uses.
     let postgres = reads(Section::Postgres) && login != Some(KafkaLogin::Migrate);
     block_on(async {
-        let mut results = kafka(&configuration.api.kafka, &logins).await;
+        let mut results = check_kafka(&configuration.api.kafka, &logins).await;
         if postgres {
-            results.extend(database(&configuration.api.postgres).await);
+            results.extend(check_database(&configuration.api.postgres).await);
         }
         if reads(Section::Objects) {
-            results.extend(objects(&configuration.api.objects).await);
+            results.extend(check_objects(&configuration.api.objects).await);
         }
         for result in &results {
             say!("{result}");
@@ -72,48 +72,51 @@ pub fn run(configuration: &Configuration, login: Option<KafkaLogin>) -> Outcome 
 }
 
 /// Checks the login at Kafka, its rights, and the topics' settings.
-async fn kafka(settings: &unslide_stream::Settings, logins: &[KafkaLogin]) -> Vec<CheckResult> {
+async fn check_kafka(settings: &unslide_stream::Settings, logins: &[KafkaLogin]) -> Vec<CheckResult> {
     let mut results = Vec::new();
     for login in logins {
         let checked = timeout(SERVER_TIMEOUT, check_access(settings, *login)).await;
         match checked.unwrap_or_else(|_| Err(StreamError::Silent(settings.bootstrap.clone()))) {
             Ok(findings) => {
                 if results.is_empty() {
-                    let text = format!("Kafka at {} lets {} in", settings.bootstrap, settings.login());
+                    let text =
+                        format!("Kafka at {} lets {} in", settings.bootstrap, settings.describe_login());
                     results.push(CheckResult::Ok(text));
                 }
-                results.extend(merged(findings).iter().map(|finding| right(settings, finding)));
+                results
+                    .extend(merge_findings(findings).iter().map(|finding| describe_right(settings, finding)));
             }
             Err(error) => {
-                let text = format!("Kafka at {} (kafka.bootstrap): {}", settings.bootstrap, causes(&error));
+                let text =
+                    format!("Kafka at {} (kafka.bootstrap): {}", settings.bootstrap, format_causes(&error));
                 return vec![CheckResult::Missing(text)];
             }
         }
     }
     // Without the rights the settings of topics cannot be read.
     if results.iter().all(|result| !matches!(result, CheckResult::Missing(_))) {
-        results.extend(topics(settings, logins).await);
+        results.extend(check_topics(settings, logins).await);
     }
     results
 }
 
 /// Checks the settings of the topics, for services that refuse to work with wrong ones. The api leaves out
 /// those of tenants.
-async fn topics(settings: &unslide_stream::Settings, logins: &[KafkaLogin]) -> Option<CheckResult> {
+async fn check_topics(settings: &unslide_stream::Settings, logins: &[KafkaLogin]) -> Option<CheckResult> {
     let reads_tenants = logins.contains(&KafkaLogin::Symbolizer) || logins.contains(&KafkaLogin::Indexer);
     if !reads_tenants && !logins.contains(&KafkaLogin::Api) {
         return None;
     }
     let tenant_topics = settings.tenant_topics && reads_tenants;
     let settings = unslide_stream::Settings { tenant_topics, ..settings.clone() };
-    Some(match admin::verify(&settings).await {
+    Some(match admin::verify_topics(&settings).await {
         Ok(()) => CheckResult::Ok("Kafka: every topic has the settings that it needs".to_owned()),
-        Err(error) => CheckResult::Missing(format!("Kafka: {}", causes(&error))),
+        Err(error) => CheckResult::Missing(format!("Kafka: {}", format_causes(&error))),
     })
 }
 
 /// Findings with the same operations and outcome in one, so that one command grants them.
-fn merged(findings: Vec<AccessFinding>) -> Vec<AccessFinding> {
+fn merge_findings(findings: Vec<AccessFinding>) -> Vec<AccessFinding> {
     let mut merged: Vec<AccessFinding> = Vec::new();
     for finding in findings {
         let same = merged.iter_mut().find(|known| {
@@ -129,13 +132,13 @@ fn merged(findings: Vec<AccessFinding>) -> Vec<AccessFinding> {
 }
 
 /// Returns the line for a right at Kafka.
-fn right(settings: &unslide_stream::Settings, finding: &AccessFinding) -> CheckResult {
+fn describe_right(settings: &unslide_stream::Settings, finding: &AccessFinding) -> CheckResult {
     let AccessFinding { rule, outcome } = finding;
     let operations: Vec<&str> = rule.operations.iter().map(|operation| operation.name()).collect();
     let plural = if rule.names.len() == 1 { "" } else { "s" };
     let end = if rule.pattern == NamePattern::Prefixed { "*" } else { "" };
     let names: Vec<String> = rule.names.iter().map(|name| format!("{name}{end}")).collect();
-    let (resource, names) = (rule.resource.text(), names.join(", "));
+    let (resource, names) = (rule.resource.display_name(), names.join(", "));
     let what =
         format!("Kafka, {}: {} on {resource}{plural} {names}", rule.login.name(), operations.join(", "));
     match outcome {
@@ -145,7 +148,7 @@ fn right(settings: &unslide_stream::Settings, finding: &AccessFinding) -> CheckR
                 "" => format!("User:unslide-{}", rule.login.name()),
                 name => format!("User:{name}"),
             };
-            let grant = logins::command(settings, rule, &principal);
+            let grant = logins::acl_command(settings, rule, &principal);
             CheckResult::Missing(format!("{what}. Grant it: {grant}"))
         }
         AccessOutcome::NoTopic => {
@@ -158,7 +161,7 @@ fn right(settings: &unslide_stream::Settings, finding: &AccessFinding) -> CheckR
 }
 
 /// Checks the login at PostgreSQL, its role, the sessions, the migrations, and the clock.
-async fn database(settings: &unslide_store::Settings) -> Vec<CheckResult> {
+async fn check_database(settings: &unslide_store::Settings) -> Vec<CheckResult> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let place = format!("PostgreSQL at {}", boot::database_address(settings));
     let connected = timeout(SERVER_TIMEOUT, Store::connect(settings, clock.clone())).await;
@@ -177,7 +180,7 @@ async fn database(settings: &unslide_store::Settings) -> Vec<CheckResult> {
 }
 
 fn refused_database(place: &str, settings: &unslide_store::Settings, error: &StoreError) -> String {
-    let text = format!("{place} (postgres.url): {}", causes(error));
+    let text = format!("{place} (postgres.url): {}", format_causes(error));
     if !error.is_denied() {
         return text;
     }
@@ -189,7 +192,7 @@ fn refused_database(place: &str, settings: &unslide_store::Settings, error: &Sto
 }
 
 /// Tries each action of a service on object storage, and compares the clocks.
-async fn objects(settings: &unslide_artifacts::Settings) -> Vec<CheckResult> {
+async fn check_objects(settings: &unslide_artifacts::Settings) -> Vec<CheckResult> {
     let endpoint = settings.endpoint.as_deref().unwrap_or("AWS");
     let place = format!("object storage at {endpoint}, bucket {}", settings.bucket);
     let key = keys::access_check(SystemClock.now_micros());
@@ -206,7 +209,7 @@ async fn objects(settings: &unslide_artifacts::Settings) -> Vec<CheckResult> {
             let resource = if action == "s3:ListBucket" { "" } else { "/*" };
             vec![CheckResult::Missing(format!(
                 "{place}: {}. Check objects.bucket and the keys, and allow {action} on arn:aws:s3:::{}{resource}",
-                causes(&error),
+                format_causes(&error),
                 settings.bucket
             ))]
         }
@@ -278,8 +281,10 @@ mod tests {
             finding("b", AccessOutcome::Granted),
             finding("c", AccessOutcome::Missing),
         ];
-        let lines: Vec<String> =
-            merged(findings).iter().map(|finding| right(&settings, finding).to_string()).collect();
+        let lines: Vec<String> = merge_findings(findings)
+            .iter()
+            .map(|finding| describe_right(&settings, finding).to_string())
+            .collect();
         let grant = "kafka-acls.sh --bootstrap-server kafka:9092 --command-config kafka-admin.properties --add --allow-principal \
                      User:unslide-builder --operation Write --topic a --topic c";
         assert_eq!(

@@ -8,7 +8,7 @@ use unslide_client::reachable_address;
 use unslide_runtime::config::Sources;
 
 /// As long as a service asks its dependencies at most.
-const PATIENCE: Duration = Duration::from_secs(5);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Arguments of `unslide health`: the configuration of the service.
 #[derive(Args)]
@@ -20,14 +20,14 @@ pub struct Arguments {
 
 /// Asks the admin port, and prints the parts that are not ready.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let mut reader = Sources::process(arguments.configured.config.as_deref()).read();
-    let process: Process = reader.whole();
+    let mut reader = Sources::from_process(arguments.configured.config.as_deref()).read();
+    let process: Process = reader.read_whole();
     let address = reachable_address(process.admin.listen);
     let url = format!("http://{address}/readyz");
     // reqwest wants one, though nothing here is encrypted.
     let _ = rustls::crypto::ring::default_provider().install_default();
     block_on(async move {
-        let client = reqwest::Client::builder().timeout(PATIENCE).no_proxy().build()?;
+        let client = reqwest::Client::builder().timeout(HEALTH_TIMEOUT).no_proxy().build()?;
         let answer = client.get(&url).send().await;
         let answer =
             answer.map_err(|error| format!("no service answers at {url} (admin.listen): {error}"))?;

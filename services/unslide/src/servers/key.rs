@@ -4,18 +4,19 @@ use crate::configuration::Configured;
 use crate::features::KEY_MAKERS;
 use crate::moment::Moment;
 use crate::prelude::*;
-use crate::servers::tenant::{there, with};
+use crate::servers::tenant::{check_tenant, with_database};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
-use unslide_client::{confirm, create_key};
+use unslide_client::{confirm_action, create_key};
 use unslide_model::{Scope, TenantId};
 use unslide_store::keys::{self, NewApiKey};
 use unslide_store::{Store, Uuid, audit};
 
 /// The columns of `key list`.
-const HEAD: [&str; 9] = ["ID", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY", "SCOPES", "APP", "NAME"];
+const KEY_COLUMNS: [&str; 9] =
+    ["ID", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY", "SCOPES", "APP", "NAME"];
 /// Keys that are asked for with one question.
-const PAGE: u32 = 500;
+const KEY_PAGE_ENTRIES: u32 = 500;
 
 /// The subcommands of `unslide key`.
 #[derive(Subcommand)]
@@ -73,7 +74,7 @@ pub enum Command {
 }
 
 /// Returns the expiry of a key that lasts for a while from `now`, or until a time.
-fn expiry(end: Moment, now: OffsetDateTime) -> Result<OffsetDateTime, CommandError> {
+fn resolve_expiry(end: Moment, now: OffsetDateTime) -> Result<OffsetDateTime, CommandError> {
     let end = match end {
         Moment::At(millis) => OffsetDateTime::UNIX_EPOCH.checked_add(Duration::milliseconds(millis)),
         Moment::For(millis) => now.checked_add(Duration::milliseconds(millis)),
@@ -86,7 +87,7 @@ fn expiry(end: Moment, now: OffsetDateTime) -> Result<OffsetDateTime, CommandErr
 pub fn run(command: Command) -> Outcome {
     match command {
         Command::Create { configured, tenant, name, app: Some(apps), public: true, .. } => {
-            with(&configured, async |store, _| make_public(&store, &tenant, &name, &apps).await)
+            with_database(&configured, async |store, _| make_public(&store, &tenant, &name, &apps).await)
         }
         Command::Create { configured, tenant, name, scope, app, expires, .. } => {
             if app.is_some() && scope.contains(&Scope::Operator) {
@@ -94,12 +95,12 @@ pub fn run(command: Command) -> Outcome {
                     CommandError::usage("a key for one app cannot use operations of operators").into()
                 );
             }
-            with(&configured, async |store, _| {
-                there(&store, &tenant).await?;
+            with_database(&configured, async |store, _| {
+                check_tenant(&store, &tenant).await?;
                 let now = store.clock().now();
-                let expires_at = expires.map(|end| expiry(end, now)).transpose()?;
+                let expires_at = expires.map(|end| resolve_expiry(end, now)).transpose()?;
                 let new = NewApiKey { name, scopes: scope, app, expires_at };
-                let text = create_key(&store, &tenant, &new, &Entropy::default().key()?).await?;
+                let text = create_key(&store, &tenant, &new, &Entropy::default().generate_key()?).await?;
                 say!("{}", text.reveal());
                 if Console::get().is_closed() {
                     return Err("the key was created, but standard output is closed: find it with `unslide key list` and revoke it with \
@@ -110,22 +111,22 @@ pub fn run(command: Command) -> Outcome {
             })
         }
         Command::List { configured, tenant, json } => {
-            with(&configured, async |store, _| list(&store, &tenant, json).await)
+            with_database(&configured, async |store, _| list_keys(&store, &tenant, json).await)
         }
         Command::Revoke { configured, tenant, id, cascade, yes } => {
-            with(&configured, async |store, _| revoke(&store, &tenant, id, cascade, yes).await)
+            with_database(&configured, async |store, _| revoke_key(&store, &tenant, id, cascade, yes).await)
         }
     }
 }
 
-async fn list(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
-    there(store, tenant).await?;
+async fn list_keys(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
+    check_tenant(store, tenant).await?;
     let mut tx = store.tenant(tenant).await?;
     let now = store.clock().now();
-    let mut table = Table::new(&HEAD);
+    let mut table = Table::new(&KEY_COLUMNS);
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let page = keys::list(&mut tx, None, after, PAGE).await?;
+        let page = keys::list_keys(&mut tx, None, after, KEY_PAGE_ENTRIES).await?;
         let Some(last) = page.last() else { break };
         after = Some((last.created_at, last.id));
         for key in page {
@@ -138,7 +139,7 @@ async fn list(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
             shown["state"] = state.into();
             let or = |member: &str, absent: &str| shown[member].as_str().unwrap_or(absent).to_owned();
             let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-            table.row([
+            table.add_row([
                 key.id.to_string(),
                 format!("unslide_{}_…", key.prefix),
                 state.to_owned(),
@@ -153,7 +154,7 @@ async fn list(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
         }
     }
     if as_json {
-        Console::get().json(&all)?;
+        Console::get().print_json(&all)?;
     } else {
         table.print();
     }
@@ -162,7 +163,7 @@ async fn list(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
 
 /// Makes a key for the URL in an app and prints it.
 async fn make_public(store: &Store, tenant: &TenantId, name: &str, apps: &str) -> Outcome {
-    there(store, tenant).await?;
+    check_tenant(store, tenant).await?;
     let maker = KEY_MAKERS.first().ok_or("this program makes no public keys")?;
     let apps: Vec<String> = apps.split(',').map(|app| app.trim().to_owned()).collect();
     say!("{}", (maker.make)(store, tenant, name, &apps).await?);
@@ -170,23 +171,23 @@ async fn make_public(store: &Store, tenant: &TenantId, name: &str, apps: &str) -
 }
 
 /// Revokes a key, with `cascade` also those that it created. Asks before unless `yes`.
-async fn revoke(store: &Store, tenant: &TenantId, id: Uuid, cascade: bool, yes: bool) -> Outcome {
-    there(store, tenant).await?;
+async fn revoke_key(store: &Store, tenant: &TenantId, id: Uuid, cascade: bool, yes: bool) -> Outcome {
+    check_tenant(store, tenant).await?;
     let made = if cascade { " and every key that descends from it, of every tenant" } else { "" };
-    confirm(&format!("This revokes the key {id} of {tenant}{made}. It cannot be undone."), yes)?;
+    confirm_action(&format!("This revokes the key {id} of {tenant}{made}. It cannot be undone."), yes)?;
     let mut tx = store.tenant(tenant).await?;
     let (actor, detail) = ("command line", json!({ "cascade": cascade }));
     let revoked = if cascade {
         keys::revoke_with_made(&mut tx, id, None, None, actor).await?
     } else {
-        keys::revoke(&mut tx, id, None).await?.then_some(0)
+        keys::revoke_key(&mut tx, id, None).await?.then_some(0)
     };
     let Some(revoked) = revoked else {
         let text = format!("{tenant} has no key {id}; `unslide key list --tenant {tenant}` shows its keys");
         return Err(CommandError::missing(text).into());
     };
-    audit::append(&mut tx, actor, "key.revoke", &id.to_string(), &detail).await?;
-    let in_force = keys::made(&mut tx, id, None).await?;
+    audit::append_entry(&mut tx, actor, "key.revoke", &id.to_string(), &detail).await?;
+    let in_force = keys::count_made(&mut tx, id, None).await?;
     tx.commit().await?;
     match (cascade, in_force) {
         (true, _) => say!("revoked, with {revoked} keys that descend from it"),
@@ -205,7 +206,7 @@ mod tests {
     #[test]
     fn a_key_ends_at_a_time_or_after_some_days() {
         let now = OffsetDateTime::from_unix_timestamp(1_800_000_000).unwrap();
-        let at = |text: &str| expiry(text.parse().map_err(CommandError::usage)?, now);
+        let at = |text: &str| resolve_expiry(text.parse().map_err(CommandError::usage)?, now);
         assert_eq!(at("90d").unwrap(), now + Duration::days(90));
         assert_eq!(at("2030-01-01T00:00:00Z").unwrap().unix_timestamp(), 1_893_456_000);
         for wrong in ["", "d", "0d", "-1d", "90", "soon", "2001-01-01T00:00:00Z", "4294967295d"] {

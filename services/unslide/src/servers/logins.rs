@@ -48,7 +48,7 @@ struct PrintedRule {
 }
 
 /// Prints the rules, without a connection.
-pub fn print(settings: &Settings, arguments: &AclArguments) -> Outcome {
+pub fn print_rules(settings: &Settings, arguments: &AclArguments) -> Outcome {
     let principal = |login: KafkaLogin| {
         let chosen = arguments.principal.iter().rfind(|(chosen, _)| *chosen == login);
         chosen.map_or_else(|| format!("User:unslide-{}", login.name()), |(_, principal)| principal.clone())
@@ -57,17 +57,17 @@ pub fn print(settings: &Settings, arguments: &AclArguments) -> Outcome {
     let rules: Vec<PrintedRule> =
         rules.map(|rule| PrintedRule { principal: principal(rule.login), rule }).collect();
     if arguments.json {
-        Console::get().json(&rules)?;
+        Console::get().print_json(&rules)?;
     } else {
         for PrintedRule { principal, rule } in &rules {
-            say!("{}", command(settings, rule, principal));
+            say!("{}", acl_command(settings, rule, principal));
         }
     }
     Ok(Exit::Ready)
 }
 
 /// Returns the command that gives a principal the rights of a rule.
-pub fn command(settings: &Settings, rule: &AccessRule, principal: &str) -> String {
+pub fn acl_command(settings: &Settings, rule: &AccessRule, principal: &str) -> String {
     let brokers: Vec<&str> = settings.bootstrap.split(',').map(str::trim).collect();
     let mut words = ["kafka-acls.sh", "--bootstrap-server", &brokers.join(",")].map(shell_word).to_vec();
     words.extend(["--command-config", "kafka-admin.properties"].map(str::to_owned));
@@ -91,7 +91,7 @@ mod tests {
             let names: Vec<String> = rule.names.iter().map(|name| format!("`{name}{end}`")).collect();
             let operations: Vec<String> =
                 rule.operations.iter().map(|operation| format!("`{}`", operation.name())).collect();
-            let (login, resource) = (rule.login.name(), rule.resource.text());
+            let (login, resource) = (rule.login.name(), rule.resource.display_name());
             let _ = writeln!(
                 table,
                 "| {login} | {} | {resource}{plural} {} |",
@@ -136,7 +136,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(named, settings.topics().all().len());
+        assert_eq!(named, settings.topic_names().all().len());
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
         };
         let rules = access_rules(&settings);
         let printed: Vec<String> =
-            rules.iter().map(|rule| command(&settings, rule, "User:CN=it's")).collect();
+            rules.iter().map(|rule| acl_command(&settings, rule, "User:CN=it's")).collect();
         let start = "kafka-acls.sh --bootstrap-server kafka-1:9092,kafka-2:9092 --command-config kafka-admin.properties --add \
                      --allow-principal 'User:CN=it'\\''s' ";
         for (rule, end) in [

@@ -1,6 +1,6 @@
 //! `unslide migrate`.
 
-use crate::configuration::{self, Administration, Configured, administration};
+use crate::configuration::{self, Administration, Configured, load_administration};
 use crate::prelude::*;
 use crate::servers::logins::{self, AclArguments};
 use unslide_indexer::Reset;
@@ -27,23 +27,23 @@ pub struct Arguments {
 /// Applies the migrations and, with `--topics`, creates the topics. A second run changes nothing.
 pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.access.acls {
-        return logins::print(&configuration::kafka(&arguments.configured)?, &arguments.access);
+        return logins::print_rules(&configuration::load_kafka(&arguments.configured)?, &arguments.access);
     }
-    let administration = administration(&arguments.configured, arguments.topics)?;
+    let administration = load_administration(&arguments.configured, arguments.topics)?;
     block_on(async {
-        let migrated = unslide_store::migrate(&administration.postgres.url)
+        let migrated = unslide_store::apply_migrations(&administration.postgres.url)
             .await
             .map_err(|error| boot::database_failed(&administration.postgres, error))?;
         say!("database: {} of {} migrations applied now", migrated.applied, migrated.total);
         if arguments.topics {
-            let created = admin::create(&administration.kafka).await;
+            let created = admin::create_topics(&administration.kafka).await;
             let created = created.map_err(|error| boot::kafka_failed(&administration.kafka, error))?;
             for (topic, created) in created {
                 say!("topic {topic}: {}", created.as_str());
             }
         }
         if arguments.recover {
-            recover(&administration).await?;
+            recover_installation(&administration).await?;
         }
         Ok(Exit::Ready)
     })
@@ -59,10 +59,10 @@ fn reset_failed(administration: &Administration, error: unslide_indexer::Error) 
 }
 
 /// Makes the database and a Kafka that is younger, or older, agree again.
-async fn recover(administration: &Administration) -> Result<(), BoxError> {
+async fn recover_installation(administration: &Administration) -> Result<(), BoxError> {
     // The role that migrates owns the schema.
     let settings = Settings { any_login: true, ..administration.postgres.clone() };
-    let store = boot::database(&settings).await?;
+    let store = boot::connect_database(&settings).await?;
     let announced = tenants::announce_all(&store).await?;
     say!("tenants: {announced} to be announced to the workers, by the next builder");
     let reset = unslide_indexer::reset_positions(&store, &administration.kafka).await;

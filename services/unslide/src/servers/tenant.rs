@@ -1,10 +1,10 @@
 //! `unslide tenant`.
 
-use crate::configuration::{Administration, Configured, administration};
+use crate::configuration::{Administration, Configured, load_administration};
 use crate::prelude::*;
 use std::time::Duration;
-use unslide_client::listing::text;
-use unslide_client::{confirm, create_tenant, quantity};
+use unslide_client::listing::item_text;
+use unslide_client::{confirm_action, create_tenant, quantity};
 use unslide_model::TenantId;
 use unslide_store::figures::FigureOrder;
 use unslide_store::tenants::{self, QuotaLimits, TenantRecord, TenantStanding};
@@ -13,9 +13,9 @@ use unslide_store::{Store, audit, erasure, outbox, usage};
 mod usage_table;
 
 /// Tenants that are listed with one question.
-const PAGE: u32 = 500;
+const TENANT_PAGE_ENTRIES: u32 = 500;
 /// Between two looks at an erasing.
-const LOOK: Duration = Duration::from_millis(500);
+const ERASURE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The subcommands of `unslide tenant`.
 #[derive(Subcommand)]
@@ -125,7 +125,7 @@ pub struct LimitArguments {
 }
 
 impl LimitArguments {
-    fn over(self, limits: &QuotaLimits) -> QuotaLimits {
+    fn with_defaults(self, limits: &QuotaLimits) -> QuotaLimits {
         QuotaLimits {
             units_per_second: self.units_per_second.unwrap_or(limits.units_per_second),
             report_bytes: self.report_bytes.unwrap_or(limits.report_bytes),
@@ -139,44 +139,54 @@ impl LimitArguments {
 /// Runs a command on tenants.
 pub fn run(command: Command) -> Outcome {
     match command {
-        Command::Create { one, name, limits } => with(&one.configured, async |store, administration| {
-            let kafka = administration.kafka;
-            if kafka.tenant_topics && find(&store, &one.tenant).await?.is_none() {
-                // Before the tenant is there: one that is there can be sent to.
-                unslide_stream::admin::create_tenant_topics(&kafka, &one.tenant)
-                    .await
-                    .map_err(|error| boot::kafka_failed(&kafka, error))?;
-            }
-            let limits = limits.over(&QuotaLimits::default());
-            let announcement = create_tenant(&store, &one.tenant, name.as_deref(), &limits).await?;
-            let Some(announcement) = announcement else { return taken(&store, &one.tenant).await };
-            say!("{}", one.tenant);
-            announced(&store, &one, announcement).await
-        }),
+        Command::Create { one, name, limits } => {
+            with_database(&one.configured, async |store, administration| {
+                let kafka = administration.kafka;
+                if kafka.tenant_topics && find_tenant(&store, &one.tenant).await?.is_none() {
+                    // Before the tenant is there: one that is there can be sent to.
+                    unslide_stream::admin::create_tenant_topics(&kafka, &one.tenant)
+                        .await
+                        .map_err(|error| boot::kafka_failed(&kafka, error))?;
+                }
+                let limits = limits.with_defaults(&QuotaLimits::default());
+                let announcement = create_tenant(&store, &one.tenant, name.as_deref(), &limits).await?;
+                let Some(announcement) = announcement else { return refuse_taken(&store, &one.tenant).await };
+                say!("{}", one.tenant);
+                wait_announced(&store, &one, announcement).await
+            })
+        }
         Command::Topics { configured, tenant } => {
-            let settings = administration(&configured, true)?.kafka;
-            block_on(topics(&settings, &tenant))
+            let settings = load_administration(&configured, true)?.kafka;
+            block_on(create_topics(&settings, &tenant))
         }
-        Command::List { configured, json } => with(&configured, async |store, _| list(&store, json).await),
-        Command::Usage { configured, sort, json } => with(&configured, async |store, administration| {
-            usage_table::print(&store, sort, administration.tenants.symbol_bytes, json).await
-        }),
+        Command::List { configured, json } => {
+            with_database(&configured, async |store, _| list_tenants(&store, json).await)
+        }
+        Command::Usage { configured, sort, json } => {
+            with_database(&configured, async |store, administration| {
+                usage_table::print_usage(&store, sort, administration.tenants.symbol_bytes, json).await
+            })
+        }
         Command::Show { configured, tenant } => {
-            with(&configured, async |store, _| show(&store, &tenant).await)
+            with_database(&configured, async |store, _| show_tenant(&store, &tenant).await)
         }
-        Command::Suspend(one) => change(&one, |tenant| tenant.state = TenantStanding::Suspended),
-        Command::Resume(one) => change(&one, |tenant| tenant.state = TenantStanding::Active),
-        Command::Limits { one, limits } => change(&one, |tenant| tenant.limits = limits.over(&tenant.limits)),
-        Command::Delete { configured, tenant, yes, wait, at_most } => with(&configured, async |store, _| {
-            if find(&store, &tenant).await?.is_none() {
-                return Err(no_tenant(&tenant));
-            }
-            let what = format!(
-                "This deletes the tenant {tenant} with all its reports, symbols and keys. It cannot be undone."
-            );
-            confirm(&what, yes)?;
-            delete(&store, &tenant, wait.then_some(Duration::from_secs(at_most.into()))).await
-        }),
+        Command::Suspend(one) => change_tenant(&one, |tenant| tenant.state = TenantStanding::Suspended),
+        Command::Resume(one) => change_tenant(&one, |tenant| tenant.state = TenantStanding::Active),
+        Command::Limits { one, limits } => {
+            change_tenant(&one, |tenant| tenant.limits = limits.with_defaults(&tenant.limits))
+        }
+        Command::Delete { configured, tenant, yes, wait, at_most } => {
+            with_database(&configured, async |store, _| {
+                if find_tenant(&store, &tenant).await?.is_none() {
+                    return Err(no_tenant(&tenant));
+                }
+                let what = format!(
+                    "This deletes the tenant {tenant} with all its reports, symbols and keys. It cannot be undone."
+                );
+                confirm_action(&what, yes)?;
+                delete_tenant(&store, &tenant, wait.then_some(Duration::from_secs(at_most.into()))).await
+            })
+        }
     }
 }
 
@@ -184,15 +194,18 @@ pub fn run(command: Command) -> Outcome {
 ///
 /// # Errors
 /// Returns an error if the configuration is wrong, or if the database cannot be reached.
-pub fn with(configured: &Configured, work: impl AsyncFnOnce(Store, Administration) -> Outcome) -> Outcome {
-    let administration = administration(configured, false)?;
+pub fn with_database(
+    configured: &Configured,
+    work: impl AsyncFnOnce(Store, Administration) -> Outcome,
+) -> Outcome {
+    let administration = load_administration(configured, false)?;
     block_on(async {
-        let store = boot::database(&administration.postgres).await?;
+        let store = boot::connect_database(&administration.postgres).await?;
         work(store, administration).await
     })
 }
 
-async fn announced(store: &Store, one: &One, announcement: i64) -> Outcome {
+async fn wait_announced(store: &Store, one: &One, announcement: i64) -> Outcome {
     if outbox::wait_sent(store, &one.tenant, announcement, Duration::from_secs(one.wait.into())).await? {
         return Ok(Exit::Ready);
     }
@@ -205,8 +218,8 @@ async fn announced(store: &Store, one: &One, announcement: i64) -> Outcome {
 }
 
 /// Returns the error for a slug that is taken.
-async fn taken(store: &Store, slug: &TenantId) -> Outcome {
-    Err(match find(store, slug).await? {
+async fn refuse_taken(store: &Store, slug: &TenantId) -> Outcome {
+    Err(match find_tenant(store, slug).await? {
         Some(tenant) if tenant.state == TenantStanding::Deleted => {
             format!("the tenant {slug} was deleted, and its slug cannot be used again: choose another")
         }
@@ -215,14 +228,14 @@ async fn taken(store: &Store, slug: &TenantId) -> Outcome {
     .into())
 }
 
-async fn find(store: &Store, slug: &TenantId) -> Result<Option<TenantRecord>, BoxError> {
+async fn find_tenant(store: &Store, slug: &TenantId) -> Result<Option<TenantRecord>, BoxError> {
     let mut tx = store.tenant(slug).await?;
     let found = tenants::get(&mut tx).await?;
     tx.rollback().await?;
     Ok(found)
 }
 
-async fn topics(settings: &unslide_stream::Settings, tenant: &TenantId) -> Outcome {
+async fn create_topics(settings: &unslide_stream::Settings, tenant: &TenantId) -> Outcome {
     if !settings.tenant_topics {
         return Err("`kafka.tenant_topics` is off: no service would read the topics".into());
     }
@@ -233,21 +246,21 @@ async fn topics(settings: &unslide_stream::Settings, tenant: &TenantId) -> Outco
     Ok(Exit::Ready)
 }
 
-fn change(one: &One, change: impl FnOnce(&mut tenants::TenantRecord)) -> Outcome {
-    with(&one.configured, async |store, _| {
+fn change_tenant(one: &One, change: impl FnOnce(&mut tenants::TenantRecord)) -> Outcome {
+    with_database(&one.configured, async |store, _| {
         let mut tx = store.tenant(&one.tenant).await?;
-        let mut tenant = tenants::lock(&mut tx).await?.ok_or_else(|| no_tenant(&one.tenant))?;
+        let mut tenant = tenants::lock_tenant(&mut tx).await?.ok_or_else(|| no_tenant(&one.tenant))?;
         if tenant.state == TenantStanding::Deleted {
             return Err(format!("the tenant {} was deleted, which cannot be undone", one.tenant).into());
         }
         change(&mut tenant);
-        let changed = tenants::change(&mut tx, &tenant.name, tenant.state, &tenant.limits).await?;
+        let changed = tenants::change_tenant(&mut tx, &tenant.name, tenant.state, &tenant.limits).await?;
         let (changed, announcement) = changed.ok_or("the tenant was deleted")?;
         let detail = json!({ "version": changed.version, "state": changed.state, "limits": changed.limits });
-        audit::append(&mut tx, "command line", "tenant.change", one.tenant.as_str(), &detail).await?;
+        audit::append_entry(&mut tx, "command line", "tenant.change", one.tenant.as_str(), &detail).await?;
         tx.commit().await?;
         say!("{}\t{}", changed.id, changed.state.as_str());
-        announced(&store, one, announcement).await
+        wait_announced(&store, one, announcement).await
     })
 }
 
@@ -255,8 +268,8 @@ fn change(one: &One, change: impl FnOnce(&mut tenants::TenantRecord)) -> Outcome
 ///
 /// # Errors
 /// Returns an error if there is no such tenant, or if it was deleted.
-pub async fn there(store: &Store, slug: &TenantId) -> Result<(), BoxError> {
-    let found = find(store, slug).await?;
+pub async fn check_tenant(store: &Store, slug: &TenantId) -> Result<(), BoxError> {
+    let found = find_tenant(store, slug).await?;
     if found.is_none_or(|tenant| tenant.state == TenantStanding::Deleted) {
         Err(no_tenant(slug))
     } else {
@@ -269,13 +282,13 @@ fn no_tenant(slug: &TenantId) -> BoxError {
         .into()
 }
 
-async fn delete(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outcome {
+async fn delete_tenant(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outcome {
     let mut tx = store.tenant(slug).await?;
-    let Some((tenant, announcement)) = erasure::begin(&mut tx).await? else {
+    let Some((tenant, announcement)) = erasure::begin_erasure(&mut tx).await? else {
         return Err(no_tenant(slug));
     };
     if announcement.is_some() {
-        audit::append(&mut tx, "command line", "tenant.delete", slug.as_str(), &json!({})).await?;
+        audit::append_entry(&mut tx, "command line", "tenant.delete", slug.as_str(), &json!({})).await?;
     }
     tx.commit().await?;
     say!("{}\t{}", tenant.id, tenant.state.as_str());
@@ -304,11 +317,11 @@ async fn delete(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outco
             );
             return Ok(Exit::Failed);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(ERASURE_POLL_INTERVAL).await;
     }
 }
 
-async fn show(store: &Store, slug: &TenantId) -> Outcome {
+async fn show_tenant(store: &Store, slug: &TenantId) -> Outcome {
     let mut tx = store.tenant(slug).await?;
     let tenant = tenants::get(&mut tx).await?.ok_or_else(|| no_tenant(slug))?;
     let used = usage::get(&mut tx).await?;
@@ -317,21 +330,21 @@ async fn show(store: &Store, slug: &TenantId) -> Outcome {
     let mut shown = serde_json::to_value(&tenant)?;
     shown["usage"] = serde_json::to_value(used)?;
     shown["erasure"] = serde_json::to_value(erasure)?;
-    Console::get().json(&shown)?;
+    Console::get().print_json(&shown)?;
     Ok(Exit::Ready)
 }
 
-async fn list(store: &Store, as_json: bool) -> Outcome {
+async fn list_tenants(store: &Store, as_json: bool) -> Outcome {
     let mut table = Table::new(&["TENANT", "STATE", "CREATED", "NAME"]);
     let mut all = Vec::new();
     let mut after = None;
     loop {
-        let page = tenants::list(store, after.as_ref(), PAGE).await?;
-        let more = page.len() == usize::try_from(PAGE)?;
+        let page = tenants::list_tenants(store, after.as_ref(), TENANT_PAGE_ENTRIES).await?;
+        let more = page.len() == usize::try_from(TENANT_PAGE_ENTRIES)?;
         after = page.last().map(|last| last.id.clone());
         for tenant in page {
             let shown = serde_json::to_value(tenant)?;
-            table.row(["id", "state", "created_at", "name"].map(|member| text(&shown, member)));
+            table.add_row(["id", "state", "created_at", "name"].map(|member| item_text(&shown, member)));
             all.push(shown);
         }
         if !more {
@@ -339,7 +352,7 @@ async fn list(store: &Store, as_json: bool) -> Outcome {
         }
     }
     if as_json {
-        Console::get().json(&all)?;
+        Console::get().print_json(&all)?;
     } else {
         table.print();
     }

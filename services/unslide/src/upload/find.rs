@@ -12,8 +12,7 @@ use unslide_model::{ContentHash, DebugId};
 use unslide_symbolicate::object;
 
 /// Folders deeper than this are no build's.
-const DEEPEST: usize = 64;
-/// A file to upload.
+const FOLDER_DEPTH_LIMIT: usize = 64;
 pub struct Found {
     pub path: PathBuf,
     /// The path for people, if it is another one.
@@ -33,7 +32,7 @@ pub struct MachOFile {
 
 /// Returns everything under the paths that can be uploaded, each file once, and the paths without such files,
 /// with the reason.
-pub fn find(paths: &[PathBuf], binaries: bool) -> (Vec<Found>, Vec<(PathBuf, String)>) {
+pub fn find_files(paths: &[PathBuf], binaries: bool) -> (Vec<Found>, Vec<(PathBuf, String)>) {
     let mut search = Search { binaries, found: Vec::new(), failed: Vec::new() };
     for path in paths {
         match fs::metadata(path) {
@@ -57,14 +56,14 @@ impl Search {
     /// Searches a folder. A dSYM in which there is nothing is reported.
     fn folder_or_bundle(&mut self, folder: &Path, bundle: bool, depth: usize) {
         let before = self.found.len() + self.failed.len();
-        self.folder(folder, bundle, depth);
+        self.search_folder(folder, bundle, depth);
         if in_bundle(folder) && before == self.found.len() + self.failed.len() {
             let reason = "it is a dSYM without DWARF: Contents/Resources/DWARF has no file".to_owned();
             self.failed.push((folder.to_path_buf(), reason));
         }
     }
 
-    fn folder(&mut self, folder: &Path, bundle: bool, depth: usize) {
+    fn search_folder(&mut self, folder: &Path, bundle: bool, depth: usize) {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => return self.failed.push((folder.to_path_buf(), error.to_string())),
@@ -73,11 +72,11 @@ impl Search {
             let path = entry.path();
             // Links are skipped: they lead in circles, and to files that are found anyway.
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() && depth < DEEPEST => {
+                Ok(kind) if kind.is_dir() && depth < FOLDER_DEPTH_LIMIT => {
                     self.folder_or_bundle(&path, bundle || in_bundle(&path), depth + 1);
                 }
                 Ok(kind) if kind.is_file() && (bundle || self.binaries) => match starts_as_mach_o(&path) {
-                    Ok(true) => self.add(&path),
+                    Ok(true) => self.add_file(&path),
                     // A bundle's DWARF folder holds nothing else: a file that is cut or broken is reported.
                     Ok(false) if bundle && path.parent().is_some_and(|parent| parent.ends_with("DWARF")) => {
                         let reason = describe_file(&path).unwrap_or_else(|error| error.to_string());
@@ -94,7 +93,7 @@ impl Search {
     /// Adds a named file. It is sent even if only the server can recognise it.
     fn named_file(&mut self, path: &Path) {
         match file_kind(path) {
-            Ok(FileKind::Binary(_) | FileKind::Zip | FileKind::Gzip | FileKind::Tar) => self.add(path),
+            Ok(FileKind::Binary(_) | FileKind::Zip | FileKind::Gzip | FileKind::Tar) => self.add_file(path),
             Ok(_) => {
                 let reason = describe_file(path).unwrap_or_else(|error| error.to_string());
                 self.failed.push((path.to_path_buf(), reason));
@@ -103,7 +102,7 @@ impl Search {
         }
     }
 
-    fn add(&mut self, path: &Path) {
+    fn add_file(&mut self, path: &Path) {
         match fs::metadata(path) {
             Ok(data) => {
                 let name =
@@ -141,7 +140,7 @@ pub fn mach_o(path: &Path) -> std::io::Result<Option<MachOFile>> {
     )]
     // SAFETY: the map is read only and lives as long as this call.
     let bytes = unsafe { Mmap::map(&file)? };
-    let Ok(entries) = object::objects(&bytes) else {
+    let Ok(entries) = object::list_objects(&bytes) else {
         return Ok(Some(MachOFile { slices: Vec::new(), whole: false }));
     };
     let mut found = MachOFile { slices: Vec::new(), whole: true };
@@ -194,12 +193,12 @@ mod tests {
         let empty = write("Cut.dSYM/Contents/Resources/DWARF/Cut", b"");
         let paths = |found: &[Found]| found.iter().map(|f| f.path.clone()).collect::<Vec<_>>();
 
-        let (found, failed) = find(&[folder.path().to_path_buf()], false);
+        let (found, failed) = find_files(&[folder.path().to_path_buf()], false);
         assert_eq!(paths(&found), std::slice::from_ref(&dsym));
         assert_eq!(failed, [(empty, "the file is empty".to_owned())]);
-        let (found, _) = find(&[folder.path().to_path_buf()], true);
+        let (found, _) = find_files(&[folder.path().to_path_buf()], true);
         assert_eq!(paths(&found), [program.clone(), dsym]);
-        let (found, failed) = find(&[program.clone(), folder.path().join("missing")], false);
+        let (found, failed) = find_files(&[program.clone(), folder.path().join("missing")], false);
         assert_eq!((paths(&found), failed.len()), (vec![program], 1));
     }
 
@@ -210,7 +209,7 @@ mod tests {
         fs::create_dir_all(bundle.join("Contents/Resources/DWARF")).unwrap();
         fs::write(bundle.join("Contents/Info.plist"), "<plist/>").unwrap();
         for named in [bundle.clone(), folder.path().to_path_buf()] {
-            let (found, failed) = find(&[named], false);
+            let (found, failed) = find_files(&[named], false);
             let [(path, reason)] = &failed[..] else { panic!("{failed:?}") };
             assert!(
                 found.is_empty() && *path == bundle && reason.contains("a dSYM without DWARF"),
@@ -219,7 +218,7 @@ mod tests {
         }
         let file = folder.path().join("Shop.sym");
         fs::write(&file, "MODULE mac arm64 0F1E 0 Shop\n").unwrap();
-        let (_, failed) = find(&[file], false);
+        let (_, failed) = find_files(&[file], false);
         assert!(failed[0].1.contains("Breakpad") && failed[0].1.contains("dSYM"), "{failed:?}");
     }
 
@@ -232,7 +231,7 @@ mod tests {
         for left in ["._App", ".DS_Store", "__MACOSX/DWARF/App"] {
             fs::write(dwarf.join(left), [0, 5, 0x16, 7, 0, 2, 0, 0]).unwrap();
         }
-        let (found, failed) = find(&[folder.path().to_path_buf()], false);
+        let (found, failed) = find_files(&[folder.path().to_path_buf()], false);
         assert_eq!(failed, []);
         assert_eq!(found.into_iter().map(|f| f.path).collect::<Vec<_>>(), [dwarf.join("App")]);
     }

@@ -9,7 +9,7 @@ mod source_maps;
 
 use clap::Args;
 use find::Found;
-pub use find::{MachOFile, find, mach_o};
+pub use find::{MachOFile, find_files, mach_o};
 use futures::StreamExt;
 use screen::Screen;
 use send::{Mode, SendError, Sent};
@@ -68,7 +68,7 @@ pub struct Arguments {
 }
 
 /// Returns a path as text; JSON knows no other.
-fn shown(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -98,20 +98,20 @@ pub fn run(arguments: &Arguments) -> Outcome {
     check_paths(arguments.paths.iter().chain(&arguments.source_maps.source_map).map(PathBuf::as_path))?;
     let client = Client::new(&arguments.server)?;
     let client = if arguments.system { client.for_system_symbols() } else { client };
-    let (mut found, mut failed) = find::find(&arguments.paths, arguments.binaries || arguments.system);
+    let (mut found, mut failed) = find::find_files(&arguments.paths, arguments.binaries || arguments.system);
     // The copies last until all is sent.
     let copies = tempfile::tempdir()?;
-    arguments.source_maps.find(copies.path(), &mut found, &mut failed)?;
+    arguments.source_maps.add_source_maps(copies.path(), &mut found, &mut failed)?;
     if found.is_empty() && failed.is_empty() {
         return Err(CommandError::missing(nothing_found(arguments)).into());
     }
     let report = block_on(async { Ok::<_, BoxError>(send_all(arguments, &client, found, failed).await) })?;
-    report.show(arguments)
+    report.print_report(arguments)
 }
 
 /// Says that there is nothing to send in the folders that were named.
 fn nothing_found(arguments: &Arguments) -> String {
-    let folders: Vec<String> = arguments.paths.iter().map(|path| shown(path)).collect();
+    let folders: Vec<String> = arguments.paths.iter().map(|path| path_text(path)).collect();
     let folders = folders.join(", ");
     match arguments.system || arguments.binaries {
         true => format!("no Mach-O file was found in {folders}"),
@@ -133,7 +133,7 @@ async fn send_all(
     let mode = Mode { wait: !arguments.no_wait, dry_run: arguments.dry_run };
     let mut report = Report::default();
     for (path, reason) in failed {
-        report.fail(&path, reason, &[]);
+        report.record_failure(&path, reason, &[]);
     }
     // Before gigabytes are read: does the API answer, and does it take the key?
     if !found.is_empty()
@@ -145,18 +145,18 @@ async fn send_all(
     let sent = futures::stream::iter(found).map(|found| {
         let screen = &screen;
         async move {
-            let bar = screen.bar(&found);
+            let bar = screen.add_bar(&found);
             let mut skipped = Vec::new();
-            let result = send::send(client, &found, &bar, mode, &mut skipped).await;
-            screen.done(&found, &bar, &result, &skipped);
+            let result = send::send_file(client, &found, &bar, mode, &mut skipped).await;
+            screen.finish_file(&found, &bar, &result, &skipped);
             (found, result, skipped)
         }
     });
     let mut sent = sent.buffer_unordered(usize::from(arguments.jobs));
     while let Some((found, result, skipped)) = sent.next().await {
         match result {
-            Ok(sent) => report.note(&found.shown, &sent, &skipped),
-            Err(SendError::File(reason)) => report.fail(&found.shown, reason, &skipped),
+            Ok(sent) => report.record_sent(&found.shown, &sent, &skipped),
+            Err(SendError::File(reason)) => report.record_failure(&found.shown, reason, &skipped),
             Err(SendError::All(error)) => {
                 // The other files would fail in the same way, each after its own time for trying.
                 report.ended = Some(error);
@@ -164,30 +164,31 @@ async fn send_all(
             }
         }
     }
-    screen.end();
+    screen.finish_all();
     report
 }
 
 impl Report {
-    fn note(&mut self, path: &Path, sent: &Sent, skipped: &[SkippedMember]) {
+    fn record_sent(&mut self, path: &Path, sent: &Sent, skipped: &[SkippedMember]) {
         let (count, word, objects) = match sent {
             Sent::Known(objects) => (&mut self.known, "known", &objects[..]),
             Sent::New(objects) => (&mut self.new, "uploaded", &objects[..]),
             Sent::Lacking => (&mut self.lacking, "would_upload", &[][..]),
         };
         *count += 1;
-        self.warnings.extend(send::warnings(objects).map(|warning| (path.to_path_buf(), warning)));
+        self.warnings.extend(send::list_warnings(objects).map(|warning| (path.to_path_buf(), warning)));
         self.files
-            .push(json!({ "path": shown(path), "status": word, "objects": objects, "skipped": skipped }));
+            .push(json!({ "path": path_text(path), "status": word, "objects": objects, "skipped": skipped }));
     }
 
-    fn fail(&mut self, path: &Path, reason: String, skipped: &[SkippedMember]) {
-        self.files
-            .push(json!({ "path": shown(path), "status": "failed", "reason": reason, "skipped": skipped }));
+    fn record_failure(&mut self, path: &Path, reason: String, skipped: &[SkippedMember]) {
+        self.files.push(
+            json!({ "path": path_text(path), "status": "failed", "reason": reason, "skipped": skipped }),
+        );
         self.failed.push((path.to_path_buf(), reason));
     }
 
-    fn show(self, arguments: &Arguments) -> Outcome {
+    fn print_report(self, arguments: &Arguments) -> Outcome {
         let Report { new, known, lacking, failed, warnings, files, ended } = self;
         // Libraries of a system are stripped.
         let warnings = warnings.iter().filter(|_| !arguments.system);
@@ -199,7 +200,7 @@ impl Report {
                 "uploaded": new, "known": known, "would_upload": lacking, "failed": failed.len(),
                 "files": files, "ended_by": ended.as_ref().map(ToString::to_string),
             });
-            Console::get().json(&document)?;
+            Console::get().print_json(&document)?;
         } else if arguments.dry_run {
             inform!("{lacking} would be uploaded, {known} known before, {} failed", failed.len());
         } else {

@@ -12,15 +12,15 @@ use unslide_model::ContentHash;
 
 /// Files up to this size go in one request: a service takes as much as one part unless its settings
 /// say otherwise.
-pub const WHOLE: u64 = 8 << 20;
+pub const SINGLE_REQUEST_BYTES: u64 = 8 << 20;
 /// Bytes after which the bar moves.
-const PIECE: usize = 1 << 18;
+const PROGRESS_STEP_BYTES: usize = 1 << 18;
 
 /// Sends what the service lacks of a file.
 ///
 /// # Errors
 /// [`ClientError`].
-pub async fn send(
+pub async fn send_parts(
     client: &Client,
     found: &Found,
     hash: &str,
@@ -28,11 +28,11 @@ pub async fn send(
 ) -> Result<Accepted, ClientError> {
     let mut first = true;
     loop {
-        let begun = client.tries(|| client.begin_upload(&found.name, found.size, hash)).await?;
+        let begun = client.retry_transient(|| client.begin_upload(&found.name, found.size, hash)).await?;
         if begun.existing {
             return Ok(Accepted { id: begun.id, existing: first });
         }
-        match rest(client, found, &begun, bar).await {
+        match send_missing(client, found, &begun, bar).await {
             // The service has dropped its parts of the file, so all of it is sent.
             Err(ClientError::Refused { status: 409, .. }) if first => first = false,
             sent => return sent,
@@ -41,7 +41,7 @@ pub async fn send(
 }
 
 /// Sends the parts that have not come, and has a file made of all.
-async fn rest(
+async fn send_missing(
     client: &Client,
     found: &Found,
     begun: &Begun,
@@ -58,21 +58,21 @@ async fn rest(
     bar.reset_eta();
     for number in missing {
         let (path, start, size) = (found.path.clone(), place(number), bytes(number));
-        let read = tokio::task::spawn_blocking(move || read(&path, start, size)).await;
+        let read = tokio::task::spawn_blocking(move || read_part(&path, start, size)).await;
         let (part, sha256) = read.map_err(std::io::Error::other)??;
         let send = || {
             bar.set_position(done);
-            let pieces = pieces(part.clone(), bar.clone());
+            let pieces = stream_part(part.clone(), bar.clone());
             client.upload_part(&begun.id, number, pieces, part.len() as u64, &sha256)
         };
-        client.tries(send).await?;
+        client.retry_transient(send).await?;
         done += size;
     }
-    client.tries(|| client.complete_upload(&begun.id)).await
+    client.retry_transient(|| client.complete_upload(&begun.id)).await
 }
 
 /// Reads some bytes of a file, and returns them with their SHA-256.
-fn read(path: &Path, start: u64, size: u64) -> std::io::Result<(Bytes, String)> {
+fn read_part(path: &Path, start: u64, size: u64) -> std::io::Result<(Bytes, String)> {
     let mut file = std::fs::File::open(path)?;
     file.seek(SeekFrom::Start(start))?;
     let mut part = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
@@ -82,8 +82,10 @@ fn read(path: &Path, start: u64, size: u64) -> std::io::Result<(Bytes, String)> 
 }
 
 /// Returns a part as a stream that moves the bar.
-fn pieces(part: Bytes, bar: ProgressBar) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
-    let pieces = (0..part.len()).step_by(PIECE).map(move |at| part.slice(at..part.len().min(at + PIECE)));
+fn stream_part(part: Bytes, bar: ProgressBar) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
+    let pieces = (0..part.len())
+        .step_by(PROGRESS_STEP_BYTES)
+        .map(move |at| part.slice(at..part.len().min(at + PROGRESS_STEP_BYTES)));
     stream::iter(pieces).map(move |piece| {
         bar.inc(piece.len() as u64);
         Ok(piece)

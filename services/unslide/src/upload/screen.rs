@@ -5,7 +5,7 @@ use super::send::{self, SendError, Sent};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use unslide_client::inform;
-use unslide_report::text::printable;
+use unslide_report::text::escape_for_terminal;
 use unslide_store::uploads::SkippedMember;
 
 /// The output of an upload while it runs.
@@ -21,21 +21,21 @@ impl Screen {
         let terminal = std::io::stderr().is_terminal() && !quiet;
         let bars = MultiProgress::new();
         let all = if terminal { bars.add(ProgressBar::new(files as u64)) } else { ProgressBar::hidden() };
-        all.set_style(style("{pos}/{len} files {wide_bar}"));
+        all.set_style(bar_style("{pos}/{len} files {wide_bar}"));
         Screen { bars, all, terminal }
     }
 
-    pub fn bar(&self, found: &Found) -> ProgressBar {
+    pub fn add_bar(&self, found: &Found) -> ProgressBar {
         if !self.terminal {
             return ProgressBar::hidden();
         }
         let bar = self.bars.insert_before(&self.all, ProgressBar::new(found.size));
-        bar.set_style(style("{msg:30!} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}"));
-        bar.set_message(printable(&found.name).into_owned());
+        bar.set_style(bar_style("{msg:30!} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}"));
+        bar.set_message(escape_for_terminal(&found.name).into_owned());
         bar
     }
 
-    pub fn done(
+    pub fn finish_file(
         &self,
         found: &Found,
         bar: &ProgressBar,
@@ -46,7 +46,7 @@ impl Screen {
         self.all.inc(1);
         let line = match result {
             Ok(Sent::Known(_)) => "known before".to_owned(),
-            Ok(Sent::New(objects)) => send::ready(objects),
+            Ok(Sent::New(objects)) => send::describe_objects(objects),
             Ok(Sent::Lacking) => "would be uploaded".to_owned(),
             Err(SendError::File(reason)) => format!("failed: {reason}"),
             // Said once, at the end.
@@ -56,16 +56,16 @@ impl Screen {
         self.bars.suspend(|| {
             inform!("{}: {line}", found.shown.display());
             for skipped in skipped {
-                inform!("{}: skipped: {}", found.shown.display(), send::told(skipped));
+                inform!("{}: skipped: {}", found.shown.display(), send::describe_skipped(skipped));
             }
         });
     }
 
-    pub fn end(&self) {
+    pub fn finish_all(&self) {
         self.all.finish_and_clear();
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
+fn bar_style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -10,7 +10,7 @@ use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 use unslide_artifacts::archive::SkipReason;
 use unslide_client::{Accepted, BuiltObject, Client, ClientError, Exit, Upload};
-use unslide_runtime::causes;
+use unslide_runtime::format_causes;
 use unslide_store::uploads::SkippedMember;
 
 /// The outcome of a file.
@@ -35,16 +35,15 @@ pub enum SendError {
 
 impl From<ClientError> for SendError {
     fn from(error: ClientError) -> SendError {
-        match (&error, error.exit()) {
+        match (&error, error.exit_code()) {
             (ClientError::Unreadable { .. }, _) | (_, Exit::NotAllowed | Exit::Unreachable) => {
                 SendError::All(error)
             }
-            _ => SendError::File(causes(&error)),
+            _ => SendError::File(format_causes(&error)),
         }
     }
 }
 
-/// How to send.
 #[derive(Clone, Copy)]
 pub struct Mode {
     /// Wait until it is built.
@@ -58,7 +57,7 @@ pub struct Mode {
 ///
 /// # Errors
 /// [`SendError`].
-pub async fn send(
+pub async fn send_file(
     client: &Client,
     found: &Found,
     bar: &ProgressBar,
@@ -66,7 +65,7 @@ pub async fn send(
     skipped: &mut Vec<SkippedMember>,
 ) -> Result<Sent, SendError> {
     let path = found.path.clone();
-    let (mach_o, hash) = blocking(move || Ok((find::mach_o(&path)?, find::file_hash(&path)?))).await?;
+    let (mach_o, hash) = run_blocking(move || Ok((find::mach_o(&path)?, find::file_hash(&path)?))).await?;
     if let Some(mach_o) = &mach_o
         && let Some(objects) = find_known(client, mach_o).await?
     {
@@ -75,8 +74,10 @@ pub async fn send(
     let accepted = match client.find_upload(&hash).await? {
         Some(upload) => Accepted { id: upload.id, existing: true },
         None if mode.dry_run => return Ok(Sent::Lacking),
-        None if found.size > parts::WHOLE => parts::send(client, found, &hash, bar).await?,
-        None => whole(client, found, &hash, bar).await?,
+        None if found.size > parts::SINGLE_REQUEST_BYTES => {
+            parts::send_parts(client, found, &hash, bar).await?
+        }
+        None => send_whole(client, found, &hash, bar).await?,
     };
     if mode.dry_run || !mode.wait {
         return Ok(if accepted.existing { Sent::Known(Vec::new()) } else { Sent::New(Vec::new()) });
@@ -86,13 +87,13 @@ pub async fn send(
         let upload = client.upload_status(&accepted.id).await?;
         if upload.is_final() {
             skipped.clone_from(&upload.skipped);
-            return verdict(upload, accepted.existing).map_err(SendError::File);
+            return judge_upload(upload, accepted.existing).map_err(SendError::File);
         }
     }
 }
 
 /// Sends a file in one request.
-async fn whole(
+async fn send_whole(
     client: &Client,
     found: &Found,
     hash: &str,
@@ -107,10 +108,10 @@ async fn whole(
             return Ok(Accepted { id: upload.id, existing: false });
         }
         bar.set_position(0);
-        let pieces = pieces(File::open(&found.path).await?, bar.clone());
-        client.upload(&found.name, pieces, found.size, hash).await
+        let pieces = stream_file(File::open(&found.path).await?, bar.clone());
+        client.upload_file(&found.name, pieces, found.size, hash).await
     };
-    client.tries(send).await
+    client.retry_transient(send).await
 }
 
 /// Returns the server's objects of a file if it has every architecture, byte for byte, and all are ready.
@@ -120,7 +121,7 @@ async fn find_known(client: &Client, mach_o: &MachOFile) -> Result<Option<Vec<Bu
     }
     let mut known = Vec::new();
     for (id, hash) in &mach_o.slices {
-        let mut objects = client.objects(id).await?.into_iter();
+        let mut objects = client.list_objects(id).await?.into_iter();
         let Some(object) = objects.find(|object| object.sha256 == *hash && object.status == "ready") else {
             return Ok(None);
         };
@@ -130,30 +131,31 @@ async fn find_known(client: &Client, mach_o: &MachOFile) -> Result<Option<Vec<Bu
 }
 
 /// Returns what could not be read of objects that are ready, for people.
-pub fn warnings(objects: &[BuiltObject]) -> impl Iterator<Item = String> {
+pub fn list_warnings(objects: &[BuiltObject]) -> impl Iterator<Item = String> {
     let ready = objects.iter().filter(|object| object.status == "ready");
     ready.filter_map(|object| Some(format!("{}: {}", object.arch, object.reason.as_ref()?)))
 }
 
 /// Returns the file as a stream that moves the bar.
-fn pieces(file: File, bar: ProgressBar) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
+fn stream_file(file: File, bar: ProgressBar) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
     ReaderStream::with_capacity(file, 1 << 18).inspect_ok(move |piece| bar.inc(piece.len() as u64))
 }
 
 /// Returns true if a skipped member may have symbols. Reasons that this release does not know count.
 fn may_hide_symbols(skipped: &SkippedMember) -> bool {
     // Those that are not named are of the kinds of those that are.
-    !skipped.path.is_empty() && !SkipReason::HARMLESS.iter().any(|harmless| skipped.reason == harmless.word())
+    !skipped.path.is_empty()
+        && !SkipReason::HARMLESS.iter().any(|harmless| skipped.reason == harmless.as_str())
 }
 
 /// Describes a skipped member for people.
-pub fn told(skipped: &SkippedMember) -> String {
+pub fn describe_skipped(skipped: &SkippedMember) -> String {
     let why = skipped.detail.as_ref().unwrap_or(&skipped.reason);
     if skipped.path.is_empty() { why.clone() } else { format!("{}: {why}", skipped.path) }
 }
 
 /// Describes the objects of a sent file for people.
-pub fn ready(objects: &[BuiltObject]) -> String {
+pub fn describe_objects(objects: &[BuiltObject]) -> String {
     if objects.is_empty() {
         return "uploaded".to_owned();
     }
@@ -164,7 +166,7 @@ pub fn ready(objects: &[BuiltObject]) -> String {
     ready.collect::<Vec<_>>().join(", ")
 }
 
-fn verdict(upload: Upload, existing: bool) -> Result<Sent, String> {
+fn judge_upload(upload: Upload, existing: bool) -> Result<Sent, String> {
     if upload.status == "failed" {
         let reason = upload.reason.unwrap_or_else(|| "failed".to_owned());
         return Err(upload.detail.map_or_else(|| reason.clone(), |detail| format!("{reason}: {detail}")));
@@ -190,7 +192,7 @@ fn verdict(upload: Upload, existing: bool) -> Result<Sent, String> {
     Ok(if existing { Sent::Known(upload.objects) } else { Sent::New(upload.objects) })
 }
 
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> Result<T, SendError> {
     let done = tokio::task::spawn_blocking(work).await.map_err(|error| SendError::File(error.to_string()))?;
@@ -213,10 +215,10 @@ mod tests {
     fn what_may_have_hidden_symbols_fails_a_file_and_what_holds_none_does_not() {
         let of = |reason: &SkipReason| {
             let detail = reason.to_string();
-            serde_json::json!([{ "path": "a/b", "reason": reason.word(), "detail": detail }])
+            serde_json::json!([{ "path": "a/b", "reason": reason.as_str(), "detail": detail }])
         };
         for fine in [SkipReason::Link, SkipReason::Special, SkipReason::StaticLibrary] {
-            assert!(verdict(upload(&of(&fine)), false).is_ok(), "{fine}");
+            assert!(judge_upload(upload(&of(&fine)), false).is_ok(), "{fine}");
         }
         for wrong in [
             SkipReason::Encrypted,
@@ -229,12 +231,12 @@ mod tests {
             SkipReason::Format("xz"),
         ] {
             for existing in [false, true] {
-                assert!(verdict(upload(&of(&wrong)), existing).is_err(), "{wrong}");
+                assert!(judge_upload(upload(&of(&wrong)), existing).is_err(), "{wrong}");
             }
         }
         let more = serde_json::json!([{ "path": "", "reason": "more", "detail": "and 7 more" }]);
-        assert!(verdict(upload(&more), false).is_ok());
+        assert!(judge_upload(upload(&more), false).is_ok());
         let unknown = serde_json::json!([{ "path": "a", "reason": "of_a_later_release" }]);
-        assert!(verdict(upload(&unknown), false).is_err());
+        assert!(judge_upload(upload(&unknown), false).is_err());
     }
 }

@@ -8,8 +8,8 @@ use unslide_client::{
     BoxError, CommandError, describe_file, is_archive, starts_as_mach_o, starts_as_source_map,
 };
 use unslide_model::DebugId;
-use unslide_report::platform;
-use unslide_symbolicate::object::objects;
+use unslide_report::platform_name;
+use unslide_symbolicate::object::list_objects;
 use unslide_symbolicate::{BundleIdentity, with_debug_id};
 
 /// Which source maps, and of what.
@@ -39,7 +39,7 @@ pub struct SourceMapArguments {
 impl SourceMapArguments {
     /// Adds the source maps to the files to send: the file itself if it has a debug id, and a copy in
     /// `folder` with that of the app.
-    pub fn find(
+    pub fn add_source_maps(
         &self,
         folder: &Path,
         found: &mut Vec<Found>,
@@ -50,21 +50,21 @@ impl SourceMapArguments {
         }
         for (number, path) in self.source_map.iter().enumerate() {
             let copies = folder.join(number.to_string());
-            if let Err(reason) = self.add(path, &copies, found) {
+            if let Err(reason) = self.add_map(path, &copies, found) {
                 failed.push((path.clone(), reason.to_string()));
             }
         }
         Ok(())
     }
 
-    fn add(&self, path: &Path, copies: &Path, found: &mut Vec<Found>) -> Result<(), BoxError> {
+    fn add_map(&self, path: &Path, copies: &Path, found: &mut Vec<Found>) -> Result<(), BoxError> {
         if !starts_as_source_map(path)? {
             let is_other = starts_as_mach_o(path)? || is_archive(path)?;
             let other = "it is no source map: give it without --source-map";
             return Err(if is_other { other.into() } else { describe_file(path)?.into() });
         }
         let bytes = fs::read(path)?;
-        let facts = objects(&bytes)?.into_iter().next().ok_or("it is no source map")?.object?;
+        let facts = list_objects(&bytes)?.into_iter().next().ok_or("it is no source map")?.object?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let of_app = self.debug_id(name.strip_suffix(".map").unwrap_or(&name));
         if facts.debug_id.is_none() && of_app.is_none() {
@@ -93,7 +93,7 @@ impl SourceMapArguments {
     fn debug_id(&self, bundle: &str) -> Option<DebugId> {
         let identity = BundleIdentity {
             app: self.app.as_deref()?,
-            platform: &platform(self.platform.as_deref()?),
+            platform: &platform_name(self.platform.as_deref()?),
             version: self.app_version.as_deref()?,
             build: &self.build,
             bundle: self.bundle.as_deref().unwrap_or(bundle),

@@ -125,7 +125,7 @@ pub fn is_child(arguments: &[String]) -> bool {
 
 fn build_ours(path: &Path) -> usize {
     let bytes = map_file(path).expect("the dSYM can be mapped");
-    unslide_symbolicate::object::build(&bytes).expect("a sound object").symcache.len()
+    unslide_symbolicate::object::build_symcache(&bytes).expect("a sound object").symcache.len()
 }
 
 fn build_symbolic(path: &Path) -> usize {

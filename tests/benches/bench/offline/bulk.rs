@@ -26,7 +26,7 @@ const SAMPLES: usize = 1_000;
 /// Prints the addresses a second, and the ratios.
 pub fn print(input: &Input, full: bool) {
     println!("\nMany addresses at once, on one core");
-    let symbols = ImageSymbols::found(input.symcache.clone());
+    let symbols = ImageSymbols::from_symcache(input.symcache.clone());
     let (most, rounds) = if full { (10_000_000, 5) } else { (10_000, 1) };
     for addresses in [addresses(&input.symcache, most), one_in_each_range(&input.symcache, most)] {
         let mut chains = 0;
@@ -80,7 +80,7 @@ fn beside_reports(input: &Input, symbols: &ImageSymbols, rounds: usize) {
     });
     let as_reports = one * u32::try_from(reports).unwrap_or(u32::MAX);
     let as_set = best(rounds, || {
-        let set = stacks::read(&bytes).expect("a set of stacks");
+        let set = stacks::read_stack_set(&bytes).expect("a set of stacks");
         drop(black_box(Profile::from(&set).symbolicate(&find)));
     });
     println!("  {SAMPLES} samples of the stacks of a report:");
@@ -133,8 +133,8 @@ fn beside_llvm(input: &Input, symbols: &ImageSymbols, count: usize) {
         drop(black_box(look_up(&[Some(input.debug_id)], addresses.clone(), &|_| Some(symbols))));
     };
     let cold = spent(|| {
-        let built = object::build(&input.dsym).expect("a sound object");
-        find(&ImageSymbols::found(SymCache::parse(built.symcache).expect("a symcache").into()));
+        let built = object::build_symcache(&input.dsym).expect("a sound object");
+        find(&ImageSymbols::from_symcache(SymCache::parse(built.symcache).expect("a symcache").into()));
     });
     let warm = best(5, || find(symbols));
     let times = |theirs: Duration, ours: Duration| theirs.as_secs_f64() / ours.as_secs_f64();

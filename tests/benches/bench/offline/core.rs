@@ -54,7 +54,7 @@ pub fn core_time(input: &Input) -> f64 {
 pub fn answer(input: &Input, bytes: &[u8]) -> Vec<u8> {
     let tenant = TenantId::new("acme").expect("a slug");
     let context = Context { tenant: Some(&tenant), revision: Some(1), ..Context::default() };
-    let symbols = ImageSymbols::found(Arc::clone(&input.symcache));
+    let symbols = ImageSymbols::from_symcache(Arc::clone(&input.symcache));
     let report = Report::read(bytes, &ReadLimits::default()).expect("a report");
     enrich(&report, &|id| (*id == input.debug_id).then_some(&symbols), &context).bytes
 }
@@ -96,7 +96,7 @@ pub fn print(input: &Input, full: bool, ratios: &mut Ratios) {
 
     ratios.note("read", ratio(read, sonic));
     ratios.note("symbolicated", ratio(whole, sonic));
-    let built = spent(|| drop(black_box(object::build(&input.dsym))));
+    let built = spent(|| drop(black_box(object::build_symcache(&input.dsym))));
     let size = input.symcache.bytes().len();
     println!(
         "\nA symcache: built in {built:.2?} of CPU, {size} bytes, {:.1} % of the dSYM",
@@ -116,7 +116,9 @@ fn lookups(input: &Input, full: bool) -> f64 {
             // A multiplicative generator: which address comes next must not be predictable.
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let address = starts[usize::try_from(random >> 33).unwrap_or(0) % starts.len()];
-            let Some(answer) = input.symcache.lookup(RelativeAddress(address)).found() else { continue };
+            let Some(answer) = input.symcache.lookup(RelativeAddress(address)).into_answer() else {
+                continue;
+            };
             out.clear();
             for call in answer.calls() {
                 out.extend_from_slice(call.function.raw());

@@ -35,12 +35,12 @@ fn figures(file: &ExampleFile, edges: u32) {
     let before = resident("VmRSS");
     let (graph, reading) = timed(|| read(&file.path));
     let held = resident("VmRSS").saturating_sub(before);
-    let (tables, analysing) = timed(|| black_box(GraphAnalysis::of(&graph)).tables());
+    let (tables, analysing) = timed(|| black_box(GraphAnalysis::from_graph(&graph)).build_tables());
     let peak = resident("VmHWM").saturating_sub(before);
     let each = |bytes: u64| bytes as f64 / f64::from(edges);
     println!(
         "  {edges} references between {} blocks, {} of them leaked:",
-        graph.nodes(),
+        graph.node_count(),
         tables.totals.leaked_blocks
     );
     println!("    file {:.1} bytes a reference; read in {reading:.1?}", each(bytes));
@@ -61,19 +61,19 @@ fn beside_petgraph(graph: &MemoryGraph) {
     let edges = graph.edges();
     reset_peak();
     let before = resident("VmRSS");
-    let (tree, ours) = timed(|| Dominators::of(edges, &[0], |_| true));
+    let (tree, ours) = timed(|| Dominators::from_edges(edges, &[0], |_| true));
     let our_peak = resident("VmHWM").saturating_sub(before);
-    let pairs =
-        (0..edges.nodes()).flat_map(|node| edges.range(node).map(move |edge| (node, edges.target(edge))));
+    let pairs = (0..edges.node_count())
+        .flat_map(|node| edges.edge_range(node).map(move |edge| (node, edges.target(edge))));
     let theirs_graph: DiGraph<(), ()> = DiGraph::from_edges(pairs);
     reset_peak();
     let before = resident("VmRSS");
     let (expected, theirs) = timed(|| simple_fast(&theirs_graph, NodeIndex::new(0)));
     let their_peak = resident("VmHWM").saturating_sub(before);
-    for node in (0..edges.nodes()).step_by(97) {
+    for node in (0..edges.node_count()).step_by(97) {
         let immediate =
             expected.immediate_dominator(NodeIndex::new(node as usize)).map(|at| at.index() as u32);
-        assert_eq!(tree.immediate(node), immediate);
+        assert_eq!(tree.immediate_dominator(node), immediate);
     }
     println!(
         "  dominators of {} references: {ours:.2?} and {:.0} MB; petgraph {theirs:.2?} and {:.0} MB: {:.1} times the time",
@@ -128,7 +128,7 @@ impl ExampleFile {
         let mut writer = MemoryGraphWriter::new(output, "Shop", 0).expect("a disk with room");
         let nodes = edges / DEGREE;
         for class in 0..CLASSES {
-            writer.class(&format!("Class{class}"), ClassKind::Swift, 0).expect("a disk with room");
+            writer.add_class(&format!("Class{class}"), ClassKind::Swift, 0).expect("a disk with room");
         }
         let mut random = 0x9E37_79B9_7F4A_7C15_u64;
         let mut below = |end: u32| {
@@ -138,7 +138,7 @@ impl ExampleFile {
         let mut address = 0x6000_0000_0000;
         for _ in 0..nodes {
             let size = 16 * (1 + u64::from(below(8)));
-            writer.node(address, size, Some(below(CLASSES)), None).expect("a disk with room");
+            writer.add_node(address, size, Some(below(CLASSES)), None).expect("a disk with room");
             address += size;
         }
         let live = nodes - nodes / 100;
@@ -151,11 +151,11 @@ impl ExampleFile {
                     (true, _) => below(live),
                 };
                 writer
-                    .reference(source, target, ReferenceKind::Strong, 8 * position)
+                    .add_reference(source, target, ReferenceKind::Strong, 8 * position)
                     .expect("a disk with room");
             }
         }
-        writer.root(0, RootKind::Global, 0).expect("a disk with room");
+        writer.add_root(0, RootKind::Global, 0).expect("a disk with room");
         writer.finish().expect("a disk with room");
         file
     }

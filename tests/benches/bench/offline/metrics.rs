@@ -14,14 +14,14 @@ pub fn print(full: bool) {
         let json = payload(requests);
         let read = || {
             for _ in 0..payloads {
-                black_box(MetricPayload::read(black_box(json.as_bytes())).expect("it is a payload"));
+                black_box(MetricPayload::from_json(black_box(json.as_bytes())).expect("it is a payload"));
             }
         };
         let rate = f64::from(payloads) / best(rounds, read).as_secs_f64();
         println!("  read, {} bytes with {requests} requests: {rate:.0} payloads a second", json.len());
     }
     let mut sketch = QuantileSketch::default();
-    let add = || (0..values).for_each(|n| sketch.add(value(n), 1_000));
+    let add = || (0..values).for_each(|n| sketch.add_value(value(n), 1_000));
     let rate = f64::from(values) / best(rounds, add).as_secs_f64() / 1e6;
     println!("  counted in a sketch: {rate:.1} million values a second");
     let bytes = sketch.to_bytes();

@@ -27,7 +27,7 @@ const WORKER: &str = "symbolizer";
 /// Prints the quiet tenant's latency alone and under the flood, and the cost of a diversion.
 pub async fn print(input: &Input, full: bool) {
     let reports = if full { 300 } else { 12 };
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let alone = run(&app, reports, false).await;
     let flooded = run(&app, reports, true).await;
     println!(
@@ -65,12 +65,12 @@ impl Run {
 async fn run(app: &App, reports: u32, flood: bool) -> Run {
     let mut installation = prepare(app).await;
     // Both are warm before anything counts.
-    let topic = installation.topic("crash.reports");
+    let topic = installation.topic_name("crash.reports");
     for number in 0..8 {
         send(&installation, &topic, TENANT, 900_000 + number, app).await;
     }
     installation.wait_metric(WORKER, "unslide_symbolizer_records_total{lane=\"live\"", 8.0).await;
-    let output = installation.topic("crash.symbolicated");
+    let output = installation.topic_name("crash.symbolicated");
     let reader = reader(&output, false);
     let reading = tokio::task::spawn_blocking(move || read(&reader, reports as usize));
     let gap = Duration::from_secs(1) / QUIET;
@@ -97,7 +97,7 @@ async fn prepare(app: &App) -> Installation {
     installation.wait_ready("api").await;
     for tenant in [NOISY, TENANT] {
         installation.make_tenant(tenant);
-        let upload = installation.client().upload(app.dsym.clone()).await;
+        let upload = installation.client().upload_symbols(app.dsym.clone()).await;
         assert_eq!(upload["objects"][0]["status"], "ready", "{upload}");
     }
     let limit = LIMIT.to_string();
@@ -109,12 +109,12 @@ async fn prepare(app: &App) -> Installation {
 }
 
 async fn send(installation: &Installation, topic: &str, tenant: &str, number: u32, app: &App) {
-    produce(installation, topic, tenant, number, &app.report(number).bytes()).await;
+    produce(installation, topic, tenant, number, &app.build_report(number).bytes()).await;
 }
 
 async fn produce(installation: &Installation, topic: &str, tenant: &str, number: u32, report: &[u8]) {
     let partition = i32::try_from(number % PARTITIONS).expect("small");
-    installation.topics.produce(topic, Some(partition), &[("tenant", tenant)], report).await;
+    installation.topics.produce_record(topic, Some(partition), &[("tenant", tenant)], report).await;
 }
 
 /// A reader of a topic's committed records, from their start, or of those that are yet to come.
@@ -177,8 +177,8 @@ async fn costs(input: &Input, reports: u32) -> (f64, f64) {
     }
     installation.wait_ready("api").await;
     installation.make_tenant(TENANT);
-    installation.client().upload(input.dsym.clone()).await;
-    let topic = installation.topic("crash.reports");
+    installation.client().upload_symbols(input.dsym.clone()).await;
+    let topic = installation.topic_name("crash.reports");
     let mut costs = Vec::new();
     // A limit of one a second sends all but a handful to overflow, which then stands still.
     for (name, limit) in [("symbolizer-answers", "0"), ("symbolizer-diverts", "1")] {
@@ -187,22 +187,23 @@ async fn costs(input: &Input, reports: u32) -> (f64, f64) {
         installation.wait_ready(name).await;
         let all = f64::from(PARTITIONS);
         installation.wait_metric(name, "unslide_symbolizer_partitions{lane=\"live\"", all).await;
-        let before = installation.process(name).cpu();
+        let before = installation.find_process(name).cpu_time();
         let numbers = futures::stream::iter(0..reports);
         let send = async |number| produce(&installation, &topic, TENANT, number, &input.report(number)).await;
         numbers.map(send).buffer_unordered(500).for_each(|()| async {}).await;
         let begin = Instant::now();
         loop {
-            let taken = installation.metric(name, "unslide_symbolizer_records_total{lane=\"live\"").await;
+            let taken =
+                installation.fetch_metric(name, "unslide_symbolizer_records_total{lane=\"live\"").await;
             if taken.is_some_and(|taken| taken >= f64::from(reports)) {
                 break;
             }
             assert!(begin.elapsed() < Duration::from_secs(600), "{taken:?} of {reports} records were taken");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let spent = installation.process(name).cpu() - before;
+        let spent = installation.find_process(name).cpu_time() - before;
         costs.push(spent.as_secs_f64() * 1_000.0 / f64::from(reports));
-        let process = installation.take(name);
+        let process = installation.take_process(name);
         tokio::task::block_in_place(|| process.terminate());
     }
     installation.stop().await;

@@ -137,13 +137,13 @@ async fn throughput(input: &Input, workers: usize, reports: u32, share: Option<f
     }
     installation.make_tenant(TENANT);
     installation.wait_ready("api").await;
-    let upload = installation.client().upload(input.dsym.clone()).await;
+    let upload = installation.client().upload_symbols(input.dsym.clone()).await;
     assert_eq!(upload["objects"][0]["status"], "ready", "{upload}");
-    let topic = installation.topic("crash.reports");
+    let topic = installation.topic_name("crash.reports");
     // The first tenth warms the workers up and is not counted.
     let warm = reports / 10;
     for number in 0..warm {
-        installation.topics.produce(&topic, None, &[("tenant", TENANT)], &input.report(number)).await;
+        installation.topics.produce_record(&topic, None, &[("tenant", TENANT)], &input.report(number)).await;
     }
     let names: Vec<String> = (0..workers).map(|n| format!("symbolizer-{n}")).collect();
     for name in &names {
@@ -157,29 +157,29 @@ async fn throughput(input: &Input, workers: usize, reports: u32, share: Option<f
         installation.wait_metric(name, "unslide_symbolizer_partitions{lane=\"live\"", share).await;
     }
     settle(&mut installation, &names, f64::from(warm)).await;
-    let limits = names.iter().filter_map(|name| Some((installation.process(name).id(), share?)));
+    let limits = names.iter().filter_map(|name| Some((installation.find_process(name).id(), share?)));
     let quotas = limits.map(|(id, share)| Quota::of(id, share)).collect::<Result<Vec<_>, _>>();
-    let threads_before = installation.process(&names[0]).use_by_thread();
-    let before: Duration = names.iter().map(|name| installation.process(name).cpu()).sum();
+    let threads_before = installation.find_process(&names[0]).use_by_thread();
+    let before: Duration = names.iter().map(|name| installation.find_process(name).cpu_time()).sum();
     let sends = (warm..warm + reports).map(|number| {
         let (installation, topic) = (&installation, &topic);
         async move {
             let report = input.report(number);
             let partition = i32::try_from(number % PARTITIONS).expect("small");
-            installation.topics.produce(topic, Some(partition), &[("tenant", TENANT)], &report).await;
+            installation.topics.produce_record(topic, Some(partition), &[("tenant", TENANT)], &report).await;
         }
     });
     let start = Instant::now();
     futures::future::join_all(sends).await;
     settle(&mut installation, &names, f64::from(warm + reports)).await;
     let elapsed = start.elapsed();
-    let threads = since(installation.process(&names[0]).use_by_thread(), &threads_before);
-    let after: Duration = names.iter().map(|name| installation.process(name).cpu()).sum();
-    let resident = names.iter().map(|name| installation.process(name).peak_bytes()).max().unwrap_or(0);
+    let threads = since(installation.find_process(&names[0]).use_by_thread(), &threads_before);
+    let after: Duration = names.iter().map(|name| installation.find_process(name).cpu_time()).sum();
+    let resident = names.iter().map(|name| installation.find_process(name).peak_bytes()).max().unwrap_or(0);
     let (mut transactions, mut seconds) = (0.0, 0.0);
     for name in &names {
-        transactions += installation.metric(name, TRANSACTIONS).await.unwrap_or(0.0);
-        seconds += installation.metric(name, TRANSACTION_SECONDS).await.unwrap_or(0.0);
+        transactions += installation.fetch_metric(name, TRANSACTIONS).await.unwrap_or(0.0);
+        seconds += installation.fetch_metric(name, TRANSACTION_SECONDS).await.unwrap_or(0.0);
     }
     let quotas = quotas.map(drop);
     installation.stop().await;
@@ -198,7 +198,7 @@ pub async fn settle(installation: &mut Installation, workers: &[String], count: 
     for _ in 0..12_000 {
         let mut done = 0.0;
         for worker in workers {
-            done += installation.metric(worker, RECORDS).await.unwrap_or(0.0);
+            done += installation.fetch_metric(worker, RECORDS).await.unwrap_or(0.0);
         }
         if done >= count {
             return;
@@ -216,7 +216,7 @@ async fn cold(input: &Input) {
     installation.make_tenant(TENANT);
     installation.wait_ready("api").await;
     let client = installation.client();
-    client.upload(input.dsym.clone()).await;
+    client.upload_symbols(input.dsym.clone()).await;
     let ask = async |number: u32| {
         let report = input.report(number);
         let start = Instant::now();

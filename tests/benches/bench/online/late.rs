@@ -24,9 +24,9 @@ const FOR_EVER: Duration = Duration::from_secs(1_800);
 /// Prints the time until the last report is stored anew, and the latency of live reports.
 pub async fn print(full: bool) {
     let waiting = if full { 10_000 } else { 100 };
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let mut installation = Installation::start().await;
-    installation.client().upload(app.dsym.clone()).await;
+    installation.client().upload_symbols(app.dsym.clone()).await;
     installation.make_tenant(LATE);
     let late = installation.client();
     let numbers = stream::iter(0..waiting);
@@ -44,7 +44,7 @@ pub async fn print(full: bool) {
     });
     let healed = AtomicBool::new(false);
     let (beside, took) = tokio::join!(live(&installation, &app, BESIDE, &healed), async {
-        let upload = late.upload(app.dsym.clone()).await;
+        let upload = late.upload_symbols(app.dsym.clone()).await;
         assert_eq!(upload["objects"][0]["status"], "ready", "{upload}");
         let ready = Instant::now();
         stored(&installation, 2, waiting).await;
@@ -69,8 +69,11 @@ pub async fn print(full: bool) {
 }
 
 async fn send(installation: &Installation, tenant: &str, number: u32, app: &App) {
-    let topic = installation.topic("crash.reports");
-    installation.topics.produce(&topic, None, &[("tenant", tenant)], &app.report(number).bytes()).await;
+    let topic = installation.topic_name("crash.reports");
+    installation
+        .topics
+        .produce_record(&topic, None, &[("tenant", tenant)], &app.build_report(number).bytes())
+        .await;
 }
 
 /// Waits until `count` reports of the late tenant are stored in this revision.
@@ -92,7 +95,7 @@ async fn stored(installation: &Installation, revision: i32, count: u32) {
 
 /// Sends live reports, numbered from `first` on, until it is enough; their latencies.
 async fn live(installation: &Installation, app: &App, first: u32, enough: &AtomicBool) -> Run {
-    let reader = reader(&installation.topic("crash.symbolicated"), true);
+    let reader = reader(&installation.topic_name("crash.symbolicated"), true);
     let sent = Arc::new(AtomicUsize::new(usize::MAX));
     let reading = tokio::task::spawn_blocking({
         let sent = Arc::clone(&sent);

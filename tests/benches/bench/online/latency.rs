@@ -36,7 +36,7 @@ pub async fn print(input: &Input, full: bool) {
     let slugs: Vec<String> = (0..2 * tenants).map(|number| format!("first-{number}")).collect();
     for slug in slugs.iter().map(String::as_str).chain([TENANT]) {
         installation.make_tenant(slug);
-        let upload = installation.client().upload(input.dsym.clone()).await;
+        let upload = installation.client().upload_symbols(input.dsym.clone()).await;
         assert_eq!(upload["objects"][0]["status"], "ready", "{upload}");
     }
     let objects = installation.place().objects.trim_start_matches("http://").parse();
@@ -52,9 +52,9 @@ pub async fn print(input: &Input, full: bool) {
     feed.measure(input, TENANT, WARM..WARM + 8).await;
     let (fast, slow) = slugs.split_at(tenants);
     let fast = feed.firsts(input, FIRST, fast).await;
-    proxy.set(Weather::Slow(SLOW));
+    proxy.set_weather(Weather::Slow(SLOW));
     let slow = feed.firsts(input, FIRST_SLOW, slow).await;
-    proxy.set(Weather::Fair);
+    proxy.set_weather(Weather::Fair);
     let steady = feed.measure(input, TENANT, 0..reports).await;
     installation.stop().await;
     println!("\nFrom producing a report to reading its answer as committed");
@@ -80,8 +80,8 @@ impl Feed {
     pub fn of(installation: &Installation) -> Feed {
         Feed {
             topics: installation.topics.clone(),
-            reports: installation.topic("crash.reports"),
-            answers: installation.topic("crash.symbolicated"),
+            reports: installation.topic_name("crash.reports"),
+            answers: installation.topic_name("crash.symbolicated"),
         }
     }
 
@@ -105,7 +105,7 @@ impl Feed {
             tokio::time::sleep_until(begin + Duration::from_secs(1) / RATE * index).await;
             let (report, sent) = (input.report(number), Instant::now());
             let partition = i32::try_from(number % PARTITIONS).expect("small");
-            self.topics.produce(&self.reports, Some(partition), &[("tenant", tenant)], &report).await;
+            self.topics.produce_record(&self.reports, Some(partition), &[("tenant", tenant)], &report).await;
             (number, sent)
         });
         let sent: BTreeMap<u32, Instant> = futures::future::join_all(sends).await.into_iter().collect();

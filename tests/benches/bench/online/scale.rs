@@ -36,7 +36,7 @@ struct Run {
 }
 
 async fn measure(tenants: u32, reports: u32) -> Run {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let mut installation = Installation::prepare().await;
     for service in ["builder", "api"] {
         installation.start_service(service, service, &[]);
@@ -50,35 +50,35 @@ async fn measure(tenants: u32, reports: u32) -> Run {
     }
     let uploads = stream::iter(clients).map(|client| {
         let dsym = app.dsym.clone();
-        async move { assert_eq!(client.upload(dsym).await["objects"][0]["status"], "ready") }
+        async move { assert_eq!(client.upload_symbols(dsym).await["objects"][0]["status"], "ready") }
     });
     uploads.buffer_unordered(8).for_each(async |()| {}).await;
     let workers = [String::from("symbolizer")];
     let worker = &workers[0];
     installation.start_service(worker, worker, &[UNLIMITED]);
     installation.wait_ready(worker).await;
-    let idle = installation.process(worker).resident_bytes();
-    let asked = installation.metric(worker, REQUESTS).await.unwrap_or(0.0);
+    let idle = installation.find_process(worker).resident_bytes();
+    let asked = installation.fetch_metric(worker, REQUESTS).await.unwrap_or(0.0);
     // Every image is cold for these, and warm for those that count.
     let first = reports / 10;
     send(&installation, &names, &app, 0..first).await;
     settle(&mut installation, &workers, f64::from(first)).await;
-    let requests = installation.metric(worker, REQUESTS).await.unwrap_or(0.0) - asked;
-    let before = installation.process(worker).cpu();
+    let requests = installation.fetch_metric(worker, REQUESTS).await.unwrap_or(0.0) - asked;
+    let before = installation.find_process(worker).cpu_time();
     send(&installation, &names, &app, first..first + reports).await;
     settle(&mut installation, &workers, f64::from(first + reports)).await;
-    let spent = installation.process(worker).cpu() - before;
+    let spent = installation.find_process(worker).cpu_time() - before;
     installation.stop().await;
     Run { idle, cpu_millis: spent.as_secs_f64() * 1_000.0 / f64::from(reports), first, requests }
 }
 
 async fn send(installation: &Installation, tenants: &[String], app: &App, numbers: std::ops::Range<u32>) {
-    let topic = installation.topic("crash.reports");
+    let topic = installation.topic_name("crash.reports");
     let sends = stream::iter(numbers).map(|number| {
         let (topic, tenant) = (&topic, &tenants[number as usize % tenants.len()]);
         async move {
-            let report = app.report(number).bytes();
-            installation.topics.produce(topic, None, &[("tenant", tenant)], &report).await;
+            let report = app.build_report(number).bytes();
+            installation.topics.produce_record(topic, None, &[("tenant", tenant)], &report).await;
         }
     });
     sends.buffer_unordered(500).for_each(async |()| {}).await;

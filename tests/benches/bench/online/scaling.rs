@@ -26,7 +26,7 @@ pub async fn print(input: &Input, full: bool) {
     }
     installation.wait_ready("api").await;
     installation.make_tenant(TENANT);
-    let upload = installation.client().upload(input.dsym.clone()).await;
+    let upload = installation.client().upload_symbols(input.dsym.clone()).await;
     assert_eq!(upload["objects"][0]["status"], "ready", "{upload}");
     scale(&mut installation, 0, STEPS[0]).await;
     let feed = Feed::of(&installation);
@@ -56,7 +56,7 @@ async fn scale(installation: &mut Installation, from: usize, to: usize) {
         installation.wait_ready(worker).await;
     }
     for worker in WORKERS.iter().take(from).skip(to) {
-        let process = installation.take(worker);
+        let process = installation.take_process(worker);
         let ended = tokio::task::spawn_blocking(|| process.terminate()).await.expect("ended");
         assert!(ended.success(), "{worker} ended with {ended}");
     }

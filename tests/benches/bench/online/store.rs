@@ -26,12 +26,12 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Prints both rates of small and of large reports, the CPU of each process, and the statements of a batch.
 pub async fn print(input: &Input, full: bool) {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let reports = if full { 20_000 } else { 60 };
     println!(
         "\nA backlog of one tenant's reports: symbolicated by one worker, and then stored by one indexer"
     );
-    let small = |number| app.report(number).bytes();
+    let small = |number| app.build_report(number).bytes();
     run("small", &app.dsym, reports, small).await;
     run("large", &input.dsym, reports / 5, |number| input.report(number)).await;
     let [one, many] = [1, 500].map(count_statements);
@@ -45,13 +45,13 @@ async fn run(name: &str, dsym: &[u8], reports: u32, report: impl Fn(u32) -> Vec<
     }
     installation.wait_ready("api").await;
     installation.make_tenant(TENANT);
-    let upload = installation.client().upload(dsym.to_vec()).await;
+    let upload = installation.client().upload_symbols(dsym.to_vec()).await;
     assert_eq!(upload["objects"][0]["status"], "ready", "{upload}");
-    let topic = installation.topic("crash.reports");
+    let topic = installation.topic_name("crash.reports");
     let bytes = report(0).len();
     let sends = stream::iter(0..reports).map(|number| {
         let (installation, topic, report) = (&installation, &topic, report(number));
-        async move { installation.topics.produce(topic, None, &[("tenant", TENANT)], &report).await }
+        async move { installation.topics.produce_record(topic, None, &[("tenant", TENANT)], &report).await }
     });
     sends.buffer_unordered(500).for_each(async |()| {}).await;
 
@@ -59,14 +59,14 @@ async fn run(name: &str, dsym: &[u8], reports: u32, report: impl Fn(u32) -> Vec<
     installation.wait_ready(WORKER).await;
     let (mut begun, mut committed) = (None, 0.0);
     while committed < f64::from(reports) {
-        committed = installation.metric(WORKER, RECORDS).await.unwrap_or(0.0);
+        committed = installation.fetch_metric(WORKER, RECORDS).await.unwrap_or(0.0);
         if begun.is_none() && committed > 0.0 {
             begun = Some((Instant::now(), committed));
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     let symbolicated = rate(begun, f64::from(reports));
-    let worker = installation.take(WORKER);
+    let worker = installation.take_process(WORKER);
     tokio::task::block_in_place(|| worker.terminate());
 
     let mut database = PgConnection::connect(&installation.database_url()).await.expect("PostgreSQL");
@@ -75,7 +75,7 @@ async fn run(name: &str, dsym: &[u8], reports: u32, report: impl Fn(u32) -> Vec<
     installation.wait_ready(INDEXER).await;
     let (mut begun, mut used) = (None, [0.0; 2]);
     let cpu = |installation: &mut Installation| {
-        [installation.process(INDEXER).cpu().as_secs_f64(), cpu_of_tree(postmaster)]
+        [installation.find_process(INDEXER).cpu_time().as_secs_f64(), cpu_of_tree(postmaster)]
     };
     let timeout = Instant::now();
     loop {
@@ -146,12 +146,12 @@ fn count_statements(reports: u32) -> usize {
             let settings = unslide_store::Settings::with_url(installation.database_url());
             let store = Store::connect(&settings, Arc::new(SystemClock)).await.expect("a database");
             let today = store.clock().now();
-            partitions::ensure(&store, today.date(), today.date()).await.expect("a day");
+            partitions::ensure_partitions(&store, today.date(), today.date()).await.expect("a day");
             let arrivals: Vec<Arrival> = (0..reports).map(|number| arrival(number, today)).collect();
             let mut tx = store.tenant(&TenantId::new(TENANT).expect("a slug")).await.expect("a transaction");
-            let made = tenants::create(&mut tx, TENANT, &tenants::QuotaLimits::default()).await;
+            let made = tenants::create_tenant(&mut tx, TENANT, &tenants::QuotaLimits::default()).await;
             made.expect("the database").expect("a new tenant");
-            let storing = reports::store(&mut tx, &arrivals, Effects::Now, None);
+            let storing = reports::store_arrivals(&mut tx, &arrivals, Effects::Now, None);
             let (stored, statements) = statements::counted(storing).await;
             assert_eq!(stored.expect("stored").len(), arrivals.len());
             drop(tx);
@@ -173,7 +173,7 @@ fn arrival(number: u32, received_at: OffsetDateTime) -> Arrival {
         content_hash: ContentHash(hash),
         revision: 1,
         received_at,
-        body: unslide_proto::body::compress(b"{}"),
+        body: unslide_proto::body::compress_report(b"{}"),
         size: 2,
         facts: ReportDetails {
             app: "com.acme.shop".into(),

@@ -28,14 +28,14 @@ const LONG: Duration = Duration::from_secs(300);
 /// Prints the quiet tenant's latencies alone and under the attack, of runs in pairs.
 pub async fn print(full: bool) {
     let (pairs, reports) = if full { (5, 100) } else { (1, 5) };
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let mut installation = Installation::start().await;
     let quiet = installation.client();
-    quiet.upload(app.dsym.clone()).await;
+    quiet.upload_symbols(app.dsym.clone()).await;
     installation.make_tenant(NOISY);
     let noisy = installation.client();
     let body = bomb(&app);
-    let output = installation.topic("crash.symbolicated");
+    let output = installation.topic_name("crash.symbolicated");
     // Warm before anything counts.
     run(&quiet, &app, &output, 900_000..900_008).await;
     println!(
@@ -73,7 +73,7 @@ fn bomb(app: &App) -> Vec<u8> {
     let padding = vec![b' '; PADDING];
     for number in 0..REPORTS {
         packing.write_all(if number == 0 { b"[" } else { b"," }).expect("packed");
-        let report = app.report(800_000 + number).bytes();
+        let report = app.build_report(800_000 + number).bytes();
         let (inside, end) = report.split_at(report.len() - 1);
         for piece in [inside, padding.as_slice(), end] {
             packing.write_all(piece).expect("packed");
@@ -90,7 +90,7 @@ async fn attack(noisy: &Client, body: &[u8], over: &AtomicBool) -> String {
     while !over.load(Ordering::Relaxed) {
         tick.tick().await;
         let (noisy, body) = (noisy.clone(), body.to_vec());
-        sending.push(tokio::spawn(async move { noisy.attempt("/v1/reports", Some(body)).await }));
+        sending.push(tokio::spawn(async move { noisy.try_request("/v1/reports", Some(body)).await }));
     }
     let mut answers: BTreeMap<String, u32> = BTreeMap::new();
     for answer in futures::future::join_all(sending).await {
@@ -111,7 +111,7 @@ async fn run(quiet: &Client, app: &App, output: &str, numbers: std::ops::Range<u
     let mut posts = Vec::new();
     for number in numbers {
         tick.tick().await;
-        let (client, report) = (quiet.clone(), app.report(number).bytes());
+        let (client, report) = (quiet.clone(), app.build_report(number).bytes());
         posts.push(tokio::spawn(async move {
             let begin = Instant::now();
             let (status, answer) = client.post("/v1/reports", report).await;

@@ -2,7 +2,7 @@
 
 pub mod skipped;
 
-use crate::world::{World, signing, tenant};
+use crate::world::{World, signing_settings, tenant_id};
 use reqwest::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -45,9 +45,9 @@ async fn letter_of(
     change: impl FnOnce(&mut DeadLetter),
 ) -> String {
     let kafka = &world.config.kafka;
-    let topics = kafka.topics();
+    let topics = kafka.topic_names();
     record.topic = topics.dead_letter.as_str().into();
-    let place = Producer::new(kafka).unwrap().send(&record).await.unwrap();
+    let place = Producer::new(kafka).unwrap().send_record(&record).await.unwrap();
     let topic_id = topic_facts(kafka, &topics.dead_letter).await.unwrap().id.to_string();
     let id = DeadLetterId { topic_id, partition: place.partition, offset: place.offset };
     let mut noted = noted(world, id, of, reason);
@@ -60,13 +60,13 @@ pub fn noted(world: &World, id: DeadLetterId, of: Option<&str>, reason: &str) ->
     DeadLetter {
         id,
         stage: DeadLetterStage::Symbolize,
-        topic: world.config.kafka.topics().dead_letter,
-        tenant: of.map(tenant),
+        topic: world.config.kafka.topic_names().dead_letter,
+        tenant: of.map(tenant_id),
         arrived_at: world.host.clock.now(),
         reason: reason.to_owned(),
         detail: "a detail".to_owned(),
         attempt: Some(3),
-        origin: Some(TopicOffset { topic: world.config.kafka.topics().input, partition: 1, offset: 7 }),
+        origin: Some(TopicOffset { topic: world.config.kafka.topic_names().input, partition: 1, offset: 7 }),
         source: None,
         source_index: None,
         source_count: None,
@@ -91,19 +91,19 @@ pub async fn note(world: &World, noted: DeadLetter) -> String {
 #[tokio::test]
 async fn a_letter_is_shown_and_replayed_with_its_bytes_untouched() {
     let world = World::start().await;
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
     let odd = letter(&world, Some("acme"), "not_json", Some(b"\xfe\x00k"), Some(BYTES)).await;
     let empty = letter(&world, Some("acme"), "not_json", None, None).await;
 
     let page = world
         .get("/v1/dead-letters?limit=1&reason=not_json&status=waiting&stage=symbolize", &admin)
         .await
-        .expect(200);
+        .expect_status(200);
     assert_eq!(page["items"][0]["id"], *empty);
     let next = page["next_cursor"].as_str().unwrap();
     let address =
         format!("/v1/dead-letters?limit=1&reason=not_json&status=waiting&stage=symbolize&cursor={next}");
-    let page = world.get(&address, &admin).await.expect(200);
+    let page = world.get(&address, &admin).await.expect_status(200);
     let listed = &page["items"][0];
     assert_eq!(
         (&listed["id"], &listed["tenant"], &listed["attempt"]),
@@ -112,7 +112,7 @@ async fn a_letter_is_shown_and_replayed_with_its_bytes_untouched() {
     assert_eq!((&listed["value_bytes"], &listed["replays"]), (&json!(BYTES.len()), &json!(0)));
     assert_eq!((&listed["origin"]["offset"], &page["next_cursor"]), (&json!(7), &json!(null)));
 
-    let shown = world.get(&format!("/v1/dead-letters/{odd}"), &admin).await.expect(200);
+    let shown = world.get(&format!("/v1/dead-letters/{odd}"), &admin).await.expect_status(200);
     assert_eq!((&shown["held"], &shown["key"]), (&json!(true), &json!({"base64": "/gBr"})));
     assert_eq!(shown["headers"][1], json!({"name": "reason", "value": {"text": "not_json"}}));
     let body =
@@ -124,19 +124,19 @@ async fn a_letter_is_shown_and_replayed_with_its_bytes_untouched() {
 
     for id in [&odd, &empty] {
         let address = format!("/v1/dead-letters/{id}/replay");
-        let done = world.post_json(&address, &admin, &json!({})).await.expect(200);
+        let done = world.post_json(&address, &admin, &json!({})).await.expect_status(200);
         assert!(
-            done["replayed_as"].as_str().unwrap().starts_with(&world.config.kafka.topics().input),
+            done["replayed_as"].as_str().unwrap().starts_with(&world.config.kafka.topic_names().input),
             "{done}"
         );
         assert_eq!((&done["status"], done.get("warning")), (&json!("replayed"), None));
         let again = world.post_json(&address, &admin, &json!({})).await;
         assert!(again.expect_problem(409, "already-replayed").contains("again"));
-        world.post_json(&address, &admin, &json!({"again": true})).await.expect(200);
-        let shown = world.get(&format!("/v1/dead-letters/{id}"), &admin).await.expect(200);
+        world.post_json(&address, &admin, &json!({"again": true})).await.expect_status(200);
+        let shown = world.get(&format!("/v1/dead-letters/{id}"), &admin).await.expect_status(200);
         assert_eq!(shown["replays"], 2);
     }
-    let sent = world.sent(4).await;
+    let sent = world.read_sent_records(4).await;
     assert_eq!(sent.len(), 4);
     for record in &sent {
         let (id, key, value) = match record.value {
@@ -145,18 +145,18 @@ async fn a_letter_is_shown_and_replayed_with_its_bytes_untouched() {
         };
         assert_eq!((record.key.as_deref(), record.value.as_deref()), (key, value));
         let (_, place) = id.split_once('-').unwrap();
-        let of = format!("{}/{}", world.config.kafka.topics().dead_letter, place.replace('-', "/"));
-        assert_eq!(record.headers.text(headers::REPLAY_OF), Some(of.as_str()));
-        assert_eq!(record.headers.text(headers::TENANT), Some("acme"));
-        assert_eq!(record.headers.text(headers::SIGNATURE), Some("c2lnbmVk"));
+        let of = format!("{}/{}", world.config.kafka.topic_names().dead_letter, place.replace('-', "/"));
+        assert_eq!(record.headers.get_text(headers::REPLAY_OF), Some(of.as_str()));
+        assert_eq!(record.headers.get_text(headers::TENANT), Some("acme"));
+        assert_eq!(record.headers.get_text(headers::SIGNATURE), Some("c2lnbmVk"));
         assert_eq!(
             (record.headers.get(headers::REASON), record.headers.get(headers::ORIGIN_OFFSET)),
             (None, None)
         );
     }
     assert_eq!(sent.iter().filter(|r| r.value.is_none()).count(), 2);
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    let log = audit::list(&mut tx, None, 10).await.unwrap();
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
+    let log = audit::list_entries(&mut tx, None, 10).await.unwrap();
     assert_eq!(log.iter().filter(|entry| entry.action == "dead_letter.replay").count(), 4);
     tx.rollback().await.unwrap();
     world.stop().await;
@@ -166,13 +166,13 @@ async fn a_letter_is_shown_and_replayed_with_its_bytes_untouched() {
 #[tokio::test]
 async fn what_is_nobodys_is_the_operators_alone() {
     let world = World::start().await;
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
-    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
+    let operator = world.create_key("umbrella", &[Scope::Operator]).await;
     let nobodys = letter(&world, None, "unknown_tenant", None, Some(BYTES)).await;
     let acmes = letter(&world, Some("acme"), "not_json", None, Some(BYTES)).await;
     let stranger = letter(&world, Some("stranger"), "not_json", None, Some(BYTES)).await;
 
-    let own = world.get("/v1/dead-letters", &admin).await.expect(200);
+    let own = world.get("/v1/dead-letters", &admin).await.expect_status(200);
     assert_eq!((own["items"].as_array().unwrap().len(), &own["items"][0]["id"]), (1, &json!(acmes)));
     for id in [&nobodys, &stranger] {
         for rest in ["", "/body"] {
@@ -185,7 +185,8 @@ async fn what_is_nobodys_is_the_operators_alone() {
     let all = |query: &'static str| {
         let (world, operator) = (&world, &operator);
         async move {
-            let page = world.get(&format!("/v1/operator/dead-letters{query}"), operator).await.expect(200);
+            let page =
+                world.get(&format!("/v1/operator/dead-letters{query}"), operator).await.expect_status(200);
             page["items"]
                 .as_array()
                 .unwrap()
@@ -200,10 +201,10 @@ async fn what_is_nobodys_is_the_operators_alone() {
     let body = world.request(Method::GET, &format!("/v1/operator/dead-letters/{nobodys}/body"), &operator);
     assert_eq!(body.send().await.unwrap().bytes().await.unwrap(), BYTES);
     let address = format!("/v1/operator/dead-letters/{nobodys}/replay");
-    let done = world.post_json(&address, &operator, &json!({})).await.expect(200);
+    let done = world.post_json(&address, &operator, &json!({})).await.expect_status(200);
     assert!(done["warning"].as_str().unwrap().contains("tenant is known"));
     // It claims what it claimed before.
-    assert_eq!(world.sent(1).await[0].headers.text(headers::TENANT), Some("claimed"));
+    assert_eq!(world.read_sent_records(1).await[0].headers.get_text(headers::TENANT), Some("claimed"));
     // A key of one app sees none: what app a dead letter is of is not known.
     let of_app = world.key_for("acme", &[Scope::TenantAdmin], Some("com.example.shop")).await;
     world.get("/v1/dead-letters", &of_app).await.expect_problem(403, "insufficient-scope");
@@ -214,7 +215,7 @@ async fn what_is_nobodys_is_the_operators_alone() {
 #[tokio::test]
 async fn letters_are_replayed_by_filter_and_dangerous_ones_only_by_name() {
     let world = World::start().await;
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
     for _ in 0..3 {
         letter(&world, Some("acme"), "not_json", None, Some(BYTES)).await;
     }
@@ -229,7 +230,7 @@ async fn letters_are_replayed_by_filter_and_dangerous_ones_only_by_name() {
     }
 
     let replay = async |body: serde_json::Value| {
-        world.post_json("/v1/dead-letters/replay", &admin, &body).await.expect(200)
+        world.post_json("/v1/dead-letters/replay", &admin, &body).await.expect_status(200)
     };
     let counted = replay(json!({"dry_run": true})).await;
     assert_eq!((&counted["matched"], &counted["replayed"]), (&json!(6), &json!(0)));
@@ -251,7 +252,7 @@ async fn letters_are_replayed_by_filter_and_dangerous_ones_only_by_name() {
     assert_eq!(rest, expected);
     let named = replay(json!({"reason": "kills_worker"})).await;
     assert_eq!((&named["replayed"], &named["gone"]), (&json!(1), &json!(0)));
-    assert_eq!(world.sent(4).await.len(), 4);
+    assert_eq!(world.read_sent_records(4).await.len(), 4);
     let wrong = world.post_json("/v1/dead-letters/replay", &admin, &json!({"tenant": "umbrella"})).await;
     wrong.expect_problem(400, "invalid-parameter");
     let wrong = world.post_json("/v1/dead-letters/replay", &admin, &json!({"limit": 101})).await;
@@ -262,10 +263,10 @@ async fn letters_are_replayed_by_filter_and_dangerous_ones_only_by_name() {
 #[tokio::test]
 async fn so_many_read_dead_letters_at_once_and_the_others_wait() {
     let world = World::with(|limits| (limits.letters, limits.tenant_share) = (2, 100)).await;
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
     let id = letter(&world, Some("acme"), "not_json", None, Some(BYTES)).await;
     let address = format!("/v1/dead-letters/{id}/body");
-    let reading = || world.gauge("unslide_api_in_flight", "dead_letters");
+    let reading = || world.read_gauge("unslide_api_in_flight", "dead_letters");
     let readers = futures::future::join_all((0..12).map(|_| {
         let request = world.request(Method::GET, &address, &admin);
         async { request.send().await.unwrap().error_for_status().unwrap().bytes().await.unwrap() }
@@ -289,8 +290,8 @@ async fn so_many_read_dead_letters_at_once_and_the_others_wait() {
 #[tokio::test]
 async fn a_replay_is_signed_by_the_api_and_speaks_for_no_tenant_that_is_only_claimed() {
     let world = World::start().await;
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
-    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
+    let operator = world.create_key("umbrella", &[Scope::Operator]).await;
     let said = |of: &'static str| OutRecord {
         value: Some(BYTES.into()),
         headers: Headers::new().with(headers::TENANT, of),
@@ -304,36 +305,37 @@ async fn a_replay_is_signed_by_the_api_and_speaks_for_no_tenant_that_is_only_cla
     let claimed = letter_of(&world, None, "no_signature", said("acme"), of_an_array).await;
     let whole = letter_of(&world, Some("acme"), "kills_worker", said("acme"), |_| {}).await;
     let replay = |id: &String| format!("/v1/dead-letters/{id}/replay");
-    world.post_json(&replay(&element), &admin, &json!({})).await.expect(200);
-    world.post_json(&replay(&whole), &admin, &json!({})).await.expect(200);
+    world.post_json(&replay(&element), &admin, &json!({})).await.expect_status(200);
+    world.post_json(&replay(&whole), &admin, &json!({})).await.expect_status(200);
     let mut old = said("acme");
-    for (name, value) in SignedPurpose::Record.headers().into_iter().zip(["of-the-gateway", "edge", "5"]) {
+    for (name, value) in SignedPurpose::Record.header_names().into_iter().zip(["of-the-gateway", "edge", "5"])
+    {
         old.headers.push(name, value);
     }
     let stale = letter_of(&world, None, "stale_signature", old, |_| {}).await;
     for id in [&claimed, &stale] {
         let address = replay(id).replace("/v1/", "/v1/operator/");
-        world.post_json(&address, &operator, &json!({})).await.expect(200);
+        world.post_json(&address, &operator, &json!({})).await.expect_status(200);
     }
-    let sent = world.sent(4).await;
-    let key = SigningKey::parse(&signing().key).unwrap().verifying();
+    let sent = world.read_sent_records(4).await;
+    let key = SigningKey::parse(&signing_settings().key).unwrap().verifying_key();
     let mut signed = 0;
     for record in &sent {
-        let text = |name| record.headers.text(name);
+        let text = |name| record.headers.get_text(name);
         assert_eq!(record.value.as_deref(), Some(BYTES));
         if text(headers::REPLAY_OF).unwrap().replace('/', "-").ends_with(element.split_once('-').unwrap().1) {
-            let at = record.headers.number(headers::SIGNED_AT).unwrap();
-            assert!(key.verify(&tenant("acme"), at, BYTES, text(headers::SIGNATURE).unwrap()));
+            let at = record.headers.get_number(headers::SIGNED_AT).unwrap();
+            assert!(key.verify_record(&tenant_id("acme"), at, BYTES, text(headers::SIGNATURE).unwrap()));
             assert_eq!(text(headers::SIGNATURE_KEY), Some("api"));
             signed += 1;
         } else if text(headers::SIGNATURE).is_some() {
             assert_eq!(
-                SignedPurpose::Record.headers().map(text),
+                SignedPurpose::Record.header_names().map(text),
                 [Some("of-the-gateway"), Some("edge"), Some("5")]
             );
-            let at = record.headers.number(headers::REPLAY_SIGNED_AT).unwrap();
+            let at = record.headers.get_number(headers::REPLAY_SIGNED_AT).unwrap();
             let signature = text(headers::REPLAY_SIGNATURE).unwrap();
-            assert!(key.verify_for(SignedPurpose::Replay, &tenant("acme"), at, BYTES, signature));
+            assert!(key.verify_for(SignedPurpose::Replay, &tenant_id("acme"), at, BYTES, signature));
             signed += 1;
         } else {
             assert_eq!((text(headers::SIGNATURE_KEY), text(headers::REPLAY_SIGNATURE)), (None, None));
@@ -351,11 +353,11 @@ async fn answers_that_nobody_takes_are_bounded() {
         limits.tenant_share = 100;
     })
     .await;
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
-    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
+    let operator = world.create_key("umbrella", &[Scope::Operator]).await;
     let id = letter(&world, Some("acme"), "not_json", None, Some(LARGE)).await;
     let address = format!("/v1/dead-letters/{id}/body");
-    let held = || world.gauge("unslide_api_body_bytes", "answers");
+    let held = || world.read_gauge("unslide_api_body_bytes", "answers");
     // One who looks at the beginning of the answer and takes no more.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(64 << 10).unwrap();
@@ -382,18 +384,19 @@ async fn answers_that_nobody_takes_are_bounded() {
 #[tokio::test]
 async fn a_letter_without_its_value_says_that_the_value_was_not_kept() {
     let world = World::start().await;
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
     let headers = Headers::new().with(headers::TENANT, "acme").with(headers::VALUE_BYTES, "12582912");
     let record = OutRecord { headers, ..OutRecord::default() };
     let id = letter_of(&world, Some("acme"), "too_large", record, |_| {}).await;
     let why = "the value of 12582912 bytes was too large for a dead letter and was not kept";
-    let shown = world.get(&format!("/v1/dead-letters/{id}"), &admin).await.expect(200);
+    let shown = world.get(&format!("/v1/dead-letters/{id}"), &admin).await.expect_status(200);
     assert_eq!((&shown["held"], &shown["lost"]), (&json!(false), &json!(why)));
     let answer = world.get(&format!("/v1/dead-letters/{id}/body"), &admin).await;
     assert!(answer.expect_problem(404, "not-found").contains(why));
     let answer = world.post_json(&format!("/v1/dead-letters/{id}/replay"), &admin, &json!({})).await;
     assert!(answer.expect_problem(404, "not-found").contains(why));
-    let counted = world.post_json("/v1/dead-letters/replay", &admin, &json!({"all": true})).await.expect(200);
+    let counted =
+        world.post_json("/v1/dead-letters/replay", &admin, &json!({"all": true})).await.expect_status(200);
     assert_eq!((&counted["replayed"], &counted["gone"]), (&json!(0), &json!(1)));
     world.stop().await;
 }

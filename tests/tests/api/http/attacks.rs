@@ -2,7 +2,7 @@
 
 use crate::limits::shares::until_locks;
 use crate::reports::{A, crash, store};
-use crate::world::{World, report, slow};
+use crate::world::{World, report_json, slow_body};
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::json;
@@ -14,15 +14,15 @@ const BODIES: &str = r#"unslide_api_body_bytes{kind="reports"}"#;
 async fn suspend(world: &World, operator: &str) {
     let change = json!({"state": "suspended"});
     let request = world.request(Method::PATCH, "/v1/tenants/acme", operator).body(change.to_string());
-    assert_eq!(world.send(request).await.expect(200)["state"], "suspended");
+    assert_eq!(world.send(request).await.expect_status(200)["state"], "suspended");
 }
 
 /// Bodies of 32 MiB that are announced and do not come: together they are as large as all bodies may be.
 #[tokio::test]
 async fn announced_bodies_take_no_room_from_others() {
     let world = World::with(|limits| limits.tenant_share = 100).await;
-    let (acme, operator) = (world.master("acme").await, world.master("umbrella").await);
-    let (senders, bodies): (Vec<_>, Vec<_>) = (0..32).map(|_| slow()).unzip();
+    let (acme, operator) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
+    let (senders, bodies): (Vec<_>, Vec<_>) = (0..32).map(|_| slow_body()).unzip();
     let attacks = join_all(bodies.into_iter().map(|body| {
         let request = world.request(Method::POST, "/v1/reports", &acme);
         world.send(request.header("content-length", 32 << 20).body(body))
@@ -31,9 +31,9 @@ async fn announced_bodies_take_no_room_from_others() {
         for sender in &senders {
             sender.unbounded_send(Ok(b"{".to_vec())).unwrap();
         }
-        world.until(REQUESTS, 32.0).await;
-        world.until(BODIES, f64::from(32 << 10)).await;
-        world.post_json("/v1/reports", &operator, &report(A)).await.expect(202);
+        world.wait_for_metric(REQUESTS, 32.0).await;
+        world.wait_for_metric(BODIES, f64::from(32 << 10)).await;
+        world.post_json("/v1/reports", &operator, &report_json(A)).await.expect_status(202);
         suspend(&world, &operator).await;
     };
     tokio::select! {
@@ -48,8 +48,8 @@ async fn announced_bodies_take_no_room_from_others() {
 #[tokio::test]
 async fn forms_without_a_key_that_do_not_come_take_no_request_from_others() {
     let world = World::with(|limits| limits.requests = 2).await;
-    let acme = world.master("acme").await;
-    let (senders, bodies): (Vec<_>, Vec<_>) = (0..32).map(|_| slow()).unzip();
+    let acme = world.create_master_key("acme").await;
+    let (senders, bodies): (Vec<_>, Vec<_>) = (0..32).map(|_| slow_body()).unzip();
     let attacks = join_all(bodies.into_iter().map(|body| {
         let request = world.request(Method::POST, "/console/sign-in", "");
         let request = request.header("sec-fetch-site", "same-origin");
@@ -60,7 +60,7 @@ async fn forms_without_a_key_that_do_not_come_take_no_request_from_others() {
             sender.unbounded_send(Ok(b"k".to_vec())).unwrap();
         }
         for _ in 0..100 {
-            world.get("/v1/symbols", &acme).await.expect(200);
+            world.get("/v1/symbols", &acme).await.expect_status(200);
         }
     };
     let (answers, ()) = tokio::join!(attacks, asking);
@@ -77,14 +77,14 @@ async fn operators_are_answered_where_tenants_hold_all_requests_and_all_room() {
         (limits.ingest_bytes, limits.ingest_unpacked_bytes) = (2_048, 2_048);
     })
     .await;
-    let (acme, operator) = (world.master("acme").await, world.master("umbrella").await);
-    let ((first, one), (second, two)) = (slow(), slow());
+    let (acme, operator) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
+    let ((first, one), (second, two)) = (slow_body(), slow_body());
     let hold = async |body| world.post("/v1/reports", &acme, body).await;
     let asking = async {
         for sender in [&first, &second] {
             sender.unbounded_send(Ok(b"{".to_vec())).unwrap();
         }
-        world.until(BODIES, 2_048.0).await;
+        world.wait_for_metric(BODIES, 2_048.0).await;
         world.get("/v1/symbols", &operator).await.expect_problem(503, "overloaded");
         suspend(&world, &operator).await;
     };
@@ -102,7 +102,7 @@ async fn operators_are_answered_where_tenants_hold_all_connections_to_the_databa
         config.api.limits.request_seconds = 300;
     })
     .await;
-    let (acme, operator) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, operator) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
     let mut locking = world.connect().await;
     sqlx::query("BEGIN").execute(&mut locking).await.unwrap();
@@ -110,8 +110,8 @@ async fn operators_are_answered_where_tenants_hold_all_connections_to_the_databa
     let path = format!("/v1/reports/{A}");
     let asking = async {
         until_locks(&world, 2).await;
-        world.until(REQUESTS, 8.0).await;
-        world.get("/v1/tenants", &operator).await.expect(200);
+        world.wait_for_metric(REQUESTS, 8.0).await;
+        world.get("/v1/tenants", &operator).await.expect_status(200);
         suspend(&world, &operator).await;
     };
     tokio::select! {

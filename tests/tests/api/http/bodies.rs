@@ -3,7 +3,7 @@
 //! Proves: bounded-input
 
 use crate::reports::{A, crash, store};
-use crate::world::{World, slow};
+use crate::world::{World, slow_body};
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write;
 use tokio::io::AsyncWriteExt;
@@ -27,7 +27,7 @@ async fn what_is_unpacked_takes_room_wherever_it_is_packed() {
             (2 << 20, 2 << 20, 2 << 20);
     })
     .await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let large = format!("{{\"crash\":{{\"threads\":[]}},\"a\":\"{}\"}}", "x".repeat(1_900_000)).into_bytes();
     let packed = gzip(&large);
     // What the last member says of its size is no measure.
@@ -45,10 +45,10 @@ async fn what_is_unpacked_takes_room_wherever_it_is_packed() {
         let request = world.request(reqwest::Method::POST, path, &key).header("content-type", *kind);
         world.send(request.body(body.clone())).await
     };
-    let (more, body) = slow();
+    let (more, body) = slow_body();
     more.unbounded_send(Ok(vec![b' '; 1 << 20])).unwrap();
     let asking = async {
-        world.until(BODIES, f64::from(1 << 20)).await;
+        world.wait_for_metric(BODIES, f64::from(1 << 20)).await;
         for request in &requests {
             let detail = ask(request).await.expect_problem(429, "tenant-busy");
             assert!(detail.starts_with("Too many concurrent request bodies"), "{detail}");
@@ -57,11 +57,11 @@ async fn what_is_unpacked_takes_room_wherever_it_is_packed() {
     };
     let (empty, ()) = tokio::join!(world.post("/v1/reports", &key, body), asking);
     empty.expect_problem(400, "invalid-report");
-    world.until(BODIES, 0.0).await;
+    world.wait_for_metric(BODIES, 0.0).await;
     for request in &requests {
         assert_eq!(ask(request).await.status.as_u16(), request.3, "{} {}", request.0, request.1);
     }
-    world.until(BODIES, 0.0).await;
+    world.wait_for_metric(BODIES, 0.0).await;
     world.stop().await;
 }
 
@@ -70,7 +70,7 @@ async fn what_is_unpacked_takes_room_wherever_it_is_packed() {
 #[tokio::test]
 async fn what_is_answered_takes_room_until_it_is_written() {
     let world = World::with(|limits| limits.answer_stall_seconds = 600).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let mut large = crash(A, "1.0");
     large["user"] = "x".repeat(18_000_000).into();
     let size = store(&world, "acme", &large, 1, world.host.clock.now()).await.len();
@@ -85,18 +85,20 @@ async fn what_is_answered_takes_room_until_it_is_written() {
         client
     };
     let client = unread(&format!("/v1/reports/{A}"), "application/json").await;
-    world.until(r#"unslide_api_request_seconds_count{method="GET",route="/v1/reports/{id}"}"#, 1.0).await;
-    assert!(world.figure(ANSWERS) >= size as f64, "{}", world.figure(ANSWERS));
-    assert_eq!(world.figure(r#"unslide_api_in_flight{kind="requests"}"#), 0.0);
+    world
+        .wait_for_metric(r#"unslide_api_request_seconds_count{method="GET",route="/v1/reports/{id}"}"#, 1.0)
+        .await;
+    assert!(world.read_metric(ANSWERS) >= size as f64, "{}", world.read_metric(ANSWERS));
+    assert_eq!(world.read_metric(r#"unslide_api_in_flight{kind="requests"}"#), 0.0);
     drop(client);
-    world.until(ANSWERS, 0.0).await;
+    world.wait_for_metric(ANSWERS, 0.0).await;
     // Who reads its answer has it whole.
     let read = world.get(&format!("/v1/reports/{A}"), &key).await;
     assert_eq!(read.text.len(), size);
     let text = world.request(reqwest::Method::GET, &format!("/v1/reports/{A}"), &key);
     assert_eq!(world.send(text.header("accept", "text/plain")).await.status.as_u16(), 200);
-    world.get(&format!("/v1/reports/{A}/explain"), &key).await.expect(200);
-    world.until(ANSWERS, 0.0).await;
+    world.get(&format!("/v1/reports/{A}/explain"), &key).await.expect_status(200);
+    world.wait_for_metric(ANSWERS, 0.0).await;
     world.stop().await;
 }
 
@@ -110,7 +112,7 @@ fn gunzip(bytes: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn answers_are_compressed_for_clients_that_ask_and_take_room_until_they_are_written() {
     let world = World::with(|limits| limits.answer_stall_seconds = 600).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let mut large = crash(A, "1.0");
     // Its gzip, too, is more than a connection takes before it is read.
     let mut state = 1u64;
@@ -150,20 +152,28 @@ async fn answers_are_compressed_for_clients_that_ask_and_take_room_until_they_ar
         .send(world.request(reqwest::Method::GET, "/v1/keys", &key).header("accept-encoding", "gzip"))
         .await;
     assert_eq!(short.headers.get("content-encoding"), None);
-    world.until(ANSWERS, 0.0).await;
+    world.wait_for_metric(ANSWERS, 0.0).await;
     // An answer that nobody reads keeps its room, and its encoder's.
     let mut client = TcpStream::connect(world.url.strip_prefix("http://").unwrap()).await.unwrap();
     let head = format!(
         "GET {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {key}\r\naccept-encoding: zstd\r\n\r\n"
     );
-    let before = world.figure(r#"unslide_api_request_seconds_count{method="GET",route="/v1/reports/{id}"}"#);
+    let before =
+        world.read_metric(r#"unslide_api_request_seconds_count{method="GET",route="/v1/reports/{id}"}"#);
     client.write_all(head.as_bytes()).await.unwrap();
     world
-        .until(r#"unslide_api_request_seconds_count{method="GET",route="/v1/reports/{id}"}"#, before + 1.0)
+        .wait_for_metric(
+            r#"unslide_api_request_seconds_count{method="GET",route="/v1/reports/{id}"}"#,
+            before + 1.0,
+        )
         .await;
-    assert!(world.figure(ANSWERS) >= (stored.len() + (2 << 20)) as f64, "{}", world.figure(ANSWERS));
+    assert!(
+        world.read_metric(ANSWERS) >= (stored.len() + (2 << 20)) as f64,
+        "{}",
+        world.read_metric(ANSWERS)
+    );
     drop(client);
-    world.until(ANSWERS, 0.0).await;
+    world.wait_for_metric(ANSWERS, 0.0).await;
     world.stop().await;
 }
 
@@ -171,7 +181,7 @@ async fn answers_are_compressed_for_clients_that_ask_and_take_room_until_they_ar
 #[tokio::test]
 async fn exports_are_compressed_for_clients_that_ask_and_events_are_not() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
     for format in ["csv", "ndjson"] {
         let path = format!("/v1/reports?format={format}");
@@ -185,7 +195,7 @@ async fn exports_are_compressed_for_clients_that_ask_and_events_are_not() {
     let events = world.request(reqwest::Method::GET, "/v1/events?seconds=1", &key);
     let events = world.send(events.header("accept-encoding", "gzip")).await;
     assert_eq!((events.status.as_u16(), events.headers.get("content-encoding")), (200, None));
-    world.until(ANSWERS, 0.0).await;
+    world.wait_for_metric(ANSWERS, 0.0).await;
     world.stop().await;
 }
 
@@ -193,7 +203,7 @@ async fn exports_are_compressed_for_clients_that_ask_and_events_are_not() {
 #[tokio::test]
 async fn an_answer_without_room_for_an_encoder_goes_out_as_it_is() {
     let world = World::with(|limits| (limits.answer_bytes, limits.tenant_share) = (1 << 20, 100)).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let mut report = crash(A, "1.0");
     report["user"] = "x".repeat(10_000).into();
     store(&world, "acme", &report, 1, world.host.clock.now()).await;

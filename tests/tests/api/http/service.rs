@@ -1,6 +1,6 @@
 //! What belongs to no operation: errors of the framework, ids, load, readiness, metrics, drain.
 
-use crate::world::{World, slow};
+use crate::world::{World, slow_body};
 use prometheus::{Encoder, TextEncoder};
 use reqwest::Method;
 use std::time::Duration;
@@ -17,7 +17,7 @@ async fn errors_of_the_framework_are_problems_with_an_id() {
     wrong.expect_problem(405, "method-not-allowed");
     let asked = world.request(Method::GET, "/v1/symbols", "").header("x-request-id", "mine-1");
     assert_eq!(world.send(asked).await.headers["x-request-id"], "mine-1");
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     world.post("/v1/symbols/check", &key, "{").await.expect_problem(400, "invalid-body");
     world.post("/v1/symbols/check", &key, " ".repeat(2 << 20)).await.expect_problem(413, "too-large");
     world.stop().await;
@@ -26,7 +26,7 @@ async fn errors_of_the_framework_are_problems_with_an_id() {
 #[tokio::test]
 async fn the_document_and_its_page_are_served_to_anyone() {
     let world = World::start().await;
-    let document = world.get("/openapi.json", "").await.expect(200);
+    let document = world.get("/openapi.json", "").await.expect_status(200);
     assert_eq!(document["openapi"], "3.1.0");
     let page = world.get("/docs", "").await;
     assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
@@ -48,7 +48,7 @@ async fn the_document_and_its_page_are_served_to_anyone() {
 async fn every_type_of_a_problem_is_a_page_that_anyone_may_read() {
     let world = World::start().await;
     let problem = world.get("/v1/symbols", "").await;
-    let kind = problem.json()["type"].as_str().unwrap().to_owned();
+    let kind = problem.parse_json()["type"].as_str().unwrap().to_owned();
     let page = world.get(&kind, "").await;
     assert_eq!(
         (page.status.as_u16(), &page.headers["content-type"]),
@@ -187,13 +187,13 @@ async fn a_server_that_is_away_is_named_and_the_service_stays_ready() {
     }
     assert!(away.ready && !away.probes["objects"].ok && away.probes["postgres"].ok, "{away:?}");
     // Balancers go on sending requests, and what needs no object storage is answered.
-    assert!(world.host.health.check().await.ready);
+    assert!(world.host.health.check_readiness().await.ready);
     assert_eq!(world.get("/readyz", "").await.text, "ok\n");
     // The answer has Retry-After, and does not say what is broken.
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let upload = world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe".to_vec()).await;
     assert_eq!(upload.headers["retry-after"], "5");
-    let body = upload.json();
+    let body = upload.parse_json();
     upload.expect_problem(503, "unavailable");
     assert_eq!(body.get("detail"), None);
     world.stop().await;
@@ -221,7 +221,7 @@ async fn nothing_is_sent_to_wrong_topics_and_it_is_said_what_is_wrong_with_them(
     })
     .await;
     let kafka = kafka.unwrap();
-    let missing = format!("{}: does not exist", kafka.topics().input);
+    let missing = format!("{}: does not exist", kafka.topic_names().input);
     let reason = async || {
         let answer = world.host.health.ask_now().await;
         answer.probes["topics"].reason.clone().unwrap()
@@ -230,21 +230,21 @@ async fn nothing_is_sent_to_wrong_topics_and_it_is_said_what_is_wrong_with_them(
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     // What needs no topic is answered.
-    let key = world.master("acme").await;
-    world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe".to_vec()).await.expect(202);
+    let key = world.create_master_key("acme").await;
+    world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe".to_vec()).await.expect_status(202);
     world.post("/v1/reports", &key, b"{}".to_vec()).await.expect_problem(503, "unavailable");
-    admin::create(&kafka).await.unwrap();
+    admin::create_topics(&kafka).await.unwrap();
     until_ready(&world).await;
     world.stop().await;
-    admin::delete(&kafka).await.unwrap();
+    admin::delete_topics(&kafka).await.unwrap();
 }
 
 #[tokio::test]
 async fn requests_are_counted_by_route_template() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     world.get("/v1/symbols/0f1e2d3c4b5a69788796a5b4c3d2e1f0", &key).await.expect_problem(404, "not-found");
-    world.get("/v1/symbols", &key).await.expect(200);
+    world.get("/v1/symbols", &key).await.expect_status(200);
     let mut text = Vec::new();
     TextEncoder::new().encode(&world.host.metrics.gather(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
@@ -262,10 +262,10 @@ async fn requests_are_counted_by_route_template() {
 #[tokio::test]
 async fn too_many_requests_at_once_are_sent_away() {
     let world = World::with(|limits| limits.requests = 1).await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
-    let (more, body) = slow();
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
+    let (more, body) = slow_body();
     let asking = async {
-        world.until(r#"unslide_api_in_flight{kind="requests"}"#, 1.0).await;
+        world.wait_for_metric(r#"unslide_api_in_flight{kind="requests"}"#, 1.0).await;
         let refused = world.get("/v1/symbols", &umbrella).await;
         assert_eq!(refused.headers["retry-after"], "1");
         refused.expect_problem(503, "overloaded");
@@ -275,26 +275,26 @@ async fn too_many_requests_at_once_are_sent_away() {
     };
     let (held, ()) = tokio::join!(world.post("/v1/symbols/check", &acme, body), asking);
     held.expect_problem(400, "invalid-body");
-    world.get("/v1/symbols", &umbrella).await.expect(200);
+    world.get("/v1/symbols", &umbrella).await.expect_status(200);
     world.stop().await;
 }
 
 #[tokio::test]
 async fn too_many_uploads_at_once_are_sent_away() {
     let world = World::with(|limits| limits.uploads = 1).await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
-    let (more, body) = slow();
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
+    let (more, body) = slow_body();
     more.unbounded_send(Ok(b"\xcf\xfa\xed\xfe first".to_vec())).unwrap();
     let asking = async {
-        world.until(r#"unslide_api_in_flight{kind="uploads"}"#, 1.0).await;
+        world.wait_for_metric(r#"unslide_api_in_flight{kind="uploads"}"#, 1.0).await;
         let refused = world.post("/v1/symbols", &umbrella, b"\xcf\xfa\xed\xfe second".to_vec()).await;
         assert_eq!(refused.headers["retry-after"], "1");
         refused.expect_problem(503, "overloaded");
         more.close_channel();
     };
     let (first, ()) = tokio::join!(world.post("/v1/symbols", &acme, body), asking);
-    first.expect(202);
-    world.post("/v1/symbols", &umbrella, b"\xcf\xfa\xed\xfe second".to_vec()).await.expect(202);
-    world.until(r#"unslide_api_in_flight{kind="uploads"}"#, 0.0).await;
+    first.expect_status(202);
+    world.post("/v1/symbols", &umbrella, b"\xcf\xfa\xed\xfe second".to_vec()).await.expect_status(202);
+    world.wait_for_metric(r#"unslide_api_in_flight{kind="uploads"}"#, 0.0).await;
     world.stop().await;
 }

@@ -3,7 +3,7 @@
 
 use crate::cases::{attempt, cases, document, operations};
 use crate::reports::{A, crash, store};
-use crate::world::{Answer, World, eventually, padded, report, slow, tenant};
+use crate::world::{Answer, World, pad_json, report_json, slow_body, tenant_id, wait_until};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -30,19 +30,19 @@ fn busy(answer: Answer, of: &str) {
 #[tokio::test]
 async fn requests_of_one_tenant_leave_room_for_another() {
     let world = World::with(|limits| (limits.requests, limits.tenant_share) = (4, 50)).await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
-    let ((first, one), (second, two)) = (slow(), slow());
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
+    let ((first, one), (second, two)) = (slow_body(), slow_body());
     let hold = async |body| world.post("/v1/symbols/check", &acme, body).await;
     for sender in [&first, &second] {
         sender.unbounded_send(Ok(b"{".to_vec())).unwrap();
     }
     let asking = async {
         // Both are known to be the tenant's once their bodies are read.
-        world.until(BODIES, 2_048.0).await;
-        assert_eq!(world.figure(REQUESTS), 2.0);
+        world.wait_for_metric(BODIES, 2_048.0).await;
+        assert_eq!(world.read_metric(REQUESTS), 2.0);
         busy(world.get("/v1/symbols", &acme).await, "requests");
-        world.get("/v1/symbols", &umbrella).await.expect(200);
-        assert_eq!(world.figure(r#"unslide_api_refused_total{limit="requests"}"#), 1.0);
+        world.get("/v1/symbols", &umbrella).await.expect_status(200);
+        assert_eq!(world.read_metric(r#"unslide_api_refused_total{limit="requests"}"#), 1.0);
         for sender in [first, second] {
             sender.unbounded_send(Ok(b"}".to_vec())).unwrap();
         }
@@ -50,7 +50,7 @@ async fn requests_of_one_tenant_leave_room_for_another() {
     let (one, two, ()) = tokio::join!(hold(one), hold(two), asking);
     one.expect_problem(400, "invalid-body");
     two.expect_problem(400, "invalid-body");
-    world.get("/v1/symbols", &acme).await.expect(200);
+    world.get("/v1/symbols", &acme).await.expect_status(200);
     world.stop().await;
 }
 
@@ -61,53 +61,53 @@ async fn waits_of_one_tenant_hold_no_request_and_leave_room_for_another() {
         (limits.requests, limits.waits, limits.tenant_share) = (2, 4, 50);
     })
     .await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     let upload = async |key| {
-        let upload = world.post("/v1/symbols", key, b"\xcf\xfa\xed\xfe".to_vec()).await.expect(202);
+        let upload = world.post("/v1/symbols", key, b"\xcf\xfa\xed\xfe".to_vec()).await.expect_status(202);
         format!("/v1/symbols/uploads/{}?wait=", upload["id"].as_str().unwrap())
     };
     let (acmes, umbrellas) = (upload(&acme).await, upload(&umbrella).await);
     let long = format!("{acmes}60s");
     let waiting = futures::future::join(world.get(&long, &acme), async {
         // One after the other: while they begin, a tenant's one slot has to do.
-        world.until(WAITS, 1.0).await;
-        world.until(REQUESTS, 0.0).await;
+        world.wait_for_metric(WAITS, 1.0).await;
+        world.wait_for_metric(REQUESTS, 0.0).await;
         world.get(&long, &acme).await
     });
     let asking = async {
-        world.until(WAITS, 2.0).await;
-        world.until(REQUESTS, 0.0).await;
+        world.wait_for_metric(WAITS, 2.0).await;
+        world.wait_for_metric(REQUESTS, 0.0).await;
         busy(world.get(&long, &acme).await, "waiting requests");
-        world.get(&acmes.replace("?wait=", ""), &acme).await.expect(200);
-        world.get(&format!("{umbrellas}100ms"), &umbrella).await.expect(200);
+        world.get(&acmes.replace("?wait=", ""), &acme).await.expect_status(200);
+        world.get(&format!("{umbrellas}100ms"), &umbrella).await.expect_status(200);
     };
     tokio::select! {
         _ = waiting => panic!("nothing builds the upload"),
         () = asking => {}
     }
     // The clients are gone, and what they held is free.
-    world.until(WAITS, 0.0).await;
+    world.wait_for_metric(WAITS, 0.0).await;
     world.stop().await;
 }
 
 #[tokio::test]
 async fn uploads_of_one_tenant_leave_room_for_another() {
     let world = World::with(|limits| (limits.uploads, limits.tenant_share) = (2, 50)).await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     let file = || b"\xcf\xfa\xed\xfe second".to_vec();
-    let (more, body) = slow();
+    let (more, body) = slow_body();
     more.unbounded_send(Ok(b"\xcf\xfa\xed\xfe first".to_vec())).unwrap();
     let asking = async {
-        world.until(UPLOADS, 1.0).await;
+        world.wait_for_metric(UPLOADS, 1.0).await;
         busy(world.post("/v1/symbols", &acme, file()).await, "uploads");
-        world.post("/v1/symbols", &umbrella, file()).await.expect(202);
+        world.post("/v1/symbols", &umbrella, file()).await.expect_status(202);
         // What operators upload counts for the tenant of their key.
         busy(world.post("/v1/system/symbols", &acme, file()).await, "uploads");
         more.close_channel();
     };
     let (first, ()) = tokio::join!(world.post("/v1/symbols", &acme, body), asking);
-    first.expect(202);
-    world.until(UPLOADS, 0.0).await;
+    first.expect_status(202);
+    world.wait_for_metric(UPLOADS, 0.0).await;
     world.stop().await;
 }
 
@@ -118,29 +118,29 @@ async fn bodies_of_one_tenant_leave_room_for_another() {
         (limits.ingest_bytes, limits.ingest_unpacked_bytes) = (1 << 20, 1 << 20);
     })
     .await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
-    let (more, body) = slow();
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
+    let (more, body) = slow_body();
     let asking = async {
-        let one = report(A).to_string();
-        more.unbounded_send(Ok(padded(&one, (1 << 20) - 1))).unwrap();
-        world.until(BODIES, f64::from(1 << 20)).await;
+        let one = report_json(A).to_string();
+        more.unbounded_send(Ok(pad_json(&one, (1 << 20) - 1))).unwrap();
+        world.wait_for_metric(BODIES, f64::from(1 << 20)).await;
         busy(world.post("/v1/reports", &acme, one.clone()).await, "request bodies");
         busy(world.post("/v1/symbolicate", &acme, one.clone()).await, "request bodies");
         busy(world.post("/v1/symbols/check", &acme, "{}").await, "request bodies");
-        world.post("/v1/reports", &umbrella, one.clone()).await.expect(202);
+        world.post("/v1/reports", &umbrella, one.clone()).await.expect_status(202);
         more.unbounded_send(Ok(b" ".to_vec())).unwrap();
         more.close_channel();
     };
     let (held, ()) = tokio::join!(world.post("/v1/reports", &acme, body), asking);
-    held.expect(202);
-    world.until(BODIES, 0.0).await;
+    held.expect_status(202);
+    world.wait_for_metric(BODIES, 0.0).await;
     world.stop().await;
 }
 
 #[tokio::test]
 async fn symbolications_of_one_tenant_are_paced_and_anothers_are_not() {
     let world = World::configured(|config| config.tenants.symbolication_units_per_second = 1).await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     let explain = format!("/v1/reports/{A}/explain");
     let mut refused = world.get(&explain, &acme).await;
     for _ in 0..200 {
@@ -153,7 +153,7 @@ async fn symbolications_of_one_tenant_are_paced_and_anothers_are_not() {
     let detail = refused.expect_problem(429, "rate-limited");
     assert!(detail.contains("symbolication_units_per_second is 1"), "{detail}");
     world.get(&explain, &umbrella).await.expect_problem(404, "not-found");
-    world.post("/v1/symbolicate", &umbrella, report(A).to_string()).await.expect(200);
+    world.post("/v1/symbolicate", &umbrella, report_json(A).to_string()).await.expect_status(200);
     // Both count as one.
     for _ in 0..200 {
         let answer = world.post("/v1/symbolicate", &umbrella, "{}").await;
@@ -211,8 +211,8 @@ async fn two_images(world: &World, of: &str) -> Value {
             symcache_version: 1,
             generation: 1,
         };
-        let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
-        slots::publish(&mut tx, &published).await.unwrap();
+        let mut tx = world.store.tenant(&tenant_id(of)).await.unwrap();
+        slots::publish_symbols(&mut tx, &published).await.unwrap();
         tx.commit().await.unwrap();
     }
     crash["binary_images"] = images.into();
@@ -232,7 +232,7 @@ async fn symbols_that_one_tenant_fetches_leave_room_for_another() {
     })
     .await;
     let ask = async |of: &str| {
-        let (key, crash) = (world.master(of).await, two_images(&world, of).await);
+        let (key, crash) = (world.create_master_key(of).await, two_images(&world, of).await);
         world.send(world.request(Method::POST, "/v1/symbolicate", &key).body(crash.to_string())).await
     };
     let mut next =
@@ -263,7 +263,7 @@ async fn answers_to_one_tenant_leave_room_for_another() {
         (limits.answer_bytes, limits.tenant_share, limits.answer_stall_seconds) = (64 << 20, 50, 600);
     })
     .await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     let mut large = crash(A, "1.0");
     large["user"] = "x".repeat(18_000_000).into();
     for of in ["acme", "umbrella"] {
@@ -273,12 +273,12 @@ async fn answers_to_one_tenant_leave_room_for_another() {
     // What is not read to its end stays where it is.
     let unread = world.request(Method::GET, &path, &acme).send().await.unwrap();
     assert_eq!(unread.status().as_u16(), 200);
-    assert!(world.figure(ANSWERS) > 18e6);
+    assert!(world.read_metric(ANSWERS) > 18e6);
     busy(world.get(&path, &acme).await, "answers");
-    world.get(&path, &umbrella).await.expect(200);
+    world.get(&path, &umbrella).await.expect_status(200);
     drop(unread);
-    world.until(ANSWERS, 0.0).await;
-    world.get(&path, &acme).await.expect(200);
+    world.wait_for_metric(ANSWERS, 0.0).await;
+    world.get(&path, &acme).await.expect_status(200);
     world.stop().await;
 }
 
@@ -286,7 +286,7 @@ async fn answers_to_one_tenant_leave_room_for_another() {
 #[tokio::test]
 async fn letters_that_one_tenant_reads_leave_a_reader_for_another() {
     let world = World::with(|limits| (limits.letters, limits.tenant_share) = (2, 50)).await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     let letter =
         async |reason| crate::dead_letters::letter(&world, Some("acme"), reason, None, Some(b"{")).await;
     letter("not_json").await;
@@ -302,10 +302,10 @@ async fn letters_that_one_tenant_reads_leave_a_reader_for_another() {
     let which = json!({"reason": "not_json"});
     let replaying = world.post_json("/v1/dead-letters/replay", &acme, &which);
     let asking = async {
-        world.until(LETTERS, 1.0).await;
+        world.wait_for_metric(LETTERS, 1.0).await;
         let own = world.get(&body, &acme);
         let others = async {
-            world.until(r#"unslide_api_waiting{kind="dead_letters"}"#, 1.0).await;
+            world.wait_for_metric(r#"unslide_api_waiting{kind="dead_letters"}"#, 1.0).await;
             let any = body.replace("/v1/", "/v1/operator/");
             assert_eq!(world.get(&any, &umbrella).await.text, "{");
             sqlx::query("ROLLBACK").execute(&mut locking).await.unwrap();
@@ -315,8 +315,8 @@ async fn letters_that_one_tenant_reads_leave_a_reader_for_another() {
         assert_eq!(own.text, "{");
     };
     let (replayed, ()) = tokio::join!(replaying, asking);
-    assert_eq!(replayed.expect(200)["replayed"], 1);
-    assert_eq!(world.figure(r#"unslide_api_waiting{kind="dead_letters"}"#), 0.0);
+    assert_eq!(replayed.expect_status(200)["replayed"], 1);
+    assert_eq!(world.read_metric(r#"unslide_api_waiting{kind="dead_letters"}"#), 0.0);
     world.stop().await;
 }
 
@@ -327,7 +327,7 @@ async fn every_operation_does_with_one_connection_of_its_tenant() {
         (config.api.limits.tenant_share, config.api.limits.request_seconds) = (1, 50);
     })
     .await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let (cases, mut operations) = (cases(&world, &key).await, operations(&document()));
     // What a case deletes, another reads.
     operations.sort_by_key(|(_, method, ..)| *method == Method::DELETE);
@@ -346,7 +346,7 @@ async fn connections_that_one_tenant_holds_leave_some_for_another() {
         (config.postgres.max_connections, config.api.limits.request_seconds) = (4, 300);
     })
     .await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
     let mut locking = world.connect().await;
     sqlx::query("BEGIN").execute(&mut locking).await.unwrap();
@@ -356,24 +356,24 @@ async fn connections_that_one_tenant_holds_leave_some_for_another() {
     // The clients of these requests go away: the database goes on with their statements.
     for turns in [7.0, 8.0, 8.0, 8.0] {
         let waiting = async {
-            world.until(REQUESTS, 8.0).await;
-            world.until(r#"unslide_api_waiting{kind="connections"}"#, turns).await;
+            world.wait_for_metric(REQUESTS, 8.0).await;
+            world.wait_for_metric(r#"unslide_api_waiting{kind="connections"}"#, turns).await;
             until_locks(&world, 1).await;
         };
         tokio::select! {
             _ = deleting() => panic!("the report is locked"),
             () = waiting => {}
         }
-        world.until(REQUESTS, 0.0).await;
+        world.wait_for_metric(REQUESTS, 0.0).await;
     }
     let asking = async {
-        world.until(REQUESTS, 8.0).await;
+        world.wait_for_metric(REQUESTS, 8.0).await;
         for _ in 0..50 {
-            world.get("/v1/symbols", &umbrella).await.expect(200);
+            world.get("/v1/symbols", &umbrella).await.expect_status(200);
         }
         assert_eq!(world.number(LOCKS).await, 1);
         // One of four connections is the tenant's, and still has the first question.
-        world.until(r#"unslide_api_waiting{kind="connections"}"#, 8.0).await;
+        world.wait_for_metric(r#"unslide_api_waiting{kind="connections"}"#, 8.0).await;
         sqlx::query("ROLLBACK").execute(&mut locking).await.unwrap();
         sqlx::Connection::close(locking).await.unwrap();
     };
@@ -386,7 +386,7 @@ async fn connections_that_one_tenant_holds_leave_some_for_another() {
 #[tokio::test]
 async fn a_statement_takes_no_longer_than_a_request_may() {
     let world = World::with(|limits| limits.request_seconds = 10).await;
-    let acme = world.master("acme").await;
+    let acme = world.create_master_key("acme").await;
     store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
     let mut locking = world.connect().await;
     sqlx::query("BEGIN").execute(&mut locking).await.unwrap();
@@ -397,7 +397,7 @@ async fn a_statement_takes_no_longer_than_a_request_may() {
     until_locks(&world, 0).await;
     sqlx::query("ROLLBACK").execute(&mut locking).await.unwrap();
     sqlx::Connection::close(locking).await.unwrap();
-    world.delete(&path, &acme).await.expect(204);
+    world.delete(&path, &acme).await.expect_status(204);
     world.stop().await;
 }
 
@@ -406,6 +406,6 @@ const LOCKS: &str =
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
 
 pub async fn until_locks(world: &World, number: i64) {
-    let is_reached = eventually(async || world.number(LOCKS).await == number).await;
+    let is_reached = wait_until(async || world.number(LOCKS).await == number).await;
     assert!(is_reached, "{} statements wait, and not {number}", world.number(LOCKS).await);
 }

@@ -34,11 +34,11 @@ fn ids(answer: &Answer) -> Vec<String> {
 #[tokio::test]
 async fn a_whole_list_is_one_answer_with_the_lists_filters_and_rights() {
     let world = filled().await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     let mut paged: Vec<String> = Vec::new();
     let mut cursor = String::new();
     loop {
-        let page = world.get(&format!("/v1/reports?limit=100{cursor}"), &key).await.expect(200);
+        let page = world.get(&format!("/v1/reports?limit=100{cursor}"), &key).await.expect_status(200);
         paged.extend(
             page["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()),
         );
@@ -63,10 +63,10 @@ async fn a_whole_list_is_one_answer_with_the_lists_filters_and_rights() {
     assert!(lines[0].ends_with(",weight") && lines[1].ends_with(",1"), "{}\n{}", lines[0], lines[1]);
     assert!(lines[1].contains(",\"'=HYPERLINK(\"\"x\"\")  next\","), "{}", lines[1]);
     assert!(!csv.text.contains("umbrellas-own"));
-    let json = world.get("/v1/reports?format=json&limit=2", &key).await.expect(200);
+    let json = world.get("/v1/reports?format=json&limit=2", &key).await.expect_status(200);
     assert_eq!(json["items"].as_array().unwrap().len(), 2);
     // Nothing of the answers stays in memory.
-    world.until("unslide_api_body_bytes{kind=\"answers\"}", 0.0).await;
+    world.wait_for_metric("unslide_api_body_bytes{kind=\"answers\"}", 0.0).await;
     world.stop().await;
 }
 
@@ -77,7 +77,7 @@ async fn every_list_of_statistics_can_be_exported_and_refusals_are_problems() {
     let report = crash("11111111-1111-1111-1111-111111111111", "1.0");
     let app = report["system"]["CFBundleIdentifier"].as_str().unwrap().to_owned();
     store(&world, "acme", &report, 1, now).await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     for path in
         ["/v1/groups", "/v1/apps", &format!("/v1/apps/{app}/versions"), "/v1/missing-symbols?system=true"]
     {
@@ -99,7 +99,7 @@ async fn every_list_of_statistics_can_be_exported_and_refusals_are_problems() {
         world.get(path, &key).await.expect_problem(status, slug);
     }
     world.get("/v1/reports?format=csv", "").await.expect_problem(401, "unauthorized");
-    let writer = world.key("acme", &[Scope::ReportsWrite]).await;
+    let writer = world.create_key("acme", &[Scope::ReportsWrite]).await;
     world.get("/v1/reports?format=csv", &writer).await.expect_problem(403, "insufficient-scope");
     let only = world.key_for("acme", &[Scope::ReportsRead], Some("com.example.other")).await;
     assert!(world.get("/v1/reports?format=ndjson", &only).await.text.is_empty());
@@ -112,9 +112,9 @@ async fn every_list_of_statistics_can_be_exported_and_refusals_are_problems() {
 async fn the_lists_of_a_tenants_work_can_be_exported_and_hold_no_secret() {
     let world = World::start().await;
     let scopes = [Scope::TenantAdmin, Scope::ReportsRead, Scope::SymbolsRead];
-    let admin = world.key("acme", &scopes).await;
+    let admin = world.create_key("acme", &scopes).await;
     let wish = json!({"name": "=1+1", "scopes": ["reports:read"]});
-    let made = world.post_json("/v1/keys", &admin, &wish).await.expect(201);
+    let made = world.post_json("/v1/keys", &admin, &wish).await.expect_status(201);
     for (path, columns) in [
         ("/v1/symbols", "debug_id,name,arch,"),
         ("/v1/captures", "id,app,version,"),
@@ -131,7 +131,7 @@ async fn the_lists_of_a_tenants_work_can_be_exported_and_hold_no_secret() {
     assert!(keys.contains(",'=1+1,") && !keys.contains(secret), "{keys}");
     let log = world.get("/v1/audit-log?format=csv", &admin).await.text;
     assert!(log.contains(",key.create,") && !log.contains(secret), "{log}");
-    let reader = world.key("acme", &[Scope::ReportsRead]).await;
+    let reader = world.create_key("acme", &[Scope::ReportsRead]).await;
     world.get("/v1/keys?format=csv", &reader).await.expect_problem(403, "insufficient-scope");
     world.stop().await;
 }
@@ -159,7 +159,7 @@ fn unmapped(document: &Value, mapping: &Value, path: &str, found: &mut Vec<Strin
 #[tokio::test]
 async fn elasticsearch_takes_every_field_of_an_export() {
     let world = filled().await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     let schemas = document()["components"]["schemas"].clone();
     let templates = [
         ("reports", "ListedReport", include_str!("../../../../deploy/elasticsearch/reports.json")),
@@ -203,8 +203,8 @@ async fn large() -> World {
 }
 
 async fn revoke(world: &World, key: Uuid) {
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
-    world.delete(&format!("/v1/keys/{key}"), &admin).await.expect(200);
+    let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
+    world.delete(&format!("/v1/keys/{key}"), &admin).await.expect_status(200);
 }
 
 /// Begins to read an export, does something, and checks that the rest does not come to a regular end.
@@ -235,7 +235,7 @@ async fn an_export_whose_key_or_session_ends_does_not_look_whole() {
     let browser = Browser::signed_in(&world, &key).await;
     breaks_off(browser.request(Method::GET, "/console/export/reports"), revoke(&world, id)).await;
     // One that nobody interrupts is whole.
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     let browser = Browser::signed_in(&world, &key).await;
     let whole = world.send(browser.request(Method::GET, "/console/export/reports")).await;
     assert_eq!((whole.status.as_u16(), whole.text.lines().count()), (200, 2_502));
@@ -245,7 +245,7 @@ async fn an_export_whose_key_or_session_ends_does_not_look_whole() {
 #[tokio::test]
 async fn an_export_without_its_database_does_not_look_whole() {
     let world = large().await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     let path = "/v1/reports?format=ndjson";
     breaks_off(world.request(Method::GET, path, &key), world.let_connect(false)).await;
     world.let_connect(true).await;

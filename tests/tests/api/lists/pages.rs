@@ -6,7 +6,7 @@ use crate::dead_letters::skipped::skipped;
 use crate::openapi::paged_lists;
 use crate::reports::{A, crash, store};
 use crate::symbols::object;
-use crate::world::{World, tenant};
+use crate::world::{World, tenant_id};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ async fn all(world: &World, path: &str, key: &str, entries: &str, limit: usize) 
     let (mut found, mut cursor) = (Vec::new(), String::new());
     loop {
         let and = if path.contains('?') { '&' } else { '?' };
-        let page = world.get(&format!("{path}{and}limit={limit}{cursor}"), key).await.expect(200);
+        let page = world.get(&format!("{path}{and}limit={limit}{cursor}"), key).await.expect_status(200);
         let page_entries = entries_of(&page, entries);
         assert!(page_entries.len() <= limit, "{path}");
         found.extend(page_entries);
@@ -44,7 +44,8 @@ async fn add_entries(world: &World, key: &str, cases: &BTreeMap<&'static str, Ca
         crash["binary_images"][0]["uuid"] = format!("{n}000FFEE-4B5A-6978-8796-A5B4C3D2E1F0").into();
         store(world, "acme", &crash, 1, world.host.clock.now() - Duration::days(n as i64 % 2)).await;
     }
-    for (owner, case) in [(Owner::Tenant(tenant("acme")), "get_upload"), (Owner::System, "get_system_upload")]
+    for (owner, case) in
+        [(Owner::Tenant(tenant_id("acme")), "get_upload"), (Owner::System, "get_system_upload")]
     {
         let upload = cases[case].path.rsplit('/').next().unwrap().parse().unwrap();
         for n in 1..=3 {
@@ -52,23 +53,23 @@ async fn add_entries(world: &World, key: &str, cases: &BTreeMap<&'static str, Ca
         }
     }
     let capture = "/v1/captures?app=com.example.shop&version=1.0&kind=profile&session_id=s1";
-    world.post(capture, key, "main;draw 1\n").await.expect(202);
+    world.post(capture, key, "main;draw 1\n").await.expect_status(202);
     letter(world, Some("acme"), "not_json", None, Some(b"[")).await;
     skipped(world, Some("acme"), "panicked", 2).await;
     let settings = json!({"app": "com.example.bank", "source_root": "/bank"}).to_string();
     let put = world.request(Method::PUT, "/v1/app-settings", key).body(settings);
-    world.send(put).await.expect(200);
+    world.send(put).await.expect_status(200);
     let comments = &cases["comment_on_group"].path;
-    world.post_json(comments, key, &json!({"text": "a"})).await.expect(201);
+    world.post_json(comments, key, &json!({"text": "a"})).await.expect_status(201);
     let public = json!({"name": "bank", "apps": ["com.example.bank"]});
-    world.post_json("/v1/public-keys", key, &public).await.expect(201);
+    world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
 }
 
 #[tokio::test]
 async fn every_list_can_be_read_in_small_pages() {
     // Nothing that a list has changes by itself.
     let world = World::still(|_| {}).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let cases = cases(&world, &key).await;
     add_entries(&world, &key, &cases).await;
     let mut lists: Vec<(&str, String)> = paged_lists(&document())
@@ -78,7 +79,7 @@ async fn every_list_can_be_read_in_small_pages() {
     lists.push(("/v1/groups?sort=reports", "items".to_owned()));
     lists.push(("/v1/tenant-usage?sort=full", "items".to_owned()));
     for (path, entries) in &lists {
-        let whole = world.get(path, &key).await.expect(200);
+        let whole = world.get(path, &key).await.expect_status(200);
         assert_eq!(whole.get("next_cursor"), None, "{path}");
         assert!(entries_of(&whole, entries).len() > 1, "{path}: {whole}");
         for limit in [1, 2] {
@@ -111,13 +112,13 @@ async fn a_time_that_the_database_cannot_hold_is_refused() {
         let mut crash = crash(&format!("{n}{}", A.get(1..).unwrap()), "1.0");
         crash["system"]["CFBundleIdentifier"] = format!("com.example.shop{n}").into();
         store(&world, "acme", &crash, 1, now).await;
-        world.key("acme", &[Scope::ReportsRead]).await;
+        world.create_key("acme", &[Scope::ReportsRead]).await;
     }
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     for path in ["/v1/reports?limit=1", "/v1/groups?limit=1", "/v1/keys?limit=1"] {
-        let first = world.get(path, &key).await.expect(200);
+        let first = world.get(path, &key).await.expect_status(200);
         let cursor = first["next_cursor"].as_str().unwrap();
-        world.get(&format!("{path}&cursor={}", forged(cursor, 0)), &key).await.expect(200);
+        world.get(&format!("{path}&cursor={}", forged(cursor, 0)), &key).await.expect_status(200);
         for micros in [i64::MIN, -300_000_000_000_000_000, 253_402_300_800_000_000, i64::MAX] {
             let path = format!("{path}&cursor={}", forged(cursor, micros));
             world.get(&path, &key).await.expect_problem(400, "invalid-parameter");
@@ -128,7 +129,7 @@ async fn a_time_that_the_database_cannot_hold_is_refused() {
             let path = format!("/v1/{path}={time}");
             world.get(&path, &key).await.expect_problem(400, "invalid-parameter");
         }
-        world.get(&format!("/v1/{path}=9999-12-31T23:59:59Z"), &key).await.expect(200);
+        world.get(&format!("/v1/{path}=9999-12-31T23:59:59Z"), &key).await.expect_status(200);
     }
     world.stop().await;
 }

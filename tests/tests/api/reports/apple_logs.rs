@@ -1,7 +1,7 @@
 //! Crash logs of Apple's: they are taken like reports, and answered in their own form.
 
 use super::{A, arrival, crash, now, write};
-use crate::world::{Answer, World, tenant};
+use crate::world::{Answer, World, tenant_id};
 use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_proto::headers;
@@ -40,7 +40,7 @@ fn media_type(answer: &Answer) -> &str {
 #[tokio::test]
 async fn a_crash_log_of_apple_is_symbolicated_and_kept_in_its_own_form() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let log = crash_log();
     let enriched = world.post("/v1/symbolicate", &key, log.clone()).await;
     assert_eq!((enriched.status.as_u16(), media_type(&enriched)), (200, "application/octet-stream"));
@@ -48,10 +48,10 @@ async fn a_crash_log_of_apple_is_symbolicated_and_kept_in_its_own_form() {
     let answered = crash_of(&enriched.text);
     assert_eq!(answered["threads"][0]["frames"][0]["symbolication"]["status"], "missing", "{answered}");
     assert!(answered["symbolication"]["images"].is_array(), "{answered}");
-    let (mut kept, _) = arrival(&tenant("acme"), &crash(A, "1.2"), 1, now(), None);
-    kept.body = unslide_proto::body::compress(enriched.text.as_bytes());
+    let (mut kept, _) = arrival(&tenant_id("acme"), &crash(A, "1.2"), 1, now(), None);
+    kept.body = unslide_proto::body::compress_report(enriched.text.as_bytes());
     kept.size = enriched.text.len() as u64;
-    write(&world, &tenant("acme"), kept).await;
+    write(&world, &tenant_id("acme"), kept).await;
     let path = format!("/v1/reports/{A}");
     let found = world.get(&path, &key).await;
     assert_eq!((media_type(&found), &found.text), ("application/octet-stream", &enriched.text));
@@ -59,7 +59,7 @@ async fn a_crash_log_of_apple_is_symbolicated_and_kept_in_its_own_form() {
     let text = world.send(text).await;
     assert_eq!(media_type(&text), "text/plain; charset=utf-8");
     assert!(text.text.contains("Thread 0 Crashed") && text.text.contains("Shop"), "{}", text.text);
-    let explained = world.get(&format!("{path}/explain"), &key).await.expect(200);
+    let explained = world.get(&format!("{path}/explain"), &key).await.expect_status(200);
     assert_eq!(explained["images"][0]["debug_id"], super::IMAGE);
     world.stop().await;
 }
@@ -67,24 +67,25 @@ async fn a_crash_log_of_apple_is_symbolicated_and_kept_in_its_own_form() {
 #[tokio::test]
 async fn a_crash_log_of_apple_is_taken_by_every_route_for_reports() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let log = crash_log();
-    let sent = world.post("/v1/reports", &key, log.clone()).await.expect(202);
+    let sent = world.post("/v1/reports", &key, log.clone()).await.expect_status(202);
     assert_eq!(sent, json!({"accepted": 1, "reports": [{"id": A}]}));
     let public = |apps: &[&str]| json!({"name": "app", "apps": apps});
-    let of_app = world.post_json("/v1/public-keys", &key, &public(&[APP])).await.expect(201);
-    let other = world.post_json("/v1/public-keys", &key, &public(&["com.example.bank"])).await.expect(201);
+    let of_app = world.post_json("/v1/public-keys", &key, &public(&[APP])).await.expect_status(201);
+    let other =
+        world.post_json("/v1/public-keys", &key, &public(&["com.example.bank"])).await.expect_status(201);
     let send = async |key: &Value, body: String| {
         let path = format!("/i/{}", key["key"].as_str().unwrap());
         let request = world.request(Method::POST, &path, "").header("accept", "application/json");
-        world.send(request.body(body)).await.expect(202)
+        world.send(request.body(body)).await.expect_status(202)
     };
     assert_eq!(send(&of_app, log.clone()).await["accepted"], json!([A]));
     assert_eq!(send(&other, log.clone()).await["refused"][0]["type"], "wrong_app");
     let header = format!("{}\n", log.lines().next().unwrap());
     assert_eq!(send(&of_app, header).await["refused"][0]["type"], "not_a_report");
-    let sent = world.sent(4).await;
-    let is_taken = |record: &&Record| record.headers.text(headers::REFUSED_REASON).is_none();
+    let sent = world.read_sent_records(4).await;
+    let is_taken = |record: &&Record| record.headers.get_text(headers::REFUSED_REASON).is_none();
     let taken: Vec<_> = sent.iter().filter(is_taken).map(|record| record.value.as_deref()).collect();
     assert_eq!(taken, [Some(log.as_bytes()); 2], "byte for byte");
     let other_kind = log.replacen("309", "288", 1).replace("\"threads\"", "\"stacks\"");

@@ -16,7 +16,7 @@ async fn two(world: &World, key: &str) -> (String, String) {
     hang["crash"]["error"]["type"] = "hang".into();
     store(world, "acme", &hang, 1, now).await;
     let id = async |kind: &str| {
-        let found = world.get(&format!("/v1/groups?kind={kind}"), key).await.expect(200);
+        let found = world.get(&format!("/v1/groups?kind={kind}"), key).await.expect_status(200);
         found["items"][0]["id"].as_str().unwrap().to_owned()
     };
     (id("crash").await, id("hang").await)
@@ -30,7 +30,7 @@ fn actions(page: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn groups_of_a_version_are_ranked_and_counted_by_its_reports() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let now = world.host.clock.now();
     let id = |n: u8| format!("{n:08}-0000-0000-0000-000000000000");
     for (n, version) in [(1, "1.0"), (2, "1.0"), (3, "1.0"), (4, "2.0")] {
@@ -43,7 +43,7 @@ async fn groups_of_a_version_are_ranked_and_counted_by_its_reports() {
     }
     let list = async |query: &str| world.get(&format!("/v1/groups?{query}"), &key).await;
     let ranked = async |query: &str| -> Vec<(String, i64, Option<i64>)> {
-        let page = list(&format!("sort=reports&{query}")).await.expect(200);
+        let page = list(&format!("sort=reports&{query}")).await.expect_status(200);
         let row = |item: &Value| {
             let kind = item["kind"].as_str().unwrap().to_owned();
             (kind, item["reports"].as_i64().unwrap(), item["all_reports"].as_i64())
@@ -60,11 +60,11 @@ async fn groups_of_a_version_are_ranked_and_counted_by_its_reports() {
     assert_eq!(ranked(&format!("from_day={today}&version=2.0")).await, newer);
     assert_eq!(ranked(&format!("to_day={before}")).await, []);
     // Page by page, in the same order.
-    let first = list("sort=reports&version=2.0&limit=1").await.expect(200);
+    let first = list("sort=reports&version=2.0&limit=1").await.expect_status(200);
     let next = first["next_cursor"].as_str().unwrap();
-    let second = list(&format!("sort=reports&version=2.0&limit=1&cursor={next}")).await.expect(200);
+    let second = list(&format!("sort=reports&version=2.0&limit=1&cursor={next}")).await.expect_status(200);
     assert_eq!((&second["items"][0]["kind"], second.get("next_cursor")), (&"crash".into(), None));
-    let growing = list("sort=growing&version=2.0").await.expect(200);
+    let growing = list("sort=growing&version=2.0").await.expect_status(200);
     let counts = |item: &Value| (item["reports"].clone(), item["growth"]["reports"].clone());
     let counted: Vec<_> = growing["items"].as_array().unwrap().iter().map(counts).collect();
     assert!(!counted.is_empty() && counted.iter().all(|(reports, growth)| reports == growth), "{counted:?}");
@@ -90,9 +90,9 @@ async fn groups_of_a_version_are_ranked_and_counted_by_its_reports() {
         ("/console/groups?version=2.0&days=7", "of 4 ·"),
         ("/console/groups?new_in=2.0", "new in 2.0"),
     ] {
-        assert!(browser.page(page).await.contains(words), "{page}");
+        assert!(browser.fetch_page(page).await.contains(words), "{page}");
     }
-    let versions = browser.page("/console/versions").await;
+    let versions = browser.fetch_page("/console/versions").await;
     assert!(versions.contains("/console/groups?app=com.example.shop"), "{versions}");
     world.stop().await;
 }
@@ -100,31 +100,34 @@ async fn groups_of_a_version_are_ranked_and_counted_by_its_reports() {
 #[tokio::test]
 async fn a_resolved_group_comes_back_with_a_newer_version() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsRead, Scope::GroupsWrite]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead, Scope::GroupsWrite]).await;
     let (group, _) = two(&world, &key).await;
     let path = format!("/v1/groups/{group}");
     let change = json!({"status": "resolved", "resolved_in": "2.9", "assignee": "Kim"});
-    let changed = world.patch(&path, &key, &change).await.expect(200);
+    let changed = world.patch(&path, &key, &change).await.expect_status(200);
     assert_eq!((&changed["status"], &changed["resolved_in"]), (&"resolved".into(), &"2.9".into()));
     let listed = async |query: &str| {
-        let found = world.get(&format!("/v1/groups?{query}"), &key).await.expect(200);
+        let found = world.get(&format!("/v1/groups?{query}"), &key).await.expect_status(200);
         found["items"].as_array().unwrap().iter().any(|item| item["id"] == group.as_str())
     };
     assert!(listed("status=resolved,ignored&assignee=Kim").await);
     assert!(!listed("status=open,regressed").await && !listed("assignee=").await);
     store(&world, "acme", &crash(C, "2.10"), 1, world.host.clock.now()).await;
-    let back = world.get(&path, &key).await.expect(200);
+    let back = world.get(&path, &key).await.expect_status(200);
     assert_eq!((&back["status"], &back["regressed_in"]), (&"regressed".into(), &"2.10".into()));
-    world.post_json(&format!("{path}/comments"), &key, &json!({"text": "again?\nyes"})).await.expect(201);
-    let activity = world.get(&format!("{path}/activity"), &key).await.expect(200);
+    world
+        .post_json(&format!("{path}/comments"), &key, &json!({"text": "again?\nyes"}))
+        .await
+        .expect_status(201);
+    let activity = world.get(&format!("{path}/activity"), &key).await.expect_status(200);
     assert_eq!(actions(&activity)[..2], ["commented", "regressed"]);
     assert_eq!(
         (&activity["items"][0]["text"], &activity["items"][1]["actor"]),
         (&"again?\nyes".into(), &"indexer".into())
     );
-    let first = world.get(&format!("{path}/activity?limit=3"), &key).await.expect(200);
+    let first = world.get(&format!("{path}/activity?limit=3"), &key).await.expect_status(200);
     let next = first["next_cursor"].as_str().unwrap();
-    let rest = world.get(&format!("{path}/activity?limit=3&cursor={next}"), &key).await.expect(200);
+    let rest = world.get(&format!("{path}/activity?limit=3&cursor={next}"), &key).await.expect_status(200);
     assert_eq!([actions(&first), actions(&rest)].concat(), actions(&activity));
     for (body, slug) in [
         (json!({"status": "regressed"}), "invalid-body"),
@@ -149,15 +152,15 @@ async fn a_resolved_group_comes_back_with_a_newer_version() {
 #[tokio::test]
 async fn groups_are_merged_and_split() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsRead, Scope::GroupsWrite]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead, Scope::GroupsWrite]).await;
     let (group, other) = two(&world, &key).await;
     let merge = |target: &str| format!("/v1/groups/{target}/merge");
-    let merged = world.post_json(&merge(&group), &key, &json!({"groups": [other]})).await.expect(200);
+    let merged = world.post_json(&merge(&group), &key, &json!({"groups": [other]})).await.expect_status(200);
     assert_eq!((&merged["reports"], &merged["merged"][0]["id"]), (&2.into(), &other.as_str().into()));
-    assert_eq!(world.get("/v1/groups", &key).await.expect(200)["items"].as_array().unwrap().len(), 1);
-    let reports = world.get(&format!("/v1/reports?group={group}"), &key).await.expect(200);
+    assert_eq!(world.get("/v1/groups", &key).await.expect_status(200)["items"].as_array().unwrap().len(), 1);
+    let reports = world.get(&format!("/v1/reports?group={group}"), &key).await.expect_status(200);
     assert_eq!(reports["items"].as_array().unwrap().len(), 2);
-    let own = world.get(&format!("/v1/groups/{other}"), &key).await.expect(200);
+    let own = world.get(&format!("/v1/groups/{other}"), &key).await.expect_status(200);
     assert_eq!(own["merged_into"], group.as_str());
     let resolved = json!({"status": "resolved"});
     let refused = world.patch(&format!("/v1/groups/{other}"), &key, &resolved).await;
@@ -171,10 +174,10 @@ async fn groups_are_merged_and_split() {
         refused.expect_problem(400, "invalid-body");
     }
     let split = format!("/v1/groups/{group}/split");
-    let after = world.post_json(&split, &key, &json!({"group": other})).await.expect(200);
+    let after = world.post_json(&split, &key, &json!({"group": other})).await.expect_status(200);
     assert_eq!(after["reports"], 1);
     world.post_json(&split, &key, &json!({"group": other})).await.expect_problem(400, "invalid-body");
-    let activity = world.get(&format!("/v1/groups/{other}/activity"), &key).await.expect(200);
+    let activity = world.get(&format!("/v1/groups/{other}/activity"), &key).await.expect_status(200);
     assert_eq!(actions(&activity), ["split_from", "merged_into"]);
     // A key for another app knows neither; one that may only look changes nothing.
     let only = world.key_for("acme", &[Scope::GroupsWrite], Some("com.example.other")).await;
@@ -182,7 +185,7 @@ async fn groups_are_merged_and_split() {
         .post_json(&merge(&group), &only, &json!({"groups": [other]}))
         .await
         .expect_problem(404, "not-found");
-    let reader = world.key("acme", &[Scope::ReportsRead, Scope::ReportsWrite]).await;
+    let reader = world.create_key("acme", &[Scope::ReportsRead, Scope::ReportsWrite]).await;
     let refused = world.patch(&format!("/v1/groups/{group}"), &reader, &resolved).await;
     refused.expect_problem(403, "insufficient-scope");
     world.stop().await;
@@ -191,9 +194,9 @@ async fn groups_are_merged_and_split() {
 #[tokio::test]
 async fn a_key_that_may_change_groups_and_read_none_gets_no_content() {
     let world = World::start().await;
-    let master = world.master("acme").await;
+    let master = world.create_master_key("acme").await;
     let (group, other) = two(&world, &master).await;
-    let key = world.key("acme", &[Scope::GroupsWrite]).await;
+    let key = world.create_key("acme", &[Scope::GroupsWrite]).await;
     let path = format!("/v1/groups/{group}");
     for body in [json!({}), json!({"assignee": "Kim"})] {
         let changed = world.patch(&path, &key, &body).await;
@@ -203,7 +206,7 @@ async fn a_key_that_may_change_groups_and_read_none_gets_no_content() {
         let changed = world.post_json(&format!("{path}/{action}"), &key, &body).await;
         assert_eq!((changed.status.as_u16(), changed.text.as_str()), (204, ""), "{action}");
     }
-    assert_eq!(world.get(&path, &master).await.expect(200)["assignee"], "Kim");
+    assert_eq!(world.get(&path, &master).await.expect_status(200)["assignee"], "Kim");
     world.stop().await;
 }
 
@@ -211,24 +214,24 @@ async fn a_key_that_may_change_groups_and_read_none_gets_no_content() {
 #[tokio::test]
 async fn the_id_of_a_replaced_group_reaches_the_group_that_took_its_reports() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsRead, Scope::GroupsWrite]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead, Scope::GroupsWrite]).await;
     let (old, other) = two(&world, &key).await;
     let path = format!("/v1/groups/{old}");
-    world.patch(&path, &key, &json!({"assignee": "Ana", "status": "ignored"})).await.expect(200);
+    world.patch(&path, &key, &json!({"assignee": "Ana", "status": "ignored"})).await.expect_status(200);
     world
         .post_json(&format!("{path}/comments"), &key, &json!({"text": "Who has the dSYM?"}))
         .await
-        .expect(201);
+        .expect_status(201);
     store_late(&world, "acme", &crash(A, "1.0"), 7).await;
-    let group = world.get(&path, &key).await.expect(200);
+    let group = world.get(&path, &key).await.expect_status(200);
     let new = group["id"].as_str().unwrap().to_owned();
     assert!(new != old && group["redirected_from"] == old.as_str(), "{group}");
     assert_eq!((&group["assignee"], &group["status"]), (&"Ana".into(), &"ignored".into()));
     assert_eq!((&group["reports"], &group["provisional"]), (&1.into(), &false.into()));
-    let own = world.get(&format!("/v1/groups/{new}"), &key).await.expect(200);
+    let own = world.get(&format!("/v1/groups/{new}"), &key).await.expect_status(200);
     assert_eq!((own.get("redirected_from"), &own["title"]), (None, &group["title"]));
     // What is read by the old id.
-    let activity = world.get(&format!("{path}/activity"), &key).await.expect(200);
+    let activity = world.get(&format!("{path}/activity"), &key).await.expect_status(200);
     assert_eq!(actions(&activity)[0], "replaced");
     let comment = activity["items"].as_array().unwrap().iter().find(|item| item["action"] == "commented");
     let comment = comment.unwrap();
@@ -236,25 +239,26 @@ async fn the_id_of_a_replaced_group_reaches_the_group_that_took_its_reports() {
         (&comment["text"], &comment["moved_from"]),
         (&"Who has the dSYM?".into(), &old.as_str().into())
     );
-    let first = world.get(&format!("{path}/activity?limit=1"), &key).await.expect(200);
+    let first = world.get(&format!("{path}/activity?limit=1"), &key).await.expect_status(200);
     let next = first["next_cursor"].as_str().unwrap();
-    let rest = world.get(&format!("{path}/activity?cursor={next}"), &key).await.expect(200);
+    let rest = world.get(&format!("{path}/activity?cursor={next}"), &key).await.expect_status(200);
     assert_eq!([actions(&first), actions(&rest)].concat(), actions(&activity));
-    let listed = world.get(&format!("/v1/reports?group={old}"), &key).await.expect(200);
+    let listed = world.get(&format!("/v1/reports?group={old}"), &key).await.expect_status(200);
     assert_eq!((&listed["items"][0]["id"], &listed["items"][0]["group"]), (&A.into(), &new.as_str().into()));
     let exported = world.get(&format!("/v1/reports?group={old}&format=csv"), &key).await;
     assert!(exported.status.is_success() && exported.text.contains(A), "{}", exported.text);
     // What is changed by the old id.
-    let changed = world.patch(&path, &key, &json!({"status": "resolved"})).await.expect(200);
+    let changed = world.patch(&path, &key, &json!({"status": "resolved"})).await.expect_status(200);
     assert_eq!((&changed["id"], &changed["status"]), (&new.as_str().into(), &"resolved".into()));
-    world.post_json(&format!("{path}/comments"), &key, &json!({"text": "found"})).await.expect(201);
+    world.post_json(&format!("{path}/comments"), &key, &json!({"text": "found"})).await.expect_status(201);
     let merged =
-        world.post_json(&format!("{path}/merge"), &key, &json!({"groups": [other]})).await.expect(200);
+        world.post_json(&format!("{path}/merge"), &key, &json!({"groups": [other]})).await.expect_status(200);
     assert_eq!((&merged["id"], &merged["reports"]), (&new.as_str().into(), &2.into()));
-    let split = world.post_json(&format!("{path}/split"), &key, &json!({"group": other})).await.expect(200);
+    let split =
+        world.post_json(&format!("{path}/split"), &key, &json!({"group": other})).await.expect_status(200);
     assert_eq!((&split["id"], &split["reports"]), (&new.as_str().into(), &1.into()));
     // Others do not learn that it is there.
-    let foreign = world.key("umbrella", &[Scope::ReportsRead, Scope::GroupsWrite]).await;
+    let foreign = world.create_key("umbrella", &[Scope::ReportsRead, Scope::GroupsWrite]).await;
     let only =
         world.key_for("acme", &[Scope::ReportsRead, Scope::GroupsWrite], Some("com.example.other")).await;
     for key in [&foreign, &only] {
@@ -268,7 +272,7 @@ async fn the_id_of_a_replaced_group_reaches_the_group_that_took_its_reports() {
     }
     // A report of it makes it a group of its own again.
     store(&world, "acme", &crash(C, "1.0"), 1, world.host.clock.now()).await;
-    let again = world.get(&path, &key).await.expect(200);
+    let again = world.get(&path, &key).await.expect_status(200);
     assert_eq!((&again["id"], again.get("redirected_from")), (&old.as_str().into(), None));
     world.stop().await;
 }

@@ -7,7 +7,7 @@ mod sending;
 mod stored_bodies;
 mod symbolicating;
 
-use crate::world::{World, report, tenant};
+use crate::world::{World, report_json, tenant_id};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -25,7 +25,7 @@ const IMAGE: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
 
 /// A report with one frame in an app image that nobody has symbols for.
 pub fn crash(id: &str, version: &str) -> Value {
-    let mut crash = report(id);
+    let mut crash = report_json(id);
     crash["system"]["CFBundleShortVersionString"] = version.into();
     crash["binary_images"] = json!([{"image_addr": 0x1_0000_0000_u64, "image_size": 0x10000, "image_vmaddr": 0x1_0000_0000_u64,
         "name": "/private/var/containers/Bundle/Application/X/Shop.app/Shop", "uuid": IMAGE.to_uppercase(),
@@ -62,14 +62,14 @@ pub async fn store(
 
 /// Stores the second revision of a report, which late symbols put into the group with this fingerprint.
 pub async fn store_late(world: &World, of: &str, crash: &Value, fingerprint: u8) {
-    let (mut arrival, _) = arrival(&tenant(of), crash, 2, world.host.clock.now(), None);
+    let (mut arrival, _) = arrival(&tenant_id(of), crash, 2, world.host.clock.now(), None);
     arrival.facts.grouping = arrival.facts.grouping.map(|grouping| ReportGrouping {
         fingerprint: [fingerprint; 16],
         provisional: false,
         title: "EXC_BAD_ACCESS in Cart.total".to_owned(),
         ..grouping
     });
-    write(world, &tenant(of), arrival).await;
+    write(world, &tenant_id(of), arrival).await;
 }
 
 async fn store_from(
@@ -80,7 +80,7 @@ async fn store_from(
     received_at: OffsetDateTime,
     origin: Option<reports::ReportOrigin>,
 ) -> Vec<u8> {
-    let of = tenant(of);
+    let of = tenant_id(of);
     let (arrival, bytes) = arrival(&of, crash, revision, received_at, origin);
     write(world, &of, arrival).await;
     bytes
@@ -88,9 +88,9 @@ async fn store_from(
 
 async fn write(world: &World, of: &TenantId, arrival: reports::Arrival) {
     let day = arrival.received_at.date();
-    partitions::ensure(&world.store, day, day).await.unwrap();
+    partitions::ensure_partitions(&world.store, day, day).await.unwrap();
     let mut tx = world.store.tenant(of).await.unwrap();
-    reports::store(&mut tx, &[arrival], reports::Effects::Now, None).await.unwrap();
+    reports::store_arrivals(&mut tx, &[arrival], reports::Effects::Now, None).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -129,7 +129,7 @@ fn arrival(
         content_hash: ContentHash(Sha256::digest(&bytes).into()),
         revision,
         received_at,
-        body: unslide_proto::body::compress(&enriched.bytes),
+        body: unslide_proto::body::compress_report(&enriched.bytes),
         size: enriched.bytes.len() as u64,
         facts: reports::ReportDetails {
             app: summary.app.unwrap_or_default(),
@@ -180,13 +180,13 @@ fn ids(page: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn a_report_is_waited_for_until_it_is_stored_or_the_time_is_over() {
     let world = World::with(|limits| limits.tenant_share = 1).await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     let path = |wait: &str| format!("/v1/reports/{A}?wait={wait}");
     world.get(&path("10ms"), &key).await.expect_problem(404, "not-found");
     world.get(&path("soon"), &key).await.expect_problem(400, "invalid-parameter");
     let stored = async {
-        world.until(r#"unslide_api_in_flight{kind="waits"}"#, 1.0).await;
-        assert_eq!(ids(&world.get("/v1/reports", &key).await.expect(200)), <[&str; 0]>::default());
+        world.wait_for_metric(r#"unslide_api_in_flight{kind="waits"}"#, 1.0).await;
+        assert_eq!(ids(&world.get("/v1/reports", &key).await.expect_status(200)), <[&str; 0]>::default());
         store(&world, "acme", &crash(A, "1.0"), 1, now()).await
     };
     let waiting = path("30s");
@@ -198,14 +198,14 @@ async fn a_report_is_waited_for_until_it_is_stored_or_the_time_is_over() {
 #[tokio::test]
 async fn reports_are_found_by_every_filter_in_pages() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
     let mut second = crash(B, "2.0");
     second["system"]["machine"] = "iPhone16,1".into();
     second["system"]["system_name"] = "iOS".into();
     second["system"]["system_version"] = "18.3.1".into();
     store(&world, "acme", &second, 1, now() + Duration::HOUR).await;
-    let all = world.get("/v1/reports", &key).await.expect(200);
+    let all = world.get("/v1/reports", &key).await.expect_status(200);
     assert_eq!(ids(&all), [B, A]);
     let first = &all["items"][1];
     assert_eq!(
@@ -241,14 +241,15 @@ async fn reports_are_found_by_every_filter_in_pages() {
         (&format!("debug_id={}", IMAGE.replace('-', "").to_uppercase()), vec![B, A]),
         ("debug_id=00000000000000000000000000000000", vec![]),
     ] {
-        let page = world.get(&format!("/v1/reports?{query}"), &key).await.expect(200);
+        let page = world.get(&format!("/v1/reports?{query}"), &key).await.expect_status(200);
         assert_eq!(ids(&page), found, "{query}");
         assert_eq!(page.get("next_cursor"), None);
     }
-    let page = world.get("/v1/reports?limit=1&status=none", &key).await.expect(200);
+    let page = world.get("/v1/reports?limit=1&status=none", &key).await.expect_status(200);
     assert_eq!(ids(&page), [B]);
     let cursor = page["next_cursor"].as_str().unwrap();
-    let next = world.get(&format!("/v1/reports?limit=1&status=none&cursor={cursor}"), &key).await.expect(200);
+    let next =
+        world.get(&format!("/v1/reports?limit=1&status=none&cursor={cursor}"), &key).await.expect_status(200);
     assert_eq!((ids(&next), next.get("next_cursor")), (vec![A], None));
     let other = world.get(&format!("/v1/reports?limit=1&cursor={cursor}"), &key).await;
     assert!(other.expect_problem(400, "invalid-parameter").contains("other filters"));
@@ -261,7 +262,7 @@ async fn reports_are_found_by_every_filter_in_pages() {
 #[tokio::test]
 async fn a_report_is_read_as_json_and_as_text_and_its_tag_changes_with_its_revision() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     let stored = store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
     let path = format!("/v1/reports/{A}");
     let json = world.get(&path, &key).await;
@@ -297,9 +298,9 @@ async fn a_report_is_read_as_json_and_as_text_and_its_tag_changes_with_its_revis
 #[tokio::test]
 async fn an_explanation_names_the_rule_and_why_nobody_answered() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
-    let explained = world.get(&format!("/v1/reports/{A}/explain"), &key).await.expect(200);
+    let explained = world.get(&format!("/v1/reports/{A}/explain"), &key).await.expect_status(200);
     assert_eq!(explained["images"][0]["debug_id"], IMAGE);
     assert_eq!(explained["images"][0]["status"], "missing");
     let frame = &explained["backtraces"][0]["frames"][0];
@@ -313,12 +314,12 @@ async fn an_explanation_names_the_rule_and_why_nobody_answered() {
 #[tokio::test]
 async fn apps_versions_and_missing_symbols_are_counted() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
     let mut survived = crash(B, "2.0");
     survived["crash"]["error"]["is_fatal"] = false.into();
     store(&world, "acme", &survived, 1, now()).await;
-    let apps = world.get("/v1/apps", &key).await.expect(200);
+    let apps = world.get("/v1/apps", &key).await.expect_status(200);
     assert_eq!(
         (&apps["items"][0]["app"], &apps["items"][0]["reports"], &apps["items"][0]["versions"]),
         (&"com.example.shop".into(), &2.into(), &2.into())
@@ -327,7 +328,7 @@ async fn apps_versions_and_missing_symbols_are_counted() {
         (&apps["items"][0]["first_day"], &apps["items"][0]["crashes"]),
         (&"2026-11-18".into(), &1.into())
     );
-    let versions = world.get("/v1/apps/com.example.shop/versions", &key).await.expect(200);
+    let versions = world.get("/v1/apps/com.example.shop/versions", &key).await.expect_status(200);
     let newest = &versions["items"][0];
     assert_eq!(
         (&newest["version"], &newest["reports"], &newest["crashes"], &newest["devices"]),
@@ -338,12 +339,12 @@ async fn apps_versions_and_missing_symbols_are_counted() {
         (&IMAGE.into(), &0.0.into())
     );
     world.get("/v1/apps/com.example.bank/versions", &key).await.expect_problem(404, "not-found");
-    let missing = world.get("/v1/missing-symbols?app=com.example.shop", &key).await.expect(200);
+    let missing = world.get("/v1/missing-symbols?app=com.example.shop", &key).await.expect_status(200);
     assert_eq!(
         (&missing["items"][0]["debug_id"], &missing["items"][0]["reports"]),
         (&IMAGE.into(), &2.into())
     );
-    assert_eq!(world.get("/v1/missing-symbols?version=9", &key).await.expect(200)["items"], json!([]));
+    assert_eq!(world.get("/v1/missing-symbols?version=9", &key).await.expect_status(200)["items"], json!([]));
     world.get("/v1/missing-symbols?limit=0", &key).await.expect_problem(400, "invalid-parameter");
     world.stop().await;
 }
@@ -351,24 +352,27 @@ async fn apps_versions_and_missing_symbols_are_counted() {
 #[tokio::test]
 async fn groups_are_listed_and_lead_to_their_reports() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
     let mut hang = crash(B, "2.0");
     hang["crash"]["error"]["type"] = "hang".into();
     hang["crash"]["threads"][0]["backtrace"]["contents"][0]["symbol_name"] = "-[OrderController pay:]".into();
     store(&world, "acme", &hang, 1, now() + time::Duration::HOUR).await;
-    let groups = world.get("/v1/groups", &key).await.expect(200);
+    let groups = world.get("/v1/groups", &key).await.expect_status(200);
     let kinds = |page: &Value| {
         let items = page["items"].as_array().unwrap().iter();
         items.map(|group| group["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(kinds(&groups), ["hang", "crash"]);
-    assert_eq!(kinds(&world.get("/v1/groups?sort=first_seen&limit=1", &key).await.expect(200)), ["hang"]);
-    assert_eq!(kinds(&world.get("/v1/groups?version=1.0", &key).await.expect(200)), ["crash"]);
-    assert_eq!(kinds(&world.get("/v1/groups?kind=hang&q=HANG", &key).await.expect(200)), ["hang"]);
-    assert_eq!(kinds(&world.get("/v1/groups?q=controller+PAY", &key).await.expect(200)), ["hang"]);
-    assert_eq!(ids(&world.get("/v1/reports?q=ordercontroller", &key).await.expect(200)), [B]);
-    assert!(ids(&world.get("/v1/reports?q=order%25r", &key).await.expect(200)).is_empty());
+    assert_eq!(
+        kinds(&world.get("/v1/groups?sort=first_seen&limit=1", &key).await.expect_status(200)),
+        ["hang"]
+    );
+    assert_eq!(kinds(&world.get("/v1/groups?version=1.0", &key).await.expect_status(200)), ["crash"]);
+    assert_eq!(kinds(&world.get("/v1/groups?kind=hang&q=HANG", &key).await.expect_status(200)), ["hang"]);
+    assert_eq!(kinds(&world.get("/v1/groups?q=controller+PAY", &key).await.expect_status(200)), ["hang"]);
+    assert_eq!(ids(&world.get("/v1/reports?q=ordercontroller", &key).await.expect_status(200)), [B]);
+    assert!(ids(&world.get("/v1/reports?q=order%25r", &key).await.expect_status(200)).is_empty());
     for list in ["groups", "reports"] {
         for wrong in ["ab", &"x".repeat(101), "ab%00c"] {
             let answer = world.get(&format!("/v1/{list}?q={wrong}"), &key).await;
@@ -379,22 +383,22 @@ async fn groups_are_listed_and_lead_to_their_reports() {
     assert_eq!((&first["reports"], &first["first_version"]), (&1.into(), &"1.0".into()));
     assert_eq!(first["provisional"], true, "its symbols are missing");
     let id = first["id"].as_str().unwrap();
-    let group = world.get(&format!("/v1/groups/{id}"), &key).await.expect(200);
+    let group = world.get(&format!("/v1/groups/{id}"), &key).await.expect_status(200);
     assert_eq!(group["title"], first["title"]);
     assert_eq!(group["versions"], json!([{"version": "1.0", "reports": 1}]));
     assert_eq!(group["days"], json!([{"day": "2026-11-18", "reports": 1}]));
-    let listed = world.get(&format!("/v1/reports?group={id}"), &key).await.expect(200);
+    let listed = world.get(&format!("/v1/reports?group={id}"), &key).await.expect_status(200);
     assert_eq!(ids(&listed), [A]);
     assert_eq!(listed["items"][0]["group"], first["id"]);
     let mut of_bank = crash(&A.replace('1', "4"), "1.0");
     of_bank["system"]["CFBundleIdentifier"] = "com.example.bank".into();
     store(&world, "acme", &of_bank, 1, world.host.clock.now()).await;
     let growing =
-        world.get("/v1/groups?sort=growing&app=com.example.bank&version=1.0", &key).await.expect(200);
+        world.get("/v1/groups?sort=growing&app=com.example.bank&version=1.0", &key).await.expect_status(200);
     let growth = json!({"reports": 1, "reports_before": 0});
     assert_eq!((kinds(&growing), &growing["items"][0]["growth"]), (vec!["crash".to_owned()], &growth));
     assert_eq!(
-        world.get("/v1/groups?sort=growing&app=com.example.bank&kind=hang", &key).await.expect(200)["items"],
+        world.get("/v1/groups?sort=growing&app=com.example.bank&kind=hang", &key).await.expect_status(200)["items"],
         json!([])
     );
     let mut hang_of_bank = hang.clone();
@@ -402,9 +406,9 @@ async fn groups_are_listed_and_lead_to_their_reports() {
     hang_of_bank["system"]["CFBundleIdentifier"] = "com.example.bank".into();
     store(&world, "acme", &hang_of_bank, 1, world.host.clock.now()).await;
     let path = "/v1/groups?sort=growing&app=com.example.bank&limit=1";
-    let page = world.get(path, &key).await.expect(200);
+    let page = world.get(path, &key).await.expect_status(200);
     let next = page["next_cursor"].as_str().unwrap();
-    let last = world.get(&format!("{path}&cursor={next}"), &key).await.expect(200);
+    let last = world.get(&format!("{path}&cursor={next}"), &key).await.expect_status(200);
     assert_ne!(page["items"][0]["id"], last["items"][0]["id"]);
     assert!(last.get("next_cursor").is_none_or(Value::is_null));
     world.get("/v1/groups?sort=growing&cursor=01ff", &key).await.expect_problem(400, "invalid-parameter");
@@ -424,22 +428,22 @@ async fn a_key_for_one_app_sees_that_app() {
     let mut bank = crash(B, "1.0");
     bank["system"]["CFBundleIdentifier"] = "com.example.bank".into();
     store(&world, "acme", &bank, 1, now()).await;
-    assert_eq!(ids(&world.get("/v1/reports", &key).await.expect(200)), [B]);
+    assert_eq!(ids(&world.get("/v1/reports", &key).await.expect_status(200)), [B]);
     world.get("/v1/reports?app=com.example.shop", &key).await.expect_problem(403, "insufficient-scope");
-    let any = world.key("acme", &[Scope::ReportsRead]).await;
-    for group in world.get("/v1/groups", &any).await.expect(200)["items"].as_array().unwrap() {
+    let any = world.create_key("acme", &[Scope::ReportsRead]).await;
+    for group in world.get("/v1/groups", &any).await.expect_status(200)["items"].as_array().unwrap() {
         let answer = world.get(&format!("/v1/groups/{}", group["id"].as_str().unwrap()), &key).await;
         if group["app"] == "com.example.bank" {
-            answer.expect(200);
+            answer.expect_status(200);
         } else {
             answer.expect_problem(404, "not-found");
         }
     }
-    assert_eq!(ids(&world.get("/v1/groups", &key).await.expect(200)).len(), 1);
+    assert_eq!(ids(&world.get("/v1/groups", &key).await.expect_status(200)).len(), 1);
     world.get(&format!("/v1/reports/{A}"), &key).await.expect_problem(404, "not-found");
     world.get(&format!("/v1/reports/{A}/explain"), &key).await.expect_problem(404, "not-found");
-    world.get(&format!("/v1/reports/{B}"), &key).await.expect(200);
-    let apps = world.get("/v1/apps", &key).await.expect(200);
+    world.get(&format!("/v1/reports/{B}"), &key).await.expect_status(200);
+    let apps = world.get("/v1/apps", &key).await.expect_status(200);
     assert_eq!(apps["items"].as_array().unwrap().len(), 1);
     world.get("/v1/apps/com.example.shop/versions", &key).await.expect_problem(404, "not-found");
     world.stop().await;
@@ -448,7 +452,7 @@ async fn a_key_for_one_app_sees_that_app() {
 #[tokio::test]
 async fn a_report_that_came_twice_says_so() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     for offset in [3, 8, 8] {
         let origin = reports::ReportOrigin { topic: "in".to_owned(), partition: 0, offset, index: 0 };
         store_from(&world, "acme", &crash(A, "1.0"), 1, now() + Duration::seconds(offset), Some(origin))
@@ -457,7 +461,7 @@ async fn a_report_that_came_twice_says_so() {
     let report = world.get(&format!("/v1/reports/{A}"), &key).await;
     assert_eq!(report.headers["x-report-duplicates"], "1");
     assert!(report.headers["x-report-last-duplicate"].to_str().unwrap().ends_with('Z'));
-    let listed = world.get("/v1/reports", &key).await.expect(200);
+    let listed = world.get("/v1/reports", &key).await.expect_status(200);
     assert_eq!(listed["items"].as_array().unwrap().len(), 1);
     world.stop().await;
 }
@@ -465,7 +469,7 @@ async fn a_report_that_came_twice_says_so() {
 #[tokio::test]
 async fn reports_are_reprocessed_on_demand_after_a_dry_run() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::TenantAdmin]).await;
+    let key = world.create_key("acme", &[Scope::TenantAdmin]).await;
     store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
     store(&world, "acme", &crash(B, "2.0"), 1, now()).await;
     let ask = async |body: serde_json::Value| world.post_json("/v1/reprocess", &key, &body).await;
@@ -478,19 +482,19 @@ async fn reports_are_reprocessed_on_demand_after_a_dry_run() {
     ] {
         let mut dry = filter.clone();
         dry["dry_run"] = true.into();
-        assert_eq!(ask(dry).await.expect(200), json!({"count": count}), "{filter}");
+        assert_eq!(ask(dry).await.expect_status(200), json!({"count": count}), "{filter}");
     }
-    let made = ask(json!({"version": "1.0"})).await.expect(202);
+    let made = ask(json!({"version": "1.0"})).await.expect_status(202);
     assert_eq!(
         (&made["count"], &made["version"], &made["answered"]),
         (&1.into(), &"1.0".into(), &false.into())
     );
     let path = format!("/v1/reprocess/{}", made["id"].as_str().unwrap());
-    assert_eq!(world.get(&path, &key).await.expect(200)["status"], "running");
+    assert_eq!(world.get(&path, &key).await.expect_status(200)["status"], "running");
     // A key for one app asks for that app's, and sees no other's.
     let narrow = world.key_for("acme", &[Scope::TenantAdmin], Some("com.example.other")).await;
     world.get(&path, &narrow).await.expect_problem(404, "not-found");
-    let own = world.post_json("/v1/reprocess", &narrow, &json!({"dry_run": true})).await.expect(200);
+    let own = world.post_json("/v1/reprocess", &narrow, &json!({"dry_run": true})).await.expect_status(200);
     assert_eq!(own["count"], 0);
     ask(json!({"apps": "x"})).await.expect_problem(400, "invalid-body");
     ask(json!({"debug_id": "x"})).await.expect_problem(400, "invalid-parameter");
@@ -501,7 +505,7 @@ async fn reports_are_reprocessed_on_demand_after_a_dry_run() {
 #[tokio::test]
 async fn a_tenant_has_so_many_reprocesses_open_and_another_begins_its_own() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::TenantAdmin]).await;
+    let key = world.create_key("acme", &[Scope::TenantAdmin]).await;
     world.post_json("/v1/reprocess", &key, &json!({})).await.expect_problem(400, "invalid-body");
     let ask = async || world.post_json("/v1/reprocess", &key, &json!({"all": true})).await;
     // All at once: they count one another.
@@ -512,19 +516,19 @@ async fn a_tenant_has_so_many_reprocesses_open_and_another_begins_its_own() {
     let refused = ask().await;
     assert!(refused.headers.contains_key("retry-after"));
     refused.expect_problem(429, "rate-limited");
-    world.post_json("/v1/reprocess", &key, &json!({"dry_run": true})).await.expect(200);
-    let other = world.key("umbrella", &[Scope::TenantAdmin]).await;
-    world.post_json("/v1/reprocess", &other, &json!({"all": true})).await.expect(202);
+    world.post_json("/v1/reprocess", &key, &json!({"dry_run": true})).await.expect_status(200);
+    let other = world.create_key("umbrella", &[Scope::TenantAdmin]).await;
+    world.post_json("/v1/reprocess", &other, &json!({"all": true})).await.expect_status(202);
     world.stop().await;
 }
 
 #[tokio::test]
 async fn a_hang_has_a_profile_as_a_tree_and_as_folded_stacks() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     store(&world, "acme", &hang(A, "1.0", 900), 1, world.host.clock.now()).await;
     let path = format!("/v1/reports/{A}/profile");
-    let found = world.get(&path, &key).await.expect(200);
+    let found = world.get(&path, &key).await.expect_status(200);
     assert_eq!(
         (&found["name"], &found["duration_ms"], &found["skipped"]),
         (&json!("hang"), &json!(900), &json!(0))

@@ -1,6 +1,6 @@
 //! `POST /v1/reports`.
 
-use crate::world::{World, report, signing, tenant};
+use crate::world::{World, report_json, signing_settings, tenant_id};
 use flate2::{Compression, write::GzEncoder};
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
@@ -21,42 +21,45 @@ fn gzip(text: &str) -> Vec<u8> {
 #[tokio::test]
 async fn reports_reach_the_topic_byte_for_byte_in_every_packaging() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsWrite]).await;
-    let (a, b) = (report(A).to_string(), format!(" {}\n", serde_json::to_string_pretty(&report(B)).unwrap()));
+    let key = world.create_key("acme", &[Scope::ReportsWrite]).await;
+    let (a, b) = (
+        report_json(A).to_string(),
+        format!(" {}\n", serde_json::to_string_pretty(&report_json(B)).unwrap()),
+    );
 
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let one = world.request(Method::POST, "/v1/reports", &key).header("traceparent", trace).body(a.clone());
-    let one = world.send(one).await.expect(202);
+    let one = world.send(one).await.expect_status(202);
     assert_eq!((&one["accepted"], &one["reports"][0]["id"]), (&1.into(), &A.into()));
 
-    let many = world.post("/v1/reports", &key, format!("[{a},{b}]")).await.expect(202);
+    let many = world.post("/v1/reports", &key, format!("[{a},{b}]")).await.expect_status(202);
     assert_eq!((&many["accepted"], &many["reports"][1]["id"]), (&2.into(), &B.into()));
-    world.post("/v1/reports", &key, format!("{a}\n{a}\n")).await.expect(202);
+    world.post("/v1/reports", &key, format!("{a}\n{a}\n")).await.expect_status(202);
     let packed =
         world.request(Method::POST, "/v1/reports", &key).header("content-encoding", "gzip").body(gzip(&a));
-    world.send(packed).await.expect(202);
+    world.send(packed).await.expect_status(202);
     let part = Part::bytes(format!("[{a}]").into_bytes())
         .file_name("reports.json")
         .mime_str("application/json")
         .unwrap();
     let form = Form::new().part("reports", part);
-    world.send(world.request(Method::POST, "/v1/reports", &key).multipart(form)).await.expect(202);
+    world.send(world.request(Method::POST, "/v1/reports", &key).multipart(form)).await.expect_status(202);
 
-    let records = world.sent(7).await;
+    let records = world.read_sent_records(7).await;
     assert_eq!(records.len(), 7);
     for record in &records {
-        assert_eq!(record.headers.text(headers::TENANT), Some("acme"));
+        assert_eq!(record.headers.get_text(headers::TENANT), Some("acme"));
         let value = std::str::from_utf8(record.value.as_deref().unwrap()).unwrap();
         assert!(value == a || value == b.trim(), "{value}");
-        let key = SigningKey::parse(&signing().key).unwrap().verifying();
+        let key = SigningKey::parse(&signing_settings().key).unwrap().verifying_key();
         let (at, signature) =
-            (record.headers.number(headers::SIGNED_AT), record.headers.text(headers::SIGNATURE));
-        assert!(key.verify(&tenant("acme"), at.unwrap(), value.as_bytes(), signature.unwrap()));
+            (record.headers.get_number(headers::SIGNED_AT), record.headers.get_text(headers::SIGNATURE));
+        assert!(key.verify_record(&tenant_id("acme"), at.unwrap(), value.as_bytes(), signature.unwrap()));
         let id = if value == a { A } else { B };
         assert_eq!(record.key.as_deref(), Some(format!("acme/{id}").as_bytes()));
     }
     let traced = records.iter().filter(|r| {
-        r.headers.text(headers::TRACEPARENT).unwrap().starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-")
+        r.headers.get_text(headers::TRACEPARENT).unwrap().starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-")
     });
     assert_eq!(traced.count(), 1);
     world.stop().await;
@@ -71,8 +74,8 @@ async fn what_is_no_report_is_refused_by_name_and_place_and_nothing_is_sent() {
         limits.ingest_reports = 3;
     })
     .await;
-    let key = world.master("acme").await;
-    let good = report(A).to_string();
+    let key = world.create_master_key("acme").await;
+    let good = report_json(A).to_string();
     let refused = |body: Vec<u8>| async { world.post("/v1/reports", &key, body).await };
     let detail = refused(format!("[{good}, {{\"a\" 1}}]").into()).await.expect_problem(400, "invalid-report");
     assert!(detail.contains("at byte"), "{detail}");
@@ -91,7 +94,7 @@ async fn what_is_no_report_is_refused_by_name_and_place_and_nothing_is_sent() {
     world.send(form.body("--")).await.expect_problem(400, "invalid-body");
     let detail = refused(b"{}".to_vec()).await.expect_problem(400, "not-a-report");
     assert!(detail.contains("`crash`") && detail.ends_with("(not_a_report)"), "{detail}");
-    assert_eq!(world.sent(0).await.len(), 0);
+    assert_eq!(world.read_sent_records(0).await.len(), 0);
     world.stop().await;
 }
 
@@ -100,8 +103,8 @@ async fn what_is_no_report_is_refused_by_name_and_place_and_nothing_is_sent() {
 async fn a_key_for_one_app_sends_for_that_app() {
     let world = World::start().await;
     let key = world.key_for("acme", &[Scope::ReportsWrite], Some("com.example.shop")).await;
-    world.post("/v1/reports", &key, report(A).to_string()).await.expect(202);
-    let mut other = report(B);
+    world.post("/v1/reports", &key, report_json(A).to_string()).await.expect_status(202);
+    let mut other = report_json(B);
     other["system"]["CFBundleIdentifier"] = "com.example.bank".into();
     let detail =
         world.post("/v1/reports", &key, other.to_string()).await.expect_problem(403, "insufficient-scope");
@@ -117,8 +120,8 @@ async fn without_a_broker_the_client_is_told_to_come_again() {
         config.api.limits.request_seconds = 2;
     })
     .await;
-    let key = world.master("acme").await;
-    let answer = world.post("/v1/reports", &key, report(A).to_string()).await;
+    let key = world.create_master_key("acme").await;
+    let answer = world.post("/v1/reports", &key, report_json(A).to_string()).await;
     assert_eq!(answer.headers["retry-after"], "5");
     answer.expect_problem(503, "unavailable");
     let mut health = world.host.health.ask_now().await;

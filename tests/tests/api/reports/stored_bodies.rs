@@ -1,7 +1,7 @@
 //! Reports with bodies in segments, and reports that are deleted.
 
 use crate::reports::{A, crash, store};
-use crate::world::{World, tenant};
+use crate::world::{World, tenant_id};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -16,18 +16,18 @@ const B: &str = "22222222-2222-2222-2222-222222222222";
 
 /// Moves acme's bodies of this day into one segment, as the indexer does, and puts it with `put`.
 async fn move_bodies(store: &Store, day: time::Date, objects: Option<&ObjectStore>) -> ObjectKey {
-    let acme = tenant("acme");
+    let acme = tenant_id("acme");
     let mut tx = store.tenant(&acme).await.unwrap();
     let id = segments::new_id(&mut tx).await.unwrap();
-    let key = keys::segment(&acme, day, id);
-    let begun = segments::begin(&mut tx, id, day, key.as_str()).await.unwrap().unwrap();
-    let mut out = segment::HEADER.to_vec();
+    let key = keys::for_segment(&acme, day, id);
+    let begun = segments::begin_segment(&mut tx, id, day, key.as_str()).await.unwrap().unwrap();
+    let mut out = segment::SEGMENT_HEADER.to_vec();
     let mut moved = Vec::new();
-    for waiting in segments::page(&mut tx, day, None, 1 << 20).await.unwrap() {
+    for waiting in segments::list_pending_bodies(&mut tx, day, None, 1 << 20).await.unwrap() {
         let segments::PendingBody { received_at, report_id, variant, revision, body, .. } = waiting;
         let id = BodyId { tenant: acme.clone(), report_id, variant, revision };
-        let json = unslide_proto::body::decompress(&body, 1 << 20).unwrap();
-        let (frame, key) = segment::seal(&id, &json).unwrap();
+        let json = unslide_proto::body::decompress_report(&body, 1 << 20).unwrap();
+        let (frame, key) = segment::seal_frame(&id, &json).unwrap();
         let (offset, length) = (out.len() as u64, frame.len() as u64);
         out.extend_from_slice(&frame);
         moved.push(segments::MovedBody { received_at, report_id, variant, revision, offset, length, key });
@@ -35,7 +35,7 @@ async fn move_bodies(store: &Store, day: time::Date, objects: Option<&ObjectStor
     if let Some(objects) = objects {
         objects.put(&key, out.into(), &Put::default()).await.unwrap();
     }
-    segments::finish(&mut tx, &begun, &moved).await.unwrap().unwrap();
+    segments::finish_segment(&mut tx, &begun, &moved).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     key
 }
@@ -43,7 +43,7 @@ async fn move_bodies(store: &Store, day: time::Date, objects: Option<&ObjectStor
 #[tokio::test]
 async fn a_report_reads_the_same_wherever_its_body_is() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     let now = world.host.clock.now();
     for id in [A, B] {
         store(&world, "acme", &crash(id, "1.0"), 1, now).await;
@@ -55,7 +55,7 @@ async fn a_report_reads_the_same_wherever_its_body_is() {
             let json = world.get(&path, &key).await;
             let text = world.request(reqwest::Method::GET, &path, &key).header("accept", "text/plain");
             let text = world.send(text).await;
-            let explained = world.get(&format!("{path}/explain"), &key).await.expect(200).to_string();
+            let explained = world.get(&format!("{path}/explain"), &key).await.expect_status(200).to_string();
             assert_eq!((json.status.as_u16(), text.status.as_u16()), (200, 200));
             answers.push((json.headers["etag"].clone(), json.text, text.text, explained));
         }
@@ -71,7 +71,7 @@ async fn a_report_reads_the_same_wherever_its_body_is() {
     let same = world.request(reqwest::Method::GET, &path, &key).header("if-none-match", before[0].0.clone());
     assert_eq!(world.send(same).await.status.as_u16(), 304);
     // Nor does a list.
-    assert_eq!(world.get("/v1/reports", &key).await.expect(200)["items"].as_array().unwrap().len(), 2);
+    assert_eq!(world.get("/v1/reports", &key).await.expect_status(200)["items"].as_array().unwrap().len(), 2);
     world.stop().await;
 }
 
@@ -79,7 +79,7 @@ async fn a_report_reads_the_same_wherever_its_body_is() {
 #[tokio::test]
 async fn a_body_that_is_lost_is_said_to_be_and_never_another_reports() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     let now = world.host.clock.now();
     for id in [A, B] {
         store(&world, "acme", &crash(id, "1.0"), 1, now).await;
@@ -90,7 +90,7 @@ async fn a_body_that_is_lost_is_said_to_be_and_never_another_reports() {
     let lost = async |expected: &str| {
         world.get(&format!("/v1/reports/{A}"), &key).await.expect_problem(500, "internal");
         world.get(&format!("/v1/reports/{A}/explain"), &key).await.expect_problem(500, "internal");
-        let page = world.host.process_metrics().page().unwrap();
+        let page = world.host.process_metrics().render_page().unwrap();
         let line = page.lines().find(|line| line.starts_with("unslide_api_lost_bodies_total")).unwrap();
         assert!(line.ends_with(expected), "{line}");
     };
@@ -112,7 +112,7 @@ async fn a_body_that_is_lost_is_said_to_be_and_never_another_reports() {
     .await
     .unwrap();
     sqlx::Connection::close(swapped).await.unwrap();
-    world.get(&format!("/v1/reports/{A}"), &key).await.expect(200);
+    world.get(&format!("/v1/reports/{A}"), &key).await.expect_status(200);
     // Damage, and no object at all.
     let mut damaged = whole.to_vec();
     damaged.iter_mut().skip(150).take(50).for_each(|byte| *byte ^= 1);
@@ -158,7 +158,7 @@ async fn a_body_that_moved_meanwhile_is_found_by_looking_again() {
     let (asked, mut asks) = mpsc::channel(1);
     let bucket = tokio::spawn(empty_bucket(listener, asked));
     let world = World::configured(|config| config.objects.endpoint = Some(endpoint)).await;
-    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     let now = world.host.clock.now();
     store(&world, "acme", &crash(A, "1.0"), 1, now).await;
     move_bodies(&world.store, now.date(), None).await;
@@ -170,7 +170,7 @@ async fn a_body_that_moved_meanwhile_is_found_by_looking_again() {
     };
     let (answer, ()) = tokio::join!(world.get(&path, &key), revising);
     assert_eq!((answer.status.as_u16(), &answer.headers["x-report-revision"]), (200, &"2".parse().unwrap()));
-    assert_eq!(answer.json()["symbolication"]["revision"], 2);
+    assert_eq!(answer.parse_json()["symbolication"]["revision"], 2);
     world.stop().await;
     bucket.abort();
 }
@@ -178,8 +178,8 @@ async fn a_body_that_moved_meanwhile_is_found_by_looking_again() {
 #[tokio::test]
 async fn a_deleted_report_is_gone_and_only_an_administrator_of_its_app_deletes_it() {
     let world = World::start().await;
-    let read = world.key("acme", &[Scope::ReportsRead]).await;
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let read = world.create_key("acme", &[Scope::ReportsRead]).await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
     let other_app = world.key_for("acme", &[Scope::TenantAdmin], Some("com.example.bank")).await;
     let own_app = world.key_for("acme", &[Scope::TenantAdmin], Some("com.example.shop")).await;
     let now = world.host.clock.now();
@@ -190,20 +190,20 @@ async fn a_deleted_report_is_gone_and_only_an_administrator_of_its_app_deletes_i
     world.delete(&path, &read).await.expect_problem(403, "insufficient-scope");
     world.delete(&path, &other_app).await.expect_problem(404, "not-found");
     world.delete(&format!("{path}?variant=1"), &admin).await.expect_problem(404, "not-found");
-    world.get(&path, &read).await.expect(200);
-    world.delete(&path, &own_app).await.expect(204);
+    world.get(&path, &read).await.expect_status(200);
+    world.delete(&path, &own_app).await.expect_status(204);
     for again in [&admin, &own_app] {
         world.delete(&path, again).await.expect_problem(404, "not-found");
     }
     world.get(&path, &read).await.expect_problem(404, "not-found");
     world.get(&format!("{path}/explain"), &read).await.expect_problem(404, "not-found");
-    let list = world.get("/v1/reports", &read).await.expect(200);
+    let list = world.get("/v1/reports", &read).await.expect_status(200);
     assert_eq!((list["items"].as_array().unwrap().len(), &list["items"][0]["id"]), (1, &json!(B)));
-    assert_eq!(world.get("/v1/apps", &read).await.expect(200)["items"][0]["reports"], 1);
+    assert_eq!(world.get("/v1/apps", &read).await.expect_status(200)["items"][0]["reports"], 1);
     // It does not come back, and the log says who deleted it.
     store(&world, "acme", &crash(A, "1.0"), 2, now).await;
     world.get(&path, &read).await.expect_problem(404, "not-found");
-    world.delete(&format!("/v1/reports/{B}"), &admin).await.expect(204);
+    world.delete(&format!("/v1/reports/{B}"), &admin).await.expect_status(204);
     let mut sql = world.connect().await;
     let logged: Vec<(String, String)> = sqlx::query_as(
         "SELECT action, subject FROM audit_log WHERE action = 'report.delete' ORDER BY at, subject",

@@ -1,7 +1,7 @@
 //! `POST /v1/symbolicate`, with the symcache of a real dSYM in object storage.
 
 use crate::reports::{A, crash};
-use crate::world::{World, report, tenant};
+use crate::world::{World, report_json, tenant_id};
 use flate2::{Compression, write::GzEncoder};
 use reqwest::Method;
 use serde_json::Value;
@@ -14,8 +14,8 @@ use unslide_proto::symbol::SymbolEvent;
 use unslide_report::ReadLimits;
 use unslide_store::slots;
 use unslide_symbolicate::most_bytes;
-use unslide_symbolicate::object::{BuiltSymCache, build, objects};
-use unslide_symbolicate::symcache::{SymCache, VERSION};
+use unslide_symbolicate::object::{BuiltSymCache, build_symcache, list_objects};
+use unslide_symbolicate::symcache::{SYMCACHE_VERSION, SymCache};
 use unslide_testkit::{fixtures, macho};
 
 /// A real dSYM, published for a tenant as a builder does.
@@ -35,8 +35,8 @@ async fn publish(world: &World, of: &str) -> Published {
 
 fn built() -> (BuiltSymCache, Published) {
     let file = std::fs::read(fixtures::dsym("app")).unwrap();
-    let slice = objects(&file).unwrap().swap_remove(0).range;
-    let built = build(&file[slice]).unwrap();
+    let slice = list_objects(&file).unwrap().swap_remove(0).range;
+    let built = build_symcache(&file[slice]).unwrap();
     let symcache = SymCache::parse(built.symcache.clone()).unwrap();
     let named = symcache.ranges().find_map(|(start, answer)| {
         let call = answer?.calls().next()?;
@@ -51,18 +51,18 @@ async fn publish_built(world: &World, of: &str, built: &BuiltSymCache) {
     let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
     let object = ContentHash([3; 32]);
     let meta = AliasMeta { generation: 1, quality: built.quality, sha256, object };
-    let key = keys::symbols(tenant(of).scope(built.debug_id)).alias(VERSION);
+    let key = keys::for_symbols(tenant_id(of).scope(built.debug_id)).alias(SYMCACHE_VERSION);
     let put = Put { metadata: meta.to_metadata(), ..Put::default() };
     world.bucket().await.put(&key, built.symcache.clone().into(), &put).await.unwrap();
-    let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
+    let mut tx = world.store.tenant(&tenant_id(of)).await.unwrap();
     let published = slots::PublishedSymbols {
         debug_id: built.debug_id,
         quality: Quality::DwarfSymtab,
         content_hash: object,
-        symcache_version: VERSION,
+        symcache_version: SYMCACHE_VERSION,
         generation: 1,
     };
-    slots::publish(&mut tx, &published).await.unwrap();
+    slots::publish_symbols(&mut tx, &published).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -84,12 +84,12 @@ fn crash_in(app: &Published) -> Value {
 #[tokio::test]
 async fn a_report_comes_back_enriched_and_nothing_is_stored() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::SymbolsRead, Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::SymbolsRead, Scope::ReportsRead]).await;
     let app = publish(&world, "acme").await;
     let sent = crash_in(&app).to_string();
     let answer = world.post("/v1/symbolicate", &key, sent.clone()).await;
     assert_eq!(answer.headers["content-type"], "application/json");
-    let enriched = answer.json();
+    let enriched = answer.parse_json();
     let frame = &enriched["crash"]["threads"][0]["backtrace"]["contents"][0]["symbolication"];
     assert_eq!(
         (&frame["status"], &frame["calls"][0]["function"]),
@@ -99,7 +99,8 @@ async fn a_report_comes_back_enriched_and_nothing_is_stored() {
         (&enriched["symbolication"]["status"], &enriched["symbolication"]["tenant"]),
         (&"complete".into(), &"acme".into())
     );
-    let stripped = unslide_report::splice::strip(answer.text.as_bytes(), &ReadLimits::default()).unwrap();
+    let stripped =
+        unslide_report::splice::strip_additions(answer.text.as_bytes(), &ReadLimits::default()).unwrap();
     assert_eq!(stripped, sent.as_bytes(), "every other byte is as it was");
 
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
@@ -110,10 +111,10 @@ async fn a_report_comes_back_enriched_and_nothing_is_stored() {
     assert!(text.text.contains(&app.function), "{}", text.text);
 
     // Another tenant has no such symbols, whatever is in this machine's cache.
-    let other = world.master("umbrella").await;
-    let theirs = world.post("/v1/symbolicate", &other, sent).await.expect(200);
+    let other = world.create_master_key("umbrella").await;
+    let theirs = world.post("/v1/symbolicate", &other, sent).await.expect_status(200);
     assert_eq!(theirs["symbolication"]["missing"][0], app.debug_id.to_string());
-    assert_eq!(world.sent(0).await.len(), 0);
+    assert_eq!(world.read_sent_records(0).await.len(), 0);
     world.get(&format!("/v1/reports/{A}"), &key).await.expect_problem(404, "not-found");
     world.stop().await;
 }
@@ -127,10 +128,10 @@ async fn tell(world: &World, of: &str, app: &Published, generation: u64, deleted
         deleted,
         ..SymbolEvent::default()
     };
-    let topic = world.config.kafka.topics().symbol_events;
-    let key = unslide_proto::keys::symbol(Some(&tenant(of)), &app.debug_id);
-    let record = unslide_stream::OutRecord::to(topic, event.encode_to_vec()).key(key);
-    unslide_stream::Producer::new(&world.config.kafka).unwrap().send(&record).await.unwrap();
+    let topic = world.config.kafka.topic_names().symbol_events;
+    let key = unslide_proto::keys::for_symbols(Some(&tenant_id(of)), &app.debug_id);
+    let record = unslide_stream::OutRecord::for_topic(topic, event.encode_to_vec()).key(key);
+    unslide_stream::Producer::new(&world.config.kafka).unwrap().send_record(&record).await.unwrap();
 }
 
 /// Once the event of a change is read, no earlier answer is given. This process does not ask the database.
@@ -138,12 +139,12 @@ async fn tell(world: &World, of: &str, app: &Published, generation: u64, deleted
 #[tokio::test]
 async fn symbols_that_come_late_or_are_deleted_count_as_soon_as_their_event_is_read() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::SymbolsRead]).await;
+    let key = world.create_key("acme", &[Scope::SymbolsRead]).await;
     // It has the same symbols, and says where they are in a crash.
     let app = publish(&world, "umbrella").await;
     let sent = crash_in(&app);
     let status = async || {
-        let answer = world.post_json("/v1/symbolicate", &key, &sent).await.expect(200);
+        let answer = world.post_json("/v1/symbolicate", &key, &sent).await.expect_status(200);
         answer["symbolication"]["status"].as_str().unwrap().to_owned()
     };
     let until = async |wanted: &str| {
@@ -170,7 +171,7 @@ async fn symbols_that_come_late_or_are_deleted_count_as_soon_as_their_event_is_r
 #[tokio::test]
 async fn what_is_no_report_is_refused() {
     let world = World::with(|limits| limits.report_bytes = 5_000).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let detail = world.post("/v1/symbolicate", &key, "{\"a\" 1}").await.expect_problem(400, "invalid-report");
     assert!(detail.contains("at byte 5"), "{detail}");
     world.post("/v1/symbolicate", &key, "[1]").await.expect_problem(400, "not-a-report");
@@ -181,7 +182,7 @@ async fn what_is_no_report_is_refused() {
         .await
         .expect_problem(400, "invalid-body");
     let image = world.request(Method::POST, "/v1/symbolicate", &key).header("accept", "image/png");
-    world.send(image.body(report(A).to_string())).await.expect_problem(406, "not-acceptable");
+    world.send(image.body(report_json(A).to_string())).await.expect_problem(406, "not-acceptable");
     world.stop().await;
 }
 
@@ -201,16 +202,16 @@ fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 async fn a_symcache_that_the_last_run_left_answers_only_where_object_storage_still_has_it() {
     let (built, app) = built();
     let world = World::configured(|config| {
-        let folder = config.api.cache_dir.join(format!("v{VERSION}/acme"));
+        let folder = config.api.cache_dir.join(format!("v{SYMCACHE_VERSION}/acme"));
         std::fs::create_dir_all(&folder).unwrap();
         let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
-        let name = format!("{}.1.{sha256}.{}", built.debug_id.compact(), ContentHash([3; 32]));
+        let name = format!("{}.1.{sha256}.{}", built.debug_id.to_compact(), ContentHash([3; 32]));
         std::fs::write(folder.join(name), &built.symcache).unwrap();
     })
     .await;
     assert_eq!(files(&world.config.api.cache_dir).len(), 1, "it is one of the cache's files");
-    let key = world.key("acme", &[Scope::SymbolsRead]).await;
-    let answer = world.post_json("/v1/symbolicate", &key, &crash_in(&app)).await.expect(200);
+    let key = world.create_key("acme", &[Scope::SymbolsRead]).await;
+    let answer = world.post_json("/v1/symbolicate", &key, &crash_in(&app)).await.expect_status(200);
     assert_eq!(answer["symbolication"]["missing"][0], app.debug_id.to_string());
     world.stop().await;
 }
@@ -222,12 +223,12 @@ async fn a_deleted_tenants_symcaches_leave_the_disk() {
     let world = World::start().await;
     let cache = &world.config.api.cache_dir;
     let umbrella = publish(&world, "umbrella").await;
-    let key = world.key("umbrella", &[Scope::SymbolsRead]).await;
-    world.post_json("/v1/symbolicate", &key, &crash_in(&umbrella)).await.expect(200);
+    let key = world.create_key("umbrella", &[Scope::SymbolsRead]).await;
+    world.post_json("/v1/symbolicate", &key, &crash_in(&umbrella)).await.expect_status(200);
     let others = files(cache);
     let acme = publish(&world, "acme").await;
-    let key = world.key("acme", &[Scope::SymbolsRead]).await;
-    world.post_json("/v1/symbolicate", &key, &crash_in(&acme)).await.expect(200);
+    let key = world.create_key("acme", &[Scope::SymbolsRead]).await;
+    world.post_json("/v1/symbolicate", &key, &crash_in(&acme)).await.expect_status(200);
     assert!(files(cache).len() > others.len() && !others.is_empty());
     let without = async || {
         for _ in 0..3_000 {
@@ -246,20 +247,21 @@ async fn a_deleted_tenants_symcaches_leave_the_disk() {
         ..Default::default()
     };
     let value = config.encode_to_vec();
-    let record = unslide_stream::OutRecord::to(world.config.kafka.topics().tenant_config, value)
-        .key(unslide_proto::keys::tenant(&tenant("acme")));
-    unslide_stream::Producer::new(&world.config.kafka).unwrap().send(&record).await.unwrap();
+    let record = unslide_stream::OutRecord::for_topic(world.config.kafka.topic_names().tenant_config, value)
+        .key(unslide_proto::keys::for_tenant(&tenant_id("acme")));
+    unslide_stream::Producer::new(&world.config.kafka).unwrap().send_record(&record).await.unwrap();
     assert!(without().await);
     // And where it did, before it has heard of it: no relay runs in this test.
-    let stark = tenant("stark");
+    let stark = tenant_id("stark");
     let mut tx = world.store.tenant(&stark).await.unwrap();
-    unslide_store::tenants::create(&mut tx, "stark", &Default::default()).await.unwrap().unwrap();
+    unslide_store::tenants::create_tenant(&mut tx, "stark", &Default::default()).await.unwrap().unwrap();
     tx.commit().await.unwrap();
-    let (published, key) = (publish(&world, "stark").await, world.key("stark", &[Scope::SymbolsRead]).await);
-    world.post_json("/v1/symbolicate", &key, &crash_in(&published)).await.expect(200);
+    let (published, key) =
+        (publish(&world, "stark").await, world.create_key("stark", &[Scope::SymbolsRead]).await);
+    world.post_json("/v1/symbolicate", &key, &crash_in(&published)).await.expect_status(200);
     assert!(files(cache).len() > others.len());
-    let operator = world.key("umbrella", &[Scope::Operator]).await;
-    world.delete("/v1/tenants/stark", &operator).await.expect(202);
+    let operator = world.create_key("umbrella", &[Scope::Operator]).await;
+    world.delete("/v1/tenants/stark", &operator).await.expect_status(202);
     assert!(without().await);
     world.stop().await;
 }
@@ -268,8 +270,8 @@ async fn a_deleted_tenants_symcaches_leave_the_disk() {
 #[tokio::test]
 async fn symbols_with_endless_names_make_no_answer_much_larger_than_the_report() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::SymbolsRead]).await;
-    let built = build(&macho::longest_chain(4_000)).unwrap();
+    let key = world.create_key("acme", &[Scope::SymbolsRead]).await;
+    let built = build_symcache(&macho::longest_chain(4_000)).unwrap();
     publish_built(&world, "acme", &built).await;
     let address = macho::CODE - macho::TEXT;
     let app = Published { debug_id: built.debug_id, text: macho::TEXT, address, function: "f255".to_owned() };
@@ -282,7 +284,7 @@ async fn symbols_with_endless_names_make_no_answer_much_larger_than_the_report()
     let sent = crash.to_string();
     let answer = world.post("/v1/symbolicate", &key, sent.clone()).await;
     assert!(answer.text.len() <= most_bytes(sent.len()), "{} for {}", answer.text.len(), sent.len());
-    let enriched = answer.json();
+    let enriched = answer.parse_json();
     assert_eq!(enriched["symbolication"]["truncated"], true);
     assert_eq!(enriched["symbolication"]["frames"]["symbolicated"], 30);
     let text = world.request(Method::POST, "/v1/symbolicate", &key).header("accept", "text/plain");

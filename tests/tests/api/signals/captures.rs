@@ -1,7 +1,7 @@
 //! Captures: sent, listed, read and deleted. What a builder does is done by hand.
 
 use crate::world::Browser;
-use crate::world::{Answer, World, tenant};
+use crate::world::{Answer, World, tenant_id};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -10,7 +10,7 @@ use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use std::io::Write;
 use unslide_artifacts::Put;
-use unslide_captures::capture::{CaptureAnalysis, CaptureForm, MallocLayout, analyse};
+use unslide_captures::capture::{CaptureAnalysis, CaptureForm, MallocLayout, analyse_capture};
 use unslide_captures::{CaptureKeys, store as captures};
 use unslide_model::Scope;
 use unslide_store::Uuid;
@@ -25,20 +25,20 @@ pub async fn analysed(world: &World, of: &str, key: &str) -> String {
 
 async fn analysed_stacks(world: &World, of: &str, key: &str, stacks: &'static str) -> String {
     let path = format!("/v1/captures?app={APP}&version=1.0&kind=profile");
-    let sent = world.post(&path, key, stacks).await.expect(202);
+    let sent = world.post(&path, key, stacks).await.expect_status(202);
     let id = sent["id"].as_str().unwrap().to_owned();
     analyse_as_builder(world, of, &id, &of_stacks(stacks)).await;
     id
 }
 
 fn of_stacks(stacks: &'static str) -> CaptureAnalysis {
-    analyse(&CaptureForm::Profile, &|_| stacks.as_bytes(), &|_| None).unwrap().analysis
+    analyse_capture(&CaptureForm::Profile, &|_| stacks.as_bytes(), &|_| None).unwrap().analysis
 }
 
 #[tokio::test]
 async fn a_file_of_a_capture_is_given_back_as_it_was_sent() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsWrite, Scope::ReportsRead]).await;
+    let key = world.create_key("acme", &[Scope::ReportsWrite, Scope::ReportsRead]).await;
     let id = analysed(&world, "acme", &key).await;
     let file = world.get(&format!("/v1/captures/{id}/files/file"), &key).await;
     assert_eq!((file.status.as_u16(), file.text.as_str()), (200, STACKS));
@@ -48,7 +48,7 @@ async fn a_file_of_a_capture_is_given_back_as_it_was_sent() {
 }
 
 async fn analyse_as_builder(world: &World, of: &str, id: &str, analysis: &CaptureAnalysis) {
-    let tenant = tenant(of);
+    let tenant = tenant_id(of);
     let id: Uuid = id.parse().unwrap();
     let mut tx = world.store.tenant(&tenant).await.unwrap();
     let run = captures::begin(&mut tx, id).await.unwrap().unwrap().capture.run;
@@ -83,35 +83,35 @@ async fn send_log(world: &World, key: &str, query: &str, files: &[(&str, &str)])
 #[tokio::test]
 async fn a_capture_is_stored_once_and_goes_with_all_that_is_stored_of_it() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let path = format!("/v1/captures?app={APP}&kind=profile");
     let answer = world.post(&path, &key, STACKS).await;
     let location = answer.headers["location"].to_str().unwrap().to_owned();
-    let sent = answer.expect(202);
+    let sent = answer.expect_status(202);
     assert_eq!(
         (&sent["existing"], location.as_str()),
         (&json!(false), &*format!("/v1/captures/{}", sent["id"].as_str().unwrap()))
     );
-    let again = world.post(&path, &key, STACKS).await.expect(202);
+    let again = world.post(&path, &key, STACKS).await.expect_status(202);
     assert_eq!((&again["id"], &again["existing"]), (&sent["id"], &json!(true)));
-    let other = world.post("/v1/captures?app=other&kind=profile", &key, STACKS).await.expect(202);
+    let other = world.post("/v1/captures?app=other&kind=profile", &key, STACKS).await.expect_status(202);
     assert_ne!(other["id"], sent["id"], "another app's");
-    let waiting = world.get(&location, &key).await.expect(200);
+    let waiting = world.get(&location, &key).await.expect_status(200);
     assert_eq!((&waiting["state"], &waiting["analysis"]), (&json!("queued"), &Value::Null));
-    assert_eq!(world.objects("acme").await.len(), 2, "the second copy is gone");
+    assert_eq!(world.list_objects("acme").await.len(), 2, "the second copy is gone");
     assert_eq!(world.number("SELECT count(*) FROM jobs WHERE kind = 'analyse'").await, 2);
 
     let id = sent["id"].as_str().unwrap();
     analyse_as_builder(&world, "acme", id, &of_stacks(STACKS)).await;
-    let ready = world.get(&location, &key).await.expect(200);
+    let ready = world.get(&location, &key).await.expect_status(200);
     assert_eq!((&ready["state"], &ready["summary"]["weight"]), (&json!("ready"), &json!(4)));
     assert_eq!(ready["analysis"]["tree"]["nodes"][0]["name"], "main");
-    let listed = world.get(&format!("/v1/captures?app={APP}&limit=1"), &key).await.expect(200);
+    let listed = world.get(&format!("/v1/captures?app={APP}&limit=1"), &key).await.expect_status(200);
     assert_eq!((listed["items"].as_array().unwrap().len(), &listed["items"][0]["id"]), (1, &sent["id"]));
     assert!(listed["items"][0]["analysis"].is_null() && listed["next_cursor"].is_null());
-    let first = world.get("/v1/captures?limit=1", &key).await.expect(200);
+    let first = world.get("/v1/captures?limit=1", &key).await.expect_status(200);
     let next = format!("/v1/captures?limit=1&cursor={}", first["next_cursor"].as_str().unwrap());
-    let second = world.get(&next, &key).await.expect(200);
+    let second = world.get(&next, &key).await.expect_status(200);
     assert_ne!(first["items"][0]["id"], second["items"][0]["id"]);
     assert!(second["next_cursor"].is_null());
 
@@ -130,19 +130,21 @@ async fn a_capture_is_stored_once_and_goes_with_all_that_is_stored_of_it() {
 #[tokio::test]
 async fn a_log_comes_with_its_files_and_says_how_it_is_laid_out() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let files = [("events", "e"), ("stacks", "s"), ("images", "i")];
-    let sent = send_log(&world, &key, "kind=malloc_log&layout=index&from=1", &files).await.expect(202);
+    let sent = send_log(&world, &key, "kind=malloc_log&layout=index&from=1", &files).await.expect_status(202);
     let path = format!("/v1/captures/{}", sent["id"].as_str().unwrap());
-    let found = world.get(&path, &key).await.expect(200);
+    let found = world.get(&path, &key).await.expect_status(200);
     assert_eq!(
         (&found["kind"], &found["layout"], &found["size"]),
         (&json!("malloc_log"), &json!("index"), &json!(3))
     );
     let reordered = [files[2], files[0], files[1]];
-    let again = send_log(&world, &key, "kind=malloc_log&layout=index&from=1", &reordered).await.expect(202);
+    let again =
+        send_log(&world, &key, "kind=malloc_log&layout=index&from=1", &reordered).await.expect_status(202);
     assert_eq!(again["existing"], true, "whatever the order of its files");
-    let otherwise = send_log(&world, &key, "kind=malloc_log&layout=disk", &files[..2]).await.expect(202);
+    let otherwise =
+        send_log(&world, &key, "kind=malloc_log&layout=disk", &files[..2]).await.expect_status(202);
     assert_eq!(otherwise["existing"], false, "read in another way it is another capture");
 
     for (query, files, word) in [
@@ -168,7 +170,7 @@ async fn a_log_comes_with_its_files_and_says_how_it_is_laid_out() {
     alone.expect_problem(400, "invalid-upload");
     world.post("/v1/captures?kind=profile", &key, "x").await.expect_problem(400, "invalid-parameter");
     assert_eq!(world.number("SELECT count(*) FROM captures").await, 2);
-    assert_eq!(world.objects("acme").await.len(), 5, "what was refused has left nothing");
+    assert_eq!(world.list_objects("acme").await.len(), 5, "what was refused has left nothing");
     world.stop().await;
 }
 
@@ -181,20 +183,20 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn a_packed_capture_is_the_same_as_one_that_is_not() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let path = format!("/v1/captures?app={APP}&kind=profile");
-    let first = world.post(&path, &key, STACKS).await.expect(202);
+    let first = world.post(&path, &key, STACKS).await.expect_status(202);
     let zstd = zstd::encode_all(STACKS.as_bytes(), 3).unwrap();
     for (coding, body) in
         [("identity", gzip(STACKS.as_bytes())), ("gzip", gzip(STACKS.as_bytes())), ("zstd", zstd.clone())]
     {
         let request = world.request(Method::POST, &path, &key).header("content-encoding", coding);
-        let sent = world.send(request.body(body)).await.expect(202);
+        let sent = world.send(request.body(body)).await.expect_status(202);
         assert_eq!((&sent["id"], &sent["existing"]), (&first["id"], &json!(true)), "{coding}");
     }
     let path = format!("/v1/captures?app={APP}&kind=malloc_log&layout=disk");
     let plain = send_log(&world, &key, "kind=malloc_log&layout=disk", &[("events", "e"), ("stacks", "s")]);
-    let plain = plain.await.expect(202);
+    let plain = plain.await.expect_status(202);
     let form = [
         &b"--x\r\nContent-Disposition: form-data; name=\"events\"; filename=\"e.gz\"\r\n\r\n"[..],
         &gzip(b"e"),
@@ -205,7 +207,7 @@ async fn a_packed_capture_is_the_same_as_one_that_is_not() {
         let request = world.request(Method::POST, &path, &key);
         request.header("content-type", "multipart/form-data; boundary=x")
     };
-    let sent = world.send(request().body(form.clone())).await.expect(202);
+    let sent = world.send(request().body(form.clone())).await.expect_status(202);
     assert_eq!((&sent["id"], &sent["existing"]), (&plain["id"], &json!(true)));
     let both = request().header("content-encoding", "gzip").body(gzip(&form));
     let detail = world.send(both).await.expect_problem(400, "invalid-upload");
@@ -216,9 +218,9 @@ async fn a_packed_capture_is_the_same_as_one_that_is_not() {
 #[tokio::test]
 async fn unpacked_a_capture_is_under_the_limits_of_one_that_is_not() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let limits = unslide_store::tenants::QuotaLimits { upload_bytes: 100_000, ..Default::default() };
-    world.limit("acme", &limits).await;
+    world.change_limits("acme", &limits).await;
     let path = format!("/v1/captures?app={APP}&kind=profile");
     let large = gzip(&b"main;draw 1\n".repeat(10_000));
     assert!(large.len() < 10_000);
@@ -230,16 +232,16 @@ async fn unpacked_a_capture_is_under_the_limits_of_one_that_is_not() {
     let damaged = damaged[..damaged.len() - 4].to_vec();
     world.send(request("gzip").body(damaged)).await.expect_problem(400, "invalid-upload");
     world.send(request("gzip").body(STACKS)).await.expect_problem(400, "invalid-upload");
-    assert_eq!(world.objects("acme").await.len(), 0);
+    assert_eq!(world.list_objects("acme").await.len(), 0);
     world.stop().await;
 }
 
 #[tokio::test]
 async fn a_form_sends_captures() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let browser = Browser::signed_in(&world, &key).await;
-    assert!(browser.page("/console/captures").await.contains("/console/captures/upload"));
+    assert!(browser.fetch_page("/console/captures").await.contains("/console/captures/upload"));
     let upload = async |form: Form| {
         let request = browser.request(Method::POST, "/console/captures/upload");
         browser.send(request.header("sec-fetch-site", "same-origin").multipart(form)).await
@@ -248,15 +250,16 @@ async fn a_form_sends_captures() {
     let profile = || Form::new().text("app", APP).text("version", "").text("kind", "profile");
     let sent = upload(profile().part("file", file("hang.txt.gz", &gzip(STACKS.as_bytes())))).await;
     let page = sent.headers["location"].to_str().unwrap().to_owned();
-    assert!(browser.page(&page).await.contains("queued"));
-    let known = world.post(&format!("/v1/captures?app={APP}&kind=profile"), &key, STACKS).await.expect(202);
+    assert!(browser.fetch_page(&page).await.contains("queued"));
+    let known =
+        world.post(&format!("/v1/captures?app={APP}&kind=profile"), &key, STACKS).await.expect_status(202);
     assert_eq!(page, format!("/console/captures/{}", known["id"].as_str().unwrap()));
 
     let log = Form::new().text("kind", "malloc_log").text("app", APP).text("layout", "index");
     let log = log.text("lite", "true").part("events", file("e", b"e")).part("stacks", file("s", b"s"));
     // So a browser sends a file that was not chosen.
     assert_eq!(upload(log.part("images", file("", b""))).await.status, 303);
-    let form = browser.page("/console/captures?kind=malloc_log").await;
+    let form = browser.fetch_page("/console/captures?kind=malloc_log").await;
     assert!(form.contains("Log of allocations</a>"), "{form}");
 
     assert_eq!(upload(profile()).await.status, 400);
@@ -268,7 +271,7 @@ async fn a_form_sends_captures() {
     let foreign = browser.request(Method::POST, "/console/captures/upload").body("");
     assert_ne!(browser.send(foreign.header("sec-fetch-site", "cross-site")).await.status, 303);
     let reader = world.key_for("acme", &[Scope::ReportsRead], None).await;
-    let page = Browser::signed_in(&world, &reader).await.page("/console/captures").await;
+    let page = Browser::signed_in(&world, &reader).await.fetch_page("/console/captures").await;
     assert!(!page.contains("/console/captures/upload"));
     world.stop().await;
 }
@@ -276,44 +279,44 @@ async fn a_form_sends_captures() {
 #[tokio::test]
 async fn captures_count_as_what_a_tenant_stores() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let limits = unslide_store::tenants::QuotaLimits { symbol_bytes: 50, ..Default::default() };
-    world.limit("acme", &limits).await;
+    world.change_limits("acme", &limits).await;
     let path = format!("/v1/captures?app={APP}&kind=profile");
-    world.post(&path, &key, "main;draw 31\n".repeat(3)).await.expect(202);
+    world.post(&path, &key, "main;draw 31\n".repeat(3)).await.expect_status(202);
     world.post(&path, &key, "main;draw 32\n".repeat(3)).await.expect_problem(507, "symbol-quota");
-    assert_eq!(world.objects("acme").await.len(), 1);
+    assert_eq!(world.list_objects("acme").await.len(), 1);
     world.stop().await;
 }
 
 #[tokio::test]
 async fn a_capture_has_a_page_and_is_deleted_from_it() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let id = analysed(&world, "acme", &key).await;
     let browser = Browser::signed_in(&world, &key).await;
-    let list = browser.page("/console/captures?kind=profile").await;
+    let list = browser.fetch_page("/console/captures?kind=profile").await;
     assert!(list.contains(&id) && list.contains("4 samples"), "{list}");
     let path = format!("/console/captures/{id}");
-    let page = browser.page(&path).await;
+    let page = browser.fetch_page(&path).await;
     for part in ["<svg", "Heaviest path", "Top functions", "draw &lt;b&gt;everything&lt;/b&gt;", "75.0 %"] {
         assert!(page.replace("&#60;", "&lt;").replace("&#62;", "&gt;").contains(part), "{part} in {page}");
     }
-    let other = Browser::signed_in(&world, &world.master("umbrella").await).await;
+    let other = Browser::signed_in(&world, &world.create_master_key("umbrella").await).await;
     assert_eq!(other.send(other.request(Method::GET, &path)).await.status, 404);
-    browser.submit(&format!("{path}/delete")).await;
-    assert!(!browser.page("/console/captures").await.contains(&id));
+    browser.submit_form(&format!("{path}/delete")).await;
+    assert!(!browser.fetch_page("/console/captures").await.contains(&id));
     world.stop().await;
 }
 
 #[tokio::test]
 async fn two_captures_of_a_kind_are_compared() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let before = analysed(&world, "acme", &key).await;
     let after = analysed_stacks(&world, "acme", &key, "main;draw <b>everything</b> 3\nmain;load 5\n").await;
     let path = format!("/v1/captures/{after}/compare/{before}");
-    let found = world.get(&path, &key).await.expect(200);
+    let found = world.get(&path, &key).await.expect_status(200);
     assert_eq!((&found["before"]["id"], &found["after"]["id"]), (&json!(before), &json!(after)));
     let (change, grown) = (&found["change"], &found["change"]["paths"][0]);
     assert_eq!(
@@ -325,12 +328,12 @@ async fn two_captures_of_a_kind_are_compared() {
         (&grown["functions"], &grown["weight_before"], &grown["weight_after"]),
         (&json!(["load", "main"]), &json!(1), &json!(5))
     );
-    let same = world.get(&format!("/v1/captures/{after}/compare/{after}"), &key).await.expect(200);
+    let same = world.get(&format!("/v1/captures/{after}/compare/{after}"), &key).await.expect_status(200);
     assert_eq!(same["change"]["paths"], json!([]));
 
     let waiting = world.post(&format!("/v1/captures?app={APP}&kind=profile"), &key, "main;wait 1\n").await;
-    let waiting = waiting.expect(202)["id"].as_str().unwrap().to_owned();
-    let foreign = world.post("/v1/captures?app=other&kind=profile", &key, STACKS).await.expect(202);
+    let waiting = waiting.expect_status(202)["id"].as_str().unwrap().to_owned();
+    let foreign = world.post("/v1/captures?app=other&kind=profile", &key, STACKS).await.expect_status(202);
     for (other, word) in
         [(waiting.as_str(), "no analysis yet"), (foreign["id"].as_str().unwrap(), "no profile of")]
     {
@@ -347,14 +350,14 @@ async fn two_captures_of_a_kind_are_compared() {
     }
     let bank = world.key_for("acme", &Scope::ALL, Some("com.example.bank")).await;
     world.get(&path, &bank).await.expect_problem(404, "not-found");
-    let umbrella = world.master("umbrella").await;
+    let umbrella = world.create_master_key("umbrella").await;
     world.get(&path, &umbrella).await.expect_problem(404, "not-found");
 
     let browser = Browser::signed_in(&world, &key).await;
     let link = format!("/console/captures/{after}/compare/{before}");
-    assert!(browser.page(&format!("/console/captures/{after}")).await.contains(&link));
-    assert!(!browser.page(&format!("/console/captures/{before}")).await.contains("/compare/"));
-    let page = browser.page(&link).await;
+    assert!(browser.fetch_page(&format!("/console/captures/{after}")).await.contains(&link));
+    assert!(!browser.fetch_page(&format!("/console/captures/{before}")).await.contains("/compare/"));
+    let page = browser.fetch_page(&link).await;
     for part in ["<svg", "what has changed", "load", "+37.5 points", "4 samples", "8 samples"] {
         assert!(page.contains(part), "{part} in {page}");
     }
@@ -362,9 +365,11 @@ async fn two_captures_of_a_kind_are_compared() {
 }
 
 async fn analysed_graph(world: &World, key: &str, text: &'static str) -> String {
-    let sent = world.post(&format!("/v1/captures?app={APP}&kind=memory_graph"), key, text).await.expect(202);
+    let sent =
+        world.post(&format!("/v1/captures?app={APP}&kind=memory_graph"), key, text).await.expect_status(202);
     let id = sent["id"].as_str().unwrap().to_owned();
-    let analysis = analyse(&CaptureForm::MemoryGraph, &|_| text.as_bytes(), &|_| None).unwrap().analysis;
+    let analysis =
+        analyse_capture(&CaptureForm::MemoryGraph, &|_| text.as_bytes(), &|_| None).unwrap().analysis;
     analyse_as_builder(world, "acme", &id, &analysis).await;
     id
 }
@@ -372,17 +377,17 @@ async fn analysed_graph(world: &World, key: &str, text: &'static str) -> String 
 #[tokio::test]
 async fn graphs_of_memory_are_compared_with_their_like() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let before = analysed_graph(&world, &key, "COUNT BYTES AVG CLASS_NAME\n1 16 16.0 Cart\n").await;
     let opaque = analysed_graph(&world, &key, "bplist00\u{1}").await;
     let after = analysed_graph(&world, &key, "COUNT BYTES AVG CLASS_NAME\n3 48 16.0 Cart\n").await;
     let last = analysed_graph(&world, &key, "bplist00\u{2}").await;
     let browser = Browser::signed_in(&world, &key).await;
-    let page = browser.page(&format!("/console/captures/{after}")).await;
+    let page = browser.fetch_page(&format!("/console/captures/{after}")).await;
     assert!(page.contains(&format!("/console/captures/{after}/compare/{before}")), "{page}");
     assert!(!page.contains(&format!("/compare/{opaque}")), "{page}");
     for none in [&opaque, &last] {
-        assert!(!browser.page(&format!("/console/captures/{none}")).await.contains("/compare/"));
+        assert!(!browser.fetch_page(&format!("/console/captures/{none}")).await.contains("/compare/"));
     }
     for (id, other, name) in [(&after, &opaque, "other: "), (&opaque, &before, "id: ")] {
         let answer = world.get(&format!("/v1/captures/{id}/compare/{other}"), &key).await;
@@ -404,15 +409,15 @@ fn log_of_allocations() -> CaptureAnalysis {
         "stacks" => &stacks[..],
         _ => &[],
     };
-    analyse(&form, &file, &|_| None).unwrap().analysis
+    analyse_capture(&form, &file, &|_| None).unwrap().analysis
 }
 
 #[tokio::test]
 async fn the_page_of_a_log_shows_growth_between_two_events() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let files = [("events", "e"), ("stacks", "s")];
-    let sent = send_log(&world, &key, "kind=malloc_log&layout=index", &files).await.expect(202);
+    let sent = send_log(&world, &key, "kind=malloc_log&layout=index", &files).await.expect_status(202);
     let id = sent["id"].as_str().unwrap();
     let analysis = log_of_allocations();
     let events = &analysis.memory.as_ref().unwrap().history.as_ref().unwrap().events;
@@ -420,7 +425,7 @@ async fn the_page_of_a_log_shows_growth_between_two_events() {
     analyse_as_builder(&world, "acme", id, &analysis).await;
     let browser = Browser::signed_in(&world, &key).await;
     let path = format!("/console/captures/{id}");
-    let page = browser.page(&path).await;
+    let page = browser.fetch_page(&path).await;
     for part in [
         "<h2>History</h2>",
         "Growth between two events",
@@ -430,9 +435,9 @@ async fn the_page_of_a_log_shows_growth_between_two_events() {
     ] {
         assert!(page.contains(part), "{part} in {page}");
     }
-    let page = browser.page(&format!("{path}?from=400&to=64")).await;
+    let page = browser.fetch_page(&format!("{path}?from=400&to=64")).await;
     assert!(page.contains("\u{2212}5.3 KiB") && !page.contains("+5.3 KiB"), "{page}");
-    let page = browser.page(&format!("{path}?from=64&to=64")).await;
+    let page = browser.fetch_page(&format!("{path}?from=64&to=64")).await;
     assert!(page.contains("Live memory over time") && !page.contains("Growth between two events"), "{page}");
     let wrong = browser.request(Method::GET, &format!("{path}?from=x"));
     assert_eq!(browser.send(wrong).await.status, 400);

@@ -1,6 +1,6 @@
 //! `POST /v1/metrics`, and what versions are compared by.
 
-use crate::world::{World, tenant};
+use crate::world::{World, tenant_id};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use unslide_health::store::metrics::{self, MetricArrival};
@@ -31,13 +31,15 @@ pub fn now(world: &World, id: &str) -> Value {
 /// Counts payloads as an indexer does.
 pub async fn store(world: &World, of: &str, payloads: &[Value]) {
     let received_at = world.host.clock.now();
-    let read = |payload: &Value| MetricPayload::read(payload.to_string().as_bytes()).unwrap();
+    let read = |payload: &Value| MetricPayload::from_json(payload.to_string().as_bytes()).unwrap();
     let arrivals: Vec<_> =
         payloads.iter().map(|payload| MetricArrival { event: read(payload), received_at }).collect();
     for arrival in &arrivals {
-        partitions::ensure(&world.store, arrival.event.day(), arrival.event.day()).await.unwrap();
+        partitions::ensure_partitions(&world.store, arrival.event.event_day(), arrival.event.event_day())
+            .await
+            .unwrap();
     }
-    let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
+    let mut tx = world.store.tenant(&tenant_id(of)).await.unwrap();
     let all: Vec<_> = arrivals.iter().collect();
     metrics::store(&mut tx, &all, time::Date::MIN).await.unwrap();
     tx.commit().await.unwrap();
@@ -60,19 +62,19 @@ pub async fn store_two_versions(world: &World, of: &str) {
 #[tokio::test]
 async fn payloads_reach_the_topic_byte_for_byte_and_what_was_not_understood_is_named() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsWrite]).await;
+    let key = world.create_key("acme", &[Scope::ReportsWrite]).await;
     let mut apple = now(&world, "m1");
     apple["metric_kit"] = json!({"timeStampEnd": "2026-11-20 08:00:00 +0000", "metaData": {},
         "cpuMetrics": {"cumulativeCPUTime": "3 jiffies"}});
     let body = apple.to_string();
     let expected =
         json!({"accepted": 1, "too_old": 0, "switched_off": 0, "unread": ["cpuMetrics.cumulativeCPUTime"]});
-    assert_eq!(world.post("/v1/metrics", &key, body.clone()).await.expect(202), expected);
-    let topic = world.config.kafka.topics().metrics;
+    assert_eq!(world.post("/v1/metrics", &key, body.clone()).await.expect_status(202), expected);
+    let topic = world.config.kafka.topic_names().metrics;
     let records = scan::whole_topic(&world.config.kafka, &topic).await.unwrap();
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].value.as_deref(), Some(body.as_bytes()));
-    assert_eq!(records[0].headers.text(headers::TENANT), Some("acme"));
+    assert_eq!(records[0].headers.get_text(headers::TENANT), Some("acme"));
     assert_eq!(records[0].key.as_deref(), Some(&b"acme/m1"[..]));
     let bad = json!([now(&world, "m2"), {"id": "m3", "app": "com.example.shop"}]);
     let detail = world.post("/v1/metrics", &key, bad.to_string()).await.expect_problem(400, "invalid-body");
@@ -83,7 +85,7 @@ async fn payloads_reach_the_topic_byte_for_byte_and_what_was_not_understood_is_n
     assert!(schema.is_valid(&apple) && schema.is_valid(&apple["metric_kit"]));
     assert!(!schema.is_valid(&json!({"id": "m1", "sampled": 2})));
     let example = super::sent_example(include_str!("../../../../docs/metrics.md"), "2026-11-20T08:00:00Z");
-    assert!(schema.is_valid(&example) && MetricPayload::read(example.to_string().as_bytes()).is_ok());
+    assert!(schema.is_valid(&example) && MetricPayload::from_json(example.to_string().as_bytes()).is_ok());
     world.stop().await;
 }
 
@@ -91,17 +93,17 @@ async fn payloads_reach_the_topic_byte_for_byte_and_what_was_not_understood_is_n
 #[tokio::test]
 async fn versions_and_hosts_are_told_for_their_tenant_alone() {
     let world = World::start().await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     store_two_versions(&world, "acme").await;
     let path = "/v1/apps/com.example.shop/health/versions";
-    let found = world.get(path, &acme).await.expect(200);
+    let found = world.get(path, &acme).await.expect_status(200);
     let newest = &found["versions"][0];
     assert_eq!((&newest["version"], &newest["version_before"]), (&"1.1".into(), &"1.0".into()));
     let launch: Vec<&Value> =
         newest["signals"].as_array().unwrap().iter().filter(|one| one["signal"] == "launch_time").collect();
     assert_eq!(launch.len(), 2);
     assert!(launch.iter().all(|one| one["change"] == "worse" && one["unit"] == "ms"), "{launch:?}");
-    let network = world.get("/v1/apps/com.example.shop/network?version=1.0", &acme).await.expect(200);
+    let network = world.get("/v1/apps/com.example.shop/network?version=1.0", &acme).await.expect_status(200);
     let host = &network["hosts"][0];
     assert_eq!((&host["host"], &host["requests"]), (&"api.example.com".into(), &200.0.into()));
     for path in [path, "/v1/apps/com.example.shop/network"] {
@@ -117,9 +119,9 @@ async fn versions_and_hosts_are_told_for_their_tenant_alone() {
 #[tokio::test]
 async fn a_metric_is_broken_down_for_its_tenant_alone() {
     let world = World::start().await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     store_two_versions(&world, "acme").await;
-    let found = world.get(LAUNCHES_BY_MODEL, &acme).await.expect(200);
+    let found = world.get(LAUNCHES_BY_MODEL, &acme).await.expect_status(200);
     assert_eq!((&found["unit"], &found["by"]), (&"ms".into(), &"model".into()));
     assert_eq!(found["values"].as_array().unwrap().len(), 1);
     let values = &found["values"][0];
@@ -128,11 +130,11 @@ async fn a_metric_is_broken_down_for_its_tenant_alone() {
     let by = |metric: &str, by: &str| {
         LAUNCHES_BY_MODEL.replace("launch_time", metric).replace("by=model", &format!("by={by}"))
     };
-    let systems = world.get(&by("requests", "os_version"), &acme).await.expect(200);
+    let systems = world.get(&by("requests", "os_version"), &acme).await.expect_status(200);
     let system = &systems["values"][0];
     assert_eq!((&system["value"], &system["failed"]), (&"iOS 26.1".into(), &0.0.into()));
     assert!(system["p50"].is_null(), "requests have no values");
-    let hosts = world.get(&by("request_total", "host"), &acme).await.expect(200);
+    let hosts = world.get(&by("request_total", "host"), &acme).await.expect_status(200);
     assert_eq!(hosts["values"][0]["value"], "api.example.com");
     world.get(&by("launch_time", "host"), &acme).await.expect_problem(404, "not-found");
     for wrong in [by("weight", "model"), by("requests", "colour"), format!("{LAUNCHES_BY_MODEL}&days=91")] {

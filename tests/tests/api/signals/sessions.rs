@@ -1,6 +1,6 @@
 //! `POST /v1/sessions`, and what is counted of sessions.
 
-use crate::world::{World, signing, tenant};
+use crate::world::{World, signing_settings, tenant_id};
 use flate2::{Compression, write::GzEncoder};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -29,20 +29,22 @@ pub fn now(world: &World, id: &str) -> Value {
 /// Stores events as an indexer does.
 pub async fn store(world: &World, of: &str, events: &[Value]) {
     let received_at = world.host.clock.now();
-    let read = |event: &Value| SessionEvent::read(event.to_string().as_bytes()).unwrap();
+    let read = |event: &Value| SessionEvent::from_json(event.to_string().as_bytes()).unwrap();
     let arrivals: Vec<_> =
         events.iter().map(|event| SessionArrival { event: read(event), received_at }).collect();
     for arrival in &arrivals {
-        partitions::ensure(&world.store, arrival.event.day(), arrival.event.day()).await.unwrap();
+        partitions::ensure_partitions(&world.store, arrival.event.event_day(), arrival.event.event_day())
+            .await
+            .unwrap();
     }
-    let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
+    let mut tx = world.store.tenant(&tenant_id(of)).await.unwrap();
     let all: Vec<_> = arrivals.iter().collect();
     sessions::store(&mut tx, &all, time::Date::MIN).await.unwrap();
     tx.commit().await.unwrap();
 }
 
 async fn sent(world: &World, at_least: usize) -> Vec<Record> {
-    let (kafka, topic) = (&world.config.kafka, world.config.kafka.topics().sessions);
+    let (kafka, topic) = (&world.config.kafka, world.config.kafka.topic_names().sessions);
     for _ in 0..300 {
         let records = scan::whole_topic(kafka, &topic).await.unwrap();
         if records.len() >= at_least {
@@ -68,7 +70,7 @@ fn the_published_schema_says_what_is_read() {
         event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         event
     };
-    let is_read = |event: &Value| SessionEvent::read(event.to_string().as_bytes()).is_ok();
+    let is_read = |event: &Value| SessionEvent::from_json(event.to_string().as_bytes()).is_ok();
     for good in [
         json!({}),
         json!({"user": "u", "os": "iOS 26", "device": "iPhone16,1", "sampled": 0.25, "foreground": true, "other": [{}]}),
@@ -103,27 +105,35 @@ fn the_published_schema_says_what_is_read() {
 #[tokio::test]
 async fn events_reach_the_topic_byte_for_byte_signed_for_their_tenant() {
     let world = World::start().await;
-    let key = world.key("acme", &[Scope::ReportsWrite]).await;
+    let key = world.create_key("acme", &[Scope::ReportsWrite]).await;
     let [a, b] = ["s1", "s2"].map(|id| now(&world, id).to_string());
     let one = json!({"accepted": 1, "too_old": 0, "switched_off": 0});
-    assert_eq!(world.post("/v1/sessions", &key, a.clone()).await.expect(202), one);
+    assert_eq!(world.post("/v1/sessions", &key, a.clone()).await.expect_status(202), one);
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(format!("[{a}, {b}]").as_bytes()).unwrap();
-    assert_eq!(world.post("/v1/sessions", &key, packed.finish().unwrap()).await.expect(202)["accepted"], 2);
+    assert_eq!(
+        world.post("/v1/sessions", &key, packed.finish().unwrap()).await.expect_status(202)["accepted"],
+        2
+    );
     let records = sent(&world, 3).await;
     assert_eq!(records.len(), 3);
-    let verifying = SigningKey::parse(&signing().key).unwrap().verifying();
+    let verifying = SigningKey::parse(&signing_settings().key).unwrap().verifying_key();
     for record in &records {
         let value = std::str::from_utf8(record.value.as_deref().unwrap()).unwrap();
         assert!(value == a || value == b, "{value}");
-        assert_eq!(record.headers.text(headers::TENANT), Some("acme"));
+        assert_eq!(record.headers.get_text(headers::TENANT), Some("acme"));
         let (at, signature) =
-            (record.headers.number(headers::SIGNED_AT), record.headers.text(headers::SIGNATURE));
-        assert!(verifying.verify(&tenant("acme"), at.unwrap(), value.as_bytes(), signature.unwrap()));
+            (record.headers.get_number(headers::SIGNED_AT), record.headers.get_text(headers::SIGNATURE));
+        assert!(verifying.verify_record(
+            &tenant_id("acme"),
+            at.unwrap(),
+            value.as_bytes(),
+            signature.unwrap()
+        ));
         let id = if value == a { "s1" } else { "s2" };
         assert_eq!(record.key.as_deref(), Some(format!("acme/{id}").as_bytes()));
     }
-    assert_eq!(world.figure(r#"unslide_api_records_total{kind="sessions"}"#), 3.0);
+    assert_eq!(world.read_metric(r#"unslide_api_records_total{kind="sessions"}"#), 3.0);
     world.stop().await;
 }
 
@@ -131,7 +141,7 @@ async fn events_reach_the_topic_byte_for_byte_signed_for_their_tenant() {
 #[tokio::test]
 async fn what_is_out_of_bounds_is_refused_and_nothing_is_sent() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let good = now(&world, "s1").to_string();
     let post = async |body: String| world.post("/v1/sessions", &key, body).await;
     let detail = post(format!("[{good},{{}}]")).await.expect_problem(400, "invalid-body");
@@ -145,10 +155,10 @@ async fn what_is_out_of_bounds_is_refused_and_nothing_is_sent() {
     post(" ".repeat((1 << 20) + 1)).await.expect_problem(413, "too-large");
     let app = world.key_for("acme", &[Scope::ReportsWrite], Some("com.example.bank")).await;
     world.post("/v1/sessions", &app, good.clone()).await.expect_problem(403, "insufficient-scope");
-    let reader = world.key("acme", &[Scope::ReportsRead]).await;
+    let reader = world.create_key("acme", &[Scope::ReportsRead]).await;
     world.post("/v1/sessions", &reader, good.clone()).await.expect_problem(403, "insufficient-scope");
-    world.limit("acme", &tenants::QuotaLimits { units_per_second: 1, ..Default::default() }).await;
-    let limited = world.key("acme", &[Scope::ReportsWrite]).await;
+    world.change_limits("acme", &tenants::QuotaLimits { units_per_second: 1, ..Default::default() }).await;
+    let limited = world.create_key("acme", &[Scope::ReportsWrite]).await;
     let many = format!("[{}]", vec![good.as_str(); 100].join(","));
     let post = async || world.post("/v1/sessions", &limited, many.clone()).await;
     // The first one may find a full bucket.
@@ -161,12 +171,12 @@ async fn what_is_out_of_bounds_is_refused_and_nothing_is_sent() {
 #[tokio::test]
 async fn an_apps_health_is_told_for_its_tenant_alone() {
     let world = World::start().await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     let mut crashed = now(&world, "s2");
     (crashed["end_reason"], crashed["version"]) = ("crashed".into(), "1.1".into());
     store(&world, "acme", &[now(&world, "s1"), crashed, now(&world, "s3"), now(&world, "s4")]).await;
     let path = "/v1/apps/com.example.shop/health";
-    let health = world.get(path, &acme).await.expect(200);
+    let health = world.get(path, &acme).await.expect_status(200);
     let period = &health["period"];
     assert_eq!((&period["sessions"], &period["crashed_sessions"]), (&4.into(), &1.into()));
     assert_eq!((&period["crash_free_sessions"], &period["installations"]), (&0.75.into(), &4.into()));
@@ -180,7 +190,7 @@ async fn an_apps_health_is_told_for_its_tenant_alone() {
     assert_eq!((health["days"].as_array().unwrap().len(), &health["days"][0]["sessions"]), (1, &4.into()));
     let versions: Vec<_> = health["versions"].as_array().unwrap().iter().map(|v| &v["version"]).collect();
     assert_eq!(versions, [&json!("1.0"), &json!("1.1")]);
-    let one = world.get(&format!("{path}?version=1.1&days=90"), &acme).await.expect(200);
+    let one = world.get(&format!("{path}?version=1.1&days=90"), &acme).await.expect_status(200);
     assert_eq!((&one["period"]["sessions"], &one["period"]["crash_free_sessions"]), (&1.into(), &0.0.into()));
     world.get(path, &umbrella).await.expect_problem(404, "not-found");
     let other = world.key_for("acme", &[Scope::ReportsRead], Some("com.example.bank")).await;
@@ -194,10 +204,10 @@ async fn an_apps_health_is_told_for_its_tenant_alone() {
 #[tokio::test]
 async fn what_an_app_switches_off_is_said_to_its_sender() {
     let world = World::start().await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     let path = "/v1/apps/com.example.shop/signals";
-    let sender = world.key("acme", &[Scope::ReportsWrite]).await;
-    let usual = world.get(path, &sender).await.expect(200);
+    let sender = world.create_key("acme", &[Scope::ReportsWrite]).await;
+    let usual = world.get(path, &sender).await.expect_status(200);
     assert_eq!((&usual["signals"]["sessions"], &usual["signals"]["hangs"]), (&1.into(), &1.into()));
     let tag = world.get(path, &sender).await.headers["etag"].to_str().unwrap().to_owned();
     let asked = async |tag: &str| {
@@ -211,9 +221,9 @@ async fn what_an_app_switches_off_is_said_to_its_sender() {
         let request = world.request(Method::PUT, "/v1/app-settings", &acme);
         world.send(request.body(settings.to_string())).await
     };
-    let set = put(&settings).await.expect(200);
+    let set = put(&settings).await.expect_status(200);
     assert_eq!((&set["signals"]["metrics"], &set["signals"]["hangs"]), (&10.into(), &1.into()));
-    let kept = put(&json!({"app": "com.example.shop", "source_root": "/ci"})).await.expect(200);
+    let kept = put(&json!({"app": "com.example.shop", "source_root": "/ci"})).await.expect_status(200);
     assert_eq!((&kept["source_root"], &kept["signals"]), (&"/ci".into(), &set["signals"]));
     put(&json!({"app": "com.example.shop", "signal": {}})).await.expect_problem(400, "invalid-body");
     let wrong = json!({"app": "com.example.shop", "signals": {"hangs": 1_001}});
@@ -223,16 +233,16 @@ async fn what_an_app_switches_off_is_said_to_its_sender() {
     let mut bank = now(&world, "s2");
     bank["app"] = "com.example.bank".into();
     let both = json!([now(&world, "s1"), bank]).to_string();
-    let sent = world.post("/v1/sessions", &sender, both).await.expect(202);
+    let sent = world.post("/v1/sessions", &sender, both).await.expect_status(202);
     assert_eq!(sent, json!({"accepted": 2, "too_old": 0, "switched_off": 1}));
     let capture = world.post("/v1/captures?app=com.example.shop&kind=profile", &sender, "x").await;
     capture.expect_problem(403, "signal-switched-off");
     store(&world, "acme", &[now(&world, "s1")]).await;
-    let health = world.get("/v1/apps/com.example.shop/health/versions", &acme).await.expect(200);
+    let health = world.get("/v1/apps/com.example.shop/health/versions", &acme).await.expect_status(200);
     let dropped = json!([{"signal": "captures", "dropped": 1}, {"signal": "sessions", "dropped": 1}]);
     assert_eq!((&health["dropped"], &health["versions"]), (&dropped, &json!([])));
     world.get("/v1/apps/com.example.shop/health/versions", &umbrella).await.expect_problem(404, "not-found");
-    let other = world.get(path, &umbrella).await.expect(200);
+    let other = world.get(path, &umbrella).await.expect_status(200);
     assert_eq!(other["signals"]["sessions"], 1);
     let app = world.key_for("acme", &[Scope::ReportsWrite], Some("com.example.bank")).await;
     world.get(path, &app).await.expect_problem(403, "insufficient-scope");
@@ -251,38 +261,38 @@ async fn an_answer_says_how_many_events_are_too_old_to_be_counted() {
     let midday = received_at.replace_time(time::Time::MIDNIGHT);
     let days_ago = |days: i64| (midday - time::Duration::days(days)).format(&Rfc3339).unwrap();
     for (slug, retention_days, most) in [("acme", 0, 30), ("short-lived", 7, 7)] {
-        let mut tx = world.store.tenant(&tenant(slug)).await.unwrap();
+        let mut tx = world.store.tenant(&tenant_id(slug)).await.unwrap();
         if retention_days > 0 {
             let limits = QuotaLimits { retention_days, ..QuotaLimits::default() };
-            tenants::create(&mut tx, slug, &limits).await.unwrap().unwrap();
+            tenants::create_tenant(&mut tx, slug, &limits).await.unwrap().unwrap();
             tx.commit().await.unwrap();
         }
-        let key = world.key(slug, &[Scope::ReportsWrite]).await;
+        let key = world.create_key(slug, &[Scope::ReportsWrite]).await;
         let days = [0, most, most + 1, 400];
         let bodies: [(&str, Vec<Value>); 2] = [
             ("/v1/sessions", days.map(|n| event(&format!("s{n}"), &days_ago(n))).into()),
             ("/v1/metrics", days.map(|n| super::metrics::payload(&format!("m{n}"), &days_ago(n))).into()),
         ];
         for (path, events) in &bodies {
-            let sent = world.post(path, &key, json!(events).to_string()).await.expect(202);
+            let sent = world.post(path, &key, json!(events).to_string()).await.expect_status(202);
             assert_eq!((&sent["accepted"], &sent["too_old"]), (&4.into(), &2.into()), "{slug} {path}");
             let keep_from = world.config.indexer.first_day(retention_days, received_at);
             for n in [0, most] {
                 let day = (received_at - time::Duration::days(n)).date();
-                partitions::ensure(&world.store, day, day).await.unwrap();
+                partitions::ensure_partitions(&world.store, day, day).await.unwrap();
             }
-            let mut tx = world.store.tenant(&tenant(slug)).await.unwrap();
+            let mut tx = world.store.tenant(&tenant_id(slug)).await.unwrap();
             let bytes = events.iter().map(|event| event.to_string().into_bytes());
             let outcomes = if *path == "/v1/sessions" {
                 let arrival = |bytes: Vec<u8>| SessionArrival {
-                    event: SessionEvent::read(&bytes).unwrap(),
+                    event: SessionEvent::from_json(&bytes).unwrap(),
                     received_at,
                 };
                 let arrivals: Vec<_> = bytes.map(arrival).collect();
                 sessions::store(&mut tx, &arrivals.iter().collect::<Vec<_>>(), keep_from).await.unwrap()
             } else {
                 let arrival = |bytes: Vec<u8>| MetricArrival {
-                    event: GatewayEvent::read(&bytes).unwrap(),
+                    event: GatewayEvent::from_json(&bytes).unwrap(),
                     received_at,
                 };
                 let arrivals: Vec<_> = bytes.map(arrival).collect();
@@ -299,12 +309,12 @@ async fn an_answer_says_how_many_events_are_too_old_to_be_counted() {
 #[tokio::test]
 async fn events_that_the_broker_has_are_accepted_while_the_settings_of_apps_cannot_be_read() {
     let world = World::with(|limits| limits.request_seconds = 10).await;
-    let sender = world.key("acme", &[Scope::ReportsWrite]).await;
+    let sender = world.create_key("acme", &[Scope::ReportsWrite]).await;
     let mut locking = world.connect().await;
     for statement in ["BEGIN", "LOCK TABLE app_settings IN ACCESS EXCLUSIVE MODE"] {
         sqlx::query(statement).execute(&mut locking).await.unwrap();
     }
-    let sent = world.post("/v1/sessions", &sender, now(&world, "s1").to_string()).await.expect(202);
+    let sent = world.post("/v1/sessions", &sender, now(&world, "s1").to_string()).await.expect_status(202);
     assert_eq!(sent, json!({"accepted": 1, "too_old": 0, "switched_off": 0}));
     sqlx::query("ROLLBACK").execute(&mut locking).await.unwrap();
     sqlx::Connection::close(locking).await.unwrap();
@@ -315,7 +325,7 @@ async fn events_that_the_broker_has_are_accepted_while_the_settings_of_apps_cann
 #[tokio::test]
 async fn a_session_is_told_with_its_signals_for_its_tenant_alone() {
     let world = World::start().await;
-    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (acme, umbrella) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
     let mut ended = now(&world, "s1");
     (ended["end_reason"], ended["duration"]) = ("exited".into(), 5.into());
     store(&world, "acme", &[ended]).await;
@@ -323,36 +333,37 @@ async fn a_session_is_told_with_its_signals_for_its_tenant_alone() {
     payload["session"] = "s1".into();
     crate::signals::metrics::store(&world, "acme", &[payload]).await;
     let sent = "/v1/captures?app=com.example.shop&kind=profile";
-    let capture = world.post(&format!("{sent}&session_id=s1"), &acme, "main;draw 3\n").await.expect(202);
+    let capture =
+        world.post(&format!("{sent}&session_id=s1"), &acme, "main;draw 3\n").await.expect_status(202);
     let capture = format!("captures/{}", capture["id"].as_str().unwrap());
-    assert_eq!(world.get(&format!("/v1/{capture}"), &acme).await.expect(200)["session_id"], "s1");
+    assert_eq!(world.get(&format!("/v1/{capture}"), &acme).await.expect_status(200)["session_id"], "s1");
     world.post(&format!("{sent}&session_id="), &acme, "x").await.expect_problem(400, "invalid-parameter");
     let path = "/v1/sessions/s1?app=com.example.shop";
-    let whole = world.get(path, &acme).await.expect(200);
+    let whole = world.get(path, &acme).await.expect_status(200);
     let kinds: Vec<&Value> = whole["items"].as_array().unwrap().iter().map(|event| &event["kind"]).collect();
     assert_eq!(kinds.len(), 4, "{kinds:?}");
     let of =
         |kind: &str| whole["items"].as_array().unwrap().iter().find(|event| event["kind"] == kind).unwrap();
     assert_eq!((&of("ended")["detail"], &of("capture")["detail"]), (&json!("exited"), &json!("profile")));
-    let first = world.get(&format!("{path}&limit=2"), &acme).await.expect(200);
+    let first = world.get(&format!("{path}&limit=2"), &acme).await.expect_status(200);
     let cursor = first["next_cursor"].as_str().unwrap();
-    let rest = world.get(&format!("{path}&limit=2&cursor={cursor}"), &acme).await.expect(200);
+    let rest = world.get(&format!("{path}&limit=2&cursor={cursor}"), &acme).await.expect_status(200);
     assert_eq!(rest["items"], json!([whole["items"][2], whole["items"][3]]));
     let browser = crate::world::Browser::signed_in(&world, &acme).await;
-    let page = browser.page("/console/sessions/s1?app=com.example.shop").await;
+    let page = browser.fetch_page("/console/sessions/s1?app=com.example.shop").await;
     assert!(page.contains("The session ended: exited") && page.contains("Metrics m1"), "{page}");
     assert!(page.contains(&format!("/console/{capture}\">A capture: profile")), "{page}");
     let mut critical = now(&world, "s2");
     critical["termination"] = json!({"memory_pressure": "critical"});
     store(&world, "acme", &[critical]).await;
-    let judged = world.get("/v1/sessions/s2?app=com.example.shop", &acme).await.expect(200);
+    let judged = world.get("/v1/sessions/s2?app=com.example.shop", &acme).await.expect_status(200);
     let judgement = json!({"rule": "exclusion", "confidence": "medium",
         "evidence": [{"kind": "memory_pressure", "value": "critical"}]});
     let ended = judged["items"].as_array().unwrap().iter().find(|event| event["kind"] == "ended").unwrap();
     assert_eq!((&ended["detail"], &ended["judgement"]), (&json!("out_of_memory"), &judgement));
-    let page = browser.page("/console/sessions/s2?app=com.example.shop").await;
+    let page = browser.fetch_page("/console/sessions/s2?app=com.example.shop").await;
     assert!(page.contains("Confidence: medium. For it: memory pressure, critical."), "{page}");
-    let page = browser.page(&format!("/console/{capture}")).await;
+    let page = browser.fetch_page(&format!("/console/{capture}")).await;
     assert!(page.contains("/console/sessions/s1?app=com.example.shop\">Its session"), "{page}");
     world.get(path, &umbrella).await.expect_problem(404, "not-found");
     world.get("/v1/sessions/s1?app=com.example.bank", &acme).await.expect_problem(404, "not-found");

@@ -1,7 +1,7 @@
 //! Uploads in parts: what goes on where it stopped, and what is refused or given up.
 //! Proves: uploads
 
-use crate::world::{World, tenant};
+use crate::world::{World, tenant_id};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -31,7 +31,7 @@ fn announced(file: &[u8]) -> Value {
 
 impl World {
     async fn begin(&self, key: &str, file: &[u8]) -> Value {
-        self.post_json("/v1/symbols/uploads", key, &announced(file)).await.expect(200)
+        self.post_json("/v1/symbols/uploads", key, &announced(file)).await.expect_status(200)
     }
 
     async fn part(&self, key: &str, id: &str, number: usize, part: &[u8]) -> crate::world::Answer {
@@ -66,43 +66,43 @@ fn id(body: &Value) -> String {
 #[tokio::test]
 async fn a_half_sent_file_goes_on_where_it_stopped() {
     let world = World::with(|limits| limits.part_bytes = PART as u64).await;
-    let key = world.key("acme", &[Scope::SymbolsWrite]).await;
+    let key = world.create_key("acme", &[Scope::SymbolsWrite]).await;
     let file = mach_o(2 * PART + 1_000);
     let begun = world.begin(&key, &file).await;
     assert_eq!((&begun["existing"], &begun["part_bytes"]), (&false.into(), &PART.into()));
     assert_eq!(begun["parts"], json!([]));
     let id = id(&begun);
-    world.part(&key, &id, 3, &file[2 * PART..]).await.expect(204);
-    world.part(&key, &id, 1, &file[..PART]).await.expect(204);
+    world.part(&key, &id, 3, &file[2 * PART..]).await.expect_status(204);
+    world.part(&key, &id, 1, &file[..PART]).await.expect_status(204);
     assert_eq!(
         world.begin(&key, &file).await,
         json!({"id": id, "existing": false, "part_bytes": PART, "parts": [1, 3]})
     );
     let status = format!("/v1/symbols/uploads/{id}");
-    assert_eq!(world.get(&status, &key).await.expect(200)["status"], "receiving");
+    assert_eq!(world.get(&status, &key).await.expect_status(200)["status"], "receiving");
     let found = format!("/v1/symbols/uploads/by-content/{}", sha256(&file));
     world.get(&found, &key).await.expect_problem(404, "not-found");
     let detail = world.complete(&key, &id).await.expect_problem(409, "incomplete-upload");
     assert!(detail.ends_with(": 2"), "{detail}");
     // Damaged at first, and then as it is: the last one counts.
-    world.part(&key, &id, 2, &[7; PART]).await.expect(204);
-    world.part(&key, &id, 2, &file[PART..2 * PART]).await.expect(204);
-    assert_eq!(world.objects("acme").await, Vec::<String>::new());
-    let whole = world.complete(&key, &id).await.expect(202);
+    world.part(&key, &id, 2, &[7; PART]).await.expect_status(204);
+    world.part(&key, &id, 2, &file[PART..2 * PART]).await.expect_status(204);
+    assert_eq!(world.list_objects("acme").await, Vec::<String>::new());
+    let whole = world.complete(&key, &id).await.expect_status(202);
     assert_eq!((&whole["id"], &whole["size"]), (&begun["id"], &file.len().into()));
-    assert_eq!(world.complete(&key, &id).await.expect(202), whole, "its answer may have been lost");
-    assert_eq!(world.get(&status, &key).await.expect(200)["status"], "queued");
-    let stored = keys::upload(tenant("acme").scope(id.parse().unwrap()));
+    assert_eq!(world.complete(&key, &id).await.expect_status(202), whole, "its answer may have been lost");
+    assert_eq!(world.get(&status, &key).await.expect_status(200)["status"], "queued");
+    let stored = keys::for_upload(tenant_id("acme").scope(id.parse().unwrap()));
     let stored = world.bucket().await.get(&stored, 1 << 30).await.unwrap().unwrap();
     assert_eq!(sha256(&stored.bytes), sha256(&file));
     assert_eq!(world.partials().await, 0);
     assert_eq!(world.number("SELECT count(*) FROM jobs WHERE kind = 'build'").await, 1);
-    assert_eq!(world.figure("unslide_api_upload_bytes_total"), file.len() as f64);
+    assert_eq!(world.read_metric("unslide_api_upload_bytes_total"), file.len() as f64);
     // From now on it is an upload like any other.
     world.part(&key, &id, 1, &file[..PART]).await.expect_problem(409, "upload-ended");
     let again = world.begin(&key, &file).await;
     assert_eq!((&again["id"], &again["existing"]), (&begun["id"], &true.into()));
-    let again = world.post("/v1/symbols", &key, file.clone()).await.expect(202);
+    let again = world.post("/v1/symbols", &key, file.clone()).await.expect_status(202);
     assert_eq!((&again["id"], &again["existing"]), (&begun["id"], &true.into()));
     world.stop().await;
 }
@@ -110,10 +110,10 @@ async fn a_half_sent_file_goes_on_where_it_stopped() {
 #[tokio::test]
 async fn a_wrong_part_is_refused_and_costs_nothing_that_has_come() {
     let world = World::with(|limits| limits.part_bytes = PART as u64).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let file = mach_o(PART + 1_000);
     let id = id(&world.begin(&key, &file).await);
-    world.part(&key, &id, 1, &file[..PART]).await.expect(204);
+    world.part(&key, &id, 1, &file[..PART]).await.expect_status(204);
     let short = world.part(&key, &id, 2, &file[PART..PART + 999]).await;
     assert!(short.expect_problem(400, "invalid-upload").contains("1000"));
     world.part(&key, &id, 2, &file[PART - 1..]).await.expect_problem(413, "too-large");
@@ -132,8 +132,8 @@ async fn a_wrong_part_is_refused_and_costs_nothing_that_has_come() {
     assert_eq!(world.begin(&key, &file).await["parts"], json!([1]));
     let right =
         world.request(Method::PUT, &path, &key).header("x-content-sha256", sha256(&file[PART..]).to_string());
-    world.send(right.body(file[PART..].to_vec())).await.expect(204);
-    world.complete(&key, &id).await.expect(202);
+    world.send(right.body(file[PART..].to_vec())).await.expect_status(204);
+    world.complete(&key, &id).await.expect_status(202);
 
     // What is no file of symbols at all ends with its first part.
     let text = b"<html> and so on";
@@ -141,7 +141,7 @@ async fn a_wrong_part_is_refused_and_costs_nothing_that_has_come() {
     world.part(&key, &other, 1, text).await.expect_problem(415, "unsupported-format");
     world.part(&key, &other, 1, text).await.expect_problem(409, "upload-ended");
     world.complete(&key, &other).await.expect_problem(409, "upload-ended");
-    let status = world.get(&format!("/v1/symbols/uploads/{other}"), &key).await.expect(200);
+    let status = world.get(&format!("/v1/symbols/uploads/{other}"), &key).await.expect_status(200);
     assert_eq!((&status["status"], &status["reason"]), (&"failed".into(), &"unsupported-format".into()));
     assert_eq!(world.partials().await, 0);
     world.stop().await;
@@ -150,9 +150,9 @@ async fn a_wrong_part_is_refused_and_costs_nothing_that_has_come() {
 #[tokio::test]
 async fn what_is_announced_is_held_against_the_limits_before_any_byte() {
     let world = World::with(|limits| limits.open_uploads = 2).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let own = QuotaLimits { upload_bytes: 5_000, symbol_bytes: 10_000, ..QuotaLimits::default() };
-    world.limit("acme", &own).await;
+    world.change_limits("acme", &own).await;
     let begin = async |body: Value| world.post_json("/v1/symbols/uploads", &key, &body).await;
     let detail = begin(announced(&mach_o(5_001))).await.expect_problem(413, "too-large");
     assert!(detail.contains("5000"), "{detail}");
@@ -173,17 +173,17 @@ async fn what_is_announced_is_held_against_the_limits_before_any_byte() {
     assert_eq!(world.begin(&key, &files[0]).await["id"], first.as_str(), "it counts already");
 
     // And the number of open uploads.
-    world.limit("acme", &QuotaLimits::default()).await;
-    let key = world.master("acme").await;
+    world.change_limits("acme", &QuotaLimits::default()).await;
+    let key = world.create_master_key("acme").await;
     let refused = world.post_json("/v1/symbols/uploads", &key, &announced(&files[2])).await;
     assert!(refused.headers.contains_key("retry-after"));
     let detail = refused.expect_problem(429, "rate-limited");
     assert!(detail.contains("open_uploads") && detail.contains("is 2"), "{detail}");
-    assert_eq!(world.figure(r#"unslide_api_refused_total{limit="open_uploads"}"#), 1.0);
-    let other = world.master("umbrella").await;
+    assert_eq!(world.read_metric(r#"unslide_api_refused_total{limit="open_uploads"}"#), 1.0);
+    let other = world.create_master_key("umbrella").await;
     world.begin(&other, &files[2]).await;
-    world.part(&key, &first, 1, &files[0]).await.expect(204);
-    world.complete(&key, &first).await.expect(202);
+    world.part(&key, &first, 1, &files[0]).await.expect_status(204);
+    world.complete(&key, &first).await.expect_status(202);
     world.begin(&key, &files[2]).await;
     world.stop().await;
 }
@@ -192,22 +192,22 @@ async fn what_is_announced_is_held_against_the_limits_before_any_byte() {
 #[tokio::test]
 async fn the_limit_counts_when_an_upload_is_completed() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let file = mach_o(5_000);
     let id = id(&world.begin(&key, &file).await);
-    world.part(&key, &id, 1, &file).await.expect(204);
-    world.limit("acme", &QuotaLimits { symbol_bytes: 4_999, ..QuotaLimits::default() }).await;
-    let key = world.master("acme").await;
+    world.part(&key, &id, 1, &file).await.expect_status(204);
+    world.change_limits("acme", &QuotaLimits { symbol_bytes: 4_999, ..QuotaLimits::default() }).await;
+    let key = world.create_master_key("acme").await;
     let detail = world.complete(&key, &id).await.expect_problem(507, "symbol-quota");
     assert!(detail.contains("this file has 5000"), "{detail}");
     world.complete(&key, &id).await.expect_problem(409, "upload-ended");
-    assert_eq!(world.objects("acme").await, Vec::<String>::new());
+    assert_eq!(world.list_objects("acme").await, Vec::<String>::new());
     assert_eq!(world.partials().await, 0);
-    world.limit("acme", &QuotaLimits { symbol_bytes: 5_000, ..QuotaLimits::default() }).await;
-    let key = world.master("acme").await;
+    world.change_limits("acme", &QuotaLimits { symbol_bytes: 5_000, ..QuotaLimits::default() }).await;
+    let key = world.create_master_key("acme").await;
     let id = self::id(&world.begin(&key, &file).await);
-    world.part(&key, &id, 1, &file).await.expect(204);
-    world.complete(&key, &id).await.expect(202);
+    world.part(&key, &id, 1, &file).await.expect_status(204);
+    world.complete(&key, &id).await.expect_status(202);
     world.stop().await;
 }
 
@@ -215,21 +215,24 @@ async fn the_limit_counts_when_an_upload_is_completed() {
 #[tokio::test]
 async fn a_completion_that_was_cut_off_is_found_by_the_next() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let file = mach_o(1_000);
     let id = id(&world.begin(&key, &file).await);
-    world.part(&key, &id, 1, &file).await.expect(204);
-    let owner = Owner::Tenant(tenant("acme"));
+    world.part(&key, &id, 1, &file).await.expect_status(204);
+    let owner = Owner::Tenant(tenant_id("acme"));
     let mut tx = world.store.owner(&owner).await.unwrap();
     let open = partial::get(&mut tx, id.parse().unwrap()).await.unwrap().unwrap();
     let tags: Vec<String> =
-        partial::parts(&mut tx, open.id).await.unwrap().into_iter().map(|part| part.etag).collect();
+        partial::list_parts(&mut tx, open.id).await.unwrap().into_iter().map(|part| part.etag).collect();
     tx.rollback().await.unwrap();
-    let key_of_file = keys::upload(owner.own(open.id));
+    let key_of_file = keys::for_upload(owner.own(open.id));
     world.bucket().await.complete_parts(&key_of_file, &open.multipart_id, &tags, 1_000).await.unwrap();
-    world.complete(&key, &id).await.expect(202);
-    assert_eq!(world.get(&format!("/v1/symbols/uploads/{id}"), &key).await.expect(200)["status"], "queued");
-    assert_eq!(world.objects("acme").await.len(), 1);
+    world.complete(&key, &id).await.expect_status(202);
+    assert_eq!(
+        world.get(&format!("/v1/symbols/uploads/{id}"), &key).await.expect_status(200)["status"],
+        "queued"
+    );
+    assert_eq!(world.list_objects("acme").await.len(), 1);
     assert_eq!(world.partials().await, 0);
     world.stop().await;
 }
@@ -237,16 +240,16 @@ async fn a_completion_that_was_cut_off_is_found_by_the_next() {
 #[tokio::test]
 async fn an_upload_without_a_new_part_is_given_up() {
     let world = World::with(|limits| limits.upload_seconds = 1).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let file = mach_o(1_000);
     let id = id(&world.begin(&key, &file).await);
     let status = format!("/v1/symbols/uploads/{id}");
     world.forget(&id).await;
     // A part that comes after all is a sign of life.
-    world.part(&key, &id, 1, &file).await.expect(204);
-    assert_eq!(world.get(&status, &key).await.expect(200)["status"], "receiving");
+    world.part(&key, &id, 1, &file).await.expect_status(204);
+    assert_eq!(world.get(&status, &key).await.expect_status(200)["status"], "receiving");
     world.forget(&id).await;
-    let ended = world.get(&status, &key).await.expect(200);
+    let ended = world.get(&status, &key).await.expect_status(200);
     assert_eq!((&ended["status"], &ended["reason"]), (&"failed".into(), &"abandoned".into()));
     world.part(&key, &id, 1, &file).await.expect_problem(409, "upload-ended");
     world.complete(&key, &id).await.expect_problem(409, "upload-ended");
@@ -258,20 +261,25 @@ async fn an_upload_without_a_new_part_is_given_up() {
 #[tokio::test]
 async fn while_one_request_makes_the_file_another_waits_and_spoils_nothing() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let file = mach_o(1_000);
     let id = id(&world.begin(&key, &file).await);
-    world.part(&key, &id, 1, &file).await.expect(204);
-    let owner = Owner::Tenant(tenant("acme"));
+    world.part(&key, &id, 1, &file).await.expect_status(204);
+    let owner = Owner::Tenant(tenant_id("acme"));
     let mut tx = world.store.owner(&owner).await.unwrap();
     let open = partial::get(&mut tx, id.parse().unwrap()).await.unwrap().unwrap();
-    assert!(partial::hold(&mut tx, open.id).await.unwrap());
+    assert!(partial::reserve_completion(&mut tx, open.id).await.unwrap());
     tx.commit().await.unwrap();
     // As where the other one has taken the parts, and its file is not there yet.
-    world.bucket().await.abort_parts(&keys::upload(owner.own(open.id)), &open.multipart_id).await.unwrap();
+    world
+        .bucket()
+        .await
+        .abort_parts(&keys::for_upload(owner.own(open.id)), &open.multipart_id)
+        .await
+        .unwrap();
     world.complete(&key, &id).await.expect_problem(503, "unavailable");
     assert_eq!(
-        world.get(&format!("/v1/symbols/uploads/{id}"), &key).await.expect(200)["status"],
+        world.get(&format!("/v1/symbols/uploads/{id}"), &key).await.expect_status(200)["status"],
         "receiving"
     );
     // Nobody came back.
@@ -285,7 +293,7 @@ async fn while_one_request_makes_the_file_another_waits_and_spoils_nothing() {
 #[tokio::test]
 async fn two_clients_with_one_file_fill_one_upload() {
     let world = World::start().await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let file = mach_o(1_000);
     let begun = futures::future::join_all((0..8).map(|_| world.begin(&key, &file))).await;
     assert!(begun.iter().all(|one| one["id"] == begun[0]["id"]), "{begun:?}");
@@ -294,7 +302,7 @@ async fn two_clients_with_one_file_fill_one_upload() {
     assert!(parts.iter().all(|answer| answer.status == 204), "{parts:?}");
     let ends = futures::future::join_all((0..4).map(|_| world.complete(&key, &id))).await;
     assert!(ends.iter().any(|answer| answer.status == 202), "{ends:?}");
-    world.complete(&key, &id).await.expect(202);
+    world.complete(&key, &id).await.expect_status(202);
     assert_eq!(world.number("SELECT count(*) FROM uploads").await, 1);
     assert_eq!(world.number("SELECT count(*) FROM jobs").await, 1);
     world.stop().await;
@@ -335,11 +343,11 @@ async fn an_upload_whose_parts_object_storage_has_lost_is_over() {
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let bucket = tokio::spawn(forgetful_bucket(listener));
     let world = World::configured(|config| config.objects.endpoint = Some(endpoint)).await;
-    let key = world.master("acme").await;
+    let key = world.create_master_key("acme").await;
     let file = mach_o(1_000);
     let id = id(&world.begin(&key, &file).await);
     world.part(&key, &id, 1, &file).await.expect_problem(409, "upload-ended");
-    let status = world.get(&format!("/v1/symbols/uploads/{id}"), &key).await.expect(200);
+    let status = world.get(&format!("/v1/symbols/uploads/{id}"), &key).await.expect_status(200);
     assert_eq!((&status["status"], &status["reason"]), (&"failed".into(), &"upload_lost".into()));
     assert_eq!(world.partials().await, 0);
     assert_ne!(world.begin(&key, &file).await["id"], id.as_str());

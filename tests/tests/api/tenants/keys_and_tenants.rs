@@ -1,6 +1,6 @@
 //! Tenants and keys.
 
-use crate::world::{World, eventually, report, tenant};
+use crate::world::{World, report_json, tenant_id, wait_until};
 use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_model::Scope;
@@ -8,7 +8,7 @@ use unslide_model::Scope;
 #[tokio::test]
 async fn an_operator_makes_a_tenant_and_its_first_key() {
     let world = World::start().await;
-    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    let operator = world.create_key("umbrella", &[Scope::Operator]).await;
     let made = world
         .post_json(
             "/v1/tenants",
@@ -16,7 +16,7 @@ async fn an_operator_makes_a_tenant_and_its_first_key() {
             &json!({"id": "stark", "name": "Stark", "limits": {"upload_bytes": 7}}),
         )
         .await;
-    let made = made.expect(201);
+    let made = made.expect_status(201);
     assert_eq!(
         (&made["id"], &made["state"], &made["limits"]["upload_bytes"]),
         (&"stark".into(), &"active".into(), &7.into())
@@ -35,9 +35,9 @@ async fn an_operator_makes_a_tenant_and_its_first_key() {
     }
 
     let new = json!({"name": "first", "scopes": ["tenant:admin", "symbols:read"]});
-    let key = world.post_json("/v1/tenants/stark/keys", &operator, &new).await.expect(201);
+    let key = world.post_json("/v1/tenants/stark/keys", &operator, &new).await.expect_status(201);
     let admin = key["text"].as_str().unwrap();
-    let listed = world.get("/v1/keys", admin).await.expect(200);
+    let listed = world.get("/v1/keys", admin).await.expect_status(200);
     assert_eq!(listed["items"][0]["id"], key["id"]);
     assert!(!listed.to_string().contains(admin), "the text is shown once");
     world.post_json("/v1/tenants/nobody/keys", &operator, &new).await.expect_problem(404, "not-found");
@@ -48,7 +48,7 @@ async fn an_operator_makes_a_tenant_and_its_first_key() {
 #[tokio::test]
 async fn a_key_over_the_limit_is_refused_and_the_answer_says_what_to_do() {
     let world = World::start().await;
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
     let keys = format!(
         "INSERT INTO api_keys (id, tenant, name, prefix, secret_hash, scopes, created_at)
          SELECT gen_random_uuid(), 'acme', 'many', lpad(n::text, 8, '0'), decode(repeat('00', 32), 'hex'), '{{}}', now()
@@ -65,7 +65,7 @@ async fn a_key_over_the_limit_is_refused_and_the_answer_says_what_to_do() {
 #[tokio::test]
 async fn tenants_are_listed_in_pages() {
     let world = World::start().await;
-    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    let operator = world.create_key("umbrella", &[Scope::Operator]).await;
     let slugs = |page: &Value| {
         page["items"]
             .as_array()
@@ -74,10 +74,11 @@ async fn tenants_are_listed_in_pages() {
             .map(|t| t["id"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
     };
-    let first = world.get("/v1/tenants?limit=1", &operator).await.expect(200);
+    let first = world.get("/v1/tenants?limit=1", &operator).await.expect_status(200);
     assert_eq!(slugs(&first), ["acme"]);
     let cursor = first["next_cursor"].as_str().unwrap();
-    let second = world.get(&format!("/v1/tenants?limit=1&cursor={cursor}"), &operator).await.expect(200);
+    let second =
+        world.get(&format!("/v1/tenants?limit=1&cursor={cursor}"), &operator).await.expect_status(200);
     assert_eq!((slugs(&second), second.get("next_cursor")), (vec!["umbrella".to_owned()], None));
     for query in ["limit=0", "limit=501", "limit=x", "cursor=00", "cursor=zz"] {
         world.get(&format!("/v1/tenants?{query}"), &operator).await.expect_problem(400, "invalid-parameter");
@@ -88,16 +89,16 @@ async fn tenants_are_listed_in_pages() {
 #[tokio::test]
 async fn a_key_is_made_used_and_revoked() {
     let world = World::start().await;
-    let admin = world.key("acme", &[Scope::TenantAdmin, Scope::SymbolsRead]).await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin, Scope::SymbolsRead]).await;
     let new = json!({"name": "pipeline", "scopes": ["symbols:read"], "expires_at": "2999-01-01T00:00:00Z"});
-    let made = world.post_json("/v1/keys", &admin, &new).await.expect(201);
+    let made = world.post_json("/v1/keys", &admin, &new).await.expect_status(201);
     let (id, text) = (made["id"].as_str().unwrap(), made["text"].as_str().unwrap());
     assert!(text.starts_with(&format!("unslide_{}_", made["prefix"].as_str().unwrap())));
-    world.get("/v1/symbols", text).await.expect(200);
-    let other = world.master("umbrella").await;
+    world.get("/v1/symbols", text).await.expect_status(200);
+    let other = world.create_master_key("umbrella").await;
     world.delete(&format!("/v1/keys/{id}"), &other).await.expect_problem(404, "not-found");
-    world.delete(&format!("/v1/keys/{id}"), &admin).await.expect(200);
-    world.delete(&format!("/v1/keys/{id}"), &admin).await.expect(200);
+    world.delete(&format!("/v1/keys/{id}"), &admin).await.expect_status(200);
+    world.delete(&format!("/v1/keys/{id}"), &admin).await.expect_status(200);
     world.get("/v1/symbols", text).await.expect_problem(401, "unauthorized");
     world.delete("/v1/keys/7", &admin).await.expect_problem(400, "invalid-parameter");
     world.stop().await;
@@ -107,7 +108,7 @@ async fn a_key_is_made_used_and_revoked() {
 #[tokio::test]
 async fn a_key_gives_no_more_than_it_may() {
     let world = World::start().await;
-    let admin = world.key("acme", &[Scope::TenantAdmin, Scope::ReportsRead, Scope::Operator]).await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin, Scope::ReportsRead, Scope::Operator]).await;
     let operator = json!({"name": "x", "scopes": ["operator"]});
     world.post_json("/v1/keys", &admin, &operator).await.expect_problem(403, "insufficient-scope");
     // What it does not have it cannot give, alone or with others.
@@ -124,15 +125,15 @@ async fn a_key_gives_no_more_than_it_may() {
     let other = json!({"name": "x", "scopes": ["reports:read"], "app": "com.example.other"});
     world.post_json("/v1/keys", &one_app, &other).await.expect_problem(403, "insufficient-scope");
     let same = json!({"name": "x", "scopes": ["reports:read"], "app": "com.example.shop"});
-    world.post_json("/v1/keys", &one_app, &same).await.expect(201);
+    world.post_json("/v1/keys", &one_app, &same).await.expect_status(201);
     // It sees and revokes the keys of its app, and none that speak for more.
-    let seen = world.get("/v1/keys", &one_app).await.expect(200);
+    let seen = world.get("/v1/keys", &one_app).await.expect_status(200);
     assert_eq!(seen["items"].as_array().unwrap().len(), 2, "{seen}");
-    let all = world.get("/v1/keys", &admin).await.expect(200);
+    let all = world.get("/v1/keys", &admin).await.expect_status(200);
     assert_eq!(all["items"].as_array().unwrap().len(), 3);
     let foreign = format!("/v1/keys/{}", all["items"][0]["id"].as_str().unwrap());
     world.delete(&foreign, &one_app).await.expect_problem(404, "not-found");
-    let operators = world.key("umbrella", &[Scope::Operator]).await;
+    let operators = world.create_key("umbrella", &[Scope::Operator]).await;
     let narrow = json!({"name": "x", "scopes": ["operator"], "app": "com.example.shop"});
     world.post_json("/v1/tenants/acme/keys", &operators, &narrow).await.expect_problem(400, "invalid-body");
     // Nor for longer than it lives itself, also where an operator asks.
@@ -151,7 +152,7 @@ async fn a_key_gives_no_more_than_it_may() {
         }
         for shorter in [ends(0), ends(-1)] {
             let new = json!({"name": "x", "scopes": ["reports:read"], "expires_at": shorter});
-            world.post_json(path, &short, &new).await.expect(201);
+            world.post_json(path, &short, &new).await.expect_status(201);
         }
     }
     for bad in [
@@ -177,10 +178,10 @@ async fn a_key_that_is_revoked_elsewhere_is_refused() {
     let world = World::start().await;
     let (id, key) = world.make_key("acme", &crate::cases::key_of(&[Scope::SymbolsRead], None, None)).await;
     for _ in 0..3 {
-        world.get("/v1/symbols", &key).await.expect(200);
+        world.get("/v1/symbols", &key).await.expect_status(200);
     }
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    assert!(unslide_store::keys::revoke(&mut tx, id, None).await.unwrap());
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
+    assert!(unslide_store::keys::revoke_key(&mut tx, id, None).await.unwrap());
     tx.commit().await.unwrap();
     world.until_refused(&key).await;
     world.stop().await;
@@ -191,13 +192,13 @@ async fn a_key_that_is_revoked_elsewhere_is_refused() {
 #[tokio::test]
 async fn a_key_goes_on_for_a_while_without_the_database() {
     let world = World::start().await;
-    let [used, new] = [world.master("acme").await, world.master("acme").await];
-    world.post_json("/v1/reports", &used, &report("1")).await.expect(202);
+    let [used, new] = [world.create_master_key("acme").await, world.create_master_key("acme").await];
+    world.post_json("/v1/reports", &used, &report_json("1")).await.expect_status(202);
     world.let_connect(false).await;
     // After a second what is known of the key is not confirmed any more. Too short a pause fails nothing.
     tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
-    world.post_json("/v1/reports", &used, &report("2")).await.expect(202);
-    assert!(world.post_json("/v1/reports", &new, &report("3")).await.status.is_server_error());
+    world.post_json("/v1/reports", &used, &report_json("2")).await.expect_status(202);
+    assert!(world.post_json("/v1/reports", &new, &report_json("3")).await.status.is_server_error());
     world.let_connect(true).await;
     world.stop().await;
 }
@@ -206,17 +207,17 @@ async fn a_key_goes_on_for_a_while_without_the_database() {
 #[tokio::test]
 async fn every_key_that_is_not_in_force_gets_the_same_answer() {
     let world = World::start().await;
-    let admin = world.key("acme", &[Scope::TenantAdmin, Scope::SymbolsRead]).await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin, Scope::SymbolsRead]).await;
     let made = world
         .post_json("/v1/keys", &admin, &json!({"name": "x", "scopes": ["symbols:read"]}))
         .await
-        .expect(201);
+        .expect_status(201);
     let revoked = made["text"].as_str().unwrap().to_owned();
-    world.delete(&format!("/v1/keys/{}", made["id"].as_str().unwrap()), &admin).await.expect(200);
-    let mut gone = world.store.tenant(&tenant("umbrella")).await.unwrap();
-    let left = world.master("umbrella").await;
+    world.delete(&format!("/v1/keys/{}", made["id"].as_str().unwrap()), &admin).await.expect_status(200);
+    let mut gone = world.store.tenant(&tenant_id("umbrella")).await.unwrap();
+    let left = world.create_master_key("umbrella").await;
     let limits = unslide_store::tenants::QuotaLimits::default();
-    unslide_store::tenants::change(
+    unslide_store::tenants::change_tenant(
         &mut gone,
         "umbrella",
         unslide_store::tenants::TenantStanding::Deleted,
@@ -231,7 +232,7 @@ async fn every_key_that_is_not_in_force_gets_the_same_answer() {
     for key in ["", "x", unknown, &wrong, &revoked, &left] {
         let answer = world.get("/v1/symbols", key).await;
         assert_eq!(answer.headers["www-authenticate"], "Bearer realm=\"unslide\"");
-        let mut body = answer.json();
+        let mut body = answer.parse_json();
         body["request_id"] = "".into();
         answer.expect_problem(401, "unauthorized");
         let same = json!({"type": "/problems/unauthorized", "title": "A valid API key is needed", "status": 401, "request_id": ""});
@@ -258,7 +259,7 @@ async fn every_key_matches_the_expression_for_secret_scanners() {
     };
     let world = World::start().await;
     for _ in 0..20 {
-        let key = world.key("acme", &[Scope::ReportsWrite]).await;
+        let key = world.create_key("acme", &[Scope::ReportsWrite]).await;
         assert!(fits(&key), "{key} does not match {expression}");
     }
     world.stop().await;
@@ -291,11 +292,11 @@ async fn a_keys_use_is_noted() {
         world.make_key("acme", &new).await
     };
     let is_noted = async || {
-        let listed = world.get("/v1/keys", &key).await.expect(200);
+        let listed = world.get("/v1/keys", &key).await.expect_status(200);
         let listed = listed["items"].as_array().unwrap().iter().find(|k| k["id"] == id.to_string());
         listed.unwrap()["last_used_at"].is_string()
     };
-    assert!(eventually(is_noted).await);
+    assert!(wait_until(is_noted).await);
     world.stop().await;
 }
 
@@ -304,53 +305,53 @@ async fn a_keys_use_is_noted() {
 #[tokio::test]
 async fn a_key_is_revoked_with_all_that_descend_from_it_if_asked() {
     let world = World::start().await;
-    let operator = world.key("umbrella", &[Scope::Operator, Scope::TenantAdmin]).await;
+    let operator = world.create_key("umbrella", &[Scope::Operator, Scope::TenantAdmin]).await;
     let new = json!({"name": "x", "scopes": ["tenant:admin"]});
     let make = async |path: &str, key: &str| {
-        let made = world.post_json(path, key, &new).await.expect(201);
+        let made = world.post_json(path, key, &new).await.expect_status(201);
         (
             made["id"].as_str().unwrap().to_owned(),
             made["text"].as_str().unwrap().to_owned(),
             made["made_by"].clone(),
         )
     };
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
     let (child_id, child, _) = make("/v1/keys", &admin).await;
     let (_, grandchild, maker) = make("/v1/keys", &child).await;
     let (_, sibling, _) = make("/v1/keys", &admin).await;
     assert_eq!(maker, child_id.as_str());
-    let listed = world.get("/v1/keys", &admin).await.expect(200);
+    let listed = world.get("/v1/keys", &admin).await.expect_status(200);
     let makers: Vec<&Value> = listed["items"].as_array().unwrap().iter().map(|key| &key["made_by"]).collect();
     assert_eq!((makers[0], makers[2]), (&Value::Null, &child_id.as_str().into()));
     // Alone: what it made stays in force, and the answer says so.
     let path = format!("/v1/keys/{child_id}");
-    let alone = world.delete(&path, &admin).await.expect(200);
+    let alone = world.delete(&path, &admin).await.expect_status(200);
     assert_eq!(alone, json!({"id": child_id, "descendants_revoked": 0, "descendants_in_force": 1}));
     world.get("/v1/keys", &child).await.expect_problem(401, "unauthorized");
-    world.get("/v1/keys", &grandchild).await.expect(200);
-    let cascade = world.delete(&format!("{path}?cascade=true"), &admin).await.expect(200);
+    world.get("/v1/keys", &grandchild).await.expect_status(200);
+    let cascade = world.delete(&format!("{path}?cascade=true"), &admin).await.expect_status(200);
     assert_eq!(cascade, json!({"id": child_id, "descendants_revoked": 1, "descendants_in_force": 0}));
     world.get("/v1/keys", &grandchild).await.expect_problem(401, "unauthorized");
-    world.get("/v1/keys", &sibling).await.expect(200);
+    world.get("/v1/keys", &sibling).await.expect_status(200);
     world.delete(&format!("{path}?cascade=perhaps"), &admin).await.expect_problem(400, "invalid-parameter");
     // An operator's key makes keys of other tenants: only operators see and revoke those.
     let (leaked_id, leaked, _) = {
         let new = json!({"name": "x", "scopes": ["operator", "tenant:admin"]});
-        let made = world.post_json("/v1/tenants/umbrella/keys", &operator, &new).await.expect(201);
+        let made = world.post_json("/v1/tenants/umbrella/keys", &operator, &new).await.expect_status(201);
         (made["id"].as_str().unwrap().to_owned(), made["text"].as_str().unwrap().to_owned(), ())
     };
     let (_, foreign, maker) = make("/v1/tenants/acme/keys", &leaked).await;
     assert_eq!(maker, leaked_id.as_str());
     let (_, below, _) = make("/v1/keys", &foreign).await;
-    let own_admin = world.key("umbrella", &[Scope::TenantAdmin]).await;
+    let own_admin = world.create_key("umbrella", &[Scope::TenantAdmin]).await;
     let path = format!("/v1/keys/{leaked_id}?cascade=true");
-    let seen = world.delete(&path, &own_admin).await.expect(200);
+    let seen = world.delete(&path, &own_admin).await.expect_status(200);
     assert_eq!((&seen["descendants_revoked"], &seen["descendants_in_force"]), (&0.into(), &0.into()));
-    world.get("/v1/keys", &below).await.expect(200);
+    world.get("/v1/keys", &below).await.expect_status(200);
     let path = format!("/v1/tenants/umbrella/keys/{leaked_id}");
-    assert_eq!(world.delete(&path, &operator).await.expect(200)["descendants_in_force"], 2);
+    assert_eq!(world.delete(&path, &operator).await.expect_status(200)["descendants_in_force"], 2);
     assert_eq!(
-        world.delete(&format!("{path}?cascade=true"), &operator).await.expect(200)["descendants_revoked"],
+        world.delete(&format!("{path}?cascade=true"), &operator).await.expect_status(200)["descendants_revoked"],
         2
     );
     for key in [&foreign, &below] {

@@ -47,7 +47,7 @@ pub async fn strike(world: &Arc<World>, plan: Vec<Strike>) {
 }
 
 async fn one(world: &Arc<World>, Strike { lasts, target, fault, .. }: Strike) {
-    match target.process() {
+    match target.process_name() {
         Some(name) => process(world, &name, fault, lasts).await,
         None => server(world, target, fault, lasts).await,
     }
@@ -63,7 +63,7 @@ async fn process(world: &Arc<World>, name: &str, fault: Fault, lasts: Duration) 
         }
         Fault::Remove => {
             let process = world.take_process(name).await;
-            let ended = tokio::task::spawn_blocking(move || process.end(DRAIN)).await.expect("waits");
+            let ended = tokio::task::spawn_blocking(move || process.end_within(DRAIN)).await.expect("waits");
             match ended {
                 Some(status) if status.success() => {}
                 Some(status) => world.note(&format!("{name} ended with {status} when it was asked to end")),
@@ -73,9 +73,9 @@ async fn process(world: &Arc<World>, name: &str, fault: Fault, lasts: Duration) 
             world.start_process(name).await;
         }
         Fault::Freeze => {
-            world.installation.lock().await.process(name).signal(Signal::SIGSTOP);
+            world.installation.lock().await.find_process(name).send_signal(Signal::SIGSTOP);
             sleep(lasts).await;
-            world.installation.lock().await.process(name).signal(Signal::SIGCONT);
+            world.installation.lock().await.find_process(name).send_signal(Signal::SIGCONT);
         }
         Fault::FullDisk => {
             if !world.disks {
@@ -86,8 +86,8 @@ async fn process(world: &Arc<World>, name: &str, fault: Fault, lasts: Duration) 
             let filled = loop {
                 let (ballast, host) = {
                     let mut installation = world.installation.lock().await;
-                    let cache = installation.data(name);
-                    let root = PathBuf::from(format!("/proc/{}/root", installation.process(name).id()));
+                    let cache = installation.data_folder(name);
+                    let root = PathBuf::from(format!("/proc/{}/root", installation.find_process(name).id()));
                     (root.join(cache.strip_prefix("/").unwrap_or(&cache)).join("ballast"), cache)
                 };
                 match fill(&ballast, &host) {
@@ -141,13 +141,13 @@ async fn server(world: &Arc<World>, target: Target, fault: Fault, lasts: Duratio
         _ => None,
     };
     if let Some(weather) = weather {
-        proxy.set(weather);
+        proxy.set_weather(weather);
         sleep(lasts).await;
-        proxy.set(Weather::Fair);
+        proxy.set_weather(Weather::Fair);
         return;
     }
     match (fault, target) {
-        (Fault::Cut, _) => proxy.cut(),
+        (Fault::Cut, _) => proxy.cut_connections(),
         (Fault::Freeze, _) => {
             let processes = processes(world, target);
             signal(&processes, Signal::SIGSTOP);

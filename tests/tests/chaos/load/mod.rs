@@ -88,7 +88,7 @@ struct Generator<'a> {
 
 impl Generator<'_> {
     fn tenant(&mut self) -> &'static str {
-        let mut left = self.dice.below(100);
+        let mut left = self.dice.number_below(100);
         for (tenant, share) in TENANTS {
             if left < share {
                 return tenant;
@@ -103,12 +103,12 @@ impl Generator<'_> {
         let number = self.numbers.entry(tenant).or_default();
         *number += 1;
         // The same ids in every tenant: they must not meet.
-        let report = match self.dice.below(100) {
+        let report = match self.dice.number_below(100) {
             0..8 => self.apps.first.system_report(*number),
-            8..75 => self.apps.first.report(*number),
-            _ => self.apps.next.report(*number),
+            8..75 => self.apps.first.build_report(*number),
+            _ => self.apps.next.build_report(*number),
         };
-        let device = format!("{:040x}", self.dice.below(50));
+        let device = format!("{:040x}", self.dice.number_below(50));
         let report = report.set("system.device_app_hash", device);
         (report, (tenant.to_owned(), format!("00000000-0000-4000-8000-0000{number:08x}")))
     }
@@ -126,7 +126,7 @@ impl Generator<'_> {
 
     fn message(&mut self) -> Message {
         let tenant = self.tenant();
-        let message = match self.dice.below(100) {
+        let message = match self.dice.number_below(100) {
             0 => {
                 // The statuses of that number of frames fit into no record, however short they are.
                 let number = self.numbers.entry(tenant).or_default();
@@ -137,11 +137,11 @@ impl Generator<'_> {
             1..66 => {
                 let (report, name) = self.report(tenant);
                 let mut message = Self::sound("single", tenant, report.bytes(), vec![name]);
-                message.http = self.dice.percent(4);
+                message.http = self.dice.has_chance(4);
                 message
             }
             66..72 => {
-                let count = 2 + self.dice.below(3);
+                let count = 2 + self.dice.number_below(3);
                 let (reports, names): (Vec<_>, Vec<_>) = (0..count).map(|_| self.report(tenant)).unzip();
                 Self::sound("array", tenant, record(&reports), names)
             }
@@ -161,9 +161,12 @@ impl Generator<'_> {
             78..80 => {
                 // Another report under the id of an earlier one.
                 let number = self.numbers.get(tenant).copied().unwrap_or(1);
-                let number = 1 + u32::try_from(self.dice.below(u64::from(number.max(1)))).unwrap_or(0);
-                let report =
-                    self.apps.first.report(number).set("user.note", self.dice.roll().to_string().as_str());
+                let number = 1 + u32::try_from(self.dice.number_below(u64::from(number.max(1)))).unwrap_or(0);
+                let report = self
+                    .apps
+                    .first
+                    .build_report(number)
+                    .set("user.note", self.dice.roll().to_string().as_str());
                 let name = (tenant.to_owned(), format!("00000000-0000-4000-8000-0000{number:08x}"));
                 Self::sound("same id, other bytes", tenant, report.bytes(), vec![name])
             }
@@ -188,8 +191,8 @@ impl Generator<'_> {
             94 => Self::bad("unknown tenant", Some(STRANGER), self.report(tenant).0.bytes()),
             95..97 => {
                 let (report, name) = self.report(tenant);
-                let padding =
-                    "a long log line ".repeat(8_000 + usize::try_from(self.dice.below(8_000)).unwrap_or(0));
+                let padding = "a long log line "
+                    .repeat(8_000 + usize::try_from(self.dice.number_below(8_000)).unwrap_or(0));
                 let report = report.set("user.log", padding.as_str());
                 Self::sound("large", tenant, report.bytes(), vec![name])
             }
@@ -201,9 +204,9 @@ impl Generator<'_> {
             98 => Self::bad("far too large", Some(tenant), vec![b' '; 8 * LARGEST]),
             _ => Self::bad("deep", Some(tenant), b"[".repeat(3_000)),
         };
-        if self.earlier.len() < 200 || self.dice.percent(10) {
+        if self.earlier.len() < 200 || self.dice.has_chance(10) {
             if self.earlier.len() >= 200 {
-                let place = usize::try_from(self.dice.below(200)).unwrap_or(0);
+                let place = usize::try_from(self.dice.number_below(200)).unwrap_or(0);
                 self.earlier.swap_remove(place);
             }
             self.earlier.push(message.clone());
@@ -215,14 +218,14 @@ impl Generator<'_> {
         let tenant = TENANTS[0].0;
         let number = self.numbers.entry(tenant).or_default();
         *number += 1;
-        Self::bad(DEADLY_KIND, Some(tenant), deadly::report(&self.apps.first, *number).bytes())
+        Self::bad(DEADLY_KIND, Some(tenant), deadly::deadly_report(&self.apps.first, *number).bytes())
     }
 
     fn again(&mut self, tenant: &'static str) -> Message {
         if self.earlier.is_empty() {
             return Self::bad("empty", Some(tenant), Vec::new());
         }
-        let mut message = self.dice.pick(&self.earlier).clone();
+        let mut message = self.dice.pick_one(&self.earlier).clone();
         message.kind = "again";
         message
     }
@@ -236,7 +239,7 @@ pub async fn run(
     clients: &BTreeMap<String, Client>,
     (records, length): (usize, Duration),
 ) -> Truth {
-    let (topic, partitions) = (world.installation.lock().await.topic("crash.reports"), 4);
+    let (topic, partitions) = (world.installation.lock().await.topic_name("crash.reports"), 4);
     let producer: FutureProducer = ClientConfig::new()
         .set("bootstrap.servers", world.kafka_proxy.address().to_string())
         .set("enable.idempotence", "true")
@@ -258,7 +261,7 @@ pub async fn run(
     for number in 0..records {
         sleep_until(begin + length.mul_f64(number as f64 / records as f64)).await;
         let message = if deadly.contains(&number) { generator.deadly() } else { generator.message() };
-        let partition = i32::try_from(generator.dice.below(partitions)).expect("small");
+        let partition = i32::try_from(generator.dice.number_below(partitions)).expect("small");
         let permit = Arc::clone(&room).acquire_owned().await.expect("open");
         let (producer, topic) = (producer.clone(), topic.clone());
         let client = message.tenant.as_ref().and_then(|tenant| clients.get(tenant)).cloned();
@@ -306,7 +309,7 @@ async fn over_kafka(producer: &FutureProducer, topic: &str, partition: i32, mess
 
 /// One try: where it fails nobody knows whether the broker has the report.
 async fn over_http(client: Client, mut message: Message) -> Message {
-    let answer = client.attempt("/v1/reports", Some(message.value.clone())).await;
+    let answer = client.try_request("/v1/reports", Some(message.value.clone())).await;
     message.kind = "over http";
     if !matches!(answer, Some((202, _))) {
         message.kind = "over http, no answer";

@@ -62,7 +62,7 @@ pub async fn late(
 async fn suspend(world: &Arc<World>) {
     for _ in 0..30 {
         let (status, output, error) = tokio::task::block_in_place(|| {
-            world.installation.blocking_lock().command(&["tenant", "suspend", SUSPENDED, "--wait", "1"])
+            world.installation.blocking_lock().run_command(&["tenant", "suspend", SUSPENDED, "--wait", "1"])
         });
         if status == 0 {
             return world.note(&format!("{SUSPENDED} is suspended"));
@@ -92,7 +92,7 @@ async fn in_parts(world: &Arc<World>, client: &Client, owner: &str, file: &[u8])
             let path = format!("/v1/symbols/uploads/{}", upload["id"].as_str().unwrap_or_default());
             // It is smaller than a part. Where either fails, what has come is said at the next begin.
             if client.attempt_put(&format!("{path}/parts/1"), file.to_vec()).await.is_some() {
-                client.attempt(&format!("{path}/complete"), Some(Vec::new())).await;
+                client.try_request(&format!("{path}/complete"), Some(Vec::new())).await;
             }
         }
         sleep(Duration::from_millis(200)).await;
@@ -111,13 +111,13 @@ pub async fn upload(
     let begin = Instant::now();
     let mut last = String::new();
     while begin.elapsed() < LONGEST {
-        let Some((202, accepted)) = client.attempt(to, Some(file.to_vec())).await else {
+        let Some((202, accepted)) = client.try_request(to, Some(file.to_vec())).await else {
             sleep(Duration::from_millis(500)).await;
             continue;
         };
         let path = format!("{to}/uploads/{}?wait=5s", accepted["id"].as_str().unwrap_or_default());
         while begin.elapsed() < LONGEST {
-            let Some((200, upload)) = client.attempt(&path, None).await else {
+            let Some((200, upload)) = client.try_request(&path, None).await else {
                 sleep(Duration::from_millis(500)).await;
                 continue;
             };

@@ -93,17 +93,17 @@ pub fn reckon(topics: &Topics, full: &dyn Fn(&str) -> String, truth: &Truth) -> 
     let mut tenants: BTreeMap<(i32, i64), String> = BTreeMap::new();
     for topic in consumed() {
         let name = full(topic);
-        topics.scan(&name, |record| {
+        topics.scan_topic(&name, |record| {
             *account.counts.entry(topic).or_default() += 1;
             outcomes.entry((name.clone(), record.partition, record.offset)).or_default();
             if topic == "crash.reports" {
-                tenants.insert((record.partition, record.offset), record.header("tenant").to_owned());
+                tenants.insert((record.partition, record.offset), record.header_text("tenant").to_owned());
             }
         });
     }
     let input = full("crash.reports");
     for topic in COPIES.iter().chain(&[OUTPUT, LETTERS, LEDGER]) {
-        topics.scan(&full(topic), |record| {
+        topics.scan_topic(&full(topic), |record| {
             *account.counts.entry(if COPIES.contains(topic) { "copies" } else { topic }).or_default() += 1;
             if [OUTPUT, LEDGER].contains(topic) {
                 account.ends.insert((topic, record.partition), record.offset + 1);
@@ -112,17 +112,18 @@ pub fn reckon(topics: &Topics, full: &dyn Fn(&str) -> String, truth: &Truth) -> 
                 LEDGER => account.terminal(&record, &mut outcomes),
                 _ => account.made(topic, &record, &mut outcomes),
             }
-            let of = (record.header("origin-partition").parse(), record.header("origin-offset").parse());
+            let of =
+                (record.header_text("origin-partition").parse(), record.header_text("origin-offset").parse());
             if let (Ok(partition), Ok(offset)) = of
-                && record.header("origin-topic") == input
+                && record.header_text("origin-topic") == input
             {
                 match tenants.get(&(partition, offset)) {
-                    Some(tenant) if tenant == record.header("tenant") => {}
+                    Some(tenant) if tenant == record.header_text("tenant") => {}
                     sender => account.problems.push(format!(
                         "{topic}/{}@{} is of the tenant {:?}, its origin {partition}@{offset} of {sender:?}",
                         record.partition,
                         record.offset,
-                        record.header("tenant")
+                        record.header_text("tenant")
                     )),
                 }
             }
@@ -168,32 +169,35 @@ impl Account {
     fn made(&mut self, topic: &'static str, record: &Record, outcomes: &mut BTreeMap<At, Outcomes>) {
         match topic {
             OUTPUT => {
-                let name = (record.header("tenant").to_owned(), record.header("report-id").to_owned());
-                let revision = record.header("revision").parse().unwrap_or(0);
+                let name =
+                    (record.header_text("tenant").to_owned(), record.header_text("report-id").to_owned());
+                let revision = record.header_text("revision").parse().unwrap_or(0);
                 let highest = self.reports.entry(name).or_default();
                 *highest = (*highest).max(revision);
             }
             LETTERS => {
-                let reason = record.header("reason");
+                let reason = record.header_text("reason");
                 *self.letters.entry(reason.to_owned()).or_default() += 1;
                 if reason == DEADLY {
                     self.deadly.push(record.value.clone());
                 }
-                self.strangers += usize::from(reason == UNKNOWN && record.header("tenant") == STRANGER);
-                self.too_large_outputs += usize::from(record.header("detail").starts_with(OUTPUT_TOO_LARGE));
-                if record.header("source-topic").ends_with(REQUESTS) {
-                    let (tenant, detail) = (record.header("tenant"), record.header("detail"));
+                self.strangers += usize::from(reason == UNKNOWN && record.header_text("tenant") == STRANGER);
+                self.too_large_outputs +=
+                    usize::from(record.header_text("detail").starts_with(OUTPUT_TOO_LARGE));
+                if record.header_text("source-topic").ends_with(REQUESTS) {
+                    let (tenant, detail) = (record.header_text("tenant"), record.header_text("detail"));
                     self.problems.push(format!("a request of {tenant} is a dead letter: {reason}: {detail}"));
                 }
             }
-            _ => *self.copies.entry(format!("{topic} {}", record.header("reason"))).or_default() += 1,
+            _ => *self.copies.entry(format!("{topic} {}", record.header_text("reason"))).or_default() += 1,
         }
-        let number = |name: &str| record.header(name).parse::<i64>().ok();
+        let number = |name: &str| record.header_text(name).parse::<i64>().ok();
         let (Some(partition), Some(offset)) = (number("source-partition"), number("source-offset")) else {
             self.problems.push(format!("{topic}/{}@{} names no source", record.partition, record.offset));
             return;
         };
-        let at = (record.header("source-topic").to_owned(), i32::try_from(partition).unwrap_or(-1), offset);
+        let at =
+            (record.header_text("source-topic").to_owned(), i32::try_from(partition).unwrap_or(-1), offset);
         let Some(found) = outcomes.get_mut(&at) else {
             self.problems.push(format!(
                 "{topic}/{}@{} comes from {at:?}, which is not there",

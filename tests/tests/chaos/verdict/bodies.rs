@@ -125,15 +125,16 @@ async fn body(
     report: &FoundReport,
     stored: &ReportBody,
 ) -> Result<Result<Vec<u8>, String>, String> {
-    let ReportBody::Segment(place) = stored else { return Ok(stored.json().map_err(text)) };
-    let key = keys::segment(tenant, place.day, place.segment);
-    let Some(frame) = segment::fetch(objects, &key, place.offset, place.length).await.map_err(text)? else {
+    let ReportBody::Segment(place) = stored else { return Ok(stored.decompress_json().map_err(text)) };
+    let key = keys::for_segment(tenant, place.day, place.segment);
+    let Some(frame) = segment::fetch_frame(objects, &key, place.offset, place.length).await.map_err(text)?
+    else {
         return Ok(Err(format!("its segment {key} is gone")));
     };
     let listed = &report.listed;
     let (report_id, variant, revision) = (listed.report_id, listed.variant, listed.revision);
     let id = BodyId { tenant: tenant.clone(), report_id, variant, revision };
-    Ok(segment::open(&id, &place.key, frame, MAX_BODY_BYTES).map_err(text))
+    Ok(segment::open_frame(&id, &place.key, frame, MAX_BODY_BYTES).map_err(text))
 }
 
 fn sum(bytes: &[u8]) -> String {

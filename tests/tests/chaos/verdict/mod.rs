@@ -28,7 +28,7 @@ pub async fn judge(
     // In order, and each with success: a worker that drains has nothing left to do.
     for name in names {
         let process = world.take_process(name).await;
-        match tokio::task::block_in_place(|| process.end(Duration::from_secs(60))) {
+        match tokio::task::block_in_place(|| process.end_within(Duration::from_secs(60))) {
             Some(status) if status.success() => {}
             ended => {
                 problems
@@ -38,7 +38,7 @@ pub async fn judge(
     }
     let account = {
         let installation = world.installation.lock().await;
-        let full = |topic: &str| installation.topic(topic);
+        let full = |topic: &str| installation.topic_name(topic);
         tokio::task::block_in_place(|| account::reckon(&installation.topics, &full, truth))
     };
     world.note(&format!("records: {:?}", account.counts));
@@ -63,7 +63,8 @@ pub async fn judge(
 /// What the service's own audit says.
 async fn audit(world: &Arc<World>) -> Vec<String> {
     let installation = world.installation.lock().await;
-    let (status, output, error) = tokio::task::block_in_place(|| installation.command(&["audit", "--json"]));
+    let (status, output, error) =
+        tokio::task::block_in_place(|| installation.run_command(&["audit", "--json"]));
     drop(installation);
     let told: serde_json::Value = serde_json::from_str(&output).unwrap_or_default();
     world.note(&format!("unslide audit ends with {status}: {}", told["total"]));
@@ -118,7 +119,7 @@ async fn logs(world: &Arc<World>, names: &[String]) -> Vec<String> {
     let installation = world.installation.lock().await;
     let mut problems = Vec::new();
     for name in names {
-        let log = installation.logged(name);
+        let log = installation.read_log(name);
         let panics = log.lines().filter(|line| line.contains("panicked at"));
         problems.extend(panics.map(|line| format!("{name} panicked: {line}")));
     }

@@ -124,7 +124,7 @@ pub async fn differences(
         }
         sleep(Duration::from_secs(1)).await;
     }
-    let process = world.installation.lock().await.take(INDEXER);
+    let process = world.installation.lock().await.take_process(INDEXER);
     tokio::task::block_in_place(|| process.terminate());
     let mut differences = Vec::new();
     let tables = tables(&mut first).await?;

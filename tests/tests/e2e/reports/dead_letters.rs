@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use std::time::Duration;
-use unslide_tests::SOON;
+use unslide_tests::EVENTUAL_TIMEOUT;
 use unslide_tests::installation::{Installation, TENANT};
 
 /// The dead letters, once there are `count`.
@@ -16,7 +16,7 @@ async fn letters(installation: &Installation, count: usize) -> Vec<Value> {
             assert_eq!(found.len(), count, "{output}");
             return found;
         }
-        assert!(waited < SOON, "{output}");
+        assert!(waited < EVENTUAL_TIMEOUT, "{output}");
         tokio::time::sleep(Duration::from_millis(500)).await;
         waited += Duration::from_millis(500);
     }
@@ -42,7 +42,7 @@ async fn a_dead_letter_comes_back_as_it_was_however_often_it_is_replayed() {
     installation.key =
         output.split_whitespace().find(|w| w.starts_with("unslide_")).expect("a key").to_owned();
     let folder = tempfile::tempdir().expect("a folder");
-    let input = installation.topic("crash.reports");
+    let input = installation.topic_name("crash.reports");
     let odd: &[u8] = b"\x00\xff{\r\n\x80";
     type Pair<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
     let records: [Pair<'_>; 3] = [(None, Some(odd)), (Some(b"\xfe\x00"), Some(b"")), (Some(b"key"), None)];
@@ -71,7 +71,7 @@ async fn a_dead_letter_comes_back_as_it_was_however_often_it_is_replayed() {
             for letter in &found {
                 let id = letter["id"].as_str().expect("an id");
                 installation.command_succeeds(&["dead-letter", "replay", id]);
-                let (status, _, error) = installation.command(&["dead-letter", "replay", id]);
+                let (status, _, error) = installation.run_command(&["dead-letter", "replay", id]);
                 assert!(status != 0 && error.contains("replayed already"), "{error}");
             }
         }
@@ -82,20 +82,23 @@ async fn a_dead_letter_comes_back_as_it_was_however_often_it_is_replayed() {
     assert!(output.starts_with("3 matched, 3 replayed"), "{output}");
     letters(&installation, 9).await;
 
-    let (status, output, error) = installation.command(&["audit", "--json"]);
+    let (status, output, error) = installation.run_command(&["audit", "--json"]);
     let audit: Value = serde_json::from_str(&output).unwrap_or_else(|e| panic!("{e}: {output}{error}"));
     let total = &audit["total"];
     assert_eq!((status, &audit["clean"]), (0, &json!(true)), "{output}");
     assert_eq!((&total["in"], &total["dead_letter"], &total["unread"]), (&json!(9), &json!(9), &json!(0)));
     // A dead letter that nobody made an input of is one too many: the record says where it came from.
-    let letter = installation.topics.read_all(&installation.topic("unslide.dead-letter")).remove(0);
+    let letter = installation.topics.read_all(&installation.topic_name("unslide.dead-letter")).remove(0);
     let named: Vec<(&str, &str)> =
         letter.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    installation.topics.produce(&installation.topic("unslide.dead-letter"), None, &named, b"").await;
-    let (status, output, _) = installation.command(&["audit"]);
+    installation
+        .topics
+        .produce_record(&installation.topic_name("unslide.dead-letter"), None, &named, b"")
+        .await;
+    let (status, output, _) = installation.run_command(&["audit"]);
     assert_eq!(status, 6, "{output}");
     assert!(output.contains("0 lost, 1 doubled") && output.contains("doubled: "), "{output}");
-    let (status, _, error) = installation.command(&["audit", "--from", "1h", "--to", "2h"]);
+    let (status, _, error) = installation.run_command(&["audit", "--from", "1h", "--to", "2h"]);
     assert!(status == 2 && error.contains("--from is not before --to"), "{error}");
     installation.stop().await;
 }

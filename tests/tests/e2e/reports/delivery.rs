@@ -9,8 +9,8 @@ use unslide_proto::Message;
 use unslide_proto::report::LedgerRecord;
 use unslide_proto::report::ledger_record::Entry;
 use unslide_testkit::servers;
-use unslide_tests::SOON;
-use unslide_tests::app::{App, FUNCTIONS, functions};
+use unslide_tests::EVENTUAL_TIMEOUT;
+use unslide_tests::app::{App, FUNCTIONS, list_functions};
 use unslide_tests::deadly;
 use unslide_tests::installation::{BUCKET, Installation, Place, TENANT};
 use unslide_tests::proxy::{Proxy, Weather};
@@ -28,11 +28,11 @@ async fn begin(installation: &mut Installation) {
 }
 
 async fn send(installation: &Installation, app: &App, tenant: &str, numbers: std::ops::Range<u32>) {
-    let input = installation.topic("crash.reports");
+    let input = installation.topic_name("crash.reports");
     for number in numbers {
         let partition = i32::try_from(number % 4).expect("small");
-        let report = app.report(number).bytes();
-        installation.topics.produce(&input, Some(partition), &[("tenant", tenant)], &report).await;
+        let report = app.build_report(number).bytes();
+        installation.topics.produce_record(&input, Some(partition), &[("tenant", tenant)], &report).await;
     }
 }
 
@@ -58,7 +58,7 @@ async fn behind_proxy() -> (Installation, Proxy, (S3Endpoint, TempDir)) {
 /// Each origin once.
 fn assert_once(records: &[Record], count: usize) {
     let origins: BTreeSet<_> =
-        records.iter().map(|r| (r.header("origin-partition"), r.header("origin-offset"))).collect();
+        records.iter().map(|r| (r.header_text("origin-partition"), r.header_text("origin-offset"))).collect();
     assert_eq!((origins.len(), records.len()), (count, count));
 }
 
@@ -71,28 +71,28 @@ fn assert_clean(installation: &Installation) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_tenant_sends_over_its_rate_waits_in_overflow_and_all_of_it_comes_out() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let mut installation = Installation::prepare().await;
     begin(&mut installation).await;
-    installation.client().upload(app.dsym.clone()).await;
+    installation.client().upload_symbols(app.dsym.clone()).await;
     // Half a minute of its rate: no machine is too slow to be over it.
     let reports = 120;
     send(&installation, &app, TENANT, 0..reports).await;
     installation.start_service("symbolizer", "symbolizer", &[LIMITED]);
     installation.wait_ready("symbolizer").await;
-    let output = installation.topic("crash.symbolicated");
+    let output = installation.topic_name("crash.symbolicated");
     let all = reports as usize;
-    let out = installation.topics.wait_for(&output, SOON, |records| records.len() >= all).await;
+    let out = installation.topics.wait_for(&output, EVENTUAL_TIMEOUT, |records| records.len() >= all).await;
     assert_once(&out, all);
-    let overflow = installation.topic("unslide.overflow");
+    let overflow = installation.topic_name("unslide.overflow");
     let diverted = tokio::task::block_in_place(|| installation.topics.read_all(&overflow));
-    let over = diverted.iter().filter(|record| record.header("reason") == "over_share").count();
+    let over = diverted.iter().filter(|record| record.header_text("reason") == "over_share").count();
     assert!(over > 0, "{over} of {all} were diverted");
     let partitions: BTreeSet<i32> = diverted.iter().map(|record| record.partition).collect();
     assert!(partitions.len() <= 2, "one tenant uses {partitions:?}");
-    for record in out.iter().filter(|record| record.header("source-topic") == overflow) {
-        assert!(record.header("origin-topic").ends_with("crash.reports"), "the history goes on");
-        assert_eq!(record.header("tenant"), TENANT);
+    for record in out.iter().filter(|record| record.header_text("source-topic") == overflow) {
+        assert!(record.header_text("origin-topic").ends_with("crash.reports"), "the history goes on");
+        assert_eq!(record.header_text("tenant"), TENANT);
     }
     assert_clean(&installation);
     installation.stop().await;
@@ -100,31 +100,31 @@ async fn what_a_tenant_sends_over_its_rate_waits_in_overflow_and_all_of_it_comes
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_of_an_outage_of_object_storage_come_out_with_their_symbols_when_it_is_over() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let (mut installation, proxy, _objects) = behind_proxy().await;
     begin(&mut installation).await;
-    installation.client().upload(app.dsym.clone()).await;
+    installation.client().upload_symbols(app.dsym.clone()).await;
     installation.start_service("symbolizer", "symbolizer", &[]);
     installation.wait_ready("symbolizer").await;
 
-    proxy.set(Weather::Errors);
+    proxy.set_weather(Weather::Errors);
     send(&installation, &app, TENANT, 0..5).await;
-    let tier = installation.topic("unslide.retry.10s");
+    let tier = installation.topic_name("unslide.retry.10s");
     // A report with a slow fetch comes by here as well, before it has failed.
-    let failed = |record: &&Record| record.header("reason") == "fetch_failed";
+    let failed = |record: &&Record| record.header_text("reason") == "fetch_failed";
     let enough = |records: &[Record]| records.iter().filter(failed).count() >= 5;
-    let waiting = installation.topics.wait_for(&tier, SOON, enough).await;
+    let waiting = installation.topics.wait_for(&tier, EVENTUAL_TIMEOUT, enough).await;
     for record in waiting.iter().filter(failed) {
-        assert_eq!(record.header("attempt"), "1");
+        assert_eq!(record.header_text("attempt"), "1");
         assert_eq!(record.key.as_deref(), Some(format!("{TENANT}/{}", app.debug_id).as_str()));
     }
-    proxy.set(Weather::Fair);
-    let output = installation.topic("crash.symbolicated");
-    let out = installation.topics.wait_for(&output, SOON, |records| records.len() >= 5).await;
+    proxy.set_weather(Weather::Fair);
+    let output = installation.topic_name("crash.symbolicated");
+    let out = installation.topics.wait_for(&output, EVENTUAL_TIMEOUT, |records| records.len() >= 5).await;
     assert_once(&out, 5);
     for record in &out {
-        assert_eq!(functions(&record.json()), FUNCTIONS.map(<[_]>::to_vec));
-        assert!(record.header("source-topic").contains("unslide.retry."), "{:?}", record.headers);
+        assert_eq!(list_functions(&record.parse_json()), FUNCTIONS.map(<[_]>::to_vec));
+        assert!(record.header_text("source-topic").contains("unslide.retry."), "{:?}", record.headers);
     }
     assert_clean(&installation);
     installation.stop().await;
@@ -132,11 +132,11 @@ async fn reports_of_an_outage_of_object_storage_come_out_with_their_symbols_when
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_kills_its_worker_each_time_is_given_up_and_no_other_is() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let (mut installation, proxy, _objects) = behind_proxy().await;
-    let mut caught = deadly::trap(&proxy);
+    let mut caught = deadly::trap_symbols(&proxy);
     begin(&mut installation).await;
-    installation.client().upload(app.dsym.clone()).await;
+    installation.client().upload_symbols(app.dsym.clone()).await;
     installation.make_tenant("umbrella");
     tokio::task::block_in_place(|| {
         installation.command_succeeds(&["tenant", "limits", "umbrella", "--units-per-second", "10"])
@@ -146,17 +146,18 @@ async fn a_record_that_kills_its_worker_each_time_is_given_up_and_no_other_is() 
     let (reports, others) = (120, 100);
     send(&installation, &app, TENANT, 0..60).await;
     send(&installation, &app, "umbrella", 0..others).await;
-    let input = installation.topic("crash.reports");
-    let deadly = deadly::report(&app, 1_000).bytes();
-    installation.topics.produce(&input, Some(1), &[("tenant", TENANT)], &deadly).await;
+    let input = installation.topic_name("crash.reports");
+    let deadly = deadly::deadly_report(&app, 1_000).bytes();
+    installation.topics.produce_record(&input, Some(1), &[("tenant", TENANT)], &deadly).await;
     send(&installation, &app, TENANT, 60..reports).await;
     // It waits long enough to be killed on time.
     let patient = [("UNSLIDE_SYMBOLIZER__FETCH_WAIT", "5s")];
     installation.start_service("symbolizer", "symbolizer", &patient);
-    let letters = installation.topic("unslide.dead-letter");
+    let letters = installation.topic_name("unslide.dead-letter");
     let reader = Topics::connect(&servers::kafka());
-    let mut given_up =
-        tokio::spawn(async move { reader.wait_for(&letters, 2 * SOON, |letters| !letters.is_empty()).await });
+    let mut given_up = tokio::spawn(async move {
+        reader.wait_for(&letters, 2 * EVENTUAL_TIMEOUT, |letters| !letters.is_empty()).await
+    });
     let mut deaths = 0;
     let given_up = loop {
         tokio::select! {
@@ -164,18 +165,18 @@ async fn a_record_that_kills_its_worker_each_time_is_given_up_and_no_other_is() 
             from = caught.recv() => {
                 let from = from.expect("the proxy runs");
                 if installation.connected_from(from).is_some() {
-                    tokio::task::block_in_place(|| installation.take("symbolizer").kill());
+                    tokio::task::block_in_place(|| installation.take_process("symbolizer").kill());
                     deaths += 1;
                     installation.start_service("symbolizer", "symbolizer", &patient);
                 }
             }
         }
     };
-    let output = installation.topic("crash.symbolicated");
+    let output = installation.topic_name("crash.symbolicated");
     let all = (reports + others) as usize;
-    let out = installation.topics.wait_for(&output, SOON, |records| records.len() >= all).await;
+    let out = installation.topics.wait_for(&output, EVENTUAL_TIMEOUT, |records| records.len() >= all).await;
     assert_once(&out, all);
-    let told: Vec<_> = given_up.iter().map(|letter| (letter.header("reason"), &letter.value)).collect();
+    let told: Vec<_> = given_up.iter().map(|letter| (letter.header_text("reason"), &letter.value)).collect();
     assert_eq!(told, [("kills_worker", &deadly)]);
     assert!(deaths >= 5, "{deaths} workers died");
     assert_clean(&installation);
@@ -184,7 +185,7 @@ async fn a_record_that_kills_its_worker_each_time_is_given_up_and_no_other_is() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_told_to_end_under_load_hands_its_partitions_over() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let mut installation = Installation::prepare().await;
     begin(&mut installation).await;
     let workers = ["symbolizer-0", "symbolizer-1"];
@@ -196,14 +197,14 @@ async fn a_worker_that_is_told_to_end_under_load_hands_its_partitions_over() {
         installation.wait_metric(worker, "unslide_symbolizer_partitions{lane=\"live\"", 2.0).await;
     }
     send(&installation, &app, TENANT, 0..200).await;
-    let leaving = installation.take("symbolizer-0");
+    let leaving = installation.take_process("symbolizer-0");
     let ending = tokio::task::spawn_blocking(move || leaving.terminate());
     send(&installation, &app, TENANT, 200..400).await;
     let status = ending.await.expect("waits");
-    assert!(status.success(), "{status}:\n{}", installation.logged("symbolizer-0"));
+    assert!(status.success(), "{status}:\n{}", installation.read_log("symbolizer-0"));
     installation.wait_metric("symbolizer-1", "unslide_symbolizer_partitions{lane=\"live\"", 4.0).await;
-    let output = installation.topic("crash.symbolicated");
-    let out = installation.topics.wait_for(&output, SOON, |records| records.len() >= 400).await;
+    let output = installation.topic_name("crash.symbolicated");
+    let out = installation.topics.wait_for(&output, EVENTUAL_TIMEOUT, |records| records.len() >= 400).await;
     assert_once(&out, 400);
     assert_clean(&installation);
     installation.stop().await;
@@ -211,7 +212,7 @@ async fn a_worker_that_is_told_to_end_under_load_hands_its_partitions_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_with_topics_of_its_own_needs_no_header_and_reads_its_own_answers() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let mut installation = Installation::prepare_with(&[("UNSLIDE_KAFKA__TENANT_TOPICS", "true")]).await;
     begin(&mut installation).await;
     tokio::task::block_in_place(|| installation.command_succeeds(&["tenant", "topics", TENANT]));
@@ -219,40 +220,40 @@ async fn a_tenant_with_topics_of_its_own_needs_no_header_and_reads_its_own_answe
         installation.start_service(service, service, &[]);
         installation.wait_ready(service).await;
     }
-    let input = installation.topic(&format!("crash.reports.{TENANT}"));
-    installation.topics.produce(&input, None, &[], &app.report(1).bytes()).await;
-    let output = installation.topic(&format!("crash.symbolicated.{TENANT}"));
-    let out = installation.topics.wait_for(&output, SOON, |records| !records.is_empty()).await;
-    assert_eq!((out[0].header("tenant"), out[0].header("origin-topic")), (TENANT, input.as_str()));
+    let input = installation.topic_name(&format!("crash.reports.{TENANT}"));
+    installation.topics.produce_record(&input, None, &[], &app.build_report(1).bytes()).await;
+    let output = installation.topic_name(&format!("crash.symbolicated.{TENANT}"));
+    let out = installation.topics.wait_for(&output, EVENTUAL_TIMEOUT, |records| !records.is_empty()).await;
+    assert_eq!((out[0].header_text("tenant"), out[0].header_text("origin-topic")), (TENANT, input.as_str()));
     let path = "/v1/reports/00000000-0000-4000-8000-000000000001";
-    installation.client().wait_for(path, SOON, |status, _| status == 200).await;
+    installation.client().wait_for(path, EVENTUAL_TIMEOUT, |status, _| status == 200).await;
     assert_clean(&installation);
     installation.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_tenant_leaves_nothing_and_what_it_still_sends_is_dropped_and_counted() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let installation = Installation::start().await;
     let client = installation.client();
-    client.upload(app.dsym.clone()).await;
+    client.upload_symbols(app.dsym.clone()).await;
     send(&installation, &app, TENANT, 0..5).await;
     let path = "/v1/reports/00000000-0000-4000-8000-000000000004";
-    client.wait_for(path, SOON, |status, _| status == 200).await;
+    client.wait_for(path, EVENTUAL_TIMEOUT, |status, _| status == 200).await;
     tokio::task::block_in_place(|| {
         installation.command_succeeds(&["tenant", "delete", TENANT, "--yes", "--wait", "--at-most", "120"])
     });
     // Its keys are gone with it. The api remembers one for a moment.
-    client.wait_for(path, SOON, |status, _| status == 401).await;
+    client.wait_for(path, EVENTUAL_TIMEOUT, |status, _| status == 401).await;
     send(&installation, &app, TENANT, 5..8).await;
-    let ledger = installation.topic("unslide.ledger");
+    let ledger = installation.topic_name("unslide.ledger");
     let dropped = |records: &[Record]| {
         let ends = records.iter().filter_map(|record| LedgerRecord::decode(record.value.as_slice()).ok());
         let ends =
             ends.filter(|record| matches!(&record.entry, Some(Entry::Terminal(end)) if end.tenant == TENANT));
         ends.count()
     };
-    installation.topics.wait_for(&ledger, SOON, |records| dropped(records) == 3).await;
+    installation.topics.wait_for(&ledger, EVENTUAL_TIMEOUT, |records| dropped(records) == 3).await;
     assert_clean(&installation);
     installation.stop().await;
 }

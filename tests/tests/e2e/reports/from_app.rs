@@ -2,7 +2,7 @@
 //! Proves: one-outcome
 
 use serde_json::Value;
-use unslide_tests::SOON;
+use unslide_tests::EVENTUAL_TIMEOUT;
 use unslide_tests::app::App;
 use unslide_tests::client::Client;
 use unslide_tests::installation::{Installation, TENANT};
@@ -10,12 +10,12 @@ use unslide_tests::installation::{Installation, TENANT};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_of_three_becomes_two_reports_and_one_dead_letter() {
     let installation = Installation::start().await;
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let create = ["key", "create", "--tenant", TENANT, "--public", "--app", app.bundle];
     let output = installation.command_succeeds(&create);
     let key = output.split_whitespace().find(|word| word.starts_with("usp_")).expect("a key");
     let [first, second] =
-        [1, 2].map(|number| String::from_utf8(app.report(number).bytes()).expect("a report"));
+        [1, 2].map(|number| String::from_utf8(app.build_report(number).bytes()).expect("a report"));
     let form = format!(
         "--b0\r\nContent-Disposition: form-data; name=\"reports\"; filename=\"reports.json\"\r\n\
          Content-Type: application/json\r\n\r\n[{first},{{\"crash\": }},{second}]\r\n--b0--\r\n"
@@ -29,18 +29,18 @@ async fn a_form_of_three_becomes_two_reports_and_one_dead_letter() {
 
     let client = installation.client();
     let number = |body: &Value| body["items"].as_array().map_or(0, Vec::len);
-    let reports = client.wait_for("/v1/reports", SOON, |_, body| number(body) == 2).await;
+    let reports = client.wait_for("/v1/reports", EVENTUAL_TIMEOUT, |_, body| number(body) == 2).await;
     assert_eq!(reports["items"][0]["app"], app.bundle);
     let admin =
         installation.command_succeeds(&["key", "create", "--tenant", TENANT, "--scope", "tenant:admin"]);
     let admin = admin.split_whitespace().find(|word| word.starts_with("unslide_")).expect("a key");
     let admin = Client::new(&installation.url, admin);
-    let letters = admin.wait_for("/v1/dead-letters", SOON, |_, body| number(body) == 1).await;
+    let letters = admin.wait_for("/v1/dead-letters", EVENTUAL_TIMEOUT, |_, body| number(body) == 1).await;
     let letter = &letters["items"][0];
     assert_eq!(letter["reason"], "not_json", "{letter}");
     let detail = letter["detail"].as_str().expect("a detail");
     assert!(detail.starts_with("public key ") && detail.contains(": at byte 10: "), "{detail}");
-    let (status, output, _) = installation.command(&["audit", "--json"]);
+    let (status, output, _) = installation.run_command(&["audit", "--json"]);
     assert_eq!(status, 0, "{output}");
     installation.stop().await;
 }

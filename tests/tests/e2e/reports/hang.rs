@@ -2,14 +2,14 @@
 //! Proves: outages
 
 use std::time::Duration;
-use unslide_tests::SOON;
+use unslide_tests::EVENTUAL_TIMEOUT;
 use unslide_tests::app::App;
 use unslide_tests::debugger;
 use unslide_tests::installation::{Installation, TENANT};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_into_kafka_that_never_returns_ends_the_process_and_another_goes_on() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let mut installation = Installation::prepare().await;
     for service in ["builder", "api"] {
         installation.start_service(service, service, &[]);
@@ -21,33 +21,33 @@ async fn a_call_into_kafka_that_never_returns_ends_the_process_and_another_goes_
     let all = "unslide_symbolizer_partitions{lane=\"live\"";
     installation.wait_metric(hangs, all, 4.0).await;
     // A lane that has nothing to do is in a call nearly all the time.
-    let threads = installation.process(hangs).threads("lane live");
+    let threads = installation.find_process(hangs).list_threads("lane live");
     assert_eq!(threads.len(), 1, "one thread is the lane");
-    tokio::task::block_in_place(|| debugger::halt(threads[0]));
-    let input = installation.topic("crash.reports");
+    tokio::task::block_in_place(|| debugger::halt_thread(threads[0]));
+    let input = installation.topic_name("crash.reports");
     let reports = 40;
     for number in 0..reports {
-        let report = app.report(number).bytes();
-        installation.topics.produce(&input, None, &[("tenant", TENANT)], &report).await;
+        let report = app.build_report(number).bytes();
+        installation.topics.produce_record(&input, None, &[("tenant", TENANT)], &report).await;
     }
     let mut waited = Duration::ZERO;
     let status = loop {
-        if let Some(status) = installation.process(hangs).ended() {
+        if let Some(status) = installation.find_process(hangs).exit_status() {
             break status;
         }
-        assert!(waited < SOON, "it hangs and does not end:\n{}", installation.logged(hangs));
+        assert!(waited < EVENTUAL_TIMEOUT, "it hangs and does not end:\n{}", installation.read_log(hangs));
         tokio::time::sleep(Duration::from_millis(200)).await;
         waited += Duration::from_millis(200);
     };
-    let log = installation.logged(hangs);
+    let log = installation.read_log(hangs);
     assert_eq!(status.code(), Some(1), "{log}");
     assert!(log.contains("the lane live hangs in the Kafka client ("), "{log}");
-    drop(installation.take(hangs));
+    drop(installation.take_process(hangs));
 
     installation.start_service("symbolizer-1", "symbolizer", &[]);
-    let output = installation.topic("crash.symbolicated");
+    let output = installation.topic_name("crash.symbolicated");
     let all = reports as usize;
-    let out = installation.topics.wait_for(&output, SOON, |records| records.len() >= all).await;
+    let out = installation.topics.wait_for(&output, EVENTUAL_TIMEOUT, |records| records.len() >= all).await;
     assert_eq!(out.len(), all);
     installation.stop().await;
 }

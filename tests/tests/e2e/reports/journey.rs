@@ -1,61 +1,63 @@
 //! Upload, report, enriched report, query: the main job through every service.
 
-use unslide_tests::SOON;
-use unslide_tests::app::{App, FUNCTIONS, functions};
+use unslide_tests::EVENTUAL_TIMEOUT;
+use unslide_tests::app::{App, FUNCTIONS, list_functions};
 use unslide_tests::installation::{Installation, TENANT};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_uploaded_dsym_answers_reports_on_kafka_and_over_http() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let installation = Installation::start().await;
     let client = installation.client();
 
-    let upload = client.upload(app.dsym.clone()).await;
+    let upload = client.upload_symbols(app.dsym.clone()).await;
     let object = &upload["objects"][0];
     assert_eq!(object["status"], "ready", "{upload}");
     assert_eq!(object["debug_id"], app.debug_id.to_string());
     assert_eq!(object["arch"], "arm64");
 
     // One report over the wire as a gateway sends it, one over HTTP as an SDK sends it, one broken.
-    let input = installation.topic("crash.reports");
-    let first = app.report(1).bytes();
-    installation.topics.produce(&input, None, &[("tenant", TENANT)], &first).await;
-    installation.topics.produce(&input, None, &[("tenant", TENANT)], b"{\"report\":").await;
-    let second = app.report(2).bytes();
+    let input = installation.topic_name("crash.reports");
+    let first = app.build_report(1).bytes();
+    installation.topics.produce_record(&input, None, &[("tenant", TENANT)], &first).await;
+    installation.topics.produce_record(&input, None, &[("tenant", TENANT)], b"{\"report\":").await;
+    let second = app.build_report(2).bytes();
     let (status, accepted) = client.post("/v1/reports", second.clone()).await;
     assert_eq!(status, 202, "{accepted}");
 
-    let output = installation.topic("crash.symbolicated");
-    let enriched = installation.topics.wait_for(&output, SOON, |records| records.len() >= 2).await;
+    let output = installation.topic_name("crash.symbolicated");
+    let enriched =
+        installation.topics.wait_for(&output, EVENTUAL_TIMEOUT, |records| records.len() >= 2).await;
     assert_eq!(enriched.len(), 2);
     for record in &enriched {
-        let report = record.json();
-        assert_eq!(functions(&report), FUNCTIONS.map(<[_]>::to_vec), "{report}");
+        let report = record.parse_json();
+        assert_eq!(list_functions(&report), FUNCTIONS.map(<[_]>::to_vec), "{report}");
         assert_eq!(report["symbolication"]["status"], "complete");
         assert_eq!(report["symbolication"]["tenant"], TENANT);
         assert_eq!(report["symbolication"]["revision"], 1);
-        assert_eq!(record.header("tenant"), TENANT);
-        assert_eq!(record.header("origin-topic"), input);
-        assert!(!record.header("traceparent").is_empty());
+        assert_eq!(record.header_text("tenant"), TENANT);
+        assert_eq!(record.header_text("origin-topic"), input);
+        assert!(!record.header_text("traceparent").is_empty());
         let limits = unslide_report::ReadLimits::default();
-        let original = unslide_report::splice::strip(&record.value, &limits).expect("ours can be taken out");
+        let original =
+            unslide_report::splice::strip_additions(&record.value, &limits).expect("ours can be taken out");
         assert!([&first, &second].contains(&&original.into_owned()), "every other byte is as it was");
     }
 
-    let dead = installation.topic("unslide.dead-letter");
-    let dead = installation.topics.wait_for(&dead, SOON, |records| !records.is_empty()).await;
+    let dead = installation.topic_name("unslide.dead-letter");
+    let dead = installation.topics.wait_for(&dead, EVENTUAL_TIMEOUT, |records| !records.is_empty()).await;
     assert_eq!((dead.len(), dead[0].value.as_slice()), (1, b"{\"report\":".as_slice()));
-    assert_eq!(dead[0].header("reason"), "truncated");
+    assert_eq!(dead[0].header_text("reason"), "truncated");
 
     let found = client
-        .wait_for("/v1/reports?app=com.example.shop&version=1.2.3", SOON, |status, page| {
+        .wait_for("/v1/reports?app=com.example.shop&version=1.2.3", EVENTUAL_TIMEOUT, |status, page| {
             status == 200 && page["items"].as_array().is_some_and(|reports| reports.len() == 2)
         })
         .await;
     let id = found["items"][0]["id"].as_str().expect("an id").to_owned();
     let (status, stored) = client.get(&format!("/v1/reports/{id}")).await;
     assert_eq!(status, 200);
-    assert_eq!(functions(&stored), FUNCTIONS.map(<[_]>::to_vec));
+    assert_eq!(list_functions(&stored), FUNCTIONS.map(<[_]>::to_vec));
     let (status, log) = client.get_text(&format!("/v1/reports/{id}")).await;
     assert_eq!(status, 200);
     assert!(log.contains("Thread 0 Crashed") && log.contains("leaf_crash"), "{log}");
@@ -78,11 +80,11 @@ async fn an_uploaded_dsym_answers_reports_on_kafka_and_over_http() {
     assert!(explained.contains("symbolicated") && explained.contains("leaf_crash"), "{explained}");
 
     // Of a build without an uploaded dSYM: the frames say which, and how to upload it.
-    let unknown = App::fixture("app-next");
-    let (status, accepted) = client.post("/v1/reports", unknown.report(3).bytes()).await;
+    let unknown = App::from_fixture("app-next");
+    let (status, accepted) = client.post("/v1/reports", unknown.build_report(3).bytes()).await;
     assert_eq!(status, 202, "{accepted}");
     let id = accepted["reports"][0]["id"].as_str().expect("an id").to_owned();
-    client.wait_for(&format!("/v1/reports/{id}"), SOON, |status, _| status == 200).await;
+    client.wait_for(&format!("/v1/reports/{id}"), EVENTUAL_TIMEOUT, |status, _| status == 200).await;
     let explained = installation.command_succeeds(&["explain", &id]);
     assert!(explained.contains(&unknown.debug_id.to_string()), "{explained}");
     assert!(explained.contains("unslide upload"), "{explained}");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::time::Duration;
-use unslide_tests::SOON;
+use unslide_tests::EVENTUAL_TIMEOUT;
 use unslide_tests::app::App;
 use unslide_tests::installation::{Installation, TENANT};
 
@@ -12,8 +12,10 @@ const WORKERS: [&str; 2] = ["symbolizer-0", "symbolizer-1"];
 fn once_each(records: &[unslide_tests::topics::Record]) -> BTreeSet<(String, String)> {
     let mut seen = BTreeSet::new();
     for record in records {
-        let origin =
-            (record.header("origin-partition").to_owned(), record.header("origin-offset").to_owned());
+        let origin = (
+            record.header_text("origin-partition").to_owned(),
+            record.header_text("origin-offset").to_owned(),
+        );
         assert!(seen.insert(origin.clone()), "{origin:?} has two outcomes");
     }
     seen
@@ -21,18 +23,19 @@ fn once_each(records: &[unslide_tests::topics::Record]) -> BTreeSet<(String, Str
 
 /// Produces reports, in turns to each of the four partitions.
 async fn send(installation: &Installation, app: &App, numbers: std::ops::Range<u32>) {
-    let input = installation.topic("crash.reports");
+    let input = installation.topic_name("crash.reports");
     for number in numbers {
         let partition = i32::try_from(number % 4).expect("small");
-        let report = app.report(number).bytes();
-        installation.topics.produce(&input, Some(partition), &[("tenant", TENANT)], &report).await;
+        let report = app.build_report(number).bytes();
+        installation.topics.produce_record(&input, Some(partition), &[("tenant", TENANT)], &report).await;
     }
 }
 
 /// Waits until as many reports as were sent have come out, each once.
 async fn all_come_out(installation: &Installation, sent: u32) {
-    let (output, all) = (installation.topic("crash.symbolicated"), sent as usize);
-    let records = installation.topics.wait_for(&output, SOON, |records| records.len() >= all).await;
+    let (output, all) = (installation.topic_name("crash.symbolicated"), sent as usize);
+    let records =
+        installation.topics.wait_for(&output, EVENTUAL_TIMEOUT, |records| records.len() >= all).await;
     assert_eq!(once_each(&records).len(), all);
 }
 
@@ -41,7 +44,8 @@ async fn worked(installation: &mut Installation, sent: u32) -> [f64; 2] {
     let mut counts = [0.0; 2];
     for _ in 0..1_500 {
         for (worker, count) in WORKERS.into_iter().zip(&mut counts) {
-            let metric = installation.metric(worker, "unslide_symbolizer_records_total{lane=\"live\"").await;
+            let metric =
+                installation.fetch_metric(worker, "unslide_symbolizer_records_total{lane=\"live\"").await;
             *count = metric.unwrap_or(0.0);
         }
         if counts.iter().sum::<f64>() >= f64::from(sent) {
@@ -54,14 +58,14 @@ async fn worked(installation: &mut Installation, sent: u32) -> [f64; 2] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_workers_share_the_partitions_and_a_killed_one_loses_and_doubles_nothing() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let mut installation = Installation::prepare().await;
     for service in ["builder", "api"] {
         installation.start_service(service, service, &[]);
     }
     installation.make_tenant(TENANT);
     installation.wait_ready("api").await;
-    installation.client().upload(app.dsym.clone()).await;
+    installation.client().upload_symbols(app.dsym.clone()).await;
     for worker in WORKERS {
         installation.start_service(worker, "symbolizer", &[]);
     }
@@ -88,7 +92,7 @@ async fn two_workers_share_the_partitions_and_a_killed_one_loses_and_doubles_not
     }
 
     // Killed while reports flow, at a moment that nobody chose.
-    let victim = installation.take("symbolizer-0");
+    let victim = installation.take_process("symbolizer-0");
     send(&installation, &app, sent..sent + 300).await;
     tokio::task::block_in_place(|| victim.kill());
     send(&installation, &app, sent + 300..sent + 600).await;

@@ -1,12 +1,12 @@
 //! A log of allocations from `unslide capture send` to its page, before and after its dSYM has come.
 
-use super::{SOON, World};
+use super::{EVENTUAL_TIMEOUT, World};
 use serde_json::json;
 
 pub async fn a_log_shows_who_allocated(world: &World) {
     let app = world.app.as_app("com.example.allocations", 3);
     let folder = tempfile::tempdir().expect("a folder");
-    let log = app.allocations();
+    let log = app.build_allocation_log();
     let paths = ["events", "stacks", "images"].map(|name| folder.path().join(name));
     for (path, bytes) in paths.iter().zip(&log) {
         std::fs::write(path, bytes).expect("a file");
@@ -21,7 +21,7 @@ pub async fn a_log_shows_who_allocated(world: &World) {
     assert!(!before.contains("level_three"), "{before}");
     assert_eq!(world.capture(app.bundle, &arguments), id, "the same files are one capture");
 
-    world.client.upload(app.dsym.clone()).await;
+    world.client.upload_symbols(app.dsym.clone()).await;
     let second = world.analysis(&id, 0).await;
     let function = second["memory"]["stacks"][0]["functions"][0].as_str().expect("a function");
     assert!(function.starts_with("level_three"), "{function}");
@@ -29,7 +29,7 @@ pub async fn a_log_shows_who_allocated(world: &World) {
     world.console.page_with(&page, &shown).await;
     let path = format!("/v1/captures?app={}", app.bundle);
     let one = |_, list: &serde_json::Value| list["items"].as_array().is_some_and(|all| all.len() == 1);
-    let list = world.client.wait_for(&path, SOON, one).await;
+    let list = world.client.wait_for(&path, EVENTUAL_TIMEOUT, one).await;
     assert_eq!(list["items"][0]["kind"], json!("malloc_log"), "{list}");
 
     world.delete(&format!("/captures/{id}")).await;

@@ -7,10 +7,11 @@ use unslide_tests::app::App;
 
 /// A hang of 100 ms, with ten samples of what the main thread did: seven of them lie in `leaf_crash`.
 fn sampled(app: &App) -> String {
-    let mut report: Value = serde_json::from_slice(&app.report(1).bytes()).expect("a report");
+    let mut report: Value = serde_json::from_slice(&app.build_report(1).bytes()).expect("a report");
     let [leaf, caller] = app.stack();
     // The device has decremented the return address.
-    let frames = [leaf, caller - 1].map(|distance| json!({"instruction_addr": app.load() + distance}));
+    let frames =
+        [leaf, caller - 1].map(|distance| json!({"instruction_addr": app.load_address() + distance}));
     let samples: Vec<Vec<usize>> =
         (0..10).map(|sample| if sample < 7 { vec![0, 1] } else { vec![1] }).collect();
     report["crash"]["error"] = sampled_hang(100, &json!(frames), &samples);
@@ -26,7 +27,7 @@ pub async fn a_hang_that_was_sampled_has_a_flame_graph(world: &World) {
     let before = world.console.page_with(&flame, &["<svg", UNNAMED_BOX]).await;
     assert!(!before.contains("leaf_crash"), "{before}");
 
-    world.client.upload(app.dsym.clone()).await;
+    world.client.upload_symbols(app.dsym.clone()).await;
     world.report(app.bundle, 2).await;
     let (_, profile) = world.client.get(&format!("/v1/reports/{id}/profile")).await;
     assert_eq!((names(&profile["tree"]), &profile["duration_ms"]), (FUNCTIONS.to_vec(), &json!(100)));
@@ -50,8 +51,8 @@ fn diagnostic(app: &App) -> String {
     };
     let ([leaf, caller], id) = (app.stack(), app.debug_id.to_string());
     let shop = (id.as_str(), "Shop");
-    let inner = frame(shop, (app.load(), leaf), Vec::new());
-    let outer = frame(shop, (app.load(), caller), vec![inner]);
+    let inner = frame(shop, (app.load_address(), leaf), Vec::new());
+    let outer = frame(shop, (app.load_address(), caller), vec![inner]);
     let system = ("00000001-0000-3000-8000-000000000001", "libsystem_pthread.dylib");
     let thread = frame(system, (0x1_9000_0000, 0x1000), vec![outer]);
     let tree = json!({"callStackPerThread": false, "callStacks": [{"callStackRootFrames": [thread]}]});
@@ -71,7 +72,7 @@ pub async fn a_diagnostic_of_metric_kit_has_a_flame_graph(world: &World) {
     let flame = format!("/console/reports/{id}/flame");
     world.console.page_with(&flame, &["<svg", UNNAMED_BOX]).await;
 
-    world.client.upload(app.dsym.clone()).await;
+    world.client.upload_symbols(app.dsym.clone()).await;
     world.report(app.bundle, 2).await;
     let (_, profile) = world.client.get(&format!("/v1/reports/{id}/profile")).await;
     // The outermost is the system's function, which has no name.

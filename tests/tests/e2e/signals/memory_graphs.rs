@@ -15,12 +15,12 @@ const END: u64 = 1 << 20;
 
 /// A counter that keeps a square alive, and two squares that leaked because they keep each other.
 pub fn snapshot(app: &App) -> Vec<u8> {
-    let built = object::build(&app.dsym).expect("a sound object");
+    let built = object::build_symcache(&app.dsym).expect("a sound object");
     let symcache = SymCache::parse(built.symcache).expect("a symcache");
     let find = |name: &str| {
         let is_it =
             |at: &u64| symcache.class_symbol(RelativeAddress(*at)).is_some_and(|symbol| symbol.name.is(name));
-        app.load() + (0..END).step_by(8).find(is_it).unwrap_or_else(|| panic!("no {name}"))
+        app.load_address() + (0..END).step_by(8).find(is_it).unwrap_or_else(|| panic!("no {name}"))
     };
     // Objects point behind the first two words of their vtable.
     write(app, [find("Counter"), find("vtable for geo::Square") + 16]).expect("a snapshot")
@@ -29,17 +29,22 @@ pub fn snapshot(app: &App) -> Vec<u8> {
 fn write(app: &App, classes: [u64; 2]) -> io::Result<Vec<u8>> {
     let mut graph = MemoryGraphWriter::new(Vec::new(), "Shop", 0)?;
     let debug_id = app.debug_id.0.to_vec().into();
-    graph.image(&MemoryImage { debug_id, path: IN_BUNDLE.to_owned(), address: app.load(), size: END })?;
+    graph.add_image(&MemoryImage {
+        debug_id,
+        path: IN_BUNDLE.to_owned(),
+        address: app.load_address(),
+        size: END,
+    })?;
     for class in classes {
-        graph.class("", ClassKind::Unknown, class)?;
+        graph.add_class("", ClassKind::Unknown, class)?;
     }
     for (address, size, class) in [(0x1000, 100, 0), (0x2000, 50, 1), (0x3000, 32, 1), (0x4000, 32, 1)] {
-        graph.node(address, size, Some(class), None)?;
+        graph.add_node(address, size, Some(class), None)?;
     }
     for (source, target) in [(0, 1), (2, 3), (3, 2)] {
-        graph.reference(source, target, ReferenceKind::Strong, 8)?;
+        graph.add_reference(source, target, ReferenceKind::Strong, 8)?;
     }
-    graph.root(0, RootKind::Global, 0x10_0000)?;
+    graph.add_root(0, RootKind::Global, 0x10_0000)?;
     graph.finish()
 }
 
@@ -61,7 +66,7 @@ pub async fn a_graph_shows_classes_that_keep_memory_alive(world: &World) {
     let page = format!("/console/captures/{id}");
     world.console.page_with(&page, &["Graph of memory", "<svg", "class at Shop + ", "Missing symbols"]).await;
 
-    world.client.upload(app.dsym.clone()).await;
+    world.client.upload_symbols(app.dsym.clone()).await;
     let second = world.analysis(&id, 0).await;
     assert_eq!(classes(&second), ["Counter", "geo::Square"], "{second}");
     assert_eq!(

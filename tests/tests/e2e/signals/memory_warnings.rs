@@ -24,7 +24,7 @@ pub async fn a_warning_leads_to_the_graph_of_its_run(world: &World) {
     let link = format!("<a href=\"/console{capture}\">Graph of memory</a>");
     world.console.page_with(&page, &[says, "symbols missing", "Captures of this run", &link]).await;
 
-    world.client.upload(app.dsym.clone()).await;
+    world.client.upload_symbols(app.dsym.clone()).await;
     let (_, healed) = world.report(app.bundle, 2).await;
     assert_eq!(allocating_functions(&healed), FUNCTIONS, "{healed}");
     let shown = [

@@ -1,6 +1,6 @@
 //! Metric payloads from their topic to the health of versions: launches, and the phases of requests by host.
 
-use super::{SOON, World};
+use super::{EVENTUAL_TIMEOUT, World};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{Clock, SystemClock};
@@ -31,7 +31,7 @@ pub async fn requests_are_shown_by_host_and_phase(world: &World) {
         }
     }
     let all = |_, network: &Value| network["hosts"][0]["requests"] == f64::from(2 * PAYLOADS);
-    let network = world.client.wait_for(&format!("/v1/apps/{APP}/network"), SOON, all).await;
+    let network = world.client.wait_for(&format!("/v1/apps/{APP}/network"), EVENTUAL_TIMEOUT, all).await;
     let host = &network["hosts"][0];
     assert_eq!((&host["host"], &host["failed"]), (&json!("api.example.com"), &json!(0.5)), "{network}");
     for (name, millis) in [

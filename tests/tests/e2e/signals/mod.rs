@@ -13,7 +13,7 @@ mod profiles;
 
 use futures::future::{LocalBoxFuture, join_all};
 use serde_json::{Value, json};
-use unslide_tests::SOON;
+use unslide_tests::EVENTUAL_TIMEOUT;
 use unslide_tests::app::App;
 use unslide_tests::browser::Browser;
 use unslide_tests::client::Client;
@@ -35,22 +35,22 @@ impl World {
         key.trim().clone_into(&mut installation.key);
         let client = installation.client();
         let console = Browser::sign_in(&installation.url, &installation.key).await;
-        World { client, console, app: App::fixture("app"), installation }
+        World { client, console, app: App::from_fixture("app"), installation }
     }
 
     /// Writes a record to a topic, as a gateway does.
     async fn send(&self, topic: &str, record: &str) {
-        let topic = self.installation.topic(topic);
-        self.installation.topics.produce(&topic, None, &[("tenant", TENANT)], record.as_bytes()).await;
+        let topic = self.installation.topic_name(topic);
+        self.installation.topics.produce_record(&topic, None, &[("tenant", TENANT)], record.as_bytes()).await;
     }
 
     /// The id of the app's only report and its body, once it has this revision.
     async fn report(&self, app: &str, revision: u32) -> (String, Value) {
         let one = |_, page: &Value| page["items"].as_array().is_some_and(|items| items.len() == 1);
-        let list = self.client.wait_for(&format!("/v1/reports?app={app}"), SOON, one).await;
+        let list = self.client.wait_for(&format!("/v1/reports?app={app}"), EVENTUAL_TIMEOUT, one).await;
         let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
         let stored = |_, report: &Value| report["symbolication"]["revision"] == revision;
-        let body = self.client.wait_for(&format!("/v1/reports/{id}"), SOON, stored).await;
+        let body = self.client.wait_for(&format!("/v1/reports/{id}"), EVENTUAL_TIMEOUT, stored).await;
         (id, body)
     }
 
@@ -58,7 +58,7 @@ impl World {
     async fn group(&self, app: &str) -> Value {
         let one = |_, page: &Value| page["items"].as_array().is_some_and(|items| items.len() == 1);
         let path = format!("/v1/groups?app={app}&provisional=false");
-        self.client.wait_for(&path, SOON, one).await["items"][0].take()
+        self.client.wait_for(&path, EVENTUAL_TIMEOUT, one).await["items"][0].take()
     }
 
     /// Sends a capture of an app with the command; its id.
@@ -72,7 +72,7 @@ impl World {
     async fn analysis(&self, id: &str, lacking: u32) -> Value {
         let ready =
             |_, capture: &Value| capture["state"] == "ready" && capture["summary"]["lacking"] == lacking;
-        self.client.wait_for(&format!("/v1/captures/{id}"), SOON, ready).await["analysis"].take()
+        self.client.wait_for(&format!("/v1/captures/{id}"), EVENTUAL_TIMEOUT, ready).await["analysis"].take()
     }
 
     /// Deletes what the api and the console have under the same path, and finds it gone from both.
@@ -102,11 +102,12 @@ fn names(tree: &Value) -> Vec<&str> {
 
 /// A report about memory of a run of the app, with the stack of the allocations that held most of it.
 fn about_memory(app: &App, number: u32, run: &str) -> Value {
-    let report = app.report(number).set("report.run_id", run).without("crash").bytes();
+    let report = app.build_report(number).set("report.run_id", run).without("crash").bytes();
     let mut report: Value = serde_json::from_slice(&report).expect("a report");
     let [leaf, caller] = app.stack();
     // All of them are return addresses.
-    let frames = [leaf + 4, caller].map(|distance| json!({"instruction_addr": app.load() + distance}));
+    let frames =
+        [leaf + 4, caller].map(|distance| json!({"instruction_addr": app.load_address() + distance}));
     report["stack_oom"] = json!([{"frames": frames, "size": 734_003_200, "count": 1_400}]);
     report
 }

@@ -1,7 +1,7 @@
 //! Ends out of memory: session events from their topic to the health of a version, and the report that an app sends at
 //! its next start.
 
-use super::{SOON, World, about_memory, allocating_functions};
+use super::{EVENTUAL_TIMEOUT, World, about_memory, allocating_functions};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{Clock, SystemClock};
@@ -46,7 +46,7 @@ pub async fn sessions_and_a_report_say_why_the_app_ended(world: &World) {
     let why = "Ended: out of memory in the foreground (rule: crash type; confidence: medium; footprint: 92 % of the limit)";
     world.console.page_with(&page, &[why, "Last sampled stack", "symbols missing"]).await;
 
-    world.client.upload(app.dsym.clone()).await;
+    world.client.upload_symbols(app.dsym.clone()).await;
     let (_, healed) = world.report(app.bundle, 2).await;
     assert_eq!(healed["symbolication"]["ended"]["kind"], "out_of_memory", "{healed}");
     assert_eq!(allocating_functions(&healed), FUNCTIONS, "{healed}");
@@ -65,7 +65,7 @@ pub async fn sessions_and_a_report_say_why_the_app_ended(world: &World) {
 async fn the_sessions_are_counted(world: &World, app: &str) {
     let path = format!("/v1/apps/{app}/health");
     let all = |_, health: &Value| health["period"]["sessions"] == 5;
-    let health = world.client.wait_for(&path, SOON, all).await;
+    let health = world.client.wait_for(&path, EVENTUAL_TIMEOUT, all).await;
     let period = &health["period"];
     let counts = ["out_of_memory_sessions", "unexplained_sessions", "background_out_of_memory_sessions"];
     assert_eq!(counts.map(|count| period[count].as_i64()), [Some(2), Some(1), Some(1)], "{health}");

@@ -7,7 +7,7 @@ use unslide_tests::app::{App, IN_BUNDLE};
 
 /// The text of `sample`: ten samples, seven of them in `leaf_crash`.
 fn text_of_sample(app: &App) -> Vec<u8> {
-    let (load, id) = (app.load(), app.debug_id);
+    let (load, id) = (app.load_address(), app.debug_id);
     let line = |samples: u32, distance: u64| {
         let at = load + distance;
         format!("{samples} ???  (in Shop)  load address {load:#x} + {distance:#x}  [{at:#x}]")
@@ -47,7 +47,7 @@ pub async fn files_of_samples_have_a_flame_graph(world: &World) {
         world.console.page_with(&format!("/console/captures/{id}"), &shown).await;
     }
 
-    world.client.upload(app.dsym.clone()).await;
+    world.client.upload_symbols(app.dsym.clone()).await;
     for (id, kind, threads) in &captures {
         let analysis = world.analysis(id, 0).await;
         assert_eq!(names(&analysis["tree"])[*threads..], FUNCTIONS, "{kind}: {analysis}");

@@ -5,8 +5,8 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use unslide_tests::SOON;
-use unslide_tests::app::{App, FUNCTIONS, functions};
+use unslide_tests::EVENTUAL_TIMEOUT;
+use unslide_tests::app::{App, FUNCTIONS, list_functions};
 use unslide_tests::client::Client;
 use unslide_tests::installation::{Installation, TENANT};
 
@@ -36,15 +36,15 @@ async fn stored(installation: &Installation, revision: u32, count: u32) {
 /// Proves: late-symbols
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_that_wait_for_one_dsym_come_back_once_each_while_another_tenants_go_on() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let mut installation = Installation::start().await;
     let late = installation.client();
     installation.make_tenant(LIVE);
-    installation.client().upload(app.dsym.clone()).await;
-    let input = installation.topic("crash.reports");
+    installation.client().upload_symbols(app.dsym.clone()).await;
+    let input = installation.topic_name("crash.reports");
     let send = async |tenant: &str, number: u32| {
-        let report = app.report(number).bytes();
-        installation.topics.produce(&input, None, &[("tenant", tenant)], &report).await;
+        let report = app.build_report(number).bytes();
+        installation.topics.produce_record(&input, None, &[("tenant", tenant)], &report).await;
     };
     stream::iter(0..WAITING)
         .map(|number| send(TENANT, number))
@@ -64,25 +64,26 @@ async fn thousands_that_wait_for_one_dsym_come_back_once_each_while_another_tena
         sent
     };
     let heal = async {
-        late.upload(app.dsym.clone()).await;
+        late.upload_symbols(app.dsym.clone()).await;
         stored(&installation, 2, WAITING).await;
         healed.store(true, Ordering::Relaxed);
     };
     let (sent, ()) = tokio::join!(live, heal);
     assert!(sent > 0);
-    let output = installation.topic("crash.symbolicated");
+    let output = installation.topic_name("crash.symbolicated");
     let all = (2 * WAITING + sent) as usize;
-    let records = installation.topics.wait_for(&output, SOON, |records| records.len() >= all).await;
+    let records =
+        installation.topics.wait_for(&output, EVENTUAL_TIMEOUT, |records| records.len() >= all).await;
     let mut revisions: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for record in &records {
-        let (tenant, revision) = (record.header("tenant"), record.header("revision"));
-        revisions.entry((tenant, record.header("report-id"))).or_default().push(revision);
+        let (tenant, revision) = (record.header_text("tenant"), record.header_text("revision"));
+        revisions.entry((tenant, record.header_text("report-id"))).or_default().push(revision);
         let expected = if (tenant, revision) == (TENANT, "1") {
             vec![Vec::<String>::new(), Vec::new()]
         } else {
             FUNCTIONS.map(|calls| calls.iter().map(|call| (*call).to_owned()).collect()).to_vec()
         };
-        assert_eq!(functions(&record.json()), expected, "{:?}", record.headers);
+        assert_eq!(list_functions(&record.parse_json()), expected, "{:?}", record.headers);
     }
     let with = |tenant: &str, all: &[&str]| {
         revisions.iter().filter(|((of, _), revisions)| *of == tenant && revisions.as_slice() == all).count()
@@ -98,26 +99,26 @@ async fn thousands_that_wait_for_one_dsym_come_back_once_each_while_another_tena
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_dsym_heals_the_reports_that_waited_for_it() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let installation = Installation::start().await;
     let client = installation.client();
-    let input = installation.topic("crash.reports");
-    let output = installation.topic("crash.symbolicated");
+    let input = installation.topic_name("crash.reports");
+    let output = installation.topic_name("crash.symbolicated");
     let reports = 20;
     for number in 0..reports {
-        let report = app.report(number).bytes();
-        installation.topics.produce(&input, None, &[("tenant", TENANT)], &report).await;
+        let report = app.build_report(number).bytes();
+        installation.topics.produce_record(&input, None, &[("tenant", TENANT)], &report).await;
     }
     let all = reports as usize;
-    let first = installation.topics.wait_for(&output, SOON, |records| records.len() >= all).await;
+    let first = installation.topics.wait_for(&output, EVENTUAL_TIMEOUT, |records| records.len() >= all).await;
     for record in &first {
-        let report = record.json();
+        let report = record.parse_json();
         assert_eq!(report["symbolication"]["revision"], 1);
         assert_eq!(report["symbolication"]["missing"][0], app.debug_id.to_string(), "{report}");
-        assert_eq!(functions(&report), [Vec::<String>::new(), Vec::new()], "nothing is guessed");
+        assert_eq!(list_functions(&report), [Vec::<String>::new(), Vec::new()], "nothing is guessed");
     }
     client
-        .wait_for("/v1/missing-symbols", SOON, |_, page| {
+        .wait_for("/v1/missing-symbols", EVENTUAL_TIMEOUT, |_, page| {
             let wanted = |item: &serde_json::Value| {
                 item["debug_id"] == app.debug_id.to_string() && item["reports"] == reports
             };
@@ -135,23 +136,27 @@ async fn a_late_dsym_heals_the_reports_that_waited_for_it() {
     let answer = team.attempt_json(&format!("/v1/groups/{old}/comments"), comment).await;
     assert_eq!(answer.expect("an answer").0, 201);
 
-    client.upload(app.dsym.clone()).await;
-    let healed = installation.topics.wait_for(&output, SOON, |records| records.len() >= 2 * all).await;
-    let again: Vec<_> = healed.iter().filter(|record| record.header("revision") == "2").collect();
+    client.upload_symbols(app.dsym.clone()).await;
+    let healed =
+        installation.topics.wait_for(&output, EVENTUAL_TIMEOUT, |records| records.len() >= 2 * all).await;
+    let again: Vec<_> = healed.iter().filter(|record| record.header_text("revision") == "2").collect();
     assert_eq!(again.len(), all, "each report comes back once");
     for record in again {
-        let report = record.json();
+        let report = record.parse_json();
         assert_eq!(report["symbolication"]["supersedes"], 1);
         assert_eq!(report["symbolication"]["status"], "complete");
-        assert_eq!(functions(&report), FUNCTIONS.map(<[_]>::to_vec));
+        assert_eq!(list_functions(&report), FUNCTIONS.map(<[_]>::to_vec));
     }
     let id = "00000000-0000-4000-8000-000000000001";
     let stored = client
-        .wait_for(&format!("/v1/reports/{id}"), SOON, |_, report| report["symbolication"]["revision"] == 2)
+        .wait_for(&format!("/v1/reports/{id}"), EVENTUAL_TIMEOUT, |_, report| {
+            report["symbolication"]["revision"] == 2
+        })
         .await;
-    assert_eq!(functions(&stored), FUNCTIONS.map(<[_]>::to_vec));
+    assert_eq!(list_functions(&stored), FUNCTIONS.map(<[_]>::to_vec));
     let path = format!("/v1/groups/{old}");
-    let group = team.wait_for(&path, SOON, |_, group| group["redirected_from"] == old.as_str()).await;
+    let group =
+        team.wait_for(&path, EVENTUAL_TIMEOUT, |_, group| group["redirected_from"] == old.as_str()).await;
     assert_eq!((&group["reports"], &group["provisional"]), (&reports.into(), &false.into()), "{group}");
     let (_, activity) = team.get(&format!("{path}/activity")).await;
     let said =
@@ -163,19 +168,19 @@ async fn a_late_dsym_heals_the_reports_that_waited_for_it() {
 /// Proves: late-symbols
 #[tokio::test(flavor = "multi_thread")]
 async fn late_system_symbols_heal_the_reports_of_every_tenant() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let mut installation = Installation::start().await;
     let acme = installation.client();
     installation.make_tenant("umbrella");
     let umbrella = installation.client();
-    let input = installation.topic("crash.reports");
+    let input = installation.topic_name("crash.reports");
     for tenant in [TENANT, "umbrella"] {
         let report = app.system_report(1).bytes();
-        installation.topics.produce(&input, None, &[("tenant", tenant)], &report).await;
+        installation.topics.produce_record(&input, None, &[("tenant", tenant)], &report).await;
     }
     let path = "/v1/reports/00000000-0000-4000-8000-000000000001";
     for client in [&acme, &umbrella] {
-        let report = client.wait_for(path, SOON, |status, _| status == 200).await;
+        let report = client.wait_for(path, EVENTUAL_TIMEOUT, |status, _| status == 200).await;
         assert_eq!(report["symbolication"]["missing"][0], app.debug_id.to_string(), "{report}");
         assert_eq!(report["symbolication"]["images"][0]["system"], true);
     }
@@ -184,7 +189,7 @@ async fn late_system_symbols_heal_the_reports_of_every_tenant() {
     std::fs::create_dir_all(folder.path().join("usr/lib")).unwrap();
     std::fs::write(folder.path().join("usr/lib/libshop.dylib"), &app.dsym).unwrap();
     let folder = folder.path().to_str().unwrap();
-    let (status, _, error) = installation.command(&["upload", "--system", folder]);
+    let (status, _, error) = installation.run_command(&["upload", "--system", folder]);
     assert!(status != 0 && error.contains("403"), "{error}");
     let made = installation.command_succeeds(&["key", "create", "--tenant", TENANT, "--scope", "operator"]);
     let key = made.split_whitespace().find(|word| word.starts_with("unslide_")).unwrap();
@@ -193,8 +198,10 @@ async fn late_system_symbols_heal_the_reports_of_every_tenant() {
     let printed = installation.command_succeeds(&["upload", "--system", "--api-key", key, folder]);
     assert!(printed.contains("1 known before"), "{printed}");
     for client in [&acme, &umbrella] {
-        let report = client.wait_for(path, SOON, |_, report| report["symbolication"]["revision"] == 2).await;
-        assert_eq!(functions(&report), FUNCTIONS.map(<[_]>::to_vec));
+        let report = client
+            .wait_for(path, EVENTUAL_TIMEOUT, |_, report| report["symbolication"]["revision"] == 2)
+            .await;
+        assert_eq!(list_functions(&report), FUNCTIONS.map(<[_]>::to_vec));
     }
     installation.stop().await;
 }

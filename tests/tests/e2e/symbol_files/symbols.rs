@@ -20,7 +20,7 @@ fn with_id(mut bytes: Vec<u8>, byte: u8) -> (Vec<u8>, String) {
 
 /// Exit code and output of `unslide symbols check`.
 fn check(installation: &Installation, targets: &[&str]) -> (i32, String) {
-    let (status, output, error) = installation.command(&[&["symbols", "check"], targets].concat());
+    let (status, output, error) = installation.run_command(&[&["symbols", "check"], targets].concat());
     assert!(error.is_empty() || status != 0, "{error}");
     (status, output + &error)
 }
@@ -31,7 +31,7 @@ fn text(path: &Path) -> &str {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_takes_reports_and_binaries_and_names_what_is_wrong() {
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     let id = app.debug_id.to_string();
     let installation = Installation::start().await;
     let client = installation.client();
@@ -43,7 +43,7 @@ async fn a_check_takes_reports_and_binaries_and_names_what_is_wrong() {
     };
 
     // A report stands for the app's images that its frames refer to, a program for itself.
-    let report = write("report.json", &app.report(1).bytes());
+    let report = write("report.json", &app.build_report(1).bytes());
     let program = fixtures::binary("app");
     let line = |status: &str, name: &str| {
         let width = status.len().max("STATUS".len());
@@ -51,7 +51,7 @@ async fn a_check_takes_reports_and_binaries_and_names_what_is_wrong() {
     };
     assert_eq!(check(&installation, &[text(&report)]), (3, line("missing", "Shop")));
     assert_eq!(check(&installation, &[text(&program)]), (3, line("missing", "app")));
-    assert_eq!(client.upload(app.dsym.clone()).await["objects"][0]["status"], "ready");
+    assert_eq!(client.upload_symbols(app.dsym.clone()).await["objects"][0]["status"], "ready");
     assert_eq!(check(&installation, &[text(&report)]), (0, line("ready", "Shop")));
     assert_eq!(check(&installation, &[text(&program)]), (0, line("ready", "app")));
     let (status, said) = check(&installation, &[text(&write("notes.txt", b"notes"))]);
@@ -69,7 +69,7 @@ async fn a_check_takes_reports_and_binaries_and_names_what_is_wrong() {
     let unlinked = File { symbols: vec![("_f", CODE)], kind: Some(1), ..File::default() };
     let (unlinked, unsupported) = with_id(unlinked.bytes(), 9);
     for (bytes, status) in [(damaged, "malformed"), (unlinked, "unsupported")] {
-        let object = client.upload(bytes).await["objects"][0].take();
+        let object = client.upload_symbols(bytes).await["objects"][0].take();
         assert_eq!(object["status"], status, "{object}");
         assert!(object["reason"].as_str().is_some_and(|reason| reason.len() > 10), "{object}");
     }
@@ -84,7 +84,7 @@ async fn a_check_takes_reports_and_binaries_and_names_what_is_wrong() {
     let (mut nameless, _) = with_id(File::default().bytes(), 10);
     let at = nameless.windows(16).position(|bytes| bytes == [10; 16]).expect("its debug id");
     nameless[at - 8] = 0x7E;
-    let upload = client.upload(nameless).await;
+    let upload = client.upload_symbols(nameless).await;
     let (status, seen) =
         client.get(&format!("/v1/symbols/uploads/{}", upload["id"].as_str().expect("an id"))).await;
     assert_eq!((status, &seen), (200, &upload));
@@ -102,7 +102,7 @@ async fn a_check_takes_reports_and_binaries_and_names_what_is_wrong() {
     let dsym = fixtures::dsym("app");
     let inside = dsym.parent().expect("a folder");
     fixtures::run(Command::new("tar").arg("-cf").arg(&archive).arg("-C").arg(inside).arg("."));
-    let again = client.upload(std::fs::read(&archive).expect("an archive")).await;
+    let again = client.upload_symbols(std::fs::read(&archive).expect("an archive")).await;
     assert_eq!((&again["status"], &again["objects"][0]["known"]), (&"done".into(), &true.into()), "{again}");
     assert_eq!(client.get(&format!("/v1/symbols/{id}")).await, before);
     installation.stop().await;
@@ -122,12 +122,12 @@ async fn an_upload_is_never_whole_in_the_apis_memory() {
     std::fs::write(&path, File::default().bytes()).expect("written");
     let file = std::fs::OpenOptions::new().write(true).open(&path).expect("a file");
     file.set_len(LARGE).expect("a long file");
-    let before = installation.process("api").peak_bytes();
+    let before = installation.find_process("api").peak_bytes();
     assert!(before > 0);
     installation.command_succeeds(&["upload", "--no-wait", text(&path)]);
-    let received = installation.metric("api", "unslide_api_upload_bytes_total").await;
+    let received = installation.fetch_metric("api", "unslide_api_upload_bytes_total").await;
     assert_eq!(received, Some(LARGE as f64));
-    let more = installation.process("api").peak_bytes() - before;
+    let more = installation.find_process("api").peak_bytes() - before;
     assert!(more < BOUND, "{more} bytes for a body of {LARGE}");
     installation.stop().await;
 }

@@ -131,7 +131,7 @@ async fn wait_sent(installation: &Installation, wanted: &[(&str, &str)]) {
 }
 
 fn upload(url: &str, key: &str, more: &[&str], files: &[&PathBuf]) -> Child {
-    let mut command = binary::command(&["upload", "--url", url, "--api-key", key]);
+    let mut command = binary::build_command(&["upload", "--url", url, "--api-key", key]);
     command.args(more).args(files).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("starts")
 }
@@ -171,7 +171,7 @@ async fn what_the_service_has_is_not_sent_again_and_what_is_cut_off_is() {
     let key = installation.make_tenant(TENANT);
     installation.wait_ready("api").await;
     installation.wait_ready("builder").await;
-    let builder = installation.take("builder");
+    let builder = installation.take_process("builder");
     tokio::task::block_in_place(|| builder.terminate());
     let (url, api) = (installation.url.clone(), installation.url.strip_prefix("http://").unwrap().to_owned());
 
@@ -204,7 +204,8 @@ async fn what_the_service_has_is_not_sent_again_and_what_is_cut_off_is() {
         ("third.tar.gz", "done"),
     ];
     wait_sent(&installation, &all).await;
-    let received = installation.metric("api", "unslide_api_upload_bytes_total").await.expect("a figure");
+    let received =
+        installation.fetch_metric("api", "unslide_api_upload_bytes_total").await.expect("a figure");
     let sizes = [&first, &second, &third].map(|file| std::fs::metadata(file).expect("a file").len());
     assert_eq!(received, sizes.iter().sum::<u64>() as f64, "each file arrived whole once");
 
@@ -212,7 +213,7 @@ async fn what_the_service_has_is_not_sent_again_and_what_is_cut_off_is() {
     let output = succeeds(upload(&url, &key, &[], &[&first, &second, &third])).await;
     assert!(output.contains("0 uploaded, 3 known before, 0 failed"), "{output}");
     wait_sent(&installation, &all).await;
-    assert_eq!(installation.metric("api", "unslide_api_upload_bytes_total").await, Some(received));
+    assert_eq!(installation.fetch_metric("api", "unslide_api_upload_bytes_total").await, Some(received));
     installation.stop().await;
 }
 
@@ -245,7 +246,7 @@ async fn a_half_sent_file_goes_on_where_it_stopped() {
     wait_sent(&installation, &[("large.tar.gz", "receiving")]).await;
 
     // The api ends and comes again; the next run sends the other two parts.
-    let ended = installation.take("api");
+    let ended = installation.take_process("api");
     tokio::task::block_in_place(|| ended.terminate());
     installation.start_service("api", "api", &[]);
     installation.wait_ready("api").await;

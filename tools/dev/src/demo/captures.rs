@@ -14,7 +14,6 @@ use unslide_signals::memory_graph::{ClassKind, MemoryGraphWriter, RootKind};
 const CAPTURES: &str = "/v1/captures";
 /// The mask that addresses of the log are combined with.
 const DISGUISE: u64 = 0x5555;
-/// Allocations of the log.
 const ALLOCATIONS: u64 = 4_000;
 /// Items of the cart, and pairs of objects that keep each other alive, in the graphs of memory: the later one has more.
 const GRAPHS: [(u32, u32); 2] = [(250, 15), (400, 60)];
@@ -100,11 +99,17 @@ fn memory_graph(items: u32, leaks: u32) -> std::io::Result<Vec<u8>> {
         ("cafe::Item", ClassKind::Cpp),
         ("cafe::Checkout", ClassKind::Cpp),
     ] {
-        writer.class(name, kind, 0)?;
+        writer.add_class(name, kind, 0)?;
     }
     let nodes = 2 + items + 2 * leaks;
     let size = u64::from(nodes) * 0x100;
-    writer.region(&MemoryRegion { address: BEGIN, size, tag: 7, dirty: size, ..MemoryRegion::default() })?;
+    writer.add_region(&MemoryRegion {
+        address: BEGIN,
+        size,
+        tag: 7,
+        dirty: size,
+        ..MemoryRegion::default()
+    })?;
     for node in 0..nodes {
         let (class, bytes) = match node {
             0 => (Some(0), 240),
@@ -113,18 +118,18 @@ fn memory_graph(items: u32, leaks: u32) -> std::io::Result<Vec<u8>> {
             // Of each pair the second is a block.
             _ => ((node - items).is_multiple_of(2).then_some(3), 128),
         };
-        writer.node(BEGIN + u64::from(node) * 0x100, bytes, class, None)?;
+        writer.add_node(BEGIN + u64::from(node) * 0x100, bytes, class, None)?;
     }
-    writer.reference(0, 1, Strong, 16)?;
+    writer.add_reference(0, 1, Strong, 16)?;
     for item in 0..items {
-        writer.reference(1, 2 + item, Strong, 8 * item)?;
+        writer.add_reference(1, 2 + item, Strong, 8 * item)?;
     }
     for leak in 0..leaks {
         let checkout = 2 + items + 2 * leak;
-        writer.reference(checkout, checkout + 1, Strong, 8)?;
-        writer.reference(checkout + 1, checkout, Strong, 32)?;
+        writer.add_reference(checkout, checkout + 1, Strong, 8)?;
+        writer.add_reference(checkout + 1, checkout, Strong, 32)?;
     }
-    writer.root(0, RootKind::Global, 0x1_0000_8000)?;
+    writer.add_root(0, RootKind::Global, 0x1_0000_8000)?;
     writer.finish()
 }
 

@@ -35,7 +35,6 @@ pub async fn produce(facts: &Installation, reports: &[(&str, Vec<u8>)]) -> Resul
 pub struct TimedReport<'r> {
     pub tenant: &'r str,
     pub id: &'r str,
-    /// Milliseconds since 1970.
     pub at_millis: i64,
     pub body: &'r [u8],
 }

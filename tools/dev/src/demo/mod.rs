@@ -23,7 +23,6 @@ use unslide_runtime::{Host, telemetry};
 const DSYM: &[u8] = include_bytes!("../../demo/Cafe.dSYM.zip");
 /// A crash of that very build.
 const CRASH: &[u8] = include_bytes!("../../demo/crash.json");
-/// The id of [`CRASH`].
 const FIRST: &str = "5A9E21D4-0C7B-4E0F-9B1E-6F2C8D4A7B10";
 /// The id of the same crash in a build without an uploaded dSYM.
 const SECOND: &str = "8D30C6F2-51A7-4B68-8F14-2E97B05C63AA";
@@ -51,7 +50,7 @@ pub struct Arguments {
 pub fn run<P: Product>(arguments: &Arguments) -> Outcome {
     let mut product = P::load_settings(arguments.configured.config.as_deref())?;
     dev::quiet(product.log_settings(), false);
-    telemetry::init(product.log_settings())?;
+    telemetry::init_logging(product.log_settings())?;
     let temporary = match &arguments.data_dir {
         Some(_) => None,
         None => Some(tempfile::Builder::new().prefix("unslide-demo-").tempdir()?),
@@ -72,7 +71,7 @@ pub fn run<P: Product>(arguments: &Arguments) -> Outcome {
         };
         let told = tokio::select! {
             told = tell(&running.facts, traffic) => told,
-            () = host.shutdown.begun() => Err("stopped before the end".into()),
+            () = host.shutdown.wait_until_begun() => Err("stopped before the end".into()),
         };
         finish(running, &host, told, keep).await
     });
@@ -91,7 +90,7 @@ async fn finish(running: Running, host: &Host, told: Result<(), BoxError>, keep:
     if keep {
         say!("");
         say!("Serving until Ctrl-C.");
-        host.shutdown.begun().await;
+        host.shutdown.wait_until_begun().await;
     } else {
         say!("");
         say!("Stopping. `unslide demo --keep` goes on serving; `unslide dev` starts without the story.");
@@ -156,8 +155,8 @@ async fn tell(facts: &Installation, traffic: bool) -> Result<(), BoxError> {
 async fn upload(client: &Client, name: &str, file: Bytes) -> Result<(), BoxError> {
     let hash = ContentHash(Sha256::digest(&file).into()).to_string();
     let pieces = || futures::stream::iter([Ok(file.clone())]);
-    let send = || client.upload(name, pieces(), file.len() as u64, &hash);
-    let accepted = client.tries(send).await?;
+    let send = || client.upload_file(name, pieces(), file.len() as u64, &hash);
+    let accepted = client.retry_transient(send).await?;
     loop {
         let upload = client.upload_status(&accepted.id).await?;
         if !upload.is_final() {

@@ -424,7 +424,7 @@ pub mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
     use unslide_symbolicate::ImageSymbols;
-    use unslide_symbolicate::object::{build, objects};
+    use unslide_symbolicate::object::{build_symcache, list_objects};
     use unslide_symbolicate::symcache::SymCache;
 
     /// Builds the symbols of a dSYM in this process, without its limits.
@@ -437,9 +437,9 @@ pub mod tests {
                 file.read_to_end(&mut bytes).unwrap();
             }
         }
-        let slice = objects(&bytes).unwrap().remove(0);
-        let symcache = SymCache::parse(build(&bytes[slice.range]).unwrap().symcache).unwrap();
-        (slice.object.unwrap().debug_id.unwrap(), ImageSymbols::found(Arc::new(symcache)))
+        let slice = list_objects(&bytes).unwrap().remove(0);
+        let symcache = SymCache::parse(build_symcache(&bytes[slice.range]).unwrap().symcache).unwrap();
+        (slice.object.unwrap().debug_id.unwrap(), ImageSymbols::from_symcache(Arc::new(symcache)))
     }
 
     #[test]

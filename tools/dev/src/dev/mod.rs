@@ -20,7 +20,7 @@ use unslide_client::{
 };
 use unslide_embedded::{Options, S3Endpoint, Servers};
 use unslide_model::{Scope, Secret, TenantId, shell_word};
-use unslide_runtime::{Host, admin, causes, supervise, telemetry};
+use unslide_runtime::{Host, admin, format_causes, supervise_services, telemetry};
 use unslide_store::{Store, keys, outbox, tenants};
 use unslide_stream::admin::Created;
 
@@ -110,7 +110,7 @@ pub fn run<P: Product>(arguments: &Arguments) -> Outcome {
     let config = arguments.configured.config.as_deref().filter(|_| !own);
     let mut product = P::load_settings(config)?;
     quiet(product.log_settings(), arguments.verbose);
-    telemetry::init(product.log_settings())?;
+    telemetry::init_logging(product.log_settings())?;
     let start = Start {
         data: arguments.data_dir.clone(),
         listen: arguments.listen,
@@ -161,7 +161,7 @@ pub async fn start_or_stop<P: Product>(
     tokio::select! {
         running = boot_all(product, host, start, progress) => running.map(Some),
         // The servers' processes end with this one.
-        () = host.shutdown.begun() => Ok(None),
+        () = host.shutdown.wait_until_begun() => Ok(None),
     }
 }
 
@@ -186,8 +186,8 @@ async fn boot_all<P: Product>(
     }
     let (database, kafka) =
         (product.service_configs().api.postgres.clone(), product.service_configs().api.kafka.clone());
-    let topics = unslide_stream::admin::create(&kafka);
-    let (migrated, topics) = tokio::join!(unslide_store::migrate(&database.url), topics);
+    let topics = unslide_stream::admin::create_topics(&kafka);
+    let (migrated, topics) = tokio::join!(unslide_store::apply_migrations(&database.url), topics);
     migrated?;
     let new_topics = topics?.iter().any(|(_, created)| *created == Created::New);
     let store = Store::connect(&database, host.clock.clone()).await?;
@@ -198,14 +198,14 @@ async fn boot_all<P: Product>(
     let api_url = format!("http://{}", reachable_address(listener.local_addr()?));
     let services = product.prepare_services(host, listener)?;
     let (count, supervised) = (services.len(), host.clone());
-    let mut services = tokio::spawn(async move { supervise(services, &supervised.shutdown).await });
-    let admin = admin::start(&admin::Settings { listen: start.admin_listen }, host).await?;
+    let mut services = tokio::spawn(async move { supervise_services(services, &supervised.shutdown).await });
+    let admin = admin::start_server(&admin::Settings { listen: start.admin_listen }, host).await?;
     let config = operator::write(&start.data, product.service_configs().api, admin)?;
 
     tokio::select! {
         ready = ready(host, count) => ready?,
         ended = &mut services => return Err(ended?.err().map_or_else(|| "the services have ended".into(), |(name, error)| {
-            format!("the {name} does not start: {}", causes(error.as_ref())).into()
+            format!("the {name} does not start: {}", format_causes(error.as_ref())).into()
         })),
     }
     if let Some(announcement) = announced {
@@ -295,7 +295,7 @@ async fn tenant_and_key(
     }
     let name = "unslide dev".to_owned();
     let new = keys::NewApiKey { name, scopes: Scope::ALL.to_vec(), app: None, expires_at: None };
-    let text = create_key(store, &start.tenant, &new, &Entropy::default().key()?).await?;
+    let text = create_key(store, &start.tenant, &new, &Entropy::default().generate_key()?).await?;
     let credentials = Credentials { tenant: start.tenant.to_string(), api_key: text.reveal().to_owned() };
     credentials.write(&start.data)?;
     Ok((credentials, announced))
@@ -331,7 +331,7 @@ impl Running {
     pub async fn until_stopped(mut self) -> Result<(), BoxError> {
         let failed = loop {
             tokio::select! {
-                () = self.host.shutdown.begun() => break None,
+                () = self.host.shutdown.wait_until_begun() => break None,
                 _ = &mut self.services => break Some("a service has ended".to_owned()),
                 () = tokio::time::sleep(LOOK) => {
                     if let Some(failed) = self.servers.failed() {
@@ -363,7 +363,7 @@ impl Running {
         tokio::task::spawn_blocking(move || drop(servers)).await?;
         match ended {
             Some(Err((name, error))) => {
-                Err(format!("the {name} has failed: {}", causes(error.as_ref())).into())
+                Err(format!("the {name} has failed: {}", format_causes(error.as_ref())).into())
             }
             _ => Ok(()),
         }

@@ -5,9 +5,9 @@ mod tar;
 mod zip;
 
 use super::budget::Budget;
-use super::describe::describe;
-use super::magic::{self, FileKind, PEEK};
-use super::member::copy;
+use super::describe::describe_format;
+use super::magic::{self, DETECTION_HEAD_BYTES, FileKind};
+use super::member::copy_to_file;
 use super::{ArchiveError, Contents, MemberSink, SkipReason, UnpackLimits};
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
@@ -21,7 +21,7 @@ const SPOOL_BYTES: usize = 1 << 20;
 /// # Errors
 /// Returns [`ArchiveError`] if the upload as a whole is refused; the members in `sink` are then useless. A
 /// broken archive within the upload is a skipped entry, not an error.
-pub fn unpack(
+pub fn unpack_upload(
     source: impl Read + Seek,
     name: &str,
     limits: &UnpackLimits,
@@ -32,27 +32,27 @@ pub fn unpack(
     source.rewind().map_err(ArchiveError::Disk)?;
     let budget = Budget::new(limits, size);
     let mut walk = Walk { budget: &budget, sink, contents: Contents::default() };
-    let mut head = Vec::with_capacity(PEEK);
-    (&mut source).take(PEEK as u64).read_to_end(&mut head).map_err(ArchiveError::Disk)?;
+    let mut head = Vec::with_capacity(DETECTION_HEAD_BYTES);
+    (&mut source).take(DETECTION_HEAD_BYTES as u64).read_to_end(&mut head).map_err(ArchiveError::Disk)?;
     source.rewind().map_err(ArchiveError::Disk)?;
-    match magic::detect(&head) {
+    match magic::detect_file_kind(&head) {
         _ if head.is_empty() => return Err(ArchiveError::Empty),
-        FileKind::Zip => zip::walk(&mut walk, &mut source, "", 1)?,
+        FileKind::Zip => zip::walk_entries(&mut walk, &mut source, "", 1)?,
         FileKind::Unsupported(format) => return Err(ArchiveError::Unsupported(format)),
         FileKind::StaticLibrary => return Err(ArchiveError::Unsupported("ar (static library)")),
         FileKind::Other => {
-            return Err(ArchiveError::Unrecognised(describe(&head)));
+            return Err(ArchiveError::Unrecognised(describe_format(&head)));
         }
         FileKind::Binary(binary) => {
-            budget.member()?;
-            walk.sink.member(name, binary, &mut source)?;
+            budget.charge_member()?;
+            walk.sink.receive_member(name, binary, &mut source)?;
         }
-        FileKind::Gzip => walk.gzip(&mut source, name, "", 1)?,
-        FileKind::Tar => tar::walk(&mut walk, &mut source, "", 1)?,
+        FileKind::Gzip => walk.walk_gzip(&mut source, name, "", 1)?,
+        FileKind::Tar => tar::walk_entries(&mut walk, &mut source, "", 1)?,
     }
     let mut contents = walk.contents;
-    contents.entries = budget.entries();
-    contents.unpacked_bytes = budget.unpacked();
+    contents.entries = budget.entry_count();
+    contents.unpacked_bytes = budget.unpacked_bytes();
     Ok(contents)
 }
 
@@ -63,59 +63,60 @@ pub(super) struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    pub(super) fn skip(&mut self, path: &str, reason: SkipReason) {
-        self.contents.skip(path, reason);
+    pub(super) fn record_skipped(&mut self, path: &str, reason: SkipReason) {
+        self.contents.record_skipped(path, reason);
     }
 
-    pub(super) fn members(&self) -> usize {
+    pub(super) fn member_count(&self) -> usize {
         self.sink.len()
     }
 
     /// Handles an entry of an archive, or the content of a gzip layer. `container` is the innermost archive
     /// with a path of its own. If it is broken, the caller handles the error.
-    pub(super) fn content(
+    pub(super) fn walk_content(
         &mut self,
         content: &mut dyn Read,
         path: &str,
         container: &str,
         depth: usize,
     ) -> Result<(), ArchiveError> {
-        let mut head = Vec::with_capacity(PEEK);
-        let read_failed = |e| ArchiveError::from_io(e, |e| broken(e, container, "an entry", 0));
-        (&mut *content).take(PEEK as u64).read_to_end(&mut head).map_err(read_failed)?;
-        let kind = magic::detect(&head);
+        let mut head = Vec::with_capacity(DETECTION_HEAD_BYTES);
+        let read_failed =
+            |e| ArchiveError::from_io(e, |e| convert_decoder_error(e, container, "an entry", 0));
+        (&mut *content).take(DETECTION_HEAD_BYTES as u64).read_to_end(&mut head).map_err(read_failed)?;
+        let kind = magic::detect_file_kind(&head);
         let mut content = Cursor::new(head).chain(content);
         match kind {
             FileKind::Other => Ok(()),
             FileKind::Binary(binary) => {
-                self.budget.member()?;
-                self.sink.member(path, binary, &mut content)
+                self.budget.charge_member()?;
+                self.sink.receive_member(path, binary, &mut content)
             }
             FileKind::StaticLibrary => {
-                self.skip(path, SkipReason::StaticLibrary);
+                self.record_skipped(path, SkipReason::StaticLibrary);
                 Ok(())
             }
             FileKind::Unsupported(format) if path.is_empty() => Err(ArchiveError::Unsupported(format)),
             FileKind::Unsupported(format) => {
-                self.skip(path, SkipReason::Format(format));
+                self.record_skipped(path, SkipReason::Format(format));
                 Ok(())
             }
             FileKind::Zip | FileKind::Gzip | FileKind::Tar if depth >= self.budget.limits.depth => {
-                self.skip(path, SkipReason::TooDeep);
+                self.record_skipped(path, SkipReason::TooDeep);
                 Ok(())
             }
             FileKind::Zip | FileKind::Gzip | FileKind::Tar => {
                 let kept = self.sink.len();
                 let walked = match kind {
                     FileKind::Zip => self.spooled_zip(&mut content, path, depth + 1),
-                    FileKind::Gzip => self.gzip(&mut content, path, path, depth + 1),
-                    _ => tar::walk(self, &mut content, path, depth + 1),
+                    FileKind::Gzip => self.walk_gzip(&mut content, path, path, depth + 1),
+                    _ => tar::walk_entries(self, &mut content, path, depth + 1),
                 };
                 match walked {
                     // An archive among an app's resources may be anything; if it is broken, only it is skipped.
                     Err(error) if !path.is_empty() && error.broken_container() == Some(path) => {
                         self.sink.truncate(kept);
-                        self.skip(path, SkipReason::Broken(error.to_string()));
+                        self.record_skipped(path, SkipReason::Broken(error.to_string()));
                         Ok(())
                     }
                     other => other,
@@ -125,13 +126,13 @@ impl Walk<'_> {
     }
 
     fn spooled_zip(&mut self, content: &mut dyn Read, path: &str, depth: usize) -> Result<(), ArchiveError> {
-        let mut spool = self.sink.spool(SPOOL_BYTES);
-        copy(content, &mut spool)?;
-        zip::walk(self, &mut spool, path, depth)
+        let mut spool = self.sink.create_spool(SPOOL_BYTES);
+        copy_to_file(content, &mut spool)?;
+        zip::walk_entries(self, &mut spool, path, depth)
     }
 
     /// Handles a gzip layer. `path` is the path of its content; errors name the archive `container`.
-    fn gzip(
+    fn walk_gzip(
         &mut self,
         packed: &mut dyn Read,
         path: &str,
@@ -140,22 +141,22 @@ impl Walk<'_> {
     ) -> Result<(), ArchiveError> {
         let budget = self.budget;
         let layer = Gzip { decoder: MultiGzDecoder::new(BufReader::new(packed)), container, at: 0 };
-        let mut unpacked = budget.unpacking(path, layer);
-        budget.entry()?;
+        let mut unpacked = budget.wrap_decompressor(path, layer);
+        budget.charge_entry()?;
         // A tar directly below the upload has no path of its own: if it is broken, the upload fails.
         let inner = if container.is_empty() { "" } else { path };
-        let mut head = Vec::with_capacity(PEEK);
+        let mut head = Vec::with_capacity(DETECTION_HEAD_BYTES);
         let failed = |e| ArchiveError::from_io(e, ArchiveError::Disk);
-        (&mut unpacked).take(PEEK as u64).read_to_end(&mut head).map_err(failed)?;
-        let kind = magic::detect(&head);
+        (&mut unpacked).take(DETECTION_HEAD_BYTES as u64).read_to_end(&mut head).map_err(failed)?;
+        let kind = magic::detect_file_kind(&head);
         if kind == FileKind::Other && container.is_empty() {
-            return Err(ArchiveError::Unrecognised(format!("unpacked, {}", describe(&head))));
+            return Err(ArchiveError::Unrecognised(format!("unpacked, {}", describe_format(&head))));
         }
         let mut content = Cursor::new(head).chain(&mut unpacked);
         match kind {
-            FileKind::Tar => tar::walk(self, &mut content, inner, depth + 1)?,
+            FileKind::Tar => tar::walk_entries(self, &mut content, inner, depth + 1)?,
             FileKind::Zip => self.spooled_zip(&mut content, inner, depth + 1)?,
-            _ => self.content(&mut content, path, inner, depth)?,
+            _ => self.walk_content(&mut content, path, inner, depth)?,
         }
         // The checksum at the end is verified too.
         io::copy(&mut unpacked, &mut io::sink()).map_err(failed)?;
@@ -173,8 +174,10 @@ struct Gzip<'a, R> {
 impl<R: io::BufRead> Read for Gzip<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.decoder.read(buffer).map_err(|error| {
-            ArchiveError::from_io(error, |e| broken(e, self.container, "its gzip stream, unpacked,", self.at))
-                .into_io()
+            ArchiveError::from_io(error, |e| {
+                convert_decoder_error(e, self.container, "its gzip stream, unpacked,", self.at)
+            })
+            .into_io()
         })?;
         self.at += read as u64;
         Ok(read)
@@ -182,7 +185,7 @@ impl<R: io::BufRead> Read for Gzip<'_, R> {
 }
 
 /// Converts a decoder's plain error to one about its input.
-pub(super) fn broken(error: io::Error, container: &str, what: &str, at: u64) -> ArchiveError {
+pub(super) fn convert_decoder_error(error: io::Error, container: &str, what: &str, at: u64) -> ArchiveError {
     let container = container.to_owned();
     match error.kind() {
         io::ErrorKind::UnexpectedEof => {

@@ -4,8 +4,8 @@
 //! and 1.0).
 
 use crate::archive::budget::Budget;
-use crate::archive::magic::PEEK;
-use crate::archive::tar_header::{BLOCK, number};
+use crate::archive::magic::DETECTION_HEAD_BYTES;
+use crate::archive::tar_header::{BLOCK_BYTES, parse_number};
 use crate::archive::{ArchiveError, SkipReason};
 use std::io::{self, Read};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use std::ops::Range;
 /// The most fragments of one file; each uses memory while the file is read.
 const MOST_FRAGMENTS: usize = 1 << 16;
 
-fn decimal(text: &[u8]) -> Option<u64> {
+fn parse_decimal(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
@@ -34,24 +34,24 @@ pub(super) struct Map {
 
 impl Map {
     /// Returns an empty map of a file with `real` bytes, including holes.
-    pub(super) fn of_size(real: Option<u64>) -> Map {
+    pub(super) fn from_size(real: Option<u64>) -> Map {
         Map { real, ..Map::default() }
     }
 
-    fn wrong(&mut self, what: &'static str) {
+    fn record_problem(&mut self, what: &'static str) {
         self.wrong.get_or_insert(what);
     }
 
     /// Adds the next fragment: its offset in the file, and its length in bytes.
     fn push(&mut self, offset: Option<u64>, length: Option<u64>) {
         let (Some(offset), Some(length)) = (offset, length) else {
-            return self.wrong("is not made of numbers");
+            return self.record_problem("is not made of numbers");
         };
         let Some(end) = offset.checked_add(length) else {
-            return self.wrong("goes past the file's end");
+            return self.record_problem("goes past the file's end");
         };
         if offset < self.end {
-            return self.wrong("is not in ascending order");
+            return self.record_problem("is not in ascending order");
         }
         self.end = end;
         // An empty fragment at the end means that the file ends with a hole.
@@ -59,7 +59,7 @@ impl Map {
             return;
         }
         if self.fragments.len() == MOST_FRAGMENTS {
-            return self.wrong("has too many parts");
+            return self.record_problem("has too many parts");
         }
         self.stored += length;
         self.fragments.push(offset..end);
@@ -72,7 +72,7 @@ impl Map {
             if length[0] == 0 {
                 return;
             }
-            self.push(number(offset), number(length));
+            self.push(parse_number(offset), parse_number(length));
         }
     }
 
@@ -80,12 +80,12 @@ impl Map {
     /// `next` returns a block of the content, or `None` at its end.
     pub(super) fn read_lines(
         &mut self,
-        mut next: impl FnMut() -> Result<Option<[u8; BLOCK]>, ArchiveError>,
+        mut next: impl FnMut() -> Result<Option<[u8; BLOCK_BYTES]>, ArchiveError>,
     ) -> Result<(), ArchiveError> {
         let (mut wanted, mut offset, mut value) = (None, None, None::<u64>);
         while self.in_content && self.wrong.is_none() && wanted != Some(0) {
             let Some(block) = next()? else {
-                self.wrong("goes past the content's end");
+                self.record_problem("goes past the content's end");
                 return Ok(());
             };
             for byte in block {
@@ -94,7 +94,7 @@ impl Map {
                         let digit = u64::from(byte - b'0');
                         value = value.unwrap_or(0).checked_mul(10).and_then(|n| n.checked_add(digit));
                         if value.is_none() {
-                            self.wrong("has a number that is too large");
+                            self.record_problem("has a number that is too large");
                         }
                     }
                     (b'\n', Some(number)) => {
@@ -108,7 +108,7 @@ impl Map {
                             }
                         }
                     }
-                    _ => self.wrong("is not made of numbers"),
+                    _ => self.record_problem("is not made of numbers"),
                 }
                 if wanted == Some(0) || self.wrong.is_some() {
                     break;
@@ -120,11 +120,11 @@ impl Map {
 
     /// Returns the fragments of a file with `stored` bytes in the archive, and its size including
     /// holes.
-    pub(super) fn fragments(mut self, stored: u64) -> Result<(Vec<Range<u64>>, u64), SkipReason> {
+    pub(super) fn into_fragments(mut self, stored: u64) -> Result<(Vec<Range<u64>>, u64), SkipReason> {
         match self.real {
-            None => self.wrong("comes without the file's size"),
-            Some(real) if self.end > real => self.wrong("goes past the file's end"),
-            _ if self.stored != stored => self.wrong("does not fit the bytes in the archive"),
+            None => self.record_problem("comes without the file's size"),
+            Some(real) if self.end > real => self.record_problem("goes past the file's end"),
+            _ if self.stored != stored => self.record_problem("does not fit the bytes in the archive"),
             _ => {}
         }
         match (self.wrong, self.real) {
@@ -145,7 +145,7 @@ pub(super) struct SparseRecords {
 
 impl SparseRecords {
     /// Reads one record, without its prefix `GNU.sparse.`.
-    pub(super) fn read(&mut self, record: &[u8]) {
+    pub(super) fn read_record(&mut self, record: &[u8]) {
         let Some(equals) = record.iter().position(|b| *b == b'=') else { return };
         let (key, value) = (&record[..equals], &record[equals + 1..]);
         if key == b"name" {
@@ -154,17 +154,17 @@ impl SparseRecords {
         }
         let map = self.map.get_or_insert_default();
         match key {
-            b"size" | b"realsize" => map.real = decimal(value),
+            b"size" | b"realsize" => map.real = parse_decimal(value),
             b"major" => match value {
                 b"0" => {}
                 b"1" => map.in_content = true,
-                _ => map.wrong("is of an unknown version"),
+                _ => map.record_problem("is of an unknown version"),
             },
-            b"minor" if value != b"0" && value != b"1" => map.wrong("is of an unknown version"),
-            b"offset" => self.offset = decimal(value),
-            b"numbytes" => map.push(self.offset.take(), decimal(value)),
+            b"minor" if value != b"0" && value != b"1" => map.record_problem("is of an unknown version"),
+            b"offset" => self.offset = parse_decimal(value),
+            b"numbytes" => map.push(self.offset.take(), parse_decimal(value)),
             b"map" if !value.is_empty() => {
-                let mut numbers = value.split(|b| *b == b',').map(decimal);
+                let mut numbers = value.split(|b| *b == b',').map(parse_decimal);
                 while let Some(offset) = numbers.next() {
                     map.push(offset, numbers.next().flatten());
                 }
@@ -214,9 +214,13 @@ impl<R: Read> Read for Filled<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // A hole takes no space in the archive, so the whole file is charged before it is written.
         // A file that is only peeked at is charged for the peeked bytes.
-        let until = if self.at < PEEK as u64 { self.real.min(PEEK as u64) } else { self.real };
+        let until = if self.at < DETECTION_HEAD_BYTES as u64 {
+            self.real.min(DETECTION_HEAD_BYTES as u64)
+        } else {
+            self.real
+        };
         if until > self.counted {
-            self.budget.spend(self.path, until - self.counted).map_err(ArchiveError::into_io)?;
+            self.budget.charge_bytes(self.path, until - self.counted).map_err(ArchiveError::into_io)?;
             self.counted = until;
         }
         while self.fragments.get(self.next).is_some_and(|fragment| fragment.end <= self.at) {

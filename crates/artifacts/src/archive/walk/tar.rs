@@ -5,7 +5,7 @@
 
 use super::sparse::{Filled, Map, SparseRecords};
 use super::{Walk, entry_path};
-use crate::archive::tar_header::{BLOCK, is_header, number};
+use crate::archive::tar_header::{BLOCK_BYTES, is_header, parse_number};
 use crate::archive::{ArchiveError, SkipReason};
 use std::io::{self, Read};
 
@@ -24,19 +24,19 @@ struct Tar<'t> {
 }
 
 impl Tar<'_> {
-    fn truncated(&self, what: &str) -> ArchiveError {
+    fn truncated_error(&self, what: &str) -> ArchiveError {
         ArchiveError::Truncated { container: self.container.into(), what: what.into(), at: self.at }
     }
 
-    fn corrupt(&self, what: &str) -> ArchiveError {
+    fn corrupt_error(&self, what: &str) -> ArchiveError {
         ArchiveError::Corrupt { container: self.container.into(), what: what.into(), at: self.at }
     }
 
     /// Reads the next block, named `what` in errors; `None` at the end of the stream.
-    fn block(&mut self, what: &str) -> Result<Option<[u8; BLOCK]>, ArchiveError> {
-        let mut block = [0; BLOCK];
+    fn read_block(&mut self, what: &str) -> Result<Option<[u8; BLOCK_BYTES]>, ArchiveError> {
+        let mut block = [0; BLOCK_BYTES];
         let mut filled = 0;
-        while filled < BLOCK {
+        while filled < BLOCK_BYTES {
             let read = self
                 .source
                 .read(&mut block[filled..])
@@ -49,41 +49,41 @@ impl Tar<'_> {
         }
         match filled {
             0 => Ok(None),
-            BLOCK => Ok(Some(block)),
-            _ => Err(self.truncated(&format!("{what} ends"))),
+            BLOCK_BYTES => Ok(Some(block)),
+            _ => Err(self.truncated_error(&format!("{what} ends"))),
         }
     }
 
     /// Reads a block that must exist.
-    fn needed(&mut self, what: &str) -> Result<[u8; BLOCK], ArchiveError> {
-        self.block(what)?.ok_or_else(|| self.truncated(&format!("{what} ends")))
+    fn read_required_block(&mut self, what: &str) -> Result<[u8; BLOCK_BYTES], ArchiveError> {
+        self.read_block(what)?.ok_or_else(|| self.truncated_error(&format!("{what} ends")))
     }
 
     /// Reads the map of a sparse file in GNU's old form: in the header and in the blocks after it,
     /// which the entry's size does not count.
-    fn old_map(&mut self, header: &[u8; BLOCK]) -> Result<Map, ArchiveError> {
-        let mut map = Map::of_size(number(&header[483..495]));
+    fn old_map(&mut self, header: &[u8; BLOCK_BYTES]) -> Result<Map, ArchiveError> {
+        let mut map = Map::from_size(parse_number(&header[483..495]));
         map.read_slots(&header[386..482]);
         let mut more = header[482] != 0;
         while more {
-            let block = self.needed("a map of holes")?;
+            let block = self.read_required_block("a map of holes")?;
             map.read_slots(&block[..504]);
             more = block[504] != 0;
         }
         Ok(map)
     }
 
-    fn skip(&mut self, bytes: u64, what: &str) -> Result<(), ArchiveError> {
+    fn skip_bytes(&mut self, bytes: u64, what: &str) -> Result<(), ArchiveError> {
         let skipped = io::copy(&mut (&mut *self.source).take(bytes), &mut io::sink())
             .map_err(|e| ArchiveError::from_io(e, ArchiveError::Disk))?;
         self.at += skipped;
-        if skipped < bytes { Err(self.truncated(&format!("{what} ends"))) } else { Ok(()) }
+        if skipped < bytes { Err(self.truncated_error(&format!("{what} ends"))) } else { Ok(()) }
     }
 
     /// Reads a long name or a pax header.
-    fn extension(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
+    fn read_extension(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
         if size > LARGEST_EXTENSION {
-            return Err(self.corrupt("an extended header is too large"));
+            return Err(self.corrupt_error("an extended header is too large"));
         }
         let mut bytes = Vec::new();
         (&mut *self.source)
@@ -92,22 +92,22 @@ impl Tar<'_> {
             .map_err(|e| ArchiveError::from_io(e, ArchiveError::Disk))?;
         self.at += bytes.len() as u64;
         if (bytes.len() as u64) < size {
-            return Err(self.truncated("an extended header ends"));
+            return Err(self.truncated_error("an extended header ends"));
         }
-        self.skip(padding(size), "an extended header")?;
+        self.skip_bytes(padding_bytes(size), "an extended header")?;
         Ok(bytes)
     }
 }
 
 /// Returns the bytes from an entry's end to the next block. `size` is any number that a header can
 /// hold.
-fn padding(size: u64) -> u64 {
-    size.wrapping_neg() % BLOCK as u64
+fn padding_bytes(size: u64) -> u64 {
+    size.wrapping_neg() % BLOCK_BYTES as u64
 }
 
 /// Returns the bytes of an entry, including the padding to the next block.
-fn padded(size: u64) -> u64 {
-    size.saturating_add(padding(size))
+fn padded_size(size: u64) -> u64 {
+    size.saturating_add(padding_bytes(size))
 }
 
 /// Fields of extended headers for the entry after them.
@@ -130,14 +130,14 @@ impl Extended {
             } else if let Some(size) = record.strip_prefix(b"size=") {
                 self.size = std::str::from_utf8(size).ok().and_then(|n| n.parse().ok());
             } else if let Some(sparse) = record.strip_prefix(b"GNU.sparse.") {
-                self.sparse.read(sparse);
+                self.sparse.read_record(sparse);
             }
             records = &records[length..];
         }
     }
 }
 
-pub(super) fn walk(
+pub(super) fn walk_entries(
     walk: &mut Walk<'_>,
     source: &mut dyn Read,
     container: &str,
@@ -146,7 +146,7 @@ pub(super) fn walk(
     let mut tar = Tar { source, at: 0, container };
     let mut extended = Extended::default();
     loop {
-        let Some(header) = tar.block("a header")? else {
+        let Some(header) = tar.read_block("a header")? else {
             // Some writers leave out the two blocks of zeros at the end.
             return Ok(());
         };
@@ -154,44 +154,44 @@ pub(super) fn walk(
             return Ok(());
         }
         if !is_header(&header) {
-            return Err(tar.corrupt("there is no header"));
+            return Err(tar.corrupt_error("there is no header"));
         }
-        walk.budget.entry()?;
+        walk.budget.charge_entry()?;
         let kind = header[156];
-        let declared =
-            number(&header[124..136]).ok_or_else(|| tar.corrupt("an entry's size is no number"))?;
+        let declared = parse_number(&header[124..136])
+            .ok_or_else(|| tar.corrupt_error("an entry's size is no number"))?;
         match kind {
             b'L' => {
-                let name = tar.extension(declared)?;
+                let name = tar.read_extension(declared)?;
                 extended.path = Some(until_nul(&name).to_vec());
                 continue;
             }
             b'x' => {
-                let records = tar.extension(declared)?;
+                let records = tar.read_extension(declared)?;
                 extended.read_pax(&records);
                 continue;
             }
             b'g' | b'K' => {
-                tar.extension(declared)?;
+                tar.read_extension(declared)?;
                 continue;
             }
             _ => {}
         }
-        entry(walk, &mut tar, &header, std::mem::take(&mut extended), declared, depth)?;
+        walk_entry(walk, &mut tar, &header, std::mem::take(&mut extended), declared, depth)?;
     }
 }
 
-fn short_name(header: &[u8; BLOCK]) -> Vec<u8> {
+fn short_name(header: &[u8; BLOCK_BYTES]) -> Vec<u8> {
     let (name, prefix) = (until_nul(&header[..100]), until_nul(&header[345..500]));
     // GNU's own headers use the prefix field for other data.
     let posix = &header[257..263] == b"ustar\0";
     if posix && !prefix.is_empty() { [prefix, b"/", name].concat() } else { name.to_vec() }
 }
 
-fn entry(
+fn walk_entry(
     walk: &mut Walk<'_>,
     tar: &mut Tar<'_>,
-    header: &[u8; BLOCK],
+    header: &[u8; BLOCK_BYTES],
     extended: Extended,
     declared: u64,
     depth: usize,
@@ -209,12 +209,12 @@ fn entry(
         b'0' | 0 | b'7' => (None, sparse.into_map()),
         b'S' => (None, Some(tar.old_map(header)?)),
         other => {
-            walk.skip(&shown, SkipReason::Kind(char::from(other)));
-            return tar.skip(padded(size), &shown);
+            walk.record_skipped(&shown, SkipReason::Kind(char::from(other)));
+            return tar.skip_bytes(padded_size(size), &shown);
         }
     };
     if let Some(reason) = reason {
-        walk.skip(&shown, reason);
+        walk.record_skipped(&shown, reason);
         return Ok(());
     }
     let limit = walk.budget.limits.member_bytes;
@@ -224,32 +224,32 @@ fn entry(
     let path = match entry_path(tar.container, &name, walk.budget.limits) {
         Ok(path) => path,
         Err(reason) => {
-            walk.skip(&shown, reason);
-            return tar.skip(padded(size), &shown);
+            walk.record_skipped(&shown, reason);
+            return tar.skip_bytes(padded_size(size), &shown);
         }
     };
     let container = tar.container;
     let Some(mut map) = map else {
         let mut content = Content { left: size, read: 0, tar, path: &path };
-        walk.content(&mut content, &path, container, depth)?;
-        return content.pass_over(padding(size));
+        walk.walk_content(&mut content, &path, container, depth)?;
+        return content.pass_over(padding_bytes(size));
     };
     let mut left = size;
     map.read_lines(|| {
-        let Some(rest) = left.checked_sub(BLOCK as u64) else { return Ok(None) };
+        let Some(rest) = left.checked_sub(BLOCK_BYTES as u64) else { return Ok(None) };
         left = rest;
-        tar.needed(&path).map(Some)
+        tar.read_required_block(&path).map(Some)
     })?;
     let mut content = Content { left, read: 0, tar, path: &path };
-    match map.fragments(left) {
-        Err(reason) => walk.skip(&path, reason),
+    match map.into_fragments(left) {
+        Err(reason) => walk.record_skipped(&path, reason),
         Ok((_, real)) if real > limit => return Err(ArchiveError::TooLarge { path, limit }),
         Ok((fragments, real)) => {
             let mut filled = Filled::new(&mut content, fragments, real, &path, walk.budget);
-            walk.content(&mut filled, &path, container, depth)?;
+            walk.walk_content(&mut filled, &path, container, depth)?;
         }
     }
-    content.pass_over(padding(size))
+    content.pass_over(padding_bytes(size))
 }
 
 /// The bytes of one entry. If the stream ends inside the entry, the archive is broken.
@@ -264,7 +264,7 @@ impl Content<'_, '_> {
     /// Skips to the entry's end and over its padding.
     fn pass_over(self, padding: u64) -> Result<(), ArchiveError> {
         self.tar.at += self.read;
-        self.tar.skip(self.left.saturating_add(padding), self.path)
+        self.tar.skip_bytes(self.left.saturating_add(padding), self.path)
     }
 }
 
@@ -293,18 +293,18 @@ mod tests {
 
     #[test]
     fn numbers_are_octal_or_base_256() {
-        assert_eq!(number(b"0000644\0"), Some(0o644));
-        assert_eq!(number(b"        "), Some(0));
-        assert_eq!(number(&[0x80, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]), Some(1 << 32));
-        assert_eq!(number(b"9"), None);
-        assert_eq!(number(&[0xff; 12]), None, "a negative number");
+        assert_eq!(parse_number(b"0000644\0"), Some(0o644));
+        assert_eq!(parse_number(b"        "), Some(0));
+        assert_eq!(parse_number(&[0x80, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]), Some(1 << 32));
+        assert_eq!(parse_number(b"9"), None);
+        assert_eq!(parse_number(&[0xff; 12]), None, "a negative number");
     }
 
     #[test]
     fn entries_of_any_size_end_at_a_block() {
-        let padding = [0, 1, 511, 512, 513, u64::MAX - 511, u64::MAX - 510, u64::MAX].map(padding);
+        let padding = [0, 1, 511, 512, 513, u64::MAX - 511, u64::MAX - 510, u64::MAX].map(padding_bytes);
         assert_eq!(padding, [0, 511, 1, 0, 511, 0, 511, 1]);
-        assert_eq!([1, 512, u64::MAX].map(padded), [512, 512, u64::MAX]);
+        assert_eq!([1, 512, u64::MAX].map(padded_size), [512, 512, u64::MAX]);
     }
 
     #[test]

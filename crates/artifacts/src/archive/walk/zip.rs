@@ -3,7 +3,7 @@
 //! Source of the format: PKWARE's APPNOTE.TXT 6.3.10, §4.3 (structures), §4.4 (fields), §4.5.3
 //! (zip64). The directory is never held in memory, so its size costs nothing.
 
-use super::{Walk, broken, entry_path};
+use super::{Walk, convert_decoder_error, entry_path};
 use crate::archive::{ArchiveError, SkipReason};
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
@@ -11,11 +11,11 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 /// The end record is within the last 64 KiB (the longest comment) plus its own 22 bytes.
 const END_REACH: u64 = 22 + 0xffff;
-const END: &[u8] = b"PK\x05\x06";
+const END_SIGNATURE: &[u8] = b"PK\x05\x06";
 const END64_LOCATOR: &[u8] = b"PK\x06\x07";
-const END64: &[u8] = b"PK\x06\x06";
-const CENTRAL: &[u8] = b"PK\x01\x02";
-const LOCAL: &[u8] = b"PK\x03\x04";
+const END64_SIGNATURE: &[u8] = b"PK\x06\x06";
+const CENTRAL_SIGNATURE: &[u8] = b"PK\x01\x02";
+const LOCAL_SIGNATURE: &[u8] = b"PK\x03\x04";
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).map_or(0, |b| u16::from_le_bytes([b[0], b[1]]))
@@ -38,19 +38,19 @@ struct Zip<'z, R> {
 }
 
 impl<R: Read + Seek> Zip<'_, R> {
-    fn truncated(&self, what: &str, at: u64) -> ArchiveError {
+    fn truncated_error(&self, what: &str, at: u64) -> ArchiveError {
         ArchiveError::Truncated { container: self.container.into(), what: what.into(), at }
     }
 
-    fn corrupt(&self, what: impl Into<String>, at: u64) -> ArchiveError {
+    fn corrupt_error(&self, what: impl Into<String>, at: u64) -> ArchiveError {
         ArchiveError::Corrupt { container: self.container.into(), what: what.into(), at }
     }
 
     /// Reads bytes at an offset. `what` names them if the file is too short.
-    fn read(&mut self, at: u64, length: usize, what: &str) -> Result<Vec<u8>, ArchiveError> {
+    fn read_at(&mut self, at: u64, length: usize, what: &str) -> Result<Vec<u8>, ArchiveError> {
         let end = at.checked_add(length as u64).filter(|end| *end <= self.size);
         if end.is_none() {
-            return Err(self.truncated(&format!("{what} lies past the end"), self.size));
+            return Err(self.truncated_error(&format!("{what} lies past the end"), self.size));
         }
         self.source.seek(SeekFrom::Start(at)).map_err(ArchiveError::Disk)?;
         let mut bytes = vec![0; length];
@@ -58,32 +58,33 @@ impl<R: Read + Seek> Zip<'_, R> {
         Ok(bytes)
     }
 
-    fn directory(&mut self) -> Result<Directory, ArchiveError> {
+    fn read_directory(&mut self) -> Result<Directory, ArchiveError> {
         let reach = END_REACH.min(self.size);
         let begin = self.size - reach;
-        let tail = self.read(begin, usize::try_from(reach).unwrap_or(0), "the end record")?;
+        let tail = self.read_at(begin, usize::try_from(reach).unwrap_or(0), "the end record")?;
         let ends = |at: usize| at + 22 + usize::from(u16_at(&tail, at + 20));
-        let records = || (0..tail.len().saturating_sub(21)).rev().filter(|at| tail[*at..].starts_with(END));
+        let records =
+            || (0..tail.len().saturating_sub(21)).rev().filter(|at| tail[*at..].starts_with(END_SIGNATURE));
         // The record with a comment up to the file's end, or else the last one.
         let found = records().find(|at| ends(*at) == tail.len()).or_else(|| records().next());
         let Some(at) = found else {
-            return Err(self.truncated("the directory at its end is missing; it ends", self.size));
+            return Err(self.truncated_error("the directory at its end is missing; it ends", self.size));
         };
         let end = &tail[at..];
         let (disk, entries) = (u16_at(end, 4), u64::from(u16_at(end, 10)));
         let (size, offset) = (u64::from(u32_at(end, 12)), u64::from(u32_at(end, 16)));
         let end_at = begin + at as u64;
         if disk != 0 && disk != 0xffff {
-            return Err(self.corrupt("it is one disk of several", end_at));
+            return Err(self.corrupt_error("it is one disk of several", end_at));
         }
         let wants_64 = entries == 0xffff || size == 0xffff_ffff || offset == 0xffff_ffff;
         if wants_64 && let Some(locator_at) = end_at.checked_sub(20) {
-            let locator = self.read(locator_at, 20, "the zip64 locator")?;
+            let locator = self.read_at(locator_at, 20, "the zip64 locator")?;
             if locator.starts_with(END64_LOCATOR) {
                 let record_at = u64_at(&locator, 8);
-                let record = self.read(record_at, 56, "the zip64 end record")?;
-                if !record.starts_with(END64) {
-                    return Err(self.corrupt("there is no zip64 end record", record_at));
+                let record = self.read_at(record_at, 56, "the zip64 end record")?;
+                if !record.starts_with(END64_SIGNATURE) {
+                    return Err(self.corrupt_error("there is no zip64 end record", record_at));
                 }
                 let (size, begin) = (u64_at(&record, 40), u64_at(&record, 48));
                 let end = begin.saturating_add(size).min(end_at);
@@ -97,7 +98,7 @@ impl<R: Read + Seek> Zip<'_, R> {
     /// macOS's Archive Utility writes no zip64 records, so its count of 65,536 entries is 0.
     fn goes_on(&mut self, at: u64, end: u64) -> Result<bool, ArchiveError> {
         let room = at.checked_add(46).is_some_and(|next| next <= end);
-        Ok(room && self.read(at, CENTRAL.len(), "a directory entry")? == CENTRAL)
+        Ok(room && self.read_at(at, CENTRAL_SIGNATURE.len(), "a directory entry")? == CENTRAL_SIGNATURE)
     }
 }
 
@@ -122,13 +123,13 @@ struct Entry {
 }
 
 impl Entry {
-    fn read<R: Read + Seek>(zip: &mut Zip<'_, R>, at: u64) -> Result<(Entry, u64), ArchiveError> {
-        let fixed = zip.read(at, 46, "a directory entry")?;
-        if !fixed.starts_with(CENTRAL) {
-            return Err(zip.corrupt("there is no directory entry", at));
+    fn read_entry<R: Read + Seek>(zip: &mut Zip<'_, R>, at: u64) -> Result<(Entry, u64), ArchiveError> {
+        let fixed = zip.read_at(at, 46, "a directory entry")?;
+        if !fixed.starts_with(CENTRAL_SIGNATURE) {
+            return Err(zip.corrupt_error("there is no directory entry", at));
         }
         let [name, extra, comment] = [28, 30, 32].map(|field| usize::from(u16_at(&fixed, field)));
-        let mut text = zip.read(at + 46, name + extra, "a directory entry's name")?;
+        let mut text = zip.read_at(at + 46, name + extra, "a directory entry's name")?;
         let extra = text.split_off(name);
         let mut entry = Entry {
             name: text,
@@ -140,12 +141,12 @@ impl Entry {
             local: u64::from(u32_at(&fixed, 42)),
             mode: if fixed[5] == 3 || fixed[5] == 19 { u32_at(&fixed, 38) >> 16 } else { 0 },
         };
-        entry.widen(&extra);
+        entry.apply_zip64_sizes(&extra);
         Ok((entry, at + (46 + name + extra.len() + comment) as u64))
     }
 
     /// Takes sizes that do not fit 32 bits from the zip64 field.
-    fn widen(&mut self, mut extra: &[u8]) {
+    fn apply_zip64_sizes(&mut self, mut extra: &[u8]) {
         while extra.len() >= 4 {
             let (id, length) = (u16_at(extra, 0), usize::from(u16_at(extra, 2)));
             let Some(field) = extra.get(4..4 + length) else { return };
@@ -162,7 +163,7 @@ impl Entry {
         }
     }
 
-    fn skipped(&self) -> Option<SkipReason> {
+    fn skip_reason(&self) -> Option<SkipReason> {
         match self.mode & 0o170_000 {
             0o120_000 => return Some(SkipReason::Link),
             0 | 0o100_000 | 0o040_000 => {}
@@ -176,7 +177,7 @@ impl Entry {
     }
 }
 
-pub(super) fn walk<R: Read + Seek>(
+pub(super) fn walk_entries<R: Read + Seek>(
     walk: &mut Walk<'_>,
     source: &mut R,
     container: &str,
@@ -184,46 +185,48 @@ pub(super) fn walk<R: Read + Seek>(
 ) -> Result<(), ArchiveError> {
     let size = source.seek(SeekFrom::End(0)).map_err(ArchiveError::Disk)?;
     let mut zip = Zip { source, size, unread: size, container };
-    let Directory { begin: mut at, end, entries } = zip.directory()?;
+    let Directory { begin: mut at, end, entries } = zip.read_directory()?;
     let mut seen = 0;
     while seen < entries || zip.goes_on(at, end)? {
         seen += 1;
-        walk.budget.entry()?;
-        let (entry, next) = Entry::read(&mut zip, at)?;
+        walk.budget.charge_entry()?;
+        let (entry, next) = Entry::read_entry(&mut zip, at)?;
         at = next;
         if entry.name.ends_with(b"/") {
             continue;
         }
         match entry_path(container, &entry.name, walk.budget.limits) {
-            Err(reason) => walk.skip(&String::from_utf8_lossy(&entry.name), reason),
-            Ok(path) => match entry.skipped() {
-                Some(reason) => walk.skip(&path, reason),
-                None => member(walk, &mut zip, &entry, &path, depth)?,
+            Err(reason) => walk.record_skipped(&String::from_utf8_lossy(&entry.name), reason),
+            Ok(path) => match entry.skip_reason() {
+                Some(reason) => walk.record_skipped(&path, reason),
+                None => walk_member(walk, &mut zip, &entry, &path, depth)?,
             },
         }
     }
     Ok(())
 }
 
-fn member<R: Read + Seek>(
+fn walk_member<R: Read + Seek>(
     walk: &mut Walk<'_>,
     zip: &mut Zip<'_, R>,
     entry: &Entry,
     path: &str,
     depth: usize,
 ) -> Result<(), ArchiveError> {
-    let local = zip.read(entry.local, 30, "an entry")?;
-    if !local.starts_with(LOCAL) {
-        return Err(zip.corrupt(format!("the directory's position of {path} has no entry"), entry.local));
+    let local = zip.read_at(entry.local, 30, "an entry")?;
+    if !local.starts_with(LOCAL_SIGNATURE) {
+        return Err(
+            zip.corrupt_error(format!("the directory's position of {path} has no entry"), entry.local)
+        );
     }
     let data = entry.local + 30 + u64::from(u16_at(&local, 26)) + u64::from(u16_at(&local, 28));
     if data.checked_add(entry.packed).is_none_or(|end| end > zip.size) {
-        return Err(zip.truncated(&format!("{path} lies past the end"), zip.size));
+        return Err(zip.truncated_error(&format!("{path} lies past the end"), zip.size));
     }
     // A stream may use none of its bytes: without this check, overlapping members would read them
     // once each.
     let unread = zip.unread.checked_sub(entry.packed);
-    zip.unread = unread.ok_or_else(|| zip.corrupt("its entries lie over each other", entry.local))?;
+    zip.unread = unread.ok_or_else(|| zip.corrupt_error("its entries lie over each other", entry.local))?;
     if entry.unpacked > walk.budget.limits.member_bytes {
         let limit = walk.budget.limits.member_bytes;
         return Err(ArchiveError::TooLarge { path: path.into(), limit });
@@ -235,10 +238,10 @@ fn member<R: Read + Seek>(
         if entry.method == 8 { Box::new(DeflateDecoder::new(packed)) } else { Box::new(packed) };
     let budget = walk.budget;
     let checked = Checked { source: decoder, crc: Crc::new(), read: 0, entry, container, path, at: data };
-    let mut unpacked = budget.unpacking(path, checked);
-    let before = walk.members();
-    walk.content(&mut unpacked, path, container, depth)?;
-    if walk.members() > before {
+    let mut unpacked = budget.wrap_decompressor(path, checked);
+    let before = walk.member_count();
+    walk.walk_content(&mut unpacked, path, container, depth)?;
+    if walk.member_count() > before {
         // A kept member is verified: its size and checksum match.
         io::copy(&mut unpacked, &mut io::sink()).map_err(|e| ArchiveError::from_io(e, ArchiveError::Disk))?;
     }
@@ -262,7 +265,8 @@ impl<R: Read> Read for Checked<'_, R> {
             ArchiveError::Corrupt { container: self.container.into(), what, at: self.at }.into_io()
         };
         let read = self.source.read(buffer).map_err(|error| {
-            ArchiveError::from_io(error, |e| broken(e, self.container, self.path, self.at)).into_io()
+            ArchiveError::from_io(error, |e| convert_decoder_error(e, self.container, self.path, self.at))
+                .into_io()
         })?;
         self.crc.update(&buffer[..read]);
         self.read += read as u64;

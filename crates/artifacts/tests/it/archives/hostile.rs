@@ -4,7 +4,7 @@ use super::{Kept, checksum, gz, open, raw_tar, sparse, tar_of, thin, zip_of};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::io::{Cursor, Read, Seek, SeekFrom, Write};
-use unslide_artifacts::archive::{ArchiveError, SkipReason, ToFolder, UnpackLimits, unpack};
+use unslide_artifacts::archive::{ArchiveError, SkipReason, ToFolder, UnpackLimits, unpack_upload};
 use unslide_testkit::memory::peak;
 use zip::write::SimpleFileOptions;
 
@@ -116,7 +116,7 @@ fn entries_over_each_other_are_refused_before_each_is_read() {
         let upload = zip_of_nothing(entries, blocks);
         let bytes = Cell::new(0);
         let source = Counted(Cursor::new(&upload), &bytes);
-        let unpacked = unpack(source, "a.zip", &UnpackLimits::default(), &mut Kept::default());
+        let unpacked = unpack_upload(source, "a.zip", &UnpackLimits::default(), &mut Kept::default());
         (unpacked.map(|contents| contents.entries), bytes.get(), upload.len() as u64)
     };
     let (unpacked, ..) = read(1, 10_000);
@@ -141,7 +141,7 @@ fn nothing_is_written_to_a_path_that_an_archive_names() {
     for name in names {
         for archive in [raw_zip(name, &thin(1), |_| {}), raw_tar(name, b'0', &thin(1))] {
             let mut sink = ToFolder::new(&work);
-            unpack(Cursor::new(archive), "", &UnpackLimits::default(), &mut sink).unwrap();
+            unpack_upload(Cursor::new(archive), "", &UnpackLimits::default(), &mut sink).unwrap();
             let members = sink.into_members();
             assert!(members.len() == 1 && members[0].file.starts_with(&work), "{name}");
             let is_own =
@@ -394,7 +394,7 @@ proptest! {
         let limits = UnpackLimits { free_bytes: 1 << 20, ..UnpackLimits::default() };
         for upload in [&upload[..], &upload[..cut.index(upload.len())]] {
             let mut kept = Kept::default();
-            unpack(Cursor::new(upload), "upload", &limits, &mut kept).ok();
+            unpack_upload(Cursor::new(upload), "upload", &limits, &mut kept).ok();
         }
     }
 
@@ -402,6 +402,6 @@ proptest! {
     fn any_bytes_give_an_answer(mut bytes in prop::collection::vec(any::<u8>(), 0..4000), magic in 0..4_usize) {
         let magic: &[u8] = [&b"PK\x03\x04"[..], b"\x1f\x8b\x08", b"", b"PK\x05\x06"][magic];
         bytes.splice(0..0, magic.iter().copied());
-        unpack(Cursor::new(&bytes), "upload", &UnpackLimits::default(), &mut Kept::default()).ok();
+        unpack_upload(Cursor::new(&bytes), "upload", &UnpackLimits::default(), &mut Kept::default()).ok();
     }
 }

@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{Cursor, Read, Write};
 use unslide_artifacts::archive::{
-    ArchiveError, Binary, Contents, MemberSink, SkipReason, ToFolder, UnpackLimits, unpack,
+    ArchiveError, Binary, Contents, MemberSink, SkipReason, ToFolder, UnpackLimits, unpack_upload,
 };
 use zip::write::SimpleFileOptions;
 
@@ -16,7 +16,12 @@ use zip::write::SimpleFileOptions;
 pub struct Kept(pub Vec<(String, Binary, Vec<u8>)>);
 
 impl MemberSink for Kept {
-    fn member(&mut self, path: &str, binary: Binary, content: &mut dyn Read) -> Result<(), ArchiveError> {
+    fn receive_member(
+        &mut self,
+        path: &str,
+        binary: Binary,
+        content: &mut dyn Read,
+    ) -> Result<(), ArchiveError> {
         let mut bytes = Vec::new();
         content.read_to_end(&mut bytes).map_err(|e| match e.downcast::<ArchiveError>() {
             Ok(error) => error,
@@ -40,7 +45,7 @@ type Opened = (Vec<(String, Vec<u8>)>, Contents);
 
 pub fn open(bytes: &[u8], limits: &UnpackLimits) -> Result<Opened, ArchiveError> {
     let mut kept = Kept::default();
-    let contents = unpack(Cursor::new(bytes), "upload", limits, &mut kept)?;
+    let contents = unpack_upload(Cursor::new(bytes), "upload", limits, &mut kept)?;
     Ok((kept.0.into_iter().map(|(path, _, bytes)| (path, bytes)).collect(), contents))
 }
 
@@ -159,7 +164,7 @@ fn members_go_to_temporary_files_that_go_with_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut sink = ToFolder::new(folder.path());
     let upload = zip_of(&[("a", &thin(1)), ("b", &fat())]);
-    unpack(Cursor::new(&upload), "upload", &UnpackLimits::default(), &mut sink).unwrap();
+    unpack_upload(Cursor::new(&upload), "upload", &UnpackLimits::default(), &mut sink).unwrap();
     let members = sink.into_members();
     assert_eq!(members.iter().map(|m| m.binary).collect::<Vec<_>>(), [Binary::Thin, Binary::Fat]);
     assert_eq!(std::fs::read(&members[0].file).unwrap(), thin(1));
@@ -223,6 +228,6 @@ fn what_may_hide_symbols_is_named_before_what_does_not() {
     assert_eq!(contents.skipped_count, 2 * Contents::SKIPPED_SHOWN as u64 + 1);
     assert_eq!(contents.skipped.len(), Contents::SKIPPED_SHOWN);
     let mut links = contents.skipped;
-    assert_eq!(links.pop().unwrap().reason.word(), "format");
-    assert!(links.into_iter().all(|link| link.reason.word() == "link"));
+    assert_eq!(links.pop().unwrap().reason.as_str(), "format");
+    assert!(links.into_iter().all(|link| link.reason.as_str() == "link"));
 }

@@ -2,7 +2,7 @@
 
 use super::{checksum, gz, open, raw_tar, tar_of, thin};
 use std::io::{Cursor, Read};
-use unslide_artifacts::archive::{ArchiveError, Binary, MemberSink, SkipReason, UnpackLimits, unpack};
+use unslide_artifacts::archive::{ArchiveError, Binary, MemberSink, SkipReason, UnpackLimits, unpack_upload};
 
 const REAL: &str = "App.dSYM/Contents/Resources/DWARF/App";
 
@@ -262,7 +262,7 @@ fn an_upload_cut_within_a_map_is_truncated() {
 struct Written(u64);
 
 impl MemberSink for Written {
-    fn member(&mut self, _: &str, _: Binary, content: &mut dyn Read) -> Result<(), ArchiveError> {
+    fn receive_member(&mut self, _: &str, _: Binary, content: &mut dyn Read) -> Result<(), ArchiveError> {
         let mut buffer = vec![0; 64 << 10];
         loop {
             match content.read(&mut buffer) {
@@ -296,7 +296,8 @@ fn holes_count_before_they_are_written() {
     ] {
         for (form, tar) in mebibytes_64().forms() {
             let mut written = Written(0);
-            let error = unpack(Cursor::new(followed(tar)), "upload", &limits, &mut written).unwrap_err();
+            let error =
+                unpack_upload(Cursor::new(followed(tar)), "upload", &limits, &mut written).unwrap_err();
             assert_eq!(error.reason(), reason, "{form}: {error}");
             assert!(error.to_string().starts_with(REAL), "{form}: {error}");
             assert!(written.0 <= 512, "{form}: {} bytes", written.0);
@@ -304,7 +305,7 @@ fn holes_count_before_they_are_written() {
     }
     for (form, tar) in mebibytes_64().forms() {
         let mut written = Written(0);
-        let contents = unpack(Cursor::new(&tar), "upload", &default, &mut written).unwrap();
+        let contents = unpack_upload(Cursor::new(&tar), "upload", &default, &mut written).unwrap();
         assert_eq!((written.0, contents.unpacked_bytes), (64 << 20, 64 << 20), "{form}");
     }
     // Of a file that is only looked at, no more counts than that.

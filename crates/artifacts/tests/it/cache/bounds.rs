@@ -46,7 +46,7 @@ async fn whoever_is_most_over_its_share_makes_room_for_others() {
     for n in 1..=10 {
         first.push(world.used(&cache, "first", n, 2).await);
     }
-    assert_eq!(cache.stats().evictions.all(), 0, "room that nobody wants is anybody's");
+    assert_eq!(cache.stats().evictions.total_count(), 0, "room that nobody wants is anybody's");
     let mut second = Vec::new();
     for n in 20..23 {
         second.push(world.used(&cache, "second", n, 2).await);
@@ -103,7 +103,7 @@ async fn the_systems_symcaches_have_a_share_of_their_own() {
     let cache = world.open_for(10, limits);
     let asker = tenant("acme");
     let system = async |n: u16| {
-        world.publish(&keys::symbols(Owner::System.own(id(n))), 1, symcache_of(id(n))).await;
+        world.publish(&keys::for_symbols(Owner::System.own(id(n))), 1, symcache_of(id(n))).await;
         for _ in 0..2 {
             let found = cache.get(&asker.scope(id(n)), true, Hint::default()).await.unwrap();
             assert!(matches!(found, ImageSymbols::Found { .. }));
@@ -128,7 +128,7 @@ async fn one_that_is_larger_than_the_cache_is_used_and_not_kept() {
     let ours = tenant("acme").scope(id(1));
     world.tenants(&ours, 1).await;
     assert_eq!(generation(&cache, &ours).await, Some(1));
-    assert_eq!((cache.stats().entries(), world.files().len()), (0, 0));
+    assert_eq!((cache.stats().entry_count(), world.files().len()), (0, 0));
 }
 
 #[tokio::test]
@@ -139,13 +139,13 @@ async fn maps_are_bounded_and_files_stay() {
         world.used(&cache, "acme", n, 1).await;
     }
     let stats = cache.stats();
-    assert_eq!((stats.mapped, stats.unmapped, stats.entries()), (2, 3, 5));
-    let gets = world.memory.calls(Operation::Get);
+    assert_eq!((stats.mapped, stats.unmapped, stats.entry_count()), (2, 3, 5));
+    let gets = world.memory.call_count(Operation::Get);
     for n in 1..=5 {
         assert_eq!(generation(&cache, &tenant("acme").scope(id(n))).await, Some(1));
         assert!(cache.stats().mapped <= 2);
     }
-    assert_eq!(world.memory.calls(Operation::Get), gets, "mapped again from the disk");
+    assert_eq!(world.memory.call_count(Operation::Get), gets, "mapped again from the disk");
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn files_are_bounded() {
     let quiet = world.used(&cache, "quiet", 1, 2).await;
     for n in 10..60 {
         world.used(&cache, "noisy", n, 2).await;
-        assert!(cache.stats().entries() <= 4);
+        assert!(cache.stats().entry_count() <= 4);
     }
     assert_eq!(world.files().len(), 4);
     assert!(is_here(&cache, &quiet), "shares hold for files too");
@@ -171,7 +171,7 @@ async fn what_is_missing_is_bounded_and_what_is_asked_for_stays() {
         assert_eq!(generation(&cache, &tenant("noisy").scope(id(n))).await, None);
     }
     assert_eq!((cache.stats().missing, cache.stats().missing_dropped), (10, 91));
-    assert_eq!(world.memory.calls(Operation::Get), 101, "the quiet tenant's is asked for once");
+    assert_eq!(world.memory.call_count(Operation::Get), 101, "the quiet tenant's is asked for once");
 }
 
 #[tokio::test]
@@ -186,12 +186,12 @@ async fn downloads_at_the_same_time_are_bounded() {
         })
         .collect();
     settle().await;
-    assert_eq!((world.memory.calls(Operation::Get), cache.stats().downloads), (2, 2));
+    assert_eq!((world.memory.call_count(Operation::Get), cache.stats().downloads), (2, 2));
     drop(hold);
     for got in getting {
         assert_eq!(got.await.unwrap(), None);
     }
-    assert_eq!((world.memory.calls(Operation::Get), cache.stats().downloads), (5, 0));
+    assert_eq!((world.memory.call_count(Operation::Get), cache.stats().downloads), (5, 0));
 }
 
 #[tokio::test]
@@ -207,7 +207,7 @@ async fn bytes_of_downloads_are_bounded() {
         getting.push(tokio::spawn(async move { generation(&cache, &ours).await }));
     }
     settle().await;
-    assert_eq!(world.memory.calls(Operation::Get), 4, "each knows how large its symcache is");
+    assert_eq!(world.memory.call_count(Operation::Get), 4, "each knows how large its symcache is");
     assert_eq!(world.files().len(), 1, "one has room to be written");
     assert_eq!(cache.stats().download_bytes, size().div_ceil(1024) << 10);
     drop(hold);
@@ -217,7 +217,7 @@ async fn bytes_of_downloads_are_bounded() {
     // One that is larger than all of the room is downloaded alone.
     let small = CacheLimits { download_bytes: 1, ..CacheLimits::default() };
     let folder = world.folder.path().join("small");
-    let small = world.open_with(CacheSettings::new(folder, 1 << 30).limited(small));
+    let small = world.open_with(CacheSettings::new(folder, 1 << 30).with_limits(small));
     assert_eq!(generation(&small, &tenant("acme").scope(id(1))).await, Some(1));
     assert_eq!((cache.stats().download_bytes, small.stats().download_bytes), (0, 0));
 }

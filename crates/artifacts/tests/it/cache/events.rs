@@ -8,9 +8,9 @@ use unslide_proto::symbol::SymbolEvent;
 
 /// True where the cache asks object storage, which has nothing, and does not answer from what it remembers.
 async fn asks(world: &World, cache: &SymcacheCache, id: &Scoped<DebugId>) -> bool {
-    let before = world.memory.calls(Operation::Get);
+    let before = world.memory.call_count(Operation::Get);
     assert_eq!(generation(cache, id).await, None);
-    world.memory.calls(Operation::Get) > before
+    world.memory.call_count(Operation::Get) > before
 }
 
 fn event(id: &Scoped<DebugId>, generation: u64, deleted: bool) -> Vec<u8> {

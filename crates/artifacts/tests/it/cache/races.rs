@@ -20,9 +20,9 @@ async fn held_fetch(
     id: &Scoped<DebugId>,
 ) -> (Hold, JoinHandle<Option<u64>>) {
     let hold = world.memory.hold(operation, "symcache");
-    let before = world.memory.calls(operation);
+    let before = world.memory.call_count(operation);
     let fetching = fetching(cache, id);
-    while world.memory.calls(operation) == before {
+    while world.memory.call_count(operation) == before {
         tokio::task::yield_now().await;
     }
     (hold, fetching)
@@ -39,24 +39,24 @@ async fn an_event_during_a_fetch_makes_its_answer_worthless() {
             world.tenants(&ours, before).await;
         }
         // The fetch has seen the bucket without the new symcache, and is held before it answers.
-        let calls = world.memory.calls(Operation::Get);
+        let calls = world.memory.call_count(Operation::Get);
         let (hold, fetching) = held_fetch(&world, Operation::Get, &cache, &ours).await;
         world.tenants(&ours, 2).await;
-        cache.forget(&ours, 2);
+        cache.forget_outdated(&ours, 2);
         drop(hold);
         assert_eq!(fetching.await.unwrap(), Some(2), "before: {before:?}");
         assert_eq!(generation(&cache, &ours).await, Some(2));
-        assert_eq!(world.memory.calls(Operation::Get), calls + 2);
+        assert_eq!(world.memory.call_count(Operation::Get), calls + 2);
     }
     // The event of the very generation that is being fetched changes nothing.
     let ours = tenant("acme").scope(id(5));
     world.tenants(&ours, 7).await;
-    let calls = world.memory.calls(Operation::Get);
+    let calls = world.memory.call_count(Operation::Get);
     let (hold, fetching) = held_fetch(&world, Operation::Get, &cache, &ours).await;
-    cache.forget(&ours, 7);
+    cache.forget_outdated(&ours, 7);
     drop(hold);
     assert_eq!(fetching.await.unwrap(), Some(7));
-    assert_eq!(world.memory.calls(Operation::Get), calls + 1);
+    assert_eq!(world.memory.call_count(Operation::Get), calls + 1);
 }
 
 /// Proves: late-symbols
@@ -67,7 +67,7 @@ async fn a_deletion_during_a_fetch_counts_while_object_storage_still_has_them() 
     let ours = tenant("acme").scope(id(1));
     world.tenants(&ours, 1).await;
     let (hold, fetching) = held_fetch(&world, Operation::Get, &cache, &ours).await;
-    cache.delete(&ours, 2);
+    cache.delete_symbols(&ours, 2);
     assert_eq!(generation(&cache, &ours).await, None, "the next one does not wait for the download");
     drop(hold);
     assert_eq!(fetching.await.unwrap(), None);
@@ -85,13 +85,13 @@ async fn a_gap_during_a_fetch_makes_its_answer_worthless() {
         if let Some(before) = before {
             world.tenants(&ours, before).await;
         }
-        let calls = world.memory.calls(Operation::Get);
+        let calls = world.memory.call_count(Operation::Get);
         let (hold, fetching) = held_fetch(&world, Operation::Get, &cache, &ours).await;
         world.tenants(&ours, 2).await;
         cache.missed_events();
         drop(hold);
         assert_eq!(fetching.await.unwrap(), Some(2), "before: {before:?}");
-        assert_eq!(world.memory.calls(Operation::Get), calls + 2);
+        assert_eq!(world.memory.call_count(Operation::Get), calls + 2);
     }
 }
 
@@ -117,15 +117,15 @@ async fn an_event_before_the_request_does_not_cost_its_answer() {
     let world = World::new();
     let cache = world.open_for(10, CacheLimits { downloads: 1, ..CacheLimits::default() });
     let (first, second) = (tenant("acme").scope(id(1)), tenant("acme").scope(id(2)));
-    let calls = world.memory.calls(Operation::Get);
+    let calls = world.memory.call_count(Operation::Get);
     let (hold, busy) = held_fetch(&world, Operation::Get, &cache, &first).await;
     // The second waits for its turn; its request will see what this event speaks of.
     let waiting = fetching(&cache, &second);
     tokio::task::yield_now().await;
-    cache.forget(&second, 9);
+    cache.forget_outdated(&second, 9);
     drop(hold);
     assert_eq!((busy.await.unwrap(), waiting.await.unwrap()), (None, None));
-    assert_eq!(world.memory.calls(Operation::Get), calls + 2);
+    assert_eq!(world.memory.call_count(Operation::Get), calls + 2);
     assert!(cache.peek(&second, false, Hint::default()).is_some(), "remembered");
 }
 
@@ -154,7 +154,7 @@ async fn damaged_answers_are_failures_for_now_and_never_answers() {
         world.memory.fail(Operation::Get, "symcache", fault, None);
         let error = cache.get(&ours, false, Hint::default()).await.unwrap_err();
         assert!(error.is_transient(), "{fault:?}: {error}");
-        assert!(world.files().is_empty() && cache.stats().entries() == 0, "{fault:?}");
+        assert!(world.files().is_empty() && cache.stats().entry_count() == 0, "{fault:?}");
         assert!(cache.peek(&ours, false, Hint::default()).is_none(), "{fault:?}: nothing is remembered");
         world.memory.heal();
         assert_eq!(generation(&cache, &ours).await, Some(1), "{fault:?}");
@@ -179,7 +179,7 @@ async fn an_evicted_symcache_stays_readable_and_a_new_one_does_not_overwrite_it(
     };
     let [path] = &world.files()[..] else { panic!("one file") };
     let name = path.file_name().unwrap().to_str().unwrap();
-    assert!(name.starts_with(&format!("{}.1.", ours.id.compact())), "{name} says the generation");
+    assert!(name.starts_with(&format!("{}.1.", ours.id.to_compact())), "{name} says the generation");
     let held = std::fs::File::open(path).unwrap();
     let length = held.metadata().unwrap().len();
     world.used(&cache, "acme", 2, 1).await;

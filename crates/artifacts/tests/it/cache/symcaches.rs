@@ -7,7 +7,7 @@ use std::time::Duration;
 use unslide_artifacts::{Fault, Hint, Operation, Put, keys};
 use unslide_model::{ContentHash, Owner};
 use unslide_symbolicate::ImageSymbols::{self, Found};
-use unslide_symbolicate::symcache::VERSION;
+use unslide_symbolicate::symcache::SYMCACHE_VERSION;
 
 #[tokio::test]
 async fn a_symcache_is_fetched_once_and_answers() {
@@ -18,7 +18,7 @@ async fn a_symcache_is_fetched_once_and_answers() {
     assert!(cache.peek(&ours, false, Hint::default()).is_none());
     let all = futures::future::join_all((0..50).map(|_| cache.get(&ours, false, Hint::default()))).await;
     assert!(all.iter().all(|answer| answer.as_ref().unwrap().generation() == Some(3)));
-    assert_eq!(world.memory.calls(Operation::Get), 1);
+    assert_eq!(world.memory.call_count(Operation::Get), 1);
     let Some(Found { symcache, object, .. }) = cache.peek(&ours, false, Hint::default()) else {
         panic!("not kept")
     };
@@ -39,21 +39,21 @@ async fn missing_is_remembered_for_a_minute_and_forgotten_on_an_event() {
     for _ in 0..3 {
         assert!(matches!(cache.get(&ours, false, Hint::default()).await, Ok(ImageSymbols::Missing)));
     }
-    assert_eq!(world.memory.calls(Operation::Get), 1);
+    assert_eq!(world.memory.call_count(Operation::Get), 1);
     // Steps of the wall clock are no time.
     for step in [3_600_000_000, -7_200_000_000] {
         world.clock.step_wall_micros(step);
         assert_eq!(generation(&cache, &ours).await, None);
-        assert_eq!(world.memory.calls(Operation::Get), 1);
+        assert_eq!(world.memory.call_count(Operation::Get), 1);
     }
     // The time is over.
     world.clock.advance_micros(61_000_000);
     assert_eq!(generation(&cache, &ours).await, None);
-    assert_eq!(world.memory.calls(Operation::Get), 2);
+    assert_eq!(world.memory.call_count(Operation::Get), 2);
     // An event.
     world.tenants(&ours, 1).await;
     assert_eq!(generation(&cache, &ours).await, None, "remembered");
-    cache.forget(&ours, 1);
+    cache.forget_outdated(&ours, 1);
     assert_eq!(generation(&cache, &ours).await, Some(1));
     // A gap in the events.
     let other = tenant("acme").scope(id(2));
@@ -78,26 +78,26 @@ async fn an_event_replaces_an_older_symcache_and_leaves_a_newer_one() {
     let Found { symcache: old, .. } = cache.get(&ours, false, Hint::default()).await.unwrap() else {
         panic!()
     };
-    cache.forget(&ours, 2);
+    cache.forget_outdated(&ours, 2);
     assert!(cache.peek(&ours, false, Hint::default()).is_some(), "an event about what is here");
     world.tenants(&ours, 3).await;
-    cache.forget(&ours, 3);
+    cache.forget_outdated(&ours, 3);
     assert!(cache.peek(&ours, false, Hint::default()).is_none());
     assert!(world.files().is_empty(), "unlinked");
     assert!(old.ranges().count() > 3, "its holder can still read it");
     assert_eq!(generation(&cache, &ours).await, Some(3));
     // Deleted.
-    clear(&world.store, &keys::symbols(&ours).prefix()).await;
-    cache.forget(&ours, 4);
+    clear(&world.store, &keys::for_symbols(&ours).prefix()).await;
+    cache.forget_outdated(&ours, 4);
     assert_eq!(generation(&cache, &ours).await, None);
     // After a gap what is here is compared, and fetched again only where it is another.
     world.tenants(&ours, 5).await;
-    cache.forget(&ours, 5);
+    cache.forget_outdated(&ours, 5);
     assert_eq!(generation(&cache, &ours).await, Some(5));
-    let gets = world.memory.calls(Operation::Get);
+    let gets = world.memory.call_count(Operation::Get);
     cache.missed_events();
     assert_eq!(generation(&cache, &ours).await, Some(5));
-    assert_eq!(world.memory.calls(Operation::Get), gets, "only compared");
+    assert_eq!(world.memory.call_count(Operation::Get), gets, "only compared");
     world.tenants(&ours, 6).await;
     cache.missed_events();
     assert_eq!(generation(&cache, &ours).await, Some(6));
@@ -109,18 +109,18 @@ async fn deleted_symbols_stay_missing_while_object_storage_still_has_them() {
     let world = World::new();
     let cache = world.open(1 << 30);
     let ours = world.used(&cache, "acme", 1, 1).await;
-    cache.delete(&ours, 2);
+    cache.delete_symbols(&ours, 2);
     assert!(world.files().is_empty(), "unlinked");
     for _ in 0..3 {
         assert_eq!(generation(&cache, &ours).await, None);
         // That it is missing is not remembered any more.
         world.clock.advance_micros(61_000_000);
     }
-    cache.forget(&ours, 1);
+    cache.forget_outdated(&ours, 1);
     assert_eq!(generation(&cache, &ours).await, None, "an event of what was deleted");
     // A builder that lost against the deletion leaves the deletion's own number for a moment.
     world.tenants(&ours, 2).await;
-    cache.delete(&ours, 2);
+    cache.delete_symbols(&ours, 2);
     world.clock.advance_micros(61_000_000);
     assert_eq!(generation(&cache, &ours).await, None, "the deletion comes twice");
     // New symbols count within a minute where their event does not come.
@@ -128,12 +128,12 @@ async fn deleted_symbols_stay_missing_while_object_storage_still_has_them() {
     assert_eq!(generation(&cache, &ours).await, None, "remembered");
     world.clock.advance_micros(61_000_000);
     assert_eq!(generation(&cache, &ours).await, Some(3));
-    cache.delete(&ours, 2);
+    cache.delete_symbols(&ours, 2);
     assert_eq!(generation(&cache, &ours).await, Some(3), "what is here is newer");
-    cache.delete(&ours, 4);
+    cache.delete_symbols(&ours, 4);
     assert_eq!(generation(&cache, &ours).await, None);
     world.tenants(&ours, 5).await;
-    cache.forget(&ours, 5);
+    cache.forget_outdated(&ours, 5);
     assert_eq!(generation(&cache, &ours).await, Some(5));
 }
 
@@ -144,8 +144,8 @@ async fn system_symbols_come_first_for_system_paths() {
     let ours = tenant("acme").scope(id(1));
     world.tenants(&ours, 1).await;
     assert_eq!(cache.get(&ours, true, Hint::default()).await.unwrap().generation(), Some(1));
-    world.publish(&keys::symbols(Owner::System.own(ours.id)), 9, symcache_of(ours.id)).await;
-    cache.forget(Owner::System.own(ours.id), 9);
+    world.publish(&keys::for_symbols(Owner::System.own(ours.id)), 9, symcache_of(ours.id)).await;
+    cache.forget_outdated(Owner::System.own(ours.id), 9);
     assert_eq!(cache.get(&ours, true, Hint::default()).await.unwrap().generation(), Some(9));
     assert_eq!(generation(&cache, &ours).await, Some(1));
 }
@@ -172,26 +172,31 @@ async fn what_is_stored_may_be_wrong() {
     let cache = world.open(1 << 30);
     let get = async |n: u16, bytes: Vec<u8>| {
         let ours = tenant("acme").scope(id(n));
-        world.publish(&keys::symbols(&ours), 1, bytes).await;
+        world.publish(&keys::for_symbols(&ours), 1, bytes).await;
         cache.get(&ours, false, Hint::default()).await.unwrap()
     };
     assert!(matches!(get(1, b"nonsense".to_vec()).await, ImageSymbols::Malformed));
     assert!(matches!(get(2, Vec::new()).await, ImageSymbols::Malformed));
     assert!(matches!(get(3, symcache_of(id(4))).await, ImageSymbols::Malformed), "another object's");
     let mut newer = symcache_of(id(5));
-    let version = newer.windows(4).position(|w| w == VERSION.to_le_bytes()).unwrap();
+    let version = newer.windows(4).position(|w| w == SYMCACHE_VERSION.to_le_bytes()).unwrap();
     newer[version..version + 4].copy_from_slice(&99_u32.to_le_bytes());
     assert!(matches!(get(5, newer).await, ImageSymbols::Unsupported));
     assert!(world.files().is_empty());
     // Bytes and metadata of two writes, as a store may show them that does not write both at once.
     let ours = tenant("acme").scope(id(6));
     let bytes = symcache_of(ours.id);
-    world.publish(&keys::symbols(&ours), 1, bytes.clone()).await;
-    let meta = world.store.head(&keys::symbols(&ours).alias(VERSION)).await.unwrap().unwrap().metadata;
+    world.publish(&keys::for_symbols(&ours), 1, bytes.clone()).await;
+    let meta =
+        world.store.head(&keys::for_symbols(&ours).alias(SYMCACHE_VERSION)).await.unwrap().unwrap().metadata;
     let torn = Put { metadata: meta, ..Put::default() };
-    world.store.put(&keys::symbols(&ours).alias(VERSION), Bytes::from_static(b"other"), &torn).await.unwrap();
+    world
+        .store
+        .put(&keys::for_symbols(&ours).alias(SYMCACHE_VERSION), Bytes::from_static(b"other"), &torn)
+        .await
+        .unwrap();
     assert!(cache.get(&ours, false, Hint::default()).await.unwrap_err().is_transient());
-    let immutable = keys::symbols(&ours).symcache(VERSION, &sha256(&bytes));
+    let immutable = keys::for_symbols(&ours).symcache(SYMCACHE_VERSION, &sha256(&bytes));
     world.store.put(&immutable, bytes.into(), &Put::default()).await.unwrap();
     assert_eq!(generation(&cache, &ours).await, Some(1), "the object that the metadata names");
 }
@@ -215,14 +220,14 @@ async fn the_folder_survives_a_restart_and_a_corrupt_file_does_not() {
     std::fs::write(&damaged, bytes).unwrap();
     let stray = world.folder.path().join("cache/tmp/1-1");
     std::fs::write(&stray, b"half a download").unwrap();
-    let gets = world.memory.calls(Operation::Get);
+    let gets = world.memory.call_count(Operation::Get);
     let cache = world.open(1 << 30);
     assert!(!stray.exists());
-    assert_eq!(cache.stats().entries(), 2);
+    assert_eq!(cache.stats().entry_count(), 2);
     for id in [&whole, &corrupt] {
         assert_eq!(generation(&cache, id).await, Some(1));
     }
-    assert_eq!(world.memory.calls(Operation::Get), gets + 1, "only the corrupt one is fetched again");
+    assert_eq!(world.memory.call_count(Operation::Get), gets + 1, "only the corrupt one is fetched again");
     assert_eq!(cache.stats().corrupt, 1);
     // Deleted under our feet: what is mapped goes on, and new ones are kept again.
     std::fs::remove_dir_all(world.folder.path().join("cache")).unwrap();
@@ -245,7 +250,7 @@ async fn a_file_of_the_last_run_is_compared_where_events_were_missed_since() {
     }
     drop(cache);
     world.tenants(&changed, 2).await;
-    let calls = || (world.memory.calls(Operation::Head), world.memory.calls(Operation::Get));
+    let calls = || (world.memory.call_count(Operation::Head), world.memory.call_count(Operation::Get));
     let (heads, gets) = calls();
     let cache = world.open(1 << 30);
     cache.missed_events();
@@ -269,5 +274,5 @@ async fn a_caller_that_gives_up_leaves_the_download_running() {
     while cache.peek(&ours, false, Hint::default()).is_none() {
         tokio::task::yield_now().await;
     }
-    assert_eq!(world.memory.calls(Operation::Get), 1);
+    assert_eq!(world.memory.call_count(Operation::Get), 1);
 }

@@ -7,8 +7,8 @@ use unslide_artifacts::{
     AliasMeta, CacheLimits, CacheSettings, Hint, Memory, ObjectStore, Put, SymcacheCache, keys,
 };
 use unslide_model::{ContentHash, DebugId, FixedClock, Quality, Scoped, TenantId};
-use unslide_symbolicate::object::{build, objects};
-use unslide_symbolicate::symcache::VERSION;
+use unslide_symbolicate::object::{build_symcache, list_objects};
+use unslide_symbolicate::symcache::SYMCACHE_VERSION;
 use unslide_testkit::fixtures;
 
 /// A real symcache and its debug id.
@@ -16,8 +16,8 @@ pub fn fixture() -> &'static (DebugId, Vec<u8>) {
     static FIXTURE: OnceLock<(DebugId, Vec<u8>)> = OnceLock::new();
     FIXTURE.get_or_init(|| {
         let file = std::fs::read(fixtures::dsym("app")).unwrap();
-        let slice = objects(&file).unwrap().swap_remove(0).range;
-        let built = build(&file[slice]).unwrap();
+        let slice = list_objects(&file).unwrap().swap_remove(0).range;
+        let built = build_symcache(&file[slice]).unwrap();
         (built.debug_id, built.symcache)
     })
 }
@@ -70,7 +70,7 @@ impl World {
 
     /// A cache with room for this number of symcaches.
     pub fn open_for(&self, symcaches: u64, limits: CacheLimits) -> SymcacheCache {
-        self.open_with(CacheSettings::new(self.cache_folder(), symcaches * size()).limited(limits))
+        self.open_with(CacheSettings::new(self.cache_folder(), symcaches * size()).with_limits(limits))
     }
 
     pub fn open_with(&self, settings: CacheSettings) -> SymcacheCache {
@@ -82,7 +82,7 @@ impl World {
     }
 
     pub async fn publish(&self, keys: &keys::SymbolKeys, generation: u64, bytes: Vec<u8>) {
-        self.publish_as(VERSION, keys, generation, bytes).await;
+        self.publish_as(SYMCACHE_VERSION, keys, generation, bytes).await;
     }
 
     /// Publishes bytes under the keys of a version of the format, whatever they are.
@@ -98,13 +98,13 @@ impl World {
     }
 
     pub async fn tenants(&self, id: &Scoped<DebugId>, generation: u64) {
-        self.publish(&keys::symbols(id), generation, symcache_of(id.id)).await;
+        self.publish(&keys::for_symbols(id), generation, symcache_of(id.id)).await;
     }
 
     /// A symcache of a tenant, fetched and used so often.
     pub async fn used(&self, cache: &SymcacheCache, tenant: &str, n: u16, times: u32) -> Scoped<DebugId> {
         let ours = self::tenant(tenant).scope(id(n));
-        if self.store.head(&keys::symbols(&ours).alias(VERSION)).await.unwrap().is_none() {
+        if self.store.head(&keys::for_symbols(&ours).alias(SYMCACHE_VERSION)).await.unwrap().is_none() {
             self.tenants(&ours, 1).await;
         }
         for _ in 0..times {

@@ -57,7 +57,7 @@ async fn server(answer: Answer) -> ObjectStore {
 /// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn late_and_cut_off_answers_are_failures_for_now() {
-    let key = keys::upload(TenantId::new("acme").unwrap().scope(Uuid::nil()));
+    let key = keys::for_upload(TenantId::new("acme").unwrap().scope(Uuid::nil()));
     let folder = tempfile::tempdir().unwrap();
     for answer in [Answer::Silence, Answer::Stall, Answer::CutOff] {
         let store = server(answer).await;
@@ -81,7 +81,7 @@ async fn late_and_cut_off_answers_are_failures_for_now() {
 #[tokio::test]
 async fn an_answer_without_its_fields_is_a_failure_for_now() {
     let acme = TenantId::new("acme").unwrap();
-    let key = keys::upload(acme.scope(Uuid::nil()));
+    let key = keys::for_upload(acme.scope(Uuid::nil()));
     let store = server(Answer::Empty).await;
     let failures = [
         store.put(&key, "bytes".into(), &Put::default()).await.map(drop),
@@ -101,7 +101,7 @@ async fn an_answer_without_its_fields_is_a_failure_for_now() {
 #[tokio::test]
 async fn requests_at_the_same_time_are_bounded() {
     let (store, memory) = ObjectStore::memory_with(&Settings { requests: 2, ..Settings::default() });
-    let key = keys::upload(TenantId::new("acme").unwrap().scope(Uuid::nil()));
+    let key = keys::for_upload(TenantId::new("acme").unwrap().scope(Uuid::nil()));
     let hold = memory.hold(Operation::Get, "");
     let getting: Vec<_> = (0..5)
         .map(|_| {
@@ -109,10 +109,10 @@ async fn requests_at_the_same_time_are_bounded() {
             tokio::spawn(async move { store.get(&key, 10).await })
         })
         .collect();
-    while memory.calls(Operation::Get) < 2 || store.stats().waiting < 3 {
+    while memory.call_count(Operation::Get) < 2 || store.stats().waiting < 3 {
         tokio::task::yield_now().await;
     }
-    assert_eq!((memory.calls(Operation::Get), store.stats().running), (2, 2));
+    assert_eq!((memory.call_count(Operation::Get), store.stats().running), (2, 2));
     drop(hold);
     for got in getting {
         assert!(got.await.unwrap().unwrap().is_none());

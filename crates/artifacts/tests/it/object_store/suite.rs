@@ -28,7 +28,7 @@ fn tenant() -> TenantId {
 }
 
 fn key(n: u128) -> ObjectKey {
-    keys::upload(tenant().scope(Uuid::from_u128(n)))
+    keys::for_upload(tenant().scope(Uuid::from_u128(n)))
 }
 
 fn sha256(bytes: &[u8]) -> ContentHash {
@@ -193,10 +193,10 @@ async fn files(store: &ObjectStore) {
 
 async fn listing_and_deleting(store: &ObjectStore) {
     let other = TenantId::new("acme-2").unwrap();
-    let theirs = keys::upload(other.scope(Uuid::from_u128(1)));
+    let theirs = keys::for_upload(other.scope(Uuid::from_u128(1)));
     store.put(&theirs, Bytes::from_static(b"theirs"), &Put::default()).await.unwrap();
     let id = "0f1e2d3c4b5a69788796a5b4c3d2e1f0".parse().unwrap();
-    let symbols = keys::symbols(tenant().scope(id));
+    let symbols = keys::for_symbols(tenant().scope(id));
     let ours = [symbols.debuginfo(), symbols.alias(1), symbols.symcache(1, &ContentHash([7; 32]))];
     for key in &ours {
         store.put(key, Bytes::from_static(b"x"), &Put::default()).await.unwrap();
@@ -224,7 +224,7 @@ async fn s3_passes_the_suite() {
 async fn memory_passes_the_suite() {
     let (store, memory) = ObjectStore::memory();
     suite(store.clone(), store).await;
-    assert_eq!(memory.unfinished(), 0, "no multipart upload is left");
+    assert_eq!(memory.unfinished_upload_count(), 0, "no multipart upload is left");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -271,7 +271,7 @@ async fn memory_fails_where_it_is_switched_to() {
     assert!(store.get(&key(1), u64::MAX).await.unwrap_err().is_operators_fault());
     memory.heal();
     assert!(store.get(&key(1), u64::MAX).await.unwrap().is_some());
-    assert_eq!((memory.calls(Operation::Get), memory.unfinished()), (2, 0));
+    assert_eq!((memory.call_count(Operation::Get), memory.unfinished_upload_count()), (2, 0));
 }
 
 #[tokio::test]
@@ -284,7 +284,7 @@ async fn a_part_that_was_replaced_is_not_there_any_more() {
     let failed = store.complete_parts(&key(1), &id, &[old], 4).await;
     assert!(matches!(failed, Err(StorageError::Unfinished { .. })), "{failed:?}");
     store.complete_parts(&key(1), &id, &[new], 4).await.unwrap();
-    assert_eq!(memory.unfinished(), 0);
+    assert_eq!(memory.unfinished_upload_count(), 0);
 }
 
 #[tokio::test]
@@ -294,12 +294,12 @@ async fn a_stream_that_is_dropped_half_way_leaves_nothing() {
     let putting =
         tokio::spawn(async move { store.put_stream(&key(1), source, LIMIT, &Put::default()).await });
     tokio::io::AsyncWriteExt::write_all(&mut client, &vec![1; PART_BYTES + 1]).await.unwrap();
-    while memory.unfinished() == 0 {
+    while memory.unfinished_upload_count() == 0 {
         tokio::task::yield_now().await;
     }
     putting.abort();
     assert!(putting.await.unwrap_err().is_cancelled());
-    while memory.unfinished() > 0 {
+    while memory.unfinished_upload_count() > 0 {
         tokio::task::yield_now().await;
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct PlainRun {
 pub(super) fn plain(input: &[u8], mut pos: usize) -> PlainRun {
     let mut ascii = true;
     while let Some(chunk) = input.get(pos..).and_then(|rest| rest.first_chunk::<16>()) {
-        let (stops, high) = sse2(chunk);
+        let (stops, high) = classify_bytes_sse2(chunk);
         if stops != 0 {
             let before = stops.trailing_zeros();
             return PlainRun {
@@ -43,7 +43,7 @@ pub(super) fn plain(input: &[u8], pos: usize) -> PlainRun {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[expect(unsafe_code, reason = "the compiler asks for it wherever vectors are loaded")]
-fn sse2(chunk: &[u8; 16]) -> (u32, u32) {
+fn classify_bytes_sse2(chunk: &[u8; 16]) -> (u32, u32) {
     use std::arch::x86_64::*;
     // SAFETY: every x86-64 has SSE2, and the unaligned load reads the sixteen bytes of the array.
     unsafe {

@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 /// The numbers of levels and members that are remembered.
-const LEVELS: usize = 16;
-const MEMBERS: usize = 32;
+const REMEMBERED_LEVELS_LIMIT: usize = 16;
+const REMEMBERED_MEMBERS_LIMIT: usize = 32;
 
 /// The bytes from the brace or the previous value to a member's own value: white space, a comma unless the member is
 /// the first, the key and the colon.
@@ -33,18 +33,18 @@ impl MemberPrefix {
 
 /// The last prefix for each level and each position of a member in an object.
 #[derive(Default)]
-pub(super) struct Prefixes(Vec<[MemberPrefix; MEMBERS]>);
+pub(super) struct Prefixes(Vec<[MemberPrefix; REMEMBERED_MEMBERS_LIMIT]>);
 
 impl Prefixes {
     /// Allocates memory for prefixes. Without it, no prefix is known.
-    pub(super) fn room() -> Prefixes {
-        Prefixes(vec![[MemberPrefix::default(); MEMBERS]; LEVELS])
+    pub(super) fn with_capacity() -> Prefixes {
+        Prefixes(vec![[MemberPrefix::default(); REMEMBERED_MEMBERS_LIMIT]; REMEMBERED_LEVELS_LIMIT])
     }
 
     /// Returns the prefix and the key of a member if the bytes at `pos` equal the last prefix in its
     /// position. That prefix was already checked.
     #[inline(always)]
-    pub(super) fn repeated<'a>(
+    pub(super) fn find_repeated<'a>(
         &self,
         input: &'a [u8],
         pos: usize,
@@ -54,7 +54,7 @@ impl Prefixes {
         let prefix = *self.0.get(depth)?.get(ordinal)?;
         let start = prefix.start as usize;
         let here = input.get(pos..pos + prefix.len())?;
-        if prefix.len == 0 || !same(here, input.get(start..start + prefix.len())?) {
+        if prefix.len == 0 || !is_equal(here, input.get(start..start + prefix.len())?) {
             return None;
         }
         let key = usize::from(prefix.key);
@@ -63,7 +63,7 @@ impl Prefixes {
 
     /// Remembers the prefix at `span`, with its separator, its key's quote and its key. A key that is not
     /// ASCII is parsed each time, for its warnings.
-    pub(super) fn note(
+    pub(super) fn remember_prefix(
         &mut self,
         depth: usize,
         ordinal: usize,
@@ -90,7 +90,7 @@ impl Prefixes {
 /// Returns true if two slices of the same length are equal. Most have at most 64 bytes, half of them indentation, and
 /// there are many: a call of `memcmp` for each would take longer than the comparison.
 #[inline(always)]
-fn same(a: &[u8], b: &[u8]) -> bool {
+fn is_equal(a: &[u8], b: &[u8]) -> bool {
     match a.len() {
         33..=64 => same_ends::<32>(a, b),
         16..=32 => same_ends::<16>(a, b),

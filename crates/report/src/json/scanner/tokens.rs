@@ -2,7 +2,7 @@
 
 use super::plain::{PlainRun, plain};
 use super::{HIGH_BITS, JsonScanner, LOW_BITS, Stop};
-use crate::json::text::{hex4, low_surrogate};
+use crate::json::text::{low_surrogate, parse_hex4};
 use crate::{Number, WarningKind};
 
 /// A number that was read.
@@ -17,18 +17,18 @@ pub(crate) struct Digits<'a> {
 impl Digits<'_> {
     /// Returns the number.
     #[inline(always)]
-    pub(crate) fn value(&self) -> Number {
+    pub(crate) fn to_number(&self) -> Number {
         let count = self.raw.len() - usize::from(self.negative);
         if !self.float && count < 20 {
             Number::Int { magnitude: self.magnitude, negative: self.negative }
         } else {
-            self.unusual()
+            self.to_unusual_number()
         }
     }
 
     /// Returns the value of any other number.
     #[inline(never)]
-    fn unusual(&self) -> Number {
+    fn to_unusual_number(&self) -> Number {
         let digits = &self.raw[usize::from(self.negative)..];
         let integer = std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
         match integer {
@@ -42,7 +42,7 @@ impl<'a> JsonScanner<'a> {
     /// Reads a string at its opening quote. Returns the bytes between its quotes, and whether they contain
     /// an escape.
     #[inline(always)]
-    pub(crate) fn string(&mut self) -> Result<(&'a [u8], bool), Stop> {
+    pub(crate) fn read_string(&mut self) -> Result<(&'a [u8], bool), Stop> {
         let start = self.pos + 1;
         let PlainRun { stop, ascii } = plain(self.input, start);
         // Nearly every string is ASCII without escapes.
@@ -66,48 +66,48 @@ impl<'a> JsonScanner<'a> {
                     self.pos = stop + 1;
                     let raw = &self.input[start..stop];
                     if !all_ascii && std::str::from_utf8(raw).is_err() {
-                        self.warn(WarningKind::InvalidUtf8, "", "", start);
+                        self.record_warning(WarningKind::InvalidUtf8, "", "", start);
                     }
                     return Ok((raw, escaped));
                 }
                 Some(b'\\') => {
                     escaped = true;
-                    pos = self.escape(stop)?;
+                    pos = self.scan_escape(stop)?;
                 }
-                Some(_) => return self.fail(stop, "no control character in a string"),
-                None => return self.fail(stop, "the end of a string"),
+                Some(_) => return self.fail_at(stop, "no control character in a string"),
+                None => return self.fail_at(stop, "the end of a string"),
             }
         }
     }
 
     /// Returns the offset after the escape at `at`.
-    fn escape(&mut self, at: usize) -> Result<usize, Stop> {
+    fn scan_escape(&mut self, at: usize) -> Result<usize, Stop> {
         match self.input.get(at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
             Some(b'u') => {
                 let digits = self.input.get(at + 2..).unwrap_or_default();
-                let Some(unit) = hex4(digits) else {
+                let Some(unit) = parse_hex4(digits) else {
                     let good = digits.iter().take(4).take_while(|b| b.is_ascii_hexdigit()).count();
-                    return self.fail(at + 2 + good, "a hexadecimal digit");
+                    return self.fail_at(at + 2 + good, "a hexadecimal digit");
                 };
                 match unit {
                     0xD800..=0xDBFF if low_surrogate(&digits[4..]).is_some() => return Ok(at + 12),
-                    0xD800..=0xDFFF => self.warn(WarningKind::LoneSurrogate, "", "", at),
+                    0xD800..=0xDFFF => self.record_warning(WarningKind::LoneSurrogate, "", "", at),
                     _ => {}
                 }
                 Ok(at + 6)
             }
-            _ => self.fail(at + 1, "an escape"),
+            _ => self.fail_at(at + 1, "an escape"),
         }
     }
 
     /// Reads an integer above 0 with at most nineteen digits. Leaves any other value in place.
     #[inline(always)]
     pub(crate) fn plain_digits(&mut self) -> Option<u64> {
-        if !matches!(self.byte(), Some(b'1'..=b'9')) {
+        if !matches!(self.peek_byte(), Some(b'1'..=b'9')) {
             return None;
         }
-        let (end, value) = self.digits(self.pos);
+        let (end, value) = self.scan_digits(self.pos);
         let is_plain = end - self.pos < 20 && !matches!(self.input.get(end), Some(b'.' | b'e' | b'E'));
         if is_plain {
             self.pos = end;
@@ -117,35 +117,35 @@ impl<'a> JsonScanner<'a> {
 
     /// Reads a number.
     #[inline(always)]
-    pub(crate) fn number(&mut self) -> Result<Digits<'a>, Stop> {
+    pub(crate) fn read_number(&mut self) -> Result<Digits<'a>, Stop> {
         let start = self.pos;
-        let negative = self.byte() == Some(b'-');
+        let negative = self.peek_byte() == Some(b'-');
         let first = start + usize::from(negative);
         let (mut pos, magnitude) = match self.input.get(first) {
             Some(b'0') => (first + 1, 0),
-            Some(b'1'..=b'9') => self.digits(first),
-            _ => return self.fail(first, "a digit"),
+            Some(b'1'..=b'9') => self.scan_digits(first),
+            _ => return self.fail_at(first, "a digit"),
         };
         let float = matches!(self.input.get(pos), Some(b'.' | b'e' | b'E'));
         if float {
-            pos = self.fraction(start, pos)?;
+            pos = self.scan_fraction(start, pos)?;
         }
         self.pos = pos;
         let raw = &self.input[start..pos];
         // No double holds 310 digits.
         if !float && raw.len() > 309 && as_double(raw).is_infinite() {
-            self.warn(WarningKind::NumberOverflow, "", "", start);
+            self.record_warning(WarningKind::NumberOverflow, "", "", start);
         }
         Ok(Digits { raw, negative, float, magnitude })
     }
 
     /// Returns the end of the digits from `from` on, and their value if there are at most nineteen.
     #[inline(always)]
-    fn digits(&self, from: usize) -> (usize, u64) {
+    fn scan_digits(&self, from: usize) -> (usize, u64) {
         const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
         let mut pos = from;
         let mut sum: u64 = 0;
-        while let Some(word) = self.word(pos) {
+        while let Some(word) = self.read_word(pos) {
             let digits = word ^ (LOW_BITS * u64::from(b'0'));
             // Sets the high bit of each byte over 9. As in `plain_words`, only the lowest is reliable.
             let others = (digits.wrapping_add(LOW_BITS * 0x76) | digits) & HIGH_BITS;
@@ -168,24 +168,24 @@ impl<'a> JsonScanner<'a> {
     }
 
     /// Returns the end of the number that began at `start` and has its fraction or exponent at `pos`.
-    fn fraction(&mut self, start: usize, mut pos: usize) -> Result<usize, Stop> {
+    fn scan_fraction(&mut self, start: usize, mut pos: usize) -> Result<usize, Stop> {
         if self.input.get(pos) == Some(&b'.') {
-            let end = self.digits(pos + 1).0;
+            let end = self.scan_digits(pos + 1).0;
             if end == pos + 1 {
-                return self.fail(end, "a digit");
+                return self.fail_at(end, "a digit");
             }
             pos = end;
         }
         if let Some(b'e' | b'E') = self.input.get(pos) {
             let sign = usize::from(matches!(self.input.get(pos + 1), Some(b'+' | b'-')));
-            let end = self.digits(pos + 1 + sign).0;
+            let end = self.scan_digits(pos + 1 + sign).0;
             if end == pos + 1 + sign {
-                return self.fail(end, "a digit");
+                return self.fail_at(end, "a digit");
             }
             pos = end;
         }
         if as_double(&self.input[start..pos]).is_infinite() {
-            self.warn(WarningKind::NumberOverflow, "", "", start);
+            self.record_warning(WarningKind::NumberOverflow, "", "", start);
         }
         Ok(pos)
     }

@@ -70,7 +70,7 @@ impl JavaScriptError {
         ];
         let mut command = "unslide upload --source-map MAP".to_owned();
         for (option, value) in words {
-            command = format!("{command} {option} {}", argument(value));
+            command = format!("{command} {option} {}", shell_argument(value));
         }
         command
     }
@@ -89,9 +89,9 @@ impl JavaScriptError {
 }
 
 /// Returns a text of the report as an argument of a command.
-fn argument(text: &str) -> String {
-    const LONGEST: usize = 200;
-    shell_word(&text.chars().filter(|c| !c.is_control()).take(LONGEST).collect::<String>())
+fn shell_argument(text: &str) -> String {
+    const ARGUMENT_CHARS_LIMIT: usize = 200;
+    shell_word(&text.chars().filter(|c| !c.is_control()).take(ARGUMENT_CHARS_LIMIT).collect::<String>())
 }
 
 /// One frame of a JavaScript error.
@@ -134,10 +134,10 @@ impl Report<'_> {
     #[must_use]
     pub fn javascript_error(&self) -> Option<JavaScriptError> {
         let main = self.main_part();
-        let facts = PartFacts::of(self, main);
+        let facts = PartFacts::for_part(self, main);
         let source = match facts.part()?.error_kind() {
-            ErrorKind::User => reported(&facts)?,
-            ErrorKind::NsException => fatal(&facts)?,
+            ErrorKind::User => read_user_reported(&facts)?,
+            ErrorKind::NsException => read_fatal_exception(&facts)?,
             _ => return None,
         };
         let mut frames = match source.stack {
@@ -148,12 +148,13 @@ impl Report<'_> {
             return None;
         }
         let keys = ["CFBundleIdentifier", "CFBundleShortVersionString", "CFBundleVersion", "system_name"];
-        let [app, version, build, system] =
-            facts.system(keys).map(|value| value.and_then(Value::text).map(short).unwrap_or_default());
-        let platform = platform(&system);
+        let [app, version, build, system] = facts
+            .system_members(keys)
+            .map(|value| value.and_then(Value::as_text).map(shorten_text).unwrap_or_default());
+        let platform = platform_name(&system);
         let default = if platform == "android" { ANDROID_BUNDLE } else { DEFAULT_BUNDLE };
-        let module_bundle = module::find(&mut frames, source.is_react_native, default);
-        let (name, message) = named(source.name, source.message);
+        let module_bundle = module::find_bundle(&mut frames, source.is_react_native, default);
+        let (name, message) = split_class_and_message(source.name, source.message);
         let error = JavaScriptError { name, message, frames, app, platform, version, build, module_bundle };
         Some(error.with_debug_id(source.debug_id))
     }
@@ -161,7 +162,7 @@ impl Report<'_> {
 
 /// Converts a system's name to the platform name in uploads of source maps.
 #[must_use]
-pub fn platform(system: &str) -> String {
+pub fn platform_name(system: &str) -> String {
     let system = system.trim().to_lowercase();
     match system.as_str() {
         "iphone os" | "ipados" => "ios".to_owned(),
@@ -170,38 +171,38 @@ pub fn platform(system: &str) -> String {
 }
 
 /// Reads `crash.error.user_reported` if its language is JavaScript.
-fn reported<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
-    let user = facts.error(&["user_reported"])?;
+fn read_user_reported<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
+    let user = facts.error_member(&["user_reported"])?;
     let [name, language, backtrace, own, own_too] =
-        user.members(["name", "language", "backtrace", "debugId", "debug_id"]);
-    let language = language.and_then(Value::string)?.to_lowercase();
+        user.find_members(["name", "language", "backtrace", "debugId", "debug_id"]);
+    let language = language.and_then(Value::decode_string)?.to_lowercase();
     let is_one_of = |known: &[&str]| known.iter().any(|known| language.contains(known));
     let is_react_native = is_one_of(&["react-native", "react native", "hermes"]);
     if !is_react_native && !is_one_of(&["javascript", "typescript"]) && language != "js" {
         return None;
     }
     Some(ErrorSource {
-        name: name.and_then(Value::text).map(short),
-        message: facts.error(&["reason"]).and_then(Value::text).map(short),
+        name: name.and_then(Value::as_text).map(shorten_text),
+        message: facts.error_member(&["reason"]).and_then(Value::as_text).map(shorten_text),
         stack: StackSource::Value(backtrace?),
-        debug_id: own.or(own_too).and_then(Value::uuid).and_then(crate::json::debug_id),
+        debug_id: own.or(own_too).and_then(Value::as_uuid).and_then(crate::json::debug_id),
         is_react_native,
     })
 }
 
 /// Reads the reason of an `RCTFatalException` if it has a stack.
-fn fatal<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
-    let name = facts.error(&["nsexception", "name"])?.string()?;
+fn read_fatal_exception<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
+    let name = facts.error_member(&["nsexception", "name"])?.decode_string()?;
     let own = name.strip_prefix("RCTFatalException")?.trim_start_matches([':', ' ']);
-    let reason = facts.error(&["reason"]).or_else(|| facts.error(&["nsexception", "reason"]));
+    let reason = facts.error_member(&["reason"]).or_else(|| facts.error_member(&["nsexception", "reason"]));
     let reason =
-        reason?.text().filter(|reason| reason.raw().len() <= MOST_STACK_BYTES)?.decode().into_owned();
+        reason?.as_text().filter(|reason| reason.raw().len() <= MOST_STACK_BYTES)?.decode().into_owned();
     let (message, stack) = reason.split_once(", stack:")?;
     let message = without_engine(message.trim_start_matches("Unhandled JS Exception: "));
     Some(ErrorSource {
         // The name is cut off after 75 characters, but not the reason.
-        name: Some(cut(if message.is_empty() { own } else { message })),
-        message: Some(cut(message)),
+        name: Some(cut_text(if message.is_empty() { own } else { message })),
+        message: Some(cut_text(message)),
         stack: StackSource::Fatal(stack.to_owned()),
         debug_id: None,
         is_react_native: true,
@@ -217,7 +218,10 @@ fn without_engine(message: &str) -> &str {
 }
 
 /// Splits `TypeError: undefined is not a function` into class and message. Bridges put the whole text into either.
-fn named(name: Option<String>, message: Option<String>) -> (Option<String>, Option<String>) {
+fn split_class_and_message(
+    name: Option<String>,
+    message: Option<String>,
+) -> (Option<String>, Option<String>) {
     let text = name.unwrap_or_default();
     let text = without_engine(&text);
     let (class, rest) = match text.split_once(": ") {
@@ -239,18 +243,20 @@ fn is_class(text: &str) -> bool {
 /// Reads the frames of a backtrace: an array of objects and lines, or one text.
 fn frames_of(backtrace: Value<'_>) -> Vec<JavaScriptFrame> {
     let mut frames = Vec::new();
-    if let Some(text) = backtrace.text().filter(|text| text.raw().len() <= MOST_STACK_BYTES) {
-        stack::read(&text.decode(), &mut frames);
+    if let Some(text) = backtrace.as_text().filter(|text| text.raw().len() <= MOST_STACK_BYTES) {
+        stack::read_frames(&text.decode(), &mut frames);
         return frames;
     }
     backtrace.each_item(|item| {
         if frames.len() >= MOST_JAVASCRIPT_FRAMES {
             return;
         }
-        match item.text() {
-            Some(line) if line.raw().len() <= MOST_STACK_BYTES => stack::read(&line.decode(), &mut frames),
+        match item.as_text() {
+            Some(line) if line.raw().len() <= MOST_STACK_BYTES => {
+                stack::read_frames(&line.decode(), &mut frames)
+            }
             Some(_) => {}
-            None => frames.extend(structured(item)),
+            None => frames.extend(read_frame_object(item)),
         }
     });
     frames.truncate(MOST_JAVASCRIPT_FRAMES);
@@ -258,44 +264,44 @@ fn frames_of(backtrace: Value<'_>) -> Vec<JavaScriptFrame> {
 }
 
 /// Reads a frame object. React Native counts columns from 0, Sentry's clients from 1. Offsets count from 0.
-fn structured(frame: Value<'_>) -> Option<JavaScriptFrame> {
+fn read_frame_object(frame: Value<'_>) -> Option<JavaScriptFrame> {
     if !frame.is_object() {
         return None;
     }
     let [method, function, file, filename, line, lineno] =
-        frame.members(["methodName", "function", "file", "filename", "lineNumber", "lineno"]);
-    let [column, colno, own, own_too] = frame.members(["column", "colno", "debugId", "debug_id"]);
-    let function = method.or(function).and_then(Value::text).map(short);
-    let file = file.or(filename).and_then(Value::text).map(short).unwrap_or_default();
+        frame.find_members(["methodName", "function", "file", "filename", "lineNumber", "lineno"]);
+    let [column, colno, own, own_too] = frame.find_members(["column", "colno", "debugId", "debug_id"]);
+    let function = method.or(function).and_then(Value::as_text).map(shorten_text);
+    let file = file.or(filename).and_then(Value::as_text).map(shorten_text).unwrap_or_default();
     let (file, has_address) = stack::without_address(&file);
     let (function, has_open_address) = stack::without_open_address(function.as_deref().unwrap_or_default());
     let is_bytecode = has_address || has_open_address;
-    let from_1 = colno.and_then(number).and_then(|column| column.checked_sub(u32::from(!is_bytecode)));
+    let from_1 = colno.and_then(read_number).and_then(|column| column.checked_sub(u32::from(!is_bytecode)));
     Some(JavaScriptFrame {
-        function: stack::function(function),
-        bundle: stack::bundle(file),
+        function: stack::function_name(function),
+        bundle: stack::bundle_file_name(file),
         module: None,
-        debug_id: own.or(own_too).and_then(Value::uuid).and_then(crate::json::debug_id),
-        line: line.or(lineno).and_then(number).filter(|line| *line > 0),
-        column: column.and_then(number).or(from_1),
+        debug_id: own.or(own_too).and_then(Value::as_uuid).and_then(crate::json::debug_id),
+        line: line.or(lineno).and_then(read_number).filter(|line| *line > 0),
+        column: column.and_then(read_number).or(from_1),
         is_bytecode,
     })
 }
 
 /// Reads a number. Some bridges write it as a text.
-fn number(value: Value<'_>) -> Option<u32> {
-    match value.number() {
+fn read_number(value: Value<'_>) -> Option<u32> {
+    match value.as_number() {
         Some(Number::Int { magnitude, negative: false }) => u32::try_from(magnitude).ok(),
         Some(_) => None,
-        None => value.text()?.decode().trim().parse().ok(),
+        None => value.as_text()?.decode().trim().parse().ok(),
     }
 }
 
-fn short(text: Text<'_>) -> String {
-    cut(&text.decode())
+fn shorten_text(text: Text<'_>) -> String {
+    cut_text(&text.decode())
 }
 
-fn cut(text: &str) -> String {
+fn cut_text(text: &str) -> String {
     text.chars().take(MOST_CHARS).collect()
 }
 

@@ -14,31 +14,31 @@ pub struct BundleModule {
 
 impl BundleModule {
     /// Parses a file name that React Native gives to a module.
-    fn parse(name: &str) -> Option<BundleModule> {
+    fn from_file_name(name: &str) -> Option<BundleModule> {
         let name = name.strip_suffix(".js")?;
         let Some(segment) = name.strip_prefix("seg-") else {
-            return Some(BundleModule { segment: 0, module: Some(number(name)?) });
+            return Some(BundleModule { segment: 0, module: Some(parse_number(name)?) });
         };
         let (segment, module) = match segment.split_once('_') {
-            Some((segment, module)) => (segment, Some(number(module)?)),
+            Some((segment, module)) => (segment, Some(parse_number(module)?)),
             None => (segment, None),
         };
-        Some(BundleModule { segment: number(segment)?, module })
+        Some(BundleModule { segment: parse_number(segment)?, module })
     }
 }
 
-fn number(digits: &str) -> Option<u32> {
+fn parse_number(digits: &str) -> Option<u32> {
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
 /// Sets the modules of the frames, and returns the bundle that contains them. Web bundlers also name files `123.js`:
 /// those are separate bundles.
-pub(super) fn find(frames: &mut [JavaScriptFrame], is_react_native: bool, default: &str) -> String {
+pub(super) fn find_bundle(frames: &mut [JavaScriptFrame], is_react_native: bool, default: &str) -> String {
     let of_metro = |name: &&str| [".jsbundle", ".bundle"].iter().any(|suffix| name.ends_with(suffix));
     let bundle = frames.iter().filter_map(|frame| frame.bundle.as_deref()).find(of_metro).map(str::to_owned);
     if is_react_native || bundle.is_some() {
         for frame in frames {
-            frame.module = frame.bundle.as_deref().and_then(BundleModule::parse);
+            frame.module = frame.bundle.as_deref().and_then(BundleModule::from_file_name);
         }
     }
     bundle.unwrap_or_else(|| default.to_owned())
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn only_names_of_modules_and_segments_are_read() {
-        let of = |name| BundleModule::parse(name).map(|part| (part.segment, part.module));
+        let of = |name| BundleModule::from_file_name(name).map(|part| (part.segment, part.module));
         assert_eq!(of("123.js"), Some((0, Some(123))));
         assert_eq!(of("seg-3.js"), Some((3, None)));
         assert_eq!(of("seg-3_5.js"), Some((3, Some(5))));

@@ -45,7 +45,7 @@ pub(crate) struct OurContext {
 /// Reads `symbolication.javascript`.
 pub(crate) fn read_frames(value: Value<'_>) -> Vec<OurJavaScriptFrame> {
     let frames = value.get("frames").map(Value::items).unwrap_or_default();
-    frames.into_iter().take(MOST_JAVASCRIPT_FRAMES).map(OurJavaScriptFrame::read).collect()
+    frames.into_iter().take(MOST_JAVASCRIPT_FRAMES).map(OurJavaScriptFrame::from_value).collect()
 }
 
 impl OurJavaScriptFrame {
@@ -61,23 +61,23 @@ impl OurJavaScriptFrame {
         self.status != "device" && self.bundle.is_none()
     }
 
-    fn read(value: Value<'_>) -> OurJavaScriptFrame {
+    fn from_value(value: Value<'_>) -> OurJavaScriptFrame {
         let mut frame = OurJavaScriptFrame::default();
-        value.each(|key, value| match key {
-            b"status" => frame.status = value.string().unwrap_or_default(),
-            b"bundle" => frame.bundle = value.string(),
-            b"debug_id" => frame.debug_id = value.uuid().and_then(debug_id),
-            b"function" => frame.function = value.string(),
-            b"function_source" => frame.by_device = value.text().is_some_and(|source| source.is("device")),
-            b"file" => frame.file = value.string(),
+        value.each_member(|key, value| match key {
+            b"status" => frame.status = value.decode_string().unwrap_or_default(),
+            b"bundle" => frame.bundle = value.decode_string(),
+            b"debug_id" => frame.debug_id = value.as_uuid().and_then(debug_id),
+            b"function" => frame.function = value.decode_string(),
+            b"function_source" => frame.by_device = value.as_text().is_some_and(|source| source.is("device")),
+            b"file" => frame.file = value.decode_string(),
             b"line" => frame.line = value.unsigned_32(),
             b"column" => frame.column = value.unsigned_32(),
-            b"in_app" => frame.in_app = value.boolean() == Some(true),
-            b"approximate" => frame.approximate = value.boolean() == Some(true),
+            b"in_app" => frame.in_app = value.as_boolean() == Some(true),
+            b"approximate" => frame.approximate = value.as_boolean() == Some(true),
             b"context" => {
-                let [first, lines] = value.members(["first_line", "lines"]);
+                let [first, lines] = value.find_members(["first_line", "lines"]);
                 let lines = lines.map(Value::items).unwrap_or_default();
-                let lines = lines.into_iter().take(MOST_LINES).filter_map(Value::string).collect();
+                let lines = lines.into_iter().take(MOST_LINES).filter_map(Value::decode_string).collect();
                 frame.context =
                     Some(OurContext { first_line: first.and_then(Value::unsigned_32).unwrap_or(1), lines });
             }

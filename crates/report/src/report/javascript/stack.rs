@@ -1,6 +1,6 @@
 //! Stacks in text form, as JavaScriptCore, V8 and Hermes write `Error.stack`.
 
-use super::{JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, cut};
+use super::{JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, cut_text};
 
 /// Names that engines write for code outside of functions.
 const CODE: [&str; 3] = ["eval code", "global code", "module code"];
@@ -8,12 +8,12 @@ const CODE: [&str; 3] = ["eval code", "global code", "module code"];
 const MOST_NAME: usize = 200;
 
 /// Adds the frames of a text, line by line. Skips lines that are not frames, such as the error's message.
-pub(super) fn read(text: &str, frames: &mut Vec<JavaScriptFrame>) {
+pub(super) fn read_frames(text: &str, frames: &mut Vec<JavaScriptFrame>) {
     for line in text.lines() {
         if frames.len() >= MOST_JAVASCRIPT_FRAMES {
             return;
         }
-        frames.extend(frame(line.trim()));
+        frames.extend(read_frame(line.trim()));
     }
 }
 
@@ -24,13 +24,13 @@ pub(super) fn read_fatal(text: &str, bundle: &str) -> Vec<JavaScriptFrame> {
         let (name, place) = line.trim().rsplit_once('@')?;
         let (name, is_bytecode) = without_open_address(name);
         if place == "-1" {
-            return Some(JavaScriptFrame { function: function(name), ..JavaScriptFrame::default() });
+            return Some(JavaScriptFrame { function: function_name(name), ..JavaScriptFrame::default() });
         }
         let (rest, column) = number_behind(place)?;
         let (module, line) = rest.split_once(':').unwrap_or((bundle, rest));
         let line = line.parse().ok().filter(|line| *line > 0)?;
         Some(JavaScriptFrame {
-            function: function(name),
+            function: function_name(name),
             bundle: Some(module.chars().take(MOST_NAME).collect()),
             line: Some(line),
             column: Some(column),
@@ -42,27 +42,28 @@ pub(super) fn read_fatal(text: &str, bundle: &str) -> Vec<JavaScriptFrame> {
 }
 
 /// Reads one line of a stack.
-fn frame(line: &str) -> Option<JavaScriptFrame> {
+fn read_frame(line: &str) -> Option<JavaScriptFrame> {
     if let Some(rest) = line.strip_prefix("at ") {
-        return Some(v8(rest.trim()));
+        return Some(read_v8_frame(rest.trim()));
     }
     // Addresses may also contain an `@`.
     let Some((name, place)) = line.split_once('@') else {
         // A message may end in a port. So a location without a name needs a line and a column, and no text before it.
-        return located("", line, false).filter(|frame| frame.column.is_some() && !line.contains(": "));
+        return read_located_frame("", line, false)
+            .filter(|frame| frame.column.is_some() && !line.contains(": "));
     };
     let place = place.trim();
     // A line of a message may contain an `@`. A frame has a position, or says that it has no file.
     let is_of_engine =
         place.starts_with('[') || place.contains("wasm-function[") || CODE.contains(&name.trim());
     let has_position = number_behind(place).is_some_and(|(rest, _)| number_behind(rest).is_some());
-    let engine = || JavaScriptFrame { function: function(name), ..JavaScriptFrame::default() };
-    located(name, place, false).or_else(|| (is_of_engine || has_position).then(engine))
+    let engine = || JavaScriptFrame { function: function_name(name), ..JavaScriptFrame::default() };
+    read_located_frame(name, place, false).or_else(|| (is_of_engine || has_position).then(engine))
 }
 
 /// `fn (url:line:column)`, `async fn (…)`, `url:line:column`, `fn (address at url:1:offset)`, `fn (native)`,
 /// `eval (eval at fn (url:line:column), <anonymous>:line:column)`.
-fn v8(rest: &str) -> JavaScriptFrame {
+fn read_v8_frame(rest: &str) -> JavaScriptFrame {
     let rest = rest.strip_prefix("async ").unwrap_or(rest);
     let inside = rest.strip_suffix(')');
     let split = inside
@@ -70,8 +71,8 @@ fn v8(rest: &str) -> JavaScriptFrame {
     let (name, place) = split.map_or(("", rest), |(name, place)| (name.trim(), place.trim()));
     let (place, bytecode) = without_address(place);
     let own = if name.is_empty() && !rest.contains(':') { rest } else { name };
-    located(name, place, bytecode)
-        .unwrap_or_else(|| JavaScriptFrame { function: function(own), ..JavaScriptFrame::default() })
+    read_located_frame(name, place, bytecode)
+        .unwrap_or_else(|| JavaScriptFrame { function: function_name(own), ..JavaScriptFrame::default() })
 }
 
 /// Removes the words `address at`. Returns true if they were there: the column is then an offset in bytecode.
@@ -86,15 +87,15 @@ pub(super) fn without_open_address(name: &str) -> (&str, bool) {
 }
 
 /// Reads a frame at `url:line:column`. Engines count both from 1, and offsets in bytecode from 0.
-fn located(name: &str, place: &str, bytecode: bool) -> Option<JavaScriptFrame> {
+fn read_located_frame(name: &str, place: &str, bytecode: bool) -> Option<JavaScriptFrame> {
     let (rest, last) = number_behind(place)?;
     let (url, line, column) = match number_behind(rest) {
         Some((url, line)) => (url, line, if bytecode { Some(last) } else { last.checked_sub(1) }),
         None => (rest, last, None),
     };
     Some(JavaScriptFrame {
-        function: function(name),
-        bundle: Some(bundle(url)?),
+        function: function_name(name),
+        bundle: Some(bundle_file_name(url)?),
         line: Some(line).filter(|line| *line > 0),
         column,
         is_bytecode: bytecode,
@@ -110,7 +111,7 @@ fn number_behind(text: &str) -> Option<(&str, u32)> {
 }
 
 /// Returns a function's name, or `None` for the placeholders of unnamed functions.
-pub(super) fn function(name: &str) -> Option<String> {
+pub(super) fn function_name(name: &str) -> Option<String> {
     let name = name.trim();
     let none = [
         "",
@@ -123,13 +124,13 @@ pub(super) fn function(name: &str) -> Option<String> {
         "<eval>",
         "global",
     ];
-    (!none.contains(&name) && !CODE.contains(&name)).then(|| cut(name))
+    (!none.contains(&name) && !CODE.contains(&name)).then(|| cut_text(name))
 }
 
 /// Returns the bundle's file name in an address or a path: without scheme, host, folders, query and fragment. Returns
 /// `None` for code in no file of the app: of the engine, `eval`, a browser extension, or the address itself.
 #[must_use]
-pub(super) fn bundle(url: &str) -> Option<String> {
+pub(super) fn bundle_file_name(url: &str) -> Option<String> {
     let url = url.trim();
     if is_eval(url) {
         return None;

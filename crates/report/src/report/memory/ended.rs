@@ -26,10 +26,10 @@ impl Report<'_> {
             let killed = process.filter(|p| p.reason.as_deref() == Some("per-process-limit"));
             killed.map(|process| process.footprint)
         } else {
-            let facts = PartFacts::of(self, self.main_part());
-            let [model] = facts.system(["model"]);
-            let is_simulator = model.and_then(Value::text).is_some_and(|model| model.is("simulator"));
-            let RunMemory { footprint, limit, .. } = RunMemory::of(&facts);
+            let facts = PartFacts::for_part(self, self.main_part());
+            let [model] = facts.system_members(["model"]);
+            let is_simulator = model.and_then(Value::as_text).is_some_and(|model| model.is("simulator"));
+            let RunMemory { footprint, limit, .. } = RunMemory::from_facts(&facts);
             // For a process without a limit, the remaining memory is 0 and the sum equals the footprint.
             let is_believed =
                 |limit: &u64| !is_simulator && footprint.is_none_or(|footprint| footprint < *limit);
@@ -41,14 +41,14 @@ impl Report<'_> {
     /// Returns how and why the run ended, by [the rules for all runs](unslide_model::ended). Returns `None` for a
     /// report of a crash, and for a report of an event that ended nothing.
     #[must_use]
-    pub fn ended(&self) -> Option<EndedRun> {
+    pub fn evaluate_end(&self) -> Option<EndedRun> {
         self.ended_by(None)
     }
 
-    /// Works as [`Report::ended`], with the limit of other runs on this device model and system version, if known.
+    /// Works as [`Report::evaluate_end`], with the limit of other runs on this device model and system version, if known.
     #[must_use]
     pub fn ended_by(&self, learned_limit: Option<u64>) -> Option<EndedRun> {
-        let facts = PartFacts::of(self, self.main_part());
+        let facts = PartFacts::for_part(self, self.main_part());
         let event = self.memory_event();
         let error_type = facts.part()?.error_type.map(Text::decode);
         let rule = match (event.map(|event| event.kind), error_type.as_deref()) {
@@ -61,8 +61,8 @@ impl Report<'_> {
             | (None, Some("termination" | "resource_termination")) => EndRule::Exclusion,
             (None, _) => return None,
         };
-        let reason = facts.error(&["termination_reason"]).and_then(Value::string);
-        let memory = RunMemory::of(&facts);
+        let reason = facts.error_member(&["termination_reason"]).and_then(Value::decode_string);
+        let memory = RunMemory::from_facts(&facts);
         let footprint = event.and_then(|event| event.footprint);
         let facts = RunFacts {
             reason: reason.as_deref(),
@@ -74,19 +74,19 @@ impl Report<'_> {
             memory_pressure: memory.pressure.as_deref(),
             jetsam: event.and_then(|event| event.kernel_reason.as_deref()),
         };
-        Some(facts.judge())
+        Some(facts.evaluate_end())
     }
 }
 
 impl<'a> RunMemory<'a> {
     /// Reads KSCrash's figures in `system.app_memory` or, before 3.9, beside the error.
-    fn of(facts: &PartFacts<'_, 'a>) -> RunMemory<'a> {
-        let [app_memory] = facts.system(["app_memory"]);
-        let error = facts.error(&["memory_termination"]);
+    fn from_facts(facts: &PartFacts<'_, 'a>) -> RunMemory<'a> {
+        let [app_memory] = facts.system_members(["app_memory"]);
+        let error = facts.error_member(&["memory_termination"]);
         let mut memory = RunMemory::default();
         let mut levels = [None; 2];
         for value in [error, app_memory].into_iter().flatten() {
-            let [footprint, limit, remaining, pressure, level] = value.members([
+            let [footprint, limit, remaining, pressure, level] = value.find_members([
                 "memory_footprint",
                 "memory_limit",
                 "memory_remaining",
@@ -98,7 +98,7 @@ impl<'a> RunMemory<'a> {
             let sum = sum.and_then(|(footprint, remaining)| footprint.checked_add(remaining));
             memory.limit = memory.limit.or(limit.and_then(Value::decimal_unsigned)).or(sum);
             for (to, value) in levels.iter_mut().zip([pressure, level]) {
-                *to = to.or(value.and_then(Value::text));
+                *to = to.or(value.and_then(Value::as_text));
             }
         }
         let [pressure, level] = levels;
@@ -113,8 +113,8 @@ impl<'a> RunMemory<'a> {
 
 /// Returns whether the app was in the foreground, from KSCrash's data.
 fn is_foreground(facts: &PartFacts<'_, '_>) -> Option<bool> {
-    let [stats] = facts.system(["application_stats"]);
-    stats?.get("application_in_foreground")?.boolean()
+    let [stats] = facts.system_members(["application_stats"]);
+    stats?.get("application_in_foreground")?.as_boolean()
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
 
     fn ended(json: &str) -> Option<String> {
         let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
-        report.ended().map(|ended| ended.to_string())
+        report.evaluate_end().map(|ended| ended.to_string())
     }
 
     #[test]

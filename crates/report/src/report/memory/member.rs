@@ -14,7 +14,7 @@ pub(crate) enum MemoryMember {
 }
 
 /// The names of the members, in the order of [`MemoryMember`].
-const MEMBERS: [(&str, MemoryMember); 8] = [
+const MEMORY_MEMBER_NAMES: [(&str, MemoryMember); 8] = [
     ("crash_type", MemoryMember::CrashType),
     ("appState", MemoryMember::AppState),
     ("stack_oom", MemoryMember::AllocationStacks),
@@ -27,10 +27,10 @@ const MEMBERS: [(&str, MemoryMember); 8] = [
 ];
 
 /// The number of members.
-pub(crate) const MEMORY_MEMBERS: usize = MEMBERS.len();
+pub(crate) const MEMORY_MEMBERS: usize = MEMORY_MEMBER_NAMES.len();
 
 impl MemoryMember {
-    pub(crate) fn of(key: &[u8]) -> Option<MemoryMember> {
-        MEMBERS.iter().find(|(name, _)| name.as_bytes() == key).map(|(_, member)| *member)
+    pub(crate) fn from_key(key: &[u8]) -> Option<MemoryMember> {
+        MEMORY_MEMBER_NAMES.iter().find(|(name, _)| name.as_bytes() == key).map(|(_, member)| *member)
     }
 }

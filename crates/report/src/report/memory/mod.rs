@@ -84,7 +84,7 @@ pub struct AllocationWeight {
 impl MemoryEvent {
     /// Returns the report's statement as a sentence. Returns `None` if the report says no more than its kind.
     #[must_use]
-    pub fn reason(&self) -> Option<String> {
+    pub fn describe_reason(&self) -> Option<String> {
         let megabytes = |bytes: u64| format!("{} MB", round_mebibytes(bytes));
         let footprint = self.footprint.map(|footprint| format!("the footprint is {}", megabytes(footprint)));
         let threshold = self.threshold.map(|threshold| format!("the threshold {}", megabytes(threshold)));
@@ -114,17 +114,17 @@ impl<'a> Report<'a> {
         // Apps keep `user` across their runs: a marker of an earlier end may lie beside a crash.
         let is_marked = !part.is_of_another_event();
         if let Some((kind, foreground)) =
-            values(MemoryMember::CrashType).find_map(ended).filter(|_| is_marked)
+            values(MemoryMember::CrashType).find_map(parse_crash_type).filter(|_| is_marked)
         {
             let foreground = values(MemoryMember::AppState).find_map(is_foreground).or(foreground);
-            return Some(MemoryEvent { foreground, ..MemoryEvent::of(kind) });
+            return Some(MemoryEvent { foreground, ..MemoryEvent::from_kind(kind) });
         }
-        let bytes = |member| values(member).filter_map(Value::decimal).find_map(bytes_of_megabytes);
+        let bytes = |member| values(member).filter_map(Value::as_decimal).find_map(bytes_of_megabytes);
         let warning = MemoryEvent {
             footprint: bytes(MemoryMember::Footprint),
             threshold: bytes(MemoryMember::Threshold),
-            passed_at: values(MemoryMember::PassedAt).filter_map(Value::decimal).find_map(moment),
-            ..MemoryEvent::of(MemoryEventKind::Warning)
+            passed_at: values(MemoryMember::PassedAt).filter_map(Value::as_decimal).find_map(to_timestamp),
+            ..MemoryEvent::from_kind(MemoryEventKind::Warning)
         };
         // Crash reports have footprints, too.
         let is_warning =
@@ -134,7 +134,11 @@ impl<'a> Report<'a> {
 
     /// Returns true if the app reported something itself and continued, except for a JavaScript error.
     fn is_reported_by_running_app(&self, part: &ReportPart<'a>) -> bool {
-        let is_fatal = || PartFacts::of(self, self.main_part()).error(&["is_fatal"]).and_then(Value::boolean);
+        let is_fatal = || {
+            PartFacts::for_part(self, self.main_part())
+                .error_member(&["is_fatal"])
+                .and_then(Value::as_boolean)
+        };
         part.error_kind() == ErrorKind::User && is_fatal() != Some(true) && self.javascript_error().is_none()
     }
 
@@ -142,19 +146,19 @@ impl<'a> Report<'a> {
     /// that was killed. Returns `None` if the sender names its app only by a bundle identifier: processes have none.
     pub(crate) fn jetsam_process(&self) -> Option<&JetsamProcess> {
         let event = self.jetsam.as_deref()?;
-        let facts = PartFacts::of(self, self.main_part());
+        let facts = PartFacts::for_part(self, self.main_part());
         let about = facts.part()?;
         if let Some(name) = about.executable.or(about.process_name) {
-            return event.process(&name.decode());
+            return event.find_process(&name.decode());
         }
-        let [app] = facts.system(["CFBundleIdentifier"]);
-        let is_named = app.and_then(Value::string).is_some_and(|app| !app.is_empty());
-        event.killed().into_iter().next().filter(|_| !is_named)
+        let [app] = facts.system_members(["CFBundleIdentifier"]);
+        let is_named = app.and_then(Value::decode_string).is_some_and(|app| !app.is_empty());
+        event.killed_processes().into_iter().next().filter(|_| !is_named)
     }
 
     fn jetsam_memory(&self) -> MemoryEvent {
         let Some(process) = self.jetsam_process() else {
-            return MemoryEvent::of(MemoryEventKind::Warning);
+            return MemoryEvent::from_kind(MemoryEventKind::Warning);
         };
         let kind = match (&process.reason, process.is_out_of_memory()) {
             (None, _) => MemoryEventKind::Warning,
@@ -165,7 +169,7 @@ impl<'a> Report<'a> {
             foreground: Some(process.is_foreground()),
             kernel_reason: process.reason.clone(),
             footprint: Some(process.footprint),
-            ..MemoryEvent::of(kind)
+            ..MemoryEvent::from_kind(kind)
         }
     }
 
@@ -173,8 +177,9 @@ impl<'a> Report<'a> {
     #[must_use]
     pub fn allocation_weights(&self) -> Vec<AllocationWeight> {
         let part = self.parts.get(self.main_part());
-        let stacks = part.and_then(|part| Some(Value::at(self.input, part.sections.memory.allocations?)));
-        stacks.map(Value::items).unwrap_or_default().into_iter().map(AllocationWeight::read).collect()
+        let stacks =
+            part.and_then(|part| Some(Value::from_offset(self.input, part.sections.memory.allocations?)));
+        stacks.map(Value::items).unwrap_or_default().into_iter().map(AllocationWeight::from_value).collect()
     }
 
     /// Returns the index of the main part if the report is about memory: none of its threads crashed. They belong to an
@@ -192,20 +197,20 @@ impl<'a> Report<'a> {
     ) -> impl Iterator<Item = Value<'a>> + use<'a> {
         let input = self.input;
         let at = part.sections.memory.members.map(|section| section[member as usize]);
-        at.into_iter().flatten().map(move |at| Value::at(input, at))
+        at.into_iter().flatten().map(move |at| Value::from_offset(input, at))
     }
 
     /// Returns true for KSCrash's memory pressure reports: they have an error of the type `user` that ends nothing.
     fn is_kscrash_warning(&self, part: &ReportPart<'a>) -> bool {
-        let error = part.sections.error.map(|at| Value::at(self.input, at));
+        let error = part.sections.error.map(|at| Value::from_offset(self.input, at));
         let user = error.and_then(|error| error.get("user_reported"));
         let first = user.and_then(|user| user.get("backtrace")?.items().first().copied());
-        first.and_then(Value::text).is_some_and(|text| text.is(KSCRASH_WARNING))
+        first.and_then(Value::as_text).is_some_and(|text| text.is(KSCRASH_WARNING))
     }
 }
 
 impl MemoryEvent {
-    fn of(kind: MemoryEventKind) -> MemoryEvent {
+    fn from_kind(kind: MemoryEventKind) -> MemoryEvent {
         MemoryEvent {
             kind,
             foreground: None,
@@ -218,7 +223,7 @@ impl MemoryEvent {
 }
 
 impl AllocationWeight {
-    fn read(stack: Value<'_>) -> AllocationWeight {
+    fn from_value(stack: Value<'_>) -> AllocationWeight {
         let first =
             |names: &[&str]| names.iter().find_map(|name| stack.get(name).and_then(Value::decimal_unsigned));
         AllocationWeight { bytes: first(&ALLOCATION_BYTES), count: first(&ALLOCATION_COUNT) }
@@ -250,12 +255,12 @@ pub(crate) fn jetsam_event(input: &[u8], outer: &ReportPart<'_>) -> Option<Box<J
     let [members, ..] = outer.sections.memory.members;
     members[MemoryMember::Processes as usize]?;
     // There is no brace before the report.
-    JetsamEvent::of(Value::at(input, memchr::memchr(b'{', input)?)).map(Box::new)
+    JetsamEvent::from_value(Value::from_offset(input, memchr::memchr(b'{', input)?)).map(Box::new)
 }
 
 /// Returns the meaning of `crash_type`, and whether the app was in the foreground, used if no other member says so.
-fn ended(crash_type: Value<'_>) -> Option<(MemoryEventKind, Option<bool>)> {
-    match crash_type.text()?.decode().as_ref() {
+fn parse_crash_type(crash_type: Value<'_>) -> Option<(MemoryEventKind, Option<bool>)> {
+    match crash_type.as_text()?.decode().as_ref() {
         "foom_crash" => Some((MemoryEventKind::OutOfMemory, Some(true))),
         "boom_crash" => Some((MemoryEventKind::OutOfMemory, Some(false))),
         "deadlock_crash" => Some((MemoryEventKind::BlockedMainThread, None)),
@@ -268,7 +273,7 @@ fn is_foreground(state: Value<'_>) -> Option<bool> {
     if let Some(number) = state.decimal_unsigned() {
         return (number <= 2).then_some(number < 2);
     }
-    match state.text()?.decode().trim().to_lowercase().as_str() {
+    match state.as_text()?.decode().trim().to_lowercase().as_str() {
         "foreground" | "active" | "inactive" => Some(true),
         "background" => Some(false),
         _ => None,
@@ -281,7 +286,7 @@ fn bytes_of_megabytes(megabytes: f64) -> Option<u64> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "seconds that are no time are refused")]
-fn moment(seconds: f64) -> Option<OffsetDateTime> {
+fn to_timestamp(seconds: f64) -> Option<OffsetDateTime> {
     OffsetDateTime::from_unix_timestamp(seconds as i64).ok().filter(|_| seconds > 0.0)
 }
 

@@ -80,7 +80,7 @@ fn the_threads_of_the_run_that_reports_have_not_crashed() {
         let summary = report.summary();
         assert_eq!((summary.crashed_thread, summary.thread_name), (None, None));
         assert!(summary.top_frames.is_empty() && !report.search_terms().contains(&"send".to_owned()));
-        let view = crate::text::view::view(&report);
+        let view = crate::text::view::build_view(&report);
         assert!(view.about_memory && view.registers.is_empty());
         assert!(view.threads.iter().all(|thread| !thread.crashed));
         let log = crate::text::apple_log(&report);
@@ -91,7 +91,8 @@ fn the_threads_of_the_run_that_reports_have_not_crashed() {
     }
     let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
     assert_eq!(report.summary().fatal, None, "only a warning says that the app goes on");
-    let samples: Vec<_> = crate::text::view::view(&report).threads.iter().map(|t| t.is_sample).collect();
+    let samples: Vec<_> =
+        crate::text::view::build_view(&report).threads.iter().map(|t| t.is_sample).collect();
     assert_eq!(samples, [true, false]);
 }
 
@@ -140,7 +141,7 @@ fn a_warning_has_decimal_texts_and_is_none_beside_a_crash() {
     assert_eq!(warning.kind, MemoryEventKind::Warning);
     assert_eq!(warning.footprint, Some(1_502_085_120));
     assert_eq!(warning.passed_at.unwrap().unix_timestamp(), 1_763_600_000);
-    assert_eq!(warning.reason().unwrap(), "the footprint is 1433 MB, the threshold 1000 MB");
+    assert_eq!(warning.describe_reason().unwrap(), "the footprint is 1433 MB, the threshold 1000 MB");
     assert_eq!(event(r#"{"user":{"singleMemory":900}}"#).unwrap().footprint, Some(900 << 20));
     assert_eq!(event(r#"{"user":{"singleMemory":"900"},"crash":{"error":{"type":"mach"}}}"#), None);
     for wrong in [r#""-1""#, r#""1e300""#, r#""NaN""#, r#""much""#, "{}", r#""""#] {
@@ -206,7 +207,7 @@ fn a_memory_warning_of_kscrash_is_one() {
 
 #[test]
 fn a_report_about_memory_is_accepted_without_a_crash() {
-    let accept = |json: &str| Report::accept(json.as_bytes(), &ReadLimits::default()).map(|_| ());
+    let accept = |json: &str| Report::read_event(json.as_bytes(), &ReadLimits::default()).map(|_| ());
     assert_eq!(accept(r#"{"crash_type":"foom_crash"}"#), Ok(()));
     assert_eq!(accept(r#"{"singleMemory":"1"}"#), Ok(()));
     for other in [r#"{"threshold":"1"}"#, r#"{"crash_type":"x"}"#, r#"{"stack_oom":[]}"#] {
@@ -226,7 +227,7 @@ fn the_stacks_of_each_name_are_lists_of_frames_and_the_rest_is_untouched() {
     let seen: Vec<_> = report
         .backtraces
         .iter()
-        .map(|b| (b.origin, b.thread.unwrap().position, b.slots().count(), b.skipped))
+        .map(|b| (b.origin, b.thread.unwrap().position, b.frame_slots().count(), b.skipped))
         .collect();
     let stack = BacktraceOrigin::AllocationStack;
     let expected =

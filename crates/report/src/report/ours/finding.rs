@@ -26,8 +26,8 @@ pub(super) fn read_finding(key: &[u8], value: Value<'_>, findings: &mut Vec<OurF
     if !value.is_object() || findings.len() >= MOST_FINDINGS {
         return;
     }
-    let [sentence, evidence] = value.members(["sentence", "evidence"]);
-    let Some(sentence) = sentence.and_then(Value::string) else { return };
+    let [sentence, evidence] = value.find_members(["sentence", "evidence"]);
+    let Some(sentence) = sentence.and_then(Value::decode_string) else { return };
     let facts = evidence.map(Value::items).unwrap_or_default();
     let evidence =
         facts.into_iter().take(MOST_FACTS).map(fact_text).filter(|fact| !fact.is_empty()).collect();
@@ -37,15 +37,15 @@ pub(super) fn read_finding(key: &[u8], value: Value<'_>, findings: &mut Vec<OurF
 /// Returns the members of a fact as text: `register x0, value 0`.
 fn fact_text(fact: Value<'_>) -> String {
     let mut members = Vec::new();
-    fact.each(|key, value| {
+    fact.each_member(|key, value| {
         let key = String::from_utf8_lossy(key).replace('_', " ");
-        let value = match (value.number(), value.boolean()) {
+        let value = match (value.as_number(), value.as_boolean()) {
             (Some(Number::Int { magnitude, negative: false }), _) if magnitude > MOST_DECIMAL => {
                 format!(" {magnitude:#x}")
             }
             (Some(Number::Int { magnitude, negative: false }), _) => format!(" {magnitude}"),
             (_, Some(true)) => String::new(),
-            _ => value.string().map(|text| format!(" {text}")).unwrap_or_default(),
+            _ => value.decode_string().map(|text| format!(" {text}")).unwrap_or_default(),
         };
         members.push(format!("{key}{value}"));
     });
@@ -78,7 +78,7 @@ mod tests {
         let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
         let log = crate::text::apple_log(&report);
         assert!(log.contains("\nAnalysis: A\\nB.\nEvidence: far 0x28; function c\\u{1b}\n"), "{log}");
-        let view = crate::text::view::view(&report);
+        let view = crate::text::view::build_view(&report);
         assert_eq!(view.findings[0].sentence, "A\\nB.");
     }
 

@@ -22,7 +22,7 @@ pub struct OurFrame<'a> {
     pub(crate) symbol_offset: Option<u64>,
     /// True if the result depends on an assumption.
     pub(crate) approximate: bool,
-    /// A list of functions for [`OurCall::read`], from the innermost inlined function outwards. The last owns
+    /// A list of functions for [`OurCall::from_value`], from the innermost inlined function outwards. The last owns
     /// the machine code.
     pub(crate) calls: Option<Value<'a>>,
 }
@@ -52,14 +52,14 @@ impl<'a> Report<'a> {
         // There is no brace between the member's comma and its value.
         let brace = memchr::memchr(b'{', self.input.get(member.clone())?)?;
         let mut ours = OurFrame::default();
-        Value::at(self.input, member.start + brace).each(|key, value| match key {
-            b"status" => ours.status = value.text(),
-            b"source" => ours.source = value.text(),
-            b"debug_id" => ours.debug_id = value.uuid().map(DebugId),
-            b"relative_address" => ours.relative_address = value.unsigned(),
-            b"symbol" => ours.symbol = value.text(),
-            b"symbol_offset" => ours.symbol_offset = value.unsigned(),
-            b"approximate" => ours.approximate = value.boolean() == Some(true),
+        Value::from_offset(self.input, member.start + brace).each_member(|key, value| match key {
+            b"status" => ours.status = value.as_text(),
+            b"source" => ours.source = value.as_text(),
+            b"debug_id" => ours.debug_id = value.as_uuid().map(DebugId),
+            b"relative_address" => ours.relative_address = value.as_unsigned(),
+            b"symbol" => ours.symbol = value.as_text(),
+            b"symbol_offset" => ours.symbol_offset = value.as_unsigned(),
+            b"approximate" => ours.approximate = value.as_boolean() == Some(true),
             b"calls" => ours.calls = Some(value),
             _ => {}
         });
@@ -113,21 +113,21 @@ impl<'a> OurFrame<'a> {
 
     /// Returns the functions, from the innermost inlined one outwards.
     #[must_use]
-    pub fn calls(&self) -> Vec<OurCall<'a>> {
-        self.calls.map(Value::items).unwrap_or_default().into_iter().map(OurCall::read).collect()
+    pub fn read_calls(&self) -> Vec<OurCall<'a>> {
+        self.calls.map(Value::items).unwrap_or_default().into_iter().map(OurCall::from_value).collect()
     }
 }
 
 impl<'a> OurCall<'a> {
-    pub(crate) fn read(value: Value<'a>) -> OurCall<'a> {
+    pub(crate) fn from_value(value: Value<'a>) -> OurCall<'a> {
         let mut call = OurCall::default();
-        value.each(|key, value| match key {
-            b"function" => call.function = value.text(),
-            b"raw" => call.raw = value.text(),
-            b"file" => call.file = value.text(),
-            b"line" => call.line = value.unsigned(),
-            b"inlined" => call.inlined = value.boolean() == Some(true),
-            b"noreturn" => call.no_return = value.text(),
+        value.each_member(|key, value| match key {
+            b"function" => call.function = value.as_text(),
+            b"raw" => call.raw = value.as_text(),
+            b"file" => call.file = value.as_text(),
+            b"line" => call.line = value.as_unsigned(),
+            b"inlined" => call.inlined = value.as_boolean() == Some(true),
+            b"noreturn" => call.no_return = value.as_text(),
             _ => {}
         });
         call
@@ -157,7 +157,7 @@ mod tests {
         let ours = report.our_frame(&report.backtraces[0].frames[0]).unwrap();
         assert!(ours.is_in_image() && ours.debug_id.is_some() && ours.is_from_debug_info());
         assert_eq!((ours.relative_address, ours.symbol_offset), (Some(37204), Some(84)));
-        let calls: Vec<_> = ours.calls.unwrap().items().into_iter().map(OurCall::read).collect();
+        let calls: Vec<_> = ours.calls.unwrap().items().into_iter().map(OurCall::from_value).collect();
         assert!(calls[0].file.is_some_and(|file| file.is("/src/Cart.swift")));
         assert_eq!((calls[0].line, calls[0].inlined), (Some(12), true));
         assert!(calls[0].no_return.is_none() && calls[1].no_return.is_some_and(|known| known.is("declared")));

@@ -93,28 +93,31 @@ pub struct OurImage {
 
 impl Ours {
     /// Reads a report-level `symbolication` object. Returns `None` if it is not ours.
-    pub(crate) fn read(value: Value<'_>) -> Option<Ours> {
+    pub(crate) fn from_value(value: Value<'_>) -> Option<Ours> {
         let mut ours = Ours::default();
         let (mut version, mut engine) = (None, None);
-        value.each(|key, value| match key {
-            b"version" => version = value.unsigned(),
-            b"engine" => engine = value.string(),
+        value.each_member(|key, value| match key {
+            b"version" => version = value.as_unsigned(),
+            b"engine" => engine = value.decode_string(),
             b"revision" => ours.revision = value.unsigned_32(),
             b"supersedes" => ours.supersedes = value.unsigned_32(),
-            b"status" => ours.status = value.string().unwrap_or_default(),
-            b"reason" => ours.reason = value.string(),
-            b"tenant" => ours.tenant = value.string(),
+            b"status" => ours.status = value.decode_string().unwrap_or_default(),
+            b"reason" => ours.reason = value.decode_string(),
+            b"tenant" => ours.tenant = value.decode_string(),
             b"processed_at" => {
-                ours.processed_at = value.string().and_then(|t| OffsetDateTime::parse(&t, &Rfc3339).ok());
+                ours.processed_at =
+                    value.decode_string().and_then(|t| OffsetDateTime::parse(&t, &Rfc3339).ok());
             }
-            b"frames" => ours.frames = FrameCounts::read(value),
-            b"images" => ours.images = value.items().into_iter().map(OurImage::read).collect(),
+            b"frames" => ours.frames = FrameCounts::from_value(value),
+            b"images" => ours.images = value.items().into_iter().map(OurImage::from_value).collect(),
             b"missing" => {
                 ours.missing =
-                    value.items().into_iter().filter_map(|id| id.uuid().and_then(debug_id)).collect();
+                    value.items().into_iter().filter_map(|id| id.as_uuid().and_then(debug_id)).collect();
             }
-            b"warnings" => ours.warnings = value.items().into_iter().filter_map(Value::string).collect(),
-            b"grouping" => ours.grouping = grouping(value),
+            b"warnings" => {
+                ours.warnings = value.items().into_iter().filter_map(Value::decode_string).collect()
+            }
+            b"grouping" => ours.grouping = read_grouping(value),
             b"javascript" => ours.javascript = read_frames(value),
             _ => finding::read_finding(key, value, &mut ours.findings),
         });
@@ -125,9 +128,9 @@ impl Ours {
 }
 
 impl FrameCounts {
-    fn read(value: Value<'_>) -> FrameCounts {
+    fn from_value(value: Value<'_>) -> FrameCounts {
         let mut counts = FrameCounts::default();
-        value.each(|key, value| {
+        value.each_member(|key, value| {
             let count = match key {
                 b"total" => &mut counts.total,
                 b"symbolicated" => &mut counts.symbolicated,
@@ -143,21 +146,21 @@ impl FrameCounts {
                 b"invalid" => &mut counts.invalid,
                 _ => return,
             };
-            *count = value.unsigned().unwrap_or(0);
+            *count = value.as_unsigned().unwrap_or(0);
         });
         counts
     }
 }
 
 /// Reads `symbolication.grouping`. Returns `None` without a fingerprint.
-fn grouping(value: Value<'_>) -> Option<ReportGrouping> {
+fn read_grouping(value: Value<'_>) -> Option<ReportGrouping> {
     let (mut grouping, mut fingerprint) = (ReportGrouping::default(), None);
-    value.each(|key, value| match key {
-        b"fingerprint" => fingerprint = value.uuid(),
-        b"kind" => grouping.kind = value.string().unwrap_or_default(),
-        b"provisional" => grouping.provisional = value.boolean().unwrap_or(false),
-        b"title" => grouping.title = value.string().unwrap_or_default(),
-        b"culprit" => grouping.culprit = value.string().unwrap_or_default(),
+    value.each_member(|key, value| match key {
+        b"fingerprint" => fingerprint = value.as_uuid(),
+        b"kind" => grouping.kind = value.decode_string().unwrap_or_default(),
+        b"provisional" => grouping.provisional = value.as_boolean().unwrap_or(false),
+        b"title" => grouping.title = value.decode_string().unwrap_or_default(),
+        b"culprit" => grouping.culprit = value.decode_string().unwrap_or_default(),
         _ => {}
     });
     grouping.fingerprint = fingerprint?;
@@ -171,15 +174,15 @@ impl OurImage {
         !self.system && (self.status != "found" || self.stripped)
     }
 
-    fn read(value: Value<'_>) -> OurImage {
+    fn from_value(value: Value<'_>) -> OurImage {
         let mut image = OurImage::default();
-        value.each(|key, value| match key {
-            b"debug_id" => image.debug_id = value.uuid().and_then(debug_id),
-            b"name" => image.name = value.string(),
-            b"arch" => image.arch = value.string(),
-            b"status" => image.status = value.string().unwrap_or_default(),
+        value.each_member(|key, value| match key {
+            b"debug_id" => image.debug_id = value.as_uuid().and_then(debug_id),
+            b"name" => image.name = value.decode_string(),
+            b"arch" => image.arch = value.decode_string(),
+            b"status" => image.status = value.decode_string().unwrap_or_default(),
             b"slide" => {
-                image.slide = value.number().and_then(|n| match n {
+                image.slide = value.as_number().and_then(|n| match n {
                     Number::Int { magnitude, negative } => {
                         let magnitude = i128::from(magnitude);
                         Some(if negative { -magnitude } else { magnitude })
@@ -187,9 +190,9 @@ impl OurImage {
                     Number::Float(_) => None,
                 });
             }
-            b"generation" => image.generation = value.unsigned(),
-            b"system" => image.system = value.boolean().unwrap_or(false),
-            b"stripped" => image.stripped = value.boolean().unwrap_or(false),
+            b"generation" => image.generation = value.as_unsigned(),
+            b"system" => image.system = value.as_boolean().unwrap_or(false),
+            b"stripped" => image.stripped = value.as_boolean().unwrap_or(false),
             _ => {}
         });
         image

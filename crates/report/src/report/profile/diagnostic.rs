@@ -2,7 +2,7 @@
 
 use super::diagnostic_kind::DiagnosticKind;
 use crate::json::Value;
-use crate::measurement::{RegionalNumber, measurement};
+use crate::measurement::{RegionalNumber, parse_measurement};
 use crate::report::Report;
 use crate::report::summary::ReportSummary;
 
@@ -14,18 +14,18 @@ impl Report<'_> {
     }
 
     fn metadata(&self) -> Option<Value<'_>> {
-        Some(Value::at(self.input, self.parts.first()?.diagnostic?.metadata?))
+        Some(Value::from_offset(self.input, self.parts.first()?.diagnostic?.metadata?))
     }
 
     /// Returns the measured value as MetricKit writes it, such as `20 sec`.
     pub(crate) fn diagnostic_measure(&self) -> Option<String> {
-        self.metadata()?.get(self.diagnostic()?.measure())?.string()
+        self.metadata()?.get(self.diagnostic()?.measure_key())?.decode_string()
     }
 
     /// Returns the measured value in milliseconds, if it is a time.
     pub(super) fn diagnostic_millis(&self) -> Option<u64> {
-        let region = self.metadata()?.get("regionFormat").and_then(Value::string).unwrap_or_default();
-        milliseconds(&self.diagnostic_measure()?, &region)
+        let region = self.metadata()?.get("regionFormat").and_then(Value::decode_string).unwrap_or_default();
+        parse_milliseconds(&self.diagnostic_measure()?, &region)
     }
 
     /// Returns the summary of a diagnostic. `other` contains the fields that all reports share.
@@ -33,7 +33,7 @@ impl Report<'_> {
         let Some(metadata) = self.metadata() else {
             return ReportSummary { error_type: Some(kind.as_str().to_owned()), ..other };
         };
-        let text = |key: &str| metadata.get(key).and_then(Value::string);
+        let text = |key: &str| metadata.get(key).and_then(Value::decode_string);
         let (os_name, os_version, os_build) = system_of(&text("osVersion").unwrap_or_default());
         ReportSummary {
             app: text("bundleIdentifier"),
@@ -67,8 +67,8 @@ fn system_of(text: &str) -> (Option<String>, Option<String>, Option<String>) {
 }
 
 /// Converts a text such as `20 sec` or `1 234,5 ms` to milliseconds. Returns `None` for other units.
-fn milliseconds(text: &str, region: &str) -> Option<u64> {
-    let (number, unit) = measurement(text, region)?;
+fn parse_milliseconds(text: &str, region: &str) -> Option<u64> {
+    let (number, unit) = parse_measurement(text, region)?;
     let factor = match unit {
         "ns" => 1e-6,
         "us" => 1e-3,
@@ -115,10 +115,10 @@ mod tests {
             ("sec", None),
             ("", None),
         ] {
-            assert_eq!(milliseconds(text, ""), expected, "{text}");
+            assert_eq!(parse_milliseconds(text, ""), expected, "{text}");
         }
-        assert_eq!(milliseconds("1.250 ms", "US"), Some(1));
-        assert_eq!(milliseconds("1.250 s", "DE"), Some(1_250_000));
+        assert_eq!(parse_milliseconds("1.250 ms", "US"), Some(1));
+        assert_eq!(parse_milliseconds("1.250 s", "DE"), Some(1_250_000));
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl DiagnosticKind {
     }
 
     /// Returns the kind of a list in a payload, or `None` for crashes and other members.
-    pub(crate) fn of_payload(key: &[u8]) -> Option<DiagnosticKind> {
+    pub(crate) fn from_payload_key(key: &[u8]) -> Option<DiagnosticKind> {
         Some(match key {
             b"hangDiagnostics" => DiagnosticKind::Hang,
             b"cpuExceptionDiagnostics" => DiagnosticKind::Cpu,
@@ -51,18 +51,18 @@ impl DiagnosticKind {
 
     /// Returns the kind that has this key for its measured value in `diagnosticMetaData`.
     #[must_use]
-    pub fn of_measure(key: &str) -> Option<DiagnosticKind> {
-        DiagnosticKind::ALL.into_iter().find(|kind| kind.measure() == key)
+    pub fn from_measure_key(key: &str) -> Option<DiagnosticKind> {
+        DiagnosticKind::ALL.into_iter().find(|kind| kind.measure_key() == key)
     }
 
     /// Returns the kind of a single diagnostic, by the key of its measured value.
-    pub(crate) fn of_metadata(input: &[u8], at: usize) -> Option<DiagnosticKind> {
-        let metadata = Value::at(input, at);
-        DiagnosticKind::ALL.into_iter().find(|kind| metadata.get(kind.measure()).is_some())
+    pub(crate) fn from_metadata(input: &[u8], at: usize) -> Option<DiagnosticKind> {
+        let metadata = Value::from_offset(input, at);
+        DiagnosticKind::ALL.into_iter().find(|kind| metadata.get(kind.measure_key()).is_some())
     }
 
     /// Returns the key of the measured value.
-    pub(super) fn measure(self) -> &'static str {
+    pub(super) fn measure_key(self) -> &'static str {
         match self {
             DiagnosticKind::Hang => "hangDuration",
             DiagnosticKind::Cpu => "totalCPUTime",

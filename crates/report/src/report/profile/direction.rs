@@ -9,7 +9,7 @@ impl CallStackTree {
         let mut ends = TreeEnds::default();
         for ((frame, node), inner) in frames.iter().zip(&self.nodes).zip(&self.inner) {
             let image = frame.object_name.map_or(&b""[..], |name| name.raw());
-            ends.add(image, node.above.is_some(), *inner);
+            ends.count_frame(image, node.above.is_some(), *inner);
         }
         self.innermost_first = ends.is_innermost_first(self.per_thread);
     }

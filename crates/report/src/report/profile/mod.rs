@@ -55,37 +55,37 @@ pub struct ProfileNode {
 impl<'a> Report<'a> {
     /// Returns the stacks that were sampled while the app was slow, or `None` if the report has none.
     #[must_use]
-    pub fn profile(&self) -> Option<ReportProfile<'_, 'a>> {
+    pub fn build_profile(&self) -> Option<ReportProfile<'_, 'a>> {
         let part = self.main_part();
         let find = |origin| {
             self.backtraces.iter().find(|b| b.part == part && b.origin == origin && !b.frames.is_empty())
         };
         let profile = match find(BacktraceOrigin::CallStackTree) {
-            Some(backtrace) => of_tree(backtrace)?,
+            Some(backtrace) => profile_from_tree(backtrace)?,
             None => {
-                let (profile, samples) = self.samples()?;
+                let (profile, samples) = self.find_samples()?;
                 read_samples(find(BacktraceOrigin::Profile)?, profile, samples)
             }
         };
         Some(profile).filter(|profile| !profile.nodes.is_empty())
     }
 
-    /// Works as [`Report::profile`]. For a hang without a profile, returns the only stack of the hang.
+    /// Works as [`Report::build_profile`]. For a hang without a profile, returns the only stack of the hang.
     #[must_use]
     pub fn profile_or_hang(&self) -> Option<ReportProfile<'_, 'a>> {
-        self.profile().or_else(|| {
+        self.build_profile().or_else(|| {
             let kind = self.parts.get(self.main_part())?.error_kind();
             let hung = matches!(kind, ErrorKind::Hang | ErrorKind::Deadlock);
             let backtrace = self.crashed_backtrace().filter(|_| hung)?;
             let mut stacks = Stacks::default();
-            stacks.add(0..u32::try_from(backtrace.frames.len()).ok()?, 1);
-            Some(stacks.finish(backtrace, None))
+            stacks.add_stack(0..u32::try_from(backtrace.frames.len()).ok()?, 1);
+            Some(stacks.into_profile(backtrace, None))
         })
     }
 
     /// Returns `crash.error.profile` and its samples.
-    fn samples(&self) -> Option<(Value<'a>, Value<'a>)> {
-        let profile = PartFacts::of(self, self.main_part()).error(&["profile"])?;
+    fn find_samples(&self) -> Option<(Value<'a>, Value<'a>)> {
+        let profile = PartFacts::for_part(self, self.main_part()).error_member(&["profile"])?;
         Some((profile, profile.get("samples")?))
     }
 
@@ -99,9 +99,9 @@ impl<'a> Report<'a> {
         if self.diagnostic().is_some() {
             return self.diagnostic_millis();
         }
-        let facts = PartFacts::of(self, self.main_part());
+        let facts = PartFacts::for_part(self, self.main_part());
         let kind = facts.part()?.error_kind();
-        let of = |path: [&str; 2]| facts.error(&path).and_then(Value::unsigned);
+        let of = |path: [&str; 2]| facts.error_member(&path).and_then(Value::as_unsigned);
         // Every report of a run that had a hang contains it.
         let hang = || of(["hang", "hang_end_nanos"])?.checked_sub(of(["hang", "hang_start_nanos"])?);
         let nanos = match kind {
@@ -125,16 +125,16 @@ fn read_samples<'r, 'a>(
 ) -> ReportProfile<'r, 'a> {
     let mut stacks = Stacks::default();
     // Samples that did not fit the device's buffer.
-    stacks.skip(profile.get("truncated_count").and_then(Value::unsigned).unwrap_or(0));
+    stacks.record_skipped(profile.get("truncated_count").and_then(Value::as_unsigned).unwrap_or(0));
     let position = |index: u64| {
         let index = usize::try_from(index).ok()?;
         let at = backtrace.frames.binary_search_by_key(&index, |frame| frame.index).ok()?;
         u32::try_from(at).ok()
     };
     samples.each_item(|sample| {
-        let Some(frames) = sample.get("frames") else { return stacks.skip(1) };
+        let Some(frames) = sample.get("frames") else { return stacks.record_skipped(1) };
         let (mut stack, mut left_out) = (VecDeque::new(), 0);
-        frames.each_item(|index| match index.unsigned().and_then(position) {
+        frames.each_item(|index| match index.as_unsigned().and_then(position) {
             Some(at) => {
                 stack.push_back(at);
                 // Keeps the outermost frames.
@@ -142,18 +142,18 @@ fn read_samples<'r, 'a>(
             }
             None => left_out += 1,
         });
-        stacks.skip(left_out);
-        stacks.add(stack, 1);
+        stacks.record_skipped(left_out);
+        stacks.add_stack(stack, 1);
     });
-    let millis = profile.get("duration").and_then(Value::unsigned).map(round_millis);
-    let found = stacks.finish(backtrace, profile.get("name").and_then(Value::string));
+    let millis = profile.get("duration").and_then(Value::as_unsigned).map(round_millis);
+    let found = stacks.into_profile(backtrace, profile.get("name").and_then(Value::decode_string));
     ReportProfile { millis: millis.filter(|millis| *millis <= MOST_MILLIS), ..found }
 }
 
-fn of_tree<'r, 'a>(backtrace: &'r Backtrace<'a>) -> Option<ReportProfile<'r, 'a>> {
+fn profile_from_tree<'r, 'a>(backtrace: &'r Backtrace<'a>) -> Option<ReportProfile<'r, 'a>> {
     let tree = backtrace.tree.as_deref()?;
     let mut stacks = Stacks::default();
-    stacks.skip(backtrace.blank_frames.len() as u64);
+    stacks.record_skipped(backtrace.blank_frames.len() as u64);
     for (at, own) in tree.own_counts().into_iter().enumerate().filter(|(_, own)| *own > 0) {
         // From the end of the samples up to the root.
         let above = |at: &u32| tree.nodes.get(*at as usize)?.above;
@@ -161,9 +161,9 @@ fn of_tree<'r, 'a>(backtrace: &'r Backtrace<'a>) -> Option<ReportProfile<'r, 'a>
         if tree.innermost_first {
             stack.reverse();
         }
-        stacks.add(stack, own);
+        stacks.add_stack(stack, own);
     }
-    let profile = stacks.finish(backtrace, None);
+    let profile = stacks.into_profile(backtrace, None);
     Some(ReportProfile { order: Vec::new(), ..profile })
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Stacks {
 
 impl Stacks {
     /// Adds a stack of frames, the innermost first. If it is too deep, only the outermost frames count.
-    pub(super) fn add(
+    pub(super) fn add_stack(
         &mut self,
         frames: impl IntoIterator<Item = u32, IntoIter: DoubleEndedIterator + ExactSizeIterator>,
         samples: u64,
@@ -23,12 +23,12 @@ impl Stacks {
         let frames = frames.into_iter();
         self.steps = self.steps.saturating_add(frames.len());
         if self.steps > MOST_STEPS || frames.len() == 0 {
-            return self.skip(samples);
+            return self.record_skipped(samples);
         }
-        self.skip(frames.len().saturating_sub(MOST_DEPTH) as u64);
+        self.record_skipped(frames.len().saturating_sub(MOST_DEPTH) as u64);
         let mut caller = None;
         for frame in frames.rev().take(MOST_DEPTH) {
-            let Some(node) = self.node(caller, frame) else {
+            let Some(node) = self.find_or_add_node(caller, frame) else {
                 self.skipped += 1;
                 break;
             };
@@ -42,7 +42,7 @@ impl Stacks {
         }
     }
 
-    fn node(&mut self, parent: Option<u32>, frame: u32) -> Option<u32> {
+    fn find_or_add_node(&mut self, parent: Option<u32>, frame: u32) -> Option<u32> {
         if let Some(known) = self.known.get(&(parent, frame)) {
             return Some(*known);
         }
@@ -55,11 +55,11 @@ impl Stacks {
         Some(at)
     }
 
-    pub(super) fn skip(&mut self, number: u64) {
+    pub(super) fn record_skipped(&mut self, number: u64) {
         self.skipped = self.skipped.saturating_add(number);
     }
 
-    pub(super) fn finish<'r, 'a>(
+    pub(super) fn into_profile<'r, 'a>(
         self,
         backtrace: &'r Backtrace<'a>,
         name: Option<String>,

@@ -18,7 +18,7 @@ struct StackEnds {
 
 impl TreeEnds {
     /// Counts a frame. `is_inside` says that it lies in another frame, `has_inner` that others lie in it.
-    pub fn add(&mut self, image: &[u8], is_inside: bool, has_inner: bool) {
+    pub fn count_frame(&mut self, image: &[u8], is_inside: bool, has_inner: bool) {
         let ends = match (is_inside, has_inner) {
             (false, true) => &mut self.roots,
             (true, false) => &mut self.leaves,
@@ -111,8 +111,8 @@ mod tests {
     /// The ends of a tree with one root and leaves of these images.
     fn ends(root: &str, leaves: &[&str]) -> TreeEnds {
         let mut ends = TreeEnds::default();
-        ends.add(root.as_bytes(), false, true);
-        leaves.iter().for_each(|leaf| ends.add(leaf.as_bytes(), true, false));
+        ends.count_frame(root.as_bytes(), false, true);
+        leaves.iter().for_each(|leaf| ends.count_frame(leaf.as_bytes(), true, false));
         ends
     }
 

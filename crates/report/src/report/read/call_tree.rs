@@ -11,28 +11,29 @@ use crate::{BlankFrame, Number, ReadError};
 
 /// The maximum number of frames in a tree. A frame may take a dozen bytes of the record, and some hundred of memory.
 const MOST_TREE_FRAMES: usize = 1 << 16;
-const PLACE: &str = "callStackTree.callStacks[]";
-const FRAME: &str = "callStackTree.callStacks[].callStackRootFrames[]";
+const CALL_STACKS_PLACE: &str = "callStackTree.callStacks[]";
+const ROOT_FRAMES_PLACE: &str = "callStackTree.callStacks[].callStackRootFrames[]";
 
 /// Reads the tree object at the scanner's position.
 pub(super) fn call_stack_tree<'a>(s: &mut JsonScanner<'a>, part: usize) -> Result<Backtrace<'a>, Stop> {
     let start = s.pos();
     let mut reader = TreeReader::default();
     let mut own = MemberSlots::new("callStackTree");
-    s.members(|s, member| {
+    s.read_members(|s, member| {
         match &*member.key {
             b"callStackPerThread" => {
-                reader.tree.per_thread = s.boolean(own.at(0, "callStackPerThread"))?.unwrap_or(false);
+                reader.tree.per_thread =
+                    s.read_boolean(own.slot_for(0, "callStackPerThread"))?.unwrap_or(false);
             }
             b"callStacks" => {
-                reader.restart();
-                s.objects(own.at(1, "callStacks"), |s, _| reader.stack(s))?;
+                reader.reset_tree();
+                s.read_objects(own.slot_for(1, "callStacks"), |s, _| reader.read_stack(s))?;
             }
-            _ => s.skip()?,
+            _ => s.skip_value()?,
         }
         Ok(())
     })?;
-    Ok(reader.finish(part, start))
+    Ok(reader.into_backtrace(part, start))
 }
 
 #[derive(Default)]
@@ -81,20 +82,20 @@ struct OpenFrame<'a> {
 }
 
 impl<'a> TreeReader<'a> {
-    fn restart(&mut self) {
+    fn reset_tree(&mut self) {
         *self = TreeReader {
             tree: CallStackTree { per_thread: self.tree.per_thread, ..CallStackTree::default() },
             ..TreeReader::default()
         };
     }
 
-    fn stack(&mut self, s: &mut JsonScanner<'a>) -> Result<(), Stop> {
-        s.item()?;
+    fn read_stack(&mut self, s: &mut JsonScanner<'a>) -> Result<(), Stop> {
+        s.count_item()?;
         let before = self.so_far();
-        let mut own = MemberSlots::new(PLACE);
-        s.members(|s, member| match &*member.key {
-            b"callStackRootFrames" => self.root_frames(s, own.at(0, "callStackRootFrames"), &before),
-            _ => s.skip(),
+        let mut own = MemberSlots::new(CALL_STACKS_PLACE);
+        s.read_members(|s, member| match &*member.key {
+            b"callStackRootFrames" => self.root_frames(s, own.slot_for(0, "callStackRootFrames"), &before),
+            _ => s.skip_value(),
         })?;
         Ok(())
     }
@@ -109,7 +110,7 @@ impl<'a> TreeReader<'a> {
     }
 
     /// Begins a list. Discards an earlier list under the same key, which was read after `before`.
-    fn list(
+    fn begin_list(
         &mut self,
         s: &mut JsonScanner<'a>,
         slot: MemberSlot,
@@ -132,7 +133,7 @@ impl<'a> TreeReader<'a> {
         slot: MemberSlot,
         before: &ReadSoFar,
     ) -> Result<(), Stop> {
-        let Some(roots) = self.list(s, slot, before)? else { return Ok(()) };
+        let Some(roots) = self.begin_list(s, slot, before)? else { return Ok(()) };
         // Each list except the first lies in the frame before it.
         let (mut lists, mut frames) = (vec![roots], Vec::<OpenFrame<'a>>::new());
         while let Some(list) = lists.last_mut() {
@@ -142,17 +143,17 @@ impl<'a> TreeReader<'a> {
                 if frames.len() >= MOST_TREE_DEPTH {
                     return Err(ReadError::TreeTooDeep { offset: s.pos(), limit: MOST_TREE_DEPTH }.into());
                 }
-                frames.push(self.begin(s, above)?);
+                frames.push(self.begin_frame(s, above)?);
             } else if let Some(OpenFrames { objects, inner }) = lists.pop() {
                 self.invalid += objects.invalid;
                 let Some(frame) = frames.last_mut() else { return Ok(()) };
                 frame.inner = inner;
             }
             let Some(frame) = frames.last_mut() else { return Ok(()) };
-            if let Some(inner) = self.members(s, frame)? {
+            if let Some(inner) = self.read_members(s, frame)? {
                 lists.push(inner);
             } else if let (Some(frame), Some(list)) = (frames.pop(), lists.last_mut()) {
-                let blank = self.end(s, frame);
+                let blank = self.end_frame(s, frame);
                 list.inner.blank = list.inner.blank.saturating_add(blank);
             }
         }
@@ -160,8 +161,8 @@ impl<'a> TreeReader<'a> {
     }
 
     /// Begins the frame at the scanner's position.
-    fn begin(&mut self, s: &mut JsonScanner<'a>, above: Option<u32>) -> Result<OpenFrame<'a>, Stop> {
-        s.item()?;
+    fn begin_frame(&mut self, s: &mut JsonScanner<'a>, above: Option<u32>) -> Result<OpenFrame<'a>, Stop> {
+        s.count_item()?;
         if self.begun.len() >= MOST_TREE_FRAMES {
             return Err(ReadError::TooManyItems { offset: s.pos(), limit: MOST_TREE_FRAMES }.into());
         }
@@ -176,13 +177,13 @@ impl<'a> TreeReader<'a> {
             inner: InnerFrames::default(),
             offset: None,
             count: None,
-            slots: MemberSlots::new(FRAME),
+            slots: MemberSlots::new(ROOT_FRAMES_PLACE),
             members: 0,
         })
     }
 
     /// Reads members of a frame up to its end, or up to a list of frames in it. Returns that list.
-    fn members(
+    fn read_members(
         &mut self,
         s: &mut JsonScanner<'a>,
         open: &mut OpenFrame<'a>,
@@ -192,26 +193,30 @@ impl<'a> TreeReader<'a> {
             open.members += 1;
             frame.own_member = None;
             match &*member.key {
-                b"address" => s.numeric(slots.at(0, "address"), &mut frame.instruction_addr)?,
-                b"offsetIntoBinaryTextSegment" => {
-                    s.numeric(slots.at(1, "offsetIntoBinaryTextSegment"), &mut open.offset)?;
+                b"address" => {
+                    s.read_number_into(slots.slot_for(0, "address"), &mut frame.instruction_addr)?
                 }
-                b"sampleCount" => open.count = s.unsigned(slots.at(2, "sampleCount"))?,
-                b"binaryName" => frame.object_name = s.text(slots.at(3, "binaryName"))?,
-                b"binaryUUID" => frame.object_uuid = s.uuid(slots.at(4, "binaryUUID"))?.and_then(debug_id),
+                b"offsetIntoBinaryTextSegment" => {
+                    s.read_number_into(slots.slot_for(1, "offsetIntoBinaryTextSegment"), &mut open.offset)?;
+                }
+                b"sampleCount" => open.count = s.read_unsigned(slots.slot_for(2, "sampleCount"))?,
+                b"binaryName" => frame.object_name = s.read_text(slots.slot_for(3, "binaryName"))?,
+                b"binaryUUID" => {
+                    frame.object_uuid = s.read_uuid(slots.slot_for(4, "binaryUUID"))?.and_then(debug_id)
+                }
                 b"subFrames" => {
                     open.inner = InnerFrames::default();
-                    let list = self.list(s, slots.at(5, "subFrames"), &open.before)?;
+                    let list = self.begin_list(s, slots.slot_for(5, "subFrames"), &open.before)?;
                     if list.is_some() {
                         return Ok(list);
                     }
                 }
                 b"symbolication" => {
-                    let object = s.byte() == Some(b'{');
-                    s.skip()?;
+                    let object = s.peek_byte() == Some(b'{');
+                    s.skip_value()?;
                     frame.own_member = object.then(|| member.separator..s.pos());
                 }
-                _ => s.skip()?,
+                _ => s.skip_value()?,
             }
         }
         Ok(None)
@@ -219,14 +224,14 @@ impl<'a> TreeReader<'a> {
 
     /// Ends the frame that closes at the scanner's position. Returns the samples of a blank frame: they count for the
     /// frame above.
-    fn end(&mut self, s: &mut JsonScanner<'a>, open: OpenFrame<'a>) -> u64 {
+    fn end_frame(&mut self, s: &mut JsonScanner<'a>, open: OpenFrame<'a>) -> u64 {
         let OpenFrame { mut frame, above, begun, before, inner, offset, count, members, .. } = open;
         frame.index = self.frames.len() + self.blank_frames.len();
         frame.insert_at = s.close_object();
         frame.has_members = members > 0;
         frame.object_addr = load_address(frame.instruction_addr, offset);
         if self.begun.len() == before.begun
-            && let Some(blank) = BlankFrame::of(&frame, s.input())
+            && let Some(blank) = BlankFrame::from_frame(&frame, s.input())
         {
             self.begun.pop();
             self.blank_frames.push(blank);
@@ -240,7 +245,7 @@ impl<'a> TreeReader<'a> {
         0
     }
 
-    fn finish(mut self, part: usize, start: usize) -> Backtrace<'a> {
+    fn into_backtrace(mut self, part: usize, start: usize) -> Backtrace<'a> {
         for node in &mut self.tree.nodes {
             node.above = node.above.and_then(|begun| self.begun.get(begun as usize)).copied();
         }
@@ -264,5 +269,5 @@ impl<'a> TreeReader<'a> {
 /// Returns the load address of the frame's image.
 fn load_address(address: Option<Number>, offset: Option<Number>) -> Option<Number> {
     let start = address?.to_bits()?.checked_sub(offset?.to_bits()?)?;
-    Some(Number::unsigned(start))
+    Some(Number::from_unsigned(start))
 }

@@ -25,22 +25,22 @@ struct DiagnosticSection<'a> {
 
 impl<'a> Diagnostics<'a> {
     /// Reads a member of a part if it belongs to a payload or a diagnostic. Returns false for other members.
-    pub(crate) fn member(
+    pub(crate) fn read_member(
         &mut self,
         s: &mut JsonScanner<'a>,
         member: &JsonMember<'a>,
         part: usize,
     ) -> Result<bool, Stop> {
         match &*member.key {
-            b"callStackTree" | b"diagnosticMetaData" => self.own.member(s, &member.key, part)?,
-            key if is_payload_key(key) && s.byte() == Some(b'[') => {
-                let kind = DiagnosticKind::of_payload(key);
+            b"callStackTree" | b"diagnosticMetaData" => self.own.read_member(s, &member.key, part)?,
+            key if is_payload_key(key) && s.peek_byte() == Some(b'[') => {
+                let kind = DiagnosticKind::from_payload_key(key);
                 let mut slots = MemberSlots::new("");
-                s.objects(slots.at(0, "diagnostics"), |s, _| {
-                    s.item()?;
+                s.read_objects(slots.slot_for(0, "diagnostics"), |s, _| {
+                    s.count_item()?;
                     let mut section = DiagnosticSection::default();
-                    s.members(|s, member| section.member(s, &member.key, part))?;
-                    self.add(section, kind);
+                    s.read_members(|s, member| section.read_member(s, &member.key, part))?;
+                    self.add_section(section, kind);
                     Ok(())
                 })?;
             }
@@ -50,16 +50,16 @@ impl<'a> Diagnostics<'a> {
     }
 
     /// Returns all diagnostics after the part was read.
-    pub(crate) fn finish(mut self, s: &JsonScanner<'a>) -> Diagnostics<'a> {
+    pub(crate) fn finish_part(mut self, s: &JsonScanner<'a>) -> Diagnostics<'a> {
         let own = std::mem::take(&mut self.own);
         if own.tree.is_some() || own.metadata.is_some() {
-            let kind = own.metadata.and_then(|at| DiagnosticKind::of_metadata(s.input(), at));
-            self.add(own, kind);
+            let kind = own.metadata.and_then(|at| DiagnosticKind::from_metadata(s.input(), at));
+            self.add_section(own, kind);
         }
         self
     }
 
-    fn add(&mut self, section: DiagnosticSection<'a>, kind: Option<DiagnosticKind>) {
+    fn add_section(&mut self, section: DiagnosticSection<'a>, kind: Option<DiagnosticKind>) {
         self.count += 1;
         if let (Some(kind), None, Some(tree)) = (kind, &self.sampled, section.tree) {
             self.sampled = Some((Diagnostic { kind, metadata: section.metadata }, tree));
@@ -68,19 +68,19 @@ impl<'a> Diagnostics<'a> {
 }
 
 impl<'a> DiagnosticSection<'a> {
-    fn member(&mut self, s: &mut JsonScanner<'a>, key: &[u8], part: usize) -> Result<(), Stop> {
+    fn read_member(&mut self, s: &mut JsonScanner<'a>, key: &[u8], part: usize) -> Result<(), Stop> {
         match key {
-            b"callStackTree" if s.byte() == Some(b'{') => self.tree = Some(call_stack_tree(s, part)?),
+            b"callStackTree" if s.peek_byte() == Some(b'{') => self.tree = Some(call_stack_tree(s, part)?),
             b"diagnosticMetaData" => {
-                self.metadata = (s.byte() == Some(b'{')).then_some(s.pos());
-                s.skip()?;
+                self.metadata = (s.peek_byte() == Some(b'{')).then_some(s.pos());
+                s.skip_value()?;
             }
-            _ => s.skip()?,
+            _ => s.skip_value()?,
         }
         Ok(())
     }
 }
 
 fn is_payload_key(key: &[u8]) -> bool {
-    key == b"crashDiagnostics" || DiagnosticKind::of_payload(key).is_some()
+    key == b"crashDiagnostics" || DiagnosticKind::from_payload_key(key).is_some()
 }

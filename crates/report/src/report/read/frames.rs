@@ -21,7 +21,12 @@ struct Contents<'a> {
 }
 
 impl<'a> Contents<'a> {
-    fn of(self, part: usize, origin: BacktraceOrigin, thread: Option<ThreadFacts>) -> Backtrace<'a> {
+    fn into_backtrace(
+        self,
+        part: usize,
+        origin: BacktraceOrigin,
+        thread: Option<ThreadFacts>,
+    ) -> Backtrace<'a> {
         let Contents { start, frames, blank_frames, invalid, skipped } = self;
         Backtrace { part, origin, thread, skipped, frames, blank_frames, invalid, tree: None, start }
     }
@@ -29,7 +34,7 @@ impl<'a> Contents<'a> {
 
 /// Reads the thread object at the scanner's position: one of `crash.threads`, `crash.crashed_thread` or
 /// `stack_deadlock`. Returns the thread's facts, and its frames if it has any.
-pub(crate) fn thread<'a>(
+pub(crate) fn read_thread<'a>(
     s: &mut JsonScanner<'a>,
     part: usize,
     origin: BacktraceOrigin,
@@ -40,40 +45,40 @@ pub(crate) fn thread<'a>(
         BacktraceOrigin::BlockedThread => ("stack_deadlock", "stack_deadlock.backtrace"),
         _ => ("crash.crashed_thread", "crash.crashed_thread.backtrace"),
     };
-    s.item()?;
+    s.count_item()?;
     let mut facts = ThreadFacts { position, ..ThreadFacts::default() };
     let mut contents = None;
     let mut own = MemberSlots::new(place);
-    s.members(|s, member| {
+    s.read_members(|s, member| {
         match &*member.key {
-            b"backtrace" => contents = backtrace(s, own.at(0, "backtrace"), inside)?,
-            b"crashed" => facts.crashed = s.boolean(own.at(1, "crashed"))?.unwrap_or(false),
+            b"backtrace" => contents = read_backtrace(s, own.slot_for(0, "backtrace"), inside)?,
+            b"crashed" => facts.crashed = s.read_boolean(own.slot_for(1, "crashed"))?.unwrap_or(false),
             b"current_thread" => {
-                facts.current_thread = s.boolean(own.at(2, "current_thread"))?.unwrap_or(false);
+                facts.current_thread = s.read_boolean(own.slot_for(2, "current_thread"))?.unwrap_or(false);
             }
-            b"index" => facts.index = s.signed(own.at(3, "index"))?,
+            b"index" => facts.index = s.read_signed(own.slot_for(3, "index"))?,
             b"registers" => {
-                (facts.pc, facts.has_registers) = registers(s, own.at(4, "registers"), place)?;
+                (facts.pc, facts.has_registers) = read_registers(s, own.slot_for(4, "registers"), place)?;
             }
-            _ => s.skip()?,
+            _ => s.skip_value()?,
         }
         Ok(())
     })?;
-    let backtrace = contents.map(|contents: Contents<'a>| contents.of(part, origin, Some(facts)));
+    let backtrace = contents.map(|contents: Contents<'a>| contents.into_backtrace(part, origin, Some(facts)));
     Ok((facts, backtrace))
 }
 
 /// Reads the program counter in `registers`, and whether there are any registers.
-fn registers(
+fn read_registers(
     s: &mut JsonScanner<'_>,
     slot: MemberSlot,
     place: &'static str,
 ) -> Result<(Option<Number>, bool), Stop> {
     let mut own = MemberSlots::new(place);
     let mut facts = (None, false);
-    s.object(slot, |s, member| {
+    s.read_object(slot, |s, member| {
         if &*member.key != b"basic" {
-            return s.skip();
+            return s.skip_value();
         }
         facts = (None, false);
         let mut basic = MemberSlots::new(match place {
@@ -81,12 +86,12 @@ fn registers(
             "stack_deadlock" => "stack_deadlock.registers.basic",
             _ => "crash.crashed_thread.registers.basic",
         });
-        let object = s.object(own.at(0, "registers.basic"), |s, member| {
+        let object = s.read_object(own.slot_for(0, "registers.basic"), |s, member| {
             match &*member.key {
-                b"pc" => s.numeric(basic.at(0, "pc"), &mut facts.0)?,
-                b"rip" => s.numeric(basic.at(1, "rip"), &mut facts.0)?,
-                b"eip" => s.numeric(basic.at(2, "eip"), &mut facts.0)?,
-                _ => s.skip()?,
+                b"pc" => s.read_number_into(basic.slot_for(0, "pc"), &mut facts.0)?,
+                b"rip" => s.read_number_into(basic.slot_for(1, "rip"), &mut facts.0)?,
+                b"eip" => s.read_number_into(basic.slot_for(2, "eip"), &mut facts.0)?,
+                _ => s.skip_value()?,
             }
             Ok(())
         })?;
@@ -102,72 +107,74 @@ pub(crate) fn last_exception<'a>(
     slot: MemberSlot,
     part: usize,
 ) -> Result<Option<Backtrace<'a>>, Stop> {
-    let contents = backtrace(s, slot, "crash.last_exception_backtrace")?;
-    Ok(contents.map(|contents| contents.of(part, BacktraceOrigin::LastException, None)))
+    let contents = read_backtrace(s, slot, "crash.last_exception_backtrace")?;
+    Ok(contents.map(|contents| contents.into_backtrace(part, BacktraceOrigin::LastException, None)))
 }
 
 /// Reads the frames of one item of `stack_oom`: an array, or an object with `contents`.
-pub(crate) fn allocation<'a>(
+pub(crate) fn read_allocation_stack<'a>(
     s: &mut JsonScanner<'a>,
     slot: MemberSlot,
     part: usize,
     facts: ThreadFacts,
 ) -> Result<Option<Backtrace<'a>>, Stop> {
-    let contents = match s.byte() {
-        Some(b'{') => backtrace(s, slot, "stack_oom[].backtrace")?,
+    let contents = match s.peek_byte() {
+        Some(b'{') => read_backtrace(s, slot, "stack_oom[].backtrace")?,
         _ => frame_list(s, slot, "stack_oom[].frames[]")?,
     };
-    Ok(contents.map(|contents| contents.of(part, BacktraceOrigin::AllocationStack, Some(facts))))
+    Ok(contents.map(|contents| contents.into_backtrace(part, BacktraceOrigin::AllocationStack, Some(facts))))
 }
 
 /// Reads `crash.error.profile`.
-pub(crate) fn profile<'a>(
+pub(crate) fn read_profile<'a>(
     s: &mut JsonScanner<'a>,
     slot: MemberSlot,
     part: usize,
 ) -> Result<Option<Backtrace<'a>>, Stop> {
     let mut contents = None;
     let mut own = MemberSlots::new("crash.error.profile");
-    s.object(slot, |s, member| {
+    s.read_object(slot, |s, member| {
         if &*member.key != b"frames" {
-            return s.skip();
+            return s.skip_value();
         }
-        contents = frame_list(s, own.at(0, "frames"), "crash.error.profile.frames[]")?;
+        contents = frame_list(s, own.slot_for(0, "frames"), "crash.error.profile.frames[]")?;
         Ok(())
     })?;
-    Ok(contents.map(|contents| contents.of(part, BacktraceOrigin::Profile, None)))
+    Ok(contents.map(|contents| contents.into_backtrace(part, BacktraceOrigin::Profile, None)))
 }
 
 /// Reads `process`. Only `last_dealloced_nsexception.backtrace` matters.
-pub(crate) fn deallocated<'a>(
+pub(crate) fn read_deallocated_exception<'a>(
     s: &mut JsonScanner<'a>,
     slot: MemberSlot,
     part: usize,
 ) -> Result<Option<Backtrace<'a>>, Stop> {
-    const PLACE: &str = "process.last_dealloced_nsexception";
+    const LAST_EXCEPTION_PLACE: &str = "process.last_dealloced_nsexception";
     let mut contents = None;
     let mut own = MemberSlots::new("process");
     s.object_or_empty(slot, |s, member| {
         if &*member.key != b"last_dealloced_nsexception" {
-            return s.skip();
+            return s.skip_value();
         }
         contents = None;
-        let mut exception = MemberSlots::new(PLACE);
-        s.object(own.at(0, "last_dealloced_nsexception"), |s, member| {
+        let mut exception = MemberSlots::new(LAST_EXCEPTION_PLACE);
+        s.read_object(own.slot_for(0, "last_dealloced_nsexception"), |s, member| {
             if &*member.key != b"backtrace" {
-                return s.skip();
+                return s.skip_value();
             }
-            let slot = exception.at(0, "backtrace");
-            contents = backtrace(s, slot, "process.last_dealloced_nsexception.backtrace")?;
+            let slot = exception.slot_for(0, "backtrace");
+            contents = read_backtrace(s, slot, "process.last_dealloced_nsexception.backtrace")?;
             Ok(())
         })?;
         Ok(())
     })?;
-    Ok(contents.map(|contents: Contents<'a>| contents.of(part, BacktraceOrigin::DeallocatedException, None)))
+    Ok(contents.map(|contents: Contents<'a>| {
+        contents.into_backtrace(part, BacktraceOrigin::DeallocatedException, None)
+    }))
 }
 
 /// Reads a backtrace object. Returns `None` without `contents`.
-fn backtrace<'a>(
+fn read_backtrace<'a>(
     s: &mut JsonScanner<'a>,
     slot: MemberSlot,
     place: &'static str,
@@ -175,11 +182,11 @@ fn backtrace<'a>(
     let mut contents = None;
     let mut skipped = 0;
     let mut own = MemberSlots::new(place);
-    s.object(slot, |s, member| {
+    s.read_object(slot, |s, member| {
         match &*member.key {
-            b"contents" => contents = frame_list(s, own.at(0, "contents"), frame_place(place))?,
-            b"skipped" => skipped = s.unsigned(own.at(1, "skipped"))?.unwrap_or(0),
-            _ => s.skip()?,
+            b"contents" => contents = frame_list(s, own.slot_for(0, "contents"), frame_place(place))?,
+            b"skipped" => skipped = s.read_unsigned(own.slot_for(1, "skipped"))?.unwrap_or(0),
+            _ => s.skip_value()?,
         }
         Ok(())
     })?;
@@ -206,16 +213,16 @@ fn frame_list<'a>(
     let start = s.pos();
     let mut frames: Vec<Frame<'a>> = Vec::new();
     let mut blank_frames = Vec::new();
-    let invalid = s.objects(slot, |s, index| {
-        s.item()?;
+    let invalid = s.read_objects(slot, |s, index| {
+        s.count_item()?;
         if frames.is_empty() {
             frames.reserve(USUAL_FRAMES);
         }
         // The frame is read in place: copying it would take as long as reading a part of it.
         frames.push(Frame { index, ..Frame::default() });
         let Some(own) = frames.last_mut() else { return Ok(()) };
-        frame(s, own, place)?;
-        if let Some(blank) = BlankFrame::of(own, s.input()) {
+        read_frame(s, own, place)?;
+        if let Some(blank) = BlankFrame::from_frame(own, s.input()) {
             frames.pop();
             blank_frames.push(blank);
         }
@@ -227,31 +234,41 @@ fn frame_list<'a>(
     Ok(invalid.map(|invalid| Contents { start, frames, blank_frames, invalid, skipped: 0 }))
 }
 
-fn frame<'a>(s: &mut JsonScanner<'a>, frame: &mut Frame<'a>, place: &'static str) -> Result<(), Stop> {
+fn read_frame<'a>(s: &mut JsonScanner<'a>, frame: &mut Frame<'a>, place: &'static str) -> Result<(), Stop> {
     let mut own = MemberSlots::new(place);
-    let object = s.members(|s, member| {
+    let object = s.read_members(|s, member| {
         frame.own_member = None;
         match () {
-            () if member.is("instruction_addr") => {
-                s.numeric(own.at(0, "instruction_addr"), &mut frame.instruction_addr)?;
+            () if member.has_key("instruction_addr") => {
+                s.read_number_into(own.slot_for(0, "instruction_addr"), &mut frame.instruction_addr)?;
             }
-            () if member.is("object_addr") => s.numeric(own.at(1, "object_addr"), &mut frame.object_addr)?,
-            () if member.is("object_name") => frame.object_name = s.text(own.at(2, "object_name"))?,
-            () if member.is("object_uuid") => {
-                frame.object_uuid = s.uuid(own.at(3, "object_uuid"))?.and_then(debug_id);
+            () if member.has_key("object_addr") => {
+                s.read_number_into(own.slot_for(1, "object_addr"), &mut frame.object_addr)?
             }
-            () if member.is("symbol_addr") => s.numeric(own.at(4, "symbol_addr"), &mut frame.symbol_addr)?,
-            () if member.is("symbol_name") => frame.symbol_name = s.text(own.at(5, "symbol_name"))?,
-            () if member.is("symbolication") => {
-                let object = s.byte() == Some(b'{');
-                s.skip()?;
+            () if member.has_key("object_name") => {
+                frame.object_name = s.read_text(own.slot_for(2, "object_name"))?
+            }
+            () if member.has_key("object_uuid") => {
+                frame.object_uuid = s.read_uuid(own.slot_for(3, "object_uuid"))?.and_then(debug_id);
+            }
+            () if member.has_key("symbol_addr") => {
+                s.read_number_into(own.slot_for(4, "symbol_addr"), &mut frame.symbol_addr)?
+            }
+            () if member.has_key("symbol_name") => {
+                frame.symbol_name = s.read_text(own.slot_for(5, "symbol_name"))?
+            }
+            () if member.has_key("symbolication") => {
+                let object = s.peek_byte() == Some(b'{');
+                s.skip_value()?;
                 // The report's own member decides at the end whether this one is ours.
                 frame.own_member = object.then(|| member.separator..s.pos());
             }
-            () if place.starts_with("stack_oom") && ALLOCATION_ADDRESS.iter().any(|key| member.is(key)) => {
-                s.numeric(own.at(0, "address"), &mut frame.instruction_addr)?;
+            () if place.starts_with("stack_oom")
+                && ALLOCATION_ADDRESS.iter().any(|key| member.has_key(key)) =>
+            {
+                s.read_number_into(own.slot_for(0, "address"), &mut frame.instruction_addr)?;
             }
-            () => s.skip()?,
+            () => s.skip_value()?,
         }
         Ok(())
     })?;

@@ -35,7 +35,7 @@ pub(crate) struct JoinedMemory<'a> {
 impl<'a> JoinedMemory<'a> {
     /// Takes each kind of stack from the first section that has some. For the other members, the reader chooses the
     /// first usable one later.
-    pub(crate) fn of(sections: [MemorySection<'a>; 3]) -> JoinedMemory<'a> {
+    pub(crate) fn from_sections(sections: [MemorySection<'a>; 3]) -> JoinedMemory<'a> {
         let mut joined = JoinedMemory::default();
         for (section, at) in sections.into_iter().zip(&mut joined.at.members) {
             *at = section.at;
@@ -53,36 +53,41 @@ impl<'a> JoinedMemory<'a> {
 impl<'a> MemorySection<'a> {
     /// Reads the member at the scanner's position if it is about memory. Returns false for any other member, which is
     /// not read.
-    pub(crate) fn member(&mut self, s: &mut JsonScanner<'a>, key: &[u8], part: usize) -> Result<bool, Stop> {
-        let Some(member) = MemoryMember::of(key) else { return Ok(false) };
+    pub(crate) fn read_member(
+        &mut self,
+        s: &mut JsonScanner<'a>,
+        key: &[u8],
+        part: usize,
+    ) -> Result<bool, Stop> {
+        let Some(member) = MemoryMember::from_key(key) else { return Ok(false) };
         self.at[member as usize] = Some(s.pos());
         let mut slots = MemberSlots::new("");
         match member {
             MemoryMember::AllocationStacks => {
-                self.allocations = allocation_stacks(s, slots.at(0, "stack_oom"), part)?;
+                self.allocations = allocation_stacks(s, slots.slot_for(0, "stack_oom"), part)?;
             }
             MemoryMember::BlockedStack => {
-                let slot = slots.at(0, "stack_deadlock");
+                let slot = slots.slot_for(0, "stack_deadlock");
                 let thread =
-                    s.object_with(slot, |s| frames::thread(s, part, BacktraceOrigin::BlockedThread, 0))?;
+                    s.object_with(slot, |s| frames::read_thread(s, part, BacktraceOrigin::BlockedThread, 0))?;
                 self.blocked = thread.and_then(|(_, backtrace)| backtrace);
             }
-            _ => s.skip()?,
+            _ => s.skip_value()?,
         }
         Ok(true)
     }
 }
 
 /// Reads `user`. Only members about memory matter.
-pub(crate) fn user<'a>(s: &mut JsonScanner<'a>, part: usize) -> Result<MemorySection<'a>, Stop> {
+pub(crate) fn read_user<'a>(s: &mut JsonScanner<'a>, part: usize) -> Result<MemorySection<'a>, Stop> {
     let mut section = MemorySection::default();
-    if s.byte() != Some(b'{') {
-        s.skip()?;
+    if s.peek_byte() != Some(b'{') {
+        s.skip_value()?;
         return Ok(section);
     }
-    s.members(|s, member| match section.member(s, &member.key, part)? {
+    s.read_members(|s, member| match section.read_member(s, &member.key, part)? {
         true => Ok(()),
-        false => s.skip(),
+        false => s.skip_value(),
     })?;
     Ok(section)
 }
@@ -93,11 +98,11 @@ fn allocation_stacks<'a>(
     part: usize,
 ) -> Result<AllocationStacks<'a>, Stop> {
     let mut read = AllocationStacks::default();
-    s.objects(slot, |s, position| {
-        s.item()?;
+    s.read_objects(slot, |s, position| {
+        s.count_item()?;
         let Some(stack) = allocation_stack(s, part, position)? else { return Ok(()) };
         // In memory, a short list would take many times its bytes.
-        if stack.slots().next().is_some() {
+        if stack.frame_slots().next().is_some() {
             read.stacks.push(stack);
         } else {
             read.invalid += stack.invalid;
@@ -115,12 +120,12 @@ fn allocation_stack<'a>(
 ) -> Result<Option<Backtrace<'a>>, Stop> {
     let mut stack = None;
     let mut slots = MemberSlots::new("stack_oom[]");
-    s.members(|s, member| {
+    s.read_members(|s, member| {
         if !ALLOCATION_FRAMES.iter().any(|key| key.as_bytes() == &*member.key) {
-            return s.skip();
+            return s.skip_value();
         }
         let facts = ThreadFacts { position, ..ThreadFacts::default() };
-        stack = frames::allocation(s, slots.at(0, "frames"), part, facts)?;
+        stack = frames::read_allocation_stack(s, slots.slot_for(0, "frames"), part, facts)?;
         Ok(())
     })?;
     Ok(stack)

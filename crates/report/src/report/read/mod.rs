@@ -11,7 +11,7 @@ use crate::json::{JsonScanner, Value, type_name};
 use crate::report::memory::jetsam_event;
 use crate::report::{Backtrace, Invalid, Report, ReportPart};
 use crate::{Ours, ReadError, ReadLimits, splice};
-use part::{ReadPart, join, read_part};
+use part::{ReadPart, append_backtraces, read_part};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl<'a> Report<'a> {
     ///
     /// # Errors
     /// Returns the errors of [`Report::read`], [`ReadError::NoCrash`] and [`ReadError::Diagnostics`].
-    pub fn accept(input: &'a [u8], limits: &ReadLimits) -> Result<Report<'a>, ReadError> {
+    pub fn read_event(input: &'a [u8], limits: &ReadLimits) -> Result<Report<'a>, ReadError> {
         let report = Report::read(input, limits)?;
         let outer = report.parts.first().map(|part| part.sections).unwrap_or_default();
         let crashed = report.parts.len() > 1 || outer.error.is_some() || outer.has_threads;
@@ -65,16 +65,16 @@ impl<'a> Report<'a> {
 
     /// Returns the report without our additions: the input itself if there are none.
     #[must_use]
-    pub fn stripped(&self) -> Cow<'a, [u8]> {
+    pub fn strip_additions(&self) -> Cow<'a, [u8]> {
         if self.own_member.is_none() {
             return Cow::Borrowed(self.input);
         }
-        Cow::Owned(splice::without(self.input, self.own_members()))
+        Cow::Owned(splice::remove_spans(self.input, self.own_members()))
     }
 
     /// Returns the spans of all our additions, in ascending order.
     fn own_members(&self) -> Vec<Range<usize>> {
-        let slots = self.backtraces.iter().flat_map(Backtrace::slots);
+        let slots = self.backtraces.iter().flat_map(Backtrace::frame_slots);
         let own = slots.filter_map(|slot| match slot {
             FrameSlot::Frame(frame) => frame.own_member.clone(),
             FrameSlot::Blank(blank) => blank.own_member(),
@@ -86,22 +86,22 @@ impl<'a> Report<'a> {
 }
 
 fn read_all(mut s: JsonScanner<'_>) -> Result<Report<'_>, ReadError> {
-    s.begin()?;
-    if s.byte() != Some(b'{') {
-        let (offset, found) = (s.pos(), type_name(s.byte()));
-        s.skip()?;
-        s.end()?;
+    s.skip_preamble()?;
+    if s.peek_byte() != Some(b'{') {
+        let (offset, found) = (s.pos(), type_name(s.peek_byte()));
+        s.skip_value()?;
+        s.expect_end()?;
         return Err(ReadError::NotAReport { offset, found });
     }
     let outer = read_part(&mut s, 0)?;
     s.part = 0;
-    s.end()?;
-    Ok(assemble(s.input(), outer, s))
+    s.expect_end()?;
+    Ok(assemble_report(s.input(), outer, s))
 }
 
-fn assemble<'a>(input: &'a [u8], outer: ReadPart<'a>, s: JsonScanner<'a>) -> Report<'a> {
+fn assemble_report<'a>(input: &'a [u8], outer: ReadPart<'a>, s: JsonScanner<'a>) -> Report<'a> {
     let (insert_at, members) = (outer.close, outer.members);
-    let ours = outer.last.as_ref().and_then(|last| Ours::read(Value::at(input, last.value)));
+    let ours = outer.last.as_ref().and_then(|last| Ours::from_value(Value::from_offset(input, last.value)));
     let own_member = outer.last.as_ref().map(|last| last.member.clone()).filter(|_| ours.is_some());
 
     let mut parts = Vec::new();
@@ -114,7 +114,7 @@ fn assemble<'a>(input: &'a [u8], outer: ReadPart<'a>, s: JsonScanner<'a>) -> Rep
         invalid.frames += own_invalid.frames;
         invalid.images += own_invalid.images;
         parts.push(part);
-        join(&mut backtraces, own);
+        append_backtraces(&mut backtraces, own);
         next = inner;
     }
     lend_images(&mut parts);
@@ -128,7 +128,7 @@ fn assemble<'a>(input: &'a [u8], outer: ReadPart<'a>, s: JsonScanner<'a>) -> Rep
         }
     }
     if own_member.is_none() {
-        backtraces.iter_mut().flat_map(|b| &mut b.blank_frames).for_each(BlankFrame::disown);
+        backtraces.iter_mut().flat_map(|b| &mut b.blank_frames).for_each(BlankFrame::treat_as_foreign);
     }
     let has_members = members > usize::from(own_member.is_some());
     let id = parts.iter().find_map(|part| part.report_id);
@@ -149,7 +149,7 @@ fn assemble<'a>(input: &'a [u8], outer: ReadPart<'a>, s: JsonScanner<'a>) -> Rep
         error: OnceLock::new(),
     };
     if id.is_none() {
-        report.id = id_of(&report.stripped());
+        report.id = id_of(&report.strip_additions());
     }
     report
 }
@@ -196,7 +196,7 @@ mod tests {
             }
             let limits = ReadLimits::default();
             let remembering = Report::read(&bytes, &limits);
-            let forgetting = read_all(JsonScanner::at(&bytes, 0, limits.max_depth));
+            let forgetting = read_all(JsonScanner::from_position(&bytes, 0, limits.max_depth));
             prop_assert_eq!(format!("{remembering:?}"), format!("{forgetting:?}"));
         }
     }

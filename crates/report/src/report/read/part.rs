@@ -7,7 +7,7 @@ use super::diagnostics::Diagnostics;
 use super::frames;
 use super::memory::{self, JoinedMemory, MemorySection};
 use crate::image_message::ImageMessage;
-use crate::json::{JsonScanner, MemberSlots, PassedObject, Stop, cpu, debug_id};
+use crate::json::{JsonScanner, MemberSlots, PassedObject, Stop, cpu_from_header, debug_id};
 use crate::report::{Backtrace, BacktraceOrigin, Image, Invalid, ReportPart, Sections};
 use crate::{Text, WarningKind};
 use std::ops::Range;
@@ -59,12 +59,12 @@ struct System<'a> {
 }
 
 impl System<'_> {
-    fn cpu(&self) -> Option<CpuType> {
-        cpu(self.cpu[0], self.cpu[1])
+    fn cpu_type(&self) -> Option<CpuType> {
+        cpu_from_header(self.cpu[0], self.cpu[1])
     }
 
     fn binary_cpu(&self) -> Option<CpuType> {
-        cpu(self.binary_cpu[0], self.binary_cpu[1])
+        cpu_from_header(self.binary_cpu[0], self.binary_cpu[1])
     }
 }
 
@@ -125,10 +125,10 @@ pub(crate) fn read_part<'a>(s: &mut JsonScanner<'a>, depth: usize) -> Result<Rea
     s.part = depth;
     let mut slots = MemberSlots::new("");
     let mut part = PartSections::default();
-    let object = s.members(|s, member| {
+    let object = s.read_members(|s, member| {
         part.last = None;
         let value = s.pos();
-        let begin = (s.byte() == Some(b'{')).then_some(value);
+        let begin = (s.peek_byte() == Some(b'{')).then_some(value);
         match &*member.key {
             b"report" => {
                 part.at.report = begin;
@@ -137,26 +137,27 @@ pub(crate) fn read_part<'a>(s: &mut JsonScanner<'a>, depth: usize) -> Result<Rea
             b"binary_images" => part.images = image_list(s, &mut slots)?,
             b"process" => {
                 part.at.process = begin;
-                part.deallocated = frames::deallocated(s, slots.at(2, "process"), depth)?;
+                part.deallocated =
+                    frames::read_deallocated_exception(s, slots.slot_for(2, "process"), depth)?;
             }
             b"system" => {
                 part.at.system = begin;
-                part.system = system(s, &mut slots, 3, "system")?;
+                part.system = read_system(s, &mut slots, 3, "system")?;
             }
             b"system_atcrash" => {
                 part.at.system_atcrash = begin;
-                part.system_atcrash = system(s, &mut slots, 4, "system_atcrash")?;
+                part.system_atcrash = read_system(s, &mut slots, 4, "system_atcrash")?;
             }
             b"crash" => {
                 part.at.crash = begin;
                 part.crash = crash_section(s, &mut slots, depth)?;
             }
-            b"user" => part.user = memory::user(s, depth)?,
+            b"user" => part.user = memory::read_user(s, depth)?,
             b"recrash_report" => {
-                let slot = slots.at(6, "recrash_report");
+                let slot = slots.slot_for(6, "recrash_report");
                 if begin.is_some() && depth == RECRASH_LEVELS {
-                    s.warn(WarningKind::RecrashTooDeep, "", "recrash_report", value);
-                    s.skip()?;
+                    s.record_warning(WarningKind::RecrashTooDeep, "", "recrash_report", value);
+                    s.skip_value()?;
                     part.inner = None;
                 } else {
                     part.inner = s.object_with(slot, |s| read_part(s, depth + 1))?;
@@ -164,31 +165,31 @@ pub(crate) fn read_part<'a>(s: &mut JsonScanner<'a>, depth: usize) -> Result<Rea
                 }
             }
             b"symbolication" => {
-                s.skip()?;
+                s.skip_value()?;
                 part.last = begin.map(|value| LastMember { value, member: member.separator..s.pos() });
             }
             key => {
-                if !part.memory.member(s, key, depth)?
-                    && (depth > 0 || !part.diagnostics.member(s, &member, depth)?)
+                if !part.memory.read_member(s, key, depth)?
+                    && (depth > 0 || !part.diagnostics.read_member(s, &member, depth)?)
                 {
-                    s.skip()?;
+                    s.skip_value()?;
                 }
             }
         }
         Ok(())
     })?;
-    part.diagnostics = part.diagnostics.finish(s);
-    Ok(part.assemble(object))
+    part.diagnostics = part.diagnostics.finish_part(s);
+    Ok(part.into_part(object))
 }
 
 impl<'a> PartSections<'a> {
-    fn assemble(self, object: PassedObject) -> ReadPart<'a> {
+    fn into_part(self, object: PassedObject) -> ReadPart<'a> {
         let PartSections { at, report, system: base, system_atcrash: atcrash, crash, .. } = self;
         let subject = crash.marked.crashed.or(crash.marked.single).or(crash.marked.current);
         // A part with a crash comes from KSCrash.
         let diagnostics = if at.crash.is_some() { Diagnostics::default() } else { self.diagnostics };
         let (diagnostic, tree) = diagnostics.sampled.unzip();
-        let memory = JoinedMemory::of([self.memory, crash.memory, self.user]);
+        let memory = JoinedMemory::from_sections([self.memory, crash.memory, self.user]);
         let sections = Sections {
             error: crash.error_at,
             has_threads: crash.has_threads,
@@ -211,7 +212,7 @@ impl<'a> PartSections<'a> {
             executable_path: atcrash.executable_path.or(base.executable_path),
             process_name: report.process_name.or(atcrash.process_name).or(base.process_name),
             proc_translated: atcrash.proc_translated.or(base.proc_translated),
-            cpu: atcrash.cpu().or(base.cpu()),
+            cpu: atcrash.cpu_type().or(base.cpu_type()),
             binary_cpu: atcrash.binary_cpu().or(base.binary_cpu()),
             cpu_arch: atcrash.cpu_arch.or(base.cpu_arch),
             diagnostic,
@@ -222,7 +223,7 @@ impl<'a> PartSections<'a> {
         let single = [crash.crashed_thread, crash.last_exception, crash.error.profile, self.deallocated];
         backtraces.extend(single.into_iter().chain([tree]).flatten());
         backtraces.extend(memory.blocked);
-        join(&mut backtraces, memory.allocations);
+        append_backtraces(&mut backtraces, memory.allocations);
         let frames = backtraces.iter().map(|b| b.invalid).sum::<u64>() + memory.invalid;
         ReadPart {
             part,
@@ -237,7 +238,7 @@ impl<'a> PartSections<'a> {
 }
 
 /// Appends a list in any order, without copying the longer one.
-pub(crate) fn join<'a>(to: &mut Vec<Backtrace<'a>>, mut others: Vec<Backtrace<'a>>) {
+pub(crate) fn append_backtraces<'a>(to: &mut Vec<Backtrace<'a>>, mut others: Vec<Backtrace<'a>>) {
     if others.len() > to.len() {
         std::mem::swap(to, &mut others);
     }
@@ -247,20 +248,20 @@ pub(crate) fn join<'a>(to: &mut Vec<Backtrace<'a>>, mut others: Vec<Backtrace<'a
 fn report_section<'a>(s: &mut JsonScanner<'a>, slots: &mut MemberSlots) -> Result<ReportSection<'a>, Stop> {
     let mut section = ReportSection::default();
     let mut own = MemberSlots::new("report");
-    s.object(slots.at(0, "report"), |s, member| {
+    s.read_object(slots.slot_for(0, "report"), |s, member| {
         match &*member.key {
-            b"id" => section.id = s.uuid(own.at(0, "id"))?.map(ReportId),
-            b"monitor_id" => section.monitor_id = s.text(own.at(1, "monitor_id"))?,
-            b"type" => section.report_type = s.text(own.at(2, "type"))?,
-            b"process_name" => section.process_name = s.text(own.at(3, "process_name"))?,
-            _ => s.skip()?,
+            b"id" => section.id = s.read_uuid(own.slot_for(0, "id"))?.map(ReportId),
+            b"monitor_id" => section.monitor_id = s.read_text(own.slot_for(1, "monitor_id"))?,
+            b"type" => section.report_type = s.read_text(own.slot_for(2, "type"))?,
+            b"process_name" => section.process_name = s.read_text(own.slot_for(3, "process_name"))?,
+            _ => s.skip_value()?,
         }
         Ok(())
     })?;
     Ok(section)
 }
 
-fn system<'a>(
+fn read_system<'a>(
     s: &mut JsonScanner<'a>,
     slots: &mut MemberSlots,
     bit: u32,
@@ -268,23 +269,29 @@ fn system<'a>(
 ) -> Result<System<'a>, Stop> {
     let mut system = System::default();
     let mut own = MemberSlots::new(name);
-    s.object(slots.at(bit, name), |s, member| {
+    s.read_object(slots.slot_for(bit, name), |s, member| {
         match &*member.key {
-            b"app_uuid" => system.app_uuid = s.uuid(own.at(0, "app_uuid"))?.and_then(debug_id),
-            b"CFBundleExecutable" => system.executable = s.text(own.at(1, "CFBundleExecutable"))?,
+            b"app_uuid" => system.app_uuid = s.read_uuid(own.slot_for(0, "app_uuid"))?.and_then(debug_id),
+            b"CFBundleExecutable" => {
+                system.executable = s.read_text(own.slot_for(1, "CFBundleExecutable"))?
+            }
             b"CFBundleExecutablePath" => {
-                system.executable_path = s.text(own.at(2, "CFBundleExecutablePath"))?;
+                system.executable_path = s.read_text(own.slot_for(2, "CFBundleExecutablePath"))?;
             }
-            b"process_name" => system.process_name = s.text(own.at(3, "process_name"))?,
-            b"cpu_arch" => system.cpu_arch = s.text(own.at(4, "cpu_arch"))?,
-            b"proc_translated" => system.proc_translated = s.boolean(own.at(5, "proc_translated"))?,
-            b"cpu_type" => system.cpu[0] = s.header_field(own.at(6, "cpu_type"))?,
-            b"cpu_subtype" => system.cpu[1] = s.header_field(own.at(7, "cpu_subtype"))?,
-            b"binary_cpu_type" => system.binary_cpu[0] = s.header_field(own.at(8, "binary_cpu_type"))?,
+            b"process_name" => system.process_name = s.read_text(own.slot_for(3, "process_name"))?,
+            b"cpu_arch" => system.cpu_arch = s.read_text(own.slot_for(4, "cpu_arch"))?,
+            b"proc_translated" => {
+                system.proc_translated = s.read_boolean(own.slot_for(5, "proc_translated"))?
+            }
+            b"cpu_type" => system.cpu[0] = s.header_field(own.slot_for(6, "cpu_type"))?,
+            b"cpu_subtype" => system.cpu[1] = s.header_field(own.slot_for(7, "cpu_subtype"))?,
+            b"binary_cpu_type" => {
+                system.binary_cpu[0] = s.header_field(own.slot_for(8, "binary_cpu_type"))?
+            }
             b"binary_cpu_subtype" => {
-                system.binary_cpu[1] = s.header_field(own.at(9, "binary_cpu_subtype"))?;
+                system.binary_cpu[1] = s.header_field(own.slot_for(9, "binary_cpu_subtype"))?;
             }
-            _ => s.skip()?,
+            _ => s.skip_value()?,
         }
         Ok(())
     })?;
@@ -298,19 +305,19 @@ fn crash_section<'a>(
 ) -> Result<Crash<'a>, Stop> {
     let mut crash = Crash::default();
     let mut own = MemberSlots::new("crash");
-    s.object(slots.at(5, "crash"), |s, member| {
+    s.read_object(slots.slot_for(5, "crash"), |s, member| {
         match &*member.key {
             b"error" => {
-                crash.error_at = (s.byte() == Some(b'{')).then_some(s.pos());
+                crash.error_at = (s.peek_byte() == Some(b'{')).then_some(s.pos());
                 crash.error = error_section(s, &mut own, part)?;
             }
             b"threads" => {
                 crash.threads.clear();
                 crash.marked = Marked { single: crash.marked.single, ..Marked::default() };
                 let (threads, marked) = (&mut crash.threads, &mut crash.marked);
-                let invalid = s.objects(own.at(1, "threads"), |s, position| {
+                let invalid = s.read_objects(own.slot_for(1, "threads"), |s, position| {
                     let start = (s.pos(), position);
-                    let (facts, backtrace) = frames::thread(s, part, BacktraceOrigin::Thread, position)?;
+                    let (facts, backtrace) = frames::read_thread(s, part, BacktraceOrigin::Thread, position)?;
                     threads.extend(backtrace);
                     // The first of each counts.
                     marked.crashed = marked.crashed.or(facts.crashed.then_some(start));
@@ -321,19 +328,19 @@ fn crash_section<'a>(
                 crash.invalid_threads = invalid.unwrap_or(0);
             }
             b"crashed_thread" => {
-                let (slot, start) = (own.at(2, "crashed_thread"), s.pos());
+                let (slot, start) = (own.slot_for(2, "crashed_thread"), s.pos());
                 let thread =
-                    s.object_with(slot, |s| frames::thread(s, part, BacktraceOrigin::CrashedThread, 0))?;
+                    s.object_with(slot, |s| frames::read_thread(s, part, BacktraceOrigin::CrashedThread, 0))?;
                 crash.marked.single = thread.is_some().then_some((start, 0));
                 crash.crashed_thread = thread.and_then(|(_, backtrace)| backtrace);
             }
             b"last_exception_backtrace" => {
-                let slot = own.at(3, "last_exception_backtrace");
+                let slot = own.slot_for(3, "last_exception_backtrace");
                 crash.last_exception = frames::last_exception(s, slot, part)?;
             }
             key => {
-                if !crash.memory.member(s, key, part)? {
-                    s.skip()?;
+                if !crash.memory.read_member(s, key, part)? {
+                    s.skip_value()?;
                 }
             }
         }
@@ -349,11 +356,11 @@ fn error_section<'a>(
 ) -> Result<ErrorSection<'a>, Stop> {
     let mut section = ErrorSection::default();
     let mut own = MemberSlots::new("crash.error");
-    s.object(slots.at(0, "error"), |s, member| {
+    s.read_object(slots.slot_for(0, "error"), |s, member| {
         match &*member.key {
-            b"type" => section.error_type = s.text(own.at(0, "type"))?,
-            b"profile" => section.profile = frames::profile(s, own.at(1, "profile"), part)?,
-            _ => s.skip()?,
+            b"type" => section.error_type = s.read_text(own.slot_for(0, "type"))?,
+            b"profile" => section.profile = frames::read_profile(s, own.slot_for(1, "profile"), part)?,
+            _ => s.skip_value()?,
         }
         Ok(())
     })?;
@@ -365,20 +372,20 @@ const USUAL_IMAGES: usize = 512;
 
 fn image_list<'a>(s: &mut JsonScanner<'a>, slots: &mut MemberSlots) -> Result<ImageList<'a>, Stop> {
     let mut list = ImageList::default();
-    let invalid = s.objects(slots.at(1, "binary_images"), |s, _| {
-        s.item()?;
+    let invalid = s.read_objects(slots.slot_for(1, "binary_images"), |s, _| {
+        s.count_item()?;
         if list.images.is_empty() {
             list.images.reserve(USUAL_IMAGES);
         }
         // The image is read in place, like a frame.
         list.images.push(Image::default());
         let Some(own) = list.images.last_mut() else { return Ok(()) };
-        let message = image(s, own)?;
+        let message = read_image(s, own)?;
         // Without any of the three, no frame can refer to the image, and there is nothing to show.
         if own.addr.is_none() && own.uuid.is_none() && own.name.is_none() {
             list.images.pop();
         } else if let Some(message) = message {
-            list.message = Some(message.believed(list.message));
+            list.message = Some(message.choose_message(list.message));
         }
         Ok(())
     })?;
@@ -387,26 +394,40 @@ fn image_list<'a>(s: &mut JsonScanner<'a>, slots: &mut MemberSlots) -> Result<Im
     Ok(list)
 }
 
-fn image<'a>(s: &mut JsonScanner<'a>, image: &mut Image<'a>) -> Result<Option<ImageMessage<'a>>, Stop> {
+fn read_image<'a>(s: &mut JsonScanner<'a>, image: &mut Image<'a>) -> Result<Option<ImageMessage<'a>>, Stop> {
     let mut header = [None; 2];
     let mut texts = [None; 2];
     let mut own = MemberSlots::new("binary_images[]");
-    s.members(|s, member| {
+    s.read_members(|s, member| {
         match () {
-            () if member.is("image_addr") => s.numeric(own.at(0, "image_addr"), &mut image.addr)?,
-            () if member.is("image_vmaddr") => s.numeric(own.at(1, "image_vmaddr"), &mut image.vmaddr)?,
-            () if member.is("image_size") => image.size = s.unsigned(own.at(2, "image_size"))?.unwrap_or(0),
-            () if member.is("uuid") => image.uuid = s.uuid(own.at(3, "uuid"))?.and_then(debug_id),
-            () if member.is("name") => image.name = s.text(own.at(4, "name"))?,
-            () if member.is("cpu_type") => header[0] = s.header_field(own.at(5, "cpu_type"))?,
-            () if member.is("cpu_subtype") => header[1] = s.header_field(own.at(6, "cpu_subtype"))?,
+            () if member.has_key("image_addr") => {
+                s.read_number_into(own.slot_for(0, "image_addr"), &mut image.addr)?
+            }
+            () if member.has_key("image_vmaddr") => {
+                s.read_number_into(own.slot_for(1, "image_vmaddr"), &mut image.vmaddr)?
+            }
+            () if member.has_key("image_size") => {
+                image.size = s.read_unsigned(own.slot_for(2, "image_size"))?.unwrap_or(0)
+            }
+            () if member.has_key("uuid") => {
+                image.uuid = s.read_uuid(own.slot_for(3, "uuid"))?.and_then(debug_id)
+            }
+            () if member.has_key("name") => image.name = s.read_text(own.slot_for(4, "name"))?,
+            () if member.has_key("cpu_type") => header[0] = s.header_field(own.slot_for(5, "cpu_type"))?,
+            () if member.has_key("cpu_subtype") => {
+                header[1] = s.header_field(own.slot_for(6, "cpu_subtype"))?
+            }
             // A simulator writes the device's description into the other one.
-            () if member.is("crash_info_message2") => texts[0] = s.text(own.at(7, "crash_info_message2"))?,
-            () if member.is("crash_info_message") => texts[1] = s.text(own.at(8, "crash_info_message"))?,
-            () => s.skip()?,
+            () if member.has_key("crash_info_message2") => {
+                texts[0] = s.read_text(own.slot_for(7, "crash_info_message2"))?
+            }
+            () if member.has_key("crash_info_message") => {
+                texts[1] = s.read_text(own.slot_for(8, "crash_info_message"))?
+            }
+            () => s.skip_value()?,
         }
         Ok(())
     })?;
-    image.cpu = cpu(header[0], header[1]);
-    Ok(ImageMessage::of(image.name, texts))
+    image.cpu = cpu_from_header(header[0], header[1]);
+    Ok(ImageMessage::from_texts(image.name, texts))
 }

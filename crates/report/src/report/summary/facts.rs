@@ -13,7 +13,7 @@ pub(crate) struct PartFacts<'r, 'a> {
 }
 
 impl<'r, 'a> PartFacts<'r, 'a> {
-    pub(crate) fn of(report: &'r Report<'a>, index: usize) -> PartFacts<'r, 'a> {
+    pub(crate) fn for_part(report: &'r Report<'a>, index: usize) -> PartFacts<'r, 'a> {
         PartFacts { report, index, order: nearest_first(report.parts.len(), index) }
     }
 
@@ -22,31 +22,31 @@ impl<'r, 'a> PartFacts<'r, 'a> {
         self.report.parts.get(self.index)
     }
 
-    fn value(&self, at: Option<usize>) -> Option<Value<'a>> {
-        Some(Value::at(self.report.input, at?))
+    fn value_at(&self, at: Option<usize>) -> Option<Value<'a>> {
+        Some(Value::from_offset(self.report.input, at?))
     }
 
     /// Returns a member of `report`.
-    pub(crate) fn header(&self, key: &str) -> Option<Value<'a>> {
-        let [value] = self.first(|part| [part.sections.report], [key]);
+    pub(crate) fn report_member(&self, key: &str) -> Option<Value<'a>> {
+        let [value] = self.find_first_members(|part| [part.sections.report], [key]);
         value
     }
 
     /// Returns these members of `system`. `system_atcrash` takes precedence.
-    pub(crate) fn system<const N: usize>(&self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
-        self.first(|part| [part.sections.system_atcrash, part.sections.system], keys)
+    pub(crate) fn system_members<const N: usize>(&self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
+        self.find_first_members(|part| [part.sections.system_atcrash, part.sections.system], keys)
     }
 
     /// Returns the first non-null value of each member in the sections, part by part.
-    fn first<const N: usize, const S: usize>(
+    fn find_first_members<const N: usize, const S: usize>(
         &self,
         sections: impl Fn(&ReportPart<'a>) -> [Option<usize>; S],
         keys: [&str; N],
     ) -> [Option<Value<'a>>; N] {
         let mut found = [None; N];
         let parts = self.order.iter().filter_map(|index| self.report.parts.get(*index));
-        for section in parts.flat_map(sections).filter_map(|at| self.value(at)) {
-            let here = section.members(keys).map(|value| value.filter(|value| !value.is_null()));
+        for section in parts.flat_map(sections).filter_map(|at| self.value_at(at)) {
+            let here = section.find_members(keys).map(|value| value.filter(|value| !value.is_null()));
             found.iter_mut().zip(here).for_each(|(found, here)| *found = found.or(here));
         }
         found
@@ -54,40 +54,40 @@ impl<'r, 'a> PartFacts<'r, 'a> {
 
     /// Returns the part's own `crash`.
     pub(crate) fn crash(&self) -> Option<Value<'a>> {
-        self.value(self.part()?.sections.crash)
+        self.value_at(self.part()?.sections.crash)
     }
 
     /// Returns the non-null value at a path in the part's own `crash.error`.
-    pub(crate) fn error(&self, path: &[&str]) -> Option<Value<'a>> {
-        self.value(self.part()?.sections.error)?.path(path).filter(|value| !value.is_null())
+    pub(crate) fn error_member(&self, path: &[&str]) -> Option<Value<'a>> {
+        self.value_at(self.part()?.sections.error)?.find_path(path).filter(|value| !value.is_null())
     }
 
     /// Returns these non-null members of the part's own `crash.error`, in one pass.
     pub(crate) fn error_members<const N: usize>(&self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
-        let error = self.part().and_then(|part| self.value(part.sections.error));
-        let members = error.map_or([None; N], |error| error.members(keys));
+        let error = self.part().and_then(|part| self.value_at(part.sections.error));
+        let members = error.map_or([None; N], |error| error.find_members(keys));
         members.map(|value| value.filter(|value| !value.is_null()))
     }
 
     /// Returns the part's own `process.last_dealloced_nsexception`.
-    pub(crate) fn deallocated(&self) -> Option<Value<'a>> {
-        let process = self.value(self.part()?.sections.process)?;
+    pub(crate) fn deallocated_exception(&self) -> Option<Value<'a>> {
+        let process = self.value_at(self.part()?.sections.process)?;
         process.get("last_dealloced_nsexception").filter(|value| value.is_object())
     }
 
     /// Returns the main thread of the part's crash: the crashed one, or else `crashed_thread`, or else the one
     /// that ran the handler. Returns `None` for a report [about memory](Report::memory_event).
     pub(crate) fn crashed_thread(&self) -> Option<Value<'a>> {
-        Some(self.subject()?.0)
+        Some(self.subject_thread()?.0)
     }
 
     /// Returns [`PartFacts::crashed_thread`] and its position in `crash.threads`, 0 for `crashed_thread`.
-    pub(crate) fn subject(&self) -> Option<(Value<'a>, usize)> {
+    pub(crate) fn subject_thread(&self) -> Option<(Value<'a>, usize)> {
         let (at, position) = self.part()?.sections.subject?;
         if self.report.part_without_crash() == Some(self.index) {
             return None;
         }
-        Some((self.value(Some(at))?, position))
+        Some((self.value_at(Some(at))?, position))
     }
 }
 

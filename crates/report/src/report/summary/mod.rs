@@ -115,8 +115,8 @@ const SYSTEM_KEYS: [&str; 11] = [
 ];
 
 /// Returns the sampling share if it is valid.
-fn share(value: Value<'_>) -> Option<f64> {
-    let share = value.decimal()?;
+fn read_sampling_share(value: Value<'_>) -> Option<f64> {
+    let share = value.as_decimal()?;
     (LEAST_SAMPLED..=1.0).contains(&share).then_some(share)
 }
 
@@ -132,10 +132,10 @@ impl Report<'_> {
     }
 
     fn crash_summary(&self) -> ReportSummary {
-        let facts = PartFacts::of(self, self.main_part());
+        let facts = PartFacts::for_part(self, self.main_part());
         let [app, app_name, version, build, os_name, os_version, os_build, machine, hash, arch, process] =
-            facts.system(SYSTEM_KEYS).map(|value| value.and_then(Value::string));
-        let header = |key| facts.header(key).and_then(Value::string);
+            facts.system_members(SYSTEM_KEYS).map(|value| value.and_then(Value::decode_string));
+        let header = |key| facts.report_member(key).and_then(Value::decode_string);
         let error = self.crash_error().clone();
         let memory = self.memory_event();
         let event_kind = memory.map(|event| event.kind);
@@ -150,7 +150,7 @@ impl Report<'_> {
             report_type: header("type"),
             monitor_id: header("monitor_id"),
             run_id: header("run_id"),
-            timestamp: facts.header("timestamp").and_then(device_time),
+            timestamp: facts.report_member("timestamp").and_then(device_time),
             os_name,
             os_version,
             os_build,
@@ -166,31 +166,31 @@ impl Report<'_> {
                 .reason
                 .or(error.termination)
                 .or(error.message)
-                .or_else(|| memory.and_then(MemoryEvent::reason)),
+                .or_else(|| memory.and_then(MemoryEvent::describe_reason)),
             duration_ms: self.duration_millis(),
             memory_limit: self.memory_limit(),
-            sampled: facts.header("sampled").and_then(share),
+            sampled: facts.report_member("sampled").and_then(read_sampling_share),
             fatal: facts
-                .error(&["is_fatal"])
-                .and_then(Value::boolean)
+                .error_member(&["is_fatal"])
+                .and_then(Value::as_boolean)
                 .or((event_kind == Some(MemoryEventKind::Warning)).then_some(false)),
-            crashed_thread: of_thread("index").and_then(Value::unsigned),
+            crashed_thread: of_thread("index").and_then(Value::as_unsigned),
             thread_name: of_thread("name")
-                .and_then(Value::string)
-                .or_else(|| of_thread("dispatch_queue").and_then(Value::string)),
+                .and_then(Value::decode_string)
+                .or_else(|| of_thread("dispatch_queue").and_then(Value::decode_string)),
             top_frames: self
                 .javascript_top_frames()
                 .unwrap_or_else(|| self.crashed_backtrace().map(|b| self.top_frames(b)).unwrap_or_default()),
         };
         match &self.jetsam {
-            Some(event) => self.completed(summary, event),
+            Some(event) => self.complete_summary(summary, event),
             None => summary,
         }
     }
 
     /// Adds facts of a Jetsam event about the app and the device, if the sender added nothing better. A kernel knows no
     /// bundle identifiers, so the process's name is used for the app.
-    fn completed(&self, summary: ReportSummary, event: &JetsamEvent) -> ReportSummary {
+    fn complete_summary(&self, summary: ReportSummary, event: &JetsamEvent) -> ReportSummary {
         let [os_name, os_version, os_build] = event.system_parts();
         let process = self.jetsam_process();
         let name = process.map(|process| process.name.clone()).filter(|name| !name.is_empty());
@@ -225,20 +225,21 @@ impl Report<'_> {
         for frame in backtrace.frames.iter().take(TOP_FRAMES) {
             let ours = self.our_frame(frame).unwrap_or_default();
             let debug_id = ours.debug_id.or(frame.object_uuid);
-            let image =
-                self.image_name(backtrace.part, ours.debug_id).or_else(|| frame.object_name.map(owned));
+            let image = self
+                .image_name(backtrace.part, ours.debug_id)
+                .or_else(|| frame.object_name.map(to_owned_text));
             let known = top.len();
             if let Some(calls) = ours.calls {
                 calls.each_item(|call| {
                     if top.len() == TOP_FRAMES {
                         return;
                     }
-                    let call = OurCall::read(call);
+                    let call = OurCall::from_value(call);
                     top.push(TopFrame {
                         image: image.clone(),
                         debug_id,
-                        function: Some(call.function.map(owned).unwrap_or_default()),
-                        file: call.file.map(owned),
+                        function: Some(call.function.map(to_owned_text).unwrap_or_default()),
+                        file: call.file.map(to_owned_text),
                         line: call.line.and_then(|line| u32::try_from(line).ok()),
                     });
                 });
@@ -247,7 +248,7 @@ impl Report<'_> {
                 break;
             }
             if top.len() == known {
-                let function = frame.symbol_name.filter(|name| is_a_name(*name)).map(owned);
+                let function = frame.symbol_name.filter(|name| is_a_name(*name)).map(to_owned_text);
                 top.push(TopFrame { image, debug_id, function, ..TopFrame::default() });
             }
         }
@@ -263,6 +264,6 @@ impl Report<'_> {
     }
 }
 
-fn owned(text: Text<'_>) -> String {
+fn to_owned_text(text: Text<'_>) -> String {
     text.decode().into_owned()
 }

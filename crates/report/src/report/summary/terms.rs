@@ -1,6 +1,6 @@
 //! Search terms of a report.
 
-use super::owned;
+use super::to_owned_text;
 use crate::device_name::is_a_name;
 use crate::report::{Frame, Report};
 use unslide_model::one_line;
@@ -20,14 +20,14 @@ impl<'a> Report<'a> {
     pub fn search_terms(&self) -> Vec<String> {
         let mut terms = Terms::default();
         let error = self.crash_error();
-        for text in [error.exception.as_deref(), error.why()].into_iter().flatten() {
-            terms.add(text);
+        for text in [error.exception.as_deref(), error.find_reason()].into_iter().flatten() {
+            terms.add_term(text);
         }
         for frame in self.ours.iter().flat_map(|ours| &ours.javascript) {
-            terms.add(frame.function.as_deref().unwrap_or_default());
+            terms.add_term(frame.function.as_deref().unwrap_or_default());
             terms.add_file(frame.file.as_deref().unwrap_or_default());
         }
-        let profile = self.profile();
+        let profile = self.build_profile();
         let sampled = profile.as_ref().map(|profile| profile.backtrace);
         let frames = self.crashed_backtrace().or(sampled).map_or(&[][..], |backtrace| &backtrace.frames);
         for frame in frames.iter().take(MOST_FRAMES) {
@@ -41,13 +41,15 @@ impl<'a> Report<'a> {
 
     /// Adds our names of a frame, or the device's if we have none.
     fn add_frame(&self, frame: &Frame<'a>, terms: &mut Terms) {
-        let calls = self.our_frame(frame).map(|ours| ours.calls()).unwrap_or_default();
+        let calls = self.our_frame(frame).map(|ours| ours.read_calls()).unwrap_or_default();
         for call in &calls {
-            terms.add(&call.function.map(owned).unwrap_or_default());
-            terms.add_file(&call.file.map(owned).unwrap_or_default());
+            terms.add_term(&call.function.map(to_owned_text).unwrap_or_default());
+            terms.add_file(&call.file.map(to_owned_text).unwrap_or_default());
         }
         if calls.is_empty() {
-            terms.add(&frame.symbol_name.filter(|name| is_a_name(*name)).map(owned).unwrap_or_default());
+            terms.add_term(
+                &frame.symbol_name.filter(|name| is_a_name(*name)).map(to_owned_text).unwrap_or_default(),
+            );
         }
     }
 }
@@ -62,10 +64,10 @@ impl Terms {
 
     /// Adds the file's name without folders.
     fn add_file(&mut self, path: &str) {
-        self.add(path.rsplit(['/', '\\']).next().unwrap_or_default());
+        self.add_term(path.rsplit(['/', '\\']).next().unwrap_or_default());
     }
 
-    fn add(&mut self, text: &str) {
+    fn add_term(&mut self, text: &str) {
         let text = one_line(text, TERM_CHARS);
         if !text.is_empty() && !self.is_full() && !self.0.contains(&text) {
             self.0.push(text);

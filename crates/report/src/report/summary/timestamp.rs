@@ -10,10 +10,10 @@ use time::format_description::well_known::Rfc3339;
 /// seconds otherwise. Returns `None` for anything else, such as the empty text that some libraries
 /// write for a time in the future.
 pub(crate) fn device_time(value: Value<'_>) -> Option<OffsetDateTime> {
-    if let Some(text) = value.string() {
+    if let Some(text) = value.decode_string() {
         return OffsetDateTime::parse(&text, &Rfc3339).ok();
     }
-    let number = value.unsigned()?;
+    let number = value.as_unsigned()?;
     let nanoseconds = match number {
         100_000_000_000_000.. => 1_000,
         100_000_000_000.. => 1_000_000,

@@ -4,7 +4,7 @@
 use crate::{enrich, enrich_with, read, reason, strip, warnings};
 use proptest::prelude::*;
 use unslide_report::text::apple_log;
-use unslide_report::{FrameSlot, ReadError, ReadLimits, Report, split};
+use unslide_report::{FrameSlot, ReadError, ReadLimits, Report, split_record};
 use unslide_testkit::memory::peak;
 use unslide_testkit::reports::{self, Style};
 
@@ -55,7 +55,7 @@ fn size_and_depth_are_settings() {
 fn an_array_of_very_many_is_refused_as_a_whole() {
     let array = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
     let split = |record: &str| {
-        unslide_report::split(record.as_bytes(), &ReadLimits::default())
+        unslide_report::split_record(record.as_bytes(), &ReadLimits::default())
             .map(|e| e.len())
             .map_err(|e| e.reason())
     };
@@ -145,7 +145,7 @@ fn objects_that_say_nothing_take_little_memory() {
     assert_eq!(strip(&enriched), mixed);
     let again = read(&enriched);
     let at: Vec<usize> = again.backtraces[0]
-        .slots()
+        .frame_slots()
         .map(|slot| match slot {
             FrameSlot::Frame(frame) => frame.index,
             FrameSlot::Blank(blank) => blank.index(),
@@ -273,11 +273,11 @@ fn collect(value: &serde_json::Value, path: String, paths: &mut Vec<String>) {
 
 fn all(bytes: &[u8]) {
     let limits = ReadLimits::default();
-    let _ = split(bytes, &limits);
+    let _ = split_record(bytes, &limits);
     if let Ok(report) = Report::read(bytes, &limits) {
         let _ = report.summary();
         let _ = unslide_report::text::apple_log(&report);
-        let _ = report.stripped();
+        let _ = report.strip_additions();
     }
 }
 

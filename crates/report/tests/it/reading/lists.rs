@@ -107,7 +107,7 @@ fn registers_are_known_by_their_program_counter() {
     let basic = |members: Vec<(&str, Json)>| Json::object([("basic", Json::object(members))]);
     for name in ["pc", "rip", "eip"] {
         let pc = of(basic(vec![("lr", Json::from(1)), (name, Json::from(7)), ("sp", Json::from(2))]));
-        assert_eq!(pc, (Some(Number::unsigned(7)), true), "{name}");
+        assert_eq!(pc, (Some(Number::from_unsigned(7)), true), "{name}");
     }
     assert_eq!(of(basic(vec![("lr", Json::from(1))])), (None, true));
     assert_eq!(of(basic(vec![])), (None, false));

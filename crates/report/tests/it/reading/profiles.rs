@@ -47,7 +47,7 @@ fn the_samples_of_a_profile_become_stacks_of_its_frames() {
         stacks(&report),
         [(vec![0x3000], 1), (vec![0x3000, 0x2000], 1), (vec![0x3000, 0x2000, 0x1000], 2)]
     );
-    let profile = report.profile().unwrap();
+    let profile = report.build_profile().unwrap();
     assert_eq!((profile.name.as_deref(), profile.skipped), (Some("feed"), 3));
     assert_eq!(profile.order, [2, 2, 1, 0], "in the order of time");
     assert_eq!((report.duration_millis(), profile.millis), (Some(2_300), Some(2_300)));
@@ -57,7 +57,7 @@ fn the_samples_of_a_profile_become_stacks_of_its_frames() {
 #[test]
 fn what_the_device_left_out_of_a_profile_is_counted() {
     let bytes = sampled(&[&[0, 2]]).set("crash.error.profile.truncated_count", 40_u64).bytes();
-    assert_eq!(read(&bytes).profile().unwrap().skipped, 40);
+    assert_eq!(read(&bytes).build_profile().unwrap().skipped, 40);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_hang_without_a_profile_has_the_stack_that_was_seen() {
     };
     let bytes = hang("hang");
     let report = read(&bytes);
-    assert!(report.profile().is_none());
+    assert!(report.build_profile().is_none());
     assert_eq!((stacks(&report), report.duration_millis()), (vec![(vec![0x2000, 0x1000], 1)], Some(1_500)));
     // A hang stands in every report of a run that had one.
     let bytes = hang("mach");
@@ -108,9 +108,9 @@ fn a_diagnostic_of_metric_kit_is_a_report() {
     let payload =
         format!("{{\"timeStampEnd\":\"x\",\"hangDiagnostics\":[{}],\"crashDiagnostics\":[]}}", hang());
     for text in [hang(), payload] {
-        let report = Report::accept(text.as_bytes(), &ReadLimits::default()).unwrap();
+        let report = Report::read_event(text.as_bytes(), &ReadLimits::default()).unwrap();
         assert_eq!(report.diagnostic(), Some(DiagnosticKind::Hang));
-        let backtrace = report.profile().unwrap().backtrace;
+        let backtrace = report.build_profile().unwrap().backtrace;
         assert_eq!((backtrace.origin, backtrace.frames.len()), (BacktraceOrigin::CallStackTree, 4));
         let main = vec![0x1001, 0x2002];
         let of = |leaf| [&main[..], &[leaf]].concat();
@@ -141,7 +141,7 @@ fn a_diagnostic_comes_back_unchanged() {
     let enriched = enrich(text.as_bytes());
     let report = read(&enriched);
     assert!(report.ours.is_some());
-    assert!(report.profile().unwrap().backtrace.frames.iter().all(|frame| frame.own_member.is_some()));
+    assert!(report.build_profile().unwrap().backtrace.frames.iter().all(|frame| frame.own_member.is_some()));
     assert_eq!(stacks(&report), stacks(&read(text.as_bytes())));
     assert_eq!(strip(&enriched), text.as_bytes());
 }
@@ -168,7 +168,7 @@ fn frames_that_say_nothing_count_for_the_frame_above() {
     let mut found = stacks(&report);
     found.sort();
     assert_eq!(found, [(vec![0x1001], 7), (vec![0x1001, 0x2002], 2), (vec![0x3003], 5)]);
-    let backtrace = report.profile().unwrap().backtrace;
+    let backtrace = report.build_profile().unwrap().backtrace;
     assert_eq!((backtrace.frames.len(), backtrace.blank_frames.len()), (3, 9));
     assert!((0..3).all(|at| !backtrace.is_innermost(at)), "each calls something");
     assert_eq!(strip(&enrich(text.as_bytes())), text.as_bytes());
@@ -187,7 +187,7 @@ fn of_two_lists_in_a_frame_the_last_one_counts() {
     let text = text.replace("\"callStackRootFrames\"", &both);
     let report = read(text.as_bytes());
     assert_eq!(stacks(&report), [(vec![0x1001, 0x3003], 1)]);
-    assert_eq!(report.profile().unwrap().backtrace.invalid, 0);
+    assert_eq!(report.build_profile().unwrap().backtrace.invalid, 0);
     assert_eq!(strip(&enrich(text.as_bytes())), text.as_bytes());
 }
 
@@ -201,7 +201,7 @@ fn the_locks_at_which_threads_wait_are_not_where_they_begin() {
 
 #[test]
 fn a_payload_is_one_diagnostic_of_what_was_sampled() {
-    let refused = |text: &str| match Report::accept(text.as_bytes(), &ReadLimits::default()) {
+    let refused = |text: &str| match Report::read_event(text.as_bytes(), &ReadLimits::default()) {
         Err(ReadError::Diagnostics { count }) => Some(count),
         _ => None,
     };
@@ -212,7 +212,7 @@ fn a_payload_is_one_diagnostic_of_what_was_sampled() {
     assert_eq!(refused(&crash), Some(1));
     // A crash of KSCrash stays one, whatever else it has.
     let both = format!("{{\"crash\":{{\"error\":{{\"type\":\"mach\"}}}},\"hangDiagnostics\":[{one}]}}");
-    let report = Report::accept(both.as_bytes(), &ReadLimits::default()).unwrap();
+    let report = Report::read_event(both.as_bytes(), &ReadLimits::default()).unwrap();
     assert!(report.diagnostic().is_none() && report.backtraces.is_empty());
 }
 
@@ -229,10 +229,10 @@ fn deep(frames: usize) -> String {
 #[test]
 fn a_tree_is_read_to_the_depth_of_the_deepest_stacks() {
     for text in [deep(512), format!("[{}]", deep(512))] {
-        let elements = unslide_report::split(text.as_bytes(), &ReadLimits::default()).unwrap();
+        let elements = unslide_report::split_record(text.as_bytes(), &ReadLimits::default()).unwrap();
         let Element::Report(bytes) = &elements[0] else { panic!("a report") };
-        let report = Report::accept(bytes, &ReadLimits::default()).unwrap();
-        let profile = report.profile().unwrap();
+        let report = Report::read_event(bytes, &ReadLimits::default()).unwrap();
+        let profile = report.build_profile().unwrap();
         assert_eq!((profile.nodes.len(), profile.skipped), (512, 0));
         assert_eq!((report.summary().duration_ms, stacks(&report)[0].0.len()), (Some(1_000), 512));
         assert_eq!(strip(&enrich(bytes)), *bytes);
@@ -255,7 +255,7 @@ fn hostile_trees_are_bounded() {
     let report = reports::Report::standard().profile_frames(frames);
     let bytes = report.set("crash.error.profile.samples", Json::array(samples)).bytes();
     let report = read(&bytes);
-    let profile = report.profile().unwrap();
+    let profile = report.build_profile().unwrap();
     assert_eq!((profile.nodes.len(), profile.skipped), (1_024, 20 * (2_000 - 1_024)));
     assert_eq!(stacks(&report)[0].0[0], 0x1000 + 1_999, "the outermost frames count");
 }
@@ -267,7 +267,7 @@ fn published_diagnostics_are_read() {
     let tree = files.iter().find(|file| file.ends_with("not-per-thread.json")).unwrap();
     let tree = std::fs::read_to_string(tree).unwrap();
     let text = format!("{{\"callStackTree\":{tree},\"diagnosticMetaData\":{{\"hangDuration\":\"3 sec\"}}}}");
-    let report = Report::accept(text.as_bytes(), &ReadLimits::default()).unwrap();
+    let report = Report::read_event(text.as_bytes(), &ReadLimits::default()).unwrap();
     assert!(stacks(&report).len() > 1);
     assert_eq!(strip(&enrich(text.as_bytes())), text.as_bytes());
 }

@@ -30,8 +30,8 @@ fn integers_are_read_over_the_whole_64_bits() {
         10_000_000_000_000_000_000,
         u64::MAX,
     ] {
-        assert_eq!(address(&value.to_string()), Some(Number::unsigned(value)));
-        assert_eq!(Number::unsigned(value).to_bits(), Some(value));
+        assert_eq!(address(&value.to_string()), Some(Number::from_unsigned(value)));
+        assert_eq!(Number::from_unsigned(value).to_bits(), Some(value));
     }
     let negative = |magnitude| Number::Int { magnitude, negative: true };
     assert_eq!(address("-1"), Some(negative(1)));
@@ -50,7 +50,7 @@ proptest! {
         let value: u64 = text.parse().unwrap();
         // Behind it the rest of the report, of any length.
         let bytes = format!(r#"{{"binary_images":[{{"image_addr":{text}}}]{}}}"#, " ".repeat(tail));
-        prop_assert_eq!(read(bytes.as_bytes()).parts[0].images[0].addr, Some(Number::unsigned(value)));
+        prop_assert_eq!(read(bytes.as_bytes()).parts[0].images[0].addr, Some(Number::from_unsigned(value)));
         let bytes = format!(r#"{{"crash":{{}},"binary_images":[{{"image_addr":-{text}"#);
         let whole = format!("{bytes}}}]}}");
         let negative = Number::Int { magnitude: value, negative: true };
@@ -64,7 +64,7 @@ proptest! {
         for text in [format!("{number:e}"), format!("{number:?}"), format!("{number:.3}")] {
             let read = address(&text);
             match text.parse::<u64>() {
-                Ok(integer) => prop_assert_eq!(read, Some(Number::unsigned(integer))),
+                Ok(integer) => prop_assert_eq!(read, Some(Number::from_unsigned(integer))),
                 Err(_) if text.contains(['.', 'e']) => prop_assert_eq!(read, Some(Number::Float(text.parse().unwrap()))),
                 Err(_) => {}
             }
@@ -86,7 +86,7 @@ fn other_numbers_are_floats() {
     assert_eq!(bits("1.9e19"), None);
     assert_eq!(bits("1e999"), None);
     assert_eq!(bits("-1e999"), None);
-    assert!(Number::Float(1.0).is_imprecise() && !Number::unsigned(1).is_imprecise());
+    assert!(Number::Float(1.0).is_imprecise() && !Number::from_unsigned(1).is_imprecise());
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn every_member_is_read() {
     assert_eq!(part.binary_cpu.unwrap().name(), "arm64e");
     assert_eq!(text(part.cpu_arch).as_deref(), Some("arm64e"));
     let image = part.images[0];
-    assert_eq!((image.addr, image.vmaddr), (Some(Number::unsigned(7)), Some(Number::unsigned(0))));
+    assert_eq!((image.addr, image.vmaddr), (Some(Number::from_unsigned(7)), Some(Number::from_unsigned(0))));
     assert_eq!((image.size, image.uuid.unwrap().to_string().as_str()), (0x10_0000, ID));
     // Written with its capability bit.
     assert_eq!((text(image.name).as_deref(), image.cpu), (Some("/a"), Some(ARM64E)));
@@ -174,10 +174,16 @@ fn every_member_is_read() {
         (thread.index, thread.position, thread.crashed, thread.current_thread),
         (Some(4), 0, true, true)
     );
-    assert_eq!((thread.pc, thread.has_registers, backtrace.skipped), (Some(Number::unsigned(1)), true, 5));
+    assert_eq!(
+        (thread.pc, thread.has_registers, backtrace.skipped),
+        (Some(Number::from_unsigned(1)), true, 5)
+    );
     let Frame { instruction_addr, object_addr, symbol_addr, object_uuid, object_name, symbol_name, .. } =
         backtrace.frames[0].clone();
-    assert_eq!([instruction_addr, object_addr, symbol_addr], [1, 2, 3].map(|n| Some(Number::unsigned(n))));
+    assert_eq!(
+        [instruction_addr, object_addr, symbol_addr],
+        [1, 2, 3].map(|n| Some(Number::from_unsigned(n)))
+    );
     assert_eq!(object_uuid.unwrap().to_string(), ID);
     assert_eq!((text(object_name).as_deref(), text(symbol_name).as_deref()), (Some("a"), Some("b")));
 }
@@ -444,7 +450,9 @@ fn a_uuid_of_zeros_is_none() {
 #[test]
 fn what_is_received_has_to_tell_of_a_crash() {
     let accept = |text: &str| {
-        Read::accept(text.as_bytes(), &ReadLimits::default()).map(|_| ()).map_err(|error| error.to_string())
+        Read::read_event(text.as_bytes(), &ReadLimits::default())
+            .map(|_| ())
+            .map_err(|error| error.to_string())
     };
     for good in [
         r#"{"crash":{"error":{}}}"#,
@@ -467,7 +475,7 @@ fn what_is_received_has_to_tell_of_a_crash() {
         (r#"{"crash":{"threads":[]},"crash":{}}"#, &neither),
     ] {
         assert_eq!(accept(bad).as_ref(), Err(error), "{bad}");
-        let error = Read::accept(bad.as_bytes(), &ReadLimits::default()).err();
+        let error = Read::read_event(bad.as_bytes(), &ReadLimits::default()).err();
         assert_eq!(error.map(|error| error.reason()), Some("not_a_report"));
         // What was stored before is still read.
         assert_eq!(reason(bad.as_bytes()), "none");

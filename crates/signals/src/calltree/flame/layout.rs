@@ -25,7 +25,7 @@ pub(super) enum BoxContent {
 /// ones if there are too many.
 pub(super) fn lay_out(tree: &CallTree, width: f64, least: f64, most: usize) -> Vec<FlameBox> {
     let scale = width / weight_as_width(tree.total().weight.max(1));
-    let lightest = lightest(tree, most);
+    let lightest = find_least_weight(tree, most);
     let mut boxes = Vec::new();
     let mut open = vec![(CallTree::ROOT, 0.0, 0)];
     while let Some((index, x, row)) = open.pop() {
@@ -59,7 +59,7 @@ pub(super) fn lay_out(tree: &CallTree, width: f64, least: f64, most: usize) -> V
 
 /// Returns the least weight of a function with a box of its own. No function weighs more than its caller, so
 /// the boxes are those of the heaviest functions. Each may have one more box for the rest of its callees.
-fn lightest(tree: &CallTree, most: usize) -> u64 {
+fn find_least_weight(tree: &CallTree, most: usize) -> u64 {
     let mut weights: Vec<u64> = tree.indices().map(|index| tree.node(index).total.weight).collect();
     let most = most / 2;
     if weights.len() <= most {

@@ -11,7 +11,7 @@ use svg::{DrawnBox, FlameCanvas};
 use unslide_model::figures::{format_percent, format_points};
 
 /// Width of the graph.
-const WIDTH: f64 = 1200.0;
+const GRAPH_WIDTH: f64 = 1200.0;
 /// The least width of a box. Narrower boxes are merged.
 const LEAST_WIDTH: f64 = 1.0;
 /// The most boxes of a file, and of a page. If there are more, wider ones are merged too.
@@ -36,7 +36,7 @@ pub enum GraphPlace {
 pub fn flame_graph(tree: &CallTree, title: &str, place: GraphPlace) -> String {
     let legend =
         "bold: app \u{b7} plain: system \u{b7} * dashed: kernel \u{b7} italic: threads and unknown code";
-    paint(tree, (title, legend), place, &|index| describe(tree, index))
+    render_flame_graph(tree, (title, legend), place, &|index| describe(tree, index))
 }
 
 /// Returns the flame graph of a difference, under a title. Widths are those of both trees together.
@@ -44,7 +44,7 @@ pub fn flame_graph(tree: &CallTree, title: &str, place: GraphPlace) -> String {
 pub fn difference_graph(difference: &TreeDifference, title: &str, place: GraphPlace) -> String {
     let legend =
         "+ red: its share has grown \u{b7} \u{2212} blue: its share has shrunk \u{b7} plain: unchanged";
-    paint(difference.tree(), (title, legend), place, &|index| compared(difference, index))
+    render_flame_graph(difference.tree(), (title, legend), place, &|index| describe_growth(difference, index))
 }
 
 /// The label, the description and the style of a box.
@@ -54,25 +54,25 @@ struct Description {
     style: &'static str,
 }
 
-fn paint(
+fn render_flame_graph(
     tree: &CallTree,
     texts: (&str, &str),
     place: GraphPlace,
     describe: &dyn Fn(NodeIndex) -> Description,
 ) -> String {
-    let boxes = boxes(tree, place);
+    let boxes = lay_out_boxes(tree, place);
     let rows = boxes.iter().map(|one| one.row + 1).max().unwrap_or(1);
-    let mut canvas = FlameCanvas::new(WIDTH, rows, texts, place);
+    let mut canvas = FlameCanvas::new(GRAPH_WIDTH, rows, texts, place);
     for one in boxes {
         let Description { label, about, style } = match one.shown {
             BoxContent::Node(index) => describe(index),
             BoxContent::Rest { functions, weight } => Description {
                 label: "\u{2026}".to_owned(),
-                about: format!("{functions} more \u{2014} {}", part(tree, weight)),
+                about: format!("{functions} more \u{2014} {}", format_share(tree, weight)),
                 style: svg::PLAIN,
             },
         };
-        canvas.add(&DrawnBox {
+        canvas.add_box(&DrawnBox {
             x: one.x,
             width: one.width,
             row: one.row,
@@ -82,15 +82,15 @@ fn paint(
             reached: one.width >= REACHED_WIDTH,
         });
     }
-    canvas.finish()
+    canvas.into_svg()
 }
 
-fn boxes(tree: &CallTree, place: GraphPlace) -> Vec<FlameBox> {
+fn lay_out_boxes(tree: &CallTree, place: GraphPlace) -> Vec<FlameBox> {
     let most = match place {
         GraphPlace::File => MOST_BOXES,
         GraphPlace::Page => MOST_PAGE_BOXES,
     };
-    lay_out(tree, WIDTH, LEAST_WIDTH, most)
+    lay_out(tree, GRAPH_WIDTH, LEAST_WIDTH, most)
 }
 
 fn describe(tree: &CallTree, index: NodeIndex) -> Description {
@@ -102,24 +102,28 @@ fn describe(tree: &CallTree, index: NodeIndex) -> Description {
         FrameOrigin::Label | FrameOrigin::Unknown => ("", svg::LABEL),
     };
     let node = tree.node(index);
-    let own = tree.own(index);
+    let own = tree.own_amount(index);
     let own = if own.weight == node.total.weight || own.weight == 0 {
         String::new()
     } else {
-        format!(", {} in itself", part(tree, own.weight))
+        format!(", {} in itself", format_share(tree, own.weight))
     };
     let times = if node.total.count == node.total.weight {
         String::new()
     } else {
         format!(" in {}", node.total.count)
     };
-    let about = format!("{} \u{2014} {}{times}{own}", named(tree, index), part(tree, node.total.weight));
+    let about = format!(
+        "{} \u{2014} {}{times}{own}",
+        format_node_name(tree, index),
+        format_share(tree, node.total.weight)
+    );
     Description { label: format!("{mark}{}", frame.name), about, style }
 }
 
-fn compared(difference: &TreeDifference, index: NodeIndex) -> Description {
+fn describe_growth(difference: &TreeDifference, index: NodeIndex) -> Description {
     let tree = difference.tree();
-    let growth = difference.growth(index);
+    let growth = difference.share_growth(index);
     let (mark, style) = match growth {
         1.. => ("+ ", svg::GROWN),
         0 => ("", svg::PLAIN),
@@ -127,9 +131,9 @@ fn compared(difference: &TreeDifference, index: NodeIndex) -> Description {
     };
     let about = format!(
         "{} \u{2014} {} before, {} after: {}{} percentage points",
-        named(tree, index),
-        difference.before(index).weight,
-        difference.after(index).weight,
+        format_node_name(tree, index),
+        difference.amount_before(index).weight,
+        difference.amount_after(index).weight,
         mark.trim_end(),
         format_points(growth)
     );
@@ -137,7 +141,7 @@ fn compared(difference: &TreeDifference, index: NodeIndex) -> Description {
 }
 
 /// Returns a node's function with its image, origin and line.
-fn named(tree: &CallTree, index: NodeIndex) -> String {
+fn format_node_name(tree: &CallTree, index: NodeIndex) -> String {
     let frame = tree.frame(index);
     let mut text = frame.name.to_string();
     if frame.origin != FrameOrigin::Label {
@@ -151,7 +155,7 @@ fn named(tree: &CallTree, index: NodeIndex) -> String {
 }
 
 /// Returns a weight with its share of the tree.
-fn part(tree: &CallTree, weight: u64) -> String {
+fn format_share(tree: &CallTree, weight: u64) -> String {
     format!("{weight} {}, {}", tree.unit(), format_percent(weight, tree.total().weight))
 }
 
@@ -181,7 +185,7 @@ mod tests {
         let svg = flame_graph(&tree(&[("main;draw", 2), ("main;load", 1)]), "a hang", GraphPlace::File);
         assert!(svg.contains("2 samples, 66.7 %") && svg.contains("1 samples, 33.3 %"), "{svg}");
         let (before, after) = (tree(&[("a", 30), ("b", 70)]), tree(&[("a", 60), ("b", 80)]));
-        let svg = difference_graph(&TreeDifference::between(&before, &after), "two", GraphPlace::File);
+        let svg = difference_graph(&TreeDifference::from_trees(&before, &after), "two", GraphPlace::File);
         assert!(svg.contains("30 before, 60 after: +12.9 percentage points"), "{svg}");
     }
 
@@ -189,8 +193,8 @@ mod tests {
     fn hostile_names_are_text_and_nothing_else() {
         let mut tree = CallTree::new("samples");
         let name = "</title><script>alert(1)</script>&\"'\u{1b}\u{0}\u{202e}\u{ffff}";
-        let frame = CallFrame::function(name, "<i>", FrameOrigin::App);
-        tree.add_stack([&frame], Amount::samples(1));
+        let frame = CallFrame::for_function(name, "<i>", FrameOrigin::App);
+        tree.add_stack([&frame], Amount::from_samples(1));
         let svg = flame_graph(&tree, name, GraphPlace::File);
         assert!(!svg.contains("<script") && !svg.contains("<i>"), "{svg}");
         assert!(svg.chars().all(|c| !c.is_control() || c == '\n'), "{svg:?}");
@@ -212,11 +216,12 @@ mod tests {
     fn a_tree_of_any_shape_makes_a_bounded_graph() {
         let mut wide = CallTree::new("samples");
         for n in 0..300 {
-            let frames: Vec<CallFrame> =
-                (0..400).map(|d| CallFrame::function(&format!("f{n}_{d}"), "", FrameOrigin::App)).collect();
-            wide.add_stack(&frames, Amount::samples(1));
+            let frames: Vec<CallFrame> = (0..400)
+                .map(|d| CallFrame::for_function(&format!("f{n}_{d}"), "", FrameOrigin::App))
+                .collect();
+            wide.add_stack(&frames, Amount::from_samples(1));
         }
-        let drawn = boxes(&wide, GraphPlace::File);
+        let drawn = lay_out_boxes(&wide, GraphPlace::File);
         assert!(!drawn.is_empty() && drawn.len() <= MOST_BOXES, "{}", drawn.len());
         assert!(flame_graph(&CallTree::new("samples"), "nothing", GraphPlace::Page).contains("0 samples"));
     }
@@ -225,11 +230,11 @@ mod tests {
     fn where_there_is_no_room_for_all_the_heaviest_have_boxes() {
         let mut tree = CallTree::new("samples");
         for n in 1..=100_u64 {
-            let name = |part: &str| CallFrame::function(&format!("{part}{n}"), "", FrameOrigin::App);
-            tree.add_stack([&name("outer"), &name("inner")], Amount::samples(n));
+            let name = |part: &str| CallFrame::for_function(&format!("{part}{n}"), "", FrameOrigin::App);
+            tree.add_stack([&name("outer"), &name("inner")], Amount::from_samples(n));
         }
         for most in [10, 50, 200, 1_000] {
-            let boxes = lay_out(&tree, WIDTH, 0.0, most);
+            let boxes = lay_out(&tree, GRAPH_WIDTH, 0.0, most);
             assert!(boxes.len() <= most && boxes.len() > most.min(200) / 2 - 3, "{most}: {}", boxes.len());
             let lightest = boxes.iter().filter_map(|one| match one.shown {
                 BoxContent::Node(index) => Some(tree.node(index).total.weight),
@@ -251,7 +256,7 @@ mod tests {
     #[test]
     fn a_difference_says_what_grew_in_words_too() {
         let (before, after) = (tree(&[("main;a", 6), ("main;b", 4)]), tree(&[("main;a", 9), ("main;b", 1)]));
-        let svg = difference_graph(&TreeDifference::between(&before, &after), "two", GraphPlace::File);
+        let svg = difference_graph(&TreeDifference::from_trees(&before, &after), "two", GraphPlace::File);
         assert!(svg.contains("a (Shop, app) \u{2014} 6 before, 9 after: +30.0 percentage points"), "{svg}");
         assert!(svg.contains("b (Shop, app) \u{2014} 4 before, 1 after: \u{2212}30.0 percentage points"));
         assert!(svg.contains(">+ a</text>") && svg.contains(">\u{2212} b</text>"));

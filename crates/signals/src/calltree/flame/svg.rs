@@ -5,9 +5,9 @@ use super::GraphPlace;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-const ROW: usize = 18;
-const HEAD: usize = 44;
-const FOOT: usize = 26;
+const ROW_HEIGHT: usize = 18;
+const HEAD_HEIGHT: usize = 44;
+const FOOT_HEIGHT: usize = 26;
 
 /// The app's code.
 pub(super) const APP: &str = "fill=\"#f6b26b\" stroke=\"#ffffff\"|font-weight=\"bold\"";
@@ -23,7 +23,7 @@ pub(super) const GROWN: &str = "fill=\"#f2a59d\" stroke=\"#ffffff\"|font-weight=
 pub(super) const SHRUNK: &str = "fill=\"#a9c9ee\" stroke=\"#ffffff\"|";
 
 /// Details are shown for the box under the pointer or with the focus.
-const STYLE: &str = "\
+const SVG_STYLE: &str = "\
 .unslide-flame:hover>.unslide-flame-about,.unslide-flame:focus>.unslide-flame-about{visibility:visible}\
 .unslide-flame:focus{outline:2px solid #1a1a1a}";
 
@@ -55,15 +55,15 @@ impl FlameCanvas {
         (title, legend): (&str, &str),
         place: GraphPlace,
     ) -> FlameCanvas {
-        let below = HEAD + rows * ROW;
-        let height = below + if place == GraphPlace::File { FOOT } else { 0 };
+        let below = HEAD_HEIGHT + rows * ROW_HEIGHT;
+        let height = below + if place == GraphPlace::File { FOOT_HEIGHT } else { 0 };
         let mut canvas = FlameCanvas { out: String::new(), details_at: below + 18, place, boxes: 0 };
-        let (title, legend) = (escaped(title), escaped(legend));
+        let (title, legend) = (escape_xml(title), escape_xml(legend));
         let style = match place {
-            GraphPlace::File => format!("<style>{STYLE}</style>\n"),
+            GraphPlace::File => format!("<style>{SVG_STYLE}</style>\n"),
             GraphPlace::Page => String::new(),
         };
-        canvas.write(format_args!(
+        canvas.write_text(format_args!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"group\" \
              aria-label=\"{title}\" font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"#1a1a1a\">\n\
              {style}\
@@ -76,7 +76,7 @@ impl FlameCanvas {
 
     /// Adds a box. The nested `svg` cuts off text that does not fit its box, and keeps the whole name for a
     /// search.
-    pub(super) fn add(&mut self, one: &DrawnBox) {
+    pub(super) fn add_box(&mut self, one: &DrawnBox) {
         let (box_style, text_style) = one.style.split_once('|').unwrap_or((one.style, ""));
         let reached = match self.place {
             GraphPlace::File if one.reached => " tabindex=\"0\"",
@@ -85,32 +85,32 @@ impl FlameCanvas {
             GraphPlace::Page => " tabindex=\"-1\"",
         };
         self.boxes += 1;
-        let (about, y, height) = (escaped(&one.about), HEAD + one.row * ROW, ROW - 1);
-        self.write(format_args!(
+        let (about, y, height) = (escape_xml(&one.about), HEAD_HEIGHT + one.row * ROW_HEIGHT, ROW_HEIGHT - 1);
+        self.write_text(format_args!(
             "<g class=\"unslide-flame\" role=\"img\"{reached}><title>{about}</title>\
              <svg x=\"{:.1}\" y=\"{y}\" width=\"{:.1}\" height=\"{height}\">\
              <rect width=\"100%\" height=\"100%\" {box_style}/>",
             one.x, one.width
         ));
         if let Some(label) = &one.label {
-            self.write(format_args!("<text x=\"3\" y=\"13\" {text_style}>{}</text>", escaped(label)));
+            self.write_text(format_args!("<text x=\"3\" y=\"13\" {text_style}>{}</text>", escape_xml(label)));
         }
-        self.write(format_args!("</svg>"));
+        self.write_text(format_args!("</svg>"));
         if one.reached && self.place == GraphPlace::File {
             let y = self.details_at;
-            self.write(format_args!(
+            self.write_text(format_args!(
                 "<text class=\"unslide-flame-about\" x=\"4\" y=\"{y}\" visibility=\"hidden\">{about}</text>"
             ));
         }
-        self.write(format_args!("</g>\n"));
+        self.write_text(format_args!("</g>\n"));
     }
 
-    pub(super) fn finish(mut self) -> String {
+    pub(super) fn into_svg(mut self) -> String {
         self.out.push_str("</svg>\n");
         self.out
     }
 
-    fn write(&mut self, text: std::fmt::Arguments<'_>) {
+    fn write_text(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a string has no error.
         let _ = self.out.write_fmt(text);
     }
@@ -118,13 +118,13 @@ impl FlameCanvas {
 
 /// Escapes a text for XML. Characters with a meaning in XML become references. Those that XML forbids, and
 /// those that change the direction of writing, become U+FFFD.
-fn escaped(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c| reference(c).is_some() || is_forbidden(c)) {
+fn escape_xml(text: &str) -> Cow<'_, str> {
+    if !text.contains(|c| xml_reference(c).is_some() || is_forbidden(c)) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 32);
     for c in text.chars() {
-        match reference(c) {
+        match xml_reference(c) {
             Some(reference) => out.push_str(reference),
             None if is_forbidden(c) => out.push(char::REPLACEMENT_CHARACTER),
             None => out.push(c),
@@ -133,7 +133,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-fn reference(c: char) -> Option<&'static str> {
+fn xml_reference(c: char) -> Option<&'static str> {
     Some(match c {
         '<' => "&lt;",
         '>' => "&gt;",

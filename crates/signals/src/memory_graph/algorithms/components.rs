@@ -25,17 +25,17 @@ impl Components {
     /// Returns the components of the nodes for which `is_asked`, over the edges that `keeps_alive` by
     /// position.
     #[must_use]
-    pub fn of(
+    pub fn from_edges(
         edges: &EdgeLists,
         is_asked: impl Fn(u32) -> bool,
         keeps_alive: impl Fn(usize) -> bool,
     ) -> Components {
-        let mut found = Components { of_node: vec![0; edges.nodes() as usize], ..Components::default() };
-        let mut search = Search { numbers: vec![0; edges.nodes() as usize], ..Search::default() };
-        for node in 0..edges.nodes() {
+        let mut found = Components { of_node: vec![0; edges.node_count() as usize], ..Components::default() };
+        let mut search = Search { numbers: vec![0; edges.node_count() as usize], ..Search::default() };
+        for node in 0..edges.node_count() {
             if is_asked(node) && search.numbers[node as usize] == 0 {
-                search.open(node, edges);
-                search.run(edges, &mut found, &is_asked, &keeps_alive);
+                search.open_node(node, edges);
+                search.run_search(edges, &mut found, &is_asked, &keeps_alive);
             }
         }
         found
@@ -55,13 +55,13 @@ impl Components {
 
     /// Returns the component of a node. Returns `None` if it was not requested.
     #[must_use]
-    pub fn component(&self, node: u32) -> Option<u32> {
+    pub fn find_component(&self, node: u32) -> Option<u32> {
         self.of_node.get(node as usize)?.checked_sub(1)
     }
 
     /// Returns the nodes of a component.
     #[must_use]
-    pub fn nodes(&self, component: u32) -> &[u32] {
+    pub fn component_nodes(&self, component: u32) -> &[u32] {
         let at = component as usize;
         let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
         let end = self.ends.get(at).copied().unwrap_or(start);
@@ -80,14 +80,14 @@ struct Search {
 }
 
 impl Search {
-    fn open(&mut self, node: u32, edges: &EdgeLists) {
+    fn open_node(&mut self, node: u32, edges: &EdgeLists) {
         self.count += 1;
         self.numbers[node as usize] = self.count;
         self.waiting.push(node);
-        self.path.push(OpenNode { node, next: edges.range(node).start, low: self.count });
+        self.path.push(OpenNode { node, next: edges.edge_range(node).start, low: self.count });
     }
 
-    fn run(
+    fn run_search(
         &mut self,
         edges: &EdgeLists,
         found: &mut Components,
@@ -95,8 +95,8 @@ impl Search {
         keeps_alive: impl Fn(usize) -> bool,
     ) {
         while let Some(open) = self.path.last_mut() {
-            if open.next >= edges.range(open.node).end {
-                self.close(found);
+            if open.next >= edges.edge_range(open.node).end {
+                self.close_node(found);
                 continue;
             }
             let edge = open.next;
@@ -106,7 +106,7 @@ impl Search {
                 continue;
             }
             match self.numbers[target as usize] {
-                0 => self.open(target, edges),
+                0 => self.open_node(target, edges),
                 // A node of a complete component leads back to nothing.
                 number if found.of_node[target as usize] == 0 => open.low = open.low.min(number),
                 _ => {}
@@ -114,7 +114,7 @@ impl Search {
         }
     }
 
-    fn close(&mut self, found: &mut Components) {
+    fn close_node(&mut self, found: &mut Components) {
         let Some(OpenNode { node, low, .. }) = self.path.pop() else { return };
         if let Some(parent) = self.path.last_mut() {
             parent.low = parent.low.min(low);
@@ -140,11 +140,15 @@ mod tests {
 
     #[test]
     fn nodes_that_reach_each_other_are_one_component() {
-        let edges = EdgeLists::of(6, &[(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 3), (5, 5)]);
-        let found = Components::of(&edges, |node| node != 5, |_| true);
-        let mut members: Vec<Vec<u32>> = (0..2).map(|component| found.nodes(component).to_vec()).collect();
+        let edges = EdgeLists::from_pairs(6, &[(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 3), (5, 5)]);
+        let found = Components::from_edges(&edges, |node| node != 5, |_| true);
+        let mut members: Vec<Vec<u32>> =
+            (0..2).map(|component| found.component_nodes(component).to_vec()).collect();
         members.iter_mut().for_each(|nodes| nodes.sort_unstable());
         assert_eq!((found.len(), members), (2, vec![vec![3, 4], vec![0, 1, 2]]));
-        assert_eq!((found.component(4), found.component(0), found.component(5)), (Some(0), Some(1), None));
+        assert_eq!(
+            (found.find_component(4), found.find_component(0), found.find_component(5)),
+            (Some(0), Some(1), None)
+        );
     }
 }

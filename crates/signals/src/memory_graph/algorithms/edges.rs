@@ -14,7 +14,7 @@ pub struct EdgeLists {
 impl EdgeLists {
     /// Creates the edges of a number of nodes, in any order. Leaves out edges of nodes beyond that number.
     #[must_use]
-    pub fn of(nodes: u32, edges: &[(u32, u32)]) -> EdgeLists {
+    pub fn from_pairs(nodes: u32, edges: &[(u32, u32)]) -> EdgeLists {
         let there = |(source, target): &&(u32, u32)| *source < nodes && *target < nodes;
         let mut sorted: Vec<(u32, u32)> = edges.iter().filter(there).copied().collect();
         sorted.sort_by_key(|(source, _)| *source);
@@ -28,18 +28,18 @@ impl EdgeLists {
 
     /// Adds an edge. Its source is that of the edge before, or one after it.
     pub(crate) fn push(&mut self, source: u32, target: u32) {
-        self.begin(source as usize + 1);
+        self.begin_sources(source as usize + 1);
         self.targets.push(target);
     }
 
     /// Ends the lists at the last node.
     pub(crate) fn finish(&mut self, nodes: u32) {
-        self.begin(nodes as usize + 1);
+        self.begin_sources(nodes as usize + 1);
         self.starts.shrink_to_fit();
         self.targets.shrink_to_fit();
     }
 
-    fn begin(&mut self, count: usize) {
+    fn begin_sources(&mut self, count: usize) {
         let at = u32::try_from(self.targets.len()).unwrap_or(u32::MAX);
         if self.starts.len() < count {
             self.starts.resize(count, at);
@@ -48,7 +48,7 @@ impl EdgeLists {
 
     /// Returns the number of nodes.
     #[must_use]
-    pub fn nodes(&self) -> u32 {
+    pub fn node_count(&self) -> u32 {
         u32::try_from(self.starts.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
@@ -67,7 +67,7 @@ impl EdgeLists {
     /// Returns the positions of the edges of a node.
     #[inline]
     #[must_use]
-    pub fn range(&self, node: u32) -> Range<usize> {
+    pub fn edge_range(&self, node: u32) -> Range<usize> {
         let bounds = self.starts.get(node as usize..node as usize + 2);
         bounds.map_or(0..0, |bounds| bounds[0] as usize..bounds[1] as usize)
     }
@@ -80,21 +80,21 @@ impl EdgeLists {
     }
 
     /// Returns the source of an edge.
-    pub(super) fn source(&self, edge: u32) -> u32 {
+    pub(super) fn find_source(&self, edge: u32) -> u32 {
         let after = self.starts.partition_point(|start| *start <= edge);
         u32::try_from(after.saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
     /// Returns the same edges by target, those that `is_wanted` by position. Nodes are renamed by `number`.
     /// Leaves out edges of nodes without a number. Sources with one are all below `count`.
-    pub(super) fn reversed(
+    pub(super) fn to_reversed(
         &self,
         count: u32,
         number: impl Fn(u32) -> Option<u32>,
         is_wanted: impl Fn(usize) -> bool,
     ) -> EdgeLists {
         let mut starts = vec![0_u32; count as usize + 1];
-        self.each(&number, &is_wanted, |_, target| starts[target as usize] += 1);
+        self.each_edge(&number, &is_wanted, |_, target| starts[target as usize] += 1);
         let mut sum = 0;
         for start in &mut starts {
             sum += *start;
@@ -102,22 +102,22 @@ impl EdgeLists {
         }
         let mut targets = vec![0; sum as usize];
         // Each list is filled from its end, so that its start is right afterwards.
-        self.each(&number, &is_wanted, |source, target| {
+        self.each_edge(&number, &is_wanted, |source, target| {
             starts[target as usize] -= 1;
             targets[starts[target as usize] as usize] = source;
         });
         EdgeLists { starts, targets }
     }
 
-    fn each(
+    fn each_edge(
         &self,
         number: impl Fn(u32) -> Option<u32>,
         is_wanted: impl Fn(usize) -> bool,
         mut tell: impl FnMut(u32, u32),
     ) {
-        for node in 0..self.nodes() {
+        for node in 0..self.node_count() {
             let Some(source) = number(node) else { continue };
-            for edge in self.range(node) {
+            for edge in self.edge_range(node) {
                 if !is_wanted(edge) {
                     continue;
                 }
@@ -135,16 +135,16 @@ mod tests {
 
     #[test]
     fn edges_are_found_by_source_and_by_target() {
-        let edges = EdgeLists::of(4, &[(2, 0), (0, 1), (2, 3), (9, 1), (1, 9)]);
-        assert_eq!((edges.nodes(), edges.len()), (4, 3));
+        let edges = EdgeLists::from_pairs(4, &[(2, 0), (0, 1), (2, 3), (9, 1), (1, 9)]);
+        assert_eq!((edges.node_count(), edges.len()), (4, 3));
         let targets = |lists: &EdgeLists, node| -> Vec<u32> {
-            lists.range(node).map(|edge| lists.target(edge)).collect()
+            lists.edge_range(node).map(|edge| lists.target(edge)).collect()
         };
         assert_eq!(
             [0, 1, 2, 3, 4].map(|node| targets(&edges, node)),
             [vec![1], vec![], vec![0, 3], vec![], vec![]]
         );
-        let back = edges.reversed(4, Some, |_| true);
+        let back = edges.to_reversed(4, Some, |_| true);
         assert_eq!([0, 1, 2, 3].map(|node| targets(&back, node)), [vec![2], vec![0], vec![], vec![2]]);
     }
 }

@@ -1,18 +1,18 @@
 //! The text of `footprint`: memory by category, for one or several processes.
 
 use super::super::tables::{MemoryTables, RegionRow};
-use super::{MOST_COLUMNS, entry, lines, size};
+use super::{MOST_COLUMNS, bounded_lines, find_or_add_row, parse_size};
 use std::collections::BTreeMap;
 
 /// Reads the categories. Those of several processes are added, unless a summary follows.
-pub(super) fn read(text: &str, tables: &mut MemoryTables) {
+pub(super) fn read_categories(text: &str, tables: &mut MemoryTables) {
     let mut rows: BTreeMap<String, RegionRow> = BTreeMap::new();
     let mut columns: Vec<&str> = Vec::new();
-    for line in lines(text) {
+    for line in bounded_lines(text) {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some(rest) = line.strip_prefix("Summary Footprint: ") {
             // All processes together, with shared memory once: it takes the place of their sums.
-            tables.totals.footprint = footprint(rest).or(tables.totals.footprint);
+            tables.totals.footprint = parse_footprint(rest).or(tables.totals.footprint);
             rows.clear();
             tables.left_out = 0;
             columns.clear();
@@ -21,7 +21,7 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
                 tables.process = name.rsplit_once(" [").map_or("", |(name, _)| name).trim().to_owned();
             }
             let sum = tables.totals.footprint;
-            let more = footprint(rest).map(|one| sum.unwrap_or(0).saturating_add(one));
+            let more = parse_footprint(rest).map(|one| sum.unwrap_or(0).saturating_add(one));
             tables.totals.footprint = more.or(sum);
             columns.clear();
         } else if words.last() == Some(&"Category") && words.len() <= MOST_COLUMNS {
@@ -35,8 +35,8 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
             if words.is_empty() || words.contains(&"TOTAL") {
                 columns.clear();
             }
-        } else if let Some(row) = row(&columns, &words) {
-            add(&mut rows, row, &mut tables.left_out);
+        } else if let Some(row) = parse_row(&columns, &words) {
+            add_row(&mut rows, row, &mut tables.left_out);
         } else {
             tables.skipped += 1;
         }
@@ -45,12 +45,12 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
 }
 
 /// Reads `195 MB (16384 bytes per page)`.
-fn footprint(text: &str) -> Option<u64> {
-    size(text.split('(').next().unwrap_or_default())
+fn parse_footprint(text: &str) -> Option<u64> {
+    parse_size(text.split('(').next().unwrap_or_default())
 }
 
 /// Reads a row: a number and its unit for each column, the number of regions, and the name.
-fn row(columns: &[&str], words: &[&str]) -> Option<RegionRow> {
+fn parse_row(columns: &[&str], words: &[&str]) -> Option<RegionRow> {
     let mut row = RegionRow::default();
     let mut at = 0;
     for column in columns {
@@ -61,7 +61,7 @@ fn row(columns: &[&str], words: &[&str]) -> Option<RegionRow> {
                 at += 1;
             }
             column => {
-                let bytes = size(&format!("{} {}", words.get(at)?, words.get(at + 1)?))?;
+                let bytes = parse_size(&format!("{} {}", words.get(at)?, words.get(at + 1)?))?;
                 at += 2;
                 match column {
                     "Dirty" => row.dirty = bytes,
@@ -74,9 +74,9 @@ fn row(columns: &[&str], words: &[&str]) -> Option<RegionRow> {
     Some(row)
 }
 
-fn add(rows: &mut BTreeMap<String, RegionRow>, row: RegionRow, left_out: &mut u64) {
+fn add_row(rows: &mut BTreeMap<String, RegionRow>, row: RegionRow, left_out: &mut u64) {
     let new = |name: &String| RegionRow { name: name.clone(), ..RegionRow::default() };
-    let Some(sum) = entry(rows, row.name, new, left_out) else { return };
+    let Some(sum) = find_or_add_row(rows, row.name, new, left_out) else { return };
     sum.regions = sum.regions.saturating_add(row.regions);
     sum.dirty = sum.dirty.saturating_add(row.dirty);
     if let Some(swapped) = row.swapped {

@@ -1,22 +1,22 @@
 //! The text of `heap`: blocks by class, and their sum.
 
 use super::super::tables::{ClassRow, MemoryTables, ZoneRow};
-use super::{footprint_line, lines, push, size};
+use super::{bounded_lines, footprint_line, parse_size, push};
 
 /// Reads the classes of all zones together. The tables of single zones, which `-zones` adds, are skipped.
-pub(super) fn read(text: &str, tables: &mut MemoryTables) {
+pub(super) fn read_classes(text: &str, tables: &mut MemoryTables) {
     let mut is_table = false;
     let mut is_one_zone = false;
-    for line in lines(text) {
+    for line in bounded_lines(text) {
         if let Some(footprint) = footprint_line(line) {
             tables.totals.footprint = Some(footprint);
         } else if let Some(rest) = line.strip_prefix("All zones: ") {
-            (tables.totals.blocks, tables.totals.bytes) = sum(rest).unwrap_or_default();
+            (tables.totals.blocks, tables.totals.bytes) = parse_sum(rest).unwrap_or_default();
             is_one_zone = false;
         } else if let Some((name, rest)) = line.strip_prefix("Zone ").and_then(|rest| rest.split_once(": ")) {
             is_one_zone = true;
             is_table = false;
-            if let Some((blocks, bytes)) = sum(rest) {
+            if let Some((blocks, bytes)) = parse_sum(rest) {
                 let zone = ZoneRow { name: name.to_owned(), blocks, bytes };
                 push(&mut tables.zones, zone, &mut tables.left_out);
             }
@@ -25,7 +25,7 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
         } else if line.trim().is_empty() {
             is_table = false;
         } else if is_table && !line.trim_start().starts_with('=') {
-            match row(line) {
+            match parse_row(line) {
                 Some(row) => push(&mut tables.classes, row, &mut tables.left_out),
                 None => tables.skipped += 1,
             }
@@ -34,16 +34,16 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
 }
 
 /// Reads `202503 nodes (47995927 bytes)` or `202503 nodes (46M)`.
-fn sum(text: &str) -> Option<(u64, u64)> {
+fn parse_sum(text: &str) -> Option<(u64, u64)> {
     let (blocks, rest) = text.split_once(" nodes ")?;
     let bytes = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
-    let bytes = bytes.and_then(|bytes| size(bytes.strip_suffix(" bytes").unwrap_or(bytes)));
+    let bytes = bytes.and_then(|bytes| parse_size(bytes.strip_suffix(" bytes").unwrap_or(bytes)));
     Some((blocks.trim().parse().ok()?, bytes.unwrap_or(0)))
 }
 
 /// Reads count, bytes and average, then the name, the type and the binary with two spaces or more between
 /// them.
-fn row(line: &str) -> Option<ClassRow> {
+fn parse_row(line: &str) -> Option<ClassRow> {
     let (blocks, rest) = line.trim_start().split_once(' ')?;
     let (bytes, rest) = rest.trim_start().split_once(' ')?;
     let (_average, rest) = rest.trim_start().split_once(' ')?;
@@ -53,7 +53,7 @@ fn row(line: &str) -> Option<ClassRow> {
         kind: parts.next().unwrap_or_default().to_owned(),
         image: parts.next().unwrap_or_default().to_owned(),
         blocks: blocks.parse().ok()?,
-        bytes: size(bytes)?,
+        bytes: parse_size(bytes)?,
         retained: None,
     })
 }
@@ -107,7 +107,7 @@ Zone DefaultMallocZone_0x1: 3 nodes (48 bytes)
             ]
         );
         assert_eq!((tables.zones[0].name.as_str(), tables.zones[0].bytes), ("DefaultMallocZone_0x1", 48));
-        assert_eq!(super::sum("3 nodes (12K)"), Some((3, 12 << 10)));
-        assert_eq!(super::row("3  12K  4.0K  Cart  Swift  Shop").unwrap().bytes, 12 << 10);
+        assert_eq!(super::parse_sum("3 nodes (12K)"), Some((3, 12 << 10)));
+        assert_eq!(super::parse_row("3  12K  4.0K  Cart  Swift  Shop").unwrap().bytes, 12 << 10);
     }
 }

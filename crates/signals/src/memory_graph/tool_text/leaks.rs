@@ -2,25 +2,25 @@
 
 use super::super::graph::NO_CLASS;
 use super::super::tables::{LeakRow, MemoryTables};
-use super::{entry, footprint_line, lines, size};
+use super::{bounded_lines, find_or_add_row, footprint_line, parse_size};
 use std::collections::BTreeMap;
 
 /// Reads the sums and the leaks. Trees that share blocks count them each.
-pub(super) fn read(text: &str, tables: &mut MemoryTables) {
+pub(super) fn read_leaks(text: &str, tables: &mut MemoryTables) {
     let mut rows: BTreeMap<(bool, String), LeakRow> = BTreeMap::new();
-    for line in lines(text) {
+    for line in bounded_lines(text) {
         let rest = line.strip_prefix("Process ").and_then(|rest| rest.split_once(": ")).map(|(_, rest)| rest);
         if let Some(footprint) = footprint_line(line) {
             tables.totals.footprint = Some(footprint);
         } else if let Some((blocks, bytes)) = rest.and_then(|rest| rest.split_once(" nodes malloced for ")) {
             tables.totals.blocks = blocks.trim().parse().unwrap_or(0);
-            tables.totals.bytes = size(bytes).unwrap_or(0);
-        } else if let Some((blocks, bytes)) = rest.and_then(leaked) {
+            tables.totals.bytes = parse_size(bytes).unwrap_or(0);
+        } else if let Some((blocks, bytes)) = rest.and_then(parse_leaked) {
             tables.totals.leaked_blocks = blocks;
             tables.totals.leaked_bytes = bytes;
-        } else if let Some((numbers, is_cycle, name)) = top(line) {
-            match counted(numbers) {
-                Some(numbers) => add(&mut rows, is_cycle, name, numbers, &mut tables.left_out),
+        } else if let Some((numbers, is_cycle, name)) = parse_top(line) {
+            match parse_counts(numbers) {
+                Some(numbers) => add_leak(&mut rows, is_cycle, name, numbers, &mut tables.left_out),
                 None => tables.skipped += 1,
             }
         }
@@ -29,7 +29,7 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
 }
 
 /// Reads `3 leaks for 4096 total leaked bytes.`
-fn leaked(rest: &str) -> Option<(u64, u64)> {
+fn parse_leaked(rest: &str) -> Option<(u64, u64)> {
     let (leaks, bytes) = rest.strip_suffix(" total leaked bytes.")?.split_once(" for ")?;
     let leaks = leaks.strip_suffix(" leaks").or_else(|| leaks.strip_suffix(" leak"))?;
     Some((leaks.parse().ok()?, bytes.parse().ok()?))
@@ -37,7 +37,7 @@ fn leaked(rest: &str) -> Option<(u64, u64)> {
 
 /// Returns the parts of the line at the top of a tree: the numbers before the mark, whether it is a cycle,
 /// and the leaked object.
-fn top(line: &str) -> Option<(&str, bool, &str)> {
+fn parse_top(line: &str) -> Option<(&str, bool, &str)> {
     if line.starts_with("STACK OF ") {
         return None;
     }
@@ -46,19 +46,19 @@ fn top(line: &str) -> Option<(&str, bool, &str)> {
 }
 
 /// Reads `17 (1.91K) `.
-fn counted(numbers: &str) -> Option<(u64, u64)> {
+fn parse_counts(numbers: &str) -> Option<(u64, u64)> {
     let (blocks, bytes) = numbers.trim().split_once(" (")?;
-    Some((blocks.parse().ok()?, size(bytes.strip_suffix(')')?)?))
+    Some((blocks.parse().ok()?, parse_size(bytes.strip_suffix(')')?)?))
 }
 
-fn add(
+fn add_leak(
     rows: &mut BTreeMap<(bool, String), LeakRow>,
     is_cycle: bool,
     top: &str,
     (blocks, bytes): (u64, u64),
     left_out: &mut u64,
 ) {
-    let (name, address) = object(top);
+    let (name, address) = parse_object(top);
     let new = |_: &(bool, String)| LeakRow {
         signature: format!("{} {name}", if is_cycle { "cycle" } else { "leak" }),
         cycle: is_cycle,
@@ -68,14 +68,14 @@ fn add(
         bytes: 0,
         example: address.to_owned(),
     };
-    let Some(row) = entry(rows, (is_cycle, name.to_owned()), new, left_out) else { return };
+    let Some(row) = find_or_add_row(rows, (is_cycle, name.to_owned()), new, left_out) else { return };
     row.leaks += 1;
     row.blocks = row.blocks.saturating_add(blocks);
     row.bytes = row.bytes.saturating_add(bytes);
 }
 
 /// Returns the class and the address of `<Cart 0x600001>  [64]` or `0x600001 [64]`.
-fn object(text: &str) -> (&str, &str) {
+fn parse_object(text: &str) -> (&str, &str) {
     let inner = text.strip_prefix('<').and_then(|rest| rest.split_once('>')).map(|(inner, _)| inner);
     match inner {
         Some(inner) => match inner.rsplit_once(" 0x") {

@@ -21,7 +21,7 @@ const MOST_LINE_BYTES: usize = 64 << 10;
 const MOST_ROWS: usize = 100_000;
 
 /// Returns the lines of a text, each cut to the bytes that are read.
-fn lines(text: &str) -> impl Iterator<Item = &str> {
+fn bounded_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(|line| line.get(..line.floor_char_boundary(MOST_LINE_BYTES)).unwrap_or(line))
 }
 
@@ -35,7 +35,7 @@ fn push<T>(rows: &mut Vec<T>, row: T, left_out: &mut u64) {
 }
 
 /// Returns the row of a name. Creates it if there is none and the limit allows it.
-fn entry<'r, K: Ord, T>(
+fn find_or_add_row<'r, K: Ord, T>(
     rows: &'r mut BTreeMap<K, T>,
     name: K,
     new: impl FnOnce(&K) -> T,
@@ -58,21 +58,21 @@ fn entry<'r, K: Ord, T>(
 /// Reads the text of one of the tools. Returns `None` if no tool wrote it.
 #[must_use]
 pub fn read_tool_text(text: &str) -> Option<MemoryTables> {
-    let mut tables = MemoryTables::new(lines(text).find_map(source)?);
-    tables.process = lines(text).find_map(process).unwrap_or_default();
+    let mut tables = MemoryTables::new(bounded_lines(text).find_map(detect_source)?);
+    tables.process = bounded_lines(text).find_map(parse_process).unwrap_or_default();
     match tables.source {
-        MemorySource::Heap => heap::read(text, &mut tables),
-        MemorySource::Leaks => leaks::read(text, &mut tables),
-        MemorySource::Vmmap => vmmap::read(text, &mut tables),
-        MemorySource::Footprint => footprint::read(text, &mut tables),
+        MemorySource::Heap => heap::read_classes(text, &mut tables),
+        MemorySource::Leaks => leaks::read_leaks(text, &mut tables),
+        MemorySource::Vmmap => vmmap::read_summary(text, &mut tables),
+        MemorySource::Footprint => footprint::read_categories(text, &mut tables),
         MemorySource::MemoryGraph => {}
     }
-    tables.sort();
+    tables.sort_rows();
     Some(tables)
 }
 
 /// Returns the tool that writes such a line and that no other tool writes.
-fn source(line: &str) -> Option<MemorySource> {
+fn detect_source(line: &str) -> Option<MemorySource> {
     let has = |words: &[&str]| words.iter().all(|word| line.split_whitespace().any(|own| own == *word));
     if line.starts_with("leaks Report Version") || line.ends_with(" total leaked bytes.") {
         return Some(MemorySource::Leaks);
@@ -86,19 +86,19 @@ fn source(line: &str) -> Option<MemorySource> {
 }
 
 /// Returns the name of the process, from the lines that all tools but `footprint` begin with.
-fn process(line: &str) -> Option<String> {
+fn parse_process(line: &str) -> Option<String> {
     let rest = line.strip_prefix("Process:")?.trim();
     Some(rest.rsplit_once(" [").map_or(rest, |(name, _)| name).trim().to_owned())
 }
 
 /// Returns the memory that the system charges to the process, as `heap`, `leaks` and `vmmap` print it.
 fn footprint_line(line: &str) -> Option<u64> {
-    size(line.strip_prefix("Physical footprint:")?.trim())
+    parse_size(line.strip_prefix("Physical footprint:")?.trim())
 }
 
 /// Parses bytes from a number with a unit, such as `4.2M`, `16 KB`, `400 bytes` or `17`. The tools round to
 /// few digits.
-fn size(text: &str) -> Option<u64> {
+fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(end)?;
@@ -128,13 +128,13 @@ mod tests {
     fn sizes_have_binary_units() {
         let sizes = ["0 B", "90 MB", "6592 KB", "4.2M", "1.4T", "320", "400 bytes", "48.0G"];
         assert_eq!(
-            sizes.map(size),
+            sizes.map(parse_size),
             [0, 90 << 20, 6592 << 10, 4_404_019, 1_539_316_278_886, 320, 400, 48 << 30].map(Some)
         );
         for wrong in
             ["", "M", "n/a", "-1K", "1.2.3K", "99999999999999999999", "18446744073709551615K", "1 page"]
         {
-            assert_eq!(size(wrong), None, "{wrong}");
+            assert_eq!(parse_size(wrong), None, "{wrong}");
         }
     }
 

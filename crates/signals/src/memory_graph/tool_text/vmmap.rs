@@ -1,7 +1,7 @@
 //! The text of `vmmap`: its summary by region type, which crash reports have too, and its table of malloc zones.
 
 use super::super::tables::{MemoryTables, RegionRow, ZoneRow};
-use super::{MOST_COLUMNS, footprint_line, lines, push, size};
+use super::{MOST_COLUMNS, bounded_lines, footprint_line, parse_size, push};
 
 /// The table that lines belong to.
 enum VmmapTable {
@@ -15,10 +15,10 @@ enum VmmapTable {
 const ZONE_SIZES: usize = 4;
 
 /// Reads the summary. Its sums include the single regions, which come before it.
-pub(super) fn read(text: &str, tables: &mut MemoryTables) {
+pub(super) fn read_summary(text: &str, tables: &mut MemoryTables) {
     let mut table = VmmapTable::None;
     let mut above = "";
-    for line in lines(text) {
+    for line in bounded_lines(text) {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some(footprint) = footprint_line(line) {
             tables.totals.footprint = Some(footprint);
@@ -40,11 +40,11 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
 fn read_row(table: &VmmapTable, words: &[&str], tables: &mut MemoryTables) {
     match table {
         VmmapTable::None => {}
-        VmmapTable::Regions(columns) => match region(columns, words) {
+        VmmapTable::Regions(columns) => match parse_region(columns, words) {
             Some(row) => push(&mut tables.regions, row, &mut tables.left_out),
             None => tables.skipped += 1,
         },
-        VmmapTable::Zones => match zone(words) {
+        VmmapTable::Zones => match parse_zone(words) {
             Some(row) => push(&mut tables.zones, row, &mut tables.left_out),
             None => tables.skipped += 1,
         },
@@ -52,15 +52,15 @@ fn read_row(table: &VmmapTable, words: &[&str], tables: &mut MemoryTables) {
 }
 
 /// Reads a name of some words, the sizes, the number of regions, and perhaps a remark.
-fn region(columns: &[String], words: &[&str]) -> Option<RegionRow> {
+fn parse_region(columns: &[String], words: &[&str]) -> Option<RegionRow> {
     let at = numbers_at(columns.len(), words)?;
     let mut row = RegionRow { name: words.get(..at)?.join(" "), ..RegionRow::default() };
     for (column, word) in columns.iter().zip(words.get(at..)?) {
         match column.as_str() {
-            "VIRTUAL" => row.size = size(word),
-            "RESIDENT" => row.resident = size(word),
-            "DIRTY" => row.dirty = size(word)?,
-            "SWAPPED" => row.swapped = size(word),
+            "VIRTUAL" => row.size = parse_size(word),
+            "RESIDENT" => row.resident = parse_size(word),
+            "DIRTY" => row.dirty = parse_size(word)?,
+            "SWAPPED" => row.swapped = parse_size(word),
             _ => {}
         }
     }
@@ -68,10 +68,14 @@ fn region(columns: &[String], words: &[&str]) -> Option<RegionRow> {
     Some(row)
 }
 
-fn zone(words: &[&str]) -> Option<ZoneRow> {
+fn parse_zone(words: &[&str]) -> Option<ZoneRow> {
     let at = numbers_at(ZONE_SIZES, words)?;
     let blocks = words.get(at + ZONE_SIZES)?.parse().ok()?;
-    Some(ZoneRow { name: words.get(..at)?.join(" "), blocks, bytes: size(words.get(at + ZONE_SIZES + 1)?)? })
+    Some(ZoneRow {
+        name: words.get(..at)?.join(" "),
+        blocks,
+        bytes: parse_size(words.get(at + ZONE_SIZES + 1)?)?,
+    })
 }
 
 /// Returns the position of the first of `sizes` sizes that a count follows. A name comes before them and may
@@ -79,7 +83,7 @@ fn zone(words: &[&str]) -> Option<ZoneRow> {
 fn numbers_at(sizes: usize, words: &[&str]) -> Option<usize> {
     let fits = |at: &usize| {
         let has_count = words.get(at + sizes).is_some_and(|word| word.parse::<u64>().is_ok());
-        has_count && words[*at..at + sizes].iter().all(|word| size(word).is_some())
+        has_count && words[*at..at + sizes].iter().all(|word| parse_size(word).is_some())
     };
     (1..words.len().saturating_sub(sizes)).rev().find(fits).filter(|_| sizes > 0)
 }

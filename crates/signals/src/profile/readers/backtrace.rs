@@ -1,6 +1,6 @@
 //! Backtraces: recognised, so that they are not taken for folded stacks because their lines end in numbers.
 
-use crate::profile::hex;
+use crate::profile::parse_hex;
 
 /// Lines that are searched for frames of a backtrace.
 const SEARCHED_LINES: usize = 1_000;
@@ -23,7 +23,7 @@ pub(super) fn is_frame(line: &str) -> bool {
     let first = words.next().unwrap_or_default();
     let index = first.trim_start_matches('#').trim_end_matches(':');
     let has_index = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
-    let has_address = words.any(|word| hex(word).is_some());
+    let has_address = words.any(|word| parse_hex(word).is_some());
     has_index && has_address || ends_with_offset(line)
 }
 

@@ -10,7 +10,7 @@ pub(super) fn folded_line(line: &str) -> Option<(&str, u64)> {
     Some((stack.trim_end(), count.parse().ok()?)).filter(|(stack, _)| !stack.is_empty())
 }
 
-pub(super) fn read(text: &str) -> Profile {
+pub(super) fn read_folded(text: &str) -> Profile {
     let mut profile = Profile::new(ProfileFormat::Folded);
     let mut known: HashMap<(Option<u32>, &str), u32> = HashMap::new();
     for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
@@ -48,13 +48,14 @@ mod tests {
     #[test]
     fn frames_beyond_the_depth_are_counted() {
         let deep = vec!["f"; MOST_DEPTH + 7].join(";");
-        let profile = read(&format!("{deep} 2\n"));
+        let profile = read_folded(&format!("{deep} 2\n"));
         assert_eq!((profile.frames.len(), profile.skipped), (MOST_DEPTH, 7));
     }
 
     #[test]
     fn stacks_become_a_tree_with_inclusive_counts() {
-        let profile = read("# made by hand\nmain;a b;c 3\nmain 2\n\nmain;a b 1\nno count\nread_[k] 4\n");
+        let profile =
+            read_folded("# made by hand\nmain;a b;c 3\nmain 2\n\nmain;a b 1\nno count\nread_[k] 4\n");
         let frames: Vec<(Option<u32>, &str, u64)> = profile
             .frames
             .iter()

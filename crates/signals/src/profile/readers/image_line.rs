@@ -1,15 +1,15 @@
 //! A line of a list of binary images, as `sample` and spindump write it.
 
-use crate::profile::{ProfileImage, hex};
+use crate::profile::{ProfileImage, parse_hex};
 
 /// Reads `0xSTART - 0xEND +name (version) <UUID> path`. The end is the last address, or `???` if it is not
 /// known. `*` marks images that the kernel has loaded.
 pub(super) fn image_line(line: &str) -> Option<ProfileImage> {
     let (start, rest) = next_word(line)?;
-    let (kernel_start, start) = starred(start);
+    let (kernel_start, start) = strip_star(start);
     let (_, rest) = next_word(rest).filter(|(dash, _)| *dash == "-")?;
     let (end, rest) = next_word(rest)?;
-    let (kernel_end, end) = starred(end);
+    let (kernel_end, end) = strip_star(end);
     let rest = rest.trim_start();
     let kernel = kernel_start || kernel_end || rest.starts_with('*');
     let rest = rest.trim_start_matches(['+', '*']);
@@ -22,8 +22,8 @@ pub(super) fn image_line(line: &str) -> Option<ProfileImage> {
         name: file.to_owned(),
         path: path.to_owned(),
         debug_id: uuid.trim().parse().ok(),
-        start: hex(start)?,
-        end: if end == "???" { None } else { Some(hex(end)?.saturating_add(1)) },
+        start: parse_hex(start)?,
+        end: if end == "???" { None } else { Some(parse_hex(end)?.saturating_add(1)) },
         kernel,
     })
 }
@@ -34,7 +34,7 @@ fn next_word(text: &str) -> Option<(&str, &str)> {
     text.split_at_checked(end).filter(|(word, _)| !word.is_empty())
 }
 
-fn starred(text: &str) -> (bool, &str) {
+fn strip_star(text: &str) -> (bool, &str) {
     text.strip_prefix('*').map_or((false, text), |rest| (true, rest))
 }
 

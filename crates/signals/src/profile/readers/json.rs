@@ -38,7 +38,7 @@ impl<'a> Tokens<'a> {
         Ok(Tokens { text, at: 0, objects: Vec::new(), key_next: false })
     }
 
-    fn string(&mut self) -> Option<Cow<'a, str>> {
+    fn read_string(&mut self) -> Option<Cow<'a, str>> {
         let start = self.at;
         let bytes = self.text.as_bytes();
         self.at += 1;
@@ -59,7 +59,7 @@ impl<'a> Tokens<'a> {
         Some(Cow::Owned(decoded.unwrap_or_else(|_| inside.to_owned())))
     }
 
-    fn word(&mut self) -> &'a str {
+    fn read_word(&mut self) -> &'a str {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let word = rest.split([',', ']', '}', ' ', '\n', '\r', '\t']).next().unwrap_or(rest);
         self.at += word.len();
@@ -91,12 +91,12 @@ impl<'a> Iterator for Tokens<'a> {
                     return Some(Token::End);
                 }
                 b'"' => {
-                    let text = self.string()?;
+                    let text = self.read_string()?;
                     let is_key = std::mem::take(&mut self.key_next);
                     return Some(if is_key { Token::Key(text) } else { Token::Text(text) });
                 }
                 _ => {
-                    return Some(match self.word() {
+                    return Some(match self.read_word() {
                         "true" => Token::Bool(true),
                         "false" => Token::Bool(false),
                         "null" => Token::Null,
@@ -109,7 +109,7 @@ impl<'a> Iterator for Tokens<'a> {
 }
 
 /// Parses a number of 64 bits without sign, which may be a float that is an integer.
-pub(super) fn unsigned(number: &str) -> Option<u64> {
+pub(super) fn parse_unsigned(number: &str) -> Option<u64> {
     number.parse().ok().or_else(|| {
         let float: f64 = number.parse().ok()?;
         #[expect(
@@ -156,7 +156,10 @@ mod tests {
 
     #[test]
     fn numbers_above_two_to_the_53_keep_their_bits() {
-        assert_eq!(unsigned("18446744073709551615"), Some(u64::MAX));
-        assert_eq!((unsigned("4.3e9"), unsigned("-1"), unsigned("0.5")), (Some(4_300_000_000), None, None));
+        assert_eq!(parse_unsigned("18446744073709551615"), Some(u64::MAX));
+        assert_eq!(
+            (parse_unsigned("4.3e9"), parse_unsigned("-1"), parse_unsigned("0.5")),
+            (Some(4_300_000_000), None, None)
+        );
     }
 }

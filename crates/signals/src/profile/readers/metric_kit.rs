@@ -1,8 +1,8 @@
 //! MetricKit's JSON: a payload of diagnostics, one diagnostic, or a call stack tree alone.
 
-use super::json::{Token, Tokens, unsigned};
+use super::json::{Token, Tokens, parse_unsigned};
 use crate::profile::{Profile, ProfileError, ProfileFormat};
-use stacks::{Direction, RawFrame, append};
+use stacks::{Direction, RawFrame, append_stacks};
 use unslide_model::DebugId;
 use unslide_report::DiagnosticKind;
 
@@ -12,13 +12,13 @@ mod stacks;
 const MOST_RAW_FRAMES: usize = 1 << 18;
 
 /// Reads a document.
-pub(super) fn read(text: &str) -> Result<Profile, ProfileError> {
+pub(super) fn read_document(text: &str) -> Result<Profile, ProfileError> {
     let tokens = Tokens::new(text).map_err(|error| ProfileError::Json(error.to_string()))?;
     let mut reader = Reader::default();
     for token in tokens {
-        reader.token(token);
+        reader.handle_token(token);
     }
-    Ok(reader.finish())
+    Ok(reader.into_profile())
 }
 
 /// An element of the document that is open.
@@ -62,15 +62,15 @@ struct Reader {
 }
 
 impl Reader {
-    fn token(&mut self, token: Token<'_>) {
+    fn handle_token(&mut self, token: Token<'_>) {
         match token {
             Token::Object => self.open_object(),
             Token::Array => self.open_array(),
-            Token::End => self.end(),
+            Token::End => self.end_container(),
             Token::Key(key) => key.into_owned().clone_into(&mut self.key),
-            Token::Text(text) => self.text(&text),
-            Token::Number(number) => self.number(number),
-            Token::Bool(value) => self.boolean(value),
+            Token::Text(text) => self.handle_text(&text),
+            Token::Number(number) => self.handle_number(number),
+            Token::Bool(value) => self.handle_boolean(value),
             Token::Null => {}
         }
     }
@@ -85,7 +85,7 @@ impl Reader {
                 self.tree.stacks.push((false, Vec::new()));
                 Open::CallStack
             }
-            (Some(Open::Frames(caller)), _) => Open::Frame(self.frame(*caller)),
+            (Some(Open::Frames(caller)), _) => Open::Frame(self.add_frame(*caller)),
             _ => Open::Other,
         };
         self.open.push(open);
@@ -109,7 +109,7 @@ impl Reader {
         self.key.clear();
     }
 
-    fn end(&mut self) {
+    fn end_container(&mut self) {
         if self.open.pop() == Some(Open::Document { diagnostic: true }) {
             let tree = std::mem::take(&mut self.tree);
             if !tree.stacks.is_empty() {
@@ -120,7 +120,7 @@ impl Reader {
     }
 
     /// Adds a frame to the current stack.
-    fn frame(&mut self, caller: Option<u32>) -> Option<u32> {
+    fn add_frame(&mut self, caller: Option<u32>) -> Option<u32> {
         self.frames += 1;
         if self.frames > MOST_RAW_FRAMES {
             self.skipped += 1;
@@ -132,17 +132,18 @@ impl Reader {
     }
 
     /// Returns the frame that is open.
-    fn current(&mut self) -> Option<&mut RawFrame> {
+    fn current_frame(&mut self) -> Option<&mut RawFrame> {
         let Some(Open::Frame(Some(frame))) = self.open.last() else { return None };
         self.tree.stacks.last_mut()?.1.get_mut(*frame as usize)
     }
 
-    fn text(&mut self, text: &str) {
-        if self.open.last() == Some(&Open::MetaData) && DiagnosticKind::of_measure(&self.key).is_some() {
+    fn handle_text(&mut self, text: &str) {
+        if self.open.last() == Some(&Open::MetaData) && DiagnosticKind::from_measure_key(&self.key).is_some()
+        {
             text.clone_into(&mut self.tree.measured);
         }
         let key = std::mem::take(&mut self.key);
-        if let Some(frame) = self.current() {
+        if let Some(frame) = self.current_frame() {
             match key.as_str() {
                 "binaryName" => text.clone_into(&mut frame.name),
                 "binaryUUID" => frame.debug_id = text.parse::<DebugId>().ok(),
@@ -151,19 +152,19 @@ impl Reader {
         }
     }
 
-    fn number(&mut self, number: &str) {
+    fn handle_number(&mut self, number: &str) {
         let key = std::mem::take(&mut self.key);
-        if let Some(frame) = self.current() {
+        if let Some(frame) = self.current_frame() {
             match key.as_str() {
-                "address" => frame.address = unsigned(number),
-                "offsetIntoBinaryTextSegment" => frame.offset = unsigned(number),
-                "sampleCount" => frame.count = unsigned(number),
+                "address" => frame.address = parse_unsigned(number),
+                "offsetIntoBinaryTextSegment" => frame.offset = parse_unsigned(number),
+                "sampleCount" => frame.count = parse_unsigned(number),
                 _ => {}
             }
         }
     }
 
-    fn boolean(&mut self, value: bool) {
+    fn handle_boolean(&mut self, value: bool) {
         match (self.open.last(), self.key.as_str()) {
             (Some(Open::Document { .. }), "callStackPerThread") => self.tree.per_thread = value,
             (Some(Open::CallStack), "threadAttributed") => {
@@ -177,7 +178,7 @@ impl Reader {
     }
 
     /// Returns the profile of the sampled diagnostics. It has crashes only if there are no others.
-    fn finish(mut self) -> Profile {
+    fn into_profile(mut self) -> Profile {
         let mut profile = Profile::new(ProfileFormat::MetricKit);
         profile.skipped = self.skipped;
         let is_crash = |tree: &Tree| tree.kind == "crash";
@@ -186,10 +187,10 @@ impl Reader {
         }
         for tree in &self.trees {
             let stacks = || tree.stacks.iter().map(|(_, frames)| frames.as_slice());
-            let direction = Direction::of(stacks(), tree.per_thread);
+            let direction = Direction::from_stacks(stacks(), tree.per_thread);
             let name = [tree.kind.as_str(), tree.measured.as_str()].join(" ");
             let label = (!name.trim().is_empty()).then(|| name.trim().to_owned());
-            append(&mut profile, label, &tree.stacks, direction);
+            append_stacks(&mut profile, label, &tree.stacks, direction);
         }
         profile
     }
@@ -228,7 +229,7 @@ mod tests {
             false,
             &frame(0x1001, 5, "libsystem_pthread.dylib", &frame(0x2002, 4, "Shop", &leaves)),
         );
-        let profile = read(&text).unwrap();
+        let profile = read_document(&text).unwrap();
         assert_eq!(profile.frames[0].symbol.as_deref(), Some("hang 20 sec"));
         let expected = [
             (None, 0, 5, false),
@@ -248,7 +249,7 @@ mod tests {
         let below = [frame(0x2002, 3, "Shop", &start(3)), frame(0x2003, 2, "Shop", &start(2))].join(",");
         for per_thread in [false, true] {
             let text = document("cpuException", per_thread, &frame(0x1001, 5, "Shop", &below));
-            let profile = read(&text).unwrap();
+            let profile = read_document(&text).unwrap();
             let expected = [
                 (Some(0), 0x9009, 5, false),
                 (Some(1), 0x2002, 3, false),
@@ -265,7 +266,7 @@ mod tests {
         let deep = "{\"address\":4097,\"sampleCount\":1,\"subFrames\":[".repeat(100_000);
         let text =
             format!("{{\"callStacks\":[{{\"callStackRootFrames\":[{deep}{}]}}]}}", "]}".repeat(100_000));
-        let profile = read(&text).unwrap();
+        let profile = read_document(&text).unwrap();
         assert!(profile.frames.len() > 1_000 && profile.frames.len() < 3_000, "{}", profile.frames.len());
         assert!(profile.skipped > 90_000, "{}", profile.skipped);
     }
@@ -276,8 +277,8 @@ mod tests {
             document("crash", true, &frame(0x1001, 1, "Shop", "")),
             document("hang", false, &frame(0x2002, 1, "Shop", "")),
         );
-        let both = read(&format!("[{crash},{hang}]")).unwrap();
+        let both = read_document(&format!("[{crash},{hang}]")).unwrap();
         assert_eq!(both.frames.iter().filter(|frame| frame.parent.is_none()).count(), 1);
-        assert_eq!(read(&crash).unwrap().frames.len(), 2);
+        assert_eq!(read_document(&crash).unwrap().frames.len(), 2);
     }
 }

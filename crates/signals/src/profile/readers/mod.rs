@@ -12,7 +12,7 @@ mod stack_set;
 
 pub use recognise::read_profile;
 
-use super::hex;
+use super::parse_hex;
 
 /// The most addresses that are kept of a frame that represents several.
 const MOST_ADDRESSES: usize = 16;
@@ -31,7 +31,7 @@ impl OpenFrames {
     }
 
     /// Adds an open frame at this column. It is the caller of deeper frames that follow.
-    fn open(&mut self, column: usize, frame: u32) {
+    fn open_frame(&mut self, column: usize, frame: u32) {
         self.0.push((column, frame));
     }
 
@@ -48,5 +48,5 @@ fn leading_count(text: &str) -> Option<(u64, &str)> {
 
 /// Returns the addresses of a list such as `0x10,0x20,...`, without the brackets.
 fn address_list(text: &str) -> Vec<u64> {
-    text.split(',').filter_map(|part| hex(part.trim())).take(MOST_ADDRESSES).collect()
+    text.split(',').filter_map(|part| parse_hex(part.trim())).take(MOST_ADDRESSES).collect()
 }

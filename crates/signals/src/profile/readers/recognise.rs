@@ -27,7 +27,7 @@ pub fn read_profile(bytes: &[u8]) -> Result<Profile, ProfileError> {
 
 /// Reads JSON, or a text after a header of JSON on the first line, as `.ips` files have it.
 fn read_json(text: &str) -> Result<Profile, ProfileError> {
-    metric_kit::read(text).or_else(|error| {
+    metric_kit::read_document(text).or_else(|error| {
         let (header, body) = text.split_once('\n').unwrap_or((text, ""));
         let has_header = serde_json::from_str::<serde::de::IgnoredAny>(header).is_ok();
         if has_header && !body.trim_start().starts_with('{') { read_text(body) } else { Err(error) }
@@ -36,10 +36,10 @@ fn read_json(text: &str) -> Result<Profile, ProfileError> {
 
 fn read_text(text: &str) -> Result<Profile, ProfileError> {
     if text.lines().any(|line| line.trim() == sample::CALL_GRAPH) {
-        return Ok(sample::read(text));
+        return Ok(sample::read_sample(text));
     }
     if text.lines().any(|line| spindump::process_head(line).is_some()) {
-        let profile = spindump::read(text);
+        let profile = spindump::read_spindump(text);
         // Crash logs begin with the same words, and have no samples.
         let has_samples = profile.frames.iter().any(|frame| !frame.label);
         return if !has_samples && is_backtrace(text) { Err(ProfileError::Backtrace) } else { Ok(profile) };
@@ -47,7 +47,7 @@ fn read_text(text: &str) -> Result<Profile, ProfileError> {
     if is_backtrace(text) {
         return Err(ProfileError::Backtrace);
     }
-    if is_folded(text) { Ok(folded::read(text)) } else { Err(ProfileError::Unknown) }
+    if is_folded(text) { Ok(folded::read_folded(text)) } else { Err(ProfileError::Unknown) }
 }
 
 /// Returns true if each line is a stack and a count. Either a stack has `;` between its frames, or all are

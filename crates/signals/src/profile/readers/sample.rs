@@ -4,34 +4,34 @@
 use super::image_line::image_line;
 use super::{OpenFrames, address_list, leading_count};
 use crate::calltree::SourcePlace;
-use crate::profile::{MOST_IMAGES, Profile, ProfileFormat, ProfileFrame, hex};
+use crate::profile::{MOST_IMAGES, Profile, ProfileFormat, ProfileFrame, parse_hex};
 use unslide_model::SymbolName;
 
 /// The line before the frames.
 pub(super) const CALL_GRAPH: &str = "Call graph:";
 
-pub(super) fn read(text: &str) -> Profile {
+pub(super) fn read_sample(text: &str) -> Profile {
     let mut profile = Profile::new(ProfileFormat::Sample);
     let mut bases = Vec::new();
     let mut lines = text.lines();
     lines.by_ref().find(|line| line.trim() == CALL_GRAPH);
     let mut open = OpenFrames::default();
     for line in lines.by_ref().take_while(|line| !line.trim().is_empty()) {
-        let Some((column, count, rest)) = counted(line) else {
+        let Some((column, count, rest)) = parse_count(line) else {
             profile.skipped += 1;
             continue;
         };
         let parent = open.caller_at(column);
         let mut frame = if parent.is_none() && rest.starts_with("Thread_") {
-            ProfileFrame { label: true, symbol: Some(thread(rest)), ..ProfileFrame::default() }
+            ProfileFrame { label: true, symbol: Some(format_thread_name(rest)), ..ProfileFrame::default() }
         } else {
-            let (frame, base) = frame(rest);
+            let (frame, base) = parse_frame(rest);
             bases.extend(base.zip(u32::try_from(profile.frames.len()).ok()).map(|(base, at)| (at, base)));
             frame
         };
         (frame.parent, frame.count) = (parent, count);
         match profile.push(frame) {
-            Some(position) => open.open(column, position),
+            Some(position) => open.open_frame(column, position),
             None => break,
         }
     }
@@ -43,12 +43,12 @@ pub(super) fn read(text: &str) -> Profile {
         }
     }
     profile.mark_leaves(0);
-    profile.attribute(0, 0, &bases);
+    profile.assign_images(0, 0, &bases);
     profile
 }
 
 /// Returns the column of the count, the count, and the text after it.
-fn counted(line: &str) -> Option<(usize, u64, &str)> {
+fn parse_count(line: &str) -> Option<(usize, u64, &str)> {
     let counted = line.trim_start_matches([' ', '\t', '+', '!', ':', '|']);
     let (count, rest) = leading_count(counted)?;
     let rest = rest.strip_prefix(' ').filter(|rest| !rest.trim().is_empty())?;
@@ -56,13 +56,13 @@ fn counted(line: &str) -> Option<(usize, u64, &str)> {
 }
 
 /// Returns the name of a thread with its queue, with single blanks.
-fn thread(text: &str) -> String {
+fn format_thread_name(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Reads `symbol  (in image) + offset  [addresses]  file:line`, or `???  (in image)  load address 0xBASE +
 /// 0xOFFSET`. Returns the frame and the load address that it states.
-fn frame(text: &str) -> (ProfileFrame, Option<u64>) {
+fn parse_frame(text: &str) -> (ProfileFrame, Option<u64>) {
     let mut frame = ProfileFrame::default();
     let (symbol, tail) = match image_at(text) {
         Some((symbol, image, tail)) => {
@@ -75,7 +75,7 @@ fn frame(text: &str) -> (ProfileFrame, Option<u64>) {
         Some(symbol.trim()).filter(|symbol| SymbolName::is_function(symbol.as_bytes())).map(str::to_owned);
     let base = tail
         .split_once("load address ")
-        .and_then(|(_, rest)| hex(rest.split_whitespace().next().unwrap_or_default()));
+        .and_then(|(_, rest)| parse_hex(rest.split_whitespace().next().unwrap_or_default()));
     if let Some((_, listed)) = tail.split_once('[') {
         let (addresses, after) = listed.split_once(']').unwrap_or((listed, ""));
         frame.addresses = address_list(addresses);
@@ -134,7 +134,7 @@ Binary Images:
 
     #[test]
     fn depth_is_the_column_of_the_count() {
-        let profile = read(TEXT);
+        let profile = read_sample(TEXT);
         let parents: Vec<Option<u32>> = profile.frames.iter().map(|frame| frame.parent).collect();
         let expected = [None, Some(0), Some(1), Some(2), Some(3), Some(2), None, Some(6)];
         assert_eq!((parents.as_slice(), profile.skipped), (&expected[..], 0));
@@ -146,7 +146,7 @@ Binary Images:
 
     #[test]
     fn symbols_images_addresses_and_lines_are_told_apart() {
-        let frames = read(TEXT).frames;
+        let frames = read_sample(TEXT).frames;
         let symbols: Vec<Option<&str>> = frames.iter().map(|frame| frame.symbol.as_deref()).collect();
         assert_eq!(symbols[0], Some("Thread_70001 DispatchQueue_1: com.apple.main-thread (serial)"));
         assert_eq!(
@@ -160,7 +160,7 @@ Binary Images:
 
     #[test]
     fn addresses_lie_in_listed_images_and_stated_ones() {
-        let profile = read(TEXT);
+        let profile = read_sample(TEXT);
         let named =
             |frame: usize| profile.frames[frame].image.map(|at| profile.images[at as usize].name.as_str());
         assert_eq!(
@@ -168,7 +168,7 @@ Binary Images:
             (Some("dyld"), Some("Shop"), Some("Shop"), None)
         );
         let cut = TEXT.split_once("Binary Images").unwrap().0;
-        let profile = read(cut);
+        let profile = read_sample(cut);
         assert_eq!((profile.images.len(), profile.images[0].start), (1, 0x1_04a0_0000));
         assert_eq!(profile.frames[4].image, Some(0));
     }
@@ -176,11 +176,11 @@ Binary Images:
     #[test]
     fn damaged_lines_cost_only_themselves() {
         let text = "Call graph:\n  5 main  (in A)\n  +  oops\n  + 18446744073709551616 huge\n  + 3 leaf [0x\n    9\n";
-        let profile = read(text);
+        let profile = read_sample(text);
         assert_eq!((profile.frames.len(), profile.skipped), (2, 3));
         assert_eq!(profile.frames[1].parent, Some(0));
         let damaged = TEXT.replace("       0x104a00000 -        0x104a0ffff", "       0x104a0");
-        let profile = read(&damaged);
+        let profile = read_sample(&damaged);
         assert!(profile.images.iter().any(|image| image.name == "dyld") && profile.skipped == 1);
     }
 }

@@ -4,7 +4,7 @@
 use super::image_line::image_line;
 use super::{OpenFrames, address_list, leading_count};
 use crate::calltree::SourcePlace;
-use crate::profile::{MOST_IMAGES, Profile, ProfileFormat, ProfileFrame, ProfileImage, hex};
+use crate::profile::{MOST_IMAGES, Profile, ProfileFormat, ProfileFrame, ProfileImage, parse_hex};
 use unslide_model::{DebugId, SymbolName};
 
 /// Lines that begin the section of a process.
@@ -16,10 +16,10 @@ pub(super) fn process_head(line: &str) -> Option<&str> {
     rest.starts_with([' ', '\t']).then(|| rest.trim())
 }
 
-pub(super) fn read(text: &str) -> Profile {
+pub(super) fn read_spindump(text: &str) -> Profile {
     let mut reader = Reader::new();
     for line in text.lines() {
-        reader.line(line);
+        reader.read_line(line);
     }
     reader.end_process();
     reader.profile
@@ -56,10 +56,10 @@ impl Reader {
         }
     }
 
-    fn line(&mut self, line: &str) {
+    fn read_line(&mut self, line: &str) {
         if let Some(name) = process_head(line) {
             self.end_process();
-            return self.process(name, line.starts_with("Powerstats"));
+            return self.begin_process(name, line.starts_with("Powerstats"));
         }
         let trimmed = line.trim();
         if let Some(uuid) = line.strip_prefix("UUID:") {
@@ -67,11 +67,11 @@ impl Reader {
         } else if trimmed.starts_with("Binary Images") {
             (self.in_images, self.in_stacks) = (true, false);
         } else if trimmed.starts_with("Thread 0x") && line.starts_with([' ', '\t']) {
-            self.thread(trimmed);
+            self.begin_thread(trimmed);
         } else if self.in_images {
-            self.image(line);
+            self.read_image(line);
         } else if self.in_stacks && line.starts_with([' ', '\t']) && !trimmed.is_empty() {
-            self.frame(line);
+            self.read_frame(line);
         } else if trimmed.is_empty() {
             // A thread ends with a blank line; without threads, only the next section ends the frames.
             self.in_stacks &= self.is_without_threads();
@@ -83,7 +83,7 @@ impl Reader {
         self.profile.frames.len() <= self.first_frame + 1
     }
 
-    fn process(&mut self, name: &str, has_frames: bool) {
+    fn begin_process(&mut self, name: &str, has_frames: bool) {
         name.rsplit_once(" [").map_or(name, |(name, _)| name).clone_into(&mut self.name);
         let symbol = Some(name.to_owned());
         self.label = self.profile.push(ProfileFrame { label: true, symbol, ..ProfileFrame::default() });
@@ -95,11 +95,11 @@ impl Reader {
     fn open_below(&mut self, label: Option<u32>, column: usize) {
         self.open.clear();
         if let Some(label) = label {
-            self.open.open(column, label);
+            self.open.open_frame(column, label);
         }
     }
 
-    fn thread(&mut self, text: &str) {
+    fn begin_thread(&mut self, text: &str) {
         let mut parts = text.split("    ").map(str::trim).filter(|part| !part.is_empty());
         let mut named = Vec::new();
         let count = parts.by_ref().find_map(|part| {
@@ -122,7 +122,7 @@ impl Reader {
         self.open_below(label, 0);
     }
 
-    fn image(&mut self, line: &str) {
+    fn read_image(&mut self, line: &str) {
         match image_line(line) {
             Some(_) if self.profile.images.len() >= MOST_IMAGES => self.profile.skipped += 1,
             Some(image) => self.profile.images.push(image),
@@ -131,7 +131,7 @@ impl Reader {
         }
     }
 
-    fn frame(&mut self, line: &str) {
+    fn read_frame(&mut self, line: &str) {
         let counted = line.trim_start();
         let (kernel, counted) = counted.strip_prefix('*').map_or((false, counted), |rest| (true, rest));
         let Some((count, rest)) = leading_count(counted).filter(|(_, rest)| rest.starts_with([' ', '\t']))
@@ -140,10 +140,10 @@ impl Reader {
             return;
         };
         let column = line.len() - counted.len();
-        let (mut frame, base) = frame(rest.trim());
+        let (mut frame, base) = parse_frame(rest.trim());
         (frame.parent, frame.count, frame.kernel) = (self.open.caller_at(column), count, kernel);
         if let Some(position) = self.profile.push(frame) {
-            self.open.open(column, position);
+            self.open.open_frame(column, position);
             self.bases.extend(base.map(|base| (position, base)));
         }
     }
@@ -152,7 +152,7 @@ impl Reader {
     fn end_process(&mut self) {
         self.list_own_image();
         self.profile.mark_leaves(self.first_frame);
-        self.profile.attribute(self.first_frame, self.first_image, &self.bases);
+        self.profile.assign_images(self.first_frame, self.first_image, &self.bases);
         (self.first_frame, self.first_image) = (self.profile.frames.len(), self.profile.images.len());
         self.bases.clear();
         (self.in_stacks, self.in_images, self.debug_id) = (false, false, None);
@@ -187,7 +187,7 @@ fn sample_count(part: &str) -> Option<u64> {
 
 /// Reads `symbol + offset (file:line,column in image + offset) [address] ranges`, of which all but the symbol
 /// may be missing. Returns the frame and the load address that it states.
-fn frame(text: &str) -> (ProfileFrame, Option<u64>) {
+fn parse_frame(text: &str) -> (ProfileFrame, Option<u64>) {
     let mut frame = ProfileFrame::default();
     let (named, listed) = match text.rsplit_once(" [0x") {
         Some((named, _)) => (named, text.get(named.len() + " [".len()..).unwrap_or_default()),
@@ -236,7 +236,7 @@ fn with_offset(text: &str) -> (&str, Option<u64>) {
     let split = text.rsplit_once(" + ");
     let offset = split.and_then(|(name, offset)| {
         let offset = offset.trim();
-        Some((name, offset.parse().ok().or_else(|| hex(offset))?))
+        Some((name, offset.parse().ok().or_else(|| parse_hex(offset))?))
     });
     offset.map_or((text, None), |(name, offset)| (name.trim_end(), Some(offset)))
 }
@@ -288,7 +288,7 @@ Num samples:      2
 
     #[test]
     fn processes_threads_and_frames_stand_below_one_another() {
-        let profile = read(TEXT);
+        let profile = read_spindump(TEXT);
         let parents: Vec<Option<u32>> = profile.frames.iter().map(|frame| frame.parent).collect();
         let shop = [None, Some(0), Some(1), Some(2), Some(3), Some(4), Some(3), Some(0), Some(7)];
         assert_eq!(parents, [&shop[..], &[None, Some(9), Some(10)]].concat());
@@ -302,7 +302,7 @@ Num samples:      2
 
     #[test]
     fn each_process_has_its_own_images() {
-        let profile = read(TEXT);
+        let profile = read_spindump(TEXT);
         let named =
             |frame: usize| profile.frames[frame].image.map(|at| profile.images[at as usize].name.as_str());
         assert_eq!((named(3), named(5), named(6)), (Some("Shop"), Some("kernel"), Some("Shop")));
@@ -314,7 +314,7 @@ Num samples:      2
 
     #[test]
     fn a_damaged_image_costs_no_other() {
-        let damaged = read(&TEXT.replace("0x104a00000 -        0x104a0ffff  Shop", "0x104a0"));
+        let damaged = read_spindump(&TEXT.replace("0x104a00000 -        0x104a0ffff  Shop", "0x104a0"));
         let kernel = damaged.frames[5].image.unwrap() as usize;
         assert_eq!((damaged.images[kernel].name.as_str(), damaged.skipped), ("kernel", 1));
     }
@@ -327,7 +327,7 @@ Num samples:      2
                     Num samples:      39 (58%)\n\
                     \n  39  ??? (libsystem_pthread.dylib + 12) [0x18a44ad34]\n    \
                     39  ??? (Shop + 20992) [0x104a05200]\n";
-        let profile = read(text);
+        let profile = read_spindump(text);
         let parents: Vec<Option<u32>> = profile.frames.iter().map(|frame| frame.parent).collect();
         assert_eq!(parents, [None, Some(0), Some(1)]);
         let own = &profile.images[profile.frames[2].image.unwrap() as usize];

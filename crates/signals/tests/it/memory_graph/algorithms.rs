@@ -42,7 +42,7 @@ impl RandomGraph {
     }
 
     fn lists(&self) -> EdgeLists {
-        EdgeLists::of(self.nodes, &self.edges)
+        EdgeLists::from_pairs(self.nodes, &self.edges)
     }
 
     /// The same with a node of its own above the roots.
@@ -69,13 +69,13 @@ fn graphs() -> impl Iterator<Item = RandomGraph> {
 #[test]
 fn dominators_are_those_of_petgraph() {
     for random in graphs() {
-        let tree = Dominators::of(&random.lists(), &random.roots, |_| true);
+        let tree = Dominators::from_edges(&random.lists(), &random.roots, |_| true);
         let (graph, above) = random.petgraph();
         let expected = simple_fast(&graph, above);
         for node in 0..random.nodes {
             let at = NodeIndex::new(node as usize);
             let immediate = expected.immediate_dominator(at).filter(|at| *at != above);
-            assert_eq!(tree.immediate(node).map(|node| NodeIndex::new(node as usize)), immediate);
+            assert_eq!(tree.immediate_dominator(node).map(|node| NodeIndex::new(node as usize)), immediate);
             assert_eq!(tree.is_reached(node), expected.dominators(at).is_some());
         }
     }
@@ -84,12 +84,12 @@ fn dominators_are_those_of_petgraph() {
 #[test]
 fn components_are_those_of_petgraph() {
     for random in graphs() {
-        let found = Components::of(&random.lists(), |_| true, |_| true);
+        let found = Components::from_edges(&random.lists(), |_| true, |_| true);
         let (graph, above) = random.petgraph();
         let of_petgraph = tarjan_scc(&graph).into_iter().filter(|members| members[0] != above);
         let expected: BTreeSet<BTreeSet<u32>> =
             of_petgraph.map(|members| members.iter().map(|at| at.index() as u32).collect()).collect();
-        let members = |component| found.nodes(component).iter().copied().collect();
+        let members = |component| found.component_nodes(component).iter().copied().collect();
         assert_eq!((0..found.len() as u32).map(members).collect::<BTreeSet<BTreeSet<u32>>>(), expected);
     }
 }
@@ -98,7 +98,7 @@ fn components_are_those_of_petgraph() {
 fn shortest_ways_are_as_long_as_those_of_a_plain_search() {
     for random in graphs() {
         let lists = random.lists();
-        let paths = ShortestPaths::of(&lists, &random.roots, |_| true);
+        let paths = ShortestPaths::from_edges(&lists, &random.roots, |_| true);
         let mut targets: HashMap<u32, Vec<u32>> = HashMap::new();
         for (source, target) in &random.edges {
             targets.entry(*source).or_default().push(*target);
@@ -115,11 +115,11 @@ fn shortest_ways_are_as_long_as_those_of_a_plain_search() {
         }
         // Long ways to each of many nodes would take long.
         for node in (0..random.nodes).step_by(1 + random.nodes as usize / 500) {
-            let path = paths.to(node, &lists);
+            let path = paths.path_to(node, &lists);
             assert_eq!(path.len(), lengths.get(&node).copied().unwrap_or(0));
             for pair in path.windows(2) {
                 let edge = pair[1].1.unwrap();
-                assert!(lists.range(pair[0].0).contains(&edge) && lists.target(edge) == pair[1].0);
+                assert!(lists.edge_range(pair[0].0).contains(&edge) && lists.target(edge) == pair[1].0);
             }
             assert!(path.first().is_none_or(|(root, _)| random.roots.contains(root)));
         }
@@ -142,8 +142,8 @@ fn reached(random: &RandomGraph, without: Option<u32>) -> BTreeSet<u32> {
 fn retained_sizes_are_what_is_lost_without_a_node() {
     for seed in 0..400 {
         let random = RandomGraph::new(seed, 2 + (seed % 10) as u32, (seed % 37) as u32);
-        let tree = Dominators::of(&random.lists(), &random.roots, |_| true);
-        let retained = tree.retained(|node| 1 << node);
+        let tree = Dominators::from_edges(&random.lists(), &random.roots, |_| true);
+        let retained = tree.retained_sizes(|node| 1 << node);
         let all = reached(&random, None);
         for node in 0..random.nodes {
             let kept = reached(&random, Some(node));
@@ -158,9 +158,9 @@ fn retained_sizes_are_what_is_lost_without_a_node() {
 
 #[test]
 fn edges_that_keep_nothing_alive_are_not_there() {
-    let edges = EdgeLists::of(3, &[(0, 1), (0, 2), (1, 2)]);
-    let tree = Dominators::of(&edges, &[0], |edge| edge != 1);
-    assert_eq!((tree.immediate(2), tree.immediate(1)), (Some(1), Some(0)));
-    let paths = ShortestPaths::of(&edges, &[0], |edge| edge != 1);
-    assert_eq!(paths.to(2, &edges).len(), 3);
+    let edges = EdgeLists::from_pairs(3, &[(0, 1), (0, 2), (1, 2)]);
+    let tree = Dominators::from_edges(&edges, &[0], |edge| edge != 1);
+    assert_eq!((tree.immediate_dominator(2), tree.immediate_dominator(1)), (Some(1), Some(0)));
+    let paths = ShortestPaths::from_edges(&edges, &[0], |edge| edge != 1);
+    assert_eq!(paths.path_to(2, &edges).len(), 3);
 }

@@ -5,7 +5,8 @@ use unslide_model::DebugId;
 use unslide_proto::signal::MemoryImage;
 use unslide_signals::memory_graph::ReferenceKind::{Conservative, Strong, Unowned, Weak};
 use unslide_signals::memory_graph::{
-    ClassKind, GraphAnalysis, MemoryGraphLimits, MemoryGraphWriter, MemoryTables, compare, read_memory_graph,
+    ClassKind, GraphAnalysis, MemoryGraphLimits, MemoryGraphWriter, MemoryTables, compare_tables,
+    read_memory_graph,
 };
 use unslide_symbolicate::symcache::SymCache;
 use unslide_symbolicate::{ImageSymbols, object};
@@ -42,7 +43,7 @@ const SHOP: Example<'static> = Example {
 };
 
 fn tables(example: &Example<'_>) -> MemoryTables {
-    GraphAnalysis::of(&example.read()).tables()
+    GraphAnalysis::from_graph(&example.read()).build_tables()
 }
 
 #[test]
@@ -74,8 +75,8 @@ fn totals_retained_sizes_and_leaks_are_of_what_roots_reach_and_of_what_they_do_n
 #[test]
 fn a_block_is_explained_by_the_shortest_way_from_a_root() {
     let graph = SHOP.read();
-    let analysis = GraphAnalysis::of(&graph);
-    let row = analysis.block(3);
+    let analysis = GraphAnalysis::from_graph(&graph);
+    let row = analysis.describe_block(3);
     let steps: Vec<_> =
         row.path.iter().map(|step| (step.class.as_str(), step.by.as_str(), step.offset)).collect();
     assert_eq!(
@@ -87,7 +88,7 @@ fn a_block_is_explained_by_the_shortest_way_from_a_root() {
         (analysis.largest_of_class("non-object"), analysis.largest_of_class("Basket")),
         (Some(3), None)
     );
-    assert!(analysis.block(6).path.is_empty(), "no root reaches it");
+    assert!(analysis.describe_block(6).path.is_empty(), "no root reaches it");
     assert_eq!(
         (graph.node_at(0x1000), graph.node_at(0x1040), graph.node_at(0x1051)),
         (Some(0), None, Some(1))
@@ -99,7 +100,7 @@ fn a_long_way_is_shown_without_its_middle() {
     let nodes: Vec<_> = (0..1_000).map(|_| (Some(0), 16)).collect();
     let references: Vec<_> = (0..999).map(|node| (node, node + 1, Strong)).collect();
     let graph = Example { classes: &CLASSES, nodes: &nodes, references: &references, roots: &[0] }.read();
-    let path = GraphAnalysis::of(&graph).block(999).path;
+    let path = GraphAnalysis::from_graph(&graph).describe_block(999).path;
     assert_eq!((path.len(), path[31].left_out, path[32].left_out), (64, 0, 936));
 }
 
@@ -133,7 +134,7 @@ fn classes_of_one_name_and_two_kinds_are_one_row_and_one_group_of_leaks() {
     let example = Example { classes: &["Cart", "Cart"], nodes: &nodes, references: &references, roots: &[] };
     let mut graph = example.read();
     graph.classes[1].kind = ClassKind::ObjectiveC;
-    let tables = GraphAnalysis::of(&graph).tables();
+    let tables = GraphAnalysis::from_graph(&graph).build_tables();
     let classes: Vec<_> =
         tables.classes.iter().map(|row| (row.name.as_str(), row.kind.as_str(), row.blocks)).collect();
     assert_eq!(classes, [("Cart", "", 4)]);
@@ -156,20 +157,20 @@ fn two_snapshots_differ_by_class_and_by_new_leaks() {
     let mut references = SHOP.references.to_vec();
     references.extend([(9, 10, Strong), (10, 9, Strong), (10, 11, Strong)]);
     let later = Example { nodes: &later, references: &references, ..SHOP };
-    let change = compare(&tables(&SHOP), &tables(&later));
+    let change = compare_tables(&tables(&SHOP), &tables(&later));
     let grown: Vec<_> =
-        change.classes.iter().map(|row| (row.name.as_str(), row.blocks_after, row.bytes())).collect();
+        change.classes.iter().map(|row| (row.name.as_str(), row.blocks_after, row.grown_bytes())).collect();
     assert_eq!(grown, [("Cache", 4, 96), ("Cart", 2, 64), ("Item", 5, 32)]);
     let leaks: Vec<_> = change.leaks.iter().map(|row| (row.name.as_str(), row.leaks, row.bytes)).collect();
     assert_eq!(leaks, [("2 \u{d7} Cache", 1, 128), ("Cart", 1, 64)]);
-    let same = compare(&tables(&SHOP), &tables(&SHOP));
+    let same = compare_tables(&tables(&SHOP), &tables(&SHOP));
     assert!(same.classes.is_empty() && same.leaks.is_empty());
 }
 
 #[test]
 fn classes_are_named_by_the_symbols_of_their_image() {
     const LOAD: u64 = 0x1_0200_0000;
-    let built = object::build(&std::fs::read(fixtures::dsym("app")).unwrap()).unwrap();
+    let built = object::build_symcache(&std::fs::read(fixtures::dsym("app")).unwrap()).unwrap();
     let symcache = SymCache::parse(built.symcache).unwrap();
     let places = class_addresses(&symcache);
     let image = |debug_id: DebugId, address| MemoryImage {
@@ -179,17 +180,17 @@ fn classes_are_named_by_the_symbols_of_their_image() {
         size: 1 << 20,
     };
     let mut writer = MemoryGraphWriter::new(Vec::new(), "Shop", 0).unwrap();
-    writer.image(&image(built.debug_id, LOAD)).unwrap();
-    writer.image(&image(DebugId([9; 16]), LOAD + (1 << 20))).unwrap();
+    writer.add_image(&image(built.debug_id, LOAD)).unwrap();
+    writer.add_image(&image(DebugId([9; 16]), LOAD + (1 << 20))).unwrap();
     for (_, offset) in &places {
-        writer.class("", ClassKind::Unknown, LOAD + offset).unwrap();
+        writer.add_class("", ClassKind::Unknown, LOAD + offset).unwrap();
     }
     for address in [LOAD + 1, LOAD + (1 << 20) + 8, 0] {
-        writer.class("", ClassKind::Unknown, address).unwrap();
+        writer.add_class("", ClassKind::Unknown, address).unwrap();
     }
     let file = writer.finish().unwrap();
     let mut graph = read_memory_graph(&file[..], &MemoryGraphLimits::default()).unwrap();
-    let symbols = ImageSymbols::found(symcache.into());
+    let symbols = ImageSymbols::from_symcache(symcache.into());
     let told = graph.name_classes(&|id| (*id == built.debug_id).then_some(&symbols));
     let names: Vec<_> = graph.classes.iter().map(|class| (class.name.as_str(), class.kind)).collect();
     let expected: Vec<_> = places.iter().map(|(name, _)| *name).collect();

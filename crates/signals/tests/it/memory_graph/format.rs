@@ -26,9 +26,9 @@ fn problem(bytes: &[u8]) -> String {
 fn golden() -> Vec<u8> {
     let mut writer = MemoryGraphWriter::new(Vec::new(), "Shop", 1_764_000_000_000_000).unwrap();
     let (debug_id, path) = (vec![1; 16].into(), "/Shop.app/Shop".to_owned());
-    writer.image(&MemoryImage { debug_id, path, address: 0x1_0000_0000, size: 0x8000 }).unwrap();
-    writer.class("Cart", ClassKind::Swift, 0x1_0000_4000).unwrap();
-    writer.zone("DefaultMallocZone").unwrap();
+    writer.add_image(&MemoryImage { debug_id, path, address: 0x1_0000_0000, size: 0x8000 }).unwrap();
+    writer.add_class("Cart", ClassKind::Swift, 0x1_0000_4000).unwrap();
+    writer.add_zone("DefaultMallocZone").unwrap();
     let region = MemoryRegion {
         address: 0x6000_0000,
         size: 0x4000,
@@ -39,12 +39,12 @@ fn golden() -> Vec<u8> {
         protection: 3,
         path: String::new(),
     };
-    writer.region(&region).unwrap();
-    writer.node(0x6000_0000, 48, Some(0), Some(0)).unwrap();
-    writer.node(0x6000_0040, 300, None, None).unwrap();
-    writer.reference(0, 1, Strong, 16).unwrap();
-    writer.reference(1, 0, Weak, 8).unwrap();
-    writer.root(0, RootKind::Global, 0x1_0000_5000).unwrap();
+    writer.add_region(&region).unwrap();
+    writer.add_node(0x6000_0000, 48, Some(0), Some(0)).unwrap();
+    writer.add_node(0x6000_0040, 300, None, None).unwrap();
+    writer.add_reference(0, 1, Strong, 16).unwrap();
+    writer.add_reference(1, 0, Weak, 8).unwrap();
+    writer.add_root(0, RootKind::Global, 0x1_0000_5000).unwrap();
     writer.finish().unwrap()
 }
 
@@ -66,7 +66,7 @@ fn the_golden_file_is_written_and_read() {
     let message = MemoryGraphMessage::decode(&bytes[..]).unwrap();
     assert_eq!((message.nodes.len(), message.end.unwrap().references), (1, 2));
     let graph = read_memory_graph(&bytes[..], &MemoryGraphLimits::default()).unwrap();
-    let tables = GraphAnalysis::of(&graph).tables();
+    let tables = GraphAnalysis::from_graph(&graph).build_tables();
     assert_eq!(
         (graph.process.as_str(), graph.at_micros, graph.classes[0].image),
         ("Shop", 1_764_000_000_000_000, Some(0))
@@ -152,7 +152,7 @@ fn columns_may_be_left_out() {
     });
     let graph = read_memory_graph(&bytes[..], &MemoryGraphLimits::default()).unwrap();
     assert_eq!(
-        (graph.class(0), graph.reference(1).kind(), graph.reference(1).offset()),
+        (graph.node_class(0), graph.edge_reference(1).kind(), graph.edge_reference(1).offset()),
         (None, Strong, None)
     );
 }
@@ -186,10 +186,12 @@ fn a_reference_takes_few_bytes() {
     let mut writer = MemoryGraphWriter::new(Vec::new(), "", 0).unwrap();
     let nodes = 40_000_u32;
     for node in 0..nodes {
-        writer.node(0x6000_0000 + u64::from(node) * 48, 48, None, None).unwrap();
+        writer.add_node(0x6000_0000 + u64::from(node) * 48, 48, None, None).unwrap();
     }
     for node in 0..nodes * 4 {
-        writer.reference(node / 4, node.wrapping_mul(2_654_435_761) % nodes, Strong, 8 * (node % 4)).unwrap();
+        writer
+            .add_reference(node / 4, node.wrapping_mul(2_654_435_761) % nodes, Strong, 8 * (node % 4))
+            .unwrap();
     }
     let bytes = writer.finish().unwrap().len();
     let nodes_alone = 2 * nodes as usize;

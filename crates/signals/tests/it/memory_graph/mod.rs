@@ -24,19 +24,19 @@ impl Example<'_> {
     pub fn bytes(&self) -> Vec<u8> {
         let mut writer = MemoryGraphWriter::new(Vec::new(), "Shop", 1).unwrap();
         for class in self.classes {
-            writer.class(class, ClassKind::Swift, 0).unwrap();
+            writer.add_class(class, ClassKind::Swift, 0).unwrap();
         }
-        writer.zone("DefaultMallocZone").unwrap();
+        writer.add_zone("DefaultMallocZone").unwrap();
         let mut address = 0x1000;
         for (class, size) in self.nodes {
-            writer.node(address, *size, *class, Some(0)).unwrap();
+            writer.add_node(address, *size, *class, Some(0)).unwrap();
             address += size + 16;
         }
         for (source, target, kind) in self.references {
-            writer.reference(*source, *target, *kind, 8).unwrap();
+            writer.add_reference(*source, *target, *kind, 8).unwrap();
         }
         for root in self.roots {
-            writer.root(*root, RootKind::Global, 0x10_0000).unwrap();
+            writer.add_root(*root, RootKind::Global, 0x10_0000).unwrap();
         }
         writer.finish().unwrap()
     }

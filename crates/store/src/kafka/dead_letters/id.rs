@@ -66,19 +66,19 @@ pub struct DeadLetterCursor {
 impl DeadLetterCursor {
     /// Returns the cursor behind this dead letter.
     #[must_use]
-    pub fn after(letter: &DeadLetter) -> DeadLetterCursor {
+    pub fn after_dead_letter(letter: &DeadLetter) -> DeadLetterCursor {
         DeadLetterCursor { arrived_at: letter.arrived_at, id: letter.id.clone() }
     }
 
     /// Writes it as text.
     #[must_use]
-    pub fn write(&self) -> String {
-        format!("{}/{}", crate::outbox::micros(self.arrived_at), self.id)
+    pub fn to_text(&self) -> String {
+        format!("{}/{}", crate::outbox::to_micros(self.arrived_at), self.id)
     }
 
     /// Reads it from text; `None` for any other text.
     #[must_use]
-    pub fn read(text: &str) -> Option<DeadLetterCursor> {
+    pub fn from_text(text: &str) -> Option<DeadLetterCursor> {
         let (micros, id) = text.split_once('/')?;
         Some(DeadLetterCursor {
             arrived_at: timestamp::from_micros(micros.parse().ok()?)?,
@@ -101,9 +101,9 @@ mod tests {
         };
         let arrived_at = OffsetDateTime::from_unix_timestamp_nanos(1_763_600_000_000_001_000).unwrap();
         let cursor = DeadLetterCursor { arrived_at, id };
-        let text = cursor.write();
+        let text = cursor.to_text();
         assert_eq!(text, "1763600000000001/0af7651916cd43dd8448eb211c80319c-3-70");
-        assert_eq!(DeadLetterCursor::read(&text), Some(cursor));
+        assert_eq!(DeadLetterCursor::from_text(&text), Some(cursor));
         let far = text.replacen("1763600000000001", "9223372036854775807", 1);
         let zeros = text.replacen("-3-", "-03-", 1);
         let bad = [
@@ -116,7 +116,7 @@ mod tests {
             &zeros,
         ];
         for bad in bad {
-            assert_eq!(DeadLetterCursor::read(bad), None, "{bad}");
+            assert_eq!(DeadLetterCursor::from_text(bad), None, "{bad}");
         }
     }
 }

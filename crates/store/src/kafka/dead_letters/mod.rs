@@ -158,13 +158,13 @@ pub struct DeadLetterFilter {
 }
 
 /// Before and after every dead letter.
-const EARLIEST: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
-const LATEST: OffsetDateTime = datetime!(9999-12-31 00:00 UTC);
+const ARRIVAL_MIN: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+const ARRIVAL_MAX: OffsetDateTime = datetime!(9999-12-31 00:00 UTC);
 
 impl DeadLetterFilter {
     /// Returns the period; a missing end is unbounded.
-    fn times(&self) -> (OffsetDateTime, OffsetDateTime) {
-        (self.from.unwrap_or(EARLIEST), self.to.unwrap_or(LATEST))
+    fn arrival_period(&self) -> (OffsetDateTime, OffsetDateTime) {
+        (self.from.unwrap_or(ARRIVAL_MIN), self.to.unwrap_or(ARRIVAL_MAX))
     }
 
     /// Returns stage and status as the database has them.
@@ -199,7 +199,7 @@ macro_rules! rows {
 use rows;
 
 /// Lists dead letters, newest first, from the one after `after` on.
-pub async fn list(
+pub async fn list_dead_letters(
     tx: &mut TenantTx,
     reach: DeadLetterReach<'_>,
     filter: &DeadLetterFilter,
@@ -207,7 +207,7 @@ pub async fn list(
     limit: u32,
 ) -> Result<Vec<DeadLetter>> {
     let (connection, own, _) = tx.parts();
-    let (from, to) = filter.times();
+    let (from, to) = filter.arrival_period();
     let (stage, status) = filter.words();
     let found = match reach {
         // Row-level security lets only plain comparisons use the index, so they limit the page at its begin.
@@ -224,7 +224,7 @@ pub async fn list(
                 from,
                 to,
                 status,
-                after.map_or(LATEST, |cursor| cursor.arrived_at),
+                after.map_or(ARRIVAL_MAX, |cursor| cursor.arrived_at),
                 after.map_or("", |cursor| cursor.id.topic_id.as_str()),
                 after.map_or(0, |cursor| cursor.id.partition),
                 after.map_or(0, |cursor| cursor.id.offset),
@@ -256,10 +256,14 @@ pub async fn list(
     Ok(found?)
 }
 
-/// Counts the dead letters that [`list`] lists.
-pub async fn count(tx: &mut TenantTx, reach: DeadLetterReach<'_>, filter: &DeadLetterFilter) -> Result<u64> {
+/// Counts the dead letters that [`list_dead_letters`] list_dead_letterss.
+pub async fn count_dead_letters(
+    tx: &mut TenantTx,
+    reach: DeadLetterReach<'_>,
+    filter: &DeadLetterFilter,
+) -> Result<u64> {
     let (connection, own, _) = tx.parts();
-    let (from, to) = filter.times();
+    let (from, to) = filter.arrival_period();
     let (stage, status) = filter.words();
     let count = match reach {
         DeadLetterReach::Own => {
@@ -328,7 +332,7 @@ pub async fn get(
 ///
 /// # Errors
 /// Returns an error if the database fails, or there is no such dead letter.
-pub async fn replayed(
+pub async fn record_replay(
     tx: &mut TenantTx,
     reach: DeadLetterReach<'_>,
     id: &DeadLetterId,
@@ -377,6 +381,6 @@ pub async fn replayed(
 }
 
 /// Deletes the rows of dead letters that arrived before a moment. Returns their number.
-pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
+pub async fn purge_dead_letters(store: &Store, before: OffsetDateTime) -> Result<u64> {
     purge::rows_before(store, "dead_letters", before).await
 }

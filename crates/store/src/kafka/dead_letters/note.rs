@@ -65,7 +65,7 @@ pub async fn note(tx: &mut BatchTx, letters: &[DeadLetter]) -> Result<u64> {
     let mut without_tenant = by_tenant.remove(&None).unwrap_or_default();
     for (tenant, letters) in by_tenant {
         let Some(tenant) = tenant else { continue };
-        let own = tx.enter(tenant).await?;
+        let own = tx.enter_tenant(tenant).await?;
         match tenants::get(own).await? {
             None => without_tenant.extend(letters),
             Some(tenant) if tenant.state == tenants::TenantStanding::Deleted => {}

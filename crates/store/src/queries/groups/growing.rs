@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use time::{Date, Duration, OffsetDateTime, Time};
 
-/// The groups of which [`list`] finds those that grow.
+/// The groups of which [`list_growing_groups`] finds those that grow.
 const MOST_GROUPS: u32 = 500;
 
 /// Lists the groups that match and have more reports in a period than in the one before it, the largest
@@ -14,7 +14,7 @@ const MOST_GROUPS: u32 = 500;
 /// before, the same share counts. With a version, its reports alone count. `reports` of a group are not
 /// counted by version here: see [`groups::count`]. Of more than 500 groups that match, only those that were
 /// seen last are considered.
-pub async fn list(
+pub async fn list_growing_groups(
     tx: &mut TenantTx,
     filter: &GroupFilter,
     first: Date,
@@ -25,7 +25,7 @@ pub async fn list(
     let filter = GroupFilter { scope: CountScope::default(), seen_from, ..filter.clone() };
     let mut found = groups::list_uncounted(tx, &filter, GroupOrder::LastSeen, None, MOST_GROUPS).await?;
     let ids: Vec<Uuid> = found.iter().map(|group| group.id).collect();
-    let growing = growing(tx, &ids, version.as_deref(), first, now).await?;
+    let growing = read_growth(tx, &ids, version.as_deref(), first, now).await?;
     found.retain_mut(|group| {
         group.growth = growing.get(&group.id).copied();
         group.growth.is_some()
@@ -36,7 +36,7 @@ pub async fn list(
 }
 
 /// Returns the growth of those of these groups that grow. Reports of a merged group count for its target.
-async fn growing(
+async fn read_growth(
     tx: &mut TenantTx,
     groups: &[Uuid],
     version: Option<&str>,

@@ -5,12 +5,12 @@ mod order;
 mod scope;
 
 pub use order::GroupOrder;
-pub use scope::{CountScope, count};
+pub use scope::{CountScope, replace_counts};
 
 use super::day;
 use crate::groups::{GroupStatus, MAX_MERGED};
 use crate::number::to_row;
-use crate::reports::term;
+use crate::reports::normalize_term;
 use crate::{Result, TenantTx, Uuid};
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, FromRow, Postgres, QueryBuilder};
@@ -18,7 +18,7 @@ use time::{Date, OffsetDateTime};
 use utoipa::ToSchema;
 
 /// The days on which [`get`] counts reports, from the last one back.
-const MOST_DAYS: i64 = 90;
+const GROUP_DAYS_LIMIT: i64 = 90;
 /// The versions that [`get`] lists, the one with the most reports first.
 const MOST_VERSIONS: i64 = 50;
 /// The models and the OS versions that [`get`] lists, those with the most reports first.
@@ -139,7 +139,7 @@ pub struct GroupFilter {
     pub culprit: Option<String>,
 }
 
-const COLUMNS: &str = "g.id, g.app, g.fingerprint, g.kind, g.title, g.culprit, g.provisional, g.reports, \
+const GROUP_COLUMNS: &str = "g.id, g.app, g.fingerprint, g.kind, g.title, g.culprit, g.provisional, g.reports, \
      NULL::bigint AS all_reports, g.devices, \
      g.first_seen, g.first_version, g.last_seen, g.last_version, g.status, g.resolved_in, g.resolved_at, g.regressed_in, \
      g.regressed_at, g.assignee, g.merged_into, EXISTS (SELECT FROM groups m WHERE m.tenant = g.tenant \
@@ -151,7 +151,7 @@ const MOST_RANKED: i64 = 1_000;
 /// Returns the groups that match, at most `limit`, from the one after `after` on, a position of this order.
 /// By reports of a version or period, of more than [`MOST_RANKED`] groups that match those with the most
 /// reports of all are ranked.
-pub async fn list(
+pub async fn list_groups(
     tx: &mut TenantTx,
     filter: &GroupFilter,
     order: GroupOrder,
@@ -159,11 +159,11 @@ pub async fn list(
     limit: u32,
 ) -> Result<Vec<ListedGroup>> {
     let mut found = list_uncounted(tx, filter, order, after, limit).await?;
-    count(tx, filter, &mut found).await?;
+    replace_counts(tx, filter, &mut found).await?;
     Ok(found)
 }
 
-/// Lists groups as [`list`] does, without the counts of the filter's version and period unless the order is
+/// Lists groups as [`list_groups`] does, without the counts of the filter's version and period unless the order is
 /// by them.
 async fn list_uncounted(
     tx: &mut TenantTx,
@@ -187,11 +187,11 @@ async fn list_uncounted(
     let is_ranked = order == GroupOrder::Reports && !filter.scope.is_everything();
     let mut query = QueryBuilder::<Postgres>::new("SELECT ");
     if is_ranked {
-        let columns = COLUMNS.replace("g.reports,", "s.reports,");
+        let columns = GROUP_COLUMNS.replace("g.reports,", "s.reports,");
         query.push(columns.replace("NULL::bigint AS all_reports", "g.reports AS all_reports"));
         query.push(" FROM (SELECT g.* FROM (SELECT g.* FROM groups g WHERE g.tenant = ");
     } else {
-        query.push(COLUMNS).push(" FROM groups g WHERE g.tenant = ");
+        query.push(GROUP_COLUMNS).push(" FROM groups g WHERE g.tenant = ");
     }
     query.push_bind(tenant.to_owned());
     // A merged group is listed as its target; a group without reports is not listed.
@@ -219,7 +219,9 @@ async fn list_uncounted(
         query.push(" AND (").push(column).push(", g.id) < (");
         match order {
             GroupOrder::Reports => query.push_bind(value),
-            GroupOrder::LastSeen | GroupOrder::FirstSeen => query.push_bind(crate::outbox::time(value)),
+            GroupOrder::LastSeen | GroupOrder::FirstSeen => {
+                query.push_bind(crate::outbox::from_micros(value))
+            }
         };
         query.push(", ").push_bind(id).push(")");
     }
@@ -286,7 +288,7 @@ pub struct GroupCounts {
 }
 
 /// Reports of groups by their value in a dimension, the most frequent values first, at most `most`.
-async fn breakdown(
+async fn read_breakdown(
     tx: &mut TenantTx,
     groups: &[Uuid],
     dimension: &str,
@@ -364,15 +366,15 @@ pub struct GroupDay {
 /// Returns a group, or the one that replaced it, with its reports by version and by day. With `app`, only one
 /// of that app.
 pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<GroupCounts>> {
-    let Some(group) = find(tx, id, app).await? else { return Ok(None) };
+    let Some(group) = find_group(tx, id, app).await? else { return Ok(None) };
     let redirected_from = (group.id != id).then_some(id);
     let id = group.id;
     let groups = with_merged(tx, id).await?;
-    let versions = breakdown(tx, &groups, "version", MOST_VERSIONS).await?;
+    let versions = read_breakdown(tx, &groups, "version", MOST_VERSIONS).await?;
     let versions = versions.into_iter().map(|(version, reports)| GroupVersion { version, reports }).collect();
-    let devices = breakdown(tx, &groups, "model", MOST_VALUES).await?;
+    let devices = read_breakdown(tx, &groups, "model", MOST_VALUES).await?;
     let devices = devices.into_iter().map(|(model, reports)| GroupModel { model, reports }).collect();
-    let os_versions = breakdown(tx, &groups, "os_version", MOST_VALUES).await?;
+    let os_versions = read_breakdown(tx, &groups, "os_version", MOST_VALUES).await?;
     let os_versions =
         os_versions.into_iter().map(|(os_version, reports)| GroupOsVersion { os_version, reports }).collect();
     let (connection, tenant, _) = tx.parts();
@@ -382,7 +384,7 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
            WHERE tenant = $1 AND group_id = ANY ($2) GROUP BY day ORDER BY day DESC LIMIT $3"#,
         tenant,
         &groups,
-        MOST_DAYS
+        GROUP_DAYS_LIMIT
     )
     .fetch_all(&mut *connection)
     .await?;
@@ -400,11 +402,11 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
 }
 
 /// Returns a group, or the one that replaced it. With `app`, only one of that app.
-pub async fn find(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<ListedGroup>> {
+pub async fn find_group(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<ListedGroup>> {
     let (connection, tenant, _) = tx.parts();
     // The columns of a list, as the list reads them: not known to the macros.
     let group = sqlx::query_as(AssertSqlSafe(format!(
-        "SELECT {COLUMNS} FROM groups g
+        "SELECT {GROUP_COLUMNS} FROM groups g
          WHERE g.tenant = $1 AND ($3::text IS NULL OR g.app = $3)
            AND g.id = coalesce((SELECT r.target FROM group_redirects r WHERE r.tenant = $1 AND r.id = $2), $2)"
     )))
@@ -445,7 +447,7 @@ async fn listed_as(tx: &mut TenantTx, groups: &[Uuid]) -> Result<Vec<Uuid>> {
 /// Returns the groups, merged or not, that have a report with a text; at most [`MOST_FOUND`], those that were
 /// seen last.
 pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>> {
-    let pattern = containing(&term(text));
+    let pattern = build_like_pattern(&normalize_term(text));
     let (connection, tenant, _) = tx.parts();
     let found =
         sqlx::query_scalar!(r#"SELECT unslide_groups_like($1, $2) AS "id!""#, pattern, MOST_FOUND + 1)
@@ -465,7 +467,7 @@ pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>>
 }
 
 /// Returns a pattern of LIKE for texts that contain this one.
-fn containing(text: &str) -> String {
+fn build_like_pattern(text: &str) -> String {
     let plain = text.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_");
     format!("%{plain}%")
 }

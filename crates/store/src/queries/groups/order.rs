@@ -27,7 +27,7 @@ impl GroupOrder {
 
     /// Returns true if a group can have `value` in a list of this order.
     #[must_use]
-    pub fn has(self, value: i64) -> bool {
+    pub fn can_have_value(self, value: i64) -> bool {
         matches!(self, GroupOrder::Reports) || timestamp::from_micros(value).is_some()
     }
 
@@ -35,8 +35,8 @@ impl GroupOrder {
     #[must_use]
     pub fn position(self, group: &ListedGroup) -> (i64, Uuid) {
         let value = match self {
-            GroupOrder::LastSeen => crate::outbox::micros(group.last_seen),
-            GroupOrder::FirstSeen => crate::outbox::micros(group.first_seen),
+            GroupOrder::LastSeen => crate::outbox::to_micros(group.last_seen),
+            GroupOrder::FirstSeen => crate::outbox::to_micros(group.first_seen),
             GroupOrder::Reports => group.reports,
         };
         (value, group.id)

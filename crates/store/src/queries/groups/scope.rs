@@ -97,7 +97,11 @@ struct ScopeCounts {
 }
 
 /// Replaces the counts of groups by those of the filter's version and period, if it has one.
-pub async fn count(tx: &mut TenantTx, filter: &GroupFilter, groups: &mut [ListedGroup]) -> Result<()> {
+pub async fn replace_counts(
+    tx: &mut TenantTx,
+    filter: &GroupFilter,
+    groups: &mut [ListedGroup],
+) -> Result<()> {
     let scope = &filter.scope;
     if scope.is_everything() || groups.is_empty() {
         return Ok(());

@@ -1,38 +1,43 @@
 //! The rows of `group_breakdowns`: reports of groups by version, by device model and by OS version.
 
 use super::{DeviceSketches, GroupChange};
-use crate::reports::rollups::day;
-use crate::reports::rows::{MadeOn, name};
+use crate::reports::rollups::utc_day;
+use crate::reports::rows::{MadeOn, truncate_name};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::BTreeMap;
 use time::Date;
 use unslide_model::DistinctSketch;
 
 /// The dimension that has sketches of devices, too.
-const VERSION: &str = "version";
+const VERSION_DIMENSION: &str = "version";
 
 /// Returns the dimensions of a report, and its value in each.
-fn values(version: &str, made_on: &MadeOn) -> [(&'static str, String); 3] {
-    let model = name(made_on.model.as_deref().unwrap_or_default());
+fn dimension_values(version: &str, made_on: &MadeOn) -> [(&'static str, String); 3] {
+    let model = truncate_name(made_on.model.as_deref().unwrap_or_default());
     let os: Vec<&str> =
         [&made_on.os_name, &made_on.os_version].into_iter().flatten().map(String::as_str).collect();
-    [(VERSION, version.to_owned()), ("model", model), ("os_version", name(os.join(" ").trim()))]
+    [
+        (VERSION_DIMENSION, version.to_owned()),
+        ("model", model),
+        ("os_version", truncate_name(os.join(" ").trim())),
+    ]
 }
 
 /// Adds to what groups count by dimension. The groups' rows are locked.
-pub(super) async fn count(
+pub(super) async fn count_breakdowns(
     tx: &mut TenantTx,
     counted: &[GroupChange<'_>],
     sketches: &DeviceSketches,
 ) -> Result<()> {
     let mut rows: BTreeMap<(Uuid, &str, String, Date), i64> = BTreeMap::new();
     for one in counted {
-        for (dimension, value) in values(&one.version, &one.made_on) {
-            *rows.entry((one.row.id, dimension, value, day(one.received_at))).or_default() += one.reports();
+        for (dimension, value) in dimension_values(&one.version, &one.made_on) {
+            *rows.entry((one.row.id, dimension, value, utc_day(one.received_at))).or_default() +=
+                one.report_delta();
         }
     }
     let devices_of = |(group, dimension, value, day): &(Uuid, &str, String, Date)| {
-        let key = (*dimension == VERSION).then(|| (*group, value.clone(), *day))?;
+        let key = (*dimension == VERSION_DIMENSION).then(|| (*group, value.clone(), *day))?;
         sketches.versions.get(&key).map(DistinctSketch::to_bytes)
     };
     let mut devices: Vec<Option<Vec<u8>>> = Vec::new();
@@ -92,7 +97,7 @@ mod tests {
             os_name: os_name.map(str::to_owned),
             os_version: os_version.map(str::to_owned),
         };
-        let of = |made_on| values("1.2", &made_on).map(|(_, value)| value);
+        let of = |made_on| dimension_values("1.2", &made_on).map(|(_, value)| value);
         assert_eq!(
             of(made_on(Some("iPhone16,1"), Some("iOS"), Some("18.1"))),
             ["1.2", "iPhone16,1", "iOS 18.1"]

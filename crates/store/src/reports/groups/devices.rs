@@ -13,7 +13,7 @@ struct DeviceChange {
 
 /// Counts reports by device. The rows of the groups and of their targets must be locked, so that no other
 /// transaction counts the same devices at the same time.
-pub(super) async fn count(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<()> {
+pub(super) async fn count_devices(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<()> {
     let mut rows: BTreeMap<(Uuid, &[u8]), i64> = BTreeMap::new();
     for one in counted {
         if let Some(device) = one.made_on.device.as_deref() {
@@ -21,11 +21,11 @@ pub(super) async fn count(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Res
         }
     }
     rows.retain(|_, reports| *reports != 0);
-    let changes = write(tx, &rows).await?;
+    let changes = write_devices(tx, &rows).await?;
     add_to_groups(tx, &changes).await
 }
 
-async fn write(tx: &mut TenantTx, rows: &BTreeMap<(Uuid, &[u8]), i64>) -> Result<Vec<DeviceChange>> {
+async fn write_devices(tx: &mut TenantTx, rows: &BTreeMap<(Uuid, &[u8]), i64>) -> Result<Vec<DeviceChange>> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }

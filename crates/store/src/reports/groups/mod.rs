@@ -9,15 +9,15 @@ mod terms;
 mod write;
 
 use super::Change;
-use super::rollups::{Counted, day};
-use super::rows::{GroupRow, GroupTexts, MadeOn, name, title};
+use super::rollups::{Counted, utc_day};
+use super::rows::{GroupRow, GroupTexts, MadeOn, truncate_name, truncate_title};
 use crate::groups::{GroupEvent, GroupMove, end_redirects, record_moves};
 use crate::{Result, TenantTx, Uuid};
 use regressions::NewReport;
 use sketches::DeviceSketches;
 pub(crate) use sketches::stored_sketch;
 use std::collections::BTreeMap;
-pub(crate) use terms::term;
+pub(crate) use terms::normalize_term;
 use time::{Date, OffsetDateTime};
 
 /// A report that a group gains or loses, or that stays in it with another answer.
@@ -38,35 +38,36 @@ struct GroupChange<'c> {
 
 impl GroupChange<'_> {
     /// Returns the number to add to counts of reports.
-    fn reports(&self) -> i64 {
+    fn report_delta(&self) -> i64 {
         self.sign * self.weight
     }
 }
 
 /// Counts new reports, moves reports that belong to another group by their new revision, and reopens resolved
 /// groups that come back. Returns the events of these groups.
-pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<GroupEvent>> {
+pub(super) async fn record_groups(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<GroupEvent>> {
     let mut counted = Vec::new();
     let mut new_reports = Vec::new();
     let mut left = Vec::new();
-    for change in changes.iter().filter(|change| change.counts()) {
-        let (version, received_at) = (name(&change.arrival.facts.version), change.key.received_at);
+    for change in changes.iter().filter(|change| change.is_counted()) {
+        let (version, received_at) = (truncate_name(&change.arrival.facts.version), change.key.received_at);
         let weight = change.weight();
-        let made_on = MadeOn::of(&change.arrival.facts);
-        let new = GroupRow::of(&change.arrival.facts);
+        let made_on = MadeOn::from_details(&change.arrival.facts);
+        let new = GroupRow::from_details(&change.arrival.facts);
         let old = change.previous.as_ref().and_then(|previous| Some((previous, previous.group?)));
-        let texts = GroupTexts::of(&change.arrival.facts);
+        let texts = GroupTexts::from_details(&change.arrival.facts);
         let was = old.map(|(previous, id)| (id, &previous.version, &previous.made_on, &previous.texts));
         let is_same = was == new.as_ref().map(|row| (row.id, &version, &made_on, &texts));
         if let Some((previous, id)) = old.filter(|_| !is_same) {
             let from = (previous.app.as_str(), previous.version.as_str());
             let to = new.as_ref().map(|row| row.id).filter(|to| *to != id);
-            counted.push(GroupChange { to, ..leaving(id, from, &previous.made_on, received_at, weight) });
+            counted
+                .push(GroupChange { to, ..leaving_change(id, from, &previous.made_on, received_at, weight) });
             let stays = new.as_ref().is_some_and(|row| row.id == id) && previous.texts == texts;
             left.extend((!stays).then_some((id, &previous.texts)));
         }
         // A report that comes with its next revision has moved in, as if that had come later.
-        let came = GroupRow::of(&change.came.facts).map(|row| row.id);
+        let came = GroupRow::from_details(&change.came.facts).map(|row| row.id);
         let arrived = new.as_ref().filter(|row| change.previous.is_none() && came == Some(row.id));
         new_reports.extend(arrived.map(|row| NewReport {
             group: row.id,
@@ -78,12 +79,12 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
         let change = |row| GroupChange { row, version, made_on, received_at, from, to: None, sign, weight };
         counted.extend(new.map(change));
     }
-    let written = write(tx, &counted, EmptyGroups::Retire).await?;
-    let counting = changes.iter().rev().filter(|change| change.counts());
+    let written = write_changes(tx, &counted, EmptyGroups::Retire).await?;
+    let counting = changes.iter().rev().filter(|change| change.is_counted());
     let found_by = counting.map(|change| &change.arrival.facts);
-    let arrived = found_by.filter_map(|facts| Some((GroupRow::of(facts)?, &facts.terms)));
-    terms::change(tx, arrived, left.into_iter()).await?;
-    let regressed = regressions::find(tx, new_reports, &written.targets).await?;
+    let arrived = found_by.filter_map(|facts| Some((GroupRow::from_details(facts)?, &facts.terms)));
+    terms::update_terms(tx, arrived, left.into_iter()).await?;
+    let regressed = regressions::reopen_regressed(tx, new_reports, &written.targets).await?;
     Ok(written.created.into_iter().chain(regressed).collect())
 }
 
@@ -92,12 +93,13 @@ pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted, to: Option<Uu
     let Some(id) = report.group else { return Ok(()) };
     let from = (report.app.as_str(), report.version.as_str());
     let to = to.filter(|to| *to != id);
-    let change = GroupChange { to, ..leaving(id, from, &report.made_on, report.received_at, report.weight) };
-    write(tx, &[change], EmptyGroups::Retire).await?;
-    terms::change(tx, std::iter::empty(), std::iter::once((id, &report.texts))).await
+    let change =
+        GroupChange { to, ..leaving_change(id, from, &report.made_on, report.received_at, report.weight) };
+    write_changes(tx, &[change], EmptyGroups::Retire).await?;
+    terms::update_terms(tx, std::iter::empty(), std::iter::once((id, &report.texts))).await
 }
 
-fn leaving<'c>(
+fn leaving_change<'c>(
     id: Uuid,
     (app, version): (&str, &str),
     made_on: &MadeOn,
@@ -128,7 +130,7 @@ struct Span {
 }
 
 impl Span {
-    fn add(span: &mut Option<Span>, one: &GroupChange<'_>) {
+    fn add_change(span: &mut Option<Span>, one: &GroupChange<'_>) {
         let seen = (one.received_at, one.version.clone());
         let span = span.get_or_insert_with(|| Span {
             reports: 0,
@@ -136,8 +138,8 @@ impl Span {
             first: seen.clone(),
             last: seen.clone(),
         });
-        span.reports += one.reports();
-        span.extrapolated += one.reports() - one.sign;
+        span.reports += one.report_delta();
+        span.extrapolated += one.report_delta() - one.sign;
         span.first = span.first.clone().min(seen.clone());
         span.last = span.last.clone().max(seen);
     }
@@ -155,22 +157,23 @@ struct Delta<'c> {
 }
 
 impl<'c> Delta<'c> {
-    fn of(row: &'c GroupRow<'c>) -> Delta<'c> {
+    fn from_row(row: &'c GroupRow<'c>) -> Delta<'c> {
         Delta { row, title: None, culprit: None, own: None, total: None }
     }
 
     fn add_own(&mut self, one: &'c GroupChange<'c>) {
         if let Some(grouping) = one.row.grouping {
             self.row = &one.row;
-            let (new_title, new_culprit) = (title(&grouping.title), title(&grouping.culprit));
+            let (new_title, new_culprit) =
+                (truncate_title(&grouping.title), truncate_title(&grouping.culprit));
             self.title = Some(match self.title.take() {
                 Some(known) => known.min(new_title),
                 None => new_title,
             });
             self.culprit = self.culprit.take().max(Some(new_culprit));
         }
-        Span::add(&mut self.own, one);
-        Span::add(&mut self.total, one);
+        Span::add_change(&mut self.own, one);
+        Span::add_change(&mut self.total, one);
     }
 }
 
@@ -194,32 +197,36 @@ enum EmptyGroups {
 
 /// Moves reports between groups as rules change: groups that are left empty stay.
 async fn write_keeping(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<()> {
-    write(tx, counted, EmptyGroups::Keep).await.map(drop)
+    write_changes(tx, counted, EmptyGroups::Keep).await.map(drop)
 }
 
-async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>], empty: EmptyGroups) -> Result<Written> {
+async fn write_changes(
+    tx: &mut TenantTx,
+    counted: &[GroupChange<'_>],
+    empty: EmptyGroups,
+) -> Result<Written> {
     if counted.is_empty() {
         return Ok(Written::default());
     }
     let ids: Vec<Uuid> = counted.iter().map(|one| one.row.id).collect();
-    let targets = write::targets(tx, &ids).await?;
+    let targets = write::find_merge_targets(tx, &ids).await?;
     // A target without reports of its own here exists already, so only its counts are needed.
     let placeholders: BTreeMap<Uuid, GroupRow<'_>> =
         targets.values().map(|id| (*id, GroupRow { id: *id, app: String::new(), grouping: None })).collect();
     let mut groups: BTreeMap<Uuid, Delta<'_>> = BTreeMap::new();
     let mut days: BTreeMap<(Uuid, Date), i64> = BTreeMap::new();
     for one in counted {
-        groups.entry(one.row.id).or_insert_with(|| Delta::of(&one.row)).add_own(one);
+        groups.entry(one.row.id).or_insert_with(|| Delta::from_row(&one.row)).add_own(one);
         if let Some((target, row)) = targets.get(&one.row.id).and_then(|id| placeholders.get_key_value(id)) {
-            Span::add(&mut groups.entry(*target).or_insert_with(|| Delta::of(row)).total, one);
+            Span::add_change(&mut groups.entry(*target).or_insert_with(|| Delta::from_row(row)).total, one);
         }
-        *days.entry((one.row.id, day(one.received_at))).or_default() += one.reports();
+        *days.entry((one.row.id, utc_day(one.received_at))).or_default() += one.report_delta();
     }
-    let created = write::groups(tx, &groups).await?;
+    let created = write::write_groups(tx, &groups).await?;
     if !created.is_empty() {
         end_redirects(tx, &created.iter().copied().collect::<Vec<_>>()).await?;
     }
-    let moves = moves(counted);
+    let moves = sum_moves(counted);
     if !moves.is_empty() {
         record_moves(tx, &moves).await?;
     }
@@ -227,11 +234,11 @@ async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>], empty: EmptyGroup
     if !leaving.is_empty() {
         write::look_again(tx, &leaving, &targets, empty).await?;
     }
-    let sketches = DeviceSketches::read(tx, counted).await?;
+    let sketches = DeviceSketches::load_with_changes(tx, counted).await?;
     days.retain(|key, reports| *reports != 0 || sketches.days.contains_key(key));
-    write::days(tx, &days, &sketches).await?;
-    breakdowns::count(tx, counted, &sketches).await?;
-    devices::count(tx, counted).await?;
+    write::write_days(tx, &days, &sketches).await?;
+    breakdowns::count_breakdowns(tx, counted, &sketches).await?;
+    devices::count_devices(tx, counted).await?;
     // A group that is merged into another is not new to anyone.
     let created = groups.values().filter(|delta| {
         created.contains(&delta.row.id) && delta.own.is_some() && !targets.contains_key(&delta.row.id)
@@ -254,7 +261,7 @@ async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>], empty: EmptyGroup
 }
 
 /// Adds up the reports that move from one group to another.
-fn moves(counted: &[GroupChange<'_>]) -> Vec<GroupMove> {
+fn sum_moves(counted: &[GroupChange<'_>]) -> Vec<GroupMove> {
     let mut moves: BTreeMap<(Uuid, Uuid), GroupMove> = BTreeMap::new();
     for one in counted {
         if let Some(to) = one.to {

@@ -1,7 +1,7 @@
 //! Resolved groups that come back.
 
 use crate::groups::versions::is_newer;
-use crate::groups::{Deed, GroupAction, GroupEvent, REPORTS, note};
+use crate::groups::{Deed, GroupAction, GroupEvent, REPORTS_ACTOR, record_actions};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
@@ -35,7 +35,7 @@ impl ResolvedRow {
 }
 
 /// Reopens resolved groups that new reports are counted for, and records it. The groups' rows must be locked.
-pub(super) async fn find(
+pub(super) async fn reopen_regressed(
     tx: &mut TenantTx,
     mut reports: Vec<NewReport>,
     targets: &BTreeMap<Uuid, Uuid>,
@@ -46,7 +46,7 @@ pub(super) async fn find(
     for report in &mut reports {
         report.group = targets.get(&report.group).copied().unwrap_or(report.group);
     }
-    let resolved = resolved(tx, reports.iter().map(|report| report.group).collect()).await?;
+    let resolved = find_resolved(tx, reports.iter().map(|report| report.group).collect()).await?;
     let regressed: Vec<(&ResolvedRow, &NewReport)> = resolved
         .iter()
         .filter_map(|row| {
@@ -60,7 +60,7 @@ pub(super) async fn find(
     if regressed.is_empty() {
         return Ok(Vec::new());
     }
-    reopen(tx, &regressed).await?;
+    mark_regressed(tx, &regressed).await?;
     let deeds: Vec<Deed<'_>> = regressed
         .iter()
         .map(|(row, report)| {
@@ -68,7 +68,7 @@ pub(super) async fn find(
             Deed { group: row.id, action: GroupAction::Regressed, text, other: None }
         })
         .collect();
-    note(tx, REPORTS, &deeds).await?;
+    record_actions(tx, REPORTS_ACTOR, &deeds).await?;
     let events = regressed.into_iter().map(|(row, report)| GroupEvent::Regressed {
         group: row.id,
         app: row.app.clone(),
@@ -79,7 +79,7 @@ pub(super) async fn find(
     Ok(events.collect())
 }
 
-async fn resolved(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<Vec<ResolvedRow>> {
+async fn find_resolved(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<Vec<ResolvedRow>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         ResolvedRow,
@@ -92,7 +92,7 @@ async fn resolved(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<Vec<ResolvedRo
     .await?)
 }
 
-async fn reopen(tx: &mut TenantTx, regressed: &[(&ResolvedRow, &NewReport)]) -> Result<()> {
+async fn mark_regressed(tx: &mut TenantTx, regressed: &[(&ResolvedRow, &NewReport)]) -> Result<()> {
     let ids: Vec<Uuid> = regressed.iter().map(|(row, _)| row.id).collect();
     let versions: Vec<String> = regressed.iter().map(|(_, report)| report.version.clone()).collect();
     let (connection, tenant, now) = tx.parts();

@@ -1,13 +1,13 @@
 //! Stored reports that move to another group because the tenant's rules of grouping changed. Nothing else of them
 //! changes: there is no new revision, no event and no regression.
 
-use super::{GroupChange, leaving, terms, write_keeping};
+use super::{GroupChange, leaving_change, terms, write_keeping};
 use crate::cursor::ReportCursor;
 use crate::groups::lock_out_merges;
-use crate::groups::rules::{self, RegroupCounts, RegroupStatus, SETTLING, TenantGroupingRules};
+use crate::groups::rules::{self, RegroupCounts, RegroupStatus, SETTLING_INTERVAL, TenantGroupingRules};
 use crate::number::{from_row32, to_row32};
 use crate::reports::keys::{KeyRow, lock_known};
-use crate::reports::rows::{GroupRow, GroupTexts, MadeOn, title};
+use crate::reports::rows::{GroupRow, GroupTexts, MadeOn, truncate_title};
 use crate::{Result, TenantTx, Uuid, json};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -40,13 +40,13 @@ pub async fn next(tx: &mut TenantTx, version: u64, limit: u32) -> Result<Regroup
     let Some(rules) = rules::get(tx).await?.filter(|rules| rules.version == version) else {
         return Ok(RegroupStep::Over);
     };
-    let settled = rules.changed_at + SETTLING;
+    let settled = rules.changed_at + SETTLING_INTERVAL;
     match rules.status {
         RegroupStatus::Done => return Ok(RegroupStep::Over),
         RegroupStatus::Settling if tx.now() < settled => return Ok(RegroupStep::Wait(settled - tx.now())),
         _ => {}
     }
-    let after = rules.after();
+    let after = rules.last_cursor();
     let (id, variant) = after.map_or((Uuid::nil(), -1), |after| (after.report_id, after.variant));
     let at = after.map_or(OffsetDateTime::UNIX_EPOCH, |after| after.at);
     let (connection, tenant, _) = tx.parts();
@@ -65,7 +65,7 @@ pub async fn next(tx: &mut TenantTx, version: u64, limit: u32) -> Result<Regroup
     let place = |id: Uuid, variant: i32| (ReportId::from_uuid(id), from_row32(variant));
     let last = rows.last().map(|row| {
         let (id, variant) = place(row.report_id, row.variant);
-        ReportCursor::after(row.received_at, id, variant)
+        ReportCursor::after_report(row.received_at, id, variant)
     });
     let reports = rows.iter().map(|row| place(row.report_id, row.variant)).collect();
     Ok(RegroupStep::Page(RegroupPage { rules, reports, last }))
@@ -85,7 +85,7 @@ pub struct GroupedReport {
 }
 
 /// Returns the newest stored reports.
-pub async fn newest(tx: &mut TenantTx, limit: u32) -> Result<Vec<GroupedReport>> {
+pub async fn list_newest_reports(tx: &mut TenantTx, limit: u32) -> Result<Vec<GroupedReport>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         "SELECT report_id, variant, app, group_id FROM reports WHERE tenant = $1
@@ -105,7 +105,7 @@ pub async fn newest(tx: &mut TenantTx, limit: u32) -> Result<Vec<GroupedReport>>
 }
 
 /// Returns the titles of groups.
-pub async fn titles(tx: &mut TenantTx, groups: &[Uuid]) -> Result<BTreeMap<Uuid, String>> {
+pub async fn read_titles(tx: &mut TenantTx, groups: &[Uuid]) -> Result<BTreeMap<Uuid, String>> {
     let (connection, tenant, _) = tx.parts();
     let rows =
         sqlx::query!("SELECT id, title FROM groups WHERE tenant = $1 AND id = ANY ($2)", tenant, groups);
@@ -130,23 +130,24 @@ pub struct Regrouped {
 /// Moves the reports of a page to their groups and records the progress, so that both happen or neither. A
 /// report that was revised or deleted in between is not moved. Returns false if the rules changed or
 /// another worker has gone on in between: the caller must roll back then.
-pub async fn store(tx: &mut TenantTx, page: &RegroupPage, regrouped: &[Regrouped]) -> Result<bool> {
+pub async fn store_regrouped(tx: &mut TenantTx, page: &RegroupPage, regrouped: &[Regrouped]) -> Result<bool> {
     lock_out_merges(tx).await?;
-    let moving = moving(tx, regrouped).await?;
-    point(tx, &moving).await?;
+    let moving = lock_moving_reports(tx, regrouped).await?;
+    update_report_groups(tx, &moving).await?;
     let mut counted: Vec<GroupChange<'_>> = Vec::new();
     for one in &moving {
         let from = (one.app.as_str(), one.version.as_str());
-        counted.extend(one.from.map(|id| leaving(id, from, &one.made_on, one.received_at, one.weight)));
-        counted.extend(one.arriving());
+        counted
+            .extend(one.from.map(|id| leaving_change(id, from, &one.made_on, one.received_at, one.weight)));
+        counted.extend(one.arriving_change());
     }
     write_keeping(tx, &counted).await?;
     let left = moving.iter().filter_map(|one| Some((one.from?, &one.texts)));
-    let arrived = moving.iter().rev().filter_map(|one| Some((one.row()?, one.terms)));
-    terms::change(tx, arrived, left).await?;
+    let arrived = moving.iter().rev().filter_map(|one| Some((one.to_group_row()?, one.terms)));
+    terms::update_terms(tx, arrived, left).await?;
     let (looked, read) = (page.reports.len() as u64, regrouped.len() as u64);
     let counts = RegroupCounts { looked, moved: moving.len() as u64, unread: looked.saturating_sub(read) };
-    rules::progressed(tx, &page.rules, page.last.as_ref(), counts).await
+    rules::record_progress(tx, &page.rules, page.last.as_ref(), counts).await
 }
 
 /// A report that moves to another group.
@@ -165,13 +166,13 @@ struct Moving<'m> {
 }
 
 impl<'m> Moving<'m> {
-    fn row(&self) -> Option<GroupRow<'m>> {
+    fn to_group_row(&self) -> Option<GroupRow<'m>> {
         self.grouping.map(|grouping| GroupRow::new(self.app.clone(), grouping))
     }
 
-    fn arriving(&self) -> Option<GroupChange<'m>> {
+    fn arriving_change(&self) -> Option<GroupChange<'m>> {
         Some(GroupChange {
-            row: self.row()?,
+            row: self.to_group_row()?,
             version: self.version.clone(),
             made_on: self.made_on.clone(),
             received_at: self.received_at,
@@ -184,7 +185,7 @@ impl<'m> Moving<'m> {
 }
 
 /// Returns, under lock, the reports that still have the revision that was read and move to another group.
-async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec<Moving<'m>>> {
+async fn lock_moving_reports<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec<Moving<'m>>> {
     let mut by_report: BTreeMap<(Uuid, i32), &Regrouped> = BTreeMap::new();
     for one in regrouped {
         by_report.insert((one.report_id.uuid(), to_row32(one.variant)), one);
@@ -192,7 +193,7 @@ async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec
     let wanted: Vec<(Uuid, i32)> = by_report.keys().copied().collect();
     let keys = lock_known(tx, &wanted).await?;
     let times: Vec<OffsetDateTime> = keys.iter().map(|key| key.received_at).collect();
-    let (ids, variants): (Vec<Uuid>, Vec<i32>) = keys.iter().map(KeyRow::row).unzip();
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = keys.iter().map(KeyRow::row_key).unzip();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT r.received_at AS "received_at!", r.report_id AS "report_id!", r.variant AS "variant!",
@@ -229,21 +230,21 @@ async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec
             grouping: read.grouping.as_ref(),
             terms: &read.terms,
         };
-        let moves = one.row().map(|row| row.id) != one.from;
+        let moves = one.to_group_row().map(|row| row.id) != one.from;
         (moves && from_row32(row.revision) == read.revision).then_some(one)
     });
     Ok(moving.collect())
 }
 
 /// Writes the groups and their titles into the reports' rows.
-async fn point(tx: &mut TenantTx, moving: &[Moving<'_>]) -> Result<()> {
+async fn update_report_groups(tx: &mut TenantTx, moving: &[Moving<'_>]) -> Result<()> {
     let rows = moving.iter().map(|one| {
         json!({
-            "received_at": json::time(one.received_at),
+            "received_at": json::format_time(one.received_at),
             "report_id": one.report_id,
             "variant": one.variant,
-            "group_id": one.row().map(|row| row.id),
-            "title": one.grouping.map(|grouping| title(&grouping.title)),
+            "group_id": one.to_group_row().map(|row| row.id),
+            "title": one.grouping.map(|grouping| truncate_title(&grouping.title)),
         })
     });
     let (connection, tenant, _) = tx.parts();

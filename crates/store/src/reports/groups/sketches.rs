@@ -1,7 +1,7 @@
 //! The devices of groups by day, and by version and day, as sketches.
 
 use super::GroupChange;
-use crate::reports::rollups::day;
+use crate::reports::rollups::utc_day;
 use crate::{Result, StoreError, TenantTx, Uuid};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -18,13 +18,16 @@ pub(super) struct DeviceSketches {
 impl DeviceSketches {
     /// Adds the devices of arriving reports to the stored sketches. The groups' rows are locked, so that no
     /// other transaction changes the same sketches.
-    pub(super) async fn read(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<DeviceSketches> {
+    pub(super) async fn load_with_changes(
+        tx: &mut TenantTx,
+        counted: &[GroupChange<'_>],
+    ) -> Result<DeviceSketches> {
         let mut sketches = DeviceSketches::default();
         for one in counted.iter().filter(|one| one.sign > 0) {
             let Some(device) = &one.made_on.device else { continue };
-            let (group, hash, day) = (one.row.id, device_hash(device), day(one.received_at));
-            sketches.days.entry((group, day)).or_default().add(hash);
-            sketches.versions.entry((group, one.version.clone(), day)).or_default().add(hash);
+            let (group, hash, day) = (one.row.id, device_hash(device), utc_day(one.received_at));
+            sketches.days.entry((group, day)).or_default().add_hash(hash);
+            sketches.versions.entry((group, one.version.clone(), day)).or_default().add_hash(hash);
         }
         if !sketches.days.is_empty() {
             sketches.merge_stored(tx).await?;

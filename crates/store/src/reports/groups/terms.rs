@@ -13,41 +13,41 @@ const MOST_BYTES: usize = 16 * 1024;
 /// Characters of a term.
 const TERM_CHARS: usize = 300;
 /// Reports of a group that are asked whether they say the same as one that left.
-const NEWEST: i64 = 1_000;
+const COMPARED_REPORTS_LIMIT: i64 = 1_000;
 
 /// Returns a text in the form that is stored and searched: in lower case, without the separator of terms.
-pub(crate) fn term(text: &str) -> String {
+pub(crate) fn normalize_term(text: &str) -> String {
     one_line(&text.chars().flat_map(char::to_lowercase).collect::<String>(), TERM_CHARS)
 }
 
 /// Adds the terms of arriving reports to those of their groups, the newest report first. Removes the reasons
 /// and titles of reports that left, unless another report of the group has the same. The groups have to
 /// exist, and groups that lost a report have to be locked.
-pub(super) async fn change<'t>(
+pub(super) async fn update_terms<'t>(
     tx: &mut TenantTx,
     arrived: impl Iterator<Item = (GroupRow<'t>, &'t Vec<String>)>,
     left: impl Iterator<Item = (Uuid, &'t GroupTexts)>,
 ) -> Result<()> {
     let new = terms_of(arrived);
-    let left: BTreeSet<(Uuid, &str)> = left.flat_map(|(id, texts)| said(id, texts)).collect();
+    let left: BTreeSet<(Uuid, &str)> = left.flat_map(|(id, texts)| pair_with_group(id, texts)).collect();
     let groups: BTreeSet<Uuid> = new.keys().copied().chain(left.iter().map(|(id, _)| *id)).collect();
-    let known = read(tx, groups.iter().copied().collect()).await?;
+    let known = read_terms(tx, groups.iter().copied().collect()).await?;
     // Texts of a deleted group need no work.
     let left = left.into_iter().filter(|(id, _)| known.contains_key(id)).collect();
-    let gone = gone(tx, left).await?;
-    rename(tx, &gone).await?;
+    let gone = find_unused_texts(tx, left).await?;
+    rename_groups(tx, &gone).await?;
     let changed = groups.into_iter().filter_map(|id| {
         let text = known.get(&id).map_or("", String::as_str);
         let forgotten = gone.get(&id).map_or(&[][..], Vec::as_slice);
-        let forgotten: Vec<String> = forgotten.iter().map(|text| term(text)).collect();
+        let forgotten: Vec<String> = forgotten.iter().map(|text| normalize_term(text)).collect();
         let stay: Vec<&str> =
             text.lines().filter(|line| !forgotten.iter().any(|gone| gone == line)).collect();
         let new = new.get(&id).map_or(&[][..], Vec::as_slice);
         let is_new = new.iter().any(|term| !stay.contains(&term.as_str()));
-        let together = if is_new { together(new, &stay) } else { stay.join("\n") };
+        let together = if is_new { join_terms(new, &stay) } else { stay.join("\n") };
         (together != text).then_some((id, together))
     });
-    write(tx, changed.collect()).await
+    write_terms(tx, changed.collect()).await
 }
 
 /// Returns the terms that reports add to their groups.
@@ -59,7 +59,7 @@ fn terms_of<'t>(
         let kept = new.entry(row.id).or_default();
         let of_group = row.grouping.iter().flat_map(|grouping| [&grouping.title, &grouping.culprit]);
         for text in of_group.chain(terms.iter().take(MOST_TERMS)) {
-            let term = term(text);
+            let term = normalize_term(text);
             if kept.len() < MOST_TERMS && !term.is_empty() && !kept.contains(&term) {
                 kept.push(term);
             }
@@ -68,13 +68,16 @@ fn terms_of<'t>(
     new
 }
 
-fn said(group: Uuid, texts: &GroupTexts) -> impl Iterator<Item = (Uuid, &str)> {
+fn pair_with_group(group: Uuid, texts: &GroupTexts) -> impl Iterator<Item = (Uuid, &str)> {
     [&texts.reason, &texts.title].into_iter().flatten().map(move |text| (group, text.as_str()))
 }
 
 /// Returns those of these texts, by group, that no other report of the group has, in any case. Only its
 /// newest reports are read: an older one adds its words again with its next revision.
-async fn gone(tx: &mut TenantTx, left: BTreeSet<(Uuid, &str)>) -> Result<BTreeMap<Uuid, Vec<String>>> {
+async fn find_unused_texts(
+    tx: &mut TenantTx,
+    left: BTreeSet<(Uuid, &str)>,
+) -> Result<BTreeMap<Uuid, Vec<String>>> {
     let mut gone: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
     if left.is_empty() {
         return Ok(gone);
@@ -93,7 +96,7 @@ async fn gone(tx: &mut TenantTx, left: BTreeSet<(Uuid, &str)>) -> Result<BTreeMa
         tenant,
         &ids,
         &texts,
-        NEWEST
+        COMPARED_REPORTS_LIMIT
     )
     .fetch_all(connection)
     .await?;
@@ -104,7 +107,7 @@ async fn gone(tx: &mut TenantTx, left: BTreeSet<(Uuid, &str)>) -> Result<BTreeMa
 }
 
 /// Renames groups with a title among these texts to the smallest title of the reports that are left.
-async fn rename(tx: &mut TenantTx, gone: &BTreeMap<Uuid, Vec<String>>) -> Result<()> {
+async fn rename_groups(tx: &mut TenantTx, gone: &BTreeMap<Uuid, Vec<String>>) -> Result<()> {
     if gone.is_empty() {
         return Ok(());
     }
@@ -122,7 +125,7 @@ async fn rename(tx: &mut TenantTx, gone: &BTreeMap<Uuid, Vec<String>>) -> Result
         tenant,
         &ids,
         &texts,
-        NEWEST
+        COMPARED_REPORTS_LIMIT
     )
     .execute(connection)
     .await?;
@@ -130,7 +133,7 @@ async fn rename(tx: &mut TenantTx, gone: &BTreeMap<Uuid, Vec<String>>) -> Result
 }
 
 /// Joins the new terms and those of before, as far as they fit.
-fn together(new: &[String], known: &[&str]) -> String {
+fn join_terms(new: &[String], known: &[&str]) -> String {
     let mut bytes = 0;
     let older = known.iter().copied().filter(|term| !new.iter().any(|new| new == term));
     let kept = new.iter().map(String::as_str).chain(older).take(MOST_TERMS).take_while(|term| {
@@ -141,7 +144,7 @@ fn together(new: &[String], known: &[&str]) -> String {
 }
 
 /// Reads the terms of groups, under lock.
-async fn read(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<BTreeMap<Uuid, String>> {
+async fn read_terms(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<BTreeMap<Uuid, String>> {
     if groups.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -155,7 +158,7 @@ async fn read(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<BTreeMap<Uuid, Str
     Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.group_id, row.terms)).collect())
 }
 
-async fn write(tx: &mut TenantTx, changed: Vec<(Uuid, String)>) -> Result<()> {
+async fn write_terms(tx: &mut TenantTx, changed: Vec<(Uuid, String)>) -> Result<()> {
     if changed.is_empty() {
         return Ok(());
     }
@@ -183,17 +186,17 @@ mod tests {
         let new: Vec<String> = (0..150).map(|n| format!("new {n}")).collect();
         let known: Vec<String> = (0..MOST_TERMS).map(|n| format!("known {n}")).collect();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        let kept = together(&new, &known);
+        let kept = join_terms(&new, &known);
         assert_eq!(kept.lines().count(), MOST_TERMS);
         assert!(kept.starts_with("new 0\n") && kept.ends_with("\nknown 49"));
         let long: Vec<String> = (0..MOST_TERMS).map(|n| format!("{n:0>300}")).collect();
-        assert!((MOST_BYTES - 301..=MOST_BYTES).contains(&together(&long, &known).len()));
+        assert!((MOST_BYTES - 301..=MOST_BYTES).contains(&join_terms(&long, &known).len()));
     }
 
     #[test]
     fn a_term_is_one_line_in_lower_case() {
-        assert_eq!(term(" -[Cart\ntotal:]\0 "), "-[cart total:]");
-        assert_eq!(term("ÄÖ"), "äö");
-        assert_eq!(term(&"İ".repeat(400)).chars().count(), TERM_CHARS);
+        assert_eq!(normalize_term(" -[Cart\ntotal:]\0 "), "-[cart total:]");
+        assert_eq!(normalize_term("ÄÖ"), "äö");
+        assert_eq!(normalize_term(&"İ".repeat(400)).chars().count(), TERM_CHARS);
     }
 }

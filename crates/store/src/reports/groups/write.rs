@@ -2,7 +2,7 @@
 
 use super::{Delta, DeviceSketches, EmptyGroups, GroupChange};
 use crate::groups::{refresh_totals, retire_empty};
-use crate::reports::rows::name;
+use crate::reports::rows::truncate_name;
 use crate::{Result, TenantTx, Uuid, json};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use unslide_model::DistinctSketch;
 
 /// Returns those of these groups that are merged, and their targets. The caller holds
 /// [`crate::groups::lock_out_merges`], so that they do not change until the transaction ends.
-pub(super) async fn targets(tx: &mut TenantTx, ids: &[Uuid]) -> Result<BTreeMap<Uuid, Uuid>> {
+pub(super) async fn find_merge_targets(tx: &mut TenantTx, ids: &[Uuid]) -> Result<BTreeMap<Uuid, Uuid>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT id, merged_into AS "target!" FROM groups
@@ -25,32 +25,35 @@ pub(super) async fn targets(tx: &mut TenantTx, ids: &[Uuid]) -> Result<BTreeMap<
 }
 
 /// Returns the row of a group as JSON, without its tenant.
-fn row(id: &Uuid, delta: &Delta<'_>) -> Value {
+fn encode_row(id: &Uuid, delta: &Delta<'_>) -> Value {
     let (grouping, total, own) = (delta.row.grouping, delta.total.as_ref(), delta.own.as_ref());
     json!({
         "id": id,
         "app": delta.row.app,
         "fingerprint": grouping.map_or_else(Uuid::nil, |g| Uuid::from_bytes(g.fingerprint)),
-        "kind": grouping.map_or_else(String::new, |g| name(&g.kind)),
+        "kind": grouping.map_or_else(String::new, |g| truncate_name(&g.kind)),
         "title": delta.title.as_deref().unwrap_or_default(),
         "culprit": delta.culprit.as_deref().unwrap_or_default(),
         "provisional": grouping.is_some_and(|g| g.provisional),
         "reports": total.map_or(0, |span| span.reports),
-        "first_seen": total.map(|span| json::time(span.first.0)),
+        "first_seen": total.map(|span| json::format_time(span.first.0)),
         "first_version": total.map(|span| &span.first.1),
-        "last_seen": total.map(|span| json::time(span.last.0)),
+        "last_seen": total.map(|span| json::format_time(span.last.0)),
         "last_version": total.map(|span| &span.last.1),
         "own_reports": own.map_or(0, |span| span.reports),
         "own_extrapolated": own.map_or(0, |span| span.extrapolated),
-        "own_first_seen": own.map(|span| json::time(span.first.0)),
+        "own_first_seen": own.map(|span| json::format_time(span.first.0)),
         "own_first_version": own.map(|span| &span.first.1),
-        "own_last_seen": own.map(|span| json::time(span.last.0)),
+        "own_last_seen": own.map(|span| json::format_time(span.last.0)),
         "own_last_version": own.map(|span| &span.last.1),
     })
 }
 
 /// Adds to what groups count. Returns those that were not there.
-pub(super) async fn groups(tx: &mut TenantTx, groups: &BTreeMap<Uuid, Delta<'_>>) -> Result<BTreeSet<Uuid>> {
+pub(super) async fn write_groups(
+    tx: &mut TenantTx,
+    groups: &BTreeMap<Uuid, Delta<'_>>,
+) -> Result<BTreeSet<Uuid>> {
     let (connection, tenant, _) = tx.parts();
     // A report that leaves has no title: that of the others stays. A group that lost its title has its kind
     // instead. The first and last report of a group without reports do not count.
@@ -90,7 +93,7 @@ pub(super) async fn groups(tx: &mut TenantTx, groups: &BTreeMap<Uuid, Delta<'_>>
                    WHERE l.seen IS NOT NULL ORDER BY l.seen DESC, l.version COLLATE "C" DESC LIMIT 1)
            RETURNING g.id, (g.xmax = '0'::xid) AS "created!""#,
         tenant,
-        groups.iter().map(|(id, delta)| row(id, delta)).collect::<Value>()
+        groups.iter().map(|(id, delta)| encode_row(id, delta)).collect::<Value>()
     )
     .fetch_all(connection)
     .await?;
@@ -152,7 +155,7 @@ pub(super) async fn look_again(
 }
 
 /// Adds to what groups count by day.
-pub(super) async fn days(
+pub(super) async fn write_days(
     tx: &mut TenantTx,
     days: &BTreeMap<(Uuid, Date), i64>,
     sketches: &DeviceSketches,

@@ -18,7 +18,7 @@ pub struct WakeCursor {
 }
 
 impl WakeCursor {
-    pub(super) fn at(day: Date) -> WakeCursor {
+    pub(super) fn at_day(day: Date) -> WakeCursor {
         WakeCursor { day: Some(day), last: None }
     }
 }

@@ -23,7 +23,7 @@ impl WaitingReport {
         (self.report_id, self.variant)
     }
 
-    pub(crate) fn place(&self) -> Last {
+    pub(crate) fn cursor_position(&self) -> Last {
         (self.received_at, ReportId::from_uuid(self.report_id), from_row32(self.variant))
     }
 }
@@ -33,7 +33,7 @@ pub(super) fn last_of_full(found: &[WaitingReport], limit: u32) -> Option<Last> 
     found
         .last()
         .filter(|_| found.len() >= usize::try_from(limit).unwrap_or(usize::MAX))
-        .map(WaitingReport::place)
+        .map(WaitingReport::cursor_position)
 }
 
 /// A day of which a report lacks some of these system images.
@@ -49,7 +49,7 @@ pub(super) async fn next_day(
     before: Option<Date>,
     that_too: bool,
 ) -> Result<Option<LackingDay>> {
-    let (ids, generations) = columns(arrived);
+    let (ids, generations) = to_columns(arrived);
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         LackingDay,
@@ -87,7 +87,7 @@ pub(super) async fn page_of_day(
     last: Option<Last>,
     limit: u32,
 ) -> Result<DayPage> {
-    let found = of_day(tx, lacking.day, &lacking.debug_ids, last, limit).await?;
+    let found = list_waiting_on_day(tx, lacking.day, &lacking.debug_ids, last, limit).await?;
     let newest: BTreeMap<Uuid, u64> = arrived.iter().map(|a| (a.debug_id.uuid(), a.generation)).collect();
     let requested = ask_all(tx, &found, |found| {
         let lacks = found.system_images.iter().filter(|id| lacking.debug_ids.contains(id));
@@ -100,13 +100,13 @@ pub(super) async fn page_of_day(
     .await?;
     let last = last_of_full(&found, limit);
     if last.is_none() {
-        seen(tx, arrived, lacking.day).await?;
+        mark_seen(tx, arrived, lacking.day).await?;
     }
     Ok(DayPage { found: u64::try_from(found.len()).unwrap_or(u64::MAX), requested, last })
 }
 
-async fn seen(tx: &mut TenantTx, arrived: &[Arrived], day: Date) -> Result<()> {
-    let (ids, generations) = columns(arrived);
+async fn mark_seen(tx: &mut TenantTx, arrived: &[Arrived], day: Date) -> Result<()> {
+    let (ids, generations) = to_columns(arrived);
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE system_waits w SET seen_generation = n.generation
@@ -122,12 +122,12 @@ async fn seen(tx: &mut TenantTx, arrived: &[Arrived], day: Date) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn columns(arrived: &[Arrived]) -> (Vec<Uuid>, Vec<i64>) {
+pub(super) fn to_columns(arrived: &[Arrived]) -> (Vec<Uuid>, Vec<i64>) {
     arrived.iter().map(|a| (a.debug_id.uuid(), to_row(a.generation))).unzip()
 }
 
 /// Returns the next `limit` reports of a day with one of these system images, the newest first.
-async fn of_day(
+async fn list_waiting_on_day(
     tx: &mut TenantTx,
     day: Date,
     debug_ids: &[Uuid],
@@ -156,7 +156,7 @@ async fn of_day(
 }
 
 /// Locks the reports' keys, in the order in which everyone does.
-pub(crate) async fn lock(tx: &mut TenantTx, found: &[WaitingReport]) -> Result<Vec<KeyRow>> {
+pub(crate) async fn lock_report_keys(tx: &mut TenantTx, found: &[WaitingReport]) -> Result<Vec<KeyRow>> {
     let reports: Vec<(Uuid, i32)> = found.iter().map(WaitingReport::key).collect();
     lock_known(tx, &reports).await
 }
@@ -168,12 +168,12 @@ pub(crate) async fn ask_all(
     found: &[WaitingReport],
     needs: impl Fn(&WaitingReport) -> Option<Vec<NeededSymbols>>,
 ) -> Result<u64> {
-    let keys = lock(tx, found).await?;
+    let keys = lock_report_keys(tx, found).await?;
     let wanted = |key: &KeyRow| {
-        let of_key = |w: &&WaitingReport| w.key() == key.row();
-        found.iter().find(of_key).and_then(&needs).map(|needs| Ask::about(key, needs))
+        let of_key = |w: &&WaitingReport| w.key() == key.row_key();
+        found.iter().find(of_key).and_then(&needs).map(|needs| Ask::for_key(key, needs))
     };
     let asks: Vec<Ask> = keys.iter().filter(|key| !key.deleted).filter_map(wanted).collect();
-    let placed = requests::place(tx, &asks).await?;
+    let placed = requests::make_requests(tx, &asks).await?;
     Ok(u64::try_from(placed.iter().flatten().count()).unwrap_or(u64::MAX))
 }

@@ -13,7 +13,7 @@ use time::{Date, Duration};
 use unslide_model::{DebugId, Owner};
 
 /// Symbols of one question.
-const PAGE: u32 = 500;
+const MISSED_PAGE_ENTRIES: u32 = 500;
 
 /// Symbols that are waited for, by their owner.
 type Missed = BTreeMap<String, BTreeMap<Uuid, u64>>;
@@ -24,7 +24,7 @@ type Missed = BTreeMap<String, BTreeMap<Uuid, u64>>;
 ///
 /// # Errors
 /// The first failure; one owner's failure does not keep the others' wakes.
-pub async fn ask(store: &Store) -> Result<u64> {
+pub async fn add_missed_wakes(store: &Store) -> Result<u64> {
     // The days that reports are kept of, as the catalogue has their tables.
     let days = sqlx::query_scalar!(
         r#"SELECT to_date(right(c.relname, 8), 'YYYYMMDD') AS "day!"
@@ -35,20 +35,20 @@ pub async fn ask(store: &Store) -> Result<u64> {
     .await?;
     let (mut missed, mut waits) = (Missed::new(), 0);
     for day in days {
-        waits += look(store, Among::Day(day), &mut missed).await?;
+        waits += collect_missed(store, Among::Day(day), &mut missed).await?;
     }
-    waits += look(store, Among::SystemImages, &mut missed).await?;
+    waits += collect_missed(store, Among::SystemImages, &mut missed).await?;
     for hook in store.hooks().iter().filter_map(|hook| hook.missed_symbols) {
-        waits += look(store, Among::Feature(hook), &mut missed).await?;
+        waits += collect_missed(store, Among::Feature(hook), &mut missed).await?;
     }
     let mut failures = FirstFailure::default();
     for (owner, symbols) in missed {
-        let woken = match Owner::read(&owner) {
-            Ok(owner) => wake(store, &owner, symbols).await,
+        let woken = match Owner::from_name(&owner) {
+            Ok(owner) => add_wakes(store, &owner, symbols).await,
             Err(error) => Err(StoreError::corrupt("symbol_slots", error)),
         };
         if let Err(error) = woken {
-            failures.note(&owner, error)?;
+            failures.record_failure(&owner, error)?;
         }
     }
     failures.unless_failed(waits)
@@ -66,11 +66,11 @@ enum Among {
 }
 
 /// Adds missed wakes, page by page; returns the number of waits.
-async fn look(store: &Store, among: Among, missed: &mut Missed) -> Result<u64> {
+async fn collect_missed(store: &Store, among: Among, missed: &mut Missed) -> Result<u64> {
     let (mut after, mut waits) = ((String::new(), Uuid::nil()), 0);
     loop {
-        let rows = page(store, among, &after.0, after.1).await?;
-        let is_last = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+        let rows = list_missed_page(store, among, &after.0, after.1).await?;
+        let is_last = rows.len() < usize::try_from(MISSED_PAGE_ENTRIES).unwrap_or(usize::MAX);
         for row in rows {
             waits += from_row(row.waits);
             after = (row.owner.clone(), row.debug_id);
@@ -83,7 +83,12 @@ async fn look(store: &Store, among: Among, missed: &mut Missed) -> Result<u64> {
 }
 
 /// Returns the next symbols behind those of an owner and debug id.
-async fn page(store: &Store, among: Among, after_owner: &str, after_id: Uuid) -> Result<Vec<MissedSymbols>> {
+async fn list_missed_page(
+    store: &Store,
+    among: Among,
+    after_owner: &str,
+    after_id: Uuid,
+) -> Result<Vec<MissedSymbols>> {
     macro_rules! rows {
         ($from:literal, $($argument:expr),+) => {
             sqlx::query_as!(
@@ -96,7 +101,7 @@ async fn page(store: &Store, among: Among, after_owner: &str, after_id: Uuid) ->
             .await?
         };
     }
-    let limit = to_row32(PAGE);
+    let limit = to_row32(MISSED_PAGE_ENTRIES);
     Ok(match among {
         Among::Day(day) => {
             let begins = day.midnight().assume_utc();
@@ -105,17 +110,18 @@ async fn page(store: &Store, among: Among, after_owner: &str, after_id: Uuid) ->
         }
         Among::SystemImages => rows!("unslide_system_waits_missed($1, $2, $3)", after_owner, after_id, limit),
         Among::Feature(hook) => {
-            hook(store, SymbolPosition { owner: after_owner, debug_id: after_id, limit: PAGE }).await?
+            hook(store, SymbolPosition { owner: after_owner, debug_id: after_id, limit: MISSED_PAGE_ENTRIES })
+                .await?
         }
     })
 }
 
-async fn wake(store: &Store, owner: &Owner, symbols: BTreeMap<Uuid, u64>) -> Result<()> {
+async fn add_wakes(store: &Store, owner: &Owner, symbols: BTreeMap<Uuid, u64>) -> Result<()> {
     let mut tx = store.owner(owner).await?;
     let of = |(debug_id, generation)| Arrived { debug_id: DebugId::from_uuid(debug_id), generation };
     let arrived: Vec<Arrived> = symbols.into_iter().map(of).collect();
     if tx.is_system() {
-        system::add(&mut tx, &arrived).await?;
+        system::record_arrived(&mut tx, &arrived).await?;
     } else {
         let wake =
             |one: Arrived| Work::Wake { debug_id: one.debug_id, generation: one.generation, from: None };

@@ -40,7 +40,7 @@ pub struct WakePage {
 
 /// Asks for the next `limit` reports that wait for `generation` of a debug id, the newest first.
 /// Commit after each page.
-pub async fn page(
+pub async fn request_page(
     tx: &mut TenantTx,
     debug_id: &DebugId,
     generation: u64,
@@ -61,24 +61,24 @@ pub async fn page(
         let next = match page.last {
             Some(last) => Some(WakeCursor { day: Some(day), last: Some(last) }),
             None => {
-                next_day(tx, &arrived, Some(day), false).await?.map(|lacking| WakeCursor::at(lacking.day))
+                next_day(tx, &arrived, Some(day), false).await?.map(|lacking| WakeCursor::at_day(lacking.day))
             }
         };
         return Ok(WakePage { waiting: page.found, requested: page.requested, next });
     }
-    let found = waiting(tx, debug_id, generation, last, limit).await?;
+    let found = list_waiting(tx, debug_id, generation, last, limit).await?;
     let still = still_waiting(tx, debug_id, generation, &found).await?;
     let need = NeededSymbols { debug_id: *debug_id, generation, system: false };
     let requested = ask_all(tx, &found, |found| still.contains(&found.key()).then(|| vec![need])).await?;
     let next = match last_of_full(&found, limit) {
         Some(last) => Some(WakeCursor { day: None, last: Some(last) }),
-        None => next_day(tx, &arrived, None, false).await?.map(|lacking| WakeCursor::at(lacking.day)),
+        None => next_day(tx, &arrived, None, false).await?.map(|lacking| WakeCursor::at_day(lacking.day)),
     };
     let waiting = u64::try_from(found.len()).unwrap_or(u64::MAX);
     Ok(WakePage { waiting, requested, next })
 }
 
-async fn waiting(
+async fn list_waiting(
     tx: &mut TenantTx,
     debug_id: &DebugId,
     generation: u64,
@@ -114,7 +114,7 @@ async fn still_waiting(
 ) -> Result<BTreeSet<(Uuid, i32)>> {
     // A page is in the order of time: its ends say which days' tables to look into.
     let (Some(newest), Some(oldest)) = (found.first(), found.last()) else { return Ok(BTreeSet::new()) };
-    days::lock(tx, found).await?;
+    days::lock_report_keys(tx, found).await?;
     let ids: Vec<Uuid> = found.iter().map(|w| w.report_id).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(

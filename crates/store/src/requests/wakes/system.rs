@@ -7,7 +7,7 @@
 
 pub use super::Arrived;
 use super::Last;
-use super::days::{columns, next_day, page_of_day};
+use super::days::{next_day, page_of_day, to_columns};
 use crate::column::{DebugIdColumn, TenantColumn, U64};
 use crate::jobs::{self, Work};
 use crate::number::{to_row, to_row32};
@@ -18,28 +18,31 @@ use time::{Date, Duration};
 use unslide_model::TenantId;
 
 /// The lock that represents all slots of the system.
-const LOCK: i64 = 0x756e_736c_6964_6532;
+const SYSTEM_SLOTS_LOCK: i64 = 0x756e_736c_6964_6532;
 /// The pause from an upload to the job that wakes: one job handles all uploads in between.
-const PAUSE: Duration = Duration::seconds(2);
+const WAKE_JOB_DELAY: Duration = Duration::seconds(2);
 /// Debug ids that one job takes on.
-const MOST: i64 = 5_000;
+const WAKE_SYMBOLS_LIMIT: i64 = 5_000;
 
 /// Waits until no publisher of system symbols is ahead, and makes later ones wait for this transaction: the
 /// system's slots do not change until its waits are committed.
 pub(crate) async fn lock_out_publishers(tx: &mut OwnerTx) -> Result<()> {
-    sqlx::query("SELECT pg_advisory_xact_lock_shared($1)").bind(LOCK).execute(tx.parts().0).await?;
+    sqlx::query("SELECT pg_advisory_xact_lock_shared($1)")
+        .bind(SYSTEM_SLOTS_LOCK)
+        .execute(tx.parts().0)
+        .await?;
     Ok(())
 }
 
 /// Waits until the waits of all transactions that read the slots before are committed: the counterpart of
 /// [`lock_out_publishers`].
 pub(crate) async fn wait_for_indexers(tx: &mut OwnerTx) -> Result<()> {
-    sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(tx.parts().0).await?;
+    sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(SYSTEM_SLOTS_LOCK).execute(tx.parts().0).await?;
     Ok(())
 }
 
 /// Records that system symbols came, and makes sure that a job will look for waiting reports.
-pub(crate) async fn add(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<()> {
+pub(crate) async fn record_arrived(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<()> {
     let of = |one: &Arrived| (one.debug_id.uuid(), to_row(one.generation));
     let (ids, generations): (Vec<Uuid>, Vec<i64>) = arrived.iter().map(of).unzip();
     let (connection, owner, _) = tx.parts();
@@ -60,13 +63,13 @@ pub(crate) async fn add(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<()> {
     .fetch_optional(connection)
     .await?;
     if queued.is_none() {
-        jobs::add_later(tx, &Work::WakeSystem { from: None }, PAUSE).await?;
+        jobs::add_later(tx, &Work::WakeSystem { from: None }, WAKE_JOB_DELAY).await?;
     }
     Ok(())
 }
 
 /// Returns the symbols that came since the last job was done, with the present generations of their slots.
-pub async fn arrived(tx: &mut OwnerTx) -> Result<Vec<Arrived>> {
+pub async fn list_arrived(tx: &mut OwnerTx) -> Result<Vec<Arrived>> {
     let (connection, owner, _) = tx.parts();
     Ok(sqlx::query_as!(
         Arrived,
@@ -74,7 +77,7 @@ pub async fn arrived(tx: &mut OwnerTx) -> Result<Vec<Arrived>> {
            JOIN symbol_slots s ON s.tenant = $1 AND s.debug_id = w.debug_id
            WHERE s.quality > 0 ORDER BY w.debug_id LIMIT $2"#,
         owner,
-        MOST
+        WAKE_SYMBOLS_LIMIT
     )
     .fetch_all(connection)
     .await?)
@@ -82,8 +85,8 @@ pub async fn arrived(tx: &mut OwnerTx) -> Result<Vec<Arrived>> {
 
 /// Removes the entries of symbols that every tenant was asked about, and of symbols that were deleted in
 /// between. Returns true if entries are left.
-pub async fn done(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<bool> {
-    let (ids, generations) = columns(arrived);
+pub async fn remove_arrived(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<bool> {
+    let (ids, generations) = to_columns(arrived);
     let (connection, owner, _) = tx.parts();
     sqlx::query!(
         "DELETE FROM system_wakes w USING unnest($1::uuid[], $2::bigint[]) AS d (debug_id, generation)
@@ -106,13 +109,13 @@ pub async fn done(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<bool> {
 }
 
 /// Returns the tenants that have a report which lacks one of these, by slug.
-pub async fn tenants(
+pub async fn list_tenants(
     store: &Store,
     arrived: &[Arrived],
     after: Option<&TenantId>,
     limit: u32,
 ) -> Result<Vec<TenantId>> {
-    let (ids, generations) = columns(arrived);
+    let (ids, generations) = to_columns(arrived);
     let tenants = sqlx::query_scalar!(
         r#"SELECT tenant AS "tenant!: TenantColumn" FROM unslide_system_waits_tenants($1, $2, $3, $4)"#,
         &ids,
@@ -150,19 +153,24 @@ pub struct Resume {
 impl Resume {
     /// Makes the position to continue with a tenant's reports for these symbols.
     #[must_use]
-    pub fn at(arrived: &[Arrived], tenant: &TenantId, cursor: SystemWakeCursor, left_out: bool) -> Resume {
-        Resume { symbols: fingerprint(arrived), tenant: tenant.clone(), cursor, left_out }
+    pub fn at_cursor(
+        arrived: &[Arrived],
+        tenant: &TenantId,
+        cursor: SystemWakeCursor,
+        left_out: bool,
+    ) -> Resume {
+        Resume { symbols: hash_symbols(arrived), tenant: tenant.clone(), cursor, left_out }
     }
 
     /// Returns true if it was made for these symbols.
     #[must_use]
     pub fn is_of(&self, arrived: &[Arrived]) -> bool {
-        self.symbols == fingerprint(arrived)
+        self.symbols == hash_symbols(arrived)
     }
 }
 
 /// Hashes the symbols. Another program may compute another number; the wake then begins again.
-fn fingerprint(arrived: &[Arrived]) -> u64 {
+fn hash_symbols(arrived: &[Arrived]) -> u64 {
     let mut hasher = DefaultHasher::new();
     arrived.hash(&mut hasher);
     hasher.finish()
@@ -180,7 +188,7 @@ pub struct SystemWakePage {
 /// Asks for the next `limit` reports of a tenant that lack one of these symbols, the newest first, each once
 /// for all that it lacks. Commit after each page. The progress is recorded day by day: after a restart it
 /// continues with the remaining days.
-pub async fn page(
+pub async fn request_page(
     tx: &mut TenantTx,
     arrived: &[Arrived],
     from: Option<SystemWakeCursor>,

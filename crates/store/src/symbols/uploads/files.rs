@@ -8,8 +8,8 @@ use time::{Duration, OffsetDateTime};
 use unslide_model::Owned;
 
 /// Uploads, of any owner, that have failed before one time or were done before another, and that may still
-/// have a file; failed ones first, then the oldest. Without those that [`postpone`] left for later.
-pub async fn kept(
+/// have a file; failed ones first, then the oldest. Without those that [`postpone_removal`] left for later.
+pub async fn list_kept_files(
     store: &Store,
     failed_before: OffsetDateTime,
     done_before: OffsetDateTime,
@@ -27,7 +27,7 @@ pub async fn kept(
 }
 
 /// Records that an upload's file was removed.
-pub async fn gone(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+pub async fn record_removed(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     let (connection, owner, now) = tx.parts();
     sqlx::query!("UPDATE uploads SET file_gone_at = $3 WHERE tenant = $1 AND id = $2", owner, id, now)
         .execute(connection)
@@ -36,7 +36,7 @@ pub async fn gone(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
 }
 
 /// Leaves a file for an hour that could not be removed.
-pub async fn postpone(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+pub async fn postpone_removal(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     let (connection, owner, now) = tx.parts();
     sqlx::query!(
         "UPDATE uploads SET file_retry_at = $3 WHERE tenant = $1 AND id = $2",

@@ -103,7 +103,7 @@ macro_rules! query_uploads {
 
 /// Begins an upload and returns its id: its bytes may be written under this id once the transaction is
 /// committed.
-pub async fn create(tx: &mut OwnerTx, file_name: Option<&str>, app: Option<&str>) -> Result<Uuid> {
+pub async fn create_upload(tx: &mut OwnerTx, file_name: Option<&str>, app: Option<&str>) -> Result<Uuid> {
     let (connection, tenant, now) = tx.parts();
     Ok(sqlx::query_scalar!(
         "INSERT INTO uploads (id, tenant, status, file_name, app, created_at, updated_at)
@@ -119,7 +119,12 @@ pub async fn create(tx: &mut OwnerTx, file_name: Option<&str>, app: Option<&str>
 
 /// Records that all bytes have arrived, and adds the job that unpacks them. Returns false if the upload does
 /// not wait for bytes (any more).
-pub async fn received(tx: &mut OwnerTx, id: Uuid, size: u64, content_hash: &ContentHash) -> Result<bool> {
+pub async fn record_received(
+    tx: &mut OwnerTx,
+    id: Uuid,
+    size: u64,
+    content_hash: &ContentHash,
+) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
         "UPDATE uploads SET status = 'queued', size = $3, content_hash = $4, updated_at = $5
@@ -135,39 +140,39 @@ pub async fn received(tx: &mut OwnerTx, id: Uuid, size: u64, content_hash: &Cont
     if done.rows_affected() == 0 {
         return Ok(false);
     }
-    jobs::add(tx, &Work::Build { upload: id }).await?;
+    jobs::add_job(tx, &Work::Build { upload: id }).await?;
     Ok(true)
 }
 
 /// Records that a builder has begun.
-pub async fn building(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
-    set(tx, id, UploadStatus::Building, None, &[]).await
+pub async fn mark_building(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+    update_status(tx, id, UploadStatus::Building, None, &[]).await
 }
 
 /// Records that an upload waits for an unavailable server after a builder had begun with it.
-pub async fn waits(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+pub async fn mark_waiting(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     let why =
         ("unavailable", "a server that it needs is not available; it continues when the server answers");
-    set(tx, id, UploadStatus::Queued, Some(why), &[]).await
+    update_status(tx, id, UploadStatus::Queued, Some(why), &[]).await
 }
 
 /// Records that every object of the upload has its final status.
-pub async fn done(tx: &mut OwnerTx, id: Uuid, skipped: &[SkippedMember]) -> Result<()> {
-    set(tx, id, UploadStatus::Done, None, skipped).await
+pub async fn mark_done(tx: &mut OwnerTx, id: Uuid, skipped: &[SkippedMember]) -> Result<()> {
+    update_status(tx, id, UploadStatus::Done, None, skipped).await
 }
 
 /// Records that an upload failed: a stable word, and a sentence.
-pub async fn failed(
+pub async fn mark_failed(
     tx: &mut OwnerTx,
     id: Uuid,
     reason: &str,
     detail: &str,
     skipped: &[SkippedMember],
 ) -> Result<()> {
-    set(tx, id, UploadStatus::Failed, Some((reason, detail)), skipped).await
+    update_status(tx, id, UploadStatus::Failed, Some((reason, detail)), skipped).await
 }
 
-async fn set(
+async fn update_status(
     tx: &mut OwnerTx,
     id: Uuid,
     status: UploadStatus,
@@ -203,15 +208,15 @@ async fn set(
 }
 
 /// Returns an upload; `None` if there is none of that id.
-pub async fn find(tx: &mut OwnerTx, id: Uuid) -> Result<Option<SymbolUpload>> {
+pub async fn find_upload(tx: &mut OwnerTx, id: Uuid) -> Result<Option<SymbolUpload>> {
     let (connection, tenant, _) = tx.parts();
     Ok(query_uploads!("WHERE tenant = $1 AND id = $2", tenant, id).fetch_optional(connection).await?)
 }
 
 /// Returns an upload with all of its objects, ordered by path; `None` if there is none of that id.
 pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<(SymbolUpload, Vec<UploadObject>)>> {
-    let Some(upload) = find(tx, id).await? else { return Ok(None) };
-    Ok(Some((upload, uploaded::list(tx, id, None, None).await?)))
+    let Some(upload) = find_upload(tx, id).await? else { return Ok(None) };
+    Ok(Some((upload, uploaded::list_objects(tx, id, None, None).await?)))
 }
 
 /// Returns the newest upload of these bytes that has not failed. A client that sends them again can be
@@ -243,7 +248,7 @@ pub async fn under_way(tx: &mut OwnerTx, since: OffsetDateTime) -> Result<bool> 
 
 /// Uploads, of any owner, that wait for bytes and have received none since `before`; and those that have
 /// failed while their parts are still in object storage.
-pub async fn stuck(store: &Store, before: OffsetDateTime, limit: u32) -> Result<Vec<Owned<Uuid>>> {
+pub async fn list_stuck(store: &Store, before: OffsetDateTime, limit: u32) -> Result<Vec<Owned<Uuid>>> {
     let rows = sqlx::query_as!(
         OwnedUpload,
         r#"SELECT tenant AS "owner!: OwnerColumn", id AS "id!" FROM unslide_uploads_stuck($1, $2)"#,
@@ -258,17 +263,17 @@ type OwnedUpload = Owned<Uuid>;
 
 /// Ends an upload that still waits for its bytes, none of which came since `before`. Returns false if that is
 /// not so (any more).
-pub async fn abandoned(tx: &mut OwnerTx, id: Uuid, before: OffsetDateTime) -> Result<bool> {
+pub async fn mark_abandoned(tx: &mut OwnerTx, id: Uuid, before: OffsetDateTime) -> Result<bool> {
     let detail = "its bytes did not come to their end";
-    unreceived(tx, id, "abandoned", detail, Some(before)).await
+    fail_unreceived(tx, id, "abandoned", detail, Some(before)).await
 }
 
 /// Ends an upload that still waits for its bytes, for a reason. Returns false if it no longer waits.
 pub async fn given_up(tx: &mut OwnerTx, id: Uuid, reason: &str, detail: &str) -> Result<bool> {
-    unreceived(tx, id, reason, detail, None).await
+    fail_unreceived(tx, id, reason, detail, None).await
 }
 
-async fn unreceived(
+async fn fail_unreceived(
     tx: &mut OwnerTx,
     id: Uuid,
     reason: &str,
@@ -292,7 +297,7 @@ async fn unreceived(
 }
 
 /// Returns the newest uploads, newest first.
-pub async fn newest(tx: &mut OwnerTx, limit: u32) -> Result<Vec<SymbolUpload>> {
+pub async fn list_newest(tx: &mut OwnerTx, limit: u32) -> Result<Vec<SymbolUpload>> {
     let (connection, tenant, _) = tx.parts();
     let newest = query_uploads!(
         "WHERE tenant = $1 ORDER BY created_at DESC, id DESC LIMIT $2",
@@ -303,7 +308,7 @@ pub async fn newest(tx: &mut OwnerTx, limit: u32) -> Result<Vec<SymbolUpload>> {
 }
 
 /// Does as [`get`], but waits up to `at_most` for the upload's final status first.
-pub async fn wait(
+pub async fn wait_for_status(
     store: &Store,
     owner: impl Into<Owner>,
     id: Uuid,

@@ -22,7 +22,7 @@ pub struct UploadObject {
 
 /// Lists the objects of an upload, ordered by path, from the one after `after` (its path and its hash) on;
 /// all of them without a limit.
-pub async fn list(
+pub async fn list_objects(
     tx: &mut OwnerTx,
     id: Uuid,
     after: Option<(&str, &ContentHash)>,

@@ -3,8 +3,8 @@
 use crate::dead_letters::DeadLetterReach::{All, Own};
 use crate::dead_letters::{
     DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, DeadLetterStage, DeadLetterStatus,
-    ReplayResult, TopicOffset, count, get, list, note, oldest_by_stage, purge, record_replay_result,
-    replayed, requested_replays, store_failures,
+    ReplayResult, TopicOffset, count_dead_letters, get, list_dead_letters, note, oldest_by_stage,
+    purge_dead_letters, record_replay, record_replay_result, requested_replays, store_failures,
 };
 use crate::tenants::{self, QuotaLimits, TenantStanding};
 use crate::tests::database::{Database, acme, execute, start, tenant_id};
@@ -66,15 +66,15 @@ async fn noted(database: &Database, letters: &[DeadLetter]) -> u64 {
 
 async fn offsets_of(database: &Database, tenant: &TenantId, filter: &DeadLetterFilter) -> Vec<i64> {
     let mut tx = database.store.tenant(tenant).await.unwrap();
-    let letters = list(&mut tx, Own, filter, None, 100).await.unwrap();
-    assert_eq!(count(&mut tx, Own, filter).await.unwrap(), letters.len() as u64);
+    let letters = list_dead_letters(&mut tx, Own, filter, None, 100).await.unwrap();
+    assert_eq!(count_dead_letters(&mut tx, Own, filter).await.unwrap(), letters.len() as u64);
     letters.iter().map(|l| l.id.offset).collect()
 }
 
 async fn offsets_of_all(database: &Database, filter: &DeadLetterFilter, tenant: Option<&str>) -> Vec<i64> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let letters = list(&mut tx, All { tenant }, filter, None, 100).await.unwrap();
-    assert_eq!(count(&mut tx, All { tenant }, filter).await.unwrap(), letters.len() as u64);
+    let letters = list_dead_letters(&mut tx, All { tenant }, filter, None, 100).await.unwrap();
+    assert_eq!(count_dead_letters(&mut tx, All { tenant }, filter).await.unwrap(), letters.len() as u64);
     letters.iter().map(|l| l.id.offset).collect()
 }
 
@@ -83,8 +83,8 @@ async fn offsets_of_all(database: &Database, filter: &DeadLetterFilter, tenant: 
 async fn a_letter_is_its_tenants_or_nobodys_and_is_noted_once() {
     let database = Database::new().await;
     let mut gone = database.store.tenant(&tenant_id("gone")).await.unwrap();
-    tenants::create(&mut gone, "gone", &QuotaLimits::default()).await.unwrap().unwrap();
-    tenants::change(&mut gone, "gone", TenantStanding::Deleted, &QuotaLimits::default())
+    tenants::create_tenant(&mut gone, "gone", &QuotaLimits::default()).await.unwrap().unwrap();
+    tenants::change_tenant(&mut gone, "gone", TenantStanding::Deleted, &QuotaLimits::default())
         .await
         .unwrap()
         .unwrap();
@@ -138,16 +138,16 @@ async fn letters_are_listed_by_filter_and_in_pages() {
         let (mut seen, mut after): (Vec<i64>, Option<DeadLetterCursor>) = (Vec::new(), None);
         loop {
             let mut tx = database.store.tenant(&acme()).await.unwrap();
-            let page = list(&mut tx, reach, &reason, after.as_ref(), 3).await.unwrap();
+            let page = list_dead_letters(&mut tx, reach, &reason, after.as_ref(), 3).await.unwrap();
             let Some(last) = page.last() else { break };
-            after = DeadLetterCursor::read(&DeadLetterCursor::after(last).write());
+            after = DeadLetterCursor::from_text(&DeadLetterCursor::after_dead_letter(last).to_text());
             assert!(after.is_some());
             seen.extend(page.iter().map(|l| l.id.offset));
         }
         assert_eq!(seen, (0..20).rev().filter(|n| n % 2 == 0).collect::<Vec<i64>>());
     }
     for wrong in ["", "1", "x/y", "1/0a-1-1", &format!("1/{}", id(1)).replace("0a", "0A")] {
-        assert_eq!(DeadLetterCursor::read(wrong), None, "{wrong}");
+        assert_eq!(DeadLetterCursor::from_text(wrong), None, "{wrong}");
     }
     assert!(
         "0a-1-2".parse::<DeadLetterId>().is_err()
@@ -160,12 +160,12 @@ async fn a_replay_is_noted_and_changes_no_other_tenants_letter() {
     let database = Database::new().await;
     noted(&database, &[letter(0, Some("acme")), letter(1, Some("umbrella")), letter(2, None)]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    replayed(&mut tx, Own, &id(0), "key", Some("crash.reports/0/7")).await.unwrap();
-    replayed(&mut tx, Own, &id(0), "key", Some("crash.reports/0/8")).await.unwrap();
-    replayed(&mut tx, All { tenant: None }, &id(2), "key", Some("crash.reports/0/9")).await.unwrap();
+    record_replay(&mut tx, Own, &id(0), "key", Some("crash.reports/0/7")).await.unwrap();
+    record_replay(&mut tx, Own, &id(0), "key", Some("crash.reports/0/8")).await.unwrap();
+    record_replay(&mut tx, All { tenant: None }, &id(2), "key", Some("crash.reports/0/9")).await.unwrap();
     for (offset, reach) in [(1, Own), (2, Own), (7, All { tenant: None })] {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let done = replayed(&mut tx, reach, &id(offset), "key", Some("x")).await;
+        let done = record_replay(&mut tx, reach, &id(offset), "key", Some("x")).await;
         assert!(done.is_err(), "{offset}");
     }
     let own = get(&mut tx, Own, &id(0)).await.unwrap().unwrap();
@@ -176,7 +176,7 @@ async fn a_replay_is_noted_and_changes_no_other_tenants_letter() {
     assert_eq!(offsets_of_all(&database, &not_yet, None).await, [1]);
     assert_eq!(offsets_of(&database, &acme(), &not_yet).await, Vec::<i64>::new());
     assert_eq!(oldest(&database, DeadLetterStage::Symbolize).await, Some(start()));
-    assert_eq!(purge(&database.store, start() + Duration::MINUTE).await.unwrap(), 3);
+    assert_eq!(purge_dead_letters(&database.store, start() + Duration::MINUTE).await.unwrap(), 3);
     assert_eq!(oldest(&database, DeadLetterStage::Symbolize).await, None);
 }
 
@@ -188,7 +188,7 @@ async fn a_requested_replay_waits_for_the_indexer_and_ends_once() {
     assert_eq!(requested_replays(&database.store, 10).await.unwrap(), []);
     let ask = async |reach, letter: &DeadLetter| {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        replayed(&mut tx, reach, &letter.id, "key", None).await.unwrap();
+        record_replay(&mut tx, reach, &letter.id, "key", None).await.unwrap();
         tx.commit().await.unwrap();
     };
     let end = async |letter: &DeadLetter, result: ReplayResult| {
@@ -245,7 +245,7 @@ async fn a_page_of_a_list_begins_where_the_index_says() {
     noted(&database, &(0..2_000).map(of).collect::<Vec<DeadLetter>>()).await;
     execute(&database, "ANALYZE dead_letters").await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    list(&mut tx, Own, &DeadLetterFilter::default(), None, 10).await.unwrap();
+    list_dead_letters(&mut tx, Own, &DeadLetterFilter::default(), None, 10).await.unwrap();
     let (connection, ..) = tx.parts();
     // With little data only the dearer ways are switched off.
     for set in ["enable_seqscan = off", "enable_bitmapscan = off", "enable_sort = off"] {

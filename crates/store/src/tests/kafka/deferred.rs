@@ -22,7 +22,7 @@ pub fn range(tenant: &str, partition: i32, from: i64, to: i64) -> DeferredRange 
 
 async fn extend(database: &Database, more: &DeferredRange) {
     let mut tx = database.store.batch().await.unwrap();
-    deferred::extend(&mut tx, std::slice::from_ref(more)).await.unwrap();
+    deferred::extend_ranges(&mut tx, std::slice::from_ref(more)).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -32,12 +32,12 @@ fn part(range: &DeferredRange, next: i64, records: i64) -> StoredPart {
 
 async fn shorten(database: &Database, range: &DeferredRange, next: i64, records: i64) -> Result<()> {
     let mut tx = database.store.batch().await.unwrap();
-    deferred::shorten(&mut tx, &[part(range, next, records)]).await?;
+    deferred::shorten_ranges(&mut tx, &[part(range, next, records)]).await?;
     tx.commit().await
 }
 
 async fn ranges(database: &Database) -> Vec<DeferredRange> {
-    deferred::list(&database.store, &["out".to_owned()]).await.unwrap()
+    deferred::list_ranges(&database.store, &["out".to_owned()]).await.unwrap()
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_range_grows_is_shortened_from_where_it_begins_and_closes_at_its_end()
     // One that begins somewhere else leaves all as they are.
     let mut tx = database.store.batch().await.unwrap();
     let both = [part(&range("umbrella", 0, 6, 7), 7, 1), part(&grown, 12, 2)];
-    assert!(deferred::shorten(&mut tx, &both).await.is_err());
+    assert!(deferred::shorten_ranges(&mut tx, &both).await.is_err());
     tx.commit().await.unwrap();
     assert_eq!(ranges(&database).await, [shorter.clone(), range("umbrella", 0, 6, 7)]);
     for stale in [grown, DeferredRange { topic_id: "other".into(), ..shorter.clone() }] {
@@ -63,7 +63,7 @@ async fn a_range_grows_is_shortened_from_where_it_begins_and_closes_at_its_end()
     }
     shorten(&database, &shorter, 12, 2).await.unwrap();
     assert_eq!(ranges(&database).await, [range("umbrella", 0, 6, 7)]);
-    assert!(deferred::list(&database.store, &["in".to_owned()]).await.unwrap().is_empty());
+    assert!(deferred::list_ranges(&database.store, &["in".to_owned()]).await.unwrap().is_empty());
 }
 
 /// The reader that stores the last record of a range closes it while the other one adds to it.
@@ -75,17 +75,17 @@ async fn a_range_that_is_extended_while_it_is_closed_keeps_what_was_added() {
         let known = ranges(&database).await.remove(0);
         let mut first = database.store.batch().await.unwrap();
         if close_first {
-            deferred::shorten(&mut first, &[part(&known, 8, 3)]).await.unwrap();
+            deferred::shorten_ranges(&mut first, &[part(&known, 8, 3)]).await.unwrap();
         } else {
-            deferred::extend(&mut first, &[range("acme", 0, 8, 9)]).await.unwrap();
+            deferred::extend_ranges(&mut first, &[range("acme", 0, 8, 9)]).await.unwrap();
         }
         let own = Arc::clone(&database);
         let second = tokio::spawn(async move {
             let mut tx = own.store.batch().await.unwrap();
             if close_first {
-                deferred::extend(&mut tx, &[range("acme", 0, 8, 9)]).await.unwrap();
+                deferred::extend_ranges(&mut tx, &[range("acme", 0, 8, 9)]).await.unwrap();
             } else {
-                deferred::shorten(&mut tx, &[part(&known, 8, 3)]).await.unwrap();
+                deferred::shorten_ranges(&mut tx, &[part(&known, 8, 3)]).await.unwrap();
             }
             tx.commit().await.unwrap();
         });
@@ -110,7 +110,7 @@ async fn a_partition_is_stored_up_to_its_first_deferred_record() {
         next_offset,
     };
     for position in [at(0, 20), at(1, 30)] {
-        positions::begin(&database.store, &position).await.unwrap();
+        positions::insert_first_position(&database.store, &position).await.unwrap();
     }
     extend(&database, &range("acme", 0, 8, 20)).await;
     extend(&database, &range("umbrella", 0, 5, 7)).await;
@@ -118,19 +118,19 @@ async fn a_partition_is_stored_up_to_its_first_deferred_record() {
     extend(&database, &range("nobody", 0, 2, 4)).await;
     // What was deferred of a topic that is not there any more counts for none.
     extend(&database, &DeferredRange { topic_id: "old".into(), ..range("acme", 1, 3, 4) }).await;
-    assert_eq!(positions::stored(&database.store).await.unwrap(), [at(0, 5), at(1, 30)]);
-    assert_eq!(positions::all(&database.store).await.unwrap(), [at(0, 20), at(1, 30)]);
+    assert_eq!(positions::read_stored_positions(&database.store).await.unwrap(), [at(0, 5), at(1, 30)]);
+    assert_eq!(positions::read_all_positions(&database.store).await.unwrap(), [at(0, 20), at(1, 30)]);
 }
 
 #[tokio::test]
 async fn a_tenant_is_unknown_until_it_is_made_and_known_after_its_deletion() {
     let database = Database::new().await;
     let names = [acme(), tenant_id("nobody")].into();
-    let unknown = async || tenants::unknown(&database.store, &names).await.unwrap();
+    let unknown = async || tenants::find_unknown(&database.store, &names).await.unwrap();
     assert_eq!(unknown().await, [tenant_id("nobody")].into());
     execute(&database, "UPDATE tenants SET state = 'deleted' WHERE slug = 'acme'").await;
     assert_eq!(unknown().await, [tenant_id("nobody")].into());
-    assert_eq!(tenants::unknown(&database.store, &[].into()).await.unwrap(), [].into());
+    assert_eq!(tenants::find_unknown(&database.store, &[].into()).await.unwrap(), [].into());
 }
 
 /// Proves: deletion
@@ -139,11 +139,11 @@ async fn nothing_is_deferred_of_a_deleted_tenant_and_its_ranges_go() {
     let database = Database::new().await;
     extend(&database, &range("acme", 0, 5, 8)).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    erasure::begin(&mut tx).await.unwrap().unwrap();
+    erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     loop {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let gone = erasure::rows(&mut tx, 100).await.unwrap();
+        let gone = erasure::erase_rows(&mut tx, 100).await.unwrap();
         tx.commit().await.unwrap();
         if gone.is_none() {
             break;

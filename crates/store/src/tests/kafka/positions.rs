@@ -12,31 +12,35 @@ fn at(partition: i32, next_offset: i64) -> PartitionPosition {
 #[tokio::test]
 async fn a_position_moves_once_and_only_from_where_it_is() {
     let database = Database::new().await;
-    assert_eq!(positions::begin(&database.store, &at(0, 5)).await.unwrap(), at(0, 5));
-    assert_eq!(positions::begin(&database.store, &at(0, 9)).await.unwrap(), at(0, 5), "the first one counts");
+    assert_eq!(positions::insert_first_position(&database.store, &at(0, 5)).await.unwrap(), at(0, 5));
+    assert_eq!(
+        positions::insert_first_position(&database.store, &at(0, 9)).await.unwrap(),
+        at(0, 5),
+        "the first one counts"
+    );
     let mut tx = database.store.batch().await.unwrap();
-    positions::advance(&mut tx, &at(0, 5), 8).await.unwrap();
+    positions::advance_position(&mut tx, &at(0, 5), 8).await.unwrap();
     tx.commit().await.unwrap();
     for stale in [at(0, 5), at(1, 5), PartitionPosition { topic_id: "other".into(), ..at(0, 8) }] {
         let mut tx = database.store.batch().await.unwrap();
-        let moved = positions::advance(&mut tx, &stale, 11).await;
+        let moved = positions::advance_position(&mut tx, &stale, 11).await;
         assert!(matches!(moved, Err(StoreError::Fenced { .. })), "{stale:?}");
     }
-    assert_eq!(positions::read(&database.store, "out").await.unwrap(), [at(0, 8)]);
-    positions::reset(&database.store, &at(0, 0)).await.unwrap();
-    assert_eq!(positions::read(&database.store, "out").await.unwrap(), [at(0, 0)]);
+    assert_eq!(positions::read_positions(&database.store, "out").await.unwrap(), [at(0, 8)]);
+    positions::reset_position(&database.store, &at(0, 0)).await.unwrap();
+    assert_eq!(positions::read_positions(&database.store, "out").await.unwrap(), [at(0, 0)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_that_believe_in_a_position_one_stores() {
     let database = Database::new().await;
-    positions::begin(&database.store, &at(0, 0)).await.unwrap();
+    positions::insert_first_position(&database.store, &at(0, 0)).await.unwrap();
     let mut tasks = Vec::new();
     for _ in 0..8 {
         let store = database.store.clone();
         tasks.push(tokio::spawn(async move {
             let mut tx = store.batch().await.unwrap();
-            positions::advance(&mut tx, &at(0, 0), 3).await?;
+            positions::advance_position(&mut tx, &at(0, 0), 3).await?;
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             tx.commit().await
         }));
@@ -52,7 +56,9 @@ async fn of_two_that_believe_in_a_position_one_stores() {
 async fn readers_share_partitions_and_take_over_what_falls_free() {
     let database = Database::new().await;
     let lease = Duration::seconds(15);
-    let share = async |owner: &str| positions::share(&database.store, "out", 5, owner, lease).await.unwrap();
+    let share = async |owner: &str| {
+        positions::share_partitions(&database.store, "out", 5, owner, lease).await.unwrap()
+    };
     assert_eq!(share("a").await, [0, 1, 2, 3, 4]);
     assert_eq!(share("b").await, Vec::<i32>::new(), "nothing is free yet");
     assert_eq!(share("a").await, [0, 1, 2], "half, rounded up, now that there are two");
@@ -80,9 +86,11 @@ async fn readers_that_begin_together_share_from_the_beginning() {
     let database = Database::new().await;
     let lease = Duration::seconds(15);
     for owner in ["a", "b"] {
-        positions::announce(&database.store, "out", owner, lease).await.unwrap();
+        positions::announce_reader(&database.store, "out", owner, lease).await.unwrap();
     }
-    let share = async |owner: &str| positions::share(&database.store, "out", 4, owner, lease).await.unwrap();
+    let share = async |owner: &str| {
+        positions::share_partitions(&database.store, "out", 4, owner, lease).await.unwrap()
+    };
     assert_eq!(share("a").await, [0, 1]);
     assert_eq!(share("b").await, [2, 3]);
 }

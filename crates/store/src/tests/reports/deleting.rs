@@ -13,23 +13,27 @@ const APP: &str = "com.acme.shop";
 
 async fn delete(database: &Database, n: u8) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(reports::delete(&mut tx, arrival(n).report_id, 0, None).await.unwrap(), "{n}");
+    assert!(reports::delete_report(&mut tx, arrival(n).report_id, 0, None).await.unwrap(), "{n}");
     tx.commit().await.unwrap();
 }
 
 /// The version's row; `None` where the app has none.
 async fn version(database: &Database) -> Option<VersionSummary> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    versions::list(&mut tx, APP, None, 10).await.unwrap().pop()
+    versions::list_versions(&mut tx, APP, None, 10).await.unwrap().pop()
 }
 
 /// The missing images, each with the reports that want it.
 async fn wanted(database: &Database) -> Vec<(DebugId, i64)> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found =
-        missing::list(&mut tx, &missing::MissingFilter { system: true, ..Default::default() }, None, 10)
-            .await
-            .unwrap();
+    let found = missing::list_missing(
+        &mut tx,
+        &missing::MissingFilter { system: true, ..Default::default() },
+        None,
+        10,
+    )
+    .await
+    .unwrap();
     let mut found: Vec<_> = found.into_iter().map(|m| (m.image.debug_id, m.image.reports)).collect();
     found.sort_unstable();
     found
@@ -59,7 +63,7 @@ async fn a_deleted_report_is_taken_out_of_every_count() {
     delete(&database, 2).await;
     assert_eq!((counts().await, wanted(&database).await), (None, vec![]));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(apps::list(&mut tx, None, None, 10).await.unwrap().is_empty());
+    assert!(apps::list_apps(&mut tx, None, None, 10).await.unwrap().is_empty());
     drop(tx);
     for table in ["app_devices", "wanted_images"] {
         assert_eq!(database.number(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
@@ -88,7 +92,7 @@ async fn retention_ends_what_is_wanted_and_not_what_was_counted() {
     database.store(&[old, arrival(2)]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let before = start().date() - Duration::DAY;
-    assert_eq!(retention::expire(&mut tx, before, 10).await.unwrap(), 1);
+    assert_eq!(retention::expire_reports(&mut tx, before, 10).await.unwrap(), 1);
     assert_eq!(retention::forget_wanted(&mut tx, before, 10).await.unwrap(), 1);
     assert_eq!(retention::forget_wanted(&mut tx, before, 10).await.unwrap(), 0);
     assert_eq!(retention::forget_hours(&mut tx, 10).await.unwrap(), 0);
@@ -115,7 +119,7 @@ async fn deleting_and_storing_at_the_same_time_neither_deadlock_nor_miscount() {
         tasks.push(tokio::spawn(async move {
             for n in half {
                 let mut tx = store.tenant(&acme()).await.unwrap();
-                assert!(reports::delete(&mut tx, arrival(n).report_id, 0, None).await.unwrap());
+                assert!(reports::delete_report(&mut tx, arrival(n).report_id, 0, None).await.unwrap());
                 tx.commit().await.unwrap();
             }
         }));
@@ -126,7 +130,7 @@ async fn deleting_and_storing_at_the_same_time_neither_deadlock_nor_miscount() {
             let arrivals: Vec<Arrival> = part.rev().map(arrival).collect();
             for arrivals in arrivals.chunks(5) {
                 let mut tx = store.tenant(&acme()).await.unwrap();
-                reports::store(&mut tx, arrivals, Effects::Now, None).await.unwrap();
+                reports::store_arrivals(&mut tx, arrivals, Effects::Now, None).await.unwrap();
                 tx.commit().await.unwrap();
             }
         }));

@@ -15,7 +15,7 @@ fn from(offset: i64, index: i32) -> Arrival {
 
 async fn noted(database: &Database, variant: u32) -> (u64, Option<i64>) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found = duplicates::of(&mut tx, arrival(1).report_id, variant).await.unwrap();
+    let found = duplicates::count_duplicates(&mut tx, arrival(1).report_id, variant).await.unwrap();
     (found.count, found.last.map(|last| (last - start()).whole_seconds()))
 }
 

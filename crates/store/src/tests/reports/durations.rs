@@ -32,7 +32,7 @@ async fn durations_are_of_the_group_and_of_what_is_merged_into_it() {
     let group = |bug: u8| id_of("com.acme.shop", grouping(bug, false).fingerprint);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let actor = GroupActor { actor: "test", name: None };
-    actions::merge(&mut tx, group(7), &[group(8)], None, actor).await.unwrap();
+    actions::merge_groups(&mut tx, group(7), &[group(8)], None, actor).await.unwrap();
     let of = |version: &str, reports, median_ms, longest_ms| VersionDurations {
         version: version.to_owned(),
         reports,

@@ -33,7 +33,7 @@ fn scopes() -> Vec<GroupFilter> {
 
 async fn list(database: &Database, filter: &GroupFilter, order: GroupOrder) -> Vec<ListedGroup> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    groups::list(&mut tx, filter, order, None, 100).await.unwrap()
+    groups::list_groups(&mut tx, filter, order, None, 100).await.unwrap()
 }
 
 /// Bug 1 has most reports of 1.0, bug 2 of 2.0, and bug 3 is new in 2.0. Two reports of bug 2 are of one device.
@@ -73,7 +73,7 @@ async fn check(database: &Database) {
         let (mut paged, mut after): (Vec<ListedGroup>, _) = (Vec::new(), None);
         let mut tx = database.store.tenant(&acme()).await.unwrap();
         loop {
-            let page = groups::list(&mut tx, filter, order, after, 1).await.unwrap();
+            let page = groups::list_groups(&mut tx, filter, order, after, 1).await.unwrap();
             let Some(last) = page.last() else { break };
             after = Some(order.position(last));
             paged.extend(page);
@@ -106,7 +106,7 @@ async fn groups_of_a_version_and_a_period_count_and_rank_by_it() {
     check(&database).await;
     let mut other = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
     for order in ORDERS {
-        let found = groups::list(&mut other, &scope(Some("1.0"), None), order, None, 9).await.unwrap();
+        let found = groups::list_groups(&mut other, &scope(Some("1.0"), None), order, None, 9).await.unwrap();
         assert_eq!(found, [], "another tenant's");
     }
 }
@@ -118,17 +118,17 @@ async fn counts_of_a_version_follow_merges_splits_and_deletions() {
     let id = |bug: u8| by_title.iter().find(|group| group.title == format!("bug {bug}")).unwrap().id;
     let actor = GroupActor { actor: "test", name: None };
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let merged = actions::merge(&mut tx, id(1), &[id(3)], None, actor).await.unwrap();
+    let merged = actions::merge_groups(&mut tx, id(1), &[id(3)], None, actor).await.unwrap();
     assert_eq!(merged, MergeOutcome::Done);
     tx.commit().await.unwrap();
     check(&database).await;
     let newer = list(&database, &scope(Some("2.0"), None), GroupOrder::Reports).await;
     assert_eq!(newer.iter().map(|group| group.reports).collect::<Vec<_>>(), [3, 3]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert_eq!(actions::split(&mut tx, id(1), id(3), None, actor).await.unwrap(), MergeOutcome::Done);
+    assert_eq!(actions::split_group(&mut tx, id(1), id(3), None, actor).await.unwrap(), MergeOutcome::Done);
     // One of two reports of one device, and the last one of a version.
     for n in [18, 5] {
-        reports::delete(&mut tx, arrival(n).report_id, 0, None).await.unwrap();
+        reports::delete_report(&mut tx, arrival(n).report_id, 0, None).await.unwrap();
     }
     tx.commit().await.unwrap();
     check(&database).await;
@@ -143,7 +143,7 @@ async fn the_trend_of_a_version_is_of_its_reports_alone() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let first = start().date() - Duration::days(2);
     for (version, reports) in [(None, 10), (Some("1.0"), 4), (Some("2.0"), 6), (Some("3.0"), 0)] {
-        let rows = trends::of_groups(&mut tx, &ids, version, first).await.unwrap();
+        let rows = trends::read_group_trends(&mut tx, &ids, version, first).await.unwrap();
         assert_eq!(rows.iter().map(|row| row.reports).sum::<i64>(), reports, "{version:?}");
     }
 }
@@ -157,7 +157,8 @@ async fn a_list_by_version_costs_the_same_statements_however_many_groups_it_has(
         for limit in [1, 30] {
             let mut tx = database.store.tenant(&acme()).await.unwrap();
             let filter = scope(Some("1.0"), Some((1, 0)));
-            let (found, cost) = statements::counted(groups::list(&mut tx, &filter, order, None, limit)).await;
+            let (found, cost) =
+                statements::counted(groups::list_groups(&mut tx, &filter, order, None, limit)).await;
             assert_eq!(found.unwrap().len(), limit as usize);
             costs.push(cost);
         }

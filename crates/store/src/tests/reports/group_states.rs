@@ -14,7 +14,7 @@ const ROBIN: GroupActor<'static> = GroupActor { actor: "key", name: Some("Robin"
 
 async fn update(database: &Database, id: Uuid, update: GroupUpdate) -> UpdateOutcome {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let outcome = groups::update(&mut tx, id, None, ROBIN, &update).await.unwrap();
+    let outcome = groups::update_group(&mut tx, id, None, ROBIN, &update).await.unwrap();
     tx.commit().await.unwrap();
     outcome
 }
@@ -30,17 +30,17 @@ fn to(status: GroupStatus) -> GroupUpdate {
 
 async fn find(database: &Database, id: Uuid) -> ListedGroup {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    listed::find(&mut tx, id, None).await.unwrap().unwrap()
+    listed::find_group(&mut tx, id, None).await.unwrap().unwrap()
 }
 
 async fn list(database: &Database, filter: GroupFilter) -> Vec<ListedGroup> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    listed::list(&mut tx, &filter, GroupOrder::LastSeen, None, 100).await.unwrap()
+    listed::list_groups(&mut tx, &filter, GroupOrder::LastSeen, None, 100).await.unwrap()
 }
 
 async fn activity(database: &Database, id: Uuid) -> Vec<GroupActivity> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    groups::activity(&mut tx, id, None, 100).await.unwrap()
+    groups::list_activity(&mut tx, id, None, 100).await.unwrap()
 }
 
 async fn actions(database: &Database, id: Uuid) -> Vec<GroupAction> {
@@ -56,7 +56,7 @@ async fn events(database: &Database, arrivals: &[Arrival]) -> Vec<GroupEvent> {
 
 async fn merge(database: &Database, target: Uuid, ids: &[Uuid]) -> MergeOutcome {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let outcome = groups::merge(&mut tx, target, ids, None, ROBIN).await.unwrap();
+    let outcome = groups::merge_groups(&mut tx, target, ids, None, ROBIN).await.unwrap();
     tx.commit().await.unwrap();
     outcome
 }
@@ -111,13 +111,17 @@ async fn a_team_resolves_assigns_and_reopens_and_every_step_is_noted_once() {
     assert_eq!((group.resolved_in, group.resolved_at, group.assignee), (None, None, None));
     // Another app's key, another tenant, no such group.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let other = groups::update(&mut tx, id, Some("com.acme.bank"), ROBIN, &resolved(None)).await.unwrap();
+    let other =
+        groups::update_group(&mut tx, id, Some("com.acme.bank"), ROBIN, &resolved(None)).await.unwrap();
     assert_eq!(other, UpdateOutcome::NotFound);
     let mut tx = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
-    let other = groups::update(&mut tx, id, None, ROBIN, &resolved(None)).await.unwrap();
+    let other = groups::update_group(&mut tx, id, None, ROBIN, &resolved(None)).await.unwrap();
     assert_eq!(other, UpdateOutcome::NotFound);
-    assert!(groups::activity(&mut tx, id, None, 9).await.unwrap().is_empty());
-    assert_eq!(groups::merge(&mut tx, id, &[], None, ROBIN).await.unwrap(), MergeOutcome::NotFound(id));
+    assert!(groups::list_activity(&mut tx, id, None, 9).await.unwrap().is_empty());
+    assert_eq!(
+        groups::merge_groups(&mut tx, id, &[], None, ROBIN).await.unwrap(),
+        MergeOutcome::NotFound(id)
+    );
 }
 
 #[tokio::test]
@@ -126,13 +130,13 @@ async fn activity_has_pages_and_names_its_authors() {
     let id = one_bug(&database).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     for n in 0..5 {
-        groups::comment(&mut tx, ROBIN, id, &format!("comment {n}")).await.unwrap();
+        groups::add_comment(&mut tx, ROBIN, id, &format!("comment {n}")).await.unwrap();
     }
-    let whole = groups::activity(&mut tx, id, None, 100).await.unwrap();
+    let whole = groups::list_activity(&mut tx, id, None, 100).await.unwrap();
     assert_eq!((whole.len(), whole[0].name.as_deref()), (5, Some("Robin")));
     let (mut paged, mut after) = (Vec::new(), None);
     loop {
-        let page = groups::activity(&mut tx, id, after, 2).await.unwrap();
+        let page = groups::list_activity(&mut tx, id, after, 2).await.unwrap();
         let Some(last) = page.last() else { break };
         after = Some((last.at, last.id));
         paged.extend(page);
@@ -253,10 +257,10 @@ async fn a_merged_group_counts_for_its_target_until_it_is_split_off() {
         (1, 2, 3, 2)
     );
     let filter = ReportFilter { group: Some(id(2)), ..ReportFilter::default() };
-    let page = reports_listed::list(&mut tx, &filter, None, 10).await.unwrap();
+    let page = reports_listed::list_reports(&mut tx, &filter, None, 10).await.unwrap();
     assert_eq!(page.reports.len(), 3);
     assert!(page.reports.iter().all(|report| report.group == Some(id(2))));
-    let around = reports_listed::neighbours(&mut tx, &page.reports[1]).await.unwrap();
+    let around = reports_listed::find_neighbours(&mut tx, &page.reports[1]).await.unwrap();
     let place = |at: usize| Some((page.reports[at].report_id, 0));
     assert_eq!(around, (place(0), place(2)), "across the merged groups");
     drop(tx);
@@ -277,7 +281,7 @@ async fn a_merged_group_counts_for_its_target_until_it_is_split_off() {
     assert_eq!(find(&database, id(2)).await.reports, 1);
     let split = async |target, group| {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let outcome = groups::split(&mut tx, target, group, None, ROBIN).await.unwrap();
+        let outcome = groups::split_group(&mut tx, target, group, None, ROBIN).await.unwrap();
         tx.commit().await.unwrap();
         outcome
     };
@@ -306,7 +310,7 @@ async fn a_merge_outlives_the_last_report_of_either_group() {
     merge(&database, target, &[merged]).await;
     for n in [1, 2] {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        assert!(reports::delete(&mut tx, arrival(n).report_id, 0, None).await.unwrap());
+        assert!(reports::delete_report(&mut tx, arrival(n).report_id, 0, None).await.unwrap());
         tx.commit().await.unwrap();
     }
     assert!(list(&database, GroupFilter::default()).await.is_empty());
@@ -331,7 +335,7 @@ async fn merges_and_batches_at_the_same_time_neither_deadlock_nor_miscount() {
             merge(&database, ids[0], &ids[1..]).await;
             for id in &ids[1..] {
                 let mut tx = database.store.tenant(&acme()).await.unwrap();
-                groups::split(&mut tx, ids[0], *id, None, ROBIN).await.unwrap();
+                groups::split_group(&mut tx, ids[0], *id, None, ROBIN).await.unwrap();
                 tx.commit().await.unwrap();
             }
         }

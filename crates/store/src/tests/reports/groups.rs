@@ -16,7 +16,7 @@ const ACTOR: GroupActor<'static> = GroupActor { actor: "test", name: None };
 
 async fn list(database: &Database, filter: &GroupFilter, order: GroupOrder) -> Vec<ListedGroup> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    groups::list(&mut tx, filter, order, None, 100).await.unwrap()
+    groups::list_groups(&mut tx, filter, order, None, 100).await.unwrap()
 }
 
 async fn all(database: &Database) -> Vec<ListedGroup> {
@@ -25,7 +25,7 @@ async fn all(database: &Database) -> Vec<ListedGroup> {
 
 async fn delete(database: &Database, n: u8) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    reports::delete(&mut tx, arrival(n).report_id, 0, None).await.unwrap();
+    reports::delete_report(&mut tx, arrival(n).report_id, 0, None).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -65,12 +65,12 @@ async fn a_group_has_its_reports_by_version_and_day() {
     assert_eq!(systems, [("iOS 18.1", 2), ("iOS 18.0", 1)]);
     assert!(groups::get(&mut tx, group.id, Some("com.acme.bank")).await.unwrap().is_none());
     let filter = listed::ReportFilter { group: Some(group.id), ..listed::ReportFilter::default() };
-    assert_eq!(listed::count(&mut tx, &filter).await.unwrap(), 3);
+    assert_eq!(listed::count_reports(&mut tx, &filter).await.unwrap(), 3);
     drop(tx);
     let mut other = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
     assert!(groups::get(&mut other, group.id, None).await.unwrap().is_none(), "another tenant's");
     assert!(
-        groups::list(&mut other, &GroupFilter::default(), GroupOrder::Reports, None, 9)
+        groups::list_groups(&mut other, &GroupFilter::default(), GroupOrder::Reports, None, 9)
             .await
             .unwrap()
             .is_empty()
@@ -130,7 +130,7 @@ async fn filters_combine_and_every_order_has_pages() {
         let (mut paged, mut after): (Vec<ListedGroup>, _) = (Vec::new(), None);
         let mut tx = database.store.tenant(&acme()).await.unwrap();
         loop {
-            let page = groups::list(&mut tx, &GroupFilter::default(), order, after, 1).await.unwrap();
+            let page = groups::list_groups(&mut tx, &GroupFilter::default(), order, after, 1).await.unwrap();
             let Some(last) = page.last() else { break };
             after = Some(order.position(last));
             paged.extend(page);
@@ -377,11 +377,12 @@ impl OtherRules {
         match regroup::next(&mut tx, self.version, 7).await.unwrap() {
             RegroupStep::Page(page) => {
                 let regrouped = self.regrouped(database, &page).await;
-                assert!(regroup::store(&mut tx, &page, &regrouped).await.unwrap());
+                assert!(regroup::store_regrouped(&mut tx, &page, &regrouped).await.unwrap());
                 self.regrouped += regrouped.len();
             }
             RegroupStep::Wait(_) | RegroupStep::Over => {
-                let set = rules::set(&mut tx, "key", &format!("ignore function f{}", self.version)).await;
+                let set =
+                    rules::set_rules(&mut tx, "key", &format!("ignore function f{}", self.version)).await;
                 self.version = set.unwrap().unwrap().0.version;
             }
         }
@@ -414,7 +415,7 @@ async fn expire_one(database: &Database) -> u64 {
     let before = (start() - Duration::DAY).date();
     remember(database, before).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let gone = retention::expire(&mut tx, before, 1).await.unwrap();
+    let gone = retention::expire_reports(&mut tx, before, 1).await.unwrap();
     tx.commit().await.unwrap();
     execute(
         database,
@@ -442,14 +443,14 @@ async fn remember(database: &Database, before: time::Date) {
 
 async fn merge(database: &Database, target: Uuid, group: Uuid) -> bool {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let outcome = actions::merge(&mut tx, target, &[group], None, ACTOR).await.unwrap();
+    let outcome = actions::merge_groups(&mut tx, target, &[group], None, ACTOR).await.unwrap();
     tx.commit().await.unwrap();
     outcome == MergeOutcome::Done && group != target
 }
 
 async fn split(database: &Database, target: Uuid, group: Uuid) -> bool {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let outcome = actions::split(&mut tx, target, group, None, ACTOR).await.unwrap();
+    let outcome = actions::split_group(&mut tx, target, group, None, ACTOR).await.unwrap();
     tx.commit().await.unwrap();
     outcome == MergeOutcome::Done
 }

@@ -29,7 +29,7 @@ fn first() -> Date {
 async fn list(database: &Database, tenant: &TenantId, filter: &GroupFilter) -> Vec<ListedGroup> {
     let mut tx = database.store.tenant(tenant).await.unwrap();
     let now = start().replace_time(time!(23:59:59));
-    growing::list(&mut tx, filter, first(), now).await.unwrap()
+    growing::list_growing_groups(&mut tx, filter, first(), now).await.unwrap()
 }
 
 /// Titles, with the reports in the period and before it.
@@ -87,7 +87,8 @@ async fn a_day_that_is_not_over_is_compared_with_as_much_of_another() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     for (now, growth) in [(time!(6:00), Some((2, 1))), (time!(12:00), None), (time!(18:00), None)] {
         let now = start().replace_time(now);
-        let found = growing::list(&mut tx, &GroupFilter::default(), now.date(), now).await.unwrap();
+        let found =
+            growing::list_growing_groups(&mut tx, &GroupFilter::default(), now.date(), now).await.unwrap();
         let found = found.first().and_then(|group| group.growth);
         assert_eq!(found.map(|growth| (growth.reports, growth.reports_before)), growth, "{now}");
     }
@@ -100,7 +101,7 @@ async fn what_is_merged_grows_with_its_target() {
     let ids: Vec<Uuid> = found.iter().map(|group| group.id).collect();
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let actor = GroupActor { actor: "test", name: None };
-    let merged = actions::merge(&mut tx, ids[2], &[ids[1]], None, actor).await.unwrap();
+    let merged = actions::merge_groups(&mut tx, ids[2], &[ids[1]], None, actor).await.unwrap();
     assert_eq!(merged, MergeOutcome::Done);
     tx.commit().await.unwrap();
     let mut both = growth(&database, &GroupFilter::default()).await;
@@ -128,7 +129,7 @@ async fn days_and_hours_count_the_same_crashes() {
     let from = first().midnight().assume_utc();
     let to = from + Duration::days(2);
     for (step, frames) in [(TrendStep::Day, 80), (TrendStep::Hour, 0)] {
-        let totals = trends::totals(&mut tx, (None, None), step, (from, to)).await.unwrap();
+        let totals = trends::read_totals(&mut tx, (None, None), step, (from, to)).await.unwrap();
         assert_eq!((totals.reports, totals.crashes, totals.frames), (8, 8, frames), "{step:?}");
         let found = trends::by_version(&mut tx, (None, None), (step, from), 1).await.unwrap();
         let count = |version: Option<&str>| -> i64 {

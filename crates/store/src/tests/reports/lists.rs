@@ -2,7 +2,7 @@
 
 use crate::cursor::ReportCursor;
 use crate::keys::{self, NewApiKey};
-use crate::queries::reports::{ReportFilter, ReportRow, explain, list, list_within};
+use crate::queries::reports::{ReportFilter, ReportRow, explain, list_reports, list_within};
 use crate::queries::{apps, missing, versions};
 use crate::reports::Arrival;
 use crate::symbols;
@@ -189,7 +189,7 @@ async fn a_page_that_takes_long_ends_early_and_the_next_goes_on() {
     let short = list_within(&mut tx, &filter, None, 100, std::time::Duration::ZERO).await.unwrap();
     // Of the newest hour; the reports of the days before are still to come.
     assert_eq!((short.reports.len(), short.next.is_some()), (5, true));
-    let whole = list(&mut tx, &filter, None, 100).await.unwrap();
+    let whole = list_reports(&mut tx, &filter, None, 100).await.unwrap();
     assert_eq!((whole.reports.len(), whole.next), (15, None));
     assert_eq!(whole.reports[..5], short.reports);
 }
@@ -214,7 +214,7 @@ async fn apps_versions_and_missing_symbols_come_in_pages_newest_or_most_wanted_f
         .collect();
     database.store(&arrivals).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let whole = apps::list(&mut tx, None, None, 100).await.unwrap();
+    let whole = apps::list_apps(&mut tx, None, None, 100).await.unwrap();
     let order: Vec<_> = whole.iter().map(|app| (app.last_day, app.app.clone())).collect();
     assert!(order.len() == 9 && order.is_sorted_by(|a, b| a > b), "{order:?}");
     assert_eq!(whole.iter().map(|app| app.reports).sum::<i64>(), 30);
@@ -223,24 +223,24 @@ async fn apps_versions_and_missing_symbols_come_in_pages_newest_or_most_wanted_f
         loop {
             let after = found.last().map(|app| (app.last_day, app.app.clone()));
             let after = after.as_ref().map(|(day, app)| (*day, app.as_str()));
-            let next = apps::list(&mut tx, None, after, page).await.unwrap();
+            let next = apps::list_apps(&mut tx, None, after, page).await.unwrap();
             if next.is_empty() {
                 break;
             }
             found.extend(next);
         }
         assert_eq!(found, whole, "in pages of {page}");
-        let one = apps::list(&mut tx, Some("app-4"), None, page).await.unwrap();
+        let one = apps::list_apps(&mut tx, Some("app-4"), None, page).await.unwrap();
         assert_eq!(one, [whole.iter().find(|app| app.app == "app-4").unwrap().clone()]);
     }
-    let whole = versions::list(&mut tx, "app-0", None, 100).await.unwrap();
+    let whole = versions::list_versions(&mut tx, "app-0", None, 100).await.unwrap();
     assert_eq!(whole.iter().map(|v| v.version.as_str()).collect::<Vec<_>>(), ["3", "2", "1", "0"]);
     for page in [1, 3] {
         let mut found: Vec<versions::VersionSummary> = Vec::new();
         loop {
             let after = found.last().map(|version| (version.last_day, version.version.clone()));
             let after = after.as_ref().map(|(day, version)| (*day, version.as_str()));
-            let next = versions::list(&mut tx, "app-0", after, page).await.unwrap();
+            let next = versions::list_versions(&mut tx, "app-0", after, page).await.unwrap();
             if next.is_empty() {
                 break;
             }
@@ -250,12 +250,12 @@ async fn apps_versions_and_missing_symbols_come_in_pages_newest_or_most_wanted_f
     }
     for system in [false, true] {
         let filter = with(None, None, system);
-        let whole = missing::list(&mut tx, &filter, None, 100).await.unwrap();
+        let whole = missing::list_missing(&mut tx, &filter, None, 100).await.unwrap();
         assert_eq!(whole.len(), if system { 5 } else { 4 });
         let mut found: Vec<missing::MissingDebugId> = Vec::new();
         loop {
             let after = found.last().map(|last| (last.image.reports, last.image.debug_id));
-            let next = missing::list(&mut tx, &filter, after, 2).await.unwrap();
+            let next = missing::list_missing(&mut tx, &filter, after, 2).await.unwrap();
             if next.is_empty() {
                 break;
             }
@@ -281,14 +281,14 @@ async fn a_page_of_apps_or_versions_reads_no_more_than_it_shows() {
     )
     .await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let newest = versions::list(&mut tx, "one", None, 10).await.unwrap();
+    let newest = versions::list_versions(&mut tx, "one", None, 10).await.unwrap();
     assert_eq!((newest.len(), newest[0].last_day), (10, start().date()));
-    let apps = apps::list(&mut tx, None, None, 10).await.unwrap();
+    let apps = apps::list_apps(&mut tx, None, None, 10).await.unwrap();
     assert_eq!((apps.len(), apps[0].app.as_str()), (10, "one"));
     drop(tx);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    versions::list(&mut tx, "one", None, 10).await.unwrap();
-    apps::list(&mut tx, None, Some((start().date(), "app 777")), 10).await.unwrap();
+    versions::list_versions(&mut tx, "one", None, 10).await.unwrap();
+    apps::list_apps(&mut tx, None, Some((start().date(), "app 777")), 10).await.unwrap();
     let read: i64 = sqlx::query_scalar(
         "SELECT (seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_xact_user_tables WHERE relname = 'app_days'",
     )
@@ -311,7 +311,7 @@ async fn keys_come_in_pages_and_their_number_has_a_limit() {
     for n in 0..7 {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
         let app = (n % 2 == 0).then_some("com.acme.shop");
-        made.push(keys::create(&mut tx, &new(app), &[n; 30]).await.unwrap().0);
+        made.push(keys::create_key(&mut tx, &new(app), &[n; 30]).await.unwrap().0);
         tx.commit().await.unwrap();
         // Some at the same moment.
         database.wait(Duration::seconds(i64::from(n % 3)));
@@ -322,7 +322,7 @@ async fn keys_come_in_pages_and_their_number_has_a_limit() {
         let mut found: Vec<keys::ApiKey> = Vec::new();
         loop {
             let after = found.last().map(|key| (key.created_at, key.id));
-            let page = keys::list(&mut tx, app, after, 2).await.unwrap();
+            let page = keys::list_keys(&mut tx, app, after, 2).await.unwrap();
             if page.is_empty() {
                 break;
             }
@@ -342,13 +342,13 @@ async fn keys_come_in_pages_and_their_number_has_a_limit() {
     .await;
     // 7 and 993 are in force; the others are revoked or expired.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let refused = keys::create(&mut tx, &new(None), &[100; 30]).await.unwrap_err();
+    let refused = keys::create_key(&mut tx, &new(None), &[100; 30]).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
         "Key limit reached for tenant acme: 1000 keys are in force. Revoke one first."
     );
-    assert!(keys::revoke(&mut tx, made[0].id, None).await.unwrap());
-    keys::create(&mut tx, &new(None), &[100; 30]).await.unwrap();
+    assert!(keys::revoke_key(&mut tx, made[0].id, None).await.unwrap());
+    keys::create_key(&mut tx, &new(None), &[100; 30]).await.unwrap();
 }
 
 #[tokio::test]
@@ -357,11 +357,11 @@ async fn apps_versions_and_missing_symbols_are_counted() {
     let arrivals = varied();
     database.store(&arrivals).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let listed = apps::list(&mut tx, None, None, 10).await.unwrap();
+    let listed = apps::list_apps(&mut tx, None, None, 10).await.unwrap();
     assert_eq!(listed.iter().map(|a| a.app.as_str()).collect::<Vec<_>>(), ["com.acme.bank", "com.acme.shop"]);
     assert_eq!(listed.iter().map(|a| (a.reports, a.versions)).collect::<Vec<_>>(), [(20, 2), (40, 2)]);
     assert_eq!(listed[1].last_day, start().date() - Duration::DAY);
-    let versions_listed = versions::list(&mut tx, "com.acme.shop", None, 10).await.unwrap();
+    let versions_listed = versions::list_versions(&mut tx, "com.acme.shop", None, 10).await.unwrap();
     for version in &versions_listed {
         let of: Vec<&Arrival> = arrivals
             .iter()
@@ -373,36 +373,40 @@ async fn apps_versions_and_missing_symbols_are_counted() {
         assert_eq!(version.missing.len(), 1, "its own image, not the system's: {:?}", version.missing);
         assert_eq!(version.missing[0].reports, of.len() as i64);
     }
-    assert!(versions::list(&mut tx, "com.acme.none", None, 10).await.unwrap().is_empty());
-    let with_system = missing::list(&mut tx, &with(None, None, true), None, 10).await.unwrap();
+    assert!(versions::list_versions(&mut tx, "com.acme.none", None, 10).await.unwrap().is_empty());
+    let with_system = missing::list_missing(&mut tx, &with(None, None, true), None, 10).await.unwrap();
     assert_eq!((with_system.len(), with_system[0].system, with_system[0].image.reports), (3, true, 60));
     assert_eq!(with_system[0].apps, ["com.acme.bank", "com.acme.shop"]);
-    let own =
-        missing::list(&mut tx, &with(Some("com.acme.shop"), Some("1.1"), false), None, 10).await.unwrap();
+    let own = missing::list_missing(&mut tx, &with(Some("com.acme.shop"), Some("1.1"), false), None, 10)
+        .await
+        .unwrap();
     assert_eq!(own.iter().map(|m| m.image.debug_id).collect::<Vec<_>>(), [debug_id(2)]);
     drop(tx);
     // A stripped binary does not replace a dSYM.
     for quality in [Quality::None, Quality::Exports] {
         publish(&database, 2, quality).await;
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let still = missing::list(&mut tx, &with(None, None, false), None, 10).await.unwrap();
+        let still = missing::list_missing(&mut tx, &with(None, None, false), None, 10).await.unwrap();
         assert!(still.iter().any(|missing| missing.image.debug_id == debug_id(2)), "{quality:?}");
-        let versions = versions::list(&mut tx, "com.acme.shop", None, 10).await.unwrap();
+        let versions = versions::list_versions(&mut tx, "com.acme.shop", None, 10).await.unwrap();
         assert!(versions.iter().all(|version| version.missing.len() == 1), "{quality:?}");
-        let checked = symbols::check(&mut tx, &[debug_id(2)]).await.unwrap();
+        let checked = symbols::check_readiness(&mut tx, &[debug_id(2)]).await.unwrap();
         assert_eq!(checked[0].1, symbols::SymbolReadiness::Missing, "{quality:?}");
     }
     publish(&database, 2, Quality::Symtab).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert_eq!(symbols::check(&mut tx, &[debug_id(2)]).await.unwrap()[0].1, symbols::SymbolReadiness::Ready);
-    let left = missing::list(&mut tx, &with(None, None, false), None, 10).await.unwrap();
+    assert_eq!(
+        symbols::check_readiness(&mut tx, &[debug_id(2)]).await.unwrap()[0].1,
+        symbols::SymbolReadiness::Ready
+    );
+    let left = missing::list_missing(&mut tx, &with(None, None, false), None, 10).await.unwrap();
     assert_eq!(left.iter().map(|m| m.image.debug_id).collect::<Vec<_>>(), [debug_id(1)]);
     // A revision that found them changes no count of reports.
     let better = revised(&arrivals[0], 2, image(2, false, Some(1)));
     drop(tx);
     database.store(&[better]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert_eq!(apps::list(&mut tx, None, None, 10).await.unwrap()[1].reports, 40);
+    assert_eq!(apps::list_apps(&mut tx, None, None, 10).await.unwrap()[1].reports, 40);
 }
 
 #[tokio::test]
@@ -457,20 +461,24 @@ async fn beyond_a_thousand_apps_and_versions_the_least_recently_seen_give_way_in
     let (mut listed, mut after) = (Vec::new(), None);
     loop {
         let place = after.as_ref().map(|(day, app): &(time::Date, String)| (*day, app.as_str()));
-        let page = apps::list(&mut tx, None, place, 300).await.unwrap();
+        let page = apps::list_apps(&mut tx, None, place, 300).await.unwrap();
         let Some(last) = page.last() else { break };
         after = Some((last.last_day, last.app.clone()));
         listed.extend(page.into_iter().map(|app| app.app));
     }
     assert_eq!(listed.len(), 1_000);
     assert!(!listed.contains(&"com.acme.old".to_owned()));
-    let only = apps::list(&mut tx, Some("com.acme.old"), None, 10).await.unwrap();
+    let only = apps::list_apps(&mut tx, Some("com.acme.old"), None, 10).await.unwrap();
     assert_eq!(only.len(), 1, "a key of that app sees it");
-    let of_many = versions::list(&mut tx, "com.acme.many", None, 2_000).await.unwrap();
+    let of_many = versions::list_versions(&mut tx, "com.acme.many", None, 2_000).await.unwrap();
     assert_eq!((of_many.len(), of_many.iter().any(|v| v.version == "0")), (1_000, false));
     for (app, version) in [("com.acme.old", None), ("com.acme.many", Some("0".to_owned()))] {
         let filter = ReportFilter { app: Some(app.into()), version, ..ReportFilter::default() };
-        assert_eq!(list(&mut tx, &filter, None, 10).await.unwrap().reports.len(), 1, "{app} is found");
+        assert_eq!(
+            list_reports(&mut tx, &filter, None, 10).await.unwrap().reports.len(),
+            1,
+            "{app} is found"
+        );
     }
 }
 
@@ -484,27 +492,27 @@ async fn a_revoked_key_is_forgotten_after_a_while_unless_a_key_that_it_made_is_t
         expires_at: None,
     };
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let (alone, _) = keys::create(&mut tx, &key("alone"), &[1; 30]).await.unwrap();
-    let (maker, _) = keys::create(&mut tx, &key("maker"), &[2; 30]).await.unwrap();
+    let (alone, _) = keys::create_key(&mut tx, &key("alone"), &[1; 30]).await.unwrap();
+    let (maker, _) = keys::create_key(&mut tx, &key("maker"), &[2; 30]).await.unwrap();
     let (made, _) = keys::create_by(&mut tx, &key("made"), &[3; 30], maker.id).await.unwrap().unwrap();
     for id in [alone.id, maker.id] {
-        assert!(keys::revoke(&mut tx, id, None).await.unwrap());
+        assert!(keys::revoke_key(&mut tx, id, None).await.unwrap());
     }
     tx.commit().await.unwrap();
-    let purge = async || keys::purge(&database.store).await.unwrap();
+    let purge = async || keys::purge_keys(&database.store).await.unwrap();
     database.wait(keys::KEPT_AFTER_END - Duration::SECOND);
     assert_eq!(purge().await, 0, "still shown");
     database.wait(Duration::minutes(1));
     assert_eq!(purge().await, 1);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let left = keys::list(&mut tx, None, None, 10).await.unwrap().into_iter().map(|k| k.id);
+    let left = keys::list_keys(&mut tx, None, None, 10).await.unwrap().into_iter().map(|k| k.id);
     let left: std::collections::BTreeSet<_> = left.collect();
     assert_eq!(
         left,
         [maker.id, made.id].into(),
         "what a key made can be revoked with it as long as that is there"
     );
-    assert!(keys::revoke(&mut tx, made.id, None).await.unwrap());
+    assert!(keys::revoke_key(&mut tx, made.id, None).await.unwrap());
     tx.commit().await.unwrap();
     database.wait(keys::KEPT_AFTER_END + Duration::SECOND);
     assert_eq!((purge().await, purge().await, purge().await), (1, 1, 0));
@@ -520,17 +528,17 @@ async fn a_key_that_ran_out_is_forgotten_after_a_while() {
         app: None,
         expires_at: days.map(|days| database.clock_now() + Duration::days(days)),
     };
-    keys::create(&mut tx, &key("short", Some(1)), &[1; 30]).await.unwrap();
-    let (long, _) = keys::create(&mut tx, &key("long", Some(90)), &[2; 30]).await.unwrap();
-    let (endless, _) = keys::create(&mut tx, &key("endless", None), &[3; 30]).await.unwrap();
+    keys::create_key(&mut tx, &key("short", Some(1)), &[1; 30]).await.unwrap();
+    let (long, _) = keys::create_key(&mut tx, &key("long", Some(90)), &[2; 30]).await.unwrap();
+    let (endless, _) = keys::create_key(&mut tx, &key("endless", None), &[3; 30]).await.unwrap();
     tx.commit().await.unwrap();
     database.wait(keys::KEPT_AFTER_END + Duration::DAY);
-    assert_eq!(keys::purge(&database.store).await.unwrap(), 0, "still shown");
+    assert_eq!(keys::purge_keys(&database.store).await.unwrap(), 0, "still shown");
     database.wait(Duration::SECOND);
-    assert_eq!(keys::purge(&database.store).await.unwrap(), 1);
+    assert_eq!(keys::purge_keys(&database.store).await.unwrap(), 1);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let left: std::collections::BTreeSet<_> =
-        keys::list(&mut tx, None, None, 10).await.unwrap().into_iter().map(|key| key.id).collect();
+        keys::list_keys(&mut tx, None, None, 10).await.unwrap().into_iter().map(|key| key.id).collect();
     assert_eq!(left, [long.id, endless.id].into());
 }
 
@@ -548,13 +556,13 @@ async fn a_tenant_has_a_limited_number_of_keys_in_force() {
     );
     database.rows(&rows).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let (last, _) = keys::create(&mut tx, &key, &[1; 30]).await.unwrap();
-    let refused = keys::create(&mut tx, &key, &[2; 30]).await.unwrap_err();
+    let (last, _) = keys::create_key(&mut tx, &key, &[1; 30]).await.unwrap();
+    let refused = keys::create_key(&mut tx, &key, &[2; 30]).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
         "Key limit reached for tenant acme: 1000 keys are in force. Revoke one first."
     );
-    assert!(keys::revoke(&mut tx, last.id, None).await.unwrap());
-    keys::create(&mut tx, &key, &[2; 30]).await.unwrap();
+    assert!(keys::revoke_key(&mut tx, last.id, None).await.unwrap());
+    keys::create_key(&mut tx, &key, &[2; 30]).await.unwrap();
     tx.rollback().await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! Stored reports that move between groups because the tenant's rules changed.
 
 use super::groups::of_bug;
-use crate::groups::rules::{self, RegroupStatus, SETTLING};
+use crate::groups::rules::{self, RegroupStatus, SETTLING_INTERVAL};
 use crate::groups::{self, GroupActor, GroupStatus, GroupUpdate};
 use crate::jobs::{self, JobKind};
 use crate::queries::groups::{self as listed, GroupFilter, GroupOrder, ListedGroup};
@@ -13,7 +13,7 @@ const ACTOR: GroupActor<'static> = GroupActor { actor: "test", name: None };
 
 async fn set(database: &Database, text: &str) -> u64 {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let (rules, _) = rules::set(&mut tx, "key", text).await.unwrap().unwrap();
+    let (rules, _) = rules::set_rules(&mut tx, "key", text).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     rules.version
 }
@@ -44,7 +44,7 @@ fn all_of(page: &RegroupPage, bug: u8) -> Vec<Regrouped> {
 
 async fn store(database: &Database, page: &RegroupPage, regrouped: &[Regrouped]) -> bool {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let stored = regroup::store(&mut tx, page, regrouped).await.unwrap();
+    let stored = regroup::store_regrouped(&mut tx, page, regrouped).await.unwrap();
     if stored {
         tx.commit().await.unwrap();
     }
@@ -60,7 +60,7 @@ async fn move_all(database: &Database, version: u64, bug: u8) {
 
 async fn list(database: &Database) -> Vec<ListedGroup> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    listed::list(&mut tx, &GroupFilter::default(), GroupOrder::FirstSeen, None, 100).await.unwrap()
+    listed::list_groups(&mut tx, &GroupFilter::default(), GroupOrder::FirstSeen, None, 100).await.unwrap()
 }
 
 async fn counts(database: &Database) -> Vec<(String, i64)> {
@@ -93,7 +93,7 @@ async fn reports_move_page_by_page_and_back_and_groups_keep_their_state() {
     let seven = before.iter().find(|group| group.title == "bug 7").unwrap().clone();
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let resolved = GroupUpdate { status: Some(GroupStatus::Resolved), ..GroupUpdate::default() };
-    groups::update(&mut tx, seven.id, None, ACTOR, &resolved).await.unwrap();
+    groups::update_group(&mut tx, seven.id, None, ACTOR, &resolved).await.unwrap();
     tx.commit().await.unwrap();
     let version = set(&database, "ignore function f").await;
     // A page is stored once, whichever process has read it.
@@ -153,23 +153,24 @@ async fn reports_that_came_late_are_looked_at_again_and_other_rules_end_the_job(
     let version = set(&database, "ignore function f").await;
     move_all(&database, version, 8).await;
     let RegroupStep::Wait(pause) = next(&database, version).await else { panic!("it does not wait") };
-    assert_eq!(pause, SETTLING);
+    assert_eq!(pause, SETTLING_INTERVAL);
     // Symbolicated by the rules of before.
     database.store(&[of_bug(6, "1.2", 0)]).await;
-    database.wait(SETTLING);
+    database.wait(SETTLING_INTERVAL);
     move_all(&database, version, 8).await;
     assert_eq!(counts(&database).await, [of(8, 6)]);
     assert!(matches!(next(&database, version).await, RegroupStep::Over));
     let newer = set(&database, "").await;
     assert!(matches!(next(&database, version).await, RegroupStep::Over));
-    let jobs =
-        jobs::lease(&database.store, &[JobKind::Regroup], "builder", Duration::MINUTE, 10).await.unwrap();
+    let jobs = jobs::lease_jobs(&database.store, &[JobKind::Regroup], "builder", Duration::MINUTE, 10)
+        .await
+        .unwrap();
     assert_eq!((newer, jobs.len()), (2, 2));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found = regroup::newest(&mut tx, 2).await.unwrap();
+    let found = regroup::list_newest_reports(&mut tx, 2).await.unwrap();
     assert_eq!(found.iter().map(|one| one.report_id.0[0]).collect::<Vec<_>>(), [6, 3]);
     drop(tx);
     let mut other = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
     assert!(rules::get(&mut other).await.unwrap().is_none());
-    assert!(regroup::newest(&mut other, 10).await.unwrap().is_empty());
+    assert!(regroup::list_newest_reports(&mut other, 10).await.unwrap().is_empty());
 }

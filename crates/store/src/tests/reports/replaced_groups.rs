@@ -17,7 +17,8 @@ const APP: &str = "com.acme.shop";
 fn of(n: u8, revision: u32, bug: u8, provisional: bool) -> Arrival {
     let mut arrival = arrival(n);
     arrival.revision = revision;
-    arrival.body = unslide_proto::body::compress(format!("{{\"n\":{n},\"revision\":{revision}}}").as_bytes());
+    arrival.body =
+        unslide_proto::body::compress_report(format!("{{\"n\":{n},\"revision\":{revision}}}").as_bytes());
     arrival.facts.grouping = Some(grouping(bug, provisional));
     arrival
 }
@@ -46,7 +47,7 @@ fn known(bug: u8) -> Uuid {
 
 async fn update(database: &Database, id: Uuid, update: GroupUpdate) -> UpdateOutcome {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let outcome = groups::update(&mut tx, id, None, ROBIN, &update).await.unwrap();
+    let outcome = groups::update_group(&mut tx, id, None, ROBIN, &update).await.unwrap();
     tx.commit().await.unwrap();
     outcome
 }
@@ -63,9 +64,9 @@ async fn set(database: &Database, id: Uuid, status: GroupStatus, resolved_in: Op
 
 async fn comment(database: &Database, id: Uuid, text: &str) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let outcome = groups::update(&mut tx, id, None, ROBIN, &GroupUpdate::default()).await.unwrap();
+    let outcome = groups::update_group(&mut tx, id, None, ROBIN, &GroupUpdate::default()).await.unwrap();
     let UpdateOutcome::Done(id) = outcome else { panic!("{outcome:?}") };
-    groups::comment(&mut tx, ROBIN, id, text).await.unwrap();
+    groups::add_comment(&mut tx, ROBIN, id, text).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -86,20 +87,20 @@ async fn leads_to(database: &Database, id: Uuid) -> Option<Uuid> {
 /// The activity, the oldest first.
 async fn activity(database: &Database, id: Uuid) -> Vec<GroupActivity> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let mut activity = groups::activity(&mut tx, id, None, 100).await.unwrap();
+    let mut activity = groups::list_activity(&mut tx, id, None, 100).await.unwrap();
     activity.reverse();
     activity
 }
 
 async fn delete(database: &Database, n: u8) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(reports::delete(&mut tx, arrival(n).report_id, 0, None).await.unwrap());
+    assert!(reports::delete_report(&mut tx, arrival(n).report_id, 0, None).await.unwrap());
     tx.commit().await.unwrap();
 }
 
 async fn merge(database: &Database, target: Uuid, ids: &[Uuid]) -> MergeOutcome {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let outcome = groups::merge(&mut tx, target, ids, None, ROBIN).await.unwrap();
+    let outcome = groups::merge_groups(&mut tx, target, ids, None, ROBIN).await.unwrap();
     tx.commit().await.unwrap();
     outcome
 }
@@ -157,9 +158,9 @@ async fn the_id_the_state_and_the_comments_of_a_provisional_group_go_with_its_re
     // What asks or changes by the old id reaches the group.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let filter = ReportFilter { group: Some(old), ..ReportFilter::default() };
-    let found_reports = reports_listed::list(&mut tx, &filter, None, 10).await.unwrap().reports;
+    let found_reports = reports_listed::list_reports(&mut tx, &filter, None, 10).await.unwrap().reports;
     assert_eq!(found_reports.iter().map(|report| report.group).collect::<Vec<_>>(), [Some(new); 2]);
-    assert_eq!(reports_listed::count(&mut tx, &filter).await.unwrap(), 2);
+    assert_eq!(reports_listed::count_reports(&mut tx, &filter).await.unwrap(), 2);
     drop(tx);
     let open = GroupUpdate { status: Some(GroupStatus::Open), ..GroupUpdate::default() };
     assert_eq!(update(&database, old, open).await, UpdateOutcome::Done(new));
@@ -180,9 +181,10 @@ async fn the_id_the_state_and_the_comments_of_a_provisional_group_go_with_its_re
     drop(other);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     assert!(listed::get(&mut tx, old, Some("com.acme.bank")).await.unwrap().is_none());
-    let refused = groups::update(&mut tx, old, Some("com.acme.bank"), ROBIN, &GroupUpdate::default()).await;
+    let refused =
+        groups::update_group(&mut tx, old, Some("com.acme.bank"), ROBIN, &GroupUpdate::default()).await;
     assert_eq!(refused.unwrap(), UpdateOutcome::NotFound);
-    let refused = groups::merge(&mut tx, old, &[], Some("com.acme.bank"), ROBIN).await.unwrap();
+    let refused = groups::merge_groups(&mut tx, old, &[], Some("com.acme.bank"), ROBIN).await.unwrap();
     assert_eq!(refused, MergeOutcome::NotFound(old));
 }
 
@@ -362,7 +364,8 @@ async fn a_report_that_is_deleted_takes_no_words_along() {
     let kept = get(&database, provisional(5)).await.unwrap();
     assert_eq!((kept.group.id, kept.group.reports), (provisional(5), 0));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let all = listed::list(&mut tx, &GroupFilter::default(), GroupOrder::LastSeen, None, 10).await.unwrap();
+    let all =
+        listed::list_groups(&mut tx, &GroupFilter::default(), GroupOrder::LastSeen, None, 10).await.unwrap();
     assert!(!all.iter().any(|one| one.id == provisional(5)));
     drop(tx);
     database.store(&[missing(5, 5)]).await;
@@ -422,7 +425,7 @@ async fn a_merge_and_a_redirect_lead_to_the_group_that_is_listed() {
         "it is the same group"
     );
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let split = groups::split(&mut tx, provisional(4), provisional(5), None, ROBIN).await.unwrap();
+    let split = groups::split_group(&mut tx, provisional(4), provisional(5), None, ROBIN).await.unwrap();
     assert_eq!(split, MergeOutcome::Done);
     tx.commit().await.unwrap();
     assert_eq!(group(&database, known(9)).await.merged_into, None);
@@ -434,7 +437,7 @@ async fn a_merge_and_a_redirect_lead_to_the_group_that_is_listed() {
     let merged = group(&database, provisional(6)).await;
     assert_eq!((merged.id, merged.merged_into), (provisional(6), Some(known(8))));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    groups::split(&mut tx, known(8), provisional(6), None, ROBIN).await.unwrap();
+    groups::split_group(&mut tx, known(8), provisional(6), None, ROBIN).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(leads_to(&database, provisional(6)).await, Some(known(9)));
     assert!(activity(&database, known(9)).await.iter().any(|one| one.text.as_deref() == Some("merged")));
@@ -454,7 +457,8 @@ async fn groups_are_replaced_in_the_same_statements_however_many_there_are() {
         }
         let batch: Vec<_> = all.map(|n| found(n, bug + n % 2)).collect();
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let (stored, cost) = statements::counted(reports::store(&mut tx, &batch, Effects::Now, None)).await;
+        let (stored, cost) =
+            statements::counted(reports::store_arrivals(&mut tx, &batch, Effects::Now, None)).await;
         stored.unwrap();
         tx.commit().await.unwrap();
         costs.push(cost);
@@ -479,7 +483,7 @@ async fn batches_that_empty_groups_at_the_same_time_agree_on_what_replaces_them(
         for n in numbers {
             loop {
                 let mut tx = database.store.tenant(&acme()).await.unwrap();
-                match reports::store(&mut tx, &[found(n, bug(n))], Effects::Now, None).await {
+                match reports::store_arrivals(&mut tx, &[found(n, bug(n))], Effects::Now, None).await {
                     Ok(_) => break tx.commit().await.unwrap(),
                     Err(error) => assert!(is_busy(&error), "{error:?}"),
                 }

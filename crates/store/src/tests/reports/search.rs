@@ -18,9 +18,9 @@ fn with_terms(mut arrival: Arrival, terms: &[&str]) -> Arrival {
 async fn found_of(database: &Database, tenant: &str, text: &str) -> (Vec<String>, usize) {
     let mut tx = database.store.tenant(&tenant_id(tenant)).await.unwrap();
     let filter = GroupFilter { text: Some(text.into()), ..GroupFilter::default() };
-    let groups = groups::list(&mut tx, &filter, GroupOrder::LastSeen, None, 100).await.unwrap();
+    let groups = groups::list_groups(&mut tx, &filter, GroupOrder::LastSeen, None, 100).await.unwrap();
     let filter = listed::ReportFilter { text: Some(text.into()), ..listed::ReportFilter::default() };
-    let page = listed::list(&mut tx, &filter, None, 100).await.unwrap();
+    let page = listed::list_reports(&mut tx, &filter, None, 100).await.unwrap();
     let mut titles: Vec<String> = groups.into_iter().map(|group| group.title).collect();
     titles.sort();
     (titles, page.reports.len())
@@ -108,14 +108,14 @@ async fn a_target_is_found_by_what_is_merged_into_it() {
     let other = with_terms(of_eight(2), &["Order.pay"]);
     database.store(&[one, other]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    actions::merge(&mut tx, group(7), &[group(8)], None, ACTOR).await.unwrap();
+    actions::merge_groups(&mut tx, group(7), &[group(8)], None, ACTOR).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(found(&database, "order.pay").await, bugs(&["bug 7"], 1));
     assert_eq!(found(&database, "basket.sum").await, bugs(&["bug 7"], 1));
     database.store(&[with_terms(of_eight(3), &["Order.refund"])]).await;
     assert_eq!(found(&database, "order.refund").await, bugs(&["bug 7"], 2));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    actions::split(&mut tx, group(7), group(8), None, ACTOR).await.unwrap();
+    actions::split_group(&mut tx, group(7), group(8), None, ACTOR).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(found(&database, "order.pay").await, bugs(&["bug 8"], 2));
 }
@@ -131,7 +131,7 @@ async fn the_reason_of_a_deleted_report_finds_nothing_unless_another_gives_it() 
     database.store(&[saying(1, "Card of Ann"), saying(2, "no stock"), saying(3, "no stock")]).await;
     let delete = async |n: u8| {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        assert!(reports::delete(&mut tx, arrival(n).report_id, 0, None).await.unwrap());
+        assert!(reports::delete_report(&mut tx, arrival(n).report_id, 0, None).await.unwrap());
         tx.commit().await.unwrap();
     };
     assert_eq!(found(&database, "card of ann").await, bugs(&["bug 7"], 3));
@@ -176,12 +176,12 @@ async fn a_report_that_leaves_its_group_takes_its_own_words_along() {
     assert_eq!(found(&database, "of ann").await, bugs(&["A card of Ann"], 1));
     assert_eq!(found(&database, "no stock").await, bugs(&["No stock"], 2), "the smallest title that is left");
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(reports::delete(&mut tx, first.report_id, 0, None).await.unwrap());
+    assert!(reports::delete_report(&mut tx, first.report_id, 0, None).await.unwrap());
     tx.commit().await.unwrap();
     assert_eq!(rows_with(&database, "ann").await, 0);
     // What another report says as well stays, as a title too.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(reports::delete(&mut tx, arrival(2).report_id, 0, None).await.unwrap());
+    assert!(reports::delete_report(&mut tx, arrival(2).report_id, 0, None).await.unwrap());
     tx.commit().await.unwrap();
     assert_eq!(found(&database, "no stock").await, bugs(&["No stock"], 1));
 }
@@ -210,7 +210,7 @@ async fn nothing_stays_of_what_a_report_says_no_longer() {
         let (bug, title) = if n % 3 == 0 { (7, "no stock") } else { (8, "Sold") };
         if n % 3 == 2 {
             let mut tx = database.store.tenant(&acme()).await.unwrap();
-            assert!(reports::delete(&mut tx, first.report_id, 0, None).await.unwrap());
+            assert!(reports::delete_report(&mut tx, first.report_id, 0, None).await.unwrap());
             tx.commit().await.unwrap();
         } else {
             database.store(&[Arrival { revision: 2, ..saying(n, bug, "no stock", title) }]).await;
@@ -229,7 +229,7 @@ async fn a_title_in_another_case_goes_with_its_last_report() {
     database.store(&[saying(2, 7, "none", "a card of Ann"), saying(3, 7, "none", "b")]).await;
     for n in [1, 2] {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        assert!(reports::delete(&mut tx, arrival(n).report_id, 0, None).await.unwrap());
+        assert!(reports::delete_report(&mut tx, arrival(n).report_id, 0, None).await.unwrap());
         tx.commit().await.unwrap();
     }
     assert_eq!(rows_with(&database, "ann").await, 0);
@@ -242,8 +242,8 @@ async fn the_title_of_the_only_stored_report_goes_with_it_where_retention_remove
     database.store(&[old, saying(2, 7, "Card of Ann", "A card of Ann")]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let before = crate::tests::database::start().date() - time::Duration::DAY;
-    assert_eq!(crate::retention::expire(&mut tx, before, 10).await.unwrap(), 1);
-    assert!(reports::delete(&mut tx, arrival(2).report_id, 0, None).await.unwrap());
+    assert_eq!(crate::retention::expire_reports(&mut tx, before, 10).await.unwrap(), 1);
+    assert!(reports::delete_report(&mut tx, arrival(2).report_id, 0, None).await.unwrap());
     tx.commit().await.unwrap();
     assert_eq!(rows_with(&database, "ann").await, 0);
     assert_eq!(found(&database, "cart.total").await, bugs(&["crash"], 0), "its kind");
@@ -276,7 +276,7 @@ async fn reports_of_several_groups_are_listed_in_the_order_of_their_arrival() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let (mut found, mut after) = (Vec::new(), None);
     loop {
-        let page = listed::list(&mut tx, &filter, after.as_ref(), 7).await.unwrap();
+        let page = listed::list_reports(&mut tx, &filter, after.as_ref(), 7).await.unwrap();
         found.extend(page.reports.into_iter().map(|report| report.report_id));
         after = page.next;
         if after.is_none() {
@@ -284,5 +284,5 @@ async fn reports_of_several_groups_are_listed_in_the_order_of_their_arrival() {
         }
     }
     assert_eq!(found, expected);
-    assert_eq!(listed::count(&mut tx, &filter).await.unwrap(), 20);
+    assert_eq!(listed::count_reports(&mut tx, &filter).await.unwrap(), 20);
 }

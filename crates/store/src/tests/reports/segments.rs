@@ -16,14 +16,15 @@ fn today() -> Date {
 pub async fn begin(database: &Database, name: &str) -> Option<SegmentIntent> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let id = segments::new_id(&mut tx).await.unwrap();
-    let begun = segments::begin(&mut tx, id, today(), &format!("t/acme/segments/{name}")).await.unwrap();
+    let begun =
+        segments::begin_segment(&mut tx, id, today(), &format!("t/acme/segments/{name}")).await.unwrap();
     tx.commit().await.unwrap();
     begun
 }
 
 async fn waiting(database: &Database) -> Vec<PendingBody> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    segments::page(&mut tx, today(), None, 1 << 20).await.unwrap()
+    segments::list_pending_bodies(&mut tx, today(), None, 1 << 20).await.unwrap()
 }
 
 /// A frame of 100 bytes for each.
@@ -42,7 +43,7 @@ fn frames(waiting: &[PendingBody]) -> Vec<MovedBody> {
 
 pub async fn finish(database: &Database, begun: &SegmentIntent, frames: &[MovedBody]) -> Option<u64> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let finished = segments::finish(&mut tx, begun, frames).await.unwrap();
+    let finished = segments::finish_segment(&mut tx, begun, frames).await.unwrap();
     tx.commit().await.unwrap();
     finished
 }
@@ -72,13 +73,13 @@ async fn bodies_are_paged_by_their_bytes_and_one_too_large_comes_alone() {
     let mut large = arrival(2);
     large.body = vec![7; 5_000];
     database.store(&[arrival(1), large, arrival(3), arrival(4)]).await;
-    let pending = segments::pending(&database.store).await.unwrap();
+    let pending = segments::list_pending(&database.store).await.unwrap();
     assert_eq!((pending.len(), pending[0].bodies, pending[0].largest), (1, 4, 5_000));
     assert_eq!((pending[0].day, pending[0].oldest), (today(), start()));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let (mut after, mut pages) = (None, Vec::new());
     loop {
-        let page = segments::page(&mut tx, today(), after, 100).await.unwrap();
+        let page = segments::list_pending_bodies(&mut tx, today(), after, 100).await.unwrap();
         let Some(last) = page.last() else { break };
         after = Some((last.received_at, last.report_id, last.variant));
         pages.push(page.iter().map(|w| w.report_id.0[0]).collect::<Vec<_>>());
@@ -95,18 +96,18 @@ async fn a_report_that_was_revised_meanwhile_keeps_its_new_body() {
     let revision = revised(&arrival(2), 2, image(1, false, Some(1)));
     database.store(std::slice::from_ref(&revision)).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(reports::delete(&mut tx, arrival(3).report_id, 0, None).await.unwrap());
+    assert!(reports::delete_report(&mut tx, arrival(3).report_id, 0, None).await.unwrap());
     tx.commit().await.unwrap();
     assert_eq!(finish(&database, &begun, &moved).await, Some(1));
     let Some(ReportBody::Segment(place)) = body(&database, 1).await else { panic!("it has not moved") };
     assert_eq!((place.segment, place.day, place.offset, place.length), (begun.id, today(), 0, 100));
-    assert_eq!(body(&database, 2).await.unwrap().json().unwrap(), b"{\"revision\":2}");
+    assert_eq!(body(&database, 2).await.unwrap().decompress_json().unwrap(), b"{\"revision\":2}");
     assert_eq!(body(&database, 3).await, None);
     assert_eq!(database.number("SELECT count(*) FROM report_bodies").await, 1);
     // What a request carries is where the body is.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let asked = [2, 3, 1].map(|n| (arrival(n).report_id, 0));
-    let sources = requests::sources(&mut tx, &asked).await.unwrap();
+    let sources = requests::find_sources(&mut tx, &asked).await.unwrap();
     assert_eq!(sources.keys().collect::<Vec<_>>(), [&asked[2], &asked[0]], "the third is gone");
     let said = |asked| (sources[asked].revision, sources[asked].body.clone());
     assert_eq!(said(&asked[2]), (1, ReportBody::Segment(place)));
@@ -114,7 +115,7 @@ async fn a_report_that_was_revised_meanwhile_keeps_its_new_body() {
     drop(tx);
     // A revision of what has moved: the body is here again, the frame's key is gone, and so is the segment.
     database.store(&[revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
-    assert_eq!(body(&database, 1).await.unwrap().json().unwrap(), b"{\"revision\":2}");
+    assert_eq!(body(&database, 1).await.unwrap().decompress_json().unwrap(), b"{\"revision\":2}");
     assert_eq!(database.number("SELECT count(*) FROM report_frames").await, 0);
     assert_eq!(keys(&database).await, ["t/acme/segments/a"]);
     assert_eq!(database.number("SELECT count(*) FROM segments").await, 0);
@@ -128,7 +129,7 @@ async fn one_writer_a_day_and_one_that_was_given_up_changes_nothing() {
     assert_eq!(begin(&database, "second").await, None, "somebody is at it");
     // The first is taken for dead, and another takes over.
     database.wait(Duration::HOUR);
-    assert_eq!(segments::abandon(&database.store, start() + Duration::MINUTE).await.unwrap(), 1);
+    assert_eq!(segments::abandon_intents(&database.store, start() + Duration::MINUTE).await.unwrap(), 1);
     let second = move_all(&database, "second").await;
     let before = database.dump().await;
     // It was only slow.
@@ -157,12 +158,12 @@ async fn a_deleted_report_is_gone_everywhere_and_nothing_brings_it_back() {
     let newer = publish(&database, 1, Quality::Dwarf).await;
     assert!(newer > generation);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    wakes::page(&mut tx, &crate::tests::database::debug_id(1), newer, None, 10).await.unwrap();
+    wakes::request_page(&mut tx, &crate::tests::database::debug_id(1), newer, None, 10).await.unwrap();
     let id = arrival(1).report_id;
-    assert!(!reports::delete(&mut tx, id, 0, Some("com.acme.bank")).await.unwrap(), "of another app");
-    assert!(!reports::delete(&mut tx, id, 1, None).await.unwrap(), "another variant");
-    assert!(reports::delete(&mut tx, id, 0, Some("com.acme.shop")).await.unwrap());
-    assert!(!reports::delete(&mut tx, id, 0, None).await.unwrap(), "a second time");
+    assert!(!reports::delete_report(&mut tx, id, 0, Some("com.acme.bank")).await.unwrap(), "of another app");
+    assert!(!reports::delete_report(&mut tx, id, 1, None).await.unwrap(), "another variant");
+    assert!(reports::delete_report(&mut tx, id, 0, Some("com.acme.shop")).await.unwrap());
+    assert!(!reports::delete_report(&mut tx, id, 0, None).await.unwrap(), "a second time");
     tx.commit().await.unwrap();
     assert_eq!(body(&database, 1).await, None);
     let left = |table: &str| {
@@ -177,9 +178,9 @@ async fn a_deleted_report_is_gone_everywhere_and_nothing_brings_it_back() {
     let stored = database.store(&[arrival(1), revised(&arrival(1), 2, image(1, false, Some(2)))]).await;
     assert_eq!(stored.iter().map(|s| s.outcome).collect::<Vec<_>>(), [ArrivalOutcome::Deleted; 2]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(requests::sources(&mut tx, &[(id, 0)]).await.unwrap().is_empty());
+    assert!(requests::find_sources(&mut tx, &[(id, 0)]).await.unwrap().is_empty());
     let at = start() + Duration::HOUR;
-    assert!(requests::answered(&mut tx, (id, 0), 2, RequestOutcome::Gone, at).await.unwrap().is_none());
+    assert!(requests::close_request(&mut tx, (id, 0), 2, RequestOutcome::Gone, at).await.unwrap().is_none());
     tx.commit().await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM report_keys WHERE deleted_at IS NOT NULL").await, 1);
     // The other report keeps the segment.
@@ -195,19 +196,19 @@ async fn a_request_whose_body_has_moved_is_sent_again_and_not_given_up() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let at = start() + Duration::SECOND;
     assert!(
-        requests::answered(&mut tx, (arrival(1).report_id, 0), 2, RequestOutcome::Gone, at)
+        requests::close_request(&mut tx, (arrival(1).report_id, 0), 2, RequestOutcome::Gone, at)
             .await
             .unwrap()
             .is_none()
     );
     tx.commit().await.unwrap();
     move_all(&database, "a").await;
-    database.wait(requests::PATIENCE + Duration::SECOND);
+    database.wait(requests::ANSWER_TIMEOUT + Duration::SECOND);
     assert_eq!(requests::resend_overdue(&database.store, 10).await.unwrap(), 1);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let at = database.sent((arrival(1).report_id, 0)).await;
     assert!(
-        requests::answered(&mut tx, (arrival(1).report_id, 0), 2, RequestOutcome::Unsendable, at)
+        requests::close_request(&mut tx, (arrival(1).report_id, 0), 2, RequestOutcome::Unsendable, at)
             .await
             .unwrap()
             .is_some()
@@ -245,12 +246,12 @@ async fn a_tenants_days_expire_in_pages_with_everything_and_stay_remembered() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let day = today() - Duration::days(2);
     let segment = SegmentIntent { id: Uuid::from_u128(7), day };
-    segments::begin(&mut tx, segment.id, day, "t/acme/segments/old").await.unwrap().unwrap();
-    let waiting = segments::page(&mut tx, day, None, 1 << 20).await.unwrap();
-    segments::finish(&mut tx, &segment, &frames(&waiting[..2])).await.unwrap().unwrap();
+    segments::begin_segment(&mut tx, segment.id, day, "t/acme/segments/old").await.unwrap().unwrap();
+    let waiting = segments::list_pending_bodies(&mut tx, day, None, 1 << 20).await.unwrap();
+    segments::finish_segment(&mut tx, &segment, &frames(&waiting[..2])).await.unwrap().unwrap();
     let before = today() - Duration::DAY;
     for expired in [2, 1, 0] {
-        assert_eq!(retention::expire(&mut tx, before, 2).await.unwrap(), expired);
+        assert_eq!(retention::expire_reports(&mut tx, before, 2).await.unwrap(), expired);
     }
     assert_eq!(
         retention::condemn_days(&mut tx, before, 10).await.unwrap(),
@@ -276,16 +277,18 @@ async fn a_tenants_days_expire_in_pages_with_everything_and_stay_remembered() {
 
 #[tokio::test]
 async fn how_long_reports_are_kept_is_the_tenants_limit_within_what_is_remembered() {
-    assert_eq!(retention::days(0, 90, 400), 90);
-    assert_eq!(retention::days(7, 90, 400), 7);
-    assert_eq!(retention::days(1_000, 90, 400), 399);
+    assert_eq!(retention::kept_days(0, 90, 400), 90);
+    assert_eq!(retention::kept_days(7, 90, 400), 7);
+    assert_eq!(retention::kept_days(1_000, 90, 400), 399);
     let database = Database::new().await;
-    assert_eq!(retention::longest(&database.store, 90, 400).await.unwrap(), 90);
+    assert_eq!(retention::read_longest_days(&database.store, 90, 400).await.unwrap(), 90);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let limits =
         crate::tenants::QuotaLimits { retention_days: 200, ..crate::tenants::QuotaLimits::default() };
-    crate::tenants::change(&mut tx, "Acme", crate::tenants::TenantStanding::Active, &limits).await.unwrap();
+    crate::tenants::change_tenant(&mut tx, "Acme", crate::tenants::TenantStanding::Active, &limits)
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(retention::longest(&database.store, 90, 400).await.unwrap(), 200);
-    assert_eq!(retention::longest(&database.store, 90, 100).await.unwrap(), 99);
+    assert_eq!(retention::read_longest_days(&database.store, 90, 400).await.unwrap(), 200);
+    assert_eq!(retention::read_longest_days(&database.store, 90, 100).await.unwrap(), 99);
 }

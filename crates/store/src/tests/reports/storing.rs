@@ -42,18 +42,18 @@ async fn a_revision_takes_the_place_of_the_one_before_and_the_first_of_a_number_
     publish(&database, 1, Quality::Dwarf).await;
     let second = revised(&arrival(1), 2, image(1, false, Some(1)));
     let mut late = second.clone();
-    late.body = unslide_proto::body::compress(b"{\"late\":true}");
+    late.body = unslide_proto::body::compress_report(b"{\"late\":true}");
     assert_eq!(
         outcomes(&database.store(&[second, late]).await),
         [ArrivalOutcome::Revised, ArrivalOutcome::Duplicate]
     );
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let (stored, body) = report::get(&mut tx, arrival(1).report_id, 0).await.unwrap().unwrap();
-    assert_eq!(body.json().unwrap(), b"{\"revision\":2}");
+    assert_eq!(body.decompress_json().unwrap(), b"{\"revision\":2}");
     assert_eq!((stored.listed.revision, stored.listed.status.as_str()), (2, "complete"));
     // It stays where the first one put it, though the second came a day later.
     assert_eq!(stored.listed.received_at, arrival(1).received_at);
-    let version = &versions::list(&mut tx, "com.acme.shop", None, 10).await.unwrap()[0];
+    let version = &versions::list_versions(&mut tx, "com.acme.shop", None, 10).await.unwrap()[0];
     assert_eq!((version.reports, version.devices, version.complete, version.partial), (1, 1, 1, 0));
     assert_eq!((version.frames, version.share_symbolicated), (10, Some(0.8)));
     assert!(version.missing.is_empty(), "its symbols have come: {:?}", version.missing);
@@ -84,7 +84,7 @@ async fn other_bytes_under_the_same_id_are_kept_apart_and_flagged() {
     let database = Database::new().await;
     let mut other = arrival(1);
     other.content_hash = ContentHash([99; 32]);
-    other.body = unslide_proto::body::compress(b"{\"other\":1}");
+    other.body = unslide_proto::body::compress_report(b"{\"other\":1}");
     // In one batch, and again in a second one with a third.
     let stored = database.store(&[arrival(1), other.clone()]).await;
     assert_eq!(
@@ -100,13 +100,19 @@ async fn other_bytes_under_the_same_id_are_kept_apart_and_flagged() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let id = other.report_id;
     let (shown, body) = report::get(&mut tx, id, 0).await.unwrap().unwrap();
-    assert_eq!((body.json().unwrap().as_slice(), shown.variants), (&b"{\"n\":1,\"revision\":1}"[..], 3));
-    assert_eq!(report::get(&mut tx, id, 1).await.unwrap().unwrap().1.json().unwrap(), b"{\"other\":1}");
+    assert_eq!(
+        (body.decompress_json().unwrap().as_slice(), shown.variants),
+        (&b"{\"n\":1,\"revision\":1}"[..], 3)
+    );
+    assert_eq!(
+        report::get(&mut tx, id, 1).await.unwrap().unwrap().1.decompress_json().unwrap(),
+        b"{\"other\":1}"
+    );
     assert!(report::get(&mut tx, id, 3).await.unwrap().is_none());
     assert_eq!(database.number("SELECT count(*) FROM report_keys WHERE conflicted").await, 3);
     // A revision finds its own.
     let mut better = revised(&other, 2, image(1, false, Some(1)));
-    better.body = unslide_proto::body::compress(b"{\"other\":2}");
+    better.body = unslide_proto::body::compress_report(b"{\"other\":2}");
     let stored = database.store(&[better]).await;
     assert_eq!((stored[0].variant, stored[0].outcome), (1, ArrivalOutcome::Revised));
 }
@@ -115,7 +121,7 @@ async fn requests_sent(database: &Database) -> Vec<(u32, u32, u64)> {
     let mut relay = database.relay().await;
     let unsent = relay.next(1000).await.unwrap();
     let ids: Vec<i64> = unsent.iter().map(|u| u.id).collect();
-    relay.sent(&ids, start()).await.unwrap();
+    relay.record_sent(&ids, start()).await.unwrap();
     unsent
         .into_iter()
         .filter_map(|u| match u.message {
@@ -135,7 +141,7 @@ async fn one_request_at_a_time_numbered_one_more_and_sent_again_after_ten_minute
     let generation = publish(&database, 1, Quality::Symtab).await;
     let wake = async || {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let page = wakes::page(&mut tx, &debug_id(1), generation, None, 10).await.unwrap();
+        let page = wakes::request_page(&mut tx, &debug_id(1), generation, None, 10).await.unwrap();
         tx.commit().await.unwrap();
         page.requested
     };
@@ -166,15 +172,15 @@ async fn symbols_that_were_there_first_are_asked_for_when_the_report_is_stored()
     let stored = database.store(&[arrival(1)]).await;
     assert_eq!(stored[0].requested, Some(2));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let sources = requests::sources(&mut tx, &[(arrival(1).report_id, 0)]).await.unwrap();
+    let sources = requests::find_sources(&mut tx, &[(arrival(1).report_id, 0)]).await.unwrap();
     let source = &sources[&(arrival(1).report_id, 0)];
     assert_eq!((source.revision, &source.body), (1, &crate::segments::ReportBody::Inline(arrival(1).body)));
     // Taken away again: nothing to ask for.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let upload = crate::uploads::create(&mut tx, None, None).await.unwrap();
+    let upload = crate::uploads::create_upload(&mut tx, None, None).await.unwrap();
     let object = crate::tests::symbols::symbols_and_uploads::object(1, Some(1));
-    crate::objects::found(&mut tx, upload, &[("a", &object)]).await.unwrap();
-    crate::symbols::delete(&mut tx, &debug_id(1)).await.unwrap().unwrap();
+    crate::objects::record_found(&mut tx, upload, &[("a", &object)]).await.unwrap();
+    crate::symbols::delete_symbols(&mut tx, &debug_id(1)).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     assert_eq!(database.store(&[arrival(2)]).await[0].requested, None);
 }
@@ -187,7 +193,7 @@ async fn a_system_image_wakes_the_reports_of_its_days() {
     let (mut cursor, mut requested, mut pages) = (None, 0, 0);
     loop {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let page = wakes::page(&mut tx, &debug_id(200), generation, cursor, 2).await.unwrap();
+        let page = wakes::request_page(&mut tx, &debug_id(200), generation, cursor, 2).await.unwrap();
         tx.commit().await.unwrap();
         requested += page.requested;
         pages += 1;
@@ -220,7 +226,7 @@ async fn what_is_too_old_is_remembered_and_not_stored() {
     old.received_at = start() - Duration::days(100);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let keep = start() - Duration::days(90);
-    let stored = reports::store(&mut tx, &[old.clone()], Effects::Now, Some(keep)).await.unwrap();
+    let stored = reports::store_arrivals(&mut tx, &[old.clone()], Effects::Now, Some(keep)).await.unwrap();
     assert_eq!(stored[0].outcome, ArrivalOutcome::Expired);
     tx.commit().await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM report_keys").await, 1);
@@ -245,7 +251,7 @@ async fn hostile_texts_and_large_bodies_are_stored() {
     hostile.facts.device_time = Some(time::macros::datetime!(9999-12-31 23:59:59 UTC));
     hostile.images[0].name = "\0".repeat(1_000);
     let large: Vec<u8> = (0..30_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    hostile.body = unslide_proto::body::compress(&large);
+    hostile.body = unslide_proto::body::compress_report(&large);
     hostile.traceparent = Some("x".repeat(100_000));
     // The settings of a hang's app are asked for.
     let mut hang = arrival(2);
@@ -254,7 +260,7 @@ async fn hostile_texts_and_large_bodies_are_stored() {
     assert_eq!(outcomes(&database.store(&[hostile, hang]).await), [ArrivalOutcome::New; 2]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let (_, body) = report::get(&mut tx, arrival(1).report_id, 0).await.unwrap().unwrap();
-    assert_eq!(body.json().unwrap(), large);
+    assert_eq!(body.decompress_json().unwrap(), large);
 }
 
 /// Reports that all have and reports of one's own, with the same images and versions, each in the one
@@ -280,8 +286,8 @@ async fn batches_at_the_same_time_neither_deadlock_nor_miscount() {
                 }
                 let mut tx = store.batch().await.unwrap();
                 for tenant in [acme(), tenant_id("umbrella")] {
-                    let tx_of = tx.enter(&tenant).await.unwrap();
-                    reports::store(tx_of, &arrivals, Effects::Now, None).await.unwrap();
+                    let tx_of = tx.enter_tenant(&tenant).await.unwrap();
+                    reports::store_arrivals(tx_of, &arrivals, Effects::Now, None).await.unwrap();
                 }
                 tx.commit().await.unwrap();
             }

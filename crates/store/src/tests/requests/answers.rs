@@ -12,7 +12,7 @@ use unslide_testkit::statements;
 
 async fn wake(database: &Database, generation: u64) -> u64 {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let page = wakes::page(&mut tx, &debug_id(1), generation, None, 10).await.unwrap();
+    let page = wakes::request_page(&mut tx, &debug_id(1), generation, None, 10).await.unwrap();
     tx.commit().await.unwrap();
     page.requested
 }
@@ -26,7 +26,7 @@ async fn answered(database: &Database, answer: RequestOutcome) -> bool {
 async fn answered_to(database: &Database, answer: RequestOutcome, sent: OffsetDateTime) -> bool {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let closed =
-        requests::answered(&mut tx, (arrival(1).report_id, 0), 2, answer, sent).await.unwrap().is_some();
+        requests::close_request(&mut tx, (arrival(1).report_id, 0), 2, answer, sent).await.unwrap().is_some();
     tx.commit().await.unwrap();
     closed
 }
@@ -100,7 +100,7 @@ async fn system_images_that_came_during_a_fruitless_request_are_asked_for_at_its
         let mut tx = database.store.tenant(&acme()).await.unwrap();
         let mut from = None;
         loop {
-            let page = wakes::page(&mut tx, &debug_id(200), own, from, 10).await.unwrap();
+            let page = wakes::request_page(&mut tx, &debug_id(200), own, from, 10).await.unwrap();
             assert_eq!(page.requested, 0, "one is on its way");
             from = page.next;
             if from.is_none() {
@@ -110,13 +110,13 @@ async fn system_images_that_came_during_a_fruitless_request_are_asked_for_at_its
         tx.commit().await.unwrap();
         let mut tx = database.store.owner(&Owner::System).await.unwrap();
         for _ in 0..2 {
-            slots::publish(&mut tx, &symbols(200, Quality::Symtab)).await.unwrap();
+            slots::publish_symbols(&mut tx, &symbols(200, Quality::Symtab)).await.unwrap();
         }
         tx.commit().await.unwrap();
         let arrived =
-            system::arrived(&mut database.store.owner(&Owner::System).await.unwrap()).await.unwrap();
+            system::list_arrived(&mut database.store.owner(&Owner::System).await.unwrap()).await.unwrap();
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        assert_eq!(system::page(&mut tx, &arrived, None, 10).await.unwrap().requested, 0);
+        assert_eq!(system::request_page(&mut tx, &arrived, None, 10).await.unwrap().requested, 0);
         tx.commit().await.unwrap();
         let seen = database.number("SELECT min(seen_generation) FROM system_waits").await;
         assert_eq!((seen, outbox(&database).await), (2, 1));
@@ -216,7 +216,7 @@ async fn a_report_that_is_gone_is_not_asked_for_again() {
     assert_eq!(wake(&database, generation).await, 1);
     crate::partitions::drop_before(&database.store, start().date().next_day().unwrap()).await.unwrap();
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(requests::sources(&mut tx, &[(arrival(1).report_id, 0)]).await.unwrap().is_empty());
+    assert!(requests::find_sources(&mut tx, &[(arrival(1).report_id, 0)]).await.unwrap().is_empty());
     tx.rollback().await.unwrap();
     database.wait(Duration::HOUR);
     assert_eq!(requests::resend_overdue(&database.store, 10).await.unwrap(), 0);
@@ -240,7 +240,7 @@ async fn a_body_that_is_lost_where_it_still_is_ends_the_request_and_one_that_has
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let (report, lost) = ((arrival(1).report_id, 0), RequestOutcome::Lost(moved.id));
     let sent = database.sent(report).await;
-    assert_eq!(requests::answered(&mut tx, report, 2, lost, sent).await.unwrap(), Some(lost));
+    assert_eq!(requests::close_request(&mut tx, report, 2, lost, sent).await.unwrap(), Some(lost));
     tx.commit().await.unwrap();
     database.wait(Duration::DAY);
     assert_eq!(requests::resend_overdue(&database.store, 10).await.unwrap(), 0, "permanently");
@@ -251,7 +251,10 @@ async fn a_body_that_is_lost_where_it_still_is_ends_the_request_and_one_that_has
     crate::partitions::drop_before(&database.store, start().date().next_day().unwrap()).await.unwrap();
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let sent = database.sent(report).await;
-    assert_eq!(requests::answered(&mut tx, report, 2, lost, sent).await.unwrap(), Some(RequestOutcome::Gone));
+    assert_eq!(
+        requests::close_request(&mut tx, report, 2, lost, sent).await.unwrap(),
+        Some(RequestOutcome::Gone)
+    );
 }
 
 #[tokio::test]
@@ -288,10 +291,14 @@ async fn an_answer_closes_the_request_of_its_own_variant() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let second = (other.report_id, 1);
     let now = database.sent(second).await;
-    assert!(requests::answered(&mut tx, second, 2, RequestOutcome::Unchanged, now).await.unwrap().is_some());
-    assert!(requests::answered(&mut tx, second, 2, RequestOutcome::Unchanged, now).await.unwrap().is_none());
     assert!(
-        requests::answered(&mut tx, (other.report_id, 2), 2, RequestOutcome::Unchanged, now)
+        requests::close_request(&mut tx, second, 2, RequestOutcome::Unchanged, now).await.unwrap().is_some()
+    );
+    assert!(
+        requests::close_request(&mut tx, second, 2, RequestOutcome::Unchanged, now).await.unwrap().is_none()
+    );
+    assert!(
+        requests::close_request(&mut tx, (other.report_id, 2), 2, RequestOutcome::Unchanged, now)
             .await
             .unwrap()
             .is_none()
@@ -313,7 +320,7 @@ async fn answers_that_come_at_once_cost_the_same_statements_however_many_they_ar
     database.store(&(1..=30).map(arrival).collect::<Vec<_>>()).await;
     let first = publish(&database, 1, Quality::Symtab).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert_eq!(wakes::page(&mut tx, &debug_id(1), first, None, 50).await.unwrap().requested, 30);
+    assert_eq!(wakes::request_page(&mut tx, &debug_id(1), first, None, 50).await.unwrap().requested, 30);
     tx.commit().await.unwrap();
     // They are asked for again at the end of each request.
     publish(&database, 1, Quality::Dwarf).await;
@@ -332,7 +339,7 @@ async fn answers_that_come_at_once_cost_the_same_statements_however_many_they_ar
         let mut answers: Vec<RequestAnswer> = numbers.map(answer).collect();
         answers.push(RequestAnswer { outcome: RequestOutcome::Dead, ..answers[0] });
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let (closed, statements) = statements::counted(requests::answered_all(&mut tx, &answers)).await;
+        let (closed, statements) = statements::counted(requests::close_requests(&mut tx, &answers)).await;
         tx.commit().await.unwrap();
         (closed.unwrap(), statements)
     };

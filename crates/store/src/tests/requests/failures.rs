@@ -3,7 +3,7 @@
 
 use crate::reports::{self, Arrival, Effects};
 use crate::requests;
-use crate::retries::{self, PAUSES};
+use crate::retries::{self, RETRY_BACKOFFS};
 use crate::tests::database::{Database, acme, arrival, execute, symbols, tenant_id};
 use crate::wakes::missed;
 use crate::{StoreError, slots};
@@ -14,8 +14,8 @@ use unslide_model::{Quality, TenantId};
 async fn both(database: &Database, report: impl Fn(u8) -> Arrival) {
     for tenant in [acme(), umbrella()] {
         let mut tx = database.store.tenant(&tenant).await.unwrap();
-        reports::store(&mut tx, &[report(1), report(2)], Effects::Now, None).await.unwrap();
-        slots::publish(&mut tx, &symbols(1, Quality::Dwarf)).await.unwrap();
+        reports::store_arrivals(&mut tx, &[report(1), report(2)], Effects::Now, None).await.unwrap();
+        slots::publish_symbols(&mut tx, &symbols(1, Quality::Dwarf)).await.unwrap();
         tx.commit().await.unwrap();
     }
 }
@@ -62,7 +62,7 @@ async fn the_clock_asks_for_a_report_whose_needs_can_not_be_read_and_for_all_oth
          WHERE tenant = 'acme' AND report_id::text LIKE '01%'",
     )
     .await;
-    database.wait(PAUSES[0]);
+    database.wait(RETRY_BACKOFFS[0]);
     // It is the first of its page, and then one of the others is.
     let failed = retries::ask_due(&database.store, 1).await;
     assert!(matches!(failed, Err(StoreError::Corrupt { table: "report_keys", .. })), "{failed:?}");
@@ -77,7 +77,7 @@ async fn the_clock_asks_for_the_reports_of_the_tenants_behind_one_that_fails() {
     let database = Database::new().await;
     both(&database, unfetched).await;
     asked(&database).await;
-    database.wait(PAUSES[0]);
+    database.wait(RETRY_BACKOFFS[0]);
     refuse(&database, "report_keys", true).await;
     assert!(matches!(retries::ask_due(&database.store, 10).await, Err(StoreError::Database(_))));
     assert_eq!(asked(&database).await, ["umbrella 01 1", "umbrella 02 1"]);
@@ -91,8 +91,8 @@ async fn a_request_whose_needs_can_not_be_read_is_sent_again_and_so_are_all_othe
     let database = Database::new().await;
     for tenant in [acme(), umbrella()] {
         let mut tx = database.store.tenant(&tenant).await.unwrap();
-        slots::publish(&mut tx, &symbols(1, Quality::Dwarf)).await.unwrap();
-        reports::store(&mut tx, &[arrival(1), arrival(2)], Effects::Now, None).await.unwrap();
+        slots::publish_symbols(&mut tx, &symbols(1, Quality::Dwarf)).await.unwrap();
+        reports::store_arrivals(&mut tx, &[arrival(1), arrival(2)], Effects::Now, None).await.unwrap();
         tx.commit().await.unwrap();
     }
     assert_eq!(asked(&database).await.len(), 4);
@@ -120,7 +120,7 @@ async fn missed_wakes_are_added_for_the_tenants_behind_one_that_fails() {
     both(&database, arrival).await;
     execute(&database, "DELETE FROM jobs").await;
     refuse(&database, "jobs", true).await;
-    assert!(matches!(missed::ask(&database.store).await, Err(StoreError::Database(_))));
+    assert!(matches!(missed::add_missed_wakes(&database.store).await, Err(StoreError::Database(_))));
     let jobs = "SELECT count(*) FROM jobs WHERE tenant = 'umbrella' AND kind = 'wake'";
     assert_eq!(database.number(jobs).await, 1);
 }
@@ -130,8 +130,8 @@ async fn the_end_of_a_replay_asks_for_the_tenants_behind_one_that_fails() {
     let database = Database::new().await;
     for tenant in [acme(), umbrella()] {
         let mut tx = database.store.tenant(&tenant).await.unwrap();
-        slots::publish(&mut tx, &symbols(1, Quality::Dwarf)).await.unwrap();
-        reports::store(&mut tx, &[arrival(1)], Effects::Deferred, None).await.unwrap();
+        slots::publish_symbols(&mut tx, &symbols(1, Quality::Dwarf)).await.unwrap();
+        reports::store_arrivals(&mut tx, &[arrival(1)], Effects::Deferred, None).await.unwrap();
         tx.commit().await.unwrap();
     }
     asked(&database).await;

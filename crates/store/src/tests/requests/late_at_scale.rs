@@ -44,7 +44,7 @@ async fn fill(database: &Database) {
 
 async fn lease(database: &Database) -> JobLease {
     let lease = Duration::seconds(30);
-    let mut jobs = jobs::lease(&database.store, &[JobKind::Wake], "builder", lease, 1).await.unwrap();
+    let mut jobs = jobs::lease_jobs(&database.store, &[JobKind::Wake], "builder", lease, 1).await.unwrap();
     jobs.pop().unwrap()
 }
 
@@ -56,13 +56,13 @@ async fn wake(database: &Database, job: &JobLease, pages: usize) -> (u64, u64, b
     let (mut waiting, mut requested) = (0, 0);
     for _ in 0..pages {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let page = wakes::page(&mut tx, &debug_id, generation, from, 200).await.unwrap();
+        let page = wakes::request_page(&mut tx, &debug_id, generation, from, 200).await.unwrap();
         from = page.next;
         match from {
-            None => jobs::complete(&mut tx, job).await.unwrap(),
+            None => jobs::complete_job(&mut tx, job).await.unwrap(),
             Some(_) => {
                 let rest = Work::Wake { debug_id, generation, from };
-                jobs::progressed(&mut tx, job, &rest).await.unwrap();
+                jobs::record_progress(&mut tx, job, &rest).await.unwrap();
             }
         }
         tx.commit().await.unwrap();
@@ -73,7 +73,7 @@ async fn wake(database: &Database, job: &JobLease, pages: usize) -> (u64, u64, b
         }
     }
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    wakes::page(&mut tx, &debug_id, generation, from, 200).await.unwrap();
+    wakes::request_page(&mut tx, &debug_id, generation, from, 200).await.unwrap();
     drop(tx);
     (waiting, requested, false)
 }
@@ -119,7 +119,7 @@ async fn ten_thousand_reports_are_asked_for_once_each_however_often_builders_die
     let seconds = begun.elapsed().as_secs_f64();
     println!("{REPORTS} reports asked for in {seconds:.2} s: {:.0} a second", 10_000.0 / seconds);
     assert_eq!(requests_made(&database).await, (REPORTS, REPORTS));
-    assert_eq!(wakes::missed::ask(&database.store).await.unwrap(), 0);
+    assert_eq!(wakes::missed::add_missed_wakes(&database.store).await.unwrap(), 0);
     // More uploads of the same debug id, as fast as they come: a report has one request at a time.
     for quality in [Quality::Dwarf, Quality::DwarfSymtab] {
         publish(&database, 1, quality).await;

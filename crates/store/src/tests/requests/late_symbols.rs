@@ -68,7 +68,7 @@ async fn look(tx: &mut TenantTx, n: u8) -> u64 {
 /// The four steps of the indexer; gives what it would ask for.
 async fn index(store: Store, arrival: Arrival, n: u8, protocol: Protocol, steps: Arc<Steps>) -> bool {
     let mut tx = store.tenant(&acme()).await.unwrap();
-    let changes = [Change::first(&mut tx, &arrival).await.unwrap()];
+    let changes = [Change::for_first_arrival(&mut tx, &arrival).await.unwrap()];
     let asks = if protocol == Protocol::Real {
         let needs: Vec<Vec<NeededSymbols>> =
             record_in_steps(&mut tx, &changes, Effects::Now, async || steps.pause().await).await.unwrap();
@@ -76,12 +76,12 @@ async fn index(store: Store, arrival: Arrival, n: u8, protocol: Protocol, steps:
     } else {
         let ids = [debug_id(n).uuid()];
         steps.pause().await;
-        slots::ensure(&mut tx, &ids).await.unwrap();
+        slots::ensure_slots(&mut tx, &ids).await.unwrap();
         steps.pause().await;
         let generation = look(&mut tx, n).await;
         steps.pause().await;
         if protocol == Protocol::ReadBeforeLock {
-            slots::hold(&mut tx, &ids).await.unwrap();
+            slots::lock_slots(&mut tx, &ids).await.unwrap();
         }
         let (connection, tenant, _) = tx.parts();
         sqlx::query("INSERT INTO waits VALUES ($1, $2, $3, $4, 0, 0)")
@@ -109,7 +109,7 @@ async fn build(store: Store, n: u8, steps: Arc<Steps>) -> bool {
     tx.commit().await.unwrap();
     steps.pause().await;
     let mut tx = store.tenant(&acme()).await.unwrap();
-    let page = wakes::page(&mut tx, &debug_id(n), generation, None, 10).await.unwrap();
+    let page = wakes::request_page(&mut tx, &debug_id(n), generation, None, 10).await.unwrap();
     tx.commit().await.unwrap();
     let _ = steps.done.send(());
     page.waiting > 0
@@ -145,7 +145,7 @@ async fn lost(protocol: Protocol, slot_exists: bool) -> Vec<Vec<bool>> {
     if slot_exists {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
         let ids: Vec<_> = (1..=70).map(|n| debug_id(n).uuid()).collect();
-        slots::ensure(&mut tx, &ids).await.unwrap();
+        slots::ensure_slots(&mut tx, &ids).await.unwrap();
         tx.commit().await.unwrap();
     }
     let mut lost = Vec::new();

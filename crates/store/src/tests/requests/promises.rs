@@ -13,7 +13,7 @@ use unslide_model::{ContentHash, Owner, Quality};
 
 async fn lease(database: &Database, kind: JobKind) -> Option<JobLease> {
     let lease = Duration::seconds(30);
-    jobs::lease(&database.store, &[kind], "builder", lease, 1).await.unwrap().pop()
+    jobs::lease_jobs(&database.store, &[kind], "builder", lease, 1).await.unwrap().pop()
 }
 
 /// Does one wake of the app's symbols; returns the requests that it made.
@@ -23,11 +23,11 @@ async fn wake(database: &Database) -> Option<u64> {
     let mut requested = 0;
     loop {
         let mut tx = database.store.tenant(job.tenant().unwrap()).await.unwrap();
-        let page = wakes::page(&mut tx, &debug_id, generation, from, 10).await.unwrap();
+        let page = wakes::request_page(&mut tx, &debug_id, generation, from, 10).await.unwrap();
         requested += page.requested;
         from = page.next;
         if from.is_none() {
-            jobs::complete(&mut tx, &job).await.unwrap();
+            jobs::complete_job(&mut tx, &job).await.unwrap();
             tx.commit().await.unwrap();
             return Some(requested);
         }
@@ -38,13 +38,14 @@ async fn wake(database: &Database) -> Option<u64> {
 /// Does one wake of the system's symbols; returns the requests that it made.
 async fn wake_system(database: &Database) -> Option<u64> {
     let job = lease(database, JobKind::WakeSystem).await?;
-    let arrived = system::arrived(&mut database.store.owner(&Owner::System).await.unwrap()).await.unwrap();
+    let arrived =
+        system::list_arrived(&mut database.store.owner(&Owner::System).await.unwrap()).await.unwrap();
     let mut requested = 0;
-    for tenant in system::tenants(&database.store, &arrived, None, 10).await.unwrap() {
+    for tenant in system::list_tenants(&database.store, &arrived, None, 10).await.unwrap() {
         let mut from = None;
         loop {
             let mut tx = database.store.tenant(&tenant).await.unwrap();
-            let page = system::page(&mut tx, &arrived, from, 10).await.unwrap();
+            let page = system::request_page(&mut tx, &arrived, from, 10).await.unwrap();
             tx.commit().await.unwrap();
             requested += page.requested;
             from = page.next;
@@ -54,27 +55,27 @@ async fn wake_system(database: &Database) -> Option<u64> {
         }
     }
     let mut tx = database.store.owner(&Owner::System).await.unwrap();
-    assert!(!system::done(&mut tx, &arrived).await.unwrap());
-    jobs::complete(&mut tx, &job).await.unwrap();
+    assert!(!system::remove_arrived(&mut tx, &arrived).await.unwrap());
+    jobs::complete_job(&mut tx, &job).await.unwrap();
     tx.commit().await.unwrap();
     Some(requested)
 }
 
 async fn publish_for_all(database: &Database, n: u8) {
     let mut tx = database.store.owner(&Owner::System).await.unwrap();
-    slots::publish(&mut tx, &symbols(n, Quality::Symtab)).await.unwrap();
+    slots::publish_symbols(&mut tx, &symbols(n, Quality::Symtab)).await.unwrap();
     tx.commit().await.unwrap();
 }
 
 async fn missed(database: &Database) -> u64 {
-    missed::ask(&database.store).await.unwrap()
+    missed::add_missed_wakes(&database.store).await.unwrap()
 }
 
 async fn answered(database: &Database, n: u8, answer: RequestOutcome) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let report = (arrival(n).report_id, 0);
     let sent = database.sent(report).await;
-    assert!(requests::answered(&mut tx, report, 2, answer, sent).await.unwrap().is_some());
+    assert!(requests::close_request(&mut tx, report, 2, answer, sent).await.unwrap().is_some());
     tx.commit().await.unwrap();
 }
 
@@ -90,11 +91,11 @@ async fn a_job_that_carries_a_promise_has_no_last_attempt() {
     ];
     for work in &works {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        jobs::add(&mut tx, work).await.unwrap();
+        jobs::add_job(&mut tx, work).await.unwrap();
         tx.commit().await.unwrap();
     }
     let mut tx = database.store.owner(&Owner::System).await.unwrap();
-    jobs::add(&mut tx, &Work::WakeSystem { from: None }).await.unwrap();
+    jobs::add_job(&mut tx, &Work::WakeSystem { from: None }).await.unwrap();
     tx.commit().await.unwrap();
     let kinds = [JobKind::Wake, JobKind::WakeSystem, JobKind::Reprocess, JobKind::Purge, JobKind::Erase];
     for death in 1..=30 {
@@ -119,13 +120,13 @@ async fn a_job_that_carries_a_promise_has_no_last_attempt() {
             }
             database.wait(Duration::seconds(6));
         }
-        let stalled = jobs::stalled(&database.store).await.unwrap();
+        let stalled = jobs::count_stalled_jobs(&database.store).await.unwrap();
         assert_eq!(stalled.len(), if death < 6 { 0 } else { kinds.len() }, "after {death} deaths");
     }
     for kind in kinds {
         let job = lease(&database, kind).await.unwrap();
         let mut tx = database.store.owner(&job.owner).await.unwrap();
-        let failed = jobs::fail(&mut tx, &job, "it cannot be done", true).await.unwrap();
+        let failed = jobs::fail_job(&mut tx, &job, "it cannot be done", true).await.unwrap();
         assert!(matches!(failed, Failed::Again(_)), "{kind:?}");
         tx.commit().await.unwrap();
     }
@@ -138,7 +139,7 @@ async fn attempts_count_since_the_last_page_and_a_job_that_fails_for_an_hour_sho
     let database = Database::new().await;
     let work = Work::Wake { debug_id: debug_id(1), generation: 1, from: None };
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    jobs::add(&mut tx, &work).await.unwrap();
+    jobs::add_job(&mut tx, &work).await.unwrap();
     tx.commit().await.unwrap();
     for _ in 0..5 {
         lease(&database, JobKind::Wake).await.unwrap();
@@ -146,18 +147,18 @@ async fn attempts_count_since_the_last_page_and_a_job_that_fails_for_an_hour_sho
     }
     let job = lease(&database, JobKind::Wake).await.unwrap();
     assert_eq!(job.attempt, 6);
-    let stalled = async || jobs::stalled(&database.store).await.unwrap();
+    let stalled = async || jobs::count_stalled_jobs(&database.store).await.unwrap();
     let one = [Stalled { kind: "wake".into(), jobs: 1 }];
     assert_eq!(stalled().await, one);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    jobs::progressed(&mut tx, &job, &work).await.unwrap();
+    jobs::record_progress(&mut tx, &job, &work).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(stalled().await, []);
     database.wait(Duration::MINUTE);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let next = lease(&database, JobKind::Wake).await.unwrap();
     assert_eq!(next.attempt, 2, "one death since the page");
-    assert!(jobs::progressed(&mut tx, &job, &work).await.is_err(), "the dead one has no say any more");
+    assert!(jobs::record_progress(&mut tx, &job, &work).await.is_err(), "the dead one has no say any more");
     tx.rollback().await.unwrap();
     // A failure is none of these, until it has lasted.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
@@ -177,7 +178,7 @@ async fn wakes_that_were_lost_are_found_and_asked_for_again() {
     }
     let umbrella = tenant_id("umbrella");
     let mut tx = database.store.tenant(&umbrella).await.unwrap();
-    reports::store(&mut tx, &[arrival(4)], Effects::Now, None).await.unwrap();
+    reports::store_arrivals(&mut tx, &[arrival(4)], Effects::Now, None).await.unwrap();
     tx.commit().await.unwrap();
     publish(&database, 1, Quality::Dwarf).await;
     publish_for_all(&database, 200).await;
@@ -223,8 +224,8 @@ async fn in_health_no_wake_is_missed() {
     assert!(stored[0].requested.is_some());
     assert_eq!(missed(&database).await, 0);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(reports::delete(&mut tx, arrival(5).report_id, 0, None).await.unwrap());
-    crate::symbols::delete(&mut tx, &debug_id(1)).await.unwrap();
+    assert!(reports::delete_report(&mut tx, arrival(5).report_id, 0, None).await.unwrap());
+    crate::symbols::delete_symbols(&mut tx, &debug_id(1)).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(missed(&database).await, 0, "nothing is asked for what is gone");
     // During a replay its end asks.
@@ -247,22 +248,23 @@ async fn a_wake_of_the_system_goes_on_inside_a_day_unless_other_symbols_came() {
     }
     publish_for_all(&database, 200).await;
     database.wait(Duration::seconds(3));
-    let arrived =
-        async || system::arrived(&mut database.store.owner(&Owner::System).await.unwrap()).await.unwrap();
+    let arrived = async || {
+        system::list_arrived(&mut database.store.owner(&Owner::System).await.unwrap()).await.unwrap()
+    };
     let first = arrived().await;
     let page = async |cursor| {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let page = system::page(&mut tx, &first, cursor, 2).await.unwrap();
+        let page = system::request_page(&mut tx, &first, cursor, 2).await.unwrap();
         tx.commit().await.unwrap();
         page
     };
     let begun = page(None).await;
     assert_eq!(begun.requested, 2);
     let job = lease(&database, JobKind::WakeSystem).await.unwrap();
-    let resume = system::Resume::at(&first, &acme(), begun.next.unwrap(), true);
+    let resume = system::Resume::at_cursor(&first, &acme(), begun.next.unwrap(), true);
     let mut tx = database.store.owner(&Owner::System).await.unwrap();
-    jobs::progressed(&mut tx, &job, &Work::WakeSystem { from: Some(resume) }).await.unwrap();
-    jobs::postpone(&mut tx, &job, Duration::ZERO).await.unwrap();
+    jobs::record_progress(&mut tx, &job, &Work::WakeSystem { from: Some(resume) }).await.unwrap();
+    jobs::postpone_job(&mut tx, &job, Duration::ZERO).await.unwrap();
     tx.commit().await.unwrap();
     for n in [5, 4] {
         answered(&database, n, RequestOutcome::Unchanged).await;

@@ -9,14 +9,14 @@ use time::Duration;
 
 async fn create(database: &Database, wanted: &ReprocessFilter) -> (Uuid, u64) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let made = reprocess::create(&mut tx, "key", wanted).await.unwrap();
+    let made = reprocess::create_reprocess(&mut tx, "key", wanted).await.unwrap();
     tx.commit().await.unwrap();
     (made.id, made.matched)
 }
 
 async fn page(database: &Database, id: Uuid) -> ReprocessPage {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let page = reprocess::page(&mut tx, id, 2).await.unwrap().unwrap();
+    let page = reprocess::request_page(&mut tx, id, 2).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     page
 }
@@ -49,7 +49,7 @@ async fn every_report_that_fits_is_asked_for_once_and_what_came_of_it_is_counted
         (ReprocessFilter { to: Some(arrival(3).received_at), ..ReprocessFilter::default() }, 2),
         (ReprocessFilter { from: Some(arrival(3).received_at), ..wanted.clone() }, 3),
     ] {
-        assert_eq!(reprocess::count(&mut tx, &wanted).await.unwrap(), count, "{wanted:?}");
+        assert_eq!(reprocess::count_matching(&mut tx, &wanted).await.unwrap(), count, "{wanted:?}");
     }
     drop(tx);
     let (id, matched) = create(&database, &wanted).await;
@@ -60,13 +60,13 @@ async fn every_report_that_fits_is_asked_for_once_and_what_came_of_it_is_counted
     database.store(&[late]).await;
     assert_eq!(page(&database, id).await, ReprocessPage { asked: 2, more: true });
     let mut dies = database.store.tenant(&acme()).await.unwrap();
-    reprocess::page(&mut dies, id, 2).await.unwrap();
+    reprocess::request_page(&mut dies, id, 2).await.unwrap();
     drop(dies);
     assert_eq!(page(&database, id).await, ReprocessPage { asked: 2, more: true });
     assert_eq!(page(&database, id).await, ReprocessPage { asked: 1, more: false });
     assert_eq!(requests_made(&database).await, 5);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert_eq!(reprocess::page(&mut tx, id, 2).await.unwrap(), None, "it is over");
+    assert_eq!(reprocess::request_page(&mut tx, id, 2).await.unwrap(), None, "it is over");
     drop(tx);
     // A second demand asks nobody who has an answer on its way.
     let (second, _) = create(&database, &wanted).await;
@@ -84,8 +84,8 @@ async fn every_report_that_fits_is_asked_for_once_and_what_came_of_it_is_counted
         }
         let report = (arrival(n).report_id, 0);
         let now = database.sent(report).await;
-        assert!(requests::answered(&mut tx, report, 2, answer, now).await.unwrap().is_some());
-        let again = requests::answered(&mut tx, report, 2, answer, now).await.unwrap();
+        assert!(requests::close_request(&mut tx, report, 2, answer, now).await.unwrap().is_some());
+        let again = requests::close_request(&mut tx, report, 2, answer, now).await.unwrap();
         assert_eq!(again, None, "answers come twice");
         tx.commit().await.unwrap();
     }
@@ -119,7 +119,7 @@ async fn two_asked_for() -> (Database, Uuid) {
 async fn a_report_that_is_deleted_ends_the_request_for_it() {
     let (database, id) = two_asked_for().await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(crate::reports::delete(&mut tx, arrival(1).report_id, 0, None).await.unwrap());
+    assert!(crate::reports::delete_report(&mut tx, arrival(1).report_id, 0, None).await.unwrap());
     tx.commit().await.unwrap();
     // An answer that was on its way counts no second time.
     database.store(&[revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
@@ -132,7 +132,7 @@ async fn a_report_that_is_deleted_ends_the_request_for_it() {
 #[tokio::test]
 async fn a_request_that_is_sent_again_for_a_second_reprocess_still_counts_for_the_first() {
     let (database, first) = two_asked_for().await;
-    database.wait(requests::PATIENCE + Duration::MINUTE);
+    database.wait(requests::ANSWER_TIMEOUT + Duration::MINUTE);
     let (second, _) = create(&database, &ReprocessFilter::default()).await;
     while page(&database, second).await.more {}
     database.store(&[revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
@@ -149,7 +149,7 @@ async fn a_report_whose_time_is_over_ends_the_request_for_it() {
     let (database, id) = two_asked_for().await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let tomorrow = arrival(1).received_at.date().next_day().unwrap();
-    assert_eq!(retention::expire(&mut tx, tomorrow, 10).await.unwrap(), 2);
+    assert_eq!(retention::expire_reports(&mut tx, tomorrow, 10).await.unwrap(), 2);
     let seen = reprocess::get(&mut tx, id).await.unwrap().unwrap();
     assert_eq!((seen.asked, seen.gone), (2, 2));
 }
@@ -163,8 +163,8 @@ async fn of_two_workers_that_believe_to_have_it_one_goes_on() {
     let (id, _) = create(&database, &ReprocessFilter::default()).await;
     let mut first = database.store.tenant(&acme()).await.unwrap();
     let mut second = database.store.tenant(&acme()).await.unwrap();
-    assert!(reprocess::page(&mut first, id, 2).await.unwrap().is_some());
-    let (late, ()) = tokio::join!(reprocess::page(&mut second, id, 2), async {
+    assert!(reprocess::request_page(&mut first, id, 2).await.unwrap().is_some());
+    let (late, ()) = tokio::join!(reprocess::request_page(&mut second, id, 2), async {
         let waits = "SELECT count(*) FROM pg_stat_activity
                      WHERE datname = current_database() AND wait_event_type = 'Lock'";
         for _ in 0..1_500 {

@@ -3,7 +3,7 @@
 
 use crate::reports::Effects;
 use crate::requests::{self, RequestOutcome};
-use crate::retries::{self, PAUSES};
+use crate::retries::{self, RETRY_BACKOFFS};
 use crate::tests::database::{Database, acme, arrival, image, publish, revised};
 use time::Duration;
 use unslide_model::Quality;
@@ -27,14 +27,14 @@ async fn answer(database: &Database, answer: RequestOutcome) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let id = (arrival(1).report_id, 0);
     let now = database.sent(id).await;
-    assert!(requests::answered(&mut tx, id, 2, answer, now).await.unwrap().is_some());
+    assert!(requests::close_request(&mut tx, id, 2, answer, now).await.unwrap().is_some());
     tx.commit().await.unwrap();
 }
 
 async fn wake(database: &Database, generation: u64) -> u64 {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let id = crate::tests::database::debug_id(1);
-    let page = crate::wakes::page(&mut tx, &id, generation, None, 10).await.unwrap();
+    let page = crate::wakes::request_page(&mut tx, &id, generation, None, 10).await.unwrap();
     tx.commit().await.unwrap();
     page.requested
 }
@@ -52,7 +52,7 @@ async fn what_a_request_could_not_fetch_is_asked_for_by_the_clock_until_an_event
         assert_eq!(wake(&database, generation).await, 1);
         answer(&database, RequestOutcome::FetchingFailed).await;
         assert_eq!(database.number("SELECT max(seen_generation) FROM waits").await, 0, "nobody has seen it");
-        for (tries, pause) in (1..).zip(PAUSES) {
+        for (tries, pause) in (1..).zip(RETRY_BACKOFFS) {
             database.wait(pause - Duration::SECOND);
             assert_eq!(ask_due(&database).await, 0, "try {tries} is not yet due");
             database.wait(Duration::SECOND);
@@ -84,7 +84,7 @@ async fn the_clock_begins_at_the_end_of_a_replay() {
     database.store_as(&[revised(&other, 2, image(1, false, Some(1)))], Effects::Deferred).await;
     assert_eq!(requests::ask_pending(&database.store, 10).await.unwrap(), 1);
     assert_eq!((ask_due(&database).await, requests_made(&database).await), (0, 0));
-    database.wait(PAUSES[0]);
+    database.wait(RETRY_BACKOFFS[0]);
     assert_eq!((ask_due(&database).await, requests_made(&database).await), (1, 1));
 }
 
@@ -94,8 +94,11 @@ async fn what_could_not_be_fetched_is_asked_for_eight_times_and_then_waits_for_a
     publish(&database, 1, Quality::Dwarf).await;
     let stored = database.store(&[unfetched()]).await;
     assert_eq!(stored[0].requested, None, "not at once: the worker has just tried");
-    assert_eq!((PAUSES[0], PAUSES[7], PAUSES.len()), (Duration::MINUTE, Duration::hours(6), 8));
-    for (tries, pause) in PAUSES.iter().enumerate() {
+    assert_eq!(
+        (RETRY_BACKOFFS[0], RETRY_BACKOFFS[7], RETRY_BACKOFFS.len()),
+        (Duration::MINUTE, Duration::hours(6), 8)
+    );
+    for (tries, pause) in RETRY_BACKOFFS.iter().enumerate() {
         database.wait(*pause - Duration::SECOND);
         assert_eq!(ask_due(&database).await, 0, "try {tries} is not yet due");
         database.wait(Duration::SECOND);
@@ -113,7 +116,7 @@ async fn what_could_not_be_fetched_is_asked_for_eight_times_and_then_waits_for_a
     let mut second = revised(&arrival(1), 2, image(1, false, None));
     second.images[0].failed = true;
     database.store(&[second]).await;
-    database.wait(PAUSES[0]);
+    database.wait(RETRY_BACKOFFS[0]);
     assert_eq!(ask_due(&database).await, 1);
     assert_eq!(requests_made(&database).await, 10);
 }
@@ -125,10 +128,10 @@ async fn the_clock_stops_when_the_symbols_were_fetched_and_waits_while_an_answer
     database.store(&[unfetched(), arrival(2)]).await;
     let before = requests_made(&database).await;
     assert_eq!(before, 1, "the other report saw no symbols and asks at once");
-    database.wait(PAUSES[0]);
+    database.wait(RETRY_BACKOFFS[0]);
     assert_eq!(ask_due(&database).await, 1);
     // The second try comes due before the first has an answer.
-    database.wait(PAUSES[1]);
+    database.wait(RETRY_BACKOFFS[1]);
     assert_eq!((ask_due(&database).await, requests_made(&database).await), (1, before + 1));
     let tries = "SELECT max(retries)::bigint FROM report_keys";
     assert_eq!(database.number(tries).await, 1, "what was not asked is no try");

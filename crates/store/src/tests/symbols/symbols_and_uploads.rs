@@ -26,9 +26,9 @@ pub fn object(content: u8, debug: Option<u8>) -> NewObject {
 
 async fn upload(database: &Database) -> Uuid {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let id = uploads::create(&mut tx, Some("Shop.dSYM.zip"), None).await.unwrap();
-    assert!(uploads::received(&mut tx, id, 5, &ContentHash([5; 32])).await.unwrap());
-    assert!(!uploads::received(&mut tx, id, 5, &ContentHash([5; 32])).await.unwrap());
+    let id = uploads::create_upload(&mut tx, Some("Shop.dSYM.zip"), None).await.unwrap();
+    assert!(uploads::record_received(&mut tx, id, 5, &ContentHash([5; 32])).await.unwrap());
+    assert!(!uploads::record_received(&mut tx, id, 5, &ContentHash([5; 32])).await.unwrap());
     tx.commit().await.unwrap();
     id
 }
@@ -38,30 +38,36 @@ async fn an_upload_goes_its_way_and_says_where_it_is() {
     let database = Database::new().await;
     let id = upload(&database).await;
     let leased =
-        jobs::lease(&database.store, &[JobKind::Build], "w", time::Duration::MINUTE, 10).await.unwrap();
+        jobs::lease_jobs(&database.store, &[JobKind::Build], "w", time::Duration::MINUTE, 10).await.unwrap();
     assert_eq!(leased[0].work, Work::Build { upload: id });
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    uploads::building(&mut tx, id).await.unwrap();
-    let (_, known) = objects::found(&mut tx, id, &[("a/Shop", &object(1, Some(1)))]).await.unwrap().remove(0);
+    uploads::mark_building(&mut tx, id).await.unwrap();
+    let (_, known) =
+        objects::record_found(&mut tx, id, &[("a/Shop", &object(1, Some(1)))]).await.unwrap().remove(0);
     assert!(!known);
-    objects::found(&mut tx, id, &[("b/Broken", &object(2, None))]).await.unwrap();
+    objects::record_found(&mut tx, id, &[("b/Broken", &object(2, None))]).await.unwrap();
     tx.commit().await.unwrap();
     let waiting = {
         let store = database.store.clone();
-        tokio::spawn(async move { uploads::wait(&store, &acme(), id, Duration::from_secs(20)).await })
+        tokio::spawn(
+            async move { uploads::wait_for_status(&store, &acme(), id, Duration::from_secs(20)).await },
+        )
     };
-    let soon = uploads::wait(&database.store, &acme(), id, Duration::from_millis(10)).await.unwrap().unwrap();
+    let soon = uploads::wait_for_status(&database.store, &acme(), id, Duration::from_millis(10))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((soon.0.status, soon.1.len()), (uploads::UploadStatus::Building, 2));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    objects::building(&mut tx, &ContentHash([1; 32])).await.unwrap();
+    objects::mark_building(&mut tx, &ContentHash([1; 32])).await.unwrap();
     let symcache = Symcache { size: 77, sha256: ContentHash([8; 32]), version: 1 };
-    objects::ready(&mut tx, &ContentHash([1; 32]), Quality::Dwarf, None, &symcache).await.unwrap();
-    objects::rejected(&mut tx, &ContentHash([2; 32]), objects::ObjectStatus::Malformed, "cut off")
+    objects::mark_ready(&mut tx, &ContentHash([1; 32]), Quality::Dwarf, None, &symcache).await.unwrap();
+    objects::mark_rejected(&mut tx, &ContentHash([2; 32]), objects::ObjectStatus::Malformed, "cut off")
         .await
         .unwrap();
     let skipped = [SkippedMember { path: "link\0".into(), reason: "link".into(), detail: Some("\0".into()) }];
-    uploads::done(&mut tx, id, &skipped).await.unwrap();
-    jobs::complete(&mut tx, &leased[0]).await.unwrap();
+    uploads::mark_done(&mut tx, id, &skipped).await.unwrap();
+    jobs::complete_job(&mut tx, &leased[0]).await.unwrap();
     tx.commit().await.unwrap();
     let (done, found) = waiting.await.unwrap().unwrap().unwrap();
     assert_eq!((done.status, done.skipped.len()), (uploads::UploadStatus::Done, 1));
@@ -73,15 +79,15 @@ async fn an_upload_goes_its_way_and_says_where_it_is() {
     let again = upload(&database).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let (same, known) =
-        objects::found(&mut tx, again, &[("c/Shop", &object(1, Some(1)))]).await.unwrap().remove(0);
+        objects::record_found(&mut tx, again, &[("c/Shop", &object(1, Some(1)))]).await.unwrap().remove(0);
     assert!(known && same.symcache() == Some(symcache));
     let (_, shown) = uploads::get(&mut tx, again).await.unwrap().unwrap();
     assert!(shown[0].known && shown[0].path == "c/Shop");
     let newest = uploads::by_content(&mut tx, &ContentHash([5; 32])).await.unwrap().unwrap();
     assert_eq!(newest.status, uploads::UploadStatus::Queued);
-    uploads::failed(&mut tx, again, "not_an_archive", "no file in it", &[]).await.unwrap();
+    uploads::mark_failed(&mut tx, again, "not_an_archive", "no file in it", &[]).await.unwrap();
     assert_eq!(uploads::by_content(&mut tx, &ContentHash([5; 32])).await.unwrap().unwrap().id, id);
-    assert_eq!(uploads::newest(&mut tx, 10).await.unwrap().len(), 2);
+    assert_eq!(uploads::list_newest(&mut tx, 10).await.unwrap().len(), 2);
     assert!(uploads::get(&mut tx, Uuid::nil()).await.unwrap().is_none());
 }
 
@@ -91,11 +97,12 @@ async fn a_slot_follows_what_won_and_a_deletion_counts_as_a_change() {
     let id = upload(&database).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     for (content, id_of) in [(1, 1), (2, 1), (3, 3)] {
-        objects::found(&mut tx, id, &[("Shop", &object(content, Some(id_of)))]).await.unwrap();
+        objects::record_found(&mut tx, id, &[("Shop", &object(content, Some(id_of)))]).await.unwrap();
     }
     let hash = object(3, Some(3)).content_hash;
-    objects::rejected(&mut tx, &hash, objects::ObjectStatus::TooComplex, "memory").await.unwrap();
-    let readiness = symbols::check(&mut tx, &[debug_id(1), debug_id(3), debug_id(9)]).await.unwrap();
+    objects::mark_rejected(&mut tx, &hash, objects::ObjectStatus::TooComplex, "memory").await.unwrap();
+    let readiness =
+        symbols::check_readiness(&mut tx, &[debug_id(1), debug_id(3), debug_id(9)]).await.unwrap();
     let readiness: Vec<_> = readiness.into_iter().map(|(_, readiness)| readiness).collect();
     assert_eq!(readiness, [SymbolReadiness::Building, SymbolReadiness::TooComplex, SymbolReadiness::Missing]);
     tx.commit().await.unwrap();
@@ -103,25 +110,28 @@ async fn a_slot_follows_what_won_and_a_deletion_counts_as_a_change() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     // The alias in object storage was written with generation 5 by a builder that died.
     let ahead = slots::PublishedSymbols { generation: 5, ..published(1, Quality::Dwarf) };
-    assert_eq!(slots::publish(&mut tx, &ahead).await.unwrap(), 5);
-    assert_eq!(slots::publish(&mut tx, &ahead).await.unwrap(), 6);
-    assert_eq!(symbols::check(&mut tx, &[debug_id(1)]).await.unwrap()[0].1, SymbolReadiness::Ready);
+    assert_eq!(slots::publish_symbols(&mut tx, &ahead).await.unwrap(), 5);
+    assert_eq!(slots::publish_symbols(&mut tx, &ahead).await.unwrap(), 6);
+    assert_eq!(symbols::check_readiness(&mut tx, &[debug_id(1)]).await.unwrap()[0].1, SymbolReadiness::Ready);
     let shown = symbols::get(&mut tx, &debug_id(1)).await.unwrap().unwrap();
     assert_eq!((shown.slot.generation, shown.objects.len()), (6, 2));
     assert_eq!(shown.objects.iter().filter(|o| o.active).count(), 1);
-    let page = symbols::list(&mut tx, &symbols::ObjectFilter::default(), None, 1).await.unwrap();
-    let rest = symbols::list(&mut tx, &symbols::ObjectFilter::default(), page.next, 5).await.unwrap();
+    let page = symbols::list_objects(&mut tx, &symbols::ObjectFilter::default(), None, 1).await.unwrap();
+    let rest = symbols::list_objects(&mut tx, &symbols::ObjectFilter::default(), page.next, 5).await.unwrap();
     assert_eq!((page.objects.len(), rest.objects.len(), rest.next), (1, 2, None));
-    let deleted = symbols::delete(&mut tx, &debug_id(1)).await.unwrap().unwrap();
+    let deleted = symbols::delete_symbols(&mut tx, &debug_id(1)).await.unwrap().unwrap();
     assert_eq!((deleted.generation, deleted.objects.len()), (7, 2));
     assert!(symbols::get(&mut tx, &debug_id(1)).await.unwrap().is_none());
-    assert_eq!(symbols::check(&mut tx, &[debug_id(1)]).await.unwrap()[0].1, SymbolReadiness::Missing);
+    assert_eq!(
+        symbols::check_readiness(&mut tx, &[debug_id(1)]).await.unwrap()[0].1,
+        SymbolReadiness::Missing
+    );
     tx.commit().await.unwrap();
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(symbols::delete(&mut tx, &debug_id(1)).await.unwrap().is_none());
+    assert!(symbols::delete_symbols(&mut tx, &debug_id(1)).await.unwrap().is_none());
     tx.rollback().await.unwrap();
     let purge =
-        jobs::lease(&database.store, &[JobKind::Purge], "w", time::Duration::MINUTE, 1).await.unwrap();
+        jobs::lease_jobs(&database.store, &[JobKind::Purge], "w", time::Duration::MINUTE, 1).await.unwrap();
     assert!(matches!(&purge[0].work, Work::Purge { generation: 7, objects, .. } if objects.len() == 2));
     let kinds = database.number("SELECT count(*) FROM outbox WHERE kind = 'symbol_event'").await;
     assert_eq!(kinds, 4);
@@ -134,11 +144,11 @@ async fn what_a_failed_upload_has_not_built_goes_unless_another_builds_it() {
     let [a, b] = [upload(&database).await, upload(&database).await];
     let fail = async |id: Uuid| {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        usage::hold(&mut tx).await.unwrap();
-        uploads::failed(&mut tx, id, "timeout", "not done in time", &[]).await.unwrap();
+        usage::lock_usage(&mut tx).await.unwrap();
+        uploads::mark_failed(&mut tx, id, "timeout", "not done in time", &[]).await.unwrap();
         let gone = objects::give_up(&mut tx, id).await.unwrap();
         let asked: Vec<_> = [1, 2, 3, 4].map(|n| ContentHash([n; 32])).into();
-        let missing = objects::missing(&mut tx, &asked).await.unwrap();
+        let missing = objects::find_missing(&mut tx, &asked).await.unwrap();
         tx.commit().await.unwrap();
         let mut missing: Vec<u8> = missing.into_iter().map(|hash| hash.0[0]).collect();
         missing.sort_unstable();
@@ -148,16 +158,16 @@ async fn what_a_failed_upload_has_not_built_goes_unless_another_builds_it() {
     for (id, content, debug) in
         [(a, 1, Some(1)), (a, 2, Some(2)), (a, 3, None), (a, 4, Some(4)), (b, 1, Some(1))]
     {
-        objects::found(&mut tx, id, &[("kit", &object(content, debug))]).await.unwrap();
+        objects::record_found(&mut tx, id, &[("kit", &object(content, debug))]).await.unwrap();
     }
-    objects::building(&mut tx, &ContentHash([2; 32])).await.unwrap();
-    objects::rejected(&mut tx, &ContentHash([4; 32]), objects::ObjectStatus::Unsupported, "no")
+    objects::mark_building(&mut tx, &ContentHash([2; 32])).await.unwrap();
+    objects::mark_rejected(&mut tx, &ContentHash([4; 32]), objects::ObjectStatus::Unsupported, "no")
         .await
         .unwrap();
     tx.commit().await.unwrap();
     assert_eq!(fail(a).await, (2, vec![2, 3]));
     let purges =
-        jobs::lease(&database.store, &[JobKind::Purge], "w", time::Duration::MINUTE, 9).await.unwrap();
+        jobs::lease_jobs(&database.store, &[JobKind::Purge], "w", time::Duration::MINUTE, 9).await.unwrap();
     let of = |debug_id, object: u8| Work::Purge {
         debug_id,
         objects: vec![ContentHash([object; 32])],
@@ -178,12 +188,12 @@ async fn an_upload_counts_as_here_until_one_of_its_objects_is_deleted() {
     let id = upload(&database).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     for n in [1, 2] {
-        objects::found(&mut tx, id, &[("kit", &object(n, Some(n)))]).await.unwrap();
+        objects::record_found(&mut tx, id, &[("kit", &object(n, Some(n)))]).await.unwrap();
     }
-    uploads::done(&mut tx, id, &[]).await.unwrap();
+    uploads::mark_done(&mut tx, id, &[]).await.unwrap();
     let here = uploads::by_content(&mut tx, &ContentHash([5; 32])).await.unwrap();
     assert_eq!(here.map(|upload| upload.id), Some(id));
-    symbols::delete(&mut tx, &debug_id(2)).await.unwrap().unwrap();
+    symbols::delete_symbols(&mut tx, &debug_id(2)).await.unwrap().unwrap();
     let here = uploads::by_content(&mut tx, &ContentHash([5; 32])).await.unwrap();
     assert!(here.is_none(), "the slice that was deleted can come back");
 }
@@ -192,25 +202,25 @@ async fn an_upload_counts_as_here_until_one_of_its_objects_is_deleted() {
 async fn an_upload_whose_bytes_never_end_is_found_and_given_up_once() {
     let database = Database::new().await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let stuck = uploads::create(&mut tx, None, None).await.unwrap();
+    let stuck = uploads::create_upload(&mut tx, None, None).await.unwrap();
     tx.commit().await.unwrap();
     // The oldest come first.
     database.wait(time::Duration::SECOND);
     let mut tx = database.store.owner(&Owner::System).await.unwrap();
-    let systems = uploads::create(&mut tx, None, None).await.unwrap();
+    let systems = uploads::create_upload(&mut tx, None, None).await.unwrap();
     tx.commit().await.unwrap();
     database.wait(time::Duration::HOUR);
     upload(&database).await;
     let before = database.clock.now() - time::Duration::minutes(30);
-    let found = uploads::stuck(&database.store, before, 10).await.unwrap();
+    let found = uploads::list_stuck(&database.store, before, 10).await.unwrap();
     assert_eq!(found, [Owner::from(acme()).own(stuck), Owner::System.own(systems)]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(uploads::abandoned(&mut tx, stuck, before).await.unwrap());
-    assert!(!uploads::abandoned(&mut tx, stuck, before).await.unwrap());
+    assert!(uploads::mark_abandoned(&mut tx, stuck, before).await.unwrap());
+    assert!(!uploads::mark_abandoned(&mut tx, stuck, before).await.unwrap());
     let (upload, _) = uploads::get(&mut tx, stuck).await.unwrap().unwrap();
     assert_eq!((upload.status, upload.reason.as_deref()), (uploads::UploadStatus::Failed, Some("abandoned")));
     // Bytes that come after all are refused.
-    assert!(!uploads::received(&mut tx, stuck, 5, &ContentHash([5; 32])).await.unwrap());
+    assert!(!uploads::record_received(&mut tx, stuck, 5, &ContentHash([5; 32])).await.unwrap());
     tx.commit().await.unwrap();
-    assert_eq!(uploads::stuck(&database.store, before, 10).await.unwrap().len(), 1);
+    assert_eq!(uploads::list_stuck(&database.store, before, 10).await.unwrap().len(), 1);
 }

@@ -13,7 +13,7 @@ use unslide_model::{Owner, Quality, TenantId};
 
 async fn publish(database: &Database, n: u8) -> u64 {
     let mut tx = database.store.owner(&Owner::System).await.unwrap();
-    let generation = slots::publish(&mut tx, &symbols(n, Quality::Symtab)).await.unwrap();
+    let generation = slots::publish_symbols(&mut tx, &symbols(n, Quality::Symtab)).await.unwrap();
     tx.commit().await.unwrap();
     generation
 }
@@ -23,20 +23,20 @@ async fn store(database: &Database, tenant: &TenantId, n: u8, lacks: &[u8]) -> O
     let mut report = arrival(n);
     report.images = lacks.iter().map(|n| image(*n, true, None)).collect();
     let mut tx = database.store.tenant(tenant).await.unwrap();
-    let stored = reports::store(&mut tx, &[report], Effects::Now, None).await.unwrap();
+    let stored = reports::store_arrivals(&mut tx, &[report], Effects::Now, None).await.unwrap();
     tx.commit().await.unwrap();
     stored[0].requested
 }
 
 async fn lease(database: &Database) -> Option<JobLease> {
     let lease = Duration::seconds(30);
-    let mut jobs = jobs::lease(&database.store, &[JobKind::WakeSystem], "w", lease, 5).await.unwrap();
+    let mut jobs = jobs::lease_jobs(&database.store, &[JobKind::WakeSystem], "w", lease, 5).await.unwrap();
     assert!(jobs.len() <= 1, "one job for everything");
     jobs.pop()
 }
 
 async fn arrived(database: &Database) -> Vec<Arrived> {
-    system::arrived(&mut database.store.owner(&Owner::System).await.unwrap()).await.unwrap()
+    system::list_arrived(&mut database.store.owner(&Owner::System).await.unwrap()).await.unwrap()
 }
 
 /// Pages as the builder does, and gives up after `pages` of them; the requests made, and whether it
@@ -44,7 +44,7 @@ async fn arrived(database: &Database) -> Vec<Arrived> {
 async fn wake(database: &Database, job: &JobLease, mut pages: usize) -> (u64, bool) {
     let arrived = arrived(database).await;
     let mut requested = 0;
-    for tenant in system::tenants(&database.store, &arrived, None, 10).await.unwrap() {
+    for tenant in system::list_tenants(&database.store, &arrived, None, 10).await.unwrap() {
         let mut from = None;
         loop {
             if pages == 0 {
@@ -52,7 +52,7 @@ async fn wake(database: &Database, job: &JobLease, mut pages: usize) -> (u64, bo
             }
             pages -= 1;
             let mut tx = database.store.tenant(&tenant).await.unwrap();
-            let page = system::page(&mut tx, &arrived, from, 2).await.unwrap();
+            let page = system::request_page(&mut tx, &arrived, from, 2).await.unwrap();
             tx.commit().await.unwrap();
             requested += page.requested;
             match page.next {
@@ -62,8 +62,8 @@ async fn wake(database: &Database, job: &JobLease, mut pages: usize) -> (u64, bo
         }
     }
     let mut tx = database.store.owner(&Owner::System).await.unwrap();
-    assert!(!system::done(&mut tx, &arrived).await.unwrap());
-    jobs::complete(&mut tx, job).await.unwrap();
+    assert!(!system::remove_arrived(&mut tx, &arrived).await.unwrap());
+    jobs::complete_job(&mut tx, job).await.unwrap();
     tx.commit().await.unwrap();
     (requested, true)
 }
@@ -139,8 +139,8 @@ async fn what_comes_while_a_wake_runs_gets_a_wake_of_its_own() {
     publish(&database, 201).await;
     // The job knows nothing of it, and leaves it to the next.
     let mut tx = database.store.owner(&Owner::System).await.unwrap();
-    assert!(system::done(&mut tx, &before).await.unwrap());
-    jobs::complete(&mut tx, &job).await.unwrap();
+    assert!(system::remove_arrived(&mut tx, &before).await.unwrap());
+    jobs::complete_job(&mut tx, &job).await.unwrap();
     tx.commit().await.unwrap();
     database.wait(Duration::seconds(3));
     let job = lease(&database).await.unwrap();
@@ -158,7 +158,7 @@ async fn an_indexer_and_a_publisher_of_system_symbols_never_miss_each_other() {
     let mut report = arrival(1);
     report.images = vec![image(200, true, None)];
     let mut indexer = database.store.tenant(&acme()).await.unwrap();
-    let stored = reports::store(&mut indexer, &[report], Effects::Now, None).await.unwrap();
+    let stored = reports::store_arrivals(&mut indexer, &[report], Effects::Now, None).await.unwrap();
     assert_eq!(stored[0].requested, None);
     let mut publishing = Box::pin(publish(&database, 200));
     assert!(tokio::time::timeout(blocked, &mut publishing).await.is_err(), "it waits");
@@ -169,7 +169,7 @@ async fn an_indexer_and_a_publisher_of_system_symbols_never_miss_each_other() {
     assert_eq!(wake(&database, &job, 10).await, (1, true));
     // The publisher is first: the indexer waits, and then sees the new generation.
     let mut publisher = database.store.owner(&Owner::System).await.unwrap();
-    slots::publish(&mut publisher, &symbols(201, Quality::Symtab)).await.unwrap();
+    slots::publish_symbols(&mut publisher, &symbols(201, Quality::Symtab)).await.unwrap();
     let umbrella = tenant_id("umbrella");
     let mut indexing = Box::pin(store(&database, &umbrella, 2, &[201]));
     assert!(tokio::time::timeout(blocked, &mut indexing).await.is_err(), "it waits");
@@ -215,8 +215,8 @@ async fn tenants_read_the_systems_slots_and_write_nothing_of_it() {
     let database = Database::new().await;
     publish(&database, 200).await;
     let mut tx = database.store.owner(&Owner::System).await.unwrap();
-    let upload = uploads::create(&mut tx, Some("UIKit"), None).await.unwrap();
-    objects::found(
+    let upload = uploads::create_upload(&mut tx, Some("UIKit"), None).await.unwrap();
+    objects::record_found(
         &mut tx,
         upload,
         &[("UIKit", &crate::tests::symbols::symbols_and_uploads::object(9, Some(200)))],
@@ -226,7 +226,7 @@ async fn tenants_read_the_systems_slots_and_write_nothing_of_it() {
     tx.commit().await.unwrap();
     let known = [debug_id(200), debug_id(201)];
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let newest = slots::answering(&mut tx, &known).await.unwrap();
+    let newest = slots::find_answering(&mut tx, &known).await.unwrap();
     assert_eq!((newest.own, newest.system), (BTreeMap::new(), BTreeMap::from([(debug_id(200), 1)])));
     for table in ["uploads", "objects", "upload_objects", "jobs", "outbox"] {
         let query = sqlx::AssertSqlSafe(format!("SELECT count(*) FROM {table} WHERE tenant = '~system'"));
@@ -254,5 +254,5 @@ async fn tenants_read_the_systems_slots_and_write_nothing_of_it() {
     assert_eq!(code, "42501");
     // An owner is a tenant that there is, or the system.
     let mut nobody = database.store.tenant(&tenant_id("nobody")).await.unwrap();
-    assert!(uploads::create(&mut nobody, None, None).await.is_err());
+    assert!(uploads::create_upload(&mut nobody, None, None).await.is_err());
 }

@@ -1,6 +1,8 @@
 //! Settings of apps: each tenant's own, and not too many.
 
-use crate::app_settings::{AppSettings, AppWithSettings, MOST_APPS, get, list, put};
+use crate::app_settings::{
+    APPS_WITH_SETTINGS_LIMIT, AppSettings, AppWithSettings, get, list_settings, replace_settings,
+};
 use crate::tenants::{self, QuotaLimits};
 use crate::tests::database::{Database, acme, tenant_id};
 
@@ -18,26 +20,28 @@ async fn an_app_has_the_settings_that_its_tenant_chose_last() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     assert_eq!(get(&mut tx, "shop").await.unwrap(), AppSettings::default());
     for url in ["https://a/{path}", "https://b/{path}"] {
-        assert!(put(&mut tx, "shop", &settings(url)).await.unwrap());
+        assert!(replace_settings(&mut tx, "shop", &settings(url)).await.unwrap());
         assert_eq!(get(&mut tx, "shop").await.unwrap(), settings(url));
     }
-    assert!(put(&mut tx, "bank", &settings("https://c/{path}")).await.unwrap());
-    assert_eq!(names(list(&mut tx, None, None, 10).await.unwrap()), ["bank", "shop"]);
-    assert_eq!(names(list(&mut tx, Some("shop"), None, 10).await.unwrap()), ["shop"]);
-    assert_eq!(names(list(&mut tx, None, Some("bank"), 10).await.unwrap()), ["shop"]);
+    assert!(replace_settings(&mut tx, "bank", &settings("https://c/{path}")).await.unwrap());
+    assert_eq!(names(list_settings(&mut tx, None, None, 10).await.unwrap()), ["bank", "shop"]);
+    assert_eq!(names(list_settings(&mut tx, Some("shop"), None, 10).await.unwrap()), ["shop"]);
+    assert_eq!(names(list_settings(&mut tx, None, Some("bank"), 10).await.unwrap()), ["shop"]);
     tx.commit().await.unwrap();
     let umbrella = tenant_id("umbrella");
     let mut tx = database.store.tenant(&umbrella).await.unwrap();
-    let _ = tenants::create(&mut tx, "Umbrella", &QuotaLimits::default()).await.unwrap();
+    let _ = tenants::create_tenant(&mut tx, "Umbrella", &QuotaLimits::default()).await.unwrap();
     assert_eq!(get(&mut tx, "shop").await.unwrap(), AppSettings::default());
     tx.rollback().await.unwrap();
     // Empty settings are none: they take no place.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(put(&mut tx, "bank", &AppSettings::default()).await.unwrap());
-    assert_eq!(names(list(&mut tx, None, None, 10).await.unwrap()), ["shop"]);
-    for number in 1..MOST_APPS {
-        assert!(put(&mut tx, &format!("app {number}"), &settings("https://a/{path}")).await.unwrap());
+    assert!(replace_settings(&mut tx, "bank", &AppSettings::default()).await.unwrap());
+    assert_eq!(names(list_settings(&mut tx, None, None, 10).await.unwrap()), ["shop"]);
+    for number in 1..APPS_WITH_SETTINGS_LIMIT {
+        assert!(
+            replace_settings(&mut tx, &format!("app {number}"), &settings("https://a/{path}")).await.unwrap()
+        );
     }
-    assert!(!put(&mut tx, "one more", &settings("https://a/{path}")).await.unwrap());
-    assert!(put(&mut tx, "shop", &settings("https://d/{path}")).await.unwrap());
+    assert!(!replace_settings(&mut tx, "one more", &settings("https://a/{path}")).await.unwrap());
+    assert!(replace_settings(&mut tx, "shop", &settings("https://d/{path}")).await.unwrap());
 }

@@ -4,7 +4,7 @@ use crate::Uuid;
 use crate::app_settings::{self, AppSettings};
 use crate::app_signals::{self, AppSignal, DroppedSignal, SignalSettings};
 use crate::queries::groups::{self, GroupFilter, GroupOrder};
-use crate::queries::reports::{ReportFilter, list};
+use crate::queries::reports::{ReportFilter, list_reports};
 use crate::queries::trends::{self, TrendStep};
 use crate::queries::{apps, versions};
 use crate::reports::{self, Arrival, ArrivalOutcome, Effects};
@@ -17,14 +17,16 @@ const APP: &str = "com.acme.shop";
 async fn set(database: &Database, signals: SignalSettings) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     assert!(
-        app_settings::put(&mut tx, APP, &AppSettings { signals, ..AppSettings::default() }).await.unwrap()
+        app_settings::replace_settings(&mut tx, APP, &AppSettings { signals, ..AppSettings::default() })
+            .await
+            .unwrap()
     );
     tx.commit().await.unwrap();
 }
 
 async fn reports_of(database: &Database, arrivals: &[Arrival]) -> Vec<ArrivalOutcome> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let stored = reports::store(&mut tx, arrivals, Effects::Now, None).await.unwrap();
+    let stored = reports::store_arrivals(&mut tx, arrivals, Effects::Now, None).await.unwrap();
     tx.commit().await.unwrap();
     stored.into_iter().map(|one| one.outcome).collect()
 }
@@ -35,7 +37,7 @@ fn period() -> (Date, Date) {
 
 async fn dropped(database: &Database) -> Vec<(AppSignal, i64)> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found = app_signals::dropped(&mut tx, APP, period()).await.unwrap();
+    let found = app_signals::list_drops(&mut tx, APP, period()).await.unwrap();
     found.into_iter().map(|DroppedSignal { signal, dropped }| (signal, dropped)).collect()
 }
 
@@ -79,7 +81,7 @@ async fn what_is_switched_off_is_counted_and_not_kept() {
     assert_eq!(reports_of(&database, &[report(2, "launch")]).await, [ArrivalOutcome::Duplicate]);
     assert_eq!(database.dump().await, before);
     let mut tx = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
-    assert_eq!(app_signals::dropped(&mut tx, APP, period()).await.unwrap(), []);
+    assert_eq!(app_signals::list_drops(&mut tx, APP, period()).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -95,7 +97,7 @@ async fn counts_are_right_for_shares_that_are_no_whole_part() {
         };
         reports_of(&database, &(0..100).map(hang).collect::<Vec<_>>()).await;
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let version = versions::list(&mut tx, APP, None, 10).await.unwrap().remove(0);
+        let version = versions::list_versions(&mut tx, APP, None, 10).await.unwrap().remove(0);
         assert!((least..=most).contains(&version.reports) && version.estimated, "{share}: {version:?}");
     }
 }
@@ -104,7 +106,7 @@ async fn counts_are_right_for_shares_that_are_no_whole_part() {
 async fn groups_of(database: &Database) -> Vec<(String, i64, bool, i64)> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let found =
-        groups::list(&mut tx, &GroupFilter::default(), GroupOrder::LastSeen, None, 100).await.unwrap();
+        groups::list_groups(&mut tx, &GroupFilter::default(), GroupOrder::LastSeen, None, 100).await.unwrap();
     let mut counted: Vec<_> = found
         .into_iter()
         .map(|group| (group.title, group.reports, group.estimated, group.affected_devices))
@@ -144,17 +146,17 @@ async fn a_report_that_was_sampled_counts_as_many_as_it_stands_for_and_a_crash_a
     ];
     assert_eq!(groups_of(&database).await, expected);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let version = versions::list(&mut tx, APP, None, 10).await.unwrap().remove(0);
+    let version = versions::list_versions(&mut tx, APP, None, 10).await.unwrap().remove(0);
     assert_eq!((version.reports, version.estimated, version.crashes), (17, true, 1));
-    let app = apps::list(&mut tx, None, None, 10).await.unwrap().remove(0);
+    let app = apps::list_apps(&mut tx, None, None, 10).await.unwrap().remove(0);
     assert_eq!((app.reports, app.estimated), (17, true));
     let period = (start() - Duration::DAY, start() + Duration::DAY);
-    let total = trends::totals(&mut tx, (Some(APP), None), TrendStep::Day, period).await.unwrap();
+    let total = trends::read_totals(&mut tx, (Some(APP), None), TrendStep::Day, period).await.unwrap();
     assert_eq!((total.reports, total.estimated, total.crashes), (17, true, 1));
     drop(tx);
     assert_eq!(database.number("SELECT count(*) FROM reports").await, 7, "lists have what is stored");
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let listed = list(&mut tx, &ReportFilter::default(), None, 10).await.unwrap().reports;
+    let listed = list_reports(&mut tx, &ReportFilter::default(), None, 10).await.unwrap().reports;
     drop(tx);
     let mut weights: Vec<_> = listed.iter().map(|row| (row.report_id.0[0], row.weight)).collect();
     weights.sort_unstable();
@@ -165,7 +167,7 @@ async fn a_report_that_was_sampled_counts_as_many_as_it_stands_for_and_a_crash_a
     assert_eq!(reports_of(&database, &[better]).await, [ArrivalOutcome::Revised]);
     assert_eq!(groups_of(&database).await, expected);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(reports::delete(&mut tx, hang.report_id, 0, None).await.unwrap());
+    assert!(reports::delete_report(&mut tx, hang.report_id, 0, None).await.unwrap());
     tx.commit().await.unwrap();
     assert_eq!(groups_of(&database).await, expected[1..]);
     assert_eq!(database.number("SELECT sum(reports)::bigint FROM app_days").await, 13);

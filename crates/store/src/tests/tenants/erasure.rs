@@ -33,13 +33,14 @@ async fn held(database: &Database, table: &str, tenant: &str) -> i64 {
 
 async fn delete(database: &Database) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let (tenant, announced) = erasure::begin(&mut tx).await.unwrap().unwrap();
+    let (tenant, announced) = erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
     assert_eq!((tenant.state, announced.is_some()), (TenantStanding::Deleted, true));
     tx.commit().await.unwrap();
 }
 
 async fn lease(database: &Database) -> Option<JobLease> {
-    let leased = jobs::lease(&database.store, &JobKind::ALL, "builder", Duration::MINUTE, 1).await.unwrap();
+    let leased =
+        jobs::lease_jobs(&database.store, &JobKind::ALL, "builder", Duration::MINUTE, 1).await.unwrap();
     leased.into_iter().find(|job| job.owner.tenant() == Some(&acme()))
 }
 
@@ -48,7 +49,7 @@ async fn erase(database: &Database, page: u32) -> u32 {
     let mut pages = 0;
     loop {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let gone = erasure::rows(&mut tx, page).await.unwrap();
+        let gone = erasure::erase_rows(&mut tx, page).await.unwrap();
         tx.commit().await.unwrap();
         let Some((_, rows)) = gone else { return pages };
         assert!((1..=u64::from(page)).contains(&rows));
@@ -58,7 +59,7 @@ async fn erase(database: &Database, page: u32) -> u32 {
 
 async fn finish(database: &Database, job: &JobLease, objects: u64) -> bool {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let finished = erasure::finish(&mut tx, job, objects).await.unwrap();
+    let finished = erasure::finish_erasure(&mut tx, job, objects).await.unwrap();
     tx.commit().await.unwrap();
     finished
 }
@@ -81,11 +82,11 @@ async fn nothing_of_a_deleted_tenant_is_left_in_any_table() {
     // One row a transaction, and a builder that dies in the middle: the next one goes on.
     for _ in 0..5 {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        erasure::rows(&mut tx, 1).await.unwrap().unwrap();
+        erasure::erase_rows(&mut tx, 1).await.unwrap().unwrap();
         tx.commit().await.unwrap();
     }
     let mut died = database.store.tenant(&acme()).await.unwrap();
-    erasure::rows(&mut died, 1).await.unwrap().unwrap();
+    erasure::erase_rows(&mut died, 1).await.unwrap().unwrap();
     died.rollback().await.unwrap();
     assert!(!finish(&database, &job, 0).await, "rows are left");
     assert!(erase(&database, 2).await > 5);
@@ -93,7 +94,7 @@ async fn nothing_of_a_deleted_tenant_is_left_in_any_table() {
     assert!(finish(&database, &job, 0).await);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let erasure = erasure::get(&mut tx).await.unwrap().unwrap();
-    let entries = audit::list(&mut tx, None, 100).await.unwrap();
+    let entries = audit::list_entries(&mut tx, None, 100).await.unwrap();
     let proof = entries.iter().find(|entry| entry.action == "tenant.erased").unwrap();
     for table in &tables {
         let left = held(&database, table, "acme").await;
@@ -121,8 +122,8 @@ async fn another_tenant_loses_nothing() {
     let tables = tables(&database).await;
     // The same rows under another name, made before there were guards and counted as the owner.
     let mut tx = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
-    reports::store(&mut tx, &[arrival(1), arrival(2)], reports::Effects::Now, None).await.unwrap();
-    uploads::create(&mut tx, None, None).await.unwrap();
+    reports::store_arrivals(&mut tx, &[arrival(1), arrival(2)], reports::Effects::Now, None).await.unwrap();
+    uploads::create_upload(&mut tx, None, None).await.unwrap();
     tx.commit().await.unwrap();
     let mut before = Vec::new();
     for table in &tables {
@@ -135,7 +136,7 @@ async fn another_tenant_loses_nothing() {
     }
     // Nobody erases a tenant that is not deleted.
     let mut tx = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
-    assert!(erasure::rows(&mut tx, 10).await.is_err());
+    assert!(erasure::erase_rows(&mut tx, 10).await.is_err());
 }
 
 /// Proves: deletion
@@ -152,19 +153,19 @@ async fn nothing_is_written_into_a_deleted_tenant() {
         }};
     }
     let key = NewApiKey { name: "x".into(), scopes: vec![Scope::ReportsRead], app: None, expires_at: None };
-    refused!(async |tx: &mut crate::TenantTx| uploads::create(tx, None, None).await.map(drop));
-    refused!(async |tx: &mut crate::TenantTx| keys::create(tx, &key, &[1; 30]).await.map(drop));
-    refused!(async |tx: &mut crate::TenantTx| slots::publish(tx, &symbols(3, Quality::Dwarf))
+    refused!(async |tx: &mut crate::TenantTx| uploads::create_upload(tx, None, None).await.map(drop));
+    refused!(async |tx: &mut crate::TenantTx| keys::create_key(tx, &key, &[1; 30]).await.map(drop));
+    refused!(async |tx: &mut crate::TenantTx| slots::publish_symbols(tx, &symbols(3, Quality::Dwarf))
         .await
         .map(drop));
     refused!(async |tx: &mut crate::TenantTx| {
-        reports::store(tx, &[arrival(9)], reports::Effects::Now, None).await.map(drop)
+        reports::store_arrivals(tx, &[arrival(9)], reports::Effects::Now, None).await.map(drop)
     });
     refused!(async |tx: &mut crate::TenantTx| {
-        jobs::add(tx, &Work::Build { upload: crate::Uuid::nil() }).await.map(drop)
+        jobs::add_job(tx, &Work::Build { upload: crate::Uuid::nil() }).await.map(drop)
     });
     refused!(async |tx: &mut crate::TenantTx| {
-        audit::append(tx, "x", "x", "x", &serde_json::json!({})).await
+        audit::append_entry(tx, "x", "x", "x", &serde_json::json!({})).await
     });
     // Not by way of the database itself either.
     let guarded = database
@@ -185,11 +186,11 @@ async fn nothing_is_written_into_a_deleted_tenant() {
 async fn a_deletion_comes_after_whatever_had_begun() {
     let database = Database::new().await;
     let mut begun = database.store.tenant(&acme()).await.unwrap();
-    uploads::create(&mut begun, None, None).await.unwrap();
+    uploads::create_upload(&mut begun, None, None).await.unwrap();
     let store = database.store.clone();
     let deletion = tokio::spawn(async move {
         let mut tx = store.tenant(&acme()).await.unwrap();
-        erasure::begin(&mut tx).await.unwrap().unwrap();
+        erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
         tx.commit().await.unwrap();
     });
     let waits = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
@@ -204,8 +205,8 @@ async fn a_deletion_comes_after_whatever_had_begun() {
     assert_eq!(held(&database, "uploads", "acme").await, 1);
     // A worker that looks holds the deletion off until it has done what it looked for.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert_eq!(tenants::standing(&mut tx).await.unwrap(), Some(TenantStanding::Deleted));
-    assert!(matches!(uploads::create(&mut tx, None, None).await, Err(StoreError::TenantDeleted)));
+    assert_eq!(tenants::read_standing(&mut tx).await.unwrap(), Some(TenantStanding::Deleted));
+    assert!(matches!(uploads::create_upload(&mut tx, None, None).await, Err(StoreError::TenantDeleted)));
 }
 
 /// Proves: deletion
@@ -214,9 +215,9 @@ async fn a_deletion_is_for_good_and_its_slug_is_never_given_again() {
     let database = Database::new().await;
     delete(&database).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(tenants::create(&mut tx, "Again", &QuotaLimits::default()).await.unwrap().is_none());
+    assert!(tenants::create_tenant(&mut tx, "Again", &QuotaLimits::default()).await.unwrap().is_none());
     assert!(
-        tenants::change(&mut tx, "Again", TenantStanding::Active, &QuotaLimits::default())
+        tenants::change_tenant(&mut tx, "Again", TenantStanding::Active, &QuotaLimits::default())
             .await
             .unwrap()
             .is_none()
@@ -225,12 +226,12 @@ async fn a_deletion_is_for_good_and_its_slug_is_never_given_again() {
     assert!(matches!(StoreError::from(raised.await.unwrap_err()), StoreError::TenantDeleted));
     // Again is no error, makes no second job and no second announcement.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let (_, announced) = erasure::begin(&mut tx).await.unwrap().unwrap();
+    let (_, announced) = erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     assert_eq!(announced, None);
     assert_eq!(database.number("SELECT count(*) FROM jobs WHERE kind = 'erase'").await, 1);
     let mut nobody = database.store.tenant(&tenant_id("nobody")).await.unwrap();
-    assert!(erasure::begin(&mut nobody).await.unwrap().is_none());
+    assert!(erasure::begin_erasure(&mut nobody).await.unwrap().is_none());
     // It is written again to a configuration topic that was lost.
     assert_eq!(tenants::announce_all(&database.store).await.unwrap(), 2);
     let last = "SELECT count(*) FROM outbox WHERE tenant = 'acme' AND message ->> 'state' = 'deleted'";
@@ -241,16 +242,16 @@ async fn a_deletion_is_for_good_and_its_slug_is_never_given_again() {
 async fn a_job_that_runs_is_waited_for_and_is_not_kept_alive() {
     let database = Database::new().await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    jobs::add(&mut tx, &Work::Build { upload: crate::Uuid::nil() }).await.unwrap();
+    jobs::add_job(&mut tx, &Work::Build { upload: crate::Uuid::nil() }).await.unwrap();
     tx.commit().await.unwrap();
     let build = lease(&database).await.unwrap();
     delete(&database).await;
     let job = lease(&database).await.unwrap();
     erase(&database, 100).await;
     assert!(!finish(&database, &job, 0).await, "a builder is still at it");
-    let beat = jobs::heartbeat(&database.store, &build, Duration::MINUTE).await;
+    let beat = jobs::extend_lease(&database.store, &build, Duration::MINUTE).await;
     assert!(matches!(beat, Err(StoreError::LeaseLost(_))), "the deletion ends it");
-    jobs::heartbeat(&database.store, &job, Duration::HOUR).await.unwrap();
+    jobs::extend_lease(&database.store, &job, Duration::HOUR).await.unwrap();
     database.wait(Duration::minutes(2));
     erase(&database, 100).await;
     assert!(finish(&database, &job, 0).await);
@@ -261,7 +262,8 @@ async fn an_erasing_that_was_given_up_is_taken_up_and_looks_twice() {
     let database = Database::new().await;
     delete(&database).await;
     let later = Duration::hours(8);
-    let resume = async || erasure::resume(&database.store, database.clock_now() - later, 10).await.unwrap();
+    let resume =
+        async || erasure::resume_erasures(&database.store, database.clock_now() - later, 10).await.unwrap();
     assert_eq!(resume().await, 0, "its job waits");
     let job = lease(&database).await.unwrap();
     // As programs of the release before did.
@@ -282,7 +284,7 @@ async fn an_erasing_that_was_given_up_is_taken_up_and_looks_twice() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let erasure = erasure::get(&mut tx).await.unwrap().unwrap();
     assert_eq!((erasure.finished_at, erasure.swept_at.is_some()), (Some(start()), true));
-    assert_eq!(audit::list(&mut tx, None, 1).await.unwrap()[0].action, "tenant.swept");
+    assert_eq!(audit::list_entries(&mut tx, None, 1).await.unwrap()[0].action, "tenant.swept");
     database.wait(Duration::days(2));
     assert_eq!(resume().await, 0, "twice is enough");
 }
@@ -293,14 +295,14 @@ async fn nothing_is_asked_for_a_deleted_tenant() {
     database.store(&[arrival(1)]).await;
     publish(&database, 1, Quality::Dwarf).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    crate::wakes::page(&mut tx, &crate::tests::database::debug_id(1), 1, None, 10).await.unwrap();
+    crate::wakes::request_page(&mut tx, &crate::tests::database::debug_id(1), 1, None, 10).await.unwrap();
     tx.commit().await.unwrap();
     database.wait(Duration::HOUR);
     delete(&database).await;
     assert_eq!(requests::resend_overdue(&database.store, 10).await.unwrap(), 0);
     // Its jobs are not given out any more, whatever they were.
     let kinds = [JobKind::Build, JobKind::Wake, JobKind::Purge];
-    assert!(jobs::lease(&database.store, &kinds, "b", Duration::MINUTE, 10).await.unwrap().is_empty());
+    assert!(jobs::lease_jobs(&database.store, &kinds, "b", Duration::MINUTE, 10).await.unwrap().is_empty());
     // Its keys are refused at once, before anything is erased.
     let sent = outbox::Relay::acquire(&database.store).await.unwrap().unwrap().next(100).await.unwrap();
     let mut ours = sent.iter().filter(|u| u.owner.tenant() == Some(&acme())).map(|u| &u.message);

@@ -13,7 +13,7 @@ use unslide_model::{ContentHash, Scope, TenantId};
 const DEFAULT_LIMIT: u64 = 10_000;
 
 async fn list(database: &Database, order: FigureOrder) -> Vec<TenantFigures> {
-    figures::list(&database.store, order, DEFAULT_LIMIT, None, 100).await.unwrap()
+    figures::list_figures(&database.store, order, DEFAULT_LIMIT, None, 100).await.unwrap()
 }
 
 async fn figures_of(database: &Database, slug: &str) -> TenantFigures {
@@ -36,12 +36,12 @@ async fn figures_count_what_the_usage_of_each_tenant_counts() {
     let database = Database::new().await;
     super::isolation::fill(&database).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let upload = uploads::create(&mut tx, None, None).await.unwrap();
-    assert!(uploads::received(&mut tx, upload, 40, &ContentHash([8; 32])).await.unwrap());
+    let upload = uploads::create_upload(&mut tx, None, None).await.unwrap();
+    assert!(uploads::record_received(&mut tx, upload, 40, &ContentHash([8; 32])).await.unwrap());
     for end in [-1, 1] {
         let expires_at = Some(database.clock_now() + Duration::hours(end));
         let new = NewApiKey { name: "ci".into(), scopes: vec![Scope::ReportsRead], app: None, expires_at };
-        keys::create(&mut tx, &new, &[u8::try_from(end + 1).unwrap(); 30]).await.unwrap();
+        keys::create_key(&mut tx, &new, &[u8::try_from(end + 1).unwrap(); 30]).await.unwrap();
     }
     let used = usage::get(&mut tx).await.unwrap();
     tx.commit().await.unwrap();
@@ -95,7 +95,7 @@ async fn make(database: &Database, slug: &str, symbol_bytes: u64, stored: u64) -
     let tenant = tenant_id(slug);
     let mut tx = database.store.tenant(&tenant).await.unwrap();
     let limits = QuotaLimits { symbol_bytes, ..QuotaLimits::default() };
-    tenants::create(&mut tx, slug, &limits).await.unwrap().unwrap();
+    tenants::create_tenant(&mut tx, slug, &limits).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let statement = format!(
         "INSERT INTO objects (tenant, content_hash, name, arch, kind, size, status, created_at, updated_at)
@@ -113,12 +113,12 @@ async fn tenants_come_in_the_order_that_is_asked_for_and_in_pages() {
     make(&database, "endless", u64::MAX, 5_000).await;
     let deleted = make(&database, "deleted", 10, 9_999).await;
     let mut tx = database.store.tenant(&deleted).await.unwrap();
-    erasure::begin(&mut tx).await.unwrap().unwrap();
+    erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     count_hour(&database, "umbrella", 0, 7).await;
     let mut batch = database.store.batch().await.unwrap();
     let range = crate::tests::kafka::deferred::range("small", 0, 5, 8);
-    crate::deferred::extend(&mut batch, &[range]).await.unwrap();
+    crate::deferred::extend_ranges(&mut batch, &[range]).await.unwrap();
     batch.commit().await.unwrap();
     let expected = |list: [(&str, u64); 5]| list.map(|(slug, rank)| (slug.to_owned(), rank));
     for (by, wanted) in [
@@ -136,7 +136,8 @@ async fn tenants_come_in_the_order_that_is_asked_for_and_in_pages() {
         assert_eq!(order(&database, by).await, expected(wanted), "{by}");
         let (mut paged, mut after) = (Vec::new(), None);
         loop {
-            let page = figures::list(&database.store, by, DEFAULT_LIMIT, after.as_ref(), 2).await.unwrap();
+            let page =
+                figures::list_figures(&database.store, by, DEFAULT_LIMIT, after.as_ref(), 2).await.unwrap();
             let Some(last) = page.last() else { break };
             after = Some((i64::try_from(last.rank).unwrap(), last.id.clone()));
             paged.extend(page.into_iter().map(|tenant| (tenant.id.to_string(), tenant.rank)));

@@ -63,22 +63,25 @@ pub async fn fill(database: &Database) {
     database.store(&[revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let key = NewApiKey { name: "ci".into(), scopes: vec![Scope::SymbolsWrite], app: None, expires_at: None };
-    let (key, _) = keys::create(&mut tx, &key, &[7; 30]).await.unwrap();
-    console_sessions::begin(&mut tx, key.id, &[7; 32], None).await.unwrap();
-    audit::append(&mut tx, "test", "key.create", "x", &serde_json::json!({})).await.unwrap();
-    segments::condemn(&mut tx, &["t/acme/segments/a".to_owned()]).await.unwrap();
-    let upload = uploads::create(&mut tx, None, None).await.unwrap();
+    let (key, _) = keys::create_key(&mut tx, &key, &[7; 30]).await.unwrap();
+    console_sessions::begin_session(&mut tx, key.id, &[7; 32], None).await.unwrap();
+    audit::append_entry(&mut tx, "test", "key.create", "x", &serde_json::json!({})).await.unwrap();
+    segments::condemn_objects(&mut tx, &["t/acme/segments/a".to_owned()]).await.unwrap();
+    let upload = uploads::create_upload(&mut tx, None, None).await.unwrap();
     let object = crate::tests::symbols::symbols_and_uploads::object(9, Some(9));
-    crate::objects::found(&mut tx, upload, &[("a", &object)]).await.unwrap();
+    crate::objects::record_found(&mut tx, upload, &[("a", &object)]).await.unwrap();
     crate::tests::symbols::partial_uploads::half(&mut tx).await;
-    crate::reprocess::create(&mut tx, "test", &crate::reprocess::ReprocessFilter::default()).await.unwrap();
-    let group = crate::queries::groups::list(&mut tx, &Default::default(), Default::default(), None, 1)
+    crate::reprocess::create_reprocess(&mut tx, "test", &crate::reprocess::ReprocessFilter::default())
         .await
         .unwrap();
+    let group =
+        crate::queries::groups::list_groups(&mut tx, &Default::default(), Default::default(), None, 1)
+            .await
+            .unwrap();
     let actor = crate::groups::GroupActor { actor: "test", name: None };
-    crate::groups::comment(&mut tx, actor, group[0].id, "x").await.unwrap();
+    crate::groups::add_comment(&mut tx, actor, group[0].id, "x").await.unwrap();
     let settings = crate::app_settings::AppSettings { source_root: "/ci".into(), ..Default::default() };
-    assert!(crate::app_settings::put(&mut tx, "shop", &settings).await.unwrap());
+    assert!(crate::app_settings::replace_settings(&mut tx, "shop", &settings).await.unwrap());
     crate::app_signals::count_refused(&mut tx, "shop", AppSignal::Sessions).await.unwrap();
     tx.commit().await.unwrap();
     // A report that leaves its group, and another one that stays.
@@ -110,7 +113,7 @@ pub async fn fill(database: &Database) {
         .await
         .unwrap();
     let deferred = crate::tests::kafka::deferred::range("acme", 0, 5, 8);
-    crate::deferred::extend(&mut batch, &[deferred]).await.unwrap();
+    crate::deferred::extend_ranges(&mut batch, &[deferred]).await.unwrap();
     batch.commit().await.unwrap();
 }
 
@@ -350,9 +353,9 @@ async fn the_functions_answer_for_their_own_tenant_only() {
     let database = Database::new().await;
     fill(&database).await;
     let mut other = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
-    assert!(keys::list(&mut other, None, None, 10).await.unwrap().is_empty());
+    assert!(keys::list_keys(&mut other, None, None, 10).await.unwrap().is_empty());
     assert!(
-        symbols::list(&mut other, &symbols::ObjectFilter::default(), None, 10)
+        symbols::list_objects(&mut other, &symbols::ObjectFilter::default(), None, 10)
             .await
             .unwrap()
             .objects
@@ -361,9 +364,10 @@ async fn the_functions_answer_for_their_own_tenant_only() {
     let report = arrival(1).report_id;
     assert!(crate::queries::report::get(&mut other, report, 0).await.unwrap().is_none());
     // A lease is for one worker, and its end needs the tenant that it is of.
-    let leased =
-        jobs::lease(&database.store, &jobs::JobKind::ALL, "w", time::Duration::MINUTE, 10).await.unwrap();
-    assert!(matches!(jobs::complete(&mut other, &leased[0]).await, Err(StoreError::LeaseLost(_))));
+    let leased = jobs::lease_jobs(&database.store, &jobs::JobKind::ALL, "w", time::Duration::MINUTE, 10)
+        .await
+        .unwrap();
+    assert!(matches!(jobs::complete_job(&mut other, &leased[0]).await, Err(StoreError::LeaseLost(_))));
 }
 
 /// Proves: isolation

@@ -27,7 +27,7 @@ impl Keys<'_> {
         let new =
             NewApiKey { name: "x".into(), scopes: vec![Scope::TenantAdmin], app: None, expires_at: None };
         let make = async |tx: &mut TenantTx| match by {
-            None => keys::create(tx, &new, &entropy).await.unwrap(),
+            None => keys::create_key(tx, &new, &entropy).await.unwrap(),
             Some(by) => keys::create_by(tx, &new, &entropy, by).await.unwrap().unwrap(),
         };
         let (key, secret) = commit(self.database, slug, make).await;
@@ -59,7 +59,7 @@ async fn keys_are_found_together_with_every_committed_change() {
     let (acme_key, umbrella_key) = (("acme".to_owned(), 1, true), ("umbrella".to_owned(), 1, true));
     assert_eq!(keys.found().await, [acme_key.clone(), umbrella_key.clone(), umbrella_key.clone()]);
 
-    commit(&database, "umbrella", async |tx| assert!(keys::revoke(tx, other, None).await.unwrap())).await;
+    commit(&database, "umbrella", async |tx| assert!(keys::revoke_key(tx, other, None).await.unwrap())).await;
     assert_eq!(keys.found().await, [acme_key.clone(), umbrella_key]);
     let cascade = async |tx: &mut TenantTx| {
         let made = keys::revoke_with_made(tx, root, None, None, "test").await.unwrap();
@@ -68,7 +68,7 @@ async fn keys_are_found_together_with_every_committed_change() {
     let version = async || keys.found().await.first().map(|(_, version, active)| (*version, *active));
     let limits = QuotaLimits { units_per_second: 7, ..QuotaLimits::default() };
     let suspend = async |tx: &mut TenantTx| {
-        tenants::change(tx, "Acme", TenantStanding::Suspended, &limits).await.unwrap().unwrap();
+        tenants::change_tenant(tx, "Acme", TenantStanding::Suspended, &limits).await.unwrap().unwrap();
     };
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     suspend(&mut tx).await;
@@ -77,7 +77,7 @@ async fn keys_are_found_together_with_every_committed_change() {
     commit(&database, "acme", suspend).await;
     assert_eq!(version().await, Some((2, false)));
     let set = async |tx: &mut TenantTx| {
-        drop(rules::set(tx, "test", "ignore function Log.*").await.unwrap().unwrap());
+        drop(rules::set_rules(tx, "test", "ignore function Log.*").await.unwrap().unwrap());
     };
     commit(&database, "acme", set).await;
     assert_eq!(version().await, Some((3, false)), "a change of the rules");

@@ -2,7 +2,9 @@
 
 use crate::tenants::{self, QuotaLimits};
 use crate::tests::database::{START_MICROS, acme, admin, arrival, start, url_of};
-use crate::{Settings, Store, StoreError, jobs, keys, migrate, outbox, partitions, reports, requests};
+use crate::{
+    Settings, Store, StoreError, apply_migrations, jobs, keys, outbox, partitions, reports, requests,
+};
 use std::sync::Arc;
 use unslide_model::{FixedClock, Scope, Secret};
 use unslide_testkit::servers;
@@ -20,36 +22,37 @@ async fn serve(owner: &str, login: &str, database: &str) {
     let early = Store::connect(&settings, clock.clone()).await;
     assert!(matches!(early.err(), Some(StoreError::NotMigrated { .. })));
     let owner_url = Secret::new(url_of(database, owner));
-    let first = migrate(&owner_url).await.unwrap();
-    assert_eq!((first.applied, migrate(&owner_url).await.unwrap().applied), (first.total, 0));
+    let first = apply_migrations(&owner_url).await.unwrap();
+    assert_eq!((first.applied, apply_migrations(&owner_url).await.unwrap().applied), (first.total, 0));
     admin(&format!("GRANT unslide_service TO {owner}")).await;
     let of_owner = Settings { any_login: false, ..Settings::with_url(url_of(database, owner)) };
     let refused = Store::connect(&of_owner, clock.clone()).await;
     assert!(matches!(refused.err(), Some(StoreError::UnsafeLogin(name)) if name == owner));
     let store = Store::connect_timed(&settings, clock).await.unwrap();
     let mut tx = store.tenant(&acme()).await.unwrap();
-    tenants::create(&mut tx, "Acme", &QuotaLimits::default()).await.unwrap().unwrap();
+    tenants::create_tenant(&mut tx, "Acme", &QuotaLimits::default()).await.unwrap().unwrap();
     let new =
         keys::NewApiKey { name: "k".into(), scopes: vec![Scope::Operator], app: None, expires_at: None };
-    let (_, text) = keys::create(&mut tx, &new, &[3; 30]).await.unwrap();
-    jobs::add(&mut tx, &jobs::Work::Build { upload: crate::Uuid::nil() }).await.unwrap();
+    let (_, text) = keys::create_key(&mut tx, &new, &[3; 30]).await.unwrap();
+    jobs::add_job(&mut tx, &jobs::Work::Build { upload: crate::Uuid::nil() }).await.unwrap();
     tx.commit().await.unwrap();
     // Every function of the owner, as the service.
     assert_eq!(keys::authenticate(&store, text.reveal()).await.unwrap().unwrap().tenant, acme());
-    assert_eq!(tenants::list(&store, None, 10).await.unwrap().len(), 1);
-    assert_eq!(jobs::counts(&store).await.unwrap()[0].jobs, 1);
-    let leased = jobs::lease(&store, &jobs::JobKind::ALL, "w", time::Duration::MINUTE, 10).await.unwrap();
+    assert_eq!(tenants::list_tenants(&store, None, 10).await.unwrap().len(), 1);
+    assert_eq!(jobs::count_jobs(&store).await.unwrap()[0].jobs, 1);
+    let leased =
+        jobs::lease_jobs(&store, &jobs::JobKind::ALL, "w", time::Duration::MINUTE, 10).await.unwrap();
     assert_eq!(leased.len(), 1);
-    assert_eq!(jobs::purge(&store, start()).await.unwrap(), 0);
+    assert_eq!(jobs::purge_jobs(&store, start()).await.unwrap(), 0);
     let mut relay = outbox::Relay::acquire(&store).await.unwrap().unwrap();
     let unsent = relay.next(10).await.unwrap();
     assert_eq!(unsent.len(), 1);
-    relay.sent(&[unsent[0].id], start()).await.unwrap();
+    relay.record_sent(&[unsent[0].id], start()).await.unwrap();
     assert!(relay.next(10).await.unwrap().is_empty());
-    assert_eq!(outbox::purge(&store, start() + time::Duration::HOUR).await.unwrap(), 1);
-    assert_eq!(partitions::ensure(&store, start().date(), start().date()).await.unwrap(), 6);
+    assert_eq!(outbox::purge_messages(&store, start() + time::Duration::HOUR).await.unwrap(), 1);
+    assert_eq!(partitions::ensure_partitions(&store, start().date(), start().date()).await.unwrap(), 6);
     let mut tx = store.tenant(&acme()).await.unwrap();
-    reports::store(&mut tx, &[arrival(1)], reports::Effects::Deferred, None).await.unwrap();
+    reports::store_arrivals(&mut tx, &[arrival(1)], reports::Effects::Deferred, None).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(requests::ask_pending(&store, 10).await.unwrap(), 0);
     assert_eq!(requests::resend_overdue(&store, 10).await.unwrap(), 0);

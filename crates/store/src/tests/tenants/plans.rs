@@ -62,7 +62,7 @@ fn between(before: &Read, after: &Read) -> Read {
 async fn groups_read(database: &Database, filter: &GroupFilter, order: GroupOrder) -> Read {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let before = read_so_far(&mut tx).await;
-    assert_eq!(groups::list(&mut tx, filter, order, None, 50).await.unwrap(), [], "{filter:?}");
+    assert_eq!(groups::list_groups(&mut tx, filter, order, None, 50).await.unwrap(), [], "{filter:?}");
     between(&before, &read_so_far(&mut tx).await)
 }
 
@@ -70,8 +70,8 @@ async fn groups_read(database: &Database, filter: &GroupFilter, order: GroupOrde
 async fn reports_read(database: &Database, filter: &ReportFilter) -> Read {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let before = read_so_far(&mut tx).await;
-    assert_eq!(listed::list(&mut tx, filter, None, 50).await.unwrap().reports, [], "{filter:?}");
-    assert_eq!(listed::count(&mut tx, filter).await.unwrap(), 0, "{filter:?}");
+    assert_eq!(listed::list_reports(&mut tx, filter, None, 50).await.unwrap().reports, [], "{filter:?}");
+    assert_eq!(listed::count_reports(&mut tx, filter).await.unwrap(), 0, "{filter:?}");
     between(&before, &read_so_far(&mut tx).await)
 }
 

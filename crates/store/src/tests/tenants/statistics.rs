@@ -32,7 +32,7 @@ async fn fill(database: &Database, tenant: &TenantId) {
         arrival.facts.app = tenant.to_string();
         arrival.facts.grouping = Some(crate::tests::database::grouping(1, false));
     }
-    reports::store(&mut tx, &arrivals, Effects::Now, None).await.unwrap();
+    reports::store_arrivals(&mut tx, &arrivals, Effects::Now, None).await.unwrap();
     tx.commit().await.unwrap();
     execute(database, &figures(tenant.as_str())).await;
 }
@@ -40,9 +40,9 @@ async fn fill(database: &Database, tenant: &TenantId) {
 /// The counts of sessions and of metrics that a feature would write.
 fn figures(app: &str) -> String {
     let mut launches = QuantileSketch::default();
-    launches.add(800.0, 1_000);
-    launches.add(1_600.0, 1_000);
-    let launches = crate::json::bytes(&launches.to_bytes());
+    launches.add_value(800.0, 1_000);
+    launches.add_value(1_600.0, 1_000);
+    let launches = crate::json::format_bytes(&launches.to_bytes());
     format!(
         "INSERT INTO session_days (tenant, app, version, day, sessions, crashed, squares, installations,
                                    crashed_installations, users, crashed_users)

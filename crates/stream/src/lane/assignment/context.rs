@@ -36,7 +36,7 @@ impl Mark {
     pub(in crate::lane) fn is_alone(self, batch: usize) -> bool {
         match self {
             Mark::Clear { attempts } | Mark::Written { attempts, .. } => attempts.alone > 0,
-            Mark::Known { attempts, .. } => attempts.again(batch).alone > 0,
+            Mark::Known { attempts, .. } => attempts.add_attempt(batch).alone > 0,
             Mark::Unread => false,
         }
     }
@@ -81,7 +81,7 @@ pub(in crate::lane) struct AssignedPartition {
 
 /// How long after a seek the client may still say that it has fetched to the end: the thread of a broker
 /// counts the next records, and waits for answers first.
-const SEEK: Duration = Duration::from_secs(2);
+const SEEK_SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The lag of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,9 +126,9 @@ impl Ownership {
 
     /// Takes over the client's statistics of this lane's partitions. They come some time after they were
     /// `gathered`: those from before a rewind, or shortly after it, do not count the records that come again.
-    fn update(&mut self, statistics: &Statistics, gathered: Instant) -> Lag {
-        let mut lag = self.lag(statistics);
-        if self.rewound.is_some_and(|at| gathered <= at + SEEK) {
+    fn update_lag(&mut self, statistics: &Statistics, gathered: Instant) -> Lag {
+        let mut lag = self.compute_lag(statistics);
+        if self.rewound.is_some_and(|at| gathered <= at + SEEK_SETTLE_TIMEOUT) {
             lag.waiting = lag.waiting.max(self.waiting);
         }
         self.waiting = lag.waiting;
@@ -136,7 +136,7 @@ impl Ownership {
     }
 
     /// Computes the lag of this lane's partitions from the client's statistics.
-    fn lag(&self, statistics: &Statistics) -> Lag {
+    fn compute_lag(&self, statistics: &Statistics) -> Lag {
         let (mut waiting, mut open, mut queued, mut again, mut bytes) = (0, 0, 0, 0, 0);
         for ((topic, partition), owned) in &self.owned {
             let known = statistics.topics.get(&**topic).and_then(|t| t.partitions.get(partition));
@@ -163,12 +163,12 @@ impl Ownership {
     }
 
     /// Returns the epoch of a partition; `None` if it is not this lane's.
-    pub(in crate::lane) fn epoch(&self, place: &TopicPartition) -> Option<u64> {
+    pub(in crate::lane) fn find_epoch(&self, place: &TopicPartition) -> Option<u64> {
         self.owned.get(place).map(|owned| owned.epoch)
     }
 
     /// Decides on a record that was polled.
-    pub(in crate::lane) fn admit(&mut self, place: &TopicPartition, offset: i64) -> PollOutcome {
+    pub(in crate::lane) fn admit_record(&mut self, place: &TopicPartition, offset: i64) -> PollOutcome {
         let Some(owned) = self.owned.get_mut(place) else { return PollOutcome::Pass };
         owned.touched = true;
         match &mut owned.gate {
@@ -234,7 +234,7 @@ impl LaneContext {
             return;
         }
         let entries = marks.iter().map(|(place, offset, attempts)| (place, *offset, attempts.taken_back()));
-        let list = offsets(entries);
+        let list = list_offsets(entries);
         if let Err(e) = list.and_then(|list| consumer.commit(&list, CommitMode::Async)) {
             tracing::debug!(error = %e, "an attempt could not be taken back");
         }
@@ -242,7 +242,10 @@ impl LaneContext {
 
     /// Commits offsets with their attempts and counts the commit as unanswered until the coordinator
     /// has answered. The lane's thread cannot wait for that: it has to poll.
-    pub(in crate::lane) fn note(consumer: &Arc<BaseConsumer<LaneContext>>, list: TopicPartitionList) {
+    pub(in crate::lane) fn commit_attempts(
+        consumer: &Arc<BaseConsumer<LaneContext>>,
+        list: TopicPartitionList,
+    ) {
         consumer.context().ownership.lock().unanswered += 1;
         let asking = Arc::clone(consumer);
         let spawned = std::thread::Builder::new().name("lane note".to_owned()).spawn(move || {
@@ -262,7 +265,7 @@ impl LaneContext {
 }
 
 /// Makes a list of offsets with attempts as their metadata.
-pub(in crate::lane) fn offsets<'a>(
+pub(in crate::lane) fn list_offsets<'a>(
     entries: impl IntoIterator<Item = (&'a TopicPartition, i64, Attempts)>,
 ) -> KafkaResult<TopicPartitionList> {
     let mut list = TopicPartitionList::new();
@@ -278,7 +281,7 @@ pub(in crate::lane) fn offsets<'a>(
 }
 
 /// Makes a list of partitions.
-pub(in crate::lane) fn places<'a>(
+pub(in crate::lane) fn list_partitions<'a>(
     entries: impl IntoIterator<Item = &'a TopicPartition>,
 ) -> TopicPartitionList {
     let mut list = TopicPartitionList::new();
@@ -290,7 +293,7 @@ pub(in crate::lane) fn places<'a>(
 
 impl ClientContext for LaneContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        client::log(level, facility, text);
+        client::log_client_line(level, facility, text);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -299,9 +302,9 @@ impl ClientContext for LaneContext {
 
     fn stats(&self, statistics: Statistics) {
         let age = Duration::from_micros(u64::try_from(statistics.age).unwrap_or(0));
-        let Lag { waiting, open, bytes } = self.ownership.lock().update(&statistics, self.created + age);
-        self.observer.lag(waiting, open);
-        self.observer.fetched(bytes);
+        let Lag { waiting, open, bytes } = self.ownership.lock().update_lag(&statistics, self.created + age);
+        self.observer.record_lag(waiting, open);
+        self.observer.record_fetched(bytes);
     }
 }
 
@@ -321,7 +324,7 @@ impl ConsumerContext for LaneContext {
         }
         ownership.changed = true;
         ownership.shares_changed = true;
-        self.observer.assigned(ownership.owned.len());
+        self.observer.record_assigned(ownership.owned.len());
         if !lost {
             LaneContext::take_back(consumer, &ownership.member, &written);
         }
@@ -361,7 +364,7 @@ impl ConsumerContext for LaneContext {
                 tracing::warn!(error = %e, paused, "new partitions could not be paused or resumed");
             }
         }
-        self.observer.assigned(ownership.owned.len());
+        self.observer.record_assigned(ownership.owned.len());
         tracing::info!(
             partitions = list.count(),
             total = ownership.owned.len(),
@@ -397,7 +400,7 @@ mod tests {
     }
 
     fn waiting(gates: [Gate; 2], fetched: [i64; 2], queued: i64) -> i64 {
-        owning(gates).lag(&statistics(fetched, queued)).waiting
+        owning(gates).compute_lag(&statistics(fetched, queued)).waiting
     }
 
     #[test]
@@ -406,10 +409,10 @@ mod tests {
         let all_fetched = statistics([10, 10], 0);
         let before = Instant::now();
         (ownership.waiting, ownership.rewound) = (2, Some(before));
-        assert_eq!(ownership.update(&all_fetched, before).waiting, 2);
-        assert_eq!(ownership.update(&all_fetched, before + SEEK).waiting, 2);
-        assert_eq!(ownership.update(&statistics([5, 10], 0), before).waiting, 5);
-        assert_eq!(ownership.update(&all_fetched, before + 2 * SEEK).waiting, 0);
+        assert_eq!(ownership.update_lag(&all_fetched, before).waiting, 2);
+        assert_eq!(ownership.update_lag(&all_fetched, before + SEEK_SETTLE_TIMEOUT).waiting, 2);
+        assert_eq!(ownership.update_lag(&statistics([5, 10], 0), before).waiting, 5);
+        assert_eq!(ownership.update_lag(&all_fetched, before + 2 * SEEK_SETTLE_TIMEOUT).waiting, 0);
         assert_eq!(ownership.waiting, 0);
     }
 

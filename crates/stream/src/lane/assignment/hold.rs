@@ -2,7 +2,7 @@
 //! goes on.
 
 use crate::lane::Processor;
-use crate::lane::assignment::context::{Gate, TopicPartition, places};
+use crate::lane::assignment::context::{Gate, TopicPartition, list_partitions};
 use crate::lane::engine::Engine;
 use crate::record::Record;
 use rdkafka::Offset;
@@ -43,8 +43,8 @@ impl<P: Processor> Engine<P> {
         if self.faults.not_set_back.as_ref().is_some_and(|failpoint| failpoint()) {
             return Err(KafkaError::Seek("the test wants it".to_owned()));
         }
-        let _call = self.control.watch.enter("hold a partition back");
-        let mut list = places([place]);
+        let _call = self.control.watch.enter_call("hold a partition back");
+        let mut list = list_partitions([place]);
         list.set_partition_offset(&place.0, place.1, Offset::Offset(offset))?;
         // Without a time-out the client reports for each partition that the seek is in progress, or its
         // error.
@@ -54,7 +54,7 @@ impl<P: Processor> Engine<P> {
                 _ => {}
             }
         }
-        self.consumer.pause(&places([place]))
+        self.consumer.pause(&list_partitions([place]))
     }
 
     /// Resumes partitions with records that are due.
@@ -84,13 +84,13 @@ impl<P: Processor> Engine<P> {
         };
         // While fetching is paused as a whole, the end of that pause is theirs as well.
         if !due.is_empty() && !paused {
-            self.resume(&due);
+            self.resume_partitions(&due);
         }
     }
 
-    fn resume(&mut self, which: &[TopicPartition]) {
-        let _call = self.control.watch.enter("resume");
-        if let Err(e) = self.consumer.resume(&places(which)) {
+    fn resume_partitions(&mut self, which: &[TopicPartition]) {
+        let _call = self.control.watch.enter_call("resume");
+        if let Err(e) = self.consumer.resume(&list_partitions(which)) {
             tracing::warn!(error = %e, "partitions could not be resumed: going back");
             self.rewinding = true;
         }

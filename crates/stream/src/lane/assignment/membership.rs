@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long leaving may take.
-const LEAVE: Duration = Duration::from_secs(3);
+const LEAVE_GROUP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Returns the id under which the group's coordinator knows this consumer; empty while it knows none. A
 /// member that was thrown out and comes again gets another one.
@@ -28,7 +28,7 @@ pub(in crate::lane) fn member_id(consumer: &BaseConsumer<impl ConsumerContext>) 
 }
 
 /// Returns true once the group has taken this consumer in.
-pub(in crate::lane) fn joined(consumer: &BaseConsumer<impl ConsumerContext>) -> bool {
+pub(in crate::lane) fn has_joined(consumer: &BaseConsumer<impl ConsumerContext>) -> bool {
     !member_id(consumer).is_empty()
 }
 
@@ -46,7 +46,7 @@ pub(in crate::lane) fn is_still(consumer: &BaseConsumer<impl ConsumerContext>, i
 /// generation, and a broker accepts offsets under such metadata from anyone; or it carries those of the new
 /// membership, in which another member may have the partitions. So the member id is checked after the
 /// metadata was read.
-pub(in crate::lane) fn metadata(
+pub(in crate::lane) fn current_group_metadata(
     consumer: &BaseConsumer<impl ConsumerContext>,
     id: &str,
 ) -> Option<ConsumerGroupMetadata> {
@@ -56,11 +56,11 @@ pub(in crate::lane) fn metadata(
 
 /// Leaves the group, so that others get the partitions at once and not when the session is over. A
 /// member with a fixed name does not do so when its client is closed.
-pub(in crate::lane) fn leave(consumer: &BaseConsumer<impl ConsumerContext>) {
+pub(in crate::lane) fn leave_group(consumer: &BaseConsumer<impl ConsumerContext>) {
     consumer.unsubscribe();
-    let until = Instant::now() + LEAVE;
+    let until = Instant::now() + LEAVE_GROUP_TIMEOUT;
     // The partitions are given up in callbacks, and then the member id goes.
-    while joined(consumer) && Instant::now() < until {
+    while has_joined(consumer) && Instant::now() < until {
         drop(consumer.poll(Duration::from_millis(20)));
     }
 }

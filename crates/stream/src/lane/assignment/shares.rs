@@ -1,7 +1,7 @@
 //! Telling the processor how much of each topic is this lane's.
 
 use crate::lane::assignment::context::TopicPartition;
-use crate::lane::engine::{Engine, NOTE};
+use crate::lane::engine::{Engine, STORE_ATTEMPT_TIMEOUT};
 use crate::lane::{Processor, TopicShare};
 use rdkafka::consumer::Consumer;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The pause after a request in which Kafka did not tell how many partitions there are.
-const PAUSE: Duration = Duration::from_secs(1);
+const PARTITION_COUNT_BACKOFF: Duration = Duration::from_secs(1);
 
 impl<P: Processor> Engine<P> {
     pub(in crate::lane) fn tell_shares(&mut self) {
@@ -27,18 +27,18 @@ impl<P: Processor> Engine<P> {
         for (topic, _) in owned {
             *assigned.entry(topic).or_default() += 1;
         }
-        if let Some(shares) = self.shares(&assigned) {
+        if let Some(shares) = self.list_shares(&assigned) {
             self.shares_not_before = None;
-            self.processor.assigned(&shares);
+            self.processor.on_assigned(&shares);
         } else {
-            self.shares_not_before = Some(Instant::now() + PAUSE);
+            self.shares_not_before = Some(Instant::now() + PARTITION_COUNT_BACKOFF);
             self.consumer.context().ownership.lock().shares_changed = true;
         }
     }
 
     /// Returns the share of the partitions of each topic; `None` if Kafka does not tell how many there are.
-    pub(super) fn shares(&self, assigned: &BTreeMap<Arc<str>, usize>) -> Option<Vec<TopicShare>> {
-        let _call = self.control.watch.enter("metadata");
+    pub(super) fn list_shares(&self, assigned: &BTreeMap<Arc<str>, usize>) -> Option<Vec<TopicShare>> {
+        let _call = self.control.watch.enter_call("metadata");
         // One request for all if there may be many topics.
         let asked: Vec<Option<&str>> = if assigned.len() > 4 {
             vec![None]
@@ -47,7 +47,7 @@ impl<P: Processor> Engine<P> {
         };
         let mut shares = Vec::with_capacity(assigned.len());
         for topic in asked {
-            let metadata = match self.consumer.fetch_metadata(topic, NOTE) {
+            let metadata = match self.consumer.fetch_metadata(topic, STORE_ATTEMPT_TIMEOUT) {
                 Ok(metadata) => metadata,
                 Err(e) => {
                     tracing::debug!(error = %e, "the topics' partitions are not known yet");

@@ -7,7 +7,7 @@
 
 use crate::StreamError;
 use crate::lane::assignment::membership;
-use crate::lane::engine::{Engine, NOTE};
+use crate::lane::engine::{Engine, STORE_ATTEMPT_TIMEOUT};
 use crate::lane::{LaneError, Processor};
 use bytes::Buf;
 use rdkafka::consumer::Consumer;
@@ -36,7 +36,7 @@ impl<P: Processor> Engine<P> {
         // Checks again later after any result, until no partition is missing.
         self.unassigned_check_at = Some(Instant::now() + self.lane.timings.session);
         let Some(GroupShares { members, assigned }) = self.group_shares() else { return Ok(()) };
-        let Some(shares) = self.shares(&assigned) else { return Ok(()) };
+        let Some(shares) = self.list_shares(&assigned) else { return Ok(()) };
         let unassigned: usize = shares.iter().map(|share| share.total.saturating_sub(share.assigned)).sum();
         if unassigned == 0 {
             self.unassigned_check_at = None;
@@ -48,10 +48,10 @@ impl<P: Processor> Engine<P> {
                 partitions = unassigned,
                 "partitions of the group are unassigned: joining it again"
             );
-            let _call = self.control.watch.enter("join the group again");
-            membership::leave(&self.consumer);
-            let joined = self.consumer.subscribe(&self.lane.subscription());
-            joined.map_err(|e| self.failed(StreamError::kafka("joining the group again", e)))?;
+            let _call = self.control.watch.enter_call("join the group again");
+            membership::leave_group(&self.consumer);
+            let joined = self.consumer.subscribe(&self.lane.list_subscriptions());
+            joined.map_err(|e| self.client_error(StreamError::from_kafka("joining the group again", e)))?;
         }
         Ok(())
     }
@@ -59,9 +59,9 @@ impl<P: Processor> Engine<P> {
     /// Returns the partitions of this lane's group's members; `None` while the group is being divided, or
     /// cannot be asked.
     fn group_shares(&self) -> Option<GroupShares> {
-        let _call = self.control.watch.enter("look at the group");
-        let name = self.lane.group(&self.settings);
-        let groups = match self.consumer.fetch_group_list(Some(&name), NOTE) {
+        let _call = self.control.watch.enter_call("look at the group");
+        let name = self.lane.group_name(&self.settings);
+        let groups = match self.consumer.fetch_group_list(Some(&name), STORE_ATTEMPT_TIMEOUT) {
             Ok(groups) => groups,
             Err(e) => {
                 tracing::debug!(error = %e, "the group's members are not known yet");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Fewer records than these may be larger than two batches.
-const FEW: usize = 4;
+const LARGE_RECORDS_LIMIT: usize = 4;
 
 /// A record with the epoch of its partition's assignment.
 #[derive(Clone, Debug)]
@@ -19,13 +19,13 @@ pub(in crate::lane) struct GatheredRecord {
 }
 
 impl GatheredRecord {
-    pub(in crate::lane) fn place(&self) -> TopicPartition {
+    pub(in crate::lane) fn topic_partition(&self) -> TopicPartition {
         (Arc::clone(&self.record.at.topic), self.record.at.partition)
     }
 
     /// Returns true while the partition is still, or again without a break, this lane's.
     pub(in crate::lane) fn is_current(&self, ownership: &Ownership) -> bool {
-        ownership.epoch(&self.place()) == Some(self.epoch)
+        ownership.find_epoch(&self.topic_partition()) == Some(self.epoch)
     }
 }
 
@@ -66,7 +66,7 @@ impl Gather {
     /// Returns true if fetching has to stop. The client then drops the records that it has fetched and
     /// unpacked, and fetches them again: with large records that costs more than to keep a few of them.
     pub(in crate::lane) fn is_overfull(&self) -> bool {
-        let large = self.bytes >= 2 * self.limits.bytes && self.queue.len() >= FEW;
+        let large = self.bytes >= 2 * self.limits.bytes && self.queue.len() >= LARGE_RECORDS_LIMIT;
         large || self.queue.len() >= 2 * self.limits.records
     }
 
@@ -74,17 +74,17 @@ impl Gather {
     /// lane has `rested` since its last transaction, the first record waits for no other: records that come
     /// then are the next batch.
     pub(in crate::lane) fn is_due(&self, rested: Duration) -> bool {
-        self.is_full() || self.left(rested).is_some_and(|left| left.is_zero())
+        self.is_full() || self.time_left(rested).is_some_and(|left| left.is_zero())
     }
 
     /// Returns how long the first record still waits for others; `None` if there is no record.
-    pub(in crate::lane) fn left(&self, rested: Duration) -> Option<Duration> {
+    pub(in crate::lane) fn time_left(&self, rested: Duration) -> Option<Duration> {
         Some(self.limits.wait.saturating_sub(self.since?.elapsed().max(rested)))
     }
 
     /// Returns the partition of the first record.
-    pub(in crate::lane) fn first(&self) -> Option<TopicPartition> {
-        self.queue.front().map(GatheredRecord::place)
+    pub(in crate::lane) fn first_partition(&self) -> Option<TopicPartition> {
+        self.queue.front().map(GatheredRecord::topic_partition)
     }
 
     pub(in crate::lane) fn clear(&mut self) {
@@ -104,13 +104,16 @@ impl Gather {
 
     /// Takes the next batch, in the order of arrival. A record of a partition that `alone` selects makes a
     /// batch of its own.
-    pub(in crate::lane) fn take(&mut self, alone: impl Fn(&TopicPartition) -> bool) -> Vec<GatheredRecord> {
+    pub(in crate::lane) fn take_batch(
+        &mut self,
+        alone: impl Fn(&TopicPartition) -> bool,
+    ) -> Vec<GatheredRecord> {
         let mut batch: Vec<GatheredRecord> = Vec::new();
         let mut bytes = 0;
         while let Some(next) = self.queue.front() {
             let size = next.record.size();
             let full = batch.len() >= self.limits.records || bytes + size > self.limits.bytes;
-            let single = alone(&next.place());
+            let single = alone(&next.topic_partition());
             if !batch.is_empty() && (full || single) {
                 break;
             }
@@ -171,21 +174,21 @@ mod tests {
             queue.push(held(0, offset, bytes));
         }
         assert!(queue.is_full() && queue.is_overfull());
-        assert_eq!(offsets(&queue.take(|_| false)), [0]);
-        assert_eq!(offsets(&queue.take(|_| false)), [1, 2]);
-        assert_eq!(offsets(&queue.take(|_| false)), [3]);
-        assert_eq!(offsets(&queue.take(|_| false)), [4]);
+        assert_eq!(offsets(&queue.take_batch(|_| false)), [0]);
+        assert_eq!(offsets(&queue.take_batch(|_| false)), [1, 2]);
+        assert_eq!(offsets(&queue.take_batch(|_| false)), [3]);
+        assert_eq!(offsets(&queue.take_batch(|_| false)), [4]);
         assert_eq!((queue.bytes(), queue.is_due(Duration::MAX)), (0, false));
     }
 
     #[test]
     fn a_record_waits_for_others_only_right_after_a_transaction() {
         let mut queue = gather(20, 1_000);
-        assert!(queue.left(Duration::ZERO).is_none() && !queue.is_due(Duration::MAX));
+        assert!(queue.time_left(Duration::ZERO).is_none() && !queue.is_due(Duration::MAX));
         queue.push(held(0, 0, 1));
         assert!(
             !queue.is_due(Duration::ZERO)
-                && queue.left(Duration::from_secs(8)) <= Some(Duration::from_secs(1))
+                && queue.time_left(Duration::from_secs(8)) <= Some(Duration::from_secs(1))
         );
         assert!(queue.is_due(Duration::from_secs(9)));
     }
@@ -197,9 +200,9 @@ mod tests {
             queue.push(held(partition, offset, 1));
         }
         let alone = |place: &TopicPartition| place.1 == 1;
-        assert_eq!(queue.take(alone).len(), 1);
-        assert_eq!(queue.take(alone)[0].record.at.partition, 1);
-        assert_eq!(queue.take(alone)[0].record.at.offset, 1);
-        assert_eq!(queue.take(alone).len(), 1);
+        assert_eq!(queue.take_batch(alone).len(), 1);
+        assert_eq!(queue.take_batch(alone)[0].record.at.partition, 1);
+        assert_eq!(queue.take_batch(alone)[0].record.at.offset, 1);
+        assert_eq!(queue.take_batch(alone).len(), 1);
     }
 }

@@ -1,9 +1,9 @@
 //! Having batches prepared: attempts noted, the processor asked, its answer taken.
 
-use crate::lane::assignment::context::{LaneContext, Mark, TopicPartition, offsets, places};
+use crate::lane::assignment::context::{LaneContext, Mark, TopicPartition, list_offsets, list_partitions};
 use crate::lane::batch::gather::GatheredRecord;
 use crate::lane::batch::slots::{Batch, BatchSlot, Prepared, Ready};
-use crate::lane::engine::{Engine, NOTE};
+use crate::lane::engine::{Engine, STORE_ATTEMPT_TIMEOUT};
 use crate::lane::fatal_records::attempts::{Attempts, GIVE_UP};
 use crate::lane::{LaneError, Pause, Processor, Refusal};
 use rdkafka::Offset;
@@ -18,7 +18,7 @@ impl<P: Processor> Engine<P> {
     pub(in crate::lane) fn prepare_next(&mut self) {
         match std::mem::replace(&mut self.slot, BatchSlot::Empty) {
             BatchSlot::Waiting { batch, until }
-                if Instant::now() >= until && self.may_begin(&batch.places()) =>
+                if Instant::now() >= until && self.may_begin(&batch.list_partitions()) =>
             {
                 self.begin_batch(batch);
             }
@@ -26,7 +26,7 @@ impl<P: Processor> Engine<P> {
                 let unanswered = self.consumer.context().ownership.lock().unanswered;
                 // Without an answer the batch goes on: a lost note costs at most one more try.
                 if unanswered == 0 || Instant::now() >= until {
-                    self.spawn(batch);
+                    self.spawn_preparation(batch);
                 } else {
                     self.slot = BatchSlot::Marking { batch, until };
                 }
@@ -41,14 +41,14 @@ impl<P: Processor> Engine<P> {
     }
 
     fn next_batch(&mut self) -> Option<Batch> {
-        if self.backlog.is_empty() && !self.gather.is_due(self.rested()) {
+        if self.backlog.is_empty() && !self.gather.is_due(self.idle_time()) {
             return None;
         }
         self.read_marks();
         let next = match self.backlog.front() {
-            Some(batch) => batch.places(),
+            Some(batch) => batch.list_partitions(),
             // A record that goes alone is a batch if it is the first, and else in none with others.
-            None => self.gather.first().into_iter().collect(),
+            None => self.gather.first_partition().into_iter().collect(),
         };
         if !self.may_begin(&next) {
             return None;
@@ -58,14 +58,15 @@ impl<P: Processor> Engine<P> {
         }
         let ownership = self.consumer.context().ownership.lock();
         let limit = self.lane.batch.records;
-        let held =
-            self.gather.take(|place| ownership.owned.get(place).is_some_and(|o| o.mark.is_alone(limit)));
+        let held = self
+            .gather
+            .take_batch(|place| ownership.owned.get(place).is_some_and(|o| o.mark.is_alone(limit)));
         (!held.is_empty()).then_some(Batch { held })
     }
 
     /// Returns how long the lane has written nothing; zero while a batch is ready. A transaction that begins
     /// right after another meets its markers, and the client tries again only after 20 ms.
-    pub(in crate::lane) fn rested(&self) -> Duration {
+    pub(in crate::lane) fn idle_time(&self) -> Duration {
         if self.ready.is_empty() { self.written.elapsed() } else { Duration::ZERO }
     }
 
@@ -81,7 +82,7 @@ impl<P: Processor> Engine<P> {
             alone.map(|(place, _)| place.clone()).collect()
         };
         // Partitions without a record here block no other, however long none comes.
-        let written = || self.ready.iter().any(|ready| !alone.is_disjoint(&ready.places()));
+        let written = || self.ready.iter().any(|ready| !alone.is_disjoint(&ready.list_partitions()));
         if alone.is_disjoint(next) && (alone.is_empty() || !written()) {
             return true;
         }
@@ -114,8 +115,8 @@ impl<P: Processor> Engine<P> {
         }
         // The first records have come, so the coordinator knows these offsets and answers at once.
         let asked = {
-            let _call = self.control.watch.enter("read attempts");
-            self.consumer.committed_offsets(places(&unread), NOTE)
+            let _call = self.control.watch.enter_call("read attempts");
+            self.consumer.committed_offsets(list_partitions(&unread), STORE_ATTEMPT_TIMEOUT)
         };
         let list = match asked {
             Ok(list) => list,
@@ -158,14 +159,14 @@ impl<P: Processor> Engine<P> {
                 return;
             }
             for held in &batch.held {
-                let place = held.place();
+                let place = held.topic_partition();
                 let Some(owned) = ownership.owned.get_mut(&place) else { continue };
                 if let Mark::Known { offset, attempts } = owned.mark {
                     // Nothing committed yet: the first record's own offset.
                     let offset = offset.unwrap_or(held.record.at.offset);
                     // After a rewind it may be there already.
                     let noted = owned.noted == Some((offset, attempts));
-                    let attempts = if noted { attempts } else { attempts.again(limit) };
+                    let attempts = if noted { attempts } else { attempts.add_attempt(limit) };
                     owned.mark = Mark::Written { offset, attempts };
                     if !noted {
                         owned.noted = Some((offset, attempts));
@@ -178,28 +179,28 @@ impl<P: Processor> Engine<P> {
             && attempts.attempt >= GIVE_UP
             && batch.held.len() == 1
         {
-            return self.refuse(batch, &Refusal::KillsWorker { attempts: attempts.attempt });
+            return self.refuse_batch(batch, &Refusal::KillsWorker { attempts: attempts.attempt });
         }
         if notes.is_empty() {
-            return self.spawn(batch);
+            return self.spawn_preparation(batch);
         }
         let entries = notes.iter().map(|(place, offset, attempts)| (place, *offset, *attempts));
-        match offsets(entries) {
-            Ok(list) => LaneContext::note(&self.consumer, list),
+        match list_offsets(entries) {
+            Ok(list) => LaneContext::commit_attempts(&self.consumer, list),
             Err(e) => tracing::warn!(error = %e, "an attempt could not be noted"),
         }
-        self.slot = BatchSlot::Marking { batch, until: Instant::now() + NOTE };
+        self.slot = BatchSlot::Marking { batch, until: Instant::now() + STORE_ATTEMPT_TIMEOUT };
     }
 
-    fn refuse(&mut self, batch: Batch, why: &Refusal) {
-        let done = batch.held.iter().map(|held| self.processor.refused(&held.record, why)).collect();
+    fn refuse_batch(&mut self, batch: Batch, why: &Refusal) {
+        let done = batch.held.iter().map(|held| self.processor.refuse_record(&held.record, why)).collect();
         self.ready.push_back(Ready::new(batch.held, done));
     }
 
-    fn spawn(&mut self, batch: Batch) {
+    fn spawn_preparation(&mut self, batch: Batch) {
         let (sender, result) = mpsc::channel();
-        self.processor.queued(!self.gather.is_empty() || !self.backlog.is_empty());
-        let work = Arc::clone(&self.processor).prepare(batch.records());
+        self.processor.on_records_queued(!self.gather.is_empty() || !self.backlog.is_empty());
+        let work = Arc::clone(&self.processor).prepare_batch(batch.records());
         let task = self.runtime.spawn(work);
         self.runtime.spawn(async move {
             let prepared = match task.await {
@@ -243,13 +244,13 @@ impl<P: Processor> Engine<P> {
                 let lane = self.lane.name.clone();
                 return Err(LaneError::Miscount { lane, got: done.len(), asked: batch.held.len() });
             }
-            Prepared::Paused(pause) => self.pause(batch, pause),
-            Prepared::Panicked(detail) if self.control.asked() => {
+            Prepared::Paused(pause) => self.pause_lane(batch, pause),
+            Prepared::Panicked(detail) if self.control.is_stop_requested() => {
                 tracing::warn!("a batch was given up while stopping: {detail}");
             }
             Prepared::Panicked(detail) if batch.held.len() == 1 => {
                 tracing::error!("preparing {:?} panicked: {detail}", batch.held[0].record.at);
-                self.refuse(batch, &Refusal::Panicked { detail });
+                self.refuse_batch(batch, &Refusal::Panicked { detail });
             }
             Prepared::Panicked(detail) => {
                 tracing::error!(records = batch.held.len(), "preparing a batch panicked: {detail}");
@@ -262,14 +263,15 @@ impl<P: Processor> Engine<P> {
         Ok(())
     }
 
-    fn pause(&mut self, batch: Batch, pause: Pause) {
+    fn pause_lane(&mut self, batch: Batch, pause: Pause) {
         tracing::warn!(wait_seconds = pause.wait.as_secs_f64(), "the lane pauses: {}", pause.reason);
         self.paused = Some(pause.reason);
         // Waiting is no attempt: the process lives.
         let mut written = Vec::new();
         {
             let mut ownership = self.consumer.context().ownership.lock();
-            let touched: BTreeSet<TopicPartition> = batch.held.iter().map(GatheredRecord::place).collect();
+            let touched: BTreeSet<TopicPartition> =
+                batch.held.iter().map(GatheredRecord::topic_partition).collect();
             for place in touched {
                 if let Some(owned) = ownership.owned.get_mut(&place)
                     && let Mark::Written { offset, attempts } = owned.mark
@@ -280,8 +282,8 @@ impl<P: Processor> Engine<P> {
             }
         }
         let entries = written.iter().map(|(place, offset, attempts)| (place, *offset, attempts.taken_back()));
-        match offsets(entries) {
-            Ok(list) if list.count() > 0 => LaneContext::note(&self.consumer, list),
+        match list_offsets(entries) {
+            Ok(list) if list.count() > 0 => LaneContext::commit_attempts(&self.consumer, list),
             Ok(_) => {}
             Err(e) => tracing::warn!(error = %e, "an attempt could not be taken back"),
         }

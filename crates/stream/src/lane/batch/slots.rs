@@ -24,8 +24,8 @@ impl Batch {
     }
 
     /// Returns the partitions of its records.
-    pub(in crate::lane) fn places(&self) -> BTreeSet<TopicPartition> {
-        self.held.iter().map(GatheredRecord::place).collect()
+    pub(in crate::lane) fn list_partitions(&self) -> BTreeSet<TopicPartition> {
+        self.held.iter().map(GatheredRecord::topic_partition).collect()
     }
 }
 
@@ -98,8 +98,8 @@ impl Ready {
     }
 
     /// Returns the partitions of its records.
-    pub(in crate::lane) fn places(&self) -> BTreeSet<TopicPartition> {
-        self.held.iter().map(GatheredRecord::place).collect()
+    pub(in crate::lane) fn list_partitions(&self) -> BTreeSet<TopicPartition> {
+        self.held.iter().map(GatheredRecord::topic_partition).collect()
     }
 
     /// Returns the bytes of its outputs.
@@ -120,7 +120,7 @@ impl Ready {
     }
 
     /// Cuts the batch before its item `at`, which must be neither the first nor past the end.
-    pub(in crate::lane) fn split(mut self, at: usize) -> (Ready, Ready) {
+    pub(in crate::lane) fn split_at(mut self, at: usize) -> (Ready, Ready) {
         let held = self.held.split_off(at);
         let done = self.done.split_off(at);
         (Ready::new(self.held, self.done), Ready::new(held, done))

@@ -8,7 +8,7 @@
 use std::fmt;
 
 /// From this attempt on, a partition's records are processed one a transaction.
-pub(in crate::lane) const ALONE: u32 = 3;
+pub(in crate::lane) const SINGLE_RECORD_ATTEMPT: u32 = 3;
 /// At this attempt the record is dead-letter.
 pub(in crate::lane) const GIVE_UP: u32 = 6;
 
@@ -37,10 +37,10 @@ impl Attempts {
     }
 
     /// Adds an attempt; `batch` is how many records a batch may have.
-    pub(in crate::lane) fn again(self, batch: usize) -> Attempts {
+    pub(in crate::lane) fn add_attempt(self, batch: usize) -> Attempts {
         let attempt = self.attempt.saturating_add(1);
         let batch = u32::try_from(batch).unwrap_or(u32::MAX);
-        let alone = if attempt >= ALONE { self.alone.max(batch) } else { self.alone };
+        let alone = if attempt >= SINGLE_RECORD_ATTEMPT { self.alone.max(batch) } else { self.alone };
         Attempts { attempt, alone }
     }
 
@@ -50,7 +50,7 @@ impl Attempts {
     }
 
     /// Returns the attempts after `records` were done.
-    pub(in crate::lane) fn done(self, records: usize) -> Attempts {
+    pub(in crate::lane) fn after_records(self, records: usize) -> Attempts {
         let records = u32::try_from(records).unwrap_or(u32::MAX);
         Attempts { attempt: 0, alone: self.alone.saturating_sub(records) }
     }
@@ -85,11 +85,11 @@ mod tests {
 
     #[test]
     fn records_go_alone_until_a_whole_batch_has_passed() {
-        let third = Attempts { attempt: 2, alone: 0 }.again(100);
+        let third = Attempts { attempt: 2, alone: 0 }.add_attempt(100);
         assert_eq!(third, Attempts { attempt: 3, alone: 100 });
-        let after_one = third.done(1);
+        let after_one = third.after_records(1);
         assert_eq!(after_one, Attempts { attempt: 0, alone: 99 });
-        assert_eq!(after_one.again(100), Attempts { attempt: 1, alone: 99 });
+        assert_eq!(after_one.add_attempt(100), Attempts { attempt: 1, alone: 99 });
         assert_eq!(Attempts { attempt: 3, alone: 5 }.taken_back(), Attempts { attempt: 2, alone: 5 });
     }
 }

@@ -58,7 +58,7 @@ async fn a_stop_takes_the_attempt_back() {
     until_committed(&bench, 0, "attempt=1").await;
     // It is not done in time and given up.
     lane.stop(Duration::ZERO);
-    tokio::time::timeout(ANSWER, lane.ended()).await.unwrap().unwrap();
+    tokio::time::timeout(ANSWER, lane.wait_for_end()).await.unwrap().unwrap();
     until_committed(&bench, 0, "").await;
     bench.done().await;
 }

@@ -24,13 +24,13 @@ async fn a_record_that_kills_each_worker_is_given_up() {
         if status.records == 1 {
             break lane;
         }
-        lane.ended().await.unwrap();
+        lane.wait_for_end().await.unwrap();
         deaths += 1;
     };
     assert!(deaths >= 5, "the record was given up after {deaths} deaths");
     let dead = bench.letters(1).await;
     assert_eq!(dead.len(), 1);
-    assert_eq!(dead[0].headers.text("reason"), Some("kills_worker"));
+    assert_eq!(dead[0].headers.get_text("reason"), Some("kills_worker"));
     assert_eq!(dead[0].value.as_deref(), Some(&b"deadly"[..]));
     // The next record is processed as ever.
     deadly.store(false, Ordering::SeqCst);
@@ -74,7 +74,7 @@ async fn beside_others(deadly: i32) {
             if *dead.borrow_and_update() {
                 break;
             }
-            letters = bench.read(&bench.settings.topics().dead_letter).await;
+            letters = bench.read(&bench.settings.topic_names().dead_letter).await;
             if !letters.is_empty() {
                 break;
             }
@@ -85,7 +85,7 @@ async fn beside_others(deadly: i32) {
         }
     }
     let told: Vec<_> =
-        letters.iter().map(|letter| (letter.headers.text("reason"), letter.value.as_deref())).collect();
+        letters.iter().map(|letter| (letter.headers.get_text("reason"), letter.value.as_deref())).collect();
     assert_eq!(told, [(Some("kills_worker"), Some(&b"kills"[..]))]);
     let lane = bench.start("w", &bench.copier());
     assert_once(&bench.outputs(63).await, 63);
@@ -135,9 +135,9 @@ async fn a_partition_without_records_keeps_no_other_in_single_steps() {
 fn note_attempts(settings: &Settings, partition: i32, metadata: &str) {
     use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
     use rdkafka::{Offset, TopicPartitionList};
-    let input = settings.topics().input;
-    let group = unslide_proto::lanes::group(&settings.topic_prefix, "live");
-    let mut config = settings.consumer();
+    let input = settings.topic_names().input;
+    let group = unslide_proto::lanes::consumer_group(&settings.topic_prefix, "live");
+    let mut config = settings.consumer_config();
     let consumer: BaseConsumer = config.set("group.id", group).create().unwrap();
     let mut offsets = TopicPartitionList::new();
     offsets.add_partition_offset(&input, partition, Offset::Offset(0)).unwrap();

@@ -17,12 +17,12 @@ async fn a_call_that_does_not_come_back_ends_the_lane_for_its_owner() {
     let mut lane =
         Lane::start_with(&bench.settings, config, bench.copier(), Arc::new(Unobserved), hang).unwrap();
     let status = lane.status();
-    let end = tokio::time::timeout(Duration::from_secs(60), lane.ended()).await.unwrap();
+    let end = tokio::time::timeout(Duration::from_secs(60), lane.wait_for_end()).await.unwrap();
     assert!(matches!(end, Err(LaneError::Stuck { call: "commit", .. })), "{end:?}");
     assert!(status.borrow().stalled && !status.borrow().ended);
     // Its owner stops what it has and waits for every lane: that must not hang as well.
     lane.stop(Duration::from_secs(1));
-    tokio::time::timeout(Duration::from_secs(10), lane.ended()).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(10), lane.wait_for_end()).await.unwrap().unwrap();
     drop(wake);
     bench.done().await;
 }
@@ -81,7 +81,7 @@ async fn a_lane_whose_transactions_are_all_aborted_stalls() {
     }
     aborting.store(false, Ordering::SeqCst);
     assert_once(&bench.outputs(10).await, 10);
-    assert!(bench.read(&bench.settings.topics().dead_letter).await.is_empty());
+    assert!(bench.read(&bench.settings.topic_names().dead_letter).await.is_empty());
     until(&lane, |s| !s.stalled && s.records == 10).await;
     stop(lane).await;
     bench.done().await;

@@ -13,11 +13,11 @@ fn sources(counts: &BTreeMap<String, usize>, partition: i32) -> usize {
 
 /// The offset that the lane's group has committed for a partition of the input, with its metadata.
 pub(super) fn committed(settings: &Settings, partition: i32) -> (Offset, String) {
-    let mut config = settings.base();
+    let mut config = settings.base_config();
     config.set("group.id", format!("{}unslide.live", settings.topic_prefix));
     let asker: BaseConsumer = config.create().unwrap();
     let mut list = TopicPartitionList::new();
-    list.add_partition(&settings.topics().input, partition);
+    list.add_partition(&settings.topic_names().input, partition);
     let answer = asker.committed_offsets(list, ANSWER).unwrap();
     let element = &answer.elements()[0];
     (element.offset(), element.metadata().to_owned())
@@ -137,7 +137,7 @@ async fn a_last_record_to_which_its_partition_was_not_set_back_comes_all_the_sam
 #[tokio::test(flavor = "multi_thread")]
 async fn flow_control_does_not_wake_what_is_held_back() {
     let bench = Bench::new().await;
-    let copier = Copier::new(bench.settings.topics(), Duration::from_millis(20));
+    let copier = Copier::new(bench.settings.topic_names(), Duration::from_millis(20));
     copier.held.lock().insert("later".into());
     bench.input_at(0, std::iter::once("later".to_owned()).chain(numbers(0..200)));
     for partition in 1..4 {
@@ -178,7 +178,7 @@ impl Lag {
 }
 
 impl Observer for Lag {
-    fn lag(&self, records: i64, _: i64) {
+    fn record_lag(&self, records: i64, _: i64) {
         self.0.lock().push(records);
     }
 }
@@ -192,10 +192,10 @@ async fn what_is_held_back_is_no_lag_and_neither_are_markers() {
     *copier.hold.lock() = Duration::from_millis(3);
     bench.input_at(0, std::iter::once("later".to_owned()).chain(numbers(0..500)));
     // Transactions leave markers at the log's end, which nobody ever polls.
-    let mut config = bench.settings.producer();
+    let mut config = bench.settings.producer_config();
     config.set("transactional.id", format!("{}t", bench.settings.topic_prefix));
     let producer: rdkafka::producer::BaseProducer = config.create().unwrap();
-    let input = bench.settings.topics().input;
+    let input = bench.settings.topic_names().input;
     let transact = || {
         use rdkafka::producer::{BaseRecord, Producer as _};
         producer.init_transactions(ANSWER)?;
@@ -227,7 +227,7 @@ async fn a_rewind_keeps_what_is_held_back_waiting() {
     bench.input_at(1, numbers(0..10));
     let lane = bench.start("w", &copier);
     until(&lane, |s| s.records == 11).await;
-    let mut config = bench.settings.producer();
+    let mut config = bench.settings.producer_config();
     config.set("transactional.id", format!("{}unslide.live.w", bench.settings.topic_prefix));
     let other: rdkafka::producer::BaseProducer = config.create().unwrap();
     other.init_transactions(ANSWER).unwrap();
@@ -245,7 +245,7 @@ async fn a_rewind_keeps_what_is_held_back_waiting() {
 struct Open(Mutex<i64>);
 
 impl Observer for Open {
-    fn lag(&self, _: i64, open: i64) {
+    fn record_lag(&self, _: i64, open: i64) {
         *self.0.lock() = open;
     }
 }
@@ -254,10 +254,10 @@ impl Observer for Open {
 async fn offsets_that_an_open_transaction_holds_back_are_told_until_it_ends() {
     use rdkafka::producer::{BaseRecord, Producer as _};
     let bench = Bench::new().await;
-    let mut config = bench.settings.producer();
+    let mut config = bench.settings.producer_config();
     config.set("transactional.id", format!("{}t", bench.settings.topic_prefix));
     let producer: rdkafka::producer::BaseProducer = config.create().unwrap();
-    let input = bench.settings.topics().input;
+    let input = bench.settings.topic_names().input;
     producer.init_transactions(ANSWER).unwrap();
     producer.begin_transaction().unwrap();
     for _ in 0..3 {

@@ -6,7 +6,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 /// The members of the lane's group; `None` while it is being divided.
 fn members(settings: &Settings) -> Option<usize> {
     let group = format!("{}unslide.live", settings.topic_prefix);
-    let asker: BaseConsumer = settings.base().create().unwrap();
+    let asker: BaseConsumer = settings.base_config().create().unwrap();
     let groups = asker.fetch_group_list(Some(&group), ANSWER).unwrap();
     let found = groups.groups().iter().find(|g| g.name() == group);
     found.map_or(Some(0), |g| matches!(g.state(), "Stable" | "Empty").then(|| g.members().len()))
@@ -90,7 +90,7 @@ async fn a_worker_that_dies_while_partitions_move_leaves_none_behind() {
     let client =
         config.consumer_config(&bench.settings, &format!("{}unslide.live.a", bench.settings.topic_prefix));
     let dying: BaseConsumer = client.create().unwrap();
-    dying.subscribe(&config.subscription()).unwrap();
+    dying.subscribe(&config.list_subscriptions()).unwrap();
     let dying = tokio::task::spawn_blocking(move || {
         while dying.assignment().unwrap().count() < 4 {
             drop(dying.poll(Duration::from_millis(100)));
@@ -119,7 +119,7 @@ async fn a_worker_that_dies_while_partitions_move_leaves_none_behind() {
 async fn a_worker_learns_its_share_of_each_topic() {
     let bench = Bench::new().await;
     let (first, second) = (bench.copier(), bench.copier());
-    let input: Arc<str> = bench.settings.topics().input.into();
+    let input: Arc<str> = bench.settings.topic_names().input.into();
     let share = |assigned| vec![TopicShare { topic: input.clone(), assigned, total: 4 }];
     let told = async |copier: &Copier, wanted: Vec<TopicShare>| {
         for _ in 0..600 {
@@ -220,13 +220,13 @@ async fn a_lane_stops_though_kafka_never_answers() {
     let config = LaneConfig {
         name: "live".into(),
         worker: "w".into(),
-        topics: vec![settings.topics().input],
+        topics: vec![settings.topic_names().input],
         pattern: None,
         batch: BatchLimits { records: 20, bytes: 1 << 20, wait: Duration::from_millis(10) },
         timings: Timings::default(),
         suspects: Suspects::default(),
     };
-    let copier = Copier::new(settings.topics(), Duration::ZERO);
+    let copier = Copier::new(settings.topic_names(), Duration::ZERO);
     let lane = Lane::start(&settings, config, copier, Arc::new(Unobserved)).unwrap();
     let mut connections = Vec::new();
     for _ in 0..2 {

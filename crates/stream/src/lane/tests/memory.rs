@@ -17,12 +17,12 @@ impl Observer for Highest {
         self.in_flight.fetch_max(bytes, Ordering::SeqCst);
     }
 
-    fn fetched(&self, bytes: u64) {
+    fn record_fetched(&self, bytes: u64) {
         self.fetched.fetch_max(bytes, Ordering::SeqCst);
         self.figures.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn produced(&self, bytes: usize) {
+    fn record_produced(&self, bytes: usize) {
         self.produced.fetch_max(bytes, Ordering::SeqCst);
     }
 }

@@ -16,7 +16,7 @@ impl Ends {
 }
 
 impl Observer for Ends {
-    fn transaction(&self, end: TransactionEnd, _: f64) {
+    fn record_transaction(&self, end: TransactionEnd, _: f64) {
         *self.0.lock().entry(end).or_default() += 1;
     }
 }
@@ -52,7 +52,7 @@ async fn a_lane_goes_on_at_the_rate_of_a_slow_broker() {
     assert!(committed > 1);
     // Halved from one transaction to the next, all that is aborted is at most twice the payload. What is aborted while
     // the bound grows again may be once more.
-    let output = topic_facts(&bench.settings, &bench.settings.topics().output).await.unwrap();
+    let output = topic_facts(&bench.settings, &bench.settings.topic_names().output).await.unwrap();
     let written: i64 = output.partitions.iter().map(|partition| partition.end - partition.start).sum();
     // Each transaction ends with a marker in each partition.
     let markers = i64::from(failed + committed) * i64::try_from(output.partitions.len()).unwrap();
@@ -74,7 +74,7 @@ fn noise(seed: usize, bytes: usize) -> String {
 /// Takes a lane's name once, as another process would.
 fn fence(settings: &Settings) {
     use rdkafka::producer::Producer as _;
-    let mut config = settings.producer();
+    let mut config = settings.producer_config();
     config.set("transactional.id", format!("{}unslide.live.w", settings.topic_prefix));
     let other: rdkafka::producer::BaseProducer = config.create().unwrap();
     other.init_transactions(ANSWER).unwrap();
@@ -116,7 +116,7 @@ async fn a_fence_after_the_transactions_time_out_is_slowness_however_often_it_co
 async fn a_lane_whose_young_transactions_are_fenced_off_says_that_its_name_is_taken() {
     let bench = Bench::new().await;
     let (mut lane, _) = fenced(&bench, Duration::from_secs(600), Duration::ZERO, u32::MAX).await;
-    let end = tokio::time::timeout(3 * ANSWER, lane.ended()).await.unwrap();
+    let end = tokio::time::timeout(3 * ANSWER, lane.wait_for_end()).await.unwrap();
     assert!(matches!(end, Err(LaneError::Fenced { .. })), "{end:?}");
     bench.done().await;
 }

@@ -11,7 +11,7 @@ async fn a_topic_that_is_made_while_the_lane_runs_is_read_from_its_start() {
     let mut settings = bench.settings.clone();
     settings.tenant_topics = true;
     settings.topic_refresh_milliseconds = 500;
-    let names = settings.topics();
+    let names = settings.topic_names();
     let mut config = bench.config("w");
     config.pattern = Some(names.tenant_input_pattern());
     let copier = bench.copier();
@@ -49,7 +49,7 @@ async fn a_pause_for_records_that_are_taken_away_ends() {
     let copier = bench.copier();
     let lane = bench.start_tenant_topics(&copier);
     until(&lane, |s| s.partitions == 6).await;
-    fill(&bench.settings, &bench.settings.topics().tenant_input(&acme), 0, &["not now"]);
+    fill(&bench.settings, &bench.settings.topic_names().tenant_input(&acme), 0, &["not now"]);
     until(&lane, |s| s.paused.is_some()).await;
     admin::delete_tenant_topics(&bench.settings, &acme).await.unwrap();
     bench.goes_on_without_tenant(lane).await;
@@ -63,7 +63,7 @@ async fn records_that_are_taken_away_while_they_are_prepared_leave_no_pause() {
     copier.open.send_replace(false);
     let lane = bench.start_tenant_topics(&copier);
     until(&lane, |s| s.partitions == 6).await;
-    fill(&bench.settings, &bench.settings.topics().tenant_input(&acme), 0, &["not now"]);
+    fill(&bench.settings, &bench.settings.topic_names().tenant_input(&acme), 0, &["not now"]);
     while copier.prepared.lock().is_empty() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -86,7 +86,7 @@ impl Bench {
 
     fn start_tenant_topics(&self, copier: &Arc<Copier>) -> Lane {
         let mut config = self.config("w");
-        config.pattern = Some(self.settings.topics().tenant_input_pattern());
+        config.pattern = Some(self.settings.topic_names().tenant_input_pattern());
         Lane::start(&self.settings, config, Arc::clone(copier), Arc::new(Unobserved)).unwrap()
     }
 

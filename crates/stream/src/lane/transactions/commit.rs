@@ -1,9 +1,9 @@
 //! Writes and commits the batches that are ready.
 
-use crate::lane::assignment::context::{Mark, TopicPartition, offsets};
+use crate::lane::assignment::context::{Mark, TopicPartition, list_offsets};
 use crate::lane::assignment::membership;
 use crate::lane::batch::slots::{Batch, BatchSlot, Ready};
-use crate::lane::engine::{Engine, POLL};
+use crate::lane::engine::{BUSY_POLL_INTERVAL, Engine};
 use crate::lane::fatal_records::attempts::Attempts;
 use crate::lane::transactions::transaction::TransactionFault;
 use crate::lane::{Done, LaneError, Processor, Refusal, TransactionEnd};
@@ -16,10 +16,10 @@ use tokio::time::Instant;
 use unslide_proto::headers;
 
 /// Aborts of one batch after which the producer is replaced.
-const ABORTS: u32 = 10;
+const BATCH_ABORTS_LIMIT: u32 = 10;
 /// Transactions fenced in a row, while they were young, after which another process must be using the
 /// same worker name.
-const FENCES: u32 = 5;
+const FENCED_IN_A_ROW_LIMIT: u32 = 5;
 
 /// The part of a batch that is still this lane's.
 struct Cut {
@@ -47,19 +47,19 @@ impl<P: Processor> Engine<P> {
             if let Some(rest) = rest {
                 self.ready.push_front(rest);
             }
-            let cut = self.cut(&ready);
+            let cut = self.cut_to_owned(&ready);
             if cut.items.is_empty() {
                 continue;
             }
             let begun = Instant::now();
-            let result = match self.offsets(&cut) {
-                Ok(list) => self.transact(&ready, &cut, &list),
+            let result = match self.list_offsets(&cut) {
+                Ok(list) => self.commit_batch(&ready, &cut, &list),
                 Err(fault) => Err(fault),
             };
             let took = begun.elapsed();
             match result {
                 Ok(()) => {
-                    self.ended(TransactionEnd::Committed, took);
+                    self.record_end(TransactionEnd::Committed, took);
                     if shortened && took < self.lane.timings.transaction / 2 {
                         self.bound.grow();
                     }
@@ -74,16 +74,16 @@ impl<P: Processor> Engine<P> {
                 }
             }
             // A slow one must not keep the lane from polling.
-            if took >= POLL {
+            if took >= BUSY_POLL_INTERVAL {
                 break;
             }
         }
         Ok(true)
     }
 
-    fn ended(&mut self, end: TransactionEnd, took: Duration) {
+    fn record_end(&mut self, end: TransactionEnd, took: Duration) {
         self.written = Instant::now();
-        self.observer.transaction(end, took.as_secs_f64());
+        self.observer.record_transaction(end, took.as_secs_f64());
     }
 
     /// Handles a batch after its transaction was not committed. Returns true if something smaller can be
@@ -101,7 +101,7 @@ impl<P: Processor> Engine<P> {
             | TransactionFault::Slow { aborted: false, .. } => TransactionEnd::Unknown,
             _ => TransactionEnd::Aborted,
         };
-        self.ended(end, took);
+        self.record_end(end, took);
         match fault {
             TransactionFault::Slow { why, aborted } => {
                 let (records, bytes) = (ready.held.len(), ready.output_bytes());
@@ -113,9 +113,9 @@ impl<P: Processor> Engine<P> {
                     seconds = took.as_secs_f64(),
                     "Kafka is slow, a transaction ran out of time: {why}"
                 );
-                if aborted { self.redo(ready, &why)? } else { self.start_over()? }
+                if aborted { self.retry_batch(ready, &why)? } else { self.start_over()? }
             }
-            TransactionFault::Redo(why) => self.redo(ready, &why)?,
+            TransactionFault::Redo(why) => self.retry_batch(ready, &why)?,
             TransactionFault::Operator(why) => self.pause_for_operator(ready, why),
             TransactionFault::Missing(why) => {
                 self.unwritten = true;
@@ -143,13 +143,13 @@ impl<P: Processor> Engine<P> {
     fn pause_for_operator(&mut self, ready: Ready, why: String) {
         tracing::error!("the lane pauses: {why}");
         self.paused = Some(why);
-        self.wait(ready, Duration::from_secs(5));
+        self.delay_batch(ready, Duration::from_secs(5));
     }
 
     fn fenced_off(&mut self, why: &str) -> Result<(), LaneError> {
         self.fenced += 1;
         tracing::error!(times = self.fenced, "another producer has this one's name: {why}");
-        if self.fenced >= FENCES {
+        if self.fenced >= FENCED_IN_A_ROW_LIMIT {
             let (lane, worker) = (self.lane.name.clone(), self.lane.worker.clone());
             return Err(LaneError::Fenced { lane, worker });
         }
@@ -157,14 +157,14 @@ impl<P: Processor> Engine<P> {
     }
 
     /// Tries an aborted batch again, after some tries with a new producer.
-    fn redo(&mut self, mut ready: Ready, why: &str) -> Result<(), LaneError> {
+    fn retry_batch(&mut self, mut ready: Ready, why: &str) -> Result<(), LaneError> {
         ready.aborted += 1;
-        if ready.aborted > ABORTS {
+        if ready.aborted > BATCH_ABORTS_LIMIT {
             tracing::error!(aborted = ready.aborted, "a batch cannot be committed: {why}");
             return self.start_over();
         }
         tracing::warn!(aborted = ready.aborted, "a transaction was aborted: {why}");
-        self.wait(ready, Duration::from_millis(100));
+        self.delay_batch(ready, Duration::from_millis(100));
         Ok(())
     }
 
@@ -185,21 +185,21 @@ impl<P: Processor> Engine<P> {
         self.backlog.push_front(Batch { held: first.held });
     }
 
-    fn wait(&mut self, mut ready: Ready, time: Duration) {
+    fn delay_batch(&mut self, mut ready: Ready, time: Duration) {
         ready.not_before = Some(Instant::now() + time);
         self.ready.push_front(ready);
     }
 
     /// Cuts a batch to the partitions that are this lane's, under the lock that the rebalance
     /// callback takes.
-    fn cut(&self, ready: &Ready) -> Cut {
+    fn cut_to_owned(&self, ready: &Ready) -> Cut {
         let ownership = self.consumer.context().ownership.lock();
         let mut items = Vec::with_capacity(ready.held.len());
         let mut last: BTreeMap<TopicPartition, (i64, usize)> = BTreeMap::new();
         for (index, held) in ready.held.iter().enumerate() {
             if held.is_current(&ownership) {
                 items.push(index);
-                let entry = last.entry(held.place()).or_insert((0, 0));
+                let entry = last.entry(held.topic_partition()).or_insert((0, 0));
                 *entry = (held.record.at.offset + 1, entry.1 + 1);
             }
         }
@@ -207,7 +207,7 @@ impl<P: Processor> Engine<P> {
             let attempts = match ownership.owned.get(&place).map(|owned| owned.mark) {
                 Some(
                     Mark::Written { attempts, .. } | Mark::Clear { attempts } | Mark::Known { attempts, .. },
-                ) => attempts.done(count),
+                ) => attempts.after_records(count),
                 Some(Mark::Unread) | None => Attempts::default(),
             };
             (place, (offset, attempts))
@@ -215,12 +215,17 @@ impl<P: Processor> Engine<P> {
         Cut { items, next: next.collect() }
     }
 
-    fn offsets(&self, cut: &Cut) -> Result<TopicPartitionList, TransactionFault> {
-        offsets(cut.next.iter().map(|(place, (offset, attempts))| (place, *offset, *attempts)))
+    fn list_offsets(&self, cut: &Cut) -> Result<TopicPartitionList, TransactionFault> {
+        list_offsets(cut.next.iter().map(|(place, (offset, attempts))| (place, *offset, *attempts)))
             .map_err(|e| TransactionFault::Redo(e.to_string()))
     }
 
-    fn transact(&self, ready: &Ready, cut: &Cut, list: &TopicPartitionList) -> Result<(), TransactionFault> {
+    fn commit_batch(
+        &self,
+        ready: &Ready,
+        cut: &Cut,
+        list: &TopicPartitionList,
+    ) -> Result<(), TransactionFault> {
         #[cfg(test)]
         if self.faults.aborted.as_ref().is_some_and(|failpoint| failpoint()) {
             return Err(TransactionFault::Redo("the test wants it".to_owned()));
@@ -230,7 +235,7 @@ impl<P: Processor> Engine<P> {
             return Err(TransactionFault::Missing("the test wants it".to_owned()));
         }
         let done: Vec<&Done> = cut.items.iter().map(|index| &ready.done[*index]).collect();
-        let account = self.processor.account(&done);
+        let account = self.processor.account_records(&done);
         let outputs = cut
             .items
             .iter()
@@ -239,9 +244,9 @@ impl<P: Processor> Engine<P> {
             .chain(account.iter().map(|output| (ready.held.len(), output)));
         let metadata = || {
             let ownership = self.consumer.context().ownership.lock();
-            membership::metadata(&self.consumer, &ownership.member)
+            membership::current_group_metadata(&self.consumer, &ownership.member)
         };
-        self.producer.run(outputs, list, metadata)?;
+        self.producer.run_transaction(outputs, list, metadata)?;
         #[cfg(test)]
         if self.faults.unanswered.as_ref().is_some_and(|failpoint| failpoint()) {
             return Err(TransactionFault::Unknown("the test wants it".to_owned()));
@@ -265,7 +270,7 @@ impl<P: Processor> Engine<P> {
         self.records += cut.items.len() as u64;
         let records: Vec<&Record> = cut.items.iter().map(|index| &ready.held[*index].record).collect();
         let done: Vec<&Done> = cut.items.iter().map(|index| &ready.done[*index]).collect();
-        self.processor.committed(&records, &done);
+        self.processor.on_committed(&records, &done);
     }
 
     /// Narrows a batch with refused outputs down to the record that they belong to, and replaces its outputs
@@ -276,7 +281,7 @@ impl<P: Processor> Engine<P> {
                 let why = format!("Kafka refuses what this lane writes itself: {detail}");
                 tracing::error!("the lane pauses: {why}");
                 self.paused = Some(why);
-                return self.wait(ready, Duration::from_secs(5));
+                return self.delay_batch(ready, Duration::from_secs(5));
             }
             if ready.replaced {
                 tracing::error!("Kafka refuses the dead letter too, and gets it without the bytes: {detail}");
@@ -284,14 +289,14 @@ impl<P: Processor> Engine<P> {
                     .done
                     .iter_mut()
                     .flat_map(|done| &mut done.outputs)
-                    .for_each(|output| bare(output, &detail));
+                    .for_each(|output| strip_dead_letter(output, &detail));
                 ready.bare = true;
                 self.ready.push_front(ready);
                 return;
             }
             let record = &ready.held[0].record;
             tracing::error!("Kafka permanently refuses the outputs of {:?}: {detail}", record.at);
-            ready.done = vec![self.processor.refused(record, &Refusal::Unpublishable { detail })];
+            ready.done = vec![self.processor.refuse_record(record, &Refusal::Unpublishable { detail })];
             ready.replaced = true;
             self.ready.push_front(ready);
             return;
@@ -312,7 +317,7 @@ impl<P: Processor> Engine<P> {
         } else {
             first + (last - first).div_ceil(2)
         };
-        let (front, back) = ready.split(at);
+        let (front, back) = ready.split_at(at);
         self.ready.push_front(back);
         self.ready.push_front(front);
     }
@@ -320,7 +325,7 @@ impl<P: Processor> Engine<P> {
 
 /// Reduces a dead letter to a record that no broker can refuse: a record that came well compressed may be too
 /// large for every topic once it is not, and must not stop its partition.
-fn bare(output: &mut OutRecord, why: &str) {
+fn strip_dead_letter(output: &mut OutRecord, why: &str) {
     output.headers.set(headers::DETAIL, why.to_owned());
     output.drop_value();
     output.key = None;

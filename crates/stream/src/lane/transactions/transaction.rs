@@ -47,7 +47,7 @@ pub(in crate::lane) enum TransactionFault {
 impl TransactionFault {
     /// Interprets a failure in a transaction that was open for the time `open`. A transaction that ran out of
     /// time proves nothing but slowness.
-    fn after(self, open: Duration, most: Duration) -> TransactionFault {
+    fn interpret_after(self, open: Duration, most: Duration) -> TransactionFault {
         match self {
             TransactionFault::Redo(why) if open >= most => TransactionFault::Slow { why, aborted: true },
             TransactionFault::Unknown(why) | TransactionFault::Fenced(why) if open >= most => {
@@ -67,7 +67,7 @@ enum Kind {
     Unknown,
 }
 
-fn kind(error: &KafkaError) -> Kind {
+fn classify_error(error: &KafkaError) -> Kind {
     match error {
         KafkaError::Transaction(e) if e.is_fatal() => match e.code() {
             Code::ProducerFenced | Code::Fenced | Code::InvalidProducerEpoch => Kind::Fenced,
@@ -85,7 +85,7 @@ fn kind(error: &KafkaError) -> Kind {
 struct Failed(Kind, String);
 
 /// Makes the same call again while its error says so, until `deadline`.
-fn until(
+fn retry_until(
     control: &Control,
     deadline: Instant,
     what: &'static str,
@@ -94,14 +94,14 @@ fn until(
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let called = {
-            let _call = control.watch.enter(what);
+            let _call = control.watch.enter_call(what);
             call(left.clamp(Duration::from_millis(200), Duration::from_secs(5)))
         };
         match called {
             Ok(()) => return Ok(()),
             Err(e) => {
                 let said = format!("{what}: {e}");
-                match kind(&e) {
+                match classify_error(&e) {
                     Kind::Again if Instant::now() < deadline => {
                         tracing::debug!(error = %e, "{what} is called again");
                         std::thread::sleep(Duration::from_millis(20));
@@ -122,20 +122,20 @@ struct TxContext {
 }
 
 impl TxContext {
-    fn took(&self, bytes: usize) {
-        self.observer.produced(self.queued.fetch_add(bytes, Ordering::Relaxed) + bytes);
+    fn record_queued(&self, bytes: usize) {
+        self.observer.record_produced(self.queued.fetch_add(bytes, Ordering::Relaxed) + bytes);
     }
 }
 
 /// How long to wait for the client if it has no event, until the deadline is checked again.
-const PAUSE: Duration = Duration::from_millis(50);
+const DEADLINE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Bits of the opaque number that name the item; the higher ones name the transaction.
 const ITEM_BITS: u32 = 32;
 
 impl ClientContext for TxContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        client::log(level, facility, text);
+        client::log_client_line(level, facility, text);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -150,7 +150,7 @@ impl ProducerContext for TxContext {
     fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<UndeliveredRecord<usize>>) {
         let (Ok(message) | Err((_, message))) = result;
         let bytes = message.payload_len() + message.key_len();
-        self.observer.produced(self.queued.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes));
+        self.observer.record_produced(self.queued.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes));
         if let Err((error, _)) = result {
             self.failures.lock().push((sent.about, error.rdkafka_error_code().unwrap_or(Code::Unknown)));
         }
@@ -170,7 +170,7 @@ pub(in crate::lane) struct TxProducer {
 }
 
 impl TxProducer {
-    /// Makes the client; [`TxProducer::init`] has to succeed before it is used.
+    /// Makes the client; [`TxProducer::init_transactions`] has to succeed before it is used.
     pub(in crate::lane) fn new(
         settings: &Settings,
         id: &str,
@@ -179,7 +179,7 @@ impl TxProducer {
         observer: &Arc<dyn Observer>,
     ) -> Result<TxProducer, StreamError> {
         let millis = transaction.as_millis().to_string();
-        let mut config = settings.producer();
+        let mut config = settings.producer_config();
         config
             .set("transactional.id", id)
             .set("transaction.timeout.ms", &millis)
@@ -193,11 +193,11 @@ impl TxProducer {
             // without a pause whether it may: those of a transaction go in one. No topic of copies takes less.
             .set("batch.size", settings.max_copy_bytes().to_string());
         // The queue of the producer before this one is gone with it.
-        observer.produced(0);
+        observer.record_produced(0);
         let context =
             TxContext { failures: Mutex::default(), queued: AtomicUsize::new(0), observer: observer.clone() };
         let inner = WakingProducer::new(&config, context)
-            .map_err(|e| StreamError::kafka("making the transactional producer", e))?;
+            .map_err(|e| StreamError::from_kafka("making the transactional producer", e))?;
         Ok(TxProducer {
             inner,
             within: transaction,
@@ -212,18 +212,18 @@ impl TxProducer {
 
     /// Fences off earlier producers of the same id and ends their open transactions. `Ok(false)`: not yet;
     /// call again.
-    pub(in crate::lane) fn init(&self, within: Duration) -> Result<bool, StreamError> {
-        self.inner.serve();
+    pub(in crate::lane) fn init_transactions(&self, within: Duration) -> Result<bool, StreamError> {
+        self.inner.serve_reports();
         match self.inner.init_transactions(within) {
             Ok(()) => Ok(true),
             Err(KafkaError::Transaction(e)) if e.is_retriable() => Ok(false),
-            Err(e) => Err(StreamError::kafka("starting the transactional producer", e)),
+            Err(e) => Err(StreamError::from_kafka("starting the transactional producer", e)),
         }
     }
 
     /// Writes all outputs and offsets in one transaction. `outputs` come with the number of the item
     /// that they belong to.
-    pub(in crate::lane) fn run<'a>(
+    pub(in crate::lane) fn run_transaction<'a>(
         &self,
         outputs: impl Iterator<Item = (usize, &'a OutRecord)>,
         offsets: &TopicPartitionList,
@@ -232,11 +232,11 @@ impl TxProducer {
         let begun = Instant::now();
         // Some time is left to abort before the broker does.
         let most = self.within * 4 / 5;
-        let ended = self.transact(outputs, offsets, metadata, begun + most);
-        ended.map_err(|fault| fault.after(begun.elapsed(), most))
+        let ended = self.write_and_commit(outputs, offsets, metadata, begun + most);
+        ended.map_err(|fault| fault.interpret_after(begun.elapsed(), most))
     }
 
-    fn transact<'a>(
+    fn write_and_commit<'a>(
         &self,
         outputs: impl Iterator<Item = (usize, &'a OutRecord)>,
         offsets: &TopicPartitionList,
@@ -245,20 +245,20 @@ impl TxProducer {
     ) -> Result<(), TransactionFault> {
         let control = &*self.control;
         let number = self.number.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let call = control.watch.enter("begin");
-        self.inner.serve();
+        let call = control.watch.enter_call("begin");
+        self.inner.serve_reports();
         self.context().failures.lock().clear();
         if let Err(e) = self.inner.begin_transaction() {
-            return Err(Self::end_of(Failed(kind(&e), format!("begin: {e}"))));
+            return Err(Self::end_of(Failed(classify_error(&e), format!("begin: {e}"))));
         }
         drop(call);
         for (item, record) in outputs {
-            if let Err(fault) = self.send(number, item, record, deadline) {
-                return Err(self.abort(fault));
+            if let Err(fault) = self.send_record(number, item, record, deadline) {
+                return Err(self.abort_transaction(fault));
             }
         }
-        if let Err(fault) = self.deliver(number, deadline) {
-            return Err(self.abort(fault));
+        if let Err(fault) = self.wait_for_delivery(number, deadline) {
+            return Err(self.abort_transaction(fault));
         }
         #[cfg(test)]
         if let Some(failpoint) = &self.before_offsets
@@ -267,30 +267,32 @@ impl TxProducer {
             return Err(TransactionFault::Killed);
         }
         let Some(metadata) = metadata() else {
-            return Err(self.abort(TransactionFault::Redo("the membership of the group was lost".to_owned())));
+            return Err(self.abort_transaction(TransactionFault::Redo(
+                "the membership of the group was lost".to_owned(),
+            )));
         };
-        let sent = until(control, deadline, "send offsets", |within| {
+        let sent = retry_until(control, deadline, "send offsets", |within| {
             self.inner.send_offsets_to_transaction(offsets, &metadata, within)
         });
         if let Err(failed) = sent {
-            return Err(self.failed(failed));
+            return Err(self.fault_after_failure(failed));
         }
         #[cfg(test)]
         if let Some(failpoint) = &self.before_commit {
-            let _call = control.watch.enter("commit");
+            let _call = control.watch.enter_call("commit");
             if failpoint() {
                 return Err(TransactionFault::Killed);
             }
         }
-        until(control, deadline, "commit", |within| self.inner.commit_transaction(within))
-            .map_err(|failed| self.failed(failed))
+        retry_until(control, deadline, "commit", |within| self.inner.commit_transaction(within))
+            .map_err(|failed| self.fault_after_failure(failed))
     }
 
     fn context(&self) -> &Arc<TxContext> {
         self.inner.context()
     }
 
-    fn send(
+    fn send_record(
         &self,
         number: usize,
         item: usize,
@@ -300,46 +302,46 @@ impl TxProducer {
         let bytes = record.value.as_ref().map_or(0, bytes::Bytes::len)
             + record.key.as_ref().map_or(0, bytes::Bytes::len);
         loop {
-            let Err(error) = self.inner.produce(record, number << ITEM_BITS | item) else {
-                self.context().took(bytes);
+            let Err(error) = self.inner.produce_record(record, number << ITEM_BITS | item) else {
+                self.context().record_queued(bytes);
                 return Ok(());
             };
             let code = error.rdkafka_error_code().unwrap_or(Code::Unknown);
             if code != Code::QueueFull {
                 return Err(fault_of(BTreeSet::from([item]), code));
             }
-            if Instant::now() >= deadline || self.control.expired() {
+            if Instant::now() >= deadline || self.control.is_expired() {
                 return Err(TransactionFault::Redo("the broker took outputs too slowly".to_owned()));
             }
-            self.serve();
+            self.serve_reports();
         }
     }
 
     /// Waits until the broker has every record. Once it has refused one, the client holds the others back
     /// forever: the first failure ends the wait.
-    fn deliver(&self, number: usize, deadline: Instant) -> Result<(), TransactionFault> {
+    fn wait_for_delivery(&self, number: usize, deadline: Instant) -> Result<(), TransactionFault> {
         while self.inner.in_flight_count() > 0 {
-            if let Some(fault) = self.failures(number) {
+            if let Some(fault) = self.find_fault(number) {
                 return Err(fault);
             }
-            if Instant::now() >= deadline || self.control.expired() {
+            if Instant::now() >= deadline || self.control.is_expired() {
                 return Err(TransactionFault::Redo("the broker did not take all outputs in time".to_owned()));
             }
-            self.serve();
+            self.serve_reports();
         }
-        self.inner.serve();
-        self.failures(number).map_or(Ok(()), Err)
+        self.inner.serve_reports();
+        self.find_fault(number).map_or(Ok(()), Err)
     }
 
     /// Takes the client's reports, or waits for one.
-    fn serve(&self) {
-        let _call = self.control.watch.enter("send");
-        self.inner.wait(PAUSE);
-        self.inner.serve();
+    fn serve_reports(&self) {
+        let _call = self.control.watch.enter_call("send");
+        self.inner.wait(DEADLINE_CHECK_INTERVAL);
+        self.inner.serve_reports();
     }
 
     /// Returns the fault of the records of this transaction that were not delivered.
-    fn failures(&self, number: usize) -> Option<TransactionFault> {
+    fn find_fault(&self, number: usize) -> Option<TransactionFault> {
         let failures = self.context().failures.lock();
         let mask = (1usize << ITEM_BITS) - 1;
         let ours = || failures.iter().filter(|(opaque, _)| opaque >> ITEM_BITS == number);
@@ -351,9 +353,9 @@ impl TxProducer {
     }
 
     /// Returns the fault after a call failed inside the transaction.
-    fn failed(&self, failed: Failed) -> TransactionFault {
+    fn fault_after_failure(&self, failed: Failed) -> TransactionFault {
         match failed.0 {
-            Kind::Abort => self.abort(TransactionFault::Redo(failed.1)),
+            Kind::Abort => self.abort_transaction(TransactionFault::Redo(failed.1)),
             _ => Self::end_of(failed),
         }
     }
@@ -366,11 +368,11 @@ impl TxProducer {
     }
 
     /// Aborts. If that fails as well, the transaction's end is unknown.
-    fn abort(&self, because: TransactionFault) -> TransactionFault {
+    fn abort_transaction(&self, because: TransactionFault) -> TransactionFault {
         let deadline = Instant::now() + self.within;
-        let aborted = until(&self.control, deadline, "abort", |_| {
+        let aborted = retry_until(&self.control, deadline, "abort", |_| {
             // Aborting waits for the reports of purged records, which come by polling only.
-            self.inner.serve();
+            self.inner.serve_reports();
             self.inner.abort_transaction(Duration::from_millis(300))
         });
         match aborted {
@@ -418,17 +420,18 @@ mod tests {
 
     #[test]
     fn a_flush_that_takes_too_long_is_called_again_and_nothing_else_of_unknown_end() {
-        assert_eq!(kind(&KafkaError::Flush(Code::OperationTimedOut)), Kind::Again);
-        assert_eq!(kind(&KafkaError::Flush(Code::Fatal)), Kind::Unknown);
-        assert_eq!(kind(&KafkaError::Canceled), Kind::Unknown);
+        assert_eq!(classify_error(&KafkaError::Flush(Code::OperationTimedOut)), Kind::Again);
+        assert_eq!(classify_error(&KafkaError::Flush(Code::Fatal)), Kind::Unknown);
+        assert_eq!(classify_error(&KafkaError::Canceled), Kind::Unknown);
         let control = Control::default();
         let mut left = [KafkaError::Flush(Code::OperationTimedOut)].into_iter();
         let deadline = Instant::now() + Duration::from_secs(60);
-        let ended = until(&control, deadline, "commit", |_| left.next().map_or(Ok(()), Err));
+        let ended = retry_until(&control, deadline, "commit", |_| left.next().map_or(Ok(()), Err));
         assert!(ended.is_ok() && left.next().is_none());
         // Past the deadline its end is not known.
-        let ended =
-            until(&control, Instant::now(), "commit", |_| Err(KafkaError::Flush(Code::OperationTimedOut)));
+        let ended = retry_until(&control, Instant::now(), "commit", |_| {
+            Err(KafkaError::Flush(Code::OperationTimedOut))
+        });
         assert!(matches!(ended, Err(Failed(Kind::Unknown, _))));
     }
 
@@ -437,26 +440,26 @@ mod tests {
         let most = Duration::from_secs(12);
         let (young, old) = (Duration::from_secs(11), Duration::from_secs(12));
         assert!(matches!(
-            TransactionFault::Fenced(String::new()).after(young, most),
+            TransactionFault::Fenced(String::new()).interpret_after(young, most),
             TransactionFault::Fenced(_)
         ));
         assert!(matches!(
-            TransactionFault::Fenced(String::new()).after(old, most),
+            TransactionFault::Fenced(String::new()).interpret_after(old, most),
             TransactionFault::Slow { aborted: false, .. }
         ));
         assert!(matches!(
-            TransactionFault::Unknown(String::new()).after(old, most),
+            TransactionFault::Unknown(String::new()).interpret_after(old, most),
             TransactionFault::Slow { aborted: false, .. }
         ));
         assert!(matches!(
-            TransactionFault::Redo(String::new()).after(young, most),
+            TransactionFault::Redo(String::new()).interpret_after(young, most),
             TransactionFault::Redo(_)
         ));
         assert!(matches!(
-            TransactionFault::Redo(String::new()).after(old, most),
+            TransactionFault::Redo(String::new()).interpret_after(old, most),
             TransactionFault::Slow { aborted: true, .. }
         ));
         let refused = TransactionFault::Refused { items: BTreeSet::new(), detail: String::new() };
-        assert!(matches!(refused.after(old, most), TransactionFault::Refused { .. }));
+        assert!(matches!(refused.interpret_after(old, most), TransactionFault::Refused { .. }));
     }
 }

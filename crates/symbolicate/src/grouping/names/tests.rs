@@ -1,4 +1,4 @@
-use super::normalise;
+use super::normalise_name;
 
 #[test]
 fn names_of_one_function_are_one_name() {
@@ -137,7 +137,7 @@ fn names_of_one_function_are_one_name() {
         ("", &["", "(", "{lambda()#1}"]),
     ] {
         for name in names {
-            assert_eq!(normalise(name), expected, "{name}");
+            assert_eq!(normalise_name(name), expected, "{name}");
         }
     }
 }
@@ -166,7 +166,7 @@ fn names_of_different_functions_stay_different() {
         "static A.< infix(A, A) -> Swift.Bool",
         "static A.> infix(A, A) -> Swift.Bool",
     ];
-    let normal: std::collections::BTreeSet<String> = names.iter().map(|name| normalise(name)).collect();
+    let normal: std::collections::BTreeSet<String> = names.iter().map(|name| normalise_name(name)).collect();
     assert_eq!(normal.len(), names.len(), "{normal:?}");
 }
 
@@ -184,6 +184,6 @@ fn hostile_names_are_bounded() {
         "a[".repeat(2_000),
         "a.func1".repeat(2_000),
     ] {
-        assert!(normalise(&name).len() <= super::MOST_BYTES);
+        assert!(normalise_name(&name).len() <= super::MOST_BYTES);
     }
 }

@@ -5,7 +5,7 @@ use super::lexer::TemplatePart;
 use super::scanner::{PreviousToken, ScopeScanner};
 
 impl ScopeScanner<'_> {
-    pub(super) fn template(&mut self) -> Option<()> {
+    pub(super) fn read_template(&mut self) -> Option<()> {
         match self.lexer.template_part()? {
             TemplatePart::Expression => self.push(Level::new(LevelKind::Expression)),
             TemplatePart::End => {
@@ -17,11 +17,11 @@ impl ScopeScanner<'_> {
     }
 
     /// Reads a part of a tag: `<Name key="text" key={`, `/>`, `>`, `</Name>`.
-    pub(super) fn element(&mut self) -> Option<()> {
+    pub(super) fn read_tag(&mut self) -> Option<()> {
         self.lexer.skip_trivia()?;
         let at = self.lexer.at;
         let LevelKind::Element { is_closing } = self.top().kind else { return None };
-        match self.lexer.byte(at) {
+        match self.lexer.byte_at(at) {
             b'>' => {
                 self.lexer.at += 1;
                 if is_closing {
@@ -30,7 +30,7 @@ impl ScopeScanner<'_> {
                 }
                 self.top().kind = LevelKind::Children;
             }
-            b'/' if self.lexer.byte(at + 1) == b'>' && self.lexer.byte(at - 1) != b'<' => {
+            b'/' if self.lexer.byte_at(at + 1) == b'>' && self.lexer.byte_at(at - 1) != b'<' => {
                 self.lexer.at += 2;
                 self.pop()?;
                 self.previous = PreviousToken::Operand;
@@ -69,10 +69,10 @@ impl ScopeScanner<'_> {
     }
 
     /// Reads the text between tags.
-    pub(super) fn children(&mut self) -> Option<()> {
+    pub(super) fn read_children(&mut self) -> Option<()> {
         let rest = self.lexer.text.as_bytes().get(self.lexer.at..)?;
         self.lexer.at += memchr::memchr2(b'<', b'{', rest)? + 1;
-        if self.lexer.byte(self.lexer.at - 1) == b'{' {
+        if self.lexer.byte_at(self.lexer.at - 1) == b'{' {
             return self.push(Level::new(LevelKind::Expression));
         }
         self.push(Level::new(LevelKind::Element { is_closing: false }))

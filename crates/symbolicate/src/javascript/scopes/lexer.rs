@@ -71,7 +71,7 @@ impl<'t> Lexer<'t> {
         self.text.get(range).unwrap_or_default()
     }
 
-    pub(super) fn byte(&self, at: usize) -> u8 {
+    pub(super) fn byte_at(&self, at: usize) -> u8 {
         self.text.as_bytes().get(at).copied().unwrap_or(0)
     }
 
@@ -80,14 +80,14 @@ impl<'t> Lexer<'t> {
         let bytes = self.text.as_bytes();
         let mut ended_line = false;
         loop {
-            match self.byte(self.at) {
+            match self.byte_at(self.at) {
                 b'\n' | b'\r' => {
                     ended_line = true;
                     self.at += 1;
                 }
                 b' ' | b'\t' | 0x0B | 0x0C => self.at += 1,
-                b'/' if self.byte(self.at + 1) == b'/' => self.at = line_end(bytes, self.at),
-                b'/' if self.byte(self.at + 1) == b'*' => {
+                b'/' if self.byte_at(self.at + 1) == b'/' => self.at = line_end(bytes, self.at),
+                b'/' if self.byte_at(self.at + 1) == b'*' => {
                     let body = self.text.get(self.at + 2..)?;
                     let length = memchr::memmem::find(body.as_bytes(), b"*/")?;
                     ended_line |= memchr::memchr2(b'\n', b'\r', &body.as_bytes()[..length]).is_some();
@@ -110,12 +110,12 @@ impl<'t> Lexer<'t> {
     pub(super) fn next(&mut self, may_be_regex: bool) -> Option<SourceToken> {
         let is_first_of_line = self.skip_trivia()?;
         let start = self.at;
-        let kind = self.kind(may_be_regex)?;
+        let kind = self.scan_token(may_be_regex)?;
         Some(SourceToken { kind, start, end: self.at, is_first_of_line })
     }
 
-    fn kind(&mut self, may_be_regex: bool) -> Option<TokenKind> {
-        let next = |ahead: usize| self.byte(self.at + ahead);
+    fn scan_token(&mut self, may_be_regex: bool) -> Option<TokenKind> {
+        let next = |ahead: usize| self.byte_at(self.at + ahead);
         let byte = next(0);
         let (kind, length) = match byte {
             0 if self.at >= self.text.len() => (TokenKind::End, 0),
@@ -127,9 +127,9 @@ impl<'t> Lexer<'t> {
             b'@' => (TokenKind::At, 1),
             b'~' => (TokenKind::Operator, 1),
             b'`' => (TokenKind::Template, 1),
-            b'"' | b'\'' => return self.quoted(byte),
-            b'0'..=b'9' => return Some(self.number()),
-            b'.' if next(1).is_ascii_digit() => return Some(self.number()),
+            b'"' | b'\'' => return self.scan_quoted(byte),
+            b'0'..=b'9' => return Some(self.scan_number()),
+            b'.' if next(1).is_ascii_digit() => return Some(self.scan_number()),
             b'.' if next(1) == b'.' && next(2) == b'.' => (TokenKind::Operator, 3),
             b'.' => (TokenKind::Dot, 1),
             b'?' if next(1) == b'.' && !next(2).is_ascii_digit() => (TokenKind::OptionalDot, 2),
@@ -175,7 +175,7 @@ impl<'t> Lexer<'t> {
     /// Skips the rest of a word. Characters beyond ASCII count as part of it unless they are spaces.
     pub(super) fn skip_word(&mut self) {
         while self.at < self.text.len() {
-            let is_letter = match self.byte(self.at) {
+            let is_letter = match self.byte_at(self.at) {
                 b'$' | b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => true,
                 b'\\' => {
                     // `\u{61}` or `\u0061`
@@ -199,21 +199,23 @@ impl<'t> Lexer<'t> {
         next.is_some_and(|c| c.is_whitespace() || c == '\u{FEFF}')
     }
 
-    fn number(&mut self) -> TokenKind {
+    fn scan_number(&mut self) -> TokenKind {
         self.at += 1;
-        while matches!(self.byte(self.at), b'.' | b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9') {
+        while matches!(self.byte_at(self.at), b'.' | b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9') {
             self.at += 1;
         }
         TokenKind::Number
     }
 
-    fn quoted(&mut self, quote: u8) -> Option<TokenKind> {
+    fn scan_quoted(&mut self, quote: u8) -> Option<TokenKind> {
         self.at += 1;
         loop {
-            match self.byte(self.at) {
+            match self.byte_at(self.at) {
                 0 if self.at >= self.text.len() => return None,
                 b'\n' | b'\r' => return None,
-                b'\\' if self.byte(self.at + 1) == b'\r' && self.byte(self.at + 2) == b'\n' => self.at += 3,
+                b'\\' if self.byte_at(self.at + 1) == b'\r' && self.byte_at(self.at + 2) == b'\n' => {
+                    self.at += 3
+                }
                 b'\\' => self.at += 2,
                 byte => {
                     self.at += 1;
@@ -229,7 +231,7 @@ impl<'t> Lexer<'t> {
     fn regex_end(&self) -> Option<usize> {
         let (mut at, mut in_class) = (self.at + 1, false);
         loop {
-            match self.byte(at) {
+            match self.byte_at(at) {
                 0 if at >= self.text.len() => return None,
                 b'\n' | b'\r' => return None,
                 b'\\' => at += 1,
@@ -241,7 +243,7 @@ impl<'t> Lexer<'t> {
             at += 1;
         }
         at += 1;
-        while self.byte(at).is_ascii_alphabetic() {
+        while self.byte_at(at).is_ascii_alphabetic() {
             at += 1;
         }
         Some(at)
@@ -252,7 +254,7 @@ impl<'t> Lexer<'t> {
         loop {
             let rest = self.text.as_bytes().get(self.at..)?;
             self.at += memchr::memchr3(b'`', b'\\', b'$', rest)?;
-            match (self.byte(self.at), self.byte(self.at + 1)) {
+            match (self.byte_at(self.at), self.byte_at(self.at + 1)) {
                 (b'`', _) => {
                     self.at += 1;
                     return Some(TemplatePart::End);
@@ -268,7 +270,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// Returns the next byte that is not a space, without moving.
-    pub(super) fn peek(&self) -> u8 {
+    pub(super) fn peek_byte(&self) -> u8 {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         rest.iter().copied().find(|byte| !byte.is_ascii_whitespace()).unwrap_or(0)
     }
@@ -282,7 +284,7 @@ impl<'t> Lexer<'t> {
 
     /// True if a type follows, not an operator or the end.
     pub(super) fn is_before_type(&self) -> bool {
-        let next = self.peek();
+        let next = self.peek_byte();
         next.is_ascii_alphanumeric()
             || matches!(next, b'_' | b'$' | b'{' | b'[' | b'(' | b'"' | b'\'' | b'`' | 0x80..)
     }
@@ -295,7 +297,7 @@ impl<'t> Lexer<'t> {
         self.skip_word();
         let is_word = self.at > start;
         let skipped = skipped.and(self.skip_trivia());
-        let is_parameter = self.byte(self.at) == b',' || self.slice(self.at..self.at + 8) == "extends ";
+        let is_parameter = self.byte_at(self.at) == b',' || self.slice(self.at..self.at + 8) == "extends ";
         self.at = start;
         is_word && is_parameter && skipped.is_some()
     }

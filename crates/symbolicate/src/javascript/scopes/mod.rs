@@ -28,9 +28,9 @@ const DIALECTS: [(&str, bool); 8] = [
     ("tsx", false),
 ];
 /// Suffix for a function without a name, after the name of the function around it.
-const ANONYMOUS: &str = ".<anonymous>";
+const ANONYMOUS_SUFFIX: &str = ".<anonymous>";
 /// Represents no name.
-const UNNAMED: u32 = u32::MAX;
+const NO_NAME: u32 = u32::MAX;
 
 /// Budget for scanning the sources of one map.
 pub(super) struct ScopeBudget {
@@ -56,17 +56,17 @@ struct Function {
 /// Reads the functions of a source. Returns None if it is not JavaScript, cannot be read, or exceeds the
 /// budget.
 pub(super) fn read_functions(path: &str, text: &str, budget: &mut ScopeBudget) -> Option<FunctionMap> {
-    let is_without_jsx = dialect(path)?;
+    let is_without_jsx = find_dialect(path)?;
     budget.bytes = budget.bytes.checked_sub(text.len())?;
     let mut scanner = ScopeScanner::new(text, is_without_jsx, budget.functions);
-    let done = scanner.scan();
+    let done = scanner.scan_text();
     budget.functions -= scanner.functions.len();
     done?;
     Some(function_map(text, scanner.functions))
 }
 
 /// Returns whether a source has no JSX; None if it is in another language.
-fn dialect(path: &str) -> Option<bool> {
+fn find_dialect(path: &str) -> Option<bool> {
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let name = path.rsplit(['/', '\\', ' ']).next().unwrap_or_default();
     match name.rsplit_once('.') {
@@ -87,18 +87,18 @@ fn function_map(text: &str, mut functions: Vec<Function>) -> FunctionMap {
     let mut open: Vec<(usize, u32)> = Vec::new();
     for function in functions {
         while let Some((end, _)) = open.pop_if(|(end, _)| *end <= function.start) {
-            changes.add(end, open.last().map_or(UNNAMED, |outer| outer.1));
+            changes.add_start(end, open.last().map_or(NO_NAME, |outer| outer.1));
         }
         let outer = open.last().copied();
         let name = match function.name {
-            Some(name) => changes.name(name),
-            None => changes.anonymous(outer.map_or(UNNAMED, |outer| outer.1)),
+            Some(name) => changes.add_name(name),
+            None => changes.add_anonymous(outer.map_or(NO_NAME, |outer| outer.1)),
         };
         open.push((outer.map_or(function.end, |outer| function.end.min(outer.0)), name));
-        changes.add(function.start, name);
+        changes.add_start(function.start, name);
     }
     while let Some((end, _)) = open.pop() {
-        changes.add(end, open.last().map_or(UNNAMED, |outer| outer.1));
+        changes.add_start(end, open.last().map_or(NO_NAME, |outer| outer.1));
     }
     FunctionMap::from_starts(changes.names, changes.starts)
 }
@@ -111,21 +111,23 @@ struct Changes<'t> {
 }
 
 impl Changes<'_> {
-    fn name(&mut self, name: String) -> u32 {
+    fn add_name(&mut self, name: String) -> u32 {
         self.names.push(name);
-        u32::try_from(self.names.len() - 1).unwrap_or(UNNAMED)
+        u32::try_from(self.names.len() - 1).unwrap_or(NO_NAME)
     }
 
     /// Names an anonymous function after the function around it.
-    fn anonymous(&mut self, outer: u32) -> u32 {
+    fn add_anonymous(&mut self, outer: u32) -> u32 {
         match self.names.get(outer as usize) {
-            Some(name) if !name.ends_with(ANONYMOUS) => self.name(format!("{name}{ANONYMOUS}")),
+            Some(name) if !name.ends_with(ANONYMOUS_SUFFIX) => {
+                self.add_name(format!("{name}{ANONYMOUS_SUFFIX}"))
+            }
             _ => outer,
         }
     }
 
-    fn add(&mut self, at: usize, name: u32) {
-        let (line, column) = self.places.place(at);
+    fn add_start(&mut self, at: usize, name: u32) {
+        let (line, column) = self.places.find_place(at);
         match self.starts.last_mut() {
             Some(last) if (last.0, last.1) == (line, column) => last.2 = name,
             _ => self.starts.push((line, column, name)),
@@ -145,7 +147,7 @@ impl<'t> Places<'t> {
         Places { rest: text.char_indices().peekable(), line: 1, column: 0 }
     }
 
-    fn place(&mut self, at: usize) -> (u32, u32) {
+    fn find_place(&mut self, at: usize) -> (u32, u32) {
         while let Some((_, c)) = self.rest.next_if(|(index, _)| *index < at) {
             let is_before_line_feed = c == '\r' && self.rest.peek().is_some_and(|(_, next)| *next == '\n');
             if is_line_end(c) && !is_before_line_feed {

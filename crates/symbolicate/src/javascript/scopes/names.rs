@@ -34,20 +34,20 @@ pub(super) fn is_type_operator(word: &str) -> bool {
 
 /// Returns the name to show for a function's own name, its key, or its assignment target: `pay`, `"pay"`,
 /// `#pay`, `[Symbol.iterator]`, `Cart.prototype.pay`. None if that is not a name.
-pub(super) fn shown(written: &str) -> Option<String> {
+pub(super) fn display_name(written: &str) -> Option<String> {
     let quoted = |text: &str| {
         let quote = text.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
         let inside = text.strip_prefix(quote)?.strip_suffix(quote)?;
         Some(inside.to_owned())
     };
     if let Some(text) = quoted(written) {
-        return limited(&text);
+        return limit_name(&text);
     }
     if let Some(inside) = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         let is_plain = inside.len() <= MAX_COMPUTED_KEY && inside.split('.').all(is_word);
         return quoted(inside.trim())
             .or_else(|| is_plain.then(|| written.to_owned()))
-            .and_then(|name| limited(&name));
+            .and_then(|name| limit_name(&name));
     }
     if written.len() > MAX_WRITTEN {
         return None;
@@ -56,16 +56,16 @@ pub(super) fn shown(written: &str) -> Option<String> {
     let last = parts.last().copied().unwrap_or_default();
     if !parts.iter().all(|part| is_word(part)) {
         // A comment separates the parts.
-        return Some(last).filter(|last| is_word(last)).and_then(limited);
+        return Some(last).filter(|last| is_word(last)).and_then(limit_name);
     }
     let bare = parts.iter().take_while(|part| BARE_OBJECTS.contains(part)).count();
     let bare = if parts.len() == 1 { 0 } else { bare };
     let parts: Vec<&str> = parts.into_iter().skip(bare).filter(|part| *part != "prototype").collect();
-    limited(&parts.join("."))
+    limit_name(&parts.join("."))
 }
 
 /// Returns the name of a class member.
-pub(super) fn of_member(class: Option<&str>, own: &str) -> String {
+pub(super) fn member_name(class: Option<&str>, own: &str) -> String {
     match class {
         Some(class) if own == "constructor" => format!("new {class}"),
         Some(class) => format!("{class}.{own}"),
@@ -78,7 +78,7 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | '\\' | '{' | '}'))
 }
 
-fn limited(name: &str) -> Option<String> {
+fn limit_name(name: &str) -> Option<String> {
     let is_short = !name.is_empty() && name.len() <= 4 * MAX_NAME && !name.chars().any(char::is_control);
     is_short.then(|| name.chars().take(MAX_NAME).collect())
 }

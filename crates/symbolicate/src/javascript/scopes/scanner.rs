@@ -75,12 +75,12 @@ impl<'t> ScopeScanner<'t> {
     }
 
     /// Reads the whole text. Returns None if it is not readable JavaScript.
-    pub(super) fn scan(&mut self) -> Option<()> {
+    pub(super) fn scan_text(&mut self) -> Option<()> {
         loop {
             match self.top().kind {
-                LevelKind::Template => self.template()?,
-                LevelKind::Element { .. } => self.element()?,
-                LevelKind::Children => self.children()?,
+                LevelKind::Template => self.read_template()?,
+                LevelKind::Element { .. } => self.read_tag()?,
+                LevelKind::Children => self.read_children()?,
                 LevelKind::Type => {
                     let token = self.lexer.next(false)?;
                     self.inside_type(token)?;
@@ -94,7 +94,7 @@ impl<'t> ScopeScanner<'t> {
                         self.close_arrows();
                         return (self.stack.len() == 1).then_some(());
                     }
-                    self.token(token)?;
+                    self.handle_token(token)?;
                 }
             }
         }
@@ -108,7 +108,7 @@ impl<'t> ScopeScanner<'t> {
 
     pub(super) fn push(&mut self, level: Level) -> Option<()> {
         self.stack.push(level);
-        self.forget();
+        self.clear_token_state();
         self.value_name = None;
         self.previous = PreviousToken::Operator;
         (self.stack.len() <= MAX_DEPTH).then_some(())
@@ -127,13 +127,13 @@ impl<'t> ScopeScanner<'t> {
         if let Some(function) = level.function.and_then(|index| self.functions.get_mut(index)) {
             function.end = end;
         }
-        self.forget();
+        self.clear_token_state();
         self.value_name = None;
         Some(level)
     }
 
     /// Clears the state that applies to the next token only.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear_token_state(&mut self) {
         (self.chain, self.closed, self.word, self.arrow, self.called) = (None, None, None, None, None);
     }
 
@@ -146,18 +146,18 @@ impl<'t> ScopeScanner<'t> {
     }
 
     /// Returns the innermost level that is not an arrow function without braces.
-    fn bracket(&self) -> Option<&Level> {
+    fn innermost_bracket(&self) -> Option<&Level> {
         self.stack.iter().rev().take(MAX_ARROWS).find(|level| level.kind != LevelKind::ArrowBody)
     }
 
     /// Returns a function's name, with its class in front if it is a member of one.
     fn function_name(&self, name: Option<NameRange>, is_member: bool) -> Option<String> {
-        let own = names::shown(self.lexer.slice(name?.start..name?.end))?;
-        let class = self.bracket();
+        let own = names::display_name(self.lexer.slice(name?.start..name?.end))?;
+        let class = self.innermost_bracket();
         let class = class.filter(|level| level.kind == LevelKind::Class && (is_member || level.is_in_value));
         let Some(class) = class else { return Some(own) };
         let class = class.function.and_then(|index| self.functions.get(index)?.name.as_deref());
-        Some(names::of_member(class, &own))
+        Some(names::member_name(class, &own))
     }
 
     /// Ends the arrow functions without braces before the current token.
@@ -166,7 +166,7 @@ impl<'t> ScopeScanner<'t> {
     }
 
     /// Handles one token outside templates, elements and brackets of types.
-    fn token(&mut self, token: SourceToken) -> Option<()> {
+    fn handle_token(&mut self, token: SourceToken) -> Option<()> {
         self.end_statement(token);
         if self.top().types.is_some() && self.type_token(token)? {
             return Some(());
@@ -178,33 +178,33 @@ impl<'t> ScopeScanner<'t> {
             self.push(Level { function: Some(function), ..Level::new(LevelKind::ArrowBody) })?;
         }
         match token.kind {
-            TokenKind::Word => self.word(token),
-            TokenKind::Number | TokenKind::Text => self.literal(token),
-            TokenKind::Regex => self.operand(),
+            TokenKind::Word => self.handle_word(token),
+            TokenKind::Number | TokenKind::Text => self.handle_literal(token),
+            TokenKind::Regex => self.handle_operand(),
             TokenKind::Template => return self.push(Level::new(LevelKind::Template)),
             TokenKind::Open(b'(') => return self.open_parenthesis(token),
             TokenKind::Open(b'[') => return self.open_bracket(token),
             TokenKind::Open(_) => return self.open_brace(token),
-            TokenKind::Close(bracket) => return self.close(bracket),
-            TokenKind::Comma => self.comma(),
-            TokenKind::Semicolon => self.semicolon(),
-            TokenKind::Colon => self.colon(),
-            TokenKind::Question => self.question(),
+            TokenKind::Close(bracket) => return self.close_bracket(bracket),
+            TokenKind::Comma => self.handle_comma(),
+            TokenKind::Semicolon => self.handle_semicolon(),
+            TokenKind::Colon => self.handle_colon(),
+            TokenKind::Question => self.handle_question(),
             TokenKind::Dot | TokenKind::OptionalDot => {
                 let chain = self.chain.filter(|_| token.kind == TokenKind::Dot);
-                self.forget();
+                self.clear_token_state();
                 (self.chain, self.value_name, self.previous) = (chain, None, PreviousToken::Dot);
             }
-            TokenKind::Arrow => self.arrow(token),
-            TokenKind::Assign => self.assign(),
-            TokenKind::Less => return self.less(token),
+            TokenKind::Arrow => self.handle_arrow(token),
+            TokenKind::Assign => self.handle_assign(),
+            TokenKind::Less => return self.handle_less(token),
             TokenKind::Increment | TokenKind::Not => {
                 let is_postfix = self.previous == PreviousToken::Operand && !token.is_first_of_line;
                 let chain = self.chain.filter(|_| is_postfix);
                 if is_postfix {
-                    self.operand();
+                    self.handle_operand();
                 } else {
-                    self.operator();
+                    self.handle_operator();
                 }
                 self.chain = chain;
             }
@@ -212,32 +212,32 @@ impl<'t> ScopeScanner<'t> {
                 let is_of_function =
                     self.previous == PreviousToken::FunctionKeyword || self.top().is_at_key();
                 if !is_of_function {
-                    self.operator();
+                    self.handle_operator();
                 }
             }
             TokenKind::At => {
                 let is_member = self.top().is_at_key();
                 self.top().is_decorator = is_member;
-                self.operator();
+                self.handle_operator();
             }
             TokenKind::Greater | TokenKind::TypeOperator | TokenKind::Operator => {
                 // `...` in an object: an expression follows.
-                let is_spread = self.top().is_at_key() && self.lexer.byte(token.start) == b'.';
+                let is_spread = self.top().is_at_key() && self.lexer.byte_at(token.start) == b'.';
                 self.top().is_in_value |= is_spread;
-                self.operator();
+                self.handle_operator();
             }
             TokenKind::End => {}
         }
         Some(())
     }
 
-    pub(super) fn operand(&mut self) {
-        self.forget();
+    pub(super) fn handle_operand(&mut self) {
+        self.clear_token_state();
         (self.value_name, self.previous) = (None, PreviousToken::Operand);
     }
 
-    pub(super) fn operator(&mut self) {
-        self.forget();
+    pub(super) fn handle_operator(&mut self) {
+        self.clear_token_state();
         (self.value_name, self.previous) = (None, PreviousToken::Operator);
     }
 
@@ -266,7 +266,7 @@ impl<'t> ScopeScanner<'t> {
         top.end_statement();
         // Modifiers of a member may be on separate lines.
         if top.kind != LevelKind::Class {
-            self.forget();
+            self.clear_token_state();
             (self.value_name, self.previous) = (None, PreviousToken::Start);
         }
     }
@@ -313,7 +313,7 @@ impl<'t> ScopeScanner<'t> {
             return self.push_block(Some(function));
         }
         if let Some(name) = self.top().pending_class.take() {
-            let name = name.and_then(|name| names::shown(self.lexer.slice(name.start..name.end)));
+            let name = name.and_then(|name| names::display_name(self.lexer.slice(name.start..name.end)));
             let class = self.add_function(token.start, name)?;
             return self.push(Level { function: Some(class), ..Level::new(LevelKind::Class) });
         }
@@ -335,7 +335,7 @@ impl<'t> ScopeScanner<'t> {
         Some(())
     }
 
-    fn close(&mut self, bracket: u8) -> Option<()> {
+    fn close_bracket(&mut self, bracket: u8) -> Option<()> {
         self.close_arrows();
         let end = self.lexer.at;
         let level = self.pop()?;
@@ -368,32 +368,33 @@ impl<'t> ScopeScanner<'t> {
         Some(())
     }
 
-    fn comma(&mut self) {
+    fn handle_comma(&mut self) {
         self.close_arrows();
         self.top().ternaries = 0;
         if self.top().kind == LevelKind::Object {
             (self.top().key, self.top().is_in_value) = (None, false);
         }
-        self.operator();
+        self.handle_operator();
     }
 
-    fn semicolon(&mut self) {
+    fn handle_semicolon(&mut self) {
         self.close_arrows();
         self.top().end_statement();
-        self.operator();
+        self.handle_operator();
         self.previous = PreviousToken::Start;
     }
 
-    fn question(&mut self) {
+    fn handle_question(&mut self) {
         // `name?: Type`, `name?()`, `name? = value`
-        if self.top().is_at_key() || matches!(self.lexer.peek(), b':' | b')' | b',' | b'=' | b'}' | b']') {
+        if self.top().is_at_key() || matches!(self.lexer.peek_byte(), b':' | b')' | b',' | b'=' | b'}' | b']')
+        {
             return;
         }
         self.top().ternaries += 1;
-        self.operator();
+        self.handle_operator();
     }
 
-    fn colon(&mut self) {
+    fn handle_colon(&mut self) {
         let top = self.top();
         let key = top.key.filter(|_| top.is_at_key());
         let Level { kind, is_case, is_declaring, .. } = *top;
@@ -408,23 +409,23 @@ impl<'t> ScopeScanner<'t> {
         }
         if top.ternaries == 0
             && kind == LevelKind::ArrowBody
-            && self.bracket().is_some_and(|outer| outer.ternaries > 0)
+            && self.innermost_bracket().is_some_and(|outer| outer.ternaries > 0)
         {
             self.close_arrows();
         }
         if self.top().ternaries > 0 {
             self.top().ternaries -= 1;
-            self.operator();
+            self.handle_operator();
         } else if is_case {
             self.top().is_case = false;
-            self.operator();
+            self.handle_operator();
             self.previous = PreviousToken::Start;
         } else if let Some(closed) = self.closed {
             self.begin_types(TypeKind::Returned(closed), None);
         } else if is_declaring || matches!(kind, LevelKind::Parentheses(_) | LevelKind::Bracket { .. }) {
             self.begin_types(TypeKind::Declared(self.chain), None);
         } else {
-            self.operator();
+            self.handle_operator();
             self.previous = PreviousToken::Start;
         }
     }
@@ -435,11 +436,11 @@ impl<'t> ScopeScanner<'t> {
             return self.begin_types(TypeKind::Returned(closed), None);
         }
         self.top().is_in_value = true;
-        self.operator();
+        self.handle_operator();
         self.value_name = key;
     }
 
-    fn assign(&mut self) {
+    fn handle_assign(&mut self) {
         let top = self.top();
         let key = top.key.filter(|_| top.is_at_key());
         let name = if key.is_some() {
@@ -448,14 +449,14 @@ impl<'t> ScopeScanner<'t> {
         } else {
             self.chain
         };
-        self.operator();
+        self.handle_operator();
         self.value_name = name;
     }
 
-    fn arrow(&mut self, token: SourceToken) {
+    fn handle_arrow(&mut self, token: SourceToken) {
         let group = self.closed.map(|closed| (closed.opener.start, closed.opener.name));
         let arrow = group.or(self.word).unwrap_or((token.start, None));
-        self.operator();
+        self.handle_operator();
         (self.arrow, self.previous) = (Some(arrow), PreviousToken::Arrow);
     }
 }

@@ -7,9 +7,9 @@ fn around(path: &str, marked: &str) -> Vec<String> {
     let mut places = Places::new(marked);
     let mut marks_in_line = (0, 0);
     let marks = marked.match_indices('§').map(|(at, _)| {
-        let (line, column) = places.place(at);
+        let (line, column) = places.find_place(at);
         marks_in_line = if marks_in_line.0 == line { (line, marks_in_line.1 + 1) } else { (line, 0) };
-        map.around(line - 1, column - marks_in_line.1).unwrap_or("-").to_owned()
+        map.find_around(line - 1, column - marks_in_line.1).unwrap_or("-").to_owned()
     });
     marks.collect()
 }

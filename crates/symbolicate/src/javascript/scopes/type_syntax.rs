@@ -6,7 +6,7 @@ use super::names;
 use super::scanner::{MAX_DEPTH, PreviousToken, ScopeScanner};
 
 impl ScopeScanner<'_> {
-    pub(super) fn less(&mut self, token: SourceToken) -> Option<()> {
+    pub(super) fn handle_less(&mut self, token: SourceToken) -> Option<()> {
         let (previous, value_name) = (self.previous, self.value_name);
         let top = self.top();
         let is_header = top.pending_function.is_some()
@@ -18,10 +18,10 @@ impl ScopeScanner<'_> {
             self.begin_types(TypeKind::Parameters(previous), value_name);
         } else if previous == PreviousToken::Operand {
             let word = self.word;
-            if self.lexer.byte(token.start.wrapping_sub(1)) != b' ' && self.lexer.has_type_arguments() {
+            if self.lexer.byte_at(token.start.wrapping_sub(1)) != b' ' && self.lexer.has_type_arguments() {
                 self.begin_types(TypeKind::Parameters(previous), word.and_then(|word| word.1));
             } else {
-                self.operator();
+                self.handle_operator();
             }
         } else if self.is_without_jsx || self.lexer.is_before_type_parameters() {
             self.begin_types(TypeKind::Parameters(previous), value_name);
@@ -109,7 +109,7 @@ impl ScopeScanner<'_> {
     /// `pending`.
     pub(super) fn end_types(&mut self, pending: bool) -> bool {
         let Some(types) = self.top().types.take() else { return false };
-        self.forget();
+        self.clear_token_state();
         (self.value_name, self.previous) = (None, PreviousToken::Operand);
         match types.kind {
             TypeKind::Declared(name) => self.chain = name,

@@ -5,29 +5,29 @@ use super::lexer::SourceToken;
 use super::scanner::{PreviousToken, ScopeScanner};
 
 impl ScopeScanner<'_> {
-    pub(super) fn literal(&mut self, token: SourceToken) {
+    pub(super) fn handle_literal(&mut self, token: SourceToken) {
         if self.top().is_at_key() {
             self.top().set_key(token);
         }
-        self.operand();
+        self.handle_operand();
     }
 
-    pub(super) fn word(&mut self, token: SourceToken) {
+    pub(super) fn handle_word(&mut self, token: SourceToken) {
         let text = self.lexer.slice(token.start..token.end);
         if self.previous == PreviousToken::Dot {
             let chain = self.chain.map(|chain| NameRange { end: token.end, ..chain });
-            self.operand();
+            self.handle_operand();
             self.chain = chain;
             return;
         }
         if self.top().is_at_key() {
             if self.top().is_decorator && self.previous == PreviousToken::Operator {
                 // This is the name of the decorator itself.
-                return self.operand();
+                return self.handle_operand();
             }
             self.top().is_decorator = false;
             self.top().set_key(token);
-            return self.operand();
+            return self.handle_operand();
         }
         match self.previous {
             PreviousToken::FunctionKeyword => {
@@ -36,20 +36,20 @@ impl ScopeScanner<'_> {
                     function.name = Some(NameRange { start: token.start, end: token.end });
                     function.is_named_by_place = false;
                 }
-                return self.operand();
+                return self.handle_operand();
             }
             PreviousToken::ClassKeyword if text != "extends" && text != "implements" => {
                 let name = NameRange { start: token.start, end: token.end };
                 self.top().pending_class = Some(Some(name));
-                return self.operand();
+                return self.handle_operand();
             }
             _ => {}
         }
-        if !self.keyword(text, token) {
+        if !self.handle_keyword(text, token) {
             let word = (token.start, self.value_name);
             // `async` may precede the parameters.
             let value_name = self.value_name.filter(|_| text == "async");
-            self.operand();
+            self.handle_operand();
             self.word = Some(word);
             self.value_name = value_name;
             self.chain = Some(NameRange { start: token.start, end: token.end });
@@ -57,7 +57,7 @@ impl ScopeScanner<'_> {
     }
 
     /// Handles a keyword. Returns false for other words.
-    pub(super) fn keyword(&mut self, text: &str, token: SourceToken) -> bool {
+    pub(super) fn handle_keyword(&mut self, text: &str, token: SourceToken) -> bool {
         let value_name = self.value_name;
         let is_operand = self.previous == PreviousToken::Operand;
         let begins = matches!(
@@ -87,7 +87,7 @@ impl ScopeScanner<'_> {
                 self.top().is_control_pending = true;
                 PreviousToken::Start
             }
-            "let" | "const" | "var" if !is_operand && self.lexer.peek() != b'=' => {
+            "let" | "const" | "var" if !is_operand && self.lexer.peek_byte() != b'=' => {
                 self.top().is_declaring = true;
                 PreviousToken::Operator
             }
@@ -102,14 +102,14 @@ impl ScopeScanner<'_> {
             }
             "default" => {
                 self.top().is_case = self.previous != PreviousToken::ExportKeyword;
-                self.operator();
+                self.handle_operator();
                 self.value_name = Some(NameRange { start: token.start, end: token.end });
                 return true;
             }
             "return" | "throw" | "typeof" | "void" | "delete" | "new" | "in" | "instanceof" | "await"
             | "yield" | "extends" => PreviousToken::Operator,
             "of" if is_operand => PreviousToken::Operator,
-            "export" | "declare" | "abstract" if begins && self.lexer.peek() != b'.' => {
+            "export" | "declare" | "abstract" if begins && self.lexer.peek_byte() != b'.' => {
                 PreviousToken::ExportKeyword
             }
             "interface" | "enum" if (begins || !is_operand) && self.lexer.is_before_word() => {
@@ -126,7 +126,7 @@ impl ScopeScanner<'_> {
             }
             _ => return false,
         };
-        self.operator();
+        self.handle_operator();
         self.previous = previous;
         true
     }

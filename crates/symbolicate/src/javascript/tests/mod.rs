@@ -1,9 +1,9 @@
 use crate::grouping::GroupingRules;
-use crate::object::{ObjectError, ObjectKind, build, objects};
+use crate::object::{ObjectError, ObjectKind, build_symcache, list_objects};
 use crate::symcache::SymCache;
 use crate::{
-    BundleIdentity, Context, Detail, Enrichment, ImageSymbols, build_source_map, enrich, explain, grouping,
-    with_debug_id,
+    BundleIdentity, Context, Detail, Enrichment, ImageSymbols, build_source_map, enrich, explain_report,
+    grouping, with_debug_id,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -32,10 +32,10 @@ fn map() -> Value {
 }
 
 fn symbols(map: &Value) -> ImageSymbols {
-    let built = build(map.to_string().as_bytes()).unwrap();
+    let built = build_symcache(map.to_string().as_bytes()).unwrap();
     let cache = SymCache::parse(built.symcache).unwrap();
     cache.verify_checksum().unwrap();
-    ImageSymbols::found(Arc::new(cache))
+    ImageSymbols::from_symcache(Arc::new(cache))
 }
 
 fn report(name: &str, frames: &[Value]) -> Vec<u8> {
@@ -64,7 +64,7 @@ fn frames() -> Vec<Value> {
 fn answered(bytes: &[u8], symbols: Option<&ImageSymbols>) -> (Enrichment, Value) {
     let report = Report::read(bytes, &ReadLimits::default()).unwrap();
     let enriched = enrich(&report, &|_| symbols, &Context::default());
-    assert_eq!(splice::strip(&enriched.bytes, &ReadLimits::default()).unwrap(), bytes);
+    assert_eq!(splice::strip_additions(&enriched.bytes, &ReadLimits::default()).unwrap(), bytes);
     let json: Value = serde_json::from_slice(&enriched.bytes).unwrap();
     (enriched, json["symbolication"].clone())
 }
@@ -177,9 +177,11 @@ fn the_class_that_a_minifier_has_named_does_not_count() {
     let map = handlers(false);
     let fingerprint = |names: [&str; 2]| {
         let (enriched, _) = named(&map, &[frame(names[0], 0), frame(names[1], 20)]);
-        let again =
-            grouping::regroup(&Report::read_stored(&enriched.bytes).unwrap(), &GroupingRules::default())
-                .unwrap();
+        let again = grouping::regroup_report(
+            &Report::read_stored(&enriched.bytes).unwrap(),
+            &GroupingRules::default(),
+        )
+        .unwrap();
         let grouping = enriched.grouping.unwrap();
         assert_eq!(again.unwrap().fingerprint, grouping.fingerprint, "{names:?}");
         (grouping.fingerprint, grouping.culprit.unwrap())
@@ -219,7 +221,7 @@ fn lines_around_end_where_javascript_ends_a_line() {
 
 #[test]
 fn a_table_of_the_version_before_is_read() {
-    let built = build(own_map().to_string().as_bytes()).unwrap().symcache;
+    let built = build_symcache(own_map().to_string().as_bytes()).unwrap().symcache;
     let start = built.windows(8).position(|bytes| bytes == b"UNSLDJSM").unwrap();
     let mut table = built[start..].to_vec();
     for (version, is_read) in [(0, false), (1, true), (2, true), (3, false)] {
@@ -239,7 +241,7 @@ fn a_missing_map_is_waited_for_under_the_id_that_an_upload_gives_it() {
         (&json!(1), &json!(15))
     );
     assert!(enriched.grouping.as_ref().unwrap().provisional);
-    let needs = crate::needs(&Report::read(&bytes, &ReadLimits::default()).unwrap());
+    let needs = crate::list_needs(&Report::read(&bytes, &ReadLimits::default()).unwrap());
     assert_eq!((needs[0].debug_id, needs[0].name.as_str()), (IDENTITY.debug_id(), "main.jsbundle"));
     // The report's own id goes before the name's.
     let own =
@@ -266,7 +268,7 @@ fn reports_of_one_bug_have_one_group_in_every_build_and_after_it_was_stored() {
     assert_ne!(fingerprint(&first), fingerprint(&class));
     let rules = GroupingRules::default();
     for enriched in [&first, &class, &answered(&report("TypeError", &frames()), None).0] {
-        let again = grouping::regroup(&Report::read_stored(&enriched.bytes).unwrap(), &rules).unwrap();
+        let again = grouping::regroup_report(&Report::read_stored(&enriched.bytes).unwrap(), &rules).unwrap();
         assert_eq!(again.as_ref().map(|group| group.fingerprint), Some(fingerprint(enriched)));
     }
 }
@@ -282,8 +284,10 @@ fn a_recursion_is_one_group_whatever_its_depth_and_where_it_stopped() {
         report["crash"]["error"]["reason"] = "Maximum call stack size exceeded (native stack depth)".into();
         let enriched = answered(report.to_string().as_bytes(), Some(&found)).0;
         let grouping = enriched.grouping.unwrap();
-        let again =
-            grouping::regroup(&Report::read_stored(&enriched.bytes).unwrap(), &GroupingRules::default());
+        let again = grouping::regroup_report(
+            &Report::read_stored(&enriched.bytes).unwrap(),
+            &GroupingRules::default(),
+        );
         assert_eq!(again.unwrap().unwrap().fingerprint, grouping.fingerprint);
         let functions: Vec<_> = grouping.frames.into_iter().map(|frame| frame.function).collect();
         (grouping.fingerprint, functions)
@@ -339,8 +343,11 @@ fn index_maps_prefixes_roots_and_ignore_lists_are_read() {
     let two = json!({"version": 3, "sources": ["b.ts"], "x_google_ignoreList": [0], "mappings": "AAEA;KACA"});
     let index = json!({"version": 3, "debug_id": ID, "sections": [section(0, 0, one), section(1, 100, two)]});
     let text = format!(")]}}'\n{index}");
-    assert_eq!(objects(text.as_bytes()).unwrap()[0].object.as_ref().unwrap().kind, ObjectKind::SourceMap);
-    let built = build(text.as_bytes()).unwrap();
+    assert_eq!(
+        list_objects(text.as_bytes()).unwrap()[0].object.as_ref().unwrap().kind,
+        ObjectKind::SourceMap
+    );
+    let built = build_symcache(text.as_bytes()).unwrap();
     let cache = SymCache::parse(built.symcache).unwrap();
     let table = cache.source_map().unwrap();
     let at = |line, column| {
@@ -366,7 +373,7 @@ fn a_section_ends_where_the_next_one_begins() {
         [[section(0, 0, one.clone()), section(0, 15, two.clone())], [section(0, 15, two), section(0, 0, one)]]
     {
         let index = json!({"version": 3, "debug_id": ID, "sections": sections});
-        let cache = SymCache::parse(build(index.to_string().as_bytes()).unwrap().symcache).unwrap();
+        let cache = SymCache::parse(build_symcache(index.to_string().as_bytes()).unwrap().symcache).unwrap();
         let table = cache.source_map().unwrap();
         let file = |line, column| Some(table.lookup(line, column)?.file?.decode().into_owned());
         let files = [file(0, 12), file(0, 15), file(0, 25), file(1, 0), file(2, 0)];
@@ -459,7 +466,7 @@ fn a_segment_of_bytecode_is_answered_by_its_own_map() {
 
 #[test]
 fn a_ram_bundle_itself_is_refused_with_what_to_upload() {
-    let error = objects(&[0xE5, 0xD1, 0x0B, 0xFB, 1, 0, 0, 0]).unwrap_err().to_string();
+    let error = list_objects(&[0xE5, 0xD1, 0x0B, 0xFB, 1, 0, 0, 0]).unwrap_err().to_string();
     assert!(error.contains("upload its source map"), "{error}");
 }
 
@@ -467,7 +474,7 @@ fn a_ram_bundle_itself_is_refused_with_what_to_upload() {
 fn a_section_in_another_file_is_refused_with_what_to_upload() {
     let section = json!({"offset": {"line": 0, "column": 0}, "url": "shop\n.map"});
     let index = json!({"version": 3, "debug_id": ID, "sections": [section]});
-    let error = build(index.to_string().as_bytes()).unwrap_err().to_string();
+    let error = build_symcache(index.to_string().as_bytes()).unwrap_err().to_string();
     assert!(error.contains("\"shop.map\": upload an index map with that file's content"), "{error}");
 }
 
@@ -475,7 +482,7 @@ fn a_section_in_another_file_is_refused_with_what_to_upload() {
 fn a_section_without_a_map_is_malformed() {
     let section = json!({"offset": {"line": 0, "column": 0}});
     let index = json!({"version": 3, "debug_id": ID, "sections": [section]});
-    let error = build(index.to_string().as_bytes()).unwrap_err();
+    let error = build_symcache(index.to_string().as_bytes()).unwrap_err();
     assert!(matches!(error, ObjectError::Malformed(_)), "{error}");
 }
 
@@ -484,7 +491,7 @@ fn what_is_no_sound_map_is_refused() {
     let with = |key: &str, value: Value| {
         let mut map = map();
         map[key] = value;
-        build(map.to_string().as_bytes())
+        build_symcache(map.to_string().as_bytes())
     };
     for mappings in ["A", "AA", "AAA", "!AAA", "g", "AADA", "AEAA", "AAAAE", "DAAA", "gggggggggB", "AAAAAA"] {
         let result = with("mappings", mappings.into());
@@ -492,18 +499,18 @@ fn what_is_no_sound_map_is_refused() {
     }
     assert!(matches!(with("version", 2.into()), Err(ObjectError::Unsupported(_))));
     assert!(matches!(with("debugId", "shop".into()), Err(ObjectError::Malformed(_))));
-    assert!(matches!(build(b"{}"), Err(ObjectError::NotAnObject)));
-    assert!(matches!(objects(b"{\"report\":{}}"), Err(ObjectError::NotAnObject)));
+    assert!(matches!(build_symcache(b"{}"), Err(ObjectError::NotAnObject)));
+    assert!(matches!(list_objects(b"{\"report\":{}}"), Err(ObjectError::NotAnObject)));
     let mut none = map();
     none.as_object_mut().unwrap().remove("debugId");
-    let entry = objects(none.to_string().as_bytes()).unwrap().remove(0);
+    let entry = list_objects(none.to_string().as_bytes()).unwrap().remove(0);
     assert_eq!(entry.object.unwrap().debug_id, None);
     let deep = format!(
         "{}{}",
         r#"{"version":3,"sections":[{"offset":{"line":0,"column":0},"map":"#.repeat(5_000),
         "}"
     );
-    assert!(build(deep.as_bytes()).is_err());
+    assert!(build_symcache(deep.as_bytes()).is_err());
 }
 
 /// A damaged table answers nothing wrong and ends.
@@ -511,13 +518,13 @@ fn what_is_no_sound_map_is_refused() {
 fn damaged_tables_end() {
     let mut map = own_map();
     map["x_facebook_offsets"] = json!([0, 0]);
-    let built = build(map.to_string().as_bytes()).unwrap();
+    let built = build_symcache(map.to_string().as_bytes()).unwrap();
     for at in 96..built.symcache.len() {
         for byte in [0, 1, 0x7F, 0xFF] {
             let mut bytes = built.symcache.clone();
             bytes[at] = byte;
             let Ok(cache) = SymCache::parse(bytes) else { continue };
-            let found = ImageSymbols::found(Arc::new(cache));
+            let found = ImageSymbols::from_symcache(Arc::new(cache));
             assert_eq!(answered_loosely(&found).frames.total, 5);
         }
     }
@@ -561,7 +568,7 @@ fn rules_of_the_tenant_hold_for_functions_of_javascript() {
     let enriched = enrich(&report, &|_| Some(&found), &context);
     let functions: Vec<_> = enriched.grouping.unwrap().frames.into_iter().map(|frame| frame.frame).collect();
     assert_eq!(functions, [1]);
-    let explained = explain(&report, &|_| Some(&found), &rules, &[]);
+    let explained = explain_report(&report, &|_| Some(&found), &rules, &[]);
     let counted: Vec<bool> = explained.javascript.iter().map(|frame| frame.counted).collect();
     assert_eq!(counted, [false, true, false, false, false]);
 }
@@ -570,7 +577,7 @@ fn rules_of_the_tenant_hold_for_functions_of_javascript() {
 fn a_missing_map_is_explained_with_the_command_that_sends_it() {
     let bytes = report("TypeError", &frames());
     let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
-    let explained = explain(&report, &|_| None, &GroupingRules::default(), &[]);
+    let explained = explain_report(&report, &|_| None, &GroupingRules::default(), &[]);
     let expected = format!(
         "no source map is known for main.jsbundle (debug id {}); upload it: unslide upload --source-map MAP \
          --app com.example.shop --platform ios --app-version 1.2 --build 7 --bundle main.jsbundle",
@@ -584,9 +591,9 @@ fn a_missing_map_is_explained_with_the_command_that_sends_it() {
 fn a_map_takes_the_debug_id_of_its_app_and_stays_as_it_was_otherwise() {
     let map = map().to_string();
     let named = with_debug_id(format!(")]}}'\n{map}").as_bytes(), IDENTITY.debug_id()).unwrap();
-    let entry = objects(&named).unwrap().remove(0);
+    let entry = list_objects(&named).unwrap().remove(0);
     assert_eq!(entry.object.unwrap().debug_id, Some(IDENTITY.debug_id()));
-    let (own, other) = (build(map.as_bytes()).unwrap(), build(&named).unwrap());
+    let (own, other) = (build_symcache(map.as_bytes()).unwrap(), build_symcache(&named).unwrap());
     assert_eq!((own.debug_id, own.symcache[32..] == other.symcache[32..]), (ID.parse().unwrap(), true));
     assert_eq!(build_source_map(map.as_bytes(), IDENTITY.debug_id()).unwrap().symcache, other.symcache);
     assert!(with_debug_id(b"[]", IDENTITY.debug_id()).is_none());

@@ -7,7 +7,7 @@ use crate::object::steps::{ObjectPart, Steps};
 use gimli::{DebugAbbrev, Reader, Section, UnitHeader};
 
 /// Counts the abbreviation tables that units refer to, each once.
-pub(super) fn count(
+pub(super) fn count_tables(
     units: &[UnitHeader<DwarfSlice<'_>>],
     section: &DebugAbbrev<DwarfSlice<'_>>,
     steps: &Steps,
@@ -28,12 +28,12 @@ pub(super) fn count(
 /// Skips an abbreviation. Returns false at the end of the table, or if it is damaged.
 fn skip_abbreviation(rest: &mut DwarfSlice<'_>, steps: &Steps) -> Result<bool, ObjectError> {
     let before = rest.len();
-    let skipped = skip(rest);
+    let skipped = skip_entry(rest);
     steps.take_bytes(ObjectPart::Abbreviations, before - rest.len())?;
     Ok(skipped.unwrap_or(false))
 }
 
-fn skip(rest: &mut DwarfSlice<'_>) -> gimli::Result<bool> {
+fn skip_entry(rest: &mut DwarfSlice<'_>) -> gimli::Result<bool> {
     let code = rest.read_uleb128()?;
     if code == 0 {
         return Ok(false);

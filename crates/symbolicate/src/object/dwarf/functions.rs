@@ -89,18 +89,18 @@ impl<'a> Units<'a> {
     ///
     /// `known` are the lists of the units before. A unit with the same list as an earlier one claims nothing:
     /// the first of them answers.
-    pub(super) fn claims(
+    pub(super) fn list_claims(
         &self,
         index: usize,
         code: &CodeMap,
         known: &mut HashSet<RangeListKey>,
     ) -> Result<Vec<(u32, u32)>, UnitFailure> {
-        let Some(unit) = self.bare(index) else { return Ok(Vec::new()) };
+        let Some(unit) = self.unit_without_lines(index) else { return Ok(Vec::new()) };
         let mut claims = Vec::new();
-        let sets = self.aranges(index);
+        let sets = self.range_sets(index);
         if !sets.is_empty() {
-            let ranges = sets.iter().flat_map(Set::ranges);
-            return Ok(ranges.filter_map(|(low, high)| code.clip(low, high)).collect());
+            let ranges = sets.iter().flat_map(Set::address_ranges);
+            return Ok(ranges.filter_map(|(low, high)| code.clip_range(low, high)).collect());
         }
         let addresses = Addresses::read_unit(&self.dwarf, unit)?;
         let list = addresses.list_offset(&self.dwarf, unit)?;
@@ -108,8 +108,8 @@ impl<'a> Units<'a> {
         if key.is_some_and(|key| known.contains(&key)) {
             return Ok(claims);
         }
-        addresses.ranges(list, &self.dwarf, unit, self.steps, |low, high| {
-            claims.extend(code.clip(low, high));
+        addresses.each_range(list, &self.dwarf, unit, self.steps, |low, high| {
+            claims.extend(code.clip_range(low, high));
             true
         })?;
         known.extend(key);
@@ -128,7 +128,7 @@ impl<'c, 'a> Functions<'c, 'a> {
     }
 
     /// Returns the start of the function's range that holds `at`; `at` itself if none does.
-    pub(super) fn begin(&self, node: &Node<'_>, at: u32) -> u32 {
+    pub(super) fn find_range_start(&self, node: &Node<'_>, at: u32) -> u32 {
         let ranges = self.ranges.get(node.ranges.0..node.ranges.1).unwrap_or_default();
         let last = ranges.partition_point(|(low, _)| *low <= at).checked_sub(1).and_then(|i| ranges.get(i));
         last.filter(|(_, high)| at < *high).map_or(at, |(low, _)| *low)
@@ -169,7 +169,7 @@ impl<'c, 'a> Functions<'c, 'a> {
         if !begins_with_frame {
             return Ok(false);
         }
-        steps.take(ObjectPart::Functions, ranges.len())?;
+        steps.take_steps(ObjectPart::Functions, ranges.len())?;
         Ok(ranges.iter().any(is_set_up)
             && !ranges.iter().any(|(low, high)| any_between(&lines.epilogues, *low, *high))
             && !is_part())
@@ -177,7 +177,7 @@ impl<'c, 'a> Functions<'c, 'a> {
 
     /// Puts a node under its parent. In a chain longer than the limit, the middle functions are left out, and
     /// with them the line of the call to the next one.
-    fn nest(&self, node: &mut Node<'_>, index: u32, parent: Option<u32>) {
+    fn nest_node(&self, node: &mut Node<'_>, index: u32, parent: Option<u32>) {
         let around = parent.and_then(|parent| Some((parent, self.nodes.get(parent as usize)?)));
         match around {
             Some((parent, around)) if around.depth + 1 < MAX_CALLS => {
@@ -192,19 +192,19 @@ impl<'c, 'a> Functions<'c, 'a> {
     }
 
     /// Reads the functions of a unit. Results from before an error are kept.
-    pub(super) fn read(
+    pub(super) fn read_unit(
         &mut self,
         units: &mut Units<'a>,
         unit: &Unit<DwarfSlice<'a>>,
         start: usize,
     ) -> Result<(), UnitFailure> {
-        let result = self.walk(units, unit, start);
-        self.paint();
+        let result = self.walk_entries(units, unit, start);
+        self.paint_functions();
         result
     }
 
     /// Walks the entries of a unit.
-    fn walk(
+    fn walk_entries(
         &mut self,
         units: &mut Units<'a>,
         unit: &Unit<DwarfSlice<'a>>,
@@ -242,18 +242,18 @@ impl<'c, 'a> Functions<'c, 'a> {
                 .ok()
                 .filter(|n| *n < NO_NODE)
                 .ok_or_else(too_many_functions)?;
-            self.nest(&mut node, index, around.last().map(|(_, node)| *node).filter(|_| is_inlined));
+            self.nest_node(&mut node, index, around.last().map(|(_, node)| *node).filter(|_| is_inlined));
             node.ranges = self.read_ranges(&addresses, index, units, unit)?;
             if node.ranges.0 == node.ranges.1 && !abbreviation.has_children() {
                 continue;
             }
             if node.ranges.0 < node.ranges.1 {
-                node.entry = addresses.low.and_then(|low| self.code.offset(low));
-                let mut names = named.read(&units.dwarf, unit, units.steps)?;
+                node.entry = addresses.low.and_then(|low| self.code.offset_at(low));
+                let mut names = named.read_names(&units.dwarf, unit, units.steps)?;
                 for reference in references.drain(..) {
-                    names = names.or(units.names(reference)?);
+                    names = names.or(units.find_names(reference)?);
                 }
-                node.name = names.best();
+                node.name = names.best_name();
                 node.no_return = names.no_return.then_some(NoReturn::Declared);
                 node.may_return = names.has_value;
             }
@@ -286,8 +286,8 @@ impl<'a> Functions<'_, 'a> {
             return Ok(known.ranges);
         }
         let (first, ranges, code) = (self.ranges.len(), &mut self.ranges, self.code);
-        let result = addresses.ranges(list, &units.dwarf, unit, units.steps, |low, high| {
-            ranges.extend(code.clip(low, high));
+        let result = addresses.each_range(list, &units.dwarf, unit, units.steps, |low, high| {
+            ranges.extend(code.clip_range(low, high));
             true
         });
         if let Err(UnitFailure::Object(error)) = result {
@@ -301,13 +301,13 @@ impl<'a> Functions<'_, 'a> {
     }
 
     /// Paints the functions over each other, inner ones after outer ones.
-    fn paint(&mut self) {
+    fn paint_functions(&mut self) {
         for (index, node) in (0..).zip(&self.nodes) {
             if node.is_covered {
                 continue;
             }
             for (low, high) in self.ranges.get(node.ranges.0..node.ranges.1).unwrap_or_default() {
-                self.canvas.paint(*low, *high, index);
+                self.canvas.paint_range(*low, *high, index);
             }
         }
         for node in self.nodes.iter().filter(|node| !node.is_covered) {
@@ -351,8 +351,8 @@ fn read_node<'a>(
             gimli::DW_AT_call_line => node.call_line = small(),
             gimli::DW_AT_call_column => node.call_column = small(),
             _ => {
-                addresses.note(&units.dwarf, unit, &attribute);
-                named.note(start, &attribute, references);
+                addresses.record_attribute(&units.dwarf, unit, &attribute);
+                named.record_attribute(start, &attribute, references);
             }
         }
     }

@@ -31,7 +31,7 @@ pub(super) struct LineRow {
 
 impl LineRow {
     /// The end of a sequence. The caller sets its address.
-    const END: LineRow = LineRow {
+    const SEQUENCE_END: LineRow = LineRow {
         start: 0,
         file: 0,
         line: 0,
@@ -86,7 +86,7 @@ impl<'p> LineTables<'p> {
     ///
     /// # Errors
     /// Returns an error if the object takes too many steps.
-    pub(super) fn read<'a>(
+    pub(super) fn read_table<'a>(
         &mut self,
         unit: &mut Unit<DwarfSlice<'a>>,
     ) -> Result<(Lines<'a>, Option<gimli::Error>), ObjectError> {
@@ -95,13 +95,13 @@ impl<'p> LineTables<'p> {
         let program = unit.line_program.take();
         let table = match &program {
             None => Rc::new(LineTable::from_sequences(Vec::new(), None)),
-            Some(program) => self.table(program, address_bytes)?,
+            Some(program) => self.find_table(program, address_bytes)?,
         };
         let failure = table.failure;
         Ok((Lines { table, files: Files { known: Vec::new(), program, directory } }, failure))
     }
 
-    fn table(
+    fn find_table(
         &mut self,
         program: &gimli::IncompleteLineProgram<DwarfSlice<'_>>,
         address_bytes: u8,
@@ -111,8 +111,8 @@ impl<'p> LineTables<'p> {
             return Ok(Rc::clone(known));
         }
         // Programs may overlap. A row takes at least one byte.
-        self.steps.take(ObjectPart::Lines, program.header().raw_program_buf().len())?;
-        let (found, failure) = sequences(program.clone(), self.code);
+        self.steps.take_steps(ObjectPart::Lines, program.header().raw_program_buf().len())?;
+        let (found, failure) = read_sequences(program.clone(), self.code);
         let table = Rc::new(LineTable::from_sequences(found, failure));
         if self.shared.binary_search(&key.0).is_ok() {
             self.tables.insert(key, Rc::clone(&table));
@@ -138,7 +138,7 @@ struct Sequence {
 }
 
 /// Reads sequences as far as possible. Also returns why the table ends early.
-fn sequences<'a>(
+fn read_sequences<'a>(
     program: gimli::IncompleteLineProgram<DwarfSlice<'a>>,
     code: &CodeMap,
 ) -> (Vec<Sequence>, Option<gimli::Error>) {
@@ -160,7 +160,7 @@ fn sequences<'a>(
             current.clear();
             continue;
         }
-        let Some(start) = code.offset(row.address()) else { continue };
+        let Some(start) = code.offset_at(row.address()) else { continue };
         let column = match row.column() {
             ColumnType::LeftEdge => 0,
             ColumnType::Column(column) => u32::try_from(column.get()).unwrap_or(0),
@@ -213,7 +213,7 @@ fn in_order(mut sequences: Vec<Sequence>) -> Vec<LineRow> {
                 }
             }
         }
-        out.push(LineRow { start: sequence.high, ..LineRow::END });
+        out.push(LineRow { start: sequence.high, ..LineRow::SEQUENCE_END });
         covered = sequence.high;
     }
     out
@@ -221,20 +221,20 @@ fn in_order(mut sequences: Vec<Sequence>) -> Vec<LineRow> {
 
 impl Lines<'_> {
     /// Returns the writer's number of the path at an index of the line table.
-    pub(super) fn path(
+    pub(super) fn find_path(
         &mut self,
         index: u64,
         dwarf: &Dwarf<'_>,
         steps: &Steps,
         writer: &mut Writer,
     ) -> Result<Option<u32>, UnitFailure> {
-        let Some(at) = self.files.place(index) else { return Ok(None) };
+        let Some(at) = self.files.file_position(index) else { return Ok(None) };
         if let Some(Some(known)) = self.files.known.get(at) {
             return Ok(*known);
         }
-        let path = self.files.path(at, dwarf, steps)?;
+        let path = self.files.join_path(at, dwarf, steps)?;
         let file = match path {
-            Some(path) if !path.is_empty() => Some(writer.path(&path)?),
+            Some(path) if !path.is_empty() => Some(writer.add_path(&path)?),
             _ => None,
         };
         if self.files.known.len() <= at {
@@ -247,13 +247,13 @@ impl Lines<'_> {
 
 impl Files<'_> {
     /// Returns the position of an index in the table of files; `None` if it has none.
-    fn place(&self, index: u64) -> Option<usize> {
+    fn file_position(&self, index: u64) -> Option<usize> {
         let header = self.program.as_ref()?.header();
         from_base(header.version(), index).filter(|at| *at < header.file_names().len())
     }
 
     /// Joins the path as LLVM does: directory of the compilation, directory of the file, name.
-    fn path(&self, at: usize, dwarf: &Dwarf<'_>, steps: &Steps) -> Result<Option<String>, ObjectError> {
+    fn join_path(&self, at: usize, dwarf: &Dwarf<'_>, steps: &Steps) -> Result<Option<String>, ObjectError> {
         let Some(header) = self.program.as_ref().map(IncompleteLineProgram::header) else { return Ok(None) };
         let Some(entry) = header.file_names().get(at) else { return Ok(None) };
         let read_bytes = Cell::new(self.directory.len().min(MAX_NAME_BYTES));
@@ -270,12 +270,12 @@ impl Files<'_> {
             let directory = directory.map_or(Cow::Borrowed(""), |value| text(*value));
             if (header.version() < 5 || entry.directory_index() != 0) && !is_absolute(&directory) {
                 let most = self.directory.len().min(MAX_NAME_BYTES);
-                append(&mut path, &String::from_utf8_lossy(&self.directory[..most]));
+                append_path(&mut path, &String::from_utf8_lossy(&self.directory[..most]));
             }
-            append(&mut path, &directory);
+            append_path(&mut path, &directory);
         }
-        append(&mut path, &name);
-        truncate(&mut path, MAX_NAME_BYTES);
+        append_path(&mut path, &name);
+        truncate_text(&mut path, MAX_NAME_BYTES);
         steps.take_bytes(ObjectPart::Lines, read_bytes.get())?;
         Ok(Some(path))
     }
@@ -293,7 +293,7 @@ fn is_absolute(path: &str) -> bool {
     path.starts_with('/') || path.starts_with("\\\\") || drive
 }
 
-fn append(path: &mut String, part: &str) {
+fn append_path(path: &mut String, part: &str) {
     if part.is_empty() {
         return;
     }
@@ -307,7 +307,7 @@ fn append(path: &mut String, part: &str) {
     path.push_str(part);
 }
 
-fn truncate(text: &mut String, most: usize) {
+fn truncate_text(text: &mut String, most: usize) {
     if text.len() > most {
         *text = first_bytes(text, most).to_owned();
     }
@@ -321,7 +321,7 @@ mod tests {
     fn paths_are_joined_as_llvm_does() {
         let joined = |parts: &[&str]| {
             let mut path = String::new();
-            parts.iter().for_each(|part| append(&mut path, part));
+            parts.iter().for_each(|part| append_path(&mut path, part));
             path
         };
         assert_eq!(joined(&["/a", "b", "c.c"]), "/a/b/c.c");
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn a_long_path_is_cut_between_characters() {
         let mut text = "aé".repeat(4);
-        truncate(&mut text, 5);
+        truncate_text(&mut text, 5);
         assert_eq!(text, "aéa");
     }
 }

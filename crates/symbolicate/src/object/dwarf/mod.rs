@@ -23,7 +23,7 @@ use owners::Owners;
 use paint::Canvas;
 use sections::{Dwarf, UnitFailure};
 use std::collections::{HashMap, HashSet};
-use units::{Units, unreadable, warn};
+use units::{Units, add_warning, unreadable_error};
 
 /// A stretch of code with one answer: start and end as offsets from `__TEXT`, and the place.
 pub(super) type CodeStretch = (u32, u32, CodePlace);
@@ -43,7 +43,7 @@ pub(super) struct DwarfCode {
 /// # Errors
 /// Returns an error if the debug information is damaged, or if nothing can be read and the file names nothing
 /// either.
-pub(super) fn read(
+pub(super) fn read_code(
     file: &MachFile<'_>,
     code: &CodeMap,
     symbols: &[SymbolExtent<'_>],
@@ -52,22 +52,22 @@ pub(super) fn read(
     warnings: &mut Vec<String>,
 ) -> Result<DwarfCode, ObjectError> {
     if Compression::from_file(file)? == Compression::Unknown {
-        return unsupported(
+        return skip_unsupported(
             "its debug information is compressed in a way that is not read",
             symbols,
             warnings,
         );
     }
     if file.debug_section("__debug_info")?.is_empty() {
-        warnings.extend(absence(file).map(str::to_owned));
+        warnings.extend(explain_absence(file).map(str::to_owned));
         return Ok(DwarfCode::default());
     }
-    let mut units = Units::read(file, steps, warnings)?;
+    let mut units = Units::from_file(file, steps, warnings)?;
     let (mut claims, mut known) = (Vec::new(), HashSet::new());
     for index in 0..units.len() {
-        match units.claims(index, code, &mut known) {
+        match units.list_claims(index, code, &mut known) {
             Ok(ranges) => claims.extend(ranges.into_iter().map(|(low, high)| (low, high, index))),
-            Err(UnitFailure::Unit(error)) => warn(warnings, units.start_of(index), &error),
+            Err(UnitFailure::Unit(error)) => add_warning(warnings, units.start_of(index), &error),
             Err(UnitFailure::Object(error)) => return Err(error),
         }
     }
@@ -88,7 +88,7 @@ pub(super) fn read(
         marking_producers: HashSet::new(),
     };
     for index in 0..units.len() {
-        pass.unit(&mut units, index, writer, warnings)?;
+        pass.read_unit(&mut units, index, writer, warnings)?;
     }
     for (producer, function) in pass.no_return {
         if pass.marking_producers.contains(&producer) {
@@ -96,13 +96,13 @@ pub(super) fn read(
         }
     }
     let mut stretches = pass.found;
-    if let Some(reason) = units.unsupported() {
+    if let Some(reason) = units.explain_unsupported() {
         if stretches.is_empty() {
-            return unsupported(&reason, symbols, warnings);
+            return skip_unsupported(&reason, symbols, warnings);
         }
         warnings.insert(0, reason);
     } else if stretches.is_empty() && !warnings.is_empty() {
-        return Err(unreadable(warnings));
+        return Err(unreadable_error(warnings));
     } else if stretches.is_empty() {
         warnings.push("its debug information describes no code of the file".to_owned());
     }
@@ -115,7 +115,7 @@ pub(super) fn read(
 ///
 /// # Errors
 /// Returns an error if the file names nothing without it.
-fn unsupported(
+fn skip_unsupported(
     reason: &str,
     symbols: &[SymbolExtent<'_>],
     warnings: &mut Vec<String>,
@@ -128,7 +128,7 @@ fn unsupported(
 }
 
 /// Says why a file gives no debug information; `None` if none is expected.
-fn absence(file: &MachFile<'_>) -> Option<&'static str> {
+fn explain_absence(file: &MachFile<'_>) -> Option<&'static str> {
     // A section that ends outside the file costs no names: nothing refers to it.
     if file.debug_section("__debug_line").is_ok_and(|lines| !lines.is_empty()) {
         Some("its line tables are not read: they have no __debug_info")
@@ -159,36 +159,36 @@ struct Pass<'p, 'a> {
 }
 
 impl<'a> Pass<'_, 'a> {
-    fn unit(
+    fn read_unit(
         &mut self,
         units: &mut Units<'a>,
         index: usize,
         writer: &mut Writer,
         warnings: &mut Vec<String>,
     ) -> Result<(), ObjectError> {
-        let Some(mut unit) = units.whole(index) else { return Ok(()) };
+        let Some(mut unit) = units.unit_with_lines(index) else { return Ok(()) };
         let start = units.start_of(index);
         let mut check = |result: Result<(), UnitFailure>| match result {
             Err(UnitFailure::Unit(error)) => {
-                warn(warnings, start, &error);
+                add_warning(warnings, start, &error);
                 Ok(())
             }
             Err(UnitFailure::Object(error)) => Err(error),
             Ok(()) => Ok(()),
         };
-        let (mut lines, failure) = self.line_tables.read(&mut unit)?;
+        let (mut lines, failure) = self.line_tables.read_table(&mut unit)?;
         check(failure.map_or(Ok(()), |error| Err(UnitFailure::Unit(error))))?;
         let mut functions = Functions::new(self.code);
-        check(functions.read(units, &unit, start))?;
+        check(functions.read_unit(units, &unit, start))?;
         let numbers = self.producers.len();
-        let producer = *self.producers.entry(units.producer(index)?).or_insert(numbers);
+        let producer = *self.producers.entry(units.find_producer(index)?).or_insert(numbers);
         if functions.infer_no_return(&lines.table, self.steps)? {
             self.marking_producers.insert(producer);
         }
         let mut mine: Vec<(u32, u32, u32)> = Vec::new();
         let mut unclaimed: Vec<(u32, u32)> = Vec::new();
         for (low, high, node) in functions.canvas.iter() {
-            self.answerable(index, low, high, |low, high, is_claimed| {
+            self.each_answerable(index, low, high, |low, high, is_claimed| {
                 mine.push((low, high, node));
                 if !is_claimed {
                     unclaimed.push((low, high));
@@ -208,12 +208,12 @@ impl<'a> Pass<'_, 'a> {
         };
         for (low, high, node) in mine {
             chains
-                .stretch(low, high, node, &mut lines, writer, &mut self.found)
+                .split_stretch(low, high, node, &mut lines, writer, &mut self.found)
                 .or_else(|failure| check(Err(failure)))?;
         }
         self.no_return.extend(chains.no_return.into_iter().map(|function| (producer, function)));
         for (low, high) in unclaimed {
-            self.covered.spread(low, high, 0);
+            self.covered.paint_joined(low, high, 0);
         }
         units.forget_names();
         Ok(())
@@ -221,7 +221,7 @@ impl<'a> Pass<'_, 'a> {
 
     /// Returns the parts of a range that a unit may answer for, and whether it claims them: the parts that it
     /// owns, and those that no unit claims and no earlier one has answered.
-    fn answerable(
+    fn each_answerable(
         &self,
         unit: usize,
         low: u32,
@@ -232,11 +232,11 @@ impl<'a> Pass<'_, 'a> {
         let mut next = self.owners.first_after(low);
         while at < high {
             // A function may lie over the code of many units.
-            self.steps.take(ObjectPart::Functions, 1)?;
+            self.steps.take_steps(ObjectPart::Functions, 1)?;
             let (owned_from, owned_to, owner) = self.owners.get(next).unwrap_or((high, high, unit));
             if at < owned_from {
-                for (low, high) in self.covered.blank(at, owned_from.min(high)) {
-                    self.steps.take(ObjectPart::Functions, 1)?;
+                for (low, high) in self.covered.blank_parts(at, owned_from.min(high)) {
+                    self.steps.take_steps(ObjectPart::Functions, 1)?;
                     part(low, high, false);
                 }
                 at = owned_from;
@@ -271,7 +271,7 @@ impl<'a> Pass<'_, 'a> {
                 }
                 let (low, high) = (pair[0].start.max(from), pair[1].start.min(to));
                 if pair[0].known && low < high {
-                    let blank = functions.canvas.blank(low, high);
+                    let blank = functions.canvas.blank_parts(low, high);
                     out.extend(blank.into_iter().map(|(low, high)| (low, high, NO_NODE)));
                 }
             }
@@ -297,7 +297,7 @@ struct Chains<'c, 'a> {
 
 impl Chains<'_, '_> {
     /// Splits `low..high`, where `node` is the innermost function, at symbols and at lines.
-    fn stretch(
+    fn split_stretch(
         &mut self,
         low: u32,
         high: u32,
@@ -306,7 +306,7 @@ impl Chains<'_, '_> {
         writer: &mut Writer,
         found: &mut Vec<CodeStretch>,
     ) -> Result<(), UnitFailure> {
-        let start_of = |symbol: &SymbolExtent<'_>| self.code.offset(symbol.start).unwrap_or(u32::MAX);
+        let start_of = |symbol: &SymbolExtent<'_>| self.code.offset_at(symbol.start).unwrap_or(u32::MAX);
         let mut symbol = self.symbols.partition_point(|symbol| start_of(symbol) <= low);
         let mut at = low;
         while at < high {
@@ -319,10 +319,10 @@ impl Chains<'_, '_> {
                 let row = next.checked_sub(1).and_then(|i| rows.get(i)).filter(|row| row.known).copied();
                 let to = rows.get(next).map_or(end, |row| row.start.min(end));
                 let (path, line, column) = match row {
-                    Some(row) => (self.path(u64::from(row.file), lines, writer)?, row.line, row.column),
+                    Some(row) => (self.find_path(u64::from(row.file), lines, writer)?, row.line, row.column),
                     None => (None, 0, 0),
                 };
-                let scope = self.scope(node, path, at, named, lines, writer)?;
+                let scope = self.find_scope(node, path, at, named, lines, writer)?;
                 let place = CodePlace { scope, line, column };
                 match found.last_mut() {
                     Some(last) if last.1 == from && last.2 == place => last.1 = to,
@@ -339,7 +339,7 @@ impl Chains<'_, '_> {
 
     /// Returns the scope of a function at an address. `path` is its code's source file; `symbol` covers the
     /// address, if given.
-    fn scope(
+    fn find_scope(
         &mut self,
         node: u32,
         path: Option<u32>,
@@ -350,12 +350,12 @@ impl Chains<'_, '_> {
     ) -> Result<u32, UnitFailure> {
         let nodes = &self.functions.nodes;
         let root = nodes.get(node as usize).and_then(|node| nodes.get(node.root as usize));
-        let begin = root.map_or(0, |root| self.functions.begin(root, at));
+        let begin = root.map_or(0, |root| self.functions.find_range_start(root, at));
         // The symbol table's name has precedence if the symbol lies in this function.
         let symbol = symbol.filter(|s| s.source == NameSource::Symtab).and_then(|symbol| {
-            let start = self.code.offset(symbol.start)?;
+            let start = self.code.offset_at(symbol.start)?;
             let covers =
-                start >= begin && (root.is_some() || self.code.clip(symbol.start, symbol.end)?.1 > at);
+                start >= begin && (root.is_some() || self.code.clip_range(symbol.start, symbol.end)?.1 > at);
             covers.then_some((symbol, start))
         });
         let owner = (symbol.is_some(), symbol.map_or(begin, |(_, start)| start));
@@ -371,7 +371,7 @@ impl Chains<'_, '_> {
                     inner.push((next, path));
                     // Here, the surrounding function lies in the file of the call.
                     path = match inlined.call_file {
-                        Some(file) => self.path(file, lines, writer)?,
+                        Some(file) => self.find_path(file, lines, writer)?,
                         None => None,
                     };
                     next = inlined.parent;
@@ -380,16 +380,16 @@ impl Chains<'_, '_> {
                     let name = symbol.map_or("", |(s, _)| s.name_beside(root.and_then(|root| root.name)));
                     self.steps.take_bytes(ObjectPart::Functions, name.len())?;
                     let (function, start) = match (symbol, root) {
-                        (Some((_, start)), _) => (writer.function(name, path)?, Some(start)),
+                        (Some((_, start)), _) => (writer.add_function(name, path)?, Some(start)),
                         (None, Some(root)) => {
-                            (self.function(root, path, writer)?, Some(root.entry.unwrap_or(begin)))
+                            (self.function_index(root, path, writer)?, Some(root.entry.unwrap_or(begin)))
                         }
-                        (None, None) => (writer.function("", path)?, None),
+                        (None, None) => (writer.add_function("", path)?, None),
                     };
                     self.note_no_return(function, root, writer);
                     let owned = CodeOwner { function, start, source: NameSource::Dwarf, approximate: false };
                     let folded = symbol.into_iter().flat_map(|(symbol, _)| symbol.folded_with(name));
-                    let scope = writer.owner(owned, folded)?;
+                    let scope = writer.add_owner(owned, folded)?;
                     self.scopes.insert((next, path, owner), scope);
                     break scope;
                 }
@@ -398,10 +398,10 @@ impl Chains<'_, '_> {
         while let Some((node, path)) = inner.pop() {
             let Some(inlined) = nodes.get(node as usize) else { break };
             let place = CodePlace { scope, line: inlined.call_line, column: inlined.call_column };
-            let caller = writer.call(place)?;
-            let function = self.function(inlined, path, writer)?;
+            let caller = writer.add_call(place)?;
+            let function = self.function_index(inlined, path, writer)?;
             self.note_no_return(function, Some(inlined), writer);
-            scope = writer.scope(CodeScope::Inlined { function, caller })?;
+            scope = writer.add_scope(CodeScope::Inlined { function, caller })?;
             self.scopes.insert((node, path, owner), scope);
         }
         Ok(scope)
@@ -409,21 +409,26 @@ impl Chains<'_, '_> {
 }
 
 impl Chains<'_, '_> {
-    fn path(
+    fn find_path(
         &self,
         file: u64,
         lines: &mut Lines<'_>,
         writer: &mut Writer,
     ) -> Result<Option<u32>, UnitFailure> {
-        lines.path(file, self.dwarf, self.steps, writer)
+        lines.find_path(file, self.dwarf, self.steps, writer)
     }
 
     /// Returns the index of a node's function with its code's path.
-    fn function(&self, node: &Node<'_>, path: Option<u32>, writer: &mut Writer) -> Result<u32, UnitFailure> {
+    fn function_index(
+        &self,
+        node: &Node<'_>,
+        path: Option<u32>,
+        writer: &mut Writer,
+    ) -> Result<u32, UnitFailure> {
         let name = node.name.unwrap_or_default();
         let name = name.get(..MAX_NAME_BYTES).unwrap_or(name);
         self.steps.take_bytes(ObjectPart::InlinedCalls, name.len())?;
-        Ok(writer.function(&String::from_utf8_lossy(name), path)?)
+        Ok(writer.add_function(&String::from_utf8_lossy(name), path)?)
     }
 
     fn note_no_return(&mut self, function: u32, node: Option<&Node<'_>>, writer: &mut Writer) {

@@ -13,7 +13,7 @@ pub(super) struct Owners {
 impl Owners {
     /// Builds the ranges from the address ranges that units claim.
     pub(super) fn from_claims(claims: &[(u32, u32, usize)], units: usize) -> Owners {
-        let ranges = owners(claims);
+        let ranges = assign_owners(claims);
         let mut starts = vec![0_u32; units + 1];
         for (_, _, unit) in &ranges {
             starts[unit + 1] += 1;
@@ -50,7 +50,7 @@ impl Owners {
 
 /// Assigns addresses to units by the ranges that units claim. If several claim an address (folded
 /// functions), the unit that answered just before continues, else the first in the file answers.
-fn owners(claims: &[(u32, u32, usize)]) -> Vec<(u32, u32, usize)> {
+fn assign_owners(claims: &[(u32, u32, usize)]) -> Vec<(u32, u32, usize)> {
     let mut ends: Vec<(u32, bool, usize)> = Vec::with_capacity(2 * claims.len());
     for (low, high, unit) in claims.iter().filter(|c| c.0 < c.1) {
         ends.push((*low, true, *unit));
@@ -87,11 +87,11 @@ mod tests {
 
     #[test]
     fn the_unit_that_answered_before_goes_on_and_ties_go_to_the_first() {
-        assert_eq!(owners(&[(0, 4, 1), (0, 4, 0)]), [(0, 4, 0)]);
-        assert_eq!(owners(&[(4, 8, 0), (0, 8, 1)]), [(0, 8, 1)]);
-        assert_eq!(owners(&[(0, 4, 1), (6, 8, 0)]), [(0, 4, 1), (6, 8, 0)]);
-        assert_eq!(owners(&[(0, 4, 1), (4, 8, 1), (4, 8, 0)]), [(0, 8, 1)]);
-        assert_eq!(owners(&[(3, 3, 1)]), []);
+        assert_eq!(assign_owners(&[(0, 4, 1), (0, 4, 0)]), [(0, 4, 0)]);
+        assert_eq!(assign_owners(&[(4, 8, 0), (0, 8, 1)]), [(0, 8, 1)]);
+        assert_eq!(assign_owners(&[(0, 4, 1), (6, 8, 0)]), [(0, 4, 1), (6, 8, 0)]);
+        assert_eq!(assign_owners(&[(0, 4, 1), (4, 8, 1), (4, 8, 0)]), [(0, 8, 1)]);
+        assert_eq!(assign_owners(&[(3, 3, 1)]), []);
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub(super) struct Canvas(BTreeMap<u32, (u32, u32)>);
 
 impl Canvas {
     /// Sets `low..high` to `value`, replacing earlier values.
-    pub(super) fn paint(&mut self, low: u32, high: u32, value: u32) {
+    pub(super) fn paint_range(&mut self, low: u32, high: u32, value: u32) {
         if low >= high {
             return;
         }
@@ -31,8 +31,8 @@ impl Canvas {
     }
 
     /// Sets `low..high` to `value`, as one range with the adjoining and contained ranges of that value. On
-    /// a canvas painted this way, [`Canvas::blank`] visits at most one range more than it finds parts.
-    pub(super) fn spread(&mut self, mut low: u32, mut high: u32, value: u32) {
+    /// a canvas painted this way, [`Canvas::blank_parts`] visits at most one range more than it finds parts.
+    pub(super) fn paint_joined(&mut self, mut low: u32, mut high: u32, value: u32) {
         if low >= high {
             return;
         }
@@ -48,11 +48,11 @@ impl Canvas {
         {
             high = *end;
         }
-        self.paint(low, high, value);
+        self.paint_range(low, high, value);
     }
 
     /// Returns the parts of `low..high` that have no value yet.
-    pub(super) fn blank(&self, low: u32, high: u32) -> Vec<(u32, u32)> {
+    pub(super) fn blank_parts(&self, low: u32, high: u32) -> Vec<(u32, u32)> {
         let mut at = low;
         if let Some((_, (end, _))) = self.0.range(..=low).next_back() {
             at = at.max(*end);
@@ -87,7 +87,7 @@ mod tests {
             let mut canvas = Canvas::default();
             let mut cells = [None; 40];
             for (value, (low, high)) in coats.into_iter().enumerate() {
-                canvas.paint(low, high, value as u32);
+                canvas.paint_range(low, high, value as u32);
                 for cell in cells.iter_mut().take(high as usize).skip(low as usize) {
                     *cell = Some(value as u32);
                 }
@@ -99,7 +99,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(seen, cells);
-            let blank: Vec<u32> = canvas.blank(3, 37).into_iter().flat_map(|(low, high)| low..high).collect();
+            let blank: Vec<u32> = canvas.blank_parts(3, 37).into_iter().flat_map(|(low, high)| low..high).collect();
             let expected: Vec<u32> = (3..37).filter(|i| cells[*i as usize].is_none()).collect();
             prop_assert_eq!(blank, expected);
         }
@@ -110,8 +110,8 @@ mod tests {
         ) {
             let (mut spread, mut painted) = (Canvas::default(), Canvas::default());
             for (low, high, value) in coats {
-                spread.spread(low, high, value);
-                painted.paint(low, high, value);
+                spread.paint_joined(low, high, value);
+                painted.paint_range(low, high, value);
             }
             let mut expected: Vec<(u32, u32, u32)> = Vec::new();
             for (low, high, value) in painted.iter() {

@@ -19,7 +19,7 @@ pub(super) struct Addresses<'a> {
 }
 
 impl<'a> Addresses<'a> {
-    pub(super) fn note(
+    pub(super) fn record_attribute(
         &mut self,
         dwarf: &Dwarf<'a>,
         unit: &Unit<DwarfSlice<'a>>,
@@ -43,7 +43,7 @@ impl<'a> Addresses<'a> {
         let mut addresses = Addresses::default();
         if let Some(abbreviation) = entry.read_abbreviation()? {
             for spec in abbreviation.attributes() {
-                addresses.note(dwarf, unit, &entry.read_attribute(*spec)?);
+                addresses.record_attribute(dwarf, unit, &entry.read_attribute(*spec)?);
             }
         }
         Ok(addresses)
@@ -60,7 +60,7 @@ impl<'a> Addresses<'a> {
     }
 
     /// Calls `each` with every range until it returns false. The list is at `list`, if there is one.
-    pub(super) fn ranges(
+    pub(super) fn each_range(
         &self,
         list: Option<usize>,
         dwarf: &Dwarf<'a>,
@@ -72,7 +72,7 @@ impl<'a> Addresses<'a> {
             let mut list = dwarf.ranges(unit, gimli::RangeListsOffset(offset))?;
             // Entries that give no range count as steps too.
             while let Some(entry) = list.next_raw()? {
-                steps.take(ObjectPart::Ranges, 1)?;
+                steps.take_steps(ObjectPart::Ranges, 1)?;
                 if let Some(range) = list.convert_raw(entry)?
                     && !each(range.begin, range.end)
                 {

@@ -35,7 +35,7 @@ impl From<crate::symcache::NoSymcache> for UnitFailure {
 }
 
 /// Loads the sections of debug information for gimli.
-pub(super) fn load<'a>(file: &MachFile<'a>) -> Result<Dwarf<'a>, ObjectError> {
+pub(super) fn load_sections<'a>(file: &MachFile<'a>) -> Result<Dwarf<'a>, ObjectError> {
     gimli::Dwarf::load(|id: SectionId| {
         let name = id.name().replacen('.', "__", 1);
         file.debug_section(&name).map(|bytes| EndianSlice::new(bytes, LittleEndian))

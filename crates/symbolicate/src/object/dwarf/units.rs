@@ -4,9 +4,9 @@
 use super::abbreviations;
 use super::aranges::{self, Set};
 use super::ranges::Addresses;
-use super::sections::{Dwarf, DwarfSlice, UnitFailure, load};
+use super::sections::{Dwarf, DwarfSlice, UnitFailure, load_sections};
 use crate::object::ObjectError;
-use crate::object::error::malformed;
+use crate::object::error::malformed_error;
 use crate::object::macho::MachFile;
 use crate::object::steps::{ObjectPart, Steps};
 use gimli::{Attribute, AttributeValue, Section, Unit, UnitHeader, UnitOffset, UnitSectionOffset};
@@ -53,7 +53,7 @@ pub(super) struct Names<'a> {
 
 impl<'a> Names<'a> {
     /// Returns the linkage name, or else the plain one.
-    pub(super) fn best(self) -> Option<&'a [u8]> {
+    pub(super) fn best_name(self) -> Option<&'a [u8]> {
         self.linkage.or(self.plain)
     }
 
@@ -69,12 +69,12 @@ impl<'a> Names<'a> {
 
 impl<'a> Units<'a> {
     /// Reads the headers of all units. A damaged header ends the list, with a warning.
-    pub(super) fn read(
+    pub(super) fn from_file(
         file: &MachFile<'a>,
         steps: &'a Steps,
         warnings: &mut Vec<String>,
     ) -> Result<Units<'a>, ObjectError> {
-        let mut dwarf = load(file)?;
+        let mut dwarf = load_sections(file)?;
         let mut headers = Vec::new();
         let mut unknown_version = None;
         let mut iter = dwarf.units();
@@ -92,7 +92,7 @@ impl<'a> Units<'a> {
                 }
             }
         }
-        abbreviations::count(&headers, &dwarf.debug_abbrev, steps)?;
+        abbreviations::count_tables(&headers, &dwarf.debug_abbrev, steps)?;
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
         let mut entries = Vec::with_capacity(headers.len());
         let (mut split, mut programs) = (0, Vec::new());
@@ -107,14 +107,14 @@ impl<'a> Units<'a> {
                     Some(unit)
                 }
                 Err(error) => {
-                    warn(warnings, start, &error);
+                    add_warning(warnings, start, &error);
                     None
                 }
             };
             entries.push(Entry { header, start, end, unit });
         }
-        let sets = aranges::read(dwarf.debug_aranges.reader().slice());
-        let shared_programs = repeated(programs);
+        let sets = aranges::read_sets(dwarf.debug_aranges.reader().slice());
+        let shared_programs = find_repeated(programs);
         let names = HashMap::new();
         Ok(Units { dwarf, steps, entries, shared_programs, sets, names, unknown_version, split })
     }
@@ -125,7 +125,7 @@ impl<'a> Units<'a> {
     }
 
     /// Returns why intact units are left out.
-    pub(super) fn unsupported(&self) -> Option<String> {
+    pub(super) fn explain_unsupported(&self) -> Option<String> {
         if let Some(version) = self.unknown_version {
             let read = self.entries.len();
             return Some(format!(
@@ -148,12 +148,12 @@ impl<'a> Units<'a> {
     }
 
     /// Returns a unit without its line program; `None` if it is damaged.
-    pub(super) fn bare(&self, index: usize) -> Option<&Unit<DwarfSlice<'a>>> {
+    pub(super) fn unit_without_lines(&self, index: usize) -> Option<&Unit<DwarfSlice<'a>>> {
         self.entries.get(index)?.unit.as_ref()
     }
 
     /// Returns a unit with its line program; `None` if it is damaged or only describes types.
-    pub(super) fn whole(&self, index: usize) -> Option<Unit<DwarfSlice<'a>>> {
+    pub(super) fn unit_with_lines(&self, index: usize) -> Option<Unit<DwarfSlice<'a>>> {
         let is_code = |header: &UnitHeader<DwarfSlice<'a>>| {
             matches!(header.type_(), gimli::UnitType::Compilation | gimli::UnitType::Skeleton(_))
         };
@@ -166,23 +166,25 @@ impl<'a> Units<'a> {
     }
 
     /// Returns the sets of a unit in the table of ranges.
-    pub(super) fn aranges(&self, index: usize) -> &[Set<'a>] {
+    pub(super) fn range_sets(&self, index: usize) -> &[Set<'a>] {
         let Some(entry) = self.entries.get(index) else { return &[] };
         let from = self.sets.partition_point(|set| set.unit < entry.start);
         let to = self.sets.partition_point(|set| set.unit <= entry.start);
         self.sets.get(from..to).unwrap_or_default()
     }
 
-    fn at(&self, offset: usize) -> Option<(usize, &Unit<DwarfSlice<'a>>)> {
+    fn unit_at(&self, offset: usize) -> Option<(usize, &Unit<DwarfSlice<'a>>)> {
         let index = self.entries.partition_point(|e| e.start <= offset).checked_sub(1)?;
         let entry = &self.entries[index];
         if offset < entry.end { Some((entry.start, entry.unit.as_ref()?)) } else { None }
     }
 
     /// Returns the compiler that made a unit, as the unit names it; empty if it does not.
-    pub(super) fn producer(&self, index: usize) -> Result<&'a [u8], ObjectError> {
-        let producer =
-            self.bare(index).and_then(|unit| self.read_producer(unit).ok().flatten()).unwrap_or_default();
+    pub(super) fn find_producer(&self, index: usize) -> Result<&'a [u8], ObjectError> {
+        let producer = self
+            .unit_without_lines(index)
+            .and_then(|unit| self.read_producer(unit).ok().flatten())
+            .unwrap_or_default();
         self.steps.take_bytes(ObjectPart::Units, producer.len())?;
         Ok(producer)
     }
@@ -201,7 +203,7 @@ impl<'a> Units<'a> {
 
     /// Returns the names of the entry at an offset of `.debug_info`. Follows references a bounded number of
     /// steps. An unreadable entry counts as nameless.
-    pub(super) fn names(&mut self, offset: usize) -> Result<Names<'a>, ObjectError> {
+    pub(super) fn find_names(&mut self, offset: usize) -> Result<Names<'a>, ObjectError> {
         if let Some(known) = self.names.get(&offset) {
             return Ok(*known);
         }
@@ -230,17 +232,17 @@ impl<'a> Units<'a> {
     }
 
     fn own_names(&self, offset: usize, references: &mut Vec<usize>) -> Result<Names<'a>, UnitFailure> {
-        let Some((start, unit)) = self.at(offset) else { return Ok(Names::default()) };
+        let Some((start, unit)) = self.unit_at(offset) else { return Ok(Names::default()) };
         let mut entry = unit.entries_raw(Some(UnitOffset(offset - start)))?;
         let Some(abbreviation) = entry.read_abbreviation()? else { return Ok(Names::default()) };
         self.steps.take_entry(ObjectPart::Functions, abbreviation.attributes().len())?;
         let mut named = Named::default();
         for spec in abbreviation.attributes() {
-            named.note(start, &entry.read_attribute(*spec)?, references);
+            named.record_attribute(start, &entry.read_attribute(*spec)?, references);
         }
         // Reading a text in the entry itself means a search for its end.
         self.steps.take_bytes(ObjectPart::Functions, entry.next_offset().0.saturating_sub(offset - start))?;
-        Ok(named.read(&self.dwarf, unit, self.steps)?)
+        Ok(named.read_names(&self.dwarf, unit, self.steps)?)
     }
 }
 
@@ -255,7 +257,7 @@ pub(super) struct Named<'a> {
 
 impl<'a> Named<'a> {
     /// Records one attribute if it concerns the entry's name or its reference to another entry.
-    pub(super) fn note(
+    pub(super) fn record_attribute(
         &mut self,
         start: usize,
         attribute: &Attribute<DwarfSlice<'a>>,
@@ -278,7 +280,7 @@ impl<'a> Named<'a> {
     }
 
     /// Looks up the texts of the names.
-    pub(super) fn read(
+    pub(super) fn read_names(
         self,
         dwarf: &Dwarf<'a>,
         unit: &Unit<DwarfSlice<'a>>,
@@ -316,7 +318,7 @@ fn has_code<'a>(dwarf: &Dwarf<'a>, unit: &Unit<DwarfSlice<'a>>, steps: &Steps) -
     let addresses = Addresses::read_unit(dwarf, unit);
     let read = addresses.map_err(UnitFailure::Unit).and_then(|addresses| {
         let list = addresses.list_offset(dwarf, unit)?;
-        addresses.ranges(list, dwarf, unit, steps, |_, _| {
+        addresses.each_range(list, dwarf, unit, steps, |_, _| {
             has_code = true;
             false
         })
@@ -343,22 +345,22 @@ fn count_unit(unit: &Unit<DwarfSlice<'_>>, steps: &Steps) -> Result<(), ObjectEr
 }
 
 /// Returns the numbers that occur more than once, each once and ascending.
-fn repeated(mut numbers: Vec<usize>) -> Vec<usize> {
+fn find_repeated(mut numbers: Vec<usize>) -> Vec<usize> {
     numbers.sort_unstable();
     numbers.chunk_by(|a, b| a == b).filter(|equal| equal.len() > 1).map(|equal| equal[0]).collect()
 }
 
-pub(super) fn warn(warnings: &mut Vec<String>, unit: usize, error: &gimli::Error) {
-    const MOST: usize = 20;
-    if warnings.len() < MOST {
+pub(super) fn add_warning(warnings: &mut Vec<String>, unit: usize, error: &gimli::Error) {
+    const UNIT_WARNINGS_LIMIT: usize = 20;
+    if warnings.len() < UNIT_WARNINGS_LIMIT {
         warnings.push(format!("unit {unit:#x} of the debug information: {error}"));
     }
 }
 
 /// Returns the error for an object with DWARF of which nothing can be read.
-pub(super) fn unreadable(warnings: &[String]) -> ObjectError {
+pub(super) fn unreadable_error(warnings: &[String]) -> ObjectError {
     warnings.first().map_or_else(
-        || malformed("no unit of the debug information can be read"),
+        || malformed_error("no unit of the debug information can be read"),
         |first| ObjectError::Malformed(first.clone().into()),
     )
 }

@@ -7,8 +7,8 @@ use unslide_signals::malloc::{EventCounts, MemoryKind, MemoryRow, MemorySummary,
 const SHOWN_ROWS: usize = 20;
 
 /// Prints the answer for people.
-pub fn print(answer: &MemorySummary) {
-    account(answer);
+pub fn print_summary(answer: &MemorySummary) {
+    print_skipped(answer);
     let MemoryRow { heap_bytes, heap_blocks, vm_bytes, vm_ranges } = answer.memory;
     let what = match answer.position {
         Some(position) => format!("live after {position} events"),
@@ -18,7 +18,7 @@ pub fn print(answer: &MemorySummary) {
     if !answer.vm_tags.is_empty() {
         let mut table = Table::new(&["TAG", "BYTES", "RANGES"]);
         for row in answer.vm_tags.iter().take(SHOWN_ROWS) {
-            table.row([row.name.clone(), row.bytes.to_string(), row.ranges.to_string()]);
+            table.add_row([row.name.clone(), row.bytes.to_string(), row.ranges.to_string()]);
         }
         table.print();
     }
@@ -28,7 +28,7 @@ pub fn print(answer: &MemorySummary) {
         let mut table = Table::new(&["EVENTS", "HEAP BYTES", "BLOCKS", "VM BYTES"]);
         for (events, row) in history.events.iter().zip(&history.memory) {
             let MemoryRow { heap_bytes, heap_blocks, vm_bytes, .. } = row;
-            table.row([
+            table.add_row([
                 events.to_string(),
                 heap_bytes.to_string(),
                 heap_blocks.to_string(),
@@ -41,7 +41,7 @@ pub fn print(answer: &MemorySummary) {
         say!("changed since:");
         let mut table = Table::new(&["GROWN", "KIND", "STACK", "FUNCTION"]);
         for row in growth.iter().take(SHOWN_ROWS) {
-            table.row([
+            table.add_row([
                 row.grown_bytes.to_string(),
                 kind_name(row.kind).to_owned(),
                 row.stack.to_string(),
@@ -57,7 +57,7 @@ pub fn print(answer: &MemorySummary) {
 }
 
 /// Says what could not be used.
-pub fn account(answer: &MemorySummary) {
+pub fn print_skipped(answer: &MemorySummary) {
     let EventCounts { unknown_deallocations, replaced, empty, other, damaged, out_of_order, .. } =
         answer.counts;
     let parts = [
@@ -83,7 +83,7 @@ fn stacks_table(rows: &[StackRow]) {
     for row in rows.iter().take(SHOWN_ROWS) {
         let StackRow { stack, kind, bytes, blocks, allocator, .. } = row;
         let kind = kind_name(*kind).to_owned();
-        table.row([bytes.to_string(), blocks.to_string(), kind, stack.to_string(), allocator.clone()]);
+        table.add_row([bytes.to_string(), blocks.to_string(), kind, stack.to_string(), allocator.clone()]);
     }
     table.print();
 }

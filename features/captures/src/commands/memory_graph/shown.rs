@@ -21,7 +21,7 @@ pub struct GraphAnswer {
 
 impl GraphAnswer {
     /// Prints the answer for people.
-    pub fn print(&self) {
+    pub fn print_answer(&self) {
         if self.memory.skipped > 0 {
             note!("{} lines look like rows and cannot be read", self.memory.skipped);
         }
@@ -56,7 +56,7 @@ fn print_tables(tables: &MemoryTables) {
         let mut table = Table::new(&["RETAINED", "BYTES", "ADDRESS", "CLASS"]);
         for row in tables.largest.iter().take(SHOWN_ROWS) {
             let BlockRow { retained, bytes, address, class, .. } = row;
-            table.row([retained.to_string(), bytes.to_string(), address.clone(), class.clone()]);
+            table.add_row([retained.to_string(), bytes.to_string(), address.clone(), class.clone()]);
         }
         table.print();
     }
@@ -74,7 +74,13 @@ fn print_regions(rows: &[RegionRow]) {
     let mut table = Table::new(&["DIRTY", "SWAPPED", "SIZE", "REGIONS", "NAME"]);
     for row in rows.iter().take(SHOWN_ROWS) {
         let regions = row.regions.to_string();
-        table.row([row.dirty.to_string(), shown(row.swapped), shown(row.size), regions, row.name.clone()]);
+        table.add_row([
+            row.dirty.to_string(),
+            shown(row.swapped),
+            shown(row.size),
+            regions,
+            row.name.clone(),
+        ]);
     }
     table.print();
 }
@@ -87,7 +93,7 @@ fn print_classes(rows: &[ClassRow]) {
     for row in rows.iter().take(SHOWN_ROWS) {
         let retained = row.retained.map_or_else(String::new, |bytes| bytes.to_string());
         let (bytes, blocks) = (row.bytes.to_string(), row.blocks.to_string());
-        table.row([bytes, blocks, retained, row.image.clone(), row.name.clone()]);
+        table.add_row([bytes, blocks, retained, row.image.clone(), row.name.clone()]);
     }
     table.print();
 }
@@ -98,7 +104,7 @@ fn print_leaks(rows: &[LeakRow]) {
         let kind = if row.cycle { "cycle" } else { "leak" };
         let numbers = [row.bytes, row.blocks, row.leaks].map(|number| number.to_string());
         let [bytes, blocks, leaks] = numbers;
-        table.row([bytes, blocks, leaks, kind.to_owned(), row.example.clone(), row.name.clone()]);
+        table.add_row([bytes, blocks, leaks, kind.to_owned(), row.example.clone(), row.name.clone()]);
     }
     table.print();
 }
@@ -113,10 +119,10 @@ fn print_block(block: &BlockRow) {
     let mut table = Table::new(&["BY", "OFFSET", "ADDRESS", "CLASS"]);
     for step in path {
         if step.left_out > 0 {
-            table.row([format!("… {} more", step.left_out), String::new(), String::new(), String::new()]);
+            table.add_row([format!("… {} more", step.left_out), String::new(), String::new(), String::new()]);
         }
         let offset = step.offset.map_or_else(String::new, |offset| offset.to_string());
-        table.row([step.by.clone(), offset, step.address.clone(), step.class.clone()]);
+        table.add_row([step.by.clone(), offset, step.address.clone(), step.class.clone()]);
     }
     table.print();
 }
@@ -129,7 +135,13 @@ fn print_comparison(comparison: &MemoryComparison) {
         let mut table = Table::new(&["GROWN", "BLOCKS BEFORE", "AFTER", "IMAGE", "CLASS"]);
         for row in comparison.classes.iter().take(SHOWN_ROWS) {
             let (before, after) = (row.blocks_before.to_string(), row.blocks_after.to_string());
-            table.row([row.bytes().to_string(), before, after, row.image.clone(), row.name.clone()]);
+            table.add_row([
+                row.grown_bytes().to_string(),
+                before,
+                after,
+                row.image.clone(),
+                row.name.clone(),
+            ]);
         }
         table.print();
     }
@@ -137,9 +149,9 @@ fn print_comparison(comparison: &MemoryComparison) {
         say!("regions, dirty and swapped:");
         let mut table = Table::new(&["GROWN", "BEFORE", "AFTER", "NAME"]);
         for row in comparison.regions.iter().take(SHOWN_ROWS) {
-            let (before, after) = row.charged();
+            let (before, after) = row.charged_bytes();
             let grown = i128::from(after) - i128::from(before);
-            table.row([grown.to_string(), before.to_string(), after.to_string(), row.name.clone()]);
+            table.add_row([grown.to_string(), before.to_string(), after.to_string(), row.name.clone()]);
         }
         table.print();
     }

@@ -141,7 +141,7 @@ mod tests {
                 clippy::cast_sign_loss,
                 reason = "small and positive"
             )]
-            sketch.add(middle * spread, (1_000.0 * weight) as u64);
+            sketch.add_value(middle * spread, (1_000.0 * weight) as u64);
         }
         let observations = f64::from(payloads) * weight;
         MetricSums {
@@ -198,7 +198,7 @@ mod tests {
         };
         let mut draw = || {
             let mut sums = MetricSums { observations: 300.0, squares: 300.0, ..MetricSums::default() };
-            (0..300).for_each(|_| sums.sketch.add(100.0 * (2.0 * random()).exp(), 1_000));
+            (0..300).for_each(|_| sums.sketch.add_value(100.0 * (2.0 * random()).exp(), 1_000));
             sums
         };
         let told =

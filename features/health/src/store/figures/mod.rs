@@ -139,7 +139,6 @@ pub struct VersionHealth {
 /// The figures of a period.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeriodHealth {
-    /// All of it.
     pub total: HealthFigures,
     /// Its days with sessions, the newest first.
     pub days: Vec<DayHealth>,

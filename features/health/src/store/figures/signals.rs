@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use time::Date;
 use unslide_signals::metrics::MetricName;
-use unslide_store::groups::versions::order;
+use unslide_store::groups::versions::compare_versions;
 use unslide_store::{Result, StoreError, TenantTx};
 use utoipa::ToSchema;
 
@@ -92,7 +92,6 @@ pub struct PhaseFigures {
 /// The figures of some versions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComparedVersions {
-    /// The versions.
     pub versions: Vec<VersionSignals>,
     /// The first day that metrics are made of, if not all of the period was read.
     pub metrics_from: Option<Date>,
@@ -101,7 +100,6 @@ pub struct ComparedVersions {
 /// The figures of the hosts of an app.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComparedHosts {
-    /// The hosts.
     pub hosts: Vec<HostFigures>,
     /// The first day that they are made of, if not all of the period was read.
     pub from: Option<Date>,
@@ -111,13 +109,13 @@ type MetricsOfVersion = BTreeMap<MetricName, MetricSums>;
 
 /// Returns the versions of an app that had sessions or metrics in a period, at most [`MOST_VERSIONS`], the
 /// newest first. If there are more, those with the most sessions, or else with the most observations.
-pub async fn compare_versions(
+pub async fn compare_version_signals(
     tx: &mut TenantTx,
     app: &str,
     period: (Date, Date),
 ) -> Result<ComparedVersions> {
     let mut versions = seen_versions(tx, app, period).await?;
-    versions.sort_by(|a, b| order(b, a));
+    versions.sort_by(|a, b| compare_versions(b, a));
     let sessions = version_figures(tx, app, &versions, period).await?;
     let mut metrics: BTreeMap<String, MetricsOfVersion> = BTreeMap::new();
     let metrics_from = read_whole(tx, app, &versions, period, |row| {

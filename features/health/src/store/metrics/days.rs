@@ -45,13 +45,11 @@ impl RowSums {
     }
 }
 
-/// Observations of a weight.
 #[expect(clippy::cast_precision_loss, reason = "exact below nine billions, and a figure for people")]
 fn observations(weight: u64) -> f64 {
     weight as f64 / WEIGHT_UNIT as f64
 }
 
-/// Adds up payloads.
 pub(super) struct PayloadSums {
     rows: BTreeMap<RowKey, RowSums>,
     known: KnownValues,
@@ -89,7 +87,7 @@ impl PayloadSums {
             let weight = counted.weight.saturating_mul(sample.count.into());
             let row = own.entry((String::new(), sample.metric)).or_default();
             row.weight = row.weight.saturating_add(weight);
-            row.sketch.add(sample.value, weight);
+            row.sketch.add_value(sample.value, weight);
         }
         for request in &payload.requests {
             let by_itself = named.contains(&*request.host) || named.len() < MOST_HOSTS_OF_PAYLOAD;
@@ -113,7 +111,7 @@ impl PayloadSums {
         metric: MetricName,
     ) -> &mut RowSums {
         let (app, version) = (counted.app.clone(), counted.version.clone());
-        let key = (app, version, dimension, counted.payload.day(), value.to_owned(), metric.as_str());
+        let key = (app, version, dimension, counted.payload.event_day(), value.to_owned(), metric.as_str());
         self.rows.entry(key).or_default()
     }
 
@@ -134,7 +132,7 @@ fn add_request(own: &mut OwnSums, request: &RequestTiming, host: &str, weight: u
         let Some(value) = value else { continue };
         let row = own.entry((host.to_owned(), metric)).or_default();
         row.weight = row.weight.saturating_add(weight);
-        row.sketch.add(value, weight);
+        row.sketch.add_value(value, weight);
     }
 }
 

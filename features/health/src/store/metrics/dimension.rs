@@ -50,7 +50,7 @@ impl KnownValues {
 }
 
 fn key(counted: &CountedPayload<'_>, dimension: MetricDimension) -> DimensionKey {
-    (counted.app.clone(), counted.version.clone(), dimension, counted.payload.day())
+    (counted.app.clone(), counted.version.clone(), dimension, counted.payload.event_day())
 }
 
 /// Returns the device and the system that a payload names.

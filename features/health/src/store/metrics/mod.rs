@@ -45,7 +45,7 @@ pub async fn store(
     let mut outcomes = vec![EventOutcome::Duplicate; arrivals.len()];
     let mut first: BTreeMap<PayloadKey, usize> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().enumerate() {
-        let (payload, day) = (&arrival.event, arrival.event.day());
+        let (payload, day) = (&arrival.event, arrival.event.event_day());
         if is_too_old(&arrival.event, arrival.received_at, keep_from) {
             outcomes[place] = EventOutcome::Expired;
         } else {
@@ -83,12 +83,12 @@ async fn weigh(
     outcomes: &mut [EventOutcome],
 ) -> Result<(BTreeMap<usize, u64>, SignalDrops)> {
     let apps: BTreeSet<&str> = first.values().map(|place| arrivals[*place].event.app.as_str()).collect();
-    let signals = app_signals::of_apps(tx, &apps).await?;
+    let signals = app_signals::read_for_apps(tx, &apps).await?;
     let (mut weights, mut drops) = (BTreeMap::new(), SignalDrops::new());
     first.retain(|(app, id, _), place| {
         let payload = &arrivals[*place].event;
         let id = payload.session.as_ref().unwrap_or(id);
-        outcomes[*place] = match signals.of(app).decide(AppSignal::Metrics, id, payload.weight) {
+        outcomes[*place] = match signals.for_app(app).decide_event(AppSignal::Metrics, id, payload.weight) {
             SignalDecision::Kept(weight) => {
                 weights.insert(*place, weight);
                 return true;
@@ -109,7 +109,7 @@ async fn insert_new(tx: &mut TenantTx, arrivals: &[&MetricArrival]) -> Result<BT
         json!({
             "app": payload.app,
             "payload_id": payload.id,
-            "day": payload.day().to_string(),
+            "day": payload.event_day().to_string(),
             "version": payload.version,
             "build": payload.build,
             "os": payload.os,

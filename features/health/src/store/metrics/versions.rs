@@ -22,7 +22,6 @@ pub(super) struct CountedPayload<'a> {
     pub(super) weight: u64,
 }
 
-/// Day, app and version.
 type VersionKey = (Date, String, String);
 
 /// How many versions there are of a day, and of one app on it.
@@ -37,7 +36,7 @@ pub(super) async fn admit<'a>(
     tx: &mut TenantTx,
     kept: &[(&'a MetricArrival, u64)],
 ) -> Result<Vec<CountedPayload<'a>>> {
-    let key = |payload: &MetricPayload| (payload.day(), payload.app.clone(), payload.version.clone());
+    let key = |payload: &MetricPayload| (payload.event_day(), payload.app.clone(), payload.version.clone());
     let named: BTreeSet<VersionKey> = kept.iter().map(|(arrival, _)| key(&arrival.event)).collect();
     let known = known(tx, &named).await?;
     let new: BTreeSet<VersionKey> = named.difference(&known).cloned().collect();

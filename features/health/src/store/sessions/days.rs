@@ -8,7 +8,6 @@ use unslide_model::DistinctSketch;
 use unslide_store::sql::json_bytes;
 use unslide_store::{Result, StoreError, TenantTx};
 
-/// App, version and day.
 pub type DayKey = (String, String, Date);
 
 /// Sessions that ended for lack of memory.
@@ -85,9 +84,9 @@ impl DayDelta {
         self.sessions += session.weight;
         let least = if is_sampled { 2 } else { 1 };
         self.squares += (session.weight * session.weight).max(least);
-        self.sketches.installations.add(sketch_hash(session.installation));
+        self.sketches.installations.add_hash(sketch_hash(session.installation));
         if let Some(user) = session.user {
-            self.sketches.users.add(sketch_hash(user));
+            self.sketches.users.add_hash(sketch_hash(user));
         }
     }
 
@@ -102,9 +101,9 @@ impl DayDelta {
     pub(super) fn ended(&mut self, session: CountedSession<'_>, before: &SessionEnd, end: &SessionEnd) {
         if end.crashed() && !before.crashed() {
             self.crashed += session.weight;
-            self.sketches.crashed_installations.add(sketch_hash(session.installation));
+            self.sketches.crashed_installations.add_hash(sketch_hash(session.installation));
             if let Some(user) = session.user {
-                self.sketches.crashed_users.add(sketch_hash(user));
+                self.sketches.crashed_users.add_hash(sketch_hash(user));
             }
         }
         self.memory.add(before.memory(), -session.weight);

@@ -6,7 +6,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_model::ended::{EndReason, EndedRun};
 use unslide_model::json;
 use unslide_signals::event::{
-    EventError, GatewayEvent, ID_CHARS, TEXT_CHARS, check_sampled, check_size, check_texts, wrong,
+    EventError, GatewayEvent, ID_CHARS, TEXT_CHARS, check_sampled, check_size, check_texts, field_error,
 };
 
 /// Bytes of one event's JSON.
@@ -37,14 +37,10 @@ pub struct SessionEvent {
     pub crashed: Option<i32>,
     /// Id of the user; only its hash is stored.
     pub user: Option<String>,
-    /// Bundle identifier.
     pub app: String,
-    /// `CFBundleShortVersionString`; empty if unknown.
     #[serde(default)]
     pub version: String,
-    /// Operating system and version.
     pub os: Option<String>,
-    /// The machine.
     pub device: Option<String>,
     /// The share of the sessions that is sent, 0.001 to 1: each counts as 1 divided by this share, rounded.
     /// The app has to decide per session, not per event.
@@ -61,7 +57,6 @@ pub struct SessionEvent {
     /// True if the app was on the screen, false for work in the background. With `end_reason` or
     /// `termination`: when it ended.
     pub foreground: Option<bool>,
-    /// How it ended.
     pub end_reason: Option<EndReason>,
     /// Instead of `end_reason`: the evidence that the app found at its next start. The service then says how
     /// the session ended.
@@ -69,7 +64,7 @@ pub struct SessionEvent {
 }
 
 impl GatewayEvent for SessionEvent {
-    fn read(text: &[u8]) -> Result<SessionEvent, EventError> {
+    fn from_json(text: &[u8]) -> Result<SessionEvent, EventError> {
         check_size(text, MAX_EVENT_BYTES)?;
         let event: SessionEvent = json::from_slice(text)?;
         event.check()?;
@@ -84,7 +79,7 @@ impl GatewayEvent for SessionEvent {
         &self.app
     }
 
-    fn time(&self) -> (&'static str, OffsetDateTime) {
+    fn event_time(&self) -> (&'static str, OffsetDateTime) {
         ("started_at", self.started_at)
     }
 }
@@ -104,10 +99,10 @@ impl SessionEvent {
         check_sampled(self.sampled)?;
         match self.duration {
             Some(_) if self.ended_at.is_some() => {
-                Err(wrong("duration", "and `ended_at` say the same: send one"))
+                Err(field_error("duration", "and `ended_at` say the same: send one"))
             }
             Some(seconds) if !(0.0..=LONGEST_SECONDS).contains(&seconds) => {
-                Err(wrong("duration", format!("must be between 0 and {LONGEST_SECONDS} seconds")))
+                Err(field_error("duration", format!("must be between 0 and {LONGEST_SECONDS} seconds")))
             }
             _ => Ok(()),
         }
@@ -116,20 +111,21 @@ impl SessionEvent {
     fn check_counts(&self) -> Result<(), EventError> {
         let Some(sessions) = self.sessions else {
             return match (&self.installation, self.crashed) {
-                (None, _) => {
-                    Err(wrong("installation", "is missing; only sessions that were counted before have none"))
-                }
-                (_, Some(_)) => Err(wrong("crashed", "is for `sessions` that were counted before")),
+                (None, _) => Err(field_error(
+                    "installation",
+                    "is missing; only sessions that were counted before have none",
+                )),
+                (_, Some(_)) => Err(field_error("crashed", "is for `sessions` that were counted before")),
                 _ => Ok(()),
             };
         };
         let ended = self.end_reason.is_some() || self.termination.is_some();
         if !(1..=MOST_COUNTED).contains(&sessions) {
-            Err(wrong("sessions", format!("must be between 1 and {MOST_COUNTED}")))
+            Err(field_error("sessions", format!("must be between 1 and {MOST_COUNTED}")))
         } else if !(0..=sessions).contains(&self.crashed.unwrap_or(0)) {
-            Err(wrong("crashed", "must be between 0 and `sessions`"))
+            Err(field_error("crashed", "must be between 0 and `sessions`"))
         } else if self.installation.is_some() || self.sampled.is_some() || ended {
-            Err(wrong(
+            Err(field_error(
                 "sessions",
                 "have neither `installation` nor `sampled` nor an end: they were counted before",
             ))
@@ -185,20 +181,20 @@ mod tests {
     fn refusal(from: &str, to: &str) -> String {
         let json = GOOD.replace(from, to);
         assert_ne!(json, GOOD);
-        SessionEvent::read(json.as_bytes()).unwrap_err().to_string()
+        SessionEvent::from_json(json.as_bytes()).unwrap_err().to_string()
     }
 
     #[test]
     fn an_event_needs_little_and_its_day_is_that_of_its_start_in_utc() {
-        let event = SessionEvent::read(GOOD.as_bytes()).unwrap();
+        let event = SessionEvent::from_json(GOOD.as_bytes()).unwrap();
         assert_eq!((event.version.as_str(), event.end(), event.end_reason), ("", None, None));
-        assert_eq!(event.day().to_string(), "2026-11-21");
+        assert_eq!(event.event_day().to_string(), "2026-11-21");
     }
 
     #[test]
     fn sessions_may_be_counted_before() {
         let json = GOOD.replace(r#""installation":"i""#, r#""sessions":1000,"crashed":7"#);
-        let event = SessionEvent::read(json.as_bytes()).unwrap();
+        let event = SessionEvent::from_json(json.as_bytes()).unwrap();
         assert_eq!((event.sessions, event.crashed, event.installation), (Some(1_000), Some(7), None));
     }
 
@@ -206,7 +202,7 @@ mod tests {
     fn an_end_is_a_moment_or_a_duration_and_never_before_the_start() {
         let end = |more: &str| {
             let json = GOOD.replace(r#""other""#, &format!("{more},\"other\""));
-            let event = SessionEvent::read(json.as_bytes()).unwrap();
+            let event = SessionEvent::from_json(json.as_bytes()).unwrap();
             event.end().map(|end| (end - event.started_at).as_seconds_f64())
         };
         assert_eq!(end(r#""duration":12.5"#), Some(12.5));
@@ -222,11 +218,11 @@ mod tests {
             "sampled":0.25,"started_at":"2026-11-20T23:30:00-02:00","ended_at":"2026-11-21T02:00:00Z","foreground":true,
             "end_reason":"crashed","termination":{"reason":"hang","rebooted":true,"footprint":12,"jetsam":"x"}}"#;
         let check = |json: &[u8]| {
-            let Ok(event) = SessionEvent::read(json) else { return false };
+            let Ok(event) = SessionEvent::from_json(json) else { return false };
             let end = event.end().unwrap_or(event.started_at);
             assert!((1_000..=1_000_000).contains(&event.weight()) && end >= event.started_at);
             assert!(!event.id().is_empty() && !event.app().is_empty());
-            let _ = (event.day(), event.judge(Some(1 << 30)), event.asks_for_limit());
+            let _ = (event.event_day(), event.judge(Some(1 << 30)), event.asks_for_limit());
             true
         };
         assert!(check(FULL));
@@ -259,7 +255,7 @@ mod tests {
         assert!(refusal("\"other\"", "\"end_reason\":\"bored\",\"other\"").contains("bored"));
         assert_eq!(refusal("\"other\"", "\"sampled\":0,\"other\""), "`sampled` must be between 0.001 and 1");
         assert!(refusal("[{}]", &format!("\"{}\"", "x".repeat(9_000))).contains("the limit is 8192"));
-        assert!(SessionEvent::read(b"[]").is_err());
+        assert!(SessionEvent::from_json(b"[]").is_err());
         assert!(refusal(r#""installation":"i","#, "").starts_with("`installation` is missing"));
         assert!(refusal("\"other\"", "\"crashed\":1,\"other\"").starts_with("`crashed` is for"));
         let counted = |fields: &str| refusal(r#""installation":"i""#, fields);
@@ -270,14 +266,14 @@ mod tests {
 
     #[test]
     fn a_start_in_the_future_is_a_wrong_clock() {
-        let event = SessionEvent::read(GOOD.as_bytes()).unwrap();
+        let event = SessionEvent::from_json(GOOD.as_bytes()).unwrap();
         event.check_time(event.started_at - Duration::DAY).unwrap();
         assert!(event.check_time(event.started_at - Duration::DAY * 1.1).is_err());
         for at in ["0000-01-01T00:00:00+08:00", "9999-12-31T23:59:59-08:00"] {
             let json = GOOD.replace("2026-11-20T23:30:00-02:00", at);
-            let far = SessionEvent::read(json.as_bytes()).unwrap();
+            let far = SessionEvent::from_json(json.as_bytes()).unwrap();
             assert_eq!(far.check_time(event.started_at).is_ok(), at.starts_with('0'));
-            let _ = (far.day(), far.end());
+            let _ = (far.event_day(), far.end());
         }
     }
 }

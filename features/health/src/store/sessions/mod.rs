@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
 use unslide_signals::event::{EventArrival, GatewayEvent};
 use unslide_store::app_signals::{
-    self, AppSignal, SignalDecision, SignalDrops, SignalSettings, WHOLE, WeightRounder,
+    self, AppSignal, SignalDecision, SignalDrops, SignalSettings, UNSAMPLED_WEIGHT, WeightRounder,
 };
 use unslide_store::gateway_events::{EventOutcome, is_too_old};
 use unslide_store::queries::session::SessionJudgement;
@@ -33,7 +33,6 @@ pub type SessionArrival = EventArrival<SessionEvent>;
 
 /// App, id and day: what a session is found by.
 type SessionKey = (String, String, Date);
-/// Half a SHA-256.
 type Hash = [u8; 16];
 
 /// The facts of one session from the events of a batch.
@@ -64,7 +63,7 @@ pub async fn store(
     let mut outcomes = vec![EventOutcome::Duplicate; arrivals.len()];
     let mut told: BTreeMap<SessionKey, Told<'_>> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().copied().enumerate() {
-        let (event, day) = (&arrival.event, arrival.event.day());
+        let (event, day) = (&arrival.event, arrival.event.event_day());
         if is_too_old(&arrival.event, arrival.received_at, keep_from) {
             outcomes[place] = EventOutcome::Expired;
             continue;
@@ -111,21 +110,21 @@ async fn weigh(
     outcomes: &mut [EventOutcome],
 ) -> Result<()> {
     let apps: BTreeSet<&str> = told.keys().map(|key| key.0.as_str()).collect();
-    let signals = app_signals::of_apps(tx, &apps).await?;
+    let signals = app_signals::read_for_apps(tx, &apps).await?;
     let mut rounder = WeightRounder::default();
     for ((app, id, _), told) in told.iter_mut() {
         let event = &told.first.event;
-        let settings = signals.of(app);
+        let settings = signals.for_app(app);
         // Sessions that were counted before are no sample.
         let settings = match event.sessions {
             Some(_) if settings.sessions > 0 => SignalSettings::default(),
             _ => settings,
         };
-        let decided = settings.decide(AppSignal::Sessions, id, event.weight());
+        let decided = settings.decide_event(AppSignal::Sessions, id, event.weight());
         told.weight = match decided {
             SignalDecision::Kept(weight) => {
-                told.is_sampled = weight > WHOLE;
-                Some(i32::try_from(rounder.round(weight, id)).unwrap_or(i32::MAX))
+                told.is_sampled = weight > UNSAMPLED_WEIGHT;
+                Some(i32::try_from(rounder.round_weight(weight, id)).unwrap_or(i32::MAX))
             }
             SignalDecision::SwitchedOff => {
                 outcomes[told.place] = EventOutcome::SwitchedOff;

@@ -78,7 +78,7 @@ impl TerminationEvidence {
             memory_pressure: self.memory_pressure.as_deref(),
             jetsam: self.jetsam.as_deref(),
         };
-        facts.judge()
+        facts.evaluate_end()
     }
 
     /// Returns the bytes of memory that the app may have: the limit that it says, or its footprint if the

@@ -1,7 +1,7 @@
 //! A table of counts with bars: the reports of a group by one property.
 
 use crate::console::escaping::{self, Template};
-use crate::console::words::{estimate, grouped, or};
+use crate::console::words::{estimate, grouped, text_or};
 use unslide_model::figures::round_share;
 
 /// Maximum number of values in a table, those with the most reports.
@@ -16,7 +16,6 @@ pub struct Breakdown {
     pub lines: Vec<BreakdownLine>,
 }
 
-/// One value.
 pub struct BreakdownLine {
     pub name: String,
     pub href: Option<String>,
@@ -27,22 +26,22 @@ pub struct BreakdownLine {
 
 impl Breakdown {
     /// Creates the table of values with their counts and links; an empty value is shown as `unknown`.
-    pub fn of<'v>(
+    pub fn from_values<'v>(
         (by, head, unknown): (&'static str, &'static str, &'static str),
         (total, estimated): (i64, bool),
         values: impl Iterator<Item = (&'v str, i64, Option<String>)>,
     ) -> Breakdown {
         let line = |(name, reports, href): (&str, i64, Option<String>)| BreakdownLine {
-            name: or(name, unknown).to_owned(),
+            name: text_or(name, unknown).to_owned(),
             href,
             count: estimate(grouped(reports), estimated),
-            percent: width(reports, total),
+            percent: bar_percent(reports, total),
         };
         Breakdown { by, head, lines: values.take(MOST_LINES).map(line).collect() }
     }
 }
 
-fn width(reports: i64, total: i64) -> u64 {
+fn bar_percent(reports: i64, total: i64) -> u64 {
     let unsigned = |count: i64| u64::try_from(count).unwrap_or(0);
     round_share(unsigned(reports), unsigned(total), 100).min(100)
 }

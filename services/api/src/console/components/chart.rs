@@ -1,7 +1,7 @@
 //! Charts: plain SVG without a style or a script. A table beside each chart has the same data.
 
 use crate::console::escaping::{self, Template};
-use crate::console::words::{grouped, or};
+use crate::console::words::{grouped, text_or};
 use std::collections::BTreeMap;
 use time::macros::format_description;
 use time::{Date, Duration, OffsetDateTime};
@@ -9,10 +9,9 @@ use unslide_store::Uuid;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends::{GroupTrend, TrendStep, VersionCount};
 
-const WIDTH: i64 = 720;
-const HEIGHT: i64 = 160;
-/// Gap between two bars.
-const GAP: i64 = 2;
+const CHART_WIDTH: i64 = 720;
+const CHART_HEIGHT: i64 = 160;
+const BAR_GAP: i64 = 2;
 
 /// Note of a chart with estimated counts.
 const ESTIMATED: &str = "Estimated from a sample.";
@@ -26,23 +25,23 @@ pub struct ChartTimes {
 
 impl ChartTimes {
     /// Returns the days (UTC) from `first` to `last`.
-    pub fn days(first: Date, last: Date) -> ChartTimes {
+    pub fn from_days(first: Date, last: Date) -> ChartTimes {
         let begin = |day: Date| day.midnight().assume_utc();
         ChartTimes { step: TrendStep::Day, first: begin(first), last: begin(last) }
     }
 
     /// Returns the hours from the one that begins with `first` to the one that begins with `last`.
-    pub fn hours(first: OffsetDateTime, last: OffsetDateTime) -> ChartTimes {
+    pub fn from_hours(first: OffsetDateTime, last: OffsetDateTime) -> ChartTimes {
         ChartTimes { step: TrendStep::Hour, first, last }
     }
 
-    fn all(&self) -> Vec<OffsetDateTime> {
+    fn list_times(&self) -> Vec<OffsetDateTime> {
         let step = self.step.length();
         let number = (self.last - self.first).whole_seconds() / step.whole_seconds();
         (0..=number.clamp(0, 400)).map(|at| self.first + step * i32::try_from(at).unwrap_or(0)).collect()
     }
 
-    fn label(&self, at: OffsetDateTime) -> String {
+    fn format_label(&self, at: OffsetDateTime) -> String {
         match self.step {
             TrendStep::Hour => {
                 at.format(format_description!("[month]-[day] [hour]:00 UTC")).unwrap_or_default()
@@ -58,7 +57,6 @@ impl ChartTimes {
 pub struct StackedBars {
     /// Name of the counted things, such as `Crashes`.
     what: &'static str,
-    /// `day` or `hour`.
     unit: &'static str,
     series: Vec<BarSeries>,
     bars: Vec<StackedBar>,
@@ -89,7 +87,7 @@ struct StackedBar {
 
 impl StackedBars {
     /// Creates the bars for these times. Rows may have other times.
-    pub fn of(
+    pub fn from_rows(
         what: &'static str,
         is_estimated: bool,
         mut rows: Vec<VersionCount>,
@@ -100,9 +98,9 @@ impl StackedBars {
         let label = |row: &VersionCount| match &row.version {
             None => (1, "other versions".to_owned()),
             Some(version) if several_apps => {
-                (0, format!("{} {}", or(&row.app, "unknown app"), or(version, "no version")))
+                (0, format!("{} {}", text_or(&row.app, "unknown app"), text_or(version, "no version")))
             }
-            Some(version) => (0, or(version, "no version").to_owned()),
+            Some(version) => (0, text_or(version, "no version").to_owned()),
         };
         let mut totals: BTreeMap<(u8, String), i64> = BTreeMap::new();
         for row in &rows {
@@ -119,12 +117,12 @@ impl StackedBars {
             counts[place(row)] += row.count;
         }
         let highest = by_time.values().map(|counts| counts.iter().sum::<i64>()).max().unwrap_or(0);
-        let all = times.all();
-        let step = WIDTH / i64::try_from(all.len().max(1)).unwrap_or(1);
+        let all = times.list_times();
+        let step = CHART_WIDTH / i64::try_from(all.len().max(1)).unwrap_or(1);
         let none = vec![0; series.len()];
         let bars = (0..).zip(&all).map(|(at, time)| {
             let counts = by_time.get(time).unwrap_or(&none);
-            bar(times.label(*time), counts, at * step, step - GAP, highest)
+            build_bar(times.format_label(*time), counts, at * step, step - BAR_GAP, highest)
         });
         StackedBars {
             what,
@@ -134,8 +132,8 @@ impl StackedBars {
                 .into_iter()
                 .map(|((_, label), total)| BarSeries { label, total: grouped(total) })
                 .collect(),
-            first: times.label(times.first),
-            last: times.label(times.last),
+            first: times.format_label(times.first),
+            last: times.format_label(times.last),
             highest: grouped(highest),
             note: is_estimated.then_some(ESTIMATED),
             empty: highest == 0,
@@ -144,7 +142,7 @@ impl StackedBars {
 
     fn width(&self) -> i64 {
         let days = i64::try_from(self.bars.len().max(1)).unwrap_or(1);
-        WIDTH / days * days - GAP
+        CHART_WIDTH / days * days - BAR_GAP
     }
 }
 
@@ -152,17 +150,17 @@ fn rows_app(rows: &[VersionCount]) -> &str {
     rows.iter().find(|row| row.version.is_some()).map_or("", |row| row.app.as_str())
 }
 
-fn days(first: Date, last: Date) -> Vec<Date> {
+fn list_days(first: Date, last: Date) -> Vec<Date> {
     let number = (last - first).whole_days().clamp(0, 400);
     (0..=number).map(|at| first + Duration::days(at)).collect()
 }
 
-fn bar(at: String, counts: &[i64], x: i64, width: i64, highest: i64) -> StackedBar {
+fn build_bar(at: String, counts: &[i64], x: i64, width: i64, highest: i64) -> StackedBar {
     let (mut pieces, mut below) = (Vec::new(), 0);
-    let height = |count: i64| count.saturating_mul(HEIGHT) / highest.max(1);
+    let height = |count: i64| count.saturating_mul(CHART_HEIGHT) / highest.max(1);
     for (series, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         let (from, to) = (height(below), height(below + count).max(height(below) + 1));
-        pieces.push((series, x, HEIGHT - to, width, to - from));
+        pieces.push((series, x, CHART_HEIGHT - to, width, to - from));
         below += count;
     }
     let total = grouped(below);
@@ -180,7 +178,6 @@ fn bar(at: String, counts: &[i64], x: i64, width: i64, highest: i64) -> StackedB
 #[template(path = "console/components/spark.html", askama = escaping)]
 pub struct Sparkline {
     label: String,
-    /// x, y, height.
     bars: Vec<(i64, i64, i64)>,
     width: i64,
 }
@@ -190,8 +187,13 @@ const SPARK_HEIGHT: i64 = 20;
 
 impl Sparkline {
     /// Creates the bars of the days from `first` to `last`, with their reports.
-    pub fn of(counts: &BTreeMap<Date, i64>, is_estimated: bool, first: Date, last: Date) -> Sparkline {
-        let days = days(first, last);
+    pub fn from_counts(
+        counts: &BTreeMap<Date, i64>,
+        is_estimated: bool,
+        first: Date,
+        last: Date,
+    ) -> Sparkline {
+        let days = list_days(first, last);
         let highest = days.iter().filter_map(|date| counts.get(date)).copied().max().unwrap_or(0);
         let total: i64 = days.iter().filter_map(|date| counts.get(date)).sum();
         let bars = (0..).zip(&days).map(|(at, date)| {
@@ -221,7 +223,7 @@ pub struct GroupTrends {
 
 impl GroupTrends {
     /// Groups the rows by group and day.
-    pub fn of(rows: &[GroupTrend], days: (Date, Date)) -> GroupTrends {
+    pub fn from_rows(rows: &[GroupTrend], days: (Date, Date)) -> GroupTrends {
         let mut groups: BTreeMap<Uuid, BTreeMap<Date, i64>> = BTreeMap::new();
         for row in rows {
             groups.entry(row.group).or_default().insert(row.day, row.reports);
@@ -234,7 +236,7 @@ impl GroupTrends {
         let none = BTreeMap::new();
         {
             let counts = self.groups.get(&group.id).unwrap_or(&none);
-            Sparkline::of(counts, group.estimated, self.days.0, self.days.1)
+            Sparkline::from_counts(counts, group.estimated, self.days.0, self.days.1)
         }
     }
 }
@@ -257,8 +259,12 @@ mod tests {
     fn hours_have_a_bar_each() {
         let first = datetime!(2026 - 11 - 01 22:00 UTC);
         let rows = vec![VersionCount { at: first + Duration::HOUR, ..row(first.date(), Some("1.0"), 4) }];
-        let bars =
-            StackedBars::of("Crashes", false, rows, &ChartTimes::hours(first, first + Duration::hours(2)));
+        let bars = StackedBars::from_rows(
+            "Crashes",
+            false,
+            rows,
+            &ChartTimes::from_hours(first, first + Duration::hours(2)),
+        );
         let shown: Vec<_> = bars.bars.iter().map(|bar| (bar.at.as_str(), bar.total.as_str())).collect();
         assert_eq!(shown, [("11-01 22:00 UTC", "0"), ("11-01 23:00 UTC", "4"), ("11-02 00:00 UTC", "0")]);
         assert_eq!((bars.unit, bars.highest.as_str()), ("hour", "4"));
@@ -274,7 +280,7 @@ mod tests {
             row(last, Some("2.0"), 5),
             row(last, None, 15),
         ];
-        let bars = StackedBars::of("Crashes", false, rows, &ChartTimes::days(first, last));
+        let bars = StackedBars::from_rows("Crashes", false, rows, &ChartTimes::from_days(first, last));
         let labels: Vec<_> = bars.series.iter().map(|series| series.label.as_str()).collect();
         assert_eq!(labels, ["1.0", "2.0", "other versions"]);
         assert_eq!(bars.bars.len(), 3);
@@ -282,7 +288,7 @@ mod tests {
         assert!(bars.bars[1].pieces.is_empty());
         assert_eq!(bars.bars[2].total, "20");
         assert_eq!(bars.highest, "40");
-        let none = StackedBars::of("Crashes", false, Vec::new(), &ChartTimes::days(first, last));
+        let none = StackedBars::from_rows("Crashes", false, Vec::new(), &ChartTimes::from_days(first, last));
         assert!(!bars.empty && none.empty);
     }
 
@@ -292,8 +298,9 @@ mod tests {
         let counts = BTreeMap::from([(day, 8)]);
         for is_estimated in [false, true] {
             let rows = vec![row(day, Some("1.0"), 8)];
-            let bars = StackedBars::of("Reports", is_estimated, rows, &ChartTimes::days(day, day));
-            let line = Sparkline::of(&counts, is_estimated, day, day);
+            let bars =
+                StackedBars::from_rows("Reports", is_estimated, rows, &ChartTimes::from_days(day, day));
+            let line = Sparkline::from_counts(&counts, is_estimated, day, day);
             for chart in [bars.render().unwrap(), line.render().unwrap()] {
                 assert_eq!(chart.contains(ESTIMATED), is_estimated, "{chart}");
             }

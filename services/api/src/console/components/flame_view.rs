@@ -1,10 +1,10 @@
 //! Parts of a page about a call tree: the flame graph, and the same as text.
 
-use crate::console::words::{duration, grouped, or};
+use crate::console::words::{duration, grouped, text_or};
 use std::collections::HashMap;
 use std::fmt;
 use unslide_model::figures::{Share, format_percent, format_points, round_growth};
-use unslide_report::text::escaped;
+use unslide_report::text::escape_line;
 use unslide_signals::calltree::{
     CallFrame, CallTree, FrameOrigin, GraphPlace, TreeDifference, difference_graph, flame_graph,
 };
@@ -15,7 +15,7 @@ const MOST_FUNCTIONS: usize = 20;
 /// Maximum number of time slices in a list.
 const MOST_SLICES: usize = 20;
 /// Maximum number of functions in a path.
-const MOST_PATH: usize = 100;
+const PATH_FUNCTIONS_LIMIT: usize = 100;
 
 /// A flame graph as SVG. All its text is escaped.
 pub struct FlameSvg(String);
@@ -28,14 +28,14 @@ impl fmt::Display for FlameSvg {
 
 impl FlameSvg {
     /// Renders the graph of a tree.
-    pub fn of(tree: &CallTree, title: &str) -> FlameSvg {
-        FlameSvg(flame_graph(tree, &escaped(title), GraphPlace::Page))
+    pub fn from_tree(tree: &CallTree, title: &str) -> FlameSvg {
+        FlameSvg(flame_graph(tree, &escape_line(title), GraphPlace::Page))
     }
 
     /// Renders the graph of the changes between two trees.
-    pub fn of_difference(before: &CallTree, after: &CallTree, title: &str) -> FlameSvg {
-        let difference = TreeDifference::between(before, after);
-        FlameSvg(difference_graph(&difference, &escaped(title), GraphPlace::Page))
+    pub fn from_difference(before: &CallTree, after: &CallTree, title: &str) -> FlameSvg {
+        let difference = TreeDifference::from_trees(before, after);
+        FlameSvg(difference_graph(&difference, &escape_line(title), GraphPlace::Page))
     }
 
     /// Returns its size in bytes.
@@ -46,7 +46,6 @@ impl FlameSvg {
 
 /// A function of a path or of a list.
 pub struct FunctionLine {
-    /// Its name.
     pub name: String,
     /// The file name of its image.
     pub image: String,
@@ -57,9 +56,9 @@ pub struct FunctionLine {
 }
 
 impl FunctionLine {
-    fn of(frame: &CallFrame, shares: Vec<String>) -> FunctionLine {
+    fn from_frame(frame: &CallFrame, shares: Vec<String>) -> FunctionLine {
         FunctionLine {
-            name: or(&frame.name, "unnamed").to_owned(),
+            name: text_or(&frame.name, "unnamed").to_owned(),
             image: frame.image.to_string(),
             own: frame.origin == FrameOrigin::App,
             shares,
@@ -69,31 +68,36 @@ impl FunctionLine {
 
 /// Returns the heaviest path, from the outermost function: through the app's own functions if there are any.
 pub fn heaviest_path(tree: &CallTree) -> Vec<FunctionLine> {
-    let own = tree.of_app();
+    let own = tree.to_app_tree();
     let shown = if own.node_count() > 1 { &own } else { tree };
     let all = tree.total().weight;
-    let path = shown.heaviest_path().into_iter().take(MOST_PATH);
-    path.map(|at| FunctionLine::of(shown.frame(at), vec![format_percent(shown.node(at).total.weight, all)]))
-        .collect()
+    let path = shown.heaviest_path().into_iter().take(PATH_FUNCTIONS_LIMIT);
+    path.map(|at| {
+        FunctionLine::from_frame(shown.frame(at), vec![format_percent(shown.node(at).total.weight, all)])
+    })
+    .collect()
 }
 
 /// Returns the functions with the most samples of their own, with their own and total shares.
-pub fn functions(tree: &CallTree) -> Vec<FunctionLine> {
+pub fn list_functions(tree: &CallTree) -> Vec<FunctionLine> {
     let all = tree.total().weight;
     let line = |one: unslide_signals::calltree::FunctionTotals| {
-        FunctionLine::of(&one.frame, vec![format_percent(one.own, all), format_percent(one.total, all)])
+        FunctionLine::from_frame(
+            &one.frame,
+            vec![format_percent(one.own, all), format_percent(one.total, all)],
+        )
     };
-    tree.functions(MOST_FUNCTIONS).into_iter().map(line).collect()
+    tree.list_functions(MOST_FUNCTIONS).into_iter().map(line).collect()
 }
 
 /// Returns the functions with the largest changes of their own share, before and after.
 pub fn changed_functions(before: &CallTree, after: &CallTree) -> Vec<FunctionLine> {
     let (all_before, all_after) = (before.total().weight, after.total().weight);
     let mut own: HashMap<CallFrame, (u64, u64)> = HashMap::new();
-    for one in before.functions(usize::MAX) {
+    for one in before.list_functions(usize::MAX) {
         own.entry(one.frame).or_default().0 = one.own;
     }
-    for one in after.functions(usize::MAX) {
+    for one in after.list_functions(usize::MAX) {
         own.entry(one.frame).or_default().1 = one.own;
     }
     let change = |own: (u64, u64)| {
@@ -108,7 +112,7 @@ pub fn changed_functions(before: &CallTree, after: &CallTree) -> Vec<FunctionLin
         let change = change(own);
         let sign = if change < 0 { "\u{2212}" } else { "+" };
         let change = format!("{sign}{} points", format_points(change));
-        FunctionLine::of(
+        FunctionLine::from_frame(
             &frame,
             vec![format_percent(own.0, all_before), format_percent(own.1, all_after), change],
         )
@@ -124,8 +128,8 @@ pub struct SliceLine {
 
 /// Returns the time slices of a tree; none if the order of samples is not known. `millis` is the duration of
 /// all samples.
-pub fn slices(found: &ReportTree, millis: Option<u64>) -> Vec<SliceLine> {
-    let slices = found.slices(MOST_SLICES);
+pub fn list_slices(found: &ReportTree, millis: Option<u64>) -> Vec<SliceLine> {
+    let slices = found.time_slices(MOST_SLICES);
     let all = slices.last().map_or(0, |last| last.to);
     if all < 2 {
         return Vec::new();
@@ -136,7 +140,7 @@ pub fn slices(found: &ReportTree, millis: Option<u64>) -> Vec<SliceLine> {
     };
     let line = |slice: &TimeSlice| SliceLine {
         time: format!("{} – {}", time(slice.from), time(slice.to)),
-        function: FunctionLine::of(
+        function: FunctionLine::from_frame(
             &slice.frame,
             vec![format_percent(slice.samples as u64, (slice.to - slice.from) as u64)],
         ),
@@ -145,7 +149,7 @@ pub fn slices(found: &ReportTree, millis: Option<u64>) -> Vec<SliceLine> {
 }
 
 /// Formats the number of samples.
-pub fn samples(tree: &CallTree) -> String {
+pub fn format_samples(tree: &CallTree) -> String {
     grouped(tree.total().weight)
 }
 
@@ -157,9 +161,12 @@ mod tests {
     fn tree(stacks: &[(&[&str], u64)]) -> CallTree {
         let mut tree = CallTree::new("samples");
         for (names, samples) in stacks {
-            let call = |name: &&str| CallFrame::function(name, "Shop", FrameOrigin::App);
-            let at = names.iter().map(call).fold(CallTree::ROOT, |at, frame| tree.child(at, &frame, None));
-            tree.add(at, Amount::samples(*samples));
+            let call = |name: &&str| CallFrame::for_function(name, "Shop", FrameOrigin::App);
+            let at = names
+                .iter()
+                .map(call)
+                .fold(CallTree::ROOT, |at, frame| tree.find_or_add_child(at, &frame, None));
+            tree.add_amount(at, Amount::from_samples(*samples));
         }
         tree
     }
@@ -175,7 +182,7 @@ mod tests {
         };
         assert_eq!(shown(heaviest_path(&tree)), [text("main", &["100.0 %"]), text("draw", &["60.0 %"])]);
         assert_eq!(
-            shown(functions(&tree)),
+            shown(list_functions(&tree)),
             [text("draw", &["60.0 %", "60.0 %"]), text("load", &["40.0 %", "40.0 %"])]
         );
     }
@@ -195,7 +202,7 @@ mod tests {
     #[test]
     fn hostile_names_are_text_in_the_page() {
         let tree = tree(&[(&["</svg><script>alert(1)</script>"], 1)]);
-        let svg = FlameSvg::of(&tree, "\"><b>").to_string();
+        let svg = FlameSvg::from_tree(&tree, "\"><b>").to_string();
         assert!(!svg.contains("<script") && !svg.contains("<b>"), "{svg}");
         assert!(!svg.contains("<style") && !svg.contains(" style="), "{svg}");
     }

@@ -1,7 +1,7 @@
 //! Rows of lists on several pages.
 
-use crate::console::link::link;
-use crate::console::words::{counted, duration, estimate, grouped, or};
+use crate::console::link::build_link;
+use crate::console::words::{counted, duration, estimate, grouped, text_or};
 use std::fmt::Display;
 use time::{Duration, OffsetDateTime};
 use unslide_model::SymbolName;
@@ -71,7 +71,7 @@ pub fn counts(group: &ListedGroup) -> (String, String) {
 }
 
 /// How long a group counts as new.
-const NEW: Duration = Duration::DAY;
+const NEW_GROUP_MAX_AGE: Duration = Duration::DAY;
 
 /// Returns the tags of a group.
 pub fn tags(group: &ListedGroup, now: OffsetDateTime) -> Vec<(&'static str, String)> {
@@ -84,7 +84,9 @@ pub fn tags(group: &ListedGroup, now: OffsetDateTime) -> Vec<(&'static str, Stri
         _ => word.to_owned(),
     };
     match group.status {
-        GroupStatus::Open if now - group.first_seen < NEW => tags.push(("warn", "new".to_owned())),
+        GroupStatus::Open if now - group.first_seen < NEW_GROUP_MAX_AGE => {
+            tags.push(("warn", "new".to_owned()))
+        }
         GroupStatus::Open => {}
         GroupStatus::Regressed => tags.push(("bad", named("regressed", group.regressed_in.as_ref()))),
         GroupStatus::Resolved => tags.push(("", named("resolved", group.resolved_in.as_ref()))),
@@ -109,7 +111,6 @@ pub fn status_mark(status: &str) -> (&'static str, &'static str, &str) {
     }
 }
 
-/// Formats version and build.
 pub fn version(report: &ReportRow) -> String {
     match (report.version.as_str(), report.build.as_str()) {
         ("", "") => "no version".to_owned(),
@@ -128,7 +129,7 @@ pub fn system(report: &ReportRow) -> String {
 /// Returns the path of a report, or of a page below it.
 pub fn report_path(id: impl Display, variant: u32, rest: &str) -> String {
     let variant = (variant > 0).then(|| variant.to_string());
-    link(&format!("/console/reports/{id}{rest}"), &[("variant", variant.as_deref())])
+    build_link(&format!("/console/reports/{id}{rest}"), &[("variant", variant.as_deref())])
 }
 
 /// Describes a report in one line.
@@ -139,7 +140,7 @@ pub fn what(report: &ReportRow) -> String {
         return format!("{} for {}", kind_word(&report.kind), duration(millis));
     }
     let code = of("code").filter(|code| *code != name).map(|code| format!(" ({code})")).unwrap_or_default();
-    or(&format!("{name}{code}"), "no exception").to_owned()
+    text_or(&format!("{name}{code}"), "no exception").to_owned()
 }
 
 /// Returns the function that was running.

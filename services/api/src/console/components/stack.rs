@@ -7,15 +7,14 @@ use std::collections::HashSet;
 use unslide_report::text::threads::{CallView, FrameView, ThreadView};
 
 /// A run of at least this many system frames is folded.
-const FOLDED: usize = 2;
+const FOLDED_RUN_MIN: usize = 2;
 /// A stack with more frames is reduced to its innermost and outermost ones.
-const DEEP: usize = 100;
-const INNERMOST: usize = 50;
-const OUTERMOST: usize = 10;
+const SHOWN_FRAMES_LIMIT: usize = 100;
+const INNERMOST_FRAMES: usize = 50;
+const OUTERMOST_FRAMES: usize = 10;
 /// Maximum number of images that a folded run names.
-const NAMED: usize = 3;
+const NAMED_IMAGES_LIMIT: usize = 3;
 
-/// A backtrace.
 #[derive(Debug, Template)]
 #[template(path = "console/components/stack.html", askama = escaping)]
 pub struct ThreadStack {
@@ -71,8 +70,8 @@ struct LinkedCall {
 impl ThreadStack {
     /// Creates the stack of a thread; `explain` is the address of its explanation, which leads to a frame by
     /// its number.
-    pub fn of(thread: &ThreadView, explain: Option<&str>, links: &SourceLinks) -> ThreadStack {
-        let line = |frame| line(frame, thread.position, explain, links);
+    pub fn from_thread(thread: &ThreadView, explain: Option<&str>, links: &SourceLinks) -> ThreadStack {
+        let line = |frame| build_line(frame, thread.position, explain, links);
         let mut lines: Vec<FrameLine> = thread.frames.iter().map(line).collect();
         say_once(&mut lines);
         let own = thread.frames.iter().find(|frame| !frame.system && !frame.calls.is_empty());
@@ -91,7 +90,7 @@ impl ThreadStack {
             top,
             skipped: thread.skipped,
             elsewhere: None,
-            items: shortened(lines, foldable),
+            items: fold_middle(lines, foldable),
         }
     }
 }
@@ -114,37 +113,37 @@ fn first_name(frame: &FrameView) -> String {
 }
 
 /// Returns the frames, with those in the middle of a very deep stack folded.
-fn shortened(mut lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
-    if lines.len() <= DEEP {
-        return items(lines, foldable);
+fn fold_middle(mut lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
+    if lines.len() <= SHOWN_FRAMES_LIMIT {
+        return fold_system_frames(lines, foldable);
     }
-    let outermost = lines.split_off(lines.len() - OUTERMOST);
-    let middle = lines.split_off(INNERMOST);
+    let outermost = lines.split_off(lines.len() - OUTERMOST_FRAMES);
+    let middle = lines.split_off(INNERMOST_FRAMES);
     let summary = format!("{} in between", counted(middle.len(), "frame", "frames"));
-    let mut shown = items(lines, foldable);
+    let mut shown = fold_system_frames(lines, foldable);
     shown.push(StackItem::Folded { summary, frames: middle });
-    shown.extend(items(outermost, foldable));
+    shown.extend(fold_system_frames(outermost, foldable));
     shown
 }
 
-fn items(lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
+fn fold_system_frames(lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
     let mut items = Vec::new();
     let mut run: Vec<FrameLine> = Vec::new();
     for line in lines {
         if line.system && foldable {
             run.push(line);
         } else {
-            close(&mut run, &mut items);
+            flush_run(&mut run, &mut items);
             items.push(StackItem::One(line));
         }
     }
-    close(&mut run, &mut items);
+    flush_run(&mut run, &mut items);
     items
 }
 
-fn close(run: &mut Vec<FrameLine>, items: &mut Vec<StackItem>) {
+fn flush_run(run: &mut Vec<FrameLine>, items: &mut Vec<StackItem>) {
     let frames = std::mem::take(run);
-    if frames.len() < FOLDED {
+    if frames.len() < FOLDED_RUN_MIN {
         items.extend(frames.into_iter().map(StackItem::One));
         return;
     }
@@ -154,8 +153,8 @@ fn close(run: &mut Vec<FrameLine>, items: &mut Vec<StackItem>) {
             images.push(&frame.image);
         }
     }
-    let more = images.len().saturating_sub(NAMED);
-    let mut named = images.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    let more = images.len().saturating_sub(NAMED_IMAGES_LIMIT);
+    let mut named = images.iter().take(NAMED_IMAGES_LIMIT).copied().collect::<Vec<_>>().join(", ");
     if more > 0 {
         named = format!("{named} and {more} more");
     }
@@ -163,14 +162,14 @@ fn close(run: &mut Vec<FrameLine>, items: &mut Vec<StackItem>) {
     items.push(StackItem::Folded { summary, frames });
 }
 
-fn line(frame: &FrameView, position: usize, explain: Option<&str>, links: &SourceLinks) -> FrameLine {
+fn build_line(frame: &FrameView, position: usize, explain: Option<&str>, links: &SourceLinks) -> FrameLine {
     let missing = frame.status == "missing";
     let image = frame.image.clone();
     FrameLine {
         index: frame.index,
         system: frame.system,
-        status: status(&frame.status, frame.approximate),
-        calls: frame.calls.iter().map(|call| linked(call, links)).collect(),
+        status: frame_status(&frame.status, frame.approximate),
+        calls: frame.calls.iter().map(|call| link_call(call, links)).collect(),
         address: match &frame.bundle_place {
             Some(place) => place.clone(),
             None => native_address(frame),
@@ -198,13 +197,13 @@ fn context_line(number: u64, text: &str, frame: &FrameView) -> ContextLine {
     ContextLine { number, text: text.to_owned(), own }
 }
 
-fn linked(call: &CallView, links: &SourceLinks) -> LinkedCall {
-    let source = call.path.as_deref().and_then(|path| links.link(path, call.line));
+fn link_call(call: &CallView, links: &SourceLinks) -> LinkedCall {
+    let source = call.path.as_deref().and_then(|path| links.link_to_line(path, call.line));
     LinkedCall { call: call.clone(), source }
 }
 
 /// Returns the outcome of a frame: a class of the stylesheet, a mark and a word.
-pub fn status(status: &str, approximate: bool) -> (&'static str, &'static str, &'static str) {
+pub fn frame_status(status: &str, approximate: bool) -> (&'static str, &'static str, &'static str) {
     match status {
         "symbolicated" if approximate => ("warn", "◐", "approximate"),
         "symbolicated" => ("good", "●", "symbolicated"),
@@ -231,8 +230,11 @@ mod tests {
 
     fn folds(systems: &[bool]) -> Vec<usize> {
         let frames = systems.iter().enumerate().map(|(index, system)| frame(index, *system)).collect();
-        let stack =
-            ThreadStack::of(&ThreadView { frames, ..ThreadView::default() }, None, &SourceLinks::default());
+        let stack = ThreadStack::from_thread(
+            &ThreadView { frames, ..ThreadView::default() },
+            None,
+            &SourceLinks::default(),
+        );
         let length = |item: &StackItem| match item {
             StackItem::One(_) => 1,
             StackItem::Folded { frames, .. } => frames.len(),
@@ -263,7 +265,9 @@ mod tests {
             source_root: "/ci/shop".to_owned(),
             ..unslide_store::app_settings::AppSettings::default()
         };
-        let page = ThreadStack::of(&thread, None, &SourceLinks::of(&settings, "", "")).render().unwrap();
+        let page = ThreadStack::from_thread(&thread, None, &SourceLinks::from_settings(&settings, "", ""))
+            .render()
+            .unwrap();
         assert!(page.contains("href=\"https://git.example.com/Cart.swift?&#34;#L7\""), "{page}");
         assert_eq!(page.matches("href").count(), 1, "{page}");
     }
@@ -290,7 +294,7 @@ mod tests {
         };
         let thread =
             ThreadView { frames: vec![found, missing], is_javascript: true, ..ThreadView::default() };
-        let stack = ThreadStack::of(&thread, None, &SourceLinks::default());
+        let stack = ThreadStack::from_thread(&thread, None, &SourceLinks::default());
         assert_eq!(stack.heading, "JavaScript");
         let page = stack.render().unwrap();
         for shown in ["line own", "return &#60;b&#62;;", "1:2345", "unslide upload --source-map MAP"] {
@@ -302,16 +306,16 @@ mod tests {
     #[test]
     fn a_sample_is_not_called_an_exception() {
         let thread = ThreadView { is_sample: true, ..ThreadView::default() };
-        let stack = ThreadStack::of(&thread, None, &SourceLinks::default());
+        let stack = ThreadStack::from_thread(&thread, None, &SourceLinks::default());
         assert_eq!((stack.heading.as_str(), stack.is_sample), ("Last sampled stack", true));
     }
 
     #[test]
     fn only_an_app_image_has_a_command() {
         let links = SourceLinks::default();
-        assert!(line(&frame(0, false), 0, None, &links).command.is_some());
-        assert!(line(&frame(0, true), 0, None, &links).command.is_none());
-        let explained = line(&frame(3, false), 2, Some("/a?variant=1"), &links).explain;
+        assert!(build_line(&frame(0, false), 0, None, &links).command.is_some());
+        assert!(build_line(&frame(0, true), 0, None, &links).command.is_none());
+        let explained = build_line(&frame(3, false), 2, Some("/a?variant=1"), &links).explain;
         assert_eq!(explained.as_deref(), Some("/a?variant=1&thread=2#frame-3"));
     }
 }

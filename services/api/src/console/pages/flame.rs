@@ -2,17 +2,18 @@
 
 use crate::console::assets::FLAME_PATH;
 use crate::console::components::flame_view::{
-    FlameSvg, FunctionLine, SliceLine, changed_functions, functions, heaviest_path, samples, slices,
+    FlameSvg, FunctionLine, SliceLine, changed_functions, format_samples, heaviest_path, list_functions,
+    list_slices,
 };
 use crate::console::components::rows::{report_path, what};
 use crate::console::prelude::*;
 use crate::console::shell::html_answer;
-use crate::console::words::or;
-use crate::limits::answers::{ReservedAnswer, reserve};
+use crate::console::words::text_or;
+use crate::limits::answers::{ReservedAnswer, reserve_bytes};
 use crate::limits::permits::Reservation;
 use crate::operations::groups::get::get_group;
-use crate::operations::reports::get::whole;
-use crate::reports::sampled::{no_profile, profile};
+use crate::operations::reports::get::load_report;
+use crate::reports::sampled::{load_profile, no_profile};
 use crate::reports::stored_body::{self, StoredBody};
 use unslide_signals::calltree::CallTree;
 use unslide_signals::profile::{MOST_REPORT_NODES, ReportTree, report_tree};
@@ -57,43 +58,42 @@ struct CompareForm {
     compare: Vec<(String, String, bool)>,
 }
 
-/// `GET /console/reports/{id}/flame`.
-pub async fn of_report(
+pub async fn render_report(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<String>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let variant = state.number("variant")?.unwrap_or(0);
-    let (found, body) = whole(&api, &signed.access, &id, variant).await?;
+    let variant = state.parse_number("variant")?.unwrap_or(0);
+    let (found, body) = load_report(&api, &signed.access, &id, variant).await?;
     let viewer = signed.viewer;
     let work = move || {
         let StoredBody { json, mut reservation, .. } = body;
-        let report = stored_body::report(&json)?;
-        let profile = profile(&report, &mut reservation)?.ok_or_else(no_profile)?;
+        let report = stored_body::read_report(&json)?;
+        let profile = load_profile(&report, &mut reservation)?.ok_or_else(no_profile)?;
         let sampled = report_tree(&report, &profile);
-        let slices = slices(&sampled, profile.millis);
+        let slices = list_slices(&sampled, profile.millis);
         let ReportTree { tree, skipped, .. } = sampled;
         // Memory for the tree of the app's functions.
-        reservation.grow(CallTree::most_bytes(tree.node_count()))?;
+        reservation.reserve_more(CallTree::most_bytes(tree.node_count()))?;
         let what = what(&found.listed);
         let page = FlamePage {
-            shell: Shell::of(viewer, "reports", format!("Flame graph: {what}")),
+            shell: Shell::for_viewer(viewer, "reports", format!("Flame graph: {what}")),
             script: &FLAME_PATH,
             back: report_path(&id, variant, ""),
             back_label: "Report",
             heading: format!("Flame graph: {what}"),
-            facts: of_samples(&tree),
+            facts: format_sample_count(&tree),
             left_out: left_out(skipped),
-            graph: FlameSvg::of(&tree, &what),
+            graph: FlameSvg::from_tree(&tree, &what),
             path: heaviest_path(&tree),
-            functions: functions(&tree),
+            functions: list_functions(&tree),
             slices,
             columns: vec!["By itself", "With its calls"],
             compared: false,
             form: None,
         };
-        reservation.grow(page.graph.byte_length() as u64 * 2 + PAGE_BYTES)?;
+        reservation.reserve_more(page.graph.byte_length() as u64 * 2 + PAGE_BYTES)?;
         let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();
         Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
     };
@@ -101,8 +101,7 @@ pub async fn of_report(
     Ok(html_answer(answer))
 }
 
-/// `GET /console/groups/{id}/flame`.
-pub async fn of_group(
+pub async fn render_group(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<Uuid>,
@@ -110,10 +109,10 @@ pub async fn of_group(
 ) -> Result<Response, Problem> {
     let access = &signed.access;
     let Json(group) = get_group(State(api.clone()), access.clone(), Path(id)).await?;
-    let (version, compare) = (state.text("version"), state.text("compare"));
-    let first = Box::pin(merged(&api, access, &group, version.clone())).await?;
+    let (version, compare) = (state.get_text("version"), state.get_text("compare"));
+    let first = Box::pin(load_merged_tree(&api, access, &group, version.clone())).await?;
     let second = match &compare {
-        Some(other) => Some(Box::pin(merged(&api, access, &group, Some(other.clone()))).await?),
+        Some(other) => Some(Box::pin(load_merged_tree(&api, access, &group, Some(other.clone()))).await?),
         None => None,
     };
     if first.reports == 0 && second.as_ref().is_none_or(|second| second.reports == 0) && version.is_none() {
@@ -121,14 +120,14 @@ pub async fn of_group(
     }
     // Memory for the tree of the app's functions, and for that of the difference.
     let nodes = first.tree.node_count() + second.as_ref().map_or(0, |second| 2 * second.tree.node_count());
-    let mut reservation = reserve(&api.permits, access.tenant(), CallTree::most_bytes(nodes))?;
+    let mut reservation = reserve_bytes(&api.permits, access.tenant(), CallTree::most_bytes(nodes))?;
     let viewer = signed.viewer;
     let work = move || {
         let form = compare_form(&group, version.as_deref(), compare.as_deref());
-        let title = or(&group.group.title, "no title");
-        let shell = Shell::of(viewer, "groups", format!("Flame graph: {title}"));
+        let title = text_or(&group.group.title, "no title");
+        let shell = Shell::for_viewer(viewer, "groups", format!("Flame graph: {title}"));
         let page = group_page(shell, &group, form, &first, second.as_ref());
-        reservation.grow(page.graph.byte_length() as u64 * 2 + PAGE_BYTES)?;
+        reservation.reserve_more(page.graph.byte_length() as u64 * 2 + PAGE_BYTES)?;
         let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();
         Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
     };
@@ -150,7 +149,7 @@ struct MergedTree {
     reservation: Reservation,
 }
 
-async fn merged(
+async fn load_merged_tree(
     api: &Api,
     access: &Access<ReportsRead>,
     group: &GroupCounts,
@@ -164,16 +163,16 @@ async fn merged(
         ..ReportFilter::default()
     };
     let mut tx = api.tenant(access.tenant()).await?;
-    let rows = reports::list(&mut tx, &filter, None, MOST_REPORTS).await?;
+    let rows = reports::list_reports(&mut tx, &filter, None, MOST_REPORTS).await?;
     tx.rollback();
     let mut merged = MergedTree {
-        tree: CallTree::bounded("samples", MOST_REPORT_NODES),
+        tree: CallTree::with_node_limit("samples", MOST_REPORT_NODES),
         version,
         reports: 0,
         looked_at: 0,
         more: rows.next.is_some(),
         skipped: 0,
-        reservation: reserve(&api.permits, access.tenant(), 0)?,
+        reservation: reserve_bytes(&api.permits, access.tenant(), 0)?,
     };
     let mut bytes = 0;
     for row in &rows.reports {
@@ -181,7 +180,7 @@ async fn merged(
             merged.more = true;
             return Ok(merged);
         }
-        let body = match whole(api, access, &row.report_id.to_string(), row.variant).await {
+        let body = match load_report(api, access, &row.report_id.to_string(), row.variant).await {
             Ok((_, body)) => body,
             // The report was deleted since.
             Err(problem) if problem.kind() == Kind::NotFound => continue,
@@ -189,7 +188,7 @@ async fn merged(
         };
         bytes += body.json.len();
         let work = move || {
-            merged.add(body)?;
+            merged.merge_report(body)?;
             Ok::<_, Problem>(merged)
         };
         merged = api.cpu.run_for(access.tenant(), work).await??;
@@ -199,15 +198,15 @@ async fn merged(
 
 impl MergedTree {
     /// Merges the tree of a report if it was sampled.
-    fn add(&mut self, body: StoredBody) -> Result<(), Problem> {
+    fn merge_report(&mut self, body: StoredBody) -> Result<(), Problem> {
         let StoredBody { json, mut reservation, .. } = body;
-        let report = stored_body::report(&json)?;
+        let report = stored_body::read_report(&json)?;
         self.looked_at += 1;
-        let Some(profile) = profile(&report, &mut reservation)? else { return Ok(()) };
+        let Some(profile) = load_profile(&report, &mut reservation)? else { return Ok(()) };
         let found = report_tree(&report, &profile);
         // The merged tree is no larger than both together.
         let most = self.tree.memory_bytes().saturating_add(found.tree.memory_bytes());
-        self.reservation.grow(most.saturating_sub(self.reservation.bytes()))?;
+        self.reservation.reserve_more(most.saturating_sub(self.reservation.bytes()))?;
         self.tree.merge(&found.tree);
         self.reports += 1;
         self.skipped = self.skipped.saturating_add(found.skipped);
@@ -215,11 +214,11 @@ impl MergedTree {
     }
 
     fn left_out(&self) -> u64 {
-        self.skipped.saturating_add(self.tree.cut())
+        self.skipped.saturating_add(self.tree.cut_frames())
     }
 
     /// Describes the reports behind the picture.
-    fn facts(&self) -> String {
+    fn describe_facts(&self) -> String {
         let version = self.version.as_ref().map_or_else(String::new, |version| format!(" of {version}"));
         let newest = if self.more { "the newest " } else { "" };
         let looked_at = counted(self.looked_at, "report", "reports");
@@ -228,7 +227,7 @@ impl MergedTree {
         } else {
             format!("{} of {newest}{looked_at}", self.reports)
         };
-        format!("{} from {reports}{version}", of_samples(&self.tree))
+        format!("{} from {reports}{version}", format_sample_count(&self.tree))
     }
 }
 
@@ -240,29 +239,29 @@ fn group_page(
     first: &MergedTree,
     second: Option<&MergedTree>,
 ) -> FlamePage {
-    let title = or(&group.group.title, "no title");
+    let title = text_or(&group.group.title, "no title");
     let base = FlamePage {
         shell,
         script: &FLAME_PATH,
         back: format!("/console/groups/{}", group.group.id),
         back_label: "Group",
         heading: format!("Flame graph: {title}"),
-        facts: first.facts(),
+        facts: first.describe_facts(),
         left_out: left_out(first.left_out()),
-        graph: FlameSvg::of(&first.tree, title),
+        graph: FlameSvg::from_tree(&first.tree, title),
         path: heaviest_path(&first.tree),
-        functions: functions(&first.tree),
+        functions: list_functions(&first.tree),
         slices: Vec::new(),
         columns: vec!["By itself", "With its calls"],
         compared: false,
         form,
     };
     let Some(second) = second else { return base };
-    let names = format!("{} \u{2192} {}", named(first), named(second));
+    let names = format!("{} \u{2192} {}", version_name(first), version_name(second));
     FlamePage {
-        facts: format!("{} \u{2192} {}", base.facts, second.facts()),
+        facts: format!("{} \u{2192} {}", base.facts, second.describe_facts()),
         left_out: left_out(first.left_out().saturating_add(second.left_out())),
-        graph: FlameSvg::of_difference(&first.tree, &second.tree, &names),
+        graph: FlameSvg::from_difference(&first.tree, &second.tree, &names),
         path: heaviest_path(&second.tree),
         functions: changed_functions(&first.tree, &second.tree),
         columns: vec!["Before", "After", "Change"],
@@ -271,13 +270,13 @@ fn group_page(
     }
 }
 
-fn named(tree: &MergedTree) -> &str {
+fn version_name(tree: &MergedTree) -> &str {
     tree.version.as_deref().unwrap_or("all versions")
 }
 
-fn of_samples(tree: &CallTree) -> String {
+fn format_sample_count(tree: &CallTree) -> String {
     let one = if tree.total().weight == 1 { "sample" } else { "samples" };
-    format!("{} {one}", samples(tree))
+    format!("{} {one}", format_samples(tree))
 }
 
 fn left_out(number: u64) -> String {
@@ -305,7 +304,7 @@ fn compare_form(group: &GroupCounts, version: Option<&str>, compare: Option<&str
         first.chain(others).collect()
     };
     Some(CompareForm {
-        action: link(&format!("/console/groups/{}/flame", group.group.id), &[]),
+        action: build_link(&format!("/console/groups/{}/flame", group.group.id), &[]),
         version: options("all versions", version),
         compare: options("nothing", compare),
     })

@@ -3,7 +3,7 @@
 use crate::console::pages::group_pages::groups;
 use crate::console::pages::report_pages::reports;
 use crate::console::prelude::*;
-use crate::feature::lists::{ListForms, PAGE_ENTRIES, answer, forms};
+use crate::feature::lists::{ListForms, PAGE_ENTRIES, delegate_to_feature, list_forms};
 use crate::http::time_limit::bound_time;
 use crate::operations::apps::versions::list_versions;
 use crate::operations::groups::list::{GroupQuery, list_groups};
@@ -21,24 +21,24 @@ pub struct ListLink {
 }
 
 /// Returns the links to the list of a table, with these parameters.
-pub fn links(api: &Api, table: &str, parameters: &[(&str, Option<&str>)]) -> Vec<ListLink> {
+pub fn list_links(api: &Api, table: &str, parameters: &[(&str, Option<&str>)]) -> Vec<ListLink> {
     let link_to = |forms: ListForms| ListLink {
-        address: link(&format!("{}/{table}", forms.folder), parameters),
+        address: build_link(&format!("{}/{table}", forms.folder), parameters),
         text: forms.link,
     };
-    forms(&api.features).map(link_to).collect()
+    list_forms(&api.features).map(link_to).collect()
 }
 
 /// Returns the routes of all forms. Each page of a list must be read within the limit.
-pub fn routes(api: &Api, limit: Duration) -> Router<Api> {
-    forms(&api.features).fold(Router::new(), |routes, forms| {
+pub fn form_routes(api: &Api, limit: Duration) -> Router<Api> {
+    list_forms(&api.features).fold(Router::new(), |routes, forms| {
         let path = |table: &str| format!("{}/{table}", forms.folder);
         let lists = Router::new()
             .route(&path("groups"), get(page_of_groups))
             .route(&path("reports"), get(page_of_reports))
             .route(&path("versions"), get(page_of_versions))
             .layer(from_fn_with_state(limit, bound_time))
-            .layer(from_fn_with_state((api.clone(), forms), answer));
+            .layer(from_fn_with_state((api.clone(), forms), delegate_to_feature));
         routes.merge(lists)
     })
 }
@@ -48,7 +48,7 @@ async fn page_of_groups(
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<impl IntoResponse, Problem> {
-    let query = GroupQuery { limit: Some(PAGE_ENTRIES), ..groups::query(&state, api.clock.now()) };
+    let query = GroupQuery { limit: Some(PAGE_ENTRIES), ..groups::build_query(&state, api.clock.now()) };
     list_groups(api, signed.access, Query(query)).await
 }
 
@@ -57,7 +57,7 @@ async fn page_of_reports(
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<impl IntoResponse, Problem> {
-    let query = ReportQuery { limit: Some(PAGE_ENTRIES), ..reports::query(&state) };
+    let query = ReportQuery { limit: Some(PAGE_ENTRIES), ..reports::build_query(&state) };
     list_reports(api, signed.access, Query(query)).await
 }
 
@@ -66,7 +66,7 @@ async fn page_of_versions(
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<impl IntoResponse, Problem> {
-    let app = signed.access.app(state.text("app"))?.unwrap_or_default();
-    let query = PageQuery { limit: Some(PAGE_ENTRIES), cursor: state.text("cursor") };
+    let app = signed.access.restrict_app(state.get_text("app"))?.unwrap_or_default();
+    let query = PageQuery { limit: Some(PAGE_ENTRIES), cursor: state.get_text("cursor") };
     list_versions(api, signed.access, Path(app), Query(query)).await
 }

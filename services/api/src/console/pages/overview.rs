@@ -4,7 +4,7 @@ use crate::console::bar::{FilterBar, app_and_version, period_or_hours};
 use crate::console::components::chart::{ChartTimes, GroupTrends, StackedBars};
 use crate::console::components::rows::{self, GroupHead, group_heads};
 use crate::console::prelude::*;
-use crate::console::words::{estimate, grouped, percent};
+use crate::console::words::{estimate, format_percentage, grouped};
 use crate::feature::figures::{OverviewScope, OverviewSection};
 use crate::limits::transactions::Tx;
 use crate::operations::groups::list::GROWING;
@@ -16,11 +16,11 @@ use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 use unslide_store::queries::trends::{self, PeriodTotals, TrendStep};
 
 /// Maximum number of groups and images in each list.
-const MOST: u32 = 5;
+const LIST_ENTRIES: u32 = 5;
 /// Maximum number of versions with a name in the chart.
-const VERSIONS: u32 = 5;
+const CHART_VERSIONS_LIMIT: u32 = 5;
 /// Maximum number of new groups that are counted.
-const MOST_NEW: u32 = 1_000;
+const NEW_GROUPS_LIMIT: u32 = 1_000;
 
 #[derive(Template)]
 #[template(path = "console/pages/overview.html", askama = escaping)]
@@ -30,7 +30,6 @@ struct OverviewPage {
     days: i64,
     /// The period of the chart and the counts, such as `24 hours`.
     period: String,
-    /// Figures of features.
     sections: Vec<OverviewSection>,
     figures: Vec<Figure>,
     chart: StackedBars,
@@ -57,9 +56,9 @@ struct OverviewPeriod {
 }
 
 impl OverviewPeriod {
-    fn of(state: &PageState, now: OffsetDateTime) -> OverviewPeriod {
+    fn from_state(state: &PageState, now: OffsetDateTime) -> OverviewPeriod {
         let step = if state.is_hourly() { TrendStep::Hour } else { TrendStep::Day };
-        let days = if state.is_hourly() { 2 } else { state.days() };
+        let days = if state.is_hourly() { 2 } else { state.chart_days() };
         let first = now.date() - Duration::days(days - 1);
         let begins = match step {
             TrendStep::Hour => now.truncate_to_hour() - Duration::hours(23),
@@ -75,36 +74,36 @@ impl OverviewPeriod {
         }
     }
 
-    fn text(&self) -> String {
+    fn format_length(&self) -> String {
         match self.step {
             TrendStep::Hour => "24 hours".to_owned(),
             TrendStep::Day => format!("{} days", self.days),
         }
     }
 
-    async fn chart(
+    async fn load_chart(
         &self,
         tx: &mut Tx<TenantTx>,
         of: (Option<&str>, Option<&str>),
     ) -> Result<StackedBars, Problem> {
-        let rows = trends::by_version(tx, of, (self.step, self.begins), VERSIONS).await?;
+        let rows = trends::by_version(tx, of, (self.step, self.begins), CHART_VERSIONS_LIMIT).await?;
         let times = match self.step {
-            TrendStep::Hour => ChartTimes::hours(self.begins, self.now.truncate_to_hour()),
-            TrendStep::Day => ChartTimes::days(self.first, self.now.date()),
+            TrendStep::Hour => ChartTimes::from_hours(self.begins, self.now.truncate_to_hour()),
+            TrendStep::Day => ChartTimes::from_days(self.first, self.now.date()),
         };
         // Crashes are never sampled.
-        Ok(StackedBars::of("Crashes", false, rows, &times))
+        Ok(StackedBars::from_rows("Crashes", false, rows, &times))
     }
 
     /// Returns the totals of the period and of the one before it.
-    async fn totals(
+    async fn load_totals(
         &self,
         tx: &mut Tx<TenantTx>,
         of: (Option<&str>, Option<&str>),
     ) -> Result<[PeriodTotals; 2], Problem> {
         let (begins, length) = (self.begins, self.length());
-        let now = trends::totals(tx, of, self.step, (begins, begins + length)).await?;
-        Ok([now, trends::totals(tx, of, self.step, (begins - length, begins)).await?])
+        let now = trends::read_totals(tx, of, self.step, (begins, begins + length)).await?;
+        Ok([now, trends::read_totals(tx, of, self.step, (begins - length, begins)).await?])
     }
 }
 
@@ -115,40 +114,40 @@ struct Figure {
     href: Option<String>,
 }
 
-/// `GET /console`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let (access, now) = (&signed.access, api.clock.now());
-    let (app, version) = (access.app(state.text("app"))?, state.text("version"));
+    let (app, version) = (access.restrict_app(state.get_text("app"))?, state.get_text("version"));
     let of = (app.as_deref(), version.as_deref());
-    let period = OverviewPeriod::of(&state, now);
+    let period = OverviewPeriod::from_state(&state, now);
     let mut tx = api.tenant(access.tenant()).await?;
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     selects.push(period_or_hours(&state));
-    let chart = period.chart(&mut tx, of).await?;
+    let chart = period.load_chart(&mut tx, of).await?;
     let sections = feature_sections(&api, &mut tx, of, &period).await?;
-    let totals = period.totals(&mut tx, of).await?;
-    let new_groups = trends::new_groups(&mut tx, of, period.begins, MOST_NEW).await?;
+    let totals = period.load_totals(&mut tx, of).await?;
+    let new_groups = trends::new_groups(&mut tx, of, period.begins, NEW_GROUPS_LIMIT).await?;
     let (new, growing, trends) = group_lists(&mut tx, access, &state, &period).await?;
     let filter = MissingFilter { app: app.clone(), version: version.clone(), system: false };
-    let missing = missing::list(&mut tx, &filter, None, MOST).await?;
+    let missing = missing::list_missing(&mut tx, &filter, None, LIST_ENTRIES).await?;
     tx.rollback();
     let bar = FilterBar { action: "/console".to_owned(), selects, ..FilterBar::default() };
-    let growing_href = link("/console/groups", &[("app", of.0), ("version", of.1), ("sort", Some(GROWING))]);
-    html(&OverviewPage {
-        shell: Shell::of(signed.viewer, "overview", "Overview").with(bar),
+    let growing_href =
+        build_link("/console/groups", &[("app", of.0), ("version", of.1), ("sort", Some(GROWING))]);
+    render_html(&OverviewPage {
+        shell: Shell::for_viewer(signed.viewer, "overview", "Overview").with_bar(bar),
         days: period.days,
-        period: period.text(),
+        period: period.format_length(),
         nothing: period.step == TrendStep::Day
             && totals[0].reports == 0
             && missing.is_empty()
             && sections.iter().all(|section| section.figures.is_empty()),
         sections,
         chart,
-        figures: figures(totals, new_groups, of, &period),
+        figures: build_figures(totals, new_groups, of, &period),
         heads: group_heads(None, |_| None),
         new,
         growing,
@@ -187,19 +186,20 @@ async fn feature_sections(
 /// Returns the path of an app's groups, the newest first; with a version, those that began in it.
 fn new_groups_path(app: Option<&str>, version: Option<&str>) -> String {
     let pairs = [("app", app), ("version", version), ("new_in", version), ("sort", Some("first_seen"))];
-    link("/console/groups", &pairs)
+    build_link("/console/groups", &pairs)
 }
 
-fn figures(
+fn build_figures(
     [now, before]: [PeriodTotals; 2],
     new: i64,
     of: (Option<&str>, Option<&str>),
     period: &OverviewPeriod,
 ) -> Vec<Figure> {
-    let href = |path| Some(link(path, &[("app", of.0), ("version", of.1)]));
-    let share = |totals: &PeriodTotals| percent(totals.symbolicated, totals.frames);
-    let before_them =
-        |count, estimated| format!("{} in the {} before", estimate(grouped(count), estimated), period.text());
+    let href = |path| Some(build_link(path, &[("app", of.0), ("version", of.1)]));
+    let share = |totals: &PeriodTotals| format_percentage(totals.symbolicated, totals.frames);
+    let before_them = |count, estimated| {
+        format!("{} in the {} before", estimate(grouped(count), estimated), period.format_length())
+    };
     let mut figures = vec![
         Figure {
             label: "Crashes",
@@ -215,7 +215,11 @@ fn figures(
         },
         Figure {
             label: "New groups",
-            value: if new >= i64::from(MOST_NEW) { format!("≥ {}", grouped(new)) } else { grouped(new) },
+            value: if new >= i64::from(NEW_GROUPS_LIMIT) {
+                format!("≥ {}", grouped(new))
+            } else {
+                grouped(new)
+            },
             note: "bugs first seen in this period".to_owned(),
             href: Some(new_groups_path(of.0, of.1)),
         },
@@ -248,8 +252,8 @@ async fn group_lists(
 ) -> Result<(Vec<ListedGroup>, Vec<ListedGroup>, GroupTrends), Problem> {
     let (first, now) = (period.first, period.now);
     let filter = GroupFilter {
-        app: access.app(state.text("app"))?,
-        scope: CountScope { version: state.text("version"), ..CountScope::default() },
+        app: access.restrict_app(state.get_text("app"))?,
+        scope: CountScope { version: state.get_text("version"), ..CountScope::default() },
         ..GroupFilter::default()
     };
     let new = GroupFilter {
@@ -257,13 +261,13 @@ async fn group_lists(
         new_from: Some(period.begins),
         ..filter.clone()
     };
-    let new = groups::list(tx, &new, GroupOrder::FirstSeen, None, MOST).await?;
-    let mut growing = growing::list(tx, &filter, first, now).await?;
-    growing.truncate(MOST as usize);
-    groups::count(tx, &filter, &mut growing).await?;
+    let new = groups::list_groups(tx, &new, GroupOrder::FirstSeen, None, LIST_ENTRIES).await?;
+    let mut growing = growing::list_growing_groups(tx, &filter, first, now).await?;
+    growing.truncate(LIST_ENTRIES as usize);
+    groups::replace_counts(tx, &filter, &mut growing).await?;
     let ids: Vec<_> = new.iter().chain(&growing).map(|group| group.id).collect();
-    let trends = GroupTrends::of(
-        &trends::of_groups(tx, &ids, state.get("version"), first).await?,
+    let trends = GroupTrends::from_rows(
+        &trends::read_group_trends(tx, &ids, state.get("version"), first).await?,
         (first, now.date()),
     );
     Ok((new, growing, trends))

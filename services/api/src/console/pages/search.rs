@@ -11,13 +11,12 @@ use unslide_store::queries::report;
 use unslide_store::queries::reports::{self, ReportFilter};
 use unslide_store::{Uuid, symbols, uploads};
 
-/// `GET /console/search`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    groups::page(State(api), signed, Query(state.with("status", "all"))).await
+    groups::render_page(State(api), signed, Query(state.with_parameter("status", "all"))).await
 }
 
 /// Returns the path of the page for the id in the search text: a report, a group, an entry of a feature, an
@@ -33,11 +32,11 @@ pub async fn find_by_id(
     let Some(id) = text.and_then(read_id) else { return Ok(None) };
     let only = access.only_app();
     let mut tx = api.tenant(access.tenant()).await?;
-    let report = report::find(&mut tx, ReportId::from_uuid(id), 0).await?;
-    if report.is_some_and(|found| access.sees(&found.listed.app)) {
+    let report = report::find_report(&mut tx, ReportId::from_uuid(id), 0).await?;
+    if report.is_some_and(|found| access.can_see(&found.listed.app)) {
         return Ok(Some(report_path(id, 0, "")));
     }
-    if group_rows::find(&mut tx, id, only).await?.is_some() {
+    if group_rows::find_group(&mut tx, id, only).await?.is_some() {
         return Ok(Some(format!("/console/groups/{id}")));
     }
     for find in api.features.iter().filter_map(|feature| feature.find_page) {
@@ -48,20 +47,20 @@ pub async fn find_by_id(
     let debug_id = DebugId::from_uuid(id);
     let image = debug_id.to_string();
     let of_image = [("debug_id", Some(image.as_str()))];
-    if access.principal.may(Scope::SymbolsRead) {
-        let upload = uploads::find(&mut tx, id).await?;
+    if access.principal.has_scope(Scope::SymbolsRead) {
+        let upload = uploads::find_upload(&mut tx, id).await?;
         if upload.is_some_and(|upload| only.is_none() || upload.app.as_deref() == only) {
-            return Ok(Some(link("/console/symbols", &[("upload", Some(&id.to_string()))])));
+            return Ok(Some(build_link("/console/symbols", &[("upload", Some(&id.to_string()))])));
         }
-        let has_objects = symbols::best(&mut tx, &debug_id, Some(1)).await?.is_some();
+        let has_objects = symbols::find_symbols(&mut tx, &debug_id, Some(1)).await?.is_some();
         if has_objects && sees_symbols(&mut tx, only, &debug_id).await? {
-            return Ok(Some(link("/console/symbols", &of_image)));
+            return Ok(Some(build_link("/console/symbols", &of_image)));
         }
     }
     let app = only.map(str::to_owned);
     let filter = ReportFilter { app, debug_id: Some(debug_id), ..ReportFilter::default() };
-    let found = reports::list(&mut tx, &filter, None, 1).await?;
-    Ok((!found.reports.is_empty()).then(|| link(report_list::PATH, &of_image)))
+    let found = reports::list_reports(&mut tx, &filter, None, 1).await?;
+    Ok((!found.reports.is_empty()).then(|| build_link(report_list::REPORTS_PAGE, &of_image)))
 }
 
 /// Reads a search text as an id: 32 hexadecimal digits with or without dashes, in any case, also in the angle

@@ -3,12 +3,12 @@
 use crate::console::form::NEEDS_HTTPS;
 use crate::console::link::is_local;
 use crate::console::prelude::*;
-use crate::console::session::{cookie, find, needs_https, token};
+use crate::console::session::{build_cookie, find_session, find_token, needs_https};
 use crate::console::shell::html_with;
 use crate::limits::charge::Charge;
 use crate::limits::pace::ClientPace;
 use crate::limits::permits::{Caller, RequestSlot};
-use crate::requests::access::{assign, authenticate};
+use crate::requests::access::{assign_caller, authenticate_key};
 use crate::requests::body::Chunks;
 use axum::body::Body;
 use axum::extract::Request;
@@ -25,7 +25,7 @@ use unslide_store::keys::Principal;
 /// Maximum size of the form, in bytes.
 const FORM_BYTES: u64 = 4 << 10;
 /// How long the form may take.
-const FORM_TIME: Duration = Duration::from_secs(3);
+const FORM_TIMEOUT: Duration = Duration::from_secs(3);
 /// Cost units of a sign-in, as many as those of 100 reports.
 const SIGN_IN_UNITS: usize = 100;
 /// The scopes of pages. A key needs one of them to see any page.
@@ -69,23 +69,22 @@ impl SignInPage {
     }
 }
 
-fn back(next: Option<String>) -> String {
+fn return_path(next: Option<String>) -> String {
     next.filter(|next| is_local(next)).unwrap_or_else(|| "/console".to_owned())
 }
 
-/// `GET /console/sign-in`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     Query(query): Query<BackQuery>,
     headers: HeaderMap,
     extensions: Extensions,
 ) -> Result<Response, Problem> {
-    let next = back(query.next);
-    if find(&headers, &extensions, &api).await?.is_some() {
+    let next = return_path(query.next);
+    if find_session(&headers, &extensions, &api).await?.is_some() {
         return Ok(Redirect::to(&next).into_response());
     }
     let failure = needs_https(&headers).then_some(SignInFailure::NeedsHttps);
-    html(&SignInPage::new(next, String::new(), failure))
+    render_html(&SignInPage::new(next, String::new(), failure))
 }
 
 /// The fields of the form.
@@ -99,19 +98,19 @@ struct Form {
 /// `POST /console/sign-in`: looks the key up as for the API, and neither stores nor logs it.
 pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let form = read(&sent(&api, &parts, body).await?);
-    let next = back(form.next);
+    let form = parse_form(&read_form_bytes(&api, &parts, body).await?);
+    let next = return_path(form.next);
     if needs_https(&parts.headers) {
         // The browser would drop the cookie and return to this page without a message.
         let page = SignInPage::new(next, form.name, Some(SignInFailure::NeedsHttps));
         return Ok(html_with(StatusCode::BAD_REQUEST, &page));
     }
-    match authenticate(&parts.extensions, &api, form.key.trim()).await {
-        Ok(principal) if !PAGE_SCOPES.iter().any(|scope| principal.may(*scope)) => {
+    match authenticate_key(&parts.extensions, &api, form.key.trim()).await {
+        Ok(principal) if !PAGE_SCOPES.iter().any(|scope| principal.has_scope(*scope)) => {
             let page = SignInPage::new(next, form.name, Some(SignInFailure::SeesNoPage));
             Ok(html_with(StatusCode::FORBIDDEN, &page))
         }
-        Ok(principal) => begin(&api, &parts, &principal, &form.name, &next).await,
+        Ok(principal) => begin_session(&api, &parts, &principal, &form.name, &next).await,
         Err(problem) if problem.kind() == Kind::Unauthorized => {
             let page = SignInPage::new(next, form.name, Some(SignInFailure::Refused));
             Ok(html_with(StatusCode::UNAUTHORIZED, &page))
@@ -122,11 +121,11 @@ pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Respons
 
 /// Reads the bytes of the form. The request holds no slot during that time: clients without a key that send
 /// nothing would hold all slots.
-async fn sent(api: &Api, parts: &Parts, body: Body) -> Result<Vec<u8>, Problem> {
+async fn read_form_bytes(api: &Api, parts: &Parts, body: Body) -> Result<Vec<u8>, Problem> {
     let slot = parts.extensions.get::<RequestSlot>();
     let slot = slot.ok_or_else(|| Problem::internal("a request has no slot"))?;
     slot.release();
-    let pace = ClientPace::new(FORM_TIME, FORM_BYTES);
+    let pace = ClientPace::new(FORM_TIMEOUT, FORM_BYTES);
     let mut chunks = Chunks::new(&parts.headers, body, FORM_BYTES, pace)?;
     let mut sent = Vec::new();
     while let Some(piece) = chunks.next().await? {
@@ -136,12 +135,12 @@ async fn sent(api: &Api, parts: &Parts, body: Body) -> Result<Vec<u8>, Problem> 
     Ok(sent)
 }
 
-fn read(sent: &[u8]) -> Form {
+fn parse_form(sent: &[u8]) -> Form {
     let mut form = Form::default();
     for (name, value) in form_urlencoded::parse(sent) {
         match &*name {
             "key" => form.key = value.into_owned(),
-            "name" => form.name = shown(&value),
+            "name" => form.name = clean_name(&value),
             "next" => form.next = Some(value.into_owned()),
             _ => {}
         }
@@ -149,48 +148,48 @@ fn read(sent: &[u8]) -> Form {
     form
 }
 
-fn shown(name: &str) -> String {
+fn clean_name(name: &str) -> String {
     name.trim().chars().filter(|character| !character.is_control()).take(LONGEST_NAME).collect()
 }
 
-async fn begin(
+async fn begin_session(
     api: &Api,
     parts: &Parts,
     principal: &Principal,
     name: &str,
     next: &str,
 ) -> Result<Response, Problem> {
-    assign(&parts.extensions, api, Caller::Tenant(principal.tenant.clone()))?;
-    Charge::of_reports(api, &principal.tenant, principal.limits.units_per_second)?.reports(SIGN_IN_UNITS)?;
-    if let Some(before) = find(&parts.headers, &parts.extensions, api).await? {
+    assign_caller(&parts.extensions, api, Caller::Tenant(principal.tenant.clone()))?;
+    Charge::for_reports(api, &principal.tenant, principal.limits.units_per_second)?
+        .charge_reports(SIGN_IN_UNITS)?;
+    if let Some(before) = find_session(&parts.headers, &parts.extensions, api).await? {
         end_session(api, parts, &before).await?;
     }
-    let token = api.entropy.token().map_err(Problem::internal)?;
+    let token = api.entropy.generate_token().map_err(Problem::internal)?;
     let mut tx = api.tenant(&principal.tenant).await?;
     let name = Some(name).filter(|name| !name.is_empty());
-    console_sessions::begin(&mut tx, principal.key_id, &token, name).await?;
+    console_sessions::begin_session(&mut tx, principal.key_id, &token, name).await?;
     let key = principal.key_id.to_string();
     audit::append_once_an_hour(&mut tx, &key, "console.sign_in", &key).await?;
     tx.commit().await?;
-    let cookie = cookie(Some(&token), &parts.headers, &parts.extensions)?;
+    let cookie = build_cookie(Some(&token), &parts.headers, &parts.extensions)?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
 }
 
 /// Ends the session of a request's cookie.
 async fn end_session(api: &Api, parts: &Parts, session: &ConsoleSession) -> Result<(), Problem> {
-    let Some(token) = token(&parts.headers, &parts.extensions) else { return Ok(()) };
+    let Some(token) = find_token(&parts.headers, &parts.extensions) else { return Ok(()) };
     let mut tx = api.tenant(&session.principal.tenant).await?;
-    console_sessions::end(&mut tx, &token).await?;
+    console_sessions::end_session(&mut tx, &token).await?;
     Ok(tx.commit().await?)
 }
 
-/// `POST /console/sign-out`.
 pub async fn sign_out(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let (parts, _) = request.into_parts();
-    if let Some(session) = find(&parts.headers, &parts.extensions, &api).await? {
-        assign(&parts.extensions, &api, Caller::Tenant(session.principal.tenant.clone()))?;
+    if let Some(session) = find_session(&parts.headers, &parts.extensions, &api).await? {
+        assign_caller(&parts.extensions, &api, Caller::Tenant(session.principal.tenant.clone()))?;
         end_session(&api, &parts, &session).await?;
     }
-    let cookie = cookie(None, &parts.headers, &parts.extensions)?;
+    let cookie = build_cookie(None, &parts.headers, &parts.extensions)?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to("/console/sign-in")).into_response())
 }

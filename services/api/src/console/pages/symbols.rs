@@ -4,7 +4,7 @@ use crate::console::prelude::*;
 use crate::operations::symbols::list::{SymbolQuery, list_symbols};
 use crate::operations::symbols::upload::{UploadQuery, upload_symbols};
 use crate::requests::access::{SymbolsRead, SymbolsWrite};
-use crate::requests::input::parameter;
+use crate::requests::input::parse_parameter;
 use axum::body::Body;
 use http::HeaderMap;
 use unslide_model::Scope;
@@ -14,9 +14,9 @@ use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 use unslide_store::symbols::ObjectListing;
 use unslide_store::uploads::{self, SymbolUpload, UploadObject, UploadStatus};
 
-const PATH: &str = "/console/symbols";
+const SYMBOLS_PAGE: &str = "/console/symbols";
 /// Maximum number of uploads and images in each list.
-const MOST: u32 = 20;
+const LIST_ENTRIES: u32 = 20;
 
 #[derive(Template)]
 #[template(path = "console/pages/symbols.html", askama = escaping)]
@@ -33,47 +33,46 @@ struct SymbolsPage {
     search: String,
 }
 
-/// `GET /console/symbols`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<SymbolsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
     let query = SymbolQuery {
-        debug_id: state.text("debug_id"),
-        cursor: state.text("cursor"),
+        debug_id: state.get_text("debug_id"),
+        cursor: state.get_text("cursor"),
         ..SymbolQuery::default()
     };
     let Json(objects) = list_symbols(State(api.clone()), access.clone(), Query(query)).await?;
     let only = access.only_app();
     let mut tx = api.tenant(access.tenant()).await?;
-    let wanted = state.get("upload").map(|id| parameter::<Uuid>("upload", id)).transpose()?;
+    let wanted = state.get("upload").map(|id| parse_parameter::<Uuid>("upload", id)).transpose()?;
     let mut uploads = match wanted {
-        Some(id) => uploads::find(&mut tx, id).await?.into_iter().collect(),
-        None => uploads::newest(&mut tx, MOST).await?,
+        Some(id) => uploads::find_upload(&mut tx, id).await?.into_iter().collect(),
+        None => uploads::list_newest(&mut tx, LIST_ENTRIES).await?,
     };
     uploads.retain(|upload| only.is_none() || upload.app.as_deref() == only);
     let of_upload = match (wanted, uploads.as_slice()) {
         (Some(_), []) => return Err(Problem::new(Kind::NotFound, "there is no such upload")),
-        (Some(id), _) => Some(uploads::uploaded::list(&mut tx, id, None, Some(MOST)).await?),
+        (Some(id), _) => Some(uploads::uploaded::list_objects(&mut tx, id, None, Some(LIST_ENTRIES)).await?),
         (None, _) => None,
     };
-    let missing = if access.principal.may(Scope::ReportsRead) {
+    let missing = if access.principal.has_scope(Scope::ReportsRead) {
         let filter = MissingFilter { app: only.map(str::to_owned), ..MissingFilter::default() };
-        Some(missing::list(&mut tx, &filter, None, MOST).await?)
+        Some(missing::list_missing(&mut tx, &filter, None, LIST_ENTRIES).await?)
     } else {
         None
     };
     tx.rollback();
     let search = state.get("debug_id").unwrap_or_default();
-    html(&SymbolsPage {
-        may_upload: access.principal.may(Scope::SymbolsWrite),
-        shell: Shell::of(signed.viewer, "symbols", "Symbols"),
+    render_html(&SymbolsPage {
+        may_upload: access.principal.has_scope(Scope::SymbolsWrite),
+        shell: Shell::for_viewer(signed.viewer, "symbols", "Symbols"),
         missing,
         uploads,
         of_upload,
-        next: objects.next_cursor.map(|cursor| state.at_cursor(PATH, &["debug_id"], &cursor)),
+        next: objects.next_cursor.map(|cursor| state.at_cursor(SYMBOLS_PAGE, &["debug_id"], &cursor)),
         objects: objects.items,
         search: search.to_owned(),
     })
@@ -110,12 +109,12 @@ fn offers(object: &ObjectRow) -> String {
 }
 
 /// `POST /console/symbols/upload`: handles the form's file like `POST /v1/symbols`.
-pub async fn upload(
+pub async fn upload_from_form(
     State(api): State<Api>,
     signed: SignedIn<SymbolsWrite>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     upload_symbols(State(api), signed.access, Query(UploadQuery::default()), headers, body).await?;
-    Ok(Redirect::to(&link(PATH, &[])).into_response())
+    Ok(Redirect::to(&build_link(SYMBOLS_PAGE, &[])).into_response())
 }

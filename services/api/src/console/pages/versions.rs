@@ -9,7 +9,7 @@ use crate::requests::page::PageQuery;
 use unslide_model::figures::round_fraction_below_whole;
 use unslide_store::queries::versions::VersionSummary;
 
-const PATH: &str = "/console/versions";
+const VERSIONS_PAGE: &str = "/console/versions";
 /// Maximum number of images without symbols that a row names.
 const MOST_MISSING: usize = 3;
 
@@ -19,7 +19,6 @@ struct VersionsPage {
     shell: Shell,
     app: String,
     versions: Vec<VersionSummary>,
-    /// Columns of features.
     columns: Vec<VersionColumn>,
     links: Vec<ListLink>,
     next: Option<String>,
@@ -32,28 +31,27 @@ impl VersionsPage {
         let app = ("app", Some(self.app.as_str()));
         let name = Some(version.version.as_str());
         let new_in = ("new_in", name.filter(|_| new));
-        link("/console/groups", &[app, ("version", name), new_in, ("sort", Some("reports"))])
+        build_link("/console/groups", &[app, ("version", name), new_in, ("sort", Some("reports"))])
     }
 
     fn reports_of(&self, version: &VersionSummary) -> String {
-        link("/console/reports", &[("app", Some(&self.app)), ("version", Some(&version.version))])
+        build_link("/console/reports", &[("app", Some(&self.app)), ("version", Some(&version.version))])
     }
 }
 
-/// `GET /console/versions`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
-    let asked = access.app(state.text("app"))?;
+    let asked = access.restrict_app(state.get_text("app"))?;
     let mut tx = api.tenant(access.tenant()).await?;
     let mut select = app_select(&mut tx, access, &state).await?;
     tx.rollback();
     // The app that reported last, if none is chosen.
-    let app = select.choose(asked);
-    let query = PageQuery { limit: None, cursor: state.text("cursor") };
+    let app = select.select_or_first(asked);
+    let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
     let found = list_versions(State(api.clone()), access.clone(), Path(app.clone()), Query(query)).await;
     let (items, next) = match found {
         Ok(Json(page)) => (page.items, page.next_cursor),
@@ -68,13 +66,13 @@ pub async fn page(
         columns.push(find(&mut tx, scope).await?);
     }
     tx.rollback();
-    let bar = FilterBar { action: PATH.to_owned(), selects: vec![select], ..FilterBar::default() };
-    html(&VersionsPage {
-        shell: Shell::of(signed.viewer, "versions", "Versions").with(bar),
+    let bar = FilterBar { action: VERSIONS_PAGE.to_owned(), selects: vec![select], ..FilterBar::default() };
+    render_html(&VersionsPage {
+        shell: Shell::for_viewer(signed.viewer, "versions", "Versions").with_bar(bar),
         versions: items,
         columns,
-        links: lists::links(&api, "versions", &[("app", Some(&app))]),
-        next: next.map(|cursor| link(PATH, &[("app", Some(&app)), ("cursor", Some(&cursor))])),
+        links: lists::list_links(&api, "versions", &[("app", Some(&app))]),
+        next: next.map(|cursor| build_link(VERSIONS_PAGE, &[("app", Some(&app)), ("cursor", Some(&cursor))])),
         app,
     })
 }

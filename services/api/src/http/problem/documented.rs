@@ -11,7 +11,7 @@ use utoipa::openapi::{
 };
 
 /// The failures that every operation with a key can return.
-const EVERY: &[Kind] = &[
+const SHARED_KINDS: &[Kind] = &[
     Kind::InvalidRequest,
     Kind::Unauthorized,
     Kind::InsufficientScope,
@@ -27,16 +27,16 @@ const EVERY: &[Kind] = &[
 #[must_use]
 pub fn documented(kinds: &[Kind]) -> BTreeMap<String, RefOr<Documented>> {
     let mut by_status: BTreeMap<u16, Vec<Kind>> = BTreeMap::new();
-    for kind in EVERY.iter().chain(kinds) {
+    for kind in SHARED_KINDS.iter().chain(kinds) {
         let kinds = by_status.entry(kind.status().as_u16()).or_default();
         if !kinds.contains(kind) {
             kinds.push(*kind);
         }
     }
-    by_status.into_iter().map(|(status, kinds)| (status.to_string(), response(&kinds).into())).collect()
+    by_status.into_iter().map(|(status, kinds)| (status.to_string(), build_response(&kinds).into())).collect()
 }
 
-fn response(kinds: &[Kind]) -> Documented {
+fn build_response(kinds: &[Kind]) -> Documented {
     let description =
         kinds.iter().map(|k| format!("`{}`: {}.", k.slug(), k.title())).collect::<Vec<_>>().join(" ");
     let examples = kinds.iter().map(|kind| {
@@ -53,15 +53,16 @@ fn response(kinds: &[Kind]) -> Documented {
     let mut response = ResponseBuilder::new().description(description).content(MEDIA_TYPE, content);
     if kinds.iter().all(|kind| kind.is_retriable()) {
         let about = "Seconds after which the same request may be sent again.";
-        response = response.header("retry-after", header(Type::Integer, about));
+        response = response.header("retry-after", build_header(Type::Integer, about));
     }
     if kinds.iter().all(|kind| kind.status() == StatusCode::UNAUTHORIZED) {
-        response = response.header("www-authenticate", header(Type::String, "`Bearer realm=\"unslide\"`."));
+        response =
+            response.header("www-authenticate", build_header(Type::String, "`Bearer realm=\"unslide\"`."));
     }
     response.build()
 }
 
-fn header(of: Type, about: &str) -> Header {
+fn build_header(of: Type, about: &str) -> Header {
     let schema = ObjectBuilder::new().schema_type(of).build();
     HeaderBuilder::new().schema(Some(schema)).description(Some(about)).build()
 }

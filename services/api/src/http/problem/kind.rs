@@ -12,7 +12,6 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// Every kind.
             pub const ALL: &[Kind] = &[$(Kind::$name),+];
 
             /// Returns the HTTP status of the kind.
@@ -227,7 +226,7 @@ impl Kind {
     /// Returns the kind for a report that cannot be read. It follows the reason of a dead letter for the same
     /// report.
     #[must_use]
-    pub fn of_report(error: &ReadError) -> Kind {
+    pub fn from_read_error(error: &ReadError) -> Kind {
         match error.reason() {
             "too_large" => Kind::TooLarge,
             "not_a_report" => Kind::NotAReport,
@@ -237,7 +236,7 @@ impl Kind {
 
     /// Returns the kind for a bare HTTP error status.
     #[must_use]
-    pub fn of_status(status: StatusCode) -> Kind {
+    pub fn from_status(status: StatusCode) -> Kind {
         match status {
             StatusCode::BAD_REQUEST => Kind::InvalidRequest,
             StatusCode::NOT_FOUND => Kind::NotFound,
@@ -290,7 +289,7 @@ mod tests {
                 | ReadError::NoCrash { .. }
                 | ReadError::Unsupported { .. } => Kind::NotAReport,
             };
-            assert_eq!(Kind::of_report(&error), kind, "{}", error.reason());
+            assert_eq!(Kind::from_read_error(&error), kind, "{}", error.reason());
         }
     }
 

@@ -16,7 +16,7 @@ use http::{HeaderValue, header};
 use serde::Serialize;
 use std::error::Error;
 use std::sync::Arc;
-use unslide_runtime::causes;
+use unslide_runtime::format_causes;
 use utoipa::ToSchema;
 
 /// The media type of a problem (RFC 9457 §3).
@@ -60,25 +60,29 @@ pub struct Problem {
 impl Problem {
     /// Creates a problem without a detail.
     #[must_use]
-    pub fn bare(kind: Kind) -> Problem {
+    pub fn from_kind(kind: Kind) -> Problem {
         Problem { kind, detail: None, retry_after: None, cause: None }
     }
 
     /// Creates a problem with a detail for the client about this request.
     #[must_use]
     pub fn new(kind: Kind, detail: impl Into<String>) -> Problem {
-        Problem { detail: Some(detail.into()), ..Problem::bare(kind) }
+        Problem { detail: Some(detail.into()), ..Problem::from_kind(kind) }
     }
 
     /// Creates a problem for a fault of the service. The cause goes to the log, never to the client.
     pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Problem {
-        Problem { cause: Some(shared(cause)), ..Problem::bare(Kind::Internal) }
+        Problem { cause: Some(into_shared(cause)), ..Problem::from_kind(Kind::Internal) }
     }
 
     /// Creates a problem for a server that does not answer at the moment: 503 with `Retry-After` of
     /// `seconds`.
     pub fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>, seconds: u32) -> Problem {
-        Problem { cause: Some(shared(cause)), retry_after: Some(seconds), ..Problem::bare(Kind::Unavailable) }
+        Problem {
+            cause: Some(into_shared(cause)),
+            retry_after: Some(seconds),
+            ..Problem::from_kind(Kind::Unavailable)
+        }
     }
 
     /// Sets a `Retry-After` of `seconds`.
@@ -87,7 +91,6 @@ impl Problem {
         Problem { retry_after: Some(seconds), ..self }
     }
 
-    /// Returns the problem's kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
@@ -106,10 +109,10 @@ impl Problem {
     }
 
     /// Writes the response, and a log entry if the fault is the service's.
-    fn finish(&self, request_id: &str) -> Response {
+    fn to_response(&self, request_id: &str) -> Response {
         let status = self.kind.status();
         self.log_fault(request_id);
-        let text = self.text(Some(request_id));
+        let text = self.encode_body(Some(request_id));
         let mut response = (status, [(header::CONTENT_TYPE, MEDIA_TYPE)], text).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -123,7 +126,7 @@ impl Problem {
     }
 
     /// Writes the body of the response.
-    pub(crate) fn text(&self, request_id: Option<&str>) -> Vec<u8> {
+    pub(crate) fn encode_body(&self, request_id: Option<&str>) -> Vec<u8> {
         let body = ProblemDetails {
             kind: self.kind.uri(),
             title: self.kind.title(),
@@ -137,12 +140,12 @@ impl Problem {
     /// Writes a log entry if the fault is the service's.
     pub fn log_fault(&self, request_id: &str) {
         if self.kind.status().is_server_error() && self.kind != Kind::SymbolQuota {
-            self.log(request_id);
+            self.log_cause(request_id);
         }
     }
 
-    fn log(&self, request_id: &str) {
-        let cause = self.cause.as_ref().map(|cause| causes(cause.as_ref())).unwrap_or_default();
+    fn log_cause(&self, request_id: &str) {
+        let cause = self.cause.as_ref().map(|cause| format_causes(cause.as_ref())).unwrap_or_default();
         let problem = self.kind.slug();
         if self.kind == Kind::Internal {
             tracing::error!(
@@ -175,7 +178,7 @@ impl Error for Problem {
     }
 }
 
-fn shared(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Arc<dyn Error + Send + Sync> {
+fn into_shared(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Arc<dyn Error + Send + Sync> {
     let cause: Box<dyn Error + Send + Sync> = cause.into();
     cause.into()
 }
@@ -184,7 +187,7 @@ impl From<unslide_store::StoreError> for Problem {
     fn from(error: unslide_store::StoreError) -> Problem {
         if matches!(error, unslide_store::StoreError::TenantDeleted) {
             // Responds as for any key of a deleted tenant: this key was checked shortly before the deletion.
-            return Problem::bare(Kind::Unauthorized);
+            return Problem::from_kind(Kind::Unauthorized);
         }
         if matches!(error, unslide_store::StoreError::TooManyKeys { .. }) {
             return Problem::new(Kind::LimitReached, error.to_string());
@@ -230,7 +233,7 @@ impl From<unslide_runtime::CpuError> for Problem {
     }
 }
 
-/// Puts the problem into the response's extensions. [`render`], which knows the request's id, writes the
+/// Puts the problem into the response's extensions. [`render_problem`], which knows the request's id, writes the
 /// body.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
@@ -246,18 +249,18 @@ pub struct Rendered;
 
 /// Adds the problem body to a failed response. The framework's own errors (no such path or method) become
 /// problems too. Any other response is unchanged.
-pub fn render(response: Response, request_id: &str) -> Response {
+pub fn render_problem(response: Response, request_id: &str) -> Response {
     if response.extensions().get::<Rendered>().is_some() {
         return response;
     }
     if let Some(problem) = response.extensions().get::<Problem>() {
-        return problem.finish(request_id);
+        return problem.to_response(request_id);
     }
     let status = response.status();
     if !status.is_client_error() && !status.is_server_error() {
         return response;
     }
-    let mut rendered = Problem::bare(Kind::of_status(status)).finish(request_id);
+    let mut rendered = Problem::from_kind(Kind::from_status(status)).to_response(request_id);
     if let Some(allow) = response.headers().get(header::ALLOW) {
         rendered.headers_mut().insert(header::ALLOW, allow.clone());
     }
@@ -278,7 +281,7 @@ mod tests {
     #[tokio::test]
     async fn a_fault_of_the_service_says_nothing_but_its_id() {
         let secret = std::io::Error::other("password for postgres://user:hunter2@db is wrong");
-        let response = render(Problem::internal(secret).into_response(), "abc123");
+        let response = render_problem(Problem::internal(secret).into_response(), "abc123");
         assert_eq!(response.status(), 500);
         assert_eq!(response.headers()["content-type"], MEDIA_TYPE);
         let body = json(response).await;
@@ -291,16 +294,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_bare_error_status_becomes_a_problem_and_success_does_not() {
-        let response = render(StatusCode::NOT_FOUND.into_response(), "r");
+        let response = render_problem(StatusCode::NOT_FOUND.into_response(), "r");
         assert_eq!(json(response).await["type"], "/problems/not-found");
-        let fine = render((StatusCode::OK, "text").into_response(), "r");
+        let fine = render_problem((StatusCode::OK, "text").into_response(), "r");
         assert_eq!(fine.into_body().collect().await.unwrap().to_bytes(), "text");
     }
 
     #[test]
     fn a_problem_passes_through_a_reader() {
         let read = |error| Problem::from(unslide_artifacts::StorageError::Source(error)).kind();
-        assert_eq!(read(std::io::Error::other(Problem::bare(Kind::BodyTimeout))), Kind::BodyTimeout);
+        assert_eq!(read(std::io::Error::other(Problem::from_kind(Kind::BodyTimeout))), Kind::BodyTimeout);
         assert_eq!(read(std::io::Error::other("else")), Kind::IncompleteBody);
     }
 }

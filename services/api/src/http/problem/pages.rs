@@ -7,7 +7,7 @@ use http::{HeaderValue, header};
 use std::fmt::Write;
 
 /// `GET /problems`: all kinds on one page.
-pub async fn list() -> Response {
+pub async fn render_list() -> Response {
     let mut rows = String::new();
     for kind in Kind::ALL {
         let (slug, status, title) = (kind.slug(), kind.status().as_u16(), kind.title());
@@ -16,7 +16,7 @@ pub async fn list() -> Response {
             "<tr><td>{status}</td><td><a href=\"/problems/{slug}\">{slug}</a></td><td>{title}</td></tr>"
         );
     }
-    page(
+    render_page(
         "Problems",
         &format!(
             "<p>The API answers a failed request with problem details (RFC 9457). Their <code>type</code> is one \
@@ -26,28 +26,27 @@ pub async fn list() -> Response {
     )
 }
 
-/// `GET /problems/{slug}`: one kind.
-pub async fn one(Path(slug): Path<String>) -> Result<Response, Problem> {
+pub async fn render_kind(Path(slug): Path<String>) -> Result<Response, Problem> {
     let kind = Kind::ALL.iter().find(|kind| kind.slug() == slug);
     let kind = kind.ok_or_else(|| Problem::new(Kind::NotFound, "/problems lists all problems"))?;
     let body = format!(
         "<p>{} <code>{}</code></p>\n<p>{}</p>\n<p>{}</p>\n<p><a href=\"/problems\">All problems</a></p>",
         kind.status().as_u16(),
         kind.uri(),
-        marked(kind.meaning()),
-        marked(kind.advice())
+        render_code(kind.meaning()),
+        render_code(kind.advice())
     );
-    Ok(page(kind.title(), &body))
+    Ok(render_page(kind.title(), &body))
 }
 
 /// Renders a text of the table as HTML: text between backticks is code.
-fn marked(text: &str) -> String {
+fn render_code(text: &str) -> String {
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
     let pieces = escaped.split('`').enumerate();
     pieces.map(|(i, piece)| if i % 2 == 1 { format!("<code>{piece}</code>") } else { piece.into() }).collect()
 }
 
-fn page(title: &str, body: &str) -> Response {
+fn render_page(title: &str, body: &str) -> Response {
     let html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{title}</title>\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
@@ -103,6 +102,6 @@ mod tests {
                 assert_eq!(text.matches('`').count() % 2, 0, "{}: {text}", kind.slug());
             }
         }
-        assert_eq!(marked("send `<a>` & wait"), "send <code>&lt;a></code> &amp; wait");
+        assert_eq!(render_code("send `<a>` & wait"), "send <code>&lt;a></code> &amp; wait");
     }
 }

@@ -13,7 +13,7 @@ pub struct Network(IpAddr);
 impl Network {
     /// Returns the network of an address.
     #[must_use]
-    pub fn of(address: IpAddr) -> Network {
+    pub fn from_address(address: IpAddr) -> Network {
         match address.to_canonical() {
             IpAddr::V4(address) => Network(address.into()),
             IpAddr::V6(address) => Network(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into()),
@@ -38,7 +38,7 @@ impl TrustedProxies {
     ///
     /// # Errors
     /// The text that is not a network.
-    pub fn read(networks: &[impl AsRef<str>]) -> Result<TrustedProxies, String> {
+    pub fn from_networks(networks: &[impl AsRef<str>]) -> Result<TrustedProxies, String> {
         let network = |text: &str| text.trim().parse::<IpNet>().map_err(|_| text.to_owned());
         let networks: Vec<IpNet> =
             networks.iter().map(|text| network(text.as_ref())).collect::<Result<_, _>>()?;
@@ -47,7 +47,7 @@ impl TrustedProxies {
 
     /// Returns true if the address is in one of the networks.
     #[must_use]
-    pub fn trusts(&self, address: IpAddr) -> bool {
+    pub fn is_trusted(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
     }
@@ -62,7 +62,7 @@ impl TrustedProxies {
             let bare = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(entry);
             let address = bare.parse().or_else(|_| entry.parse::<SocketAddr>().map(|address| address.ip()));
             let Ok(address) = address else { return None };
-            if !self.trusts(address) {
+            if !self.is_trusted(address) {
                 return Some(address);
             }
         }
@@ -79,17 +79,19 @@ mod tests {
     }
 
     fn proxies() -> TrustedProxies {
-        TrustedProxies::read(&["10.0.0.0/8", "fd00::/8"]).unwrap()
+        TrustedProxies::from_networks(&["10.0.0.0/8", "fd00::/8"]).unwrap()
     }
 
     #[test]
     fn ipv6_counts_by_64_bits_and_ipv4_by_address() {
-        let of = |text| Network::of(address(text));
+        let of = |text| Network::from_address(address(text));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:0:0:2"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
-        assert!(proxies().trusts(address("::ffff:10.1.2.3")) && !proxies().trusts(address("11.0.0.1")));
+        assert!(
+            proxies().is_trusted(address("::ffff:10.1.2.3")) && !proxies().is_trusted(address("11.0.0.1"))
+        );
     }
 
     #[test]

@@ -12,7 +12,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::time::{Instant, Sleep};
 
-/// A client's connection.
 pub struct ClientStream<S> {
     stream: S,
     client: ClientConnection,
@@ -33,25 +32,25 @@ impl<S: Write + Unpin> ClientStream<S> {
         pace: ClientPace,
         stalled: IntCounter,
     ) -> ClientStream<S> {
-        let alarm = Box::pin(tokio::time::sleep(pace.left()));
+        let alarm = Box::pin(tokio::time::sleep(pace.time_left()));
         ClientStream { stream, client, pace, since: None, alarm, stalled, replacement: Bytes::new() }
     }
 
     /// Writes at the client's pace. Returns an error after it has waited too long.
-    fn paced(
+    fn write_paced(
         &mut self,
         context: &mut Context<'_>,
         write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if let Poll::Ready(outcome) = write(Pin::new(&mut self.stream), context) {
             let waited = self.since.take().map_or_else(Default::default, |since| since.elapsed());
-            self.pace.moved(waited, outcome.as_ref().map_or(0, |bytes| *bytes as u64));
+            self.pace.record_progress(waited, outcome.as_ref().map_or(0, |bytes| *bytes as u64));
             return Poll::Ready(outcome);
         }
         if self.since.is_none() {
             let now = Instant::now();
             self.since = Some(now);
-            self.alarm.as_mut().reset(now + self.pace.left());
+            self.alarm.as_mut().reset(now + self.pace.time_left());
         }
         ready!(self.alarm.as_mut().poll(context));
         self.stalled.inc();
@@ -61,7 +60,11 @@ impl<S: Write + Unpin> ClientStream<S> {
     /// Writes problem details if these bytes are hyper's own response. Returns `None` if they are the
     /// application's, as they are while a request is answered. Until all is written, hyper calls again with
     /// the same bytes.
-    fn replaced(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Option<Poll<io::Result<usize>>> {
+    fn write_replacement(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Option<Poll<io::Result<usize>>> {
         if self.replacement.is_empty() {
             let replacement = unreadable_request::with_problem(bytes)?;
             if self.client.has_request() {
@@ -71,7 +74,7 @@ impl<S: Write + Unpin> ClientStream<S> {
         }
         while !self.replacement.is_empty() {
             let left = self.replacement.clone();
-            match self.paced(context, |stream, context| stream.poll_write(context, &left)) {
+            match self.write_paced(context, |stream, context| stream.poll_write(context, &left)) {
                 Poll::Ready(Ok(0)) => return Some(Poll::Ready(Err(ErrorKind::WriteZero.into()))),
                 Poll::Ready(Ok(written)) => self.replacement.advance(written),
                 unfinished => return Some(unfinished),
@@ -97,10 +100,10 @@ impl<S: Write + Unpin> Write for ClientStream<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if let Some(replaced) = self.replaced(context, bytes) {
+        if let Some(replaced) = self.write_replacement(context, bytes) {
             return replaced;
         }
-        self.paced(context, |stream, context| stream.poll_write(context, bytes))
+        self.write_paced(context, |stream, context| stream.poll_write(context, bytes))
     }
 
     fn poll_write_vectored(
@@ -109,11 +112,11 @@ impl<S: Write + Unpin> Write for ClientStream<S> {
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         if let [bytes] = pieces
-            && let Some(replaced) = self.replaced(context, bytes)
+            && let Some(replaced) = self.write_replacement(context, bytes)
         {
             return replaced;
         }
-        self.paced(context, |stream, context| stream.poll_write_vectored(context, pieces))
+        self.write_paced(context, |stream, context| stream.poll_write_vectored(context, pieces))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -141,7 +144,7 @@ mod tests {
     const STALL: Duration = Duration::from_secs(30);
 
     fn client() -> ClientConnection {
-        Connections::new(1, 1).open(None).unwrap().client().clone()
+        Connections::new(1, 1).open_connection(None).unwrap().client().clone()
     }
 
     fn paced(bytes: u64) -> (ClientStream<TokioIo<DuplexStream>>, DuplexStream, IntCounter) {

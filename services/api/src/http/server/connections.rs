@@ -30,7 +30,6 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Table {
     open: HashMap<u64, Entry>,
-    /// Increases with every event.
     tick: u64,
 }
 
@@ -49,22 +48,22 @@ struct Entry {
 
 impl Entry {
     /// Returns the order for closing, lowest first; `None` if the connection must not be closed.
-    fn rank(&self) -> Option<(bool, bool, u64)> {
+    fn eviction_rank(&self) -> Option<(bool, bool, u64)> {
         let busy = self.requests > 0;
         (!busy || !self.authenticated).then_some((busy, self.authenticated, self.since))
     }
 }
 
 impl Table {
-    fn tick(&mut self) -> u64 {
+    fn next_tick(&mut self) -> u64 {
         self.tick += 1;
         self.tick
     }
 
     /// Closes one of the connections that `fit`. Returns false if none of them may be closed.
-    fn evict(&mut self, fit: impl Fn(&u64, &Entry) -> bool) -> bool {
+    fn evict_one(&mut self, fit: impl Fn(&u64, &Entry) -> bool) -> bool {
         let fitting = self.open.iter().filter(|(id, entry)| fit(id, entry));
-        let first = fitting.filter_map(|(id, entry)| Some((entry.rank()?, *id))).min();
+        let first = fitting.filter_map(|(id, entry)| Some((entry.eviction_rank()?, *id))).min();
         let evicted = first.and_then(|(_, id)| self.open.remove(&id));
         evicted.is_some_and(|entry| {
             entry.evicted.cancel();
@@ -86,7 +85,7 @@ impl Table {
             let of = |other: &u64, entry: &Entry| {
                 *other != id && entry.network == Some(network) && !entry.authenticated
             };
-            if !self.evict(of) {
+            if !self.evict_one(of) {
                 return;
             }
         }
@@ -101,20 +100,20 @@ impl Connections {
         Connections(Arc::new(Shared { most, per_network: per_network.max(1), table, changed }))
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn lock_table(&self) -> MutexGuard<'_, Table> {
         self.0.table.lock()
     }
 
     /// Opens a connection of a network, or of `None` if the network is not known. Returns `None` if there are
     /// too many and none may be closed.
     #[must_use]
-    pub fn open(&self, network: Option<Network>) -> Option<OpenConnection> {
-        let mut table = self.table();
-        let id = table.tick();
+    pub fn open_connection(&self, network: Option<Network>) -> Option<OpenConnection> {
+        let mut table = self.lock_table();
+        let id = table.next_tick();
         if let Some(network) = network {
             table.make_way(network, id, self.0.per_network);
         }
-        if table.open.len() >= self.0.most && !table.evict(|_, _| true) {
+        if table.open.len() >= self.0.most && !table.evict_one(|_, _| true) {
             return None;
         }
         let evicted = CancellationToken::new();
@@ -124,7 +123,7 @@ impl Connections {
     }
 
     /// Waits until a connection has ended, or may be closed for another.
-    pub async fn changed(&self) {
+    pub async fn wait_for_change(&self) {
         self.0.changed.notified().await;
     }
 }
@@ -144,14 +143,14 @@ impl OpenConnection {
     }
 
     /// Waits until this connection has to close for another.
-    pub async fn evicted(&self) {
+    pub async fn wait_for_eviction(&self) {
         self.evicted.cancelled().await;
     }
 }
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.client.connections.table().open.remove(&self.client.id);
+        self.client.connections.lock_table().open.remove(&self.client.id);
         self.client.connections.0.changed.notify_one();
     }
 }
@@ -168,14 +167,14 @@ impl ClientConnection {
     /// it counts for that client's network until it has ended. Returns `None` if too many requests of that
     /// network are without a key.
     #[must_use]
-    pub fn request(&self, proxied: Option<Network>) -> Option<ActiveRequest> {
-        let mut table = self.connections.table();
+    pub fn begin_request(&self, proxied: Option<Network>) -> Option<ActiveRequest> {
+        let mut table = self.connections.lock_table();
         if let Some(network) = proxied
             && table.without_key(network, self.id) >= self.connections.0.per_network
         {
             return None;
         }
-        let since = table.tick();
+        let since = table.next_tick();
         if let Some(entry) = table.open.get_mut(&self.id) {
             entry.requests += 1;
             entry.since = since;
@@ -189,12 +188,12 @@ impl ClientConnection {
     /// Returns true while a request is answered.
     #[must_use]
     pub fn has_request(&self) -> bool {
-        self.connections.table().open.get(&self.id).is_some_and(|entry| entry.requests > 0)
+        self.connections.lock_table().open.get(&self.id).is_some_and(|entry| entry.requests > 0)
     }
 
     /// Records that the request has a valid key.
-    pub fn authenticated(&self) {
-        if let Some(entry) = self.connections.table().open.get_mut(&self.id) {
+    pub fn mark_authenticated(&self) {
+        if let Some(entry) = self.connections.lock_table().open.get_mut(&self.id) {
             entry.authenticated = true;
         }
     }
@@ -209,8 +208,8 @@ pub struct ActiveRequest {
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let mut table = self.client.connections.table();
-        let since = table.tick();
+        let mut table = self.client.connections.lock_table();
+        let since = table.next_tick();
         if let Some(entry) = table.open.get_mut(&self.client.id) {
             entry.requests = entry.requests.saturating_sub(1);
             entry.since = since;
@@ -228,7 +227,7 @@ mod tests {
     use super::*;
 
     fn network(last: u8) -> Option<Network> {
-        Some(Network::of([10, 0, 0, last].into()))
+        Some(Network::from_address([10, 0, 0, last].into()))
     }
 
     fn is_evicted(open: &OpenConnection) -> bool {
@@ -238,13 +237,13 @@ mod tests {
     #[test]
     fn one_address_closes_its_own_connections_without_a_key_and_no_others() {
         let connections = Connections::new(100, 2);
-        let open = |last| connections.open(network(last)).unwrap();
+        let open = |last| connections.open_connection(network(last)).unwrap();
         let (with_key, other) = (open(1), open(2));
-        with_key.client().authenticated();
+        with_key.client().mark_authenticated();
         let (oldest, asking, newest) = (open(1), open(1), open(1));
         assert!(is_evicted(&oldest) && !is_evicted(&asking));
         // A connection with a request that is answered stays rather than one that waits for a request.
-        let request = asking.client().request(None).unwrap();
+        let request = asking.client().begin_request(None).unwrap();
         let next = open(1);
         assert!(is_evicted(&newest) && !is_evicted(&asking));
         drop(request);
@@ -256,34 +255,34 @@ mod tests {
     #[test]
     fn where_there_are_too_many_those_that_wait_for_a_request_go_first() {
         let connections = Connections::new(4, 100);
-        let open = || connections.open(None).unwrap();
+        let open = || connections.open_connection(None).unwrap();
         let (idle_key, busy_key, busy, idle) = (open(), open(), open(), open());
-        idle_key.client().authenticated();
-        busy_key.client().authenticated();
-        let requests = [&busy_key, &busy].map(|open| open.client().request(None).unwrap());
+        idle_key.client().mark_authenticated();
+        busy_key.client().mark_authenticated();
+        let requests = [&busy_key, &busy].map(|open| open.client().begin_request(None).unwrap());
         let mut later = Vec::new();
         for expected in [&idle, &idle_key, &busy] {
             assert!(!is_evicted(expected));
             let new = open();
-            new.client().authenticated();
-            later.push((new.client().request(None).unwrap(), new));
+            new.client().mark_authenticated();
+            later.push((new.client().begin_request(None).unwrap(), new));
             assert!(is_evicted(expected));
         }
         // Everything that is open now answers somebody with a key.
-        assert!(connections.open(None).is_none());
+        assert!(connections.open_connection(None).is_none());
         drop(later.pop());
-        assert!(connections.open(None).is_some() && !is_evicted(&busy_key));
+        assert!(connections.open_connection(None).is_some() && !is_evicted(&busy_key));
         drop(requests);
     }
 
     #[test]
     fn requests_through_a_proxy_count_for_their_clients_until_they_have_a_key() {
         let connections = Connections::new(100, 2);
-        let proxied: Vec<_> = (0..4).map(|_| connections.open(None).unwrap()).collect();
-        let ask = |at: usize, last| proxied[at].client().request(network(last));
+        let proxied: Vec<_> = (0..4).map(|_| connections.open_connection(None).unwrap()).collect();
+        let ask = |at: usize, last| proxied[at].client().begin_request(network(last));
         let (_first, second) = (ask(0, 1).unwrap(), ask(1, 1).unwrap());
         assert!(ask(2, 1).is_none() && ask(2, 2).is_some());
-        proxied[1].client().authenticated();
+        proxied[1].client().mark_authenticated();
         let third = ask(2, 1).unwrap();
         assert!(ask(3, 1).is_none());
         // Ended, a proxy's connection is of no client.

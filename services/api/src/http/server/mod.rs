@@ -31,7 +31,7 @@ use tower::ServiceExt;
 /// Unsent bytes that the kernel may buffer for a client, so that a client that stops reading is noticed
 /// within seconds.
 #[cfg(target_os = "linux")]
-const UNSENT: u32 = 128 << 10;
+const UNSENT_BYTES: u32 = 128 << 10;
 
 /// Limits and timeouts of connections.
 #[derive(Clone, Debug)]
@@ -46,7 +46,6 @@ pub struct ConnectionSettings {
     pub head: Duration,
     /// How fast a client must receive its responses.
     pub pace: ClientPace,
-    /// Metrics of the listener.
     pub metrics: ConnectionMetrics,
 }
 
@@ -76,15 +75,21 @@ pub async fn serve(
             () = &mut stop => break,
             accepted = next => accepted,
         };
-        let connection =
-            connection(stream, peer, open.client().clone(), app.clone(), settings.clone(), finish.clone());
+        let connection = serve_connection(
+            stream,
+            peer,
+            open.client().clone(),
+            app.clone(),
+            settings.clone(),
+            finish.clone(),
+        );
         let (abort, metrics) = (abort.clone(), settings.metrics.clone());
         tasks.spawn(async move {
             metrics.open.inc();
             tokio::select! {
                 () = connection => {}
                 () = abort.cancelled() => {}
-                () = open.evicted() => metrics.evicted.inc(),
+                () = open.wait_for_eviction() => metrics.evicted.inc(),
             }
             metrics.open.dec();
             drop(open);
@@ -109,12 +114,12 @@ async fn next(
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let network = (!proxies.trusts(peer.ip())).then(|| Network::of(peer.ip()));
+                let network = (!proxies.is_trusted(peer.ip())).then(|| Network::from_address(peer.ip()));
                 loop {
-                    if let Some(open) = connections.open(network) {
+                    if let Some(open) = connections.open_connection(network) {
                         return (stream, open, peer.ip());
                     }
-                    connections.changed().await;
+                    connections.wait_for_change().await;
                 }
             }
             Err(error) => {
@@ -127,7 +132,7 @@ async fn next(
     }
 }
 
-async fn connection(
+async fn serve_connection(
     stream: TcpStream,
     peer: IpAddr,
     client: ClientConnection,
@@ -138,14 +143,19 @@ async fn connection(
     // Responses are written whole: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     bound_unsent(&stream);
-    let proxies = settings.proxies.trusts(peer).then_some(settings.proxies);
+    let proxies = settings.proxies.is_trusted(peer).then_some(settings.proxies);
     let stream =
         ClientStream::new(TokioIo::new(stream), client.clone(), settings.pace, settings.metrics.stalled);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         let forwarded = proxies.as_ref().and_then(|proxies| proxies.forwarded_for(request.headers()));
         request.extensions_mut().insert(Peer(peer));
         request.extensions_mut().insert(ClientAddress(forwarded.unwrap_or(peer)));
-        answer(app.clone(), request.map(Body::new), client.clone(), forwarded.map(Network::of))
+        answer_request(
+            app.clone(),
+            request.map(Body::new),
+            client.clone(),
+            forwarded.map(Network::from_address),
+        )
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -166,7 +176,7 @@ async fn connection(
 #[cfg(target_os = "linux")]
 fn bound_unsent(stream: &TcpStream) {
     // If this cannot be set, the client is noticed later.
-    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT);
+    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES);
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -177,13 +187,13 @@ fn bound_unsent(_: &TcpStream) {}
 pub struct Crowded;
 
 /// Answers one request. The connection is busy until the response is written.
-fn answer(
+fn answer_request(
     app: Router,
     mut request: Request<Body>,
     client: ClientConnection,
     proxied: Option<Network>,
 ) -> impl Future<Output = Result<Response<Body>, Infallible>> + use<> {
-    let counted = client.request(proxied);
+    let counted = client.begin_request(proxied);
     if counted.is_none() {
         request.extensions_mut().insert(Crowded);
     }
@@ -288,11 +298,11 @@ mod tests {
     /// Answers `/` at once, and others when the test says so; each request has a valid key.
     fn keyed(begun: Arc<tokio::sync::Notify>, go_on: Arc<tokio::sync::Notify>) -> Router {
         let known = async |axum::Extension(client): axum::Extension<ClientConnection>| {
-            client.authenticated();
+            client.mark_authenticated();
             "done"
         };
         let waiting = move |axum::Extension(client): axum::Extension<ClientConnection>| async move {
-            client.authenticated();
+            client.mark_authenticated();
             begun.notify_one();
             go_on.notified().await;
             "waited"
@@ -370,7 +380,8 @@ mod tests {
             (&["127.0.0.0/8"][..], "", "127.0.0.1"),
             (&[][..], forwarded, "127.0.0.1"),
         ] {
-            let limits = ConnectionSettings { proxies: TrustedProxies::read(proxies).unwrap(), ..limits(8) };
+            let limits =
+                ConnectionSettings { proxies: TrustedProxies::from_networks(proxies).unwrap(), ..limits(8) };
             let (address, stop, task) = server(app.clone(), limits, LONG).await;
             let mut stream = TcpStream::connect(address).await.unwrap();
             let head = format!("GET / HTTP/1.1\r\nhost: a\r\n{header}connection: close\r\n\r\n");
@@ -385,7 +396,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_trusted_proxy_has_no_bound_by_address() {
-        let proxies = TrustedProxies::read(&["127.0.0.0/8"]).unwrap();
+        let proxies = TrustedProxies::from_networks(&["127.0.0.0/8"]).unwrap();
         let limits = ConnectionSettings { per_network: 2, proxies, ..limits(16) };
         let (open, evicted) = (limits.metrics.open.clone(), limits.metrics.evicted.clone());
         let (address, stop, task) = server(keyed(Arc::default(), Arc::default()), limits, LONG).await;
@@ -405,7 +416,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_takes_no_answer_makes_room_for_another() {
         let endless = |axum::Extension(client): axum::Extension<ClientConnection>| async move {
-            client.authenticated();
+            client.mark_authenticated();
             "x".repeat(64 << 20)
         };
         let app = Router::new().route("/", get(endless)).route("/short", get(|| async { "done" }));

@@ -24,11 +24,11 @@ pub fn with_problem(answer: &[u8]) -> Option<Bytes> {
     let status = StatusCode::from_bytes(status_line.as_bytes().get(9..12)?).ok()?;
     let kind = match status {
         StatusCode::BAD_REQUEST | StatusCode::URI_TOO_LONG | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
-            Kind::of_status(status)
+            Kind::from_status(status)
         }
         _ => return None,
     };
-    let body = Problem::bare(kind).text(None);
+    let body = Problem::from_kind(kind).encode_body(None);
     let head = format!(
         "{status_line}\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {}\r\ncache-control: no-store\r\n\
          x-content-type-options: nosniff\r\nconnection: close\r\n\r\n",

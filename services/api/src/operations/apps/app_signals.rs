@@ -41,7 +41,7 @@ pub async fn get_signals(
     Path(app): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    access.app(Some(app.clone()))?;
+    access.restrict_app(Some(app.clone()))?;
     let app = app.replace('\0', "");
     let mut tx = api.tenant(access.tenant()).await?;
     let signals = app_settings::get(&mut tx, &app).await?.signals;

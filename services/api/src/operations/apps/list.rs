@@ -18,11 +18,11 @@ pub async fn list_apps(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<AppSummary>>, Problem> {
     let only = access.principal.app.as_deref();
-    let list = List::of(access.tenant(), "list_apps", &only);
-    let after = page.after(list, super::seen_after)?;
+    let list = List::for_operation(access.tenant(), "list_apps", &only);
+    let after = page.read_cursor(list, super::seen_after)?;
     let after = after.as_ref().map(|(day, app)| (*day, app.as_str()));
-    let limit = page.limit()?;
+    let limit = page.check_limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = apps::list(&mut tx, only, after, limit + 1).await?;
-    Ok(Json(Page::of(found, limit, list, |last| super::seen(last.last_day, &last.app))))
+    let found = apps::list_apps(&mut tx, only, after, limit + 1).await?;
+    Ok(Json(Page::from_rows(found, limit, list, |last| super::encode_position(last.last_day, &last.app))))
 }

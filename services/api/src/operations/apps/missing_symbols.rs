@@ -1,7 +1,7 @@
 //! `GET /v1/missing-symbols`.
 
 use crate::operations::prelude::*;
-use crate::requests::page::{number_and_id, numbered};
+use crate::requests::page::{number_and_id, position_by_number};
 use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 
 /// Filter and page of the list of images.
@@ -38,15 +38,17 @@ pub async fn list_missing_symbols(
     Query(query): Query<MissingQuery>,
 ) -> Result<Json<Page<MissingDebugId>>, Problem> {
     let filter = MissingFilter {
-        app: access.app(query.app)?.map(|app| app.replace('\0', "")),
+        app: access.restrict_app(query.app)?.map(|app| app.replace('\0', "")),
         version: query.version.map(|version| version.replace('\0', "")),
         system: query.system.unwrap_or(false),
     };
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
-    let list = List::of(access.tenant(), "list_missing_symbols", &filter);
-    let after = page.after(list, number_and_id)?;
-    let limit = page.limit()?;
+    let list = List::for_operation(access.tenant(), "list_missing_symbols", &filter);
+    let after = page.read_cursor(list, number_and_id)?;
+    let limit = page.check_limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = missing::list(&mut tx, &filter, after, limit + 1).await?;
-    Ok(Json(Page::of(found, limit, list, |last| numbered(last.image.reports, last.image.debug_id))))
+    let found = missing::list_missing(&mut tx, &filter, after, limit + 1).await?;
+    Ok(Json(Page::from_rows(found, limit, list, |last| {
+        position_by_number(last.image.reports, last.image.debug_id)
+    })))
 }

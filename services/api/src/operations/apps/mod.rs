@@ -10,7 +10,7 @@ use crate::operations::prelude::*;
 use time::Date;
 
 /// The routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
+pub fn app_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list::list_apps))
         .routes(routes!(versions::list_versions))
@@ -20,11 +20,11 @@ pub fn routes() -> OpenApiRouter<Api> {
 }
 
 /// Writes the position of an app or a version in its list: the day of its last report, and its name.
-fn seen(last_day: Date, name: &str) -> String {
+fn encode_position(last_day: Date, name: &str) -> String {
     format!("{}.{name}", last_day.to_julian_day())
 }
 
-/// Reads the position that [`seen`] wrote.
+/// Reads the position that [`encode_position`] wrote.
 fn seen_after(position: &str) -> Option<(Date, String)> {
     let (day, name) = position.split_once('.')?;
     Some((Date::from_julian_day(day.parse().ok()?).ok()?, name.to_owned()))

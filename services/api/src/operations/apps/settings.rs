@@ -2,12 +2,12 @@
 
 use crate::operations::prelude::*;
 use crate::requests::input;
-use unslide_store::app_settings::{self, AppSettings, AppWithSettings, MOST_APPS};
+use unslide_store::app_settings::{self, APPS_WITH_SETTINGS_LIMIT, AppSettings, AppWithSettings};
 use unslide_store::app_signals::{MOST_ONE_IN, SignalSettings};
 use unslide_store::audit;
 
 /// Maximum length of a setting, in bytes.
-const LONGEST: usize = 1_000;
+const SETTING_BYTES: usize = 1_000;
 
 problems!(ListFailures: InvalidParameter);
 
@@ -23,12 +23,12 @@ pub async fn list_app_settings(
     access: Access<TenantAdmin>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<AppWithSettings>>, Problem> {
-    let list = List::of(access.tenant(), "list_app_settings", &access.only_app());
-    let after = page.after(list, |app| Some(app.to_owned()))?;
-    let limit = page.limit()?;
+    let list = List::for_operation(access.tenant(), "list_app_settings", &access.only_app());
+    let after = page.read_cursor(list, |app| Some(app.to_owned()))?;
+    let limit = page.check_limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = app_settings::list(&mut tx, access.only_app(), after.as_deref(), limit + 1).await?;
-    Ok(Json(Page::of(found, limit, list, |last| last.app.clone())))
+    let found = app_settings::list_settings(&mut tx, access.only_app(), after.as_deref(), limit + 1).await?;
+    Ok(Json(Page::from_rows(found, limit, list, |last| last.app.clone())))
 }
 
 /// An app with its new settings.
@@ -70,34 +70,36 @@ pub async fn set_app_settings(
     let NewAppSettings { app, source_url, source_root, signals } = new;
     let settings = AppSettings { source_url, source_root, signals: signals.unwrap_or_default() };
     let mut new = AppWithSettings { app, settings };
-    access.app(Some(new.app.clone()))?;
-    check(&new).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
+    access.restrict_app(Some(new.app.clone()))?;
+    check_settings(&new).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
     let mut tx = api.tenant(access.tenant()).await?;
     if signals.is_none() {
         new.settings.signals = app_settings::get(&mut tx, &new.app).await?.signals;
     }
-    if !app_settings::put(&mut tx, &new.app, &new.settings).await? {
-        let detail =
-            format!("at most {MOST_APPS} apps of a tenant have settings; empty those of another one");
+    if !app_settings::replace_settings(&mut tx, &new.app, &new.settings).await? {
+        let detail = format!(
+            "at most {APPS_WITH_SETTINGS_LIMIT} apps of a tenant have settings; empty those of another one"
+        );
         return Err(Problem::new(Kind::LimitReached, detail));
     }
     let actor = access.principal.key_id.to_string();
-    audit::append(&mut tx, &actor, "app_settings.change", &new.app, &serde_json::json!(new.settings)).await?;
+    audit::append_entry(&mut tx, &actor, "app_settings.change", &new.app, &serde_json::json!(new.settings))
+        .await?;
     tx.commit().await?;
     Ok(Json(new))
 }
 
-fn check(new: &AppWithSettings) -> Result<(), String> {
+fn check_settings(new: &AppWithSettings) -> Result<(), String> {
     if !input::is_text(&new.app, 255) {
         return Err("app: 1 to 255 bytes, no control characters".to_owned());
     }
     let AppSettings { source_url, source_root, signals } = &new.settings;
     for (name, text) in [("source_url", source_url), ("source_root", source_root)] {
-        if text.len() > LONGEST || text.chars().any(char::is_control) {
-            return Err(format!("{name}: at most {LONGEST} bytes, no control characters"));
+        if text.len() > SETTING_BYTES || text.chars().any(char::is_control) {
+            return Err(format!("{name}: at most {SETTING_BYTES} bytes, no control characters"));
         }
     }
-    if let Some(signal) = signals.wrong() {
+    if let Some(signal) = signals.find_invalid() {
         return Err(format!("signals.{signal}: 0 to {MOST_ONE_IN}"));
     }
     let is_web = source_url.starts_with("https://") || source_url.starts_with("http://");
@@ -116,7 +118,7 @@ mod tests {
     fn a_source_url_is_a_web_address_with_a_path() {
         let checked = |url: &str| {
             let settings = AppSettings { source_url: url.to_owned(), ..AppSettings::default() };
-            check(&AppWithSettings { app: "shop".to_owned(), settings })
+            check_settings(&AppWithSettings { app: "shop".to_owned(), settings })
         };
         assert_eq!(checked(""), Ok(()));
         assert_eq!(checked("https://git.example.com/shop/{path}#L{line}"), Ok(()));
@@ -130,7 +132,7 @@ mod tests {
     fn a_signal_is_kept_of_one_of_a_thousand_sessions_at_least() {
         let checked = |signals: SignalSettings| {
             let settings = AppSettings { signals, ..AppSettings::default() };
-            check(&AppWithSettings { app: "shop".to_owned(), settings })
+            check_settings(&AppWithSettings { app: "shop".to_owned(), settings })
         };
         let all = SignalSettings::default();
         assert_eq!(checked(SignalSettings { hangs: 0, sessions: 1_000, ..all }), Ok(()));

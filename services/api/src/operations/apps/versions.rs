@@ -19,18 +19,18 @@ pub async fn list_versions(
     Path(app): Path<String>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<VersionSummary>>, Problem> {
-    let list = List::of(access.tenant(), "list_versions", &app);
-    let after = page.after(list, super::seen_after)?;
+    let list = List::for_operation(access.tenant(), "list_versions", &app);
+    let after = page.read_cursor(list, super::seen_after)?;
     let after = after.as_ref().map(|(day, version)| (*day, version.as_str()));
-    let limit = page.limit()?;
-    let found = if access.sees(&app) {
+    let limit = page.check_limit()?;
+    let found = if access.can_see(&app) {
         let mut tx = api.tenant(access.tenant()).await?;
-        versions::list(&mut tx, &app, after, limit + 1).await?
+        versions::list_versions(&mut tx, &app, after, limit + 1).await?
     } else {
         Vec::new()
     };
     if found.is_empty() && after.is_none() {
         return Err(Problem::new(Kind::NotFound, "this app has no reports; check its bundle identifier"));
     }
-    Ok(Json(Page::of(found, limit, list, |last| super::seen(last.last_day, &last.version))))
+    Ok(Json(Page::from_rows(found, limit, list, |last| super::encode_position(last.last_day, &last.version))))
 }

@@ -1,7 +1,7 @@
 //! `GET /v1/audit-log`.
 
 use crate::operations::prelude::*;
-use crate::requests::page::{time_and_id, timed};
+use crate::requests::page::{position_by_time, time_and_id};
 use unslide_store::audit::{self, AuditEntry};
 
 problems!(Failures: InvalidParameter);
@@ -19,11 +19,11 @@ pub async fn list_audit_log(
     access: Access<TenantAdmin>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<AuditEntry>>, Problem> {
-    access.of_every_app("the audit log tells of all")?;
-    let list = List::of(access.tenant(), "list_audit_log", &());
-    let after = page.after(list, time_and_id)?;
-    let limit = page.limit()?;
+    access.require_every_app("the audit log tells of all")?;
+    let list = List::for_operation(access.tenant(), "list_audit_log", &());
+    let after = page.read_cursor(list, time_and_id)?;
+    let limit = page.check_limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = audit::list(&mut tx, after, limit + 1).await?;
-    Ok(Json(Page::of(found, limit, list, |last| timed(last.at, last.id))))
+    let found = audit::list_entries(&mut tx, after, limit + 1).await?;
+    Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.at, last.id))))
 }

@@ -26,13 +26,13 @@ pub async fn get_dead_letter_body(
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let scope = DeadLetterScope::for_request(&access, None)?;
-    let id = parameter("id", &id)?;
-    let mut tx = scope.begin(&api).await?;
-    let letter = scope.find(&mut tx, &id).await?;
+    let id = parse_parameter("id", &id)?;
+    let mut tx = scope.begin_transaction(&api).await?;
+    let letter = scope.find_dead_letter(&mut tx, &id).await?;
     tx.rollback();
-    let record = DeadLetterReader::open(&api, scope.tenant()).await?.record(&letter).await?;
+    let record = DeadLetterReader::open(&api, scope.tenant()).await?.read_record(&letter).await?;
     let Some(value) = record.value else { return Ok(StatusCode::NO_CONTENT.into_response()) };
-    let reservation = answers::reserve(&api.permits, scope.tenant(), value.len() as u64)?;
+    let reservation = answers::reserve_bytes(&api.permits, scope.tenant(), value.len() as u64)?;
     let name = format!("attachment; filename=\"dead-letter-{id}\"");
     // A browser must not render the client's bytes as a page.
     let headers = [

@@ -88,13 +88,13 @@ pub async fn open_letter(
     id: &str,
 ) -> Result<(ShownDeadLetter, Option<Vec<u8>>), Problem> {
     let scope = DeadLetterScope::for_request(access, None)?;
-    let id = parameter("id", id)?;
-    let mut tx = scope.begin(api).await?;
-    let letter = scope.find(&mut tx, &id).await?;
+    let id = parse_parameter("id", id)?;
+    let mut tx = scope.begin_transaction(api).await?;
+    let letter = scope.find_dead_letter(&mut tx, &id).await?;
     tx.rollback();
     // Few readers are open at the same time: the whole value is dropped before the reader.
     let reader = DeadLetterReader::open(api, scope.tenant()).await?;
-    let (record, lost) = match reader.provenance(&letter).await? {
+    let (record, lost) = match reader.read_remains(&letter).await? {
         DeadLetterRemains::Whole(record) => (Some(record), None),
         DeadLetterRemains::WithoutValue(record, why) => (Some(record), Some(why)),
         DeadLetterRemains::Nothing(why) => (None, Some(why)),

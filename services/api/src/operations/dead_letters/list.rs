@@ -2,13 +2,13 @@
 
 use super::DeadLetterScope;
 use crate::operations::prelude::*;
-use crate::requests::input::{check_texts, time};
+use crate::requests::input::{check_texts, parse_time};
 use unslide_store::dead_letters::{
     self, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterStage, DeadLetterStatus,
 };
 
 /// Reasons and tenants are never longer.
-pub const LONGEST: usize = 100;
+pub const FILTER_BYTES: usize = 100;
 
 /// Which dead letters to list. An absent filter does not limit the list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -57,25 +57,26 @@ pub async fn list_dead_letters(
     let DeadLetterQuery { tenant, stage, reason, from, to, status, limit, cursor } = query;
     let (page, tenant) = (PageQuery { limit, cursor }, tenant.as_deref());
     let scope = DeadLetterScope::for_request(&access, tenant)?;
-    let filter = DeadLetterFilter { stage, status, ..filter(reason, from.as_deref(), to.as_deref())? };
-    let list = List::of(access.tenant(), "list_dead_letters", &(access.reach, &filter, tenant));
-    let after = page.after(list, DeadLetterCursor::read)?;
-    let limit = page.limit()?;
-    let mut tx = scope.begin(&api).await?;
-    let found = dead_letters::list(&mut tx, scope.reach, &filter, after.as_ref(), limit + 1).await?;
-    Ok(Json(Page::of(found, limit, list, |last| DeadLetterCursor::after(last).write())))
+    let filter = DeadLetterFilter { stage, status, ..build_filter(reason, from.as_deref(), to.as_deref())? };
+    let list = List::for_operation(access.tenant(), "list_dead_letters", &(access.reach, &filter, tenant));
+    let after = page.read_cursor(list, DeadLetterCursor::from_text)?;
+    let limit = page.check_limit()?;
+    let mut tx = scope.begin_transaction(&api).await?;
+    let found =
+        dead_letters::list_dead_letters(&mut tx, scope.reach, &filter, after.as_ref(), limit + 1).await?;
+    Ok(Json(Page::from_rows(found, limit, list, |last| DeadLetterCursor::after_dead_letter(last).to_text())))
 }
 
 /// Checks the reason and the period of a request.
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`].
-pub fn filter(
+pub fn build_filter(
     reason: Option<String>,
     from: Option<&str>,
     to: Option<&str>,
 ) -> Result<DeadLetterFilter, Problem> {
-    check_texts(Kind::InvalidParameter, LONGEST, [("reason", reason.as_deref())])?;
-    let (from, to) = (time("from", from)?, time("to", to)?);
+    check_texts(Kind::InvalidParameter, FILTER_BYTES, [("reason", reason.as_deref())])?;
+    let (from, to) = (parse_time("from", from)?, parse_time("to", to)?);
     Ok(DeadLetterFilter { reason, from, to, ..DeadLetterFilter::default() })
 }

@@ -11,7 +11,7 @@ pub mod replay;
 mod replay_many;
 mod topic;
 
-pub use list::LONGEST;
+pub use list::FILTER_BYTES;
 
 use crate::limits::transactions::Tx;
 use crate::openapi::for_operators;
@@ -24,7 +24,7 @@ use unslide_store::dead_letters::{self, DeadLetter, DeadLetterId, DeadLetterReac
 use unslide_store::keys::Principal;
 
 /// The routes of this folder: of a tenant's dead letters, and of all.
-pub fn routes() -> OpenApiRouter<Api> {
+pub fn dead_letter_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().nest("/v1", own_routes()).merge(for_operators(
         "/v1/operator",
         Reach::All,
@@ -57,7 +57,7 @@ impl<'a> DeadLetterScope<'a> {
         access: &'a Access<TenantAdmin>,
         tenant: Option<&'a str>,
     ) -> Result<DeadLetterScope<'a>, Problem> {
-        access.of_every_app("dead letters are of no app")?;
+        access.require_every_app("dead letters are of no app")?;
         let reach = match access.reach {
             Some(Reach::All) => DeadLetterReach::All { tenant },
             _ if tenant.is_some() => {
@@ -65,7 +65,7 @@ impl<'a> DeadLetterScope<'a> {
             }
             _ => DeadLetterReach::Own,
         };
-        check_texts(Kind::InvalidParameter, LONGEST, [("tenant", tenant)])?;
+        check_texts(Kind::InvalidParameter, FILTER_BYTES, [("tenant", tenant)])?;
         Ok(DeadLetterScope { principal: &access.principal, reach })
     }
 
@@ -73,7 +73,7 @@ impl<'a> DeadLetterScope<'a> {
         &self.principal.tenant
     }
 
-    async fn begin(&self, api: &Api) -> Result<Tx<TenantTx>, Problem> {
+    async fn begin_transaction(&self, api: &Api) -> Result<Tx<TenantTx>, Problem> {
         match self.reach {
             DeadLetterReach::Own => api.tenant(self.tenant()).await,
             // Operators do not wait for tenants to release connections.
@@ -81,7 +81,7 @@ impl<'a> DeadLetterScope<'a> {
         }
     }
 
-    async fn find(&self, tx: &mut TenantTx, id: &DeadLetterId) -> Result<DeadLetter, Problem> {
+    async fn find_dead_letter(&self, tx: &mut TenantTx, id: &DeadLetterId) -> Result<DeadLetter, Problem> {
         let found = dead_letters::get(tx, self.reach, id).await?;
         found.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such dead letter"))
     }

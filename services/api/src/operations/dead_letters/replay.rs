@@ -66,14 +66,14 @@ pub async fn replay_dead_letter(
     Path(id): Path<String>,
     Json(wish): Json<ReplayWish>,
 ) -> Result<axum::Json<Replayed>, Problem> {
-    let id = parameter("id", &id)?;
+    let id = parse_parameter("id", &id)?;
     let scope = DeadLetterScope::for_request(&access, None)?;
     // Another tenant's dead letter must look like a missing one, even in Kafka's errors.
-    let mut tx = scope.begin(&api).await?;
-    scope.find(&mut tx, &id).await?;
+    let mut tx = scope.begin_transaction(&api).await?;
+    scope.find_dead_letter(&mut tx, &id).await?;
     tx.rollback();
     let topic = DeadLetterReader::open(&api, scope.tenant()).await?;
-    replay(&api, &scope, &topic, &id, wish.again, trace).await.map(axum::Json)
+    replay_and_record(&api, &scope, &topic, &id, wish.again, trace).await.map(axum::Json)
 }
 
 /// Replays one dead letter and records it. The row is locked during the replay, so two concurrent calls
@@ -82,7 +82,7 @@ pub async fn replay_dead_letter(
 ///
 /// # Errors
 /// [`Kind::NotFound`], [`Kind::AlreadyReplayed`], or a server fails.
-pub async fn replay(
+pub async fn replay_and_record(
     api: &Api,
     scope: &DeadLetterScope<'_>,
     topic: &DeadLetterReader,
@@ -90,8 +90,8 @@ pub async fn replay(
     again: bool,
     trace: TraceContext,
 ) -> Result<Replayed, Problem> {
-    let mut tx = scope.begin(api).await?;
-    let letter = scope.find(&mut tx, id).await?;
+    let mut tx = scope.begin_transaction(api).await?;
+    let letter = scope.find_dead_letter(&mut tx, id).await?;
     if letter.status == DeadLetterStatus::Replayed && !again {
         let detail = "to replay it once more, say so: {\"again\": true}";
         return Err(Problem::new(Kind::AlreadyReplayed, detail));
@@ -102,14 +102,14 @@ pub async fn replay(
         DeadLetterStage::Read | DeadLetterStage::Store => None,
     };
     let by = scope.principal.key_id.to_string();
-    dead_letters::replayed(&mut tx, scope.reach, id, &by, replayed_as.as_deref()).await?;
+    dead_letters::record_replay(&mut tx, scope.reach, id, &by, replayed_as.as_deref()).await?;
     let detail = json!({
         "stage": letter.stage, "reason": letter.reason, "as": replayed_as, "again": again, "of_tenant": letter.tenant,
     });
-    audit::append(&mut tx, &by, "dead_letter.replay", &id.to_string(), &detail).await?;
+    audit::append_entry(&mut tx, &by, "dead_letter.replay", &id.to_string(), &detail).await?;
     tx.commit().await?;
     let status = replayed_as.as_ref().map_or(DeadLetterStatus::Requested, |_| DeadLetterStatus::Replayed);
-    Ok(Replayed { id: id.to_string(), status, replayed_as, warning: warning(&letter) })
+    Ok(Replayed { id: id.to_string(), status, replayed_as, warning: replay_warning(&letter) })
 }
 
 /// Writes a dead letter's record as a new input. Returns its topic, partition and offset.
@@ -119,14 +119,14 @@ async fn send_again(
     topic: &DeadLetterReader,
     trace: TraceContext,
 ) -> Result<String, Problem> {
-    let record = topic.record(letter).await?;
-    let new = renewed(api, letter, record, trace).await?;
-    let place = api.producer.send(&new).await?;
+    let record = topic.read_record(letter).await?;
+    let new = renew_input(api, letter, record, trace).await?;
+    let place = api.producer.send_record(&new).await?;
     Ok(format!("{}/{}/{}", new.topic, place.partition, place.offset))
 }
 
 /// Makes a new input of the same bytes.
-async fn renewed(
+async fn renew_input(
     api: &Api,
     letter: &DeadLetter,
     record: Record,
@@ -142,34 +142,34 @@ async fn renewed(
         // No gateway has signed a single report of an array. The array was checked to be the tenant's before
         // any part of it became a dead letter.
         (Some(tenant), Some(_)) => {
-            sign(api, SignedPurpose::Record, tenant, record.value.clone(), &mut kept).await?;
+            sign_record(api, SignedPurpose::Record, tenant, record.value.clone(), &mut kept).await?;
         }
         // A gateway's signature is kept: the api does not speak for the gateway. The api signs that it sends
         // the record again, even for a tenant that is only claimed: workers hold both signatures to the same
         // tenant.
         (known, _) => {
-            for name in SignedPurpose::Record.headers() {
+            for name in SignedPurpose::Record.header_names() {
                 if let Some(value) = record.headers.get(name) {
                     kept.push(name, value.clone());
                 }
             }
-            let claimed = || TenantId::new(record.headers.text(headers::TENANT)?).ok();
+            let claimed = || TenantId::new(record.headers.get_text(headers::TENANT)?).ok();
             if kept.get(headers::SIGNATURE).is_some()
                 && let Some(tenant) = known.clone().or_else(claimed)
             {
-                sign(api, SignedPurpose::Replay, &tenant, record.value.clone(), &mut kept).await?;
+                sign_record(api, SignedPurpose::Replay, &tenant, record.value.clone(), &mut kept).await?;
             }
         }
     }
     let at = &record.at;
     kept.push(headers::REPLAY_OF, format!("{}/{}/{}", at.topic, at.partition, at.offset));
-    kept.push(headers::TRACEPARENT, trace.header());
-    let topic = target(api, letter).into();
+    kept.push(headers::TRACEPARENT, trace.format_header());
+    let topic = target_topic(api, letter).into();
     Ok(OutRecord { topic, key: record.key, value: record.value, headers: kept })
 }
 
 /// Signs for a tenant if the api has a key.
-async fn sign(
+async fn sign_record(
     api: &Api,
     purpose: SignedPurpose,
     tenant: &TenantId,
@@ -193,7 +193,7 @@ async fn sign(
 
 /// Returns the first topic in the dead letter's history: an input, or the topic of requests. Returns the
 /// shared input for any other topic.
-fn target(api: &Api, letter: &DeadLetter) -> String {
+fn target_topic(api: &Api, letter: &DeadLetter) -> String {
     let names = &api.topics;
     let topic = |place: &Option<TopicOffset>| place.as_ref().map(|place| place.topic.clone());
     let (origin, source) = (topic(&letter.origin), topic(&letter.source));
@@ -206,7 +206,7 @@ fn target(api: &Api, letter: &DeadLetter) -> String {
     }
 }
 
-fn warning(letter: &DeadLetter) -> Option<String> {
+fn replay_warning(letter: &DeadLetter) -> Option<String> {
     let text = match letter.reason.as_str() {
         "panicked" if letter.stage == DeadLetterStage::Store => {
             "the record makes this version of the indexer fail: replay it after an update"

@@ -1,8 +1,8 @@
 //! `POST /v1/dead-letters/replay`.
 
 use super::DeadLetterScope;
-use super::list::filter;
-use super::replay::{DANGEROUS, replay};
+use super::list::build_filter;
+use super::replay::{DANGEROUS, replay_and_record};
 use super::topic::DeadLetterReader;
 use crate::operations::prelude::*;
 use crate::requests::input::Json;
@@ -15,7 +15,7 @@ use unslide_store::dead_letters::{
 };
 
 /// Maximum number of dead letters that one call replays.
-const MOST: u32 = 100;
+const REPLAYS_LIMIT: u32 = 100;
 
 /// Which dead letters to replay; never those with a replay already. A replay needs `stage`, `reason`, `from`, `to`, `tenant`
 /// or `all`.
@@ -95,18 +95,18 @@ pub async fn replay_dead_letters(
     Json(query): Json<ReplayQuery>,
 ) -> Result<axum::Json<ReplayedMany>, Problem> {
     let scope = DeadLetterScope::for_request(&access, query.tenant.as_deref())?;
-    let limit @ 1..=MOST = query.limit.unwrap_or(MOST) else {
-        return Err(Problem::new(Kind::InvalidBody, format!("limit: 1 to {MOST}")));
+    let limit @ 1..=REPLAYS_LIMIT = query.limit.unwrap_or(REPLAYS_LIMIT) else {
+        return Err(Problem::new(Kind::InvalidBody, format!("limit: 1 to {REPLAYS_LIMIT}")));
     };
     query.check_scope()?;
     let named = query.reason.clone();
     let filter = DeadLetterFilter {
         stage: query.stage,
         status: Some(DeadLetterStatus::Waiting),
-        ..filter(query.reason, query.from.as_deref(), query.to.as_deref())?
+        ..build_filter(query.reason, query.from.as_deref(), query.to.as_deref())?
     };
-    let mut tx = scope.begin(&api).await?;
-    let matched = dead_letters::count(&mut tx, scope.reach, &filter).await?;
+    let mut tx = scope.begin_transaction(&api).await?;
+    let matched = dead_letters::count_dead_letters(&mut tx, scope.reach, &filter).await?;
     tx.rollback();
     let mut done = ReplayedMany { matched, ..ReplayedMany::default() };
     if query.dry_run || matched == 0 {
@@ -117,8 +117,10 @@ pub async fn replay_dead_letters(
     let topic = DeadLetterReader::open(&api, scope.tenant()).await?;
     let mut after: Option<DeadLetterCursor> = None;
     loop {
-        let mut tx = scope.begin(&api).await?;
-        let letters = dead_letters::list(&mut tx, scope.reach, &filter, after.as_ref(), MOST).await?;
+        let mut tx = scope.begin_transaction(&api).await?;
+        let letters =
+            dead_letters::list_dead_letters(&mut tx, scope.reach, &filter, after.as_ref(), REPLAYS_LIMIT)
+                .await?;
         tx.rollback();
         for letter in &letters {
             if done.replayed == u64::from(limit) || Instant::now() >= until {
@@ -130,7 +132,7 @@ pub async fn replay_dead_letters(
                 done.dangerous += 1;
                 continue;
             }
-            match replay(&api, &scope, &topic, &letter.id, false, trace).await {
+            match replay_and_record(&api, &scope, &topic, &letter.id, false, trace).await {
                 Ok(_) => done.replayed += 1,
                 Err(problem) if problem.kind() == Kind::NotFound => done.gone += 1,
                 // Another request was faster.
@@ -139,7 +141,7 @@ pub async fn replay_dead_letters(
             }
         }
         match letters.last() {
-            Some(last) => after = Some(DeadLetterCursor::after(last)),
+            Some(last) => after = Some(DeadLetterCursor::after_dead_letter(last)),
             None => return Ok(axum::Json(done)),
         }
     }

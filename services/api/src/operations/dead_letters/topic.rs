@@ -24,7 +24,6 @@ pub enum DeadLetterRemains {
     Whole(Record),
     /// The record without a value, because the value was too large for the topic; and the reason.
     WithoutValue(Record, String),
-    /// Nothing, and the reason.
     Nothing(String),
 }
 
@@ -47,8 +46,8 @@ impl DeadLetterReader {
     ///
     /// # Errors
     /// [`Kind::NotFound`] if either is gone; or Kafka does not answer.
-    pub async fn record(&self, letter: &DeadLetter) -> Result<Record, Problem> {
-        match self.provenance(letter).await? {
+    pub async fn read_record(&self, letter: &DeadLetter) -> Result<Record, Problem> {
+        match self.read_remains(letter).await? {
             DeadLetterRemains::Whole(record) => Ok(record),
             DeadLetterRemains::WithoutValue(_, why) | DeadLetterRemains::Nothing(why) => {
                 Err(Problem::new(Kind::NotFound, why))
@@ -60,7 +59,7 @@ impl DeadLetterReader {
     ///
     /// # Errors
     /// Kafka does not answer.
-    pub async fn provenance(&self, letter: &DeadLetter) -> Result<DeadLetterRemains, Problem> {
+    pub async fn read_remains(&self, letter: &DeadLetter) -> Result<DeadLetterRemains, Problem> {
         let DeadLetterId { topic_id, partition, offset } = &letter.id;
         if letter.stage != DeadLetterStage::Symbolize {
             let why = format!(
@@ -70,12 +69,12 @@ impl DeadLetterReader {
             return Ok(DeadLetterRemains::Nothing(why));
         }
         let record = match *topic_id == self.id {
-            true => self.read(*partition, *offset).await?,
+            true => self.read_offset(*partition, *offset).await?,
             false => None,
         };
         Ok(match record {
             None => DeadLetterRemains::Nothing("the topic does not hold the record any more".to_owned()),
-            Some(record) if record.value.is_none() => match record.headers.text(headers::VALUE_BYTES) {
+            Some(record) if record.value.is_none() => match record.headers.get_text(headers::VALUE_BYTES) {
                 None => DeadLetterRemains::Whole(record),
                 Some(bytes) => {
                     let why = format!(
@@ -88,9 +87,9 @@ impl DeadLetterReader {
         })
     }
 
-    async fn read(&self, partition: i32, offset: i64) -> Result<Option<Record>, StreamError> {
+    async fn read_offset(&self, partition: i32, offset: i64) -> Result<Option<Record>, StreamError> {
         let (scanner, name) = (Arc::clone(&self.scanner), self.name.clone());
-        let read = tokio::task::spawn_blocking(move || scanner.record(&name, partition, offset));
+        let read = tokio::task::spawn_blocking(move || scanner.read_record(&name, partition, offset));
         read.await.map_err(|_| StreamError::Ended(self.name.clone()))?
     }
 }

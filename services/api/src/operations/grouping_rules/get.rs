@@ -24,7 +24,7 @@ pub async fn get_grouping_rules(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
 ) -> Result<Json<CurrentGroupingRules>, Problem> {
-    access.of_every_app(OF_EVERY_APP)?;
+    access.require_every_app(OF_EVERY_APP)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let rules = rules::get(&mut tx).await?;
     Ok(Json(CurrentGroupingRules { rules }))

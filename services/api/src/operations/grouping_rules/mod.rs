@@ -12,14 +12,14 @@ use crate::operations::prelude::*;
 use unslide_symbolicate::grouping::GroupingRules;
 
 /// The routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
+pub fn grouping_rule_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(get::get_grouping_rules, set::set_grouping_rules))
         .routes(routes!(trial::try_grouping_rules))
 }
 
 /// Parses rules, or returns all errors in the text.
-fn read(text: &str) -> Result<GroupingRules, Problem> {
+fn parse_rules(text: &str) -> Result<GroupingRules, Problem> {
     GroupingRules::parse(text).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         Problem::new(Kind::InvalidBody, format!("text: {}", problems.join("; ")))

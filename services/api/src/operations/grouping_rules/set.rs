@@ -1,8 +1,8 @@
 //! `PUT /v1/grouping-rules`.
 
-use super::{OF_EVERY_APP, read};
+use super::{OF_EVERY_APP, parse_rules};
 use crate::operations::prelude::*;
-use crate::operations::tenants::announced;
+use crate::operations::tenants::wait_announced;
 use crate::requests::input;
 use unslide_store::audit;
 use unslide_store::groups::rules::{self, TenantGroupingRules};
@@ -44,17 +44,17 @@ pub async fn set_grouping_rules(
     access: Access<TenantAdmin>,
     input::Json(new): input::Json<NewGroupingRules>,
 ) -> Result<Json<ChangedGroupingRules>, Problem> {
-    access.of_every_app(OF_EVERY_APP)?;
-    let read = read(&new.text)?;
+    access.require_every_app(OF_EVERY_APP)?;
+    let read = parse_rules(&new.text)?;
     let actor = access.principal.key_id.to_string();
     let mut tx = api.tenant(access.tenant()).await?;
-    let changed = rules::set(&mut tx, &actor, &new.text).await?;
+    let changed = rules::set_rules(&mut tx, &actor, &new.text).await?;
     let (rules, announcement) =
         changed.ok_or_else(|| Problem::internal("the tenant of a key is not there"))?;
     let detail = serde_json::json!({"version": rules.version, "rules": read.len(), "hash": read.hash()});
-    audit::append(&mut tx, &actor, "grouping_rules.set", &rules.version.to_string(), &detail).await?;
+    audit::append_entry(&mut tx, &actor, "grouping_rules.set", &rules.version.to_string(), &detail).await?;
     tx.commit().await?;
     api.key_cache.forget(access.tenant());
-    let announced = announced(&api, access.tenant(), announcement).await?;
+    let announced = wait_announced(&api, access.tenant(), announcement).await?;
     Ok(Json(ChangedGroupingRules { rules, announced }))
 }

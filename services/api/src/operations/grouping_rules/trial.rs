@@ -1,6 +1,6 @@
 //! `POST /v1/grouping-rules/trial`.
 
-use super::{OF_EVERY_APP, read};
+use super::{OF_EVERY_APP, parse_rules};
 use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
 use crate::reports::stored_body::{self, StoredBody, StoredBodyError};
@@ -83,27 +83,27 @@ pub async fn try_grouping_rules(
     access: Access<TenantAdmin>,
     input::Json(trial): input::Json<GroupingRulesTrial>,
 ) -> Result<Json<GroupingRulesEffect>, Problem> {
-    access.of_every_app(OF_EVERY_APP)?;
-    let rules = Arc::new(read(&trial.text)?);
+    access.require_every_app(OF_EVERY_APP)?;
+    let rules = Arc::new(parse_rules(&trial.text)?);
     let reports = trial.reports.unwrap_or(USUAL_REPORTS);
     if !(1..=MOST_REPORTS).contains(&reports) {
         return Err(Problem::new(Kind::InvalidBody, format!("reports: 1 to {MOST_REPORTS}")));
     }
-    let mut charge = Charge::of_symbolication(&api, access.tenant())?;
+    let mut charge = Charge::for_symbolication(&api, access.tenant())?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let newest = regroup::newest(&mut tx, reports).await?;
+    let newest = regroup::list_newest_reports(&mut tx, reports).await?;
     tx.rollback();
     let mut effect = Effects::default();
     for report in &newest {
-        match group(&api, access.tenant(), report, &rules, &mut charge).await? {
-            Some(grouping) => effect.add(report, grouping),
+        match regroup_report(&api, access.tenant(), report, &rules, &mut charge).await? {
+            Some(grouping) => effect.add_report(report, grouping),
             None => effect.unread += 1,
         }
     }
-    let mut effect = effect.finish(newest.len() as u64);
+    let mut effect = effect.into_effect(newest.len() as u64);
     let from: Vec<Uuid> = effect.examples.iter().filter_map(|example| example.from).collect();
     let mut tx = api.tenant(access.tenant()).await?;
-    let mut titles = regroup::titles(&mut tx, &from).await?;
+    let mut titles = regroup::read_titles(&mut tx, &from).await?;
     for example in &mut effect.examples {
         example.from_title = example.from.and_then(|id| titles.remove(&id));
     }
@@ -112,7 +112,7 @@ pub async fn try_grouping_rules(
 
 /// Returns the group of a stored report by these rules, or `None` if its body cannot be read. Charges for the
 /// body and reserves its bytes before it is read.
-async fn group(
+async fn regroup_report(
     api: &Api,
     tenant: &TenantId,
     report: &GroupedReport,
@@ -120,23 +120,22 @@ async fn group(
     charge: &mut Charge,
 ) -> Result<Option<Option<Grouping>>, Problem> {
     let mut tx = api.tenant(tenant).await?;
-    let Some(found) = report::find(&mut tx, report.report_id, report.variant).await? else {
+    let Some(found) = report::find_report(&mut tx, report.report_id, report.variant).await? else {
         return Ok(None);
     };
-    charge.unpacked(found.size)?;
-    let StoredBody { json, reservation, .. } = match stored_body::read(api, tenant, tx, &found).await {
+    charge.charge_unpacked(found.size)?;
+    let StoredBody { json, reservation, .. } = match stored_body::read_body(api, tenant, tx, &found).await {
         Ok(body) => body,
         Err(StoredBodyError::Lost(_)) => return Ok(None),
         Err(StoredBodyError::Problem(problem)) => return Err(problem),
     };
     let rules = rules.clone();
-    let regroup = move || grouping::regroup(&Report::read_stored(&json).ok()?, &rules).ok();
+    let regroup = move || grouping::regroup_report(&Report::read_stored(&json).ok()?, &rules).ok();
     let grouped = api.cpu.run_for(tenant, regroup).await?;
     drop(reservation);
     Ok(grouped)
 }
 
-/// The results so far.
 #[derive(Default)]
 struct Effects {
     unread: u64,
@@ -148,7 +147,7 @@ struct Effects {
 }
 
 impl Effects {
-    fn add(&mut self, report: &GroupedReport, grouping: Option<Grouping>) {
+    fn add_report(&mut self, report: &GroupedReport, grouping: Option<Grouping>) {
         let to = grouping.as_ref().map(|grouping| groups::id_of(&report.app, grouping.fingerprint));
         if let (Some(from), Some(to)) = (report.group, to) {
             self.to.entry(from).or_default().insert(to);
@@ -169,7 +168,7 @@ impl Effects {
         }
     }
 
-    fn finish(self, looked: u64) -> GroupingRulesEffect {
+    fn into_effect(self, looked: u64) -> GroupingRulesEffect {
         let merged: BTreeSet<&Uuid> = self.from.values().filter(|from| from.len() > 1).flatten().collect();
         GroupingRulesEffect {
             looked,

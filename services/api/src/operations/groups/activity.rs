@@ -2,10 +2,10 @@
 
 use super::no_such_group;
 use crate::operations::prelude::*;
-use crate::requests::page::{time_and_id, timed};
+use crate::requests::page::{position_by_time, time_and_id};
 use unslide_store::Uuid;
 use unslide_store::groups::{self, GroupActivity};
-use unslide_store::queries::groups::find;
+use unslide_store::queries::groups::find_group;
 
 problems!(Failures: InvalidParameter, NotFound);
 
@@ -23,11 +23,11 @@ pub async fn list_group_activity(
     Path(id): Path<Uuid>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<GroupActivity>>, Problem> {
-    let list = List::of(access.tenant(), "list_group_activity", &id);
-    let after = page.after(list, time_and_id)?;
-    let limit = page.limit()?;
+    let list = List::for_operation(access.tenant(), "list_group_activity", &id);
+    let after = page.read_cursor(list, time_and_id)?;
+    let limit = page.check_limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let group = find(&mut tx, id, access.only_app()).await?.ok_or_else(no_such_group)?;
-    let found = groups::activity(&mut tx, group.id, after, limit + 1).await?;
-    Ok(Json(Page::of(found, limit, list, |last| timed(last.at, last.id))))
+    let group = find_group(&mut tx, id, access.only_app()).await?.ok_or_else(no_such_group)?;
+    let found = groups::list_activity(&mut tx, group.id, after, limit + 1).await?;
+    Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.at, last.id))))
 }

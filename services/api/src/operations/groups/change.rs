@@ -1,15 +1,15 @@
 //! `PATCH /v1/groups/{id}`.
 
-use super::{Author, answer, no_such_group, updated};
+use super::{Author, check_updated, no_such_group, respond_with_group};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use axum::response::Response;
 use unslide_store::Uuid;
 use unslide_store::groups::{self, GroupStatus, GroupUpdate};
-use unslide_store::queries::groups::{ListedGroup, find};
+use unslide_store::queries::groups::{ListedGroup, find_group};
 
 /// Maximum length of a version or a name, in bytes.
-const LONGEST: usize = 200;
+const CHANGE_TEXT_BYTES: usize = 200;
 
 /// Changes of a group. Absent fields do not change.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
@@ -47,32 +47,37 @@ pub async fn change_group(
     Path(id): Path<Uuid>,
     input::Json(patch): input::Json<GroupPatch>,
 ) -> Result<Response, Problem> {
-    let group = change(&api, &Author { access: &access, name: None }, id, patch).await?;
-    Ok(answer(&access, group))
+    let group = change_as_author(&api, &Author { access: &access, name: None }, id, patch).await?;
+    Ok(respond_with_group(&access, group))
 }
 
 /// Changes a group in the name of this author.
 ///
 /// # Errors
 /// The failures that the operation documents.
-pub async fn change(
+pub async fn change_as_author(
     api: &Api,
     author: &Author<'_>,
     id: Uuid,
     patch: GroupPatch,
 ) -> Result<ListedGroup, Problem> {
-    let update = checked(patch)?;
-    let key = author.key();
+    let update = check_patch(patch)?;
+    let key = author.key_id();
     let mut tx = api.tenant(author.access.tenant()).await?;
-    let id = updated(groups::update(&mut tx, id, author.app(), author.actor(&key), &update).await?, id)?;
-    let group = find(&mut tx, id, author.app()).await?.ok_or_else(no_such_group)?;
+    let id = check_updated(
+        groups::update_group(&mut tx, id, author.only_app(), author.as_actor(&key), &update).await?,
+        id,
+    )?;
+    let group = find_group(&mut tx, id, author.only_app()).await?.ok_or_else(no_such_group)?;
     tx.commit().await?;
     Ok(group)
 }
 
-fn checked(patch: GroupPatch) -> Result<GroupUpdate, Problem> {
+fn check_patch(patch: GroupPatch) -> Result<GroupUpdate, Problem> {
     let wrong = |text: &Option<String>, least: usize| {
-        let bad = |text: &String| text.len() < least || !text.is_empty() && !input::is_text(text, LONGEST);
+        let bad = |text: &String| {
+            text.len() < least || !text.is_empty() && !input::is_text(text, CHANGE_TEXT_BYTES)
+        };
         text.as_ref().is_some_and(bad)
     };
     let detail = if patch.status == Some(GroupStatus::Regressed) {

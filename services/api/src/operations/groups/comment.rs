@@ -1,6 +1,6 @@
 //! `POST /v1/groups/{id}/comments`.
 
-use super::{Author, updated};
+use super::{Author, check_updated};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use http::StatusCode;
@@ -8,7 +8,7 @@ use unslide_store::Uuid;
 use unslide_store::groups::{self, GroupUpdate};
 
 /// Maximum length of a comment, in bytes.
-const LONGEST: usize = 4_000;
+const COMMENT_BYTES: usize = 4_000;
 
 /// Something to say about a group.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -45,7 +45,7 @@ pub async fn comment_on_group(
     Path(id): Path<Uuid>,
     input::Json(new): input::Json<NewGroupComment>,
 ) -> Result<(StatusCode, Json<AddedGroupComment>), Problem> {
-    let id = comment(&api, &Author { access: &access, name: None }, id, &new.text).await?;
+    let id = comment_as_author(&api, &Author { access: &access, name: None }, id, &new.text).await?;
     Ok((StatusCode::CREATED, Json(AddedGroupComment { id })))
 }
 
@@ -53,19 +53,27 @@ pub async fn comment_on_group(
 ///
 /// # Errors
 /// The failures that the operation documents.
-pub async fn comment(api: &Api, author: &Author<'_>, id: Uuid, text: &str) -> Result<Uuid, Problem> {
+pub async fn comment_as_author(
+    api: &Api,
+    author: &Author<'_>,
+    id: Uuid,
+    text: &str,
+) -> Result<Uuid, Problem> {
     let text = text.replace("\r\n", "\n");
     let text = text.trim();
     let control = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if text.is_empty() || text.len() > LONGEST || text.chars().any(control) {
+    if text.is_empty() || text.len() > COMMENT_BYTES || text.chars().any(control) {
         let detail = "text: 1 to 4000 bytes, no control characters but line feeds and tabs";
         return Err(Problem::new(Kind::InvalidBody, detail));
     }
-    let key = author.key();
-    let actor = author.actor(&key);
+    let key = author.key_id();
+    let actor = author.as_actor(&key);
     let mut tx = api.tenant(author.access.tenant()).await?;
-    let id = updated(groups::update(&mut tx, id, author.app(), actor, &GroupUpdate::default()).await?, id)?;
-    let comment = groups::comment(&mut tx, actor, id, text).await?;
+    let id = check_updated(
+        groups::update_group(&mut tx, id, author.only_app(), actor, &GroupUpdate::default()).await?,
+        id,
+    )?;
+    let comment = groups::add_comment(&mut tx, actor, id, text).await?;
     tx.commit().await?;
     Ok(comment)
 }

@@ -1,8 +1,8 @@
 //! `GET /v1/groups`.
 
 use crate::operations::prelude::*;
-use crate::requests::input::{check_texts, day, search_text, time};
-use crate::requests::page::{number_and_id, numbered};
+use crate::requests::input::{check_texts, parse_day, parse_time, search_text};
+use crate::requests::page::{number_and_id, position_by_number};
 use time::Duration;
 use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::growing;
@@ -14,7 +14,7 @@ pub const GROWING: &str = "growing";
 pub const GROWING_DAYS: i64 = 7;
 
 /// Longer filters match nothing that is stored.
-const LONGEST: usize = 1_024;
+const FILTER_BYTES: usize = 1_024;
 
 /// Which groups to list. An absent filter does not limit the list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -87,16 +87,17 @@ pub async fn list_groups(
     if query.sort.as_deref() == Some(GROWING) {
         return list_growing(&api, &access, query, page).await;
     }
-    let order = order(query.sort.as_deref())?;
-    let filter = filter(&access, query)?;
-    let list = List::of(access.tenant(), "list_groups", &(&filter, order));
-    let after = page.after(list, |text| number_and_id(text).filter(|(value, _)| order.has(*value)))?;
-    let limit = page.limit()?;
+    let order = parse_order(query.sort.as_deref())?;
+    let filter = build_filter(&access, query)?;
+    let list = List::for_operation(access.tenant(), "list_groups", &(&filter, order));
+    let after =
+        page.read_cursor(list, |text| number_and_id(text).filter(|(value, _)| order.can_have_value(*value)))?;
+    let limit = page.check_limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = groups::list(&mut tx, &filter, order, after, limit + 1).await?;
-    Ok(Json(Page::of(found, limit, list, |last| {
+    let found = groups::list_groups(&mut tx, &filter, order, after, limit + 1).await?;
+    Ok(Json(Page::from_rows(found, limit, list, |last| {
         let (value, id) = order.position(last);
-        numbered(value, id)
+        position_by_number(value, id)
     })))
 }
 
@@ -106,28 +107,28 @@ async fn list_growing(
     query: GroupQuery,
     page: PageQuery,
 ) -> Result<Json<Page<ListedGroup>>, Problem> {
-    let filter = filter(access, query)?;
+    let filter = build_filter(access, query)?;
     if filter.scope.from_day.is_some() || filter.scope.to_day.is_some() {
         let detail = "sort: growing has a period of its own, so it goes without from_day and to_day";
         return Err(Problem::new(Kind::InvalidParameter, detail));
     }
-    let list = List::of(access.tenant(), "list_groups", &(&filter, GROWING));
-    let begin = page.after(list, |text| text.parse::<usize>().ok())?.unwrap_or(0);
-    let limit = page.limit()? as usize;
+    let list = List::for_operation(access.tenant(), "list_groups", &(&filter, GROWING));
+    let begin = page.read_cursor(list, |text| text.parse::<usize>().ok())?.unwrap_or(0);
+    let limit = page.check_limit()? as usize;
     let now = api.clock.now();
     let first = now.date().saturating_sub(Duration::days(GROWING_DAYS - 1));
     let mut tx = api.tenant(access.tenant()).await?;
-    let mut items = growing::list(&mut tx, &filter, first, now).await?;
+    let mut items = growing::list_growing_groups(&mut tx, &filter, first, now).await?;
     items.drain(..begin.min(items.len()));
     let is_more = items.len() > limit;
     items.truncate(limit);
-    groups::count(&mut tx, &filter, &mut items).await?;
+    groups::replace_counts(&mut tx, &filter, &mut items).await?;
     tx.rollback();
-    let next_cursor = is_more.then(|| list.cursor(&(begin + limit).to_string()));
+    let next_cursor = is_more.then(|| list.encode_cursor(&(begin + limit).to_string()));
     Ok(Json(Page { items, next_cursor }))
 }
 
-fn order(sort: Option<&str>) -> Result<GroupOrder, Problem> {
+fn parse_order(sort: Option<&str>) -> Result<GroupOrder, Problem> {
     match sort {
         None | Some("last_seen") => Ok(GroupOrder::LastSeen),
         Some("first_seen") => Ok(GroupOrder::FirstSeen),
@@ -138,7 +139,7 @@ fn order(sort: Option<&str>) -> Result<GroupOrder, Problem> {
     }
 }
 
-fn statuses(text: &str) -> Result<Vec<GroupStatus>, Problem> {
+fn parse_statuses(text: &str) -> Result<Vec<GroupStatus>, Problem> {
     // Each status at most once, so that the list is never longer than the number of statuses.
     let mut found: Vec<GroupStatus> = Vec::new();
     for word in text.split(',').take(GroupStatus::ALL.len() + 1) {
@@ -151,21 +152,21 @@ fn statuses(text: &str) -> Result<Vec<GroupStatus>, Problem> {
     Ok(found)
 }
 
-fn filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<GroupFilter, Problem> {
+fn build_filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<GroupFilter, Problem> {
     let filter = GroupFilter {
-        app: access.app(query.app)?,
+        app: access.restrict_app(query.app)?,
         scope: CountScope {
             version: query.version,
-            from_day: day("from_day", query.from_day.as_deref())?,
-            to_day: day("to_day", query.to_day.as_deref())?,
+            from_day: parse_day("from_day", query.from_day.as_deref())?,
+            to_day: parse_day("to_day", query.to_day.as_deref())?,
         },
         first_version: query.first_version,
         kind: query.kind,
         text: search_text(query.q)?,
         provisional: query.provisional,
-        seen_from: time("seen_from", query.seen_from.as_deref())?,
-        new_from: time("new_from", query.new_from.as_deref())?,
-        status: query.status.as_deref().map(statuses).transpose()?.unwrap_or_default(),
+        seen_from: parse_time("seen_from", query.seen_from.as_deref())?,
+        new_from: parse_time("new_from", query.new_from.as_deref())?,
+        status: query.status.as_deref().map(parse_statuses).transpose()?.unwrap_or_default(),
         assignee: query.assignee,
         culprit: None,
     };
@@ -181,6 +182,6 @@ fn filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<GroupFilter
     {
         return Err(Problem::new(Kind::InvalidParameter, "to_day: lies before from_day"));
     }
-    check_texts(Kind::InvalidParameter, LONGEST, texts.map(|(name, text)| (name, text.as_deref())))?;
+    check_texts(Kind::InvalidParameter, FILTER_BYTES, texts.map(|(name, text)| (name, text.as_deref())))?;
     Ok(filter)
 }

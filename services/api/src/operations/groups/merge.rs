@@ -1,6 +1,6 @@
 //! `POST /v1/groups/{id}/merge`.
 
-use super::{Author, answer, merged, no_such_group};
+use super::{Author, check_merged, no_such_group, respond_with_group};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use axum::response::Response;
@@ -9,7 +9,7 @@ use unslide_store::groups;
 use unslide_store::queries::groups::{GroupCounts, get};
 
 /// Maximum number of groups in one request.
-const MOST: usize = 50;
+const MERGED_GROUPS_LIMIT: usize = 50;
 
 /// Groups to be merged into another one.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -40,22 +40,30 @@ pub async fn merge_groups(
     Path(id): Path<Uuid>,
     input::Json(wish): input::Json<GroupMerge>,
 ) -> Result<Response, Problem> {
-    let group = merge(&api, &Author { access: &access, name: None }, id, &wish.groups).await?;
-    Ok(answer(&access, group))
+    let group = merge_as_author(&api, &Author { access: &access, name: None }, id, &wish.groups).await?;
+    Ok(respond_with_group(&access, group))
 }
 
 /// Merges groups in the name of this author.
 ///
 /// # Errors
 /// The failures that the operation documents.
-pub async fn merge(api: &Api, author: &Author<'_>, id: Uuid, ids: &[Uuid]) -> Result<GroupCounts, Problem> {
-    if ids.is_empty() || ids.len() > MOST {
-        return Err(Problem::new(Kind::InvalidBody, format!("groups: 1 to {MOST} ids")));
+pub async fn merge_as_author(
+    api: &Api,
+    author: &Author<'_>,
+    id: Uuid,
+    ids: &[Uuid],
+) -> Result<GroupCounts, Problem> {
+    if ids.is_empty() || ids.len() > MERGED_GROUPS_LIMIT {
+        return Err(Problem::new(Kind::InvalidBody, format!("groups: 1 to {MERGED_GROUPS_LIMIT} ids")));
     }
-    let key = author.key();
+    let key = author.key_id();
     let mut tx = api.tenant(author.access.tenant()).await?;
-    merged(groups::merge(&mut tx, id, ids, author.app(), author.actor(&key)).await?, id)?;
-    let group = get(&mut tx, id, author.app()).await?.ok_or_else(no_such_group)?;
+    check_merged(
+        groups::merge_groups(&mut tx, id, ids, author.only_app(), author.as_actor(&key)).await?,
+        id,
+    )?;
+    let group = get(&mut tx, id, author.only_app()).await?.ok_or_else(no_such_group)?;
     tx.commit().await?;
     Ok(group)
 }

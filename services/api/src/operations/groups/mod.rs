@@ -16,7 +16,7 @@ use unslide_store::Uuid;
 use unslide_store::groups::{GroupActor, MAX_MERGED, MergeOutcome, UpdateOutcome};
 
 /// The routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
+pub fn group_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list::list_groups))
         .routes(routes!(get::get_group, change::change_group))
@@ -30,30 +30,28 @@ pub fn routes() -> OpenApiRouter<Api> {
 pub struct Author<'a> {
     /// The access of the key.
     pub access: &'a Access<GroupsWrite>,
-    /// The session's name.
     pub name: Option<&'a str>,
 }
 
 impl Author<'_> {
-    /// Returns the key's id.
-    pub fn key(&self) -> String {
+    pub fn key_id(&self) -> String {
         self.access.principal.key_id.to_string()
     }
 
     /// Returns the actor for the group's activity, with the key's id `key`.
-    pub fn actor<'k>(&'k self, key: &'k str) -> GroupActor<'k> {
+    pub fn as_actor<'k>(&'k self, key: &'k str) -> GroupActor<'k> {
         GroupActor { actor: key, name: self.name }
     }
 
     /// Returns the only app with groups that the author may see.
-    pub fn app(&self) -> Option<&str> {
+    pub fn only_app(&self) -> Option<&str> {
         self.access.only_app()
     }
 }
 
 /// Responds with a group, or with no content if the key may change groups but not read them.
-fn answer<T: Serialize>(access: &Access<GroupsWrite>, group: T) -> Response {
-    if access.principal.may(Scope::ReportsRead) {
+fn respond_with_group<T: Serialize>(access: &Access<GroupsWrite>, group: T) -> Response {
+    if access.principal.has_scope(Scope::ReportsRead) {
         Json(group).into_response()
     } else {
         StatusCode::NO_CONTENT.into_response()
@@ -73,7 +71,7 @@ fn is_merged(group: Uuid, into: Uuid) -> Problem {
 ///
 /// # Errors
 /// The reason why it was not changed.
-pub fn updated(outcome: UpdateOutcome, id: Uuid) -> Result<Uuid, Problem> {
+pub fn check_updated(outcome: UpdateOutcome, id: Uuid) -> Result<Uuid, Problem> {
     match outcome {
         UpdateOutcome::Done(id) => Ok(id),
         UpdateOutcome::NotFound => Err(no_such_group()),
@@ -85,7 +83,7 @@ pub fn updated(outcome: UpdateOutcome, id: Uuid) -> Result<Uuid, Problem> {
 ///
 /// # Errors
 /// The reason why it was not done.
-pub fn merged(outcome: MergeOutcome, target: Uuid) -> Result<(), Problem> {
+pub fn check_merged(outcome: MergeOutcome, target: Uuid) -> Result<(), Problem> {
     match outcome {
         MergeOutcome::Done => Ok(()),
         MergeOutcome::NotFound(id) if id == target => Err(no_such_group()),

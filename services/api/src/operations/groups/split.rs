@@ -1,12 +1,12 @@
 //! `POST /v1/groups/{id}/split`.
 
-use super::{Author, answer, merged, no_such_group};
+use super::{Author, check_merged, no_such_group, respond_with_group};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use axum::response::Response;
 use unslide_store::Uuid;
 use unslide_store::groups;
-use unslide_store::queries::groups::{ListedGroup, find};
+use unslide_store::queries::groups::{ListedGroup, find_group};
 
 /// A group to be taken out of another one.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
@@ -33,21 +33,29 @@ pub async fn split_group(
     Path(id): Path<Uuid>,
     input::Json(wish): input::Json<GroupSplit>,
 ) -> Result<Response, Problem> {
-    let group = split(&api, &Author { access: &access, name: None }, id, wish.group).await?;
-    Ok(answer(&access, group))
+    let group = split_as_author(&api, &Author { access: &access, name: None }, id, wish.group).await?;
+    Ok(respond_with_group(&access, group))
 }
 
 /// Splits a group in the name of this author.
 ///
 /// # Errors
 /// The failures that the operation documents.
-pub async fn split(api: &Api, author: &Author<'_>, id: Uuid, group: Uuid) -> Result<ListedGroup, Problem> {
-    let key = author.key();
+pub async fn split_as_author(
+    api: &Api,
+    author: &Author<'_>,
+    id: Uuid,
+    group: Uuid,
+) -> Result<ListedGroup, Problem> {
+    let key = author.key_id();
     let mut tx = api.tenant(author.access.tenant()).await?;
     // The state before the split: afterwards the group may be empty and gone.
-    let before = find(&mut tx, id, author.app()).await?.ok_or_else(no_such_group)?;
-    merged(groups::split(&mut tx, id, group, author.app(), author.actor(&key)).await?, id)?;
-    let after = find(&mut tx, id, author.app()).await?;
+    let before = find_group(&mut tx, id, author.only_app()).await?.ok_or_else(no_such_group)?;
+    check_merged(
+        groups::split_group(&mut tx, id, group, author.only_app(), author.as_actor(&key)).await?,
+        id,
+    )?;
+    let after = find_group(&mut tx, id, author.only_app()).await?;
     tx.commit().await?;
     Ok(after.unwrap_or(ListedGroup { reports: 0, ..before }))
 }

@@ -1,6 +1,6 @@
 //! `POST /v1/keys`.
 
-use super::{CreatedKey, check, make};
+use super::{CreatedKey, check_new_key, make_key};
 use crate::operations::prelude::*;
 use crate::requests::input::Json;
 use http::StatusCode;
@@ -23,14 +23,14 @@ pub async fn create_key(
     access: Access<TenantAdmin>,
     Json(new): Json<NewApiKey>,
 ) -> Result<(StatusCode, axum::Json<CreatedKey>), Problem> {
-    check(&new, &access.principal, api.clock.now())?;
+    check_new_key(&new, &access.principal, api.clock.now())?;
     if new.scopes.contains(&Scope::Operator) {
         return Err(Problem::new(
             Kind::InsufficientScope,
             "only an operator can create a key with the scope operator",
         ));
     }
-    if let Some(scope) = new.scopes.iter().find(|scope| !access.principal.may(**scope)) {
+    if let Some(scope) = new.scopes.iter().find(|scope| !access.principal.has_scope(**scope)) {
         let detail = format!("the key lacks the scope {scope}, so it cannot create a key with it");
         return Err(Problem::new(Kind::InsufficientScope, detail));
     }
@@ -41,6 +41,6 @@ pub async fn create_key(
         ));
     }
     let tx = api.tenant(access.tenant()).await?;
-    let created = make(&api, tx, &access.principal, new).await?;
+    let created = make_key(&api, tx, &access.principal, new).await?;
     Ok((StatusCode::CREATED, axum::Json(created)))
 }

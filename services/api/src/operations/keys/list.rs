@@ -2,7 +2,7 @@
 
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
-use crate::requests::page::{time_and_id, timed};
+use crate::requests::page::{position_by_time, time_and_id};
 use time::OffsetDateTime;
 use unslide_store::keys::{self, ApiKey};
 use unslide_store::{TenantTx, Uuid};
@@ -23,22 +23,22 @@ pub async fn list_keys(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<ApiKey>>, Problem> {
     let app = access.principal.app.as_deref();
-    let list = List::of(access.tenant(), "list_keys", &app);
+    let list = List::for_operation(access.tenant(), "list_keys", &app);
     // A wrong cursor is refused before the database is queried.
-    let after = page.after(list, time_and_id)?;
-    let limit = page.limit()?;
+    let after = page.read_cursor(list, time_and_id)?;
+    let limit = page.check_limit()?;
     let tx = api.tenant(access.tenant()).await?;
-    answer(tx, app, after, limit, list).await
+    list_key_page(tx, app, after, limit, list).await
 }
 
 /// Returns a page of the tenant's keys; with `app`, only those that are restricted to it.
-pub async fn answer(
+pub async fn list_key_page(
     mut tx: Tx<TenantTx>,
     app: Option<&str>,
     after: Option<(OffsetDateTime, Uuid)>,
     limit: u32,
     list: List,
 ) -> Result<Json<Page<ApiKey>>, Problem> {
-    let found = keys::list(&mut tx, app, after, limit + 1).await?;
-    Ok(Json(Page::of(found, limit, list, |last| timed(last.created_at, last.id))))
+    let found = keys::list_keys(&mut tx, app, after, limit + 1).await?;
+    Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.created_at, last.id))))
 }

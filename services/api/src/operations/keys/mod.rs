@@ -5,7 +5,7 @@ mod get;
 pub mod list;
 mod revoke;
 
-pub use revoke::{RevokeQuery, RevokedKey, revoke, revoke_key};
+pub use revoke::{RevokeQuery, RevokedKey, revoke_and_count, revoke_key};
 
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
@@ -17,7 +17,7 @@ use unslide_store::keys::{self, ApiKey, NewApiKey, Principal};
 use unslide_store::{TenantTx, audit};
 
 /// The routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
+pub fn key_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(create::create_key, list::list_keys))
         .routes(routes!(get::get_key))
@@ -39,7 +39,7 @@ pub struct CreatedKey {
 ///
 /// # Errors
 /// [`Kind::InvalidBody`]; [`Kind::InsufficientScope`] if it would outlive its creator.
-pub fn check(new: &NewApiKey, by: &Principal, now: OffsetDateTime) -> Result<(), Problem> {
+pub fn check_new_key(new: &NewApiKey, by: &Principal, now: OffsetDateTime) -> Result<(), Problem> {
     let wrong = if !is_text(&new.name, 200) {
         "name: 1 to 200 bytes, no control characters"
     } else if new.app.is_some() && new.scopes.contains(&Scope::Operator) {
@@ -71,20 +71,20 @@ fn ends_with(new: &NewApiKey, by: &Principal) -> Result<(), Problem> {
 ///
 /// # Errors
 /// The database fails, or the operating system gives no random bytes.
-pub async fn make(
+pub async fn make_key(
     api: &Api,
     mut tx: Tx<TenantTx>,
     by: &Principal,
     mut new: NewApiKey,
 ) -> Result<CreatedKey, Problem> {
-    let entropy = api.entropy.key().map_err(Problem::internal)?;
+    let entropy = api.entropy.generate_key().map_err(Problem::internal)?;
     new.scopes.sort_unstable();
     new.scopes.dedup();
     let made = keys::create_by(&mut tx, &new, &entropy, by.key_id).await?;
     // The creator's key was revoked since this request began.
-    let (key, text) = made.ok_or_else(|| Problem::bare(Kind::Unauthorized))?;
+    let (key, text) = made.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
     let detail = serde_json::json!({"scopes": key.scopes, "by_tenant": by.tenant});
-    audit::append(&mut tx, &by.key_id.to_string(), "key.create", &key.id.to_string(), &detail).await?;
+    audit::append_entry(&mut tx, &by.key_id.to_string(), "key.create", &key.id.to_string(), &detail).await?;
     tx.commit().await?;
     Ok(CreatedKey { key, text: text.reveal().to_owned() })
 }

@@ -47,8 +47,8 @@ pub async fn revoke_key(
 ) -> Result<Json<RevokedKey>, Problem> {
     let tx = api.tenant(access.tenant()).await?;
     let by = &access.principal;
-    let within = (!by.may(Scope::Operator)).then_some(&by.tenant);
-    revoke(&api, tx, by, id, query, within).await.map(Json)
+    let within = (!by.has_scope(Scope::Operator)).then_some(&by.tenant);
+    revoke_and_count(&api, tx, by, id, query, within).await.map(Json)
 }
 
 /// Revokes a key of the transaction's tenant and commits. Counts the keys that descend from it, either of one
@@ -56,7 +56,7 @@ pub async fn revoke_key(
 ///
 /// # Errors
 /// [`Kind::NotFound`], or the database fails.
-pub async fn revoke(
+pub async fn revoke_and_count(
     api: &Api,
     mut tx: Tx<TenantTx>,
     by: &Principal,
@@ -68,14 +68,14 @@ pub async fn revoke(
     let revoked = if query.cascade {
         keys::revoke_with_made(&mut tx, id, app, within, &actor).await?
     } else {
-        keys::revoke(&mut tx, id, app).await?.then_some(0)
+        keys::revoke_key(&mut tx, id, app).await?.then_some(0)
     };
     let Some(revoked) = revoked else {
         return Err(Problem::new(Kind::NotFound, "there is no such key"));
     };
     let detail = serde_json::json!({"cascade": query.cascade});
-    audit::append(&mut tx, &actor, "key.revoke", &id.to_string(), &detail).await?;
-    let in_force = keys::made(&mut tx, id, within).await?;
+    audit::append_entry(&mut tx, &actor, "key.revoke", &id.to_string(), &detail).await?;
+    let in_force = keys::count_made(&mut tx, id, within).await?;
     let committed = tx.commit().await;
     api.key_cache.clear();
     committed?;

@@ -22,16 +22,16 @@ pub async fn delete_report(
     Path(id): Path<String>,
     Query(query): Query<VariantQuery>,
 ) -> Result<StatusCode, Problem> {
-    let id: ReportId = parameter("id", &id)?;
+    let id: ReportId = parse_parameter("id", &id)?;
     let variant = query.variant.unwrap_or(0);
     let app = access.principal.app.as_deref();
     let mut tx = api.tenant(access.tenant()).await?;
-    if !reports::delete(&mut tx, id, variant, app).await? {
+    if !reports::delete_report(&mut tx, id, variant, app).await? {
         return Err(Problem::new(Kind::NotFound, "there is no such report"));
     }
     let actor = access.principal.key_id.to_string();
     let detail = serde_json::json!({"variant": variant});
-    audit::append(&mut tx, &actor, "report.delete", &id.to_string(), &detail).await?;
+    audit::append_entry(&mut tx, &actor, "report.delete", &id.to_string(), &detail).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

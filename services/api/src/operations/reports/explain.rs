@@ -1,11 +1,11 @@
 //! `GET /v1/reports/{id}/explain`.
 
-use super::get::{VariantQuery, whole};
+use super::get::{VariantQuery, load_report};
 use super::schemas::ExplanationSchema;
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
-use crate::reports::image_symbols::fetch;
+use crate::reports::image_symbols::fetch_symbols;
 use crate::reports::stored_body::{self, StoredBody};
 use axum::response::{IntoResponse, Response};
 use http::header;
@@ -33,7 +33,7 @@ pub async fn explain_report(
     Query(query): Query<VariantQuery>,
 ) -> Result<Response, Problem> {
     let finish = |explanation: &Explanation| serde_json::to_vec(explanation).map_err(Problem::internal);
-    let explanation = explain(&api, &access, &id, query.variant.unwrap_or(0), finish).await?;
+    let explanation = explain_stored(&api, &access, &id, query.variant.unwrap_or(0), finish).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], explanation).into_response())
 }
 
@@ -41,33 +41,33 @@ pub async fn explain_report(
 ///
 /// # Errors
 /// Those of [`whole`], or the tenant symbolicates too much.
-pub async fn explain(
+pub async fn explain_stored(
     api: &Api,
     access: &Access<ReportsRead>,
     id: &str,
     variant: u32,
     finish: impl FnOnce(&Explanation) -> Result<Vec<u8>, Problem> + Send + 'static,
 ) -> Result<ReservedAnswer, Problem> {
-    let mut charge = Charge::of_symbolication(api, access.tenant())?;
-    let (_, body) = whole(api, access, id, variant).await?;
-    charge.unpacked(body.json.len() as u64)?;
+    let mut charge = Charge::for_symbolication(api, access.tenant())?;
+    let (_, body) = load_report(api, access, id, variant).await?;
+    charge.charge_unpacked(body.json.len() as u64)?;
     let (body, wanted) = api
         .cpu
         .run_for(access.tenant(), move || {
             job_bytes(body.json.len());
-            let wanted = unslide_symbolicate::needs(&stored_body::report(&body.json)?);
+            let wanted = unslide_symbolicate::list_needs(&stored_body::read_report(&body.json)?);
             Ok::<_, Problem>((body, wanted))
         })
         .await??;
-    let symbols = fetch(api, &access.principal, wanted).await?;
+    let symbols = fetch_symbols(api, &access.principal, wanted).await?;
     let work = move || {
         let StoredBody { json, mut reservation, .. } = body;
         job_bytes(json.len());
-        let (report, rules) = (stored_body::report(&json)?, &symbols.rules.grouping);
+        let (report, rules) = (stored_body::read_report(&json)?, &symbols.rules.grouping);
         let explanation =
-            unslide_symbolicate::explain(&report, &|id| symbols.get(id), rules, &symbols.analyses);
+            unslide_symbolicate::explain_report(&report, &|id| symbols.get(id), rules, &symbols.analyses);
         let explanation = finish(&explanation)?;
-        reservation.grow(explanation.len() as u64)?;
+        reservation.reserve_more(explanation.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: explanation.into(), reservation })
     };
     api.cpu.run_for(access.tenant(), work).await?

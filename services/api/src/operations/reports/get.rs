@@ -6,7 +6,7 @@ use crate::limits::permits::RequestSlot;
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
 use crate::reports::stored_body::{self, StoredBody, StoredBodyError};
-use crate::requests::accept::{Representation, negotiate};
+use crate::requests::accept::{Representation, negotiate_representation};
 use crate::requests::wait::Wait;
 use axum::Extension;
 use axum::response::{IntoResponse, Response};
@@ -72,24 +72,24 @@ pub async fn get_report(
     Query(query): Query<GetQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let form = negotiate(&headers)?;
+    let form = negotiate_representation(&headers)?;
     let wait = Wait::new(slot, query.wait.as_deref(), LONGEST_WAIT)?;
     let variant = query.variant.unwrap_or(0);
     let (mut tx, found) = find_within(&api, &access, &id, variant, wait).await?;
     let again = again_headers(&mut tx, &found).await?;
-    if has_copy(&headers, &tag(&found, form)) {
+    if has_copy(&headers, &entity_tag(&found, form)) {
         return Ok((StatusCode::NOT_MODIFIED, again, answer_headers(&found, form)?).into_response());
     }
     // The body may be of a newer revision: it says which one it is.
     let (found, body) = body_of(&api, &access, &id, variant, tx, found).await?;
-    let body = api.cpu.run_for(access.tenant(), move || written(body, form)).await??;
+    let body = api.cpu.run_for(access.tenant(), move || render_body(body, form)).await??;
     let named = [(header::CONTENT_TYPE, form.answer_type(body.document.is_some()))];
     let bytes = body.document.unwrap_or(body.json);
     let body = ReservedAnswer { bytes: bytes.into(), reservation: body.reservation };
     Ok((again, answer_headers(&found, form)?, named, body).into_response())
 }
 
-fn tag(found: &FoundReport, form: Representation) -> String {
+fn entity_tag(found: &FoundReport, form: Representation) -> String {
     format!("\"{}-{}\"", found.listed.revision, form.name())
 }
 
@@ -98,7 +98,7 @@ type AnswerHeaders = [(header::HeaderName, HeaderValue); 4];
 fn answer_headers(found: &FoundReport, form: Representation) -> Result<AnswerHeaders, Problem> {
     let revision = found.listed.revision;
     Ok([
-        (header::ETAG, HeaderValue::from_str(&tag(found, form)).map_err(Problem::internal)?),
+        (header::ETAG, HeaderValue::from_str(&entity_tag(found, form)).map_err(Problem::internal)?),
         (header::VARY, HeaderValue::from_static("accept, authorization")),
         (header::HeaderName::from_static("x-report-revision"), HeaderValue::from(revision)),
         (header::HeaderName::from_static("x-report-variants"), HeaderValue::from(found.variants)),
@@ -107,7 +107,7 @@ fn answer_headers(found: &FoundReport, form: Representation) -> Result<AnswerHea
 
 /// Returns headers with the number of duplicates of the report, and the time of the last one.
 async fn again_headers(tx: &mut Tx<TenantTx>, found: &FoundReport) -> Result<HeaderMap, Problem> {
-    let again = duplicates::of(tx, found.listed.report_id, found.listed.variant).await?;
+    let again = duplicates::count_duplicates(tx, found.listed.report_id, found.listed.variant).await?;
     let mut headers = HeaderMap::new();
     headers.insert("x-report-duplicates", HeaderValue::from(again.count));
     if let Some(last) = again.last.and_then(|last| last.format(&Rfc3339).ok()) {
@@ -121,26 +121,26 @@ async fn again_headers(tx: &mut Tx<TenantTx>, found: &FoundReport) -> Result<Hea
 ///
 /// # Errors
 /// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for an invalid id.
-async fn find(
+async fn find_report(
     api: &Api,
     access: &Access<ReportsRead>,
     id: &str,
     variant: u32,
 ) -> Result<(Tx<TenantTx>, FoundReport), Problem> {
-    let id: ReportId = parameter("id", id)?;
+    let id: ReportId = parse_parameter("id", id)?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = report::find(&mut tx, id, variant).await?;
-    let Some(found) = found.filter(|found| access.sees(&found.listed.app)) else {
+    let found = report::find_report(&mut tx, id, variant).await?;
+    let Some(found) = found.filter(|found| access.can_see(&found.listed.app)) else {
         return Err(Problem::new(Kind::NotFound, "there is no such report"));
     };
     Ok((tx, found))
 }
 
-/// Calls [`find`] until the report is stored or the time is over. Holds no database connection between two
+/// Calls [`find_report`] until the report is stored or the time is over. Holds no database connection between two
 /// attempts.
 ///
 /// # Errors
-/// Those of [`find`] once the time is over; or too many requests wait.
+/// Those of [`find_report`] once the time is over; or too many requests wait.
 async fn find_within(
     api: &Api,
     access: &Access<ReportsRead>,
@@ -149,25 +149,25 @@ async fn find_within(
     mut wait: Wait,
 ) -> Result<(Tx<TenantTx>, FoundReport), Problem> {
     loop {
-        match find(api, access, id, variant).await {
+        match find_report(api, access, id, variant).await {
             Err(problem) if problem.kind() == Kind::NotFound && !wait.is_over() => {}
             found => return found,
         }
-        wait.pause(api, access.tenant()).await?;
+        wait.wait_for_check(api, access.tenant()).await?;
     }
 }
 
 /// Returns the stored report of an id with its JSON and the reservation, if the key may see it.
 ///
 /// # Errors
-/// Those of [`find`] and [`body_of`].
-pub async fn whole(
+/// Those of [`find_report`] and [`body_of`].
+pub async fn load_report(
     api: &Api,
     access: &Access<ReportsRead>,
     id: &str,
     variant: u32,
 ) -> Result<(FoundReport, StoredBody), Problem> {
-    let (tx, found) = find(api, access, id, variant).await?;
+    let (tx, found) = find_report(api, access, id, variant).await?;
     body_of(api, access, id, variant, tx, found).await
 }
 
@@ -175,7 +175,7 @@ pub async fn whole(
 /// moved or revised since. The row is then read again, and the result belongs to the new row.
 ///
 /// # Errors
-/// Those of [`find`]; [`Kind::Unavailable`] if object storage does not answer, [`Kind::Internal`] if the body
+/// Those of [`find_report`]; [`Kind::Unavailable`] if object storage does not answer, [`Kind::Internal`] if the body
 /// is lost or damaged.
 async fn body_of(
     api: &Api,
@@ -185,14 +185,14 @@ async fn body_of(
     tx: Tx<TenantTx>,
     found: FoundReport,
 ) -> Result<(FoundReport, StoredBody), Problem> {
-    let first = match stored_body::read(api, access.tenant(), tx, &found).await {
+    let first = match stored_body::read_body(api, access.tenant(), tx, &found).await {
         Ok(body) => return Ok((found, body)),
         Err(StoredBodyError::Lost(lost)) => lost,
         Err(StoredBodyError::Problem(problem)) => return Err(problem),
     };
     tracing::debug!(error = %first, "a body was moved after its row was read: the row is read again");
-    let (tx, found) = find(api, access, id, variant).await?;
-    match stored_body::read(api, access.tenant(), tx, &found).await {
+    let (tx, found) = find_report(api, access, id, variant).await?;
+    match stored_body::read_body(api, access.tenant(), tx, &found).await {
         Ok(body) => Ok((found, body)),
         Err(StoredBodyError::Problem(problem)) => Err(problem),
         Err(StoredBodyError::Lost(lost)) => {
@@ -202,14 +202,14 @@ async fn body_of(
     }
 }
 
-fn written(body: StoredBody, form: Representation) -> Result<StoredBody, Problem> {
+fn render_body(body: StoredBody, form: Representation) -> Result<StoredBody, Problem> {
     match form {
         Representation::Json => Ok(body),
         Representation::Text => {
             let StoredBody { json, mut reservation, .. } = body;
-            let report = stored_body::report(&json)?;
+            let report = stored_body::read_report(&json)?;
             let text = unslide_report::text::apple_log(&report).into_bytes();
-            reservation.grow(text.len() as u64)?;
+            reservation.reserve_more(text.len() as u64)?;
             Ok(StoredBody { json: text, document: None, reservation })
         }
     }

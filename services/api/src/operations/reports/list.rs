@@ -1,11 +1,11 @@
 //! `GET /v1/reports`.
 
 use crate::operations::prelude::*;
-use crate::requests::input::{check_texts, search_text, time};
+use crate::requests::input::{check_texts, parse_time, search_text};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
 
 /// Longer filters match nothing that is stored.
-const LONGEST: usize = 1_024;
+const FILTER_BYTES: usize = 1_024;
 
 /// Which reports to list. An absent filter does not limit the list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -67,29 +67,29 @@ pub async fn list_reports(
     Query(query): Query<ReportQuery>,
 ) -> Result<Json<Page<ReportRow>>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
-    let filter = filter(&access, query)?;
-    let list = List::of(access.tenant(), "list_reports", &filter);
-    let after = page.after(list, |position| position.parse().ok())?;
-    let limit = page.limit()?;
+    let filter = build_filter(&access, query)?;
+    let list = List::for_operation(access.tenant(), "list_reports", &filter);
+    let after = page.read_cursor(list, |position| position.parse().ok())?;
+    let limit = page.check_limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = reports::list(&mut tx, &filter, after.as_ref(), limit).await?;
-    let next_cursor = found.next.map(|next| list.cursor(&next.to_string()));
+    let found = reports::list_reports(&mut tx, &filter, after.as_ref(), limit).await?;
+    let next_cursor = found.next.map(|next| list.encode_cursor(&next.to_string()));
     Ok(Json(Page { items: found.reports, next_cursor }))
 }
 
-fn filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<ReportFilter, Problem> {
+fn build_filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<ReportFilter, Problem> {
     let filter = ReportFilter {
-        app: access.app(query.app)?,
+        app: access.restrict_app(query.app)?,
         version: query.version,
         build: query.build,
-        from: time("from", query.from.as_deref())?,
-        to: time("to", query.to.as_deref())?,
+        from: parse_time("from", query.from.as_deref())?,
+        to: parse_time("to", query.to.as_deref())?,
         kind: query.kind,
         status: query.status,
         model: query.model,
         os_version: query.os_version,
-        debug_id: query.debug_id.as_deref().map(|text| parameter("debug_id", text)).transpose()?,
-        group: query.group.as_deref().map(|text| parameter("group", text)).transpose()?,
+        debug_id: query.debug_id.as_deref().map(|text| parse_parameter("debug_id", text)).transpose()?,
+        group: query.group.as_deref().map(|text| parse_parameter("group", text)).transpose()?,
         text: search_text(query.q)?,
     };
     if let Some(status) = &filter.status
@@ -105,6 +105,6 @@ fn filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<ReportFilt
         ("model", filter.model.as_deref()),
         ("os_version", filter.os_version.as_deref()),
     ];
-    check_texts(Kind::InvalidParameter, LONGEST, texts)?;
+    check_texts(Kind::InvalidParameter, FILTER_BYTES, texts)?;
     Ok(filter)
 }

@@ -12,7 +12,7 @@ mod symbolicate;
 use crate::operations::prelude::*;
 
 /// The routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
+pub fn report_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(send::send_reports, list::list_reports))
         .routes(routes!(delete::delete_report))

@@ -1,9 +1,9 @@
 //! `GET /v1/reports/{id}/profile`.
 
-use super::get::whole;
+use super::get::load_report;
 use crate::limits::answers::ReservedAnswer;
 use crate::operations::prelude::*;
-use crate::reports::sampled::{no_profile, profile};
+use crate::reports::sampled::{load_profile, no_profile};
 use crate::reports::stored_body::{self, StoredBody};
 use axum::response::{IntoResponse, Response};
 use http::header;
@@ -64,20 +64,24 @@ pub async fn get_report_profile(
         Some("folded") => true,
         Some(_) => return Err(Problem::new(Kind::InvalidParameter, "format: json or folded")),
     };
-    let (_, body) = whole(&api, &access, &id, query.variant.unwrap_or(0)).await?;
+    let (_, body) = load_report(&api, &access, &id, query.variant.unwrap_or(0)).await?;
     let work = move || {
         let StoredBody { json, mut reservation, .. } = body;
-        let report = stored_body::report(&json)?;
-        let profile = profile(&report, &mut reservation)?.ok_or_else(no_profile)?;
+        let report = stored_body::read_report(&json)?;
+        let profile = load_profile(&report, &mut reservation)?.ok_or_else(no_profile)?;
         let ReportTree { tree, skipped, .. } = report_tree(&report, &profile);
         let bytes = if folded {
-            reservation.grow(2 * MOST_FOLDED_BYTES as u64)?;
+            reservation.reserve_more(2 * MOST_FOLDED_BYTES as u64)?;
             tree.folded_within(MOST_FOLDED_BYTES).into_bytes()
         } else {
-            reservation.grow(MOST_JSON_BYTES)?;
+            reservation.reserve_more(MOST_JSON_BYTES)?;
             let duration_ms = report.duration_millis().or(profile.millis);
-            let answer =
-                SampledProfile { name: profile.name.clone(), duration_ms, skipped, tree: CutTree::of(&tree) };
+            let answer = SampledProfile {
+                name: profile.name.clone(),
+                duration_ms,
+                skipped,
+                tree: CutTree::from_tree(&tree),
+            };
             serde_json::to_vec(&answer).map_err(Problem::internal)?
         };
         Ok::<_, Problem>(ReservedAnswer { bytes: bytes.into(), reservation })

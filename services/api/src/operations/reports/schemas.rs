@@ -37,14 +37,16 @@ pub struct CrashReport;
 impl PartialSchema for CrashReport {
     fn schema() -> RefOr<Schema> {
         let images = ArrayBuilder::new()
-            .items(object("`image_addr`, `image_size`, `uuid`, `name` and more."))
+            .items(build_object("`image_addr`, `image_size`, `uuid`, `name` and more."))
             .description(Some("The images that were loaded in the process."));
-        object("A KSCrash report, format versions 2 to 3.9. The members that matter most are named here.")
-            .property("report", object("`id`, `version`, `type`, `timestamp` and more."))
-            .property("system", object("The device, the system and the app."))
-            .property("binary_images", images)
-            .property("crash", object("`error`, and `threads` with their backtraces."))
-            .into()
+        build_object(
+            "A KSCrash report, format versions 2 to 3.9. The members that matter most are named here.",
+        )
+        .property("report", build_object("`id`, `version`, `type`, `timestamp` and more."))
+        .property("system", build_object("The device, the system and the app."))
+        .property("binary_images", images)
+        .property("crash", build_object("`error`, and `threads` with their backtraces."))
+        .into()
     }
 }
 
@@ -66,7 +68,7 @@ impl ToSchema for CrashReports {
     }
 }
 
-fn object(about: &str) -> ObjectBuilder {
+fn build_object(about: &str) -> ObjectBuilder {
     ObjectBuilder::new()
         .schema_type(Type::Object)
         .description(Some(about))

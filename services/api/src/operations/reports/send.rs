@@ -65,15 +65,15 @@ pub async fn send_reports(
     body: Body,
 ) -> Result<AcceptedResponse<SentReports>, Problem> {
     api.check_topics()?;
-    let form = form(&headers)?;
+    let form = parse_body_form(&headers)?;
     let limits = &api.limits;
-    let chunks = Chunks::new(&headers, body, limits.ingest_bytes, limits.pace())?;
+    let chunks = Chunks::new(&headers, body, limits.ingest_bytes, limits.client_pace())?;
     let limit = report_limit(&api, &access);
     // A tenant that is over its rate is refused before its body is read.
     let own = access.principal.limits.units_per_second;
-    let mut charge = Charge::of_reports(&api, access.tenant(), own)?;
+    let mut charge = Charge::for_reports(&api, access.tenant(), own)?;
     let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
-    let body = chunks.collect(&mut reserved).await?;
+    let body = chunks.collect_body(&mut reserved).await?;
     let bounds = Bounds {
         unpacked: limits.ingest_unpacked_bytes,
         reports: limits.ingest_reports,
@@ -81,18 +81,18 @@ pub async fn send_reports(
     };
     let (maker, tenant, app) = (api.clone(), access.tenant().clone(), access.principal.app.clone());
     let work = move |body: Bytes| {
-        charge.received(body.len() as u64)?;
+        charge.charge_received(body.len() as u64)?;
         let scope = ReportScope { app: app.as_deref(), readers: &maker.readers };
-        let reports = ingest::read(&body, &form, &bounds, &scope, (&mut reserved, &mut charge))?;
-        charge.reports(reports.len())?;
-        let record = |report: &Incoming| record(&maker, &tenant, trace, report);
+        let reports = ingest::read_reports(&body, &form, &bounds, &scope, (&mut reserved, &mut charge))?;
+        charge.charge_reports(reports.len())?;
+        let record = |report: &Incoming| build_record(&maker, &tenant, trace, report);
         let records: Vec<OutRecord> = reports.iter().map(record).collect();
         Ok::<_, Problem>((reports, records, reserved))
     };
-    let (reports, records, reserved) = body::read(&api, access.tenant(), body, work).await?;
+    let (reports, records, reserved) = body::read_body(&api, access.tenant(), body, work).await?;
     api.producer.send_all(&records).await?;
     drop(reserved);
-    api.metrics.reports(reports.len());
+    api.metrics.count_reports(reports.len());
     let reports: Vec<SentReport> = reports.into_iter().map(|report| SentReport { id: report.id }).collect();
     let location = match reports.as_slice() {
         [SentReport { id: Some(id) }] => Some(format!("/v1/reports/{id}")),
@@ -110,7 +110,7 @@ fn report_limit(api: &Api, access: &Access<ReportsWrite>) -> usize {
     }
 }
 
-fn form(headers: &HeaderMap) -> Result<BodyForm, Problem> {
+fn parse_body_form(headers: &HeaderMap) -> Result<BodyForm, Problem> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     for coding in text(header::CONTENT_ENCODING).split(',').map(str::trim) {
         // The bytes themselves show whether they are packed.
@@ -122,7 +122,7 @@ fn form(headers: &HeaderMap) -> Result<BodyForm, Problem> {
             ));
         }
     }
-    if let Some(boundary) = multipart::boundary(headers, Kind::InvalidBody)? {
+    if let Some(boundary) = multipart::parse_boundary(headers, Kind::InvalidBody)? {
         return Ok(BodyForm::Parts(boundary));
     }
     let essence =
@@ -132,8 +132,8 @@ fn form(headers: &HeaderMap) -> Result<BodyForm, Problem> {
     Ok(if lines.contains(&essence.as_str()) { BodyForm::Lines } else { BodyForm::Any })
 }
 
-fn record(api: &Api, tenant: &TenantId, trace: TraceContext, report: &Incoming) -> OutRecord {
-    let record = events::record(api, tenant, trace, api.topics.input.as_str().into(), &report.bytes);
+fn build_record(api: &Api, tenant: &TenantId, trace: TraceContext, report: &Incoming) -> OutRecord {
+    let record = events::build_record(api, tenant, trace, api.topics.input.as_str().into(), &report.bytes);
     match report.id {
         // Repetitions of one report are in the same partition.
         Some(id) => record.key(format!("{tenant}/{id}")),

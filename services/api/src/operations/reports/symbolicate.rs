@@ -6,8 +6,8 @@ use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
 use crate::reports::image_symbols::{SymbolsOfReport, symbolication_rules};
-use crate::requests::accept::{Representation, negotiate};
-use crate::requests::body::{Chunks, unpacked};
+use crate::requests::accept::{Representation, negotiate_representation};
+use crate::requests::body::{Chunks, unpack_body};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -45,18 +45,20 @@ pub async fn symbolicate(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let form = negotiate(&headers)?;
+    let form = negotiate_representation(&headers)?;
     let limit = api.limits.report_bytes;
-    let mut charge = Charge::of_symbolication(&api, access.tenant())?;
+    let mut charge = Charge::for_symbolication(&api, access.tenant())?;
     let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
-    let body = Chunks::new(&headers, body, limit as u64, api.limits.pace())?.collect(&mut reserved).await?;
+    let body = Chunks::new(&headers, body, limit as u64, api.limits.client_pace())?
+        .collect_body(&mut reserved)
+        .await?;
     let app = access.principal.app.clone();
     let rules = symbolication_rules(&api, &access.principal).await?;
     let request = DocumentRequest { api: api.clone(), tenant: access.tenant().clone(), limit, form };
     let first = request.clone();
     let work = move || {
-        charge.received(body.len() as u64)?;
-        let body = unpacked(&body, limit as u64, &mut reserved, &mut charge)?;
+        charge.charge_received(body.len() as u64)?;
+        let body = unpack_body(&body, limit as u64, &mut reserved, &mut charge)?;
         job_bytes(body.len());
         let document = first.open(&body)?;
         let report = first.read(&document)?;
@@ -65,7 +67,7 @@ pub async fn symbolicate(
             return Err(Problem::new(Kind::InsufficientScope, detail));
         }
         let plan = Plan::new(&report);
-        let (cached, cold) = SymbolsOfReport::cached(&first.api, &first.tenant, plan.needs(), rules);
+        let (cached, cold) = SymbolsOfReport::from_cache(&first.api, &first.tenant, plan.list_needs(), rules);
         // Usually nothing has to be fetched, and the report is read once.
         let step = match cold.is_empty() {
             true => Step::Answered(first.answer(&document, &plan, &cached)?),
@@ -88,7 +90,7 @@ pub async fn symbolicate(
         }
     };
     let DocumentAnswer { bytes, media_type } = answer;
-    let reservation = answers::reserve(&api.permits, access.tenant(), bytes.len() as u64)?;
+    let reservation = answers::reserve_bytes(&api.permits, access.tenant(), bytes.len() as u64)?;
     drop(reserved);
     let answer = ReservedAnswer { bytes: bytes.into(), reservation };
     Ok(([(header::CONTENT_TYPE, media_type)], answer).into_response())
@@ -127,7 +129,7 @@ impl DocumentRequest {
     }
 
     fn read<'d>(&self, document: &'d ReportDocument<'_>) -> Result<Report<'d>, Problem> {
-        Report::accept(document.json(), &self.limits()).map_err(|error| refused(&error))
+        Report::read_event(document.json(), &self.limits()).map_err(|error| refused(&error))
     }
 
     fn answer(
@@ -157,5 +159,5 @@ impl DocumentRequest {
 }
 
 fn refused(error: &ReadError) -> Problem {
-    Problem::new(Kind::of_report(error), format!("{error} ({})", error.reason()))
+    Problem::new(Kind::from_read_error(error), format!("{error} ({})", error.reason()))
 }

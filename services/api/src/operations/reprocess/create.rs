@@ -9,7 +9,7 @@ use unslide_store::audit;
 use unslide_store::reprocess::{self, ReprocessFilter, ReprocessRun};
 
 /// Longer texts match nothing that is stored.
-const LONGEST: usize = 1_024;
+const FILTER_BYTES: usize = 1_024;
 
 /// Which reports to symbolicate again. A filter that is absent fits every report; at least one filter or `all` is needed.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -66,7 +66,7 @@ pub struct CountedReports {
 problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimited);
 
 /// Seconds after which a tenant with too many open reprocesses may retry.
-const AGAIN: u32 = 60;
+const RETRY_AFTER_SECONDS: u32 = 60;
 
 /// Symbolicate stored reports again
 ///
@@ -87,30 +87,30 @@ pub async fn create_reprocess(
 ) -> Result<Response, Problem> {
     new.check_scope()?;
     let texts = [("app", &new.app), ("version", &new.version), ("build", &new.build)];
-    check_texts(Kind::InvalidBody, LONGEST, texts.map(|(name, text)| (name, text.as_deref())))?;
+    check_texts(Kind::InvalidBody, FILTER_BYTES, texts.map(|(name, text)| (name, text.as_deref())))?;
     let wanted = ReprocessFilter {
-        app: access.app(new.app)?,
+        app: access.restrict_app(new.app)?,
         version: new.version,
         build: new.build,
         from: new.from,
         to: new.to,
-        debug_id: new.debug_id.as_deref().map(|text| parameter("debug_id", text)).transpose()?,
+        debug_id: new.debug_id.as_deref().map(|text| parse_parameter("debug_id", text)).transpose()?,
     };
     let mut tx = api.tenant(access.tenant()).await?;
     if new.dry_run {
-        let count = reprocess::count(&mut tx, &wanted).await?;
+        let count = reprocess::count_matching(&mut tx, &wanted).await?;
         return Ok(axum::Json(CountedReports { count }).into_response());
     }
     let actor = access.principal.key_id.to_string();
     let open = reprocess::hold_open(&mut tx).await?;
-    if open >= reprocess::MOST_OPEN {
+    if open >= reprocess::OPEN_REPROCESSES_LIMIT {
         let detail = format!("{open} reprocesses of the tenant are not over yet");
-        return Err(Problem::new(Kind::RateLimited, detail).retry_after(AGAIN));
+        return Err(Problem::new(Kind::RateLimited, detail).retry_after(RETRY_AFTER_SECONDS));
     }
-    let made = reprocess::create(&mut tx, &actor, &wanted).await?;
+    let made = reprocess::create_reprocess(&mut tx, &actor, &wanted).await?;
     let wanted = ReprocessFilter { to: made.to, ..wanted };
     let detail = serde_json::json!({"wanted": wanted, "count": made.matched});
-    audit::append(&mut tx, &actor, "reports.reprocess", &made.id.to_string(), &detail).await?;
+    audit::append_entry(&mut tx, &actor, "reports.reprocess", &made.id.to_string(), &detail).await?;
     tx.commit().await?;
     let location = Some(format!("/v1/reprocess/{}", made.id));
     Ok(AcceptedResponse { body: made, location }.into_response())

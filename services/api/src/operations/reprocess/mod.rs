@@ -6,6 +6,6 @@ mod get;
 use crate::operations::prelude::*;
 
 /// The routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
+pub fn reprocess_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(create::create_reprocess)).routes(routes!(get::get_reprocess))
 }

@@ -51,42 +51,42 @@ pub async fn get_session(
     };
     let none =
         || Problem::new(Kind::NotFound, "there is no session with this id, or its retention has ended");
-    if !access.sees(&app) {
+    if !access.can_see(&app) {
         return Err(none());
     }
     let id = id.replace('\0', "");
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
-    let list = List::of(access.tenant(), "get_session", &(&app, &id));
-    let after = page.after(list, place)?;
-    let limit = page.limit()?;
+    let list = List::for_operation(access.tenant(), "get_session", &(&app, &id));
+    let after = page.read_cursor(list, parse_position)?;
+    let limit = page.check_limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let from = after.as_ref().map(|(at, kind, id, variant)| (*at, kind.as_str(), id.as_str(), *variant));
     let found = match id.len() <= LONGEST_ID {
         true => {
             let page = TimelinePage { app: &app, session: &id, after: from, limit: limit + 1 };
-            session::timeline(&mut tx, page).await?
+            session::list_timeline(&mut tx, page).await?
         }
         false => Vec::new(),
     };
     if found.is_empty() && after.is_none() {
         return Err(none());
     }
-    Ok(Json(Page::of(found, limit, list, position)))
+    Ok(Json(Page::from_rows(found, limit, list, encode_position)))
 }
 
 /// Writes the position of an event in its session.
-fn position(event: &TimelineEvent) -> String {
+fn encode_position(event: &TimelineEvent) -> String {
     let at = event.at.format(&Rfc3339).unwrap_or_default();
     format!("{at} {} {} {}", event.kind, event.variant, event.id)
 }
 
-/// Reads the position that [`position`] wrote.
-fn place(position: &str) -> Option<(OffsetDateTime, String, String, u32)> {
+/// Reads the encode_position that [`encode_position`] wrote.
+fn parse_position(position: &str) -> Option<(OffsetDateTime, String, String, u32)> {
     if position.contains('\0') {
         return None;
     }
     let mut words = position.splitn(4, ' ');
-    let at = timestamp::storable(OffsetDateTime::parse(words.next()?, &Rfc3339).ok()?)?;
+    let at = timestamp::to_storable(OffsetDateTime::parse(words.next()?, &Rfc3339).ok()?)?;
     let (kind, variant, id) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
     Some((at, kind.to_owned(), id.to_owned(), variant))
 }
@@ -99,14 +99,17 @@ mod tests {
     #[test]
     fn only_places_that_the_database_takes_are_read() {
         let (at, kind) = (datetime!(2026-11-20 08:00 UTC), "report".to_owned());
-        assert_eq!(place("2026-11-20T08:00:00Z report 2 a b"), Some((at, kind, "a b".to_owned(), 2)));
+        assert_eq!(
+            parse_position("2026-11-20T08:00:00Z report 2 a b"),
+            Some((at, kind, "a b".to_owned(), 2))
+        );
         for wrong in [
             "",
             "2026-11-20T08:00:00Z report a",
             "2026-11-20T08:00:00Z report 0 a\0",
             "0000-01-01T00:00:00Z report 0 a",
         ] {
-            assert_eq!(place(wrong), None, "{wrong:?}");
+            assert_eq!(parse_position(wrong), None, "{wrong:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::upload::check_names;
 use crate::operations::prelude::*;
 use crate::requests::input::Json;
-use crate::uploads::parts::{BegunUpload, NewUpload, begin};
+use crate::uploads::parts::{BegunUpload, NewUpload, begin_or_find};
 use crate::uploads::receive::UploadQuota;
 
 problems!(Failures: InvalidParameter, InvalidBody, InvalidUpload, BodyTimeout, IncompleteBody, TooLarge, RateLimited, SymbolQuota);
@@ -27,7 +27,7 @@ pub async fn begin_upload(
     Json(new): Json<NewUpload>,
 ) -> Result<axum::Json<BegunUpload>, Problem> {
     check_names(new.name.as_deref(), new.app.as_deref())?;
-    let may = UploadQuota::of(&api, &access);
-    let new = NewUpload { app: access.app(new.app)?, ..new };
-    begin(api, access.owner(), may, new).await.map(axum::Json)
+    let may = UploadQuota::from_access(&api, &access);
+    let new = NewUpload { app: access.restrict_app(new.app)?, ..new };
+    begin_or_find(api, access.symbol_owner(), may, new).await.map(axum::Json)
 }

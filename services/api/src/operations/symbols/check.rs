@@ -6,7 +6,7 @@ use unslide_model::DebugId;
 use unslide_store::symbols;
 
 /// Maximum number of debug ids in one request.
-const MOST: usize = 1_000;
+const CHECKED_IDS_LIMIT: usize = 1_000;
 
 /// Debug ids of a build to check.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -51,15 +51,15 @@ pub async fn check_symbols(
     access: Access<SymbolsState>,
     Json(request): Json<CheckRequest>,
 ) -> Result<axum::Json<Checked>, Problem> {
-    if !(1..=MOST).contains(&request.debug_ids.len()) {
-        return Err(Problem::new(Kind::InvalidBody, format!("debug_ids: 1 to {MOST}")));
+    if !(1..=CHECKED_IDS_LIMIT).contains(&request.debug_ids.len()) {
+        return Err(Problem::new(Kind::InvalidBody, format!("debug_ids: 1 to {CHECKED_IDS_LIMIT}")));
     }
-    let read = |id: &String| parameter::<DebugId>(&format!("debug_ids: {id:.40}"), id);
+    let read = |id: &String| parse_parameter::<DebugId>(&format!("debug_ids: {id:.40}"), id);
     let debug_ids: Vec<DebugId> = request.debug_ids.iter().map(read).collect::<Result<_, _>>()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let mut checked = symbols::check(&mut tx, &debug_ids).await?;
+    let mut checked = symbols::check_readiness(&mut tx, &debug_ids).await?;
     if let Some(own) = &access.principal.app {
-        let apps = symbols::apps(&mut tx, &debug_ids).await?;
+        let apps = symbols::list_apps(&mut tx, &debug_ids).await?;
         for (debug_id, status) in &mut checked {
             if !apps.contains(&(*debug_id, Some(own.clone()))) {
                 *status = symbols::SymbolReadiness::Missing;

@@ -1,8 +1,8 @@
 //! `POST /v1/symbols/uploads/{id}/complete`.
 
-use super::upload::location;
+use super::upload::upload_location;
 use crate::operations::prelude::*;
-use crate::uploads::parts::complete;
+use crate::uploads::parts::complete_parts;
 use crate::uploads::receive::{AcceptedFile, UploadQuota};
 use unslide_store::Uuid;
 
@@ -24,8 +24,8 @@ pub async fn complete_upload(
     access: Access<SymbolsWrite>,
     Path(id): Path<Uuid>,
 ) -> Result<AcceptedResponse<AcceptedFile>, Problem> {
-    let (owner, may) = (access.owner(), UploadQuota::of(&api, &access));
-    let file = complete(api, owner.clone(), access.only_app(), may, id).await?;
-    let location = Some(location(&owner, file.id));
+    let (owner, may) = (access.symbol_owner(), UploadQuota::from_access(&api, &access));
+    let file = complete_parts(api, owner.clone(), access.only_app(), may, id).await?;
+    let location = Some(upload_location(&owner, file.id));
     Ok(AcceptedResponse { body: file, location })
 }

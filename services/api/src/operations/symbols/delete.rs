@@ -19,11 +19,11 @@ pub async fn delete_symbols(
     access: Access<SymbolsWrite>,
     Path(debug_id): Path<DebugId>,
 ) -> Result<StatusCode, Problem> {
-    let owner = access.owner();
+    let owner = access.symbol_owner();
     let mut tx = api.owner(&owner).await?;
     let none = || Problem::new(Kind::NotFound, "there are no symbols for this debug id");
     if let Some(own) = access.only_app() {
-        let apps = symbols::apps(&mut tx, &[debug_id]).await?;
+        let apps = symbols::list_apps(&mut tx, &[debug_id]).await?;
         if !apps.contains(&(debug_id, Some(own.to_owned()))) {
             return Err(none());
         }
@@ -34,11 +34,11 @@ pub async fn delete_symbols(
             ));
         }
     }
-    let deleted = symbols::delete(&mut tx, &debug_id).await?.ok_or_else(none)?;
+    let deleted = symbols::delete_symbols(&mut tx, &debug_id).await?.ok_or_else(none)?;
     let actor = access.principal.key_id.to_string();
     let detail = serde_json::json!({"objects": deleted.objects});
-    audit::append(&mut tx, &actor, "symbols.delete", &debug_id.to_string(), &detail).await?;
+    audit::append_entry(&mut tx, &actor, "symbols.delete", &debug_id.to_string(), &detail).await?;
     tx.commit().await?;
-    api.symcaches.delete(owner.own(debug_id), deleted.generation);
+    api.symcaches.delete_symbols(owner.own(debug_id), deleted.generation);
     Ok(StatusCode::NO_CONTENT)
 }

@@ -21,15 +21,15 @@ pub async fn find_upload(
     Path(sha256): Path<ContentHash>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<UploadDetail>, Problem> {
-    let (owner, app) = (access.owner(), access.only_app());
-    let page = ObjectPage::read(&owner, &sha256, &page)?;
+    let (owner, app) = (access.symbol_owner(), access.only_app());
+    let page = ObjectPage::from_query(&owner, &sha256, &page)?;
     let mut tx = api.owner(&owner).await?;
     let earlier = same_bytes(&mut tx, &sha256).await?;
     let seen = earlier.filter(|upload| app.is_none() || upload.app.as_deref() == app);
     let found = match seen {
         Some(upload) => {
-            let objects = page.of(&mut tx, upload.id).await?;
-            Some(UploadDetail::of(upload, objects))
+            let objects = page.list_objects(&mut tx, upload.id).await?;
+            Some(UploadDetail::from_upload(upload, objects))
         }
         None => None,
     };

@@ -37,9 +37,9 @@ pub async fn get_symbols(
     access: Access<SymbolsState>,
     Path(debug_id): Path<DebugId>,
 ) -> Result<Json<SymbolsDetail>, Problem> {
-    let mut tx = api.owner(&access.owner()).await?;
+    let mut tx = api.owner(&access.symbol_owner()).await?;
     let seen = sees_symbols(&mut tx, access.only_app(), &debug_id).await?;
-    let found = symbols::best(&mut tx, &debug_id, Some(MOST_OBJECTS)).await?.filter(|_| seen);
+    let found = symbols::find_symbols(&mut tx, &debug_id, Some(MOST_OBJECTS)).await?.filter(|_| seen);
     let found =
         found.ok_or_else(|| Problem::new(Kind::NotFound, "there are no symbols for this debug id"))?;
     Ok(Json(SymbolsDetail {

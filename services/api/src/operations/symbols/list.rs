@@ -1,14 +1,14 @@
 //! `GET /v1/symbols`.
 
 use crate::operations::prelude::*;
-use crate::requests::input::{check_texts, time};
-use crate::requests::page::{time_and_id, timed};
+use crate::requests::input::{check_texts, parse_time};
+use crate::requests::page::{position_by_time, time_and_id};
 use unslide_model::DebugId;
 use unslide_store::objects::ObjectStatus;
 use unslide_store::symbols::{self, ObjectFilter, ObjectListing};
 
 /// File names are never longer.
-const LONGEST: usize = 255;
+const FILTER_BYTES: usize = 255;
 
 /// Which objects to list. An absent filter does not limit the list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -55,34 +55,34 @@ pub async fn list_symbols(
     Query(query): Query<SymbolQuery>,
 ) -> Result<Json<Page<ObjectListing>>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
-    let filter = ObjectFilter { app: access.app(None)?, ..filter(query)? };
-    let owner = access.owner();
-    let list = List::of(&owner, "list_symbols", &filter);
-    let after = page.after(list, time_and_id)?;
-    let limit = page.limit()?;
+    let filter = ObjectFilter { app: access.restrict_app(None)?, ..build_filter(query)? };
+    let owner = access.symbol_owner();
+    let list = List::for_operation(&owner, "list_symbols", &filter);
+    let after = page.read_cursor(list, time_and_id)?;
+    let limit = page.check_limit()?;
     let mut tx = api.owner(&owner).await?;
-    let found = symbols::list(&mut tx, &filter, after, limit).await?;
+    let found = symbols::list_objects(&mut tx, &filter, after, limit).await?;
     Ok(Json(Page {
         items: found.objects,
-        next_cursor: found.next.map(|next| list.cursor(&timed(next.0, next.1))),
+        next_cursor: found.next.map(|next| list.encode_cursor(&position_by_time(next.0, next.1))),
     }))
 }
 
-fn filter(query: SymbolQuery) -> Result<ObjectFilter, Problem> {
+fn build_filter(query: SymbolQuery) -> Result<ObjectFilter, Problem> {
     let texts = [("name", query.name.as_deref()), ("arch", query.arch.as_deref())];
-    check_texts(Kind::InvalidParameter, LONGEST, texts)?;
+    check_texts(Kind::InvalidParameter, FILTER_BYTES, texts)?;
     Ok(ObjectFilter {
         name: query.name,
         arch: query.arch,
-        status: query.status.as_deref().map(status).transpose()?,
-        debug_ids: query.debug_id.as_deref().map(beginning).transpose()?,
-        from: time("from", query.from.as_deref())?,
-        to: time("to", query.to.as_deref())?,
+        status: query.status.as_deref().map(parse_status).transpose()?,
+        debug_ids: query.debug_id.as_deref().map(parse_prefix).transpose()?,
+        from: parse_time("from", query.from.as_deref())?,
+        to: parse_time("to", query.to.as_deref())?,
         app: None,
     })
 }
 
-fn status(text: &str) -> Result<ObjectStatus, Problem> {
+fn parse_status(text: &str) -> Result<ObjectStatus, Problem> {
     ObjectStatus::parse(text).ok_or_else(|| {
         Problem::new(
             Kind::InvalidParameter,
@@ -92,7 +92,7 @@ fn status(text: &str) -> Result<ObjectStatus, Problem> {
 }
 
 /// Returns the lowest and the highest debug id with this prefix.
-fn beginning(text: &str) -> Result<(DebugId, DebugId), Problem> {
+fn parse_prefix(text: &str) -> Result<(DebugId, DebugId), Problem> {
     let digits: String = text.chars().filter(|c| *c != '-').collect();
     let wrong =
         || Problem::new(Kind::InvalidParameter, "debug_id: 1 to 32 hexadecimal digits, dashed or not");
@@ -109,14 +109,14 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_debug_id_stands_for_all_that_begin_so() {
-        let (lowest, highest) = beginning("0F1E2d3c-4b").unwrap();
+        let (lowest, highest) = parse_prefix("0F1E2d3c-4b").unwrap();
         assert_eq!(lowest.to_string(), "0f1e2d3c-4b00-0000-0000-000000000000");
         assert_eq!(highest.to_string(), "0f1e2d3c-4bff-ffff-ffff-ffffffffffff");
         let whole = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
-        let (lowest, highest) = beginning(whole).unwrap();
+        let (lowest, highest) = parse_prefix(whole).unwrap();
         assert_eq!((lowest.to_string().as_str(), lowest), (whole, highest));
         for bad in ["", "-", "xyz", "é", &"0".repeat(33)] {
-            assert_eq!(beginning(bad).unwrap_err().kind(), Kind::InvalidParameter, "{bad}");
+            assert_eq!(parse_prefix(bad).unwrap_err().kind(), Kind::InvalidParameter, "{bad}");
         }
     }
 }

@@ -19,8 +19,8 @@ use unslide_store::{OwnerTx, symbols};
 
 /// Returns the routes that answer at once, for a tenant's symbols and for the system's symbols, which serve
 /// every tenant's reports.
-pub fn routes() -> OpenApiRouter<Api> {
-    of_both_owners(|| {
+pub fn symbol_routes() -> OpenApiRouter<Api> {
+    for_both_owners(|| {
         OpenApiRouter::new()
             .routes(routes!(list::list_symbols))
             .routes(routes!(begin_upload::begin_upload))
@@ -32,7 +32,7 @@ pub fn routes() -> OpenApiRouter<Api> {
 
 /// Returns the routes that receive files; they have their own time limit.
 pub fn upload_routes() -> OpenApiRouter<Api> {
-    of_both_owners(|| {
+    for_both_owners(|| {
         OpenApiRouter::new()
             .routes(routes!(upload::upload_symbols))
             .routes(routes!(upload_part::upload_part))
@@ -42,16 +42,16 @@ pub fn upload_routes() -> OpenApiRouter<Api> {
 
 /// Returns the route that waits if its client asks for it.
 pub fn waiting_routes() -> OpenApiRouter<Api> {
-    of_both_owners(|| OpenApiRouter::new().routes(routes!(upload_status::get_upload)))
+    for_both_owners(|| OpenApiRouter::new().routes(routes!(upload_status::get_upload)))
 }
 
-fn of_both_owners(routes: impl Fn() -> OpenApiRouter<Api>) -> OpenApiRouter<Api> {
+fn for_both_owners(routes: impl Fn() -> OpenApiRouter<Api>) -> OpenApiRouter<Api> {
     OpenApiRouter::new().nest("/v1", routes()).merge(for_operators("/v1/system", Reach::System, routes()))
 }
 
 /// Returns true if a key for `app` may see a debug id's symbols: one of their uploads was for that app.
 pub async fn sees_symbols(tx: &mut OwnerTx, app: Option<&str>, debug_id: &DebugId) -> Result<bool, Problem> {
     let Some(app) = app else { return Ok(true) };
-    let apps = symbols::apps(tx, &[*debug_id]).await?;
+    let apps = symbols::list_apps(tx, &[*debug_id]).await?;
     Ok(apps.contains(&(*debug_id, Some(app.to_owned()))))
 }

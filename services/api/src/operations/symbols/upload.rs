@@ -1,11 +1,11 @@
 //! `POST /v1/symbols`.
 
-use crate::limits::transactions::detached;
+use crate::limits::transactions::run_detached;
 use crate::operations::prelude::*;
 use crate::requests::body::Chunks;
 use crate::requests::digest;
 use crate::uploads::multipart;
-use crate::uploads::receive::{AcceptedFile, File, UploadQuota, fits, receive};
+use crate::uploads::receive::{AcceptedFile, File, UploadQuota, check_symbol_quota, receive_file};
 use axum::body::Body;
 use http::{HeaderMap, header};
 use std::time::Duration;
@@ -66,15 +66,15 @@ pub async fn upload_symbols(
     headers: HeaderMap,
     body: Body,
 ) -> Result<AcceptedResponse<AcceptedUpload>, Problem> {
-    let (owner, may) = (access.owner(), UploadQuota::of(&api, &access));
-    let app = access.app(query.app)?;
+    let (owner, may) = (access.symbol_owner(), UploadQuota::from_access(&api, &access));
+    let app = access.restrict_app(query.app)?;
     let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
     check_names(query.name.as_deref(), app.as_deref())?;
     // Checked before any byte is read, and again after the file is stored.
-    let chunks = Chunks::new(&headers, body, may.bytes, api.limits.pace())?;
+    let chunks = Chunks::new(&headers, body, may.bytes, api.limits.client_pace())?;
     check_quota(&api, &owner, announced_length(&headers), may.symbol_bytes).await?;
-    let boundary = multipart::boundary(&headers, Kind::InvalidUpload)?;
-    let announced = digest::announced(&headers)?;
+    let boundary = multipart::parse_boundary(&headers, Kind::InvalidUpload)?;
+    let announced = digest::parse_announced(&headers)?;
     if announced.is_some() && boundary.is_some() {
         let detail = "a form's hash is not compared; send the file as the body, or no hash";
         return Err(Problem::new(Kind::InvalidParameter, detail));
@@ -83,10 +83,10 @@ pub async fn upload_symbols(
     // The upload runs in its own task. If the client disconnects, the body ends with an error, and the task
     // can still record the failure and remove the file from storage.
     let time = Duration::from_secs(api.limits.upload_seconds);
-    let work = detached(Box::pin(async move {
+    let work = run_detached(Box::pin(async move {
         let _permit = permit;
         let file = File { owner, name: query.name, app, announced, may };
-        tokio::time::timeout(time, all(&api, file, boundary, chunks)).await.unwrap_or_else(|_| {
+        tokio::time::timeout(time, receive_all(&api, file, boundary, chunks)).await.unwrap_or_else(|_| {
             Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", time.as_secs())))
         })
     }));
@@ -94,7 +94,7 @@ pub async fn upload_symbols(
     let Some(first) = uploads.first() else {
         return Err(Problem::new(Kind::InvalidUpload, "the form has no file"));
     };
-    let location = Some(location(&of, first.id));
+    let location = Some(upload_location(&of, first.id));
     Ok(AcceptedResponse {
         body: AcceptedUpload { id: first.id, existing: first.existing, uploads },
         location,
@@ -103,7 +103,7 @@ pub async fn upload_symbols(
 
 /// Returns the path of an upload's status.
 #[must_use]
-pub fn location(owner: &Owner, upload: Uuid) -> String {
+pub fn upload_location(owner: &Owner, upload: Uuid) -> String {
     match owner {
         Owner::Tenant(_) => format!("/v1/symbols/uploads/{upload}"),
         Owner::System => format!("/v1/system/symbols/uploads/{upload}"),
@@ -138,23 +138,23 @@ pub fn announced_length(headers: &HeaderMap) -> u64 {
 pub async fn check_quota(api: &Api, owner: &Owner, bytes: u64, limit: Option<u64>) -> Result<(), Problem> {
     let Some(limit) = limit else { return Ok(()) };
     let mut tx = api.owner(owner).await?;
-    let used = usage::stored(&mut tx).await?;
-    fits(api, used, bytes, limit)
+    let used = usage::read_symbol_bytes(&mut tx).await?;
+    check_symbol_quota(api, used, bytes, limit)
 }
 
-async fn all(
+async fn receive_all(
     api: &Api,
     file: File,
     boundary: Option<String>,
     chunks: Chunks,
 ) -> Result<Vec<AcceptedFile>, Problem> {
     let Some(boundary) = boundary else {
-        return Ok(vec![receive(api, file, chunks.into_stream()).await?]);
+        return Ok(vec![receive_file(api, file, chunks.into_stream()).await?]);
     };
     let mut uploads = Vec::new();
     let mut parts = multipart::Parts::new(chunks.into_stream(), boundary, Kind::InvalidUpload);
     while let Some(field) = parts.next().await? {
-        let Some(name) = field.file_name().map(shown) else {
+        let Some(name) = field.file_name().map(clean_name) else {
             multipart::pass_over(field, Kind::InvalidUpload).await?;
             continue;
         };
@@ -163,12 +163,12 @@ async fn all(
             return Err(Problem::new(Kind::TooLarge, detail));
         }
         let file = File { name: Some(name), ..file.clone() };
-        uploads.push(receive(api, file, multipart::pieces(field, Kind::InvalidUpload)).await?);
+        uploads.push(receive_file(api, file, multipart::stream_field(field, Kind::InvalidUpload)).await?);
     }
     Ok(uploads)
 }
 
 /// Returns the part of a file name that is stored.
-fn shown(name: &str) -> String {
+fn clean_name(name: &str) -> String {
     name.chars().filter(|character| !character.is_control()).take(255).collect()
 }

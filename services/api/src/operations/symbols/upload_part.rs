@@ -1,7 +1,7 @@
 //! `PUT /v1/symbols/uploads/{id}/parts/{number}`.
 
 use crate::operations::prelude::*;
-use crate::uploads::parts::{PartPath, put};
+use crate::uploads::parts::{PartPath, receive_part};
 use axum::body::Body;
 use http::{HeaderMap, StatusCode};
 
@@ -27,6 +27,6 @@ pub async fn upload_part(
     body: Body,
 ) -> Result<StatusCode, Problem> {
     let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
-    put(api, access.owner(), access.only_app(), &path, (&headers, body), permit).await?;
+    receive_part(api, access.symbol_owner(), access.only_app(), &path, (&headers, body), permit).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -84,31 +84,31 @@ impl ObjectPage {
     ///
     /// # Errors
     /// [`Kind::InvalidParameter`].
-    pub fn read(
+    pub fn from_query(
         owner: &Owner,
         upload: &impl std::fmt::Debug,
         page: &PageQuery,
     ) -> Result<ObjectPage, Problem> {
-        let list = List::of(owner, "upload_objects", upload);
+        let list = List::for_operation(owner, "upload_objects", upload);
         let read = |position: &str| {
             let (hash, path) = position.split_once('.')?;
             Some((path.to_owned(), hash.parse().ok()?))
         };
-        Ok(ObjectPage { list, after: page.after(list, read)?, limit: page.limit()? })
+        Ok(ObjectPage { list, after: page.read_cursor(list, read)?, limit: page.check_limit()? })
     }
 
     /// Returns the page of an upload's objects.
-    pub async fn of(&self, tx: &mut OwnerTx, id: Uuid) -> Result<Page<UploadObject>, Problem> {
+    pub async fn list_objects(&self, tx: &mut OwnerTx, id: Uuid) -> Result<Page<UploadObject>, Problem> {
         let after = self.after.as_ref().map(|(path, hash)| (path.as_str(), hash));
-        let found = uploads::uploaded::list(tx, id, after, Some(self.limit + 1)).await?;
+        let found = uploads::uploaded::list_objects(tx, id, after, Some(self.limit + 1)).await?;
         let position = |last: &UploadObject| format!("{}.{}", last.object.content_hash, last.path);
-        Ok(Page::of(found, self.limit, self.list, position))
+        Ok(Page::from_rows(found, self.limit, self.list, position))
     }
 }
 
 impl UploadDetail {
     /// Combines the upload in the store with its objects.
-    pub fn of(upload: uploads::SymbolUpload, objects: Page<UploadObject>) -> UploadDetail {
+    pub fn from_upload(upload: uploads::SymbolUpload, objects: Page<UploadObject>) -> UploadDetail {
         UploadDetail {
             id: upload.id,
             status: upload.status,
@@ -144,27 +144,29 @@ pub async fn get_upload(
     Path(id): Path<Uuid>,
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<UploadDetail>, Problem> {
-    let (owner, app) = (access.owner(), access.only_app());
+    let (owner, app) = (access.symbol_owner(), access.only_app());
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
-    let page = ObjectPage::read(&owner, &id, &page)?;
+    let page = ObjectPage::from_query(&owner, &id, &page)?;
     let mut wait = Wait::new(slot, query.wait.as_deref(), LONGEST_WAIT)?;
     loop {
         let mut tx = api.owner(&owner).await?;
-        let found = uploads::find(&mut tx, id).await?;
+        let found = uploads::find_upload(&mut tx, id).await?;
         let seen = found.filter(|upload| app.is_none() || upload.app.as_deref() == app);
         // During the wait, the objects are not read.
         let objects = match &seen {
-            Some(upload) if upload.status.is_final() || wait.is_over() => Some(page.of(&mut tx, id).await?),
+            Some(upload) if upload.status.is_final() || wait.is_over() => {
+                Some(page.list_objects(&mut tx, id).await?)
+            }
             _ => None,
         };
         tx.rollback();
         let upload = seen.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))?;
-        if crate::uploads::receive::abandon(&api, &owner, &upload).await? {
+        if crate::uploads::receive::abandon_if_stale(&api, &owner, &upload).await? {
             continue;
         }
         if let Some(objects) = objects {
-            return Ok(Json(UploadDetail::of(upload, objects)));
+            return Ok(Json(UploadDetail::from_upload(upload, objects)));
         }
-        wait.pause(&api, access.tenant()).await?;
+        wait.wait_for_check(&api, access.tenant()).await?;
     }
 }

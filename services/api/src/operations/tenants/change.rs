@@ -1,6 +1,6 @@
 //! `PATCH /v1/tenants/{tenant}`.
 
-use super::{ChangedTenant, announced, no_such_tenant};
+use super::{ChangedTenant, no_such_tenant, wait_announced};
 use crate::operations::prelude::*;
 use crate::requests::input::{Json, is_text};
 use unslide_model::TenantId;
@@ -40,7 +40,7 @@ pub struct LimitsChange {
 
 impl LimitsChange {
     /// Changes the limits that are given.
-    pub fn apply(self, limits: &mut tenants::QuotaLimits) {
+    pub fn apply_to(self, limits: &mut tenants::QuotaLimits) {
         limits.units_per_second = self.units_per_second.unwrap_or(limits.units_per_second);
         limits.report_bytes = self.report_bytes.unwrap_or(limits.report_bytes);
         limits.upload_bytes = self.upload_bytes.unwrap_or(limits.upload_bytes);
@@ -77,21 +77,21 @@ pub async fn change_tenant(
         return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes, no control characters"));
     }
     let mut tx = api.store.tenant(&tenant).await?;
-    let mut now = tenants::lock(&mut tx).await?.ok_or_else(no_such_tenant)?;
-    change.limits.unwrap_or_default().apply(&mut now.limits);
+    let mut now = tenants::lock_tenant(&mut tx).await?.ok_or_else(no_such_tenant)?;
+    change.limits.unwrap_or_default().apply_to(&mut now.limits);
     let (name, state) = (change.name.unwrap_or(now.name), change.state.unwrap_or(now.state));
     let changed = match now.state {
         TenantStanding::Deleted => None,
-        _ => tenants::change(&mut tx, &name, state, &now.limits).await?,
+        _ => tenants::change_tenant(&mut tx, &name, state, &now.limits).await?,
     };
     let (changed, announcement) =
         changed.ok_or_else(|| Problem::new(Kind::NotFound, "the tenant was deleted"))?;
     let actor = access.principal.key_id.to_string();
     let detail =
         serde_json::json!({"version": changed.version, "state": changed.state, "limits": changed.limits});
-    audit::append(&mut tx, &actor, "tenant.change", tenant.as_str(), &detail).await?;
+    audit::append_entry(&mut tx, &actor, "tenant.change", tenant.as_str(), &detail).await?;
     tx.commit().await?;
     api.key_cache.clear();
-    let announced = announced(&api, &tenant, announcement).await?;
+    let announced = wait_announced(&api, &tenant, announcement).await?;
     Ok(axum::Json(ChangedTenant { tenant: changed, announced }))
 }

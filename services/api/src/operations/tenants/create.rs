@@ -1,7 +1,7 @@
 //! `POST /v1/tenants`.
 
 use super::change::LimitsChange;
-use super::{ChangedTenant, announced};
+use super::{ChangedTenant, wait_announced};
 use crate::operations::prelude::*;
 use crate::requests::input::{Json, is_text};
 use http::StatusCode;
@@ -57,12 +57,12 @@ pub async fn create_tenant(
     }
     let mut tx = api.store.tenant(&new.id).await?;
     let mut limits = tenants::QuotaLimits::default();
-    new.limits.apply(&mut limits);
-    let made = tenants::create(&mut tx, &name, &limits).await?;
+    new.limits.apply_to(&mut limits);
+    let made = tenants::create_tenant(&mut tx, &name, &limits).await?;
     let (tenant, announcement) = made.ok_or_else(taken)?;
     let actor = access.principal.key_id.to_string();
-    audit::append(&mut tx, &actor, "tenant.create", new.id.as_str(), &serde_json::json!({})).await?;
+    audit::append_entry(&mut tx, &actor, "tenant.create", new.id.as_str(), &serde_json::json!({})).await?;
     tx.commit().await?;
-    let announced = announced(&api, &tenant.id, announcement).await?;
+    let announced = wait_announced(&api, &tenant.id, announcement).await?;
     Ok((StatusCode::CREATED, axum::Json(ChangedTenant { tenant, announced })))
 }

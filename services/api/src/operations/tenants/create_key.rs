@@ -1,6 +1,6 @@
 //! `POST /v1/tenants/{tenant}/keys`.
 
-use crate::operations::keys::{CreatedKey, check, make};
+use crate::operations::keys::{CreatedKey, check_new_key, make_key};
 use crate::operations::prelude::*;
 use crate::requests::input::Json;
 use http::StatusCode;
@@ -25,12 +25,12 @@ pub async fn create_tenant_key(
     Path(tenant): Path<TenantId>,
     Json(new): Json<NewApiKey>,
 ) -> Result<(StatusCode, axum::Json<CreatedKey>), Problem> {
-    check(&new, &access.principal, api.clock.now())?;
+    check_new_key(&new, &access.principal, api.clock.now())?;
     let mut tx = api.store.tenant(&tenant).await?;
     let found = tenants::get(&mut tx).await?;
     if found.is_none_or(|tenant| tenant.state == tenants::TenantStanding::Deleted) {
         return Err(Problem::new(Kind::NotFound, "there is no such tenant"));
     }
-    let created = make(&api, tx.into(), &access.principal, new).await?;
+    let created = make_key(&api, tx.into(), &access.principal, new).await?;
     Ok((StatusCode::CREATED, axum::Json(created)))
 }

@@ -1,6 +1,6 @@
 //! `DELETE /v1/tenants/{tenant}`.
 
-use super::{ChangedTenant, announced, no_such_tenant};
+use super::{ChangedTenant, no_such_tenant, wait_announced};
 use crate::operations::prelude::*;
 use unslide_model::TenantId;
 use unslide_store::{audit, erasure};
@@ -26,16 +26,17 @@ pub async fn delete_tenant(
         return Err(Problem::new(Kind::InvalidParameter, "tenant: a key cannot delete its own tenant"));
     }
     let mut tx = api.store.tenant(&tenant).await?;
-    let (deleted, announcement) = erasure::begin(&mut tx).await?.ok_or_else(no_such_tenant)?;
+    let (deleted, announcement) = erasure::begin_erasure(&mut tx).await?.ok_or_else(no_such_tenant)?;
     if announcement.is_some() {
         let actor = access.principal.key_id.to_string();
-        audit::append(&mut tx, &actor, "tenant.delete", tenant.as_str(), &serde_json::json!({})).await?;
+        audit::append_entry(&mut tx, &actor, "tenant.delete", tenant.as_str(), &serde_json::json!({}))
+            .await?;
     }
     tx.commit().await?;
     api.key_cache.clear();
     api.symcaches.forget_tenant(&tenant);
     let announced = match announcement {
-        Some(announcement) => announced(&api, &tenant, announcement).await?,
+        Some(announcement) => wait_announced(&api, &tenant, announcement).await?,
         None => true,
     };
     let location = Some(format!("/v1/tenants/{tenant}"));

@@ -18,9 +18,9 @@ pub async fn list_tenants(
     access: Access<Operator>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<TenantRecord>>, Problem> {
-    let list = List::of(access.tenant(), "list_tenants", &());
-    let limit = page.limit()?;
-    let after: Option<TenantId> = page.after(list, |position| position.parse().ok())?;
-    let found = tenants::list(&api.store, after.as_ref(), limit + 1).await?;
-    Ok(Json(Page::of(found, limit, list, |last| last.id.to_string())))
+    let list = List::for_operation(access.tenant(), "list_tenants", &());
+    let limit = page.check_limit()?;
+    let after: Option<TenantId> = page.read_cursor(list, |position| position.parse().ok())?;
+    let found = tenants::list_tenants(&api.store, after.as_ref(), limit + 1).await?;
+    Ok(Json(Page::from_rows(found, limit, list, |last| last.id.to_string())))
 }

@@ -1,7 +1,7 @@
 //! `GET /v1/tenants/{tenant}/keys`.
 
 use super::no_such_tenant;
-use crate::operations::keys::list::answer;
+use crate::operations::keys::list::list_key_page;
 use crate::operations::prelude::*;
 use crate::requests::page::time_and_id;
 use unslide_model::TenantId;
@@ -23,10 +23,10 @@ pub async fn list_tenant_keys(
     Path(tenant): Path<TenantId>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<ApiKey>>, Problem> {
-    let list = List::of(&tenant, "list_tenant_keys", &());
-    let after = page.after(list, time_and_id)?;
-    let limit = page.limit()?;
+    let list = List::for_operation(&tenant, "list_tenant_keys", &());
+    let after = page.read_cursor(list, time_and_id)?;
+    let limit = page.check_limit()?;
     let mut tx = api.store.tenant(&tenant).await?;
     tenants::get(&mut tx).await?.ok_or_else(no_such_tenant)?;
-    answer(tx.into(), None, after, limit, list).await
+    list_key_page(tx.into(), None, after, limit, list).await
 }

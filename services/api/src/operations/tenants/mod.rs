@@ -19,7 +19,7 @@ use unslide_store::tenants::TenantRecord;
 use unslide_store::usage::TenantUsage;
 
 /// The routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
+pub fn tenant_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(create::create_tenant, list::list_tenants))
         .routes(routes!(get::get_tenant, change::change_tenant, delete::delete_tenant))
@@ -54,7 +54,7 @@ pub struct ChangedTenant {
 
 /// Waits until the broker has an announcement, for at most the time of a request. Returns false if it takes
 /// longer.
-pub async fn announced(api: &Api, tenant: &TenantId, announcement: i64) -> Result<bool, Problem> {
+pub async fn wait_announced(api: &Api, tenant: &TenantId, announcement: i64) -> Result<bool, Problem> {
     let wait = Duration::from_secs(api.limits.announce_seconds);
     Ok(outbox::wait_sent(&api.store, tenant, announcement, wait).await?)
 }

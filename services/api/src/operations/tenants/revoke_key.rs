@@ -1,7 +1,7 @@
 //! `DELETE /v1/tenants/{tenant}/keys/{id}`.
 
 use super::no_such_tenant;
-use crate::operations::keys::{RevokeQuery, RevokedKey, revoke};
+use crate::operations::keys::{RevokeQuery, RevokedKey, revoke_and_count};
 use crate::operations::prelude::*;
 use unslide_model::TenantId;
 use unslide_store::tenants::TenantStanding;
@@ -27,5 +27,5 @@ pub async fn revoke_tenant_key(
     if found.is_none_or(|tenant| tenant.state == TenantStanding::Deleted) {
         return Err(no_such_tenant());
     }
-    revoke(&api, tx.into(), &access.principal, id, query, None).await.map(Json)
+    revoke_and_count(&api, tx.into(), &access.principal, id, query, None).await.map(Json)
 }

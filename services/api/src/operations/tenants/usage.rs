@@ -1,7 +1,7 @@
 //! `GET /v1/tenant-usage`. Not below `/v1/tenants`, because any word there may be the slug of a tenant.
 
 use crate::operations::prelude::*;
-use crate::requests::page::{number_and_id, numbered};
+use crate::requests::page::{number_and_id, position_by_number};
 use unslide_model::TenantId;
 use unslide_store::figures::{self, FigureOrder, TenantFigures};
 
@@ -37,18 +37,19 @@ pub async fn list_tenant_usage(
     access: Access<Operator>,
     Query(query): Query<TenantUsageQuery>,
 ) -> Result<Json<Page<TenantFigures>>, Problem> {
-    let order = order(query.sort.as_deref())?;
+    let order = parse_order(query.sort.as_deref())?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
-    let list = List::of(access.tenant(), "list_tenant_usage", &order);
-    let limit = page.limit()?;
-    let after: Option<(i64, TenantId)> = page.after(list, number_and_id)?;
+    let list = List::for_operation(access.tenant(), "list_tenant_usage", &order);
+    let limit = page.check_limit()?;
+    let after: Option<(i64, TenantId)> = page.read_cursor(list, number_and_id)?;
     let default_limit = api.tenants.symbol_bytes;
-    let found = figures::list(&api.store, order, default_limit, after.as_ref(), limit + 1).await?;
-    let position = |last: &TenantFigures| numbered(i64::try_from(last.rank).unwrap_or(i64::MAX), &last.id);
-    Ok(Json(Page::of(found, limit, list, position)))
+    let found = figures::list_figures(&api.store, order, default_limit, after.as_ref(), limit + 1).await?;
+    let position =
+        |last: &TenantFigures| position_by_number(i64::try_from(last.rank).unwrap_or(i64::MAX), &last.id);
+    Ok(Json(Page::from_rows(found, limit, list, position)))
 }
 
-fn order(sort: Option<&str>) -> Result<FigureOrder, Problem> {
+fn parse_order(sort: Option<&str>) -> Result<FigureOrder, Problem> {
     let Some(sort) = sort else { return Ok(FigureOrder::Reports) };
     FigureOrder::parse(sort)
         .ok_or_else(|| Problem::new(Kind::InvalidParameter, "sort: reports, deferred, symbols or full"))

@@ -12,13 +12,13 @@ use unslide_model::{DebugId, Scoped};
 use unslide_store::jobs::{self, JobKind};
 use unslide_store::outbox::Relay;
 use unslide_store::{Uuid, symbols, uploads};
-use unslide_symbolicate::object::objects;
-use unslide_symbolicate::symcache::VERSION;
+use unslide_symbolicate::object::list_objects;
+use unslide_symbolicate::symcache::SYMCACHE_VERSION;
 use unslide_testkit::fixtures::{binary, dsym};
 
 fn app() -> (Vec<u8>, Scoped<DebugId>) {
     let file = std::fs::read(dsym("app")).unwrap();
-    let id = objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let id = list_objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     (file, acme().scope(id))
 }
 
@@ -48,12 +48,12 @@ async fn let_go(lock: PgConnection) {
 }
 
 async fn etag(world: &World, id: &Scoped<DebugId>) -> Option<ETag> {
-    world.objects.head(&keys::symbols(id).alias(VERSION)).await.unwrap().map(|head| head.etag)
+    world.objects.head(&keys::for_symbols(id).alias(SYMCACHE_VERSION)).await.unwrap().map(|head| head.etag)
 }
 
 /// Waits until a builder has stored something under the debug id.
 async fn stored(world: &World, id: &Scoped<DebugId>, wanted: fn(&str) -> bool) {
-    let prefix = keys::symbols(id).prefix();
+    let prefix = keys::for_symbols(id).prefix();
     let look = async {
         loop {
             let page = world.objects.list(&prefix, None, 100).await.unwrap();
@@ -103,12 +103,12 @@ async fn nothing_is_left(world: &World, id: &Scoped<DebugId>) {
         let page = world.objects.list(&keys::tenant_prefix(&acme()), None, 1_000).await.unwrap();
         page.entries.into_iter().map(|entry| entry.key).collect()
     };
-    let (alias, under) = (world.alias(id).await.unwrap(), keys::symbols(id));
-    let immutable = under.symcache(VERSION, &alias.sha256);
-    let object = keys::object(acme().scope(alias.object));
-    assert_eq!(stored().await, [object, immutable, under.alias(VERSION), under.debuginfo()].into());
+    let (alias, under) = (world.alias(id).await.unwrap(), keys::for_symbols(id));
+    let immutable = under.symcache(SYMCACHE_VERSION, &alias.sha256);
+    let object = keys::for_object(acme().scope(alias.object));
+    assert_eq!(stored().await, [object, immutable, under.alias(SYMCACHE_VERSION), under.debuginfo()].into());
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    symbols::delete(&mut tx, &id.id).await.unwrap().unwrap();
+    symbols::delete_symbols(&mut tx, &id.id).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     world.idle().await;
     assert_eq!(stored().await, BTreeSet::new());
@@ -203,7 +203,7 @@ async fn an_alias_that_its_builder_did_not_announce_is_announced_by_the_next_one
     // Its job is with a builder that does not come to an end either; another upload offers less.
     let lease = time::Duration::hours(1);
     let taken = loop {
-        let taken = jobs::lease(&world.store, &[JobKind::Build], "stuck", lease, 1).await.unwrap();
+        let taken = jobs::lease_jobs(&world.store, &[JobKind::Build], "stuck", lease, 1).await.unwrap();
         if !taken.is_empty() {
             break taken;
         }
@@ -217,7 +217,7 @@ async fn an_alias_that_its_builder_did_not_announce_is_announced_by_the_next_one
     assert_eq!(events.event().await.generation, 1);
     // The first job's next attempt finds everything done.
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    jobs::fail(&mut tx, &taken[0], "stuck", false).await.unwrap();
+    jobs::fail_job(&mut tx, &taken[0], "stuck", false).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(world.wait(better).await.0.status, uploads::UploadStatus::Done);
     assert!(events.is_quiet().await);
@@ -232,7 +232,7 @@ async fn an_alias_that_does_not_say_what_it_is_is_replaced() {
     let mut events = world.symbol_events();
     let (file, id) = app();
     let half = Put::default();
-    world.objects.put(&keys::symbols(&id).alias(VERSION), "half".into(), &half).await.unwrap();
+    world.objects.put(&keys::for_symbols(&id).alias(SYMCACHE_VERSION), "half".into(), &half).await.unwrap();
     let upload = world.upload("app", &file).await;
     world.builder();
     is_whole(&world, &id, upload, &mut events).await;
@@ -247,17 +247,17 @@ async fn an_alias_whose_number_a_deletion_took_gets_the_next_one() {
     let upload = world.upload("app", &file).await;
     leave_an_alias(&mut world, &id).await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let deleted = symbols::delete(&mut tx, &id.id).await.unwrap().unwrap();
+    let deleted = symbols::delete_symbols(&mut tx, &id.id).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     assert_eq!(world.alias(&id).await.unwrap().generation, deleted.generation);
     // Whoever is to purge it comes late: the file is found in its upload once more before that.
     let lease = time::Duration::hours(1);
-    let purge = jobs::lease(&world.store, &[JobKind::Purge], "late", lease, 1).await.unwrap();
+    let purge = jobs::lease_jobs(&world.store, &[JobKind::Purge], "late", lease, 1).await.unwrap();
     world.builder();
     let (record, objects) = world.wait(upload).await;
     assert_eq!(record.status, uploads::UploadStatus::Done, "{record:?}");
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    jobs::fail(&mut tx, &purge[0], "late", false).await.unwrap();
+    jobs::fail_job(&mut tx, &purge[0], "late", false).await.unwrap();
     tx.commit().await.unwrap();
     world.idle().await;
     let (alias, slot) = (world.alias(&id).await.unwrap(), world.slot(&id.id).await.unwrap());

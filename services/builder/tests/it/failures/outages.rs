@@ -7,7 +7,7 @@ use unslide_model::{Owner, TenantId};
 use unslide_store::jobs::{self, JobKind};
 use unslide_store::symbols::{self, SymbolReadiness};
 use unslide_store::{Uuid, slots, tenants, uploads, usage};
-use unslide_symbolicate::object::objects;
+use unslide_symbolicate::object::list_objects;
 use unslide_testkit::fixtures::dsym;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -16,13 +16,13 @@ async fn a_job_of_a_dead_builder_is_taken_over() {
     let id = world.upload("app", &std::fs::read(dsym("app")).unwrap()).await;
     // A builder that takes the job and is never heard of again.
     let lease = time::Duration::milliseconds(500);
-    let taken = jobs::lease(&world.store, &[JobKind::Build], "dead", lease, 1).await.unwrap();
+    let taken = jobs::lease_jobs(&world.store, &[JobKind::Build], "dead", lease, 1).await.unwrap();
     assert_eq!(taken.len(), 1);
     world.builder();
     let (record, _) = world.wait(id).await;
     assert_eq!(record.status, uploads::UploadStatus::Done);
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let late = jobs::complete(&mut tx, &taken[0]).await;
+    let late = jobs::complete_job(&mut tx, &taken[0]).await;
     assert!(matches!(late, Err(unslide_store::StoreError::LeaseLost(_))), "the dead one has no say any more");
     drop(tx);
     world.stop().await;
@@ -34,7 +34,7 @@ async fn a_job_whose_builders_all_die_ends_with_a_reason() {
     let id = world.upload("app", &std::fs::read(dsym("app")).unwrap()).await;
     for _ in 0..jobs::MAX_ATTEMPTS {
         let lease = time::Duration::milliseconds(1);
-        let taken = jobs::lease(&world.store, &[JobKind::Build], "dead", lease, 1).await.unwrap();
+        let taken = jobs::lease_jobs(&world.store, &[JobKind::Build], "dead", lease, 1).await.unwrap();
         assert_eq!(taken.len(), 1);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -53,8 +53,9 @@ async fn a_job_waits_for_object_storage_to_come_back() {
     let id = world.upload("app", &std::fs::read(dsym("app")).unwrap()).await;
     world.storage(false).await;
     world.builder();
-    let status =
-        async || uploads::wait(&world.store, &acme(), id, Duration::ZERO).await.unwrap().unwrap().0.status;
+    let status = async || {
+        uploads::wait_for_status(&world.store, &acme(), id, Duration::ZERO).await.unwrap().unwrap().0.status
+    };
     let building = async {
         while status().await != uploads::UploadStatus::Building {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -80,7 +81,7 @@ async fn no_outage_is_so_long_that_an_upload_or_a_deletion_is_given_up() {
     world.idle().await;
     world.stop_builders().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    symbols::delete(&mut tx, &id.id).await.unwrap().unwrap();
+    symbols::delete_symbols(&mut tx, &id.id).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let upload = world.upload("kit", &std::fs::read(dsym("kit")).unwrap()).await;
     world.storage(false).await;
@@ -93,8 +94,10 @@ async fn no_outage_is_so_long_that_an_upload_or_a_deletion_is_given_up() {
             loop {
                 let jobs: Vec<(String, String, i32)> =
                     sqlx::query_as(put_off).fetch_all(&mut sql).await.unwrap();
-                let (waiting, _) =
-                    uploads::wait(&world.store, &acme(), upload, Duration::ZERO).await.unwrap().unwrap();
+                let (waiting, _) = uploads::wait_for_status(&world.store, &acme(), upload, Duration::ZERO)
+                    .await
+                    .unwrap()
+                    .unwrap();
                 let waits = waiting.status == uploads::UploadStatus::Queued
                     && waiting.reason.as_deref() == Some("unavailable");
                 if waits && jobs.len() == 2 && jobs.iter().all(|(_, status, _)| status != "running") {
@@ -124,17 +127,17 @@ async fn no_outage_is_so_long_that_an_upload_or_a_deletion_is_given_up() {
 async fn an_upload_that_fails_for_good_leaves_nothing_that_is_being_built() {
     let mut world = World::start(0).await;
     let app = std::fs::read(dsym("app")).unwrap();
-    let object = objects(&app).unwrap()[0].object.clone().unwrap();
+    let object = list_objects(&app).unwrap()[0].object.clone().unwrap();
     let debug_id = object.debug_id.unwrap();
     // The build stays before its last step, with its objects noted and stored.
     let mut other = world.store.tenant(&acme()).await.unwrap();
-    slots::exclusive(&mut other, &debug_id).await.unwrap();
+    slots::lock_debug_id(&mut other, &debug_id).await.unwrap();
     let first = world.upload("first", &app).await;
     world.builder();
     let look = async |world: &World| {
         let mut tx = world.store.tenant(&acme()).await.unwrap();
         let used = usage::get(&mut tx).await.unwrap();
-        let readiness = symbols::check(&mut tx, &[debug_id]).await.unwrap()[0].1;
+        let readiness = symbols::check_readiness(&mut tx, &[debug_id]).await.unwrap()[0].1;
         tx.rollback().await.unwrap();
         (used.symbol_bytes, used.pending_bytes, readiness)
     };
@@ -163,7 +166,7 @@ async fn an_upload_that_fails_for_good_leaves_nothing_that_is_being_built() {
     assert_eq!(look(&world).await, (0, 0, SymbolReadiness::Missing));
     assert_eq!(
         stored(&world).await,
-        [keys::upload(acme().scope(first))],
+        [keys::for_upload(acme().scope(first))],
         "the file itself, for a person who looks into it"
     );
     let (_, known) = world.one("again", &app).await;
@@ -184,7 +187,7 @@ async fn files_of_uploads_that_are_over_go_in_their_time() {
     }
     world.idle().await;
     world.stop_builders().await;
-    let key = |id| keys::upload(acme().scope(id));
+    let key = |id| keys::for_upload(acme().scope(id));
     // A builder that died after its last commit has left this one.
     world.objects.put(&key(done), "bytes".into(), &Put::default()).await.unwrap();
     let mut sql = world.connect().await;
@@ -225,7 +228,7 @@ async fn a_file_that_is_lost_or_changed_fails_with_its_reason() {
     let mut world = World::start(0).await;
     let app = std::fs::read(dsym("app")).unwrap();
     let [changed, lost] = [world.upload("changed", &app).await, world.upload("lost", &app).await];
-    let key = |id| keys::upload(acme().scope(id));
+    let key = |id| keys::for_upload(acme().scope(id));
     world.objects.put(&key(changed), app[1..].to_vec().into(), &Put::default()).await.unwrap();
     world.objects.delete(&key(lost)).await.unwrap();
     world.builder();
@@ -249,7 +252,7 @@ async fn builds_at_once_are_bounded() {
     world.config.builder.uploads = 2;
     world.builder();
     let jobs = async |status: &str| {
-        let counts = jobs::counts(&world.store).await.unwrap();
+        let counts = jobs::count_jobs(&world.store).await.unwrap();
         counts.iter().find(|count| count.status == status).map_or(0, |count| count.jobs)
     };
     // The metric follows the row.
@@ -278,9 +281,9 @@ async fn builds_share_the_work_folder_and_wait_for_room_in_it() {
     world.config.builder.work_bytes = ((2 << 20) + 2 * size + size / 2) * 8 / 7;
     assert_eq!(world.config.validate(), []);
     // The first one cannot publish.
-    let debug_id = objects(&app).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let debug_id = list_objects(&app).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let mut other = world.store.tenant(&acme()).await.unwrap();
-    slots::exclusive(&mut other, &debug_id).await.unwrap();
+    slots::lock_debug_id(&mut other, &debug_id).await.unwrap();
     world.builder();
     let figure = |state| world.figure("unslide_builder_work_bytes", state) as u64;
     // The first one keeps its file only; then what is wanted is the second one's.
@@ -311,17 +314,17 @@ async fn a_job_that_kills_builders_takes_no_other_tenants_job_with_it() {
     let mut world = World::start(0).await;
     let umbrella = TenantId::new("umbrella").unwrap();
     let mut tx = world.store.tenant(&umbrella).await.unwrap();
-    tenants::create(&mut tx, "Umbrella", &tenants::QuotaLimits::default()).await.unwrap().unwrap();
+    tenants::create_tenant(&mut tx, "Umbrella", &tenants::QuotaLimits::default()).await.unwrap().unwrap();
     tx.commit().await.unwrap();
-    let id_of = |file: &[u8]| objects(file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let id_of = |file: &[u8]| list_objects(file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let [app, kit] = ["app", "kit"].map(|name| std::fs::read(dsym(name)).unwrap());
     // A build runs while another job has its debug id: that of the bomb until its builder is
     // killed each time, that of the other beside it for the first two.
     let mut of_bomb = world.store.tenant(&acme()).await.unwrap();
-    slots::exclusive(&mut of_bomb, &id_of(&app)).await.unwrap();
+    slots::lock_debug_id(&mut of_bomb, &id_of(&app)).await.unwrap();
     let mut of_neighbour = Some(world.store.tenant(&umbrella).await.unwrap());
     if let Some(tx) = &mut of_neighbour {
-        slots::exclusive(tx, &id_of(&kit)).await.unwrap();
+        slots::lock_debug_id(tx, &id_of(&kit)).await.unwrap();
     }
     let umbrella = Owner::Tenant(umbrella);
     let bomb = world.upload("bomb", &app).await;

@@ -9,7 +9,7 @@ use unslide_store::{objects, symbols};
 use unslide_testkit::fixtures::{binary, dsym};
 
 async fn alias(world: &World, id: &Scoped<DebugId>, version: u32) -> Option<AliasMeta> {
-    let head = world.objects.head(&keys::symbols(id).alias(version)).await.unwrap()?;
+    let head = world.objects.head(&keys::for_symbols(id).alias(version)).await.unwrap()?;
     Some(AliasMeta::from_metadata(&head.metadata).unwrap())
 }
 
@@ -27,7 +27,7 @@ async fn a_builder_writes_every_version_that_it_is_told_to() {
     for version in [1, 2] {
         let meta = alias(&world, &id, version).await.unwrap();
         assert_eq!((meta.generation, meta.object), (2, full.content_hash), "version {version}");
-        let immutable = keys::symbols(&id).symcache(version, &meta.sha256);
+        let immutable = keys::for_symbols(&id).symcache(version, &meta.sha256);
         assert!(world.objects.head(&immutable).await.unwrap().is_some(), "version {version}");
     }
     for generation in 1..=2 {
@@ -35,10 +35,10 @@ async fn a_builder_writes_every_version_that_it_is_told_to() {
         assert_eq!((event.generation, event.symcache_version), (generation, 2));
     }
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    symbols::delete(&mut tx, &id.id).await.unwrap().unwrap();
+    symbols::delete_symbols(&mut tx, &id.id).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     world.idle().await;
-    let left = world.objects.list(&keys::symbols(&id).prefix(), None, 10).await.unwrap().entries;
+    let left = world.objects.list(&keys::for_symbols(&id).prefix(), None, 10).await.unwrap().entries;
     assert_eq!(left, []);
     world.stop().await;
 }
@@ -57,20 +57,20 @@ async fn a_backfill_brings_every_object_to_the_new_version_and_wakes_nobody() {
     world.stop_builders().await;
     // What nobody can build any more is skipped.
     let gone = built.pop().unwrap();
-    world.objects.delete(&keys::object(acme().scope(gone.content_hash))).await.unwrap();
+    world.objects.delete(&keys::for_object(acme().scope(gone.content_hash))).await.unwrap();
     // One alias of the new version is there and behind the old one, as a builder of an earlier
     // release leaves it that does not know the new version.
     let id = acme().scope(built[1].debug_id.unwrap());
     let behind = AliasMeta { generation: 1, ..alias(&world, &id, 1).await.unwrap() };
     let put = Put { metadata: behind.to_metadata(), ..Put::default() };
-    world.objects.put(&keys::symbols(&id).alias(2), "old bytes".into(), &put).await.unwrap();
+    world.objects.put(&keys::for_symbols(&id).alias(2), "old bytes".into(), &put).await.unwrap();
 
     world.config.builder.symcache_versions = vec![2, 1];
     world.config.builder.backfill_objects = 1;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     assert_eq!(objects::to_rebuild(&mut tx, 2, false, None, 10).await.unwrap().len(), 3);
     assert!(objects::to_rebuild(&mut tx, 1, false, None, 10).await.unwrap().is_empty());
-    jobs::add(&mut tx, &Work::Backfill { version: 2, all: false, after: None }).await.unwrap();
+    jobs::add_job(&mut tx, &Work::Backfill { version: 2, all: false, after: None }).await.unwrap();
     assert!(jobs::backfill_is_waiting(&mut tx, false).await.unwrap());
     tx.commit().await.unwrap();
     world.builder();
@@ -82,7 +82,7 @@ async fn a_backfill_brings_every_object_to_the_new_version_and_wakes_nobody() {
     tx.rollback().await.unwrap();
     let (old, new) = (alias(&world, &id, 1).await.unwrap(), alias(&world, &id, 2).await.unwrap());
     assert_eq!((old, old.object), (new, built[1].content_hash), "the same symbols under both");
-    let stored = world.objects.get(&keys::symbols(&id).alias(2), 1 << 30).await.unwrap().unwrap();
+    let stored = world.objects.get(&keys::for_symbols(&id).alias(2), 1 << 30).await.unwrap().unwrap();
     assert!(stored.bytes.len() > 1_000, "the bytes are the symcache's");
     assert_eq!(world.slot(&id.id).await.unwrap().generation, old.generation);
     assert!(events.is_quiet().await, "nothing got better");
@@ -100,10 +100,10 @@ async fn a_backfill_of_all_builds_symcaches_of_the_same_version_anew_and_publish
     let built = [alias(&world, &ids[0], 1).await.unwrap(), alias(&world, &ids[1], 1).await.unwrap()];
     let old = AliasMeta { sha256: unslide_model::ContentHash([1; 32]), ..built[1] };
     let put = Put { metadata: old.to_metadata(), ..Put::default() };
-    world.objects.put(&keys::symbols(&ids[1]).alias(1), "old bytes".into(), &put).await.unwrap();
+    world.objects.put(&keys::for_symbols(&ids[1]).alias(1), "old bytes".into(), &put).await.unwrap();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     assert_eq!(objects::to_rebuild(&mut tx, 1, true, None, 10).await.unwrap().len(), 2);
-    jobs::add(&mut tx, &Work::Backfill { version: 1, all: true, after: None }).await.unwrap();
+    jobs::add_job(&mut tx, &Work::Backfill { version: 1, all: true, after: None }).await.unwrap();
     tx.commit().await.unwrap();
     world.idle().await;
     assert_eq!(alias(&world, &ids[0], 1).await.unwrap(), built[0], "the same bytes are no news");
@@ -119,7 +119,7 @@ async fn a_version_that_no_builder_writes_is_not_filled_in_for_ever() {
     let mut world = World::start(1).await;
     world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    jobs::add(&mut tx, &Work::Backfill { version: 2, all: false, after: None }).await.unwrap();
+    jobs::add_job(&mut tx, &Work::Backfill { version: 2, all: false, after: None }).await.unwrap();
     tx.commit().await.unwrap();
     world.idle().await;
     use sqlx::Row;

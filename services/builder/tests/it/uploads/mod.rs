@@ -10,7 +10,7 @@ use unslide_artifacts::{CacheSettings, Hint, SymcacheCache, keys};
 use unslide_model::Quality;
 use unslide_store::objects::ObjectStatus;
 use unslide_store::{symbols, uploads};
-use unslide_symbolicate::symcache::VERSION;
+use unslide_symbolicate::symcache::SYMCACHE_VERSION;
 use unslide_testkit::fixtures::{binary, dsym};
 
 fn read(path: std::path::PathBuf) -> Vec<u8> {
@@ -53,10 +53,11 @@ async fn a_zip_of_dsyms_becomes_symcaches_that_answer() {
         let meta = world.alias(&debug_id).await.unwrap();
         assert_eq!((meta.generation, meta.quality, meta.object), (1, object.quality, object.content_hash));
         assert_eq!(meta.sha256, symcache.sha256);
-        let keys = keys::symbols(&debug_id);
-        let immutable = world.objects.head(&keys.symcache(VERSION, &symcache.sha256)).await.unwrap().unwrap();
+        let keys = keys::for_symbols(&debug_id);
+        let immutable =
+            world.objects.head(&keys.symcache(SYMCACHE_VERSION, &symcache.sha256)).await.unwrap().unwrap();
         assert_eq!(immutable.size, symcache.size);
-        let kept = world.objects.head(&keys::object(acme().scope(object.content_hash))).await.unwrap();
+        let kept = world.objects.head(&keys::for_object(acme().scope(object.content_hash))).await.unwrap();
         assert_eq!(kept.unwrap().size, object.size);
         assert_eq!(world.objects.head(&keys.debuginfo()).await.unwrap().unwrap().size, object.size);
         let slot = world.slot(&debug_id.id).await.unwrap();
@@ -65,10 +66,13 @@ async fn a_zip_of_dsyms_becomes_symcaches_that_answer() {
         assert_eq!(found.generation(), Some(1));
         let event = events.event().await;
         assert_eq!((event.tenant.as_str(), event.generation, event.deleted), ("acme", 1, false));
-        assert!(objects.iter().any(|o| o.object.debug_id == Some(event.id().unwrap())));
+        assert!(objects.iter().any(|o| o.object.debug_id == Some(event.parse_debug_id().unwrap())));
     }
     world.files_gone().await;
-    assert!(world.objects.head(&keys::upload(acme().scope(id))).await.unwrap().is_none(), "kept by content");
+    assert!(
+        world.objects.head(&keys::for_upload(acme().scope(id))).await.unwrap().is_none(),
+        "kept by content"
+    );
     // The same file again, and a part of it again: nothing changes, and the record says so.
     let (_, again) = world.wait(world.upload("again.zip", &upload).await).await;
     assert!(again.len() == 4 && again.iter().all(|o| o.known && o.object.status == ObjectStatus::Ready));
@@ -96,12 +100,12 @@ async fn the_object_that_offers_more_answers_and_deletion_takes_all() {
     assert_eq!(program.status, ObjectStatus::Ready);
     assert_eq!(world.alias(&id).await.unwrap().object, full.content_hash);
     assert_eq!(world.slot(&id.id).await.unwrap().generation, 2);
-    let kept = world.objects.head(&keys::object(acme().scope(program.content_hash))).await.unwrap();
+    let kept = world.objects.head(&keys::for_object(acme().scope(program.content_hash))).await.unwrap();
     assert_eq!(kept.unwrap().size, program.size);
 
     world.files_gone().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let deleted = symbols::delete(&mut tx, &id.id).await.unwrap().unwrap();
+    let deleted = symbols::delete_symbols(&mut tx, &id.id).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     assert_eq!((deleted.generation, deleted.objects.len()), (3, 3));
     // Once when it was decided, and once when it was done.
@@ -109,7 +113,7 @@ async fn the_object_that_offers_more_answers_and_deletion_takes_all() {
         let event = events.event().await;
         assert_eq!((event.generation, event.deleted), (3, true));
     }
-    for prefix in [keys::symbols(&id).prefix(), keys::tenant_prefix(&acme())] {
+    for prefix in [keys::for_symbols(&id).prefix(), keys::tenant_prefix(&acme())] {
         assert_eq!(world.objects.list(&prefix, None, 10).await.unwrap().entries, []);
     }
     let (_, known) = world.one("app", &read(dsym("app"))).await;
@@ -146,7 +150,7 @@ async fn bad_uploads_end_with_a_reason_and_are_kept() {
             "{name}: {record:?}"
         );
         assert!(record.detail.is_some_and(|detail| detail.len() > 10), "{name}");
-        let kept = world.objects.get(&keys::upload(acme().scope(id)), u64::MAX).await.unwrap().unwrap();
+        let kept = world.objects.get(&keys::for_upload(acme().scope(id)), u64::MAX).await.unwrap().unwrap();
         assert!(kept.bytes == bytes, "{name} is kept unchanged");
     }
     // One bad object does not cost the others.
@@ -202,7 +206,7 @@ async fn deletions_that_race_with_builds_leave_storage_and_database_agreed() {
         tokio::time::sleep(Duration::from_millis(round * 17 % 120)).await;
         let mut tx = world.store.tenant(&acme()).await.unwrap();
         // Either way it holds no builder back any longer.
-        match symbols::delete(&mut tx, &id.id).await.unwrap() {
+        match symbols::delete_symbols(&mut tx, &id.id).await.unwrap() {
             Some(_) => tx.commit().await.unwrap(),
             None => tx.rollback().await.unwrap(),
         }
@@ -214,7 +218,7 @@ async fn deletions_that_race_with_builds_leave_storage_and_database_agreed() {
             let (slot, alias) = (world.slot(&id.id).await.unwrap(), world.alias(&id).await);
             let answers = alias.map(|alias| (alias.object, alias.generation));
             assert_eq!(answers, slot.content_hash.map(|object| (object, slot.generation)), "round {round}");
-            let keys = keys::symbols(&id);
+            let keys = keys::for_symbols(&id);
             let debuginfo = world.objects.head(&keys.debuginfo()).await.unwrap();
             assert_eq!(debuginfo.is_some(), slot.content_hash.is_some());
         }

@@ -16,14 +16,14 @@ impl World {
     async fn half(&self, owner: &Owner) -> Partial {
         let mut tx = self.store.owner(owner).await.unwrap();
         let id = partial::new_id(&mut tx).await.unwrap();
-        let key = keys::upload(owner.own(id));
+        let key = keys::for_upload(owner.own(id));
         let multipart_id = self.objects.begin_parts(&key).await.unwrap();
         let etag = self.objects.put_part(&key, &multipart_id, 1, Bytes::from_static(b"half")).await.unwrap();
         let content_hash = ContentHash([5; 32]);
         let announced = Announced { file_name: None, app: None, size: 8, content_hash, part_bytes: 4 };
         let half = Partial { id, announced, multipart_id };
-        partial::begin(&mut tx, &half).await.unwrap();
-        assert!(partial::note(&mut tx, id, &UploadPart { number: 1, etag }).await.unwrap());
+        partial::begin_upload(&mut tx, &half).await.unwrap();
+        assert!(partial::record_part(&mut tx, id, &UploadPart { number: 1, etag }).await.unwrap());
         tx.commit().await.unwrap();
         half
     }
@@ -55,7 +55,7 @@ async fn what_nobody_goes_on_with_is_given_up_and_its_parts_go() {
     tx.commit().await.unwrap();
     // Another died when it had taken them away and not noted that.
     let gone = world.half(&owner).await;
-    world.objects.abort_parts(&keys::upload(acme().scope(gone.id)), &gone.multipart_id).await.unwrap();
+    world.objects.abort_parts(&keys::for_upload(acme().scope(gone.id)), &gone.multipart_id).await.unwrap();
     assert!(world.unfinished().len() >= 6, "{:?}", world.unfinished());
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     world.builder();
@@ -67,7 +67,7 @@ async fn what_nobody_goes_on_with_is_given_up_and_its_parts_go() {
     for owner in [&owner, &Owner::System] {
         loop {
             let mut tx = world.store.owner(owner).await.unwrap();
-            let left = usage::stored(&mut tx).await.unwrap().pending;
+            let left = usage::read_symbol_bytes(&mut tx).await.unwrap().pending;
             tx.rollback().await.unwrap();
             if left == 0 {
                 break;
@@ -86,7 +86,7 @@ async fn a_deleted_tenants_parts_go_with_it_and_no_others() {
     let (_, systems) = (world.half(&acme().into()).await, world.half(&Owner::System).await);
     let before = world.unfinished().len();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    erasure::begin(&mut tx).await.unwrap().unwrap();
+    erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     world.builder();
     let finished = async || {
@@ -109,10 +109,10 @@ async fn a_file_that_is_not_the_one_announced_fails_and_says_so() {
     let world = World::start(1).await;
     let file = std::fs::read(dsym("app")).unwrap();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let id = uploads::create(&mut tx, Some("app"), None).await.unwrap();
-    let key = keys::upload(acme().scope(id));
+    let id = uploads::create_upload(&mut tx, Some("app"), None).await.unwrap();
+    let key = keys::for_upload(acme().scope(id));
     let stored = world.objects.put_stream(&key, &file[..], 1 << 30, &Put::default()).await.unwrap();
-    uploads::received(&mut tx, id, stored.size, &ContentHash([5; 32])).await.unwrap();
+    uploads::record_received(&mut tx, id, stored.size, &ContentHash([5; 32])).await.unwrap();
     tx.commit().await.unwrap();
     let (upload, objects) = world.wait(id).await;
     assert_eq!((upload.status, upload.reason.as_deref()), (UploadStatus::Failed, Some("upload_changed")));

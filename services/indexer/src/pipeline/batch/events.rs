@@ -32,7 +32,7 @@ impl BatchWriter {
         tally: &mut Tally,
     ) -> Result<(), StoreError> {
         let Some((_, ReadEvent { topic, .. })) = events.first() else { return Ok(()) };
-        let tx = tx.enter(tenant).await?;
+        let tx = tx.enter_tenant(tenant).await?;
         let outcomes = match self.events_kept(tx, tenant, events, unreadable).await? {
             EventsKept::From(day) => {
                 let own: Vec<&TopicEvent> = events.iter().map(|(_, read)| &read.event).collect();
@@ -53,13 +53,13 @@ impl BatchWriter {
         events: &[(&'i Item, &ReadEvent)],
         unreadable: &mut Vec<(&'i Item, Unreadable)>,
     ) -> Result<EventsKept, StoreError> {
-        let reason = match tenants::standing(tx).await? {
+        let reason = match tenants::read_standing(tx).await? {
             None => "unknown_tenant",
             Some(tenants::TenantStanding::Suspended) => "tenant_suspended",
             Some(tenants::TenantStanding::Deleted) => return Ok(EventsKept::Deleted),
             Some(tenants::TenantStanding::Active) => {
                 let limit = tenants::get(tx).await?.map_or(0, |row| row.limits.retention_days);
-                let days = retention::days(limit, self.keep_days, self.remember_days);
+                let days = retention::kept_days(limit, self.keep_days, self.remember_days);
                 return Ok(EventsKept::From(self.keep_from(days).date()));
             }
         };

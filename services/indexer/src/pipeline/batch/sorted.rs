@@ -22,7 +22,6 @@ pub(super) struct Sorted<'i> {
     pub(super) dead_letters: Vec<DeadLetter>,
     pub(super) unreadable: Vec<(&'i Item, Unreadable)>,
     pub(super) failed: Vec<(&'i Item, &'i Failure)>,
-    /// By partition and tenant.
     pub(super) deferred: BTreeMap<(&'i str, i32, &'i TenantId), DeferredRange>,
 }
 
@@ -58,7 +57,7 @@ impl<'i> Sorted<'i> {
                     }
                     sorted.dead_letters.push(letter);
                 }
-                Parsed::Deferred => sorted.defer(item, positions),
+                Parsed::Deferred => sorted.defer_item(item, positions),
                 Parsed::Nothing => {}
                 Parsed::Unreadable(why) => sorted.unreadable.push((item, why.clone())),
                 Parsed::Failed(failure) => sorted.failed.push((item, failure)),
@@ -67,7 +66,7 @@ impl<'i> Sorted<'i> {
         sorted
     }
 
-    fn defer(&mut self, item: &'i Item, positions: &Positions) {
+    fn defer_item(&mut self, item: &'i Item, positions: &Positions) {
         let RecordRef { topic, partition, offset } = &item.at;
         let position = positions.get(&(topic.clone(), *partition));
         let (Some(tenant), Some(position)) = (&item.tenant, position) else { return };

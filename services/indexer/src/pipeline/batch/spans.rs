@@ -24,12 +24,17 @@ impl BatchSpans {
     }
 
     /// Returns the time at which a batch begins, in microseconds; 0 if spans are not exported.
-    pub(super) fn begin(&self) -> i64 {
+    pub(super) fn begin_time(&self) -> i64 {
         if self.tracer.is_on() { self.clock.now_micros() } else { 0 }
     }
 
     /// Exports the spans of a committed batch, if their traces are sampled. `reports` are outcomes of reports in it.
-    pub(super) fn export(&self, began_micros: i64, items: &[Item], reports: &[(RecordRef, ArrivalOutcome)]) {
+    pub(super) fn export_batch(
+        &self,
+        began_micros: i64,
+        items: &[Item],
+        reports: &[(RecordRef, ArrivalOutcome)],
+    ) {
         if !self.tracer.is_on() {
             return;
         }
@@ -57,7 +62,7 @@ impl BatchSpans {
             if let Some(tenant) = item.tenant.as_ref().map(TenantId::to_string) {
                 span = span.with_attribute("unslide.tenant", tenant);
             }
-            self.tracer.export(with_outcome(span, item, reports.get(at).copied()));
+            self.tracer.export_span(with_outcome(span, item, reports.get(at).copied()));
         }
     }
 }

@@ -12,7 +12,7 @@ use unslide_store::segments::{self, ReportBody};
 const OLD: Duration = Duration::hours(2);
 
 async fn dies(world: &World, step: MoveStep) {
-    let died = world.mover(Some(step)).round().await;
+    let died = world.mover(Some(step)).run_round().await;
     assert!(matches!(died, Err(MoveError::Stopped(at)) if at == step), "{died:?}");
 }
 
@@ -65,8 +65,8 @@ async fn what_changes_while_a_segment_is_written_is_not_lost() {
     world.wait(OLD);
     let hold = world.memory.hold(Operation::Put, "segments");
     let mover = world.mover(None);
-    let round = tokio::spawn(async move { mover.round().await.unwrap() });
-    while world.memory.calls(Operation::Put) == 0 {
+    let round = tokio::spawn(async move { mover.run_round().await.unwrap() });
+    while world.memory.call_count(Operation::Put) == 0 {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     // The object is there, the transaction is not: a revision, a deletion, and a new report.
@@ -74,7 +74,7 @@ async fn what_changes_while_a_segment_is_written_is_not_lost() {
     world.store("acme", 11, 1, start()).await;
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
     let id = unslide_model::ReportId([2; 16]);
-    assert!(unslide_store::reports::delete(&mut tx, id, 0, None).await.unwrap());
+    assert!(unslide_store::reports::delete_report(&mut tx, id, 0, None).await.unwrap());
     tx.commit().await.unwrap();
     world.bodies.remove(&(tenant("acme"), 2));
     drop(hold);
@@ -96,7 +96,7 @@ async fn failures_of_object_storage_cost_nothing_and_leave_nothing() {
     world.wait(OLD);
     for (operation, fault) in [(Operation::Put, Fault::Transient), (Operation::Put, Fault::Refused)] {
         world.memory.fail(operation, "segments", fault, None);
-        assert!(matches!(world.mover(None).round().await, Err(MoveError::Objects(_))));
+        assert!(matches!(world.mover(None).run_round().await, Err(MoveError::Objects(_))));
         world.all_is_well().await;
         world.memory.heal();
     }
@@ -108,8 +108,8 @@ async fn failures_of_object_storage_cost_nothing_and_leave_nothing() {
     world.memory.fail(Operation::Delete, "segments", Fault::Transient, None);
     // What was given up above is condemned too: whether that number of failures ends the round does not
     // matter here.
-    drop(world.mover(None).round().await);
-    assert!(segments::undeleted(&world.store).await.unwrap() > 0);
+    drop(world.mover(None).run_round().await);
+    assert!(segments::count_undeleted(&world.store).await.unwrap() > 0);
     world.memory.heal();
     world.nothing_is_left().await;
     world.all_is_well().await;
@@ -124,10 +124,10 @@ async fn an_object_that_can_not_be_deleted_is_passed_over_and_tried_again_later(
         let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
         let all: Vec<String> = names.iter().map(|name| format!("t/{of}/segments/{name}")).collect();
         for key in &all {
-            let key = ObjectKey::of_tenant(&tenant(of), key).unwrap();
+            let key = ObjectKey::parse_for_tenant(&tenant(of), key).unwrap();
             world.objects.put(&key, "bytes".into(), &Put::default()).await.unwrap();
         }
-        segments::condemn(&mut tx, &all).await.unwrap();
+        segments::condemn_objects(&mut tx, &all).await.unwrap();
         tx.commit().await.unwrap();
     };
     condemn("acme", &["a", "locked", "z"]).await;
@@ -136,28 +136,28 @@ async fn an_object_that_can_not_be_deleted_is_passed_over_and_tried_again_later(
     world.wait(OLD);
     world.memory.fail(Operation::Delete, "locked", Fault::Refused, None);
     let mover = world.mover(None);
-    mover.round().await.unwrap();
+    mover.run_round().await.unwrap();
     assert_eq!(world.keys().await, ["t/acme/segments/locked".to_owned()].into(), "the others go");
-    assert_eq!(segments::undeleted(&world.store).await.unwrap(), 1);
+    assert_eq!(segments::count_undeleted(&world.store).await.unwrap(), 1);
     // It rests, and is tried again.
-    let tries = world.memory.calls(Operation::Delete);
-    mover.round().await.unwrap();
-    assert_eq!(world.memory.calls(Operation::Delete), tries);
+    let tries = world.memory.call_count(Operation::Delete);
+    mover.run_round().await.unwrap();
+    assert_eq!(world.memory.call_count(Operation::Delete), tries);
     world.wait(Duration::HOUR);
-    mover.round().await.unwrap();
-    assert_eq!(world.memory.calls(Operation::Delete), tries + 1);
+    mover.run_round().await.unwrap();
+    assert_eq!(world.memory.call_count(Operation::Delete), tries + 1);
     world.memory.heal();
     world.wait(Duration::HOUR);
     world.rounds().await;
     assert_eq!(world.keys().await, [].into());
-    assert_eq!(segments::undeleted(&world.store).await.unwrap(), 0);
+    assert_eq!(segments::count_undeleted(&world.store).await.unwrap(), 0);
     // Where all fail, object storage is away: it is not asked for each.
     condemn("acme", &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]).await;
     world.wait(OLD);
-    let tries = world.memory.calls(Operation::Delete);
+    let tries = world.memory.call_count(Operation::Delete);
     world.memory.fail(Operation::Delete, "segments", Fault::Transient, None);
-    assert!(matches!(mover.round().await, Err(MoveError::Objects(_))));
-    assert_eq!(world.memory.calls(Operation::Delete), tries + 5);
+    assert!(matches!(mover.run_round().await, Err(MoveError::Objects(_))));
+    assert_eq!(world.memory.call_count(Operation::Delete), tries + 5);
     world.memory.heal();
     world.nothing_is_left().await;
     world.end().await;
@@ -176,7 +176,7 @@ async fn two_indexers_at_once_move_each_body_once() {
     let running = both.map(|mover| {
         tokio::spawn(async move {
             for _ in 0..4 {
-                while mover.round().await.unwrap() {}
+                while mover.run_round().await.unwrap() {}
             }
         })
     });

@@ -53,17 +53,18 @@ async fn nothing_opens_a_deleted_reports_body_and_the_segment_goes_with_its_last
     let (ReportBody::Segment(place), Some(body)) = world.read(&tenant("acme"), 1).await else {
         panic!("not moved")
     };
-    let key = keys::segment(&tenant("acme"), place.day, place.segment);
-    let frame = segment::fetch(&world.objects, &key, place.offset, place.length).await.unwrap().unwrap();
+    let key = keys::for_segment(&tenant("acme"), place.day, place.segment);
+    let frame =
+        segment::fetch_frame(&world.objects, &key, place.offset, place.length).await.unwrap().unwrap();
     let id = BodyId { tenant: tenant("acme"), report_id: ReportId([1; 16]), variant: 0, revision: 1 };
     assert_eq!(
-        segment::open(&id, &place.key, frame.clone(), 1 << 20).unwrap(),
+        segment::open_frame(&id, &place.key, frame.clone(), 1 << 20).unwrap(),
         body,
         "while the row is there"
     );
     let delete = async |world: &mut World, n: u8| {
         let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-        assert!(reports::delete(&mut tx, ReportId([n; 16]), 0, None).await.unwrap());
+        assert!(reports::delete_report(&mut tx, ReportId([n; 16]), 0, None).await.unwrap());
         tx.commit().await.unwrap();
         world.bodies.remove(&(tenant("acme"), n));
     };
@@ -71,7 +72,7 @@ async fn nothing_opens_a_deleted_reports_body_and_the_segment_goes_with_its_last
     let there = format!("SELECT count(*) FROM report_frames WHERE body_key = '\\x{}'", hex(&place.key.0));
     assert_eq!(world.number(&there).await, 0, "its key is gone at once");
     let (ReportBody::Segment(other), _) = world.read(&tenant("acme"), 2).await else { panic!("not moved") };
-    assert_eq!(segment::open(&id, &other.key, frame, 1 << 20), Err(SegmentError::Damaged));
+    assert_eq!(segment::open_frame(&id, &other.key, frame, 1 << 20), Err(SegmentError::Damaged));
     world.wait(OLD);
     world.rounds().await;
     world.all_is_well().await;
@@ -97,7 +98,7 @@ async fn a_tenant_whose_reports_cannot_be_deleted_keeps_no_others() {
         world.store(of, 1, 1, days_ago(9)).await;
         let limits = QuotaLimits { retention_days: 7, ..QuotaLimits::default() };
         let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
-        tenants::change(&mut tx, of, TenantStanding::Active, &limits).await.unwrap();
+        tenants::change_tenant(&mut tx, of, TenantStanding::Active, &limits).await.unwrap();
         tx.commit().await.unwrap();
     }
     world
@@ -107,11 +108,11 @@ async fn a_tenant_whose_reports_cannot_be_deleted_keeps_no_others() {
              EXECUTE FUNCTION refuse()",
         )
         .await;
-    world.mover(None).expire().await.unwrap_err();
+    world.mover(None).expire_all().await.unwrap_err();
     let left = "SELECT count(*) FROM reports WHERE tenant = 'umbrella'";
     assert_eq!((world.number("SELECT count(*) FROM reports").await, world.number(left).await), (1, 0));
     world.execute("DROP TRIGGER refuse ON reports").await;
-    world.mover(None).expire().await.unwrap();
+    world.mover(None).expire_all().await.unwrap();
     assert_eq!(world.number("SELECT count(*) FROM reports").await, 0);
     world.end().await;
 }
@@ -132,9 +133,9 @@ async fn each_tenants_reports_go_with_everything_when_its_own_time_is_over() {
     world.store("acme", 4, 1, days_ago(9)).await;
     let limits = QuotaLimits { retention_days: 7, ..QuotaLimits::default() };
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    tenants::change(&mut tx, "Acme", TenantStanding::Active, &limits).await.unwrap();
+    tenants::change_tenant(&mut tx, "Acme", TenantStanding::Active, &limits).await.unwrap();
     tx.commit().await.unwrap();
-    world.mover(None).expire().await.unwrap();
+    world.mover(None).expire_all().await.unwrap();
     for n in [1, 2, 4] {
         world.bodies.remove(&(tenant("acme"), n));
     }
@@ -147,7 +148,7 @@ async fn each_tenants_reports_go_with_everything_when_its_own_time_is_over() {
     let tables = "SELECT count(*) FROM pg_class WHERE relname ~ '^report_frames_2026' AND relispartition AND relkind = 'r'";
     let before = world.number(tables).await;
     world.settings.keep_days = 5;
-    world.mover(None).expire().await.unwrap();
+    world.mover(None).expire_all().await.unwrap();
     assert_eq!(world.number(tables).await, before - 3, "the longest limit is seven days");
     world.bodies.remove(&(tenant("umbrella"), 1));
     world.nothing_is_left().await;

@@ -2,20 +2,20 @@
 
 use crate::config::Settings;
 use crate::metrics::Metrics;
-use crate::segments::{BodyMover, MoveStep, PATIENCE};
+use crate::segments::{BodyMover, MoveStep, SEGMENT_WRITE_TIMEOUT};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
-use unslide_artifacts::segment::{BodyId, MAX_BODY_BYTES, fetch, open};
+use unslide_artifacts::segment::{BodyId, MAX_BODY_BYTES, fetch_frame, open_frame};
 use unslide_artifacts::{Memory, ObjectStore, keys};
 use unslide_model::{ContentHash, FixedClock, ReportId, Secret, TenantId};
 use unslide_runtime::Host;
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, ReportDetails};
 use unslide_store::segments::ReportBody;
 use unslide_store::tenants::{self, QuotaLimits};
-use unslide_store::{Store, migrate, partitions, queries};
+use unslide_store::{Store, apply_migrations, partitions, queries};
 use unslide_testkit::{databases, servers};
 
 /// 20 November 2026, 08:00 UTC.
@@ -46,7 +46,7 @@ impl World {
     pub async fn new() -> World {
         let name = servers::unique("unslide-segments").replace('-', "_");
         let migrate = async |url| {
-            migrate(&Secret::new(url)).await.unwrap();
+            apply_migrations(&Secret::new(url)).await.unwrap();
         };
         let url = databases::create(&name, migrate).await;
         let clock = Arc::new(FixedClock::at_micros(START_MICROS));
@@ -54,11 +54,13 @@ impl World {
         let store = Store::connect_timed(&settings, clock.clone()).await.unwrap();
         for name in ["acme", "umbrella"] {
             let mut tx = store.tenant(&tenant(name)).await.unwrap();
-            tenants::create(&mut tx, name, &QuotaLimits::default()).await.unwrap();
+            tenants::create_tenant(&mut tx, name, &QuotaLimits::default()).await.unwrap();
             tx.commit().await.unwrap();
         }
         let today = start().date();
-        partitions::ensure(&store, today - Duration::days(10), today + Duration::days(3)).await.unwrap();
+        partitions::ensure_partitions(&store, today - Duration::days(10), today + Duration::days(3))
+            .await
+            .unwrap();
         let (objects, memory) = ObjectStore::memory();
         let settings = Settings { segment_bytes: 64 << 10, ..Settings::default() };
         let mut host = Host::local().unwrap();
@@ -81,7 +83,7 @@ impl World {
 
     /// Rounds until there is nothing left to do, by an indexer that lives.
     pub async fn rounds(&self) {
-        while self.mover(None).round().await.unwrap() {}
+        while self.mover(None).run_round().await.unwrap() {}
     }
 
     pub async fn store(&mut self, of: &str, n: u8, revision: u32, at: OffsetDateTime) -> ArrivalOutcome {
@@ -103,7 +105,7 @@ impl World {
             content_hash: ContentHash([n; 32]),
             revision,
             received_at: at + Duration::seconds(n.into()),
-            body: unslide_proto::body::compress(&body),
+            body: unslide_proto::body::compress_report(&body),
             size: body.len() as u64,
             facts: ReportDetails {
                 status: "none".into(),
@@ -115,7 +117,7 @@ impl World {
             traceparent: None,
         };
         let mut tx = self.store.tenant(&tenant(of)).await.unwrap();
-        let stored = reports::store(&mut tx, &[arrival], Effects::Now, None).await.unwrap();
+        let stored = reports::store_arrivals(&mut tx, &[arrival], Effects::Now, None).await.unwrap();
         tx.commit().await.unwrap();
         if matches!(stored[0].outcome, ArrivalOutcome::New | ArrivalOutcome::Revised) {
             self.bodies.insert((tenant(of), n), body);
@@ -145,13 +147,13 @@ impl World {
         let (found, body) = queries::report::get(&mut tx, ReportId([n; 16]), 0).await.unwrap().unwrap();
         drop(tx);
         let json = match &body {
-            ReportBody::Inline(_) => body.json().ok(),
+            ReportBody::Inline(_) => body.decompress_json().ok(),
             ReportBody::Segment(place) => {
-                let key = keys::segment(of, place.day, place.segment);
-                let bytes = fetch(&self.objects, &key, place.offset, place.length).await.unwrap();
+                let key = keys::for_segment(of, place.day, place.segment);
+                let bytes = fetch_frame(&self.objects, &key, place.offset, place.length).await.unwrap();
                 let (report_id, revision) = (ReportId([n; 16]), found.listed.revision);
                 let id = BodyId { tenant: of.clone(), report_id, variant: 0, revision };
-                bytes.and_then(|bytes| open(&id, &place.key, bytes, MAX_BODY_BYTES).ok())
+                bytes.and_then(|bytes| open_frame(&id, &place.key, bytes, MAX_BODY_BYTES).ok())
             }
         };
         (body, json)
@@ -185,7 +187,7 @@ impl World {
     pub async fn nothing_is_left(&self) {
         // Writers that died are noticed, then what they left is condemned, then it is deleted.
         for _ in 0..2 {
-            self.wait(Duration::try_from(PATIENCE * 2).unwrap() + Duration::SECOND);
+            self.wait(Duration::try_from(SEGMENT_WRITE_TIMEOUT * 2).unwrap() + Duration::SECOND);
             self.rounds().await;
             self.wait(
                 Duration::seconds(self.settings.condemned_seconds.try_into().unwrap()) + Duration::SECOND,
@@ -196,7 +198,7 @@ impl World {
         assert_eq!(self.number("SELECT count(*) FROM condemned_objects").await, 0);
         let live = self.number("SELECT count(*) FROM segments").await;
         assert_eq!(i64::try_from(self.keys().await.len()).unwrap(), live, "{:?}", self.keys().await);
-        assert_eq!(self.memory.unfinished(), 0);
+        assert_eq!(self.memory.unfinished_upload_count(), 0);
     }
 
     pub async fn end(self) {

@@ -2,12 +2,11 @@
 
 use serde_json::Value;
 use std::fmt::{self, Write as _};
-use unslide_report::text::printable;
+use unslide_report::text::escape_for_terminal;
 
 /// Remarks from explaining a report.
 #[derive(Default)]
 pub struct Noticed {
-    /// For standard error.
     pub notes: Vec<String>,
     /// True if the report lacks the requested thread or frame.
     pub is_missing: bool,
@@ -18,17 +17,17 @@ pub struct Noticed {
 struct Lines(String);
 
 impl Lines {
-    fn line(&mut self, line: fmt::Arguments<'_>) {
+    fn write_line(&mut self, line: fmt::Arguments<'_>) {
         // Writing to a string has no error.
-        let _ = writeln!(self.0, "{}", printable(&line.to_string()));
+        let _ = writeln!(self.0, "{}", escape_for_terminal(&line.to_string()));
     }
 }
 
 /// Returns the explanation as text: of one thread and one frame if these are given, else of the crash.
 pub fn explanation_text(explanation: &Value, thread: Option<i64>, frame: Option<u64>) -> (String, Noticed) {
     let mut out = Lines::default();
-    let id = text(explanation, "report_id");
-    out.line(format_args!("report {id}"));
+    let id = member_text(explanation, "report_id");
+    out.write_line(format_args!("report {id}"));
     show_findings(&mut out, &explanation["findings"]);
     show_group(&mut out, &explanation["grouping"]);
     let missing = show_frames(&mut out, explanation, thread, frame).err();
@@ -56,7 +55,7 @@ fn show_frames(
     let chosen = if shown && explanation["backtraces"].as_array().is_none_or(Vec::is_empty) {
         Vec::new()
     } else {
-        backtraces(explanation, thread)?
+        choose_backtraces(explanation, thread)?
     };
     for backtrace in chosen {
         shown |= show_backtrace(out, explanation, backtrace, frame);
@@ -71,7 +70,11 @@ fn show_frames(
 /// Shows the sentence of each finding of an analysis.
 fn show_findings(out: &mut Lines, findings: &Value) {
     for finding in findings.as_array().into_iter().flatten() {
-        out.line(format_args!("{}  {}", text(finding, "member"), text(&finding["value"], "sentence")));
+        out.write_line(format_args!(
+            "{}  {}",
+            member_text(finding, "member"),
+            member_text(&finding["value"], "sentence")
+        ));
     }
 }
 
@@ -80,9 +83,9 @@ fn show_group(out: &mut Lines, grouping: &Value) {
         return;
     }
     let provisional = if grouping["provisional"] == true { ", provisional" } else { "" };
-    out.line(format_args!("group  {}{provisional}", text(grouping, "title")));
+    out.write_line(format_args!("group  {}{provisional}", member_text(grouping, "title")));
     if let Some(rules) = grouping["rules"].as_str() {
-        out.line(format_args!("rules  {rules}"));
+        out.write_line(format_args!("rules  {rules}"));
     }
 }
 
@@ -92,7 +95,7 @@ fn show_javascript(out: &mut Lines, explanation: &Value, only: Option<u64>) -> b
     let chosen: Vec<&Value> =
         frames.iter().filter(|frame| only.is_none_or(|index| frame["index"] == index)).collect();
     if !chosen.is_empty() {
-        out.line(format_args!("JavaScript"));
+        out.write_line(format_args!("JavaScript"));
     }
     for frame in &chosen {
         let function = frame["function"].as_str().unwrap_or("(anonymous)");
@@ -100,8 +103,12 @@ fn show_javascript(out: &mut Lines, explanation: &Value, only: Option<u64>) -> b
             Some(file) => format!(" in {file}:{}", frame["line"]),
             None => frame["bundle"].as_str().map_or_else(String::new, |bundle| format!(" in {bundle}")),
         };
-        out.line(format_args!("{:>3}  {function}{place} [{}]", frame["index"], text(frame, "status")));
-        out.line(format_args!("       {}", text(frame, "reason")));
+        out.write_line(format_args!(
+            "{:>3}  {function}{place} [{}]",
+            frame["index"],
+            member_text(frame, "status")
+        ));
+        out.write_line(format_args!("       {}", member_text(frame, "reason")));
     }
     !chosen.is_empty()
 }
@@ -110,7 +117,7 @@ fn show_javascript(out: &mut Lines, explanation: &Value, only: Option<u64>) -> b
 ///
 /// # Errors
 /// Returns the part that the report lacks.
-fn backtraces(explanation: &Value, thread: Option<i64>) -> Result<Vec<&Value>, String> {
+fn choose_backtraces(explanation: &Value, thread: Option<i64>) -> Result<Vec<&Value>, String> {
     let all = || explanation["backtraces"].as_array().into_iter().flatten();
     let chosen: Vec<&Value> = match thread {
         Some(index) => all().filter(|backtrace| backtrace["thread"] == index).collect(),
@@ -133,7 +140,7 @@ fn show_backtrace(out: &mut Lines, explanation: &Value, backtrace: &Value, only:
     }
     let thread = backtrace["thread"].as_i64().map_or_else(String::new, |index| format!(" {index}"));
     let crashed = if backtrace["crashed"] == true { ", crashed" } else { "" };
-    out.line(format_args!("{}{thread}{crashed}", text(backtrace, "origin")));
+    out.write_line(format_args!("{}{thread}{crashed}", member_text(backtrace, "origin")));
     for frame in chosen {
         let image =
             frame["image"].as_u64().and_then(|at| explanation["images"].get(usize::try_from(at).ok()?));
@@ -143,32 +150,35 @@ fn show_backtrace(out: &mut Lines, explanation: &Value, backtrace: &Value, only:
 }
 
 fn show_frame(out: &mut Lines, frame: &Value, image: Option<&Value>, in_full: bool) {
-    let path = image.map(|image| text(image, "path")).unwrap_or_default();
+    let path = image.map(|image| member_text(image, "path")).unwrap_or_default();
     let name = path.rsplit('/').next().unwrap_or_default();
     let guess = if frame["approximate"] == true { ", a guess" } else { "" };
-    out.line(format_args!(
+    out.write_line(format_args!(
         "{:>4}  {:18}  {name}: {}{guess}",
         frame["index"].to_string(),
-        text(frame, "lookup_address"),
-        text(frame, "status")
+        member_text(frame, "lookup_address"),
+        member_text(frame, "status")
     ));
     for call in frame["calls"].as_array().into_iter().flatten() {
-        out.line(format_args!("      {}", call.as_str().unwrap_or_default()));
+        out.write_line(format_args!("      {}", call.as_str().unwrap_or_default()));
     }
-    out.line(format_args!("      because {}", text(frame, "reason")));
+    out.write_line(format_args!("      because {}", member_text(frame, "reason")));
     for function in frame["grouping"].as_array().into_iter().flatten() {
         let counts = if function["counted"] == true { "counts" } else { "does not count" };
         let name = function["function"].as_str().map_or_else(String::new, |name| format!("{name} "));
         let rule = function["rule"].as_str().map_or_else(String::new, |rule| format!(" ({rule})"));
-        out.line(format_args!("      group: {name}{counts}: {}{rule}", text(function, "reason")));
+        out.write_line(format_args!(
+            "      group: {name}{counts}: {}{rule}",
+            member_text(function, "reason")
+        ));
     }
     if !in_full {
         return;
     }
     let mut step = |what: &str, value: &Value| match value {
         Value::Null => {}
-        Value::String(text) => out.line(format_args!("      {what:23} {text}")),
-        other => out.line(format_args!("      {what:23} {other}")),
+        Value::String(text) => out.write_line(format_args!("      {what:23} {text}")),
+        other => out.write_line(format_args!("      {what:23} {other}")),
     };
     let members = [
         ("address in the report", "instruction_addr"),
@@ -195,6 +205,6 @@ fn show_frame(out: &mut Lines, frame: &Value, image: Option<&Value>, in_full: bo
     step("object", &image["symcache"]["object"]);
 }
 
-fn text<'v>(value: &'v Value, member: &str) -> &'v str {
+fn member_text<'v>(value: &'v Value, member: &str) -> &'v str {
     value[member].as_str().unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! The answer for a record.
 
 use crate::offline::records::files::RecordSource;
-use crate::offline::records::input::describe;
+use crate::offline::records::input::describe_error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use unslide_report::reader::ReportReaders;
 use unslide_report::{ReadError, ReadLimits, foreign_format};
@@ -13,7 +13,6 @@ pub struct AnsweredRecord<N> {
     pub source: RecordSource,
     /// The record's line; 0 if it is no record.
     pub line: u64,
-    /// The bytes to write.
     pub bytes: Vec<u8>,
     /// The problem of the record.
     pub problem: Option<String>,
@@ -32,7 +31,7 @@ impl<N: Default> AnsweredRecord<N> {
     /// Creates the answer for a line that is longer than a report may be.
     pub fn too_long(line: u64, bytes: usize) -> AnsweredRecord<N> {
         let limit = ReadLimits::default().max_bytes;
-        AnsweredRecord::unreadable(line, describe(&ReadError::TooLarge { bytes, limit }))
+        AnsweredRecord::unreadable(line, describe_error(&ReadError::TooLarge { bytes, limit }))
     }
 }
 
@@ -48,6 +47,6 @@ pub fn answer_report<T>(
         .map_err(|error| {
             // A log in a known form that no reader takes is called that.
             let foreign = readers.find(bytes).is_none().then(|| foreign_format(bytes)).flatten();
-            foreign.map_or_else(|| describe(&error), |format| format.to_string())
+            foreign.map_or_else(|| describe_error(&error), |format| format.to_string())
         })
 }

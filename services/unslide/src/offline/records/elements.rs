@@ -1,19 +1,19 @@
 //! An array of reports, as the HTTP sink of the crash handler sends them, as a record for each element.
 
-use crate::offline::records::input::{InputRecord, describe, is_array};
-use unslide_report::{Element, ReadLimits, split};
+use crate::offline::records::input::{InputRecord, describe_error, is_array};
+use unslide_report::{Element, ReadLimits, split_record};
 use unslide_symbolicate::most_bytes;
 
 /// Returns the record, or the elements of the array that it is, so that many are answered at a time.
-pub fn elements(record: InputRecord) -> Vec<InputRecord> {
+pub fn split_elements(record: InputRecord) -> Vec<InputRecord> {
     let InputRecord::Report { line, bytes, ending } = record else { return vec![record] };
     if !is_array(&bytes) {
         return vec![InputRecord::Report { line, bytes, ending }];
     }
-    match split(&bytes, &ReadLimits::default()) {
-        Ok(found) => records(line, &bytes, &ending, &found),
+    match split_record(&bytes, &ReadLimits::default()) {
+        Ok(found) => split_records(line, &bytes, &ending, &found),
         Err(error) => {
-            let problem = describe(&error);
+            let problem = describe_error(&error);
             let none = InputRecord::NoReport { line, problem, log: None };
             vec![none, InputRecord::Filler([bytes, ending].concat())]
         }
@@ -25,7 +25,7 @@ pub fn element_problem(number: usize, problem: &str) -> String {
     format!("element {number} of the array: {problem}")
 }
 
-fn records(line: u64, bytes: &[u8], ending: &[u8], found: &[Element<'_>]) -> Vec<InputRecord> {
+fn split_records(line: u64, bytes: &[u8], ending: &[u8], found: &[Element<'_>]) -> Vec<InputRecord> {
     let mut records = Vec::with_capacity(found.len() * 2 + 1);
     let mut copied = 0;
     for (at, element) in found.iter().enumerate() {
@@ -44,7 +44,7 @@ fn records(line: u64, bytes: &[u8], ending: &[u8], found: &[Element<'_>]) -> Vec
                 let start = element.as_ptr() as usize - bytes.as_ptr() as usize;
                 records.push(InputRecord::Between(bytes[copied..start].to_vec()));
                 copied = start + element.len();
-                let room = share(element.len(), bytes.len());
+                let room = element_room(element.len(), bytes.len());
                 records.push(InputRecord::Element { line, number, bytes: element.to_vec(), room });
             }
             // A report that the device has rendered is a log already.
@@ -58,7 +58,7 @@ fn records(line: u64, bytes: &[u8], ending: &[u8], found: &[Element<'_>]) -> Vec
 
 /// Returns the most bytes of an element's answer. Together the elements have the limit of one report of their
 /// size.
-fn share(element: usize, array: usize) -> usize {
+fn element_room(element: usize, array: usize) -> usize {
     let share = most_bytes(array) as u128 * element as u128 / array.max(1) as u128;
     usize::try_from(share).unwrap_or(usize::MAX)
 }
@@ -71,7 +71,7 @@ mod tests {
     fn each_report_of_an_array_is_a_record_and_nothing_is_lost() {
         let array = b"\xEF\xBB\xBF[ {\"a\":1} , \"text\", 3,{} ]";
         let record = InputRecord::Report { line: 7, bytes: array.to_vec(), ending: b"\n".to_vec() };
-        let records = elements(record);
+        let records = split_elements(record);
         let reports: Vec<_> = records
             .iter()
             .filter_map(|record| match record {
@@ -94,6 +94,8 @@ mod tests {
     fn the_answers_of_an_array_are_together_no_larger_than_that_of_one_report() {
         let lengths = [700, 20, 3_000_000];
         let array = lengths.iter().sum::<usize>() + 4;
-        assert!(lengths.iter().map(|length| share(*length, array)).sum::<usize>() <= most_bytes(array));
+        assert!(
+            lengths.iter().map(|length| element_room(*length, array)).sum::<usize>() <= most_bytes(array)
+        );
     }
 }

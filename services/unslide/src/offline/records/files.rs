@@ -1,13 +1,13 @@
 //! The records of several files, one after the other.
 
-use crate::offline::records::elements::elements;
+use crate::offline::records::elements::split_elements;
 use crate::offline::records::input::{Input, InputRecord, InputRecords};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::slice::Iter;
 use std::vec::IntoIter;
-use unslide_client::input::unpacked;
+use unslide_client::input::unpack_input;
 use unslide_report::reader::ReportReaders;
 
 /// The source of a record.
@@ -48,13 +48,13 @@ impl<'f> FileRecords<'f> {
     }
 
     /// Reads more input if the buffer is empty. Returns false at the end of the last file.
-    fn advance(&mut self) -> io::Result<bool> {
-        let Some((path, input)) = &mut self.input else { return self.open() };
+    fn read_next(&mut self) -> io::Result<bool> {
+        let Some((path, input)) = &mut self.input else { return self.open_next() };
         match input.next() {
             Some(record) => {
-                let record = record.map_err(|error| named(path, &error))?;
+                let record = record.map_err(|error| name_error(path, &error))?;
                 self.ends_line = record.ends_line();
-                self.ahead = elements(record).into_iter();
+                self.ahead = split_elements(record).into_iter();
             }
             None => {
                 self.input = None;
@@ -67,15 +67,15 @@ impl<'f> FileRecords<'f> {
         Ok(true)
     }
 
-    fn open(&mut self) -> io::Result<bool> {
+    fn open_next(&mut self) -> io::Result<bool> {
         let Some(path) = self.files.next() else { return Ok(false) };
         let opened = match path.as_os_str() == "-" {
-            true => unpacked(io::stdin()),
-            false => File::open(path).and_then(unpacked),
+            true => unpack_input(io::stdin()),
+            false => File::open(path).and_then(unpack_input),
         };
         let input = opened
             .and_then(|source| Input::open(source, self.readers))
-            .map_err(|error| named(path, &error))?;
+            .map_err(|error| name_error(path, &error))?;
         let is_whole = matches!(input.records, InputRecords::Whole(_));
         self.source = RecordSource { file: self.opened, is_whole };
         self.opened += 1;
@@ -85,7 +85,7 @@ impl<'f> FileRecords<'f> {
     }
 }
 
-fn named(path: &Path, error: &io::Error) -> io::Error {
+fn name_error(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
@@ -97,7 +97,7 @@ impl Iterator for FileRecords<'_> {
             if let Some(record) = self.ahead.next() {
                 return Some(Ok((self.source, record)));
             }
-            match self.advance() {
+            match self.read_next() {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(error) => return Some(Err(error)),

@@ -7,7 +7,7 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 use unslide_report::reader::ReportReaders;
-use unslide_report::{ReadError, ReadLimits, Report, split};
+use unslide_report::{ReadError, ReadLimits, Report, split_record};
 
 /// A piece of the input. Put one after the other, the pieces are the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,11 +51,12 @@ impl InputRecord {
 pub enum InputRecords {
     /// One report; `None` once it was given out.
     Whole(Option<Vec<u8>>),
-    /// A report a line.
-    Lines { line: u64, in_long_line: bool },
+    Lines {
+        line: u64,
+        in_long_line: bool,
+    },
 }
 
-/// The input as records.
 pub struct Input<R> {
     pub records: InputRecords,
     limit: usize,
@@ -115,7 +116,7 @@ impl<R: Read> Input<R> {
     fn next_record(&mut self) -> io::Result<Option<InputRecord>> {
         let limit = self.limit;
         match &mut self.records {
-            InputRecords::Whole(bytes) => Ok(bytes.take().map(|bytes| report(1, bytes))),
+            InputRecords::Whole(bytes) => Ok(bytes.take().map(|bytes| trim_filler(1, bytes))),
             InputRecords::Lines { line, in_long_line } => {
                 let mut bytes = Vec::new();
                 let mut both = self.ahead.by_ref().chain(self.rest.by_ref()).take(limit as u64 + 1);
@@ -132,7 +133,7 @@ impl<R: Read> Input<R> {
                 Ok(Some(match (continues, long) {
                     (true, _) => InputRecord::Filler(bytes),
                     (false, true) => InputRecord::TooLong { line: *line, bytes },
-                    (false, false) => report(*line, bytes),
+                    (false, false) => trim_filler(*line, bytes),
                 }))
             }
         }
@@ -160,12 +161,12 @@ pub fn is_filler(byte: &u8) -> bool {
 }
 
 /// Describes the problem of a record, in one word and in a sentence.
-pub fn describe(error: &ReadError) -> String {
+pub fn describe_error(error: &ReadError) -> String {
     format!("{}: {error}", error.reason())
 }
 
 /// Cuts the filler behind a report off, so that it is not the report's.
-fn report(line: u64, mut bytes: Vec<u8>) -> InputRecord {
+fn trim_filler(line: u64, mut bytes: Vec<u8>) -> InputRecord {
     let end = bytes.iter().rposition(|byte| !is_filler(byte)).map_or(0, |last| last + 1);
     if end == 0 {
         return InputRecord::Filler(bytes);
@@ -191,7 +192,7 @@ fn is_one_line(bytes: &[u8]) -> bool {
 /// Returns true if the bytes are one JSON value.
 fn is_value(bytes: &[u8], limits: &ReadLimits) -> bool {
     if is_array(bytes) {
-        return split(bytes, limits).is_ok();
+        return split_record(bytes, limits).is_ok();
     }
     matches!(Report::read(bytes, limits), Ok(_) | Err(ReadError::NotAReport { .. }))
 }

@@ -14,10 +14,10 @@ pub use elements::element_problem;
 use files::{FileRecords, RecordSource};
 use input::InputRecord;
 use rate::AnswerRate;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IsTerminal};
 use std::path::PathBuf;
 use unreadable::UnreadableRecords;
-use unslide_client::{CommandError, Exit, check_paths};
+use unslide_client::{CommandError, Exit, check_paths, note};
 use unslide_report::reader::ReportReaders;
 
 /// Why the answers end too early.
@@ -35,7 +35,6 @@ pub enum AnswerError {
 pub struct RecordHandling<'h, W> {
     /// Readers of reports in other formats.
     pub readers: &'h ReportReaders,
-    /// Answers one record.
     pub answer: W,
     /// Is written between two answers.
     pub separator: &'static str,
@@ -43,17 +42,22 @@ pub struct RecordHandling<'h, W> {
     pub unreadable: &'static str,
 }
 
-/// How the answers ended.
 pub struct AnswerEnd {
     /// True if a record could not be read.
     has_unreadable: bool,
+    /// True if the input has no report, and nothing that may be one.
+    is_empty: bool,
     /// True if the reader of the output has closed it.
     pub is_closed: bool,
 }
 
 impl AnswerEnd {
     /// Returns the exit code. `is_missing` is true if the command lacks something that was requested.
-    pub fn exit(&self, is_missing: bool) -> Exit {
+    pub fn exit_code(&self, is_missing: bool) -> Exit {
+        if self.is_empty && !self.is_closed {
+            note!("there is no report in the input: it is empty");
+            return Exit::Usage;
+        }
         match (self.has_unreadable, is_missing) {
             (true, _) => Exit::Failed,
             (false, true) => Exit::Missing,
@@ -62,13 +66,18 @@ impl AnswerEnd {
     }
 }
 
-/// Returns the files that a command line names, or standard input if it names none.
+/// Returns the files that a command line names, or standard input if it names none. A person at a terminal learns that
+/// standard input is read.
 ///
 /// # Errors
 /// Returns an error if a file does not exist.
 pub fn input_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
     check_paths(named.iter().map(PathBuf::as_path))?;
-    Ok(if named.is_empty() { vec![PathBuf::from("-")] } else { named.to_vec() })
+    let files = if named.is_empty() { vec![PathBuf::from("-")] } else { named.to_vec() };
+    if io::stdin().is_terminal() && files.iter().any(|file| file.as_os_str() == "-") {
+        note!("reading reports from standard input; Ctrl-D ends it");
+    }
+    Ok(files)
 }
 
 /// Answers every record of `files` on standard output, in order. Names a record that cannot be read on
@@ -96,8 +105,8 @@ pub fn answer_files<N: Send>(
         &mut out,
         handling.separator,
         &mut |answer| {
-            rate.add(&answer);
-            unreadable.add(&answer);
+            rate.count_answer(&answer);
+            unreadable.print_unreadable(&answer);
             written(answer.noticed);
         },
     );
@@ -109,7 +118,7 @@ pub fn answer_files<N: Send>(
         Err(pipeline::Stopped::Write(error)) => return Err(AnswerError::Write(error)),
     };
     if !is_closed {
-        rate.tell();
+        rate.print_rate();
     }
-    Ok(AnswerEnd { has_unreadable: unreadable.any(), is_closed })
+    Ok(AnswerEnd { has_unreadable: unreadable.any(), is_empty: rate.is_empty(), is_closed })
 }

@@ -10,14 +10,12 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
 /// Records in flight for each thread.
-const WINDOW: usize = 4;
+const RECORDS_PER_THREAD: usize = 4;
 
 /// Why not everything was answered.
 #[derive(Debug)]
 pub enum Stopped {
-    /// The input failed.
     Read(io::Error),
-    /// The output failed.
     Write(io::Error),
 }
 
@@ -37,15 +35,15 @@ pub fn run<R: Send, N: Send>(
     separator: &str,
     written: &mut impl FnMut(AnsweredRecord<N>),
 ) -> Result<(), Stopped> {
-    let (to_workers, from_reader) = sync_channel::<Work<R, N>>(threads * WINDOW);
-    let (to_writer, slots) = sync_channel::<Receiver<AnsweredRecord<N>>>(threads * WINDOW);
+    let (to_workers, from_reader) = sync_channel::<Work<R, N>>(threads * RECORDS_PER_THREAD);
+    let (to_writer, slots) = sync_channel::<Receiver<AnsweredRecord<N>>>(threads * RECORDS_PER_THREAD);
     let from_reader = Mutex::new(from_reader);
     std::thread::scope(|scope| {
-        let reader = scope.spawn(move || read(records, &to_workers, &to_writer));
+        let reader = scope.spawn(move || feed_workers(records, &to_workers, &to_writer));
         for _ in 0..threads {
             scope.spawn(|| answer_all(&from_reader, &work));
         }
-        let done = write(&slots, out, separator, written);
+        let done = write_answers(&slots, out, separator, written);
         // Without the slots' receiver the reader stops at its next record.
         drop(slots);
         done.map_err(Stopped::Write)?;
@@ -53,7 +51,7 @@ pub fn run<R: Send, N: Send>(
     })
 }
 
-fn read<R, N>(
+fn feed_workers<R, N>(
     records: impl Iterator<Item = io::Result<R>>,
     to_workers: &SyncSender<Work<R, N>>,
     to_writer: &SyncSender<Receiver<AnsweredRecord<N>>>,
@@ -77,7 +75,7 @@ fn answer_all<R, N>(from_reader: &Mutex<Receiver<Work<R, N>>>, work: &impl Fn(R)
     }
 }
 
-fn write<N>(
+fn write_answers<N>(
     slots: &Receiver<Receiver<AnsweredRecord<N>>>,
     out: &mut impl Write,
     separator: &str,
@@ -149,7 +147,7 @@ mod tests {
         let expected: String = (0..2000).map(|line| format!("{line}\n")).collect();
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         assert!(notes.iter().copied().eq((0..2000).step_by(100)));
-        assert!(ahead.load(Ordering::SeqCst) <= 3 * WINDOW + 3 + 2, "{ahead:?}");
+        assert!(ahead.load(Ordering::SeqCst) <= 3 * RECORDS_PER_THREAD + 3 + 2, "{ahead:?}");
     }
 
     #[test]

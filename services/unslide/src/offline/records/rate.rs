@@ -14,26 +14,29 @@ pub struct AnswerRate {
 }
 
 impl AnswerRate {
-    /// Begins now.
     pub fn begin() -> AnswerRate {
         AnswerRate { begun: Instant::now(), reports: 0, bytes: 0 }
     }
 
-    /// Counts an answer.
-    pub fn add<N>(&mut self, answer: &AnsweredRecord<N>) {
+    pub fn count_answer<N>(&mut self, answer: &AnsweredRecord<N>) {
         // Blank lines have no number.
         self.reports += u64::from(answer.line > 0);
         self.bytes += answer.bytes.len() as u64;
     }
 
+    /// Returns true if there was no report, and nothing that may be one.
+    pub fn is_empty(&self) -> bool {
+        self.reports == 0
+    }
+
     /// Prints the rate if standard error is a terminal and there was more than one report.
-    pub fn tell(&self) {
+    pub fn print_rate(&self) {
         if self.reports > 1 && io::stderr().is_terminal() {
-            note!("{}", self.shown(self.begun.elapsed()));
+            note!("{}", self.format_rate(self.begun.elapsed()));
         }
     }
 
-    fn shown(&self, time: Duration) -> String {
+    fn format_rate(&self, time: Duration) -> String {
         let seconds = time.as_secs_f64().max(0.001);
         format!(
             "{} reports in {seconds:.1} s: {:.0} reports/s, {:.1} MB/s of answers",
@@ -52,12 +55,16 @@ mod tests {
     fn reports_and_the_bytes_of_their_answers_are_counted() {
         let mut rate = AnswerRate::begin();
         for line in [1, 0, 2] {
-            rate.add(&AnsweredRecord::<()> { line, bytes: vec![0; 1_000_000], ..AnsweredRecord::default() });
+            rate.count_answer(&AnsweredRecord::<()> {
+                line,
+                bytes: vec![0; 1_000_000],
+                ..AnsweredRecord::default()
+            });
         }
         assert_eq!(
-            rate.shown(Duration::from_secs(2)),
+            rate.format_rate(Duration::from_secs(2)),
             "2 reports in 2.0 s: 1 reports/s, 1.5 MB/s of answers"
         );
-        assert!(rate.shown(Duration::ZERO).starts_with("2 reports in 0.0 s: 2000 reports/s"));
+        assert!(rate.format_rate(Duration::ZERO).starts_with("2 reports in 0.0 s: 2000 reports/s"));
     }
 }

@@ -8,7 +8,6 @@ use unslide_client::note;
 /// Names each record that cannot be read.
 pub struct UnreadableRecords<'f> {
     files: &'f [PathBuf],
-    /// Their outcome.
     outcome: &'static str,
     any: bool,
     /// The number of a file that begins as a log in Apple's form: the following records are the rest of it.
@@ -27,13 +26,13 @@ impl<'f> UnreadableRecords<'f> {
     }
 
     /// Names the record if it cannot be read.
-    pub fn add<N>(&mut self, answer: &AnsweredRecord<N>) {
-        if let Some(text) = self.named(answer) {
+    pub fn print_unreadable<N>(&mut self, answer: &AnsweredRecord<N>) {
+        if let Some(text) = self.describe_record(answer) {
             note!("{text}");
         }
     }
 
-    fn named<N>(&mut self, answer: &AnsweredRecord<N>) -> Option<String> {
+    fn describe_record<N>(&mut self, answer: &AnsweredRecord<N>) -> Option<String> {
         self.any |= answer.problem.is_some();
         let RecordSource { file, is_whole } = answer.source;
         if self.foreign == Some(file) {
@@ -67,7 +66,7 @@ mod tests {
     fn a_record_is_named_by_its_file_and_line() {
         let named = |files: &[&str], answer: &AnsweredRecord<()>| {
             let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
-            UnreadableRecords::new(&files, "passed on").named(answer).unwrap()
+            UnreadableRecords::new(&files, "passed on").describe_record(answer).unwrap()
         };
         assert_eq!(named(&["-"], &bad(0, 3, false)), "line 3: no report; passed on");
         assert_eq!(named(&["a"], &bad(0, 3, false)), "a: line 3: no report; passed on");
@@ -81,7 +80,8 @@ mod tests {
         let mut records = UnreadableRecords::new(&files, "passed on");
         let answers =
             [AnsweredRecord { foreign: true, ..bad(0, 1, false) }, bad(0, 2, false), bad(1, 1, false)];
-        let named: Vec<bool> = answers.iter().map(|answer| records.named(answer).is_some()).collect();
+        let named: Vec<bool> =
+            answers.iter().map(|answer| records.describe_record(answer).is_some()).collect();
         assert_eq!(named, [true, false, true]);
         assert!(records.any());
     }

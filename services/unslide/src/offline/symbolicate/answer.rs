@@ -111,7 +111,7 @@ impl RecordAnswering<'_> {
     ) -> Result<Vec<u8>, ReadError> {
         let limits = ReadLimits::default();
         let document = self.readers.open(bytes, &limits)?;
-        let read = Report::accept(document.json(), &limits)?;
+        let read = Report::read_event(document.json(), &limits)?;
         if self.format == OutputFormat::Facts {
             return Ok(with_newline(facts(&read).into()).into_bytes());
         }
@@ -122,9 +122,9 @@ impl RecordAnswering<'_> {
             ..Context::default()
         };
         let plan = Plan::new(&read);
-        let symbols = self.library.for_report(&plan.needs());
+        let symbols = self.library.for_report(&plan.list_needs());
         let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
-        lacking.add(&enriched, &read, document.json());
+        lacking.add_enriched(&enriched, &read, document.json());
         if self.format == OutputFormat::Json {
             return document.write(enriched.bytes);
         }
@@ -144,11 +144,11 @@ fn with_newline(text: Cow<'_, str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offline::records::elements::elements;
+    use crate::offline::records::elements::split_elements;
     use std::sync::Arc;
     use unslide_model::DebugId;
     use unslide_report::splice;
-    use unslide_symbolicate::object::build;
+    use unslide_symbolicate::object::build_symcache;
     use unslide_symbolicate::symcache::SymCache;
     use unslide_symbolicate::{ImageSymbols, most_bytes};
     use unslide_testkit::macho;
@@ -168,7 +168,7 @@ mod tests {
     fn answers(bytes: &str, library: &Library, format: OutputFormat) -> (String, Vec<String>) {
         let record = InputRecord::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };
         let (mut out, mut problems) = (Vec::new(), Vec::new());
-        for job in elements(record) {
+        for job in split_elements(record) {
             let answer = answer_record(job, library, format);
             out.extend(answer.bytes);
             problems.extend(answer.problem);
@@ -228,14 +228,14 @@ mod tests {
         let input = "{ \"crash\": {\"threads\": []} }";
         let answer = json(input);
         let bytes = answer.bytes.strip_suffix(b"\r\n").unwrap();
-        assert_eq!(splice::strip(bytes, &ReadLimits::default()).unwrap(), input.as_bytes());
+        assert_eq!(splice::strip_additions(bytes, &ReadLimits::default()).unwrap(), input.as_bytes());
     }
 
     /// Proves: bounded-input
     #[test]
     fn symbols_with_endless_names_make_no_answer_much_larger_than_its_record() {
-        let built = build(&macho::longest_chain(4_000)).unwrap();
-        let symbols = ImageSymbols::found(Arc::new(SymCache::parse(built.symcache).unwrap()));
+        let built = build_symcache(&macho::longest_chain(4_000)).unwrap();
+        let symbols = ImageSymbols::from_symcache(Arc::new(SymCache::parse(built.symcache).unwrap()));
         let library = Library::with_built([(DebugId([7; 16]), symbols)]);
         let load = 0x1_0000_0000 + macho::TEXT;
         let frames = format!("{{\"instruction_addr\":{}}}", load + macho::CODE - macho::TEXT + 2);

@@ -99,9 +99,9 @@ pub fn facts(report: &Report<'_>) -> String {
     let root =
         JsonValue::read(report.input, 0, &ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() });
     let root = root.ok().map(|(root, _)| root);
-    let value = |path: &[&str]| root.and_then(|root| root.path(path)).filter(|value| !value.is_null());
-    let number = |path: &[&str]| value(path)?.number()?.to_bits();
-    let text = |path: &[&str]| value(path).and_then(JsonValue::string);
+    let value = |path: &[&str]| root.and_then(|root| root.find_path(path)).filter(|value| !value.is_null());
+    let number = |path: &[&str]| value(path)?.as_number()?.to_bits();
+    let text = |path: &[&str]| value(path).and_then(JsonValue::decode_string);
     let crashed = find(report, &|one| is_thread(one) && one.thread.is_some_and(|thread| thread.crashed));
     let frames = crashed.map(|at| plan.located_frames(at)).unwrap_or_default();
     let printed = |frames: &[LocatedFrame]| -> Vec<FrameFacts> {

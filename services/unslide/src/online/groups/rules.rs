@@ -4,8 +4,8 @@ use crate::prelude::*;
 use reqwest::Method;
 use std::io;
 use std::path::{Path, PathBuf};
-use unslide_client::confirm;
-use unslide_client::listing::text;
+use unslide_client::confirm_action;
+use unslide_client::listing::item_text;
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::grouping::rules::MOST_TEXT_BYTES;
 
@@ -78,28 +78,28 @@ pub struct ServerArguments {
 /// Shows, tries or changes the rules.
 pub async fn run(action: RulesAction) -> Outcome {
     match action {
-        RulesAction::Show(target) => show(&target).await,
+        RulesAction::Show(target) => show_rules(&target).await,
         RulesAction::Try { target, file, reports } => try_out(&target, &read_text(&file)?, reports).await,
-        RulesAction::Set { target, file, yes } => set(&target, &read_text(&file)?, yes).await,
-        RulesAction::Restore { target, yes } => restore(&target, yes).await,
-        RulesAction::Clear { target, yes } => set(&target, "", yes).await,
+        RulesAction::Set { target, file, yes } => set_rules(&target, &read_text(&file)?, yes).await,
+        RulesAction::Restore { target, yes } => restore_rules(&target, yes).await,
+        RulesAction::Clear { target, yes } => set_rules(&target, "", yes).await,
     }
 }
 
-async fn show(target: &ServerArguments) -> Outcome {
+async fn show_rules(target: &ServerArguments) -> Outcome {
     let found: Value = Client::new(&target.server)?.get(RULES).await?;
     if target.json {
-        Console::get().json(&found)?;
+        Console::get().print_json(&found)?;
         return Ok(Exit::Ready);
     }
     let rules = &found["rules"];
-    if text(rules, "text").is_empty() {
+    if item_text(rules, "text").is_empty() {
         say!("no rules");
     } else {
-        Console::get().say_lines(text(rules, "text").trim_end());
+        Console::get().say_lines(item_text(rules, "text").trim_end());
     }
     if !rules.is_null() {
-        say!("# {}", state(rules));
+        say!("# {}", format_state(rules));
     }
     Ok(Exit::Ready)
 }
@@ -109,7 +109,7 @@ async fn try_out(target: &ServerArguments, rules: &str, reports: u32) -> Outcome
     let effect: Value =
         client.post(&format!("{RULES}/trial"), &json!({"text": rules, "reports": reports})).await?;
     if target.json {
-        Console::get().json(&effect)?;
+        Console::get().print_json(&effect)?;
         return Ok(Exit::Ready);
     }
     say!(
@@ -121,38 +121,43 @@ async fn try_out(target: &ServerArguments, rules: &str, reports: u32) -> Outcome
         effect["unread"]
     );
     for example in effect["examples"].as_array().into_iter().flatten() {
-        say!("{}\t{} -> {}", text(example, "report"), text(example, "from_title"), text(example, "to_title"));
+        say!(
+            "{}\t{} -> {}",
+            item_text(example, "report"),
+            item_text(example, "from_title"),
+            item_text(example, "to_title")
+        );
     }
     Ok(Exit::Ready)
 }
 
-async fn restore(target: &ServerArguments, yes: bool) -> Outcome {
+async fn restore_rules(target: &ServerArguments, yes: bool) -> Outcome {
     let found: Value = Client::new(&target.server)?.get(RULES).await?;
     let Some(previous) = found["rules"]["previous"].as_str() else {
         return Err(CommandError::usage("no rules were set, so there are none before them").into());
     };
-    set(target, previous, yes).await
+    set_rules(target, previous, yes).await
 }
 
-async fn set(target: &ServerArguments, rules: &str, yes: bool) -> Outcome {
-    confirm("This moves stored reports of the tenant to other groups.", yes)?;
+async fn set_rules(target: &ServerArguments, rules: &str, yes: bool) -> Outcome {
+    confirm_action("This moves stored reports of the tenant to other groups.", yes)?;
     let client = Client::new(&target.server)?;
-    let changed: Value = client.send(Method::PUT, RULES, &json!({"text": rules})).await?;
+    let changed: Value = client.send_json(Method::PUT, RULES, &json!({"text": rules})).await?;
     if target.json {
-        Console::get().json(&changed)?;
+        Console::get().print_json(&changed)?;
     } else {
-        say!("{}", state(&changed));
+        say!("{}", format_state(&changed));
     }
     Ok(Exit::Ready)
 }
 
 /// Describes which version it is, and how many stored reports are grouped by it.
-fn state(rules: &Value) -> String {
+fn format_state(rules: &Value) -> String {
     format!(
         "version {} of {}, {}: {} reports looked at, {} moved, {} not readable",
         rules["version"],
-        text(rules, "changed_at"),
-        text(rules, "status"),
+        item_text(rules, "changed_at"),
+        item_text(rules, "status"),
         rules["looked"],
         rules["moved"],
         rules["unread"]
@@ -162,13 +167,13 @@ fn state(rules: &Value) -> String {
 /// Returns the rules in a file, or none without one.
 pub fn read_rules(path: Option<&Path>) -> Result<GroupingRules, CommandError> {
     let Some(path) = path else { return Ok(GroupingRules::default()) };
-    parse(path, &read_file(path)?)
+    parse_rules(path, &read_file(path)?)
 }
 
 /// Reads the text of a file, and checks that its rules are valid.
 fn read_text(path: &Path) -> Result<String, CommandError> {
     let text = read_file(path)?;
-    parse(path, &text)?;
+    parse_rules(path, &text)?;
     Ok(text)
 }
 
@@ -182,7 +187,7 @@ fn read_file(path: &Path) -> Result<String, CommandError> {
     std::fs::read_to_string(path).map_err(cannot)
 }
 
-fn parse(path: &Path, text: &str) -> Result<GroupingRules, CommandError> {
+fn parse_rules(path: &Path, text: &str) -> Result<GroupingRules, CommandError> {
     GroupingRules::parse(text).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         CommandError::usage(format!("{}: {}", path.display(), problems.join("; ")))

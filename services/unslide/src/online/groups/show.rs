@@ -1,8 +1,8 @@
 //! `unslide groups show`: one bug, with the stack of its newest report.
 
-use super::{Target, describe_state, describe_versions};
+use super::{Target, format_state, format_versions};
 use crate::prelude::*;
-use unslide_client::listing::text;
+use unslide_client::listing::item_text;
 use unslide_client::print_facts;
 
 /// Rows of each table.
@@ -15,24 +15,24 @@ pub async fn show_group(target: &Target) -> Outcome {
     let client = Client::new(&target.server)?;
     let group: Value = client.get(&format!("/v1/groups/{}", target.id)).await?;
     if target.json {
-        Console::get().json(&group)?;
+        Console::get().print_json(&group)?;
         return Ok(Exit::Ready);
     }
-    say!("{}", text(&group, "title"));
+    say!("{}", item_text(&group, "title"));
     let estimate = if group["estimated"] == true { "about " } else { "" };
     print_facts([
-        ("culprit", text(&group, "culprit")),
-        ("id", text(&group, "id")),
-        ("app", text(&group, "app")),
-        ("kind", text(&group, "kind")),
-        ("state", describe_state(&group)),
-        ("assignee", text(&group, "assignee")),
+        ("culprit", item_text(&group, "culprit")),
+        ("id", item_text(&group, "id")),
+        ("app", item_text(&group, "app")),
+        ("kind", item_text(&group, "kind")),
+        ("state", format_state(&group)),
+        ("assignee", item_text(&group, "assignee")),
         ("reports", group["reports"].to_string()),
         ("devices", format!("{estimate}{}", group["affected_devices"])),
-        ("versions", describe_versions(&group)),
-        ("first seen", text(&group, "first_seen")),
-        ("last seen", text(&group, "last_seen")),
-        ("merged into", text(&group, "merged_into")),
+        ("versions", format_versions(&group)),
+        ("first seen", item_text(&group, "first_seen")),
+        ("last seen", item_text(&group, "last_seen")),
+        ("merged into", item_text(&group, "merged_into")),
     ]);
     if group["provisional"] == true {
         note!("the group is provisional: its reports lack symbols, and it will have another title with them");
@@ -53,7 +53,7 @@ fn print_shares(group: &Value, list: &str, head: &'static [&'static str], member
     say!("");
     let mut table = Table::new(head);
     for item in items.iter().take(MAX_ROWS) {
-        table.row([text(item, member), item["reports"].to_string()]);
+        table.add_row([item_text(item, member), item["reports"].to_string()]);
     }
     table.print();
     if items.len() > MAX_ROWS {
@@ -65,11 +65,11 @@ fn print_shares(group: &Value, list: &str, head: &'static [&'static str], member
 async fn show_newest_report(client: &Client, target: &Target) -> Result<(), BoxError> {
     let newest: Value = client.get(&format!("/v1/reports?group={}&limit=1", target.id)).await?;
     let Some(report) = newest["items"].get(0) else { return Ok(()) };
-    let path = format!("/v1/reports/{}?variant={}", text(report, "id"), report["variant"]);
+    let path = format!("/v1/reports/{}?variant={}", item_text(report, "id"), report["variant"]);
     let log = client.get_bytes(&path, "text/plain").await?.unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     say!("");
-    say!("newest report {}, {}", text(report, "id"), text(report, "received_at"));
+    say!("newest report {}, {}", item_text(report, "id"), item_text(report, "received_at"));
     for line in crashed_lines(&log).take(MAX_STACK_LINES) {
         say!("{line}");
     }

@@ -48,9 +48,9 @@ pub fn run(arguments: &ShowArguments) -> Outcome {
     if !arguments.json {
         console.say_lines(String::from_utf8_lossy(&report).trim_end());
     } else if console.terminal_columns().is_some() {
-        console.json(&serde_json::from_slice::<Value>(&report)?)?;
+        console.print_json(&serde_json::from_slice::<Value>(&report)?)?;
     } else {
-        console.bytes(&report);
+        console.write_bytes(&report);
     }
     Ok(Exit::Ready)
 }

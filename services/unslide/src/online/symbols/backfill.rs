@@ -2,15 +2,14 @@
 
 use crate::configuration::Configured;
 use crate::prelude::*;
-use crate::servers::tenant::{there, with};
-use unslide_client::confirm;
+use crate::servers::tenant::{check_tenant, with_database};
+use unslide_client::confirm_action;
 use unslide_model::{Owner, TenantId};
 use unslide_store::jobs::{self, Work};
 use unslide_store::{Store, audit, objects, tenants};
-use unslide_symbolicate::symcache::VERSION;
+use unslide_symbolicate::symcache::SYMCACHE_VERSION;
 
-/// Tenants of one question.
-const PAGE: u32 = 500;
+const TENANT_PAGE_ENTRIES: u32 = 500;
 
 /// Arguments of `unslide symbols backfill`.
 #[derive(Args)]
@@ -37,34 +36,36 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.tenant.is_none() {
         let which = if arguments.all { "all symcaches" } else { "symcaches of an older format" };
-        confirm(&format!("This builds {which} of every tenant anew."), arguments.yes)?;
+        confirm_action(&format!("This builds {which} of every tenant anew."), arguments.yes)?;
     }
-    with(&arguments.configured, async |store, _| backfill(&store, arguments).await)
+    with_database(&arguments.configured, async |store, _| backfill_owners(&store, arguments).await)
 }
 
-async fn backfill(store: &Store, arguments: &Arguments) -> Outcome {
+async fn backfill_owners(store: &Store, arguments: &Arguments) -> Outcome {
     let all = arguments.all;
     if let Some(tenant) = &arguments.tenant {
-        there(store, tenant).await?;
-        begin(store, &tenant.into(), all).await?;
+        check_tenant(store, tenant).await?;
+        add_owner_job(store, &tenant.into(), all).await?;
         return Ok(Exit::Ready);
     }
-    begin(store, &Owner::System, all).await?;
+    add_owner_job(store, &Owner::System, all).await?;
     let mut after = None;
     loop {
-        let page = tenants::list(store, after.as_ref(), PAGE).await?;
+        let page = tenants::list_tenants(store, after.as_ref(), TENANT_PAGE_ENTRIES).await?;
         for tenant in &page {
-            begin(store, &Owner::from(&tenant.id), all).await?;
+            add_owner_job(store, &Owner::from(&tenant.id), all).await?;
         }
         match page.last() {
-            Some(last) if page.len() == usize::try_from(PAGE)? => after = Some(last.id.clone()),
+            Some(last) if page.len() == usize::try_from(TENANT_PAGE_ENTRIES)? => {
+                after = Some(last.id.clone())
+            }
             _ => return Ok(Exit::Ready),
         }
     }
 }
 
 /// Begins with an owner, and prints what there is to do.
-async fn begin(store: &Store, owner: &Owner, all: bool) -> Result<(), BoxError> {
+async fn add_owner_job(store: &Store, owner: &Owner, all: bool) -> Result<(), BoxError> {
     say!("{}\t{}", owner.as_str(), add_job(store, owner, all).await?);
     Ok(())
 }
@@ -74,12 +75,12 @@ async fn add_job(store: &Store, owner: &Owner, all: bool) -> Result<&'static str
     if jobs::backfill_is_waiting(&mut tx, all).await? {
         return Ok("under way");
     }
-    if objects::to_rebuild(&mut tx, VERSION, all, None, 1).await?.is_empty() {
+    if objects::to_rebuild(&mut tx, SYMCACHE_VERSION, all, None, 1).await?.is_empty() {
         return Ok("up to date");
     }
-    jobs::add(&mut tx, &Work::Backfill { version: VERSION, all, after: None }).await?;
-    let detail = json!({ "version": VERSION, "all": all });
-    audit::append(&mut tx, "command line", "symbols.backfill", owner.as_str(), &detail).await?;
+    jobs::add_job(&mut tx, &Work::Backfill { version: SYMCACHE_VERSION, all, after: None }).await?;
+    let detail = json!({ "version": SYMCACHE_VERSION, "all": all });
+    audit::append_entry(&mut tx, "command line", "symbols.backfill", owner.as_str(), &detail).await?;
     tx.commit().await?;
     Ok("begun")
 }

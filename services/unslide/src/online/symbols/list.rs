@@ -2,8 +2,8 @@
 
 use crate::moment::Moment;
 use crate::prelude::*;
-use unslide_client::confirm;
-use unslide_client::listing::{ListForm, Listing, given, text};
+use unslide_client::confirm_action;
+use unslide_client::listing::{ListForm, Listing, filter_given, item_text};
 use unslide_model::{Clock, DebugId, SystemClock};
 
 /// Arguments of `unslide symbols list`.
@@ -86,7 +86,7 @@ pub struct DeleteArguments {
 /// Lists the objects that were found in uploads, the newest first.
 pub fn list_symbols(arguments: ListArguments) -> Outcome {
     let now = SystemClock.now_micros() / 1_000;
-    let query = given([
+    let query = filter_given([
         ("name", arguments.name),
         ("arch", arguments.arch),
         ("status", arguments.status),
@@ -100,29 +100,29 @@ pub fn list_symbols(arguments: ListArguments) -> Outcome {
         limit: 50,
         head: &["DEBUG ID", "UPLOADED", "NAME", "ARCH", "KIND", "BYTES", "STATUS", "REASON"],
         row: |object| {
-            let status = match (object["active"] == true, text(object, "status")) {
+            let status = match (object["active"] == true, item_text(object, "status")) {
                 (true, status) if status == "ready" => "ready, in use".to_owned(),
                 (_, status) => status,
             };
             [
-                text(object, "debug_id"),
-                text(object, "created_at"),
-                text(object, "name"),
-                text(object, "arch"),
-                text(object, "kind"),
+                item_text(object, "debug_id"),
+                item_text(object, "created_at"),
+                item_text(object, "name"),
+                item_text(object, "arch"),
+                item_text(object, "kind"),
                 object["size"].to_string(),
                 status,
-                text(object, "reason"),
+                item_text(object, "reason"),
             ]
         },
         empty: "no symbols match",
     };
-    block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
+    block_on(async { arguments.form.print_list(listing, &Client::new(&arguments.server)?).await })
 }
 
 /// Lists the debug ids that reports wait for, the most wanted first.
 pub fn list_missing(arguments: MissingArguments) -> Outcome {
-    let query = given([
+    let query = filter_given([
         ("app", arguments.app),
         ("version", arguments.app_version),
         ("system", arguments.system.then(|| "true".to_owned())),
@@ -134,21 +134,21 @@ pub fn list_missing(arguments: MissingArguments) -> Outcome {
         head: &["DEBUG ID", "REPORTS", "LAST SEEN", "NAME", "ARCH", "APPS", "VERSIONS"],
         row: |image| {
             [
-                text(image, "debug_id"),
+                item_text(image, "debug_id"),
                 image["reports"].to_string(),
-                text(image, "last_seen"),
-                text(image, "name"),
-                text(image, "arch"),
-                joined(&image["apps"]),
-                joined(&image["versions"]),
+                item_text(image, "last_seen"),
+                item_text(image, "name"),
+                item_text(image, "arch"),
+                join_texts(&image["apps"]),
+                join_texts(&image["versions"]),
             ]
         },
         empty: "no report lacks symbols that an upload would bring",
     };
-    block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
+    block_on(async { arguments.form.print_list(listing, &Client::new(&arguments.server)?).await })
 }
 
-fn joined(list: &Value) -> String {
+fn join_texts(list: &Value) -> String {
     let texts = list.as_array().into_iter().flatten().filter_map(Value::as_str);
     texts.collect::<Vec<_>>().join(" ")
 }
@@ -157,7 +157,7 @@ fn joined(list: &Value) -> String {
 pub fn delete_symbols(arguments: &DeleteArguments) -> Outcome {
     let id = arguments.debug_id;
     let whose = if arguments.system { " of all tenants" } else { "" };
-    confirm(
+    confirm_action(
         &format!("This deletes the symbols of {id}{whose}; stored reports keep their names."),
         arguments.yes,
     )?;

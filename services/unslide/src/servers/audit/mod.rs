@@ -40,21 +40,21 @@ pub struct Arguments {
 
 /// Reads the topics and prints the balance.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let audit = audit(arguments)?;
+    let audit = run_audit(arguments)?;
     if arguments.json {
-        Console::get().json(&document(&audit))?;
+        Console::get().print_json(&audit_to_json(&audit))?;
     } else {
-        Console::get().say_lines(table::render(&audit).trim_end());
+        Console::get().say_lines(table::render_audit(&audit).trim_end());
     }
     Ok(if audit.summary.is_clean() { Exit::Ready } else { Exit::Unbalanced })
 }
 
-fn audit(arguments: &Arguments) -> Result<Audit, BoxError> {
-    let settings = configuration::kafka(&arguments.configured)?;
+fn run_audit(arguments: &Arguments) -> Result<Audit, BoxError> {
+    let settings = configuration::load_kafka(&arguments.configured)?;
     let now = SystemClock.now_micros() / 1_000;
     let window = Window {
-        from: arguments.from.map(|moment| moment.millis(now)),
-        to: arguments.to.map(|moment| moment.millis(now)),
+        from: arguments.from.map(|moment| moment.to_millis(now)),
+        to: arguments.to.map(|moment| moment.to_millis(now)),
     };
     if let (Some(from), Some(to)) = (window.from, window.to)
         && from >= to
@@ -70,7 +70,7 @@ fn audit(arguments: &Arguments) -> Result<Audit, BoxError> {
             told.set_message(format!("{} records read, now {}", at.records, at.topic));
             told.tick();
         };
-        let audit = unslide_stream::audit::run(&settings, window, now, patience, progress).await;
+        let audit = unslide_stream::audit::run_audit(&settings, window, now, patience, progress).await;
         Ok(audit.map_err(|error| boot::kafka_failed(&settings, error))?)
     });
     bar.finish_and_clear();
@@ -81,8 +81,8 @@ fn audit(arguments: &Arguments) -> Result<Audit, BoxError> {
     Ok(audit)
 }
 
-fn document(audit: &Audit) -> serde_json::Value {
-    let time = |millis: Option<i64>| millis.map(moment::text);
+fn audit_to_json(audit: &Audit) -> serde_json::Value {
+    let time = |millis: Option<i64>| millis.map(moment::format_time);
     json!({
         "clean": audit.summary.is_clean(),
         "from": time(audit.window.from),

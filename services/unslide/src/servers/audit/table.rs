@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use unslide_client::Table;
 use unslide_stream::audit::{Audit, SummaryRow};
 
-const HEAD: [&str; 14] = [
+const AUDIT_COLUMNS: [&str; 14] = [
     "topic",
     "partition",
     "tenant",
@@ -26,9 +26,9 @@ const HEAD: [&str; 14] = [
 const BLANK: &str = " ";
 
 /// Returns the whole audit as text.
-pub fn render(audit: &Audit) -> String {
+pub fn render_audit(audit: &Audit) -> String {
     let mut text = String::new();
-    let (from, to) = (audit.window.from.map(moment::text), audit.window.to.map(moment::text));
+    let (from, to) = (audit.window.from.map(moment::format_time), audit.window.to.map(moment::format_time));
     // Writing to a String has no error.
     let _ = writeln!(
         text,
@@ -40,11 +40,11 @@ pub fn render(audit: &Audit) -> String {
     if let Some(why) = &audit.because {
         let _ = writeln!(text, "(starts there because {why})");
     }
-    let mut table = Table::new(&HEAD);
-    audit.summary.rows.iter().for_each(|row| table.row(cells(row)));
-    let mut total = cells(&audit.summary.total());
+    let mut table = Table::new(&AUDIT_COLUMNS);
+    audit.summary.rows.iter().for_each(|row| table.add_row(row_cells(row)));
+    let mut total = row_cells(&audit.summary.total());
     total[1..3].fill(BLANK.to_owned());
-    table.row(total);
+    table.add_row(total);
     text.push_str(&table.render());
     for finding in &audit.summary.findings {
         let _ = writeln!(
@@ -75,7 +75,7 @@ pub fn render(audit: &Audit) -> String {
     text
 }
 
-fn cells(row: &SummaryRow) -> [String; 14] {
+fn row_cells(row: &SummaryRow) -> [String; 14] {
     [
         row.topic.clone(),
         row.partition.to_string(),
@@ -84,7 +84,7 @@ fn cells(row: &SummaryRow) -> [String; 14] {
         row.input.to_string(),
         row.out.to_string(),
         row.dead_letter.to_string(),
-        row.other().to_string(),
+        row.other_outcomes().to_string(),
         row.waiting.to_string(),
         row.unread.to_string(),
         row.expired.to_string(),

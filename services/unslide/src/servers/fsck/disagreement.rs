@@ -35,10 +35,8 @@ impl fmt::Display for DisagreementKind {
     }
 }
 
-/// One disagreement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Disagreement {
-    /// Its kind.
     pub problem: DisagreementKind,
     /// A partition, a tenant or a key that it concerns.
     pub subject: String,
@@ -61,8 +59,7 @@ impl Disagreements {
         Disagreements { most, kept: Vec::new(), counts: BTreeMap::new() }
     }
 
-    /// Adds one.
-    pub fn add(&mut self, disagreement: Disagreement) {
+    pub fn add_disagreement(&mut self, disagreement: Disagreement) {
         let count = self.counts.entry(disagreement.problem).or_default();
         *count += 1;
         if *count <= self.most {
@@ -71,7 +68,7 @@ impl Disagreements {
     }
 
     /// Returns those that were kept, by kind, and the number of all of each kind.
-    pub fn finish(mut self) -> (Vec<Disagreement>, BTreeMap<DisagreementKind, usize>) {
+    pub fn into_kept(mut self) -> (Vec<Disagreement>, BTreeMap<DisagreementKind, usize>) {
         self.kept.sort_by(|a, b| (a.problem, &a.subject).cmp(&(b.problem, &b.subject)));
         (self.kept, self.counts)
     }
@@ -91,10 +88,10 @@ mod tests {
         };
         let mut found = Disagreements::new(2);
         for subject in ["c", "b", "a"] {
-            found.add(disagreement(DisagreementKind::FileMissing, subject));
+            found.add_disagreement(disagreement(DisagreementKind::FileMissing, subject));
         }
-        found.add(disagreement(DisagreementKind::PositionOutsideTopic, "t/0"));
-        let (kept, counts) = found.finish();
+        found.add_disagreement(disagreement(DisagreementKind::PositionOutsideTopic, "t/0"));
+        let (kept, counts) = found.into_kept();
         let subjects: Vec<&str> = kept.iter().map(|disagreement| disagreement.subject.as_str()).collect();
         assert_eq!(subjects, ["t/0", "b", "c"]);
         assert_eq!(

@@ -39,7 +39,7 @@ const RESTORE: &str = "restore this object from an older version in the bucket";
 ///
 /// # Errors
 /// Returns an error if the database or object storage fails.
-pub async fn check(
+pub async fn check_files(
     store: &Store,
     objects: &ObjectStore,
     age: Duration,
@@ -49,7 +49,7 @@ pub async fn check(
     check_owner(store, objects, &Owner::System, before, found).await?;
     let (mut known, mut last) = (BTreeSet::new(), None);
     loop {
-        let page = tenants::list(store, last.as_ref(), LISTING_LIMIT.into()).await?;
+        let page = tenants::list_tenants(store, last.as_ref(), LISTING_LIMIT.into()).await?;
         let Some(end) = page.last() else { break };
         last = Some(end.id.clone());
         for tenant in page {
@@ -72,7 +72,8 @@ async fn check_owner(
     found: &mut Disagreements,
 ) -> Result<(), BoxError> {
     let known = known_files(store, owner).await?;
-    let (listed, unknown) = compare(objects, &keys::owner_prefix(owner), &known, written_before).await?;
+    let (listed, unknown) =
+        compare_files(objects, &keys::owner_prefix(owner), &known, written_before).await?;
     let missing: Vec<&String> = known.needed.keys().filter(|key| !listed.contains(*key)).collect();
     if missing.is_empty() && unknown.is_empty() {
         return Ok(());
@@ -81,7 +82,7 @@ async fn check_owner(
     let after = known_files(store, owner).await?;
     for key in missing {
         if let Some(needed) = after.needed.get(key) {
-            found.add(Disagreement {
+            found.add_disagreement(Disagreement {
                 problem: DisagreementKind::FileMissing,
                 subject: key.clone(),
                 detail: needed.what.clone(),
@@ -90,9 +91,9 @@ async fn check_owner(
         }
     }
     let mut told = BTreeSet::new();
-    for key in unknown.into_iter().filter(|key| !after.names(key)) {
+    for key in unknown.into_iter().filter(|key| !after.has_file(key)) {
         if let Some(disagreement) = without_row(owner, &key, &mut told) {
-            found.add(disagreement);
+            found.add_disagreement(disagreement);
         }
     }
     Ok(())
@@ -100,7 +101,7 @@ async fn check_owner(
 
 /// Lists all files below a prefix. Returns the keys of those that rows need, and of those without a row that
 /// were written before a moment.
-async fn compare(
+async fn compare_files(
     objects: &ObjectStore,
     prefix: &Prefix,
     known: &KnownFiles,
@@ -113,7 +114,7 @@ async fn compare(
             let key = key.to_string();
             if known.needed.contains_key(&key) {
                 needed.insert(key);
-            } else if !known.names(&key) && modified.is_some_and(|at| at <= before) {
+            } else if !known.has_file(&key) && modified.is_some_and(|at| at <= before) {
                 unknown.push(key);
             }
         }
@@ -162,7 +163,7 @@ async fn without_tenant(
             continue;
         };
         if !TenantId::new(folder).is_ok_and(|tenant| known.contains(&tenant)) {
-            found.add(Disagreement {
+            found.add_disagreement(Disagreement {
                 problem: DisagreementKind::FilesWithoutTenant,
                 subject: folder.to_owned(),
                 detail: format!("there are objects below t/{folder}/"),
@@ -176,30 +177,30 @@ async fn without_tenant(
 async fn known_files(store: &Store, owner: &Owner) -> Result<KnownFiles, StoreError> {
     let mut known = KnownFiles::default();
     let mut tx = store.owner(owner).await?;
-    for (id, status) in files::of_uploads(&mut tx).await? {
-        let key = keys::upload(owner.own(id)).to_string();
+    for (id, status) in files::list_upload_files(&mut tx).await? {
+        let key = keys::for_upload(owner.own(id)).to_string();
         match status {
             UploadStatus::Queued | UploadStatus::Building => {
-                known.need(key, format!("upload {id} waits for it"), UPLOAD_AGAIN);
+                known.need_file(key, format!("upload {id} waits for it"), UPLOAD_AGAIN);
             }
-            _ => known.allow(key),
+            _ => known.allow_file(key),
         }
     }
-    for object in files::of_objects(&mut tx).await? {
+    for object in files::list_object_files(&mut tx).await? {
         known.add_object(owner, &object);
     }
     tx.rollback().await?;
     if let Owner::Tenant(tenant) = owner {
         let mut tx = store.tenant(tenant).await?;
-        let segments = segments::keys(&mut tx).await?;
+        let segments = segments::list_keys(&mut tx).await?;
         for key in segments.live {
-            known.need(key, "bodies of reports".to_owned(), RESTORE);
+            known.need_file(key, "bodies of reports".to_owned(), RESTORE);
         }
         known.allowed.extend(segments.begun.into_iter().chain(segments.condemned));
         for file in feature_files(&mut tx).await? {
             match file.needed_as {
-                Some(what) => known.need(file.key, what, RESTORE),
-                None => known.allow(file.key),
+                Some(what) => known.need_file(file.key, what, RESTORE),
+                None => known.allow_file(file.key),
             }
         }
         tx.rollback().await?;
@@ -208,16 +209,16 @@ async fn known_files(store: &Store, owner: &Owner) -> Result<KnownFiles, StoreEr
 }
 
 impl KnownFiles {
-    fn need(&mut self, key: String, what: String, repair: &str) {
+    fn need_file(&mut self, key: String, what: String, repair: &str) {
         self.needed.insert(key, Needed { what, repair: repair.to_owned() });
     }
 
-    fn allow(&mut self, key: String) {
+    fn allow_file(&mut self, key: String) {
         self.allowed.insert(key);
     }
 
     /// Returns true if rows name this file.
-    fn names(&self, key: &str) -> bool {
+    fn has_file(&self, key: &str) -> bool {
         let below = |prefix: &String| key.starts_with(prefix.as_str());
         self.needed.contains_key(key)
             || self.allowed.contains(key)
@@ -231,23 +232,27 @@ impl KnownFiles {
             let uuid = debug_id.map_or_else(String::new, |id| format!(" with the UUID {id}"));
             format!("{file} of {name}{uuid}, of {owner}")
         };
-        let bytes = keys::object(owner.own(*content_hash)).to_string();
+        let bytes = keys::for_object(owner.own(*content_hash)).to_string();
         if object.status == ObjectStatus::Ready {
-            self.need(bytes, what("the file"), UPLOAD_AGAIN);
+            self.need_file(bytes, what("the file"), UPLOAD_AGAIN);
         } else {
-            self.allow(bytes);
+            self.allow_file(bytes);
         }
         let Some(id) = debug_id else { return };
-        let symbols = keys::symbols(owner.own(*id));
+        let symbols = keys::for_symbols(owner.own(*id));
         self.prefixes.insert(symbols.prefix().as_str().to_owned());
         let build_again = match owner {
             Owner::Tenant(tenant) => format!("unslide symbols backfill --all --tenant {tenant}"),
             Owner::System => "unslide symbols backfill --all --yes".to_owned(),
         };
         if let Some((version, sha256)) = object.symcache {
-            self.need(symbols.symcache(version, &sha256).to_string(), what("the symcache"), &build_again);
+            self.need_file(
+                symbols.symcache(version, &sha256).to_string(),
+                what("the symcache"),
+                &build_again,
+            );
             if object.answers {
-                self.need(
+                self.need_file(
                     symbols.alias(version).to_string(),
                     what("the symcache that answers"),
                     &build_again,

@@ -37,17 +37,18 @@ pub fn run(arguments: &Arguments) -> Outcome {
         configuration::for_fsck(&arguments.configured)?;
     let mut found = Disagreements::new(arguments.limit);
     block_on(async {
-        let store = boot::database(&servers.postgres).await?.with_hooks(&hooks);
+        let store = boot::connect_database(&servers.postgres).await?.with_hooks(&hooks);
         check_kafka(&store, &servers, &mut found).await?;
         let objects = ObjectStore::s3(&objects).await;
         let age = time::Duration::seconds(arguments.age.into());
-        Box::pin(files::check(&store, &objects, age, &mut found)).await
+        Box::pin(files::check_files(&store, &objects, age, &mut found)).await
     })?;
-    let (kept, counts) = found.finish();
+    let (kept, counts) = found.into_kept();
     if arguments.json {
-        Console::get().json(&json!({ "clean": kept.is_empty(), "counts": counts, "disagreements": kept }))?;
+        Console::get()
+            .print_json(&json!({ "clean": kept.is_empty(), "counts": counts, "disagreements": kept }))?;
     } else {
-        print(&kept);
+        print_found(&kept);
         for (problem, count) in &counts {
             say!("{problem}: {count}");
         }
@@ -58,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     Ok(if kept.is_empty() { Exit::Ready } else { Exit::Unbalanced })
 }
 
-fn print(found: &[Disagreement]) {
+fn print_found(found: &[Disagreement]) {
     for Disagreement { problem, subject, detail, repair } in found {
         say!("{problem}: {subject}: {detail}");
         say!("    repair: {repair}");
@@ -74,7 +75,7 @@ async fn check_kafka(
     let misplaced = unslide_indexer::misplaced_positions(store, &servers.kafka).await?;
     for reset in misplaced {
         let before = reset.before;
-        found.add(Disagreement {
+        found.add_disagreement(Disagreement {
             problem: DisagreementKind::PositionOutsideTopic,
             subject: format!("{}/{}", before.topic, before.partition),
             detail: format!(
@@ -84,17 +85,21 @@ async fn check_kafka(
             repair: "unslide migrate --topics --recover".to_owned(),
         });
     }
-    let topics: BTreeSet<String> = positions::all(store).await?.into_iter().map(|at| at.topic).collect();
-    let ranges = deferred::list(store, &topics.into_iter().collect::<Vec<_>>()).await?;
+    let topics: BTreeSet<String> =
+        positions::read_all_positions(store).await?.into_iter().map(|at| at.topic).collect();
+    let ranges = deferred::list_ranges(store, &topics.into_iter().collect::<Vec<_>>()).await?;
     let names: BTreeSet<_> = ranges.iter().map(|range| range.tenant.clone()).collect();
-    for tenant in tenants::unknown(store, &names).await? {
+    for tenant in tenants::find_unknown(store, &names).await? {
         let own = || ranges.iter().filter(|range| range.tenant == tenant);
         let records: i64 = own().map(|range| range.records).sum();
         let oldest = own().map(|range| range.oldest_at.unix_timestamp() * 1_000).min().unwrap_or_default();
-        found.add(Disagreement {
+        found.add_disagreement(Disagreement {
             problem: DisagreementKind::ReportsWithoutTenant,
             subject: tenant.to_string(),
-            detail: format!("{records} reports wait in Kafka, the oldest since {}", moment::text(oldest)),
+            detail: format!(
+                "{records} reports wait in Kafka, the oldest since {}",
+                moment::format_time(oldest)
+            ),
             repair: format!("unslide tenant create {tenant}"),
         });
     }

@@ -5,7 +5,7 @@ use unslide_model::figures::{round_mebibytes, round_share_below_whole};
 use unslide_store::Store;
 use unslide_store::figures::{self, FigureOrder, TenantFigures};
 
-const HEAD: [&str; 10] = [
+const USAGE_COLUMNS: [&str; 10] = [
     "TENANT",
     "STATE",
     "REPORTS 1H",
@@ -26,7 +26,7 @@ pub fn read_order(text: &str) -> Result<FigureOrder, String> {
     FigureOrder::parse(text).ok_or_else(|| "reports, deferred, symbols or full".to_owned())
 }
 
-fn row(tenant: &TenantFigures) -> [String; HEAD.len()] {
+fn build_row(tenant: &TenantFigures) -> [String; USAGE_COLUMNS.len()] {
     let numbers = [
         tenant.reports_last_hour,
         tenant.reports_last_day,
@@ -46,15 +46,15 @@ fn row(tenant: &TenantFigures) -> [String; HEAD.len()] {
 ///
 /// # Errors
 /// Returns an error if the database does not answer.
-pub async fn print(store: &Store, order: FigureOrder, symbol_limit: u64, as_json: bool) -> Outcome {
+pub async fn print_usage(store: &Store, order: FigureOrder, symbol_limit: u64, as_json: bool) -> Outcome {
     // Each call reads the figures of all tenants: pages would read them again and again.
-    let all = figures::list(store, order, symbol_limit, None, u32::MAX).await?;
+    let all = figures::list_figures(store, order, symbol_limit, None, u32::MAX).await?;
     if as_json {
-        Console::get().json(&all)?;
+        Console::get().print_json(&all)?;
         return Ok(Exit::Ready);
     }
-    let mut table = Table::new(&HEAD);
-    all.iter().for_each(|tenant| table.row(row(tenant)));
+    let mut table = Table::new(&USAGE_COLUMNS);
+    all.iter().for_each(|tenant| table.add_row(build_row(tenant)));
     table.print();
     Ok(Exit::Ready)
 }
@@ -82,10 +82,10 @@ mod tests {
             keys: 3,
             rank: 0,
         };
-        let almost = row(&tenant((999 << 20) - 1));
+        let almost = build_row(&tenant((999 << 20) - 1));
         assert_eq!(almost, ["acme", "active", "12", "340", "5", "1000", "1000", "99", "2", "3"]);
-        assert_eq!(row(&tenant(999 << 20))[7], "100");
-        assert_eq!(row(&tenant(1_499 << 20))[7], "150");
+        assert_eq!(build_row(&tenant(999 << 20))[7], "100");
+        assert_eq!(build_row(&tenant(1_499 << 20))[7], "150");
     }
 
     #[test]

@@ -10,7 +10,7 @@ const LOAD: u64 = 0x1_04a0_0000;
 fn sample(count: u64) -> String {
     let id = debug_id(&fixtures::dsym("app"));
     let bytes = std::fs::read(fixtures::dsym("app")).unwrap();
-    let built = unslide_symbolicate::object::build(&bytes).unwrap();
+    let built = unslide_symbolicate::object::build_symcache(&bytes).unwrap();
     let symcache = unslide_symbolicate::symcache::SymCache::parse(built.symcache).unwrap();
     let is_main = |symbol: &str| symbol.trim_start_matches('_') == "main";
     let found = symcache.ranges().find(|(_, answer)| {

@@ -14,7 +14,7 @@ const LOAD: u64 = 0x1_04a0_0000;
 
 /// The class of the fixture, as an offset from its image.
 fn counter() -> u64 {
-    let built = object::build(&std::fs::read(fixtures::dsym("app")).unwrap()).unwrap();
+    let built = object::build_symcache(&std::fs::read(fixtures::dsym("app")).unwrap()).unwrap();
     let symcache = SymCache::parse(built.symcache).unwrap();
     let is_counter = |at: &u64| {
         let found = symcache.class_symbol(unslide_model::RelativeAddress(*at));
@@ -28,26 +28,26 @@ fn snapshot(blocks: u32, cycles: u32) -> Vec<u8> {
     let mut writer = MemoryGraphWriter::new(Vec::new(), "Shop", 0).unwrap();
     let debug_id = debug_id(&fixtures::dsym("app")).0.to_vec().into();
     let path = "/private/var/containers/Bundle/Application/1/Shop.app/Shop".to_owned();
-    writer.image(&MemoryImage { debug_id, path, address: LOAD, size: 1 << 20 }).unwrap();
-    writer.class("", ClassKind::Unknown, LOAD + counter()).unwrap();
+    writer.add_image(&MemoryImage { debug_id, path, address: LOAD, size: 1 << 20 }).unwrap();
+    writer.add_class("", ClassKind::Unknown, LOAD + counter()).unwrap();
     let region =
         MemoryRegion { address: 0x6000_0000, size: 1 << 20, tag: 7, dirty: 4096, ..MemoryRegion::default() };
-    writer.region(&region).unwrap();
+    writer.add_region(&region).unwrap();
     let place = |node: u32| 0x6000_0000 + u64::from(node) * 0x100;
     for node in 0..1 + blocks + 2 * cycles {
         let class = (node == 0 || node > blocks).then_some(0);
-        writer.node(place(node), 48, class, None).unwrap();
+        writer.add_node(place(node), 48, class, None).unwrap();
     }
     for block in 1..=blocks {
-        writer.reference(0, block, Strong, 8 * block).unwrap();
+        writer.add_reference(0, block, Strong, 8 * block).unwrap();
     }
     for cycle in 0..cycles {
         let first = 1 + blocks + 2 * cycle;
-        writer.reference(first, first + 1, Strong, 8).unwrap();
-        writer.reference(first + 1, 0, Weak, 16).unwrap();
-        writer.reference(first + 1, first, Strong, 8).unwrap();
+        writer.add_reference(first, first + 1, Strong, 8).unwrap();
+        writer.add_reference(first + 1, 0, Weak, 16).unwrap();
+        writer.add_reference(first + 1, first, Strong, 8).unwrap();
     }
-    writer.root(0, RootKind::Global, LOAD + 0x8000).unwrap();
+    writer.add_root(0, RootKind::Global, LOAD + 0x8000).unwrap();
     writer.finish().unwrap()
 }
 

@@ -11,7 +11,7 @@ use unslide_testkit::{fixtures, macho};
 /// The debug id of a fixture's dSYM.
 pub fn debug_id(dsym: &Path) -> DebugId {
     let bytes = std::fs::read(dsym).unwrap();
-    let objects = unslide_symbolicate::object::objects(&bytes).unwrap();
+    let objects = unslide_symbolicate::object::list_objects(&bytes).unwrap();
     objects[0].object.as_ref().unwrap().debug_id.unwrap()
 }
 

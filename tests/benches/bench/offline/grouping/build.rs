@@ -69,14 +69,14 @@ impl Build {
             x86_64_calls(bytes, code.address())
         };
         let calls = calls.into_iter().filter(|call| functions.binary_search(&call.target).is_ok()).collect();
-        let symcache =
-            SymCache::parse(builder::build(&dsym).expect("a sound dSYM").symcache).expect("a symcache");
+        let symcache = SymCache::parse(builder::build_symcache(&dsym).expect("a sound dSYM").symcache)
+            .expect("a symcache");
         let symcache = Arc::new(symcache);
         Build {
             cpu: if architecture == "arm64" { reports::ARM64 } else { reports::X86_64 },
             debug_id: symcache.debug_id().to_string(),
             text: symcache.text_address().0,
-            symbols: ImageSymbols::found(Arc::clone(&symcache)),
+            symbols: ImageSymbols::from_symcache(Arc::clone(&symcache)),
             symcache,
             marks,
             functions,
@@ -96,7 +96,7 @@ impl Build {
 
     /// The names of the functions at an address, from the innermost inlined one on, without namespaces and types.
     fn names(&self, address: u64) -> Vec<String> {
-        let found = self.symcache.lookup(RelativeAddress(address - self.text)).found();
+        let found = self.symcache.lookup(RelativeAddress(address - self.text)).into_answer();
         let calls = found.into_iter().flat_map(|found| found.calls());
         let short = |name: &str| {
             let name = name.split('(').next().unwrap_or(name);

@@ -28,7 +28,7 @@ pub async fn print(input: &Input, full: bool) {
     let settings = [UNLIMITED, (preload.0, &preload.1), (file.0, &file.1)];
     let key = start_api(&mut installation, input, &settings).await;
     let address = installation.url.trim_start_matches("http://").to_owned();
-    let load = Load { counter: Some(&counter), address, process: installation.process("api") };
+    let load = Load { counter: Some(&counter), address, process: installation.find_process("api") };
     tokio::task::block_in_place(|| measure(input, &load, &key, full));
     installation.stop().await;
 }
@@ -39,7 +39,7 @@ async fn start_api(installation: &mut Installation, input: &Input, settings: &[(
     installation.start_service("api", "api", settings);
     installation.make_tenant(TENANT);
     installation.wait_ready("api").await;
-    let upload = installation.client().upload(input.dsym.clone()).await;
+    let upload = installation.client().upload_symbols(input.dsym.clone()).await;
     assert_eq!(upload["objects"][0]["status"], "ready", "{upload}");
     format!("authorization: Bearer {}\r\n", installation.key)
 }

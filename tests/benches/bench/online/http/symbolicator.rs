@@ -35,7 +35,7 @@ pub async fn print(input: &Input, full: bool) {
     let process = start(&binary, &folder, port, input);
     let theirs = Load { counter: None, address: format!("127.0.0.1:{port}"), process: &process };
     let address = installation.url.trim_start_matches("http://").to_owned();
-    let ours = Load { counter: None, address, process: installation.process("api") };
+    let ours = Load { counter: None, address, process: installation.find_process("api") };
     let request = Request::post("/v1/symbolicate", &key, &input.report(0), 200);
     let [by_default, least] = [by_default, least].map(|body| {
         let json = "content-type: application/json\r\n";

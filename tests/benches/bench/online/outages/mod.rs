@@ -201,7 +201,7 @@ impl World {
         for name in WORKERS.into_iter().chain(APIS) {
             installation.wait_ready(name).await;
         }
-        client.upload(input.dsym.clone()).await;
+        client.upload_symbols(input.dsym.clone()).await;
         let world = World {
             installation: Mutex::new(installation),
             client,
@@ -211,7 +211,7 @@ impl World {
             postgres,
             ports,
             report: input.report(0),
-            dsym: App::fixture("app").dsym,
+            dsym: App::from_fixture("app").dsym,
             servers,
             _s3: s3,
             _balancer: balancer,
@@ -259,10 +259,10 @@ impl World {
         while !over.load(Ordering::Relaxed) {
             let began = Instant::now();
             let answer = match need {
-                Need::Nothing => self.client.attempt("/v1/symbolicate", Some(self.report.clone())).await,
-                Need::Postgres => self.client.attempt("/v1/apps", None).await,
-                Need::Kafka => self.client.attempt("/v1/reports", Some(self.report.clone())).await,
-                Need::Objects => self.client.attempt("/v1/symbols", Some(self.dsym.clone())).await,
+                Need::Nothing => self.client.try_request("/v1/symbolicate", Some(self.report.clone())).await,
+                Need::Postgres => self.client.try_request("/v1/apps", None).await,
+                Need::Kafka => self.client.try_request("/v1/reports", Some(self.report.clone())).await,
+                Need::Objects => self.client.try_request("/v1/symbols", Some(self.dsym.clone())).await,
             };
             tally.sent += 1;
             tally.failed += u32::from(!answer.is_some_and(|(status, _)| (200..300).contains(&status)));
@@ -302,9 +302,9 @@ impl World {
                     Server::Objects => &self.objects,
                     Server::Postgres => &self.postgres,
                 };
-                server.set(weather);
+                server.set_weather(weather);
                 tokio::time::sleep(OUTAGE).await;
-                server.set(Weather::Fair);
+                server.set_weather(Weather::Fair);
             }
             Event::NoWrites => {
                 self.set_read_only("on").await;
@@ -312,7 +312,7 @@ impl World {
                 self.set_read_only("off").await;
             }
             Event::Without(service) => {
-                let process = self.installation.lock().await.take(service);
+                let process = self.installation.lock().await.take_process(service);
                 self.watch(Some(service)).await;
                 let ended = tokio::task::spawn_blocking(|| process.terminate()).await.expect("ended");
                 assert!(ended.success(), "{service} ended with {ended}");
@@ -338,7 +338,7 @@ impl World {
     async fn restart(&self) {
         for (api, port) in APIS.into_iter().zip(self.ports) {
             let mut installation = self.installation.lock().await;
-            let process = installation.take(api);
+            let process = installation.take_process(api);
             // The requests go on meanwhile.
             let ended = tokio::task::spawn_blocking(|| process.terminate()).await.expect("ended");
             assert!(ended.success(), "{api} ended with {ended}");

@@ -46,7 +46,7 @@ scrape_configs: [{job_name: unslide, file_sd_configs: [{files: [targets.json], r
 
     /// Returns the names of the alerts that fire now.
     pub async fn firing(&self) -> BTreeSet<String> {
-        let Some((200, answer)) = self.client.attempt("/api/v1/alerts", None).await else {
+        let Some((200, answer)) = self.client.try_request("/api/v1/alerts", None).await else {
             return BTreeSet::new();
         };
         let alerts = answer["data"]["alerts"].as_array().into_iter().flatten();

@@ -302,7 +302,7 @@ fn wanted() -> String {
 
 async fn bodies(database: &mut PgConnection) {
     let json = Report::standard().bytes();
-    let body = unslide_proto::body::compress(&json);
+    let body = unslide_proto::body::compress_report(&json);
     let newest = "INSERT INTO report_bodies (tenant, received_at, report_id, variant, revision, size, body, stored_at) \
          SELECT tenant, received_at, report_id, variant, revision, $2, $3, stored_at FROM ( \
              (SELECT * FROM reports WHERE tenant = $1 ORDER BY received_at DESC, report_id DESC LIMIT $4) \

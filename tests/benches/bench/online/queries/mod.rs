@@ -44,11 +44,11 @@ pub async fn print(full: bool) {
         }
         before = Some(times);
     }
-    drop(installation.take("api"));
+    drop(installation.take_process("api"));
     installation.start_service("api that logs", "api", &[statements::LOGGED]);
     installation.wait_ready("api that logs").await;
     measure(&installation, rounds / 4 + 1).await;
-    statements::print(&installation.logged("api that logs"));
+    statements::print(&installation.read_log("api that logs"));
     let mut database = PgConnection::connect(&installation.database_url()).await.expect("PostgreSQL");
     without_counts(&mut database, before.as_deref().unwrap_or_default(), rounds.min(20)).await;
     database.close().await.expect("closed");

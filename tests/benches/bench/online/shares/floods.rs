@@ -80,9 +80,9 @@ impl Flood {
     pub async fn send(&self, client: &Client, number: u32, files: &Files<'_>) -> Option<u32> {
         let (count, answer) = match self.body {
             Body::Reports { new_apps } => {
-                (REPORTS, client.attempt("/v1/reports", Some(reports(number, new_apps))).await)
+                (REPORTS, client.try_request("/v1/reports", Some(reports(number, new_apps))).await)
             }
-            Body::Symbols => (1, client.attempt("/v1/symbols", Some(files.dsym.numbered(number))).await),
+            Body::Symbols => (1, client.try_request("/v1/symbols", Some(files.dsym.numbered(number))).await),
             Body::Allocations => {
                 let path = "/v1/captures?app=com.noisy.app&kind=malloc_log&layout=index";
                 (1, client.attempt_form(path, allocations(number, files.events)).await)

@@ -37,7 +37,7 @@ pub async fn print(input: &Input, full: bool) {
     for service in ["builder", "api", "indexer", "symbolizer"] {
         installation.start_service(service, service, &[UNITS_PER_SECOND]);
     }
-    let app = App::fixture("app");
+    let app = App::from_fixture("app");
     installation.make_tenant(TENANT);
     let dsym = Dsym { file: &app.dsym, debug_id: app.debug_id };
     let neighbour = Neighbour { client: installation.client(), dsym };
@@ -75,7 +75,7 @@ pub async fn print(input: &Input, full: bool) {
         wait_done(&installation, flood.kind, accepted).await;
         println!("      all of it done {:.1} s after the flood", began.elapsed().as_secs_f64());
     }
-    let deferred = installation.metric("indexer", "unslide_indexer_deferred_records_total").await;
+    let deferred = installation.fetch_metric("indexer", "unslide_indexer_deferred_records_total").await;
     println!("  {} reports were deferred", deferred.unwrap_or(0.0));
     installation.stop().await;
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use unslide_tests::SOON;
+use unslide_tests::EVENTUAL_TIMEOUT;
 
 /// A span as the collector got it.
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ impl Collector {
     pub async fn wait_for(&self, trace: &str, is_wanted: impl Fn(&Received) -> bool) {
         let mut spans = self.spans.subscribe();
         let has = |spans: &Vec<Received>| spans.iter().any(|span| span.trace == trace && is_wanted(span));
-        let waited = tokio::time::timeout(SOON, spans.wait_for(has)).await;
+        let waited = tokio::time::timeout(EVENTUAL_TIMEOUT, spans.wait_for(has)).await;
         assert!(waited.is_ok(), "the span is not among {:#?}", self.spans(trace));
     }
 }

@@ -4,7 +4,7 @@ mod collector;
 
 use collector::{Collector, Received};
 use std::time::Duration;
-use unslide_tests::SOON;
+use unslide_tests::EVENTUAL_TIMEOUT;
 use unslide_tests::app::{App, FUNCTIONS};
 use unslide_tests::installation::{Installation, TENANT};
 use unslide_tests::topics::Record;
@@ -35,19 +35,22 @@ async fn start(collector: &Collector) -> Installation {
 
 /// Produces a report with a trace, and waits for its answer.
 async fn answered(installation: &Installation, value: &[u8], trace: u32, flags: &str) -> Record {
-    let (input, output) = (installation.topic("crash.reports"), installation.topic("crash.symbolicated"));
+    let (input, output) =
+        (installation.topic_name("crash.reports"), installation.topic_name("crash.symbolicated"));
     let traceparent = traceparent(trace, flags);
     installation
         .topics
-        .produce(&input, None, &[("tenant", TENANT), ("traceparent", traceparent.as_str())], value)
+        .produce_record(&input, None, &[("tenant", TENANT), ("traceparent", traceparent.as_str())], value)
         .await;
     with_trace(installation, &output, &self::trace(trace)).await
 }
 
 async fn with_trace(installation: &Installation, topic: &str, trace: &str) -> Record {
-    let of_trace = |record: &&Record| record.header("traceparent").contains(trace);
-    let records =
-        installation.topics.wait_for(topic, SOON, |records| records.iter().any(|r| of_trace(&r))).await;
+    let of_trace = |record: &&Record| record.header_text("traceparent").contains(trace);
+    let records = installation
+        .topics
+        .wait_for(topic, EVENTUAL_TIMEOUT, |records| records.iter().any(|r| of_trace(&r)))
+        .await;
     records.iter().find(of_trace).expect("it was waited for").clone()
 }
 
@@ -56,20 +59,20 @@ async fn stored(installation: &Installation, reports: usize) {
     let has = |status: u16, page: &serde_json::Value| {
         status == 200 && page["items"].as_array().is_some_and(|items| items.len() == reports)
     };
-    installation.client().wait_for("/v1/reports?app=com.example.shop", SOON, has).await;
+    installation.client().wait_for("/v1/reports?app=com.example.shop", EVENTUAL_TIMEOUT, has).await;
 }
 
 /// Ends the services, which send their last spans.
 fn end(installation: &mut Installation) {
     for service in SERVICES {
-        let status = tokio::task::block_in_place(|| installation.take(service).terminate());
-        assert!(status.success(), "{service}: {status}\n{}", installation.logged(service));
+        let status = tokio::task::block_in_place(|| installation.take_process(service).terminate());
+        assert!(status.success(), "{service}: {status}\n{}", installation.read_log(service));
     }
 }
 
 /// The spans from the one that wrote a record up to the first of the services.
 fn way(spans: &[Received], record: &Record) -> Vec<Received> {
-    let mut next = record.header("traceparent").split('-').nth(2).expect("a span").to_owned();
+    let mut next = record.header_text("traceparent").split('-').nth(2).expect("a span").to_owned();
     let mut way = Vec::new();
     while let Some(span) = spans.iter().find(|span| span.id == next) {
         next.clone_from(&span.parent);
@@ -87,26 +90,33 @@ fn assert_lies_in(span: &Received, record: &Record, topic: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_is_one_trace_from_header_to_header_and_to_the_store() {
-    let (app, collector) = (App::fixture("app"), Collector::start(true).await);
+    let (app, collector) = (App::from_fixture("app"), Collector::start(true).await);
     let mut installation = start(&collector).await;
     let client = installation.client();
-    client.upload(app.dsym.clone()).await;
+    client.upload_symbols(app.dsym.clone()).await;
 
-    let first = answered(&installation, &app.report(1).bytes(), 1, "01").await;
-    let unsampled = answered(&installation, &app.report(2).bytes(), 2, "00").await;
-    let (status, accepted) = client.post("/v1/reports", app.report(3).bytes()).await;
+    let first = answered(&installation, &app.build_report(1).bytes(), 1, "01").await;
+    let unsampled = answered(&installation, &app.build_report(2).bytes(), 2, "00").await;
+    let (status, accepted) = client.post("/v1/reports", app.build_report(3).bytes()).await;
     assert_eq!(status, 202, "{accepted}");
     let headers = traceparent(4, "01");
-    let (input, dead) = (installation.topic("crash.reports"), installation.topic("unslide.dead-letter"));
+    let (input, dead) =
+        (installation.topic_name("crash.reports"), installation.topic_name("unslide.dead-letter"));
     installation
         .topics
-        .produce(&input, None, &[("tenant", TENANT), ("traceparent", headers.as_str())], b"{\"report\":")
+        .produce_record(
+            &input,
+            None,
+            &[("tenant", TENANT), ("traceparent", headers.as_str())],
+            b"{\"report\":",
+        )
         .await;
     let letter = with_trace(&installation, &dead, &trace(4)).await;
     stored(&installation, 3).await;
-    let (output, id) = (installation.topic("crash.symbolicated"), accepted["reports"][0]["id"].clone());
-    let by_http = |record: &&Record| record.header("report-id") == id;
-    let records = installation.topics.wait_for(&output, SOON, |all| all.iter().any(|r| by_http(&r))).await;
+    let (output, id) = (installation.topic_name("crash.symbolicated"), accepted["reports"][0]["id"].clone());
+    let by_http = |record: &&Record| record.header_text("report-id") == id;
+    let records =
+        installation.topics.wait_for(&output, EVENTUAL_TIMEOUT, |all| all.iter().any(|r| by_http(&r))).await;
     let by_http = records.iter().find(by_http).expect("it was waited for").clone();
     collector.wait_for(&trace(4), |span| span.name.starts_with("store ")).await;
     end(&mut installation);
@@ -138,7 +148,7 @@ async fn a_report_is_one_trace_from_header_to_header_and_to_the_store() {
     assert_eq!(told, [TENANT, "com.example.shop", "new"]);
 
     // Over HTTP the api begins the trace.
-    let trace_by_http = by_http.header("traceparent").split('-').nth(1).expect("a trace");
+    let trace_by_http = by_http.header_text("traceparent").split('-').nth(1).expect("a trace");
     let way_by_http = way(&collector.spans(trace_by_http), &by_http);
     let root = way_by_http.last().expect("a root");
     assert_eq!((root.service.as_str(), root.name.as_str()), ("unslide-api", "POST /v1/reports"));
@@ -153,7 +163,11 @@ async fn a_report_is_one_trace_from_header_to_header_and_to_the_store() {
     assert_lies_in(noted.expect("a span"), &letter, &dead);
 
     // The header decides, and whoever reads the output sees that.
-    assert!(unsampled.header("traceparent").ends_with("-00"), "{}", unsampled.header("traceparent"));
+    assert!(
+        unsampled.header_text("traceparent").ends_with("-00"),
+        "{}",
+        unsampled.header_text("traceparent")
+    );
     assert!(collector.spans(&trace(2)).is_empty(), "{:#?}", collector.spans(&trace(2)));
 
     for (headers, body) in collector.requests() {
@@ -163,39 +177,39 @@ async fn a_report_is_one_trace_from_header_to_header_and_to_the_store() {
         secrets.for_each(|secret| assert!(!body.contains(secret), "{secret} is in {body}"));
     }
     for service in SERVICES {
-        assert!(!installation.logged(service).contains(SECRET), "{service}");
+        assert!(!installation.read_log(service).contains(SECRET), "{service}");
     }
     installation.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_hangs_delays_no_report_and_is_named_once() {
-    let (app, collector) = (App::fixture("app"), Collector::start(false).await);
+    let (app, collector) = (App::from_fixture("app"), Collector::start(false).await);
     let mut installation = start(&collector).await;
-    installation.client().upload(app.dsym.clone()).await;
+    installation.client().upload_symbols(app.dsym.clone()).await;
 
     // Nothing was answered when the report is stored.
-    answered(&installation, &app.report(1).bytes(), 1, "01").await;
+    answered(&installation, &app.build_report(1).bytes(), 1, "01").await;
     stored(&installation, 1).await;
     assert!(collector.requests().is_empty());
 
     let lost = "unslide_trace_spans_total{outcome=\"failed\"";
-    while installation.metric("symbolizer", lost).await.unwrap_or_default() == 0.0 {
+    while installation.fetch_metric("symbolizer", lost).await.unwrap_or_default() == 0.0 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     collector.set_open(true);
-    answered(&installation, &app.report(2).bytes(), 2, "01").await;
+    answered(&installation, &app.build_report(2).bytes(), 2, "01").await;
     collector.wait_for(&trace(2), |span| span.service == "unslide-symbolizer").await;
     collector.wait_for(&trace(2), |span| span.service == "unslide-indexer").await;
     stored(&installation, 2).await;
-    let log = installation.logged("symbolizer");
+    let log = installation.read_log("symbolizer");
     for line in ["the collector accepts no spans", "the collector accepts spans again"] {
         assert_eq!(log.matches(line).count(), 1, "{line}: {log}");
     }
 
     // A stop waits for it no longer than a few seconds.
     collector.set_open(false);
-    answered(&installation, &app.report(3).bytes(), 3, "01").await;
+    answered(&installation, &app.build_report(3).bytes(), 3, "01").await;
     stored(&installation, 3).await;
     end(&mut installation);
     assert!(collector.spans(&trace(3)).is_empty());

@@ -11,7 +11,6 @@ use std::ops::Range;
 
 /// Nanoseconds from one sample to the next.
 const INTERVAL: u64 = 10_000_000;
-/// Samples of a hang.
 const SAMPLES: Range<u64> = 30..260;
 /// Calls of the recursion in a sample.
 const CALLS: usize = 6;
@@ -90,9 +89,9 @@ mod tests {
         let plan = Plan::new(&read);
         let enriched = plan.enrich_within(&|id| symbols.get(id), &Context::default());
         let stored = Report::read_stored(&enriched.bytes).unwrap();
-        let tree = report_tree(&stored, &stored.profile().unwrap()).tree;
+        let tree = report_tree(&stored, &stored.build_profile().unwrap()).tree;
         let all = tree.total().weight;
-        let ended = tree.functions(usize::MAX).into_iter().filter(|function| function.own > 0);
+        let ended = tree.list_functions(usize::MAX).into_iter().filter(|function| function.own > 0);
         let shares =
             ended.map(|function| (function.frame.name.to_string(), function.own * 100 / all)).collect();
         let grouping = enriched.grouping.unwrap();

@@ -69,7 +69,7 @@ mod tests {
     fn the_errors_are_of_javascript_and_the_source_map_is_that_of_their_bundle() {
         let sent = reports(1_800_000_000_000, &mut SmallRng::seed_from_u64(7)).unwrap();
         let map = source_map().unwrap();
-        let objects = unslide_symbolicate::object::objects(&map).unwrap();
+        let objects = unslide_symbolicate::object::list_objects(&map).unwrap();
         let uploaded = objects[0].object.as_ref().unwrap().debug_id.unwrap();
         for sent in &sent {
             let report = Report::read(&sent.body, &ReadLimits::default()).unwrap();

@@ -9,7 +9,6 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Payloads for each report.
 const PAYLOADS: u32 = 8;
 /// The share of a device's sessions that measures.
 const SAMPLED: f64 = 0.25;

@@ -9,7 +9,6 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Sessions for each report.
 const SESSIONS: u32 = 60;
 
 /// Sends the sessions of the week: that of each report, and many without one.

@@ -91,7 +91,7 @@ mod tests {
         let sent = reports(1_800_000_000_000, &mut SmallRng::seed_from_u64(7)).unwrap();
         let mut kinds = Vec::new();
         for sent in &sent[..3] {
-            let report = Report::accept(&sent.body, &ReadLimits::default()).unwrap();
+            let report = Report::read_event(&sent.body, &ReadLimits::default()).unwrap();
             let summary = report.summary();
             assert_eq!(summary.app.as_deref(), Some(broken_release().app));
             assert_eq!(summary.version.as_deref(), Some(broken_release().version));

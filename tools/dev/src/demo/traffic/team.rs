@@ -17,7 +17,7 @@ pub async fn work(client: &Client, reports: &[Sent]) -> Result<(), BoxError> {
     let groups = groups(client, reports).await?;
     let group = |bug: usize| groups.get(&bug).cloned().ok_or("a bug of the demo has no group");
     for (method, path, body) in actions(&group)? {
-        let _: Value = client.send(method, &path, &body).await?;
+        let _: Value = client.send_json(method, &path, &body).await?;
     }
     Ok(())
 }

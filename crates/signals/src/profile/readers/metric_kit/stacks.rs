@@ -32,7 +32,10 @@ pub(super) enum Direction {
 
 impl Direction {
     /// Finds the direction by the frames at which threads begin.
-    pub(super) fn of<'f>(stacks: impl Iterator<Item = &'f [RawFrame]>, per_thread: bool) -> Direction {
+    pub(super) fn from_stacks<'f>(
+        stacks: impl Iterator<Item = &'f [RawFrame]>,
+        per_thread: bool,
+    ) -> Direction {
         let mut ends = TreeEnds::default();
         for frames in stacks {
             let mut calls = vec![false; frames.len()];
@@ -42,7 +45,7 @@ impl Direction {
                 }
             }
             for (frame, calls) in frames.iter().zip(calls) {
-                ends.add(frame.name.as_bytes(), frame.above.is_some(), calls);
+                ends.count_frame(frame.name.as_bytes(), frame.above.is_some(), calls);
             }
         }
         match ends.is_innermost_first(per_thread) {
@@ -53,7 +56,7 @@ impl Direction {
 }
 
 /// Adds the stacks of a tree to a profile, below the label if there is one.
-pub(super) fn append(
+pub(super) fn append_stacks(
     profile: &mut Profile,
     label: Option<String>,
     stacks: &[(bool, Vec<RawFrame>)],
@@ -67,7 +70,7 @@ pub(super) fn append(
             (_, true) => push_label(profile, top, "attributed thread".to_owned()),
             (_, false) => push_label(profile, top, "another thread".to_owned()),
         };
-        let counted = Counted::of(frames);
+        let counted = Counted::from_frames(frames);
         let total = (0..frames.len()).filter(|at| frames[*at].above.is_none());
         let total = total.fold(0_u64, |sum, root| sum.saturating_add(counted.total[root]));
         let labels = if parent == top { [top, None] } else { [top, parent] };
@@ -96,7 +99,7 @@ struct Counted {
 }
 
 impl Counted {
-    fn of(frames: &[RawFrame]) -> Counted {
+    fn from_frames(frames: &[RawFrame]) -> Counted {
         let mut below = vec![0_u64; frames.len()];
         let mut total = vec![0; frames.len()];
         for (at, frame) in frames.iter().enumerate().rev() {
@@ -191,7 +194,7 @@ impl Images {
         // Without an address the image may lie anywhere.
         let address = frame.address.or(frame.offset);
         let start = address.zip(frame.offset).and_then(|(address, offset)| address.checked_sub(offset));
-        let image = start.and_then(|start| self.image(profile, frame, start));
+        let image = start.and_then(|start| self.find_or_add_image(profile, frame, start));
         profile.push(ProfileFrame {
             parent,
             count,
@@ -203,7 +206,7 @@ impl Images {
         })
     }
 
-    fn image(&mut self, profile: &mut Profile, frame: &RawFrame, start: u64) -> Option<u32> {
+    fn find_or_add_image(&mut self, profile: &mut Profile, frame: &RawFrame, start: u64) -> Option<u32> {
         let key = (frame.debug_id, start);
         if let Some(known) = self.0.get(&key) {
             return Some(*known);

@@ -7,7 +7,7 @@ use crate::console::components::stack::ThreadStack;
 use crate::console::pages::group_pages::group_work::{self, GroupWork, may_write};
 use crate::console::pages::report_pages::report;
 use crate::console::prelude::*;
-use crate::console::words::{duration, or};
+use crate::console::words::{duration, text_or};
 use crate::operations::groups::get::get_group;
 use std::cmp::Reverse;
 use time::Duration;
@@ -20,7 +20,6 @@ use unslide_store::queries::trends::VersionCount;
 
 /// Maximum number of reports on the page.
 const MOST_REPORTS: u32 = 20;
-/// Days of the chart.
 const DAYS: i64 = 30;
 
 /// Kinds of groups with reports that hold sampled stacks.
@@ -53,8 +52,7 @@ struct ShownReport {
     stack: Option<ThreadStack>,
 }
 
-/// `GET /console/groups/{id}`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<Uuid>,
@@ -69,13 +67,13 @@ pub async fn page(
     }
     let filter = ReportFilter { group: Some(group.id), ..ReportFilter::default() };
     let mut tx = api.tenant(access.tenant()).await?;
-    let rows = reports::list(&mut tx, &filter, None, MOST_REPORTS).await?;
+    let rows = reports::list_reports(&mut tx, &filter, None, MOST_REPORTS).await?;
     let is_slow = SLOW.contains(&group.kind.as_str());
     let durations = if is_slow { durations::group_durations(&mut tx, group.id).await? } else { Vec::new() };
     tx.rollback();
     let ends: Vec<_> =
         rows.reports.iter().map(|row| (row.status.as_str(), row.frames.symbolicated)).collect();
-    let chosen = representative(&ends).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
+    let chosen = choose_report(&ends).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
     let representative = match chosen {
         Some((row, why)) => match shown_report(&api, access, row, why).await {
             // The report was deleted since.
@@ -84,18 +82,18 @@ pub async fn page(
         },
         None => None,
     };
-    let work = GroupWork::of(&api, access, &found, state.text("cursor")).await?;
+    let work = GroupWork::load_for_group(&api, access, &found, state.get_text("cursor")).await?;
     let first = now.date() - Duration::days(DAYS - 1);
-    html(&GroupPage {
-        shell: Shell::of(signed.viewer, "groups", or(&group.title, "no title")),
-        chart: StackedBars::of(
+    render_html(&GroupPage {
+        shell: Shell::for_viewer(signed.viewer, "groups", text_or(&group.title, "no title")),
+        chart: StackedBars::from_rows(
             "Reports",
             group.estimated,
-            days(&found),
-            &ChartTimes::days(first, now.date()),
+            to_day_rows(&found),
+            &ChartTimes::from_days(first, now.date()),
         ),
-        versions: versions(&found),
-        models: models(&found),
+        versions: version_breakdown(&found),
+        models: model_breakdown(&found),
         os_versions: os_versions(&found),
         representative,
         more: rows.next.is_some(),
@@ -115,7 +113,7 @@ fn took(millis: i64) -> String {
 
 /// Chooses the report that represents a group, among its newest ones. Each is given by its status and the
 /// number of its symbolicated frames. Returns its index and the reason.
-fn representative(newest: &[(&str, u32)]) -> Option<(usize, &'static str)> {
+fn choose_report(newest: &[(&str, u32)]) -> Option<(usize, &'static str)> {
     if let Some(at) = newest.iter().position(|(status, _)| *status == "complete") {
         return Some((at, if at == 0 { "the newest one" } else { "the newest one with all symbols" }));
     }
@@ -141,7 +139,7 @@ async fn shown_report(
 }
 
 /// Returns the days of the group as rows of a chart with one series.
-fn days(found: &GroupCounts) -> Vec<VersionCount> {
+fn to_day_rows(found: &GroupCounts) -> Vec<VersionCount> {
     let row = |day: &GroupDay| VersionCount {
         at: day.day.midnight().assume_utc(),
         app: String::new(),
@@ -151,23 +149,23 @@ fn days(found: &GroupCounts) -> Vec<VersionCount> {
     found.days.iter().map(row).collect()
 }
 
-fn versions(found: &GroupCounts) -> Breakdown {
+fn version_breakdown(found: &GroupCounts) -> Breakdown {
     let values = found.versions.iter().map(|one| (one.version.as_str(), one.reports));
-    breakdown(found, ("version", "Version", "no version"), "version", values)
+    build_breakdown(found, ("version", "Version", "no version"), "version", values)
 }
 
-fn models(found: &GroupCounts) -> Breakdown {
+fn model_breakdown(found: &GroupCounts) -> Breakdown {
     let values = found.devices.iter().map(|one| (one.model.as_str(), one.reports));
-    breakdown(found, ("device model", "Device", "unknown device"), "model", values)
+    build_breakdown(found, ("device model", "Device", "unknown device"), "model", values)
 }
 
 fn os_versions(found: &GroupCounts) -> Breakdown {
     let values = found.os_versions.iter().map(|one| (one.os_version.as_str(), one.reports));
-    breakdown(found, ("OS version", "System", "unknown system"), "os_version", values)
+    build_breakdown(found, ("OS version", "System", "unknown system"), "os_version", values)
 }
 
 /// Returns the table of values, with links to the group's reports with that value of a filter.
-fn breakdown<'v>(
+fn build_breakdown<'v>(
     found: &GroupCounts,
     words: (&'static str, &'static str, &'static str),
     filter: &str,
@@ -176,9 +174,9 @@ fn breakdown<'v>(
     let id = found.group.id.to_string();
     let values = values.map(|(value, reports)| {
         let pairs = [("group", Some(id.as_str())), (filter, Some(value))];
-        (value, reports, (!value.is_empty()).then(|| link("/console/reports", &pairs)))
+        (value, reports, (!value.is_empty()).then(|| build_link("/console/reports", &pairs)))
     });
-    Breakdown::of(words, (found.group.reports, found.group.estimated), values)
+    Breakdown::from_values(words, (found.group.reports, found.group.estimated), values)
 }
 
 #[cfg(test)]
@@ -187,10 +185,10 @@ mod tests {
 
     #[test]
     fn a_report_with_all_symbols_stands_for_a_group_else_the_one_with_most() {
-        let at = |newest: &[(&str, u32)]| representative(newest).map(|(at, _)| at);
+        let at = |newest: &[(&str, u32)]| choose_report(newest).map(|(at, _)| at);
         assert_eq!(at(&[("partial", 9), ("none", 0), ("complete", 3), ("complete", 4)]), Some(2));
         assert_eq!(at(&[("none", 0), ("partial", 5), ("partial", 7), ("partial", 7)]), Some(2));
-        assert_eq!(representative(&[("none", 0), ("none", 0)]), Some((0, "the newest one")));
+        assert_eq!(choose_report(&[("none", 0), ("none", 0)]), Some((0, "the newest one")));
         assert_eq!(at(&[]), None);
     }
 }

@@ -3,22 +3,22 @@
 use crate::console::form::SentForm;
 use crate::console::prelude::*;
 use crate::operations::groups::Author;
-use crate::operations::groups::change::{GroupPatch, change};
+use crate::operations::groups::change::{GroupPatch, change_as_author};
 use crate::operations::groups::{comment, merge, split};
 use crate::requests::access::GroupsWrite;
 use unslide_store::Uuid;
 use unslide_store::groups::GroupStatus;
 
-fn author(signed: &SignedIn<GroupsWrite>) -> Author<'_> {
+fn to_author(signed: &SignedIn<GroupsWrite>) -> Author<'_> {
     Author { access: &signed.access, name: signed.viewer.name.as_deref() }
 }
 
-fn back(id: Uuid) -> Response {
+fn redirect_to_group(id: Uuid) -> Response {
     Redirect::to(&format!("/console/groups/{id}")).into_response()
 }
 
 /// `POST /console/groups/{id}/update`: changes the status or the assignee.
-pub async fn update(
+pub async fn update_from_form(
     State(api): State<Api>,
     signed: SignedIn<GroupsWrite>,
     Path(id): Path<Uuid>,
@@ -32,21 +32,20 @@ pub async fn update(
         status: status.transpose()?,
         resolved_in: form.get("resolved_in").map(str::to_owned),
         // An empty field removes the assignee.
-        assignee: form.has("assignee").then(|| form.text("assignee")),
+        assignee: form.has_field("assignee").then(|| form.field_text("assignee")),
     };
-    change(&api, &author(&signed), id, patch).await?;
-    Ok(back(id))
+    change_as_author(&api, &to_author(&signed), id, patch).await?;
+    Ok(redirect_to_group(id))
 }
 
-/// `POST /console/groups/{id}/comment`.
 pub async fn add_comment(
     State(api): State<Api>,
     signed: SignedIn<GroupsWrite>,
     Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    comment::comment(&api, &author(&signed), id, form.get("text").unwrap_or_default()).await?;
-    Ok(back(id))
+    comment::comment_as_author(&api, &to_author(&signed), id, form.get("text").unwrap_or_default()).await?;
+    Ok(redirect_to_group(id))
 }
 
 /// `POST /console/groups/{id}/merge`: merges the groups that were chosen or pasted as ids.
@@ -56,25 +55,33 @@ pub async fn merge_into(
     Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    let words = form.all("group").flat_map(|text| text.split(|c: char| c.is_whitespace() || c == ','));
+    let words =
+        form.field_texts("group").flat_map(|text| text.split(|c: char| c.is_whitespace() || c == ','));
     // Addresses of pages are accepted, too: they end in the id.
-    let ids = words.filter(|word| !word.is_empty()).map(|word| read(word.rsplit('/').next().unwrap_or(word)));
+    let ids = words
+        .filter(|word| !word.is_empty())
+        .map(|word| parse_group_id(word.rsplit('/').next().unwrap_or(word)));
     let ids: Vec<Uuid> = ids.collect::<Result<_, _>>()?;
-    merge::merge(&api, &author(&signed), id, &ids).await?;
-    Ok(back(id))
+    merge::merge_as_author(&api, &to_author(&signed), id, &ids).await?;
+    Ok(redirect_to_group(id))
 }
 
-/// `POST /console/groups/{id}/split`.
 pub async fn split_off(
     State(api): State<Api>,
     signed: SignedIn<GroupsWrite>,
     Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    split::split(&api, &author(&signed), id, read(form.get("group").unwrap_or_default())?).await?;
-    Ok(back(id))
+    split::split_as_author(
+        &api,
+        &to_author(&signed),
+        id,
+        parse_group_id(form.get("group").unwrap_or_default())?,
+    )
+    .await?;
+    Ok(redirect_to_group(id))
 }
 
-fn read(id: &str) -> Result<Uuid, Problem> {
+fn parse_group_id(id: &str) -> Result<Uuid, Problem> {
     id.parse().map_err(|_| Problem::new(Kind::InvalidBody, format!("group: {id:?} is not the id of a group")))
 }

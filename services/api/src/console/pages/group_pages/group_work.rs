@@ -18,10 +18,9 @@ const RULE_CHARS: usize = 256;
 
 /// Returns true if the key may change the group. A merged group has the state of another.
 pub fn may_write(access: &Access<ReportsRead>, group: &ListedGroup) -> bool {
-    access.principal.may(Scope::GroupsWrite) && group.merged_into.is_none()
+    access.principal.has_scope(Scope::GroupsWrite) && group.merged_into.is_none()
 }
 
-/// Merged groups and activity.
 pub struct GroupWork {
     pub merged: Vec<MergedGroup>,
     pub similar: Vec<ListedGroup>,
@@ -36,7 +35,7 @@ impl GroupWork {
     ///
     /// # Errors
     /// The database fails, or the cursor is not one of the activity.
-    pub async fn of(
+    pub async fn load_for_group(
         api: &Api,
         access: &Access<ReportsRead>,
         found: &GroupCounts,
@@ -49,16 +48,20 @@ impl GroupWork {
         let path = format!("/console/groups/{}", group.id);
         Ok(GroupWork {
             merged: found.merged.clone(),
-            similar: if may_write(access, group) { similar(api, access, group).await? } else { Vec::new() },
-            rules: rules(access, group),
+            similar: if may_write(access, group) {
+                list_similar(api, access, group).await?
+            } else {
+                Vec::new()
+            },
+            rules: suggest_rule_link(access, group),
             activity: activity.items,
-            older: activity.next_cursor.map(|cursor| link(&path, &[("cursor", Some(&cursor))])),
+            older: activity.next_cursor.map(|cursor| build_link(&path, &[("cursor", Some(&cursor))])),
         })
     }
 }
 
 /// Returns groups of the same app with the same culprit: perhaps the same bug.
-async fn similar(
+async fn list_similar(
     api: &Api,
     access: &Access<ReportsRead>,
     group: &ListedGroup,
@@ -72,17 +75,17 @@ async fn similar(
         ..GroupFilter::default()
     };
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = groups::list(&mut tx, &filter, GroupOrder::LastSeen, None, MOST_SIMILAR + 1).await?;
+    let found = groups::list_groups(&mut tx, &filter, GroupOrder::LastSeen, None, MOST_SIMILAR + 1).await?;
     tx.rollback();
     Ok(found.into_iter().filter(|other| other.id != group.id).collect())
 }
 
 /// Returns the address of the settings page, with a rule that would split the group. Returns `None` if the
 /// key may not change the rules.
-fn rules(access: &Access<ReportsRead>, group: &ListedGroup) -> Option<String> {
-    let may = access.principal.may(Scope::TenantAdmin) && access.only_app().is_none();
+fn suggest_rule_link(access: &Access<ReportsRead>, group: &ListedGroup) -> Option<String> {
+    let may = access.principal.has_scope(Scope::TenantAdmin) && access.only_app().is_none();
     let rule = suggested_rule(&group.culprit).filter(|_| !group.provisional);
-    may.then(|| format!("{}#grouping-rules", link("/console/settings", &[("rule", rule.as_deref())])))
+    may.then(|| format!("{}#grouping-rules", build_link("/console/settings", &[("rule", rule.as_deref())])))
 }
 
 /// Suggests a rule that ignores the culprit, because two bugs in one function differ in their callers.

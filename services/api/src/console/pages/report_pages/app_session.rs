@@ -1,7 +1,7 @@
 //! `/console/sessions/{id}`: the events of one session of an app, in order of time.
 
 use crate::console::components::rows::report_path;
-use crate::console::link::segment;
+use crate::console::link::encode_segment;
 use crate::console::prelude::*;
 use crate::operations::sessions::get::{SessionQuery, get_session};
 use unslide_store::queries::session::{REPORT_KIND, SessionJudgement, TimelineEvent};
@@ -16,19 +16,18 @@ struct SessionPage {
     next: Option<String>,
 }
 
-/// `GET /console/sessions/{id}`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<String>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let query = SessionQuery { app: state.text("app"), limit: None, cursor: state.text("cursor") };
+    let query = SessionQuery { app: state.get_text("app"), limit: None, cursor: state.get_text("cursor") };
     let Json(found) = get_session(State(api), signed.access, Path(id.clone()), Query(query)).await?;
-    let path = format!("/console/sessions/{}", segment(&id));
-    html(&SessionPage {
-        shell: Shell::of(signed.viewer, "reports", "Session"),
-        app: state.text("app").unwrap_or_default(),
+    let path = format!("/console/sessions/{}", encode_segment(&id));
+    render_html(&SessionPage {
+        shell: Shell::for_viewer(signed.viewer, "reports", "Session"),
+        app: state.get_text("app").unwrap_or_default(),
         events: found.items,
         next: found.next_cursor.map(|cursor| state.at_cursor(&path, &["app"], &cursor)),
         id,
@@ -58,12 +57,12 @@ fn href(event: &TimelineEvent) -> Option<String> {
 /// Returns the title of a report's group, or the reason for the judgement of an end; empty if there is
 /// neither.
 fn title(event: &TimelineEvent) -> String {
-    event.title.clone().or_else(|| event.judgement.as_ref().map(why)).unwrap_or_default()
+    event.title.clone().or_else(|| event.judgement.as_ref().map(format_judgement)).unwrap_or_default()
 }
 
 /// Describes a judgement, such as `Rule: exclusion. Confidence: medium. For it: learned limit, 92 % of 2048
 /// MiB.`
-fn why(judgement: &SessionJudgement) -> String {
+fn format_judgement(judgement: &SessionJudgement) -> String {
     let words = |word: &str| word.replace('_', " ");
     let mut text = format!("Rule: {}. Confidence: {}.", words(judgement.rule.as_str()), judgement.confidence);
     for evidence in &judgement.evidence {

@@ -1,12 +1,12 @@
 //! `/console/reports/{id}/explain`: the explanation of each frame of a backtrace.
 
 use crate::console::components::rows::report_path;
-use crate::console::components::stack::status;
+use crate::console::components::stack::frame_status;
 use crate::console::prelude::*;
 use crate::console::shell::html_answer;
 use crate::console::viewer::Viewer;
-use crate::console::words::or;
-use crate::operations::reports::explain::explain;
+use crate::console::words::text_or;
+use crate::operations::reports::explain::explain_stored;
 use unslide_symbolicate::{
     ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedImage, ExplainedJavaScriptFrame,
     Explanation, FunctionSource,
@@ -43,20 +43,20 @@ struct GroupedFunction {
     rule: Option<String>,
 }
 
-/// `GET /console/reports/{id}/explain`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<String>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let (variant, thread) = (state.number("variant")?.unwrap_or(0), state.number("thread")?.unwrap_or(0));
+    let (variant, thread) =
+        (state.parse_number("variant")?.unwrap_or(0), state.parse_number("thread")?.unwrap_or(0));
     let (viewer, report) = (signed.viewer, report_path(&id, variant, ""));
     let finish = move |explanation: &Explanation| {
         let page = page_of(viewer, report, explanation, thread)?;
         Ok(page.render().map_err(Problem::internal)?.into_bytes())
     };
-    let answer = explain(&api, &signed.access, &id, variant, finish).await?;
+    let answer = explain_stored(&api, &signed.access, &id, variant, finish).await?;
     Ok(html_answer(answer))
 }
 
@@ -73,16 +73,16 @@ fn page_of(
     let backtrace =
         backtrace.ok_or_else(|| Problem::new(Kind::NotFound, "the report has no such backtrace"))?;
     Ok(ExplainPage {
-        shell: Shell::of(viewer, "reports", "Explanation"),
+        shell: Shell::for_viewer(viewer, "reports", "Explanation"),
         report,
-        heading: heading(backtrace),
+        heading: format_heading(backtrace),
         group: explanation.grouping.as_ref().filter(|_| backtrace.counts).map(|group| group.title.clone()),
-        frames: backtrace.frames.iter().map(|frame| reasoned(frame, &explanation.images)).collect(),
+        frames: backtrace.frames.iter().map(|frame| explain_frame(frame, &explanation.images)).collect(),
         truncated: explanation.truncated,
     })
 }
 
-fn heading(backtrace: &ExplainedBacktrace) -> String {
+fn format_heading(backtrace: &ExplainedBacktrace) -> String {
     match (backtrace.origin, backtrace.thread) {
         ("stack_deadlock" | "stack_oom", _) => "Last sampled stack".to_owned(),
         (_, Some(number)) if backtrace.crashed => format!("Thread {number}, crashed"),
@@ -95,7 +95,7 @@ fn heading(backtrace: &ExplainedBacktrace) -> String {
 /// Creates the page of a JavaScript error. Its frames are numbered as a backtrace after the last one.
 fn page_of_javascript(viewer: Viewer, report: String, explanation: &Explanation) -> ExplainPage {
     ExplainPage {
-        shell: Shell::of(viewer, "reports", "Explanation"),
+        shell: Shell::for_viewer(viewer, "reports", "Explanation"),
         report,
         heading: "JavaScript".to_owned(),
         group: explanation.grouping.as_ref().map(|group| group.title.clone()),
@@ -117,7 +117,7 @@ fn reasoned_javascript(frame: &ExplainedJavaScriptFrame) -> ReasonedFrame {
     let approximate = frame.function_source == Some(FunctionSource::Caller);
     ReasonedFrame {
         index: frame.index,
-        status: status(frame.status.as_str(), approximate),
+        status: frame_status(frame.status.as_str(), approximate),
         name: frame.function.as_deref().unwrap_or("(anonymous)").to_owned(),
         image: frame.bundle.as_deref().unwrap_or("the engine").to_owned(),
         reason: frame.reason.clone(),
@@ -132,26 +132,26 @@ fn reasoned_javascript(frame: &ExplainedJavaScriptFrame) -> ReasonedFrame {
     }
 }
 
-fn reasoned(frame: &ExplainedFrame, images: &[ExplainedImage]) -> ReasonedFrame {
+fn explain_frame(frame: &ExplainedFrame, images: &[ExplainedImage]) -> ReasonedFrame {
     let image = frame.image.and_then(|image| images.get(image as usize));
     let name = |image: &ExplainedImage| {
-        or(image.path.rsplit('/').next().unwrap_or_default(), "unnamed image").to_owned()
+        text_or(image.path.rsplit('/').next().unwrap_or_default(), "unnamed image").to_owned()
     };
     ReasonedFrame {
         index: frame.index,
-        status: status(frame.status.as_str(), frame.approximate),
+        status: frame_status(frame.status.as_str(), frame.approximate),
         name: frame.calls.first().cloned().unwrap_or_else(|| "no name".to_owned()),
         image: image.map_or_else(|| "no image".to_owned(), name),
         reason: frame.reason.clone(),
-        grouping: frame.grouping.iter().map(grouped).collect(),
-        steps: steps(frame, image),
+        grouping: frame.grouping.iter().map(grouped_function).collect(),
+        steps: list_steps(frame, image),
         calls: frame.calls.clone(),
     }
 }
 
-fn grouped(function: &ExplainedFunction) -> GroupedFunction {
+fn grouped_function(function: &ExplainedFunction) -> GroupedFunction {
     GroupedFunction {
-        name: or(&function.function, "This frame").to_owned(),
+        name: text_or(&function.function, "This frame").to_owned(),
         counted: function.counted,
         reason: function.reason,
         rule: function.rule.clone(),
@@ -159,7 +159,7 @@ fn grouped(function: &ExplainedFunction) -> GroupedFunction {
 }
 
 /// Returns the steps from the address to the function, each with its evidence.
-fn steps(frame: &ExplainedFrame, image: Option<&ExplainedImage>) -> Vec<(&'static str, String)> {
+fn list_steps(frame: &ExplainedFrame, image: Option<&ExplainedImage>) -> Vec<(&'static str, String)> {
     let mut steps = Vec::new();
     let mut step = |name, value: Option<String>| steps.extend(value.map(|value| (name, value)));
     step("Address in the report", frame.instruction_addr.clone());
@@ -193,7 +193,7 @@ mod tests {
     fn a_sample_is_neither_an_exception_nor_a_thread() {
         let of = |origin, thread, crashed| {
             let frames = Vec::new();
-            heading(&ExplainedBacktrace { part: 0, origin, counts: false, thread, crashed, frames })
+            format_heading(&ExplainedBacktrace { part: 0, origin, counts: false, thread, crashed, frames })
         };
         assert_eq!(of("stack_oom", None, false), "Last sampled stack");
         assert_eq!(of("stack_deadlock", Some(0), false), "Last sampled stack");

@@ -17,7 +17,7 @@ pub struct JetsamSection<'r> {
 
 impl<'r> JetsamSection<'r> {
     /// Creates the section of an event.
-    pub fn of(event: &'r JetsamEvent) -> JetsamSection<'r> {
+    pub fn from_event(event: &'r JetsamEvent) -> JetsamSection<'r> {
         let mut others: Vec<_> = event.processes.iter().filter(|process| process.reason.is_none()).collect();
         others.sort_by_key(|process| Reverse(process.footprint));
         // Several processes may have its name.
@@ -25,12 +25,11 @@ impl<'r> JetsamSection<'r> {
         let largest = event.processes.iter().filter(|process| largest == Some(process.name.as_str()));
         JetsamSection {
             event,
-            processes: event.killed().into_iter().chain(others).take(MOST_SHOWN).collect(),
+            processes: event.killed_processes().into_iter().chain(others).take(MOST_SHOWN).collect(),
             largest: largest.max_by_key(|process| process.footprint),
         }
     }
 
-    /// Converts pages to bytes.
     pub fn bytes(&self, pages: u64) -> u64 {
         pages.saturating_mul(self.event.page_size)
     }

@@ -7,16 +7,16 @@ use crate::console::components::stack::ThreadStack;
 use crate::console::link::session_path;
 use crate::console::prelude::*;
 use crate::console::shell::html_answer;
-use crate::console::words::{bytes, or};
+use crate::console::words::{bytes, text_or};
 use crate::feature::RelatedSection;
 use crate::feature::figures::DeviceScope;
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;
-use crate::operations::reports::get::{GetQuery, get_report, whole};
+use crate::operations::reports::get::{GetQuery, get_report, load_report};
 use crate::reports::stored_body;
 use axum::Extension;
 use http::{HeaderMap, HeaderValue, header};
-use unslide_report::text::view::{ImageView, ReportView, thread_view, view};
+use unslide_report::text::view::{ImageView, ReportView, build_view, thread_view};
 use unslide_store::queries::report::FoundReport;
 use unslide_store::queries::reports::{self, ReportRow};
 use unslide_store::{TenantTx, Uuid, app_settings};
@@ -57,17 +57,16 @@ impl ReportPage<'_> {
     }
 }
 
-/// `GET /console/reports/{id}`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<String>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let variant = state.number("variant")?.unwrap_or(0);
-    let (found, body) = whole(&api, &signed.access, &id, variant).await?;
+    let variant = state.parse_number("variant")?.unwrap_or(0);
+    let (found, body) = load_report(&api, &signed.access, &id, variant).await?;
     let mut tx = api.tenant(signed.access.tenant()).await?;
-    let (newer, older) = reports::neighbours(&mut tx, &found.listed).await?;
+    let (newer, older) = reports::find_neighbours(&mut tx, &found.listed).await?;
     let links = source_links(&mut tx, &found).await?;
     let mut related = Vec::new();
     for find in api.features.iter().filter_map(|feature| feature.find_related) {
@@ -77,16 +76,16 @@ pub async fn page(
     tx.rollback();
     let viewer = signed.viewer;
     let work = move || {
-        let report = stored_body::report(&body.json)?;
-        let seen = view(&report);
+        let report = stored_body::read_report(&body.json)?;
+        let seen = build_view(&report);
         let listed = found.listed;
         let path = |rest: &str| report_path(&id, variant, rest);
-        let (first, others) = stacks(&seen, &links, path);
+        let (first, others) = build_stacks(&seen, &links, path);
         let neighbour = |(id, variant)| report_path(id, variant, "");
         let title = seen.exception.clone().unwrap_or_else(|| what(&listed));
         let judged = learned_limit.and_then(|limit| report.ended_by(Some(limit)));
         let page = ReportPage {
-            shell: Shell::of(viewer, "reports", title),
+            shell: Shell::for_viewer(viewer, "reports", title),
             ended: judged.map(|ended| ended.to_string()).or_else(|| seen.ended.clone()),
             newer: newer.map(neighbour),
             older: older.map(neighbour),
@@ -95,7 +94,7 @@ pub async fn page(
             session: session_of(&listed.app, report.summary().run_id.as_deref()),
             flame: report.profile_or_hang().map(|_| path("/flame")),
             took: report.duration_millis(),
-            jetsam: report.jetsam.as_deref().map(JetsamSection::of),
+            jetsam: report.jetsam.as_deref().map(JetsamSection::from_event),
             related,
             size: found.size,
             listed,
@@ -103,7 +102,7 @@ pub async fn page(
         };
         let text = page.render().map_err(Problem::internal)?.into_bytes();
         let mut reservation = body.reservation;
-        reservation.grow(text.len() as u64)?;
+        reservation.reserve_more(text.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: text.into(), reservation })
     };
     let answer = api.cpu.run_for(signed.access.tenant(), work).await??;
@@ -135,18 +134,18 @@ async fn learned_limit(api: &Api, tx: &mut TenantTx, listed: &ReportRow) -> Resu
 async fn source_links(tx: &mut TenantTx, found: &FoundReport) -> Result<SourceLinks, Problem> {
     let listed = &found.listed;
     let settings = app_settings::get(tx, &listed.app).await?;
-    Ok(SourceLinks::of(&settings, &listed.version, &listed.build))
+    Ok(SourceLinks::from_settings(&settings, &listed.version, &listed.build))
 }
 
 /// Returns the thread that crashed, and the others.
-fn stacks(
+fn build_stacks(
     seen: &ReportView,
     links: &SourceLinks,
     path: impl Fn(&str) -> String,
 ) -> (Option<ThreadStack>, Vec<ThreadStack>) {
     let explain = path("/explain");
     let mut threads = seen.threads.iter().map(|thread| {
-        let mut stack = ThreadStack::of(thread, Some(&explain), links);
+        let mut stack = ThreadStack::from_thread(thread, Some(&explain), links);
         stack.elsewhere = thread.left_out.then(|| path(&format!("/threads/{}", thread.position)));
         stack
     });
@@ -162,26 +161,26 @@ struct ThreadPage {
 }
 
 /// `GET /console/reports/{id}/threads/{position}`: a thread that the report's page has no room for.
-pub async fn thread(
+pub async fn render_thread(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Path((id, position)): Path<(String, usize)>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let variant = state.number("variant")?.unwrap_or(0);
-    let (found, body) = whole(&api, &signed.access, &id, variant).await?;
+    let variant = state.parse_number("variant")?.unwrap_or(0);
+    let (found, body) = load_report(&api, &signed.access, &id, variant).await?;
     let mut tx = api.tenant(signed.access.tenant()).await?;
     let links = source_links(&mut tx, &found).await?;
     tx.rollback();
     let viewer = signed.viewer;
     let work = move || {
-        let seen = thread_view(&stored_body::report(&body.json)?, position);
+        let seen = thread_view(&stored_body::read_report(&body.json)?, position);
         let seen = seen.ok_or_else(|| Problem::new(Kind::NotFound, "the report has no such thread"))?;
         let id = found.listed.report_id.to_string();
         let path = |rest: &str| report_path(&id, found.listed.variant, rest);
-        let thread = ThreadStack::of(&seen, Some(&path("/explain")), &links);
-        let shell = Shell::of(viewer, "reports", thread.heading.clone());
-        html(&ThreadPage { shell, report: path(""), thread })
+        let thread = ThreadStack::from_thread(&seen, Some(&path("/explain")), &links);
+        let shell = Shell::for_viewer(viewer, "reports", thread.heading.clone());
+        render_html(&ThreadPage { shell, report: path(""), thread })
     };
     api.cpu.run_for(signed.access.tenant(), work).await?
 }
@@ -197,7 +196,7 @@ fn facts(listed: &ReportRow, size: u64) -> Vec<(&'static str, String)> {
     let frames = &listed.frames;
     let total = counted(frames.total, "frame", "frames");
     let facts = [
-        ("App", or(&listed.app, "unknown").to_owned()),
+        ("App", text_or(&listed.app, "unknown").to_owned()),
         ("Version", version(listed)),
         ("Device", of(listed.model.as_deref())),
         ("System", rows::system(listed)),
@@ -238,41 +237,41 @@ pub async fn crashed_stack(
     variant: u32,
     explain: String,
 ) -> Result<Option<ThreadStack>, Problem> {
-    let (found, body) = whole(api, access, id, variant).await?;
+    let (found, body) = load_report(api, access, id, variant).await?;
     let mut tx = api.tenant(access.tenant()).await?;
     let links = source_links(&mut tx, &found).await?;
     tx.rollback();
     let work = move || {
-        let seen = view(&stored_body::report(&body.json)?);
+        let seen = build_view(&stored_body::read_report(&body.json)?);
         let crashed = seen.threads.first().filter(|thread| !seen.about_memory && !thread.is_sample);
-        Ok::<_, Problem>(crashed.map(|thread| ThreadStack::of(thread, Some(&explain), &links)))
+        Ok::<_, Problem>(crashed.map(|thread| ThreadStack::from_thread(thread, Some(&explain), &links)))
     };
     api.cpu.run_for(access.tenant(), work).await?
 }
 
 /// `GET /console/reports/{id}/json`: the report as the API returns it.
-pub async fn json(
+pub async fn get_json(
     state: State<Api>,
     signed: SignedIn<ReportsRead>,
     slot: Extension<RequestSlot>,
     id: Path<String>,
     Query(page): Query<PageState>,
 ) -> Result<Response, Problem> {
-    Box::pin(answered(state, signed, slot, id, page, "application/json")).await
+    Box::pin(get_representation(state, signed, slot, id, page, "application/json")).await
 }
 
 /// `GET /console/reports/{id}/text`: the report as an Apple-style crash log.
-pub async fn text(
+pub async fn get_text(
     state: State<Api>,
     signed: SignedIn<ReportsRead>,
     slot: Extension<RequestSlot>,
     id: Path<String>,
     Query(page): Query<PageState>,
 ) -> Result<Response, Problem> {
-    Box::pin(answered(state, signed, slot, id, page, "text/plain")).await
+    Box::pin(get_representation(state, signed, slot, id, page, "text/plain")).await
 }
 
-async fn answered(
+async fn get_representation(
     state: State<Api>,
     signed: SignedIn<ReportsRead>,
     slot: Extension<RequestSlot>,
@@ -282,6 +281,6 @@ async fn answered(
 ) -> Result<Response, Problem> {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static(form));
-    let query = GetQuery { variant: page.number("variant")?, wait: None };
+    let query = GetQuery { variant: page.parse_number("variant")?, wait: None };
     get_report(state, signed.access, slot, id, Query(query), headers).await
 }

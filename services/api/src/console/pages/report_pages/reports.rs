@@ -8,10 +8,10 @@ use crate::console::prelude::*;
 use crate::operations::reports::list::{ReportQuery, list_reports};
 use unslide_store::queries::reports::ReportRow;
 
-pub(in crate::console::pages) const PATH: &str = "/console/reports";
+pub(in crate::console::pages) const REPORTS_PAGE: &str = "/console/reports";
 /// Filters without a field: a link sets them, and each is shown with a link that removes it.
-const LINKED: [&str; 5] = ["kind", "group", "model", "os_version", "debug_id"];
-const FILTERS: [&str; 9] =
+const LINKED_REPORT_FILTERS: [&str; 5] = ["kind", "group", "model", "os_version", "debug_id"];
+const REPORT_FILTERS: [&str; 9] =
     ["app", "version", "q", "status", "kind", "group", "model", "os_version", "debug_id"];
 
 #[derive(Template)]
@@ -26,8 +26,7 @@ struct ReportsPage {
     is_unknown_id: bool,
 }
 
-/// `GET /console/reports`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
@@ -36,52 +35,55 @@ pub async fn page(
     if let Some(path) = find_by_id(&api, access, state.get("q")).await? {
         return Ok(Redirect::to(&path).into_response());
     }
-    let Json(found) = list_reports(State(api.clone()), access.clone(), Query(query(&state))).await?;
+    let Json(found) = list_reports(State(api.clone()), access.clone(), Query(build_query(&state))).await?;
     let mut tx = api.tenant(access.tenant()).await?;
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     tx.rollback();
     let statuses =
         [("", "all"), ("complete", "complete"), ("partial", "partial"), ("none", "not symbolicated")];
-    selects.push(BarSelect::of("status", "Status", &statuses, &state));
+    selects.push(BarSelect::from_words("status", "Status", &statuses, &state));
     let bar = FilterBar {
-        action: PATH.to_owned(),
+        action: REPORTS_PAGE.to_owned(),
         selects,
-        chips: LINKED.iter().filter_map(|name| chip(&state, name)).collect(),
-        hidden: LINKED.iter().filter_map(|name| Some((*name, state.text(name)?))).collect(),
-        search: Some(state.text("q").unwrap_or_default()),
+        chips: LINKED_REPORT_FILTERS.iter().filter_map(|name| build_chip(&state, name)).collect(),
+        hidden: LINKED_REPORT_FILTERS
+            .iter()
+            .filter_map(|name| Some((*name, state.get_text(name)?)))
+            .collect(),
+        search: Some(state.get_text("q").unwrap_or_default()),
         search_label: SEARCH_LABEL,
     };
-    html(&ReportsPage {
-        shell: Shell::of(signed.viewer, "reports", "Reports").with(bar),
+    render_html(&ReportsPage {
+        shell: Shell::for_viewer(signed.viewer, "reports", "Reports").with_bar(bar),
         reports: found.items,
-        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
-        links: lists::links(&api, "reports", &state.pairs(&FILTERS)),
+        next: found.next_cursor.map(|cursor| state.at_cursor(REPORTS_PAGE, &REPORT_FILTERS, &cursor)),
+        links: lists::list_links(&api, "reports", &state.parameter_pairs(&REPORT_FILTERS)),
         is_unknown_id: state.get("q").and_then(read_id).is_some(),
-        filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
+        filtered: REPORT_FILTERS.iter().any(|name| state.get(name).is_some()),
     })
 }
 
 /// Returns the query in the page's address.
-pub(in crate::console::pages) fn query(state: &PageState) -> ReportQuery {
+pub(in crate::console::pages) fn build_query(state: &PageState) -> ReportQuery {
     ReportQuery {
-        app: state.text("app"),
-        version: state.text("version"),
-        kind: state.text("kind"),
-        status: state.text("status"),
-        model: state.text("model"),
-        os_version: state.text("os_version"),
-        debug_id: state.text("debug_id"),
-        group: state.text("group"),
-        q: state.text("q"),
-        cursor: state.text("cursor"),
+        app: state.get_text("app"),
+        version: state.get_text("version"),
+        kind: state.get_text("kind"),
+        status: state.get_text("status"),
+        model: state.get_text("model"),
+        os_version: state.get_text("os_version"),
+        debug_id: state.get_text("debug_id"),
+        group: state.get_text("group"),
+        q: state.get_text("q"),
+        cursor: state.get_text("cursor"),
         ..ReportQuery::default()
     }
 }
 
 /// Returns a filter that a link has set, and the address without it.
-fn chip(state: &PageState, name: &str) -> Option<(String, String)> {
+fn build_chip(state: &PageState, name: &str) -> Option<(String, String)> {
     let value = state.get(name)?;
-    let others = FILTERS.iter().filter(|other| **other != name);
+    let others = REPORT_FILTERS.iter().filter(|other| **other != name);
     let pairs: Vec<_> = others.map(|other| (*other, state.get(other))).collect();
     let label = match name {
         "debug_id" => "debug id",
@@ -89,5 +91,5 @@ fn chip(state: &PageState, name: &str) -> Option<(String, String)> {
         "os_version" => "system",
         name => name,
     };
-    Some((format!("{label} {value}"), link(PATH, &pairs)))
+    Some((format!("{label} {value}"), build_link(REPORTS_PAGE, &pairs)))
 }

@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use unslide_store::dead_letters::DeadLetter;
 
 /// Maximum characters of a key, or of the name or value of a header.
-const LONGEST: usize = 500;
+const SHOWN_TEXT_LIMIT: usize = 500;
 /// Bytes in a line of a value that is not text.
-const IN_A_LINE: usize = 16;
+const HEX_LINE_BYTES: usize = 16;
 
 #[derive(Template)]
 #[template(path = "console/pages/tenant_pages/dead_letter.html", askama = escaping)]
@@ -32,18 +32,18 @@ struct Preview {
     part: String,
 }
 
-/// `GET /console/dead-letters/{id}`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let (found, first) = open_letter(&api, &signed.access, &id).await?;
-    let headers = found.headers.iter().map(|header| (cut(&header.name), line(&header.value)));
-    html(&DeadLetterPage {
-        shell: Shell::of(signed.viewer, "dead-letters", "Dead letter"),
+    let headers =
+        found.headers.iter().map(|header| (truncate_text(&header.name), format_shown(&header.value)));
+    render_html(&DeadLetterPage {
+        shell: Shell::for_viewer(signed.viewer, "dead-letters", "Dead letter"),
         lost: found.lost,
-        key: found.key.as_ref().map(line),
+        key: found.key.as_ref().map(format_shown),
         headers: headers.collect(),
         preview: first.map(|first| Preview::from_bytes(&first, found.letter.value_bytes)),
         letter: found.letter,
@@ -64,28 +64,28 @@ impl Preview {
             Err(error) if error.error_len().is_none() => {
                 String::from_utf8_lossy(first.get(..error.valid_up_to()).unwrap_or_default()).into_owned()
             }
-            Err(_) => first.chunks(IN_A_LINE).map(hexadecimal).collect::<Vec<_>>().join("\n"),
+            Err(_) => first.chunks(HEX_LINE_BYTES).map(format_hex_line).collect::<Vec<_>>().join("\n"),
         };
         Preview { text, part }
     }
 }
 
-fn hexadecimal(line: &[u8]) -> String {
+fn format_hex_line(line: &[u8]) -> String {
     line.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x} ");
         text
     })
 }
 
-fn line(of: &BytesShown) -> String {
+fn format_shown(of: &BytesShown) -> String {
     match of {
-        BytesShown::Text(text) => cut(text),
-        BytesShown::Base64(text) => format!("base64: {}", cut(text)),
+        BytesShown::Text(text) => truncate_text(text),
+        BytesShown::Base64(text) => format!("base64: {}", truncate_text(text)),
     }
 }
 
-fn cut(text: &str) -> String {
-    let cut: String = text.chars().take(LONGEST).collect();
+fn truncate_text(text: &str) -> String {
+    let cut: String = text.chars().take(SHOWN_TEXT_LIMIT).collect();
     let more = if cut.len() < text.len() { "…" } else { "" };
     format!("{cut}{more}")
 }
@@ -107,6 +107,6 @@ mod tests {
         assert_eq!(preview(b"", Some(0)), of("", "0 B"));
         let lines = preview(&[0xff; 17], None).0;
         assert_eq!(lines.lines().map(str::len).collect::<Vec<_>>(), [48, 3]);
-        assert_eq!(cut(&"x".repeat(501)), format!("{}…", "x".repeat(500)));
+        assert_eq!(truncate_text(&"x".repeat(501)), format!("{}…", "x".repeat(500)));
     }
 }

@@ -10,7 +10,7 @@ use axum::Extension;
 use unslide_proto::trace::TraceContext;
 use unslide_store::dead_letters::{DeadLetter, DeadLetterStage, DeadLetterStatus};
 
-const PATH: &str = "/console/dead-letters";
+const DEAD_LETTERS_PAGE: &str = "/console/dead-letters";
 
 #[derive(Template)]
 #[template(path = "console/pages/tenant_pages/dead_letters.html", askama = escaping)]
@@ -21,17 +21,16 @@ struct DeadLettersPage {
     filtered: bool,
 }
 
-/// `GET /console/dead-letters`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let query = DeadLetterQuery {
         stage: state.get("stage").and_then(DeadLetterStage::parse),
-        reason: state.text("reason"),
+        reason: state.get_text("reason"),
         status: state.get("status").and_then(DeadLetterStatus::parse),
-        cursor: state.text("cursor"),
+        cursor: state.get_text("cursor"),
         ..DeadLetterQuery::default()
     };
     let Json(found) = list_dead_letters(State(api), signed.access, Query(query)).await?;
@@ -45,21 +44,25 @@ pub async fn page(
         ("past_retention", "past retention"),
     ];
     let selected = ["stage", "status"].map(|name| (name, state.get(name)));
-    let chip = state.get("reason").map(|reason| (format!("reason {reason}"), link(PATH, &selected)));
+    let chip = state
+        .get("reason")
+        .map(|reason| (format!("reason {reason}"), build_link(DEAD_LETTERS_PAGE, &selected)));
     let bar = FilterBar {
-        action: PATH.to_owned(),
+        action: DEAD_LETTERS_PAGE.to_owned(),
         selects: vec![
-            BarSelect::of("stage", "Stage", &stages, &state),
-            BarSelect::of("status", "Replay", &statuses, &state),
+            BarSelect::from_words("stage", "Stage", &stages, &state),
+            BarSelect::from_words("status", "Replay", &statuses, &state),
         ],
         chips: chip.into_iter().collect(),
-        hidden: state.text("reason").map(|reason| ("reason", reason)).into_iter().collect(),
+        hidden: state.get_text("reason").map(|reason| ("reason", reason)).into_iter().collect(),
         ..FilterBar::default()
     };
-    html(&DeadLettersPage {
-        shell: Shell::of(signed.viewer, "dead-letters", "Dead letters").with(bar),
+    render_html(&DeadLettersPage {
+        shell: Shell::for_viewer(signed.viewer, "dead-letters", "Dead letters").with_bar(bar),
         letters: found.items,
-        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &["stage", "status", "reason"], &cursor)),
+        next: found
+            .next_cursor
+            .map(|cursor| state.at_cursor(DEAD_LETTERS_PAGE, &["stage", "status", "reason"], &cursor)),
         filtered: ["stage", "status", "reason"].iter().any(|name| state.get(name).is_some()),
     })
 }
@@ -71,11 +74,10 @@ pub(super) fn can_replay(letter: &DeadLetter) -> bool {
 
 /// Returns the address of the dead letters with the same reason.
 fn same_reason(letter: &DeadLetter) -> String {
-    link(PATH, &[("reason", Some(&letter.reason))])
+    build_link(DEAD_LETTERS_PAGE, &[("reason", Some(&letter.reason))])
 }
 
-/// `POST /console/dead-letters/{id}/replay`.
-pub async fn replay(
+pub async fn replay_from_form(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
     trace: Extension<TraceContext>,
@@ -83,5 +85,5 @@ pub async fn replay(
 ) -> Result<Response, Problem> {
     let wish = ReplayWish { again: false };
     let Json(_) = replay_dead_letter(State(api), signed.access, trace, id, input::Json(wish)).await?;
-    Ok(Redirect::to(PATH).into_response())
+    Ok(Redirect::to(DEAD_LETTERS_PAGE).into_response())
 }

@@ -16,7 +16,7 @@ use unslide_model::Scope;
 use unslide_store::Uuid;
 use unslide_store::keys::{self, ApiKey, KeyDescent, NewApiKey, Principal};
 
-const PATH: &str = "/console/keys";
+const KEYS_PAGE: &str = "/console/keys";
 
 #[derive(Template)]
 #[template(path = "console/pages/tenant_pages/keys.html", askama = escaping)]
@@ -56,28 +56,27 @@ impl KeysPage {
     }
 }
 
-/// `GET /console/keys`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
     let by = &access.principal;
-    let query = PageQuery { limit: None, cursor: state.text("cursor") };
+    let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
     let Json(found) = list_keys(State(api.clone()), access.clone(), Query(query)).await?;
     let ids: Vec<Uuid> = found.items.iter().map(|key| key.id).collect();
     // The same scope as in a revocation.
-    let within = (!by.may(Scope::Operator)).then_some(&by.tenant);
+    let within = (!by.has_scope(Scope::Operator)).then_some(&by.tenant);
     let mut tx = api.tenant(access.tenant()).await?;
-    let descent = keys::descent(&mut tx, &ids, by.app.as_deref(), within).await?;
+    let descent = keys::list_descent(&mut tx, &ids, by.app.as_deref(), within).await?;
     tx.rollback();
-    html(&KeysPage {
+    render_html(&KeysPage {
         keys: found.items,
         descent: descent.into_iter().map(|one| (one.id, one)).collect(),
-        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &[], &cursor)),
+        next: found.next_cursor.map(|cursor| state.at_cursor(KEYS_PAGE, &[], &cursor)),
         by: signed.access.principal,
-        shell: Shell::of(signed.viewer, "keys", "Keys"),
+        shell: Shell::for_viewer(signed.viewer, "keys", "Keys"),
     })
 }
 
@@ -89,7 +88,7 @@ struct NewKeyPage {
 }
 
 /// `POST /console/keys`: creates a key and shows its text only once.
-pub async fn create(
+pub async fn create_from_form(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
@@ -99,13 +98,13 @@ pub async fn create(
         text.parse::<Scope>().map_err(wrong)
     };
     let new = NewApiKey {
-        name: form.text("name"),
-        scopes: form.all("scope").map(scope).collect::<Result<_, _>>()?,
+        name: form.field_text("name"),
+        scopes: form.field_texts("scope").map(scope).collect::<Result<_, _>>()?,
         app: form.get("app").map(str::to_owned),
         expires_at: form.get("ends").map(first_moment).transpose()?,
     };
     let (status, Json(made)) = create_key(State(api), signed.access, input::Json(new)).await?;
-    Ok(html_with(status, &NewKeyPage { shell: Shell::of(signed.viewer, "keys", "New key"), made }))
+    Ok(html_with(status, &NewKeyPage { shell: Shell::for_viewer(signed.viewer, "keys", "New key"), made }))
 }
 
 /// Returns the first moment of a day.
@@ -116,13 +115,13 @@ fn first_moment(day: &str) -> Result<OffsetDateTime, Problem> {
 }
 
 /// `POST /console/keys/{id}/revoke`: with the field `cascade`, also revokes the keys that descend from it.
-pub async fn revoke(
+pub async fn revoke_from_form(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
     id: Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    let query = RevokeQuery { cascade: form.has("cascade") };
+    let query = RevokeQuery { cascade: form.has_field("cascade") };
     let Json(_) = revoke_key(State(api), signed.access, id, Query(query)).await?;
-    Ok(Redirect::to(PATH).into_response())
+    Ok(Redirect::to(KEYS_PAGE).into_response())
 }

@@ -17,7 +17,7 @@ use unslide_store::groups::rules::TenantGroupingRules;
 use unslide_store::queries::apps;
 use unslide_symbolicate::grouping::GroupingRules;
 
-const PATH: &str = "/console/settings";
+const SETTINGS_PAGE: &str = "/console/settings";
 /// Maximum number of apps with settings on the page.
 const MOST_SHOWN: u32 = 200;
 /// Maximum number of apps without settings that the page offers.
@@ -48,7 +48,6 @@ fn signal_word(signal: AppSignal) -> &'static str {
     }
 }
 
-/// The tenant's grouping rules.
 #[derive(Default)]
 struct RulesForm {
     text: String,
@@ -74,35 +73,34 @@ impl RulesForm {
     }
 }
 
-/// `GET /console/settings`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let rules = rules(&api, &signed.access).await?;
+    let rules = load_rules(&api, &signed.access).await?;
     let rules = rules.map(|rules| match state.get("rule") {
         Some(rule) => rules.with_suggestion(rule),
         None => rules,
     });
-    answer(&api, signed, rules).await
+    render_settings(&api, signed, rules).await
 }
 
-async fn answer(
+async fn render_settings(
     api: &Api,
     signed: SignedIn<TenantAdmin>,
     rules: Option<RulesForm>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
     let mut tx = api.tenant(access.tenant()).await?;
-    let apps = app_settings::list(&mut tx, access.only_app(), None, MOST_SHOWN).await?;
-    let known = apps::names(&mut tx, access.only_app(), MOST_OFFERED).await?;
+    let apps = app_settings::list_settings(&mut tx, access.only_app(), None, MOST_SHOWN).await?;
+    let known = apps::list_app_names(&mut tx, access.only_app(), MOST_OFFERED).await?;
     tx.rollback();
     let has = |name: &String| apps.iter().any(|app| app.app == *name);
     let others = known.into_iter().filter(|name| !name.is_empty() && !has(name));
     let others: Vec<String> = others.collect();
-    html(&SettingsPage {
-        shell: Shell::of(signed.viewer, "settings", "Settings"),
+    render_html(&SettingsPage {
+        shell: Shell::for_viewer(signed.viewer, "settings", "Settings"),
         others,
         apps,
         usual: AppSettings::default().signals,
@@ -110,7 +108,7 @@ async fn answer(
     })
 }
 
-async fn rules(api: &Api, access: &Access<TenantAdmin>) -> Result<Option<RulesForm>, Problem> {
+async fn load_rules(api: &Api, access: &Access<TenantAdmin>) -> Result<Option<RulesForm>, Problem> {
     if access.only_app().is_some() {
         return Ok(None);
     }
@@ -125,9 +123,9 @@ pub async fn set_rules(
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    let new = NewGroupingRules { text: lines(&form) };
+    let new = NewGroupingRules { text: normalize_lines(&form) };
     let _ = set_grouping_rules(State(api), signed.access, input::Json(new)).await?;
-    Ok(Redirect::to(PATH).into_response())
+    Ok(Redirect::to(SETTINGS_PAGE).into_response())
 }
 
 /// `POST /console/settings/grouping-rules/trial`: shows the effect of the rules in the form.
@@ -136,27 +134,29 @@ pub async fn try_rules(
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    let text = lines(&form);
+    let text = normalize_lines(&form);
     let trial = GroupingRulesTrial { text: text.clone(), reports: None };
     let Json(effect) =
         try_grouping_rules(State(api.clone()), signed.access.clone(), input::Json(trial)).await?;
-    let rules =
-        rules(&api, &signed.access).await?.map(|rules| RulesForm { text, effect: Some(effect), ..rules });
-    answer(&api, signed, rules).await
+    let rules = load_rules(&api, &signed.access).await?.map(|rules| RulesForm {
+        text,
+        effect: Some(effect),
+        ..rules
+    });
+    render_settings(&api, signed, rules).await
 }
 
 /// Returns the rules of a form: browsers send lines that end in a carriage return and a line feed.
-fn lines(form: &SentForm) -> String {
-    form.text("text").replace("\r\n", "\n")
+fn normalize_lines(form: &SentForm) -> String {
+    form.field_text("text").replace("\r\n", "\n")
 }
 
-/// `POST /console/settings`.
-pub async fn save(
+pub async fn save_from_form(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    let one_in = |signal: AppSignal| Ok::<_, Problem>(form.number(signal.as_str())?.unwrap_or(1));
+    let one_in = |signal: AppSignal| Ok::<_, Problem>(form.parse_number(signal.as_str())?.unwrap_or(1));
     let signals = SignalSettings {
         hangs: one_in(AppSignal::Hangs)?,
         javascript: one_in(AppSignal::Javascript)?,
@@ -166,8 +166,8 @@ pub async fn save(
         metrics: one_in(AppSignal::Metrics)?,
         captures: one_in(AppSignal::Captures)?,
     };
-    let (source_url, source_root) = (form.text("source_url"), form.text("source_root"));
-    let new = NewAppSettings { app: form.text("app"), source_url, source_root, signals: Some(signals) };
+    let (source_url, source_root) = (form.field_text("source_url"), form.field_text("source_root"));
+    let new = NewAppSettings { app: form.field_text("app"), source_url, source_root, signals: Some(signals) };
     let _ = set_app_settings(State(api), signed.access, input::Json(new)).await?;
-    Ok(Redirect::to(PATH).into_response())
+    Ok(Redirect::to(SETTINGS_PAGE).into_response())
 }

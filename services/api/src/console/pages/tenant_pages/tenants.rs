@@ -8,7 +8,7 @@ use unslide_model::figures::round_share_below_whole;
 use unslide_store::figures::TenantFigures;
 use unslide_store::tenants::TenantStanding;
 
-const PATH: &str = "/console/tenants";
+const TENANTS_PAGE: &str = "/console/tenants";
 /// A tenant is near its limit from this percentage on.
 const NEAR_PERCENT: u64 = 90;
 
@@ -37,29 +37,29 @@ impl TenantsPage {
 }
 
 /// Returns the used share of the limit on symbols in percent, 100 only if the limit is reached.
-fn percent(tenant: &TenantFigures) -> u64 {
+fn used_percent(tenant: &TenantFigures) -> u64 {
     round_share_below_whole(tenant.used_bytes(), tenant.symbol_limit_bytes, 100)
 }
 
 /// Returns the width of the bar, up to 100.
 fn width(tenant: &TenantFigures) -> u64 {
-    percent(tenant).min(100)
+    used_percent(tenant).min(100)
 }
 
 /// Formats the used part of the limit on symbols.
 fn used(tenant: &TenantFigures) -> String {
     let (used, limit) = (words::bytes(tenant.used_bytes()), words::bytes(tenant.symbol_limit_bytes));
-    format!("{used} of {limit}, {} %", percent(tenant))
+    format!("{used} of {limit}, {} %", used_percent(tenant))
 }
 
 /// Returns true if the tenant is near its limit, or over it.
 fn is_near(tenant: &TenantFigures) -> bool {
-    nearness_at(percent(tenant)).is_some()
+    nearness_at(used_percent(tenant)).is_some()
 }
 
 /// Returns a class of the stylesheet, a mark and words for a tenant that is near its limit.
 fn nearness(tenant: &TenantFigures) -> Nearness {
-    nearness_at(percent(tenant)).unwrap_or_default()
+    nearness_at(used_percent(tenant)).unwrap_or_default()
 }
 
 /// Returns the class of the bar in the stylesheet.
@@ -75,14 +75,14 @@ fn nearness_at(percent: u64) -> Option<Nearness> {
     }
 }
 
-/// `GET /console/tenants`.
-pub async fn page(
+pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<Operator>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let default_units = api.tenants.units_per_second;
-    let query = TenantUsageQuery { sort: state.text("sort"), limit: None, cursor: state.text("cursor") };
+    let query =
+        TenantUsageQuery { sort: state.get_text("sort"), limit: None, cursor: state.get_text("cursor") };
     let Json(found) = list_tenant_usage(State(api), signed.access, Query(query)).await?;
     let choices = [
         ("", "reports in 1 h"),
@@ -91,14 +91,14 @@ pub async fn page(
         ("full", "share of limit"),
     ];
     let bar = FilterBar {
-        action: PATH.to_owned(),
-        selects: vec![BarSelect::of("sort", "Order", &choices, &state)],
+        action: TENANTS_PAGE.to_owned(),
+        selects: vec![BarSelect::from_words("sort", "Order", &choices, &state)],
         ..FilterBar::default()
     };
-    html(&TenantsPage {
-        shell: Shell::of(signed.viewer, "tenants", "Tenants").with(bar),
+    render_html(&TenantsPage {
+        shell: Shell::for_viewer(signed.viewer, "tenants", "Tenants").with_bar(bar),
         tenants: found.items,
-        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &["sort"], &cursor)),
+        next: found.next_cursor.map(|cursor| state.at_cursor(TENANTS_PAGE, &["sort"], &cursor)),
         default_units,
     })
 }
