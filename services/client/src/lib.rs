@@ -22,9 +22,9 @@ pub mod symbols;
 pub use accounts::{create_key, create_tenant};
 pub use address::reachable_address;
 pub use api::{
-    Accepted, AnsweringServer, ApiLogin, ApiServer, Begun, BuiltObject, Client, ClientError, DEFAULT_PROFILE,
-    DEFAULT_URL, FormContent, FormFile, KEY_VARIABLE, LoginSource, PROFILE_VARIABLE, Profile, ProfileError,
-    ProfileFile, URL_VARIABLE, Upload, check_address, check_name,
+    Accepted, AnsweringServer, ApiLogin, ApiProfile, ApiProfileError, ApiServer, Begun, BuiltObject, Client,
+    ClientError, DEFAULT_PROFILE, DEFAULT_URL, FormContent, FormFile, KEY_VARIABLE, LoginSource,
+    PROFILE_VARIABLE, ProfileFile, URL_VARIABLE, Upload, check_address, check_name,
 };
 pub use command::{FeatureCommand, block_on};
 pub use configured::Configured;

@@ -11,7 +11,8 @@ const PAGE_PATHS: [&str; 3] = ["/v1", "/console", "/docs"];
 /// Returns the end of the sentence that an API does not answer: the cause, if it is a frequent one with a remedy.
 pub fn describe_failure(error: &reqwest::Error) -> &'static str {
     let is_tls = |wanted: fn(&rustls::Error) -> bool| find_tls_error(error).is_some_and(wanted);
-    if is_tls(|error| matches!(error, rustls::Error::InvalidMessage(_))) {
+    let is_cut_off = || list_causes(error).iter().any(|error| error.to_string() == "tls handshake eof");
+    if is_tls(|error| matches!(error, rustls::Error::InvalidMessage(_))) || is_cut_off() {
         return " over TLS: the server speaks plain HTTP there, so the address begins with http://, or has another port";
     }
     if is_tls(|error| matches!(error, rustls::Error::InvalidCertificate(_))) {

@@ -9,7 +9,7 @@ mod server;
 mod symbols;
 
 pub use form::{FormContent, FormFile};
-pub use profile::{DEFAULT_PROFILE, Profile, ProfileError, ProfileFile, check_name};
+pub use profile::{ApiProfile, ApiProfileError, DEFAULT_PROFILE, ProfileFile, check_name};
 pub use server::{
     AnsweringServer, ApiLogin, ApiServer, DEFAULT_URL, KEY_VARIABLE, LoginSource, PROFILE_VARIABLE,
     URL_VARIABLE, check_address,
@@ -81,7 +81,7 @@ pub enum ClientError {
     #[error("the API key (from {origin}) has characters that no key has")]
     Key { origin: LoginSource },
     #[error(transparent)]
-    Profile(#[from] ProfileError),
+    Profile(#[from] ApiProfileError),
     #[error("no HTTP client can be made")]
     Client(#[source] reqwest::Error),
 }

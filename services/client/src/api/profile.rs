@@ -20,7 +20,7 @@ const PROFILES: &str = "profiles";
 
 /// Why a profile cannot be read or kept.
 #[derive(Debug, thiserror::Error)]
-pub enum ProfileError {
+pub enum ApiProfileError {
     #[error("there is no folder for profiles: set HOME or XDG_CONFIG_HOME")]
     NoFolder,
     #[error("cannot read {}", path.display())]
@@ -36,7 +36,7 @@ pub enum ProfileError {
 }
 
 /// The address and the key of one API.
-pub struct Profile {
+pub struct ApiProfile {
     pub url: String,
     pub api_key: Secret,
 }
@@ -52,12 +52,12 @@ impl ProfileFile {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or has another form, or if no folder is known for it.
-    pub fn read() -> Result<ProfileFile, ProfileError> {
-        ProfileFile::read_at(locate_file().ok_or(ProfileError::NoFolder)?)
+    pub fn read() -> Result<ProfileFile, ApiProfileError> {
+        ProfileFile::read_at(locate_file().ok_or(ApiProfileError::NoFolder)?)
     }
 
-    fn read_at(path: PathBuf) -> Result<ProfileFile, ProfileError> {
-        let failed = |source| ProfileError::Read { path: path.clone(), source };
+    fn read_at(path: PathBuf) -> Result<ProfileFile, ApiProfileError> {
+        let failed = |source| ApiProfileError::Read { path: path.clone(), source };
         let file = match fs::File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -66,7 +66,7 @@ impl ProfileFile {
             Err(error) => return Err(failed(error)),
         };
         warn_of_readers(&path, &file.metadata().map_err(failed)?);
-        let invalid = |why: &str| ProfileError::Invalid { path: path.clone(), why: why.to_owned() };
+        let invalid = |why: &str| ApiProfileError::Invalid { path: path.clone(), why: why.to_owned() };
         let mut text = String::new();
         file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
         if text.len() as u64 > MAX_FILE_BYTES {
@@ -98,30 +98,30 @@ impl ProfileFile {
     ///
     /// # Errors
     /// Returns an error if the profile lacks its address or its key.
-    pub fn find_profile(&self, name: &str) -> Result<Option<Profile>, ProfileError> {
+    pub fn find_profile(&self, name: &str) -> Result<Option<ApiProfile>, ApiProfileError> {
         let Some(entry) = self.profiles().and_then(|profiles| profiles.get(name)) else { return Ok(None) };
         let member = |member: &str| {
             let text = entry.get(member).and_then(Value::as_str).map(str::trim);
-            text.filter(|text| !text.is_empty()).ok_or_else(|| ProfileError::Invalid {
+            text.filter(|text| !text.is_empty()).ok_or_else(|| ApiProfileError::Invalid {
                 path: self.path.clone(),
                 why: format!("the profile {name:?} has no `{member}`"),
             })
         };
-        Ok(Some(Profile { url: member("url")?.to_owned(), api_key: Secret::new(member("api_key")?) }))
+        Ok(Some(ApiProfile { url: member("url")?.to_owned(), api_key: Secret::new(member("api_key")?) }))
     }
 
     /// Creates the error for a profile that the file does not have.
-    pub fn unknown_profile(&self, name: &str) -> ProfileError {
+    pub fn unknown_profile(&self, name: &str) -> ApiProfileError {
         let names = self.names();
         let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        ProfileError::Unknown { name: name.to_owned(), path: self.path.clone(), known }
+        ApiProfileError::Unknown { name: name.to_owned(), path: self.path.clone(), known }
     }
 
     /// Adds a profile, or replaces it.
     ///
     /// # Errors
     /// Returns an error if it cannot have this name.
-    pub fn set_profile(&mut self, name: &str, profile: &Profile) -> Result<(), ProfileError> {
+    pub fn set_profile(&mut self, name: &str, profile: &ApiProfile) -> Result<(), ApiProfileError> {
         check_name(name)?;
         let entry = Table::from_iter([
             ("url".to_owned(), Value::from(profile.url.as_str())),
@@ -144,11 +144,11 @@ impl ProfileFile {
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
-    pub fn write(&self) -> Result<(), ProfileError> {
-        let failed = |source: io::Error| ProfileError::Write { path: self.path.clone(), source };
+    pub fn write(&self) -> Result<(), ApiProfileError> {
+        let failed = |source: io::Error| ApiProfileError::Write { path: self.path.clone(), source };
         // A link stays one, and the file that it names is replaced.
         let target = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        let folder = target.parent().ok_or(ProfileError::NoFolder)?;
+        let folder = target.parent().ok_or(ApiProfileError::NoFolder)?;
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         let text = toml::to_string(&self.content).map_err(|error| failed(io::Error::other(error)))?;
         // Temporary files have the mode 600.
@@ -163,13 +163,13 @@ impl ProfileFile {
 /// Checks the name of a profile.
 ///
 /// # Errors
-/// [`ProfileError::Name`].
-pub fn check_name(name: &str) -> Result<(), ProfileError> {
+/// [`ApiProfileError::Name`].
+pub fn check_name(name: &str) -> Result<(), ApiProfileError> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if (1..=MAX_NAME_LENGTH).contains(&name.len()) && name.chars().all(is_allowed) {
         return Ok(());
     }
-    Err(ProfileError::Name { name: name.to_owned() })
+    Err(ApiProfileError::Name { name: name.to_owned() })
 }
 
 /// Returns the path of the file: below `XDG_CONFIG_HOME` if that is an absolute path, and below `~/.config` otherwise.
@@ -196,8 +196,8 @@ fn warn_of_readers(path: &Path, facts: &fs::Metadata) {
 mod tests {
     use super::*;
 
-    fn profile(url: &str) -> Profile {
-        Profile { url: url.to_owned(), api_key: Secret::new("unslide_a_b") }
+    fn profile(url: &str) -> ApiProfile {
+        ApiProfile { url: url.to_owned(), api_key: Secret::new("unslide_a_b") }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which API a command talks to, and with which key.
 
 use super::ClientError;
-use super::profile::{DEFAULT_PROFILE, Profile, ProfileError, ProfileFile, check_name};
+use super::profile::{ApiProfile, ApiProfileError, DEFAULT_PROFILE, ProfileFile, check_name};
 use crate::quantity;
 use clap::Args;
 use reqwest::Url;
@@ -123,7 +123,7 @@ impl ApiServer {
     }
 
     /// Returns the profile of this command with its name. Returns None if none is named and there is no default one.
-    fn find_profile(&self) -> Result<Option<(String, Profile)>, ClientError> {
+    fn find_profile(&self) -> Result<Option<(String, ApiProfile)>, ClientError> {
         let named = trim_given(&self.profile);
         if named.is_none() && trim_given(&self.url).is_some() && trim_given(&self.api_key).is_some() {
             return Ok(None);
@@ -132,7 +132,7 @@ impl ApiServer {
         check_name(name)?;
         let file = match (ProfileFile::read(), named) {
             // A container without a home needs no profile.
-            (Err(ProfileError::NoFolder), None) => return Ok(None),
+            (Err(ApiProfileError::NoFolder), None) => return Ok(None),
             (file, _) => file?,
         };
         match file.find_profile(name)? {

@@ -40,7 +40,7 @@ pub struct Arguments {
 
 /// Arguments of `unslide groups list`.
 #[derive(Args)]
-pub struct ListArguments {
+struct ListArguments {
     #[command(flatten)]
     server: ApiServer,
     /// Bundle identifier

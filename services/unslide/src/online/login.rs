@@ -4,7 +4,7 @@ use crate::prelude::*;
 use serde::Deserialize;
 use std::time::Duration;
 use unslide_client::{
-    ApiLogin, DEFAULT_PROFILE, DEFAULT_URL, KEY_VARIABLE, LoginSource, PROFILE_VARIABLE, Profile,
+    ApiLogin, ApiProfile, DEFAULT_PROFILE, DEFAULT_URL, KEY_VARIABLE, LoginSource, PROFILE_VARIABLE,
     ProfileFile, URL_VARIABLE, check_address, check_name, read_answer, read_secret,
 };
 
@@ -79,7 +79,7 @@ pub fn log_in(arguments: &LoginArguments) -> Outcome {
         })?;
         say!("the key is of the tenant {}, with {}", key.tenant, key.scopes.join(", "));
     }
-    file.set_profile(name, &Profile { url: url.clone(), api_key: key })?;
+    file.set_profile(name, &ApiProfile { url: url.clone(), api_key: key })?;
     file.write()?;
     say!("the profile {name} is kept in {}: {url}", file.path().display());
     for variable in [URL_VARIABLE, KEY_VARIABLE] {

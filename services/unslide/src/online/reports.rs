@@ -34,7 +34,7 @@ enum ReportsAction {
     /// List stored reports, the newest first
     List(Box<ListArguments>),
     /// Show a report as a log in Apple's form, or the enriched report as JSON
-    Show(show::ShowArguments),
+    Show(show::ShowReportArguments),
 }
 
 /// Arguments of `unslide reports list`.

@@ -14,14 +14,14 @@ const APP_SETTINGS: &str = "/v1/app-settings";
 #[command(after_help = "The key needs the scope tenant:admin.")]
 pub enum Command {
     /// Show the settings of all apps, or of one
-    Show(ShowArguments),
+    Show(ShowSettingsArguments),
     /// Change settings of an app; those that are not named stay
     Set(SetArguments),
 }
 
 /// Arguments of `unslide settings show`.
 #[derive(Args)]
-pub struct ShowArguments {
+pub struct ShowSettingsArguments {
     #[command(flatten)]
     server: ApiServer,
     /// Bundle identifier
@@ -39,7 +39,7 @@ Crashes are always kept. The rules of grouping are set with `unslide groups rule
 
 Examples:
   unslide settings set --app com.example.shop --source-url 'https://git.example.com/shop/blob/v{version}/{path}#L{line}'
-  unslide settings set --app com.example.shop --keep hangs=10 --keep captures=none
+  unslide settings set --app com.example.shop --keep hangs=10 --keep sessions=100
   unslide settings set --app com.example.shop --source-url ''")]
 pub struct SetArguments {
     #[command(flatten)]
@@ -53,8 +53,7 @@ pub struct SetArguments {
     /// The folder that held the repository during the build; empty: none
     #[arg(long, value_name = "FOLDER")]
     source_root: Option<String>,
-    /// How much is kept of hangs, javascript, errors, memory, sessions, metrics or captures: all, none, or one of this number;
-    /// may be given several times
+    /// How much is kept of a signal, such as hangs or sessions: all, none, or one of this number; may be given several times
     #[arg(long, value_name = "SIGNAL=SHARE")]
     keep: Vec<SignalShare>,
     /// Print JSON
@@ -101,7 +100,7 @@ pub fn run(command: Command) -> Outcome {
     })
 }
 
-async fn show_settings(arguments: &ShowArguments) -> Outcome {
+async fn show_settings(arguments: &ShowSettingsArguments) -> Outcome {
     let mut apps = read_apps(&Client::new(&arguments.server)?).await?;
     if let Some(app) = &arguments.app {
         apps.retain(|settings| item_text(settings, "app") == *app);

@@ -24,7 +24,7 @@ const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Subcommand)]
 pub enum Command {
     /// List the symbols that were uploaded, the newest first
-    List(Box<list::ListArguments>),
+    List(Box<list::SymbolListArguments>),
     /// List the debug ids that reports wait for, the most wanted first
     Missing(list::MissingArguments),
     /// Say of each debug id whether its symbols are ready: exit code 0 where all are, 3 where one is missing

@@ -13,7 +13,7 @@ const API_WAIT_MAX: Duration = Duration::from_secs(10);
 Examples:
   unslide reports show 2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59
   unslide reports show --json 2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59 > enriched.json")]
-pub struct ShowArguments {
+pub struct ShowReportArguments {
     #[command(flatten)]
     server: ApiServer,
     /// The report's id
@@ -30,7 +30,7 @@ pub struct ShowArguments {
 }
 
 /// Prints a report.
-pub fn run(arguments: &ShowArguments) -> Outcome {
+pub fn run(arguments: &ShowReportArguments) -> Outcome {
     let accept = if arguments.json { "application/json" } else { "text/plain" };
     let path = match arguments.variant {
         Some(variant) => format!("/v1/reports/{}?variant={variant}", arguments.id),

@@ -15,7 +15,7 @@ Examples:
   unslide symbols list --from 7d
   unslide symbols list --status malformed
   unslide symbols list --debug-id 0f1e2d3c")]
-pub struct ListArguments {
+pub struct SymbolListArguments {
     #[command(flatten)]
     server: ApiServer,
     /// Name of the file, without its folder
@@ -84,7 +84,7 @@ pub struct DeleteArguments {
 }
 
 /// Lists the objects that were found in uploads, the newest first.
-pub fn list_symbols(arguments: ListArguments) -> Outcome {
+pub fn list_symbols(arguments: SymbolListArguments) -> Outcome {
     let now = SystemClock.now_micros() / 1_000;
     let query = filter_given([
         ("name", arguments.name),

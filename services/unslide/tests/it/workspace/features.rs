@@ -49,7 +49,7 @@ const ACCEPTED: [(&str, &str); 15] = [
     ("services/api/src/console/pages/tenant_pages/settings.rs", "the form of that value"),
     ("crates/signals/src/metrics", "a library of formats, for a command without a server too"),
     ("services/unslide/src/offline/metrics.rs", "a command without a server, over the library of formats"),
-    ("services/api/src/http/documents.rs", "schemas of formats are served as one list"),
+    ("services/api/src/openapi/self_contained.rs", "schemas of formats are served as one list"),
     ("services/api/src/operations/sessions/get.rs", "the timeline names the events of every feature"),
     ("crates/symbolicate/src/rules.rs", "a backtrace that a process captured of itself"),
     ("crates/report/src/foreign.rs", "a member of Apple's files"),
