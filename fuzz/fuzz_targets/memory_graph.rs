@@ -1,6 +1,6 @@
 #![no_main]
 
-#[path = "../checks/signals/memory_graph.rs"]
+#[path = "../checks/captures/memory_graph.rs"]
 mod check;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| check::check(data));

@@ -1,6 +1,6 @@
 #![no_main]
 
-#[path = "../checks/signals/metrics.rs"]
+#[path = "../checks/metrics.rs"]
 mod check;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| check::check(data));

@@ -6,6 +6,7 @@
 pub mod body;
 #[cfg(test)]
 mod contracts;
+pub mod event;
 pub mod headers;
 mod ids;
 pub mod keys;

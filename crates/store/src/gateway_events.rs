@@ -1,7 +1,7 @@
 //! Outcomes of the events that gateways send, of every kind. Features store them.
 
 use time::{Date, OffsetDateTime};
-use unslide_signals::event::{GatewayEvent, is_late};
+use unslide_proto::event::{GatewayEvent, is_late};
 
 unslide_model::words! {
     /// The outcome of storing an event.
@@ -18,8 +18,6 @@ unslide_model::words! {
         Expired = "expired",
         /// The app's events of this kind are switched off: nothing was done.
         SwitchedOff = "switched_off",
-        /// It is not in the sample that the app keeps: nothing was done.
-        SampledOut = "sampled_out",
     }
 }
 

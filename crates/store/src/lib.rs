@@ -38,7 +38,7 @@ pub use kafka::{dead_letters, deferred, outbox, positions};
 pub use reports::{partitions, retention};
 pub use requests::{reprocess, retries, wakes};
 pub use symbols::{objects, partial, slots, uploads, usage};
-pub use tenants::{app_settings, app_signals, audit, console_sessions, erasure, figures, keys};
+pub use tenants::{app_settings, app_signals, audit, erasure, figures, keys};
 pub use uuid::Uuid;
 
 /// The result of everything here.

@@ -59,7 +59,7 @@ pub fn read(reader: &mut ConfigReader) -> Feature {
 pub fn feature(config: Config) -> Feature {
     Feature {
         settings: Some(ConfigPart::from_config(&config)),
-        hook: store::HOOK,
+        hook: store::ALERT_HOOK,
         builder: BuilderFeature { name: NAME, clear: Some(clear_alerts), jobs: &[] },
         ..Feature::new(NAME, for_api(config.api))
     }

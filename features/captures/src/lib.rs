@@ -2,11 +2,13 @@
 //! tenant's symbols, and analyses it again when symbols come late.
 //!
 //! `capture` is the pure analysis of files, `store` has the statements, `operations` the API, `pages` the console,
-//! `analysis` the jobs of the builder, and `commands` the subcommands.
+//! `analysis` the jobs of the builder, `commands` the subcommands, and `demo` the captures of `unslide demo`. The package
+//! `formats` beside this one reads the files of other tools.
 
 mod analysis;
 pub mod capture;
 mod commands;
+mod demo;
 mod keys;
 mod operations;
 mod pages;
@@ -14,6 +16,7 @@ pub mod store;
 
 pub use analysis::{JOB_KIND, TASK as ANALYSIS_TASK};
 pub use commands::COMMANDS;
+pub use demo::send_demo_data;
 pub use keys::CaptureKeys;
 
 use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
@@ -32,7 +35,7 @@ pub fn read(_: &mut ConfigReader) -> Feature {
 #[must_use]
 pub fn feature() -> Feature {
     Feature {
-        hook: store::HOOK,
+        hook: store::CAPTURE_HOOK,
         builder: BuilderFeature { name: NAME, clear: None, jobs: analysis::JOBS },
         ..Feature::new(NAME, for_api())
     }

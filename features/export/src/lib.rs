@@ -33,7 +33,7 @@ pub fn feature() -> Feature {
         ..ApiFeature::new(NAME, "")
     };
     Feature {
-        hook: live_events::HOOK,
+        hook: live_events::EVENT_HOOK,
         builder: BuilderFeature { name: NAME, clear: Some(clear_events), jobs: &[] },
         ..Feature::new(NAME, api)
     }

@@ -1,12 +1,15 @@
 //! Health: sessions and metric payloads of apps, and how well versions do by them.
 //!
-//! `store` has the statements, `topics` what the indexer stores, `operations` the API, and `pages` the console. The
-//! format of metric payloads lies in `unslide_signals`, because commands without a server read it too.
+//! `store` has the statements, `topics` what the indexer stores, `operations` the API, and `pages` the console,
+//! and `commands` the subcommands. The package `formats` beside this one reads metric payloads.
 
+mod commands;
 mod operations;
 mod pages;
 pub mod store;
 mod topics;
+
+pub use commands::COMMANDS;
 
 use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
 use unslide_feature::{Feature, IndexerFeature};
@@ -24,7 +27,7 @@ pub fn read(_: &mut ConfigReader) -> Feature {
 #[must_use]
 pub fn feature() -> Feature {
     Feature {
-        hook: store::HOOK,
+        hook: store::HEALTH_HOOK,
         indexer: IndexerFeature { topics: topics::TOPICS },
         ..Feature::new(NAME, for_api())
     }

@@ -3,8 +3,8 @@
 use crate::store::metrics::{self, MetricArrival};
 use crate::store::sessions::{self, SessionArrival, SessionEvent};
 use time::Date;
+use unslide_health_formats::MetricPayload;
 use unslide_indexer::{EventTopic, TopicEvent};
-use unslide_signals::metrics::MetricPayload;
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::{HookFuture, TenantTx};
 

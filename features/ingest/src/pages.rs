@@ -14,9 +14,7 @@ use http::HeaderMap;
 use http::header::HOST;
 use serde::Deserialize;
 use unslide_api::feature::operation::{Api, JsonBody, Kind, PageQuery, Path, Problem, Query, TenantAdmin};
-use unslide_api::feature::page::{
-    PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html,
-};
+use unslide_console::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 
 /// The path of the page.
 pub const PATH: &str = "/console/public-keys";

@@ -1,6 +1,5 @@
 //! The application: routes and layers, the same for production and tests.
 
-use crate::console;
 use crate::feature::{ApiFeature, lists};
 use crate::http::observe::{bound_load, observe_request, panic_response};
 use crate::http::problem::{Kind, Problem, pages};
@@ -33,7 +32,6 @@ use utoipa_axum::router::OpenApiRouter;
 pub fn build_app(api: Api) -> Router {
     let (operations, _) = build_operations(&api).split_for_parts();
     let plain = Router::new()
-        .route("/", get(|| async { Redirect::temporary("/console") }))
         .route("/openapi.json", get(documents::get_openapi))
         .route("/schemas/{name}", get(documents::get_schema))
         .route("/docs", get(documents::reading_page))
@@ -48,11 +46,19 @@ pub fn build_app(api: Api) -> Router {
     for feature in &api.features {
         outside = outside.merge(feature.routes.clone());
     }
+    let sites: Vec<_> = api.features.iter().filter_map(|feature| feature.site).collect();
+    let mut site = Router::new();
+    for build_site in &sites {
+        site = site.merge(build_site(&api));
+    }
+    if sites.is_empty() {
+        site = site.route("/", get(|| async { Redirect::temporary("/docs") }));
+    }
     let requests = operations
         .merge(outside.layer(from_fn_with_state(limit, bound_time)))
         .layer(no_store)
         .merge(plain)
-        .merge(console::console_routes(&api))
+        .merge(site)
         .fallback(|| async { Problem::from_kind(Kind::NotFound).into_response() })
         .layer(from_fn_with_state(api.clone(), answers::account_response))
         .layer(compress::compression_layer())

@@ -7,7 +7,6 @@
 mod app;
 mod background;
 mod config;
-mod console;
 pub mod entropy;
 pub mod feature;
 mod http;

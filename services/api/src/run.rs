@@ -6,7 +6,6 @@ use crate::background::key_cache::KeyCache;
 use crate::background::key_uses::KeyUses;
 use crate::background::topics_check::TopicsCheck;
 use crate::config::Config;
-use crate::console::shell;
 use crate::entropy::Entropy;
 use crate::feature::ApiFeature;
 use crate::http::TrustedProxies;
@@ -213,7 +212,6 @@ pub async fn build_api(
         objects,
         producer,
         readers,
-        navigation: shell::build_navigation(&features),
         analyses,
         features,
         // A key that cannot be used was refused with the configuration.

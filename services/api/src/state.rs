@@ -4,7 +4,6 @@ use crate::background::key_cache::KeyCache;
 use crate::background::key_uses::KeyUses;
 use crate::background::topics_check::TopicsCheck;
 use crate::config::RequestLimits;
-use crate::console::shell::NavigationEntry;
 use crate::entropy::Entropy;
 use crate::feature::ApiFeature;
 use crate::http::problem::{Kind, Problem};
@@ -80,8 +79,6 @@ pub struct Inner {
     pub readers: ReportReaders,
     pub features: Vec<ApiFeature>,
     pub analyses: Vec<Analysis>,
-    /// The entries of the console's side bar.
-    pub navigation: Arc<[NavigationEntry]>,
     /// Signals when the service stops.
     pub shutdown: Shutdown,
     pub openapi: Bytes,

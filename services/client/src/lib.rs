@@ -9,6 +9,7 @@ mod address;
 mod api;
 mod command;
 mod configured;
+mod demo;
 mod exit;
 mod failure;
 mod file_kind;
@@ -28,6 +29,7 @@ pub use api::{
 };
 pub use command::{FeatureCommand, block_on};
 pub use configured::Configured;
+pub use demo::{DemoRequest, DemoRun, SendDemoData};
 pub use exit::Exit;
 pub use failure::{BoxError, CommandError, Outcome, check_paths};
 pub use file_kind::{describe_file, file_kind, is_archive, starts_as_mach_o, starts_as_source_map};

@@ -4,9 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use time::{Date, OffsetDateTime};
+use unslide_proto::event::{EventArrival, EventError, GatewayEvent};
 use unslide_proto::topics::TopicNames;
 use unslide_report::reader::ReportReaders;
-use unslide_signals::event::{EventArrival, EventError, GatewayEvent};
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::{HookFuture, StoreHook, TenantTx};
 

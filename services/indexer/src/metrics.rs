@@ -65,7 +65,6 @@ pub fn arrival_outcome_name(outcome: ArrivalOutcome) -> &'static str {
         ArrivalOutcome::Deleted => "deleted",
         ArrivalOutcome::Expired => "expired",
         ArrivalOutcome::SwitchedOff => "switched_off",
-        ArrivalOutcome::SampledOut => "sampled_out",
     }
 }
 

@@ -198,21 +198,19 @@ impl Pipeline {
         topic == topics.shared || topics.tenant_of(&self.names, topic).is_some()
     }
 
-    /// Stores the record of a dead letter that was read again, and records that. The inner error is the reason
-    /// why it still can't be stored.
+    /// Stores the record of a dead letter that was read again, and records that.
     ///
     /// # Errors
-    /// Returns an error if a server fails; the caller has to try again.
-    pub async fn replay_record(
-        &mut self,
-        letter: &DeadLetter,
-        record: Record,
-    ) -> Result<Result<(), Failure>, IndexerError> {
+    /// Returns [`StoreFailure::Record`] if the record still can't be stored, and [`StoreFailure::Server`] if a
+    /// server fails; then the caller has to try again.
+    pub async fn replay_record(&mut self, letter: &DeadLetter, record: Record) -> Result<(), StoreFailure> {
         let polled = PolledRecord { record, deferred_for: None };
-        let Some(item) = self.read_items(vec![polled]).await?.pop() else { return Ok(Ok(())) };
+        let Some(item) = self.read_items(vec![polled]).await?.pop() else { return Ok(()) };
         match item.parsed {
-            Parsed::Failed(failure) => return Ok(Err(failure)),
-            Parsed::Unreadable(Unreadable { reason, detail }) => return Ok(Err(Failure { reason, detail })),
+            Parsed::Failed(failure) => return Err(failure.into()),
+            Parsed::Unreadable(Unreadable { reason, detail }) => {
+                return Err(Failure { reason, detail }.into());
+            }
             _ => {}
         }
         separate_failures(&self.resources.store, self.batches.replay_item(&item, letter)).await
@@ -272,10 +270,11 @@ impl Pipeline {
             {
                 self.resources.skips.admit_record(item, failure).await?;
             }
-            let Err(failure) = self.attempt_store(&items, positions, effects).await? else {
+            let Err(failure) = self.attempt_store(&items, positions, effects).await else {
                 others_succeed |= items.iter().any(Item::is_stored);
                 continue;
             };
+            let failure = failure.into_record_failure()?;
             let [item] = items.as_mut_slice() else {
                 let later = items.split_off(items.len() / 2);
                 parts.push(later);
@@ -285,10 +284,11 @@ impl Pipeline {
             if item.failure().is_some() {
                 return Err(self.resources.skips.refuse_alone(&item.at, &failure));
             }
-            let Err(failure) = self.attempt_alone(item, positions, effects, failure).await? else {
+            let Err(failure) = self.attempt_alone(item, positions, effects, failure).await else {
                 others_succeed = true;
                 continue;
             };
+            let failure = failure.into_record_failure()?;
             if !others_succeed && !self.another_succeeds(&parts, positions, effects, &failure).await? {
                 return Err(self.resources.skips.refuse_alone(&item.at, &failure));
             }
@@ -304,15 +304,15 @@ impl Pipeline {
         items: &[Item],
         positions: &mut Positions,
         effects: Effects,
-    ) -> Result<Result<(), Failure>, IndexerError> {
+    ) -> Result<(), StoreFailure> {
         let stored =
             separate_failures(&self.resources.store, self.batches.store_items(items, positions, effects))
-                .await?;
-        if stored.as_ref().is_err_and(Failure::is_timeout) {
+                .await;
+        if matches!(&stored, Err(StoreFailure::Record(failure)) if failure.is_timeout()) {
             self.ran_out_of_time = true;
             self.bound.shrink(items.len());
         }
-        Ok(stored)
+        stored
     }
 
     /// Retries a failed record separately until it has failed [`TRIES`] times.
@@ -322,15 +322,15 @@ impl Pipeline {
         positions: &mut Positions,
         effects: Effects,
         mut failure: Failure,
-    ) -> Result<Result<(), Failure>, IndexerError> {
+    ) -> Result<(), StoreFailure> {
         for _ in 1..RECORD_TRIES_LIMIT {
             tokio::time::sleep(self.retry_pause()).await;
-            match self.attempt_store(std::slice::from_ref(item), positions, effects).await? {
-                Ok(()) => return Ok(Ok(())),
-                Err(again) => failure = again,
+            match self.attempt_store(std::slice::from_ref(item), positions, effects).await {
+                Err(StoreFailure::Record(again)) => failure = again,
+                ended => return ended,
             }
         }
-        Ok(Err(failure))
+        Err(failure.into())
     }
 
     /// Returns true if another record of the batch could be stored, or if there is none to compare with. If a
@@ -347,11 +347,40 @@ impl Pipeline {
         for other in others.iter().step_by(step) {
             let write = Write { positions, advance: true, effects, replay: None };
             let rehearsed = self.batches.rehearse_items(std::slice::from_ref(*other), &write);
-            if separate_failures(&self.resources.store, rehearsed).await?.is_ok() {
-                return Ok(true);
+            match separate_failures(&self.resources.store, rehearsed).await {
+                Ok(()) => return Ok(true),
+                Err(StoreFailure::Record(_)) => {}
+                Err(StoreFailure::Server(error)) => return Err(error),
             }
         }
         Ok(others.is_empty() && !failure.is_timeout())
+    }
+}
+
+/// Reason why records could not be stored.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreFailure {
+    /// The records themselves fail: another attempt gives the same result.
+    #[error("{}: {}", .0.reason, .0.detail)]
+    Record(Failure),
+    /// A server fails.
+    #[error(transparent)]
+    Server(#[from] IndexerError),
+}
+
+impl StoreFailure {
+    /// Returns the failure of the records, or the error of the server.
+    fn into_record_failure(self) -> Result<Failure, IndexerError> {
+        match self {
+            StoreFailure::Record(failure) => Ok(failure),
+            StoreFailure::Server(error) => Err(error),
+        }
+    }
+}
+
+impl From<Failure> for StoreFailure {
+    fn from(failure: Failure) -> StoreFailure {
+        StoreFailure::Record(failure)
     }
 }
 
@@ -360,16 +389,16 @@ impl Pipeline {
 async fn separate_failures(
     store: &Store,
     work: impl Future<Output = Result<(), StoreError>>,
-) -> Result<Result<(), Failure>, IndexerError> {
+) -> Result<(), StoreFailure> {
     match AssertUnwindSafe(Box::pin(work)).catch_unwind().await {
-        Ok(Ok(())) => Ok(Ok(())),
-        Ok(Err(error)) if error.is_of_record() => Ok(Err(Failure::from_refusal(&error))),
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) if error.is_of_record() => Err(Failure::from_refusal(&error).into()),
         Ok(Err(error)) if error.is_timeout() => {
-            store.ping().await?;
-            Ok(Err(Failure::timed_out(&error)))
+            store.ping().await.map_err(IndexerError::from)?;
+            Err(Failure::timed_out(&error).into())
         }
-        Ok(Err(error)) => Err(error.into()),
-        Err(panic) => Ok(Err(Failure::from_panic(panic_text(&*panic)))),
+        Ok(Err(error)) => Err(IndexerError::from(error).into()),
+        Err(panic) => Err(Failure::from_panic(panic_text(&*panic)).into()),
     }
 }
 

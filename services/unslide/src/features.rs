@@ -24,6 +24,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_health::read,
     // What was wrong at the instruction of a crash. It locks no rows.
     unslide_fault_analysis::read,
+    // Pages for people, with those of the other features. It has no hook.
+    unslide_console::read,
     // Reports straight from apps. It has no hook.
     unslide_ingest::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
@@ -46,12 +48,21 @@ const COMMANDS: &[&[FeatureCommand]] = &[
     unslide_fault_analysis::COMMANDS,
     // The stream of live events.
     unslide_export::COMMANDS,
+    // Files of metric payloads.
+    unslide_health::COMMANDS,
 ];
 
 /// Returns the subcommands of every feature.
 pub fn list_commands() -> impl Iterator<Item = &'static FeatureCommand> {
     COMMANDS.iter().copied().flatten()
 }
+
+/// The data of features in `unslide demo --traffic`.
+#[cfg(feature = "dev")]
+pub const DEMO_DATA: &[unslide_client::SendDemoData] = &[
+    // A profile, a log of allocations and two graphs of memory.
+    unslide_captures::send_demo_data,
+];
 
 /// What makes the keys of `unslide key create --public`.
 pub const KEY_MAKERS: &[KeyMaker] = &[

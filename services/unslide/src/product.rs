@@ -2,10 +2,10 @@
 
 use crate::configuration::service::Service;
 use crate::configuration::{Configuration, load_unchecked};
-use crate::serve;
+use crate::{features, serve};
 use std::path::Path;
 use tokio::net::TcpListener;
-use unslide_client::BoxError;
+use unslide_client::{BoxError, SendDemoData};
 use unslide_dev::{Product, ServiceConfigs};
 use unslide_runtime::{ConfigProblem, Host, Supervised, telemetry};
 
@@ -29,6 +29,10 @@ impl Product for Configuration {
 
     fn validate_settings(&self) -> Vec<ConfigProblem> {
         Configuration::validate(self, None)
+    }
+
+    fn list_demo_data() -> &'static [SendDemoData] {
+        features::DEMO_DATA
     }
 
     fn prepare_services(&self, host: &Host, listener: TcpListener) -> Result<Vec<Supervised>, BoxError> {

@@ -133,7 +133,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
     let settings = AppSettings {
         source_url: "https://git.example.com/{path}".into(),
-        signals: SignalSettings { hangs: 0, ..SignalSettings::default() },
+        signals: SignalSettings { hangs: false, ..SignalSettings::default() },
         ..AppSettings::default()
     };
     assert!(app_settings::replace_settings(&mut tx, "com.example.shop", &settings).await.unwrap());
@@ -152,7 +152,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         assert_eq!((&body["items"][0]["status"], &body["ready"]), (&"missing".into(), &false.into()));
     };
     let without_symbols = |body: &Value| assert_eq!(body["symbolication"]["tenant"], "umbrella");
-    let keeps_all = |answer: &Value| assert_eq!(answer["signals"]["hangs"], 1);
+    let keeps_all = |answer: &Value| assert_eq!(answer["signals"]["hangs"], true);
     let no_source_url = |settings: &Value| assert_eq!(settings["source_url"], "");
     let own_keys = |body: &Value| assert_eq!(body["items"].as_array().unwrap().len(), 1, "its own key");
     BTreeMap::from([

@@ -14,7 +14,6 @@ mod openapi;
 mod outline;
 mod reports;
 mod round_trips;
-mod sign_ins;
 mod signals;
 mod statement_counts;
 mod symbols;

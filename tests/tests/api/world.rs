@@ -23,6 +23,7 @@ pub fn features(settings: FeatureSettings) -> Vec<Feature> {
         unslide_captures::feature(),
         unslide_health::feature(),
         unslide_fault_analysis::feature(),
+        unslide_console::feature(),
         unslide_ingest::feature(unslide_ingest::Config::default()),
         unslide_export::feature(),
     ]

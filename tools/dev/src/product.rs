@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use tokio::net::TcpListener;
-use unslide_client::BoxError;
+use unslide_client::{BoxError, SendDemoData};
 use unslide_runtime::{ConfigProblem, Host, Supervised, telemetry};
 
 /// The services with their features and settings.
@@ -25,6 +25,9 @@ pub trait Product: Sized {
 
     /// Returns the problems of all settings.
     fn validate_settings(&self) -> Vec<ConfigProblem>;
+
+    /// Returns what sends the demo data of features.
+    fn list_demo_data() -> &'static [SendDemoData];
 
     /// Prepares the runs of all services. The api serves on the listener.
     ///

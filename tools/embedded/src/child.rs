@@ -103,7 +103,8 @@ impl Child {
     }
 
     /// Waits until the log has a text.
-    fn wait_ready(&self, (text, longest): (&str, Duration)) -> Result<(), Error> {
+    fn wait_ready(&self, ready: (&str, Duration)) -> Result<(), Error> {
+        let (text, longest) = ready;
         const STEP: Duration = Duration::from_millis(40);
         let mut waited = Duration::ZERO;
         while !fs::read_to_string(&self.log).is_ok_and(|log| log.contains(text)) {

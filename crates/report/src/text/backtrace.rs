@@ -156,7 +156,7 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
             }
             match slot {
                 FrameSlot::Blank(blank) => {
-                    write_address(&format_frame_head(blank.index(), None, 0), 0, 0, out)
+                    write_address(&format_frame_head(blank.index(), None, 0), 0, 0, out);
                 }
                 FrameSlot::Frame(frame) if enriched => self.write_enriched_frame(frame, out),
                 FrameSlot::Frame(frame) => self.as_the_device_says(frame, out),

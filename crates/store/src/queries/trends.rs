@@ -52,14 +52,25 @@ impl TrendStep {
     }
 }
 
-/// Returns crashes by day or hour and version, from the beginning of one on: of the `most` versions with the
-/// most crashes by name, of all others together; with `app` and `version` of these alone.
+/// Restricts figures to one app, or to one version.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VersionFilter<'v> {
+    /// All apps if `None`.
+    pub app: Option<&'v str>,
+    /// All versions if `None`.
+    pub version: Option<&'v str>,
+}
+
+/// Counts crashes by version and by day or hour, beginning with the day or hour of `from`. Names the `most`
+/// versions with the most crashes, and adds up the others.
 pub async fn by_version(
     tx: &mut TenantTx,
-    (app, version): (Option<&str>, Option<&str>),
-    (step, from): (TrendStep, OffsetDateTime),
+    filter: VersionFilter<'_>,
+    step: TrendStep,
+    from: OffsetDateTime,
     most: u32,
 ) -> Result<Vec<VersionCount>> {
+    let VersionFilter { app, version } = filter;
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         VersionCount,
@@ -112,10 +123,12 @@ pub struct PeriodTotals {
 /// part of it.
 pub async fn read_totals(
     tx: &mut TenantTx,
-    (app, version): (Option<&str>, Option<&str>),
+    filter: VersionFilter<'_>,
     step: TrendStep,
-    (from, to): (OffsetDateTime, OffsetDateTime),
+    from: OffsetDateTime,
+    to: OffsetDateTime,
 ) -> Result<PeriodTotals> {
+    let VersionFilter { app, version } = filter;
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         PeriodTotals,
@@ -207,10 +220,11 @@ pub async fn recent_versions(tx: &mut TenantTx, app: Option<&str>, limit: u32) -
 /// version, those that began in it.
 pub async fn new_groups(
     tx: &mut TenantTx,
-    (app, version): (Option<&str>, Option<&str>),
+    filter: VersionFilter<'_>,
     from: OffsetDateTime,
     limit: u32,
 ) -> Result<i64> {
+    let VersionFilter { app, version } = filter;
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (

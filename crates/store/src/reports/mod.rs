@@ -234,9 +234,6 @@ pub enum ArrivalOutcome {
     Expired,
     /// The app does not keep reports of this signal: only its key was stored.
     SwitchedOff,
-    /// The app keeps a part of the reports of this signal, and this one is not in it: only its key was
-    /// stored.
-    SampledOut,
 }
 
 /// The outcome of an arrival, and the identity that it was stored under.

@@ -25,18 +25,28 @@ struct Delta {
     extrapolated: i64,
 }
 
-/// 1 for a report that is counted or -1 for one that is taken back, and the weight of the report.
-type Times = (i64, i64);
+/// Properties of a report by which it is counted.
+struct CountedReport<'r> {
+    app: &'r str,
+    version: &'r str,
+    received_at: OffsetDateTime,
+    status: &'r str,
+    fatal: bool,
+    frames: &'r FrameTotals,
+    /// 1 if the report is counted, -1 if it is taken back.
+    sign: i64,
+    weight: i64,
+}
 
 impl Delta {
-    fn add_report(&mut self, (status, fatal): (&str, bool), frames: &FrameTotals, (sign, weight): Times) {
-        let times = sign * weight;
+    fn add_report(&mut self, report: &CountedReport<'_>) {
+        let times = report.sign * report.weight;
         self.reports += times;
-        self.extrapolated += times - sign;
-        self.fatal += times * i64::from(fatal);
-        self.frames_total += times * i64::from(frames.total);
-        self.frames_symbolicated += times * i64::from(frames.symbolicated);
-        match status {
+        self.extrapolated += times - report.sign;
+        self.fatal += times * i64::from(report.fatal);
+        self.frames_total += times * i64::from(report.frames.total);
+        self.frames_symbolicated += times * i64::from(report.frames.symbolicated);
+        match report.status {
             "complete" => self.complete += times,
             "partial" => self.partial += times,
             _ => self.none += times,
@@ -52,20 +62,16 @@ struct Deltas {
 }
 
 impl Deltas {
-    /// Adds a report of an app and a version, or takes it back, with its status and whether it was fatal.
-    fn add_report(
-        &mut self,
-        (app, version, at): (&str, &str, OffsetDateTime),
-        (status, fatal): (&str, bool),
-        frames: &FrameTotals,
-        (sign, weight): Times,
-    ) {
-        let key = (app.to_owned(), version.to_owned(), utc_day(at));
-        self.days.entry(key).or_default().add_report((status, fatal), frames, (sign, weight));
-        let begins = at.to_offset(time::UtcOffset::UTC).truncate_to_hour();
-        let hour = self.hours.entry((app.to_owned(), version.to_owned(), begins)).or_default();
-        hour.reports += sign * weight;
-        hour.fatal += sign * weight * i64::from(fatal);
+    /// Adds a report to its day and hour, or takes it back.
+    fn add_report(&mut self, report: &CountedReport<'_>) {
+        let (app, version) = (report.app.to_owned(), report.version.to_owned());
+        let key = (app.clone(), version.clone(), utc_day(report.received_at));
+        self.days.entry(key).or_default().add_report(report);
+        let begins = report.received_at.to_offset(time::UtcOffset::UTC).truncate_to_hour();
+        let hour = self.hours.entry((app, version, begins)).or_default();
+        let times = report.sign * report.weight;
+        hour.reports += times;
+        hour.fatal += times * i64::from(report.fatal);
     }
 }
 
@@ -79,18 +85,29 @@ pub(super) fn utc_day(at: OffsetDateTime) -> Date {
 pub(super) async fn record_rollups(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<u64> {
     let mut deltas = Deltas::default();
     for change in changes.iter().filter(|change| change.is_counted()) {
-        let (facts, at, weight) = (&change.arrival.facts, change.key.received_at, change.weight());
+        let (facts, received_at, weight) = (&change.arrival.facts, change.key.received_at, change.weight());
         if let Some(previous) = &change.previous {
-            let was = (previous.status.as_str(), previous.fatal);
-            deltas.add_report((&previous.app, &previous.version, at), was, &previous.frames, (-1, weight));
+            deltas.add_report(&CountedReport {
+                app: &previous.app,
+                version: &previous.version,
+                received_at,
+                status: &previous.status,
+                fatal: previous.fatal,
+                frames: &previous.frames,
+                sign: -1,
+                weight,
+            });
         }
-        let is = (facts.status.as_str(), facts.is_fatal());
-        deltas.add_report(
-            (&truncate_name(&facts.app), &truncate_name(&facts.version), at),
-            is,
-            &facts.frames,
-            (1, weight),
-        );
+        deltas.add_report(&CountedReport {
+            app: &truncate_name(&facts.app),
+            version: &truncate_name(&facts.version),
+            received_at,
+            status: facts.status.as_str(),
+            fatal: facts.is_fatal(),
+            frames: &facts.frames,
+            sign: 1,
+            weight,
+        });
     }
     for (key, devices) in count_devices(tx, changes).await? {
         deltas.days.entry(key).or_default().devices += devices;
@@ -129,8 +146,16 @@ pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()>
     if let Some(day) = forget_device(tx, report).await? {
         deltas.days.entry((report.app.clone(), report.version.clone(), day)).or_default().devices -= 1;
     }
-    let (was, times) = ((report.status.as_str(), report.fatal), (-1, report.weight));
-    deltas.add_report((&report.app, &report.version, report.received_at), was, &report.frames, times);
+    deltas.add_report(&CountedReport {
+        app: &report.app,
+        version: &report.version,
+        received_at: report.received_at,
+        status: &report.status,
+        fatal: report.fatal,
+        frames: &report.frames,
+        sign: -1,
+        weight: report.weight,
+    });
     write_days(tx, deltas.days).await?;
     hours::write_hours(tx, deltas.hours).await?;
     want_less(tx, report).await

@@ -5,7 +5,7 @@ use super::{
     Arrival, ArrivalOutcome, Change, Effects, ReportOrigin, StoredArrival, duplicates, groups, rollups, rows,
     waits,
 };
-use crate::app_signals::{self, SignalDecision, SignalDrops, SignalsByApp, UNSAMPLED_WEIGHT, WeightRounder};
+use crate::app_signals::{self, SignalDrops, SignalsByApp, UNSAMPLED_WEIGHT, WeightRounder};
 use crate::groups::{GroupEvent, lock_out_merges};
 use crate::hooks::{self, StoredReport, StoredReports};
 use crate::outbox::NeededSymbols;
@@ -169,42 +169,27 @@ impl<'a> Batch<'a> {
             Some(_) if expired || refused.is_some() => self.remembered.push((key, latest)),
             Some(place) => {
                 let came = self.arrivals[earliest.unwrap_or(place)];
-                let weight = match self.by_signal(came) {
-                    SignalDecision::Kept(weight) => {
-                        self.rounder.round_weight(weight, &came.report_id.to_string())
-                    }
-                    SignalDecision::SwitchedOff | SignalDecision::SampledOut => 1,
-                };
+                // Crashes are never sampled, and each counts once.
+                let sent_weight = came.facts.signal().map_or(UNSAMPLED_WEIGHT, |_| came.facts.sent_weight());
+                let weight = self.rounder.round_weight(sent_weight, &came.report_id.to_string());
                 let arrival = self.arrivals[place];
                 self.changes.push(Change { key, arrival, came, place, weight, previous: None });
             }
         }
     }
 
-    /// Decides on a report by its app's setting for its signal. Crashes have no signal, and each has the
-    /// weight 1.
-    fn by_signal(&self, arrival: &Arrival) -> SignalDecision {
-        let facts = &arrival.facts;
-        let Some(signal) = facts.signal() else { return SignalDecision::Kept(UNSAMPLED_WEIGHT) };
-        let id = facts.run_id.map_or_else(|| arrival.report_id.to_string(), |run| run.to_string());
-        self.signals.for_app(&rows::truncate_name(&facts.app)).decide_event(signal, &id, facts.sent_weight())
-    }
-
     /// Returns the outcome of a report that its app does not keep; `None` if the app keeps it.
     fn find_refusal(&self, arrival: &Arrival) -> Option<ArrivalOutcome> {
-        match self.by_signal(arrival) {
-            SignalDecision::Kept(_) => None,
-            SignalDecision::SwitchedOff => Some(ArrivalOutcome::SwitchedOff),
-            SignalDecision::SampledOut => Some(ArrivalOutcome::SampledOut),
-        }
+        let signal = arrival.facts.signal()?;
+        let settings = self.signals.for_app(&rows::truncate_name(&arrival.facts.app));
+        (!settings.keeps_signal(signal)).then_some(ArrivalOutcome::SwitchedOff)
     }
 
     /// Counts the reports that were not kept, by app and signal.
     fn count_drops(&self) -> SignalDrops {
         let mut drops = SignalDrops::new();
         for (arrival, stored) in self.arrivals.iter().zip(&self.stored) {
-            let is_dropped =
-                matches!(stored.outcome, ArrivalOutcome::SwitchedOff | ArrivalOutcome::SampledOut);
+            let is_dropped = stored.outcome == ArrivalOutcome::SwitchedOff;
             if let Some(signal) = arrival.facts.signal().filter(|_| is_dropped) {
                 *drops.entry((rows::truncate_name(&arrival.facts.app), signal)).or_default() += 1;
             }

@@ -2,15 +2,13 @@
 
 use crate::column::{JsonColumn, json_column, words};
 use crate::number::to_row;
-use crate::{Result, TenantTx, Uuid};
+use crate::{Result, TenantTx};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
 use utoipa::ToSchema;
 
-/// The largest N of which one is kept.
-pub const MOST_ONE_IN: u32 = 1_000;
 /// The weight of one that was not sampled, in thousandths.
 pub const UNSAMPLED_WEIGHT: u64 = 1_000;
 
@@ -51,46 +49,46 @@ impl AppSignal {
     }
 }
 
-/// How much is kept of each signal. 1 keeps all, 0 keeps nothing, and N keeps the signals of one in N sessions, which
-/// then count N times. Crashes are always kept.
+/// Signals that are kept. Events of the other signals are dropped. Crashes are always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct SignalSettings {
-    /// Reports of hangs, slow launches, much use of a processor and many writes, and profiles.
-    #[schema(maximum = 1000)]
-    pub hangs: u32,
-    /// Errors from JavaScript, as React Native reports them.
-    #[schema(maximum = 1000)]
-    pub javascript: u32,
-    /// Errors that an app reports itself, and survives.
-    #[schema(maximum = 1000)]
-    pub errors: u32,
-    /// Memory warnings and ends out of memory.
-    #[schema(maximum = 1000)]
-    pub memory: u32,
-    /// Session events: begins and ends.
-    #[schema(maximum = 1000)]
-    pub sessions: u32,
-    /// Metric payloads of MetricKit or of Unslide's own form.
-    #[schema(maximum = 1000)]
-    pub metrics: u32,
-    /// Captures. They are not counted: N is for their senders, and what comes is kept unless it is 0.
-    #[schema(maximum = 1000)]
-    pub captures: u32,
+    /// Keep reports of hangs, slow launches, much use of a processor and many writes, and profiles.
+    pub hangs: bool,
+    /// Keep errors from JavaScript, as React Native reports them.
+    pub javascript: bool,
+    /// Keep errors that an app reports itself, and survives.
+    pub errors: bool,
+    /// Keep memory warnings and ends out of memory.
+    pub memory: bool,
+    /// Keep session events: begins and ends.
+    pub sessions: bool,
+    /// Keep metric payloads of MetricKit or of Unslide's own form.
+    pub metrics: bool,
+    /// Keep captures: profiles, logs of allocations and memory graphs.
+    pub captures: bool,
 }
 
 impl Default for SignalSettings {
     fn default() -> SignalSettings {
-        SignalSettings { hangs: 1, javascript: 1, errors: 1, memory: 1, sessions: 1, metrics: 1, captures: 1 }
+        SignalSettings {
+            hangs: true,
+            javascript: true,
+            errors: true,
+            memory: true,
+            sessions: true,
+            metrics: true,
+            captures: true,
+        }
     }
 }
 
 json_column!(SignalSettings);
 
 impl SignalSettings {
-    /// Returns N if one of N is kept of this signal; 0 if none is kept.
+    /// Returns true if events of this signal are kept.
     #[must_use]
-    pub fn one_in(&self, signal: AppSignal) -> u32 {
+    pub fn keeps_signal(&self, signal: AppSignal) -> bool {
         match signal {
             AppSignal::Hangs => self.hangs,
             AppSignal::Javascript => self.javascript,
@@ -101,42 +99,6 @@ impl SignalSettings {
             AppSignal::Captures => self.captures,
         }
     }
-
-    /// Returns the first signal with a number over [`MOST_ONE_IN`].
-    #[must_use]
-    pub fn find_invalid(&self) -> Option<AppSignal> {
-        AppSignal::ALL.into_iter().find(|signal| self.one_in(*signal) > MOST_ONE_IN)
-    }
-
-    /// Decides whether to keep one event of a signal. `id` is that of its session, or its own: the same id
-    /// has the same answer for every signal. `weight` is the event's weight so far, in thousandths.
-    #[must_use]
-    pub fn decide_event(&self, signal: AppSignal, id: &str, weight: u64) -> SignalDecision {
-        let needed = u64::from(self.one_in(signal)) * UNSAMPLED_WEIGHT;
-        if needed == 0 {
-            return SignalDecision::SwitchedOff;
-        }
-        // Events that their sender sampled are sampled further only as far as that was not enough. Hashed
-        // with words that no sender hashes, so that a sender that decides by a hash of the id, too, decides
-        // independently.
-        let chosen =
-            || (u128::from(hash("unslide sample ", id)) * u128::from(needed)) >> 64 < u128::from(weight);
-        match needed <= weight || chosen() {
-            true => SignalDecision::Kept(weight.max(needed)),
-            false => SignalDecision::SampledOut,
-        }
-    }
-}
-
-/// The decision on an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SignalDecision {
-    /// It counts with this weight, in thousandths.
-    Kept(u64),
-    /// Its signal is switched off.
-    SwitchedOff,
-    /// It is dropped, and another event counts for it.
-    SampledOut,
 }
 
 /// Rounds the weights of a batch to whole numbers. The next weights get the rest that one loses by rounding,
@@ -151,7 +113,7 @@ pub struct WeightRounder {
 impl WeightRounder {
     /// Returns the whole number that a weight in thousandths counts as: the one below it or the one above.
     pub fn round_weight(&mut self, weight: u64, id: &str) -> i64 {
-        let rest = self.rest.get_or_insert_with(|| hash("unslide weight ", id) % UNSAMPLED_WEIGHT);
+        let rest = self.rest.get_or_insert_with(|| hash_id(id) % UNSAMPLED_WEIGHT);
         *rest = rest.saturating_add(weight);
         let whole = *rest / UNSAMPLED_WEIGHT;
         *rest %= UNSAMPLED_WEIGHT;
@@ -159,10 +121,8 @@ impl WeightRounder {
     }
 }
 
-/// Hashes an id. The case of a UUID does not count: a report has the id of its session in lower case.
-fn hash(purpose: &str, id: &str) -> u64 {
-    let id = Uuid::parse_str(id).map_or_else(|_| id.to_owned(), |id| id.to_string());
-    let digest: [u8; 32] = Sha256::new().chain_update(purpose).chain_update(id).finalize().into();
+fn hash_id(id: &str) -> u64 {
+    let digest: [u8; 32] = Sha256::digest(id).into();
     digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
 }
 
@@ -232,16 +192,13 @@ pub async fn count_refused(tx: &mut TenantTx, app: &str, signal: AppSignal) -> R
 pub struct DroppedSignal {
     /// The signal that was dropped.
     pub signal: AppSignal,
-    /// Reports, sessions, payloads or captures that were dropped: switched off, or not in the sample.
+    /// Reports, sessions, payloads or captures that were dropped: of a signal that is switched off.
     pub dropped: i64,
 }
 
 /// Returns the number of dropped events of an app in a period, by signal.
-pub async fn list_drops(
-    tx: &mut TenantTx,
-    app: &str,
-    (from, to): (Date, Date),
-) -> Result<Vec<DroppedSignal>> {
+pub async fn list_drops(tx: &mut TenantTx, app: &str, period: (Date, Date)) -> Result<Vec<DroppedSignal>> {
+    let (from, to) = period;
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         DroppedSignal,
@@ -259,7 +216,6 @@ pub async fn list_drops(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use SignalDecision::{Kept, SampledOut, SwitchedOff};
 
     #[test]
     fn weights_of_any_share_are_whole_numbers_with_the_right_sum() {
@@ -282,39 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_of_the_sessions_is_kept_and_stands_for_all() {
-        let settings = SignalSettings { sessions: 10, metrics: 10, hangs: 0, ..SignalSettings::default() };
-        let decided = |signal, weight| -> Vec<SignalDecision> {
-            (0..10_000).map(|n| settings.decide_event(signal, &format!("session {n}"), weight)).collect()
-        };
-        let total = |decided: &[SignalDecision]| -> u64 {
-            decided.iter().map(|one| if let Kept(weight) = one { *weight } else { 0 }).sum()
-        };
-        let sessions = decided(AppSignal::Sessions, 1_000);
-        assert!((9_000_000..11_000_000).contains(&total(&sessions)), "{}", total(&sessions));
-        assert!(sessions.iter().all(|one| matches!(one, Kept(10_000) | SampledOut)));
-        assert_eq!(decided(AppSignal::Metrics, 1_000), sessions, "all signals of a session share its fate");
-        // One in two was sent: one in five of these is kept.
-        let halved = decided(AppSignal::Sessions, 2_000);
-        assert!((18_000_000..22_000_000).contains(&total(&halved)), "{}", total(&halved));
-        assert!(decided(AppSignal::Sessions, 20_000).iter().all(|one| *one == Kept(20_000)));
-        assert!(decided(AppSignal::Hangs, 1_000).iter().all(|one| *one == SwitchedOff));
-        assert!(decided(AppSignal::Errors, 1_000).iter().all(|one| *one == Kept(1_000)));
-        let upper = "2F1C9A0E-5D6B-4C38-9B7E-0A1D2C3B4A59";
-        let [sent, told] = [upper, &upper.to_lowercase()].map(|id| hash("unslide sample ", id));
-        assert_eq!(sent, told, "a session and its reports share one fate");
-    }
-
-    #[test]
-    fn a_sample_is_at_least_one_of_a_thousand() {
-        let settings = SignalSettings::default();
-        assert_eq!(settings.find_invalid(), None);
-        assert_eq!(SignalSettings { metrics: 1_000, ..settings }.find_invalid(), None);
-        assert_eq!(SignalSettings { metrics: 1_001, ..settings }.find_invalid(), Some(AppSignal::Metrics));
-    }
-
-    #[test]
-    fn crashes_are_of_no_signal_that_is_sampled() {
+    fn crashes_are_of_no_signal_that_can_be_switched_off() {
         for kind in ["crash", "exception", "stack_overflow", "termination", ""] {
             assert_eq!(AppSignal::from_group_kind(kind), None, "{kind}");
         }

@@ -107,7 +107,8 @@ impl Principal {
     }
 
     /// Returns itself, unless its key was revoked or is over, or its tenant was deleted.
-    pub(super) fn in_force(
+    #[must_use]
+    pub fn in_force(
         self,
         revoked_at: Option<OffsetDateTime>,
         standing: TenantStanding,

@@ -5,7 +5,6 @@ pub mod app_settings;
 pub mod app_signals;
 pub mod audit;
 pub(crate) mod config;
-pub mod console_sessions;
 pub mod erasure;
 pub mod figures;
 mod key_proofs;

@@ -220,7 +220,7 @@ impl<'a> View<'a> {
 
     /// Returns an address as the records store it; `None` past the end of the image.
     #[inline]
-    pub(super) fn to_offset(&self, address: RelativeAddress) -> Option<u32> {
+    pub(super) fn to_offset(self, address: RelativeAddress) -> Option<u32> {
         u32::try_from(address.0).ok().filter(|offset| *offset < self.layout.extent)
     }
 

@@ -18,9 +18,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_api::feature::operation::{
     Api, JsonBody, Kind, MAX_LIMIT, PageQuery, Path, Problem, Query, TenantAdmin,
 };
-use unslide_api::feature::page::{
-    PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html,
-};
+use unslide_console::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 use unslide_model::Secret;
 use unslide_store::Uuid;
 

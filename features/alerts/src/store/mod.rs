@@ -21,7 +21,7 @@ use unslide_store::sql::{TenantColumn, rows_before, words};
 use unslide_store::{HookFuture, Result, Store, StoreHook, TenantTx, Uuid};
 
 /// Notes events in the transactions that store reports and delete groups.
-pub const HOOK: StoreHook = StoreHook {
+pub const ALERT_HOOK: StoreHook = StoreHook {
     groups_changed: Some(groups_changed),
     groups_deleted: Some(groups_deleted),
     ..StoreHook::new(crate::NAME)

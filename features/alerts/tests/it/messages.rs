@@ -11,7 +11,7 @@ use unslide_alerts::store::rules::{
     AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours, TemplateType,
 };
 use unslide_alerts::store::{
-    AlertStep, HOOK, evaluate_rule, list_due, messages, postpone_evaluation, purge_old, rules,
+    ALERT_HOOK, AlertStep, evaluate_rule, list_due, messages, postpone_evaluation, purge_old, rules,
 };
 use unslide_harness::database::{TestDatabase, acme, arrival, grouping, start, umbrella};
 use unslide_model::Secret;
@@ -85,7 +85,7 @@ async fn listed(database: &TestDatabase) -> Vec<ListedAlertMessage> {
 
 #[tokio::test]
 async fn a_cause_is_told_once_to_each_rule_of_its_app() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     let every = made(&database, &new_rule(AlertCondition::NewGroup)).await;
     let bank = NewAlertRule { app: Some("bank".into()), ..new_rule(AlertCondition::NewGroup) };
     let bank = made(&database, &bank).await;
@@ -120,7 +120,7 @@ async fn a_cause_is_told_once_to_each_rule_of_its_app() {
 
 #[tokio::test]
 async fn a_message_is_sent_again_until_it_is_taken_or_given_up() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     let rule = made(&database, &new_rule(AlertCondition::NewGroup)).await;
     new_groups(&database, &["shop"]).await;
     steps(&database).await;
@@ -159,7 +159,7 @@ async fn a_message_is_sent_again_until_it_is_taken_or_given_up() {
 
 #[tokio::test]
 async fn digests_quiet_hours_and_muting_hold_messages_back() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     let rule = NewAlertRule { digest_minutes: 60, ..new_rule(AlertCondition::NewGroup) };
     let rule = made(&database, &rule).await;
     let raised = async |number: u128| {
@@ -204,7 +204,7 @@ async fn digests_quiet_hours_and_muting_hold_messages_back() {
 
 #[tokio::test]
 async fn rules_over_time_look_at_what_is_stored() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     let spike = made(&database, &new_rule(AlertCondition::Spike)).await;
     let missing = made(&database, &new_rule(AlertCondition::MissingSymbols)).await;
     let new = made(&database, &new_rule(AlertCondition::NewGroup)).await;
@@ -286,7 +286,7 @@ async fn rules_over_time_look_at_what_is_stored() {
 /// Proves: fairness
 #[tokio::test]
 async fn rules_are_due_one_of_each_tenant_in_turn_and_one_that_was_put_off_is_not() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     let mut made_first = Vec::new();
     for _ in 0..3 {
         made_first.push(made(&database, &new_rule(AlertCondition::NewGroup)).await.id);
@@ -318,7 +318,7 @@ async fn rules_are_due_one_of_each_tenant_in_turn_and_one_that_was_put_off_is_no
 /// Those that are told, and those that are not late, leave the others their turn.
 #[tokio::test]
 async fn an_evaluation_that_finds_many_causes_leaves_the_rest_to_the_next_one() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     let missing = made(&database, &new_rule(AlertCondition::MissingSymbols)).await;
     let new = made(&database, &new_rule(AlertCondition::NewGroup)).await;
     let images = "INSERT INTO wanted_images (tenant, app, version, debug_id, name, arch, system, reports, first_seen, last_seen)
@@ -346,7 +346,7 @@ async fn an_evaluation_that_finds_many_causes_leaves_the_rest_to_the_next_one() 
 
 #[tokio::test]
 async fn a_tenant_has_at_most_a_hundred_rules_and_a_rule_takes_its_events_along() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     let rule = made(&database, &new_rule(AlertCondition::NewGroup)).await;
     new_groups(&database, &["shop"]).await;
     steps(&database).await;
@@ -377,7 +377,7 @@ fn better(n: u8, bug: u8) -> Arrival {
 
 #[tokio::test]
 async fn a_former_group_gives_its_alert_to_the_group_that_continues_it() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     let rule = made(&database, &new_rule(AlertCondition::NewGroup)).await;
     let told = async || database.number("SELECT count(*) FROM alert_events").await;
     let without = async || {
@@ -418,7 +418,7 @@ async fn a_former_group_gives_its_alert_to_the_group_that_continues_it() {
 
 #[tokio::test]
 async fn a_bug_is_new_once_however_its_symbols_come() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     let rule = made(&database, &new_rule(AlertCondition::NewGroup)).await;
     let told = async || database.number("SELECT count(*) FROM alert_events").await;
     // Symbols were there: at once, in the transaction of the report, and not again for its siblings or its replay.
@@ -466,7 +466,7 @@ async fn a_bug_is_new_once_however_its_symbols_come() {
 
 #[tokio::test]
 async fn the_alert_of_a_replaced_group_leads_on() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     let rule = made(&database, &new_rule(AlertCondition::NewGroup)).await;
     database.store(&[of(1, 7, false), of(2, 4, true)]).await;
     database.wait(Duration::minutes(31));

@@ -6,7 +6,7 @@ use unslide_alerts::store::recipients::{
     read_statuses, request_confirmations, return_mails, set_accepted, take_mails,
 };
 use unslide_alerts::store::rules::RecipientStatus;
-use unslide_alerts::store::{HOOK, messages::SEND_LEASE_TIMEOUT, purge_old};
+use unslide_alerts::store::{ALERT_HOOK, messages::SEND_LEASE_TIMEOUT, purge_old};
 use unslide_harness::database::{TestDatabase, acme, umbrella};
 use unslide_store::TenantTx;
 
@@ -42,7 +42,7 @@ async fn status(database: &TestDatabase) -> Option<RecipientStatus> {
 
 #[tokio::test]
 async fn a_recipient_is_asked_once_a_day_and_its_last_link_counts() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     assert!(asked(&database).await && asked(&database).await);
     assert!(sent(&database, 1, true).await);
     assert!(!is_due(&database).await && asked(&database).await && !is_due(&database).await);
@@ -72,7 +72,7 @@ async fn a_recipient_is_asked_once_a_day_and_its_last_link_counts() {
 
 #[tokio::test]
 async fn a_confirmation_mail_that_fails_is_sent_again_a_few_times() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     assert!(asked(&database).await);
     // Its sender dies.
     in_tx(&database, async |tx| claim_confirmation(tx, KIM, &[9; 32], 9).await.unwrap().unwrap()).await;
@@ -91,7 +91,7 @@ async fn a_confirmation_mail_that_fails_is_sent_again_a_few_times() {
 
 #[tokio::test]
 async fn mails_are_counted_for_each_day() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     let take = async |mails| in_tx(&database, async |tx| take_mails(tx, mails, 10).await.unwrap()).await;
     assert!(!take(11).await && take(6).await && !take(5).await && take(4).await && !take(1).await);
     in_tx(&database, async |tx| return_mails(tx, 2).await.unwrap()).await;
@@ -107,7 +107,7 @@ async fn mails_are_counted_for_each_day() {
 
 #[tokio::test]
 async fn a_tenant_has_a_bounded_number_of_recipients_that_have_not_confirmed() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
     let fill = format!(
         "INSERT INTO alert_recipients (tenant, address, status, asked_at)
          SELECT 'acme', n || '@example.com', 'waiting_for_confirmation', now() FROM generate_series(1, {MAX_UNCONFIRMED}) n"

@@ -8,16 +8,17 @@ use unslide_alerts::store::rules;
 use unslide_store::Uuid;
 use unslide_world::{World, tenant_id};
 
-/// A world whose only feature is this one, with the default settings.
+/// A world of this feature and the console, with the default settings.
 pub async fn start() -> World {
     start_with(Config::default()).await
 }
 
-/// A world whose only feature is this one.
+/// A world whose only features are this one and the console.
 pub async fn start_with(config: Config) -> World {
     let feature = unslide_alerts::feature(config);
     assert_eq!(feature.api.problems, []);
-    World::start(unslide_feature::for_api(&[feature]), |_| {}).await
+    let features = unslide_feature::for_api(&[feature, unslide_console::feature()]);
+    World::start(features, |_| {}).await
 }
 
 /// A rule that tells a URL of new groups.

@@ -3,9 +3,9 @@
 use super::{CaptureAnalysis, CaptureKind, MOST_FUNCTIONS, MOST_ROWS};
 use serde::Serialize;
 use std::cmp::Reverse;
-use unslide_signals::calltree::{Amount, CallTree, CutTree, NodeIndex, TreeDifference};
-use unslide_signals::malloc::{MemoryRow, MemorySummary};
-use unslide_signals::memory_graph::{MemoryComparison, MemoryTables, compare_tables};
+use unslide_calltree::{Amount, CallTree, CutTree, NodeIndex, TreeDifference};
+use unslide_captures_formats::malloc::{MemoryRow, MemorySummary};
+use unslide_captures_formats::memory_graph::{MemoryComparison, MemoryTables, compare_tables};
 
 /// The changes between two captures. Functions that only one of two cut trees has count for their callers in
 /// the other.

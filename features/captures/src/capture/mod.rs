@@ -15,16 +15,16 @@ use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use unslide_model::DebugId;
-use unslide_proto::stacks::{self, StackSetError};
-use unslide_signals::calltree::{CallTree, CutTree};
-use unslide_signals::malloc::{
+use unslide_calltree::{CallTree, CutTree};
+use unslide_captures_formats::malloc::{
     EventLayout, EventLog, LogAnswer, LogQuestion, MemorySummary, SlotForm, StackTable, StackTableError,
 };
-use unslide_signals::memory_graph::{
+use unslide_captures_formats::memory_graph::{
     GraphAnalysis, MemoryFile, MemoryGraphError, MemoryGraphLimits, MemoryTables, NamedClasses, read_memory,
 };
-use unslide_signals::profile::{Profile, ProfileError, ProfileImage, read_images, read_profile};
+use unslide_captures_formats::profile::{Profile, ProfileError, ProfileImage, read_images, read_profile};
+use unslide_model::DebugId;
+use unslide_proto::stacks::{self, StackSetError};
 use unslide_symbolicate::{ImageOutcome, ImageSymbols};
 
 /// The most bytes of the JSON of an analysis.
@@ -123,7 +123,7 @@ pub enum CaptureError {
     Stacks(#[from] StackTableError),
     /// The events of a log have no order.
     #[error("{0}; leave out at and from")]
-    Sorted(#[from] unslide_signals::malloc::SortedByAddress),
+    Sorted(#[from] unslide_captures_formats::malloc::SortedByAddress),
     /// A log is to be looked at beyond its end.
     #[error("at, from: the log has {0} events")]
     BeyondEnd(usize),
@@ -156,7 +156,7 @@ pub fn analyse_capture<'f, 's>(
         }
         CaptureForm::MemoryGraph => memory_graph(file("file"), &noted)?,
         CaptureForm::MallocLog { layout, lite, at, from } => {
-            malloc_log(*layout, *lite, (*at, *from), file, &noted)?
+            malloc_log(*layout, *lite, *at, *from, file, &noted)?
         }
     };
     let wanted = list_wanted_images(&images, &asked.into_inner(), MOST_WANTED);
@@ -260,7 +260,8 @@ fn memory_answer(mut tables: MemoryTables, tree: &CallTree, named: NamedClasses)
 fn malloc_log<'f, 's>(
     layout: MallocLayout,
     lite: bool,
-    (at, from): (Option<u64>, Option<u64>),
+    at: Option<u64>,
+    from: Option<u64>,
     file: &dyn Fn(&str) -> &'f [u8],
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
 ) -> Result<(CaptureAnalysis, Vec<ProfileImage>), CaptureError> {

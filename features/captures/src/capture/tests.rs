@@ -1,9 +1,9 @@
 //! Tests of the analysis of captures.
 
 use super::*;
-use unslide_signals::malloc::MemoryKind;
-use unslide_signals::memory_graph::ReferenceKind::{Strong, Weak};
-use unslide_signals::memory_graph::{ClassKind, MemoryGraphWriter, RootKind};
+use unslide_captures_formats::malloc::MemoryKind;
+use unslide_captures_formats::memory_graph::ReferenceKind::{Strong, Weak};
+use unslide_captures_formats::memory_graph::{ClassKind, MemoryGraphWriter, RootKind};
 
 #[test]
 fn a_profile_says_which_symbols_it_can_use() {

@@ -4,12 +4,12 @@ use clap::{ArgMatches, FromArgMatches, Parser, ValueEnum};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use unslide_calltree::{CallTree, GraphPlace, TreeDifference, difference_graph, flame_graph};
+use unslide_captures_formats::profile::{MOST_BYTES, read_profile};
 use unslide_client::input::read_input;
 use unslide_client::symbols::{BuildArguments, Lacking, Library};
 use unslide_client::{BoxError, CommandError, Console, Exit, Outcome, note};
 use unslide_report::text::escape_line;
-use unslide_signals::calltree::{CallTree, GraphPlace, TreeDifference, difference_graph, flame_graph};
-use unslide_signals::profile::{MOST_BYTES, read_profile};
 
 /// Draw the call tree of a sample, a hang or a MetricKit diagnostic as a flame graph, without any server
 #[derive(Parser)]

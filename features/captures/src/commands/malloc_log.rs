@@ -5,15 +5,15 @@ mod shown;
 use super::flame::write_output;
 use clap::{ArgMatches, FromArgMatches, Parser, ValueEnum};
 use std::path::{Path, PathBuf};
-use unslide_client::symbols::{BuildArguments, Lacking, Library};
-use unslide_client::{BoxError, CommandError, Console, Exit, Outcome, map_unpacked, note};
-use unslide_model::DebugId;
-use unslide_signals::calltree::{GraphPlace, TreeDifference, difference_graph, flame_graph};
-use unslide_signals::malloc::{
+use unslide_calltree::{GraphPlace, TreeDifference, difference_graph, flame_graph};
+use unslide_captures_formats::malloc::{
     Checkpoints, EventLayout, EventLog, LogAnswer, LogQuestion, MemoryKind, MemorySummary, SlotForm,
     SortedByAddress, StackTable,
 };
-use unslide_signals::profile::read_images;
+use unslide_captures_formats::profile::read_images;
+use unslide_client::symbols::{BuildArguments, Lacking, Library};
+use unslide_client::{BoxError, CommandError, Console, Exit, Outcome, map_unpacked, note};
+use unslide_model::DebugId;
 
 /// The most rows of each list.
 const LIST_ENTRIES: usize = 1_000;

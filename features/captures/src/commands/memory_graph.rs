@@ -8,13 +8,13 @@ use shown::GraphAnswer;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
-use unslide_client::input::unpack_input;
-use unslide_client::symbols::{BuildArguments, Lacking, Library};
-use unslide_client::{BoxError, CommandError, Console, Exit, Outcome, note};
-use unslide_signals::memory_graph::{
+use unslide_captures_formats::memory_graph::{
     BlockRow, GraphAnalysis, MemoryFile, MemoryGraph, MemoryGraphLimits, MemoryTables, compare_tables,
     read_memory,
 };
+use unslide_client::input::unpack_input;
+use unslide_client::symbols::{BuildArguments, Lacking, Library};
+use unslide_client::{BoxError, CommandError, Console, Exit, Outcome, note};
 
 /// The most rows of each list.
 const LIST_ENTRIES: usize = 1_000;

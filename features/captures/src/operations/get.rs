@@ -9,8 +9,8 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use serde_json::value::RawValue;
 use unslide_api::feature::operation::{Reservation, reserve_bytes};
+use unslide_calltree::CallTree;
 use unslide_model::TenantId;
-use unslide_signals::calltree::CallTree;
 use unslide_store::Uuid;
 
 /// Bytes that an analysis takes besides its trees, for each byte of its JSON.

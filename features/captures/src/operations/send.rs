@@ -193,7 +193,7 @@ impl AdmittedCapture {
 /// Refuses and counts a capture of an app that keeps none.
 async fn check_is_kept(api: &Api, access: &Access<ReportsWrite>, app: &str) -> Result<(), Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
-    if app_settings::get(&mut tx, app).await?.signals.one_in(AppSignal::Captures) > 0 {
+    if app_settings::get(&mut tx, app).await?.signals.captures {
         return Ok(());
     }
     app_signals::count_refused(&mut tx, app, AppSignal::Captures).await?;

@@ -3,12 +3,12 @@
 use super::history::{Moments, ShownHistory};
 use super::list::{MOST_ROWS, ShownList};
 use crate::capture::{CaptureAnalysis, LackingImage};
-use unslide_api::feature::page::{
+use unslide_captures_formats::malloc::{GrowthRow, MemoryKind, MemoryRow, MemorySummary, StackRow};
+use unslide_captures_formats::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow};
+use unslide_console::page::{
     FlameSvg, FunctionLine, bytes, changed_bytes, grouped, heaviest_path, list_functions, text_or,
     upload_command,
 };
-use unslide_signals::malloc::{GrowthRow, MemoryKind, MemoryRow, MemorySummary, StackRow};
-use unslide_signals::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow};
 
 /// An analysis as a page shows it.
 pub struct ShownAnalysis {

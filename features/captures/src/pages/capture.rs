@@ -7,7 +7,7 @@ use crate::operations::{self, FoundAnalysis, delete_capture};
 use crate::pages::history::Moments;
 use crate::store::{self, Capture};
 use unslide_api::feature::operation::TenantAdmin;
-use unslide_api::feature::page::{session_path, text_or};
+use unslide_console::page::{session_path, text_or};
 use unslide_model::Scope;
 
 /// Earlier captures that this one can be compared with.

@@ -5,7 +5,7 @@ use super::prelude::*;
 use crate::capture::CaptureKind;
 use crate::operations::{CaptureQuery, list_captures};
 use crate::store::Capture;
-use unslide_api::feature::page::{BarSelect, FilterBar, app_select};
+use unslide_console::page::{BarSelect, FilterBar, app_select};
 use unslide_model::Scope;
 
 const FILTERS: [&str; 2] = ["app", "kind"];

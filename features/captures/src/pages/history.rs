@@ -3,8 +3,8 @@
 use super::analysis::kind_name;
 use super::list::{MOST_ROWS, ShownList};
 use std::cmp::Reverse;
-use unslide_api::feature::page::{bytes, changed_bytes, grouped, text_or};
-use unslide_signals::malloc::{MemoryHistory, MemoryKind};
+use unslide_captures_formats::malloc::{MemoryHistory, MemoryKind};
+use unslide_console::page::{bytes, changed_bytes, grouped, text_or};
 
 /// The events that the growth of a log is shown between.
 #[derive(Clone, Copy, Default)]

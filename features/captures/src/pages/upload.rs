@@ -6,8 +6,8 @@ use axum::body::Body;
 use futures::TryStreamExt;
 use http::HeaderMap;
 use unslide_api::feature::operation::ReportsWrite;
-use unslide_api::feature::page::SentForm;
 use unslide_api::feature::upload::{Parts, stream_field};
+use unslide_console::page::SentForm;
 
 /// Fields before the first file, and bytes that one of them may have.
 const MOST_FIELDS: usize = 8;

@@ -12,7 +12,7 @@ use unslide_store::{
 };
 
 /// Wakes captures, deletes those that are over, and lists their files and their place in a session.
-pub const HOOK: StoreHook = StoreHook {
+pub const CAPTURE_HOOK: StoreHook = StoreHook {
     symbols_arrived: Some(symbols_arrived),
     missed_symbols: Some(missed_symbols),
     expire: Some(expire),

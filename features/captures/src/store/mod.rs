@@ -13,7 +13,7 @@ mod receive;
 mod run;
 mod wake;
 
-pub use hooks::HOOK;
+pub use hooks::CAPTURE_HOOK;
 pub use list::{CaptureFilter, RunCapture, all, delete, earlier, expire, for_run, get, list};
 pub use receive::{NewCapture, ReceivedCapture, expect, receive};
 pub use run::{AnalysisEnd, CaptureRun, SeenSymbols, begin, fail, finish};

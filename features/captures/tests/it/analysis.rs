@@ -10,10 +10,10 @@ use unslide_captures::capture::{CaptureForm, MallocLayout};
 use unslide_captures::store::{
     self as captures, Capture, CaptureFile, CaptureState, NewCapture, ReceivedCapture,
 };
+use unslide_captures_formats::memory_graph::{ClassKind, MemoryGraphWriter, ReferenceKind, RootKind};
 use unslide_model::ContentHash;
 use unslide_proto::Message;
 use unslide_proto::signal::{StackImage, StackNode, StackSet};
-use unslide_signals::memory_graph::{ClassKind, MemoryGraphWriter, ReferenceKind, RootKind};
 use unslide_store::{Uuid, segments};
 use unslide_symbolicate::object::{build_symcache, list_objects};
 use unslide_symbolicate::symcache::SymCache;

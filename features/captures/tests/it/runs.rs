@@ -5,7 +5,7 @@ use std::time::Duration;
 use unslide_captures::JOB_KIND;
 use unslide_captures::capture::CaptureForm;
 use unslide_captures::store::{
-    self as captures, AnalysisEnd, CaptureFile, CaptureFilter, CaptureState, HOOK, NewCapture,
+    self as captures, AnalysisEnd, CAPTURE_HOOK, CaptureFile, CaptureFilter, CaptureState, NewCapture,
     ReceivedCapture, SeenSymbols,
 };
 use unslide_harness::database::{TestDatabase, acme, umbrella};
@@ -17,7 +17,7 @@ use unslide_store::{TenantTx, Uuid, feature_files, jobs, segments, usage};
 use unslide_testkit::statements;
 
 async fn database() -> TestDatabase {
-    TestDatabase::new(&[HOOK]).await
+    TestDatabase::new(&[CAPTURE_HOOK]).await
 }
 
 fn debug_id(n: u8) -> DebugId {

@@ -4,7 +4,7 @@ mod follow;
 mod store;
 
 pub use store::{
-    EventNumber, HOOK, LiveEvent, LiveEvents, NewLiveEvent, append_events, events_after, latest_number,
+    EVENT_HOOK, EventNumber, LiveEvent, LiveEvents, NewLiveEvent, append_events, events_after, latest_number,
     purge_events,
 };
 

@@ -12,7 +12,7 @@ use unslide_store::sql::in_pages;
 use unslide_store::{Announcement, HookFuture, OwnerTx, Result, Store, StoreHook, StoredReports, TenantTx};
 
 /// Writes events in the transactions of their causes.
-pub const HOOK: StoreHook = StoreHook {
+pub const EVENT_HOOK: StoreHook = StoreHook {
     reports_stored: Some(reports_stored),
     symbols_published: Some(symbols_published),
     announced: Some(append_announced),

@@ -1,11 +1,11 @@
-//! Lists as files, of an api whose only feature this is.
+//! Lists as files, of an api with this feature and the console.
 
-use unslide_api::ApiFeatures;
 use unslide_world::{Browser, World, list_links};
 
 #[tokio::test]
 async fn pages_link_to_their_lists_as_files() {
-    let world = World::start(unslide_feature::for_api(&[unslide_export::feature()]), |_| {}).await;
+    let features = unslide_feature::for_api(&[unslide_export::feature(), unslide_console::feature()]);
+    let world = World::start(features, |_| {}).await;
     let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
     let page = browser.get("/console/reports?status=partial").await.text;
     let link = "/console/export/reports?status=partial";
@@ -20,7 +20,7 @@ async fn pages_link_to_their_lists_as_files() {
 
 #[tokio::test]
 async fn without_the_feature_a_list_has_no_other_form() {
-    let world = World::start(ApiFeatures::default(), |_| {}).await;
+    let world = World::start(unslide_feature::for_api(&[unslide_console::feature()]), |_| {}).await;
     let key = world.create_master_key("acme").await;
     world.get("/v1/reports?format=csv", &key).await.expect_problem(400, "invalid-parameter");
     let csv = world.request(reqwest::Method::GET, "/v1/reports", &key).header("accept", "text/csv");

@@ -4,7 +4,7 @@ use serde_json::json;
 use sqlx::Connection;
 use sqlx::postgres::PgConnection;
 use time::Duration;
-use unslide_export::live_events::{self, HOOK, LiveEvent, NewLiveEvent};
+use unslide_export::live_events::{self, EVENT_HOOK, LiveEvent, NewLiveEvent};
 use unslide_harness::database::{TestDatabase, acme, arrival, grouping, umbrella};
 use unslide_model::{ContentHash, DebugId, Quality, TenantId};
 use unslide_store::slots::{self, PublishedSymbols};
@@ -74,7 +74,7 @@ async fn numbers_and_the_time_until_an_event_is_read_tell_nothing_of_others() {
 
 #[tokio::test]
 async fn reports_groups_and_symbols_tell_of_themselves_once() {
-    let database = TestDatabase::new(&[HOOK]).await;
+    let database = TestDatabase::new(&[EVENT_HOOK]).await;
     database.store(&[arrival(3), arrival(6)]).await;
     database.store(&[arrival(3)]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
@@ -110,7 +110,7 @@ async fn reports_groups_and_symbols_tell_of_themselves_once() {
 #[tokio::test]
 async fn announcements_of_features_are_events() {
     let other = StoreHook::new("other");
-    let database = TestDatabase::new(&[other, HOOK]).await;
+    let database = TestDatabase::new(&[other, EVENT_HOOK]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let app = Some("com.acme.shop".to_owned());
     announce_to_features(&mut tx, &[Announcement { kind: "it_happened", app, data: json!({"n": 1}) }])

@@ -5,7 +5,7 @@ use super::prelude::*;
 use crate::store::figures;
 use crate::store::figures::metric_breakdown::{self, DimensionFigures};
 use crate::store::metrics::MetricDimension;
-use unslide_signals::metrics::MetricName;
+use unslide_health_formats::MetricName;
 
 /// The query for one metric of a version.
 #[derive(Clone, Debug, Deserialize, IntoParams)]

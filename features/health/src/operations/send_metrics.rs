@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::body::Body;
 use http::HeaderMap;
 use unslide_api::feature::events::{self, EventRequest, MOST_EVENTS, TraceContext};
-use unslide_signals::metrics::MetricPayload;
+use unslide_health_formats::MetricPayload;
 use unslide_store::app_signals::AppSignal;
 use utoipa::PartialSchema;
 use utoipa::openapi::schema::ArrayBuilder;

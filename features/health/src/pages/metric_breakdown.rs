@@ -6,8 +6,8 @@ use super::{BREAKDOWN_PATH, HEALTH_PATH};
 use crate::store::figures;
 use crate::store::figures::metric_breakdown::{self, DimensionFigures};
 use crate::store::metrics::MetricDimension;
-use unslide_api::feature::page::BarSelect;
-use unslide_signals::metrics::MetricName;
+use unslide_console::page::BarSelect;
+use unslide_health_formats::MetricName;
 
 #[derive(Template)]
 #[template(path = "health/metric_breakdown.html", askama = escaping)]

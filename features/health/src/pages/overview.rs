@@ -4,7 +4,7 @@ use super::shares::{crash_free, per_thousand};
 use crate::operations::SignificantChanges;
 use crate::store::figures::{self, HealthFigures};
 use unslide_api::feature::figures::{OverviewFigure, OverviewScope, OverviewSection};
-use unslide_api::feature::page::{estimate, grouped};
+use unslide_console::page::{estimate, grouped};
 use unslide_store::{HookFuture, TenantTx};
 
 /// The note on approximate counts.

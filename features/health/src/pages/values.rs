@@ -1,8 +1,8 @@
 //! Columns of the pages, and their values for people.
 
-use unslide_api::feature::page::{bytes, duration};
+use unslide_console::page::{bytes, duration};
+use unslide_health_formats::MetricName;
 use unslide_model::figures::format_decimals;
-use unslide_signals::metrics::MetricName;
 
 /// The columns: signal, head, and description.
 pub(super) const COLUMNS: [(&str, &str, &str); 15] = [

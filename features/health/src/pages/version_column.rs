@@ -3,7 +3,7 @@
 use super::shares::{crash_free, per_thousand};
 use crate::store::figures::{self, HealthFigures};
 use unslide_api::feature::figures::{VersionCell, VersionColumn, VersionScope};
-use unslide_api::feature::page::{counted, estimate};
+use unslide_console::page::{counted, estimate};
 use unslide_store::{HookFuture, TenantTx};
 
 /// Days that the column covers.

@@ -10,7 +10,7 @@ use crate::store::figures::signals::{
 };
 use crate::store::{figures, measured_apps};
 use time::Date;
-use unslide_api::feature::page::{app_select, bytes, duration, grouped};
+use unslide_console::page::{app_select, bytes, duration, grouped};
 use unslide_model::figures::{format_hundredths_of_percent, round_fraction_below_whole};
 use unslide_store::app_signals::{self, DroppedSignal};
 

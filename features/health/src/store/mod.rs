@@ -7,4 +7,4 @@ pub mod metrics;
 pub mod sessions;
 
 pub use apps::measured_apps;
-pub use hooks::HOOK;
+pub use hooks::HEALTH_HOOK;

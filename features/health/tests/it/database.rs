@@ -5,12 +5,12 @@ use sqlx::Row;
 use time::format_description::well_known::Rfc3339;
 use time::{Date, Duration};
 use unslide_harness::database::{TestDatabase, acme, start};
-use unslide_health::store::HOOK;
+use unslide_health::store::HEALTH_HOOK;
 use unslide_health::store::metrics::{self, MetricArrival};
 use unslide_health::store::sessions::{self, EndReason, SessionArrival, SessionEvent, TerminationEvidence};
+use unslide_health_formats::MetricPayload;
 use unslide_model::TenantId;
-use unslide_signals::event::GatewayEvent;
-use unslide_signals::metrics::MetricPayload;
+use unslide_proto::event::GatewayEvent;
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::partitions;
 
@@ -21,7 +21,7 @@ pub const TABLES: [&str; 6] =
     ["sessions", "session_days", "metric_payloads", "metric_versions", "metric_days", "signal_drops"];
 
 pub async fn database() -> TestDatabase {
-    TestDatabase::new(&[HOOK]).await
+    TestDatabase::new(&[HEALTH_HOOK]).await
 }
 
 /// Everything that events have changed, as text.

@@ -8,8 +8,8 @@ use unslide_health::store::figures::comparison::ChangeVerdict;
 use unslide_health::store::figures::metric_breakdown::{self, DimensionFigures};
 use unslide_health::store::figures::signals::{self, SignalFigure};
 use unslide_health::store::metrics::{MOST_VALUES, MOST_VERSIONS, MetricArrival, MetricDimension, OTHER};
+use unslide_health_formats::MetricName;
 use unslide_model::TenantId;
-use unslide_signals::metrics::MetricName;
 use unslide_store::expire_features;
 use unslide_store::gateway_events::EventOutcome;
 

@@ -1,4 +1,4 @@
-//! A running api with this feature alone.
+//! A running api with this feature and the console.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,7 +10,9 @@ pub const B: &str = "22222222-2222-2222-2222-222222222222";
 pub const APP: &str = "com.example.shop";
 
 pub async fn start() -> World {
-    World::start(unslide_feature::for_api(&[unslide_ingest::feature(Config::default())]), |_| {}).await
+    let ingest = unslide_ingest::feature(Config::default());
+    let features = unslide_feature::for_api(&[ingest, unslide_console::feature()]);
+    World::start(features, |_| {}).await
 }
 
 /// Makes a public key of a tenant for apps.

@@ -35,12 +35,12 @@ pub struct ListForms {
 }
 
 /// Returns the forms that features add.
-pub(crate) fn list_forms(features: &[ApiFeature]) -> impl Iterator<Item = ListForms> {
+pub fn list_forms(features: &[ApiFeature]) -> impl Iterator<Item = ListForms> {
     features.iter().filter_map(|feature| feature.forms)
 }
 
 /// Lets a feature answer a request.
-pub(crate) async fn delegate_to_feature(
+pub async fn delegate_to_feature(
     State((api, forms)): State<(Api, ListForms)>,
     request: Request,
     next: Next,

@@ -5,10 +5,9 @@ pub mod figures;
 pub mod intake;
 pub mod lists;
 pub mod operation;
-pub mod page;
+pub mod site;
 pub mod upload;
 
-pub use crate::console::shell::NavigationEntry;
 pub use crate::state::Api;
 pub use lists::{ListForms, ListTable};
 
@@ -22,6 +21,20 @@ use unslide_runtime::{ConfigProblem, Host};
 use unslide_store::queries::reports::ReportRow;
 use unslide_store::{HookFuture, TenantTx, Uuid};
 use utoipa_axum::router::OpenApiRouter;
+
+/// Builds the routes of a site that shows the pages of all features. The site begins at `/`.
+pub type BuildSite = fn(&Api) -> Router<Api>;
+
+/// An entry of a site's side bar.
+#[derive(Clone, Copy, Debug)]
+pub struct NavigationEntry {
+    /// The entry's name, which pages give as the current one; empty for a separator line.
+    pub name: &'static str,
+    /// The path of its page.
+    pub path: &'static str,
+    /// Its text.
+    pub label: &'static str,
+}
 
 /// Starts the background work of a feature. It ends when the host begins to stop.
 pub type FeatureStart =
@@ -66,11 +79,13 @@ pub struct ApiFeature {
     pub routes: Router<Api>,
     /// The tag of its operations in the document, with what they are about; empty without operations.
     pub tag: (&'static str, &'static str),
-    /// Its pages of the console. They have the time of a request.
+    /// The site for people, if the feature is one. It shows the pages below.
+    pub site: Option<BuildSite>,
+    /// Its pages of the site. They have the time of a request.
     pub pages: Router<Api>,
-    /// Its forms of the console that send long bodies. They bound their own time.
+    /// Its forms of the site that send long bodies. They bound their own time.
     pub upload_pages: Router<Api>,
-    /// Its entries in the side bar of the console.
+    /// Its entries in the side bar of the site.
     pub navigation: Vec<NavigationEntry>,
     /// The lists among its operations, for features that add forms.
     pub tables: &'static [ListTable],
@@ -103,6 +118,7 @@ impl ApiFeature {
             uploads: OpenApiRouter::new(),
             routes: Router::new(),
             tag: (name, tag_description),
+            site: None,
             pages: Router::new(),
             upload_pages: Router::new(),
             navigation: Vec::new(),

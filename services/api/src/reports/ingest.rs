@@ -64,7 +64,8 @@ pub fn read_reports(
     form: &BodyForm,
     bounds: &Bounds,
     scope: &ReportScope<'_>,
-    (reserved, charge): (&mut Reservation, &mut Charge),
+    reserved: &mut Reservation,
+    charge: &mut Charge,
 ) -> Result<Vec<Incoming>, Problem> {
     let mut reading =
         Reading { reports: Vec::new(), lines: 0, left: bounds.unpacked, bounds, scope, reserved, charge };
@@ -295,7 +296,7 @@ mod tests {
     fn all(body: impl Into<Bytes>, form: &BodyForm) -> Result<Vec<Incoming>, Problem> {
         let (mut room, _other) = crate::limits::permits::tests::reservation(1 << 20);
         let scope = ReportScope { app: None, readers: &ReportReaders::default() };
-        read_reports(&body.into(), form, &BOUNDS, &scope, (&mut room, &mut charge(1_000)))
+        read_reports(&body.into(), form, &BOUNDS, &scope, &mut room, &mut charge(1_000))
     }
 
     fn reports(body: impl Into<Bytes>, form: &BodyForm) -> Vec<String> {
@@ -426,7 +427,7 @@ mod tests {
         for (body, form) in [(packed, BodyForm::Any), (form, BodyForm::Parts("b".to_owned()))] {
             let (mut room, _other) = crate::limits::permits::tests::reservation(500_000);
             let scope = ReportScope { app: None, readers: &ReportReaders::default() };
-            let refused = read_reports(&body.into(), &form, &bounds, &scope, (&mut room, &mut charge(1_000)))
+            let refused = read_reports(&body.into(), &form, &bounds, &scope, &mut room, &mut charge(1_000))
                 .unwrap_err();
             assert_eq!(refused.kind(), Kind::TenantBusy, "{form:?}");
         }

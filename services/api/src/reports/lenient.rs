@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn a_document_of_another_format_is_one_report() {
         let marked = format!("{MARK}{A}\n");
-        assert_eq!(read(marked.clone(), "com.a").unwrap(), [marked.clone()]);
+        assert_eq!(read(marked.clone(), "com.a").unwrap(), std::slice::from_ref(&marked));
         assert_eq!(read(marked.clone(), "com.b").unwrap(), ["wrong_app"]);
         assert_eq!(read(MARK, "com.a").unwrap(), ["truncated"], "without its report");
         let part = "--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n";

@@ -2,8 +2,8 @@
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::permits::Reservation;
+use unslide_calltree::report_tree_bytes;
 use unslide_report::{Report, ReportProfile};
-use unslide_signals::profile::report_tree_bytes;
 
 /// Memory for the nodes of a profile in bytes: for each byte of its report, and at most.
 const PROFILE_BYTES: u64 = 32;

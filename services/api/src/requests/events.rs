@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use time::{Date, OffsetDateTime};
 use unslide_model::TenantId;
+use unslide_proto::event::GatewayEvent;
 use unslide_proto::headers;
-use unslide_signals::event::GatewayEvent;
 use unslide_store::app_signals::{self, AppSignal};
 use unslide_store::gateway_events::is_too_old;
 use unslide_stream::OutRecord;
@@ -132,7 +132,7 @@ async fn switched_off(
     let apps: BTreeSet<&str> = totals.apps.keys().map(String::as_str).collect();
     let mut tx = api.tenant(tenant).await?;
     let signals = app_signals::read_for_apps(&mut tx, &apps).await?;
-    let off = totals.apps.iter().filter(|(app, _)| signals.for_app(app).one_in(signal) == 0);
+    let off = totals.apps.iter().filter(|(app, _)| !signals.for_app(app).keeps_signal(signal));
     Ok(off.map(|(_, events)| events).sum())
 }
 
@@ -243,7 +243,34 @@ pub fn build_record(
 mod tests {
     use super::*;
     use time::macros::{date, datetime};
-    use unslide_signals::metrics::MetricPayload;
+    use unslide_proto::event::EventError;
+
+    /// An event as a feature has it.
+    #[derive(serde::Deserialize)]
+    struct Launch {
+        id: String,
+        app: String,
+        #[serde(with = "time::serde::rfc3339")]
+        measured_at: OffsetDateTime,
+    }
+
+    impl GatewayEvent for Launch {
+        fn from_json(json: &[u8]) -> Result<Launch, EventError> {
+            serde_json::from_slice(json).map_err(|error| EventError::Json(error.to_string()))
+        }
+
+        fn id(&self) -> &str {
+            &self.id
+        }
+
+        fn app(&self) -> &str {
+            &self.app
+        }
+
+        fn event_time(&self) -> (&'static str, OffsetDateTime) {
+            ("measured_at", self.measured_at)
+        }
+    }
 
     const EVENT: &str = r#"{"id":"m1","app":"com.acme.shop","measured_at":"2026-11-20T08:00:00Z"}"#;
 
@@ -252,7 +279,7 @@ mod tests {
 
     fn read(body: &str, app: Option<&str>) -> Result<usize, (Kind, String)> {
         let body = Bytes::copy_from_slice(body.as_bytes());
-        let read = read_events::<MetricPayload>(&body, &EventRules { app, ..RULES });
+        let read = read_events::<Launch>(&body, &EventRules { app, ..RULES });
         read.map(|events| {
             assert!(events.iter().all(|(_, bytes)| bytes == EVENT), "byte for byte");
             events.len()
@@ -278,7 +305,7 @@ mod tests {
     fn events_that_are_too_old_are_counted_apart_from_those_of_their_app() {
         let totals = |started_at: &str, keep_from| {
             let body = Bytes::from(format!("[{EVENT},{}]", EVENT.replace("2026-11-20", started_at)));
-            let read = read_events::<MetricPayload>(&body, &EventRules { keep_from, ..RULES }).unwrap();
+            let read = read_events::<Launch>(&body, &EventRules { keep_from, ..RULES }).unwrap();
             let totals = EventTotals::from_events(&read);
             (totals.too_old, totals.apps["com.acme.shop"])
         };
@@ -292,7 +319,7 @@ mod tests {
     fn one_app_is_named_and_several_are_not() {
         let located = |body: String| {
             let body = Bytes::from(body);
-            let read = read_events::<MetricPayload>(&body, &RULES).unwrap();
+            let read = read_events::<Launch>(&body, &RULES).unwrap();
             EventTotals::from_events(&read).only_app().map(str::to_owned)
         };
         assert_eq!(located(EVENT.to_owned()).as_deref(), Some("com.acme.shop"));

@@ -170,7 +170,8 @@ pub async fn receive_part(
     owner: Owner,
     app: Option<&str>,
     path: &PartPath,
-    (headers, body): (&HeaderMap, Body),
+    headers: &HeaderMap,
+    body: Body,
     permit: Permit,
 ) -> Result<(), Problem> {
     let PartPath { id, number } = *path;

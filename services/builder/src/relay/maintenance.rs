@@ -9,9 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use unslide_artifacts::keys;
 use unslide_store::jobs::JobKind;
-use unslide_store::{
-    Store, console_sessions, erasure, jobs, keys as api_keys, outbox, partial, requests, retries, uploads,
-};
+use unslide_store::{Store, erasure, jobs, keys as api_keys, outbox, partial, requests, retries, uploads};
 
 /// Interval between two checks for unanswered requests.
 const OVERDUE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
@@ -101,10 +99,6 @@ async fn delete_expired(store: &Store, now: time::OffsetDateTime) {
     );
     log_failure("ended jobs could not be removed", jobs::purge_jobs(store, now - ENDED_JOBS_RETENTION).await);
     log_failure("keys that are over could not be removed", api_keys::purge_keys(store).await);
-    log_failure(
-        "sessions of the console could not be removed",
-        console_sessions::purge_sessions(store).await,
-    );
 }
 
 /// Deletes expired rows of features.

@@ -23,7 +23,7 @@ pub async fn run(kafka: Settings, metrics: Metrics, shutdown: Shutdown) {
             // One warning per outage is enough.
             Err(_) if is_failing => {}
             Err(error) => {
-                tracing::warn!(error = format_causes(error), "what waits for symbolizers is not known")
+                tracing::warn!(error = format_causes(error), "what waits for symbolizers is not known");
             }
         }
         is_failing = asked.is_err();

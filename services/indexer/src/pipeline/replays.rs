@@ -1,9 +1,8 @@
 //! Replays dead letters of the indexer on request: reads each record again from its position in Kafka and
 //! stores it, or records why it can't.
 
-use crate::failure::Failure;
 use crate::failure::IndexerError;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, StoreFailure};
 use std::time::Duration;
 use unslide_runtime::{Shutdown, format_causes};
 use unslide_store::Store;
@@ -50,13 +49,15 @@ async fn replay_record(
     pipelines: &mut [Pipeline],
     due: &DeadLetter,
 ) -> Result<(), IndexerError> {
-    let result = match read_again(kafka, due).await? {
-        Err(why) => ReplayResult::PastRetention(why),
+    let result = match read_again(kafka, due).await {
+        Err(ReadAgainError::Stream(error)) => return Err(error.into()),
+        Err(gone) => ReplayResult::PastRetention(gone.to_string()),
         Ok(record) => match pipelines.iter_mut().find(|pipeline| pipeline.can_store(&due.topic)) {
             None => ReplayResult::Failed("no indexer reads this topic".to_owned()),
-            Some(pipeline) => match pipeline.replay_record(due, record).await? {
+            Some(pipeline) => match pipeline.replay_record(due, record).await {
                 Ok(()) => return Ok(()),
-                Err(Failure { reason, detail }) => ReplayResult::Failed(format!("{reason}: {detail}")),
+                Err(StoreFailure::Server(error)) => return Err(error),
+                Err(refused) => ReplayResult::Failed(refused.to_string()),
             },
         },
     };
@@ -65,16 +66,24 @@ async fn replay_record(
     Ok(tx.commit().await?)
 }
 
-/// Returns the record, or why it can't be read any more.
-async fn read_again(kafka: &Settings, due: &DeadLetter) -> Result<Result<Record, String>, IndexerError> {
+/// Reason why the record of a dead letter was not read.
+#[derive(Debug, thiserror::Error)]
+enum ReadAgainError {
+    #[error("{0}")]
+    Gone(&'static str),
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+}
+
+async fn read_again(kafka: &Settings, due: &DeadLetter) -> Result<Record, ReadAgainError> {
     let facts = match topic_facts(kafka, &due.topic).await {
         Ok(facts) => facts,
-        Err(StreamError::NoTopic(_)) => return Ok(Err("the topic was deleted since".to_owned())),
+        Err(StreamError::NoTopic(_)) => return Err(ReadAgainError::Gone("the topic was deleted since")),
         Err(error) => return Err(error.into()),
     };
     if facts.id.to_string() != due.id.topic_id {
-        return Ok(Err("the topic was deleted since, and created again".to_owned()));
+        return Err(ReadAgainError::Gone("the topic was deleted since, and created again"));
     }
     let record = scan::read_record_at(kafka, &due.topic, due.id.partition, due.id.offset).await?;
-    Ok(record.ok_or_else(|| "the topic does not hold the record any more".to_owned()))
+    record.ok_or(ReadAgainError::Gone("the topic does not hold the record any more"))
 }

@@ -75,9 +75,36 @@ fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
 pub mod tests {
     use super::*;
     use unslide_model::Secret;
+    use unslide_proto::event::{EventError, GatewayEvent};
     use unslide_proto::signed::{Signer, SigningKey};
-    use unslide_signals::metrics::MetricPayload;
     use unslide_stream::{GatewayKey, Headers, RecordRef, SignatureSettings};
+
+    /// An event as a feature has it.
+    #[derive(serde::Deserialize)]
+    struct Launch {
+        id: String,
+        app: String,
+        #[serde(with = "time::serde::rfc3339")]
+        measured_at: OffsetDateTime,
+    }
+
+    impl GatewayEvent for Launch {
+        fn from_json(json: &[u8]) -> Result<Launch, EventError> {
+            serde_json::from_slice(json).map_err(|error| EventError::Json(error.to_string()))
+        }
+
+        fn id(&self) -> &str {
+            &self.id
+        }
+
+        fn app(&self) -> &str {
+            &self.app
+        }
+
+        fn event_time(&self) -> (&'static str, OffsetDateTime) {
+            ("measured_at", self.measured_at)
+        }
+    }
 
     const EVENT: &str = r#"{"id":"m1","app":"com.acme.shop","measured_at":"2025-11-20T01:00:00Z"}"#;
 
@@ -85,7 +112,7 @@ pub mod tests {
     pub static PAYLOADS: EventTopic = EventTopic {
         kind: "payloads",
         name: |topics| &topics.metrics,
-        read: TopicEvent::read::<MetricPayload>,
+        read: TopicEvent::read::<Launch>,
         unreadable_reason: "bad_payload",
         store: |_, _, _| Box::pin(async { Ok(Vec::new()) }),
     };
@@ -116,7 +143,7 @@ pub mod tests {
     fn an_event_is_read_with_its_tenant_and_the_brokers_time() {
         let signatures = Signatures::new(&SignatureSettings::default());
         let read = read_payload(&record(EVENT, of_acme()), &signatures).unwrap();
-        let arrival = read.event.arrival::<MetricPayload>().unwrap();
+        let arrival = read.event.arrival::<Launch>().unwrap();
         assert_eq!((read.tenant.as_str(), arrival.event.id.as_str()), ("acme", "m1"));
         assert_eq!(arrival.received_at.unix_timestamp(), 1_763_600_000);
     }

@@ -1,7 +1,6 @@
 //! Commands that need no server.
 
 pub mod explain;
-pub mod metrics;
 pub mod records;
 pub mod swift;
 pub mod symbolicate;

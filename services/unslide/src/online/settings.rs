@@ -1,9 +1,8 @@
 //! `unslide settings`: what a tenant has set for its apps.
 
 use crate::prelude::*;
-use std::str::FromStr;
 use unslide_client::listing::{item_text, with_query};
-use unslide_store::app_signals::{AppSignal, MOST_ONE_IN};
+use unslide_store::app_signals::AppSignal;
 
 /// Apps that are asked for with one request.
 const PAGE_LIMIT: &str = "500";
@@ -39,7 +38,7 @@ Crashes are always kept. The rules of grouping are set with `unslide groups rule
 
 Examples:
   unslide settings set --app com.example.shop --source-url 'https://git.example.com/shop/blob/v{version}/{path}#L{line}'
-  unslide settings set --app com.example.shop --keep hangs=10 --keep sessions=100
+  unslide settings set --app com.example.shop --drop hangs --keep sessions
   unslide settings set --app com.example.shop --source-url ''")]
 pub struct SetArguments {
     #[command(flatten)]
@@ -53,41 +52,21 @@ pub struct SetArguments {
     /// The folder that held the repository during the build; empty: none
     #[arg(long, value_name = "FOLDER")]
     source_root: Option<String>,
-    /// How much is kept of a signal, such as hangs or sessions: all, none, or one of this number; may be given several times
-    #[arg(long, value_name = "SIGNAL=SHARE")]
-    keep: Vec<SignalShare>,
+    /// Keep events of this signal, such as hangs or sessions; may be given several times
+    #[arg(long, value_name = "SIGNAL", value_parser = parse_signal)]
+    keep: Vec<AppSignal>,
+    /// Drop events of this signal when they arrive; may be given several times
+    #[arg(long, value_name = "SIGNAL", value_parser = parse_signal)]
+    drop: Vec<AppSignal>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// How much is kept of one signal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct SignalShare {
-    signal: AppSignal,
-    /// One in this number; 0 keeps nothing.
-    one_in: u32,
-}
-
-impl FromStr for SignalShare {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<SignalShare, String> {
-        let (signal, share) = text.split_once('=').ok_or("write SIGNAL=SHARE, such as hangs=10")?;
-        let known = AppSignal::ALL.into_iter().find(|known| known.as_str() == signal);
-        let known = known.ok_or_else(|| {
-            format!("{signal:?} is no signal: {}", AppSignal::ALL.map(|signal| signal.as_str()).join(", "))
-        })?;
-        let one_in = match share {
-            "all" => Some(1),
-            "none" => Some(0),
-            number => number.parse().ok().filter(|number| (1..=MOST_ONE_IN).contains(number)),
-        };
-        let one_in = one_in.ok_or_else(|| {
-            format!("{share:?} is no share: all, none, or 1 to {MOST_ONE_IN} for one of that many")
-        })?;
-        Ok(SignalShare { signal: known, one_in })
-    }
+/// Parses the name of a signal.
+fn parse_signal(text: &str) -> Result<AppSignal, String> {
+    let known = AppSignal::ALL.into_iter().find(|known| known.as_str() == text);
+    known.ok_or_else(|| format!("it is none of {}", AppSignal::ALL.map(|signal| signal.as_str()).join(", ")))
 }
 
 /// Runs a command on settings.
@@ -112,9 +91,11 @@ async fn show_settings(arguments: &ShowSettingsArguments) -> Outcome {
 }
 
 async fn change_settings(arguments: &SetArguments) -> Outcome {
-    let SetArguments { app, source_url, source_root, keep, .. } = arguments;
-    if source_url.is_none() && source_root.is_none() && keep.is_empty() {
-        return Err(CommandError::usage("say what to set: --source-url, --source-root or --keep").into());
+    let SetArguments { app, source_url, source_root, keep, drop, .. } = arguments;
+    if source_url.is_none() && source_root.is_none() && keep.is_empty() && drop.is_empty() {
+        return Err(
+            CommandError::usage("say what to set: --source-url, --source-root, --keep or --drop").into()
+        );
     }
     let client = Client::new(&arguments.server)?;
     let found = read_apps(&client).await?.into_iter().find(|settings| item_text(settings, "app") == *app);
@@ -125,8 +106,10 @@ async fn change_settings(arguments: &SetArguments) -> Outcome {
     if let Some(folder) = source_root {
         settings["source_root"] = folder.as_str().into();
     }
-    for share in keep {
-        settings["signals"][share.signal.as_str()] = share.one_in.into();
+    for (signals, is_kept) in [(keep, true), (drop, false)] {
+        for signal in signals {
+            settings["signals"][signal.as_str()] = is_kept.into();
+        }
     }
     let settings: Value = client.put(APP_SETTINGS, &settings).await?;
     print_settings(&[settings], arguments.json)
@@ -135,7 +118,7 @@ async fn change_settings(arguments: &SetArguments) -> Outcome {
 /// Returns the settings of an app that has none of its own.
 fn default_settings(app: &str) -> Value {
     let signals: serde_json::Map<String, Value> =
-        AppSignal::ALL.iter().map(|signal| (signal.to_string(), 1.into())).collect();
+        AppSignal::ALL.iter().map(|signal| (signal.to_string(), true.into())).collect();
     json!({ "app": app, "source_url": "", "source_root": "", "signals": signals })
 }
 
@@ -160,14 +143,14 @@ fn print_settings(apps: &[Value], as_json: bool) -> Outcome {
         return Ok(Exit::Ready);
     }
     if apps.is_empty() {
-        note!("no app has settings: all signals are kept whole, and the console has no links to source code");
+        note!("no app has settings: all signals are kept, and the console has no links to source code");
         return Ok(Exit::Ready);
     }
-    let mut table = Table::new(&["APP", "KEPT", "SOURCE URL", "SOURCE ROOT"]);
+    let mut table = Table::new(&["APP", "DROPPED", "SOURCE URL", "SOURCE ROOT"]);
     for settings in apps {
         table.add_row([
             item_text(settings, "app"),
-            describe_shares(&settings["signals"]),
+            list_dropped(&settings["signals"]),
             item_text(settings, "source_url"),
             item_text(settings, "source_root"),
         ]);
@@ -176,15 +159,10 @@ fn print_settings(apps: &[Value], as_json: bool) -> Outcome {
     Ok(Exit::Ready)
 }
 
-/// Says how much is kept of the signals that are not kept whole.
-fn describe_shares(signals: &Value) -> String {
-    let reduced = AppSignal::ALL.iter().filter_map(|signal| match signals[signal.as_str()].as_u64() {
-        None | Some(1) => None,
-        Some(0) => Some(format!("no {signal}")),
-        Some(number) => Some(format!("1 of {number} {signal}")),
-    });
-    let reduced: Vec<String> = reduced.collect();
-    if reduced.is_empty() { "all".to_owned() } else { reduced.join(", ") }
+/// Returns the signals that are dropped.
+fn list_dropped(signals: &Value) -> String {
+    let dropped = AppSignal::ALL.iter().filter(|signal| signals[signal.as_str()] == false);
+    dropped.map(|signal| signal.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -192,27 +170,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_names_its_signal_and_how_much_is_kept() {
-        let share = |text: &str| text.parse::<SignalShare>().map(|share| (share.signal, share.one_in));
-        assert_eq!(share("hangs=10"), Ok((AppSignal::Hangs, 10)));
-        assert_eq!(share("captures=none"), Ok((AppSignal::Captures, 0)));
-        assert_eq!(share("memory=all"), Ok((AppSignal::Memory, 1)));
-        for (wrong, said) in [
-            ("hangs", "SIGNAL=SHARE"),
-            ("crashes=2", "no signal"),
-            ("hangs=0", "no share"),
-            ("hangs=1001", "no share"),
-        ] {
-            assert!(share(wrong).unwrap_err().contains(said), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn only_signals_that_are_not_kept_whole_are_named() {
+    fn signals_are_named_and_those_that_are_dropped_are_listed() {
+        assert_eq!(parse_signal("memory"), Ok(AppSignal::Memory));
+        assert!(parse_signal("crashes").unwrap_err().contains("hangs, javascript"));
         let mut settings = default_settings("shop");
-        assert_eq!(describe_shares(&settings["signals"]), "all");
-        settings["signals"]["hangs"] = 10.into();
-        settings["signals"]["captures"] = 0.into();
-        assert_eq!(describe_shares(&settings["signals"]), "1 of 10 hangs, no captures");
+        assert_eq!(list_dropped(&settings["signals"]), "");
+        settings["signals"]["hangs"] = false.into();
+        settings["signals"]["captures"] = false.into();
+        assert_eq!(list_dropped(&settings["signals"]), "hangs, captures");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use unslide_signals::malloc::{Checkpoints, EventLayout, EventLog, Replay};
+use unslide_captures_formats::malloc::{Checkpoints, EventLayout, EventLog, Replay};
 
 const ALLOCATED: u64 = 2 << 56;
 const FREED: u64 = 4 << 56;

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use unslide_signals::memory_graph::{
+use unslide_captures_formats::memory_graph::{
     ClassKind, Dominators, GraphAnalysis, MemoryGraph, MemoryGraphLimits, MemoryGraphWriter, ReferenceKind,
     RootKind, read_memory_graph,
 };

@@ -2,9 +2,9 @@
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+use unslide_health_formats::MetricPayload;
 use unslide_model::QuantileSketch;
-use unslide_signals::event::GatewayEvent;
-use unslide_signals::metrics::MetricPayload;
+use unslide_proto::event::GatewayEvent;
 
 /// Prints payloads a second, values a second, and sketches that are merged a second.
 pub fn print(full: bool) {

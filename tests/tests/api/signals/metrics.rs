@@ -4,10 +4,10 @@ use crate::world::{World, tenant_id};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use unslide_health::store::metrics::{self, MetricArrival};
+use unslide_health_formats::MetricPayload;
 use unslide_model::Scope;
+use unslide_proto::event::GatewayEvent;
 use unslide_proto::headers;
-use unslide_signals::event::GatewayEvent;
-use unslide_signals::metrics::MetricPayload;
 use unslide_store::partitions;
 use unslide_stream::scan;
 

@@ -3,9 +3,9 @@
 use super::World;
 use serde_json::Value;
 use std::io;
+use unslide_captures_formats::memory_graph::{ClassKind, MemoryGraphWriter, ReferenceKind, RootKind};
 use unslide_model::RelativeAddress;
 use unslide_proto::signal::MemoryImage;
-use unslide_signals::memory_graph::{ClassKind, MemoryGraphWriter, ReferenceKind, RootKind};
 use unslide_symbolicate::object;
 use unslide_symbolicate::symcache::SymCache;
 use unslide_tests::app::{App, IN_BUNDLE};

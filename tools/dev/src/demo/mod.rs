@@ -1,7 +1,6 @@
 //! `unslide demo`: the whole path with a real dSYM and a real report of a crash in the program that it
 //! belongs to, as a customer would walk it.
 
-mod captures;
 mod kafka;
 mod show;
 mod traffic;
@@ -70,7 +69,7 @@ pub fn run<P: Product>(arguments: &Arguments) -> Outcome {
             return Ok(Exit::Failed);
         };
         let told = tokio::select! {
-            told = tell(&running.facts, traffic) => told,
+            told = tell::<P>(&running.facts, traffic) => told,
             () = host.shutdown.wait_until_begun() => Err("stopped before the end".into()),
         };
         finish(running, &host, told, keep).await
@@ -99,7 +98,7 @@ async fn finish(running: Running, host: &Host, told: Result<(), BoxError>, keep:
     Ok(Exit::Ready)
 }
 
-async fn tell(facts: &Installation, traffic: bool) -> Result<(), BoxError> {
+async fn tell<P: Product>(facts: &Installation, traffic: bool) -> Result<(), BoxError> {
     say!("      tenant `{}` and its key are made; the api listens on {}", facts.tenant, facts.api_url);
     let client = Client::new(&ApiServer {
         url: Some(facts.api_url.clone()),
@@ -110,7 +109,7 @@ async fn tell(facts: &Installation, traffic: bool) -> Result<(), BoxError> {
 
     if traffic {
         match traffic::count_reports(&client).await? {
-            0 => traffic::send(facts, &client).await?,
+            0 => traffic::send(facts, &client, P::list_demo_data()).await?,
             count => say!(
                 "      {count} reports of an earlier run are here, and none is sent again; another --data-dir begins anew"
             ),

@@ -15,7 +15,7 @@ mod swift;
 mod system_reports;
 mod team;
 
-use super::{CRASH, DSYM, LONGEST, captures, kafka, step, upload};
+use super::{CRASH, DSYM, LONGEST, kafka, step, upload};
 use crate::dev::Installation;
 use builds::{BUILDS, Build, UploadTime};
 use rand::rngs::SmallRng;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::io::{Cursor, Read};
 use std::time::Duration;
-use unslide_client::{BoxError, Client, say};
+use unslide_client::{BoxError, Client, DemoRun, SendDemoData, say};
 use unslide_model::{Clock, DebugId, SystemClock, first_bytes};
 
 /// Days of traffic, today among them. Kafka keeps a week.
@@ -33,8 +33,8 @@ const DAYS: i64 = 6;
 const REPORTS_PER_MEMORY_EVENT: u32 = 12;
 /// The first id of reports about memory. It differs from those of crashes.
 const MEMORY_IDS: u64 = 1 << 20;
-/// The id of the report that captures are made of.
-const CAPTURE_ID: u64 = 1 << 21;
+/// The id of the report that features make their data of.
+const FEATURE_REPORT_ID: u64 = 1 << 21;
 const DAY_MILLIS: i64 = 86_400_000;
 /// Reports of the tenant that sends too much.
 const NOISE: u32 = 1_500;
@@ -152,11 +152,11 @@ impl Week {
     }
 }
 
-/// Sends the week and waits until it is stored.
+/// Sends the week with the data of features, and waits until it is stored.
 ///
 /// # Errors
-/// Where something does not take it, or it is not there in time.
-pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError> {
+/// Returns an error if a part is refused or is not stored in time.
+pub async fn send(facts: &Installation, client: &Client, demo_data: &[SendDemoData]) -> Result<(), BoxError> {
     step("1/5", "build pipelines upload the dSYMs and a source map of two apps");
     for build in BUILDS.iter().filter(|build| build.upload == UploadTime::Before) {
         upload_build(client, build).await?;
@@ -188,12 +188,12 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     say!("      {payloads} metric payloads (POST /v1/metrics)");
     step("4/5", "all are stored, and files of a device are analysed");
     wait(client, |apps| reports_of(apps) >= own as u64).await?;
-    let (_, report) = made(&BUILDS[3], 0, CAPTURE_ID, now, &mut random)?;
-    let of = [("app", BUILDS[3].app), ("version", BUILDS[3].version), ("session_id", captured_run(&runs)?)];
-    captures::send(client, of, &report).await?;
-    say!(
-        "      a set of stacks, a log of allocations and two graphs of memory of Cafe 2.5.1 (POST /v1/captures)"
-    );
+    let (_, report) = made(&BUILDS[3], 0, FEATURE_REPORT_ID, now, &mut random)?;
+    let (app, version) = (BUILDS[3].app, BUILDS[3].version);
+    let run = DemoRun { app, version, session_id: find_memory_run(&runs)?, report: &report };
+    for send_data in demo_data {
+        say!("      of Cafe 2.5.1: {}", send_data(client, run).await?);
+    }
     step("5/5", "the dSYM of Cafe 2.5.1 comes late: its reports heal themselves");
     for build in BUILDS.iter().filter(|build| build.upload == UploadTime::Late) {
         upload_build(client, build).await?;
@@ -202,8 +202,8 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     Ok(())
 }
 
-/// Returns the run of the captures. The page of its report, which ended out of memory, links to them.
-fn captured_run(runs: &[Run]) -> Result<&str, BoxError> {
+/// Returns a run that ended out of memory. The page of its report links to the data of features.
+fn find_memory_run(runs: &[Run]) -> Result<&str, BoxError> {
     let is_it =
         |run: &&Run| run.build.version == BUILDS[3].version && matches!(run.end, RunEnd::OutOfMemory { .. });
     let run = runs.iter().find(is_it).ok_or("no run of the repair ended out of memory")?;
@@ -476,7 +476,7 @@ pub mod tests {
         }
         let of_memory = week.runs.iter().filter(|run| matches!(run.end, RunEnd::OutOfMemory { .. }));
         assert!(of_memory.count() > 10);
-        assert!(captured_run(&week.runs).is_ok());
+        assert!(find_memory_run(&week.runs).is_ok());
         let bugs: BTreeSet<_> = week
             .before_bad_release
             .iter()

@@ -253,7 +253,7 @@ fn frames_of(backtrace: Value<'_>) -> Vec<JavaScriptFrame> {
         }
         match item.as_text() {
             Some(line) if line.raw().len() <= MOST_STACK_BYTES => {
-                stack::read_frames(&line.decode(), &mut frames)
+                stack::read_frames(&line.decode(), &mut frames);
             }
             Some(_) => {}
             None => frames.extend(read_frame_object(item)),

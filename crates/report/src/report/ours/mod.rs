@@ -115,7 +115,7 @@ impl Ours {
                     value.items().into_iter().filter_map(|id| id.as_uuid().and_then(debug_id)).collect();
             }
             b"warnings" => {
-                ours.warnings = value.items().into_iter().filter_map(Value::decode_string).collect()
+                ours.warnings = value.items().into_iter().filter_map(Value::decode_string).collect();
             }
             b"grouping" => ours.grouping = read_grouping(value),
             b"javascript" => ours.javascript = read_frames(value),

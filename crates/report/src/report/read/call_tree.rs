@@ -194,7 +194,7 @@ impl<'a> TreeReader<'a> {
             frame.own_member = None;
             match &*member.key {
                 b"address" => {
-                    s.read_number_into(slots.slot_for(0, "address"), &mut frame.instruction_addr)?
+                    s.read_number_into(slots.slot_for(0, "address"), &mut frame.instruction_addr)?;
                 }
                 b"offsetIntoBinaryTextSegment" => {
                     s.read_number_into(slots.slot_for(1, "offsetIntoBinaryTextSegment"), &mut open.offset)?;
@@ -202,7 +202,7 @@ impl<'a> TreeReader<'a> {
                 b"sampleCount" => open.count = s.read_unsigned(slots.slot_for(2, "sampleCount"))?,
                 b"binaryName" => frame.object_name = s.read_text(slots.slot_for(3, "binaryName"))?,
                 b"binaryUUID" => {
-                    frame.object_uuid = s.read_uuid(slots.slot_for(4, "binaryUUID"))?.and_then(debug_id)
+                    frame.object_uuid = s.read_uuid(slots.slot_for(4, "binaryUUID"))?.and_then(debug_id);
                 }
                 b"subFrames" => {
                     open.inner = InnerFrames::default();

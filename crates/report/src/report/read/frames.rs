@@ -243,19 +243,19 @@ fn read_frame<'a>(s: &mut JsonScanner<'a>, frame: &mut Frame<'a>, place: &'stati
                 s.read_number_into(own.slot_for(0, "instruction_addr"), &mut frame.instruction_addr)?;
             }
             () if member.has_key("object_addr") => {
-                s.read_number_into(own.slot_for(1, "object_addr"), &mut frame.object_addr)?
+                s.read_number_into(own.slot_for(1, "object_addr"), &mut frame.object_addr)?;
             }
             () if member.has_key("object_name") => {
-                frame.object_name = s.read_text(own.slot_for(2, "object_name"))?
+                frame.object_name = s.read_text(own.slot_for(2, "object_name"))?;
             }
             () if member.has_key("object_uuid") => {
                 frame.object_uuid = s.read_uuid(own.slot_for(3, "object_uuid"))?.and_then(debug_id);
             }
             () if member.has_key("symbol_addr") => {
-                s.read_number_into(own.slot_for(4, "symbol_addr"), &mut frame.symbol_addr)?
+                s.read_number_into(own.slot_for(4, "symbol_addr"), &mut frame.symbol_addr)?;
             }
             () if member.has_key("symbol_name") => {
-                frame.symbol_name = s.read_text(own.slot_for(5, "symbol_name"))?
+                frame.symbol_name = s.read_text(own.slot_for(5, "symbol_name"))?;
             }
             () if member.has_key("symbolication") => {
                 let object = s.peek_byte() == Some(b'{');

@@ -273,7 +273,7 @@ fn read_system<'a>(
         match &*member.key {
             b"app_uuid" => system.app_uuid = s.read_uuid(own.slot_for(0, "app_uuid"))?.and_then(debug_id),
             b"CFBundleExecutable" => {
-                system.executable = s.read_text(own.slot_for(1, "CFBundleExecutable"))?
+                system.executable = s.read_text(own.slot_for(1, "CFBundleExecutable"))?;
             }
             b"CFBundleExecutablePath" => {
                 system.executable_path = s.read_text(own.slot_for(2, "CFBundleExecutablePath"))?;
@@ -281,12 +281,12 @@ fn read_system<'a>(
             b"process_name" => system.process_name = s.read_text(own.slot_for(3, "process_name"))?,
             b"cpu_arch" => system.cpu_arch = s.read_text(own.slot_for(4, "cpu_arch"))?,
             b"proc_translated" => {
-                system.proc_translated = s.read_boolean(own.slot_for(5, "proc_translated"))?
+                system.proc_translated = s.read_boolean(own.slot_for(5, "proc_translated"))?;
             }
             b"cpu_type" => system.cpu[0] = s.header_field(own.slot_for(6, "cpu_type"))?,
             b"cpu_subtype" => system.cpu[1] = s.header_field(own.slot_for(7, "cpu_subtype"))?,
             b"binary_cpu_type" => {
-                system.binary_cpu[0] = s.header_field(own.slot_for(8, "binary_cpu_type"))?
+                system.binary_cpu[0] = s.header_field(own.slot_for(8, "binary_cpu_type"))?;
             }
             b"binary_cpu_subtype" => {
                 system.binary_cpu[1] = s.header_field(own.slot_for(9, "binary_cpu_subtype"))?;
@@ -401,28 +401,28 @@ fn read_image<'a>(s: &mut JsonScanner<'a>, image: &mut Image<'a>) -> Result<Opti
     s.read_members(|s, member| {
         match () {
             () if member.has_key("image_addr") => {
-                s.read_number_into(own.slot_for(0, "image_addr"), &mut image.addr)?
+                s.read_number_into(own.slot_for(0, "image_addr"), &mut image.addr)?;
             }
             () if member.has_key("image_vmaddr") => {
-                s.read_number_into(own.slot_for(1, "image_vmaddr"), &mut image.vmaddr)?
+                s.read_number_into(own.slot_for(1, "image_vmaddr"), &mut image.vmaddr)?;
             }
             () if member.has_key("image_size") => {
-                image.size = s.read_unsigned(own.slot_for(2, "image_size"))?.unwrap_or(0)
+                image.size = s.read_unsigned(own.slot_for(2, "image_size"))?.unwrap_or(0);
             }
             () if member.has_key("uuid") => {
-                image.uuid = s.read_uuid(own.slot_for(3, "uuid"))?.and_then(debug_id)
+                image.uuid = s.read_uuid(own.slot_for(3, "uuid"))?.and_then(debug_id);
             }
             () if member.has_key("name") => image.name = s.read_text(own.slot_for(4, "name"))?,
             () if member.has_key("cpu_type") => header[0] = s.header_field(own.slot_for(5, "cpu_type"))?,
             () if member.has_key("cpu_subtype") => {
-                header[1] = s.header_field(own.slot_for(6, "cpu_subtype"))?
+                header[1] = s.header_field(own.slot_for(6, "cpu_subtype"))?;
             }
             // A simulator writes the device's description into the other one.
             () if member.has_key("crash_info_message2") => {
-                texts[0] = s.read_text(own.slot_for(7, "crash_info_message2"))?
+                texts[0] = s.read_text(own.slot_for(7, "crash_info_message2"))?;
             }
             () if member.has_key("crash_info_message") => {
-                texts[1] = s.read_text(own.slot_for(8, "crash_info_message"))?
+                texts[1] = s.read_text(own.slot_for(8, "crash_info_message"))?;
             }
             () => s.skip_value()?,
         }

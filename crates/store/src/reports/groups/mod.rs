@@ -59,10 +59,10 @@ pub(super) async fn record_groups(tx: &mut TenantTx, changes: &[Change<'_>]) -> 
         let was = old.map(|(previous, id)| (id, &previous.version, &previous.made_on, &previous.texts));
         let is_same = was == new.as_ref().map(|row| (row.id, &version, &made_on, &texts));
         if let Some((previous, id)) = old.filter(|_| !is_same) {
-            let from = (previous.app.as_str(), previous.version.as_str());
             let to = new.as_ref().map(|row| row.id).filter(|to| *to != id);
-            counted
-                .push(GroupChange { to, ..leaving_change(id, from, &previous.made_on, received_at, weight) });
+            let leaving =
+                leaving_change(id, &previous.app, &previous.version, &previous.made_on, received_at, weight);
+            counted.push(GroupChange { to, ..leaving });
             let stays = new.as_ref().is_some_and(|row| row.id == id) && previous.texts == texts;
             left.extend((!stays).then_some((id, &previous.texts)));
         }
@@ -91,17 +91,17 @@ pub(super) async fn record_groups(tx: &mut TenantTx, changes: &[Change<'_>]) -> 
 /// Takes a report out of its group. `to` is the group of the report that is counted instead of it.
 pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted, to: Option<Uuid>) -> Result<()> {
     let Some(id) = report.group else { return Ok(()) };
-    let from = (report.app.as_str(), report.version.as_str());
     let to = to.filter(|to| *to != id);
-    let change =
-        GroupChange { to, ..leaving_change(id, from, &report.made_on, report.received_at, report.weight) };
-    write_changes(tx, &[change], EmptyGroups::Retire).await?;
+    let leaving =
+        leaving_change(id, &report.app, &report.version, &report.made_on, report.received_at, report.weight);
+    write_changes(tx, &[GroupChange { to, ..leaving }], EmptyGroups::Retire).await?;
     terms::update_terms(tx, std::iter::empty(), std::iter::once((id, &report.texts))).await
 }
 
 fn leaving_change<'c>(
     id: Uuid,
-    (app, version): (&str, &str),
+    app: &str,
+    version: &str,
     made_on: &MadeOn,
     received_at: OffsetDateTime,
     weight: i64,

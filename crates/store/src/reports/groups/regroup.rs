@@ -136,9 +136,11 @@ pub async fn store_regrouped(tx: &mut TenantTx, page: &RegroupPage, regrouped: &
     update_report_groups(tx, &moving).await?;
     let mut counted: Vec<GroupChange<'_>> = Vec::new();
     for one in &moving {
-        let from = (one.app.as_str(), one.version.as_str());
-        counted
-            .extend(one.from.map(|id| leaving_change(id, from, &one.made_on, one.received_at, one.weight)));
+        counted.extend(
+            one.from.map(|id| {
+                leaving_change(id, &one.app, &one.version, &one.made_on, one.received_at, one.weight)
+            }),
+        );
         counted.extend(one.arriving_change());
     }
     write_keeping(tx, &counted).await?;

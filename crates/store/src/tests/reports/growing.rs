@@ -4,7 +4,7 @@ use crate::Uuid;
 use crate::groups::{self as actions, GroupActor, MergeOutcome};
 use crate::queries::groups::growing;
 use crate::queries::groups::{CountScope, GroupFilter, ListedGroup};
-use crate::queries::trends::{self, TrendStep};
+use crate::queries::trends::{self, TrendStep, VersionFilter};
 use crate::reports::Arrival;
 use crate::tests::database::{Database, acme, arrival, grouping, start, tenant_id};
 use time::macros::time;
@@ -115,8 +115,9 @@ async fn new_groups_of_a_version_are_those_that_begin_with_it() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let from = first().midnight().assume_utc();
     let app = Some("com.acme.shop");
-    for (of, number) in [((None, None), 2), ((app, Some("2.0")), 2), ((app, Some("1.0")), 0)] {
-        assert_eq!(trends::new_groups(&mut tx, of, from, 10).await.unwrap(), number, "{of:?}");
+    for (app, version, number) in [(None, None, 2), (app, Some("2.0"), 2), (app, Some("1.0"), 0)] {
+        let filter = VersionFilter { app, version };
+        assert_eq!(trends::new_groups(&mut tx, filter, from, 10).await.unwrap(), number, "{filter:?}");
     }
     let first = GroupFilter { first_version: Some("1.0".into()), ..GroupFilter::default() };
     assert_eq!(growth(&database, &first).await, [row(1, 4, 1)]);
@@ -129,15 +130,15 @@ async fn days_and_hours_count_the_same_crashes() {
     let from = first().midnight().assume_utc();
     let to = from + Duration::days(2);
     for (step, frames) in [(TrendStep::Day, 80), (TrendStep::Hour, 0)] {
-        let totals = trends::read_totals(&mut tx, (None, None), step, (from, to)).await.unwrap();
+        let totals = trends::read_totals(&mut tx, VersionFilter::default(), step, from, to).await.unwrap();
         assert_eq!((totals.reports, totals.crashes, totals.frames), (8, 8, frames), "{step:?}");
-        let found = trends::by_version(&mut tx, (None, None), (step, from), 1).await.unwrap();
+        let found = trends::by_version(&mut tx, VersionFilter::default(), step, from, 1).await.unwrap();
         let count = |version: Option<&str>| -> i64 {
             found.iter().filter(|row| row.version.as_deref() == version).map(|row| row.count).sum()
         };
         assert_eq!((count(Some("2.0")), count(None)), (5, 3), "{step:?}");
-        let of_first = (Some("com.acme.shop"), Some("1.0"));
-        let found = trends::by_version(&mut tx, of_first, (step, from), 1).await.unwrap();
+        let of_first = VersionFilter { app: Some("com.acme.shop"), version: Some("1.0") };
+        let found = trends::by_version(&mut tx, of_first, step, from, 1).await.unwrap();
         assert_eq!(found.iter().map(|row| row.count).sum::<i64>(), 3, "{step:?}");
     }
 }

@@ -5,7 +5,7 @@ use crate::app_settings::{self, AppSettings};
 use crate::app_signals::{self, AppSignal, DroppedSignal, SignalSettings};
 use crate::queries::groups::{self, GroupFilter, GroupOrder};
 use crate::queries::reports::{ReportFilter, list_reports};
-use crate::queries::trends::{self, TrendStep};
+use crate::queries::trends::{self, TrendStep, VersionFilter};
 use crate::queries::{apps, versions};
 use crate::reports::{self, Arrival, ArrivalOutcome, Effects};
 use crate::tests::database::{Database, acme, arrival, grouping, revised, start, tenant_id};
@@ -57,7 +57,7 @@ async fn what_is_switched_off_is_counted_and_not_kept() {
     let database = Database::new().await;
     let hang = report(1, "hang");
     assert_eq!(reports_of(&database, std::slice::from_ref(&hang)).await, [ArrivalOutcome::New]);
-    let off = SignalSettings { hangs: 0, ..SignalSettings::default() };
+    let off = SignalSettings { hangs: false, ..SignalSettings::default() };
     set(&database, off).await;
     assert_eq!(
         reports_of(&database, &[report(2, "launch"), report(3, "crash"), report(4, "javascript")]).await,
@@ -150,8 +150,9 @@ async fn a_report_that_was_sampled_counts_as_many_as_it_stands_for_and_a_crash_a
     assert_eq!((version.reports, version.estimated, version.crashes), (17, true, 1));
     let app = apps::list_apps(&mut tx, None, None, 10).await.unwrap().remove(0);
     assert_eq!((app.reports, app.estimated), (17, true));
-    let period = (start() - Duration::DAY, start() + Duration::DAY);
-    let total = trends::read_totals(&mut tx, (Some(APP), None), TrendStep::Day, period).await.unwrap();
+    let (from, to) = (start() - Duration::DAY, start() + Duration::DAY);
+    let filter = VersionFilter { app: Some(APP), version: None };
+    let total = trends::read_totals(&mut tx, filter, TrendStep::Day, from, to).await.unwrap();
     assert_eq!((total.reports, total.estimated, total.crashes), (17, true, 1));
     drop(tx);
     assert_eq!(database.number("SELECT count(*) FROM reports").await, 7, "lists have what is stored");

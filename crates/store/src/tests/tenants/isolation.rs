@@ -3,7 +3,7 @@
 use crate::app_signals::AppSignal;
 use crate::keys::{self, NewApiKey};
 use crate::tests::database::{Database, acme, admin, arrival, image, publish, revised, tenant_id, url_of};
-use crate::{Settings, Store, StoreError, audit, console_sessions, jobs, segments, symbols, uploads};
+use crate::{Settings, Store, StoreError, audit, jobs, segments, symbols, uploads};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::collections::BTreeSet;
@@ -64,7 +64,14 @@ pub async fn fill(database: &Database) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let key = NewApiKey { name: "ci".into(), scopes: vec![Scope::SymbolsWrite], app: None, expires_at: None };
     let (key, _) = keys::create_key(&mut tx, &key, &[7; 30]).await.unwrap();
-    console_sessions::begin_session(&mut tx, key.id, &[7; 32], None).await.unwrap();
+    sqlx::query(
+        "INSERT INTO console_sessions (token_hash, tenant, key_id, created_at, ends_at)
+         VALUES (sha256('x'), 'acme', $1, now(), now() + interval '1 hour')",
+    )
+    .bind(key.id)
+    .execute(tx.parts().0)
+    .await
+    .unwrap();
     audit::append_entry(&mut tx, "test", "key.create", "x", &serde_json::json!({})).await.unwrap();
     segments::condemn_objects(&mut tx, &["t/acme/segments/a".to_owned()]).await.unwrap();
     let upload = uploads::create_upload(&mut tx, None, None).await.unwrap();

@@ -214,7 +214,7 @@ impl<'t> Lexer<'t> {
                 0 if self.at >= self.text.len() => return None,
                 b'\n' | b'\r' => return None,
                 b'\\' if self.byte_at(self.at + 1) == b'\r' && self.byte_at(self.at + 2) == b'\n' => {
-                    self.at += 3
+                    self.at += 3;
                 }
                 b'\\' => self.at += 2,
                 byte => {

@@ -1,7 +1,7 @@
 //! Prints the summary of a log for people.
 
+use unslide_captures_formats::malloc::{EventCounts, MemoryKind, MemoryRow, MemorySummary, StackRow};
 use unslide_client::{Table, note, say};
-use unslide_signals::malloc::{EventCounts, MemoryKind, MemoryRow, MemorySummary, StackRow};
 
 /// Rows of each list that people are shown.
 const SHOWN_ROWS: usize = 20;

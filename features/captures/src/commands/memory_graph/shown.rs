@@ -1,10 +1,10 @@
 //! Shows tables about memory, as JSON and for people.
 
 use serde::Serialize;
-use unslide_client::{Table, note, say};
-use unslide_signals::memory_graph::{
+use unslide_captures_formats::memory_graph::{
     BlockRow, ClassRow, LeakRow, MemoryComparison, MemorySource, MemoryTables, MemoryTotals, RegionRow,
 };
+use unslide_client::{Table, note, say};
 
 /// Rows of each list that people are shown.
 const SHOWN_ROWS: usize = 20;

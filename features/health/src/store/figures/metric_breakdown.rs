@@ -6,7 +6,7 @@ use crate::store::metrics::{MOST_VALUES, MetricDimension};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use time::Date;
-use unslide_signals::metrics::MetricName;
+use unslide_health_formats::MetricName;
 use unslide_store::{Result, TenantTx};
 use utoipa::ToSchema;
 

@@ -6,7 +6,7 @@ use crate::store::metrics::{MetricDimension, OTHER, read_sketch};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use time::Date;
-use unslide_signals::metrics::MetricName;
+use unslide_health_formats::MetricName;
 use unslide_store::groups::versions::compare_versions;
 use unslide_store::{Result, StoreError, TenantTx};
 use utoipa::ToSchema;
@@ -107,6 +107,12 @@ pub struct ComparedHosts {
 
 type MetricsOfVersion = BTreeMap<MetricName, MetricSums>;
 
+/// Sums of one version in a period.
+struct VersionSums {
+    sessions: HealthFigures,
+    metrics: MetricsOfVersion,
+}
+
 /// Returns the versions of an app that had sessions or metrics in a period, at most [`MOST_VERSIONS`], the
 /// newest first. If there are more, those with the most sessions, or else with the most observations.
 pub async fn compare_version_signals(
@@ -126,9 +132,12 @@ pub async fn compare_version_signals(
     .await?;
     let of = |version: &String| {
         let health = sessions.iter().find(|known| known.version == *version).map(|known| known.figures);
-        (health.unwrap_or_default(), metrics.get(version).cloned().unwrap_or_default())
+        VersionSums {
+            sessions: health.unwrap_or_default(),
+            metrics: metrics.get(version).cloned().unwrap_or_default(),
+        }
     };
-    let figures: Vec<_> = versions.iter().map(of).collect();
+    let figures: Vec<VersionSums> = versions.iter().map(of).collect();
     // Payloads without a version are not the version before, and neither are the versions that are counted
     // together.
     let is_one = |version: &str| !version.is_empty() && version != OTHER;
@@ -144,17 +153,15 @@ pub async fn compare_version_signals(
     Ok(ComparedVersions { versions: compared.collect(), metrics_from })
 }
 
-fn signals(
-    (sessions, metrics): &(HealthFigures, MetricsOfVersion),
-    before: Option<&(HealthFigures, MetricsOfVersion)>,
-) -> Vec<SignalFigure> {
+fn signals(sums: &VersionSums, before: Option<&VersionSums>) -> Vec<SignalFigure> {
+    let VersionSums { sessions, metrics } = sums;
     let mut found = Vec::new();
-    let sessions_before = before.map(|(sessions, _)| sessions);
+    let sessions_before = before.map(|before| &before.sessions);
     found.extend(session_share("crash_free_sessions", crash_free, true, sessions, sessions_before));
     found.extend(user_share(sessions, sessions_before));
     found.extend(session_share("out_of_memory_sessions", out_of_memory, false, sessions, sessions_before));
     for (metric, sums) in metrics {
-        let sums_before = before.and_then(|(_, metrics)| metrics.get(metric));
+        let sums_before = before.and_then(|before| before.metrics.get(metric));
         if *metric == MetricName::Requests {
             found.extend(sums.failed_share().map(|value| SignalFigure {
                 signal: "request_failures",

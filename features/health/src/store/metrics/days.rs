@@ -6,9 +6,9 @@ use super::versions::CountedPayload;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
+use unslide_health_formats::{MetricName, RequestTiming, WEIGHT_UNIT};
 use unslide_model::QuantileSketch;
-use unslide_signals::event::GatewayEvent;
-use unslide_signals::metrics::{MetricName, RequestTiming, WEIGHT_UNIT};
+use unslide_proto::event::GatewayEvent;
 use unslide_store::sql::json_bytes;
 use unslide_store::{Result, StoreError, TenantTx};
 
@@ -213,7 +213,8 @@ async fn write_sketches(tx: &mut TenantTx, merged: Vec<Value>) -> Result<()> {
 }
 
 /// Returns the columns of a row's key, without its tenant.
-fn key_columns((app, version, dimension, day, value, metric): &RowKey) -> Value {
+fn key_columns(key: &RowKey) -> Value {
+    let (app, version, dimension, day, value, metric) = key;
     json!({
         "app": app,
         "version": version,

@@ -4,7 +4,7 @@ use super::versions::CountedPayload;
 use super::{MOST_VALUES, OTHER};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
-use unslide_signals::event::GatewayEvent;
+use unslide_proto::event::GatewayEvent;
 use unslide_store::{Result, TenantTx};
 use utoipa::ToSchema;
 

@@ -13,9 +13,9 @@ use days::PayloadSums;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
-use unslide_signals::event::{EventArrival, GatewayEvent};
-use unslide_signals::metrics::MetricPayload;
-use unslide_store::app_signals::{self, AppSignal, SignalDecision, SignalDrops};
+use unslide_health_formats::MetricPayload;
+use unslide_proto::event::{EventArrival, GatewayEvent};
+use unslide_store::app_signals::{self, AppSignal, SignalDrops};
 use unslide_store::gateway_events::{EventOutcome, is_too_old};
 use unslide_store::sql::json_time;
 use unslide_store::{Result, TenantTx};
@@ -85,17 +85,13 @@ async fn weigh(
     let apps: BTreeSet<&str> = first.values().map(|place| arrivals[*place].event.app.as_str()).collect();
     let signals = app_signals::read_for_apps(tx, &apps).await?;
     let (mut weights, mut drops) = (BTreeMap::new(), SignalDrops::new());
-    first.retain(|(app, id, _), place| {
+    first.retain(|(app, ..), place| {
         let payload = &arrivals[*place].event;
-        let id = payload.session.as_ref().unwrap_or(id);
-        outcomes[*place] = match signals.for_app(app).decide_event(AppSignal::Metrics, id, payload.weight) {
-            SignalDecision::Kept(weight) => {
-                weights.insert(*place, weight);
-                return true;
-            }
-            SignalDecision::SwitchedOff => EventOutcome::SwitchedOff,
-            SignalDecision::SampledOut => EventOutcome::SampledOut,
-        };
+        if signals.for_app(app).metrics {
+            weights.insert(*place, payload.weight);
+            return true;
+        }
+        outcomes[*place] = EventOutcome::SwitchedOff;
         *drops.entry((app.clone(), AppSignal::Metrics)).or_default() += 1;
         false
     });

@@ -3,8 +3,8 @@
 use super::{MetricArrival, OTHER};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
-use unslide_signals::event::GatewayEvent;
-use unslide_signals::metrics::MetricPayload;
+use unslide_health_formats::MetricPayload;
+use unslide_proto::event::GatewayEvent;
 use unslide_store::{Result, TenantTx};
 
 /// Versions of one app and day that are counted by themselves; later ones count as [`OTHER`].

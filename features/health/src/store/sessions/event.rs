@@ -5,7 +5,7 @@ use serde::Deserialize;
 use time::{Duration, OffsetDateTime};
 use unslide_model::ended::{EndReason, EndedRun};
 use unslide_model::json;
-use unslide_signals::event::{
+use unslide_proto::event::{
     EventError, GatewayEvent, ID_CHARS, TEXT_CHARS, check_sampled, check_size, check_texts, field_error,
 };
 

@@ -19,10 +19,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
-use unslide_signals::event::{EventArrival, GatewayEvent};
-use unslide_store::app_signals::{
-    self, AppSignal, SignalDecision, SignalDrops, SignalSettings, UNSAMPLED_WEIGHT, WeightRounder,
-};
+use unslide_proto::event::{EventArrival, GatewayEvent};
+use unslide_store::app_signals::{self, AppSignal, SignalDrops, UNSAMPLED_WEIGHT, WeightRounder};
 use unslide_store::gateway_events::{EventOutcome, is_too_old};
 use unslide_store::queries::session::SessionJudgement;
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, json_bytes, json_time};
@@ -114,27 +112,13 @@ async fn weigh(
     let mut rounder = WeightRounder::default();
     for ((app, id, _), told) in told.iter_mut() {
         let event = &told.first.event;
-        let settings = signals.for_app(app);
-        // Sessions that were counted before are no sample.
-        let settings = match event.sessions {
-            Some(_) if settings.sessions > 0 => SignalSettings::default(),
-            _ => settings,
-        };
-        let decided = settings.decide_event(AppSignal::Sessions, id, event.weight());
-        told.weight = match decided {
-            SignalDecision::Kept(weight) => {
-                told.is_sampled = weight > UNSAMPLED_WEIGHT;
-                Some(i32::try_from(rounder.round_weight(weight, id)).unwrap_or(i32::MAX))
-            }
-            SignalDecision::SwitchedOff => {
-                outcomes[told.place] = EventOutcome::SwitchedOff;
-                None
-            }
-            SignalDecision::SampledOut => {
-                outcomes[told.place] = EventOutcome::SampledOut;
-                None
-            }
-        };
+        if !signals.for_app(app).sessions {
+            outcomes[told.place] = EventOutcome::SwitchedOff;
+            continue;
+        }
+        told.is_sampled = event.weight() > UNSAMPLED_WEIGHT;
+        let weight = rounder.round_weight(event.weight(), id);
+        told.weight = Some(i32::try_from(weight).unwrap_or(i32::MAX));
     }
     Ok(())
 }
@@ -143,7 +127,7 @@ async fn weigh(
 fn dropped(arrivals: &[&SessionArrival], outcomes: &[EventOutcome]) -> SignalDrops {
     let mut drops = SignalDrops::new();
     for (arrival, outcome) in arrivals.iter().zip(outcomes) {
-        if matches!(outcome, EventOutcome::SwitchedOff | EventOutcome::SampledOut) {
+        if *outcome == EventOutcome::SwitchedOff {
             *drops.entry((arrival.event.app.clone(), AppSignal::Sessions)).or_default() += 1;
         }
     }
@@ -186,7 +170,8 @@ async fn insert_new(
 }
 
 /// Returns the row of a session as JSON, without its tenant.
-fn new_row((app, id, day): &SessionKey, told: &Told<'_>, weight: i32) -> Value {
+fn new_row(key: &SessionKey, told: &Told<'_>, weight: i32) -> Value {
+    let (app, id, day) = key;
     let (event, end) = (&told.first.event, &told.end);
     json!({
         "app": app,

@@ -3,7 +3,7 @@
 use crate::operations::prelude::*;
 use crate::requests::input;
 use unslide_store::app_settings::{self, APPS_WITH_SETTINGS_LIMIT, AppSettings, AppWithSettings};
-use unslide_store::app_signals::{MOST_ONE_IN, SignalSettings};
+use unslide_store::app_signals::SignalSettings;
 use unslide_store::audit;
 
 /// Maximum length of a setting, in bytes.
@@ -13,7 +13,7 @@ problems!(ListFailures: InvalidParameter);
 
 /// List the settings of apps
 ///
-/// Lists each app's links to source code, and how much is kept of its signals. Apps without settings are not listed.
+/// Lists each app's links to source code, and the signals that it keeps. Apps without settings are not listed.
 #[utoipa::path(get, path = "/v1/app-settings", tag = "apps", operation_id = "list_app_settings",
     params(PageQuery),
     responses((status = 200, description = "A page of apps with their settings.", body = Page<AppWithSettings>), ListFailures),
@@ -47,7 +47,7 @@ pub struct NewAppSettings {
     #[serde(default)]
     #[schema(max_length = 1000, example = "/Users/runner/work/shop/shop")]
     pub source_root: String,
-    /// How much of each signal is kept; no change if absent. A signal that it does not name is kept whole.
+    /// Signals that are kept; no change if absent. A signal that it does not name is kept.
     pub signals: Option<SignalSettings>,
 }
 
@@ -55,9 +55,9 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
 
 /// Replace an app's settings
 ///
-/// `source_url` turns each source position in the console into a link. `signals` sets how much is kept of each signal: 1 keeps
-/// all, `n` keeps one in `n`, and 0 keeps nothing. Crashes are always kept. Without `signals`, they do not change. Other
-/// fields that are left out get the values of an app without settings.
+/// `source_url` turns each source position in the console into a link. `signals` says which signals are
+/// kept. Crashes are always kept. Without `signals`, they do not change. Other fields that are left out get the values of an
+/// app without settings.
 #[utoipa::path(put, path = "/v1/app-settings", tag = "apps", operation_id = "set_app_settings",
     request_body = NewAppSettings,
     responses((status = 200, description = "The settings after the change.", body = AppWithSettings), Failures),
@@ -93,14 +93,11 @@ fn check_settings(new: &AppWithSettings) -> Result<(), String> {
     if !input::is_text(&new.app, 255) {
         return Err("app: 1 to 255 bytes, no control characters".to_owned());
     }
-    let AppSettings { source_url, source_root, signals } = &new.settings;
+    let AppSettings { source_url, source_root, .. } = &new.settings;
     for (name, text) in [("source_url", source_url), ("source_root", source_root)] {
         if text.len() > SETTING_BYTES || text.chars().any(char::is_control) {
             return Err(format!("{name}: at most {SETTING_BYTES} bytes, no control characters"));
         }
-    }
-    if let Some(signal) = signals.find_invalid() {
-        return Err(format!("signals.{signal}: 0 to {MOST_ONE_IN}"));
     }
     let is_web = source_url.starts_with("https://") || source_url.starts_with("http://");
     let is_link = is_web && source_url.contains("{path}") && !source_url.contains(char::is_whitespace);
@@ -126,19 +123,5 @@ mod tests {
         {
             assert!(checked(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_signal_is_kept_of_one_of_a_thousand_sessions_at_least() {
-        let checked = |signals: SignalSettings| {
-            let settings = AppSettings { signals, ..AppSettings::default() };
-            check_settings(&AppWithSettings { app: "shop".to_owned(), settings })
-        };
-        let all = SignalSettings::default();
-        assert_eq!(checked(SignalSettings { hangs: 0, sessions: 1_000, ..all }), Ok(()));
-        assert_eq!(
-            checked(SignalSettings { hangs: 1_001, ..all }),
-            Err("signals.hangs: 0 to 1000".to_owned())
-        );
     }
 }

@@ -7,8 +7,8 @@ use crate::reports::sampled::{load_profile, no_profile};
 use crate::reports::stored_body::{self, StoredBody};
 use axum::response::{IntoResponse, Response};
 use http::header;
-use unslide_signals::calltree::CutTree;
-use unslide_signals::profile::{ReportTree, report_tree};
+use unslide_calltree::CutTree;
+use unslide_calltree::{ReportTree, report_tree};
 
 /// Maximum size of folded stacks, and of the JSON: 4,000 nodes and 1 MiB of names, which may be escaped.
 const MOST_FOLDED_BYTES: usize = 4 << 20;

@@ -84,7 +84,7 @@ pub async fn send_reports(
     let work = move |body: Bytes| {
         charge.charge_received(body.len() as u64)?;
         let scope = ReportScope { app: app.as_deref(), readers: &maker.readers };
-        let reports = ingest::read_reports(&body, &form, &bounds, &scope, (&mut reserved, &mut charge))?;
+        let reports = ingest::read_reports(&body, &form, &bounds, &scope, &mut reserved, &mut charge)?;
         charge.charge_reports(reports.len())?;
         let record = |report: &Incoming| build_record(&maker, &tenant, trace, report);
         let records: Vec<OutRecord> = reports.iter().map(record).collect();

@@ -27,6 +27,6 @@ pub async fn upload_part(
     body: Body,
 ) -> Result<StatusCode, Problem> {
     let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
-    receive_part(api, access.symbol_owner(), access.only_app(), &path, (&headers, body), permit).await?;
+    receive_part(api, access.symbol_owner(), access.only_app(), &path, &headers, body, permit).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -57,7 +57,7 @@ async fn backfill_owners(store: &Store, arguments: &Arguments) -> Outcome {
         }
         match page.last() {
             Some(last) if page.len() == usize::try_from(TENANT_PAGE_ENTRIES)? => {
-                after = Some(last.id.clone())
+                after = Some(last.id.clone());
             }
             _ => return Ok(Exit::Ready),
         }

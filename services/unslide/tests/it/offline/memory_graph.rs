@@ -2,9 +2,9 @@
 
 use super::symbolicate::{debug_id, run, written};
 use serde_json::{Value, json};
+use unslide_captures_formats::memory_graph::ReferenceKind::{Strong, Weak};
+use unslide_captures_formats::memory_graph::{ClassKind, MemoryGraphWriter, RootKind};
 use unslide_proto::signal::{MemoryImage, MemoryRegion};
-use unslide_signals::memory_graph::ReferenceKind::{Strong, Weak};
-use unslide_signals::memory_graph::{ClassKind, MemoryGraphWriter, RootKind};
 use unslide_symbolicate::object;
 use unslide_symbolicate::symcache::SymCache;
 use unslide_testkit::fixtures;

@@ -71,9 +71,9 @@ mod tests {
     use super::*;
     use rand::SeedableRng;
     use std::collections::{BTreeMap, HashMap};
+    use unslide_calltree::report_tree;
     use unslide_model::DebugId;
     use unslide_report::{ReadLimits, Report};
-    use unslide_signals::profile::report_tree;
     use unslide_symbolicate::{Context, ImageSymbols, Plan};
 
     /// The group's title and fingerprint of a hang of a build, and the samples in percent that end in each function.

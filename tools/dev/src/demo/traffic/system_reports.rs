@@ -27,15 +27,13 @@ pub fn reports(now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
         let (mut run, report) = made(broken_release(), 0, id, at, random)?;
         let (bug, end, told) = match number % 3 {
             0 => (MEMORY, RunEnd::OutOfMemory { foreground: true }, jetsam_event(&report)),
-            1 => (
-                HANG,
-                RunEnd::Exit,
-                diagnostic(&report, "cpuExceptionDiagnostics", ("totalCPUTime", "48 sec")),
-            ),
+            1 => {
+                (HANG, RunEnd::Exit, diagnostic(&report, "cpuExceptionDiagnostics", "totalCPUTime", "48 sec"))
+            }
             _ => (
                 HANG,
                 RunEnd::Exit,
-                diagnostic(&report, "appLaunchDiagnostics", ("launchDuration", "4,200 ms")),
+                diagnostic(&report, "appLaunchDiagnostics", "launchDuration", "4,200 ms"),
             ),
         };
         run.end = end;
@@ -59,7 +57,7 @@ fn jetsam_event(report: &Value) -> Value {
 }
 
 /// Samples of the report's stack in MetricKit's form: each frame lies in the one that called it.
-fn diagnostic(report: &Value, list: &str, (measure, measured): (&str, &str)) -> Value {
+fn diagnostic(report: &Value, list: &str, measure: &str, measured: &str) -> Value {
     let images = || report["binary_images"].as_array().into_iter().flatten();
     let frames = report["crash"]["threads"][0]["backtrace"]["contents"].as_array().into_iter().flatten();
     let tree = frames.fold(Vec::new(), |inner: Vec<Value>, frame| {

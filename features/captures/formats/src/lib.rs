@@ -1,0 +1,10 @@
+//! Files that devices record, without I/O: profiles of other tools, logs of allocations, and graphs of memory.
+//!
+//! The feature `captures` stores and shows them. This package reads them, so that the fuzzer and commands without a server
+//! need no client of Kafka, PostgreSQL or object storage.
+
+#![warn(missing_docs)]
+
+pub mod malloc;
+pub mod memory_graph;
+pub mod profile;

@@ -1,0 +1,60 @@
+//! A table of counts with bars: the reports of a group by one property.
+
+use crate::escaping::{self, Template};
+use crate::words::{estimate, grouped, text_or};
+use unslide_model::figures::round_share;
+
+/// Maximum number of values in a table, those with the most reports.
+const MOST_LINES: usize = 10;
+
+/// Reports by one of their properties.
+#[derive(Template)]
+#[template(path = "console/components/breakdown.html", askama = escaping)]
+pub struct Breakdown {
+    by: &'static str,
+    head: &'static str,
+    pub lines: Vec<BreakdownLine>,
+}
+
+pub struct BreakdownLine {
+    pub name: String,
+    pub href: Option<String>,
+    pub count: String,
+    /// Share of all reports, 0 to 100.
+    pub percent: u64,
+}
+
+/// Words of one table.
+#[derive(Clone, Copy)]
+pub struct BreakdownWords {
+    /// Caption: the property by which reports are counted.
+    pub by: &'static str,
+    /// Head of the column of values.
+    pub head: &'static str,
+    /// Shown instead of an empty value.
+    pub unknown: &'static str,
+}
+
+impl Breakdown {
+    /// Creates the table of values with their counts and links; an empty value is shown as `unknown`.
+    pub fn from_values<'v>(
+        words: BreakdownWords,
+        total: i64,
+        estimated: bool,
+        values: impl Iterator<Item = (&'v str, i64, Option<String>)>,
+    ) -> Breakdown {
+        let BreakdownWords { by, head, unknown } = words;
+        let line = |(name, reports, href): (&str, i64, Option<String>)| BreakdownLine {
+            name: text_or(name, unknown).to_owned(),
+            href,
+            count: estimate(grouped(reports), estimated),
+            percent: bar_percent(reports, total),
+        };
+        Breakdown { by, head, lines: values.take(MOST_LINES).map(line).collect() }
+    }
+}
+
+fn bar_percent(reports: i64, total: i64) -> u64 {
+    let unsigned = |count: i64| u64::try_from(count).unwrap_or(0);
+    round_share(unsigned(reports), unsigned(total), 100).min(100)
+}

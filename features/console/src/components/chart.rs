@@ -1,0 +1,309 @@
+//! Charts: plain SVG without a style or a script. A table beside each chart has the same data.
+
+use crate::escaping::{self, Template};
+use crate::words::{grouped, text_or};
+use std::collections::BTreeMap;
+use time::macros::format_description;
+use time::{Date, Duration, OffsetDateTime};
+use unslide_store::Uuid;
+use unslide_store::queries::groups::ListedGroup;
+use unslide_store::queries::trends::{GroupTrend, TrendStep, VersionCount};
+
+const CHART_WIDTH: i64 = 720;
+const CHART_HEIGHT: i64 = 160;
+const BAR_GAP: i64 = 2;
+
+/// Note of a chart with estimated counts.
+const ESTIMATED: &str = "Estimated from a sample.";
+
+/// The days or hours with a bar in a chart.
+pub struct ChartTimes {
+    step: TrendStep,
+    first: OffsetDateTime,
+    last: OffsetDateTime,
+}
+
+impl ChartTimes {
+    /// Returns the days (UTC) from `first` to `last`.
+    pub fn from_days(first: Date, last: Date) -> ChartTimes {
+        let begin = |day: Date| day.midnight().assume_utc();
+        ChartTimes { step: TrendStep::Day, first: begin(first), last: begin(last) }
+    }
+
+    /// Returns the hours from the one that begins with `first` to the one that begins with `last`.
+    pub fn from_hours(first: OffsetDateTime, last: OffsetDateTime) -> ChartTimes {
+        ChartTimes { step: TrendStep::Hour, first, last }
+    }
+
+    fn list_times(&self) -> Vec<OffsetDateTime> {
+        let step = self.step.length();
+        let number = (self.last - self.first).whole_seconds() / step.whole_seconds();
+        (0..=number.clamp(0, 400)).map(|at| self.first + step * i32::try_from(at).unwrap_or(0)).collect()
+    }
+
+    fn format_label(&self, at: OffsetDateTime) -> String {
+        match self.step {
+            TrendStep::Hour => {
+                at.format(format_description!("[month]-[day] [hour]:00 UTC")).unwrap_or_default()
+            }
+            TrendStep::Day => at.date().to_string(),
+        }
+    }
+}
+
+/// Bars of one day or hour each, stacked by version.
+#[derive(Debug, Template)]
+#[template(path = "console/components/bars.html", askama = escaping)]
+pub struct StackedBars {
+    /// Name of the counted things, such as `Crashes`.
+    what: &'static str,
+    unit: &'static str,
+    series: Vec<BarSeries>,
+    bars: Vec<StackedBar>,
+    first: String,
+    last: String,
+    highest: String,
+    note: Option<&'static str>,
+    empty: bool,
+}
+
+/// A version of a chart.
+#[derive(Debug)]
+struct BarSeries {
+    label: String,
+    total: String,
+}
+
+/// A day or an hour of a chart.
+#[derive(Debug)]
+struct StackedBar {
+    at: String,
+    title: String,
+    total: String,
+    counts: Vec<String>,
+    /// Series, x, y, width and height.
+    pieces: Vec<(usize, i64, i64, i64, i64)>,
+}
+
+impl StackedBars {
+    /// Creates the bars for these times. Rows may have other times.
+    pub fn from_rows(
+        what: &'static str,
+        is_estimated: bool,
+        mut rows: Vec<VersionCount>,
+        times: &ChartTimes,
+    ) -> StackedBars {
+        rows.retain(|row| (times.first..=times.last).contains(&row.at));
+        let several_apps = rows.iter().any(|row| row.version.is_some() && row.app != rows_app(&rows));
+        let label = |row: &VersionCount| match &row.version {
+            None => (1, "other versions".to_owned()),
+            Some(version) if several_apps => {
+                (0, format!("{} {}", text_or(&row.app, "unknown app"), text_or(version, "no version")))
+            }
+            Some(version) => (0, text_or(version, "no version").to_owned()),
+        };
+        let mut totals: BTreeMap<(u8, String), i64> = BTreeMap::new();
+        for row in &rows {
+            *totals.entry(label(row)).or_default() += row.count;
+        }
+        // The most frequent version is at the foot of each bar, and the other versions together are at its
+        // top.
+        let mut series: Vec<((u8, String), i64)> = totals.into_iter().collect();
+        series.sort_by_key(|((other, _), total)| (*other, -*total));
+        let place = |row: &VersionCount| series.iter().position(|(key, _)| *key == label(row)).unwrap_or(0);
+        let mut by_time: BTreeMap<OffsetDateTime, Vec<i64>> = BTreeMap::new();
+        for row in &rows {
+            let counts = by_time.entry(row.at).or_insert_with(|| vec![0; series.len()]);
+            counts[place(row)] += row.count;
+        }
+        let highest = by_time.values().map(|counts| counts.iter().sum::<i64>()).max().unwrap_or(0);
+        let all = times.list_times();
+        let step = CHART_WIDTH / i64::try_from(all.len().max(1)).unwrap_or(1);
+        let none = vec![0; series.len()];
+        let bars = (0..).zip(&all).map(|(at, time)| {
+            let counts = by_time.get(time).unwrap_or(&none);
+            build_bar(times.format_label(*time), counts, at * step, step - BAR_GAP, highest)
+        });
+        StackedBars {
+            what,
+            unit: times.step.as_str(),
+            bars: bars.collect(),
+            series: series
+                .into_iter()
+                .map(|((_, label), total)| BarSeries { label, total: grouped(total) })
+                .collect(),
+            first: times.format_label(times.first),
+            last: times.format_label(times.last),
+            highest: grouped(highest),
+            note: is_estimated.then_some(ESTIMATED),
+            empty: highest == 0,
+        }
+    }
+
+    fn width(&self) -> i64 {
+        let days = i64::try_from(self.bars.len().max(1)).unwrap_or(1);
+        CHART_WIDTH / days * days - BAR_GAP
+    }
+}
+
+fn rows_app(rows: &[VersionCount]) -> &str {
+    rows.iter().find(|row| row.version.is_some()).map_or("", |row| row.app.as_str())
+}
+
+fn list_days(first: Date, last: Date) -> Vec<Date> {
+    let number = (last - first).whole_days().clamp(0, 400);
+    (0..=number).map(|at| first + Duration::days(at)).collect()
+}
+
+fn build_bar(at: String, counts: &[i64], x: i64, width: i64, highest: i64) -> StackedBar {
+    let (mut pieces, mut below) = (Vec::new(), 0);
+    let height = |count: i64| count.saturating_mul(CHART_HEIGHT) / highest.max(1);
+    for (series, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let (from, to) = (height(below), height(below + count).max(height(below) + 1));
+        pieces.push((series, x, CHART_HEIGHT - to, width, to - from));
+        below += count;
+    }
+    let total = grouped(below);
+    StackedBar {
+        title: format!("{at}: {total}"),
+        at,
+        total,
+        counts: counts.iter().map(|count| grouped(*count)).collect(),
+        pieces,
+    }
+}
+
+/// A line of small bars, one per day.
+#[derive(Debug, Default, Template)]
+#[template(path = "console/components/spark.html", askama = escaping)]
+pub struct Sparkline {
+    label: String,
+    bars: Vec<(i64, i64, i64)>,
+    width: i64,
+}
+
+const SPARK_STEP: i64 = 6;
+const SPARK_HEIGHT: i64 = 20;
+
+impl Sparkline {
+    /// Creates the bars of the days from `first` to `last`, with their reports.
+    pub fn from_counts(
+        counts: &BTreeMap<Date, i64>,
+        is_estimated: bool,
+        first: Date,
+        last: Date,
+    ) -> Sparkline {
+        let days = list_days(first, last);
+        let highest = days.iter().filter_map(|date| counts.get(date)).copied().max().unwrap_or(0);
+        let total: i64 = days.iter().filter_map(|date| counts.get(date)).sum();
+        let bars = (0..).zip(&days).map(|(at, date)| {
+            let count = counts.get(date).copied().unwrap_or(0);
+            let height = match count {
+                0 => 1,
+                count => (count.saturating_mul(SPARK_HEIGHT) / highest.max(1)).max(2),
+            };
+            (at * SPARK_STEP, SPARK_HEIGHT - height, height)
+        });
+        let number = i64::try_from(days.len()).unwrap_or(0);
+        let label =
+            format!("{} reports in {number} days, {} on the busiest", grouped(total), grouped(highest));
+        Sparkline {
+            label: if is_estimated { format!("{label}. {ESTIMATED}") } else { label },
+            bars: bars.collect(),
+            width: number * SPARK_STEP - 2,
+        }
+    }
+}
+
+/// The reports of groups by day, for a range of days.
+pub struct GroupTrends {
+    groups: BTreeMap<Uuid, BTreeMap<Date, i64>>,
+    days: (Date, Date),
+}
+
+impl GroupTrends {
+    /// Groups the rows by group and day.
+    pub fn from_rows(rows: &[GroupTrend], days: (Date, Date)) -> GroupTrends {
+        let mut groups: BTreeMap<Uuid, BTreeMap<Date, i64>> = BTreeMap::new();
+        for row in rows {
+            groups.entry(row.group).or_default().insert(row.day, row.reports);
+        }
+        GroupTrends { groups, days }
+    }
+
+    /// Returns the trend of a group.
+    pub fn line(&self, group: &ListedGroup) -> Sparkline {
+        let none = BTreeMap::new();
+        {
+            let counts = self.groups.get(&group.id).unwrap_or(&none);
+            Sparkline::from_counts(counts, group.estimated, self.days.0, self.days.1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::{date, datetime};
+
+    fn row(day: Date, version: Option<&str>, count: i64) -> VersionCount {
+        VersionCount {
+            at: day.midnight().assume_utc(),
+            app: "a".to_owned(),
+            version: version.map(str::to_owned),
+            count,
+        }
+    }
+
+    #[test]
+    fn hours_have_a_bar_each() {
+        let first = datetime!(2026 - 11 - 01 22:00 UTC);
+        let rows = vec![VersionCount { at: first + Duration::HOUR, ..row(first.date(), Some("1.0"), 4) }];
+        let bars = StackedBars::from_rows(
+            "Crashes",
+            false,
+            rows,
+            &ChartTimes::from_hours(first, first + Duration::hours(2)),
+        );
+        let shown: Vec<_> = bars.bars.iter().map(|bar| (bar.at.as_str(), bar.total.as_str())).collect();
+        assert_eq!(shown, [("11-01 22:00 UTC", "0"), ("11-01 23:00 UTC", "4"), ("11-02 00:00 UTC", "0")]);
+        assert_eq!((bars.unit, bars.highest.as_str()), ("hour", "4"));
+    }
+
+    #[test]
+    fn bars_stack_up_to_the_highest_day() {
+        let (first, last) = (date!(2026 - 11 - 01), date!(2026 - 11 - 03));
+        let rows = vec![
+            row(date!(2026 - 10 - 31), Some("0.9"), 500),
+            row(first, Some("1.0"), 30),
+            row(first, Some("2.0"), 10),
+            row(last, Some("2.0"), 5),
+            row(last, None, 15),
+        ];
+        let bars = StackedBars::from_rows("Crashes", false, rows, &ChartTimes::from_days(first, last));
+        let labels: Vec<_> = bars.series.iter().map(|series| series.label.as_str()).collect();
+        assert_eq!(labels, ["1.0", "2.0", "other versions"]);
+        assert_eq!(bars.bars.len(), 3);
+        assert_eq!(bars.bars[0].pieces, [(0, 0, 40, 238, 120), (1, 0, 0, 238, 40)]);
+        assert!(bars.bars[1].pieces.is_empty());
+        assert_eq!(bars.bars[2].total, "20");
+        assert_eq!(bars.highest, "40");
+        let none = StackedBars::from_rows("Crashes", false, Vec::new(), &ChartTimes::from_days(first, last));
+        assert!(!bars.empty && none.empty);
+    }
+
+    #[test]
+    fn charts_of_estimates_say_so() {
+        let day = date!(2026 - 11 - 01);
+        let counts = BTreeMap::from([(day, 8)]);
+        for is_estimated in [false, true] {
+            let rows = vec![row(day, Some("1.0"), 8)];
+            let bars =
+                StackedBars::from_rows("Reports", is_estimated, rows, &ChartTimes::from_days(day, day));
+            let line = Sparkline::from_counts(&counts, is_estimated, day, day);
+            for chart in [bars.render().unwrap(), line.render().unwrap()] {
+                assert_eq!(chart.contains(ESTIMATED), is_estimated, "{chart}");
+            }
+        }
+    }
+}

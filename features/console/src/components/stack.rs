@@ -1,0 +1,321 @@
+//! A backtrace on a page: the app's own frames are prominent, runs of the system's frames are folded.
+
+use super::source_link::SourceLinks;
+use crate::escaping::{self, Template};
+use crate::words::{address, counted, upload_command};
+use std::collections::HashSet;
+use unslide_report::text::threads::{CallView, FrameView, ThreadView};
+
+/// A run of at least this many system frames is folded.
+const FOLDED_RUN_MIN: usize = 2;
+/// A stack with more frames is reduced to its innermost and outermost ones.
+const SHOWN_FRAMES_LIMIT: usize = 100;
+const INNERMOST_FRAMES: usize = 50;
+const OUTERMOST_FRAMES: usize = 10;
+/// Maximum number of images that a folded run names.
+const NAMED_IMAGES_LIMIT: usize = 3;
+
+#[derive(Debug, Template)]
+#[template(path = "console/components/stack.html", askama = escaping)]
+pub struct ThreadStack {
+    pub heading: String,
+    pub crashed: bool,
+    /// True if it was sampled before the end.
+    pub is_sample: bool,
+    pub name: Option<String>,
+    /// The innermost frame of the app, for a collapsed thread.
+    pub top: String,
+    pub skipped: u64,
+    /// The address of the frames, if the page has no room for them.
+    pub elsewhere: Option<String>,
+    items: Vec<StackItem>,
+}
+
+#[derive(Debug)]
+enum StackItem {
+    One(FrameLine),
+    Folded { summary: String, frames: Vec<FrameLine> },
+}
+
+#[derive(Debug)]
+struct FrameLine {
+    index: usize,
+    system: bool,
+    /// A class of the stylesheet, a mark and a word.
+    status: (&'static str, &'static str, &'static str),
+    image: String,
+    calls: Vec<LinkedCall>,
+    address: String,
+    uuid: Option<String>,
+    command: Option<String>,
+    context: Vec<ContextLine>,
+    explain: Option<String>,
+}
+
+/// A source line around a frame's own.
+#[derive(Debug)]
+struct ContextLine {
+    number: u64,
+    text: String,
+    own: bool,
+}
+
+/// A call with the address of its source line.
+#[derive(Debug)]
+struct LinkedCall {
+    call: CallView,
+    source: Option<String>,
+}
+
+impl ThreadStack {
+    /// Creates the stack of a thread; `explain` is the address of its explanation, which leads to a frame by
+    /// its number.
+    pub fn from_thread(thread: &ThreadView, explain: Option<&str>, links: &SourceLinks) -> ThreadStack {
+        let line = |frame| build_line(frame, thread.position, explain, links);
+        let mut lines: Vec<FrameLine> = thread.frames.iter().map(line).collect();
+        say_once(&mut lines);
+        let own = thread.frames.iter().find(|frame| !frame.system && !frame.calls.is_empty());
+        let top = own.or(thread.frames.first()).map(first_name).unwrap_or_default();
+        let foldable = thread.frames.iter().any(|frame| !frame.system);
+        ThreadStack {
+            heading: match thread.number {
+                Some(number) => format!("Thread {number}"),
+                None if thread.is_javascript => "JavaScript".to_owned(),
+                None if thread.is_sample => "Last sampled stack".to_owned(),
+                None => "Exception".to_owned(),
+            },
+            crashed: thread.crashed,
+            is_sample: thread.is_sample,
+            name: thread.name.clone(),
+            top,
+            skipped: thread.skipped,
+            elsewhere: None,
+            items: fold_middle(lines, foldable),
+        }
+    }
+}
+
+/// Keeps an image's id and upload command only at its first frame.
+fn say_once(lines: &mut [FrameLine]) {
+    let mut said = HashSet::new();
+    for line in lines {
+        if line.uuid.as_ref().is_some_and(|uuid| !said.insert(uuid.clone())) {
+            (line.uuid, line.command) = (None, None);
+        }
+    }
+}
+
+fn first_name(frame: &FrameView) -> String {
+    match frame.calls.first() {
+        Some(call) => call.function.clone(),
+        None => frame.image.clone().unwrap_or_default(),
+    }
+}
+
+/// Returns the frames, with those in the middle of a very deep stack folded.
+fn fold_middle(mut lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
+    if lines.len() <= SHOWN_FRAMES_LIMIT {
+        return fold_system_frames(lines, foldable);
+    }
+    let outermost = lines.split_off(lines.len() - OUTERMOST_FRAMES);
+    let middle = lines.split_off(INNERMOST_FRAMES);
+    let summary = format!("{} in between", counted(middle.len(), "frame", "frames"));
+    let mut shown = fold_system_frames(lines, foldable);
+    shown.push(StackItem::Folded { summary, frames: middle });
+    shown.extend(fold_system_frames(outermost, foldable));
+    shown
+}
+
+fn fold_system_frames(lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
+    let mut items = Vec::new();
+    let mut run: Vec<FrameLine> = Vec::new();
+    for line in lines {
+        if line.system && foldable {
+            run.push(line);
+        } else {
+            flush_run(&mut run, &mut items);
+            items.push(StackItem::One(line));
+        }
+    }
+    flush_run(&mut run, &mut items);
+    items
+}
+
+fn flush_run(run: &mut Vec<FrameLine>, items: &mut Vec<StackItem>) {
+    let frames = std::mem::take(run);
+    if frames.len() < FOLDED_RUN_MIN {
+        items.extend(frames.into_iter().map(StackItem::One));
+        return;
+    }
+    let mut images: Vec<&str> = Vec::new();
+    for frame in &frames {
+        if !images.contains(&frame.image.as_str()) {
+            images.push(&frame.image);
+        }
+    }
+    let more = images.len().saturating_sub(NAMED_IMAGES_LIMIT);
+    let mut named = images.iter().take(NAMED_IMAGES_LIMIT).copied().collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        named = format!("{named} and {more} more");
+    }
+    let summary = format!("{} of {named}", counted(frames.len(), "frame", "frames"));
+    items.push(StackItem::Folded { summary, frames });
+}
+
+fn build_line(frame: &FrameView, position: usize, explain: Option<&str>, links: &SourceLinks) -> FrameLine {
+    let missing = frame.status == "missing";
+    let image = frame.image.clone();
+    FrameLine {
+        index: frame.index,
+        system: frame.system,
+        status: frame_status(&frame.status, frame.approximate),
+        calls: frame.calls.iter().map(|call| link_call(call, links)).collect(),
+        address: match &frame.bundle_place {
+            Some(place) => place.clone(),
+            None => native_address(frame),
+        },
+        context: frame.context.iter().map(|(number, text)| context_line(*number, text, frame)).collect(),
+        uuid: frame.debug_id.filter(|_| missing).map(|id| id.to_string().to_uppercase()),
+        command: frame
+            .upload
+            .clone()
+            .or_else(|| image.as_deref().filter(|_| missing && !frame.system).map(upload_command)),
+        image: image.unwrap_or_else(|| "unknown image".to_owned()),
+        explain: explain.map(|explain| {
+            let and = if explain.contains('?') { '&' } else { '?' };
+            format!("{explain}{and}thread={position}#frame-{}", frame.index)
+        }),
+    }
+}
+
+fn native_address(frame: &FrameView) -> String {
+    frame.relative.map_or_else(|| address(frame.address), |at| format!("+ {at:#x}"))
+}
+
+fn context_line(number: u64, text: &str, frame: &FrameView) -> ContextLine {
+    let own = frame.calls.first().is_some_and(|call| call.line == Some(number));
+    ContextLine { number, text: text.to_owned(), own }
+}
+
+fn link_call(call: &CallView, links: &SourceLinks) -> LinkedCall {
+    let source = call.path.as_deref().and_then(|path| links.link_to_line(path, call.line));
+    LinkedCall { call: call.clone(), source }
+}
+
+/// Returns the outcome of a frame: a class of the stylesheet, a mark and a word.
+pub fn frame_status(status: &str, approximate: bool) -> (&'static str, &'static str, &'static str) {
+    match status {
+        "symbolicated" if approximate => ("warn", "◐", "approximate"),
+        "symbolicated" => ("good", "●", "symbolicated"),
+        "device" => ("info", "◐", "named by device"),
+        "missing" => ("bad", "○", "symbols missing"),
+        "missing_symbol" => ("warn", "○", "no function here"),
+        "unknown_image" => ("warn", "○", "no image here"),
+        "malformed" => ("bad", "○", "symbols broken"),
+        "unsupported" => ("bad", "○", "symbols unsupported"),
+        "fetching_failed" => ("warn", "○", "symbols not fetched"),
+        "invalid_address" => ("warn", "○", "no address"),
+        _ => ("warn", "○", "not symbolicated"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(index: usize, system: bool) -> FrameView {
+        let image = Some(if system { "UIKitCore" } else { "Shop" }.to_owned());
+        FrameView { index, system, image, status: "missing".to_owned(), ..FrameView::default() }
+    }
+
+    fn folds(systems: &[bool]) -> Vec<usize> {
+        let frames = systems.iter().enumerate().map(|(index, system)| frame(index, *system)).collect();
+        let stack = ThreadStack::from_thread(
+            &ThreadView { frames, ..ThreadView::default() },
+            None,
+            &SourceLinks::default(),
+        );
+        let length = |item: &StackItem| match item {
+            StackItem::One(_) => 1,
+            StackItem::Folded { frames, .. } => frames.len(),
+        };
+        stack.items.iter().map(length).collect()
+    }
+
+    #[test]
+    fn runs_of_system_frames_are_folded_where_the_app_has_frames_too() {
+        assert_eq!(folds(&[true, true, false, true, false, true, true, true]), [2, 1, 1, 1, 3]);
+        assert_eq!(folds(&[true, true, true]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_source_position_leads_to_its_repository() {
+        let at = |path: &str| CallView {
+            function: "total".to_owned(),
+            file: Some("Cart.swift".to_owned()),
+            path: Some(path.to_owned()),
+            line: Some(7),
+            inlined: false,
+        };
+        let calls = vec![at("/ci/shop/Cart.swift"), at("/usr/Cart.swift")];
+        let thread =
+            ThreadView { frames: vec![FrameView { calls, ..frame(0, false) }], ..ThreadView::default() };
+        let settings = unslide_store::app_settings::AppSettings {
+            source_url: "https://git.example.com/{path}?\"#L{line}".to_owned(),
+            source_root: "/ci/shop".to_owned(),
+            ..unslide_store::app_settings::AppSettings::default()
+        };
+        let page = ThreadStack::from_thread(&thread, None, &SourceLinks::from_settings(&settings, "", ""))
+            .render()
+            .unwrap();
+        assert!(page.contains("href=\"https://git.example.com/Cart.swift?&#34;#L7\""), "{page}");
+        assert_eq!(page.matches("href").count(), 1, "{page}");
+    }
+
+    #[test]
+    fn an_error_of_javascript_shows_its_source_and_the_command_for_a_missing_map() {
+        let call = CallView {
+            function: "total".to_owned(),
+            file: Some("cart.ts".to_owned()),
+            path: Some("src/cart.ts".to_owned()),
+            line: Some(2),
+            inlined: false,
+        };
+        let found = FrameView {
+            calls: vec![call],
+            context: vec![(1, "function total() {".to_owned()), (2, "  return <b>;".to_owned())],
+            status: "symbolicated".to_owned(),
+            ..frame(0, false)
+        };
+        let missing = FrameView {
+            bundle_place: Some("1:2345".to_owned()),
+            upload: Some("unslide upload --source-map MAP".to_owned()),
+            ..frame(1, false)
+        };
+        let thread =
+            ThreadView { frames: vec![found, missing], is_javascript: true, ..ThreadView::default() };
+        let stack = ThreadStack::from_thread(&thread, None, &SourceLinks::default());
+        assert_eq!(stack.heading, "JavaScript");
+        let page = stack.render().unwrap();
+        for shown in ["line own", "return &#60;b&#62;;", "1:2345", "unslide upload --source-map MAP"] {
+            assert!(page.contains(shown), "{shown}: {page}");
+        }
+        assert_eq!(page.matches("line own").count(), 1);
+    }
+
+    #[test]
+    fn a_sample_is_not_called_an_exception() {
+        let thread = ThreadView { is_sample: true, ..ThreadView::default() };
+        let stack = ThreadStack::from_thread(&thread, None, &SourceLinks::default());
+        assert_eq!((stack.heading.as_str(), stack.is_sample), ("Last sampled stack", true));
+    }
+
+    #[test]
+    fn only_an_app_image_has_a_command() {
+        let links = SourceLinks::default();
+        assert!(build_line(&frame(0, false), 0, None, &links).command.is_some());
+        assert!(build_line(&frame(0, true), 0, None, &links).command.is_none());
+        let explained = build_line(&frame(3, false), 2, Some("/a?variant=1"), &links).explain;
+        assert_eq!(explained.as_deref(), Some("/a?variant=1&thread=2#frame-3"));
+    }
+}

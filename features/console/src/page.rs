@@ -1,0 +1,15 @@
+//! Parts for pages of features. A template names [`escaping`] and may extend `console/layout.html`.
+
+pub use crate::assets::FLAME_PATH;
+pub use crate::bar::{BarSelect, FilterBar, PageState, app_select, period_select};
+pub use crate::components::flame_view::{
+    FlameSvg, FunctionLine, changed_functions, heaviest_path, list_functions,
+};
+pub use crate::escaping::{self, Template, filters};
+pub use crate::form::SentForm;
+pub use crate::link::{build_link, session_path};
+pub use crate::session::{SignedIn, TakesAway};
+pub use crate::shell::{Shell, html_answer, render_html};
+pub use crate::words::{bytes, changed_bytes, counted, duration, estimate, grouped, text_or, upload_command};
+pub use unslide_api::feature::intake::Caller;
+pub use unslide_api::feature::intake::assign_caller;

@@ -1,0 +1,286 @@
+//! `/console/reports/{id}`: one report, the thread that crashed first.
+
+use super::jetsam::JetsamSection;
+use crate::components::rows::{self, report_path, version, what};
+use crate::components::source_link::SourceLinks;
+use crate::components::stack::ThreadStack;
+use crate::link::session_path;
+use crate::prelude::*;
+use crate::shell::html_answer;
+use crate::words::{bytes, text_or};
+use axum::Extension;
+use http::{HeaderMap, HeaderValue, header};
+use unslide_api::feature::RelatedSection;
+use unslide_api::feature::figures::DeviceScope;
+use unslide_api::feature::lists::RequestSlot;
+use unslide_api::feature::operation::ReservedAnswer;
+use unslide_api::feature::site::stored_body;
+use unslide_api::feature::site::{GetQuery, get_report, load_report};
+use unslide_report::text::view::{ImageView, ReportView, build_view, thread_view};
+use unslide_store::queries::report::FoundReport;
+use unslide_store::queries::reports::{self, ReportRow};
+use unslide_store::{TenantTx, Uuid, app_settings};
+
+/// Types of reports that may come from an end out of memory.
+const MAY_BE_MEMORY: [&str; 4] =
+    ["out_of_memory", "memory_termination", "termination", "resource_termination"];
+
+#[derive(Template)]
+#[template(path = "console/pages/report_pages/report.html", askama = escaping)]
+struct ReportPage<'r> {
+    shell: Shell,
+    listed: ReportRow,
+    /// Size of the report in bytes.
+    size: u64,
+    seen: ReportView,
+    /// How the run ended, and the reason for that judgement.
+    ended: Option<String>,
+    newer: Option<String>,
+    older: Option<String>,
+    first: Option<ThreadStack>,
+    others: Vec<ThreadStack>,
+    /// The address of the other signals of its session.
+    session: Option<String>,
+    /// The address of its flame graph.
+    flame: Option<String>,
+    /// How long the app hung or was sampled, in milliseconds.
+    took: Option<u64>,
+    jetsam: Option<JetsamSection<'r>>,
+    /// Features' data about the report.
+    related: Vec<RelatedSection>,
+}
+
+impl ReportPage<'_> {
+    /// Returns true if the report has only samples from before the end.
+    fn has_only_samples(&self) -> bool {
+        self.first.iter().chain(&self.others).all(|thread| thread.is_sample)
+    }
+}
+
+pub async fn render_page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Path(id): Path<String>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let variant = state.parse_number("variant")?.unwrap_or(0);
+    let (found, body) = load_report(&api, &signed.access, &id, variant).await?;
+    let mut tx = api.tenant(signed.access.tenant()).await?;
+    let (newer, older) = reports::find_neighbours(&mut tx, &found.listed).await?;
+    let links = source_links(&mut tx, &found).await?;
+    let mut related = Vec::new();
+    for find in api.features.iter().filter_map(|feature| feature.find_related) {
+        related.extend(find(&mut tx, &found.listed).await?);
+    }
+    let learned_limit = learned_limit(&api, &mut tx, &found.listed).await?;
+    tx.rollback();
+    let viewer = signed.viewer;
+    let work = move || {
+        let report = stored_body::read_report(&body.json)?;
+        let seen = build_view(&report);
+        let listed = found.listed;
+        let path = |rest: &str| report_path(&id, variant, rest);
+        let (first, others) = build_stacks(&seen, &links, path);
+        let neighbour = |(id, variant)| report_path(id, variant, "");
+        let title = seen.exception.clone().unwrap_or_else(|| what(&listed));
+        let judged = learned_limit.and_then(|limit| report.ended_by(Some(limit)));
+        let page = ReportPage {
+            shell: Shell::for_viewer(viewer, "reports", title),
+            ended: judged.map(|ended| ended.to_string()).or_else(|| seen.ended.clone()),
+            newer: newer.map(neighbour),
+            older: older.map(neighbour),
+            first,
+            others,
+            session: session_of(&listed.app, report.summary().run_id.as_deref()),
+            flame: report.profile_or_hang().map(|_| path("/flame")),
+            took: report.duration_millis(),
+            jetsam: report.jetsam.as_deref().map(JetsamSection::from_event),
+            related,
+            size: found.size,
+            listed,
+            seen,
+        };
+        let text = page.render().map_err(Problem::internal)?.into_bytes();
+        let mut reservation = body.reservation;
+        reservation.reserve_more(text.len() as u64)?;
+        Ok::<_, Problem>(ReservedAnswer { bytes: text.into(), reservation })
+    };
+    let answer = api.cpu.run_for(signed.access.tenant(), work).await??;
+    Ok(html_answer(answer))
+}
+
+/// Returns the page of the session in which the report was made.
+fn session_of(app: &str, run: Option<&str>) -> Option<String> {
+    let run = run.filter(|run| Uuid::parse_str(run).is_ok() && !app.is_empty())?;
+    Some(session_path(app, run))
+}
+
+/// Returns the memory limit of other runs on the same device model and system, if it may explain the end of
+/// the run and a feature knows it.
+async fn learned_limit(api: &Api, tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<u64>, Problem> {
+    let made_on = listed.model.as_deref().zip(listed.os_version.as_deref());
+    let may_be_memory = MAY_BE_MEMORY.contains(&listed.kind.as_str());
+    let Some((model, os)) = made_on.filter(|_| may_be_memory) else { return Ok(None) };
+    for find in api.features.iter().filter_map(|feature| feature.find_memory_limit) {
+        let limit = find(tx, DeviceScope { app: &listed.app, model, os }).await?;
+        if limit.is_some() {
+            return Ok(limit);
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the links of a report's source positions.
+async fn source_links(tx: &mut TenantTx, found: &FoundReport) -> Result<SourceLinks, Problem> {
+    let listed = &found.listed;
+    let settings = app_settings::get(tx, &listed.app).await?;
+    Ok(SourceLinks::from_settings(&settings, &listed.version, &listed.build))
+}
+
+/// Returns the thread that crashed, and the others.
+fn build_stacks(
+    seen: &ReportView,
+    links: &SourceLinks,
+    path: impl Fn(&str) -> String,
+) -> (Option<ThreadStack>, Vec<ThreadStack>) {
+    let explain = path("/explain");
+    let mut threads = seen.threads.iter().map(|thread| {
+        let mut stack = ThreadStack::from_thread(thread, Some(&explain), links);
+        stack.elsewhere = thread.left_out.then(|| path(&format!("/threads/{}", thread.position)));
+        stack
+    });
+    (threads.next(), threads.collect())
+}
+
+#[derive(Template)]
+#[template(path = "console/pages/report_pages/thread.html", askama = escaping)]
+struct ThreadPage {
+    shell: Shell,
+    report: String,
+    thread: ThreadStack,
+}
+
+/// `GET /console/reports/{id}/threads/{position}`: a thread that the report's page has no room for.
+pub async fn render_thread(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Path((id, position)): Path<(String, usize)>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let variant = state.parse_number("variant")?.unwrap_or(0);
+    let (found, body) = load_report(&api, &signed.access, &id, variant).await?;
+    let mut tx = api.tenant(signed.access.tenant()).await?;
+    let links = source_links(&mut tx, &found).await?;
+    tx.rollback();
+    let viewer = signed.viewer;
+    let work = move || {
+        let seen = thread_view(&stored_body::read_report(&body.json)?, position);
+        let seen = seen.ok_or_else(|| Problem::new(Kind::NotFound, "the report has no such thread"))?;
+        let id = found.listed.report_id.to_string();
+        let path = |rest: &str| report_path(&id, found.listed.variant, rest);
+        let thread = ThreadStack::from_thread(&seen, Some(&path("/explain")), &links);
+        let shell = Shell::for_viewer(viewer, "reports", thread.heading.clone());
+        render_html(&ThreadPage { shell, report: path(""), thread })
+    };
+    api.cpu.run_for(signed.access.tenant(), work).await?
+}
+
+/// Formats the signal with its code.
+fn signal(seen: &ReportView) -> String {
+    [seen.signal.as_deref(), seen.code.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns facts about the app and the device.
+fn facts(listed: &ReportRow, size: u64) -> Vec<(&'static str, String)> {
+    let of = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    let frames = &listed.frames;
+    let total = counted(frames.total, "frame", "frames");
+    let facts = [
+        ("App", text_or(&listed.app, "unknown").to_owned()),
+        ("Version", version(listed)),
+        ("Device", of(listed.model.as_deref())),
+        ("System", rows::system(listed)),
+        ("Processor", of(listed.summary.get("cpu_arch").and_then(|value| value.as_str()))),
+        ("Process", of(listed.process.as_deref())),
+        ("Frames", format!("{} of {total} symbolicated", frames.symbolicated)),
+        ("Revision", listed.revision.to_string()),
+        ("Size", bytes(size)),
+        ("Stands for", stands_for(listed.weight)),
+    ];
+    facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// Returns the number of reports that a sampled report represents; empty for others.
+fn stands_for(weight: u32) -> String {
+    if weight > 1 { counted(weight, "report", "reports") } else { String::new() }
+}
+
+fn image_status(image: &ImageView) -> (&'static str, &'static str, &'static str) {
+    match image.status.as_deref() {
+        None => ("", "·", "no frame"),
+        Some("found") => ("good", "●", "found"),
+        Some("missing") => ("bad", "○", "missing"),
+        Some("malformed") => ("bad", "○", "broken"),
+        Some("unsupported") => ("bad", "○", "unsupported"),
+        Some(_) => ("warn", "○", "not fetched"),
+    }
+}
+
+/// Returns the backtrace of a report's crash, for the page of its group; `None` for a report about memory.
+///
+/// # Errors
+/// Those of [`whole`].
+pub async fn crashed_stack(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    id: &str,
+    variant: u32,
+    explain: String,
+) -> Result<Option<ThreadStack>, Problem> {
+    let (found, body) = load_report(api, access, id, variant).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let links = source_links(&mut tx, &found).await?;
+    tx.rollback();
+    let work = move || {
+        let seen = build_view(&stored_body::read_report(&body.json)?);
+        let crashed = seen.threads.first().filter(|thread| !seen.about_memory && !thread.is_sample);
+        Ok::<_, Problem>(crashed.map(|thread| ThreadStack::from_thread(thread, Some(&explain), &links)))
+    };
+    api.cpu.run_for(access.tenant(), work).await?
+}
+
+/// `GET /console/reports/{id}/json`: the report as the API returns it.
+pub async fn get_json(
+    state: State<Api>,
+    signed: SignedIn<ReportsRead>,
+    slot: Extension<RequestSlot>,
+    id: Path<String>,
+    Query(page): Query<PageState>,
+) -> Result<Response, Problem> {
+    Box::pin(get_representation(state, signed, slot, id, page, "application/json")).await
+}
+
+/// `GET /console/reports/{id}/text`: the report as an Apple-style crash log.
+pub async fn get_text(
+    state: State<Api>,
+    signed: SignedIn<ReportsRead>,
+    slot: Extension<RequestSlot>,
+    id: Path<String>,
+    Query(page): Query<PageState>,
+) -> Result<Response, Problem> {
+    Box::pin(get_representation(state, signed, slot, id, page, "text/plain")).await
+}
+
+async fn get_representation(
+    state: State<Api>,
+    signed: SignedIn<ReportsRead>,
+    slot: Extension<RequestSlot>,
+    id: Path<String>,
+    page: PageState,
+    form: &'static str,
+) -> Result<Response, Problem> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::ACCEPT, HeaderValue::from_static(form));
+    let query = GetQuery { variant: page.parse_number("variant")?, wait: None };
+    get_report(state, signed.access, slot, id, Query(query), headers).await
+}

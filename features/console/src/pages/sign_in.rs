@@ -1,0 +1,197 @@
+//! `/console/sign-in` and `/console/sign-out`.
+
+use crate::form::NEEDS_HTTPS;
+use crate::link::is_local;
+use crate::prelude::*;
+use crate::session::{build_cookie, find_session, find_token, needs_https};
+use crate::shell::html_with;
+use crate::store::{self, ConsoleSession};
+use axum::body::Body;
+use axum::extract::Request;
+use http::header::SET_COOKIE;
+use http::request::Parts;
+use http::{Extensions, HeaderMap, StatusCode};
+use serde::Deserialize;
+use std::time::Duration;
+use unslide_api::feature::intake::Caller;
+use unslide_api::feature::intake::assign_caller;
+use unslide_api::feature::lists::RequestSlot;
+use unslide_api::feature::operation::Charge;
+use unslide_api::feature::site::ClientPace;
+use unslide_api::feature::site::authenticate_key;
+use unslide_api::feature::upload::Chunks;
+use unslide_model::Scope;
+use unslide_store::audit;
+use unslide_store::keys::Principal;
+
+/// Maximum size of the form, in bytes.
+const FORM_BYTES: u64 = 4 << 10;
+/// How long the form may take.
+const FORM_TIMEOUT: Duration = Duration::from_secs(3);
+/// Cost units of a sign-in, as many as those of 100 reports.
+const SIGN_IN_UNITS: usize = 100;
+/// The scopes of pages. A key needs one of them to see any page.
+const PAGE_SCOPES: [Scope; 4] = [Scope::ReportsRead, Scope::SymbolsRead, Scope::TenantAdmin, Scope::Operator];
+/// Maximum characters of a name.
+const LONGEST_NAME: usize = 60;
+
+/// The address to return to after a sign-in.
+#[derive(Debug, Default, Deserialize)]
+pub struct BackQuery {
+    next: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "console/pages/sign_in.html", askama = escaping)]
+struct SignInPage {
+    shell: Shell,
+    next: String,
+    name: String,
+    failure: Option<SignInFailure>,
+}
+
+/// The reason why a sign-in failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SignInFailure {
+    /// The key is not valid.
+    Refused,
+    /// The key has no scope that a page needs.
+    SeesNoPage,
+    /// The browser would not keep the cookie.
+    NeedsHttps,
+}
+
+impl SignInPage {
+    fn new(next: String, name: String, failure: Option<SignInFailure>) -> SignInPage {
+        SignInPage { shell: Shell::signed_out(), next, name, failure }
+    }
+
+    fn failed_by(&self, failure: SignInFailure) -> bool {
+        self.failure == Some(failure)
+    }
+}
+
+fn return_path(next: Option<String>) -> String {
+    next.filter(|next| is_local(next)).unwrap_or_else(|| "/console".to_owned())
+}
+
+pub async fn render_page(
+    State(api): State<Api>,
+    Query(query): Query<BackQuery>,
+    headers: HeaderMap,
+    extensions: Extensions,
+) -> Result<Response, Problem> {
+    let next = return_path(query.next);
+    if find_session(&headers, &extensions, &api).await?.is_some() {
+        return Ok(Redirect::to(&next).into_response());
+    }
+    let failure = needs_https(&headers).then_some(SignInFailure::NeedsHttps);
+    render_html(&SignInPage::new(next, String::new(), failure))
+}
+
+/// The fields of the form.
+#[derive(Default)]
+struct Form {
+    key: String,
+    name: String,
+    next: Option<String>,
+}
+
+/// `POST /console/sign-in`: looks the key up as for the API, and neither stores nor logs it.
+pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let form = parse_form(&read_form_bytes(&api, &parts, body).await?);
+    let next = return_path(form.next);
+    if needs_https(&parts.headers) {
+        // The browser would drop the cookie and return to this page without a message.
+        let page = SignInPage::new(next, form.name, Some(SignInFailure::NeedsHttps));
+        return Ok(html_with(StatusCode::BAD_REQUEST, &page));
+    }
+    match authenticate_key(&parts.extensions, &api, form.key.trim()).await {
+        Ok(principal) if !PAGE_SCOPES.iter().any(|scope| principal.has_scope(*scope)) => {
+            let page = SignInPage::new(next, form.name, Some(SignInFailure::SeesNoPage));
+            Ok(html_with(StatusCode::FORBIDDEN, &page))
+        }
+        Ok(principal) => begin_session(&api, &parts, &principal, &form.name, &next).await,
+        Err(problem) if problem.kind() == Kind::Unauthorized => {
+            let page = SignInPage::new(next, form.name, Some(SignInFailure::Refused));
+            Ok(html_with(StatusCode::UNAUTHORIZED, &page))
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+/// Reads the bytes of the form. The request holds no slot during that time: clients without a key that send
+/// nothing would hold all slots.
+async fn read_form_bytes(api: &Api, parts: &Parts, body: Body) -> Result<Vec<u8>, Problem> {
+    let slot = parts.extensions.get::<RequestSlot>();
+    let slot = slot.ok_or_else(|| Problem::internal("a request has no slot"))?;
+    slot.release();
+    let pace = ClientPace::new(FORM_TIMEOUT, FORM_BYTES);
+    let mut chunks = Chunks::new(&parts.headers, body, FORM_BYTES, pace)?;
+    let mut sent = Vec::new();
+    while let Some(piece) = chunks.next().await? {
+        sent.extend_from_slice(&piece);
+    }
+    slot.resume(&api.permits)?;
+    Ok(sent)
+}
+
+fn parse_form(sent: &[u8]) -> Form {
+    let mut form = Form::default();
+    for (name, value) in form_urlencoded::parse(sent) {
+        match &*name {
+            "key" => form.key = value.into_owned(),
+            "name" => form.name = clean_name(&value),
+            "next" => form.next = Some(value.into_owned()),
+            _ => {}
+        }
+    }
+    form
+}
+
+fn clean_name(name: &str) -> String {
+    name.trim().chars().filter(|character| !character.is_control()).take(LONGEST_NAME).collect()
+}
+
+async fn begin_session(
+    api: &Api,
+    parts: &Parts,
+    principal: &Principal,
+    name: &str,
+    next: &str,
+) -> Result<Response, Problem> {
+    assign_caller(&parts.extensions, api, Caller::Tenant(principal.tenant.clone()))?;
+    Charge::for_reports(api, &principal.tenant, principal.limits.units_per_second)?
+        .charge_reports(SIGN_IN_UNITS)?;
+    if let Some(before) = find_session(&parts.headers, &parts.extensions, api).await? {
+        end_session(api, parts, &before).await?;
+    }
+    let token = api.entropy.generate_token().map_err(Problem::internal)?;
+    let mut tx = api.tenant(&principal.tenant).await?;
+    let name = Some(name).filter(|name| !name.is_empty());
+    store::begin_session(&mut tx, principal.key_id, &token, name).await?;
+    let key = principal.key_id.to_string();
+    audit::append_once_an_hour(&mut tx, &key, "console.sign_in", &key).await?;
+    tx.commit().await?;
+    let cookie = build_cookie(Some(&token), &parts.headers, &parts.extensions)?;
+    Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
+}
+
+/// Ends the session of a request's cookie.
+async fn end_session(api: &Api, parts: &Parts, session: &ConsoleSession) -> Result<(), Problem> {
+    let Some(token) = find_token(&parts.headers, &parts.extensions) else { return Ok(()) };
+    let mut tx = api.tenant(&session.principal.tenant).await?;
+    store::end_session(&mut tx, &token).await?;
+    Ok(tx.commit().await?)
+}
+
+pub async fn sign_out(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let (parts, _) = request.into_parts();
+    if let Some(session) = find_session(&parts.headers, &parts.extensions, &api).await? {
+        assign_caller(&parts.extensions, &api, Caller::Tenant(session.principal.tenant.clone()))?;
+        end_session(&api, &parts, &session).await?;
+    }
+    let cookie = build_cookie(None, &parts.headers, &parts.extensions)?;
+    Ok(([(SET_COOKIE, cookie)], Redirect::to("/console/sign-in")).into_response())
+}

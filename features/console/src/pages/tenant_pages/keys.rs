@@ -1,0 +1,127 @@
+//! `/console/keys`: lists, creates and revokes the tenant's keys.
+
+use crate::form::SentForm;
+use crate::prelude::*;
+use crate::shell::html_with;
+use std::collections::HashMap;
+use time::macros::format_description;
+use time::{Date, OffsetDateTime};
+use unslide_api::feature::operation::JsonBody;
+use unslide_api::feature::operation::PageQuery;
+use unslide_api::feature::operation::TenantAdmin;
+use unslide_api::feature::site::create_key;
+use unslide_api::feature::site::list_keys;
+use unslide_api::feature::site::{CreatedKey, RevokeQuery, revoke_key};
+use unslide_model::Scope;
+use unslide_store::Uuid;
+use unslide_store::keys::{self, ApiKey, KeyDescent, NewApiKey, Principal};
+
+const KEYS_PAGE: &str = "/console/keys";
+
+#[derive(Template)]
+#[template(path = "console/pages/tenant_pages/keys.html", askama = escaping)]
+struct KeysPage {
+    shell: Shell,
+    keys: Vec<ApiKey>,
+    descent: HashMap<Uuid, KeyDescent>,
+    next: Option<String>,
+    /// The principal that sees the page.
+    by: Principal,
+}
+
+fn is_in_force(key: &ApiKey, now: OffsetDateTime) -> bool {
+    key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
+}
+
+fn status(key: &ApiKey, now: OffsetDateTime) -> (&'static str, &'static str, &'static str) {
+    match key.revoked_at {
+        Some(_) => ("bad", "○", "revoked"),
+        None if is_in_force(key, now) => ("good", "●", "in force"),
+        None => ("warn", "○", "expired"),
+    }
+}
+
+impl KeysPage {
+    fn maker(&self, key: &ApiKey) -> &str {
+        match self.descent.get(&key.id).and_then(|descent| descent.maker.as_deref()) {
+            Some(maker) => maker,
+            None if key.made_by.is_some() => "a key that this one does not see",
+            None => "the command line",
+        }
+    }
+
+    /// Returns the number of valid keys that descend from this key.
+    fn made(&self, key: &ApiKey) -> i64 {
+        self.descent.get(&key.id).map_or(0, |descent| descent.made)
+    }
+}
+
+pub async fn render_page(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let access = &signed.access;
+    let by = &access.principal;
+    let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
+    let Json(found) = list_keys(State(api.clone()), access.clone(), Query(query)).await?;
+    let ids: Vec<Uuid> = found.items.iter().map(|key| key.id).collect();
+    // The same scope as in a revocation.
+    let within = (!by.has_scope(Scope::Operator)).then_some(&by.tenant);
+    let mut tx = api.tenant(access.tenant()).await?;
+    let descent = keys::list_descent(&mut tx, &ids, by.app.as_deref(), within).await?;
+    tx.rollback();
+    render_html(&KeysPage {
+        keys: found.items,
+        descent: descent.into_iter().map(|one| (one.id, one)).collect(),
+        next: found.next_cursor.map(|cursor| state.at_cursor(KEYS_PAGE, &[], &cursor)),
+        by: signed.access.principal,
+        shell: Shell::for_viewer(signed.viewer, "keys", "Keys"),
+    })
+}
+
+#[derive(Template)]
+#[template(path = "console/pages/tenant_pages/new_key.html", askama = escaping)]
+struct NewKeyPage {
+    shell: Shell,
+    made: CreatedKey,
+}
+
+/// `POST /console/keys`: creates a key and shows its text only once.
+pub async fn create_from_form(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    let scope = |text: &str| {
+        let wrong = |_| Problem::new(Kind::InvalidBody, format!("scope: there is no scope {text:?}"));
+        text.parse::<Scope>().map_err(wrong)
+    };
+    let new = NewApiKey {
+        name: form.field_text("name"),
+        scopes: form.field_texts("scope").map(scope).collect::<Result<_, _>>()?,
+        app: form.get("app").map(str::to_owned),
+        expires_at: form.get("ends").map(first_moment).transpose()?,
+    };
+    let (status, Json(made)) = create_key(State(api), signed.access, JsonBody(new)).await?;
+    Ok(html_with(status, &NewKeyPage { shell: Shell::for_viewer(signed.viewer, "keys", "New key"), made }))
+}
+
+/// Returns the first moment of a day.
+fn first_moment(day: &str) -> Result<OffsetDateTime, Problem> {
+    let read = Date::parse(day, format_description!("[year]-[month]-[day]"));
+    let day = read.map_err(|_| Problem::new(Kind::InvalidBody, "ends: a day such as 2027-03-31"))?;
+    Ok(day.midnight().assume_utc())
+}
+
+/// `POST /console/keys/{id}/revoke`: with the field `cascade`, also revokes the keys that descend from it.
+pub async fn revoke_from_form(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    id: Path<Uuid>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    let query = RevokeQuery { cascade: form.has_field("cascade") };
+    let Json(_) = revoke_key(State(api), signed.access, id, Query(query)).await?;
+    Ok(Redirect::to(KEYS_PAGE).into_response())
+}

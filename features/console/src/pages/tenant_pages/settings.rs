@@ -1,0 +1,172 @@
+//! `/console/settings`: the tenant's settings: links to its apps' source code, the signals that they keep,
+//! and its grouping rules.
+
+use crate::form::SentForm;
+use crate::prelude::*;
+use unslide_api::feature::operation::JsonBody;
+use unslide_api::feature::operation::TenantAdmin;
+use unslide_api::feature::site::{
+    GroupingRulesEffect, GroupingRulesTrial, NewGroupingRules, get_grouping_rules, set_grouping_rules,
+    try_grouping_rules,
+};
+use unslide_api::feature::site::{NewAppSettings, set_app_settings};
+use unslide_report::text::is_obeyed;
+use unslide_store::app_settings::{self, AppSettings, AppWithSettings};
+use unslide_store::app_signals::{AppSignal, SignalSettings};
+use unslide_store::groups::rules::TenantGroupingRules;
+use unslide_store::queries::apps;
+use unslide_symbolicate::grouping::GroupingRules;
+
+const SETTINGS_PAGE: &str = "/console/settings";
+/// Maximum number of apps with settings on the page.
+const MOST_SHOWN: u32 = 200;
+/// Maximum number of apps without settings that the page offers.
+const MOST_OFFERED: u32 = 50;
+
+#[derive(Template)]
+#[template(path = "console/pages/tenant_pages/settings.html", askama = escaping)]
+struct SettingsPage {
+    shell: Shell,
+    apps: Vec<AppWithSettings>,
+    others: Vec<String>,
+    /// Defaults for an app without settings.
+    usual: SignalSettings,
+    /// Absent for a key of one app, because rules apply to all apps.
+    rules: Option<RulesForm>,
+}
+
+/// Returns the display name of a signal.
+fn signal_word(signal: AppSignal) -> &'static str {
+    match signal {
+        AppSignal::Hangs => "Hangs, slow launches, much CPU and many writes",
+        AppSignal::Javascript => "JavaScript errors",
+        AppSignal::Errors => "Errors that the app reports",
+        AppSignal::Memory => "Memory warnings and ends out of memory",
+        AppSignal::Sessions => "Sessions",
+        AppSignal::Metrics => "Metrics",
+        AppSignal::Captures => "Captures",
+    }
+}
+
+#[derive(Default)]
+struct RulesForm {
+    text: String,
+    /// The current rules; absent if the tenant never had any.
+    set: Option<TenantGroupingRules>,
+    /// The first line of `text` is the suggestion of a group's page.
+    suggested: bool,
+    /// The result of a trial of `text`.
+    effect: Option<GroupingRulesEffect>,
+}
+
+impl RulesForm {
+    /// Adds a rule that is not set yet. Ignores a text that is not a rule of one line.
+    fn with_suggestion(mut self, rule: &str) -> RulesForm {
+        let known = self.text.lines().any(|line| line.trim() == rule);
+        if !known && !rule.contains(is_obeyed) && GroupingRules::parse(rule).is_ok() {
+            // The first rule that matches a function decides: after another match, the new rule would have no
+            // effect.
+            self.text = format!("{rule}\n{}", self.text).trim_end().to_owned();
+            self.suggested = true;
+        }
+        self
+    }
+}
+
+pub async fn render_page(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let rules = load_rules(&api, &signed.access).await?;
+    let rules = rules.map(|rules| match state.get("rule") {
+        Some(rule) => rules.with_suggestion(rule),
+        None => rules,
+    });
+    render_settings(&api, signed, rules).await
+}
+
+async fn render_settings(
+    api: &Api,
+    signed: SignedIn<TenantAdmin>,
+    rules: Option<RulesForm>,
+) -> Result<Response, Problem> {
+    let access = &signed.access;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let apps = app_settings::list_settings(&mut tx, access.only_app(), None, MOST_SHOWN).await?;
+    let known = apps::list_app_names(&mut tx, access.only_app(), MOST_OFFERED).await?;
+    tx.rollback();
+    let has = |name: &String| apps.iter().any(|app| app.app == *name);
+    let others = known.into_iter().filter(|name| !name.is_empty() && !has(name));
+    let others: Vec<String> = others.collect();
+    render_html(&SettingsPage {
+        shell: Shell::for_viewer(signed.viewer, "settings", "Settings"),
+        others,
+        apps,
+        usual: AppSettings::default().signals,
+        rules,
+    })
+}
+
+async fn load_rules(api: &Api, access: &Access<TenantAdmin>) -> Result<Option<RulesForm>, Problem> {
+    if access.only_app().is_some() {
+        return Ok(None);
+    }
+    let Json(found) = get_grouping_rules(State(api.clone()), access.clone()).await?;
+    let text = found.rules.as_ref().map(|rules| rules.text.clone()).unwrap_or_default();
+    Ok(Some(RulesForm { text, set: found.rules, ..RulesForm::default() }))
+}
+
+/// `POST /console/settings/grouping-rules`: sets the rules.
+pub async fn set_rules(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    let new = NewGroupingRules { text: normalize_lines(&form) };
+    let _ = set_grouping_rules(State(api), signed.access, JsonBody(new)).await?;
+    Ok(Redirect::to(SETTINGS_PAGE).into_response())
+}
+
+/// `POST /console/settings/grouping-rules/trial`: shows the effect of the rules in the form.
+pub async fn try_rules(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    let text = normalize_lines(&form);
+    let trial = GroupingRulesTrial { text: text.clone(), reports: None };
+    let Json(effect) = try_grouping_rules(State(api.clone()), signed.access.clone(), JsonBody(trial)).await?;
+    let rules = load_rules(&api, &signed.access).await?.map(|rules| RulesForm {
+        text,
+        effect: Some(effect),
+        ..rules
+    });
+    render_settings(&api, signed, rules).await
+}
+
+/// Returns the rules of a form: browsers send lines that end in a carriage return and a line feed.
+fn normalize_lines(form: &SentForm) -> String {
+    form.field_text("text").replace("\r\n", "\n")
+}
+
+pub async fn save_from_form(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    let keeps = |signal: AppSignal| form.has_field(signal.as_str());
+    let signals = SignalSettings {
+        hangs: keeps(AppSignal::Hangs),
+        javascript: keeps(AppSignal::Javascript),
+        errors: keeps(AppSignal::Errors),
+        memory: keeps(AppSignal::Memory),
+        sessions: keeps(AppSignal::Sessions),
+        metrics: keeps(AppSignal::Metrics),
+        captures: keeps(AppSignal::Captures),
+    };
+    let (source_url, source_root) = (form.field_text("source_url"), form.field_text("source_root"));
+    let new = NewAppSettings { app: form.field_text("app"), source_url, source_root, signals: Some(signals) };
+    let _ = set_app_settings(State(api), signed.access, JsonBody(new)).await?;
+    Ok(Redirect::to(SETTINGS_PAGE).into_response())
+}

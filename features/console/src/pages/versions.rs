@@ -1,0 +1,83 @@
+//! `/console/versions`: the health of an app's versions.
+
+use crate::bar::{FilterBar, app_select};
+use crate::pages::lists::{self, ListLink};
+use crate::prelude::*;
+use unslide_api::feature::figures::{VersionColumn, VersionScope};
+use unslide_api::feature::operation::PageQuery;
+use unslide_api::feature::site::list_versions;
+use unslide_model::figures::round_fraction_below_whole;
+use unslide_store::queries::versions::VersionSummary;
+
+const VERSIONS_PAGE: &str = "/console/versions";
+/// Maximum number of images without symbols that a row names.
+const MOST_MISSING: usize = 3;
+
+#[derive(Template)]
+#[template(path = "console/pages/versions.html", askama = escaping)]
+struct VersionsPage {
+    shell: Shell,
+    app: String,
+    versions: Vec<VersionSummary>,
+    columns: Vec<VersionColumn>,
+    links: Vec<ListLink>,
+    next: Option<String>,
+}
+
+impl VersionsPage {
+    /// Returns the path of the version's groups, the one with the most reports of it first; with `new`, those
+    /// that began in it.
+    fn groups_of(&self, version: &VersionSummary, new: bool) -> String {
+        let app = ("app", Some(self.app.as_str()));
+        let name = Some(version.version.as_str());
+        let new_in = ("new_in", name.filter(|_| new));
+        build_link("/console/groups", &[app, ("version", name), new_in, ("sort", Some("reports"))])
+    }
+
+    fn reports_of(&self, version: &VersionSummary) -> String {
+        build_link("/console/reports", &[("app", Some(&self.app)), ("version", Some(&version.version))])
+    }
+}
+
+pub async fn render_page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let access = &signed.access;
+    let asked = access.restrict_app(state.get_text("app"))?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let mut select = app_select(&mut tx, access, &state).await?;
+    tx.rollback();
+    // The app that reported last, if none is chosen.
+    let app = select.select_or_first(asked);
+    let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
+    let found = list_versions(State(api.clone()), access.clone(), Path(app.clone()), Query(query)).await;
+    let (items, next) = match found {
+        Ok(Json(page)) => (page.items, page.next_cursor),
+        Err(problem) if problem.kind() == unslide_api::problem::Kind::NotFound => (Vec::new(), None),
+        Err(problem) => return Err(problem),
+    };
+    let names: Vec<String> = items.iter().map(|version| version.version.clone()).collect();
+    let scope = VersionScope { app: &app, versions: &names, today: api.clock.now().date() };
+    let mut tx = api.tenant(access.tenant()).await?;
+    let mut columns = Vec::new();
+    for find in api.features.iter().filter_map(|feature| feature.find_version_column) {
+        columns.push(find(&mut tx, scope).await?);
+    }
+    tx.rollback();
+    let bar = FilterBar { action: VERSIONS_PAGE.to_owned(), selects: vec![select], ..FilterBar::default() };
+    render_html(&VersionsPage {
+        shell: Shell::for_viewer(signed.viewer, "versions", "Versions").with_bar(bar),
+        versions: items,
+        columns,
+        links: lists::list_links(&api, "versions", &[("app", Some(&app))]),
+        next: next.map(|cursor| build_link(VERSIONS_PAGE, &[("app", Some(&app)), ("cursor", Some(&cursor))])),
+        app,
+    })
+}
+
+fn symbolicated(version: &VersionSummary) -> String {
+    let percent = version.share_symbolicated.map(|share| round_fraction_below_whole(share, 100));
+    percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent} %"))
+}

@@ -1,0 +1,241 @@
+//! The session cookie, and the access of requests with a session.
+
+use super::form::request_host;
+use super::link::{build_link, is_local};
+use super::shell::{Shell, SideBar, render_html};
+use super::viewer::{Viewer, ViewerCell};
+use crate::escaping::{self, Template, filters};
+use crate::store::{self, ConsoleSession, SESSION_LIFETIME, SessionToken};
+use axum::extract::FromRequestParts;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::header::COOKIE;
+use http::request::Parts;
+use http::{Extensions, HeaderMap, HeaderValue, Method};
+use std::net::IpAddr;
+use unslide_api::entropy::{read_token, write_token};
+use unslide_api::feature::Api;
+use unslide_api::feature::operation::Access;
+use unslide_api::feature::site::Peer;
+use unslide_api::feature::site::{Permission, admit_request};
+use unslide_api::problem::Problem;
+
+/// The name of the cookie. A browser takes it only over HTTPS and only from the host itself, so that no other host of the
+/// site can plant one.
+const HOST_NAME: &str = "__Host-unslide_console";
+/// The cookie's name over plain HTTP on this machine: browsers refuse a `__Host-` cookie without TLS.
+const LOOPBACK_NAME: &str = "unslide_console";
+
+/// A request of a session with a key of the scope `P`, with the same [`Access`] as the key itself.
+pub struct SignedIn<P> {
+    /// The access of the request.
+    pub access: Access<P>,
+    /// The signed-in user, for the page.
+    pub viewer: Viewer,
+}
+
+/// Marks a route that only deletes the tenant's own data. A suspended tenant may use it: forms have no
+/// `DELETE`.
+#[derive(Clone, Copy)]
+pub struct TakesAway;
+
+impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<SignedIn<P>, Response> {
+        let session = match find_session(&parts.headers, &parts.extensions, api).await {
+            Ok(Some(session)) => session,
+            Ok(None) => return Err(not_signed_in(parts)),
+            Err(problem) => return Err(problem.into_response()),
+        };
+        let now = api.clock.now();
+        api.key_uses.record_use(&session.principal, now);
+        let side_bar = parts.extensions.get::<SideBar>().cloned().unwrap_or_default();
+        let viewer = Viewer::from_session(&session, now, side_bar.0);
+        if let Some(cell) = parts.extensions.get::<ViewerCell>() {
+            cell.set(viewer.clone());
+        }
+        let takes_away = parts.extensions.get::<TakesAway>().is_some();
+        let method = if takes_away { &Method::DELETE } else { &parts.method };
+        match admit_request(parts, api, session.principal, method) {
+            Ok(access) => Ok(SignedIn { access, viewer }),
+            Err(problem) => Err(problem.into_response()),
+        }
+    }
+}
+
+/// Returns the session of a request's cookie, if it is valid.
+pub async fn find_session(
+    headers: &HeaderMap,
+    extensions: &Extensions,
+    api: &Api,
+) -> Result<Option<ConsoleSession>, Problem> {
+    let Some(token) = find_token(headers, extensions) else { return Ok(None) };
+    Ok(store::find_session(&api.store, &token).await?)
+}
+
+/// Redirects to the sign-in page, with the way back. A browser sends no cookie when it follows a link of
+/// another site: then the same address is requested again from a page of the console.
+fn not_signed_in(parts: &Parts) -> Response {
+    let here = parts.uri.path_and_query().map_or("/console", |path| path.as_str());
+    let back = if parts.method.is_safe() && is_local(here) { here } else { "/console" };
+    let from_elsewhere = parts.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
+    if from_elsewhere && parts.method.is_safe() {
+        return come_again(back);
+    }
+    Redirect::to(&sign_in_path(back)).into_response()
+}
+
+#[derive(Template)]
+#[template(path = "console/come_again.html", askama = escaping)]
+struct ComeAgainPage {
+    shell: Shell,
+    next: String,
+}
+
+/// Returns the address of the sign-in page that leads back.
+fn sign_in_path(back: &str) -> String {
+    build_link("/console/sign-in", &[("next", Some(back).filter(|back| *back != "/console"))])
+}
+
+/// Asks the browser to request the same page again, with its cookie.
+fn come_again(next: &str) -> Response {
+    let page = ComeAgainPage { shell: Shell::signed_out(), next: next.to_owned() };
+    render_html(&page).into_response()
+}
+
+/// Returns the token in a request's cookie, or None if several cookies have its name: it is not known which
+/// one is the visitor's.
+pub fn find_token(headers: &HeaderMap, extensions: &Extensions) -> Option<SessionToken> {
+    let name = if is_loopback(headers, extensions) { LOOPBACK_NAME } else { HOST_NAME };
+    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut own = pairs.filter(|(named, _)| *named == name);
+    let (Some((_, text)), None) = (own.next(), own.next()) else { return None };
+    read_token(text)
+}
+
+/// Returns the `Set-Cookie` header of a new session, or of its end if there is no token.
+///
+/// # Errors
+/// Never: the value is always valid in a header.
+pub fn build_cookie(
+    token: Option<&SessionToken>,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> Result<HeaderValue, Problem> {
+    let value = token.map(write_token).unwrap_or_default();
+    let age = token.map_or(0, |_| SESSION_LIFETIME.whole_seconds());
+    let (name, path, secure) = if is_loopback(headers, extensions) {
+        (LOOPBACK_NAME, "/console", "")
+    } else {
+        (HOST_NAME, "/", "; Secure")
+    };
+    let text = format!("{name}={value}; Path={path}; HttpOnly; SameSite=Strict; Max-Age={age}{secure}");
+    HeaderValue::try_from(text).map_err(Problem::internal)
+}
+
+/// Headers by which proxies describe the client's connection.
+const PROXIED: [&str; 3] = ["x-forwarded-proto", "x-forwarded-for", "forwarded"];
+
+/// Returns true for a request over plain HTTP that never left this machine.
+fn is_loopback(headers: &HeaderMap, extensions: &Extensions) -> bool {
+    let near = extensions.get::<Peer>().is_some_and(|peer| peer.0.to_canonical().is_loopback());
+    near && names_loopback(headers) && !PROXIED.iter().any(|name| headers.contains_key(*name))
+}
+
+/// Returns true if the request names this machine as its host.
+fn names_loopback(headers: &HeaderMap) -> bool {
+    let host = request_host(headers).map(|authority| authority.host().trim_matches(['[', ']']).to_owned());
+    host.is_some_and(|host| {
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    })
+}
+
+/// Returns true if the browser seems to use plain HTTP from another machine. Such a browser would not keep
+/// the session's cookie.
+pub fn needs_https(headers: &HeaderMap) -> bool {
+    let is =
+        |name: &str, test: fn(&str) -> bool| headers.get(name).map(|value| value.to_str().is_ok_and(test));
+    if names_loopback(headers) {
+        return false;
+    }
+    // Forms send the origin of their page, and only pages over HTTPS get Sec-Fetch-Site.
+    let origin = is("origin", |origin| origin != "null").unwrap_or(false);
+    if origin {
+        return is("origin", |origin| origin.starts_with("http://")).unwrap_or(false);
+    }
+    if headers.contains_key("sec-fetch-site") {
+        return false;
+    }
+    is("x-forwarded-proto", |protocol| protocol.eq_ignore_ascii_case("http"))
+        .unwrap_or_else(|| !PROXIED.iter().any(|name| headers.contains_key(*name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::form::tests::headers;
+
+    #[test]
+    fn a_cookie_is_secure_and_of_its_host_unless_the_request_never_left_the_machine() {
+        let secure = |peer: [u8; 4], sent: HeaderMap| {
+            let mut extensions = Extensions::new();
+            extensions.insert(Peer(IpAddr::from(peer)));
+            let written = build_cookie(Some(&[7; 32]), &sent, &extensions).unwrap();
+            let text = written.to_str().unwrap();
+            let is_secure = text.ends_with("; Secure");
+            assert_eq!(text.starts_with("__Host-") && text.contains("; Path=/;"), is_secure, "{text}");
+            is_secure
+        };
+        let (near, far) = ([127, 0, 0, 1], [192, 0, 2, 1]);
+        assert!(!secure(near, headers(&[("host", "127.0.0.1:8080")])));
+        assert!(!secure(near, headers(&[("host", "localhost")])));
+        assert!(!secure(near, headers(&[("host", "[::1]:80")])));
+        assert!(secure(far, headers(&[("host", "localhost")])));
+        assert!(secure(near, headers(&[("host", "crashes.example.com")])));
+        assert!(secure(near, headers(&[("host", "localhost"), ("x-forwarded-proto", "https")])));
+    }
+
+    #[test]
+    fn a_page_over_plain_http_from_another_machine_needs_https() {
+        let host = ("host", "crashes.example.com:8080");
+        for (needed, sent) in [
+            (true, headers(&[host])),
+            (true, headers(&[host, ("origin", "http://crashes.example.com:8080")])),
+            (true, headers(&[host, ("origin", "null")])),
+            (true, headers(&[host, ("x-forwarded-proto", "http")])),
+            (false, headers(&[host, ("origin", "https://crashes.example.com:8080")])),
+            (false, headers(&[host, ("x-forwarded-proto", "https")])),
+            (false, headers(&[host, ("x-forwarded-for", "192.0.2.1")])),
+            (false, headers(&[host, ("sec-fetch-site", "none")])),
+            (false, headers(&[("host", "localhost:8080")])),
+            (false, headers(&[("host", "127.0.0.1:8080"), ("origin", "http://127.0.0.1:8080")])),
+            (false, headers(&[("host", "[::1]:8080")])),
+        ] {
+            assert_eq!(needs_https(&sent), needed, "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_whole_token_is_read() {
+        let written = build_cookie(Some(&[0xA7; 32]), &HeaderMap::new(), &Extensions::new()).unwrap();
+        let sent: String = written.to_str().unwrap().split(';').next().unwrap().to_owned();
+        let with = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(COOKIE, HeaderValue::from_str(text).unwrap());
+            find_token(&headers, &Extensions::new())
+        };
+        assert_eq!(with(&format!("a=b; {sent}")), Some([0xA7; 32]));
+        for bad in [
+            "",
+            "__Host-unslide_console=",
+            "__Host-unslide_console=zz",
+            &sent.replace("__Host-", ""),
+            &format!("{sent}; {sent}"),
+            sent.get(..sent.len() - 1).unwrap(),
+            &format!("{sent}0"),
+        ] {
+            assert_eq!(with(bad), None, "{bad}");
+        }
+    }
+}

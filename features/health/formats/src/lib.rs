@@ -1,0 +1,18 @@
+//! Metrics that apps measure about themselves: launch times, processor time, disk writes, network requests
+//! and more, for one device and period. Reads MetricKit's payloads and a JSON format of our own.
+//!
+//! The feature `health` stores and shows them. This package reads them without I/O, for the fuzzer too.
+
+#![warn(missing_docs)]
+
+mod measurement;
+mod metric_kit;
+mod name;
+mod payload;
+mod samples;
+#[cfg(test)]
+mod tests;
+
+pub use name::{MetricName, MetricUnit};
+pub use payload::{MAX_PAYLOAD_BYTES, MetricPayload, RequestTiming, WEIGHT_UNIT};
+pub use samples::Sample;

@@ -1,0 +1,259 @@
+use super::*;
+use MetricName::{
+    CpuTime, DiskWrites, Download, HangTime, HitchRatio, LaunchTime, PeakMemory, ResumeTime, Upload,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use time::Duration;
+use time::macros::{date, datetime};
+use unslide_proto::event::GatewayEvent;
+
+fn histogram(buckets: &[(&str, &str, u32)]) -> Value {
+    let one = |(start, end, count): &(&str, &str, u32)| json!({"bucketCount": count, "bucketStart": start, "bucketEnd": end});
+    let values: serde_json::Map<String, Value> =
+        buckets.iter().enumerate().map(|(place, bucket)| (place.to_string(), one(bucket))).collect();
+    json!({"histogramNumBuckets": buckets.len(), "histogramValue": values})
+}
+
+/// A payload as MetricKit writes it on a device with English as its language.
+fn metric_kit() -> Value {
+    json!({
+        "appVersion": "1.0.0",
+        "timeStampBegin": "2025-10-21 07:00:00 +0000",
+        "timeStampEnd": "2025-10-22 06:59:00 +0000",
+        "metaData": {"appBuildVersion": "7", "osVersion": "iPhone OS 18.1 (22B83)", "regionFormat": "US",
+            "deviceType": "iPhone16,1", "platformArchitecture": "arm64e", "bundleIdentifier": "com.acme.shop"},
+        "cpuMetrics": {"cumulativeCPUTime": "100 sec", "cumulativeCPUInstructions": "100 kiloinstructions"},
+        "memoryMetrics": {"peakMemoryUsage": "200,000 kB"},
+        "diskIOMetrics": {"cumulativeLogicalWrites": "1,300 kB"},
+        "animationMetrics": {"scrollHitchTimeRatio": "1,000 ms per s", "hitchTimeRatio": "5 ms per s"},
+        "networkTransferMetrics": {"cumulativeCellularDownload": "80,000 kB", "cumulativeWifiDownload": "60,000 kB",
+            "cumulativeCellularUpload": "70,000 kB", "cumulativeWifiUpload": "50,000 kB"},
+        "applicationLaunchMetrics": {
+            "histogrammedTimeToFirstDrawKey":
+                histogram(&[("1,000 ms", "1,010 ms", 50), ("2,000 ms", "2,010 ms", 60)]),
+            "histogrammedResumeTime": histogram(&[("200 ms", "210 ms", 60)])},
+        "applicationResponsivenessMetrics": {
+            "histogrammedAppHangTime": histogram(&[("0 ms", "100 ms", 0), ("400 ms", "700 ms", 30)])},
+        "signpostMetrics": [],
+    })
+}
+
+fn read(json: &Value) -> Result<MetricPayload, String> {
+    MetricPayload::from_json(json.to_string().as_bytes()).map_err(|error| error.to_string())
+}
+
+fn samples(payload: &MetricPayload) -> Vec<(MetricName, f64, u32)> {
+    let mut found: Vec<_> = payload.samples.iter().map(|one| (one.metric, one.value, one.count)).collect();
+    found.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    found
+}
+
+const MEASURED: [(MetricName, f64, u32); 10] = [
+    (LaunchTime, 1_005.0, 50),
+    (LaunchTime, 2_005.0, 60),
+    (ResumeTime, 205.0, 60),
+    (HangTime, 550.0, 30),
+    (CpuTime, 100_000.0, 1),
+    (HitchRatio, 5.0, 1),
+    (PeakMemory, 200_000_000.0, 1),
+    (DiskWrites, 1_300_000.0, 1),
+    (Upload, 120_000_000.0, 1),
+    (Download, 140_000_000.0, 1),
+];
+
+#[test]
+fn a_payload_of_metric_kit_is_read_alone_and_within_ours() {
+    let alone = read(&metric_kit()).unwrap();
+    assert_eq!(samples(&alone), MEASURED);
+    assert_eq!(
+        (alone.app.as_str(), alone.version.as_str(), alone.build.as_deref()),
+        ("com.acme.shop", "1.0.0", Some("7"))
+    );
+    assert_eq!(
+        (alone.os.as_deref(), alone.device.as_deref()),
+        (Some("iPhone OS 18.1 (22B83)"), Some("iPhone16,1"))
+    );
+    assert_eq!(
+        (alone.id.len(), alone.measured_at, alone.weight),
+        (64, datetime!(2025-10-22 06:59 UTC), WEIGHT_UNIT)
+    );
+    assert_eq!(alone.unread, [""; 0]);
+    let within = json!({"id": "m1", "app": "com.acme.bank", "version": "2.0", "sampled": 0.3, "session": "s1",
+        "metric_kit": metric_kit()});
+    let within = read(&within).unwrap();
+    assert_eq!(samples(&within), MEASURED);
+    assert_eq!(
+        (within.id.as_str(), within.app.as_str(), within.version.as_str()),
+        ("m1", "com.acme.bank", "2.0")
+    );
+    assert_eq!((within.weight, within.session.as_deref()), (3_333, Some("s1")));
+}
+
+#[test]
+fn what_a_device_writes_in_an_unknown_language_is_named_and_the_rest_is_read() {
+    let mut payload = metric_kit();
+    payload["metaData"]["regionFormat"] = "CN".into();
+    payload["cpuMetrics"]["cumulativeCPUTime"] = "2,717秒".into();
+    payload["diskIOMetrics"]["cumulativeLogicalWrites"] = "1,300 kilomjölk".into();
+    payload["memoryMetrics"]["peakMemoryUsage"] = 5.into();
+    payload["applicationLaunchMetrics"]["histogrammedResumeTime"] =
+        histogram(&[("200毫秒", "210毫秒", 1), ("1 jiffy", "2 jiffies", 1)]);
+    let read = read(&payload).unwrap();
+    let samples = samples(&read);
+    assert!(samples.contains(&(CpuTime, 2_717_000.0, 1)) && samples.contains(&(ResumeTime, 205.0, 1)));
+    let unread = [
+        "memoryMetrics.peakMemoryUsage",
+        "diskIOMetrics.cumulativeLogicalWrites",
+        "applicationLaunchMetrics.histogrammedResumeTime",
+    ];
+    assert_eq!(read.unread, unread);
+}
+
+fn own() -> Value {
+    json!({"id": "m1", "app": "com.acme.shop", "measured_at": "2026-11-20T23:30:00-02:00",
+        "measurements": [
+            {"name": "launch_time", "unit": "s", "value": 1.5},
+            {"name": "frame_rate", "unit": "fps", "value": 59.5},
+            {"name": "page_load_time", "unit": "ms", "histogram": [{"from": 100, "to": 300, "count": 4}]}],
+        "requests": [{"host": "API.example.com.", "dns": 12, "total": 240.5}, {"host": "[::1]:8080", "failed": true}],
+        "other": {"kept": "out"}})
+}
+
+#[test]
+fn our_own_payload_is_read_with_its_requests() {
+    let read = read(&own()).unwrap();
+    let expected =
+        [(LaunchTime, 1_500.0, 1), (MetricName::PageLoadTime, 200.0, 4), (MetricName::FrameRate, 59.5, 1)];
+    assert_eq!(samples(&read), expected);
+    let requests: Vec<_> =
+        read.requests.iter().map(|one| (one.host.as_str(), one.failed, one.phases)).collect();
+    let first = [Some(12.0), None, None, None, Some(240.5)];
+    assert_eq!(requests, [("api.example.com", false, first), ("[::1]:8080", true, [None; 5])]);
+    assert_eq!((read.event_day(), read.version.as_str()), (date!(2026 - 11 - 21), ""));
+    read.check_time(read.measured_at - Duration::DAY).unwrap();
+    assert!(read.check_time(read.measured_at - Duration::DAY * 1.1).is_err());
+}
+
+#[test]
+fn a_refusal_names_the_field_and_what_would_be_right() {
+    let refusal = |path: &str, value: Value| {
+        let mut json = own();
+        *json.pointer_mut(path).unwrap_or_else(|| panic!("{path}")) = value;
+        read(&json).unwrap_err()
+    };
+    for (path, value, words) in [
+        ("/id", json!(""), "`id` must have 1 to 100 characters"),
+        ("/id", json!(7), "invalid type"),
+        ("/app", json!(null), "`app` is missing"),
+        ("/app", json!("a\u{0}"), "U+0000"),
+        ("/measured_at", json!("today"), "`measured_at` must be the end"),
+        ("/measured_at", json!(null), "`measured_at` must be the end"),
+        ("/measurements/0/name", json!("launch"), "\"launch\", which is no metric"),
+        ("/measurements/0/name", json!("request_total"), "which is no metric"),
+        ("/measurements/0/unit", json!("kB"), "`measurements` have launch_time in \"kB\": use ms"),
+        ("/measurements/0/value", json!(-1), "negative or too large"),
+        ("/measurements/0/value", json!(1e300), "negative or too large"),
+        ("/measurements/0/value", json!(null), "either `value` or `histogram`"),
+        (
+            "/measurements/2/histogram",
+            json!(vec![json!({"from": 0, "to": 1, "count": 1}); 1_001]),
+            "1000 buckets",
+        ),
+        ("/measurements/2/histogram/0/count", json!(1_000_001), "1000000 observations"),
+        (
+            "/measurements",
+            json!(vec![json!({"name": "upload", "unit": "B", "value": 1}); 1_001]),
+            "limit is 1000",
+        ),
+        ("/requests/0/host", json!("https://example.com/a"), "no scheme, no path"),
+        ("/requests/0/host", json!(""), "host name"),
+        ("/requests/0/total", json!(-3), "negative"),
+    ] {
+        let found = refusal(path, value);
+        assert!(found.contains(words), "{path}: {found}");
+    }
+    for sampled in [0.0, 0.0009, 1.1, -1.0] {
+        let mut json = own();
+        json["sampled"] = sampled.into();
+        assert_eq!(read(&json).unwrap_err(), "`sampled` must be between 0.001 and 1");
+    }
+    let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
+    assert!(MetricPayload::from_json(deep.as_bytes()).is_err());
+    let long = " ".repeat(MAX_PAYLOAD_BYTES + 1);
+    assert!(
+        MetricPayload::from_json(long.as_bytes()).unwrap_err().to_string().contains("the limit is 262144")
+    );
+}
+
+#[test]
+fn each_metric_has_one_name_and_a_unit_that_is_its_own() {
+    for metric in MetricName::ALL {
+        assert_eq!(MetricName::parse(metric.as_str()), Some(metric));
+        let factor = metric.unit().conversion_factor(metric.unit().as_str());
+        assert_eq!(
+            factor,
+            (!metric.is_derived()).then_some(1.0),
+            "{metric} is sent in its own unit, or not at all"
+        );
+    }
+}
+
+#[test]
+fn hangs_that_were_not_read_are_no_rate() {
+    let rates = |start: &str| {
+        let mut payload = metric_kit();
+        payload["applicationTimeMetrics"] = json!({"cumulativeForegroundTime": "7,200 sec"});
+        payload["applicationResponsivenessMetrics"]["histogrammedAppHangTime"] =
+            histogram(&[("400 ms", "700 ms", 30), (start, "900 ms", 10)]);
+        let samples = read(&payload).unwrap().samples;
+        let rates = samples.iter().filter(|sample| sample.metric == MetricName::HangRate);
+        rates.map(|sample| sample.value).collect::<Vec<_>>()
+    };
+    assert_eq!(rates("800 ms"), [20.0]);
+    assert!(rates("800 jiffies").is_empty(), "how often it hung is not known");
+}
+
+#[test]
+fn what_is_said_for_each_hour_follows_from_the_payload_alone() {
+    let of = |measurements: Value| {
+        let payload = json!({"id": "m1", "app": "a", "measured_at": "2026-11-20T08:00:00Z", "measurements": measurements});
+        MetricPayload::from_json(payload.to_string().as_bytes()).map(|payload| {
+            let derived = payload.samples.into_iter().filter(|sample| sample.metric.is_derived());
+            derived.map(|sample| (sample.metric, sample.value, sample.count)).collect::<Vec<_>>()
+        })
+    };
+    let one = |name: &str, unit: &str, value: f64| json!({"name": name, "unit": unit, "value": value});
+    let on = one("foreground_time", "min", 30.0);
+    let (off, cpu) = (one("background_time", "min", 90.0), one("cpu_time", "s", 60.0));
+    let hung = json!({"name": "hang_time", "unit": "s", "histogram": [{"from": 1, "to": 2, "count": 3}]});
+    let calm = json!({"name": "hang_time", "unit": "s", "histogram": []});
+    assert_eq!(
+        of(json!([on, off, cpu, hung])).unwrap(),
+        [(MetricName::CpuTimePerHour, 30_000.0, 1), (MetricName::HangRate, 6.0, 1)]
+    );
+    assert_eq!(of(json!([on, calm])).unwrap(), [(MetricName::HangRate, 0.0, 1)]);
+    assert_eq!(of(json!([on])).unwrap(), [], "hangs were not measured");
+    assert_eq!(of(json!([cpu, hung])).unwrap(), [], "it is not known how long the app ran");
+    assert_eq!(of(json!([one("foreground_time", "s", 59.0), cpu, hung])).unwrap(), [], "too short to tell");
+    assert!(of(json!([one("hang_rate", "1/h", 1.0)])).is_err(), "nobody sends it");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_payload_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
+        let _ = MetricPayload::from_json(&bytes);
+    }
+
+    /// Whatever a device writes, a payload within the bounds comes out.
+    #[test]
+    fn any_text_is_a_value_or_named(text in "\\PC{0,20}", region in "[A-Z]{0,2}") {
+        let mut payload = metric_kit();
+        payload["metaData"]["regionFormat"] = region.into();
+        payload["cpuMetrics"]["cumulativeCPUTime"] = text.into();
+        let read = read(&payload).unwrap();
+        let found = read.samples.iter().any(|sample| sample.metric == CpuTime);
+        prop_assert_eq!(found, read.unread.is_empty());
+        prop_assert!(read.samples.iter().all(|sample| sample.value >= 0.0 && sample.value.is_finite()));
+    }
+}
