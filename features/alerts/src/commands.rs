@@ -6,7 +6,7 @@ use unslide_client::listing::{Listing, filter_given, item_text};
 use unslide_client::{ApiServer, Client, FeatureCommand, Outcome, block_on, say};
 
 /// The subcommands of the feature.
-pub const COMMANDS: &[FeatureCommand] =
+pub const ALERT_COMMANDS: &[FeatureCommand] =
     &[FeatureCommand { follows: "groups", command: Arguments::command, run }];
 
 /// Entries of a list without --limit.
@@ -31,7 +31,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum AlertsCommand {
-    /// List the rules
+    /// List the alert rules of the tenant
     List(ListArguments),
     /// List messages, the newest first, with the reason why one was not delivered
     Messages {
@@ -45,7 +45,7 @@ enum AlertsCommand {
     Test {
         #[command(flatten)]
         server: ApiServer,
-        /// The rule's id
+        /// The id of the rule
         id: String,
     },
 }
@@ -54,10 +54,10 @@ enum AlertsCommand {
 struct ListArguments {
     #[command(flatten)]
     server: ApiServer,
-    /// The most entries
+    /// The most entries to show
     #[arg(long, default_value_t = DEFAULT_LIMIT)]
     limit: usize,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }

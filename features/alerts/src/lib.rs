@@ -10,7 +10,7 @@ mod receiver_policy;
 mod sending;
 pub mod store;
 
-pub use commands::COMMANDS;
+pub use commands::ALERT_COMMANDS;
 pub use sending::{AlertSender, AlertTopic, Alerts};
 
 use axum::Extension;

@@ -9,7 +9,7 @@ use unslide_client::{
 };
 
 /// The subcommands of the feature.
-pub const COMMANDS: &[FeatureCommand] =
+pub const EVENT_COMMANDS: &[FeatureCommand] =
     &[FeatureCommand { follows: "reports", command: Arguments::command, run }];
 
 /// How long a stream without --follow lasts. The API sends the events that are kept at once.

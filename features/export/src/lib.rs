@@ -7,7 +7,7 @@ mod commands;
 mod lists;
 pub mod live_events;
 
-pub use commands::COMMANDS;
+pub use commands::EVENT_COMMANDS;
 
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, Clearing};

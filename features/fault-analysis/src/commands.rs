@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use unslide_client::{ApiServer, Client, Console, Exit, FeatureCommand, Outcome, block_on, note, say};
 
 /// The subcommands of the feature.
-pub const COMMANDS: &[FeatureCommand] =
+pub const FAULT_COMMANDS: &[FeatureCommand] =
     &[FeatureCommand { follows: "settings", command: Arguments::command, run }];
 
 /// The switch in the API.
@@ -27,7 +27,7 @@ struct Arguments {
     server: ApiServer,
     /// Turn it on or off; without it the switch is shown
     switch: Option<Switch>,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }

@@ -12,7 +12,7 @@ mod sentence;
 mod trap_reason;
 mod verdict;
 
-pub use commands::COMMANDS;
+pub use commands::FAULT_COMMANDS;
 
 use unslide_api::feature::ApiFeature;
 use unslide_feature::{Feature, SymbolizerFeature};

@@ -14,7 +14,7 @@ pub struct ListForm {
     /// The most entries; where absent, 50, and all with --csv, --ndjson or --elasticsearch
     #[arg(long)]
     limit: Option<usize>,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
     /// Print the list as CSV

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line: every command and its arguments.
 
 use crate::configuration::Configured;
 use crate::configuration::service::Service;
@@ -73,7 +73,7 @@ enum Command {
     /// Look at records that could not be processed, and replay them
     #[command(subcommand)]
     DeadLetter(dead_letter::Command),
-    /// Look at the configuration
+    /// Check and show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Create, change, suspend and delete tenants

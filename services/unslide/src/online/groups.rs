@@ -11,7 +11,7 @@ use unslide_client::listing::{ListForm, Listing, filter_given, item_text};
 use unslide_model::{Clock, SystemClock};
 use unslide_store::Uuid;
 
-/// Arguments of `unslide groups`.
+/// Arguments of the command `unslide groups`.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -38,12 +38,12 @@ pub struct Arguments {
     list: ListArguments,
 }
 
-/// Arguments of `unslide groups list`.
+/// Arguments of the command `unslide groups list`.
 #[derive(Args)]
 struct ListArguments {
     #[command(flatten)]
     server: ApiServer,
-    /// Bundle identifier
+    /// Bundle identifier of the app
     #[arg(long)]
     app: Option<String>,
     /// Groups with reports of this version; only these are counted
@@ -114,7 +114,7 @@ enum Action {
     },
     /// Ignore a group, whatever comes
     Ignore(Target),
-    /// Open a group again
+    /// Open a group that was closed
     Reopen(Target),
     /// Assign a group to somebody
     Assign {
@@ -123,7 +123,7 @@ enum Action {
         /// The name; nobody where empty
         assignee: String,
     },
-    /// Merge groups into one
+    /// Merge several groups into one
     Merge {
         #[command(flatten)]
         target: Target,
@@ -148,9 +148,9 @@ enum Action {
 pub struct Target {
     #[command(flatten)]
     server: ApiServer,
-    /// The group's id
+    /// The id of the group
     id: Uuid,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }

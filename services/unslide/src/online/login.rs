@@ -8,7 +8,7 @@ use unslide_client::{
     ProfileFile, URL_VARIABLE, check_address, check_name, read_answer, read_secret,
 };
 
-/// Arguments of `unslide login`.
+/// Arguments of the command `unslide login`.
 #[derive(Args)]
 #[command(after_help = "\
 The key is not shown while it is typed. It is kept in ~/.config/unslide/config.toml (or below XDG_CONFIG_HOME), which only this user
@@ -30,7 +30,7 @@ pub struct LoginArguments {
     no_check: bool,
 }
 
-/// Arguments of `unslide logout`.
+/// Arguments of the command `unslide logout`.
 #[derive(Args)]
 pub struct LogoutArguments {
     /// The name of the profile [default: default]
@@ -90,7 +90,7 @@ pub fn log_in(arguments: &LoginArguments) -> Outcome {
     Ok(Exit::Ready)
 }
 
-/// Removes a profile.
+/// Removes a profile from the file.
 pub fn log_out(arguments: &LogoutArguments) -> Outcome {
     let name = arguments.profile.as_deref().unwrap_or(DEFAULT_PROFILE);
     check_name(name)?;

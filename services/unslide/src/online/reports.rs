@@ -1,4 +1,4 @@
-//! `unslide reports`: stored reports.
+//! `unslide reports`: lists and shows stored reports.
 
 pub mod show;
 
@@ -7,7 +7,7 @@ use crate::prelude::*;
 use unslide_client::listing::{ListForm, Listing, filter_given, item_text};
 use unslide_model::{Clock, SystemClock};
 
-/// Arguments of `unslide reports`.
+/// Arguments of the command `unslide reports`.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -37,24 +37,24 @@ enum ReportsAction {
     Show(show::ShowReportArguments),
 }
 
-/// Arguments of `unslide reports list`.
+/// Arguments of the command `unslide reports list`.
 #[derive(Args)]
 struct ListArguments {
     #[command(flatten)]
     server: ApiServer,
-    /// Bundle identifier
+    /// Bundle identifier of the app
     #[arg(long)]
     app: Option<String>,
-    /// Version
+    /// Version of the app, such as 2.4.1
     #[arg(long = "app-version", value_name = "VERSION")]
     app_version: Option<String>,
-    /// Build number
+    /// Build number of the app
     #[arg(long)]
     build: Option<String>,
     /// Arrived at this time or later: RFC 3339, or a duration before now such as 90m, 12h or 7d
     #[arg(long, value_name = "TIME")]
     from: Option<Moment>,
-    /// Arrived before this time
+    /// Arrived before this time, as --from
     #[arg(long, value_name = "TIME")]
     to: Option<Moment>,
     /// The crash's type, such as mach, signal or nsexception

@@ -17,7 +17,7 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Missing symbols that are named of one report.
 const MAX_SHOWN_IMAGES: usize = 10;
 
-/// Arguments of `unslide send`.
+/// Arguments of the command `unslide send`.
 #[derive(Args)]
 #[command(after_help = "\
 The key needs the scope reports:write, and with --wait also reports:read. A report that is sent twice is stored once.

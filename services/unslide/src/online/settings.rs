@@ -8,7 +8,7 @@ use unslide_store::app_signals::AppSignal;
 const PAGE_LIMIT: &str = "500";
 /// The settings of apps in the API.
 const APP_SETTINGS: &str = "/v1/app-settings";
-/// The commands on settings.
+/// The commands on the settings of apps.
 #[derive(Subcommand)]
 #[command(after_help = "The key needs the scope tenant:admin.")]
 pub enum Command {
@@ -18,20 +18,20 @@ pub enum Command {
     Set(SetArguments),
 }
 
-/// Arguments of `unslide settings show`.
+/// Arguments of the command `unslide settings show`.
 #[derive(Args)]
 pub struct ShowSettingsArguments {
     #[command(flatten)]
     server: ApiServer,
-    /// Bundle identifier
+    /// Bundle identifier of the app
     #[arg(long)]
     app: Option<String>,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// Arguments of `unslide settings set`.
+/// Arguments of the command `unslide settings set`.
 #[derive(Args)]
 #[command(after_help = "\
 Crashes are always kept. The rules of grouping are set with `unslide groups rules`.
@@ -43,7 +43,7 @@ Examples:
 pub struct SetArguments {
     #[command(flatten)]
     server: ApiServer,
-    /// Bundle identifier
+    /// Bundle identifier of the app
     #[arg(long)]
     app: String,
     /// URL of a source file in the console: a template with {path}, and optionally {line}, {version} and {build}; empty: no links
@@ -58,7 +58,7 @@ pub struct SetArguments {
     /// Drop events of this signal when they arrive; may be given several times
     #[arg(long, value_name = "SIGNAL", value_parser = parse_signal)]
     drop: Vec<AppSignal>,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }

@@ -20,7 +20,7 @@ use unslide_report::{Element, ReadLimits, Report, split_record};
 /// The pause between two questions while waiting.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The commands on symbols.
+/// The commands on symbols of the API.
 #[derive(Subcommand)]
 pub enum Command {
     /// List the symbols that were uploaded, the newest first
@@ -37,7 +37,7 @@ pub enum Command {
     Backfill(backfill::Arguments),
 }
 
-/// Arguments of `unslide symbols check`.
+/// Arguments of the command `unslide symbols check`.
 #[derive(Args)]
 #[command(after_help = "\
 The key needs the scope symbols:write or symbols:read.
@@ -67,7 +67,7 @@ pub struct CheckArguments {
     /// Name the debug ids, and ask nothing
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
     /// Print nothing: the exit code says it

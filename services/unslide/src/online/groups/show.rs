@@ -5,12 +5,12 @@ use crate::prelude::*;
 use unslide_client::listing::item_text;
 use unslide_client::print_facts;
 
-/// Rows of each table.
+/// The most rows of each table.
 const MAX_ROWS: usize = 10;
 /// Lines of the newest report's stack.
 const MAX_STACK_LINES: usize = 60;
 
-/// Shows a group.
+/// Shows a group with its newest stack.
 pub async fn show_group(target: &Target) -> Outcome {
     let client = Client::new(&target.server)?;
     let group: Value = client.get(&format!("/v1/groups/{}", target.id)).await?;

@@ -7,7 +7,7 @@ use unslide_client::{ClientError, quantity};
 /// The longest time that the API waits in one request.
 const API_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Arguments of `unslide reports show`.
+/// Arguments of the command `unslide reports show`.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -16,7 +16,7 @@ Examples:
 pub struct ShowReportArguments {
     #[command(flatten)]
     server: ApiServer,
-    /// The report's id
+    /// The id of the report
     id: String,
     /// Which one, from 0, if several reports with different bytes have the id
     #[arg(long, value_name = "NUMBER")]
@@ -29,7 +29,7 @@ pub struct ShowReportArguments {
     json: bool,
 }
 
-/// Prints a report.
+/// Prints a report in the requested form.
 pub fn run(arguments: &ShowReportArguments) -> Outcome {
     let accept = if arguments.json { "application/json" } else { "text/plain" };
     let path = match arguments.variant {

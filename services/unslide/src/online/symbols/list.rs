@@ -6,7 +6,7 @@ use unslide_client::confirm_action;
 use unslide_client::listing::{ListForm, Listing, filter_given, item_text};
 use unslide_model::{Clock, DebugId, SystemClock};
 
-/// Arguments of `unslide symbols list`.
+/// Arguments of the command `unslide symbols list`.
 #[derive(Args)]
 #[command(after_help = "\
 The key needs the scope symbols:read, with --system the scope operator.
@@ -21,7 +21,7 @@ pub struct SymbolListArguments {
     /// Name of the file, without its folder
     #[arg(long)]
     name: Option<String>,
-    /// Architecture, such as arm64
+    /// Architecture of the object, such as arm64
     #[arg(long)]
     arch: Option<String>,
     /// queued, building, ready, malformed, unsupported or too_complex
@@ -43,7 +43,7 @@ pub struct SymbolListArguments {
     form: ListForm,
 }
 
-/// Arguments of `unslide symbols missing`.
+/// Arguments of the command `unslide symbols missing`.
 #[derive(Args)]
 #[command(after_help = "\
 The key needs the scope reports:read. `unslide upload` takes the dSYMs with these ids, most easily as the .xcarchive of the build.
@@ -67,7 +67,7 @@ pub struct MissingArguments {
     form: ListForm,
 }
 
-/// Arguments of `unslide symbols delete`.
+/// Arguments of the command `unslide symbols delete`.
 #[derive(Args)]
 #[command(after_help = "The key needs the scope symbols:write, with --system the scope operator.")]
 pub struct DeleteArguments {
