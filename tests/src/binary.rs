@@ -66,6 +66,8 @@ fn without_variables(mut command: Command) -> Command {
             command.env_remove(name);
         }
     }
+    // The profiles of the person who runs the tests.
+    command.env("XDG_CONFIG_HOME", "/nonexistent");
     command
 }
 

@@ -1,8 +1,9 @@
 //! CrashFault analysis: says of a crash what was wrong at its instruction.
 //!
 //! `decode` reads the processor's registers, `verdict` has the rules in their order, `fault` is the member of our key, and
-//! `operations` has the tenant's switch.
+//! `operations` and `commands` have the tenant's switch.
 
+mod commands;
 mod decode;
 mod fault;
 mod memory;
@@ -10,6 +11,8 @@ mod operations;
 mod sentence;
 mod trap_reason;
 mod verdict;
+
+pub use commands::FAULT_COMMANDS;
 
 use unslide_api::feature::ApiFeature;
 use unslide_feature::{Feature, SymbolizerFeature};

@@ -8,6 +8,7 @@ use crate::http::{compress, documents};
 use crate::limits::answers;
 use crate::list_tables::all_tables;
 use crate::openapi;
+use crate::openapi::self_contained::render_document;
 use crate::operations::{
     apps, audit_log, dead_letters, grouping_rules, groups, keys, reports, reprocess, sessions, symbols,
     tenants,
@@ -21,6 +22,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
+use serde_json::Value;
 use std::time::Duration;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
@@ -76,9 +78,15 @@ async fn readyz(State(api): State<Api>) -> Response {
     }
 }
 
-/// Returns the OpenAPI document of all operations.
-#[must_use]
-pub fn build_document(features: &[ApiFeature]) -> OpenApi {
+/// Returns the OpenAPI document of all operations, with every schema in it.
+///
+/// # Errors
+/// Returns an error if a part of it is no JSON.
+pub fn build_document(features: &[ApiFeature]) -> serde_json::Result<Value> {
+    render_document(&merge_documents(features))
+}
+
+fn merge_documents(features: &[ApiFeature]) -> OpenApi {
     let mut document = openapi::build_base(features);
     for routes in [
         symbols::upload_routes(),

@@ -1,5 +1,7 @@
 //! The frame of the OpenAPI document; the operations add their own parts.
 
+pub mod self_contained;
+
 use crate::feature::ApiFeature;
 use crate::http::problem::ProblemDetails;
 use crate::requests::access::Reach;

@@ -207,7 +207,7 @@ pub async fn build_api(
         entropy: Entropy::default(),
         permits,
         shutdown: host.shutdown.clone(),
-        openapi: build_document(&features).to_json()?.into(),
+        openapi: build_document(&features)?.to_string().into(),
         store,
         objects,
         producer,

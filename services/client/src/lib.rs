@@ -23,8 +23,9 @@ pub mod symbols;
 pub use accounts::{create_key, create_tenant};
 pub use address::reachable_address;
 pub use api::{
-    Accepted, AnsweringServer, ApiServer, Begun, BuiltObject, Client, ClientError, FormContent, FormFile,
-    Upload,
+    Accepted, AnsweringServer, ApiLogin, ApiProfile, ApiProfileError, ApiServer, Begun, BuiltObject, Client,
+    ClientError, DEFAULT_PROFILE, DEFAULT_URL, FormContent, FormFile, KEY_VARIABLE, LoginSource,
+    PROFILE_VARIABLE, ProfileFile, URL_VARIABLE, Upload, check_address, check_name,
 };
 pub use command::{FeatureCommand, block_on};
 pub use configured::Configured;
@@ -33,4 +34,6 @@ pub use exit::Exit;
 pub use failure::{BoxError, CommandError, Outcome, check_paths};
 pub use file_kind::{describe_file, file_kind, is_archive, starts_as_mach_o, starts_as_source_map};
 pub use mapped::map_unpacked;
-pub use output::{Console, Table, can_ask, confirm_action, json_text};
+pub use output::{
+    Console, Table, can_ask, confirm_action, describe_age, json_text, print_facts, read_answer, read_secret,
+};

@@ -14,7 +14,7 @@ pub struct ListForm {
     /// The most entries; where absent, 50, and all with --csv, --ndjson or --elasticsearch
     #[arg(long)]
     limit: Option<usize>,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
     /// Print the list as CSV
@@ -61,6 +61,8 @@ pub struct Listing<const N: usize> {
     pub limit: usize,
     pub head: &'static [&'static str; N],
     pub row: fn(&Value) -> [String; N],
+    /// Printed instead of a table without rows, such as `no group matches`.
+    pub empty: &'static str,
 }
 
 impl<const N: usize> Listing<N> {
@@ -83,6 +85,10 @@ impl<const N: usize> Listing<N> {
         }
         if as_json {
             Console::get().print_json(&found)?;
+            return Ok(Exit::Ready);
+        }
+        if found.is_empty() {
+            note!("{}", self.empty);
             return Ok(Exit::Ready);
         }
         let mut table = Table::new(self.head);

@@ -1,12 +1,12 @@
-//! The command line.
+//! The command line: every command and its arguments.
 
 use crate::configuration::Configured;
 use crate::configuration::service::Service;
 use crate::failure::exit_code;
 use crate::offline::{explain, swift, symbolicate};
-use crate::online::{dead_letter, doctor, groups, reports, reprocess, symbols};
+use crate::online::{dead_letter, doctor, groups, login, reports, reprocess, send, settings, symbols};
 use crate::servers::{audit, fsck, health, key, migrate, tenant};
-use crate::{configuration, features, serve, upload};
+use crate::{configuration, features, manual, serve, upload};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 use unslide_client::symbols::BUILD_SYMCACHE;
@@ -34,19 +34,28 @@ enum Command {
     Symbolicate(symbolicate::Arguments),
     /// Explain how each frame was symbolicated, or why not, and which dSYM to upload
     Explain(explain::Arguments),
-    /// Try whether this machine can use the API with its key, and say what the key is good for
+    /// Keep the API's address and key in a profile of this user
+    Login(login::LoginArguments),
+    /// Remove a profile of this user
+    Logout(login::LogoutArguments),
+    /// Try whether this machine can use the API with its key, and the servers of the services
     Doctor(doctor::Arguments),
-    /// List groups of reports, one bug each
+    /// Send reports to the API, and say what became of them
+    Send(send::Arguments),
+    /// List and show groups of reports, one bug each, and change their states
     Groups(groups::Arguments),
-    /// List stored reports, the newest first
+    /// List and show stored reports
     Reports(reports::Arguments),
     /// Upload dSYMs, or an operating system's libraries
     Upload(upload::Arguments),
-    /// Check whether symbols are ready, and rebuild symcaches
+    /// List, check and delete symbols, and list the missing ones
     #[command(subcommand)]
     Symbols(symbols::Command),
     /// Symbolicate stored reports again, with the current symbols
     Reprocess(reprocess::Arguments),
+    /// Show and change the settings of apps
+    #[command(subcommand)]
+    Settings(settings::Command),
     /// Take uploads, reports and queries over HTTP
     Api(Configured),
     /// Symbolicate reports from Kafka to Kafka
@@ -64,7 +73,7 @@ enum Command {
     /// Look at records that could not be processed, and replay them
     #[command(subcommand)]
     DeadLetter(dead_letter::Command),
-    /// Look at the configuration
+    /// Check and show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Create, change, suspend and delete tenants
@@ -75,6 +84,10 @@ enum Command {
     Key(key::Command),
     /// Check that the service on this machine is ready: exit code 0 if it is
     Health(health::Arguments),
+    /// Print the script that completes this command line in a shell
+    Completions(manual::CompletionsArguments),
+    /// Print a page of the manual, or write all pages
+    Man(manual::ManArguments),
     /// Print the version of this program
     Version,
     /// Demangle Swift's names on standard input, for another process of this program
@@ -159,6 +172,12 @@ fn run_core_command(command: Command) -> Outcome {
         Command::Demo(arguments) => demo::run::<configuration::Configuration>(&arguments),
         Command::Symbolicate(arguments) => symbolicate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Login(arguments) => login::log_in(&arguments),
+        Command::Logout(arguments) => login::log_out(&arguments),
+        Command::Send(arguments) => send::run(&arguments),
+        Command::Settings(command) => settings::run(command),
+        Command::Completions(arguments) => manual::print_completions(&arguments, command_line()),
+        Command::Man(arguments) => manual::write_pages(&arguments, command_line()),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Groups(arguments) => groups::run(arguments),
         Command::Reports(arguments) => reports::run(arguments),

@@ -44,10 +44,16 @@ pub const CHILD_TASKS: &[ChildTask] = &[
 
 /// The subcommands of features, which read no configuration.
 const COMMANDS: &[&[FeatureCommand]] = &[
+    // Rules and messages.
+    unslide_alerts::ALERT_COMMANDS,
     // Captures of a running service, and files of a device.
     unslide_captures::COMMANDS,
     // Names of an operating system's functions, from the files that a customer has.
     unslide_system_symbols::SYSTEM_SYMBOL_COMMANDS,
+    // The switch of a tenant.
+    unslide_fault_analysis::FAULT_COMMANDS,
+    // The stream of live events.
+    unslide_export::EVENT_COMMANDS,
     // Files of metric payloads.
     unslide_health::COMMANDS,
 ];

@@ -5,6 +5,7 @@ mod cli;
 mod configuration;
 mod failure;
 mod features;
+mod manual;
 mod moment;
 mod offline;
 mod online;

@@ -21,6 +21,11 @@ impl Moment {
             Moment::For(millis) => now - millis,
         }
     }
+
+    /// Returns it in the form of the API.
+    pub fn as_text(self, now: i64) -> String {
+        format_time(self.to_millis(now))
+    }
 }
 
 impl FromStr for Moment {

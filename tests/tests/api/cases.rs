@@ -20,7 +20,7 @@ const DOOMED: &str = "33333333-3333-3333-3333-333333333333";
 const MERGED: &str = "44444444-4444-4444-4444-444444444444";
 
 pub fn document() -> Value {
-    serde_json::to_value(unslide_api::build_document(&crate::world::api_features().features)).unwrap()
+    unslide_api::build_document(&crate::world::api_features().features).unwrap()
 }
 
 /// Every operation: id, method, path template, the operation.

@@ -3,6 +3,7 @@
 mod administration;
 mod commands;
 mod console;
+mod developer;
 mod embedded;
 mod reports;
 mod restore;

@@ -41,13 +41,7 @@ impl Variable {
     fn parse_value(&self) -> Value {
         parse_scalar(&self.text).unwrap_or_else(|| {
             match self.text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
-                Some(items) => {
-                    let items = items.split(',').map(str::trim).filter(|item| !item.is_empty());
-                    items
-                        .map(|item| parse_scalar(item).unwrap_or_else(|| item.into()))
-                        .collect::<Vec<Value>>()
-                        .into()
-                }
+                Some(items) => comma_list(items),
                 None => self.text.as_str().into(),
             }
         })
@@ -58,6 +52,12 @@ impl Variable {
 fn parse_scalar(text: &str) -> Option<Value> {
     let mut table = format!("value = {text}").parse::<Table>().ok()?;
     table.remove("value").filter(|value| table.is_empty() && !matches!(value, Value::Datetime(_)))
+}
+
+/// Returns the list of a text with commas between its items.
+fn comma_list(text: &str) -> Value {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    items.map(|item| parse_scalar(item).unwrap_or_else(|| item.into())).collect::<Vec<Value>>().into()
 }
 
 /// The sources of a configuration.
@@ -173,6 +173,8 @@ impl ConfigReader {
     }
 
     fn read_at<T: DeserializeOwned + Default>(&mut self, prefix: &str, mut tree: Table) -> T {
+        // Variables that were split at their commas.
+        let mut lists = BTreeSet::new();
         loop {
             let mut ignored = BTreeSet::new();
             let read = {
@@ -196,6 +198,13 @@ impl ConfigReader {
                 .is_some_and(|value| !matches!(value, Value::String(_) | Value::Table(_)))
                 && let Some(text) = self.raw_text(&key)
                 && replace_at_path(&mut tree, &path, Some(Value::String(text)))
+            {
+                continue;
+            }
+            if error.inner().message().contains("expected a sequence")
+                && let Some(text) = self.raw_text(&key)
+                && lists.insert(key.clone())
+                && replace_at_path(&mut tree, &path, Some(comma_list(&text)))
             {
                 continue;
             }
@@ -375,6 +384,26 @@ mod tests {
         assert_eq!(config.first.secret.reveal(), "00123");
         assert_eq!(config.first.names, ["a", "b"]);
         reader.finish().unwrap();
+    }
+
+    #[test]
+    fn a_list_in_a_variable_may_have_commas_alone() {
+        for (text, names) in [
+            ("a, b", vec!["a", "b"]),
+            ("a", vec!["a"]),
+            ("127.0.0.0/8,::1", vec!["127.0.0.0/8", "::1"]),
+            ("", vec![]),
+            ("[a]", vec!["a"]),
+        ] {
+            let (_folder, mut reader) = reader("", &[("UNSLIDE_FIRST__NAMES", text)]);
+            let config: Config = reader.read_whole();
+            assert_eq!(config.first.names, names, "{text}");
+            reader.finish().unwrap();
+        }
+        let (_folder, mut file) = reader("[first]\nnames = 'a,b'\n", &[("UNSLIDE_FIRST__SIZE", "1,2")]);
+        let _: Config = file.read_whole();
+        let text = file.finish().unwrap_err().to_string();
+        assert!(text.contains("first.names: ") && text.contains("first.size: "), "{text}");
     }
 
     #[test]

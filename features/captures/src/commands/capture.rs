@@ -211,6 +211,7 @@ fn list_captures(arguments: ListArguments) -> Outcome {
             ["id", "received_at", "app", "version", "kind", "state", "reason"]
                 .map(|name| item_text(capture, name))
         },
+        empty: "no capture matches",
     };
     block_on(async { arguments.form.print_list(listing, &Client::new(&arguments.server)?).await })
 }

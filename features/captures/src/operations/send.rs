@@ -14,6 +14,9 @@ use unslide_api::feature::upload::{
 };
 use unslide_store::app_signals::AppSignal;
 use unslide_store::{Uuid, app_settings, app_signals};
+use utoipa::PartialSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 
 /// The kind of a capture, and how it is read.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
@@ -52,6 +55,22 @@ pub struct AcceptedCapture {
     pub existing: bool,
 }
 
+/// The form of a request: one file that is analysed alone, or those of a log of allocations.
+pub struct CaptureFiles;
+
+impl PartialSchema for CaptureFiles {
+    fn schema() -> RefOr<Schema> {
+        let binary = || {
+            let format = SchemaFormat::KnownFormat(KnownFormat::Binary);
+            ObjectBuilder::new().schema_type(Type::String).format(Some(format))
+        };
+        let files = ["file", "events", "stacks", "images"];
+        files.into_iter().fold(ObjectBuilder::new(), |form, file| form.property(file, binary())).into()
+    }
+}
+
+impl ToSchema for CaptureFiles {}
+
 problems!(Failures: InvalidParameter, SignalSwitchedOff, InvalidUpload, IncompleteBody, BodyTimeout, TooLarge, SymbolQuota, UnsupportedFormat);
 
 /// Send a capture
@@ -71,7 +90,7 @@ problems!(Failures: InvalidParameter, SignalSwitchedOff, InvalidUpload, Incomple
 #[utoipa::path(post, path = "/v1/captures", tag = "captures", operation_id = "send_capture",
     params(SendCaptureQuery),
     request_body(description = "The file, or a form with its files.", content(
-        (Vec<u8> = "application/octet-stream"), (Vec<u8> = "multipart/form-data"))),
+        (Vec<u8> = "application/octet-stream"), (CaptureFiles = "multipart/form-data"))),
     responses((status = 202, description = "The files are stored and wait for their analysis.",
             headers(("location" = String, description = "The path of the capture.")),
             body = AcceptedCapture), Failures),

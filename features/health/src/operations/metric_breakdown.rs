@@ -71,7 +71,8 @@ pub async fn break_down_metric(
         let known = MetricName::ALL.map(MetricName::as_str).join(", ");
         return Err(Problem::new(Kind::InvalidParameter, format!("metric: one of {known}")));
     };
-    let none = "this version has no such metric on these days; send it with POST /v1/metrics";
+    let none = "no payload of this version on these days has the metric with a value of `by`: payloads with `model` and \
+                `os_version` of the device come with POST /v1/metrics, and `host` is of requests alone";
     if !access.can_see(&app) {
         return Err(Problem::new(Kind::NotFound, none));
     }

@@ -2,6 +2,7 @@
 //! does not read its response costs no memory.
 
 use crate::http::problem::{Kind, Problem};
+use crate::openapi::self_contained::find_published;
 use crate::state::Api;
 use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Response};
@@ -13,23 +14,15 @@ use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
 const READING_PAGE: &str = include_str!("docs.html");
-/// JSON Schemas of the service's additions to reports, of explanations, and of metric payloads and session
-/// events.
-const SCHEMAS: [(&str, &str); 4] = [
-    ("symbolication-v1.json", include_str!("../../../../docs/schema/symbolication-v1.json")),
-    ("explanation-v1.json", include_str!("../../../../docs/schema/explanation-v1.json")),
-    ("metrics-v1.json", include_str!("../../../../docs/schema/metrics-v1.json")),
-    ("sessions-v1.json", include_str!("../../../../docs/schema/sessions-v1.json")),
-];
 
 pub async fn get_openapi(State(api): State<Api>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], api.openapi.clone())
 }
 
 pub async fn get_schema(Path(name): Path<String>) -> Result<impl IntoResponse, Problem> {
-    let schema = SCHEMAS.iter().find(|(known, _)| *known == name);
-    let (_, text) = schema.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such schema"))?;
-    Ok(([(CONTENT_TYPE, "application/schema+json")], *text))
+    let text =
+        find_published(&name).ok_or_else(|| Problem::new(Kind::NotFound, "there is no such schema"))?;
+    Ok(([(CONTENT_TYPE, "application/schema+json")], text))
 }
 
 /// `GET /docs`: the OpenAPI document for people. The page reads `/openapi.json` in the browser, and loads

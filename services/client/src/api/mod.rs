@@ -1,12 +1,19 @@
 //! The public HTTP interface, from the client's side.
 
+mod cause;
 mod form;
+mod profile;
+mod requests;
 mod retry;
 mod server;
 mod symbols;
 
 pub use form::{FormContent, FormFile};
-pub use server::{AnsweringServer, ApiServer};
+pub use profile::{ApiProfile, ApiProfileError, DEFAULT_PROFILE, ProfileFile, check_name};
+pub use server::{
+    AnsweringServer, ApiLogin, ApiServer, DEFAULT_URL, KEY_VARIABLE, LoginSource, PROFILE_VARIABLE,
+    URL_VARIABLE, check_address,
+};
 pub use symbols::{Accepted, Begun, BuiltObject, Upload};
 
 use crate::Exit;
@@ -40,27 +47,41 @@ fn answer_timeout(size: u64) -> Duration {
 /// Why a request has no answer that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("the API at {url} does not answer")]
+    #[error("the API at {url} does not answer{}", cause::describe_failure(source))]
     Unreachable { url: String, source: reqwest::Error },
     /// The API accepted the connection, and no answer came.
     #[error("the API at {url} did not answer within {seconds} s")]
     NoAnswer { url: String, seconds: u64 },
     /// The API's own problem details.
-    #[error("{title}{} ({status}{})", detail.as_ref().map(|d| format!(": {d}")).unwrap_or_default(), request_id.as_ref().map(|id| format!(", request {id}")).unwrap_or_default())]
-    Refused { status: u16, title: String, detail: Option<String>, request_id: Option<String> },
+    #[error("{title}{} ({status}{}){}", detail.as_ref().map(|d| format!(": {d}")).unwrap_or_default(), request_id.as_ref().map(|id| format!(", request {id}")).unwrap_or_default(), hint.as_ref().map(|hint| format!(". {hint}")).unwrap_or_default())]
+    Refused {
+        status: u16,
+        title: String,
+        detail: Option<String>,
+        request_id: Option<String>,
+        /// The likely cause on this machine, and the way to mend it.
+        hint: Option<String>,
+    },
     /// An answer that the API does not give.
     #[error("cannot read the answer of {url}: is it the API of Unslide?")]
     Unreadable { url: String, source: serde_json::Error },
     /// The file that was to be sent.
     #[error("cannot read the file")]
     File(#[from] std::io::Error),
-    #[error("the API's address (UNSLIDE_URL or --url) is not a URL: {url}: {why}")]
+    #[error("the API's address (UNSLIDE_URL, --url or a profile) is not a URL: {url}: {why}")]
     Address { url: String, why: String },
-    #[error("there is no API key: set UNSLIDE_API_KEY or --api-key")]
+    #[error("there is no API key: run `unslide login`, or set UNSLIDE_API_KEY or --api-key")]
     NoKey,
+    /// The key of a profile is not sent to other addresses.
+    #[error(
+        "there is no API key for {url}: the profile {name:?} is of {known}. Name another one with --profile, or set UNSLIDE_API_KEY or --api-key"
+    )]
+    OtherProfile { name: String, known: String, url: String },
     /// A key that can't be one.
-    #[error("the API key (UNSLIDE_API_KEY or --api-key) has characters that no key has")]
-    Key,
+    #[error("the API key (from {origin}) has characters that no key has")]
+    Key { origin: LoginSource },
+    #[error(transparent)]
+    Profile(#[from] ApiProfileError),
     #[error("cannot create the HTTP client")]
     Client(#[source] reqwest::Error),
 }
@@ -74,7 +95,11 @@ impl ClientError {
             | ClientError::Refused { status: 502..=504, .. } => Exit::Unreachable,
             ClientError::Refused { status: 401 | 403, .. } => Exit::NotAllowed,
             ClientError::Refused { status: 404, .. } => Exit::Missing,
-            ClientError::Address { .. } | ClientError::NoKey | ClientError::Key => Exit::Usage,
+            ClientError::Address { .. }
+            | ClientError::NoKey
+            | ClientError::OtherProfile { .. }
+            | ClientError::Key { .. }
+            | ClientError::Profile(_) => Exit::Usage,
             _ => Exit::Failed,
         }
     }
@@ -130,9 +155,9 @@ pub struct Client {
     /// That the API does not answer has been said, and it has not answered since.
     told: Arc<AtomicBool>,
     url: String,
-    /// The remark that is printed after the address.
-    origin: &'static str,
+    url_source: LoginSource,
     key: Secret,
+    key_source: LoginSource,
     symbols: &'static str,
 }
 
@@ -142,7 +167,15 @@ impl Client {
     /// # Errors
     /// Returns an error if the HTTP client cannot be created.
     pub fn new(server: &ApiServer) -> Result<Client, ClientError> {
-        let (url, key) = (server.parse_address()?, server.parse_key()?);
+        Client::with_login(server.find_login()?, server.retry_for())
+    }
+
+    /// Creates a client for an address and a key.
+    ///
+    /// # Errors
+    /// Returns an error if the HTTP client cannot be created.
+    pub fn with_login(login: ApiLogin, retry_for: Duration) -> Result<Client, ClientError> {
+        let ApiLogin { url, url_source, key, key_source } = login;
         // The second time there is one already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
@@ -152,18 +185,24 @@ impl Client {
             .map_err(ClientError::Client)?;
         Ok(Client {
             http,
-            retry_for: server.retry_for(),
+            retry_for,
             told: Arc::default(),
             url,
-            origin: server.describe_origin(),
+            url_source,
             key,
+            key_source,
             symbols: "/v1/symbols",
         })
     }
 
     /// Returns the address, with a remark if it is the default.
     fn shown_url(&self) -> String {
-        format!("{}{}", self.url, self.origin)
+        match self.url_source {
+            LoginSource::Default => {
+                format!("{} (the default: UNSLIDE_URL, --url or `unslide login` sets another)", self.url)
+            }
+            _ => self.url.clone(),
+        }
     }
 
     fn no_answer(&self, after: Duration) -> ClientError {
@@ -226,7 +265,8 @@ impl Client {
         let body = self.read_bytes(answer).await.unwrap_or_default();
         let Refusal { title, detail, request_id } =
             serde_json::from_slice(&body).unwrap_or_else(|_| nothing());
-        Err(ClientError::Refused { status: status.as_u16(), title, detail, request_id })
+        let hint = cause::describe_refusal(status.as_u16(), &self.url, &self.key_source);
+        Err(ClientError::Refused { status: status.as_u16(), title, detail, request_id, hint })
     }
 
     /// Sends `size` bytes, over a slow connection for hours, and reads the answer.

@@ -83,11 +83,12 @@ mod tests {
 
     fn client(retry_for: u32) -> Client {
         let url = Some("http://127.0.0.1:9".to_owned());
-        Client::new(&ApiServer { url, api_key: Some("key".to_owned()), retry_for }).unwrap()
+        Client::new(&ApiServer { url, api_key: Some("key".to_owned()), retry_for, ..ApiServer::default() })
+            .unwrap()
     }
 
     fn refused(status: u16) -> ClientError {
-        ClientError::Refused { status, title: "no".to_owned(), detail: None, request_id: None }
+        ClientError::Refused { status, title: "no".to_owned(), detail: None, request_id: None, hint: None }
     }
 
     #[tokio::test(start_paused = true)]
@@ -129,7 +130,13 @@ mod tests {
         // The flag stands until an answer comes, so that the tries after this one say nothing.
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = Some(format!("http://{}", server.local_addr().unwrap()));
-        let client = Client::new(&ApiServer { url, api_key: Some("key".to_owned()), retry_for: 7 }).unwrap();
+        let client = Client::new(&ApiServer {
+            url,
+            api_key: Some("key".to_owned()),
+            retry_for: 7,
+            ..ApiServer::default()
+        })
+        .unwrap();
         assert!(client.get::<serde_json::Value>("/v1/keys").await.is_err());
         assert!(told(&client), "a host that takes the connection and says nothing");
     }

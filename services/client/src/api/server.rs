@@ -1,16 +1,24 @@
 //! Which API a command talks to, and with which key.
 
 use super::ClientError;
+use super::profile::{ApiProfile, ApiProfileError, DEFAULT_PROFILE, ProfileFile, check_name};
 use crate::quantity;
 use clap::Args;
 use reqwest::Url;
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_model::Secret;
 
 /// The address at which `unslide dev` and `docker compose` serve the API.
-const DEFAULT_URL: &str = "http://127.0.0.1:8080";
+pub const DEFAULT_URL: &str = "http://127.0.0.1:8080";
+/// The variable of the environment with the address.
+pub const URL_VARIABLE: &str = "UNSLIDE_URL";
+/// The variable of the environment with the key.
+pub const KEY_VARIABLE: &str = "UNSLIDE_API_KEY";
+/// The variable of the environment with the name of the profile.
+pub const PROFILE_VARIABLE: &str = "UNSLIDE_PROFILE";
 
 /// The server that answers at an address.
 pub struct AnsweringServer {
@@ -29,58 +37,148 @@ pub(super) fn is_insecure(url: &str) -> bool {
 }
 
 /// Which API to talk to, and with which key.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct ApiServer {
-    /// The API's address [default: http://127.0.0.1:8080]
-    #[arg(long, value_name = "URL", env = "UNSLIDE_URL")]
+    /// The API's address [default: that of the profile, or else http://127.0.0.1:8080]
+    #[arg(long, value_name = "URL", env = URL_VARIABLE)]
     pub url: Option<String>,
-    /// The API key
-    #[arg(long, value_name = "KEY", env = "UNSLIDE_API_KEY", hide_env_values = true)]
+    /// The API key [default: that of the profile]
+    #[arg(long, value_name = "KEY", env = KEY_VARIABLE, hide_env_values = true)]
     pub api_key: Option<String>,
+    /// The profile of `unslide login` that has the address and the key [default: default]
+    #[arg(long, value_name = "NAME", env = PROFILE_VARIABLE)]
+    pub profile: Option<String>,
     /// How long an API that does not answer is tried again, such as 90s or 5min; 0: not at all
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = quantity::seconds)]
     pub retry_for: u32,
 }
 
+/// The source of an address or a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoginSource {
+    /// An option of the command.
+    Option(&'static str),
+    /// A variable of the environment.
+    Variable(&'static str),
+    /// The profile with this name.
+    Profile(String),
+    /// The address that a local installation has.
+    Default,
+}
+
+impl fmt::Display for LoginSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoginSource::Option(name) | LoginSource::Variable(name) => f.write_str(name),
+            LoginSource::Profile(name) => write!(f, "the profile {name}"),
+            LoginSource::Default => f.write_str("the default"),
+        }
+    }
+}
+
+/// The address and the key of a command, each with its source.
+#[derive(Clone, Debug)]
+pub struct ApiLogin {
+    /// Without a slash at its end.
+    pub url: String,
+    pub url_source: LoginSource,
+    pub key: Secret,
+    pub key_source: LoginSource,
+}
+
 impl ApiServer {
-    /// Returns the address without a slash at its end, checked.
+    /// Finds the address and the key. Options win over the profile that `--profile` names, that over the variables of the
+    /// environment, and these over the profile that UNSLIDE_PROFILE names or the default one. A key of a profile is sent to
+    /// the address of that profile alone.
     ///
     /// # Errors
-    /// [`ClientError::Address`].
-    pub(super) fn parse_address(&self) -> Result<String, ClientError> {
-        let text = self.url.as_deref().map(str::trim).filter(|url| !url.is_empty()).unwrap_or(DEFAULT_URL);
-        let wrong = |why: String| ClientError::Address { url: text.to_owned(), why };
-        let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
-        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-            return Err(wrong("it has to begin with http:// or https://".to_owned()));
+    /// Returns an error if there is no key, if the address is no URL, or if the profile cannot be read.
+    pub fn find_login(&self) -> Result<ApiLogin, ClientError> {
+        let profile = self.find_profile()?;
+        let named = rank_value(&self.profile, PROFILE_VARIABLE, "--profile", false);
+        let wins = matches!(named, Some((_, LoginSource::Option(_))));
+        let url = rank_value(&self.url, URL_VARIABLE, "--url", wins);
+        let (url, url_source) = match (url, &profile) {
+            (Some((url, source)), _) => (url, source),
+            (None, Some((name, profile))) => (profile.url.as_str(), LoginSource::Profile(name.clone())),
+            (None, None) => (DEFAULT_URL, LoginSource::Default),
+        };
+        let url = check_address(url)?;
+        let key = rank_value(&self.api_key, KEY_VARIABLE, "--api-key", wins);
+        let (key, key_source) = match (key, profile) {
+            (Some((key, source)), _) => (Secret::new(key), source),
+            (None, Some((name, profile))) => {
+                let known = check_address(&profile.url)?;
+                if known != url {
+                    return Err(ClientError::OtherProfile { name, known, url });
+                }
+                (profile.api_key, LoginSource::Profile(name))
+            }
+            (None, None) => return Err(ClientError::NoKey),
+        };
+        if !key.reveal().bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(ClientError::Key { origin: key_source });
         }
-        Ok(text.trim_end_matches('/').to_owned())
+        Ok(ApiLogin { url, url_source, key, key_source })
     }
 
-    /// Returns the key, without the white space that a file or a shell leaves at its ends.
-    ///
-    /// # Errors
-    /// [`ClientError::NoKey`] and [`ClientError::Key`].
-    pub(super) fn parse_key(&self) -> Result<Secret, ClientError> {
-        let key = self.api_key.as_deref().map(str::trim).filter(|key| !key.is_empty());
-        let key = key.ok_or(ClientError::NoKey)?;
-        if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(ClientError::Key);
+    /// Returns the profile of this command with its name. Returns None if none is named and there is no default one.
+    fn find_profile(&self) -> Result<Option<(String, ApiProfile)>, ClientError> {
+        let named = trim_given(&self.profile);
+        if named.is_none() && trim_given(&self.url).is_some() && trim_given(&self.api_key).is_some() {
+            return Ok(None);
         }
-        Ok(Secret::new(key))
+        let name = named.unwrap_or(DEFAULT_PROFILE);
+        check_name(name)?;
+        let file = match (ProfileFile::read(), named) {
+            // A container without a home needs no profile.
+            (Err(ApiProfileError::NoFolder), None) => return Ok(None),
+            (file, _) => file?,
+        };
+        match file.find_profile(name)? {
+            Some(profile) => Ok(Some((name.to_owned(), profile))),
+            None if named.is_some() => Err(file.unknown_profile(name).into()),
+            None => Ok(None),
+        }
     }
 
     pub(super) fn retry_for(&self) -> Duration {
         Duration::from_secs(self.retry_for.into())
     }
+}
 
-    /// Returns a remark for an address that does not answer: it may be the default.
-    pub(super) fn describe_origin(&self) -> &'static str {
-        match self.url.as_deref().map(str::trim) {
-            None | Some("") => " (the default: UNSLIDE_URL or --url sets another)",
-            Some(_) => "",
-        }
+/// Returns a value without the white space that a file or a shell leaves at its ends, or None if it is empty.
+fn trim_given(value: &Option<String>) -> Option<&str> {
+    value.as_deref().map(str::trim).filter(|value| !value.is_empty())
+}
+
+/// Returns a value with its source, unless it is of the environment and a profile wins over that.
+fn rank_value<'v>(
+    value: &'v Option<String>,
+    variable: &'static str,
+    option: &'static str,
+    profile_wins: bool,
+) -> Option<(&'v str, LoginSource)> {
+    let value = trim_given(value)?;
+    match std::env::var(variable).is_ok_and(|set| set.trim() == value) {
+        true if profile_wins => None,
+        true => Some((value, LoginSource::Variable(variable))),
+        false => Some((value, LoginSource::Option(option))),
     }
+}
+
+/// Returns an address without a slash at its end.
+///
+/// # Errors
+/// [`ClientError::Address`].
+pub fn check_address(text: &str) -> Result<String, ClientError> {
+    let text = text.trim();
+    let wrong = |why: String| ClientError::Address { url: text.to_owned(), why };
+    let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err(wrong("it has to begin with http:// or https://".to_owned()));
+    }
+    Ok(text.trim_end_matches('/').to_owned())
 }
 
 #[cfg(test)]
@@ -88,15 +186,14 @@ mod tests {
     use super::*;
 
     fn server(url: Option<&str>, key: Option<&str>) -> ApiServer {
-        ApiServer { url: url.map(str::to_owned), api_key: key.map(str::to_owned), retry_for: 0 }
+        ApiServer { url: url.map(str::to_owned), api_key: key.map(str::to_owned), ..ApiServer::default() }
     }
 
     #[test]
     fn an_address_is_a_url_or_called_what_it_is() {
-        assert_eq!(server(None, None).parse_address().unwrap(), DEFAULT_URL);
-        assert_eq!(server(Some("https://a.b/x/ \n"), None).parse_address().unwrap(), "https://a.b/x");
+        assert_eq!(check_address("https://a.b/x/ \n").unwrap(), "https://a.b/x");
         for wrong in ["localhost:8080", "a b", "ftp://a", "http://", "/v1"] {
-            let error = server(Some(wrong), None).parse_address().unwrap_err();
+            let error = check_address(wrong).unwrap_err();
             assert!(error.to_string().contains(wrong), "{error}");
         }
     }
@@ -117,9 +214,12 @@ mod tests {
 
     #[test]
     fn a_key_loses_its_line_end_and_nothing_else() {
-        let key = |text| server(None, Some(text)).parse_key().map(|key| key.reveal().to_owned());
+        let key = |text| {
+            let login = server(Some("http://127.0.0.1:9"), Some(text)).find_login();
+            login.map(|login| login.key.reveal().to_owned())
+        };
         assert_eq!(key("unslide_a_b\r\n").unwrap(), "unslide_a_b");
-        assert!(matches!(key(" \n"), Err(ClientError::NoKey)));
-        assert!(matches!(key("a\nb"), Err(ClientError::Key)));
+        let Err(ClientError::Key { origin }) = key("a\nb") else { panic!("a key with a line break") };
+        assert_eq!(origin.to_string(), "--api-key");
     }
 }

@@ -5,10 +5,16 @@
 //! and customers, so this module escapes every character that a terminal obeys. A line stays one line: a line
 //! break in an argument is escaped too, because a build system takes some lines for commands.
 
+mod age;
 mod confirm;
+mod facts;
+mod secret;
 mod table;
 
+pub use age::describe_age;
 pub use confirm::{can_ask, confirm_action};
+pub use facts::print_facts;
+pub use secret::{read_answer, read_secret};
 pub use table::Table;
 
 use parking_lot::Mutex;
@@ -62,6 +68,12 @@ impl Console {
     pub fn is_closed(&self) -> bool {
         let state = self.state.lock();
         state.closed || state.failed.is_some()
+    }
+
+    /// Returns the width of the terminal that shows standard output, or None if it is none.
+    pub fn terminal_columns(&self) -> Option<usize> {
+        let (_, columns) = console::Term::stdout().size_checked()?;
+        Some(usize::from(columns)).filter(|columns| *columns > 0)
     }
 
     /// Prints one line on standard output. See [`say!`].

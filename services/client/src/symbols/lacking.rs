@@ -3,6 +3,7 @@
 use crate::note;
 use crate::symbols::library::Library;
 use std::collections::BTreeMap;
+use unslide_model::DebugId;
 use unslide_report::Report;
 use unslide_symbolicate::{Enrichment, ImageOutcome};
 
@@ -93,8 +94,16 @@ impl Lacking {
             if self.app.len() > MOST_NAMED {
                 note!("  and {} more images", self.app.len() - MOST_NAMED);
             }
-            if cfg!(target_os = "macos") {
-                note!("  mdfind \"com_apple_xcode_dsym_uuids == UUID\" finds a dSYM on this Mac");
+            // Spotlight knows dSYMs, and no source maps.
+            let dsyms = self.app.keys().filter(|(name, _, _)| !name.ends_with("bundle"));
+            if let Some(id) = dsyms.filter_map(|(_, id, _)| id.parse::<DebugId>().ok()).next() {
+                note!("  {}", describe_search(id));
+            }
+            if library.count_unreadable() > 0 {
+                note!(
+                    "  {} files of --symbols cannot be read, see above: they may have these symbols",
+                    library.count_unreadable()
+                );
             }
         }
         if self.system_frames > 0 {
@@ -104,6 +113,15 @@ impl Lacking {
             );
         }
     }
+}
+
+/// Says how to find a dSYM.
+fn describe_search(id: DebugId) -> String {
+    let place = if cfg!(target_os = "macos") { "on this Mac" } else { "on the Mac that made the build" };
+    format!(
+        "mdfind \"com_apple_xcode_dsym_uuids == {}\" finds it {place}; Xcode's Organizer has the archives of all builds",
+        id.to_string().to_uppercase()
+    )
 }
 
 /// Says of files that were given and not used which build they are of: most often it is another one of the same app.

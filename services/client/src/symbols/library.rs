@@ -54,6 +54,8 @@ pub struct Library {
     bundles: Bundles,
     /// The unpacked archives, which are deleted with this.
     archives: Vec<UnpackedArchive>,
+    /// Files and folders that were given and cannot be read: they may have the symbols that are missing.
+    unreadable: usize,
 }
 
 /// The files for a debug id, and the symbols that were built from them.
@@ -121,6 +123,7 @@ impl Library {
     /// symbols.
     fn add_folder(&mut self, folder: &Path, notes: &mut Vec<String>) {
         let found = FoundFiles::find_under(folder);
+        self.unreadable += found.unreadable.len();
         let left_out = found.unreadable.len().saturating_sub(MOST_UNREADABLE);
         for (path, error) in found.unreadable.iter().take(MOST_UNREADABLE) {
             notes.push(format!("{}: {error}", path.display()));
@@ -203,6 +206,11 @@ impl Library {
     pub fn find_symbols(&self, debug_id: &DebugId) -> Option<&ImageSymbols> {
         let entry = self.objects.get(debug_id)?;
         Some(entry.built.get_or_init(|| self.build_best(&entry.candidates)))
+    }
+
+    /// Returns the number of given files and folders that cannot be read.
+    pub fn count_unreadable(&self) -> usize {
+        self.unreadable
     }
 
     /// Returns the files with debug ids that no report has named yet, each with its debug id: those of an

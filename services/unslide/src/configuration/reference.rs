@@ -37,7 +37,8 @@ pub fn render_page() -> String {
         `unslide config reference` prints this page; a test compares them.\n\n\
         Services read a TOML file (`--config FILE` or `UNSLIDE_CONFIG`) and then the environment, which wins: \
         `kafka.bootstrap` is `bootstrap` in the file's section `[kafka]`, or the variable `UNSLIDE_KAFKA__BOOTSTRAP`. \
-        Sizes are texts such as `\"64MiB\"` or `\"10GB\"`, durations such as `\"30s\"`, `\"12h\"` or `\"7d\"`.\n\n\
+        Sizes are texts such as `\"64MiB\"` or `\"10GB\"`, durations such as `\"30s\"`, `\"12h\"` or `\"7d\"`. \
+        A list in a variable has commas between its items: `UNSLIDE_API__TRUSTED_PROXIES=10.0.0.0/8,192.168.0.0/16`.\n\n\
         * `unslide config example` prints a file with every setting.\n\
         * `unslide config show` prints each value and where it comes from, without secrets.\n\
         * `unslide config check` lists everything that is wrong, and what is unsafe outside of a private network; \

@@ -10,8 +10,8 @@ use crate::online::groups::rules::read_rules;
 use answer::{OutputFormat, RecordAnswering};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use unslide_client::Outcome;
 use unslide_client::symbols::{BuildArguments, Lacking, Library};
+use unslide_client::{Exit, Outcome};
 
 /// Sources of reports and symbols.
 #[derive(clap::Args)]
@@ -72,6 +72,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let end = answer_files(&files.paths, &handling, &mut |lacked| lacking.add_report(lacked))?;
     if !end.is_closed {
         lacking.print_lacking(&library);
+    }
+    if !end.is_closed && !lacking.is_empty() && library.count_unreadable() > 0 {
+        // A file that cannot be read is not a file that does not exist.
+        return Ok(Exit::Failed);
     }
     let lacks_required = arguments.require_symbols && !end.is_closed && !lacking.is_empty();
     Ok(end.exit_code(lacks_required))

@@ -1,4 +1,4 @@
-//! `unslide dead-letter`.
+//! `unslide dead-letter`: lists, shows and replays dead letters.
 
 use crate::moment::{self, Moment};
 use crate::prelude::*;
@@ -41,7 +41,7 @@ pub enum Command {
         /// Write its bytes to this file as well; `-` for standard output, and nothing else there
         #[arg(long, value_name = "FILE")]
         body: Option<PathBuf>,
-        /// Print JSON
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
     },
@@ -61,16 +61,16 @@ pub enum Command {
         /// Do not ask before everything is replayed
         #[arg(long, conflicts_with = "id")]
         yes: bool,
-        /// Count and do nothing
+        /// Count the dead letters, and replay none
         #[arg(long)]
         dry_run: bool,
-        /// Print JSON
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Which dead letters.
+/// Filters that choose dead letters.
 #[derive(Args)]
 pub struct Which {
     /// The stage that could not process them: symbolize, read or store
@@ -182,6 +182,7 @@ async fn list_dead_letters(
                 item_text(letter, "detail"),
             ]
         },
+        empty: "no dead letter matches",
     };
     form.print_list(listing, client).await
 }

@@ -1,10 +1,13 @@
-//! `unslide doctor`: can this machine use the API with this key?
+//! `unslide doctor`: can this machine use the API with this key, and can the services use their servers?
 
+use crate::configuration::{self, Configured};
 use crate::prelude::*;
+use crate::servers::connection_check;
 use serde::Deserialize;
 use time::Duration;
-use unslide_client::AnsweringServer;
+use unslide_client::{AnsweringServer, ApiLogin, ClientError};
 use unslide_model::{Clock, Scope, SystemClock};
+use unslide_runtime::format_causes;
 
 /// The largest difference between two clocks that is not worth a warning.
 const CLOCK_DIFFERENCE: Duration = Duration::minutes(1);
@@ -22,17 +25,25 @@ fn describe_ability(scope: Scope) -> &'static str {
     }
 }
 
-/// Arguments of `unslide doctor`.
+/// Arguments of the command `unslide doctor`.
 #[derive(Args)]
-#[command(after_help = "\
-It changes nothing. The command for a server is `unslide config check --connect`.
+#[command(
+    mut_arg("retry_for", |retry_for| retry_for.default_value("0s")),
+    after_help = "\
+It changes nothing but an object of its own in object storage. With a configuration of the services (--config, or variables
+UNSLIDE_SECTION__KEY) it also tries Kafka with its topics, PostgreSQL and object storage, as `unslide config check --connect` does.
 
 Examples:
   unslide doctor
-  unslide doctor --scope symbols:write")]
+  unslide doctor --profile staging
+  unslide doctor --scope symbols:write
+  unslide doctor --config unslide.toml"
+)]
 pub struct Arguments {
     #[command(flatten)]
     server: ApiServer,
+    #[command(flatten)]
+    configured: Configured,
     /// Fail unless the key has this scope, such as symbols:write for uploads; may be given several times
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<Scope>,
@@ -54,50 +65,107 @@ impl OwnKey {
     }
 }
 
-/// Tries the address, the clock and the key, and says what the key is good for.
+/// Tries the address, the clock and the key, then the servers of the services if their configuration is here.
 pub fn run(arguments: &Arguments) -> Outcome {
-    block_on(async {
-        let client = Client::new(&arguments.server)?;
-        if client.is_insecure() {
-            say!("warning: the API's address begins with http://, so others on the way can read the key");
+    let checked = block_on(async { Ok(check_api(arguments).await) })?;
+    let mut exit = match checked {
+        Ok(exit) => exit,
+        Err(error) => {
+            say!("missing: {}", format_causes(&error));
+            error.exit_code()
         }
-        let server = client.get_server().await?;
-        say!("the API answers: unslide {}", server.version);
-        warn_of_differences(&server);
-        let key: OwnKey = client.get("/v1/key").await?;
-        print_key(&key);
-        let missing = arguments.scope.iter().filter(|scope| !key.has_scope(**scope));
-        let missing: Vec<&str> = missing.map(|scope| scope.as_str()).collect();
-        if missing.is_empty() {
-            return Ok(Exit::Ready);
-        }
-        say!("missing: the key has not the scope {}; make one that has it", missing.join(" and "));
-        Ok(Exit::NotAllowed)
-    })
+    };
+    if has_service_settings(&arguments.configured) {
+        let servers = check_servers(&arguments.configured)?;
+        exit = if exit == Exit::Ready { servers } else { exit };
+    } else {
+        say!(
+            "not tried: Kafka, PostgreSQL and object storage, because --config names no configuration of the services"
+        );
+    }
+    Ok(exit)
 }
 
-fn warn_of_differences(server: &AnsweringServer) {
+/// Tries the API with the key.
+///
+/// # Errors
+/// Returns an error if there is no address or key, or if the API does not take them.
+async fn check_api(arguments: &Arguments) -> Result<Exit, ClientError> {
+    let login = arguments.server.find_login()?;
+    let ApiLogin { url, url_source, key_source, .. } = login.clone();
+    let client = Client::new(&arguments.server)?;
+    if client.is_insecure() {
+        say!("warning: the API's address begins with http://, so others on the way can read the key");
+    }
+    let server = client.get_server().await?;
+    say!("ok: the API at {url} (from {url_source}) answers: unslide {}", server.version);
+    compare_with_server(&server);
+    let key: OwnKey = client.get("/v1/key").await?;
+    print_key(&key, &key_source.to_string());
+    let missing = arguments.scope.iter().filter(|scope| !key.has_scope(**scope));
+    let missing: Vec<&str> = missing.map(|scope| scope.as_str()).collect();
+    if missing.is_empty() {
+        return Ok(Exit::Ready);
+    }
+    let options: Vec<String> = missing.iter().map(|scope| format!("--scope {scope}")).collect();
+    say!(
+        "missing: the key has not the scope {0}. An operator makes one that has it: unslide key create --tenant {1} {2}",
+        missing.join(" and "),
+        key.tenant,
+        options.join(" ")
+    );
+    Ok(Exit::NotAllowed)
+}
+
+fn compare_with_server(server: &AnsweringServer) {
     let own = env!("CARGO_PKG_VERSION");
     if server.version != own {
-        say!("warning: this command is of the version {own} and may not understand every answer");
+        say!(
+            "warning: this command is of the version {own} and may not understand every answer: install {}",
+            server.version
+        );
     }
     let Some(date) = server.date else { return };
     let ahead = SystemClock.now() - date;
-    if ahead.abs() > CLOCK_DIFFERENCE {
-        let side = if ahead.is_positive() { "ahead of" } else { "behind" };
-        say!("warning: the clock of this machine is {} s {side} the API's", ahead.abs().whole_seconds());
+    if ahead.abs() <= CLOCK_DIFFERENCE {
+        say!("ok: the clock of this machine is that of the API");
+        return;
     }
+    let side = if ahead.is_positive() { "ahead of" } else { "behind" };
+    say!(
+        "warning: the clock of this machine is {} s {side} the API's: set both by NTP",
+        ahead.abs().whole_seconds()
+    );
 }
 
-fn print_key(key: &OwnKey) {
+fn print_key(key: &OwnKey, source: &str) {
     let app = key.app.as_ref().map(|app| format!(", for the app {app} alone")).unwrap_or_default();
     let end = key.expires_at.as_ref().map(|end| format!(", until {end}")).unwrap_or_default();
-    say!("the key is in force: of the tenant {}{app}{end}", key.tenant);
+    say!("ok: the key (from {source}) is in force: of the tenant {}{app}{end}", key.tenant);
     if key.suspended {
         say!("warning: the tenant is suspended: it can read and delete, and nothing else");
     }
     for scope in Scope::ALL {
         let may = if key.has_scope(scope) { "can" } else { "cannot" };
         say!("it {may} {} ({scope})", describe_ability(scope));
+    }
+}
+
+/// Returns true if a configuration of the services is here: a file, or a variable of a setting.
+fn has_service_settings(configured: &Configured) -> bool {
+    let is_setting = |name: &str| name.strip_prefix("UNSLIDE_").is_some_and(|setting| setting.contains("__"));
+    configured.config.is_some() || std::env::vars_os().any(|(name, _)| name.to_str().is_some_and(is_setting))
+}
+
+/// Tries the servers of the services.
+fn check_servers(configured: &Configured) -> Outcome {
+    match configuration::load_configuration(configured, None) {
+        Ok(configuration) => connection_check::run(&configuration, None),
+        Err(problems) => {
+            for problem in &problems.0 {
+                say!("missing: {problem}");
+            }
+            Ok(Exit::Usage)
+        }
     }
 }

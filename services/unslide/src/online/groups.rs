@@ -1,23 +1,29 @@
 //! `unslide groups`: the bugs that reports are about, and their states.
 
 pub mod rules;
+mod show;
 
+use crate::moment::Moment;
 use crate::prelude::*;
 use clap::ValueEnum;
 use reqwest::Method;
 use unslide_client::listing::{ListForm, Listing, filter_given, item_text};
+use unslide_model::{Clock, SystemClock};
 use unslide_store::Uuid;
 
-/// Arguments of `unslide groups`.
+/// Arguments of the command `unslide groups`.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
-The key needs the scope reports:read; to change groups, groups:write; for rules, tenant:admin.
+The key needs the scope reports:read; to change groups, groups:write; for rules, tenant:admin. Without a command the groups are
+listed.
 
 Examples:
   unslide groups --app com.example.shop
   unslide groups --status open,regressed
+  unslide groups --new-from 24h
+  unslide groups show 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
   unslide groups resolve 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --in-version 2.4.2
   unslide groups --app com.example.shop --app-version 2.4.1 --sort reports
   unslide groups --sort growing
@@ -29,8 +35,15 @@ pub struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
+    list: ListArguments,
+}
+
+/// Arguments of the command `unslide groups list`.
+#[derive(Args)]
+struct ListArguments {
+    #[command(flatten)]
     server: ApiServer,
-    /// Bundle identifier
+    /// Bundle identifier of the app
     #[arg(long)]
     app: Option<String>,
     /// Groups with reports of this version; only these are counted
@@ -45,13 +58,22 @@ pub struct Arguments {
     /// Groups with reports that arrived on this day (UTC) or earlier; only these are counted
     #[arg(long, value_name = "DAY")]
     to_day: Option<String>,
+    /// Groups with a report at this time or later: RFC 3339, or a duration before now such as 90m, 12h or 7d
+    #[arg(long, value_name = "TIME")]
+    seen_from: Option<Moment>,
+    /// Groups whose first report arrived at this time or later
+    #[arg(long, value_name = "TIME")]
+    new_from: Option<Moment>,
     /// What happened, such as crash or hang
     #[arg(long)]
     kind: Option<String>,
+    /// true: groups whose reports lack symbols of the app; false: the others
+    #[arg(long, value_name = "BOOL")]
+    provisional: Option<bool>,
     /// open, regressed, resolved or ignored; several with commas between
     #[arg(long)]
     status: Option<String>,
-    /// Assigned to this name; to nobody where empty
+    /// Assigned to this name; not assigned if empty
     #[arg(long)]
     assignee: Option<String>,
     /// A function, a file, the reason or the title contain this text
@@ -78,6 +100,10 @@ enum Sort {
 /// What to do with a group.
 #[derive(Subcommand)]
 enum Action {
+    /// List groups of reports, one bug each
+    List(Box<ListArguments>),
+    /// Show a group: its counts, and the stack of its newest report
+    Show(Target),
     /// Resolve a group: a new report of a later version opens it again
     Resolve {
         #[command(flatten)]
@@ -88,7 +114,7 @@ enum Action {
     },
     /// Ignore a group, whatever comes
     Ignore(Target),
-    /// Open a group again
+    /// Open a group that was closed
     Reopen(Target),
     /// Assign a group to somebody
     Assign {
@@ -97,7 +123,7 @@ enum Action {
         /// The name; nobody where empty
         assignee: String,
     },
-    /// Merge groups into one
+    /// Merge several groups into one
     Merge {
         #[command(flatten)]
         target: Target,
@@ -119,12 +145,12 @@ enum Action {
 
 /// The group that something is done with.
 #[derive(Args)]
-struct Target {
+pub struct Target {
     #[command(flatten)]
     server: ApiServer,
-    /// The group's id
+    /// The id of the group
     id: Uuid,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
@@ -133,7 +159,7 @@ struct Target {
 pub fn run(arguments: Arguments) -> Outcome {
     match arguments.action {
         Some(action) => block_on(run_action(action)),
-        None => list_groups(arguments),
+        None => block_on(list_groups(arguments.list)),
     }
 }
 
@@ -152,6 +178,8 @@ async fn run_action(action: Action) -> Outcome {
         Action::Merge { target, groups } => (target, "/merge", json!({"groups": groups})),
         Action::Split { target, group } => (target, "/split", json!({"group": group})),
         Action::Rules(action) => return rules::run(action).await,
+        Action::List(arguments) => return list_groups(*arguments).await,
+        Action::Show(target) => return show::show_group(&target).await,
     };
     let client = Client::new(&target.server)?;
     let address = format!("/v1/groups/{}{path}", target.id);
@@ -160,20 +188,17 @@ async fn run_action(action: Action) -> Outcome {
     if target.json {
         Console::get().print_json(&group)?;
     } else if group.is_null() {
-        say!("{}\tdone; the key may not read groups", target.id);
+        say!("{}  done; the key may not read groups", target.id);
     } else {
-        say!(
-            "{}\t{}\t{} reports\t{}",
-            target.id,
-            format_state(&group),
-            group["reports"],
-            item_text(&group, "title")
-        );
+        let count = group["reports"].as_u64().unwrap_or(0);
+        let noun = if count == 1 { "report" } else { "reports" };
+        say!("{}  {}  {count} {noun}  {}", target.id, format_state(&group), item_text(&group, "title"));
     }
     Ok(Exit::Ready)
 }
 
-fn list_groups(arguments: Arguments) -> Outcome {
+async fn list_groups(arguments: ListArguments) -> Outcome {
+    let now = SystemClock.now_micros() / 1_000;
     let sort = arguments.sort.to_possible_value().map(|sort| sort.get_name().to_owned());
     let query = filter_given([
         ("app", arguments.app),
@@ -181,7 +206,10 @@ fn list_groups(arguments: Arguments) -> Outcome {
         ("first_version", arguments.new_in),
         ("from_day", arguments.from_day),
         ("to_day", arguments.to_day),
+        ("seen_from", arguments.seen_from.map(|time| time.as_text(now))),
+        ("new_from", arguments.new_from.map(|time| time.as_text(now))),
         ("kind", arguments.kind),
+        ("provisional", arguments.provisional.map(|only| only.to_string())),
         ("status", arguments.status),
         ("assignee", arguments.assignee),
         ("q", arguments.search),
@@ -193,12 +221,13 @@ fn list_groups(arguments: Arguments) -> Outcome {
         limit: 50,
         head: &["ID", "STATE", "REPORTS", "DEVICES", "LAST SEEN", "VERSIONS", "TITLE", "CULPRIT"],
         row,
+        empty: "no group matches",
     };
-    block_on(async { arguments.form.print_list(listing, &Client::new(&arguments.server)?).await })
+    arguments.form.print_list(listing, &Client::new(&arguments.server)?).await
 }
 
 /// Returns the status, with the version that it is about.
-fn format_state(group: &Value) -> String {
+pub fn format_state(group: &Value) -> String {
     let status = item_text(group, "status");
     let version = match status.as_str() {
         "resolved" => item_text(group, "resolved_in"),
@@ -208,9 +237,13 @@ fn format_state(group: &Value) -> String {
     if version.is_empty() { status } else { format!("{status} in {version}") }
 }
 
-fn row(group: &Value) -> [String; 8] {
+/// Returns the first and the last version with a report.
+pub fn format_versions(group: &Value) -> String {
     let (first, last) = (item_text(group, "first_version"), item_text(group, "last_version"));
-    let versions = if first == last { first } else { format!("{first}..{last}") };
+    if first == last { first } else { format!("{first}..{last}") }
+}
+
+fn row(group: &Value) -> [String; 8] {
     let provisional = if group["provisional"] == true { " (provisional: symbols are missing)" } else { "" };
     [
         item_text(group, "id"),
@@ -221,7 +254,7 @@ fn row(group: &Value) -> [String; 8] {
         },
         group["affected_devices"].to_string(),
         item_text(group, "last_seen"),
-        versions,
+        format_versions(group),
         item_text(group, "title") + provisional,
         item_text(group, "culprit"),
     ]

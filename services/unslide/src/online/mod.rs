@@ -3,6 +3,9 @@
 pub mod dead_letter;
 pub mod doctor;
 pub mod groups;
+pub mod login;
 pub mod reports;
 pub mod reprocess;
+pub mod send;
+pub mod settings;
 pub mod symbols;

@@ -10,18 +10,18 @@ use unslide_model::{Clock as _, DebugId, SystemClock};
 /// The pause between two looks while waiting.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Arguments of `unslide reprocess`.
+/// Arguments of the command `unslide reprocess`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
     server: ApiServer,
-    /// Bundle identifier
+    /// Bundle identifier of the app
     #[arg(long)]
     app: Option<String>,
-    /// Version
+    /// Version of the app, such as 2.4.1
     #[arg(long = "app-version", value_name = "VERSION")]
     app_version: Option<String>,
-    /// Build
+    /// Build number of the app
     #[arg(long)]
     build: Option<String>,
     /// Arrived from here on: RFC 3339, or how long ago, such as 90m, 6h or 2d
@@ -39,7 +39,7 @@ pub struct Arguments {
     /// Do not ask before all reports are symbolicated again
     #[arg(long, requires = "all")]
     yes: bool,
-    /// Only count the reports
+    /// Count the reports and do nothing
     #[arg(long)]
     dry_run: bool,
     /// Wait until every report has its answer

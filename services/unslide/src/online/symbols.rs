@@ -1,6 +1,7 @@
 //! `unslide symbols`: are the symbols there?
 
 mod backfill;
+mod list;
 
 use crate::features;
 use crate::prelude::*;
@@ -19,18 +20,24 @@ use unslide_report::{Element, ReadLimits, Report};
 /// The pause between two questions while waiting.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The commands on symbols.
+/// The commands on symbols of the API.
 #[derive(Subcommand)]
 pub enum Command {
+    /// List the symbols that were uploaded, the newest first
+    List(Box<list::SymbolListArguments>),
+    /// List the debug ids that reports wait for, the most wanted first
+    Missing(list::MissingArguments),
     /// Say of each debug id whether its symbols are ready: exit code 0 where all are, 3 where one is missing
     /// or not ready yet, 1 where one is malformed, unsupported or too complex
     Check(CheckArguments),
+    /// Delete all symbols of a debug id; on a terminal it asks first
+    Delete(list::DeleteArguments),
     /// Have symcaches built anew whose format is older than what this release writes, or all; reaches the
     /// database itself
     Backfill(backfill::Arguments),
 }
 
-/// Arguments of `unslide symbols check`.
+/// Arguments of the command `unslide symbols check`.
 #[derive(Args)]
 #[command(after_help = "\
 The key needs the scope symbols:write or symbols:read.
@@ -60,7 +67,7 @@ pub struct CheckArguments {
     /// Name the debug ids, and ask nothing
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
     /// Print nothing: the exit code says it
@@ -72,6 +79,9 @@ pub struct CheckArguments {
 pub fn run(command: Command) -> Outcome {
     match command {
         Command::Check(arguments) => check_symbols(&arguments),
+        Command::List(arguments) => list::list_symbols(*arguments),
+        Command::Missing(arguments) => list::list_missing(arguments),
+        Command::Delete(arguments) => list::delete_symbols(&arguments),
         Command::Backfill(arguments) => backfill::run(&arguments),
     }
 }
@@ -99,7 +109,11 @@ fn check_symbols(arguments: &CheckArguments) -> Outcome {
             let checked = client.check_symbols(&ids).await?;
             // Waiting does not repair malformed symbols, but another upload may come.
             let all_ready = checked.iter().all(|(_, status)| status == "ready");
-            if all_ready || !arguments.wait || Instant::now() >= end {
+            if all_ready || !arguments.wait {
+                break checked;
+            }
+            if Instant::now() >= end {
+                note!("gave up after {} s: not all symbols are ready", arguments.timeout);
                 break checked;
             }
             tokio::time::sleep(STATUS_POLL_INTERVAL).await;

@@ -5,5 +5,6 @@ mod api;
 mod commands;
 mod offline;
 mod output;
+mod profiles;
 mod upload;
 mod workspace;

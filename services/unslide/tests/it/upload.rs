@@ -82,7 +82,10 @@ fn the_default_address_is_called_the_default() {
     let done = unslide(&arguments, &[("UNSLIDE_API_KEY", "x")]);
     let error = String::from_utf8(done.stderr).unwrap();
     // Something else may listen there.
-    assert!(done.status.code() != Some(4) || error.contains("the default: UNSLIDE_URL or --url"), "{error}");
+    assert!(
+        done.status.code() != Some(4) || error.contains("the default: UNSLIDE_URL, --url or `unslide login`"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -104,10 +104,16 @@ async fn tell<P: Product>(facts: &Installation, traffic: bool) -> Result<(), Box
         url: Some(facts.api_url.clone()),
         api_key: Some(facts.api_key.clone()),
         retry_for: RETRY_SECONDS,
+        ..ApiServer::default()
     })?;
 
     if traffic {
-        traffic::send(facts, &client, P::list_demo_data()).await?;
+        match traffic::count_reports(&client).await? {
+            0 => traffic::send(facts, &client, P::list_demo_data()).await?,
+            count => say!(
+                "      {count} reports of an earlier run are here, and none is sent again; another --data-dir begins anew"
+            ),
+        }
         say!("");
         say!("Open {}/console and sign in with this key:", facts.api_url);
         say!("");

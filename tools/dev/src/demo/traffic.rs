@@ -217,6 +217,14 @@ fn days(build: &Build, now: i64) -> impl Iterator<Item = (i64, u32)> {
     days.zip(build.days)
 }
 
+/// Asks how many reports the service has.
+///
+/// # Errors
+/// Returns an error if the API does not answer.
+pub async fn count_reports(client: &Client) -> Result<u64, BoxError> {
+    Ok(reports_of(&client.get("/v1/apps").await?))
+}
+
 /// Returns the number of reports that the service has of all apps.
 fn reports_of(apps: &Value) -> u64 {
     let apps = apps["items"].as_array().into_iter().flatten();

@@ -180,7 +180,6 @@ async fn boot_all<P: Product>(
     }
     let servers = Arc::new(servers.await??);
     aim(product.service_configs(), start, &servers, &s3);
-    let config = operator::write(&start.data, product.service_configs().api)?;
     let problems = product.validate_settings();
     if !problems.is_empty() {
         return Err(unslide_runtime::config::Problems(problems).into());
@@ -201,6 +200,7 @@ async fn boot_all<P: Product>(
     let (count, supervised) = (services.len(), host.clone());
     let mut services = tokio::spawn(async move { supervise_services(services, &supervised.shutdown).await });
     let admin = admin::start_server(&admin::Settings { listen: start.admin_listen }, host).await?;
+    let config = operator::write(&start.data, product.service_configs().api, admin)?;
 
     tokio::select! {
         ready = ready(host, count) => ready?,

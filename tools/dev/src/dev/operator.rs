@@ -1,6 +1,7 @@
 //! The configuration that `unslide dev` leaves for the commands of operators.
 
 use serde_json::json;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use unslide_client::BoxError;
 use unslide_embedded::private_file;
@@ -19,20 +20,21 @@ pub fn is_of(config: Option<&Path>, data: &Path) -> bool {
     }
 }
 
-/// Writes the addresses of PostgreSQL, Kafka and the object storage to a file that only this user can read.
+/// Writes the addresses of PostgreSQL, Kafka, the object storage and the admin server to a file that only this user can read.
 /// Returns the file's absolute path.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.
-pub fn write(data: &Path, api: &unslide_api::Config) -> Result<PathBuf, BoxError> {
+pub fn write(data: &Path, api: &unslide_api::Config, admin: SocketAddr) -> Result<PathBuf, BoxError> {
     let path = std::path::absolute(data.join(FILE))?;
-    private_file(&path, &text(api)?)?;
+    private_file(&path, &text(api, admin)?)?;
     Ok(path)
 }
 
-fn text(api: &unslide_api::Config) -> Result<String, BoxError> {
+fn text(api: &unslide_api::Config, admin: SocketAddr) -> Result<String, BoxError> {
     let (postgres, kafka, objects) = (&api.postgres, &api.kafka, &api.objects);
     let settings = json!({
+        "admin": { "listen": admin },
         "postgres": { "url": postgres.url.reveal(), "any_login": postgres.any_login },
         "kafka": {
             "bootstrap": kafka.bootstrap,

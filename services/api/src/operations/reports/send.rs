@@ -50,9 +50,10 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, In
 /// whichever is more. A tenant that uses more than its `units_per_second` gets 429 with `Retry-After`. A
 /// request is accepted whole or not at all. A report over the tenant's `report_bytes` is refused with 413.
 #[utoipa::path(post, path = "/v1/reports", tag = "reports", operation_id = "send_reports",
+    params(("content-encoding" = Option<String>, Header, description = "`gzip` or `zstd`. The first bytes of a packed body say it as well.")),
     request_body(description = "One report or many.", content(
         (CrashReports = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "version": "3.6.0"}, "binary_images": [], "crash": {"threads": []}})),
-        (String = "application/x-ndjson"), (Vec<u8> = "application/gzip"), (Vec<u8> = "multipart/form-data"))),
+        (String = "application/x-ndjson"), (Vec<u8> = "application/gzip"), (Vec<u8> = "application/octet-stream"), (Vec<u8> = "multipart/form-data"))),
     responses((status = 202, description = "The broker has all reports.",
         headers(("location" = String, description = "The path of the report, once it is symbolicated; only if the request holds one report that has an id.")),
         body = SentReports), Failures),

@@ -1,10 +1,10 @@
 //! Files with reports: those that a command line names, and those in the folders and zip archives that it names.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use unslide_client::{CommandError, check_paths};
+use unslide_client::{CommandError, check_paths, note};
 use unslide_report::ReadLimits;
 
 /// The maximum number of entries of an archive, and of files below a folder.
@@ -34,7 +34,8 @@ pub struct InputFiles {
 }
 
 impl InputFiles {
-    /// Finds the files that a command line names, or standard input if it names none.
+    /// Finds the files that a command line names, or standard input if it names none. A person at a terminal learns
+    /// that standard input is read.
     ///
     /// # Errors
     /// Returns an error if a file does not exist or cannot be read, or if a folder or an archive has no reports or too many.
@@ -46,6 +47,9 @@ impl InputFiles {
         }
         if named.is_empty() {
             files.paths.push(PathBuf::from("-"));
+        }
+        if io::stdin().is_terminal() && files.paths.iter().any(|path| path.as_os_str() == "-") {
+            note!("reading reports from standard input; Ctrl-D ends it");
         }
         Ok(files)
     }

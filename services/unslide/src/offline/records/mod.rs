@@ -47,6 +47,8 @@ pub struct RecordHandling<'h, W> {
 pub struct AnswerEnd {
     /// True if a record could not be read.
     has_unreadable: bool,
+    /// True if the input has no report, and nothing that may be one.
+    is_empty: bool,
     /// True if the reader of the output has closed it.
     pub is_closed: bool,
 }
@@ -54,6 +56,10 @@ pub struct AnswerEnd {
 impl AnswerEnd {
     /// Returns the exit code. `is_missing` is true if the command lacks something that was requested.
     pub fn exit_code(&self, is_missing: bool) -> Exit {
+        if self.is_empty && !self.is_closed {
+            note!("there is no report in the input: it is empty");
+            return Exit::Usage;
+        }
         match (self.has_unreadable, is_missing) {
             (true, _) => Exit::Failed,
             (false, true) => Exit::Missing,
@@ -102,5 +108,5 @@ pub fn answer_files<N: Send>(
     if !is_closed {
         rate.print_rate();
     }
-    Ok(AnswerEnd { has_unreadable: unreadable.any(), is_closed })
+    Ok(AnswerEnd { has_unreadable: unreadable.any(), is_empty: rate.is_empty(), is_closed })
 }

@@ -24,6 +24,11 @@ impl AnswerRate {
         self.bytes += answer.bytes.len() as u64;
     }
 
+    /// Returns true if there was no report, and nothing that may be one.
+    pub fn is_empty(&self) -> bool {
+        self.reports == 0
+    }
+
     /// Prints the rate if standard error is a terminal and there was more than one report.
     pub fn print_rate(&self) {
         if self.reports > 1 && io::stderr().is_terminal() {

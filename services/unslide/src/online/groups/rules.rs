@@ -31,7 +31,7 @@ pub enum RulesAction {
     Try {
         #[command(flatten)]
         target: ServerArguments,
-        /// The file
+        /// The file with the rules
         file: PathBuf,
         /// How many reports to try them on, at most 2000
         #[arg(long, value_name = "NUMBER", default_value_t = 500)]
@@ -41,9 +41,9 @@ pub enum RulesAction {
     Set {
         #[command(flatten)]
         target: ServerArguments,
-        /// The file
+        /// The file with the rules
         file: PathBuf,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -51,7 +51,7 @@ pub enum RulesAction {
     Clear {
         #[command(flatten)]
         target: ServerArguments,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -59,18 +59,18 @@ pub enum RulesAction {
     Restore {
         #[command(flatten)]
         target: ServerArguments,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
 }
 
-/// Where the rules are.
+/// The API that has the rules.
 #[derive(Args)]
 pub struct ServerArguments {
     #[command(flatten)]
     server: ApiServer,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }

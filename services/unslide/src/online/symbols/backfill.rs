@@ -11,7 +11,7 @@ use unslide_symbolicate::symcache::SYMCACHE_VERSION;
 
 const TENANT_PAGE_ENTRIES: u32 = 500;
 
-/// Arguments of `unslide symbols backfill`.
+/// Arguments of the command `unslide symbols backfill`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]

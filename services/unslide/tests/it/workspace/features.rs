@@ -54,7 +54,7 @@ const ACCEPTED: [(&str, &str); 12] = [
         "crates/store/src/tenants/app_signals.rs",
         "an SDK reads how much an app keeps of all signals as one value",
     ),
-    ("services/api/src/http/documents.rs", "schemas of formats are served as one list"),
+    ("services/api/src/openapi/self_contained.rs", "schemas of formats are served as one list"),
     ("services/api/src/operations/sessions/get.rs", "the timeline names the events of every feature"),
     ("crates/symbolicate/src/rules.rs", "a backtrace that a process captured of itself"),
     ("crates/report/src/foreign.rs", "a member of Apple's files"),

@@ -1,0 +1,160 @@
+//! `unslide alerts`: the rules of a tenant, and their messages.
+
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use serde_json::{Value, json};
+use unslide_client::listing::{Listing, filter_given, item_text};
+use unslide_client::{ApiServer, Client, FeatureCommand, Outcome, block_on, say};
+
+/// The subcommands of the feature.
+pub const ALERT_COMMANDS: &[FeatureCommand] =
+    &[FeatureCommand { follows: "groups", command: Arguments::command, run }];
+
+/// Entries of a list without --limit.
+const DEFAULT_LIMIT: usize = 50;
+
+/// List alert rules and their messages, and try a rule
+#[derive(Parser)]
+#[command(
+    name = "alerts",
+    after_help = "\
+The key needs the scope tenant:admin. Rules are made in the console and with POST /v1/alert-rules.
+
+Examples:
+  unslide alerts list
+  unslide alerts messages --rule 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
+  unslide alerts test 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: AlertsCommand,
+}
+
+#[derive(Subcommand)]
+enum AlertsCommand {
+    /// List the alert rules of the tenant
+    List(ListArguments),
+    /// List messages, the newest first, with the reason why one was not delivered
+    Messages {
+        #[command(flatten)]
+        list: ListArguments,
+        /// Messages of the rule with this id
+        #[arg(long, value_name = "ID")]
+        rule: Option<String>,
+    },
+    /// Send a test message to the receiver of a rule
+    Test {
+        #[command(flatten)]
+        server: ApiServer,
+        /// The id of the rule
+        id: String,
+    },
+}
+
+#[derive(Args)]
+struct ListArguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// The most entries to show
+    #[arg(long, default_value_t = DEFAULT_LIMIT)]
+    limit: usize,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+fn run(matches: &ArgMatches) -> Outcome {
+    block_on(async {
+        match Arguments::from_arg_matches(matches)?.command {
+            AlertsCommand::List(list) => list_rules(&list).await,
+            AlertsCommand::Messages { list, rule } => list_messages(&list, rule).await,
+            AlertsCommand::Test { server, id } => {
+                let path = format!("/v1/alert-rules/{id}/test");
+                let _: Value = Client::new(&server)?.post(&path, &json!({})).await?;
+                say!(
+                    "{id}  a test message is on its way; `unslide alerts messages --rule {id}` says whether it arrived"
+                );
+                Ok(unslide_client::Exit::Ready)
+            }
+        }
+    })
+}
+
+async fn list_rules(arguments: &ListArguments) -> Outcome {
+    let listing = Listing {
+        path: "/v1/alert-rules",
+        query: Vec::new(),
+        limit: arguments.limit,
+        head: &["ID", "NAME", "CONDITION", "APP", "CHANNEL", "ADDRESS", "STATE"],
+        row: |rule| {
+            [
+                item_text(rule, "id"),
+                item_text(rule, "name"),
+                describe_condition(rule),
+                item_text(rule, "app"),
+                item_text(rule, "channel"),
+                item_text(rule, "address"),
+                describe_state(rule),
+            ]
+        },
+        empty: "the tenant has no alert rule: the console makes one",
+    };
+    listing.print_items(&Client::new(&arguments.server)?, arguments.json).await
+}
+
+/// Returns the condition with its threshold, if it has one.
+fn describe_condition(rule: &Value) -> String {
+    let condition = item_text(rule, "condition");
+    match rule["threshold"].as_f64() {
+        Some(threshold) if threshold > 0.0 => format!("{condition} {threshold}"),
+        _ => condition,
+    }
+}
+
+fn describe_state(rule: &Value) -> String {
+    match (rule["enabled"] == false, item_text(rule, "muted_until").as_str()) {
+        (true, _) => "off".to_owned(),
+        (false, "") => "on".to_owned(),
+        (false, until) => format!("muted until {until}"),
+    }
+}
+
+async fn list_messages(arguments: &ListArguments, rule: Option<String>) -> Outcome {
+    let listing = Listing {
+        path: "/v1/alert-messages",
+        query: filter_given([("rule", rule)]),
+        limit: arguments.limit,
+        head: &["ID", "CREATED", "RULE", "STATUS", "EVENTS", "ATTEMPTS", "HEADLINE", "LAST ERROR"],
+        row: |message| {
+            [
+                item_text(message, "id"),
+                item_text(message, "created_at"),
+                item_text(message, "rule_name"),
+                item_text(message, "status"),
+                message["events"].to_string(),
+                message["attempts"].to_string(),
+                item_text(message, "headline"),
+                item_text(message, "last_error"),
+            ]
+        },
+        empty: "no message matches",
+    };
+    listing.print_items(&Client::new(&arguments.server)?, arguments.json).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_says_when_it_sends_and_whether_it_is_on() {
+        let rule = json!({ "condition": "growth", "threshold": 2.5, "enabled": true });
+        assert_eq!(
+            (describe_condition(&rule), describe_state(&rule)),
+            ("growth 2.5".to_owned(), "on".to_owned())
+        );
+        let muted = json!({ "condition": "new_group", "threshold": 0.0, "enabled": true, "muted_until": "2026-11-20T09:00:00Z" });
+        assert_eq!(describe_condition(&muted), "new_group");
+        assert_eq!(describe_state(&muted), "muted until 2026-11-20T09:00:00Z");
+        assert_eq!(describe_state(&json!({ "enabled": false })), "off");
+    }
+}

@@ -1,0 +1,83 @@
+//! The likely cause of a failed request, for the person who typed the command.
+
+use super::server::LoginSource;
+use reqwest::Url;
+use std::error::Error;
+use std::io;
+
+/// Ends of an address that belong to its pages and not to the address.
+const PAGE_PATHS: [&str; 3] = ["/v1", "/console", "/docs"];
+
+/// Returns the end of the sentence that an API does not answer: the cause, if it is a frequent one with a remedy.
+pub fn describe_failure(error: &reqwest::Error) -> &'static str {
+    let is_tls = |wanted: fn(&rustls::Error) -> bool| find_tls_error(error).is_some_and(wanted);
+    let is_cut_off = || list_causes(error).iter().any(|error| error.to_string() == "tls handshake eof");
+    if is_tls(|error| matches!(error, rustls::Error::InvalidMessage(_))) || is_cut_off() {
+        return " over TLS: the server speaks plain HTTP there, so the address begins with http://, or has another port";
+    }
+    if is_tls(|error| matches!(error, rustls::Error::InvalidCertificate(_))) {
+        return " with a certificate that this machine trusts: install the certificate of its issuer, or use the name that the certificate has";
+    }
+    if error.is_timeout() {
+        return " in time: a firewall may drop the packets, or the host is down";
+    }
+    if list_causes(error).iter().any(|error| error.to_string().contains("invalid HTTP version")) {
+        return " in HTTP: if the server expects TLS, the address begins with https://";
+    }
+    ""
+}
+
+/// Returns an error and its causes.
+fn list_causes<'e>(error: &'e (dyn Error + 'static)) -> Vec<&'e (dyn Error + 'static)> {
+    let mut causes = vec![error];
+    let mut next = error.source();
+    while let Some(cause) = next {
+        causes.push(cause);
+        next = cause.source();
+    }
+    causes
+}
+
+fn find_tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
+    // An error of input and output hides the error that it wraps from the chain of causes.
+    list_causes(error).into_iter().find_map(|error| {
+        let direct = error.downcast_ref::<rustls::Error>();
+        direct.or_else(|| error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>())
+    })
+}
+
+/// Returns the likely cause of a refusal, if it lies on this machine.
+pub fn describe_refusal(status: u16, url: &str, key_source: &LoginSource) -> Option<String> {
+    match status {
+        401 => Some(format!(
+            "The key from {key_source} is mistyped, expired, revoked, or of another installation than {url}: `unslide login` \
+             keeps another one"
+        )),
+        404 | 405 => {
+            let path = Url::parse(url).ok()?.path().trim_end_matches('/').to_owned();
+            let page = PAGE_PATHS.iter().find(|page| path.ends_with(**page))?;
+            let base = url.trim_end_matches(page);
+            Some(format!("The address ends with {page}, which is part of a path: use {base}"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_source_of_the_key_and_an_end_of_the_address_that_is_too_much() {
+        let key = LoginSource::Variable("UNSLIDE_API_KEY");
+        let refused = |status, url: &str| describe_refusal(status, url, &key);
+        assert!(refused(401, "http://a").unwrap().starts_with("The key from UNSLIDE_API_KEY is mistyped"));
+        let hint = refused(404, "https://a.example/v1").unwrap();
+        assert!(hint.ends_with("use https://a.example"), "{hint}");
+        for (status, url) in
+            [(404, "https://a.example"), (404, "https://a.example/unslide"), (403, "http://a/v1")]
+        {
+            assert_eq!(refused(status, url), None, "{url}");
+        }
+    }
+}
