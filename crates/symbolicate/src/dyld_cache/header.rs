@@ -28,7 +28,7 @@ const ARCHITECTURES: [&str; 5] = ["arm64e", "arm64", "arm64_32", "x86_64h", "x86
 
 /// A part of one file that lies at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mapping {
+pub(super) struct CacheMapping {
     pub(super) address: u64,
     pub(super) size: u64,
     pub(super) file_offset: u64,
@@ -115,7 +115,7 @@ pub(super) fn read_arch(file: FileBytes<'_>) -> Option<&'static str> {
 pub(super) fn header_size(file: FileBytes<'_>) -> Result<u64, DyldCacheError> {
     read_arch(file).ok_or(DyldCacheError::NotACache)?;
     let size = u64::from(file.read_u32(0x10).ok_or(DyldCacheError::NotACache)?);
-    if size < UUID_HEADER_SIZE || size > MAX_HEADER_SIZE {
+    if !(UUID_HEADER_SIZE..=MAX_HEADER_SIZE).contains(&size) {
         return Err(DyldCacheError::NotACache);
     }
     file.read_range(0, size).ok_or(malformed_error("the file ends in its header"))?;
@@ -123,7 +123,7 @@ pub(super) fn header_size(file: FileBytes<'_>) -> Result<u64, DyldCacheError> {
 }
 
 /// Returns the mappings of a file.
-pub(super) fn read_mappings(file: FileBytes<'_>, index: usize) -> Result<Vec<Mapping>, DyldCacheError> {
+pub(super) fn read_mappings(file: FileBytes<'_>, index: usize) -> Result<Vec<CacheMapping>, DyldCacheError> {
     let at = header_size(file)?;
     let count = file.read_u32(0x14).unwrap_or_default();
     if count > MAX_MAPPINGS {
@@ -135,7 +135,8 @@ pub(super) fn read_mappings(file: FileBytes<'_>, index: usize) -> Result<Vec<Map
     let mut mappings = Vec::new();
     for record in table.chunks_exact(MAPPING_SIZE as usize).map(FileBytes) {
         let number = |at| record.read_u64(at).unwrap_or_default();
-        let mapping = Mapping { address: number(0), size: number(8), file_offset: number(16), file: index };
+        let mapping =
+            CacheMapping { address: number(0), size: number(8), file_offset: number(16), file: index };
         file.read_range(mapping.file_offset, mapping.size)
             .ok_or(malformed_error("a mapping leaves its file"))?;
         mapping.address.checked_add(mapping.size).ok_or(malformed_error("a mapping has no end"))?;

@@ -16,7 +16,7 @@ struct LocalRange {
 
 /// The local symbols of all images.
 #[derive(Debug)]
-pub(super) struct LocalSymbols {
+pub(super) struct CacheLocalSymbols {
     /// Offset of the table in its file.
     table: u64,
     /// Records of the table.
@@ -32,13 +32,13 @@ pub(super) struct ImageLocals<'a> {
     pub(super) names: &'a [u8],
 }
 
-impl LocalSymbols {
+impl CacheLocalSymbols {
     /// Reads the chunk that a header names; `None` if it has none. `nlist` is the size of a record.
     pub(super) fn read_chunk(
         file: FileBytes<'_>,
         is_wide: bool,
         nlist: u64,
-    ) -> Result<Option<LocalSymbols>, DyldCacheError> {
+    ) -> Result<Option<CacheLocalSymbols>, DyldCacheError> {
         let outside = || malformed_error("the local symbols leave their file");
         let (at, size) = (file.read_u64(0x48).unwrap_or_default(), file.read_u64(0x50).unwrap_or_default());
         if size < CHUNK_HEADER_SIZE {
@@ -66,7 +66,7 @@ impl LocalSymbols {
             }
             by_image.insert(image.unwrap_or_default(), range);
         }
-        Ok(Some(LocalSymbols { table: at + table, records, names: (at + names, names_size), by_image }))
+        Ok(Some(CacheLocalSymbols { table: at + table, records, names: (at + names, names_size), by_image }))
     }
 
     /// Returns the symbols of the image at an offset.

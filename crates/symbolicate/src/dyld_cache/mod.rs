@@ -18,8 +18,8 @@ pub use header::{CacheHeader, SubCacheName};
 use crate::object::ImageNames;
 use bytes::Bytes;
 use error::malformed_error;
-use header::{FileBytes, Mapping, header_size, read_arch, read_images, read_mappings};
-use locals::LocalSymbols;
+use header::{CacheMapping, FileBytes, header_size, read_arch, read_images, read_mappings};
+use locals::CacheLocalSymbols;
 use std::io;
 use unslide_model::DebugId;
 
@@ -73,10 +73,10 @@ pub struct DyldCache {
     /// The main file, then the others in the order of its table.
     files: Vec<Bytes>,
     /// By address, without overlap.
-    mappings: Vec<Mapping>,
+    mappings: Vec<CacheMapping>,
     images: Vec<CacheImage>,
     /// The file with the local symbols, and their ranges.
-    locals: Option<(Bytes, LocalSymbols)>,
+    locals: Option<(Bytes, CacheLocalSymbols)>,
     is_32_bit: bool,
 }
 
@@ -129,7 +129,7 @@ impl DyldCache {
         &self,
         name: &str,
         open: &mut impl FnMut(&str) -> Result<Option<Bytes>, DyldCacheError>,
-    ) -> Result<Option<(Bytes, LocalSymbols)>, DyldCacheError> {
+    ) -> Result<Option<(Bytes, CacheLocalSymbols)>, DyldCacheError> {
         let file = match self.header.symbols_uuid {
             Some(uuid) => {
                 let file = format!("{}{SYMBOLS_SUFFIX}", self.header.base_name(name));
@@ -141,7 +141,7 @@ impl DyldCache {
         };
         let Some(bytes) = file else { return Ok(None) };
         let locals =
-            LocalSymbols::read_chunk(FileBytes(&bytes), self.header.has_wide_locals, self.nlist_size())?;
+            CacheLocalSymbols::read_chunk(FileBytes(&bytes), self.header.has_wide_locals, self.nlist_size())?;
         Ok(locals.map(|locals| (bytes, locals)))
     }
 
@@ -189,7 +189,7 @@ impl DyldCache {
         if self.is_32_bit { 12 } else { 16 }
     }
 
-    fn find_mapping(&self, address: u64) -> Option<&Mapping> {
+    fn find_mapping(&self, address: u64) -> Option<&CacheMapping> {
         let index = self.mappings.partition_point(|mapping| mapping.address <= address).checked_sub(1)?;
         self.mappings.get(index).filter(|mapping| address - mapping.address < mapping.size)
     }

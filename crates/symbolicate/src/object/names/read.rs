@@ -43,7 +43,7 @@ pub(in crate::object) fn unpack_names(file: &[u8], memory_bytes: u64) -> Result<
     let start = read_u64(header, 36);
     let end = start.checked_add(read_u64(header, 44)).ok_or_else(|| malformed_error("__TEXT has no end"))?;
     let length = read_u32(header, 52) as usize;
-    let most = packed.len().saturating_mul(MAX_BODY_RATIO).max(MAX_FREE_BODY_BYTES).min(MAX_BODY_BYTES);
+    let most = packed.len().saturating_mul(MAX_BODY_RATIO).clamp(MAX_FREE_BODY_BYTES, MAX_BODY_BYTES);
     if length > most {
         return Err(ObjectError::TooLarge("the body of the names file is larger than allowed".into()));
     }
