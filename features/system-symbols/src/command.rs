@@ -1,11 +1,11 @@
-//! `unslide system-symbols`.
+//! `unslide system-symbols`: the subcommands of the feature.
 
 use crate::{coverage, import};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use unslide_client::{FeatureCommand, Outcome};
 
 /// The subcommands of the feature.
-pub const COMMANDS: &[FeatureCommand] =
+pub const SYSTEM_SYMBOL_COMMANDS: &[FeatureCommand] =
     &[FeatureCommand { follows: "symbols", command: Arguments::command, run }];
 
 /// Import names of an operating system's functions, and see which are missing

@@ -9,7 +9,7 @@ mod coverage;
 mod import;
 mod release;
 
-pub use command::COMMANDS;
+pub use command::SYSTEM_SYMBOL_COMMANDS;
 
 use unslide_api::feature::ApiFeature;
 use unslide_feature::Feature;

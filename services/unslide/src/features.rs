@@ -45,7 +45,7 @@ const COMMANDS: &[&[FeatureCommand]] = &[
     // Captures of a running service, and files of a device.
     unslide_captures::COMMANDS,
     // Names of an operating system's functions, from the files that a customer has.
-    unslide_system_symbols::COMMANDS,
+    unslide_system_symbols::SYSTEM_SYMBOL_COMMANDS,
     // Files of metric payloads.
     unslide_health::COMMANDS,
 ];

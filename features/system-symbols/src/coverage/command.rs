@@ -1,4 +1,4 @@
-//! `unslide system-symbols coverage`.
+//! `unslide system-symbols coverage`: the builds that lack names, and what to import.
 
 use super::{BuildCoverage, CoverageState, SystemSymbolCoverage};
 use clap::Args;
@@ -22,7 +22,7 @@ pub struct Arguments {
     /// Bundle identifier; all apps if absent
     #[arg(long, value_name = "ID")]
     app: Option<String>,
-    /// Print the API's answer
+    /// Print the API's answer as JSON
     #[arg(long)]
     json: bool,
 }
@@ -88,7 +88,7 @@ fn advise_import(build: &BuildCoverage) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::LackingImage;
+    use super::super::UnnamedImage;
     use super::*;
     use unslide_model::DebugId;
 
@@ -103,7 +103,7 @@ mod tests {
             images: 3,
             named_images: 0,
             exports_only_images: 0,
-            lacking: vec![LackingImage { debug_id: DebugId([7; 16]), reports: 5 }],
+            lacking: vec![UnnamedImage { debug_id: DebugId([7; 16]), reports: 5 }],
         };
         let advice = |state| advise_import(&build(state)).unwrap_or_default();
         assert!(advice(CoverageState::None).starts_with("iOS 26.2 (23B87) has no names."));

@@ -42,18 +42,18 @@ pub struct BuildCoverage {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "iOS")]
     pub os: Option<String>,
-    /// Its version.
+    /// Version of the operating system.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "26.2")]
     pub version: Option<String>,
-    /// Its build.
+    /// Build of the operating system.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "23B87")]
     pub build: Option<String>,
     /// `none`, `exports_only`, `partly` or `whole`: the images with names.
     #[schema(value_type = String, example = "none")]
     pub state: CoverageState,
-    /// Reports of the build.
+    /// Reports of devices with this build.
     pub reports: u64,
     /// System images that frames of these reports lie in.
     pub images: u64,
@@ -63,13 +63,13 @@ pub struct BuildCoverage {
     pub exports_only_images: u64,
     /// The images without names in most reports.
     #[schema(max_items = 5)]
-    pub lacking: Vec<LackingImage>,
+    pub lacking: Vec<UnnamedImage>,
 }
 
 /// A system image without names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LackingImage {
-    /// Its UUID.
+pub struct UnnamedImage {
+    /// UUID of the image (`LC_UUID`).
     #[schema(value_type = String, format = Uuid)]
     pub debug_id: DebugId,
     /// Reports with frames in it.
@@ -80,13 +80,13 @@ pub struct LackingImage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoverageState {
-    /// No image has names.
+    /// No image of the build has names.
     None,
     /// Images have at most the names that other images may call: the local symbols are missing.
     ExportsOnly,
-    /// Some images have names.
+    /// Some images of the build have names.
     Partly,
-    /// Every image has names.
+    /// Every image of the build has names.
     Whole,
 }
 
@@ -129,10 +129,10 @@ fn measure_build(key: BuildKey, reports: u64, images: &[ImageOfBuild]) -> BuildC
         (named, _) if named == images.len() as u64 => CoverageState::Whole,
         _ => CoverageState::Partly,
     };
-    let mut lacking: Vec<LackingImage> = images
+    let mut lacking: Vec<UnnamedImage> = images
         .iter()
         .filter(|image| image.quality < Quality::Symtab)
-        .map(|image| LackingImage { debug_id: image.debug_id, reports: image.reports })
+        .map(|image| UnnamedImage { debug_id: image.debug_id, reports: image.reports })
         .collect();
     lacking.sort_by_key(|image| (std::cmp::Reverse(image.reports), image.debug_id));
     lacking.truncate(MAX_LACKING);

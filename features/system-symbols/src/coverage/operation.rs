@@ -1,6 +1,6 @@
-//! `GET /v1/system-symbols/coverage`.
+//! `GET /v1/system-symbols/coverage`: the builds that lack names.
 
-use super::store::{ReportFilter, count_reports, list_images};
+use super::store::{CoverageFilter, count_reports, list_images};
 use super::{MAX_REPORTS, SystemSymbolCoverage, join_builds};
 use axum::Json;
 use axum::extract::State;
@@ -13,14 +13,12 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The longest period.
 const MAX_DAYS: u32 = 90;
 /// Days of a period if the request has none.
 const DEFAULT_DAYS: u32 = 30;
-/// The longest bundle identifier.
 const MAX_APP_BYTES: usize = 255;
 
-/// Which reports to read.
+/// The period and the app of the reports to read.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -61,7 +59,7 @@ async fn get_system_symbol_coverage(
     let app = access.restrict_app(query.app)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let from = tx.now() - Duration::days(days.into());
-    let filter = ReportFilter { from, app: app.as_deref() };
+    let filter = CoverageFilter { from, app: app.as_deref() };
     let counted = count_reports(&mut tx, &filter).await?;
     let images = list_images(&mut tx, &filter).await?;
     tx.rollback();

@@ -8,8 +8,7 @@ use unslide_model::{DebugId, Owner, Quality};
 use unslide_store::sql::from_row;
 use unslide_store::{Result, TenantTx};
 
-/// Which reports to read.
-pub struct ReportFilter<'f> {
+pub struct CoverageFilter<'f> {
     pub from: OffsetDateTime,
     pub app: Option<&'f str>,
 }
@@ -34,7 +33,7 @@ pub struct ImageOfBuild {
 }
 
 /// Counts the most recent reports by build.
-pub async fn count_reports(tx: &mut TenantTx, filter: &ReportFilter<'_>) -> Result<Vec<ReportsOfBuild>> {
+pub async fn count_reports(tx: &mut TenantTx, filter: &CoverageFilter<'_>) -> Result<Vec<ReportsOfBuild>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT os_name, os_version, os_build, count(*) AS "reports!"
@@ -59,7 +58,7 @@ pub async fn count_reports(tx: &mut TenantTx, filter: &ReportFilter<'_>) -> Resu
 }
 
 /// Returns the system images of the most recent reports by build, with the quality of their symbols.
-pub async fn list_images(tx: &mut TenantTx, filter: &ReportFilter<'_>) -> Result<Vec<ImageOfBuild>> {
+pub async fn list_images(tx: &mut TenantTx, filter: &CoverageFilter<'_>) -> Result<Vec<ImageOfBuild>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT i.os_name, i.os_version, i.os_build, i.debug_id AS "debug_id!", i.reports AS "reports!",

@@ -20,7 +20,7 @@ const HEAD_BYTES: usize = 16;
 pub struct UnpackedFolder(TempDir);
 
 impl UnpackedFolder {
-    /// Returns the folder.
+    /// Returns the folder with the unpacked files.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

@@ -31,12 +31,12 @@ pub struct UnusableFile {
     pub reason: String,
 }
 
-/// The files to import.
+/// The files to import, and those that cannot be.
 #[derive(Default)]
-pub struct Sources {
-    /// Main files of caches.
+pub struct ImportSources {
+    /// Main files of dyld shared caches.
     pub caches: BTreeSet<SourceFile>,
-    /// Mach-O files, by release.
+    /// Mach-O files outside of caches, by release.
     pub libraries: BTreeMap<Release, BTreeSet<PathBuf>>,
     pub unusable: Vec<UnusableFile>,
     /// Folders with unpacked archives, which are deleted at the end.
@@ -44,9 +44,9 @@ pub struct Sources {
     files: usize,
 }
 
-/// Searches files and folders.
-pub fn find_sources(paths: &[PathBuf]) -> Sources {
-    let mut sources = Sources::default();
+/// Searches files and folders for caches and libraries.
+pub fn find_sources(paths: &[PathBuf]) -> ImportSources {
+    let mut sources = ImportSources::default();
     for path in paths {
         if path.is_dir() {
             sources.search_folder(path, 0);
@@ -63,7 +63,7 @@ pub fn find_sources(paths: &[PathBuf]) -> Sources {
     sources
 }
 
-impl Sources {
+impl ImportSources {
     /// Returns true if nothing was found, usable or not.
     pub fn is_empty(&self) -> bool {
         self.caches.is_empty() && self.libraries.is_empty() && self.unusable.is_empty()
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use unslide_testkit::fixtures;
 
-    fn paths(sources: &Sources) -> Vec<String> {
+    fn paths(sources: &ImportSources) -> Vec<String> {
         let caches = fixtures::dyld_caches();
         let shown = sources.caches.iter().map(|cache| cache.path.strip_prefix(caches).unwrap());
         shown.map(|path| path.display().to_string()).collect()

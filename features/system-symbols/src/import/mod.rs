@@ -112,7 +112,7 @@ struct Sending {
 }
 
 impl Import<'_> {
-    async fn import_all(&mut self, sources: &find::Sources) -> Result<(), BoxError> {
+    async fn import_all(&mut self, sources: &find::ImportSources) -> Result<(), BoxError> {
         for cache in &sources.caches {
             self.import_cache(cache).await?;
         }

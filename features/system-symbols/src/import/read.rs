@@ -19,7 +19,7 @@ pub struct ImageFile {
     pub path: String,
     /// Quality that the server will record.
     pub quality: Quality,
-    /// Functions with a name.
+    /// Number of functions with a name.
     pub named: u64,
     /// Functions of which only the start is known.
     pub unnamed: u64,
