@@ -37,7 +37,7 @@ const MARK: &[u8] = b"\xEF\xBB\xBF";
 pub fn is_crash_payload(document: &[u8]) -> bool {
     let Some(first) = first_key(document) else { return false };
     let is_first = |key: &&str| first.starts_with(key.as_bytes()) && first.get(key.len()) == Some(&b'"');
-    if !FIRST_KEYS.iter().chain(&MORE_FIRST_KEYS).any(|key| is_first(&key)) {
+    if !FIRST_KEYS.iter().chain(&MORE_FIRST_KEYS).any(is_first) {
         return false;
     }
     let has = |key: &str| memchr::memmem::find(document, format!("\"{key}\"").as_bytes()).is_some();
