@@ -15,6 +15,7 @@ use unslide_builder::{Config, Error, Settings};
 use unslide_model::Scope;
 use unslide_runtime::Host;
 use unslide_runtime::child::ChildProgram;
+use unslide_store::Uuid;
 use unslide_testkit::fixtures::dsym;
 use unslide_world::{Answer, World};
 
@@ -182,8 +183,6 @@ pub fn declaration(name: &str, chunks: &[&[u8]]) -> Value {
 pub fn fixture(name: &str) -> (Vec<u8>, String) {
     let bytes = std::fs::read(dsym(name)).unwrap();
     let command = bytes.windows(8).position(|head| head == [0x1b, 0, 0, 0, 24, 0, 0, 0]).unwrap();
-    let id: Vec<String> = bytes[command + 8..command + 24].iter().map(|byte| format!("{byte:02x}")).collect();
-    let id = id.concat();
-    let groups = [&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]];
-    (bytes, groups.join("-"))
+    let id = Uuid::from_slice(&bytes[command + 8..command + 24]).unwrap();
+    (bytes, id.to_string())
 }
