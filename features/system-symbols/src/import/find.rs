@@ -85,7 +85,7 @@ impl ImportSources {
         } else if is_dyld_cache(&read_magic(path)?) {
             match main_file_name(name) {
                 Some(main) if main != *name => {
-                    self.add_unusable(path, format!("it is a part; import {main}"))
+                    self.add_unusable(path, format!("it is a part; import {main}"));
                 }
                 _ => self.add_cache(path),
             }

@@ -17,6 +17,7 @@ use outcome::{ImportOutcome, SourceOutcome};
 use pack::Pack;
 use read::{ImageFile, LeftOut};
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt::Display;
 use std::path::PathBuf;
 use tokio::task::block_in_place;
 use unslide_client::{ApiServer, BoxError, Client, CommandError, Console, Outcome, block_on, check_paths};
@@ -137,7 +138,7 @@ impl Import<'_> {
         found.clone().with_options(self.arguments.os.as_ref(), self.arguments.build.as_ref())
     }
 
-    fn add_unusable(&mut self, source: &SourceFile, reason: impl ToString) {
+    fn add_unusable(&mut self, source: &SourceFile, reason: &dyn Display) {
         let path = source.path.clone();
         self.outcome.unusable.push(UnusableFile { path, reason: reason.to_string() });
     }
@@ -151,7 +152,10 @@ impl Import<'_> {
         });
         let (header, images) = match listed {
             Ok(listed) => listed,
-            Err(reason) => return Ok(self.add_unusable(source, reason)),
+            Err(reason) => {
+                self.add_unusable(source, &reason);
+                return Ok(());
+            }
         };
         if self.arguments.arch.as_ref().is_some_and(|arch| arch != header.arch) {
             return Ok(());
@@ -184,7 +188,10 @@ impl Import<'_> {
         } else if !lacking.is_empty() {
             let cache = match block_in_place(|| read::open_cache(&source.path)) {
                 Ok(cache) => cache,
-                Err(error) => return Ok(self.add_unusable(source, error)),
+                Err(error) => {
+                    self.add_unusable(source, &error);
+                    return Ok(());
+                }
             };
             for images in lacking.chunks(READ_BATCH) {
                 let read = block_in_place(|| read::read_cache_images(&cache, images));

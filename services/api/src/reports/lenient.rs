@@ -220,11 +220,11 @@ impl Reading<'_> {
     }
 
     fn read_report(&self, bytes: &Bytes) -> LenientReport {
-        self.read_log(bytes.clone(), bytes)
+        self.read_log(bytes, bytes)
     }
 
     /// Reads the document of a record: the record itself, or the text of a string.
-    fn read_log(&self, bytes: Bytes, document: &[u8]) -> LenientReport {
+    fn read_log(&self, bytes: &Bytes, document: &[u8]) -> LenientReport {
         let refused = |id, version, reason, detail| {
             LenientReport::Refused(RefusedReport { bytes: bytes.clone(), id, version, reason, detail })
         };
@@ -249,7 +249,7 @@ impl Reading<'_> {
         let decoded = text.decode();
         let log = text.decode_bytes();
         if self.readers.find(&log).is_some() {
-            return self.read_log(bytes, &log);
+            return self.read_log(&bytes, &log);
         }
         let app = decoded.lines().find_map(|line| line.trim_start().strip_prefix(IDENTIFIER)).map(str::trim);
         match (self.refuse_app)(app) {

@@ -7,7 +7,7 @@ use unslide_report::text::escape_line;
 
 /// Prints a line for each fact that has a value, with the values below each other. A terminal also gets the age of
 /// times.
-pub fn print_facts<const N: usize>(facts: [(&str, String); N]) {
+pub fn print_facts(facts: &[(&str, String)]) {
     let now = Console::get().terminal_columns().map(|_| SystemClock.now());
     let width = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {

@@ -66,7 +66,7 @@ pub struct SetArguments {
 /// Parses the name of a signal.
 fn parse_signal(text: &str) -> Result<AppSignal, String> {
     let known = AppSignal::ALL.into_iter().find(|known| known.as_str() == text);
-    known.ok_or_else(|| format!("it is none of {}", AppSignal::ALL.map(|signal| signal.as_str()).join(", ")))
+    known.ok_or_else(|| format!("it is none of {}", AppSignal::ALL.map(AppSignal::as_str).join(", ")))
 }
 
 /// Runs a command on settings.

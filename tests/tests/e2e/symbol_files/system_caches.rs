@@ -20,21 +20,28 @@ fn cache(layout: &str) -> PathBuf {
 
 /// Makes a report of a crash in one library that another one called.
 fn report() -> Vec<u8> {
-    let expected = std::fs::read(cache("ios26-split").join("expected.json")).unwrap();
-    let expected: Value = serde_json::from_slice(&expected).unwrap();
+    let expected = std::fs::read(cache("ios26-split").join("expected.json")).expect("a generated cache");
+    let expected: Value = serde_json::from_slice(&expected).expect("a generated cache");
     let mut report = Report::standard().id("00000000-0000-4000-8000-000000000001").error(Error::Mach);
     let mut frames = Vec::new();
     for (path, name) in
         [("/DemoKit", "-[DKView layoutSubviews]"), ("libc++demo.1.dylib", "__ZN4demoL6helperEv")]
     {
-        let images = expected["images"].as_array().unwrap();
-        let image = images.iter().find(|image| image["path"].as_str().unwrap().ends_with(path)).unwrap();
-        let address = image["text_vmaddr"].as_u64().unwrap();
-        let symbols = image["symbols"].as_array().unwrap();
-        let symbol = symbols.iter().find(|symbol| symbol["names"][0]["name"] == name).unwrap();
-        frames.push(address + SLIDE + symbol["offset"].as_u64().unwrap() + 8);
-        let (path, uuid) = (image["path"].as_str().unwrap(), image["uuid"].as_str().unwrap());
-        let size = image["text_size"].as_u64().unwrap();
+        let images = expected["images"].as_array().expect("a generated cache");
+        let image = images
+            .iter()
+            .find(|image| image["path"].as_str().expect("a generated cache").ends_with(path))
+            .expect("a generated cache");
+        let address = image["text_vmaddr"].as_u64().expect("a generated cache");
+        let symbols = image["symbols"].as_array().expect("a generated cache");
+        let symbol =
+            symbols.iter().find(|symbol| symbol["names"][0]["name"] == name).expect("a generated cache");
+        frames.push(address + SLIDE + symbol["offset"].as_u64().expect("a generated cache") + 8);
+        let (path, uuid) = (
+            image["path"].as_str().expect("a generated cache"),
+            image["uuid"].as_str().expect("a generated cache"),
+        );
+        let size = image["text_size"].as_u64().expect("a generated cache");
         report = report.image(Image::new(path, uuid, address + SLIDE).vmaddr(address).size(size).cpu(ARM64));
     }
     let crash = frames[0];
@@ -57,7 +64,8 @@ fn import(installation: &Installation, arguments: &[&str]) -> String {
 
 fn coverage(installation: &Installation, key: &[&str]) -> Value {
     let command = [&["system-symbols", "coverage", "--json"], key].concat();
-    let answer: Value = serde_json::from_str(&installation.command_succeeds(&command)).unwrap();
+    let answer: Value =
+        serde_json::from_str(&installation.command_succeeds(&command)).expect("an answer in JSON");
     answer["items"][0].clone()
 }
 
@@ -76,7 +84,11 @@ async fn imported_names_reach_reports_that_wait_for_them_and_no_other_tenant() {
     }
     for client in [&acme, &umbrella] {
         let stored = client.wait_for(REPORT, EVENTUAL_TIMEOUT, |status, _| status == 200).await;
-        assert_eq!(stored["symbolication"]["missing"].as_array().unwrap().len(), 2, "{stored}");
+        assert_eq!(
+            stored["symbolication"]["missing"].as_array().expect("a generated cache").len(),
+            2,
+            "{stored}"
+        );
     }
     let acme_key = ["--api-key", acme_key.as_str()];
     let before = coverage(&installation, &acme_key);
@@ -84,7 +96,8 @@ async fn imported_names_reach_reports_that_wait_for_them_and_no_other_tenant() {
 
     // A tenant's own import answers its own reports only.
     let (single, split) = (cache("ios14-single"), cache("ios26-split"));
-    let (single, split) = (single.to_str().unwrap(), split.to_str().unwrap());
+    let (single, split) =
+        (single.to_str().expect("a generated cache"), split.to_str().expect("a generated cache"));
     let own = make_key(&installation, umbrella_name, "symbols:write");
     let printed = import(&installation, &["--tenant-only", "--api-key", &own, "--build", "18A5", single]);
     assert!(printed.contains("(18A5) arm64e: 6 libraries, 6 new, 0 known"), "{printed}");
@@ -113,5 +126,5 @@ async fn imported_names_reach_reports_that_wait_for_them_and_no_other_tenant() {
 
 fn make_key(installation: &Installation, tenant: &str, scope: &str) -> String {
     let made = installation.command_succeeds(&["key", "create", "--tenant", tenant, "--scope", scope]);
-    made.split_whitespace().find(|word| word.starts_with("unslide_")).unwrap().to_owned()
+    made.split_whitespace().find(|word| word.starts_with("unslide_")).expect("a generated cache").to_owned()
 }

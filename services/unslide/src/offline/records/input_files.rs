@@ -110,7 +110,7 @@ impl InputFiles {
         let mut left = UNPACKED_BYTES_LIMIT;
         let mut wanted: Vec<(String, usize)> = Vec::new();
         for at in 0..archive.len() {
-            let name = archive.name_for_index(at).unwrap_or_default().to_owned();
+            let name = archive.name_for_index(at).and_then(Result::ok).unwrap_or_default().into_owned();
             if is_report_path(&name) {
                 wanted.push((name, at));
             }
@@ -150,7 +150,7 @@ fn is_report_path(path: &str) -> bool {
     let mut folders: Vec<&str> = path.split('/').collect();
     let name = folders.pop().unwrap_or_default();
     let is_ignored = |folder: &&str| folder.starts_with('.') || IGNORED_FOLDERS.contains(folder);
-    !folders.iter().any(|folder| is_ignored(&folder)) && is_report_name(name)
+    !folders.iter().any(|folder| is_ignored(folder)) && is_report_name(name)
 }
 
 /// Returns true for the name of a report, packed or not.

@@ -19,7 +19,7 @@ use rate::AnswerRate;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use unreadable::UnreadableRecords;
-use unslide_client::Exit;
+use unslide_client::{Exit, note};
 use unslide_report::reader::ReportReaders;
 
 /// Why the answers end too early.

@@ -20,7 +20,7 @@ pub async fn show_group(target: &Target) -> Outcome {
     }
     say!("{}", item_text(&group, "title"));
     let estimate = if group["estimated"] == true { "about " } else { "" };
-    print_facts([
+    print_facts(&[
         ("culprit", item_text(&group, "culprit")),
         ("id", item_text(&group, "id")),
         ("app", item_text(&group, "app")),
