@@ -16,5 +16,10 @@ mod other_formats;
 use unslide_report::reader::ReportReader;
 
 /// The readers, in the order in which they are tried.
-pub const READERS: &[ReportReader] =
-    &[call_tree::READER, crash_text::READER, metric_kit::READER, ips::READER, other_formats::READER];
+pub const READERS: &[ReportReader] = &[
+    call_tree::CALL_TREE_READER,
+    crash_text::CRASH_TEXT_READER,
+    metric_kit::METRIC_KIT_READER,
+    ips::IPS_READER,
+    other_formats::OTHER_FORMATS_READER,
+];

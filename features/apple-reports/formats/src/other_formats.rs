@@ -4,7 +4,7 @@ use unslide_report::reader::{ReportReader, TranslatedReport};
 use unslide_report::{JsonValue, ReadError, ReadLimits};
 
 /// The reader that refuses other formats by name.
-pub const READER: ReportReader = ReportReader {
+pub const OTHER_FORMATS_READER: ReportReader = ReportReader {
     name: "other",
     recognizes: |document| OtherFormat::from_document(document).is_some(),
     translate: refuse_document,
@@ -149,12 +149,12 @@ mod tests {
             (b"\xCF\xFA\xED\xFE", "Mach-O"),
         ] {
             let error = refuse_document(document, &ReadLimits::default()).unwrap_err().to_string();
-            assert!((READER.recognizes)(document) && error.contains(named), "{error}");
+            assert!((OTHER_FORMATS_READER.recognizes)(document) && error.contains(named), "{error}");
         }
         for document in
             [&b"{\"event_id\":\"1\"}"[..], b"{\"report\":{}}", b"", b"[", b"Incident Identifier: 1\n"]
         {
-            assert!(!(READER.recognizes)(document), "{document:?}");
+            assert!(!(OTHER_FORMATS_READER.recognizes)(document), "{document:?}");
         }
     }
 }

@@ -75,7 +75,7 @@ async fn payloads_of_an_app_that_keeps_none_are_dropped_and_counted() {
     world
         .execute(
             "INSERT INTO app_settings (tenant, app, source_url, source_root, signals)
-             VALUES ('acme', 'com.acme.shop', '', '', '{\"metrics\": 0}')",
+             VALUES ('acme', 'com.acme.shop', '', '', '{\"metrics\": false}')",
         )
         .await;
     world.send_metrics("acme", &payload("m1", 800)).await;

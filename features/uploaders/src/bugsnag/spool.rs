@@ -26,7 +26,7 @@ const FULL_RETRY_SECONDS: u32 = 10;
 /// The data folder of a process if none is configured.
 const DEFAULT_DATA_DIR: &str = "/var/lib/unslide";
 /// The folder of such files below the data folder.
-const FOLDER: &str = "keyless-uploads";
+const SPOOL_FOLDER: &str = "keyless-uploads";
 
 /// Such files of one process, and their bytes.
 pub struct Spool {
@@ -76,7 +76,7 @@ impl Spool {
     pub fn new(data_dir: &Path) -> Spool {
         let is_empty = data_dir.as_os_str().is_empty();
         let data_dir = if is_empty { Path::new(DEFAULT_DATA_DIR) } else { data_dir };
-        Spool { folder: data_dir.join(FOLDER), used: Arc::default() }
+        Spool { folder: data_dir.join(SPOOL_FOLDER), used: Arc::default() }
     }
 
     /// Writes a file to disk.

@@ -24,7 +24,7 @@ const OBJECT_MARGIN: Duration = Duration::HOUR;
 /// How long the row of a file is kept. A later run sends the file again, and its bytes are found by their SHA-256.
 const FILE_LIFETIME: Duration = Duration::days(30);
 /// The folder of chunks below a tenant's prefix.
-const FOLDER: &str = "chunks";
+const CHUNK_FOLDER: &str = "chunks";
 
 /// Lists the chunks of a tenant, for the comparison of rows and objects.
 pub const HOOK: StoreHook = StoreHook { files: Some(list_files), ..StoreHook::new(crate::NAME) };
@@ -404,7 +404,7 @@ pub async fn purge_expired(store: &Store) -> Result<u64> {
 
 /// Returns the key of a chunk's object.
 pub fn chunk_key(tenant: &TenantId, object_id: Uuid, sha1: Sha1Hash) -> ObjectKey {
-    feature_file(tenant, FOLDER, object_id, sha1)
+    feature_file(tenant, CHUNK_FOLDER, object_id, sha1)
 }
 
 fn list_files(tx: &mut TenantTx) -> HookFuture<'_, Vec<FeatureFile>> {

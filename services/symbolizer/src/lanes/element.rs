@@ -13,7 +13,7 @@ pub struct ElementDocument<'e> {
 }
 
 /// An element that is no report.
-pub struct RefusedElement<'e> {
+pub struct UnreadableElement<'e> {
     /// The bytes of the element in its record.
     pub bytes: &'e [u8],
     /// The reason, in a sentence for people.
@@ -23,11 +23,11 @@ pub struct RefusedElement<'e> {
 /// Returns the document of an element.
 ///
 /// # Errors
-/// Returns [`RefusedElement`] for a text that no reader recognises, and for a value that is neither an object nor a text.
+/// Returns [`UnreadableElement`] for a text that no reader recognises, and for a value that is neither an object nor a text.
 pub fn open_element<'e>(
     element: &Element<'e>,
     readers: &ReportReaders,
-) -> Result<ElementDocument<'e>, RefusedElement<'e>> {
+) -> Result<ElementDocument<'e>, UnreadableElement<'e>> {
     match element {
         Element::Report(bytes) => Ok(ElementDocument { bytes, document: Cow::Borrowed(bytes) }),
         Element::Text(text) => {
@@ -37,10 +37,10 @@ pub fn open_element<'e>(
             }
             let detail =
                 "a string is a report that the device rendered as text, and this text is in no known form";
-            Err(RefusedElement { bytes: text.raw(), detail: detail.to_owned() })
+            Err(UnreadableElement { bytes: text.raw(), detail: detail.to_owned() })
         }
         Element::Other { bytes, found } => {
-            Err(RefusedElement { bytes, detail: format!("a report is an object, this is {found}") })
+            Err(UnreadableElement { bytes, detail: format!("a report is an object, this is {found}") })
         }
     }
 }

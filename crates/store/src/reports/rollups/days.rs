@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use time::Date;
 
 /// An app, a version and a day.
-pub(super) type DayKey = (String, String, Date);
+pub(super) type RollupDay = (String, String, Date);
 
 /// Counts to add to a day.
 #[derive(Clone, Copy, Default)]
-pub(super) struct DayDelta {
+pub(super) struct RollupDelta {
     reports: i64,
     fatal: i64,
     pub(super) devices: i64,
@@ -23,7 +23,7 @@ pub(super) struct DayDelta {
     extrapolated: i64,
 }
 
-impl DayDelta {
+impl RollupDelta {
     /// Counts a report, or takes it back.
     pub(super) fn add_report(&mut self, report: &CountedReport<'_>) {
         let times = report.sign * report.weight;
@@ -41,7 +41,7 @@ impl DayDelta {
 }
 
 /// Adds to what days count. Returns how many were not there.
-pub(super) async fn write_days(tx: &mut TenantTx, deltas: BTreeMap<DayKey, DayDelta>) -> Result<u64> {
+pub(super) async fn write_days(tx: &mut TenantTx, deltas: BTreeMap<RollupDay, RollupDelta>) -> Result<u64> {
     if deltas.is_empty() {
         return Ok(0);
     }

@@ -1,6 +1,6 @@
 //! Devices that a version has crashed on, each counted on the day of its first report.
 
-use super::days::DayKey;
+use super::days::RollupDay;
 use super::{Counted, utc_day};
 use crate::reports::Change;
 use crate::reports::rows::{device_bytes, truncate_name};
@@ -13,7 +13,7 @@ use time::Date;
 pub(super) async fn count_devices(
     tx: &mut TenantTx,
     changes: &[Change<'_>],
-) -> Result<BTreeMap<DayKey, i64>> {
+) -> Result<BTreeMap<RollupDay, i64>> {
     let mut rows: BTreeMap<(String, String, Vec<u8>), (Date, i64)> = BTreeMap::new();
     for change in changes.iter().filter(|change| change.previous.is_none()) {
         let (facts, day) = (&change.arrival.facts, utc_day(change.key.received_at));

@@ -8,7 +8,7 @@ mod wanted_images;
 use super::rows::{GroupTexts, MadeOn, truncate_name};
 use super::{Change, FrameTotals};
 use crate::{Result, TenantTx, Uuid};
-use days::{DayDelta, DayKey};
+use days::{RollupDay, RollupDelta};
 pub(super) use hours::HOUR_COUNTS_RETENTION;
 use hours::{HourDelta, HourKey};
 use sqlx::FromRow;
@@ -31,7 +31,7 @@ struct CountedReport<'r> {
 /// Counts to add to days and hours.
 #[derive(Default)]
 struct Deltas {
-    days: BTreeMap<DayKey, DayDelta>,
+    days: BTreeMap<RollupDay, RollupDelta>,
     hours: BTreeMap<HourKey, HourDelta>,
 }
 

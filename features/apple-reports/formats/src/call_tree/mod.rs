@@ -20,7 +20,7 @@ use unslide_report::reader::{DocumentText, ReportReader, TranslatedReport};
 use unslide_report::{ReadError, ReadLimits};
 
 /// The reader of logs with sampled stacks.
-pub const READER: ReportReader =
+pub const CALL_TREE_READER: ReportReader =
     ReportReader { name: "call_tree", recognizes: is_call_tree, translate: translate_log, parts: None };
 /// The bytes at the beginning that are searched.
 const HEAD_BYTES: usize = 16 << 10;

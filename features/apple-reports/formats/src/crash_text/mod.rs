@@ -23,7 +23,7 @@ use unslide_report::{ReadError, ReadLimits};
 pub use version::AppVersion;
 
 /// The reader of crash logs that are text.
-pub const READER: ReportReader = ReportReader {
+pub const CRASH_TEXT_READER: ReportReader = ReportReader {
     name: "crash",
     recognizes: recognition::is_crash_text,
     translate: translate_text,

@@ -17,7 +17,7 @@ use unslide_report::reader::{ReportReader, TranslatedReport};
 use unslide_report::{JsonValue, ReadError, ReadLimits};
 
 /// The reader of crash logs of two JSON texts.
-pub const READER: ReportReader =
+pub const IPS_READER: ReportReader =
     ReportReader { name: "ips", recognizes: document::is_ips, translate, parts: None };
 
 fn translate(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedReport, ReadError> {

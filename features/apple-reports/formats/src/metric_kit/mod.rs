@@ -17,7 +17,7 @@ use unslide_report::reader::{MemberPlace, ReportReader, TranslatedReport};
 use unslide_report::{JsonValue, ReadError, ReadLimits};
 
 /// The reader of crash diagnostics.
-pub const READER: ReportReader = ReportReader {
+pub const METRIC_KIT_READER: ReportReader = ReportReader {
     name: "metrickit",
     recognizes: payload::is_crash_payload,
     translate: translate_payload,

@@ -77,14 +77,8 @@ pub async fn store(
             }
             None => {
                 let key = (event.app.clone(), event.id.clone(), day);
-                let new = Told {
-                    first: arrival,
-                    place,
-                    completing: place,
-                    end,
-                    weight: Some(1),
-                    is_sampled: false,
-                };
+                let new =
+                    Told { first: arrival, place, completing: place, end, weight: None, is_sampled: false };
                 told.insert(key, new);
             }
         }

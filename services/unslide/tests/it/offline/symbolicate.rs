@@ -316,7 +316,10 @@ fn an_explanation_names_the_dsym_to_upload_and_the_command() {
     let (code, output, error) = run(&["explain", &file]);
     assert_eq!(code, Some(0), "{error}");
     names_the_dsym(&output);
-    assert!(output.contains("libobjc.A.dylib") && output.contains("unslide upload --system"), "{output}");
+    assert!(
+        output.contains("libobjc.A.dylib") && output.contains("unslide system-symbols import"),
+        "{output}"
+    );
     let (code, json, _) = run(&["explain", "--json", &file]);
     assert_eq!(code, Some(0));
     // The API answers with the same explanation.
