@@ -420,7 +420,7 @@ def check_alerts():
             (fires if asked["exp_samples"] else silent).add(name)
     for tested, what in ((fires, "fires"), (silent, "stays silent")):
         expect(tested == set(names), f"alerts: no test in which it {what}, or no alert: {sorted(tested ^ set(names))}")
-    probes = set(re.findall(r'register(?:_dependency)?\("([\w-]+)"|\bprobe\(builder, "([\w-]+)"', text_of("services")))
+    probes = set(re.findall(r'register_(?:probe|dependency)\("([\w-]+)"|\bprobe\(builder, "([\w-]+)"', text_of("services")))
     probes = {name for pair in probes for name in pair if name}
     readers = re.findall(r'\("([\w ]+)", (?:one\(|resources\))', (TOP / "services/indexer/src/run.rs").read_text())
     probes |= set(readers) | {"symbol-events", "tenant-config"}
