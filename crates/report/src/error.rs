@@ -101,7 +101,7 @@ pub enum ReadError {
     /// The document is of a known format that holds no report.
     #[error("{problem}")]
     Unsupported {
-        /// What the document is, and what to do instead.
+        /// Names the format of the document, and says what to do instead.
         problem: String,
     },
     /// The object has no crash.

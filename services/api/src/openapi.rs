@@ -57,7 +57,8 @@ pub fn build_base(features: &[ApiFeature]) -> OpenApi {
         ("keys", "API keys, for a tenant's administrators."),
         ("dead letters", "Records that could not be processed: look at, replay."),
     ];
-    let of_features = features.iter().map(|feature| feature.tag).filter(|(name, _)| !name.is_empty());
+    // A feature without operations of its own describes no tag.
+    let of_features = features.iter().map(|feature| feature.tag).filter(|(_, about)| !about.is_empty());
     let tags = tags.into_iter().chain(of_features);
     let tags = tags.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build());
     OpenApiBuilder::new()

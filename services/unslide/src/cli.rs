@@ -40,7 +40,7 @@ enum Command {
     Logout(login::LogoutArguments),
     /// Try whether this machine can use the API with its key, and the servers of the services
     Doctor(doctor::Arguments),
-    /// Send reports to the API, and say what became of them
+    /// Send reports to the API, and print their outcomes
     Send(send::Arguments),
     /// List and show groups of reports, one bug each, and change their states
     Groups(groups::Arguments),

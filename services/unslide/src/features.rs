@@ -70,13 +70,13 @@ pub const DEMO_DATA: &[unslide_client::SendDemoData] = &[
     unslide_captures::send_demo_data,
 ];
 
-/// What makes the keys of `unslide key create --public`.
+/// Makers of the keys of `unslide key create --public`.
 pub const KEY_MAKERS: &[KeyMaker] = &[
     // Keys in the URLs of apps.
     unslide_ingest::KEY_MAKER,
 ];
 
-/// What writes the tokens of `unslide key create --sentry-token`.
+/// Writers of the tokens of `unslide key create --sentry-token`.
 pub const TOKEN_WRITERS: &[TokenWriter] = &[
     // Keys as other products' upload clients expect them.
     unslide_uploaders::SENTRY_TOKEN,

@@ -1,7 +1,7 @@
 //! `unslide system-symbols import`: reads names from files, asks which the server lacks, and sends these.
 //!
-//! A run that was cut off goes on where it was: each pack is complete for its images, and the question which names
-//! the server lacks is asked again.
+//! A run that was cut off can be repeated: each pack is complete for its images, and the server is asked again which
+//! names it lacks.
 
 mod archive;
 mod find;

@@ -49,7 +49,7 @@ struct ListArguments {
     /// Groups with reports of this version; only these are counted
     #[arg(long = "app-version", value_name = "VERSION")]
     app_version: Option<String>,
-    /// Groups whose first report was of this version
+    /// Groups with a first report of this version
     #[arg(long, value_name = "VERSION")]
     new_in: Option<String>,
     /// Groups with reports that arrived on this day (UTC) or later, such as 2026-11-20; only these are counted
@@ -61,13 +61,13 @@ struct ListArguments {
     /// Groups with a report at this time or later: RFC 3339, or a duration before now such as 90m, 12h or 7d
     #[arg(long, value_name = "TIME")]
     seen_from: Option<Moment>,
-    /// Groups whose first report arrived at this time or later
+    /// Groups with a first report that arrived at this time or later
     #[arg(long, value_name = "TIME")]
     new_from: Option<Moment>,
     /// What happened, such as crash or hang
     #[arg(long)]
     kind: Option<String>,
-    /// true: groups whose reports lack symbols of the app; false: the others
+    /// true: groups with reports that lack symbols of the app; false: the others
     #[arg(long, value_name = "BOOL")]
     provisional: Option<bool>,
     /// open, regressed, resolved or ignored; several with commas between
@@ -79,7 +79,7 @@ struct ListArguments {
     /// A function, a file, the reason or the title contain this text
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
-    /// What the list goes by, the largest first
+    /// Order of the list, the largest first
     #[arg(long, value_enum, default_value_t)]
     sort: Sort,
     #[command(flatten)]
@@ -97,7 +97,7 @@ enum Sort {
     Growing,
 }
 
-/// What to do with a group.
+/// Commands on groups.
 #[derive(Subcommand)]
 enum Action {
     /// List groups of reports, one bug each
@@ -108,7 +108,7 @@ enum Action {
     Resolve {
         #[command(flatten)]
         target: Target,
-        /// The version that has the bug no more; where absent, any new report opens the group again
+        /// The version without the bug; if absent, any new report opens the group again
         #[arg(long, value_name = "VERSION")]
         in_version: Option<String>,
     },
@@ -116,11 +116,11 @@ enum Action {
     Ignore(Target),
     /// Open a group that was closed
     Reopen(Target),
-    /// Assign a group to somebody
+    /// Assign a group to a person
     Assign {
         #[command(flatten)]
         target: Target,
-        /// The name; nobody where empty
+        /// Name of the person; empty to assign it to no person
         assignee: String,
     },
     /// Merge several groups into one

@@ -63,7 +63,7 @@ struct ListArguments {
     /// Reports of the group with this id
     #[arg(long, value_name = "ID")]
     group: Option<String>,
-    /// Reports of groups where a function, a file, the reason or the title contain this text
+    /// Reports of groups with this text in a function, a file, the reason or the title
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
     /// How far symbolication got: complete, partial or none

@@ -1,4 +1,4 @@
-//! `unslide send`: reports from files to the API, and what became of them.
+//! `unslide send`: sends reports from files to the API, and prints their outcomes.
 
 use crate::online::reports::show::wait_for_report;
 use crate::prelude::*;
@@ -34,7 +34,7 @@ pub struct Arguments {
     /// Standard input if none or `-` is given
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Wait until the reports are stored, and say what became of each
+    /// Wait until the reports are stored, and print the outcome of each
     #[arg(long)]
     wait: bool,
     /// How long to wait for all of them, such as 90s
@@ -57,7 +57,7 @@ struct SentReport {
     id: Option<String>,
 }
 
-/// A report that the API has, and what became of it.
+/// A report that the API has, with its outcome.
 struct ReportOutcome {
     file: String,
     id: Option<String>,

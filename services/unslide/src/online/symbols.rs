@@ -27,13 +27,12 @@ pub enum Command {
     List(Box<list::SymbolListArguments>),
     /// List the debug ids that reports wait for, the most wanted first
     Missing(list::MissingArguments),
-    /// Say of each debug id whether its symbols are ready: exit code 0 where all are, 3 where one is missing
-    /// or not ready yet, 1 where one is malformed, unsupported or too complex
+    /// Say of each debug id whether its symbols are ready: exit code 0 if all are, 3 if one is missing
+    /// or not ready yet, 1 if one is malformed, unsupported or too complex
     Check(CheckArguments),
     /// Delete all symbols of a debug id; on a terminal it asks first
     Delete(list::DeleteArguments),
-    /// Have symcaches built anew whose format is older than what this release writes, or all; reaches the
-    /// database itself
+    /// Rebuild symcaches in an older format than this release writes, or all; reaches the database itself
     Backfill(backfill::Arguments),
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn collect_starts<'a>(mut found: Vec<FoundName<'a>>, code: &[Range<u3
     found.chunk_by(|a, b| a.offset == b.offset).flat_map(join_names).collect()
 }
 
-/// Joins what is known of one address.
+/// Joins the names of one address.
 fn join_names<'a>(found: &[FoundName<'a>]) -> Vec<NamedStart<'a>> {
     let is_function_start = found.iter().any(|name| name.table == NameTable::FunctionStarts);
     let mut starts: Vec<NamedStart<'a>> = Vec::new();

@@ -281,7 +281,7 @@ impl<'l> BodyWriter<'l> {
     }
 }
 
-/// Returns the position of the crashed thread: the one that a field names, or else the one whose head says so.
+/// Returns the position of the crashed thread: the one that a field names, or else the one with a head that says so.
 fn crashed_thread(log: &TextLog) -> Option<usize> {
     let number = |key| {
         let digits: String = log.find_field(key)?.chars().take_while(char::is_ascii_digit).collect();

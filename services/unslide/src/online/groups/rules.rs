@@ -11,7 +11,7 @@ use unslide_symbolicate::grouping::rules::MOST_TEXT_BYTES;
 
 const RULES: &str = "/v1/grouping-rules";
 
-/// What to do with the rules.
+/// Commands on the rules.
 #[derive(Subcommand)]
 #[command(after_help = "\
 A file has one rule a line; the first that fits a function decides:
