@@ -11,7 +11,7 @@ use crate::shell::html_answer;
 use crate::words::text_or;
 use unslide_api::feature::operation::Reservation;
 use unslide_api::feature::operation::{ReservedAnswer, reserve_bytes};
-use unslide_api::feature::site::get_group;
+use unslide_api::feature::site::load_group;
 use unslide_api::feature::site::load_report;
 use unslide_api::feature::site::stored_body::{self, StoredBody};
 use unslide_api::feature::site::{load_profile, no_profile};
@@ -108,7 +108,7 @@ pub async fn render_group(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
-    let Json(group) = get_group(State(api.clone()), access.clone(), Path(id)).await?;
+    let group = load_group(&api, access, id).await?;
     let (version, compare) = (state.get_text("version"), state.get_text("compare"));
     let first = Box::pin(load_merged_tree(&api, access, &group, version.clone())).await?;
     let second = match &compare {
