@@ -28,6 +28,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_console::read,
     // Reports straight from apps. It has no hook.
     unslide_ingest::read,
+    // Tools for assistants. It has no hook.
+    unslide_mcp::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::read,
 ];
@@ -44,6 +46,8 @@ const COMMANDS: &[&[FeatureCommand]] = &[
     unslide_captures::COMMANDS,
     // Files of metric payloads.
     unslide_health::COMMANDS,
+    // Tools for assistants, on standard input and output.
+    unslide_mcp::COMMANDS,
 ];
 
 /// Returns the subcommands of every feature.

@@ -25,6 +25,7 @@ pub fn features(settings: FeatureSettings) -> Vec<Feature> {
         unslide_fault_analysis::feature(),
         unslide_console::feature(),
         unslide_ingest::feature(unslide_ingest::Config::default()),
+        unslide_mcp::feature(),
         unslide_export::feature(),
     ]
 }

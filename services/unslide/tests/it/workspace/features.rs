@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 27] = [
+const WORDS: [(&str, &str); 28] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -33,6 +33,7 @@ const WORDS: [(&str, &str); 27] = [
     ("ingest", "ingest_key"),
     ("ingest", "public-key"),
     ("ingest", "usp_"),
+    ("mcp", "mcp"),
 ];
 /// The list of features.
 const LIST: &str = "services/unslide/src/features.rs";
