@@ -3,6 +3,7 @@
 mod apple_logs;
 mod grouping_rules;
 mod groups;
+mod markdown;
 mod sending;
 mod stored_bodies;
 mod symbolicating;

@@ -102,7 +102,7 @@ pub async fn render_group(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
-    let Json(group) = get_group(State(api.clone()), access.clone(), Path(id)).await?;
+    let group = load_group(&api, access, id).await?;
     let (version, compare) = (state.get_text("version"), state.get_text("compare"));
     let first = Box::pin(load_merged_tree(&api, access, &group, version.clone())).await?;
     let second = match &compare {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 32] = [
+const WORDS: [(&str, &str); 33] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -38,6 +38,7 @@ const WORDS: [(&str, &str); 32] = [
     ("uploaders", "uploader_"),
     ("uploaders", "sntrys"),
     ("uploaders", "bugsnag"),
+    ("mcp", "mcp"),
 ];
 /// The list of features.
 const LIST: &str = "services/unslide/src/features.rs";
