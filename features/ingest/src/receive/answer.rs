@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
-use unslide_api::feature::intake::{LenientReport, parse_weights};
+use unslide_api::feature::intake::{ReceivedReport, RefusedElement, list_refused, parse_weights};
 use unslide_api::problem::{Kind, Problem, Rendered};
 
 /// The most bytes of a line.
@@ -21,39 +21,14 @@ pub struct Received {
     pub refused: Vec<RefusedElement>,
 }
 
-/// A report that was refused.
-#[derive(Debug, Serialize)]
-pub struct RefusedElement {
-    /// Index of the report in the request, from 0.
-    pub index: usize,
-    /// Id of the report, if it could be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// The reason, a stable word.
-    #[serde(rename = "type")]
-    pub reason: &'static str,
-    /// The exact error, for people.
-    pub detail: String,
-}
-
 impl Received {
     /// Lists the outcomes of reports.
-    pub fn from_reports(reports: &[LenientReport]) -> Received {
-        let mut received = Received::default();
-        for (index, report) in reports.iter().enumerate() {
-            match report {
-                LenientReport::Accepted(report) => {
-                    received.accepted.push(report.id.map(|id| id.to_string()));
-                }
-                LenientReport::Refused(refused) => received.refused.push(RefusedElement {
-                    index,
-                    id: refused.id.map(|id| id.to_string()),
-                    reason: refused.reason,
-                    detail: refused.detail.clone(),
-                }),
-            }
-        }
-        received
+    pub fn from_reports(reports: &[ReceivedReport]) -> Received {
+        let accepted = reports.iter().filter_map(|report| match report {
+            ReceivedReport::Accepted(report) => Some(report.id.map(|id| id.to_string())),
+            ReceivedReport::Refused(_) => None,
+        });
+        Received { accepted: accepted.collect(), refused: list_refused(reports) }
     }
 
     fn summary_line(&self) -> String {
@@ -151,8 +126,12 @@ mod tests {
 
     #[test]
     fn a_line_tells_the_first_refused_report_and_never_the_tenant() {
-        let refused =
-            |index| RefusedElement { index, id: None, reason: "truncated", detail: "cut".to_owned() };
+        let refused = |index| RefusedElement {
+            index,
+            id: None,
+            reason: "truncated".to_owned(),
+            detail: "cut".to_owned(),
+        };
         let received = |accepted: usize, refused| Received { accepted: vec![None; accepted], refused };
         assert_eq!(received(1, vec![]).summary_line(), "accepted 1 report");
         assert_eq!(received(4, vec![refused(2)]).summary_line(), "accepted 4 of 5 reports; report 2: cut");

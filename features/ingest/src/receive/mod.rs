@@ -4,9 +4,6 @@
 //! redirects.
 
 mod answer;
-mod records;
-
-pub use records::KeptValues;
 
 use crate::Ingest;
 use crate::store::CallerKey;
@@ -19,13 +16,12 @@ use axum::routing::{any, post};
 use axum::{Extension, Router};
 use http::request::Parts;
 use http::{HeaderMap, header};
-use records::RecordMaker;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_api::feature::Api;
 use unslide_api::feature::intake::{
-    Bounds, Caller, Chunks, ClientAddress, LenientReport, ReadBudget, RequestId, Reservation, TraceContext,
-    assign_caller, header_boundary, read_body, read_leniently,
+    self, BodyForm, Bounds, Caller, Chunks, ClientAddress, ReadBudget, ReceivedReport, RecordMaker,
+    ReportScope, RequestId, Reservation, TraceContext, assign_caller, header_form, read_body,
 };
 use unslide_api::feature::operation::{Charge, Kind, Problem};
 use unslide_report::ReadLimits;
@@ -123,12 +119,11 @@ async fn receive_reports(
     let body = body.map_err(slow)??;
     charge.charge_received(body.len() as u64)?;
     let reports =
-        read_reports(api, &key, header_boundary(&parts.headers), body, ReadBudget { reserved, charge })
-            .await?;
+        read_reports(api, &key, header_form(&parts.headers), body, ReadBudget { reserved, charge }).await?;
     let number = reports.reports.len();
     reports.budget.charge.charge_reports(number)?;
     ingest.limits.take_reports(api, &key, number.saturating_sub(1))?;
-    send_records(api, ingest, &key, parts, reports).await
+    send_records(api, &key, parts, reports).await
 }
 
 /// Refuses pages of the web, which could post with the addresses of their visitors. Apps send neither header.
@@ -142,14 +137,14 @@ fn refuse_browsers(headers: &HeaderMap) -> Result<(), Problem> {
 
 /// The reports of a request, with what they hold in memory.
 struct ReadRequest {
-    reports: Vec<LenientReport>,
+    reports: Vec<ReceivedReport>,
     budget: ReadBudget,
 }
 
 async fn read_reports(
     api: &Api,
     key: &Arc<CallerKey>,
-    boundary: Option<String>,
+    form: BodyForm,
     body: Bytes,
     mut budget: ReadBudget,
 ) -> Result<ReadRequest, Problem> {
@@ -164,8 +159,8 @@ async fn read_reports(
     let (apps, readers) = (Arc::clone(key), api.readers.clone());
     let work = move |body: Bytes| {
         let refuse_app = |app: Option<&str>| refuse_app(&apps, app);
-        let boundary = boundary.as_deref();
-        let reports = read_leniently(&body, boundary, &bounds, &readers, &refuse_app, &mut budget)?;
+        let scope = ReportScope { refuse_app: Some(&refuse_app), readers: &readers };
+        let reports = intake::read_reports(&body, &form, &bounds, &scope, &mut budget)?;
         Ok(ReadRequest { reports, budget })
     };
     read_body(api, &key.tenant, body, work).await
@@ -187,15 +182,16 @@ fn refuse_app(key: &CallerKey, app: Option<&str>) -> Option<String> {
 
 async fn send_records(
     api: &Api,
-    ingest: &Ingest,
     key: &CallerKey,
     parts: &Parts,
     request: ReadRequest,
 ) -> Result<Received, Problem> {
     let trace = parts.extensions.get::<TraceContext>().copied();
     let trace = trace.ok_or_else(|| Problem::internal("a request has no trace"))?;
-    let maker = RecordMaker { api, key, trace, kept: &ingest.kept };
-    let records: Vec<_> = request.reports.iter().map(|report| maker.make_record(report)).collect();
+    let sender = format!("public key {}", key.id);
+    let topic = api.topics.input.as_str().into();
+    let maker = RecordMaker { api, tenant: &key.tenant, sender: &sender, trace, topic };
+    let records: Vec<_> = request.reports.iter().map(|report| report.build_record(&maker)).collect();
     let sending = tokio::time::timeout(BROKER_TIMEOUT, api.producer.send_all(&records));
     let late = |_| Problem::unavailable("the broker did not answer in time", BROKER_RETRY_SECONDS);
     sending.await.map_err(late)??;
