@@ -24,7 +24,7 @@ pub use accounts::{create_key, create_tenant};
 pub use address::reachable_address;
 pub use api::{
     Accepted, AnsweringServer, ApiServer, Begun, BuiltObject, Client, ClientError, FormContent, FormFile,
-    Upload,
+    KeylessAnswer, Upload, post_without_key,
 };
 pub use command::{FeatureCommand, block_on};
 pub use configured::Configured;

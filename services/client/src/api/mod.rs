@@ -1,11 +1,13 @@
 //! The public HTTP interface, from the client's side.
 
 mod form;
+mod keyless;
 mod retry;
 mod server;
 mod symbols;
 
 pub use form::{FormContent, FormFile};
+pub use keyless::{KeylessAnswer, post_without_key};
 pub use server::{AnsweringServer, ApiServer};
 pub use symbols::{Accepted, Begun, BuiltObject, Upload};
 
