@@ -1,9 +1,11 @@
-//! `POST /i/{key}`: reports straight from an app.
+//! `POST /i/{key}`: reports straight from an app. `POST /i/{key}/runs`: summaries of its runs.
 //!
 //! The client deletes its reports after any success, so nothing but an accepted request is answered with one, and nothing
 //! redirects.
 
 mod answer;
+mod run_summary;
+mod runs;
 
 use crate::Ingest;
 use crate::store::CallerKey;
@@ -25,6 +27,7 @@ use unslide_api::feature::intake::{
 };
 use unslide_api::feature::operation::{Charge, Kind, Problem};
 use unslide_report::ReadLimits;
+use unslide_stream::OutRecord;
 
 /// The most bytes of a body, packed and unpacked.
 const MAX_PACKED_BYTES: u64 = 5 << 20;
@@ -45,6 +48,8 @@ pub fn routes() -> Router<Api> {
         .route("/i/", any(refuse_path))
         .route("/i/{key}", post(receive_request).fallback(refuse_method))
         .route("/i/{key}/", post(receive_request).fallback(refuse_method))
+        .route("/i/{key}/runs", post(runs::receive_runs).fallback(refuse_method))
+        .route("/i/{key}/runs/", post(runs::receive_runs).fallback(refuse_method))
         .route("/i/{key}/{*rest}", any(refuse_path))
 }
 
@@ -68,9 +73,15 @@ async fn receive_request(
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let form = AnswerForm::from_headers(&parts.headers);
     let text = key.map(|Path(text)| text).unwrap_or_default();
-    match receive_reports(&api, &ingest, &text, &parts, body).await {
+    let received = receive_reports(&api, &ingest, &text, &parts, body).await;
+    answer_request(&ingest, &parts, received)
+}
+
+/// Counts the outcome of a request and answers it.
+fn answer_request(ingest: &Ingest, parts: &Parts, received: Result<Received, Problem>) -> Response {
+    let form = AnswerForm::from_headers(&parts.headers);
+    match received {
         Ok(received) => {
             ingest.count_outcome("accepted", received.accepted.len());
             ingest.count_outcome("refused", received.refused.len());
@@ -97,6 +108,29 @@ async fn receive_reports(
     parts: &Parts,
     body: Body,
 ) -> Result<Received, Problem> {
+    let ReceivedBody { key, bytes, budget } = receive_body(api, ingest, text, parts, body).await?;
+    let reports = read_reports(api, &key, header_form(&parts.headers), bytes, budget).await?;
+    let number = reports.reports.len();
+    reports.budget.charge.charge_reports(number)?;
+    ingest.limits.take_reports(api, &key, number.saturating_sub(1))?;
+    send_reports(api, &key, parts, reports).await
+}
+
+/// The body of a request with a known key, within the rates of its sender.
+struct ReceivedBody {
+    key: Arc<CallerKey>,
+    bytes: Bytes,
+    budget: ReadBudget,
+}
+
+/// Checks the sender of a request and receives its body.
+async fn receive_body(
+    api: &Api,
+    ingest: &Ingest,
+    text: &str,
+    parts: &Parts,
+    body: Body,
+) -> Result<ReceivedBody, Problem> {
     refuse_browsers(&parts.headers)?;
     if let Some(ClientAddress(address)) = parts.extensions.get::<ClientAddress>() {
         ingest.limits.take_request(api, *address)?;
@@ -113,17 +147,12 @@ async fn receive_reports(
     let most = api.limits.ingest_bytes.min(MAX_PACKED_BYTES);
     let chunks = Chunks::new(&parts.headers, body, most, api.limits.client_pace())?;
     let mut reserved = Reservation::new(&api.permits.bodies, &key.tenant, 0)?;
-    let body = tokio::time::timeout(BODY_TIMEOUT, chunks.collect_body(&mut reserved)).await;
+    let bytes = tokio::time::timeout(BODY_TIMEOUT, chunks.collect_body(&mut reserved)).await;
     let slow =
         |_| Problem::new(Kind::BodyTimeout, format!("the body took more than {} s", BODY_TIMEOUT.as_secs()));
-    let body = body.map_err(slow)??;
-    charge.charge_received(body.len() as u64)?;
-    let reports =
-        read_reports(api, &key, header_form(&parts.headers), body, ReadBudget { reserved, charge }).await?;
-    let number = reports.reports.len();
-    reports.budget.charge.charge_reports(number)?;
-    ingest.limits.take_reports(api, &key, number.saturating_sub(1))?;
-    send_records(api, &key, parts, reports).await
+    let bytes = bytes.map_err(slow)??;
+    charge.charge_received(bytes.len() as u64)?;
+    Ok(ReceivedBody { key, bytes, budget: ReadBudget { reserved, charge } })
 }
 
 /// Refuses pages of the web, which could post with the addresses of their visitors. Apps send neither header.
@@ -180,22 +209,43 @@ fn refuse_app(key: &CallerKey, app: Option<&str>) -> Option<String> {
     Some(format!("the report is of {app}, the key is for {}", apps.join(", ")))
 }
 
-async fn send_records(
+async fn send_reports(
     api: &Api,
     key: &CallerKey,
     parts: &Parts,
     request: ReadRequest,
 ) -> Result<Received, Problem> {
-    let trace = parts.extensions.get::<TraceContext>().copied();
-    let trace = trace.ok_or_else(|| Problem::internal("a request has no trace"))?;
-    let sender = format!("public key {}", key.id);
-    let topic = api.topics.input.as_str().into();
-    let maker = RecordMaker { api, tenant: &key.tenant, sender: &sender, trace, topic };
+    let sender = name_sender(key);
+    let maker = make_records(api, key, parts, &sender, &api.topics.input)?;
     let records: Vec<_> = request.reports.iter().map(|report| report.build_record(&maker)).collect();
-    let sending = tokio::time::timeout(BROKER_TIMEOUT, api.producer.send_all(&records));
-    let late = |_| Problem::unavailable("the broker did not answer in time", BROKER_RETRY_SECONDS);
-    sending.await.map_err(late)??;
+    send_records(api, &records).await?;
     let received = Received::from_reports(&request.reports);
     api.metrics.count_reports(received.accepted.len());
     Ok(received)
+}
+
+/// Returns the words for a key in the details of dead letters.
+fn name_sender(key: &CallerKey) -> String {
+    format!("public key {}", key.id)
+}
+
+/// Returns the maker of a request's records for a topic.
+fn make_records<'r>(
+    api: &'r Api,
+    key: &'r CallerKey,
+    parts: &Parts,
+    sender: &'r str,
+    topic: &str,
+) -> Result<RecordMaker<'r>, Problem> {
+    let trace = parts.extensions.get::<TraceContext>().copied();
+    let trace = trace.ok_or_else(|| Problem::internal("a request has no trace"))?;
+    Ok(RecordMaker { api, tenant: &key.tenant, sender, trace, topic: topic.into() })
+}
+
+/// Sends records and waits until the broker has them.
+async fn send_records(api: &Api, records: &[OutRecord]) -> Result<(), Problem> {
+    let sending = tokio::time::timeout(BROKER_TIMEOUT, api.producer.send_all(records));
+    let late = |_| Problem::unavailable("the broker did not answer in time", BROKER_RETRY_SECONDS);
+    sending.await.map_err(late)??;
+    Ok(())
 }

@@ -43,7 +43,7 @@ pub async fn store(world: &World, of: &str, events: &[Value]) {
     tx.commit().await.unwrap();
 }
 
-async fn sent(world: &World, at_least: usize) -> Vec<Record> {
+pub async fn sent(world: &World, at_least: usize) -> Vec<Record> {
     let (kafka, topic) = (&world.config.kafka, world.config.kafka.topic_names().sessions);
     for _ in 0..300 {
         let records = scan::whole_topic(kafka, &topic).await.unwrap();

@@ -2,6 +2,8 @@
 
 mod read;
 
+pub use read::split_values;
+
 use crate::http::problem::Problem;
 use crate::http::trace::TraceContext;
 use crate::limits::charge::Charge;

@@ -1,6 +1,6 @@
 //! Reads the events of a body. A broken event is refused alone, so that it never refuses the others.
 
-use super::{MOST_BYTES, MOST_EVENTS};
+use super::MOST_EVENTS;
 use crate::http::problem::{Kind, Problem};
 use crate::requests::refused::{RefusedElement, WRONG_APP};
 use bytes::Bytes;
@@ -94,29 +94,47 @@ pub(super) fn read_events<E: GatewayEvent>(
         let bytes = body.slice_ref(body.trim_ascii());
         return Ok(vec![read_event::<E>(bytes, rules, String::new())]);
     }
-    let events = split_array(body)?;
+    let events = split_array(body, MOST_EVENTS)?;
     if events.is_empty() {
         return Err(Problem::new(Kind::InvalidBody, "the array has no event"));
     }
     if events.len() > MOST_EVENTS {
-        return Err(too_many());
+        return Err(too_many(MOST_EVENTS));
     }
     let numbered = events.into_iter().enumerate();
     Ok(numbered.map(|(index, bytes)| read_event::<E>(bytes, rules, format!("event {index}: "))).collect())
 }
 
-fn too_many() -> Problem {
-    Problem::new(Kind::TooLarge, format!("more than {MOST_EVENTS} events; send them in several requests"))
+fn too_many(most: usize) -> Problem {
+    Problem::new(Kind::TooLarge, format!("more than {most} events; send them in several requests"))
+}
+
+/// Returns the bytes of each JSON text of a body: the elements of an array, one text, or one on each line; also of those
+/// that are no JSON.
+///
+/// # Errors
+/// [`Kind::TooLarge`] for more than `most`.
+pub fn split_values(body: &Bytes, most: usize) -> Result<Vec<Bytes>, Problem> {
+    let text = body.slice_ref(body.trim_ascii());
+    let values = if text.starts_with(b"[") {
+        split_array(&text, most)?
+    } else if serde_json::from_slice::<&RawValue>(&text).is_ok() {
+        vec![text]
+    } else {
+        let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+        let lines = lines.filter(|line| !line.is_empty());
+        lines.take(most.saturating_add(1)).map(|line| text.slice_ref(line)).collect()
+    };
+    if values.len() > most { Err(too_many(most)) } else { Ok(values) }
 }
 
 /// Returns the bytes of each element of an array, also of those that are no JSON.
-fn split_array(body: &Bytes) -> Result<Vec<Bytes>, Problem> {
+fn split_array(body: &Bytes, most: usize) -> Result<Vec<Bytes>, Problem> {
     if let Ok(values) = serde_json::from_slice::<Vec<&RawValue>>(body) {
         return Ok(values.into_iter().map(|value| body.slice_ref(value.get().as_bytes())).collect());
     }
-    let max_bytes = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
-    let limits = ReadLimits { max_bytes, ..ReadLimits::default() };
-    let elements = split_leniently(body, &limits).map_err(|_| too_many())?;
+    let limits = ReadLimits { max_bytes: body.len(), ..ReadLimits::default() };
+    let elements = split_leniently(body, &limits).map_err(|_| too_many(most))?;
     let bytes = |element: &LenientElement<'_>| match element {
         LenientElement::Whole(Element::Report(bytes) | Element::Other { bytes, .. })
         | LenientElement::Broken { bytes, .. } => body.slice_ref(bytes),
@@ -255,6 +273,24 @@ mod tests {
             (kind, detail.as_str()),
             (Kind::TooLarge, "more than 1000 events; send them in several requests")
         );
+    }
+
+    #[test]
+    fn a_body_is_split_at_commas_or_lines() {
+        let split = |body: &str| {
+            let values = split_values(&Bytes::from(body.to_owned()), 3).ok()?;
+            Some(
+                values
+                    .into_iter()
+                    .map(|value| String::from_utf8(value.to_vec()).unwrap())
+                    .collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(split(" {\"a\":\n1} ").unwrap(), ["{\"a\":\n1}"]);
+        assert_eq!(split("{}\n\n{\n[]\n").unwrap(), ["{}", "{", "[]"]);
+        assert_eq!(split("[{},{]").unwrap()[0], "{}");
+        assert_eq!(split("").unwrap(), Vec::<String>::new());
+        assert_eq!((split("[1,2,3,4]"), split("1\n2\n3\n4")), (None, None));
     }
 
     #[test]
