@@ -53,7 +53,7 @@ fn render_list(answer: &Value, members: &[&str]) -> Result<String, String> {
     }
     match answer.get("next_cursor").and_then(Value::as_str) {
         Some(cursor) => {
-            text.push_str(&format!("\n\nThere are more entries. next_cursor: {}\n", quote_text(cursor)))
+            text.push_str(&format!("\n\nThere are more entries. next_cursor: {}\n", quote_text(cursor)));
         }
         None => text.push_str("\n\nThere are no more entries.\n"),
     }

@@ -121,15 +121,15 @@ mod tests {
     const KNOWN: &[Argument] =
         &[Argument::required_text("id", "the id"), Argument::optional_number("page", "the page")];
 
-    fn read(given: Value) -> Result<ArgumentValues, String> {
+    fn read(given: &Value) -> Result<ArgumentValues, String> {
         ArgumentValues::from_call(KNOWN, given.as_object())
     }
 
     #[test]
     fn arguments_are_checked_by_their_schema() {
-        let values = read(json!({"id": "a", "page": 2})).unwrap();
+        let values = read(&json!({"id": "a", "page": 2})).unwrap();
         assert_eq!((values.get("id"), values.get("page"), values.get("x")), (Some("a"), Some("2"), None));
-        assert!(read(json!({"id": "a", "page": null})).unwrap().get("page").is_none());
+        assert!(read(&json!({"id": "a", "page": null})).unwrap().get("page").is_none());
         for (given, problem) in [
             (json!({}), "The argument id is missing: the id."),
             (json!({"id": 3}), "The argument id is a string."),
@@ -138,7 +138,7 @@ mod tests {
             (json!({"id": "a", "ID": "b"}), "The tool has no such argument. It has: id, page."),
             (json!({"id": "a".repeat(5_000)}), "The argument id is longer than 4096 bytes."),
         ] {
-            assert_eq!(read(given), Err(problem.to_owned()));
+            assert_eq!(read(&given), Err(problem.to_owned()));
         }
         assert_eq!(argument_schema(KNOWN)["required"], json!(["id"]));
     }

@@ -61,6 +61,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let server = ApiServer {
         url: Some(app_url.server.clone()),
         api_key: arguments.api_key.clone().filter(|key| !key.trim().is_empty()),
+        profile: None,
         retry_for: RETRY_SECONDS,
     };
     block_on(async move {

@@ -3,6 +3,7 @@
 
 use crate::world::{World, pad_json, report_json, slow_body};
 use flate2::{Compression, write::GzEncoder};
+use reqwest::Method;
 use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;

@@ -16,14 +16,14 @@ const A: &str = r#"{"report":{"id":"11111111-1111-1111-1111-111111111111"},"syst
 const B: &str = r#"{"report":{"id":"22222222-2222-2222-2222-222222222222"},"system":{"CFBundleIdentifier":"com.b"},"crash":{"threads":[]}}"#;
 
 fn read_within(
-    body: Bytes,
+    body: &Bytes,
     form: &BodyForm,
     bounds: &Bounds,
     scope: &ReportScope<'_>,
     room: u64,
 ) -> Result<Vec<ReceivedReport>, Problem> {
     let (reserved, _other) = reservation(room);
-    read_reports(&body, form, bounds, scope, &mut ReadBudget { reserved, charge: charge(1_000) })
+    read_reports(body, form, bounds, scope, &mut ReadBudget { reserved, charge: charge(1_000) })
 }
 
 /// The line before a report in a format of these tests.
@@ -61,7 +61,7 @@ const BOTH: ReportReader = ReportReader {
 fn read(body: impl Into<Bytes>, app: &str) -> Result<Vec<String>, Kind> {
     let refuse = |found: Option<&str>| (found != Some(app)).then(|| format!("{found:?}"));
     let scope = ReportScope { refuse_app: Some(&refuse), readers: &ReportReaders::new([MARKED, LOG, BOTH]) };
-    let read = read_within(body.into(), &BodyForm::Any, &BOUNDS, &scope, 1 << 20);
+    let read = read_within(&body.into(), &BodyForm::Any, &BOUNDS, &scope, 1 << 20);
     let word = |report: ReceivedReport| match report {
         ReceivedReport::Accepted(report) => String::from_utf8(report.bytes.to_vec()).unwrap(),
         ReceivedReport::Refused(refused) => refused.reason.to_owned(),
@@ -148,7 +148,7 @@ fn gzip(text: &str) -> Vec<u8> {
 fn read_all(body: impl Into<Bytes>, form: &BodyForm) -> Result<Vec<Incoming>, Problem> {
     let scope = ReportScope { refuse_app: None, readers: &ReportReaders::default() };
     let bounds = Bounds { reports: 3, ..BOUNDS };
-    let read = read_within(body.into(), form, &bounds, &scope, 1 << 20)?;
+    let read = read_within(&body.into(), form, &bounds, &scope, 1 << 20)?;
     if read.is_empty() {
         return Err(no_report());
     }
@@ -283,7 +283,7 @@ fn what_is_unpacked_has_room_wherever_it_is_packed() {
     let form = [head.as_bytes(), &packed, b"\r\n--b--\r\n"].concat();
     for (body, form) in [(packed, BodyForm::Any), (form, BodyForm::Parts("b".to_owned()))] {
         let scope = ReportScope { refuse_app: None, readers: &ReportReaders::default() };
-        let refused = read_within(body.into(), &form, &bounds, &scope, 500_000).unwrap_err();
+        let refused = read_within(&body.into(), &form, &bounds, &scope, 500_000).unwrap_err();
         assert_eq!(refused.kind(), Kind::TenantBusy, "{form:?}");
     }
 }
