@@ -10,7 +10,7 @@ use std::sync::Arc;
 use unslide_client::{ApiServer, Client, Exit, FeatureCommand, Outcome, block_on};
 
 /// The subcommands of the feature.
-pub const COMMANDS: &[FeatureCommand] =
+pub const MCP_COMMANDS: &[FeatureCommand] =
     &[FeatureCommand { follows: "reports", command: Arguments::command, run: run_command }];
 
 /// Serve tools of the Model Context Protocol on standard input and output

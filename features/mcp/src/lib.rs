@@ -15,7 +15,7 @@ use unslide_api::feature::ApiFeature;
 use unslide_feature::Feature;
 use unslide_runtime::config::ConfigReader;
 
-pub use command::COMMANDS;
+pub use command::MCP_COMMANDS;
 
 /// The name of the feature.
 pub const NAME: &str = "mcp";

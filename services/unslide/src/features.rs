@@ -59,7 +59,7 @@ const COMMANDS: &[&[FeatureCommand]] = &[
     // Files of metric payloads.
     unslide_health::COMMANDS,
     // Tools for assistants, on standard input and output.
-    unslide_mcp::COMMANDS,
+    unslide_mcp::MCP_COMMANDS,
 ];
 
 /// Returns the subcommands of every feature.

@@ -38,7 +38,7 @@ const WORDS: [(&str, &str); 33] = [
     ("uploaders", "uploader_"),
     ("uploaders", "sntrys"),
     ("uploaders", "bugsnag"),
-    ("mcp", "mcp"),
+    ("mcp", "unslide_mcp"),
 ];
 /// The list of features.
 const LIST: &str = "services/unslide/src/features.rs";
@@ -62,7 +62,7 @@ const ACCEPTED: [(&str, &str); 12] = [
 ];
 
 /// Sources of features with another feature's word, or folders of them, with the reason.
-const ALLOWED_PAIRS: [(&str, &str, &str); 17] = [
+const ALLOWED_PAIRS: [(&str, &str, &str); 14] = [
     ("features/alerts/src/pages", "console", "the parts of pages"),
     ("features/captures/src/pages", "console", "the parts of pages"),
     ("features/health/src/pages", "console", "the parts of pages"),
@@ -85,9 +85,6 @@ const ALLOWED_PAIRS: [(&str, &str, &str); 17] = [
         "a run becomes a record of the topic of sessions",
     ),
     ("features/ingest/src/receive/runs.rs", "health", "the same record"),
-    ("features/apple-reports/src/ips/document.rs", "captures", "a member of Apple's crash logs"),
-    ("features/apple-reports/src/ips/system.rs", "captures", "the same member"),
-    ("features/apple-reports/src/ips/error.rs", "alerts", "an exception's name of Mach"),
 ];
 
 /// The production code of a source.
