@@ -76,7 +76,7 @@ async function signIn(page) {
 async function pages(page) {
   const paths = { overview: "/console", groups: "/console/groups", reports: "/console/reports",
     captures: "/console/captures", versions: `/console/versions?app=${APP}`, health: `/console/health?app=${APP}`, symbols: "/console/symbols", "dead-letters": "/console/dead-letters",
-    keys: "/console/keys", audit: "/console/audit-log", settings: "/console/settings", alerts: "/console/alerts", tenants: "/console/tenants?sort=full", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
+    keys: "/console/keys", audit: "/console/audit-log", settings: "/console/settings", alerts: "/console/alerts", tenants: "/console/tenants?sort=full", search: "/console/search?q=example", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
   const lists = { group: [`/console/groups?app=${APP}`], capture: ["/console/captures"],
     report: [`/console/reports?app=${APP}&status=partial`, `/console/reports?app=${APP}&status=complete`] };
   for (const [name, candidates] of Object.entries(lists)) {
@@ -174,6 +174,14 @@ async function keyboard(page) {
   await page.keyboard.press("/");
   if (!(await page.evaluate(() => document.activeElement?.name === "q"))) fail("/ does not focus the search");
   await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+k");
+  if (!(await page.evaluate(() => document.activeElement?.closest("#search")))) fail("Ctrl-K does not focus the search");
+  await page.keyboard.type("example");
+  await page.keyboard.press("Enter");
+  await at("/console/search");
+  await page.getByRole("heading", { name: "Apps" }).waitFor();
+  await page.goBack();
+  await at("/console/groups");
   await page.keyboard.press("j"); await page.keyboard.press("Enter");
   await page.waitForURL(/\/console\/groups\/[0-9a-f-]{36}/);
   await page.keyboard.press("?");
@@ -251,7 +259,7 @@ async function groupsOfOneApp(page) {
   const apps = await page.locator("select[name=app] option").evaluateAll((all) => all.map((one) => one.value).filter(Boolean));
   for (const app of apps) {
     await page.goto(`${base}/console/groups?app=${encodeURIComponent(app)}`);
-    const found = await page.locator("tr[data-row] a.open").evaluateAll((all) => all.map((one) => one.getAttribute("href")));
+    const found = await page.locator("tr[data-row] a.open").evaluateAll((all) => all.map((one) => one.getAttribute("href").split("?")[0]));
     if (found.length > 1) return found;
   }
   throw new Error("no app has two groups");

@@ -1,6 +1,7 @@
 //! Hooks: functions of features that run in transactions of the store.
 
 use crate::groups::GroupEvent;
+use crate::queries::person::PersonSessionsHook;
 use crate::queries::session::{TimelineEvent, TimelinePage};
 use crate::slots::PublishedSymbols;
 use crate::wakes::Arrived;
@@ -42,6 +43,8 @@ pub struct StoreHook {
     pub files: Option<FilesHook>,
     /// Lists events of a session in their order, the first after the page's position.
     pub session_events: Option<SessionEventsHook>,
+    /// Lists the sessions of an installation or a user by the hash of its id, those that ended badly first.
+    pub person_sessions: Option<PersonSessionsHook>,
 }
 
 impl StoreHook {
@@ -60,6 +63,7 @@ impl StoreHook {
             expire: None,
             files: None,
             session_events: None,
+            person_sessions: None,
         }
     }
 }

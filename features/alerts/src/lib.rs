@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
+use unslide_model::Scope;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
 use unslide_runtime::{Host, MetricFactory};
 use unslide_store::Store;
@@ -81,7 +82,14 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
     ApiFeature {
         operations: operations::alert_routes().layer(policy.clone()),
         pages: pages::page_routes().layer(policy),
-        navigation: vec![NavigationEntry { name: NAME, path: pages::ALERTS_PATH, label: "Alerts" }],
+        navigation: vec![NavigationEntry {
+            name: NAME,
+            path: pages::ALERTS_PATH,
+            label: "Alerts",
+            scope: Scope::TenantAdmin,
+            needs_every_app: false,
+            keeps_app: false,
+        }],
         tables: TABLES,
         problems: alerts.problems(&public_url),
         warnings: alerts.find_insecure(),

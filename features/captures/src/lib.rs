@@ -22,6 +22,7 @@ pub use keys::CaptureKeys;
 use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
 use unslide_builder::BuilderFeature;
 use unslide_feature::Feature;
+use unslide_model::Scope;
 use unslide_runtime::config::ConfigReader;
 
 /// The name of the feature.
@@ -55,7 +56,14 @@ fn for_api() -> ApiFeature {
         uploads: operations::upload_routes(),
         pages: pages::routes(),
         upload_pages: pages::upload_routes(),
-        navigation: vec![NavigationEntry { name: NAME, path: pages::CAPTURES_PATH, label: "Captures" }],
+        navigation: vec![NavigationEntry {
+            name: NAME,
+            path: pages::CAPTURES_PATH,
+            label: "Captures",
+            scope: Scope::ReportsRead,
+            needs_every_app: false,
+            keeps_app: true,
+        }],
         tables: TABLES,
         find_page: Some(pages::find_page),
         find_related: Some(pages::find_related),

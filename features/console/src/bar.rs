@@ -13,12 +13,12 @@ use unslide_api::problem::Problem;
 use unslide_store::TenantTx;
 use unslide_store::queries::{apps, trends};
 
-/// Maximum number of apps and versions that the bar offers.
-const MOST_OFFERED: u32 = 50;
+/// Maximum number of apps and versions in a list of the bar. If there are more, a field with suggestions takes its place.
+const OFFERED_NAMES_LIMIT: u32 = 50;
+/// The path that answers with suggestions.
+const SUGGESTIONS_PATH: &str = "/console/suggestions";
 const PERIOD_DAYS_CHOICES: [i64; 4] = [7, 14, 30, 90];
 const DEFAULT_PERIOD_DAYS: i64 = 14;
-/// The words in an empty search field.
-pub const SEARCH_LABEL: &str = "Search functions, files, reasons or an id";
 /// The period of a page in hours.
 const HOURLY: &str = "1";
 
@@ -86,17 +86,15 @@ impl PageState {
 pub struct FilterBar {
     pub action: String,
     pub selects: Vec<BarSelect>,
-    /// The field for the search text.
+    /// The text of the field that filters the page's list by texts, if it has one.
     pub search: Option<String>,
-    /// The label of the search field.
-    pub search_label: &'static str,
     /// Filters set by a link: the text of each, and the address without it.
     pub chips: Vec<(String, String)>,
     /// Parameters that do not change.
     pub hidden: Vec<(&'static str, String)>,
 }
 
-/// A field with a choice.
+/// A field with a choice, or with suggestions.
 #[derive(Clone, Debug)]
 pub struct BarSelect {
     pub name: &'static str,
@@ -104,9 +102,34 @@ pub struct BarSelect {
     pub label: &'static str,
     /// Value, text, and whether it is the current one.
     pub options: Vec<(String, String, bool)>,
+    /// The path that suggests further values, empty for a field that takes any text. If it is absent, the options are all.
+    pub suggestions: Option<String>,
 }
 
 impl BarSelect {
+    /// Creates a choice among options: value, text, and whether it is the current one.
+    pub fn from_options(
+        name: &'static str,
+        label: &'static str,
+        options: Vec<(String, String, bool)>,
+    ) -> BarSelect {
+        BarSelect { name, label, options, suggestions: None }
+    }
+
+    /// Creates a field for any text, with words as suggestions.
+    pub fn as_text(name: &'static str, label: &'static str, words: &[&str], state: &PageState) -> BarSelect {
+        let current = state.get(name);
+        let missing = current.filter(|current| !words.contains(current));
+        let all = words.iter().copied().chain(missing);
+        let options = all.map(|word| (word.to_owned(), word.to_owned(), current == Some(word)));
+        BarSelect { name, label, options: options.collect(), suggestions: Some(String::new()) }
+    }
+
+    /// Returns the current value; empty if there is none.
+    pub fn current_value(&self) -> &str {
+        self.options.iter().find(|(.., is_current)| *is_current).map_or("", |(value, ..)| value)
+    }
+
     /// Creates a choice among words.
     pub fn from_words(
         name: &'static str,
@@ -119,7 +142,7 @@ impl BarSelect {
             .iter()
             .map(|(value, shown)| ((*value).to_owned(), (*shown).to_owned(), *value == current))
             .collect();
-        BarSelect { name, label, options }
+        BarSelect::from_options(name, label, options)
     }
 
     /// Requires a choice: selects `asked`, or else the first option. Returns the selected value.
@@ -133,13 +156,18 @@ impl BarSelect {
         value
     }
 
-    /// Creates a choice among names. The current one is always offered.
+    /// Creates a choice among names, or a field with suggestions if there are more than fit into a list. The current one is
+    /// always offered. `app` is the app of the names.
     fn from_names(
         name: &'static str,
         label: &'static str,
-        names: Vec<String>,
+        mut names: Vec<String>,
         current: Option<&str>,
+        app: Option<&str>,
     ) -> BarSelect {
+        let is_open = names.len() > OFFERED_NAMES_LIMIT as usize;
+        names.truncate(OFFERED_NAMES_LIMIT as usize);
+        let path = build_link(SUGGESTIONS_PATH, &[("field", Some(name)), ("app", app)]);
         let mut options = vec![(String::new(), "all".to_owned(), current.is_none())];
         let missing = current.filter(|current| !names.iter().any(|name| name == current));
         let names = names.into_iter().filter(|name| !name.is_empty()).chain(missing.map(str::to_owned));
@@ -147,7 +175,7 @@ impl BarSelect {
             let is_current = current == Some(value.as_str());
             (value.clone(), value, is_current)
         }));
-        BarSelect { name, label, options }
+        BarSelect { name, label, options, suggestions: is_open.then_some(path) }
     }
 }
 
@@ -158,9 +186,9 @@ pub async fn app_and_version(
     state: &PageState,
 ) -> Result<Vec<BarSelect>, Problem> {
     let app = app_select(tx, access, state).await?;
-    let of = access.only_app().or_else(|| state.get("app"));
-    let versions = trends::recent_versions(tx, of, MOST_OFFERED).await?;
-    Ok(vec![app, BarSelect::from_names("version", "Version", versions, state.get("version"))])
+    let chosen = access.only_app().or_else(|| state.get("app"));
+    let versions = trends::recent_versions(tx, chosen, OFFERED_NAMES_LIMIT + 1).await?;
+    Ok(vec![app, BarSelect::from_names("version", "Version", versions, state.get("version"), chosen)])
 }
 
 /// Returns the field for the app.
@@ -169,8 +197,8 @@ pub async fn app_select(
     access: &Access<ReportsRead>,
     state: &PageState,
 ) -> Result<BarSelect, Problem> {
-    let names = apps::list_app_names(tx, access.only_app(), MOST_OFFERED).await?;
-    Ok(BarSelect::from_names("app", "App", names, state.get("app")))
+    let names = apps::list_app_names(tx, access.only_app(), OFFERED_NAMES_LIMIT + 1).await?;
+    Ok(BarSelect::from_names("app", "App", names, state.get("app"), None))
 }
 
 /// Returns the field for the period.
@@ -179,7 +207,7 @@ pub fn period_select(state: &PageState) -> BarSelect {
     let options = PERIOD_DAYS_CHOICES
         .iter()
         .map(|period| (period.to_string(), format!("last {period} days"), *period == days));
-    BarSelect { name: "days", label: "Period", options: options.collect() }
+    BarSelect::from_options("days", "Period", options.collect())
 }
 
 /// Returns the field for the period, for a page that covers all time unless a period is chosen.
@@ -193,6 +221,16 @@ pub fn period_or_all(state: &PageState) -> BarSelect {
     select
 }
 
+/// Returns the field for the period, with all time and the last 24 hours.
+pub fn period_or_any(state: &PageState) -> BarSelect {
+    let mut select = period_or_all(state);
+    if state.is_hourly() {
+        select.options.iter_mut().for_each(|(.., current)| *current = false);
+    }
+    select.options.insert(1, (HOURLY.to_owned(), "last 24 hours".to_owned(), state.is_hourly()));
+    select
+}
+
 /// Returns the field for the period, with the last 24 hours.
 pub fn period_or_hours(state: &PageState) -> BarSelect {
     let mut select = period_select(state);
@@ -201,4 +239,22 @@ pub fn period_or_hours(state: &PageState) -> BarSelect {
     }
     select.options.insert(0, (HOURLY.to_owned(), "last 24 hours".to_owned(), state.is_hourly()));
     select
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_is_too_long_becomes_a_field_with_suggestions() {
+        let names = |count: u32| (0..count).map(|n| format!("com.example.app{n}")).collect::<Vec<_>>();
+        let short = BarSelect::from_names("app", "App", names(OFFERED_NAMES_LIMIT), None, None);
+        assert_eq!(short.suggestions, None);
+        assert_eq!(short.current_value(), "");
+        let long = names(OFFERED_NAMES_LIMIT + 1);
+        let long = BarSelect::from_names("version", "Version", long, Some("2.4"), Some("a&b"));
+        assert_eq!(long.suggestions.as_deref(), Some("/console/suggestions?field=version&app=a%26b"));
+        assert_eq!(long.options.len(), OFFERED_NAMES_LIMIT as usize + 2, "all names, and the current one");
+        assert_eq!(long.current_value(), "2.4");
+    }
 }

@@ -31,7 +31,7 @@ use axum::{Extension, Router};
 use pages::group_pages::{group, group_actions, groups};
 use pages::report_pages::{app_session, explain, report, reports};
 use pages::tenant_pages::{audit_log, dead_letter, dead_letters, keys, settings, tenants};
-use pages::{flame, lists, overview, search, sign_in, symbols, versions};
+use pages::{flame, lists, overview, search, sign_in, suggestions, symbols, versions};
 use std::time::Duration;
 use unslide_api::feature::site::bound_time;
 use unslide_api::feature::{Api, ApiFeature};
@@ -69,6 +69,7 @@ fn build_site(api: &Api) -> Router<Api> {
         .route("/console/sign-in", get(sign_in::render_page).post(sign_in::sign_in))
         .route("/console/sign-out", post(sign_in::sign_out))
         .route("/console/search", get(search::render_page))
+        .route("/console/suggestions", get(suggestions::suggest_names))
         .route("/console/groups", get(groups::render_page))
         .route("/console/groups/{id}", get(group::render_page))
         .route("/console/groups/{id}/flame", get(flame::render_group))
@@ -91,6 +92,7 @@ fn build_site(api: &Api) -> Router<Api> {
         .route("/console/dead-letters/{id}/replay", post(dead_letters::replay_from_form))
         .route("/console/audit-log", get(audit_log::render_page))
         .route("/console/settings", get(settings::render_page).post(settings::save_from_form))
+        .route("/console/settings/person-search", post(settings::switch_person_search))
         .route("/console/settings/grouping-rules", post(settings::set_rules).layer(Extension(form::LongForm)))
         .route(
             "/console/settings/grouping-rules/trial",

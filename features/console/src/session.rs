@@ -50,7 +50,7 @@ impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
         let now = api.clock.now();
         api.key_uses.record_use(&session.principal, now);
         let side_bar = parts.extensions.get::<SideBar>().cloned().unwrap_or_default();
-        let viewer = Viewer::from_session(&session, now, side_bar.0);
+        let viewer = Viewer::from_session(&session, now, side_bar.0, parts.uri.query());
         if let Some(cell) = parts.extensions.get::<ViewerCell>() {
             cell.set(viewer.clone());
         }

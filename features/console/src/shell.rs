@@ -1,8 +1,9 @@
 //! The frame of every page: security headers, the side bar, and error pages.
 
 use super::assets::{SCRIPT_PATH, STYLE_PATH};
-use super::bar::{FilterBar, SEARCH_LABEL};
+use super::bar::FilterBar;
 use super::form::{foreign_form, is_own_form};
+use super::link::build_link;
 use super::session::needs_https;
 use super::viewer::{Viewer, ViewerCell};
 use crate::escaping::{self, Template, filters};
@@ -17,6 +18,7 @@ use unslide_api::feature::intake::RequestId;
 use unslide_api::feature::operation::ReservedAnswer;
 use unslide_api::feature::{ApiFeature, NavigationEntry};
 use unslide_api::problem::{Kind, Problem, Rendered};
+use unslide_model::Scope;
 
 const CONSOLE_HEADERS: [(HeaderName, &str); 5] = [
     (
@@ -32,39 +34,66 @@ const CONSOLE_HEADERS: [(HeaderName, &str); 5] = [
     (header::X_FRAME_OPTIONS, "DENY"),
 ];
 
-const fn new_entry(name: &'static str, path: &'static str, label: &'static str) -> NavigationEntry {
-    NavigationEntry { name, path, label }
+/// The words in an empty search field.
+const SEARCH_LABEL: &str = "Search an id, a function, an app or a version";
+/// The first page after a sign-in, if the key may open it.
+pub const FIRST_PAGE: &str = "/console";
+
+/// A page with data of one app.
+const fn app_entry(name: &'static str, path: &'static str, label: &'static str) -> NavigationEntry {
+    NavigationEntry { name, path, label, scope: Scope::ReportsRead, needs_every_app: false, keeps_app: true }
 }
 
-const NAVIGATION_SEPARATOR: NavigationEntry = new_entry("", "", "");
+/// A page of the tenant.
+const fn tenant_entry(name: &'static str, path: &'static str, label: &'static str) -> NavigationEntry {
+    NavigationEntry { name, path, label, scope: Scope::TenantAdmin, needs_every_app: false, keeps_app: false }
+}
+
+/// A page of the tenant for keys of all apps.
+const fn whole_tenant_entry(name: &'static str, path: &'static str, label: &'static str) -> NavigationEntry {
+    NavigationEntry { needs_every_app: true, ..tenant_entry(name, path, label) }
+}
+
+const NAVIGATION_SEPARATOR: NavigationEntry = tenant_entry("", "", "");
 /// Entries for the data that apps send. Those of features follow.
 const APP_ENTRIES: [NavigationEntry; 5] = [
-    new_entry("overview", "/console", "Overview"),
-    new_entry("groups", "/console/groups", "Groups"),
-    new_entry("reports", "/console/reports", "Reports"),
-    new_entry("versions", "/console/versions", "Versions"),
-    new_entry("symbols", "/console/symbols", "Symbols"),
+    app_entry("overview", FIRST_PAGE, "Overview"),
+    app_entry("groups", "/console/groups", "Groups"),
+    app_entry("reports", "/console/reports", "Reports"),
+    app_entry("versions", "/console/versions", "Versions"),
+    NavigationEntry { scope: Scope::SymbolsRead, ..app_entry("symbols", "/console/symbols", "Symbols") },
 ];
 /// Entries for a tenant's administrators.
 const TENANT_ENTRIES: [NavigationEntry; 5] = [
     NAVIGATION_SEPARATOR,
-    new_entry("dead-letters", "/console/dead-letters", "Dead letters"),
-    new_entry("audit-log", "/console/audit-log", "Audit log"),
-    new_entry("keys", "/console/keys", "Keys"),
-    new_entry("settings", "/console/settings", "Settings"),
+    whole_tenant_entry("dead-letters", "/console/dead-letters", "Dead letters"),
+    whole_tenant_entry("audit-log", "/console/audit-log", "Audit log"),
+    tenant_entry("keys", "/console/keys", "Keys"),
+    tenant_entry("settings", "/console/settings", "Settings"),
 ];
 /// The entries that only operators see.
-const OPERATOR_ENTRIES: [NavigationEntry; 2] =
-    [NAVIGATION_SEPARATOR, new_entry("tenants", "/console/tenants", "Tenants")];
+const OPERATOR_ENTRIES: [NavigationEntry; 2] = [
+    NavigationEntry { scope: Scope::Operator, needs_every_app: true, ..NAVIGATION_SEPARATOR },
+    NavigationEntry {
+        scope: Scope::Operator,
+        ..whole_tenant_entry("tenants", "/console/tenants", "Tenants")
+    },
+];
 
 /// The entries of the side bar, which each request of a page has as an extension.
 #[derive(Clone, Default)]
 pub struct SideBar(pub Arc<[NavigationEntry]>);
 
-/// Returns the entries of the side bar with those of features, without those of operators.
+/// Returns the entries of the side bar with those of features.
 pub fn collect_side_bar(features: &[ApiFeature]) -> SideBar {
     let added = features.iter().flat_map(|feature| feature.navigation.iter().copied());
-    SideBar(APP_ENTRIES.into_iter().chain(added).chain(TENANT_ENTRIES).collect())
+    SideBar(APP_ENTRIES.into_iter().chain(added).chain(TENANT_ENTRIES).chain(OPERATOR_ENTRIES).collect())
+}
+
+/// Returns the path of the first page that a key with these scopes may open.
+pub fn first_page(entries: &[NavigationEntry], may_open: impl Fn(&NavigationEntry) -> bool) -> &'static str {
+    let first = entries.iter().find(|entry| !entry.name.is_empty() && may_open(entry));
+    first.map_or(FIRST_PAGE, |entry| entry.path)
 }
 
 /// Data for the layout of a page.
@@ -75,17 +104,20 @@ pub struct Shell {
     pub viewer: Option<Viewer>,
     /// The filters of the page.
     pub bar: Option<FilterBar>,
+    /// The text in the search field.
+    pub searched: String,
 }
 
 impl Shell {
     /// Creates the layout of a page for a signed-in user.
     pub fn for_viewer(viewer: Viewer, current: &'static str, title: impl Into<String>) -> Shell {
-        Shell { title: title.into(), current, viewer: Some(viewer), bar: None }
+        Shell { title: title.into(), current, viewer: Some(viewer), bar: None, searched: String::new() }
     }
 
     /// Creates the layout of the pages around the sign-in.
     pub fn signed_out() -> Shell {
-        Shell { title: "Sign in".to_owned(), current: "", viewer: None, bar: None }
+        let (title, searched) = ("Sign in".to_owned(), String::new());
+        Shell { title, current: "", viewer: None, bar: None, searched }
     }
 
     /// Adds a bar of filters.
@@ -93,9 +125,9 @@ impl Shell {
         Shell { bar: Some(bar), ..self }
     }
 
-    /// Returns true if the bar has its own search field.
-    pub fn has_search(&self) -> bool {
-        self.bar.as_ref().is_some_and(|bar| bar.search.is_some())
+    /// Sets the text in the search field.
+    pub fn with_searched(self, searched: String) -> Shell {
+        Shell { searched, ..self }
     }
 
     /// Returns the label of the search field.
@@ -118,11 +150,33 @@ impl Shell {
         &SCRIPT_PATH
     }
 
-    /// Returns the entries of the side bar. Operators have more.
+    /// Returns the entries of the side bar that the key may open.
     pub fn entries(&self) -> impl Iterator<Item = &NavigationEntry> {
-        let is_operator = self.viewer.as_ref().is_some_and(Viewer::is_operator);
-        let entries = self.viewer.iter().flat_map(|viewer| viewer.navigation.iter());
-        entries.chain(OPERATOR_ENTRIES.iter().filter(move |_| is_operator))
+        self.viewer.iter().flat_map(|viewer| viewer.navigation.iter().filter(|entry| viewer.may_open(entry)))
+    }
+
+    /// Returns the path of an entry's page, with the chosen app and version if the page has them.
+    pub fn entry_path(&self, entry: &NavigationEntry) -> String {
+        if entry.keeps_app { self.keep_context(entry.path) } else { entry.path.to_owned() }
+    }
+
+    /// Returns the path of the first page that the key may open.
+    pub fn home_path(&self) -> String {
+        let first = |viewer: &Viewer| first_page(&viewer.navigation, |entry| viewer.may_open(entry));
+        self.viewer.as_ref().map_or(FIRST_PAGE, first).to_owned()
+    }
+
+    /// Adds the chosen app and version to a path.
+    pub fn keep_context(&self, path: impl AsRef<str>) -> String {
+        let path = path.as_ref();
+        let context = self.viewer.iter().flat_map(|viewer| &viewer.context);
+        let pairs: Vec<_> = context.map(|(name, value)| (*name, Some(value.as_str()))).collect();
+        let added = build_link("", &pairs);
+        if path.contains('?') {
+            format!("{path}{}", added.replacen('?', "&", 1))
+        } else {
+            format!("{path}{added}")
+        }
     }
 }
 
@@ -190,7 +244,13 @@ fn render_failure(mut response: Response, request_id: &str, viewer: Option<&View
     let problem = problem.unwrap_or_else(|| Problem::from_kind(Kind::from_status(status)));
     problem.log_fault(request_id);
     let kind = problem.kind();
-    let shell = Shell { title: kind.title().to_owned(), current: "", viewer: viewer.cloned(), bar: None };
+    let shell = Shell {
+        title: kind.title().to_owned(),
+        current: "",
+        viewer: viewer.cloned(),
+        bar: None,
+        searched: String::new(),
+    };
     let page = FailurePage {
         shell,
         status: kind.status().as_u16(),

@@ -13,6 +13,7 @@ pub use commands::COMMANDS;
 
 use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
 use unslide_feature::{Feature, IndexerFeature};
+use unslide_model::Scope;
 use unslide_runtime::config::ConfigReader;
 
 /// The name of the feature.
@@ -48,7 +49,14 @@ fn for_api() -> ApiFeature {
         operations: operations::routes(),
         tag: ("metrics", "What apps measure of themselves: launches, hangs, energy, disk writes, requests."),
         pages: pages::routes(),
-        navigation: vec![NavigationEntry { name: NAME, path: pages::HEALTH_PATH, label: "Health" }],
+        navigation: vec![NavigationEntry {
+            name: NAME,
+            path: pages::HEALTH_PATH,
+            label: "Health",
+            scope: Scope::ReportsRead,
+            needs_every_app: false,
+            keeps_app: true,
+        }],
         tables: TABLES,
         find_overview: Some(pages::find_overview),
         find_version_column: Some(pages::find_version_column),

@@ -27,6 +27,7 @@ use tokio::task::JoinHandle;
 use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
+use unslide_model::Scope;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
 use unslide_runtime::{Host, MetricFactory};
 use unslide_store::Store;
@@ -121,7 +122,14 @@ fn for_api(settings: IngestApiSettings) -> ApiFeature {
         operations: operations::routes().layer(extension.clone()),
         pages: pages::routes().layer(extension.clone()),
         routes: Router::<Api>::new().merge(receive::routes()).layer(extension),
-        navigation: vec![NavigationEntry { name: NAME, path: pages::PATH, label: "Public keys" }],
+        navigation: vec![NavigationEntry {
+            name: NAME,
+            path: pages::PATH,
+            label: "Public keys",
+            scope: Scope::TenantAdmin,
+            needs_every_app: false,
+            keeps_app: false,
+        }],
         tables: TABLES,
         start: Some(Arc::new(move |_, host| ingest.start_counting(host))),
         ..ApiFeature::new(

@@ -11,8 +11,8 @@ use crate::list_tables::all_tables;
 use crate::openapi;
 use crate::openapi::self_contained::render_document;
 use crate::operations::{
-    apps, audit_log, dead_letters, grouping_rules, groups, keys, reports, reprocess, sessions, symbols,
-    tenants,
+    apps, audit_log, dead_letters, grouping_rules, groups, keys, reports, reprocess, search, sessions,
+    symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
@@ -109,6 +109,7 @@ fn merge_documents(features: &[ApiFeature]) -> OpenApi {
         reports::waiting_routes(),
         reports::report_routes(),
         sessions::session_routes(),
+        search::search_routes(),
         reprocess::reprocess_routes(),
         apps::app_routes(),
         groups::group_routes(),
@@ -138,6 +139,7 @@ fn build_operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(symbols::symbol_routes())
         .merge(reports::report_routes())
         .merge(sessions::session_routes())
+        .merge(search::search_routes())
         .merge(reprocess::reprocess_routes())
         .merge(apps::app_routes())
         .merge(groups::group_routes())

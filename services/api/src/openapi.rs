@@ -51,6 +51,7 @@ pub fn build_base(features: &[ApiFeature]) -> OpenApi {
         ("system", "Symbols of operating systems, for operators."),
         ("reports", "Crash reports: send, find, read, explain."),
         ("sessions", "Runs of apps: send how they begin and end, read what happened in one."),
+        ("search", "One search for reports, groups, apps, versions and ids."),
         ("apps", "Figures by app and version."),
         ("groups", "Reports of the same bug."),
         ("tenants", "Tenants, for operators."),

@@ -4,7 +4,9 @@ use crate::configuration::Configured;
 use crate::configuration::service::Service;
 use crate::failure::exit_code;
 use crate::offline::{explain, swift, symbolicate};
-use crate::online::{dead_letter, doctor, groups, login, reports, reprocess, send, settings, symbols};
+use crate::online::{
+    dead_letter, doctor, groups, login, reports, reprocess, search, send, settings, symbols,
+};
 use crate::servers::{audit, fsck, health, key, migrate, tenant};
 use crate::{configuration, features, manual, serve, upload};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -46,6 +48,8 @@ enum Command {
     Groups(groups::Arguments),
     /// List and show stored reports
     Reports(reports::Arguments),
+    /// Find reports, groups, apps and versions by an id or a text
+    Search(search::SearchArguments),
     /// Upload dSYMs, or an operating system's libraries
     Upload(upload::Arguments),
     /// List, check and delete symbols, and list the missing ones
@@ -53,7 +57,7 @@ enum Command {
     Symbols(symbols::Command),
     /// Symbolicate stored reports again, with the current symbols
     Reprocess(reprocess::Arguments),
-    /// Show and change the settings of apps
+    /// Show and change the settings of the tenant and of its apps
     #[command(subcommand)]
     Settings(settings::Command),
     /// Take uploads, reports and queries over HTTP
@@ -181,6 +185,7 @@ fn run_core_command(command: Command) -> Outcome {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Groups(arguments) => groups::run(arguments),
         Command::Reports(arguments) => reports::run(arguments),
+        Command::Search(arguments) => search::run(arguments),
         Command::Upload(arguments) => upload::run(&arguments),
         Command::Symbols(command) => symbols::run(command),
         Command::Reprocess(arguments) => reprocess::run(&arguments),

@@ -154,6 +154,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let without_symbols = |body: &Value| assert_eq!(body["symbolication"]["tenant"], "umbrella");
     let keeps_all = |answer: &Value| assert_eq!(answer["signals"]["hangs"], true);
     let no_source_url = |settings: &Value| assert_eq!(settings["source_url"], "");
+    let no_match_found = |body: &Value| assert_eq!(body["items"], json!([]));
     let own_keys = |body: &Value| assert_eq!(body["items"].as_array().unwrap().len(), 1, "its own key");
     BTreeMap::from([
         (
@@ -261,6 +262,16 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             "set_fault_analysis",
             Case::new("/v1/fault-analysis", Foreign::Own(|body| assert_eq!(body["enabled"], true)))
                 .body(json!({"enabled": true})),
+        ),
+        ("search", Case::new(format!("/v1/search?q={group}"), Foreign::Own(no_match_found))),
+        (
+            "get_person_search",
+            Case::new("/v1/person-search", Foreign::Own(|body| assert_eq!(body["enabled"], false))),
+        ),
+        (
+            "set_person_search",
+            Case::new("/v1/person-search", Foreign::Own(|body| assert_eq!(body["enabled"], false)))
+                .body(json!({"enabled": false})),
         ),
         ("get_grouping_rules", Case::new("/v1/grouping-rules", Foreign::Own(|_| {}))),
         (

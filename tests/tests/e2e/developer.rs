@@ -90,6 +90,13 @@ async fn a_developer_sends_a_report_and_finds_its_bug_by_commands_alone() {
         assert!(shown.contains("leaf_crash") && shown.contains(&format!("newest report {id}")), "{shown}");
         assert!(user.succeed(&["groups", "resolve", &group]).contains("resolved  1 report "));
         assert!(user.succeed(&["groups", "list", "--status", "resolved"]).contains(&group));
+        let found = user.succeed_json(&["search", "--json", "leaf_crash"]);
+        assert_eq!(
+            (&found["items"][0]["kind"], &found["items"][0]["id"]),
+            (&"group".into(), &group.as_str().into())
+        );
+        assert!(user.succeed(&["search", id]).contains("report"));
+        assert!(user.succeed(&["settings", "person-search", "on"]).ends_with("is on\n"));
 
         settings_change_and_are_shown(&user, app.bundle);
         assert!(user.succeed(&["events"]).contains("reports_stored"));

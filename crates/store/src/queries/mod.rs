@@ -5,6 +5,8 @@ pub mod duplicates;
 pub mod durations;
 pub mod groups;
 pub mod missing;
+pub mod names;
+pub mod person;
 pub mod report;
 pub mod reports;
 pub mod session;

@@ -3,6 +3,7 @@
 use super::events::{AlertCause, NEW_GROUP, raise_for};
 use super::missing::{self, UnnotedImages};
 use super::rules::AlertCondition;
+use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_model::figures::{format_decimals, format_hundredths_of_percent, round_fraction_below_whole};
 use unslide_store::{Result, TenantTx, Uuid};
@@ -103,7 +104,7 @@ async fn find_spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCau
     let today = now.to_offset(time::UtcOffset::UTC).date();
     let rows = sqlx::query!(
         r#"SELECT l.app AS "app!", l.crashes AS "crashes!", coalesce(u.crashes, 0)::float8 / ($5 * 24) AS "usual!",
-                  c.cause AS "cause!"
+                  c.cause AS "cause!", l.hour AS "hour!"
            FROM (SELECT DISTINCT ON (h.app) h.app, h.hour, h.crashes
                  FROM (SELECT app, hour, sum(fatal)::bigint AS crashes FROM app_hours
                        WHERE tenant = $1 AND hour > $3 AND hour <= $4 AND ($2::text IS NULL OR app = $2)
@@ -136,11 +137,20 @@ async fn find_spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCau
             "In an hour of the last {USUAL_DAYS} days there were {}.",
             format_decimals(row.usual, 1)
         ),
-        path: page_path("/console/reports", &row.app),
+        path: format!("{}&{}", page_path("/console/reports", &row.app), crashes_of_hour(row.hour)),
         app: row.app,
         version: String::new(),
     });
     Ok(causes.collect())
+}
+
+/// Returns the filter of the crashes that an hour counts.
+fn crashes_of_hour(hour: OffsetDateTime) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, at) in [("from", hour), ("to", hour + Duration::HOUR)] {
+        query.append_pair(name, &at.format(&Rfc3339).unwrap_or_default());
+    }
+    query.append_pair("fatal", "true").append_pair("counted", "true").finish()
 }
 
 /// Finds versions with too many crashed sessions on a day. Yesterday counts, too, because an app reports a

@@ -3,7 +3,7 @@
 use super::{capture_path, kind};
 use crate::capture::CaptureKind;
 use crate::store;
-use unslide_api::feature::{RelatedLink, RelatedSection};
+use unslide_api::feature::{FoundPage, RelatedLink, RelatedSection};
 use unslide_store::queries::reports::ReportRow;
 use unslide_store::{HookFuture, TenantTx, Uuid};
 
@@ -13,8 +13,21 @@ const ABOUT_MEMORY: [&str; 2] = ["memory_warning", "out_of_memory"];
 const RELATED_LIMIT: u32 = 20;
 
 /// Finds the page of the capture with an id.
-pub fn find_page<'t>(tx: &'t mut TenantTx, id: Uuid, app: Option<&'t str>) -> HookFuture<'t, Option<String>> {
-    Box::pin(async move { Ok(store::get(tx, id, app).await?.map(|capture| capture_path(capture.id))) })
+pub fn find_page<'t>(
+    tx: &'t mut TenantTx,
+    id: Uuid,
+    app: Option<&'t str>,
+) -> HookFuture<'t, Option<FoundPage>> {
+    Box::pin(async move {
+        let found = store::get(tx, id, app).await?;
+        Ok(found.map(|capture| FoundPage {
+            kind: "capture",
+            title: kind(capture.kind).to_owned(),
+            path: capture_path(capture.id),
+            app: capture.app,
+            version: capture.version,
+        }))
+    })
 }
 
 /// Finds the captures of the run that a report about memory is of.

@@ -20,6 +20,7 @@ pub struct BreakdownLine {
     pub name: String,
     pub href: Option<String>,
     pub count: String,
+    pub reports: i64,
     /// Share of all reports, 0 to 100.
     pub percent: u64,
 }
@@ -48,6 +49,7 @@ impl Breakdown {
             name: text_or(name, unknown).to_owned(),
             href,
             count: estimate(grouped(reports), estimated),
+            reports,
             percent: bar_percent(reports, total),
         };
         Breakdown { by, head, lines: values.take(MOST_LINES).map(line).collect() }

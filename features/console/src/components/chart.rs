@@ -72,6 +72,11 @@ pub struct StackedBars {
 struct BarSeries {
     label: String,
     total: String,
+    count: i64,
+    /// A row of the version; absent for other versions together.
+    row: Option<VersionCount>,
+    /// The list with the entries of the series.
+    href: Option<String>,
 }
 
 /// A day or an hour of a chart.
@@ -117,6 +122,17 @@ impl StackedBars {
             counts[place(row)] += row.count;
         }
         let highest = by_time.values().map(|counts| counts.iter().sum::<i64>()).max().unwrap_or(0);
+        let of_label = |key: &(u8, String)| rows.iter().find(|row| label(row) == *key).cloned();
+        let legend: Vec<BarSeries> = series
+            .iter()
+            .map(|(key, total)| BarSeries {
+                label: key.1.clone(),
+                total: grouped(*total),
+                count: *total,
+                row: of_label(key).filter(|row| row.version.is_some()),
+                href: None,
+            })
+            .collect();
         let all = times.list_times();
         let step = CHART_WIDTH / i64::try_from(all.len().max(1)).unwrap_or(1);
         let none = vec![0; series.len()];
@@ -128,16 +144,21 @@ impl StackedBars {
             what,
             unit: times.step.as_str(),
             bars: bars.collect(),
-            series: series
-                .into_iter()
-                .map(|((_, label), total)| BarSeries { label, total: grouped(total) })
-                .collect(),
+            series: legend,
             first: times.format_label(times.first),
             last: times.format_label(times.last),
             highest: grouped(highest),
             note: is_estimated.then_some(ESTIMATED),
             empty: highest == 0,
         }
+    }
+
+    /// Adds links from the versions to the lists with their entries.
+    pub fn with_links(mut self, href: impl Fn(&VersionCount) -> Option<String>) -> StackedBars {
+        for series in &mut self.series {
+            series.href = series.row.as_ref().and_then(&href);
+        }
+        self
     }
 
     fn width(&self) -> i64 {

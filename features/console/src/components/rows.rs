@@ -3,7 +3,7 @@
 use crate::link::build_link;
 use crate::words::{counted, duration, estimate, grouped, text_or};
 use std::fmt::Display;
-use time::{Duration, OffsetDateTime};
+use time::{Date, Duration, OffsetDateTime};
 use unslide_model::SymbolName;
 use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::{GroupGrowth, ListedGroup};
@@ -68,6 +68,49 @@ pub fn counts(group: &ListedGroup) -> (String, String) {
             ),
         ),
     }
+}
+
+/// The reports that a list of groups counts.
+#[derive(Clone, Debug, Default)]
+pub struct CountedScope {
+    /// Only those of this version.
+    pub version: Option<String>,
+    /// Only those of this period of the page.
+    pub days: Option<String>,
+    /// In a list of growing groups: those from this day on.
+    pub growth_from: Option<Date>,
+}
+
+impl CountedScope {
+    /// Returns the path of the reports that [`counts`] counts.
+    pub fn reports_path(&self, group: &ListedGroup) -> String {
+        let id = group.id.to_string();
+        let from = self.growth_from.filter(|_| group.growth.is_some());
+        let from = from.map(|day| format!("{day}T00:00:00Z"));
+        let days = self.days.as_deref().filter(|_| from.is_none());
+        let pairs = [
+            ("group", Some(id.as_str())),
+            ("version", self.version.as_deref()),
+            ("days", days),
+            ("from", from.as_deref()),
+        ];
+        build_link("/console/reports", &pairs)
+    }
+}
+
+/// Returns the number of reports that [`counts`] shows.
+pub fn counted_reports(group: &ListedGroup) -> i64 {
+    group.growth.map_or(group.reports, |growth| growth.reports)
+}
+
+/// Returns the path of a group's page.
+pub fn group_path(id: impl Display) -> String {
+    format!("/console/groups/{id}")
+}
+
+/// Returns the path of the reports with an image.
+pub fn image_path(debug_id: impl Display) -> String {
+    format!("/console/reports?debug_id={debug_id}")
 }
 
 /// How long a group counts as new.

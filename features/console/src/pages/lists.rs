@@ -1,7 +1,7 @@
 //! The lists of pages without the page around them, for features that return them in other forms.
 
 use crate::pages::group_pages::groups;
-use crate::pages::report_pages::reports;
+use crate::pages::report_pages::report_filters;
 use crate::prelude::*;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -57,7 +57,8 @@ async fn page_of_reports(
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<impl IntoResponse, Problem> {
-    let query = ReportQuery { limit: Some(PAGE_ENTRIES), ..reports::build_query(&state) };
+    let query = report_filters::build_query(&state, api.clock.now());
+    let query = ReportQuery { limit: Some(PAGE_ENTRIES), ..query };
     list_reports(api, signed.access, Query(query)).await
 }
 

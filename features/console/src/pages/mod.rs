@@ -7,6 +7,7 @@ pub mod overview;
 pub mod report_pages;
 pub mod search;
 pub mod sign_in;
+pub mod suggestions;
 pub mod symbols;
 pub mod tenant_pages;
 pub mod versions;

@@ -2,7 +2,8 @@
 
 use crate::bar::{FilterBar, app_and_version, period_or_hours};
 use crate::components::chart::{ChartTimes, GroupTrends, StackedBars};
-use crate::components::rows::{self, GroupHead, group_heads};
+use crate::components::rows::{self, CountedScope, GroupHead, group_heads};
+use crate::pages::report_pages::report_filters::day_begin;
 use crate::prelude::*;
 use crate::words::{estimate, format_percentage, grouped};
 use time::{Date, Duration, OffsetDateTime};
@@ -13,7 +14,7 @@ use unslide_store::TenantTx;
 use unslide_store::queries::groups::growing;
 use unslide_store::queries::groups::{self, CountScope, GroupFilter, GroupOrder, ListedGroup};
 use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
-use unslide_store::queries::trends::{self, PeriodTotals, TrendStep, VersionFilter};
+use unslide_store::queries::trends::{self, PeriodTotals, TrendStep, VersionCount, VersionFilter};
 
 /// Maximum number of groups and images in each list.
 const LIST_ENTRIES: u32 = 5;
@@ -37,6 +38,7 @@ struct OverviewPage {
     new: Vec<ListedGroup>,
     growing: Vec<ListedGroup>,
     trends: GroupTrends,
+    scope: CountedScope,
     growing_caption: String,
     new_href: String,
     growing_href: String,
@@ -61,7 +63,7 @@ impl OverviewPeriod {
         let days = if state.is_hourly() { 2 } else { state.chart_days() };
         let first = now.date() - Duration::days(days - 1);
         let begins = match step {
-            TrendStep::Hour => now.truncate_to_hour() - Duration::hours(23),
+            TrendStep::Hour => day_begin(now),
             TrendStep::Day => first.midnight().assume_utc(),
         };
         OverviewPeriod { step, days, first, begins, now }
@@ -71,6 +73,14 @@ impl OverviewPeriod {
         match self.step {
             TrendStep::Hour => Duration::DAY,
             TrendStep::Day => Duration::days(self.days),
+        }
+    }
+
+    /// Returns the value of the parameter `days` of other pages for this period.
+    fn days_parameter(&self) -> String {
+        match self.step {
+            TrendStep::Hour => "1".to_owned(),
+            TrendStep::Day => self.days.to_string(),
         }
     }
 
@@ -91,8 +101,14 @@ impl OverviewPeriod {
             TrendStep::Hour => ChartTimes::from_hours(self.begins, self.now.truncate_to_hour()),
             TrendStep::Day => ChartTimes::from_days(self.first, self.now.date()),
         };
+        let days = self.days_parameter();
+        let href = |row: &VersionCount| {
+            let (app, version) = (row.app.as_str(), row.version.as_deref());
+            let own = VersionFilter { app: Some(app), version };
+            (!app.is_empty() && version.is_some()).then(|| counted_path(own, &days, true))
+        };
         // Crashes are never sampled.
-        Ok(StackedBars::from_rows("Crashes", false, rows, &times))
+        Ok(StackedBars::from_rows("Crashes", false, rows, &times).with_links(href))
     }
 
     /// Returns the totals of the period and of the one before it.
@@ -112,6 +128,8 @@ struct Figure {
     value: String,
     note: String,
     href: Option<String>,
+    /// The number of entries in the list that the link leads to; absent if it is a share.
+    count: Option<i64>,
 }
 
 pub async fn render_page(
@@ -154,11 +172,12 @@ pub async fn render_page(
         new,
         growing,
         trends,
+        scope: CountedScope { version: version.clone(), days: None, growth_from: Some(period.first) },
         growing_caption: format!(
             "Reports of {0} days, and how many more than in the {0} days before, the most more first",
             period.days
         ),
-        new_href: new_groups_path(filter.app, filter.version),
+        new_href: build_link("/console/groups", &new_groups_filter(filter)),
         growing_href,
         missing,
     })
@@ -185,10 +204,20 @@ async fn feature_sections(
     Ok(sections)
 }
 
-/// Returns the path of an app's groups, the newest first; with a version, those that began in it.
-fn new_groups_path(app: Option<&str>, version: Option<&str>) -> String {
-    let pairs = [("app", app), ("version", version), ("new_in", version), ("sort", Some("first_seen"))];
-    build_link("/console/groups", &pairs)
+/// Returns the filter of an app's groups, the newest first; with a version, of those that began in it.
+fn new_groups_filter<'v>(filter: VersionFilter<'v>) -> [(&'static str, Option<&'v str>); 4] {
+    let VersionFilter { app, version } = filter;
+    [("app", app), ("version", version), ("new_in", version), ("sort", Some("first_seen"))]
+}
+
+/// Returns the path of the reports that the period counts, or of its crashes.
+fn counted_path(filter: VersionFilter<'_>, days: &str, is_fatal: bool) -> String {
+    let VersionFilter { app, version } = filter;
+    let without = version.filter(|version| version.is_empty()).map(|_| "version");
+    let own = [("app", app), ("version", version), ("without", without)];
+    let fatal = is_fatal.then_some("true");
+    let counted = [("days", Some(days)), ("fatal", fatal), ("counted", Some("true"))];
+    build_link("/console/reports", &[&own[..], &counted].concat())
 }
 
 fn build_figures(
@@ -197,8 +226,9 @@ fn build_figures(
     filter: VersionFilter<'_>,
     period: &OverviewPeriod,
 ) -> Vec<Figure> {
-    let href = |path| Some(build_link(path, &[("app", filter.app), ("version", filter.version)]));
-    let share = |totals: &PeriodTotals| format_percentage(totals.symbolicated, totals.frames);
+    let days = period.days_parameter();
+    let new_period = [("new_days", Some(days.as_str())), ("status", Some("all"))];
+    let new_filter = [&new_groups_filter(filter)[..], &new_period].concat();
     let before_them = |count, estimated| {
         format!("{} in the {} before", estimate(grouped(count), estimated), period.format_length())
     };
@@ -207,13 +237,15 @@ fn build_figures(
             label: "Crashes",
             value: grouped(now.crashes),
             note: before_them(before.crashes, false),
-            href: href("/console/reports"),
+            href: Some(counted_path(filter, &days, true)),
+            count: Some(now.crashes),
         },
         Figure {
             label: "Reports",
             value: estimate(grouped(now.reports), now.estimated),
             note: before_them(before.reports, before.estimated),
-            href: href("/console/reports"),
+            href: Some(counted_path(filter, &days, false)),
+            count: Some(now.reports),
         },
         Figure {
             label: "New groups",
@@ -223,27 +255,46 @@ fn build_figures(
                 grouped(new)
             },
             note: "bugs first seen in this period".to_owned(),
-            href: Some(new_groups_path(filter.app, filter.version)),
+            href: Some(build_link("/console/groups", &new_filter)),
+            count: Some(new),
         },
     ];
     if period.step == TrendStep::Day {
-        figures.push(Figure {
+        figures.extend(build_day_figures([now, before], filter, period));
+    }
+    figures
+}
+
+/// Returns the figures that are counted by day only.
+fn build_day_figures(
+    [now, before]: [PeriodTotals; 2],
+    filter: VersionFilter<'_>,
+    period: &OverviewPeriod,
+) -> [Figure; 2] {
+    let share = |totals: &PeriodTotals| format_percentage(totals.symbolicated, totals.frames);
+    [
+        Figure {
             label: "Frames symbolicated",
             value: share(&now).unwrap_or_else(|| "–".to_owned()),
             note: share(&before).map_or_else(
                 || "no frames in the period before".to_owned(),
                 |share| format!("{share} in the period before"),
             ),
-            href: href("/console/symbols"),
-        });
-        figures.push(Figure {
+            href: Some(build_link("/console/symbols", &[("app", filter.app), ("version", filter.version)])),
+            count: None,
+        },
+        Figure {
             label: "Newly affected devices",
             value: grouped(now.devices),
-            note: format!("on which a version had its first report; {}", before_them(before.devices, false)),
+            note: format!(
+                "on which a version had its first report; {} in the {} before",
+                grouped(before.devices),
+                period.format_length()
+            ),
             href: None,
-        });
-    }
-    figures
+            count: None,
+        },
+    ]
 }
 
 async fn group_lists(

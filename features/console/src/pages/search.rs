@@ -1,96 +1,108 @@
-//! `/console/search`: opens the page for an id, or lists the groups that match a text.
+//! `/console/search`: opens the entry with an id, or lists the groups, apps, versions, reports and sessions that match a text.
 
-use super::group_pages::groups;
-use super::report_pages::reports as report_list;
-use crate::components::rows::report_path;
 use crate::prelude::*;
-use unslide_api::feature::site::sees_symbols;
-use unslide_model::{DebugId, ReportId, Scope};
-use unslide_store::queries::groups as group_rows;
-use unslide_store::queries::report;
-use unslide_store::queries::reports::{self, ReportFilter};
-use unslide_store::{Uuid, symbols, uploads};
+use unslide_api::feature::site::{SearchMatch, SearchQuery, SearchResults, find_by_id, read_id, search};
+use unslide_model::Scope;
+
+#[derive(Template)]
+#[template(path = "console/pages/search.html", askama = escaping)]
+struct SearchPage {
+    shell: Shell,
+    text: String,
+    sections: Vec<MatchSection>,
+    is_unknown_id: bool,
+    /// True if ids of devices, installations and users were searched too.
+    person_search: bool,
+    /// True if the key may turn that on.
+    may_allow: bool,
+}
+
+/// The matches of one kind of entry.
+struct MatchSection {
+    heading: &'static str,
+    matches: Vec<SearchMatch>,
+    /// Address and text of a link to the whole list.
+    whole: Option<(String, &'static str)>,
+}
 
 pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    groups::render_page(State(api), signed, Query(state.with_parameter("status", "all"))).await
+    let access = signed.access;
+    let text = state.get_text("q").unwrap_or_default();
+    let may_allow = access.principal.has_scope(Scope::TenantAdmin) && access.only_app().is_none();
+    let results = if text.is_empty() {
+        SearchResults::default()
+    } else {
+        let query = SearchQuery { q: text.clone(), app: None };
+        search(State(api), access, Query(query)).await?.0
+    };
+    if let [only] = results.items.as_slice()
+        && only.found_by == "id"
+    {
+        return Ok(Redirect::to(&only.page).into_response());
+    }
+    let is_unknown_id = results.items.is_empty() && read_id(&text).is_some();
+    render_html(&SearchPage {
+        shell: Shell::for_viewer(signed.viewer, "search", "Search").with_searched(text.clone()),
+        sections: build_sections(results.items, &text),
+        text,
+        is_unknown_id,
+        person_search: results.person_search,
+        may_allow,
+    })
 }
 
-/// Returns the path of the page for the id in the search text: a report, a group, an entry of a feature, an
-/// upload or an image. Each is looked up with the key's access, so another tenant's id is never found.
+/// Returns the matches by kind. Kinds without a match have no section.
+fn build_sections(items: Vec<SearchMatch>, text: &str) -> Vec<MatchSection> {
+    let whole = |page: &str, rest: &[(&str, Option<&str>)]| {
+        let pairs: Vec<_> = [("q", Some(text))].into_iter().chain(rest.iter().copied()).collect();
+        build_link(page, &pairs)
+    };
+    let kinds = [
+        ("report", "Reports", None),
+        ("session", "Sessions", None),
+        (
+            "group",
+            "Groups",
+            Some((whole("/console/groups", &[("status", Some("all"))]), "All groups with this text")),
+        ),
+        ("app", "Apps", None),
+        ("version", "Versions", None),
+    ];
+    let mut sections: Vec<MatchSection> = kinds
+        .into_iter()
+        .map(|(kind, heading, whole)| {
+            let matches = items.iter().filter(|item| item.kind == kind).cloned().collect();
+            MatchSection { heading, matches, whole }
+        })
+        .collect();
+    sections.retain(|section| !section.matches.is_empty());
+    sections
+}
+
+/// Describes the field by which a match was found; empty for a name.
+fn found_by(found: &SearchMatch) -> String {
+    match found.found_by.as_ref() {
+        "device" | "session" | "installation" | "user" => {
+            format!("found by the id of the {}", found.found_by)
+        }
+        _ => String::new(),
+    }
+}
+
+/// Returns the path of the page for the id in a search text, if the key may see its entry.
 ///
 /// # Errors
 /// The database fails.
-pub async fn find_by_id(
+pub async fn find_page_by_id(
     api: &Api,
     access: &Access<ReportsRead>,
     text: Option<&str>,
 ) -> Result<Option<String>, Problem> {
     let Some(id) = text.and_then(read_id) else { return Ok(None) };
-    let only = access.only_app();
     let mut tx = api.tenant(access.tenant()).await?;
-    let report = report::find_report(&mut tx, ReportId::from_uuid(id), 0).await?;
-    if report.is_some_and(|found| access.can_see(&found.listed.app)) {
-        return Ok(Some(report_path(id, 0, "")));
-    }
-    if group_rows::find_group(&mut tx, id, only).await?.is_some() {
-        return Ok(Some(format!("/console/groups/{id}")));
-    }
-    for find in api.features.iter().filter_map(|feature| feature.find_page) {
-        if let Some(path) = find(&mut tx, id, only).await? {
-            return Ok(Some(path));
-        }
-    }
-    let debug_id = DebugId::from_uuid(id);
-    let image = debug_id.to_string();
-    let of_image = [("debug_id", Some(image.as_str()))];
-    if access.principal.has_scope(Scope::SymbolsRead) {
-        let upload = uploads::find_upload(&mut tx, id).await?;
-        if upload.is_some_and(|upload| only.is_none() || upload.app.as_deref() == only) {
-            return Ok(Some(build_link("/console/symbols", &[("upload", Some(&id.to_string()))])));
-        }
-        let has_objects = symbols::find_symbols(&mut tx, &debug_id, Some(1)).await?.is_some();
-        if has_objects && sees_symbols(&mut tx, only, &debug_id).await? {
-            return Ok(Some(build_link("/console/symbols", &of_image)));
-        }
-    }
-    let app = only.map(str::to_owned);
-    let filter = ReportFilter { app, debug_id: Some(debug_id), ..ReportFilter::default() };
-    let found = reports::list_reports(&mut tx, &filter, None, 1).await?;
-    Ok((!found.reports.is_empty()).then(|| build_link(report_list::REPORTS_PAGE, &of_image)))
-}
-
-/// Reads a search text as an id: 32 hexadecimal digits with or without dashes, in any case, also in the angle
-/// brackets that Apple's logs put around debug ids.
-pub fn read_id(text: &str) -> Option<Uuid> {
-    let text = text.trim();
-    let text = text.strip_prefix('<').and_then(|text| text.strip_suffix('>')).unwrap_or(text);
-    let digits: String = text.chars().filter(|character| *character != '-').collect();
-    let is_id = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_id.then(|| Uuid::parse_str(&digits).ok())?
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_read_with_and_without_dashes_in_any_case() {
-        let id = Uuid::parse_str("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0").unwrap();
-        for text in [
-            "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
-            " 0F1E2D3C-4B5A-6978-8796-A5B4C3D2E1F0 ",
-            "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
-            "0F1E2D3C4B5A69788796A5B4C3D2E1F0",
-            "<0f1e2d3c4b5a69788796a5b4c3d2e1f0>",
-        ] {
-            assert_eq!(read_id(text), Some(id), "{text}");
-        }
-        for text in ["", "0f1e2d3c", "Cart.total", "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f", &"g".repeat(32)] {
-            assert_eq!(read_id(text), None, "{text}");
-        }
-    }
+    Ok(find_by_id(api, &mut tx, access, access.only_app(), id).await?.map(|found| found.page))
 }

@@ -4,7 +4,7 @@ use crate::form::NEEDS_HTTPS;
 use crate::link::is_local;
 use crate::prelude::*;
 use crate::session::{build_cookie, find_session, find_token, needs_https};
-use crate::shell::html_with;
+use crate::shell::{FIRST_PAGE, SideBar, first_page, html_with};
 use crate::store::{self, ConsoleSession};
 use axum::body::Body;
 use axum::extract::Request;
@@ -72,7 +72,7 @@ impl SignInPage {
 }
 
 fn return_path(next: Option<String>) -> String {
-    next.filter(|next| is_local(next)).unwrap_or_else(|| "/console".to_owned())
+    next.filter(|next| is_local(next)).unwrap_or_else(|| FIRST_PAGE.to_owned())
 }
 
 pub async fn render_page(
@@ -112,13 +112,24 @@ pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Respons
             let page = SignInPage::new(next, form.name, Some(SignInFailure::SeesNoPage));
             Ok(html_with(StatusCode::FORBIDDEN, &page))
         }
-        Ok(principal) => begin_session(&api, &parts, &principal, &form.name, &next).await,
+        Ok(principal) => {
+            let next = if next == FIRST_PAGE { first_page_for(&parts, &principal) } else { &next };
+            begin_session(&api, &parts, &principal, &form.name, next).await
+        }
         Err(problem) if problem.kind() == Kind::Unauthorized => {
             let page = SignInPage::new(next, form.name, Some(SignInFailure::Refused));
             Ok(html_with(StatusCode::UNAUTHORIZED, &page))
         }
         Err(problem) => Err(problem),
     }
+}
+
+/// Returns the path of the first page that a key may open.
+fn first_page_for(parts: &Parts, principal: &Principal) -> &'static str {
+    let side_bar = parts.extensions.get::<SideBar>().cloned().unwrap_or_default();
+    first_page(&side_bar.0, |entry| {
+        principal.has_scope(entry.scope) && (principal.app.is_none() || !entry.needs_every_app)
+    })
 }
 
 /// Reads the bytes of the form. The request holds no slot during that time: clients without a key that send

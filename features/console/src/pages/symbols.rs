@@ -1,5 +1,6 @@
 //! `/console/symbols`: missing symbols, uploads, and the objects in them.
 
+use crate::components::rows;
 use crate::prelude::*;
 use axum::body::Body;
 use http::HeaderMap;
@@ -31,6 +32,8 @@ struct SymbolsPage {
     objects: Vec<ObjectListing>,
     next: Option<String>,
     search: String,
+    /// The app and the version that the missing images are of; empty for all.
+    chosen: String,
 }
 
 pub async fn render_page(
@@ -59,7 +62,8 @@ pub async fn render_page(
         (None, _) => None,
     };
     let missing = if access.principal.has_scope(Scope::ReportsRead) {
-        let filter = MissingFilter { app: only.map(str::to_owned), ..MissingFilter::default() };
+        let app = access.restrict_app(state.get_text("app"))?;
+        let filter = MissingFilter { app, version: state.get_text("version"), system: false };
         Some(missing::list_missing(&mut tx, &filter, None, LIST_ENTRIES).await?)
     } else {
         None
@@ -75,6 +79,11 @@ pub async fn render_page(
         next: objects.next_cursor.map(|cursor| state.at_cursor(SYMBOLS_PAGE, &["debug_id"], &cursor)),
         objects: objects.items,
         search: search.to_owned(),
+        chosen: ["app", "version"]
+            .into_iter()
+            .filter_map(|name| state.get(name))
+            .collect::<Vec<_>>()
+            .join(" "),
     })
 }
 

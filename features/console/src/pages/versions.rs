@@ -35,7 +35,19 @@ impl VersionsPage {
     }
 
     fn reports_of(&self, version: &VersionSummary) -> String {
-        build_link("/console/reports", &[("app", Some(&self.app)), ("version", Some(&version.version))])
+        self.filtered_path(version, &[])
+    }
+
+    /// Returns the path of the counted reports of a version, or of some of them.
+    fn counted_path(&self, version: &VersionSummary, name: &'static str, value: &str) -> String {
+        self.filtered_path(version, &[(name, Some(value)), ("counted", Some("true"))])
+    }
+
+    fn filtered_path(&self, version: &VersionSummary, filters: &[(&str, Option<&str>)]) -> String {
+        let name = version.version.as_str();
+        let without = name.is_empty().then_some("version");
+        let own = [("app", Some(self.app.as_str())), ("version", Some(name)), ("without", without)];
+        build_link("/console/reports", &[&own[..], filters].concat())
     }
 }
 

@@ -85,7 +85,7 @@ pub async fn render_page(
 fn metric_select() -> BarSelect {
     let measured = COLUMNS.into_iter().filter(|(signal, ..)| column_metric(signal).is_some());
     let options = measured.map(|(signal, head, _)| (signal.to_owned(), head.to_owned(), false));
-    BarSelect { name: "metric", label: "Metric", options: options.collect() }
+    BarSelect::from_options("metric", "Metric", options.collect())
 }
 
 /// Returns the statistics of a metric: for values the median and the worst twentieth.

@@ -7,6 +7,7 @@ mod health_indexer;
 mod indexed_metrics;
 mod indexed_sessions;
 mod metrics;
+mod person;
 mod sampling;
 mod sessions;
 mod statements;

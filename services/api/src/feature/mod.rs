@@ -18,6 +18,7 @@ use std::error::Error;
 use std::sync::Arc;
 use time::OffsetDateTime;
 use tokio::task::JoinHandle;
+use unslide_model::Scope;
 use unslide_runtime::{ConfigProblem, Host};
 use unslide_store::queries::reports::ReportRow;
 use unslide_store::{HookFuture, TenantTx, Uuid};
@@ -35,14 +36,35 @@ pub struct NavigationEntry {
     pub path: &'static str,
     /// Its text.
     pub label: &'static str,
+    /// The scope that its page needs.
+    pub scope: Scope,
+    /// True if a key for one app cannot open its page.
+    pub needs_every_app: bool,
+    /// True if its page shows the app and the version of its address: they stay on the way to it.
+    pub keeps_app: bool,
 }
 
 /// Starts the background work of a feature. It ends when the host begins to stop.
 pub type FeatureStart =
     Arc<dyn Fn(&Api, &Host) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> + Send + Sync>;
 
-/// Finds the path of the page for an id, if the key sees it. The text is the only app that the key may see.
-pub type FindPage = for<'t> fn(&'t mut TenantTx, Uuid, Option<&'t str>) -> HookFuture<'t, Option<String>>;
+/// Finds the entry of a feature with an id, if the key sees it. The text is the only app that the key may see.
+pub type FindPage = for<'t> fn(&'t mut TenantTx, Uuid, Option<&'t str>) -> HookFuture<'t, Option<FoundPage>>;
+
+/// An entry of a feature that was found by its id.
+#[derive(Clone, Debug)]
+pub struct FoundPage {
+    /// The kind of entry as a word, such as `capture`.
+    pub kind: &'static str,
+    /// Its title, in one line.
+    pub title: String,
+    /// The app that it belongs to; empty if it belongs to none.
+    pub app: String,
+    /// The version of the app; empty if it is not known.
+    pub version: String,
+    /// The path of its page.
+    pub path: String,
+}
 
 /// Finds a feature's data about a report, for the report's page. Returns `None` if there is nothing.
 pub type FindRelated = for<'t> fn(&'t mut TenantTx, &'t ReportRow) -> HookFuture<'t, Option<RelatedSection>>;

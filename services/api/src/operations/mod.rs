@@ -9,6 +9,7 @@ pub mod keys;
 pub mod prelude;
 pub mod reports;
 pub mod reprocess;
+pub mod search;
 pub mod sessions;
 pub mod symbols;
 pub mod tenants;

@@ -9,6 +9,7 @@ use unslide_proto::{body, headers};
 use unslide_report::reader::ReportReaders;
 use unslide_report::{Ours, ProcessIdentity, ReadError, ReadLimits, Report, ReportSummary, TopFrame};
 use unslide_store::Uuid;
+use unslide_store::queries::person::hash_person_id;
 use unslide_store::reports::{Arrival, FrameTotals, ImageUse, ReportDetails, ReportOrigin};
 use unslide_stream::Record;
 
@@ -145,7 +146,7 @@ fn build_details(summary: ReportSummary, ours: &Ours) -> ReportDetails {
         status: ours.status.clone(),
         device_time: summary.timestamp,
         // The device's own hash is hashed again: the column shows that devices are equal, and nothing more.
-        device: summary.device_hash.map(|hash| Sha256::digest(hash.as_bytes())[..16].to_vec()),
+        device: summary.device_hash.map(|hash| hash_person_id(&hash).to_vec()),
         os_name: summary.os_name,
         os_version: summary.os_version,
         os_build: summary.os_build,

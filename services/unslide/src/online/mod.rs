@@ -6,6 +6,7 @@ pub mod groups;
 pub mod login;
 pub mod reports;
 pub mod reprocess;
+pub mod search;
 pub mod send;
 pub mod settings;
 pub mod symbols;

@@ -69,6 +69,12 @@ struct ListArguments {
     /// How far symbolication got: complete, partial or none
     #[arg(long)]
     status: Option<String>,
+    /// true: only crashes, which the app did not survive; false: only other reports
+    #[arg(long, value_name = "BOOL")]
+    fatal: Option<bool>,
+    /// true: only reports that figures count, each crash once
+    #[arg(long, value_name = "BOOL")]
+    counted: Option<bool>,
     /// The machine, such as iPhone16,1
     #[arg(long)]
     model: Option<String>,
@@ -103,6 +109,8 @@ fn list_reports(arguments: ListArguments) -> Outcome {
         ("group", arguments.group),
         ("q", arguments.search),
         ("status", arguments.status),
+        ("fatal", arguments.fatal.map(|only| only.to_string())),
+        ("counted", arguments.counted.map(|only| only.to_string())),
         ("model", arguments.model),
         ("os_version", arguments.os),
         ("debug_id", arguments.debug_id),

@@ -1,5 +1,6 @@
-//! `unslide settings`: what a tenant has set for its apps.
+//! `unslide settings`: the settings of a tenant and of its apps.
 
+use super::search::{self, PersonSearchArguments};
 use crate::prelude::*;
 use unslide_client::listing::{item_text, with_query};
 use unslide_store::app_signals::AppSignal;
@@ -16,6 +17,8 @@ pub enum Command {
     Show(ShowSettingsArguments),
     /// Change settings of an app; those that are not named stay
     Set(SetArguments),
+    /// Show whether reports are found by ids of devices, installations and users, or change it
+    PersonSearch(PersonSearchArguments),
 }
 
 /// Arguments of the command `unslide settings show`.
@@ -75,6 +78,7 @@ pub fn run(command: Command) -> Outcome {
         match command {
             Command::Show(arguments) => show_settings(&arguments).await,
             Command::Set(arguments) => change_settings(&arguments).await,
+            Command::PersonSearch(arguments) => search::switch_person_search(&arguments).await,
         }
     })
 }

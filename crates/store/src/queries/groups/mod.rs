@@ -1,9 +1,11 @@
 //! Groups of reports: one bug each.
 
+mod count;
 pub mod growing;
 mod order;
 mod scope;
 
+pub use count::count_groups;
 pub use order::GroupOrder;
 pub use scope::{CountScope, replace_counts};
 
@@ -163,15 +165,8 @@ pub async fn list_groups(
     Ok(found)
 }
 
-/// Lists groups as [`list_groups`] does, without the counts of the filter's version and period unless the order is
-/// by them.
-async fn list_uncounted(
-    tx: &mut TenantTx,
-    filter: &GroupFilter,
-    order: GroupOrder,
-    after: Option<(i64, Uuid)>,
-    limit: u32,
-) -> Result<Vec<ListedGroup>> {
+/// Returns the sets of groups that indexes find for the text and the version of a filter. A group that matches is in each.
+async fn find_known(tx: &mut TenantTx, filter: &GroupFilter) -> Result<Vec<Vec<Uuid>>> {
     let mut known = Vec::new();
     if let Some(text) = &filter.text {
         let found = found_by(tx, text).await?;
@@ -183,6 +178,19 @@ async fn list_uncounted(
     {
         known.push(listed_as(tx, &found).await?);
     }
+    Ok(known)
+}
+
+/// Lists groups as [`list_groups`] does, without the counts of the filter's version and period unless the order is
+/// by them.
+async fn list_uncounted(
+    tx: &mut TenantTx,
+    filter: &GroupFilter,
+    order: GroupOrder,
+    after: Option<(i64, Uuid)>,
+    limit: u32,
+) -> Result<Vec<ListedGroup>> {
+    let known = find_known(tx, filter).await?;
     let (connection, tenant, _) = tx.parts();
     let is_ranked = order == GroupOrder::Reports && !filter.scope.is_everything();
     let mut query = QueryBuilder::<Postgres>::new("SELECT ");
@@ -194,12 +202,7 @@ async fn list_uncounted(
         query.push(GROUP_COLUMNS).push(" FROM groups g WHERE g.tenant = ");
     }
     query.push_bind(tenant.to_owned());
-    // A merged group is listed as its target; a group without reports is not listed.
-    query.push(" AND g.merged_into IS NULL AND g.reports > 0");
-    push_filter(&mut query, filter);
-    for groups in known {
-        query.push(" AND g.id = ANY (").push_bind(groups).push(")");
-    }
+    push_matching(&mut query, filter, known);
     let mut column = order.column();
     if is_ranked {
         column = "s.reports";
@@ -210,10 +213,8 @@ async fn list_uncounted(
         query.push(") g CROSS JOIN LATERAL (SELECT coalesce(sum(b.reports), 0)::bigint AS reports");
         filter.scope.push_rows(&mut query);
         query.push(") s WHERE s.reports > 0");
-    } else if !filter.scope.is_everything() {
-        query.push(" AND EXISTS (SELECT");
-        filter.scope.push_rows(&mut query);
-        query.push(")");
+    } else {
+        push_scope(&mut query, filter);
     }
     if let Some((value, id)) = after {
         query.push(" AND (").push(column).push(", g.id) < (");
@@ -227,6 +228,25 @@ async fn list_uncounted(
     }
     query.push(format!(" ORDER BY {column} DESC, g.id DESC LIMIT ")).push_bind(i64::from(limit));
     Ok(query.build_query_as().fetch_all(connection).await?)
+}
+
+/// Adds the conditions on groups, except that they have reports of the version and the period.
+fn push_matching(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter, known: Vec<Vec<Uuid>>) {
+    // A merged group is listed as its target; a group without reports is not listed.
+    query.push(" AND g.merged_into IS NULL AND g.reports > 0");
+    push_filter(query, filter);
+    for groups in known {
+        query.push(" AND g.id = ANY (").push_bind(groups).push(")");
+    }
+}
+
+/// Adds the condition that groups have reports of the version and the period.
+fn push_scope(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
+    if !filter.scope.is_everything() {
+        query.push(" AND EXISTS (SELECT");
+        filter.scope.push_rows(query);
+        query.push(")");
+    }
 }
 
 fn push_filter(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {

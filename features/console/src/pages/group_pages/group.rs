@@ -172,8 +172,9 @@ fn build_breakdown<'v>(
 ) -> Breakdown {
     let id = found.group.id.to_string();
     let values = values.map(|(value, reports)| {
-        let pairs = [("group", Some(id.as_str())), (filter, Some(value))];
-        (value, reports, (!value.is_empty()).then(|| build_link("/console/reports", &pairs)))
+        let without = value.is_empty().then_some(filter);
+        let pairs = [("group", Some(id.as_str())), (filter, Some(value)), ("without", without)];
+        (value, reports, Some(build_link("/console/reports", &pairs)))
     });
     Breakdown::from_values(words, found.group.reports, found.group.estimated, values)
 }

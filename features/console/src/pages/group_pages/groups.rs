@@ -1,21 +1,25 @@
 //! `/console/groups`: the bugs that match the filters.
 
-use crate::bar::{BarSelect, FilterBar, SEARCH_LABEL, app_and_version, period_or_all};
+use crate::bar::{BarSelect, FilterBar, app_and_version, period_or_all};
 use crate::components::chart::GroupTrends;
-use crate::components::rows::{self, GroupHead, group_heads};
+use crate::components::rows::{self, CountedScope, GroupHead, group_heads};
 use crate::pages::lists::{self, ListLink};
-use crate::pages::search::{find_by_id, read_id};
+use crate::pages::report_pages::report_filters::day_begin;
+use crate::pages::search::find_page_by_id;
 use crate::prelude::*;
-use time::OffsetDateTime;
-use unslide_api::feature::site::{GROWING, GroupQuery, list_groups};
+use time::format_description::well_known::Rfc3339;
+use time::{Duration, OffsetDateTime};
+use unslide_api::feature::site::{GROWING, GROWING_DAYS, GroupQuery, count_groups, list_groups, read_id};
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends;
 
 const GROUPS_PAGE: &str = "/console/groups";
-const GROUP_FILTERS: [&str; 10] =
-    ["app", "version", "days", "q", "kind", "symbols", "status", "assignee", "new_in", "sort"];
+const GROUP_FILTERS: [&str; 11] =
+    ["app", "version", "days", "q", "kind", "symbols", "status", "assignee", "new_in", "new_days", "sort"];
 /// Filters without a field: a link sets them, and each is shown with a link that removes it.
-const LINKED_GROUP_FILTERS: [&str; 2] = ["assignee", "new_in"];
+const LINKED_GROUP_FILTERS: [&str; 3] = ["assignee", "new_in", "new_days"];
+/// Maximum number of groups that the page counts.
+const COUNTED_GROUPS_LIMIT: u32 = 1_000;
 /// The statuses that are listed by default: groups that need attention.
 const USUAL_STATUS: &str = "open,regressed";
 
@@ -25,6 +29,9 @@ struct GroupsPage {
     shell: Shell,
     groups: Vec<ListedGroup>,
     trends: GroupTrends,
+    scope: CountedScope,
+    /// The number of groups in the list; absent if it is empty, on further pages, and in a list of growing groups.
+    total: Option<i64>,
     heads: Vec<GroupHead>,
     next: Option<String>,
     links: Vec<ListLink>,
@@ -41,11 +48,18 @@ pub async fn render_page(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let (access, now) = (&signed.access, api.clock.now());
-    if let Some(path) = find_by_id(&api, access, state.get("q")).await? {
+    if let Some(path) = find_page_by_id(&api, access, state.get("q")).await? {
         return Ok(Redirect::to(&path).into_response());
     }
-    let Json(found) =
-        list_groups(State(api.clone()), access.clone(), Query(build_query(&state, now))).await?;
+    let query = build_query(&state, now);
+    let is_growing = state.get("sort") == Some(GROWING);
+    // A further page needs no total, and growing groups are few.
+    let total = match state.get("cursor") {
+        None if !is_growing => Some(count_groups(&api, access, query.clone(), COUNTED_GROUPS_LIMIT).await?),
+        _ => None,
+    };
+    let total = total.filter(|total| *total > 0);
+    let Json(found) = list_groups(State(api.clone()), access.clone(), Query(query)).await?;
     let ids: Vec<_> = found.items.iter().map(|group| group.id).collect();
     let first = state.first_day(now);
     let mut tx = api.tenant(access.tenant()).await?;
@@ -66,7 +80,6 @@ pub async fn render_page(
         action: GROUPS_PAGE.to_owned(),
         selects,
         search: Some(state.get_text("q").unwrap_or_default()),
-        search_label: SEARCH_LABEL,
         chips: LINKED_GROUP_FILTERS.iter().filter_map(|name| build_chip(&state, name)).collect(),
         hidden: LINKED_GROUP_FILTERS.iter().filter_map(|name| Some((*name, state.get_text(name)?))).collect(),
     };
@@ -80,6 +93,12 @@ pub async fn render_page(
         shell: Shell::for_viewer(signed.viewer, "groups", "Groups").with_bar(bar),
         groups: found.items,
         trends,
+        scope: CountedScope {
+            version: state.get_text("version"),
+            days: state.get_text("days"),
+            growth_from: is_growing.then(|| now.date() - Duration::days(GROWING_DAYS - 1)),
+        },
+        total,
         next: found.next_cursor.map(|cursor| state.at_cursor(GROUPS_PAGE, &GROUP_FILTERS, &cursor)),
         links: lists::list_links(&api, "groups", &state.parameter_pairs(&GROUP_FILTERS)),
         caption: match state.get("sort") {
@@ -103,6 +122,7 @@ pub(crate) fn build_query(state: &PageState, now: OffsetDateTime) -> GroupQuery 
         app: state.get_text("app"),
         version: state.get_text("version"),
         first_version: state.get_text("new_in"),
+        new_from: state.get("new_days").and_then(|days| new_from(days, now)),
         from_day: has_period.then(|| state.first_day(now).to_string()),
         kind: state.get_text("kind"),
         q: state.get_text("q"),
@@ -115,6 +135,16 @@ pub(crate) fn build_query(state: &PageState, now: OffsetDateTime) -> GroupQuery 
     }
 }
 
+/// Returns when the period of new groups begins, as the overview counts them.
+fn new_from(days: &str, now: OffsetDateTime) -> Option<String> {
+    let period = PageState::default().with_parameter("days", days);
+    let begin = match period.is_hourly() {
+        true => day_begin(now),
+        false => period.first_day(now).midnight().assume_utc(),
+    };
+    begin.format(&Rfc3339).ok()
+}
+
 /// Returns a filter that a link has set, and the address without it.
 fn build_chip(state: &PageState, name: &str) -> Option<(String, String)> {
     let value = state.get(name)?;
@@ -123,7 +153,12 @@ fn build_chip(state: &PageState, name: &str) -> Option<(String, String)> {
         .filter(|other| **other != name)
         .map(|other| (*other, state.get(other)))
         .collect();
-    let label = if name == "new_in" { format!("new in {value}") } else { format!("assigned to {value}") };
+    let label = match (name, value) {
+        ("new_in", version) => format!("new in {version}"),
+        ("new_days", "1") => "new in the last 24 hours".to_owned(),
+        ("new_days", days) => format!("new in the last {days} days"),
+        (_, name) => format!("assigned to {name}"),
+    };
     Some((label, build_link(GROUPS_PAGE, &others)))
 }
 
@@ -167,4 +202,10 @@ fn order_select(state: &PageState) -> BarSelect {
     let choices =
         [("", "last seen"), ("first_seen", "first seen"), ("reports", "reports"), (GROWING, "growing")];
     BarSelect::from_words("sort", "Order", &choices, state)
+}
+
+/// Describes the number of groups in the list.
+fn format_total(total: &i64) -> String {
+    let groups = counted(*total, "group", "groups");
+    if *total >= i64::from(COUNTED_GROUPS_LIMIT) { format!("at least {groups}") } else { groups }
 }

@@ -4,4 +4,5 @@ pub mod app_session;
 pub mod explain;
 mod jetsam;
 pub mod report;
+pub mod report_filters;
 pub mod reports;

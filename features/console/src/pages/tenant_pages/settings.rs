@@ -9,12 +9,12 @@ use unslide_api::feature::site::{
     GroupingRulesEffect, GroupingRulesTrial, NewGroupingRules, get_grouping_rules, set_grouping_rules,
     try_grouping_rules,
 };
-use unslide_api::feature::site::{NewAppSettings, set_app_settings};
+use unslide_api::feature::site::{NewAppSettings, PersonSearch, set_app_settings, set_person_search};
 use unslide_report::text::is_obeyed;
 use unslide_store::app_settings::{self, AppSettings, AppWithSettings};
 use unslide_store::app_signals::{AppSignal, SignalSettings};
 use unslide_store::groups::rules::TenantGroupingRules;
-use unslide_store::queries::apps;
+use unslide_store::queries::{apps, person};
 use unslide_symbolicate::grouping::GroupingRules;
 
 const SETTINGS_PAGE: &str = "/console/settings";
@@ -33,6 +33,8 @@ struct SettingsPage {
     usual: SignalSettings,
     /// Absent for a key of one app, because rules apply to all apps.
     rules: Option<RulesForm>,
+    /// Whether ids of persons are searched. Absent for a key of one app.
+    person_search: Option<bool>,
 }
 
 /// Returns the display name of a signal.
@@ -95,6 +97,8 @@ async fn render_settings(
     let mut tx = api.tenant(access.tenant()).await?;
     let apps = app_settings::list_settings(&mut tx, access.only_app(), None, MOST_SHOWN).await?;
     let known = apps::list_app_names(&mut tx, access.only_app(), MOST_OFFERED).await?;
+    let is_on = person::is_person_search_on(&mut tx).await?;
+    let person_search = access.only_app().is_none().then_some(is_on);
     tx.rollback();
     let has = |name: &String| apps.iter().any(|app| app.app == *name);
     let others = known.into_iter().filter(|name| !name.is_empty() && !has(name));
@@ -105,6 +109,7 @@ async fn render_settings(
         apps,
         usual: AppSettings::default().signals,
         rules,
+        person_search,
     })
 }
 
@@ -115,6 +120,17 @@ async fn load_rules(api: &Api, access: &Access<TenantAdmin>) -> Result<Option<Ru
     let Json(found) = get_grouping_rules(State(api.clone()), access.clone()).await?;
     let text = found.rules.as_ref().map(|rules| rules.text.clone()).unwrap_or_default();
     Ok(Some(RulesForm { text, set: found.rules, ..RulesForm::default() }))
+}
+
+/// `POST /console/settings/person-search`: turns the search by ids of persons on or off.
+pub async fn switch_person_search(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    let new = PersonSearch { enabled: form.has_field("enabled") };
+    let _ = set_person_search(State(api), signed.access, JsonBody(new)).await?;
+    Ok(Redirect::to(&format!("{SETTINGS_PAGE}#person-search")).into_response())
 }
 
 /// `POST /console/settings/grouping-rules`: sets the rules.

@@ -46,8 +46,30 @@
     button.addEventListener("click", () => copy(fetched(button.dataset.copyFrom)));
   }
 
-  // A choice in the bar shows at once.
-  for (const select of all(".bar select")) select.addEventListener("change", () => select.form.requestSubmit());
+  // A choice in the bar shows at once. A version belongs to its app, so another app begins with all versions.
+  const show = ({ target }) => {
+    const version = target.name === "app" && target.form.elements.namedItem("version");
+    if (version) version.value = "";
+    target.form.requestSubmit();
+  };
+  for (const field of all(".bar select, .bar label > input")) field.addEventListener("change", show);
+  // Fields with more names than the page has ask for those that match.
+  for (const field of all(".bar input[data-suggestions]")) {
+    let asked = 0;
+    field.addEventListener("focus", () => field.select());
+    field.addEventListener("input", (event) => {
+      clearTimeout(asked);
+      // A name that was chosen from the list needs no further ones.
+      if (event.inputType === "insertReplacementText" || field.value.trim() === "") return;
+      asked = setTimeout(async () => {
+        const path = `${field.dataset.suggestions}&text=${encodeURIComponent(field.value.trim())}`;
+        const answer = await fetch(path, { credentials: "same-origin" }).catch(() => null);
+        if (!answer?.ok) return;
+        const options = (await answer.json()).map((name) => new Option(name, name));
+        field.list.replaceChildren(...options);
+      }, 150);
+    });
+  }
   // An empty field is no filter: it stays out of the address.
   for (const form of all("form[method=get]")) {
     form.addEventListener("formdata", (event) => {
@@ -129,7 +151,7 @@
 
   const pages = { o: "/console", g: "/console/groups", r: "/console/reports", s: "/console/symbols" };
   const keys = {
-    "/": () => document.querySelector("input[type=search]")?.focus(),
+    "/": () => document.querySelector("#search input")?.focus(),
     j: () => move(1),
     k: () => move(-1),
     c: () => document.querySelector("[data-copy-from]")?.click(),
@@ -137,12 +159,19 @@
   };
   let going = 0;
   document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key === "k") {
+      event.preventDefault();
+      document.querySelector("#search input")?.select();
+      return;
+    }
     const typing = event.target.closest("input, select, textarea, dialog");
     if (event.ctrlKey || event.metaKey || event.altKey || (typing && event.key !== "Escape")) return;
     if (typing) { event.target.blur(); return; }
     if (Date.now() - going < 1200 && pages[event.key]) {
       going = 0;
-      location.assign(pages[event.key]);
+      // The link of the side bar keeps the chosen app and version.
+      const link = all(".side a").find((one) => one.pathname === pages[event.key]);
+      location.assign(link?.href ?? pages[event.key]);
     } else if (event.key === "g") {
       going = Date.now();
     } else if (keys[event.key]) {

@@ -5,10 +5,12 @@ mod days;
 mod end;
 mod event;
 mod learned_limits;
+mod person;
 mod termination;
 
 pub use days::{read_sketch, sketch_hash};
 pub use event::{MAX_EVENT_BYTES, SessionEvent};
+pub use person::person_sessions;
 pub use termination::TerminationEvidence;
 pub use unslide_model::ended::EndReason;
 
@@ -16,12 +18,12 @@ use days::{CountedSession, DayDelta};
 use end::SessionEnd;
 use learned_limits::LearnedLimits;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
 use unslide_proto::event::{EventArrival, GatewayEvent};
 use unslide_store::app_signals::{self, AppSignal, SignalDrops, UNSAMPLED_WEIGHT, WeightRounder};
 use unslide_store::gateway_events::{EventOutcome, is_too_old};
+use unslide_store::queries::person::hash_person_id;
 use unslide_store::queries::session::SessionJudgement;
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, json_bytes, json_time};
 use unslide_store::{Result, TenantTx};
@@ -31,7 +33,6 @@ pub type SessionArrival = EventArrival<SessionEvent>;
 
 /// App, id and day: what a session is found by.
 type SessionKey = (String, String, Date);
-type Hash = [u8; 16];
 
 /// The facts of one session from the events of a batch.
 struct Told<'a> {
@@ -128,13 +129,6 @@ fn dropped(arrivals: &[&SessionArrival], outcomes: &[EventOutcome]) -> SignalDro
     drops
 }
 
-fn hash(text: &str) -> Hash {
-    let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
-    let mut half = [0; 16];
-    half.copy_from_slice(&digest[..16]);
-    half
-}
-
 /// Inserts the sessions that do not exist yet, and leaves the existing ones in `told`.
 async fn insert_new(
     tx: &mut TenantTx,
@@ -150,7 +144,8 @@ async fn insert_new(
         let event = &new.first.event;
         let delta = deltas.entry((app, event.version.clone(), day)).or_default();
         if let Some(installation) = &event.installation {
-            let (installation, user) = (hash(installation), event.user.as_deref().map(hash));
+            let (installation, user) =
+                (hash_person_id(installation), event.user.as_deref().map(hash_person_id));
             let weight = new.weight.unwrap_or(1).into();
             let user = user.as_ref().map(<[u8; 16]>::as_slice);
             let session = CountedSession { installation: &installation, user, weight };
@@ -172,8 +167,8 @@ fn new_row(key: &SessionKey, told: &Told<'_>, weight: i32) -> Value {
         "session_id": id,
         "day": day.to_string(),
         "version": event.version,
-        "installation": event.installation.as_deref().map(|id| json_bytes(&hash(id))),
-        "user_hash": event.user.as_deref().map(|user| json_bytes(&hash(user))),
+        "installation": event.installation.as_deref().map(|id| json_bytes(&hash_person_id(id))),
+        "user_hash": event.user.as_deref().map(|user| json_bytes(&hash_person_id(user))),
         "os": event.os,
         "device": event.device,
         "started_at": json_time(event.started_at),

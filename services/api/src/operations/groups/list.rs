@@ -101,6 +101,21 @@ pub async fn list_groups(
     })))
 }
 
+/// Counts the groups of a list, at most `limit`, for its page.
+///
+/// # Errors
+/// As [`list_groups`].
+pub async fn count_groups(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    query: GroupQuery,
+    limit: u32,
+) -> Result<i64, Problem> {
+    let filter = build_filter(access, query)?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    Ok(groups::count_groups(&mut tx, &filter, limit).await?)
+}
+
 async fn list_growing(
     api: &Api,
     access: &Access<ReportsRead>,

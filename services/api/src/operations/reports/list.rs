@@ -2,7 +2,7 @@
 
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, parse_time, search_text};
-use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
+use unslide_store::queries::reports::{self, ReportFilter, ReportRow, ReportTotal};
 
 /// Longer filters match nothing that is stored.
 const FILTER_BYTES: usize = 1_024;
@@ -30,9 +30,14 @@ pub struct ReportQuery {
     pub kind: Option<String>,
     /// Result of symbolication: `complete`, `partial` or `none`.
     pub status: Option<String>,
-    /// The machine, such as `iPhone16,1`.
+    /// True lists only crashes: the app did not survive them. False lists only other reports.
+    pub fatal: Option<bool>,
+    /// True lists only reports that figures count: not those from MetricKit of a crash that another report counts for.
+    pub counted: Option<bool>,
+    /// The machine, such as `iPhone16,1`; empty for reports that name none.
     pub model: Option<String>,
-    /// The operating system's version, with or without its name: `18.3.1` or `iOS 18.3.1`.
+    /// The operating system's version, with or without its name: `18.3.1` or `iOS 18.3.1`. Empty for reports that name
+    /// neither.
     #[param(example = "18.3.1")]
     pub os_version: Option<String>,
     /// A frame refers to the image with this debug id.
@@ -55,8 +60,8 @@ problems!(Failures: InvalidParameter);
 
 /// List reports
 ///
-/// Lists reports, the newest arrival first. `build`, `type`, `status`, `model` and `os_version` are compared report by
-/// report, without an index. A slow page ends early, with fewer entries or none, and `next_cursor` continues.
+/// Lists reports, the newest arrival first. `build`, `type`, `status`, `fatal`, `counted`, `model` and `os_version` are
+/// compared report by report, without an index. A slow page ends early, with fewer entries or none, and `next_cursor` continues.
 #[utoipa::path(get, path = "/v1/reports", tag = "reports", operation_id = "list_reports",
     params(ReportQuery),
     responses((status = 200, description = "A page of reports.", body = Page<ReportRow>), Failures),
@@ -77,6 +82,20 @@ pub async fn list_reports(
     Ok(Json(Page { items: found.reports, next_cursor }))
 }
 
+/// Counts the reports of a list, for its page.
+///
+/// # Errors
+/// As [`list_reports`].
+pub async fn read_report_total(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    query: ReportQuery,
+) -> Result<Option<ReportTotal>, Problem> {
+    let filter = build_filter(access, query)?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    Ok(reports::read_total(&mut tx, &filter).await?)
+}
+
 fn build_filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<ReportFilter, Problem> {
     let filter = ReportFilter {
         app: access.restrict_app(query.app)?,
@@ -86,6 +105,8 @@ fn build_filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<Repo
         to: parse_time("to", query.to.as_deref())?,
         kind: query.kind,
         status: query.status,
+        fatal: query.fatal,
+        counted: query.counted,
         model: query.model,
         os_version: query.os_version,
         debug_id: query.debug_id.as_deref().map(|text| parse_parameter("debug_id", text)).transpose()?,

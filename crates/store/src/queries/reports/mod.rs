@@ -1,5 +1,9 @@
 //! Lists of reports by the values that they state, newest first, a page at a time.
 
+mod total;
+
+pub use total::{ReportTotal, read_total};
+
 use crate::column::{ReportIdColumn, U32};
 use crate::cursor::ReportCursor;
 use crate::number::{to_row, to_row32};
@@ -30,7 +34,11 @@ pub struct ReportFilter {
     pub kind: Option<String>,
     /// `complete`, `partial` or `none`.
     pub status: Option<String>,
-    /// The machine, such as `iPhone16,1`.
+    /// It is a crash: the app did not survive it.
+    pub fatal: Option<bool>,
+    /// It is counted: no other report of the same crash is counted instead of it.
+    pub counted: Option<bool>,
+    /// The machine, such as `iPhone16,1`; empty for reports that name none.
     pub model: Option<String>,
     /// The operating system's version, with or without its name.
     pub os_version: Option<String>,
@@ -46,9 +54,8 @@ pub struct ReportFilter {
 impl ReportFilter {
     /// Returns true if an index finds the reports that match, or nearly.
     fn is_indexed(&self) -> bool {
-        [&self.build, &self.kind, &self.status, &self.model, &self.os_version]
-            .into_iter()
-            .all(Option::is_none)
+        let texts = [&self.build, &self.kind, &self.status, &self.model, &self.os_version];
+        texts.into_iter().all(Option::is_none) && self.fatal.is_none() && self.counted.is_none()
     }
 }
 
@@ -146,7 +153,7 @@ impl ReportPage {
 
 /// The most groups of which reports are looked up group by group. Of more groups, all reports are looked
 /// through.
-const MOST_APART: usize = 500;
+const GROUPS_BY_INDEX_LIMIT: usize = 500;
 
 /// If no index finds the matching reports, all are scanned, a period at a time from the newest back. These
 /// are the first period, of which each further one is twice as long, and how long a page goes on before it
@@ -231,9 +238,9 @@ pub(crate) async fn list_within(
     limit: u32,
     patience: std::time::Duration,
 ) -> Result<ReportPage> {
-    let groups = groups_of(tx, filter).await?;
+    let groups = find_groups(tx, filter).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX - 1);
-    if filter.is_indexed() && groups.as_ref().is_none_or(|groups| groups.len() <= MOST_APART) {
+    if filter.is_indexed() && groups.as_ref().is_none_or(|groups| groups.len() <= GROUPS_BY_INDEX_LIMIT) {
         let found = read_newest(tx, filter, groups.as_deref(), after, limit + 1).await?;
         return Ok(ReportPage::from_rows(found, limit));
     }
@@ -283,12 +290,12 @@ async fn read_newest(
     limit: usize,
 ) -> Result<Vec<ReportRow>> {
     let limit = to_row(limit as u64);
-    let apart = groups.filter(|groups| (2..=MOST_APART).contains(&groups.len()));
+    let apart = groups.filter(|groups| (2..=GROUPS_BY_INDEX_LIMIT).contains(&groups.len()));
+    let select = format!("SELECT {REPORT_COLUMNS}");
     let mut query = match apart.filter(|_| filter.debug_id.is_none()) {
-        Some(groups) => build_query_by_group(tx, filter, groups, after, limit),
+        Some(groups) => build_query_by_group(tx, &select, filter, groups, after, limit),
         None => {
-            let (mut query, key) =
-                build_matching_query(tx, &format!("SELECT {REPORT_COLUMNS}"), filter, groups).await?;
+            let (mut query, key) = build_matching_query(tx, &select, filter, groups).await?;
             push_page(&mut query, key, after, limit);
             query
         }
@@ -300,14 +307,15 @@ async fn read_newest(
 /// depend on the number of a group's reports.
 fn build_query_by_group(
     tx: &mut TenantTx,
+    select: &str,
     filter: &ReportFilter,
     groups: &[uuid::Uuid],
     after: Option<&ReportCursor>,
     limit: i64,
 ) -> QueryBuilder<Postgres> {
     let (_, tenant, _) = tx.parts();
-    let mut query = QueryBuilder::<Postgres>::new(format!("SELECT {REPORT_COLUMNS} FROM unnest("));
-    query.push_bind(groups.to_vec());
+    let mut query = QueryBuilder::<Postgres>::new(select);
+    query.push(" FROM unnest(").push_bind(groups.to_vec());
     query.push(") AS n (id) CROSS JOIN LATERAL (SELECT * FROM reports r WHERE r.tenant = ");
     query.push_bind(tenant.to_owned()).push(" AND r.group_id = n.id");
     push_filter(&mut query, "r", filter);
@@ -370,7 +378,7 @@ async fn find_neighbour(
 
 /// Counts the matching reports.
 pub async fn count_reports(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u64> {
-    let groups = groups_of(tx, filter).await?;
+    let groups = find_groups(tx, filter).await?;
     let (mut query, _) = build_matching_query(tx, "SELECT count(*)", filter, groups.as_deref()).await?;
     let count: i64 = query.build_query_scalar().fetch_one(tx.parts().0).await?;
     Ok(u64::try_from(count).unwrap_or_default())
@@ -379,14 +387,14 @@ pub async fn count_reports(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u
 /// Explains how the database would count them.
 #[cfg(test)]
 pub(crate) async fn explain(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Vec<String>> {
-    let groups = groups_of(tx, filter).await?;
+    let groups = find_groups(tx, filter).await?;
     let (mut query, _) =
         build_matching_query(tx, "EXPLAIN (COSTS off) SELECT count(*)", filter, groups.as_deref()).await?;
     Ok(query.build_query_scalar().fetch_all(tx.parts().0).await?)
 }
 
 /// Returns the groups, merged or not, with the requested reports; `None` for all.
-async fn groups_of(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Option<Vec<uuid::Uuid>>> {
+async fn find_groups(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Option<Vec<uuid::Uuid>>> {
     let of_group = match filter.group {
         Some(group) => Some(super::groups::with_merged(tx, group).await?),
         None => None,
@@ -405,7 +413,7 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, key: &str, filter: &ReportFil
         ("r.build", &filter.build),
         ("r.type", &filter.kind),
         ("r.status", &filter.status),
-        ("r.model", &filter.model),
+        ("coalesce(r.model, '')", &filter.model),
     ] {
         if let Some(value) = value {
             query.push(" AND ").push(column).push(" = ").push_bind(value.replace('\0', ""));
@@ -416,6 +424,12 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, key: &str, filter: &ReportFil
         query.push(" AND (r.os_version = ").push_bind(value.clone());
         // As the breakdown of a group names it.
         query.push(" OR btrim(concat_ws(' ', r.os_name, r.os_version)) = ").push_bind(value).push(")");
+    }
+    if let Some(fatal) = filter.fatal {
+        query.push(" AND r.fatal = ").push_bind(fatal);
+    }
+    if let Some(counted) = filter.counted {
+        query.push(" AND (r.same_crash_as IS NULL) = ").push_bind(counted);
     }
     if let Some(from) = filter.from {
         query.push(" AND ").push(key).push(".received_at >= ").push_bind(from);

@@ -1,0 +1,70 @@
+//! The number of reports in a list.
+
+use super::{GROUPS_BY_INDEX_LIMIT, ReportFilter, build_matching_query, build_query_by_group};
+use super::{find_groups, push_filter, push_page};
+use crate::number::to_row;
+use crate::{Result, TenantTx};
+use sqlx::FromRow;
+
+/// Rows that a total is made of. It is a lower bound if an index finds more.
+const TOTAL_ROWS_LIMIT: u64 = 5_000;
+/// The columns of the conditions that no index decides, and the weight.
+const TOTAL_COLUMNS: &str =
+    "r.build, r.type, r.status, r.fatal, r.model, r.os_name, r.os_version, r.same_crash_as, r.weight";
+
+/// The reports that match the conditions of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReportTotal {
+    /// Stored reports that match.
+    pub rows: i64,
+    /// Reports that these represent: a sampled report counts with its weight.
+    pub reports: i64,
+    /// False if there may be more, because not all were compared.
+    pub is_complete: bool,
+}
+
+#[derive(FromRow)]
+struct TotalRow {
+    compared: i64,
+    rows: i64,
+    reports: i64,
+}
+
+/// Counts the reports that match, among the newest 5,000 that an index finds. Returns `None` if no index finds them: for a
+/// text of many groups.
+pub async fn read_total(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Option<ReportTotal>> {
+    let groups = find_groups(tx, filter).await?;
+    if groups.as_ref().is_some_and(|groups| groups.len() > GROUPS_BY_INDEX_LIMIT) {
+        return Ok(None);
+    }
+    let (indexed, compared) = split_filter(filter);
+    let select = format!("WITH found AS (SELECT {TOTAL_COLUMNS}");
+    let limit = to_row(TOTAL_ROWS_LIMIT + 1);
+    let several = groups.as_deref().filter(|groups| groups.len() > 1 && filter.debug_id.is_none());
+    let mut query = match several {
+        Some(groups) => build_query_by_group(tx, &select, &indexed, groups, None, limit),
+        None => {
+            let (mut query, key) = build_matching_query(tx, &select, &indexed, groups.as_deref()).await?;
+            push_page(&mut query, key, None, limit);
+            query
+        }
+    };
+    query.push(
+        ") SELECT (SELECT count(*) FROM found) AS compared, count(*) AS rows, \
+         coalesce(sum(r.weight), 0)::bigint AS reports FROM found r WHERE true",
+    );
+    push_filter(&mut query, "r", &compared);
+    let row: TotalRow = query.build_query_as().fetch_one(tx.parts().0).await?;
+    let is_complete = row.compared <= to_row(TOTAL_ROWS_LIMIT);
+    Ok(Some(ReportTotal { rows: row.rows, reports: row.reports, is_complete }))
+}
+
+/// Splits conditions into those that an index decides, and those that are compared report by report.
+fn split_filter(filter: &ReportFilter) -> (ReportFilter, ReportFilter) {
+    let ReportFilter { app, version, from, to, debug_id, group, text, .. } = filter.clone();
+    let indexed = ReportFilter { app, version, from, to, debug_id, group, text, ..ReportFilter::default() };
+    let ReportFilter { build, kind, status, model, os_version, fatal, counted, .. } = filter.clone();
+    let compared =
+        ReportFilter { build, kind, status, model, os_version, fatal, counted, ..ReportFilter::default() };
+    (indexed, compared)
+}
