@@ -385,7 +385,7 @@ async fn a_report_has_its_context_and_a_group_its_shares() {
         "GET /cart &#60;script&#62;",
         "opened the cart",
         "in the background",
-        "<dt>Free storage</dt><dd>50 MiB</dd>",
+        "<dt>Free storage</dt><dd>50.0 MiB</dd>",
         "first line\nlast &#60;line&#62;",
         "iPhone 15 Pro (iPhone16,1)",
         "<dt>Frames of the app</dt><dd>0 of 3 frames symbolicated</dd>",

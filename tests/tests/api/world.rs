@@ -27,6 +27,7 @@ pub fn features(settings: FeatureSettings) -> Vec<Feature> {
         unslide_ingest::feature(unslide_ingest::Config::default()),
         unslide_system_symbols::feature(),
         unslide_uploaders::feature(unslide_uploaders::Config::default()),
+        unslide_mcp::feature(),
         unslide_export::feature(),
     ]
 }

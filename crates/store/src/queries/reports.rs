@@ -126,6 +126,15 @@ pub struct ReportRow {
     pub weight: u32,
 }
 
+impl ReportRow {
+    /// Returns true if the report has frames of the app, and all of them are symbolicated.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let FrameTotals { own, own_symbolicated, .. } = self.frames;
+        own > 0 && own_symbolicated >= own && !self.symbols_missing
+    }
+}
+
 /// A page of reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportPage {

@@ -109,16 +109,10 @@ pub fn symbols_mark(report: &ReportRow) -> (&'static str, &'static str, &'static
     let FrameTotals { own, own_symbolicated, .. } = report.frames;
     match (own, own_symbolicated) {
         (0, _) => ("", "–", "no app frames"),
-        _ if is_complete(report) => ("good", "●", "complete"),
+        _ if report.is_complete() => ("good", "●", "complete"),
         (_, 0) => ("bad", "○", "missing"),
         _ => ("warn", "◐", "partial"),
     }
-}
-
-/// Returns true if the report has frames of the app, and all of them are symbolicated.
-pub fn is_complete(report: &ReportRow) -> bool {
-    let FrameTotals { own, own_symbolicated, .. } = report.frames;
-    own > 0 && own_symbolicated >= own && !report.symbols_missing
 }
 
 /// Returns the name of a device, and its code if that is not the name itself.

@@ -3,6 +3,7 @@
 mod apple_logs;
 mod grouping_rules;
 mod groups;
+mod markdown;
 mod sending;
 mod stored_bodies;
 mod symbolicating;
@@ -142,9 +143,10 @@ fn arrival(
             os_version: summary.os_version,
             model: summary.device_model,
             reason: Some("it crashed".to_owned()),
+            run_id: summary.run_id.as_deref().and_then(|id| unslide_store::Uuid::parse_str(id).ok()),
             summary: shown,
             context: json!({"facts": {"in_background": true, "low_battery": false},
-                "keys": crash.get("user").cloned().unwrap_or_else(|| json!({}))}),
+                "keys": crash.get("user").filter(|user| user.is_object()).cloned().unwrap_or_else(|| json!({}))}),
             sampled: summary.sampled,
             frames: reports::FrameTotals {
                 total: 3,

@@ -9,9 +9,8 @@ use crate::pages::group_pages::group_work::{self, GroupWork, may_write};
 use crate::pages::report_pages::report;
 use crate::prelude::*;
 use crate::words::{duration, text_or};
-use std::cmp::Reverse;
 use time::Duration;
-use unslide_api::feature::site::get_group;
+use unslide_api::feature::site::{choose_report, load_group};
 use unslide_report::device_models::name_with_code;
 use unslide_store::Uuid;
 use unslide_store::groups::{GroupAction, GroupStatus};
@@ -62,7 +61,7 @@ pub async fn render_page(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let (access, now) = (&signed.access, api.clock.now());
-    let Json(found) = get_group(State(api.clone()), access.clone(), Path(id)).await?;
+    let found = load_group(&api, access, id).await?;
     let group = &found.group;
     if found.redirected_from.is_some() {
         // Not permanent, because the old id may be a group again later.
@@ -76,7 +75,7 @@ pub async fn render_page(
     let context = GroupContextSection::load_for_group(&mut tx, group.id, &state).await?;
     tx.rollback();
     let ends: Vec<_> =
-        rows.reports.iter().map(|row| (rows::is_complete(row), row.frames.own_symbolicated)).collect();
+        rows.reports.iter().map(|row| (row.is_complete(), row.frames.own_symbolicated)).collect();
     let chosen = choose_report(&ends).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
     let representative = match chosen {
         Some((row, why)) => match shown_report(&api, access, row, why).await {
@@ -114,21 +113,6 @@ pub async fn render_page(
 /// Formats the duration of a report.
 fn took(millis: i64) -> String {
     duration(u64::try_from(millis).unwrap_or_default())
-}
-
-/// Chooses the report that represents a group, among its newest ones. Each is given by whether all frames of the app are
-/// symbolicated, and by their number. Returns its index and the reason.
-fn choose_report(newest: &[(bool, u32)]) -> Option<(usize, &'static str)> {
-    if let Some(at) = newest.iter().position(|(is_complete, _)| *is_complete) {
-        return Some((at, if at == 0 { "the newest one" } else { "the newest one with all symbols" }));
-    }
-    let (at, (_, symbolicated)) =
-        newest.iter().enumerate().max_by_key(|(at, (_, symbolicated))| (*symbolicated, Reverse(*at)))?;
-    let why = match (at, symbolicated) {
-        (0, _) | (_, 0) => "the newest one",
-        _ => "of the newest ones the one with the most symbolicated frames of the app",
-    };
-    Some((at, why))
 }
 
 async fn shown_report(
@@ -190,18 +174,4 @@ fn build_breakdown<'v>(
         .collect();
     let values = values.iter().map(|(name, reports, link)| (name.as_str(), *reports, link.clone()));
     Breakdown::from_values(words, found.group.reports, found.group.estimated, values)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_report_with_all_symbols_represents_a_group_else_the_one_with_most() {
-        let at = |newest: &[(bool, u32)]| choose_report(newest).map(|(at, _)| at);
-        assert_eq!(at(&[(false, 9), (false, 0), (true, 3), (true, 4)]), Some(2));
-        assert_eq!(at(&[(false, 0), (false, 5), (false, 7), (false, 7)]), Some(2));
-        assert_eq!(choose_report(&[(false, 0), (false, 0)]), Some((0, "the newest one")));
-        assert_eq!(at(&[]), None);
-    }
 }

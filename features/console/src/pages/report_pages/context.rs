@@ -134,6 +134,6 @@ mod tests {
             ..DeviceState::default()
         };
         let values: Vec<_> = describe_device(&device).into_iter().map(|(_, value)| value).collect();
-        assert_eq!(values, ["50 MiB of 64 GiB", "7 %, not charging"]);
+        assert_eq!(values, ["50.0 MiB of 64.0 GiB", "7 %, not charging"]);
     }
 }

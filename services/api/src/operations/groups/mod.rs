@@ -6,7 +6,9 @@ pub mod comment;
 pub mod context;
 pub mod get;
 pub mod list;
+pub mod markdown;
 pub mod merge;
+pub mod representative;
 pub mod split;
 
 use crate::operations::prelude::*;
