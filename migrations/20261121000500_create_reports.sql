@@ -94,12 +94,17 @@ CREATE TABLE reports (
     reason              text,
     -- Facts for lists beside the reason: exception, signal, top frames.
     summary             jsonb NOT NULL,
+    -- State of the app and the device (facts) and the app's own keys (keys), for the shares of a group.
+    context             jsonb NOT NULL DEFAULT '{}',
     frames_total        integer NOT NULL,
     frames_symbolicated integer NOT NULL,
     frames_device       integer NOT NULL,
     -- Frames that the device answered and that lie in an image of the app itself: a part of frames_device.
     frames_device_app   integer NOT NULL,
     frames_missing      integer NOT NULL,
+    -- Frames in images of the app itself and of its own JavaScript, and those of them that uploaded symbols named.
+    frames_own          integer NOT NULL DEFAULT 0,
+    frames_own_symbolicated integer NOT NULL DEFAULT 0,
     -- Whether the symbols of an image of the app itself are missing.
     symbols_missing     boolean NOT NULL,
     system_images       uuid[] NOT NULL,
@@ -183,6 +188,9 @@ CREATE TABLE app_days (
     devices             bigint NOT NULL,
     frames_total        bigint NOT NULL,
     frames_symbolicated bigint NOT NULL,
+    -- The same of frames in the app's own code.
+    frames_own          bigint NOT NULL DEFAULT 0,
+    frames_own_symbolicated bigint NOT NULL DEFAULT 0,
     -- Reports by status.
     complete            bigint NOT NULL,
     partial             bigint NOT NULL,

@@ -113,5 +113,6 @@ fn build_site(api: &Api) -> Router<Api> {
         .layer(Extension(shell::collect_side_bar(&api.features)))
         .layer(from_fn(shell::frame_response))
         .route("/console/assets/{hash}/{name}", get(assets::serve_asset))
+        .route("/favicon.ico", get(assets::serve_icon))
         .route("/", get(|| async { Redirect::temporary("/console") }))
 }

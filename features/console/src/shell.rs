@@ -1,6 +1,6 @@
 //! The frame of every page: security headers, the side bar, and error pages.
 
-use super::assets::{SCRIPT_PATH, STYLE_PATH};
+use super::assets::{ICON_PATH, SCRIPT_PATH, STYLE_PATH};
 use super::bar::{FilterBar, SEARCH_LABEL};
 use super::form::{foreign_form, is_own_form};
 use super::session::needs_https;
@@ -70,6 +70,8 @@ pub fn collect_side_bar(features: &[ApiFeature]) -> SideBar {
 /// Data for the layout of a page.
 pub struct Shell {
     pub title: String,
+    /// More words for the title of the tab, such as the app.
+    pub about: String,
     /// The current entry of the side bar.
     pub current: &'static str,
     pub viewer: Option<Viewer>,
@@ -80,12 +82,25 @@ pub struct Shell {
 impl Shell {
     /// Creates the layout of a page for a signed-in user.
     pub fn for_viewer(viewer: Viewer, current: &'static str, title: impl Into<String>) -> Shell {
-        Shell { title: title.into(), current, viewer: Some(viewer), bar: None }
+        Shell { title: title.into(), about: String::new(), current, viewer: Some(viewer), bar: None }
     }
 
     /// Creates the layout of the pages around the sign-in.
     pub fn signed_out() -> Shell {
-        Shell { title: "Sign in".to_owned(), current: "", viewer: None, bar: None }
+        Shell { title: "Sign in".to_owned(), about: String::new(), current: "", viewer: None, bar: None }
+    }
+
+    /// Adds words to the title of the tab, so that the tabs of two pages of one kind differ.
+    pub fn with_about(self, about: impl Into<String>) -> Shell {
+        Shell { about: about.into(), ..self }
+    }
+
+    /// Returns the title of the tab.
+    pub fn tab_title(&self) -> String {
+        match self.about.as_str() {
+            "" => self.title.clone(),
+            about => format!("{} · {about}", self.title),
+        }
     }
 
     /// Adds a bar of filters.
@@ -111,6 +126,11 @@ impl Shell {
     /// Returns the path of the stylesheet.
     pub fn style(&self) -> &'static str {
         &STYLE_PATH
+    }
+
+    /// Returns the path of the icon.
+    pub fn icon(&self) -> &'static str {
+        &ICON_PATH
     }
 
     /// Returns the path of the script.
@@ -190,7 +210,7 @@ fn render_failure(mut response: Response, request_id: &str, viewer: Option<&View
     let problem = problem.unwrap_or_else(|| Problem::from_kind(Kind::from_status(status)));
     problem.log_fault(request_id);
     let kind = problem.kind();
-    let shell = Shell { title: kind.title().to_owned(), current: "", viewer: viewer.cloned(), bar: None };
+    let shell = Shell { title: kind.title().to_owned(), viewer: viewer.cloned(), ..Shell::signed_out() };
     let page = FailurePage {
         shell,
         status: kind.status().as_u16(),

@@ -306,6 +306,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             Case::new(format!("/v1/groups/{group}"), Foreign::NotFound).body(json!({"status": "resolved"})),
         ),
         ("list_group_activity", Case::new(format!("/v1/groups/{group}/activity"), Foreign::NotFound)),
+        ("get_group_context", Case::new(format!("/v1/groups/{group}/context?key=plan"), Foreign::NotFound)),
         (
             "comment_on_group",
             Case::new(format!("/v1/groups/{group}/comments"), Foreign::NotFound).body(json!({"text": "a"})),

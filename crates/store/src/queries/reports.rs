@@ -30,6 +30,8 @@ pub struct ReportFilter {
     pub kind: Option<String>,
     /// `complete`, `partial` or `none`.
     pub status: Option<String>,
+    /// An image of the app has no symbols, or every one has.
+    pub symbols_missing: Option<bool>,
     /// The machine, such as `iPhone16,1`.
     pub model: Option<String>,
     /// The operating system's version, with or without its name.
@@ -49,6 +51,7 @@ impl ReportFilter {
         [&self.build, &self.kind, &self.status, &self.model, &self.os_version]
             .into_iter()
             .all(Option::is_none)
+            && self.symbols_missing.is_none()
     }
 }
 
@@ -123,6 +126,15 @@ pub struct ReportRow {
     pub weight: u32,
 }
 
+impl ReportRow {
+    /// Returns true if the report has frames of the app, and all of them are symbolicated.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let FrameTotals { own, own_symbolicated, .. } = self.frames;
+        own > 0 && own_symbolicated >= own && !self.symbols_missing
+    }
+}
+
 /// A page of reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportPage {
@@ -156,7 +168,7 @@ const LIST_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 pub(super) const REPORT_COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
-     r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, r.same_crash_as, r.weight, \
+     r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.frames_own, r.frames_own_symbolicated, r.symbols_missing, r.same_crash_as, r.weight, \
      coalesce((SELECT g.merged_into FROM groups g WHERE g.tenant = r.tenant AND g.id = r.group_id), r.group_id) AS group_id";
 
 /// The days and waits by which the reports of an image are found.
@@ -410,6 +422,9 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, key: &str, filter: &ReportFil
         if let Some(value) = value {
             query.push(" AND ").push(column).push(" = ").push_bind(value.replace('\0', ""));
         }
+    }
+    if let Some(missing) = filter.symbols_missing {
+        query.push(" AND r.symbols_missing = ").push_bind(missing);
     }
     if let Some(value) = &filter.os_version {
         let value = value.replace('\0', "");

@@ -113,7 +113,7 @@ pub struct PeriodTotals {
     pub crashes: i64,
     /// Devices that a version had its first report of: one that two versions have counts for both.
     pub devices: i64,
-    /// Frames in the reports.
+    /// Frames of the app's own code in the reports.
     pub frames: i64,
     /// Frames that symbols answered.
     pub symbolicated: i64,
@@ -135,9 +135,9 @@ pub async fn read_totals(
         r#"SELECT coalesce(sum(r.reports), 0)::bigint AS "reports!",
                   coalesce(sum(r.extrapolated), 0) > 0 AS "estimated!", coalesce(sum(r.fatal), 0)::bigint AS "crashes!",
                   coalesce(sum(r.devices), 0)::bigint AS "devices!",
-                  coalesce(sum(r.frames_total), 0)::bigint AS "frames!",
-                  coalesce(sum(r.frames_symbolicated), 0)::bigint AS "symbolicated!"
-           FROM ((SELECT reports, extrapolated, fatal, devices, frames_total, frames_symbolicated FROM app_days
+                  coalesce(sum(r.frames_own), 0)::bigint AS "frames!",
+                  coalesce(sum(r.frames_own_symbolicated), 0)::bigint AS "symbolicated!"
+           FROM ((SELECT reports, extrapolated, fatal, devices, frames_own, frames_own_symbolicated FROM app_days
                   WHERE NOT $7 AND tenant = $1 AND day >= ($2::timestamptz AT TIME ZONE 'UTC')::date
                     AND day < ($3::timestamptz AT TIME ZONE 'UTC')::date
                     AND ($4::text IS NULL OR app = $4) AND ($5::text IS NULL OR version = $5)

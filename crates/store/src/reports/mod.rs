@@ -92,6 +92,9 @@ pub struct ReportDetails {
     pub reason: Option<String>,
     /// More for a list: exception, signal, top frames. At most 16 KiB are kept.
     pub summary: serde_json::Value,
+    /// State of the app and the device, and the app's own keys, for the shares of a group: an object with the objects
+    /// `facts` and `keys`. At most 8 KiB are kept.
+    pub context: serde_json::Value,
     /// How the frames ended.
     pub frames: FrameTotals,
     /// Which bug it is about.
@@ -162,6 +165,12 @@ pub struct FrameTotals {
     /// Frames in images that have no symbols.
     #[sqlx(rename = "frames_missing", try_from = "U32")]
     pub missing: u32,
+    /// Frames in images of the app itself, and of its own JavaScript.
+    #[sqlx(rename = "frames_own", try_from = "U32")]
+    pub own: u32,
+    /// Frames of `own` that uploaded symbols named.
+    #[sqlx(rename = "frames_own_symbolicated", try_from = "U32")]
+    pub own_symbolicated: u32,
 }
 
 /// An image that a frame of a report refers to.

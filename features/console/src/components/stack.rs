@@ -26,6 +26,8 @@ pub struct ThreadStack {
     /// The innermost frame of the app, for a collapsed thread.
     pub top: String,
     pub skipped: u64,
+    /// How many frames of the system have no name.
+    pub system_note: Option<String>,
     /// The address of the frames, if the page has no room for them.
     pub elsewhere: Option<String>,
     items: Vec<StackItem>,
@@ -64,7 +66,37 @@ struct ContextLine {
 #[derive(Debug)]
 struct LinkedCall {
     call: CallView,
+    /// The function's name in two parts: the first is cut if the row is too narrow.
+    name: (String, String),
     source: Option<String>,
+}
+
+/// The number of characters at the end of a name that always fit.
+const NAME_END_CHARS: usize = 20;
+/// A name with fewer characters stays in one part.
+const SPLIT_NAME_CHARS_MIN: usize = 40;
+
+/// Splits a long name, so that a narrow row cuts its middle.
+fn split_name(name: &str) -> (String, String) {
+    let chars = name.chars().count();
+    if chars < SPLIT_NAME_CHARS_MIN {
+        return (name.to_owned(), String::new());
+    }
+    let at = name.char_indices().nth(chars - NAME_END_CHARS).map_or(name.len(), |(at, _)| at);
+    let (start, end) = name.split_at(at);
+    (start.to_owned(), end.to_owned())
+}
+
+/// Returns a sentence about the frames of the system without a name, or `None` if there are none.
+fn describe_unnamed(frames: &[FrameView]) -> Option<String> {
+    let unnamed = || frames.iter().filter(|frame| frame.system && frame.calls.is_empty());
+    let count = unnamed().count();
+    let libraries: HashSet<_> = unnamed().map(|frame| &frame.image).collect();
+    (count > 0).then(|| {
+        let frames = counted(count, "frame", "frames");
+        let libraries = counted(libraries.len(), "system library", "system libraries");
+        format!("{frames} of {libraries} without a name: an operator can upload the symbols of the system.")
+    })
 }
 
 impl ThreadStack {
@@ -89,6 +121,7 @@ impl ThreadStack {
             name: thread.name.clone(),
             top,
             skipped: thread.skipped,
+            system_note: describe_unnamed(&thread.frames),
             elsewhere: None,
             items: fold_middle(lines, foldable),
         }
@@ -147,19 +180,30 @@ fn flush_run(run: &mut Vec<FrameLine>, items: &mut Vec<StackItem>) {
         items.extend(frames.into_iter().map(StackItem::One));
         return;
     }
-    let mut images: Vec<&str> = Vec::new();
-    for frame in &frames {
-        if !images.contains(&frame.image.as_str()) {
-            images.push(&frame.image);
+    let summary = summarize_libraries(&frames);
+    items.push(StackItem::Folded { summary, frames });
+}
+
+/// Returns the number of frames, in all and of each library.
+fn summarize_libraries(frames: &[FrameLine]) -> String {
+    let mut libraries: Vec<(&str, usize)> = Vec::new();
+    for frame in frames {
+        match libraries.iter_mut().find(|(name, _)| *name == frame.image) {
+            Some((_, count)) => *count += 1,
+            None => libraries.push((&frame.image, 1)),
         }
     }
-    let more = images.len().saturating_sub(NAMED_IMAGES_LIMIT);
-    let mut named = images.iter().take(NAMED_IMAGES_LIMIT).copied().collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        named = format!("{named} and {more} more");
+    let all = counted(frames.len(), "system frame", "system frames");
+    if let [(name, _)] = libraries.as_slice() {
+        return format!("{all}: {name}");
     }
-    let summary = format!("{} of {named}", counted(frames.len(), "frame", "frames"));
-    items.push(StackItem::Folded { summary, frames });
+    let more = libraries.len().saturating_sub(NAMED_IMAGES_LIMIT);
+    let mut named: Vec<String> =
+        libraries.iter().take(NAMED_IMAGES_LIMIT).map(|(name, count)| format!("{name} {count}")).collect();
+    if more > 0 {
+        named.push(counted(more, "more library", "more libraries"));
+    }
+    format!("{all}: {}", named.join(", "))
 }
 
 fn build_line(frame: &FrameView, position: usize, explain: Option<&str>, links: &SourceLinks) -> FrameLine {
@@ -168,14 +212,14 @@ fn build_line(frame: &FrameView, position: usize, explain: Option<&str>, links: 
     FrameLine {
         index: frame.index,
         system: frame.system,
-        status: frame_status(&frame.status, frame.approximate),
+        status: line_status(frame),
         calls: frame.calls.iter().map(|call| link_call(call, links)).collect(),
         address: match &frame.bundle_place {
             Some(place) => place.clone(),
             None => native_address(frame),
         },
         context: frame.context.iter().map(|(number, text)| context_line(*number, text, frame)).collect(),
-        uuid: frame.debug_id.filter(|_| missing).map(|id| id.to_string().to_uppercase()),
+        uuid: frame.debug_id.filter(|_| missing && !frame.system).map(|id| id.to_string().to_uppercase()),
         command: frame
             .upload
             .clone()
@@ -185,6 +229,16 @@ fn build_line(frame: &FrameView, position: usize, explain: Option<&str>, links: 
             let and = if explain.contains('?') { '&' } else { '?' };
             format!("{explain}{and}thread={position}#frame-{}", frame.index)
         }),
+    }
+}
+
+/// Returns the outcome of a frame. A frame of the system has no colour, because the app's team cannot change it.
+fn line_status(frame: &FrameView) -> (&'static str, &'static str, &'static str) {
+    let (class, mark, word) = frame_status(&frame.status, frame.approximate);
+    match (frame.system, frame.calls.is_empty()) {
+        (true, true) => ("", "·", "system"),
+        (true, false) => ("", mark, word),
+        (false, _) => (class, mark, word),
     }
 }
 
@@ -199,7 +253,7 @@ fn context_line(number: u64, text: &str, frame: &FrameView) -> ContextLine {
 
 fn link_call(call: &CallView, links: &SourceLinks) -> LinkedCall {
     let source = call.path.as_deref().and_then(|path| links.link_to_line(path, call.line));
-    LinkedCall { call: call.clone(), source }
+    LinkedCall { call: call.clone(), name: split_name(&call.function), source }
 }
 
 /// Returns the outcome of a frame: a class of the stylesheet, a mark and a word.
@@ -246,6 +300,35 @@ mod tests {
     fn runs_of_system_frames_are_folded_where_the_app_has_frames_too() {
         assert_eq!(folds(&[true, true, false, true, false, true, true, true]), [2, 1, 1, 1, 3]);
         assert_eq!(folds(&[true, true, true]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_folded_run_counts_the_frames_of_each_library() {
+        let of = |image: &str| FrameView { image: Some(image.to_owned()), ..frame(0, true) };
+        let summary = |images: &[&str]| {
+            let lines: Vec<_> =
+                images.iter().map(|image| build_line(&of(image), 0, None, &SourceLinks::default())).collect();
+            summarize_libraries(&lines)
+        };
+        assert_eq!(summary(&["UIKitCore", "UIKitCore"]), "2 system frames: UIKitCore");
+        assert_eq!(summary(&["A", "B", "A", "C", "D"]), "5 system frames: A 2, B 1, C 1, 1 more library");
+    }
+
+    #[test]
+    fn frames_of_the_system_have_no_mark_and_are_counted_once() {
+        let line = build_line(&frame(0, true), 0, None, &SourceLinks::default());
+        assert_eq!((line.status, line.uuid), (("", "·", "system"), None));
+        let note = describe_unnamed(&[frame(0, true), frame(1, true), frame(2, false)]);
+        assert!(note.is_some_and(|note| note.starts_with("2 frames of 1 system library without a name")));
+        assert_eq!(describe_unnamed(&[frame(0, false)]), None);
+    }
+
+    #[test]
+    fn a_long_name_is_split_before_its_end() {
+        assert_eq!(split_name("Cart.total()"), ("Cart.total()".to_owned(), String::new()));
+        let long = format!("é{}::iterator const&)", "x".repeat(200));
+        let (start, end) = split_name(&long);
+        assert_eq!((format!("{start}{end}"), end.chars().count()), (long, NAME_END_CHARS));
     }
 
     #[test]

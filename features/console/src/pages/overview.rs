@@ -140,7 +140,9 @@ pub async fn render_page(
         &[("app", filter.app), ("version", filter.version), ("sort", Some(GROWING))],
     );
     render_html(&OverviewPage {
-        shell: Shell::for_viewer(signed.viewer, "overview", "Overview").with_bar(bar),
+        shell: Shell::for_viewer(signed.viewer, "overview", "Overview")
+            .with_about(state.get("app").unwrap_or_default())
+            .with_bar(bar),
         days: period.days,
         period: period.format_length(),
         nothing: period.step == TrendStep::Day
@@ -228,10 +230,10 @@ fn build_figures(
     ];
     if period.step == TrendStep::Day {
         figures.push(Figure {
-            label: "Frames symbolicated",
+            label: "App frames symbolicated",
             value: share(&now).unwrap_or_else(|| "–".to_owned()),
             note: share(&before).map_or_else(
-                || "no frames in the period before".to_owned(),
+                || "no frames of the app in the period before".to_owned(),
                 |share| format!("{share} in the period before"),
             ),
             href: href("/console/symbols"),

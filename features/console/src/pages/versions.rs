@@ -68,7 +68,9 @@ pub async fn render_page(
     tx.rollback();
     let bar = FilterBar { action: VERSIONS_PAGE.to_owned(), selects: vec![select], ..FilterBar::default() };
     render_html(&VersionsPage {
-        shell: Shell::for_viewer(signed.viewer, "versions", "Versions").with_bar(bar),
+        shell: Shell::for_viewer(signed.viewer, "versions", "Versions")
+            .with_about(app.as_str())
+            .with_bar(bar),
         versions: items,
         columns,
         links: lists::list_links(&api, "versions", &[("app", Some(&app))]),
@@ -78,6 +80,6 @@ pub async fn render_page(
 }
 
 fn symbolicated(version: &VersionSummary) -> String {
-    let percent = version.share_symbolicated.map(|share| round_fraction_below_whole(share, 100));
+    let percent = version.share_own_symbolicated.map(|share| round_fraction_below_whole(share, 100));
     percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent} %"))
 }

@@ -1,5 +1,6 @@
 //! Groups of reports: one bug each.
 
+pub mod context;
 pub mod growing;
 mod order;
 mod scope;

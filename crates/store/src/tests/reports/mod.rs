@@ -1,3 +1,4 @@
+pub mod contexts;
 pub mod deleting;
 pub mod duplicates;
 pub mod durations;

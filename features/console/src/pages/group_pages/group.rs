@@ -4,12 +4,14 @@ use crate::components::breakdown::{Breakdown, BreakdownWords};
 use crate::components::chart::{ChartTimes, StackedBars};
 use crate::components::rows::{self, report_path};
 use crate::components::stack::ThreadStack;
+use crate::pages::group_pages::group_context::GroupContextSection;
 use crate::pages::group_pages::group_work::{self, GroupWork, may_write};
 use crate::pages::report_pages::report;
 use crate::prelude::*;
 use crate::words::{duration, text_or};
 use time::Duration;
 use unslide_api::feature::site::{choose_report, load_group};
+use unslide_report::device_models::name_with_code;
 use unslide_store::Uuid;
 use unslide_store::groups::{GroupAction, GroupStatus};
 use unslide_store::queries::durations::{self, VersionDurations};
@@ -33,6 +35,7 @@ struct GroupPage {
     versions: Breakdown,
     models: Breakdown,
     os_versions: Breakdown,
+    context: GroupContextSection,
     representative: Option<ShownReport>,
     list: Vec<ReportRow>,
     more: bool,
@@ -69,9 +72,10 @@ pub async fn render_page(
     let rows = reports::list_reports(&mut tx, &filter, None, MOST_REPORTS).await?;
     let is_slow = SLOW.contains(&group.kind.as_str());
     let durations = if is_slow { durations::group_durations(&mut tx, group.id).await? } else { Vec::new() };
+    let context = GroupContextSection::load_for_group(&mut tx, group.id, &state).await?;
     tx.rollback();
     let ends: Vec<_> =
-        rows.reports.iter().map(|row| (row.status.as_str(), row.frames.symbolicated)).collect();
+        rows.reports.iter().map(|row| (row.is_complete(), row.frames.own_symbolicated)).collect();
     let chosen = choose_report(&ends).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
     let representative = match chosen {
         Some((row, why)) => match shown_report(&api, access, row, why).await {
@@ -94,6 +98,7 @@ pub async fn render_page(
         versions: version_breakdown(&found),
         models: model_breakdown(&found),
         os_versions: os_versions(&found),
+        context,
         representative,
         more: rows.next.is_some(),
         list: rows.reports,
@@ -135,45 +140,38 @@ fn to_day_rows(found: &GroupCounts) -> Vec<VersionCount> {
 
 fn version_breakdown(found: &GroupCounts) -> Breakdown {
     let values = found.versions.iter().map(|one| (one.version.as_str(), one.reports));
-    build_breakdown(
-        found,
-        BreakdownWords { by: "version", head: "Version", unknown: "no version" },
-        "version",
-        values,
-    )
+    let words = BreakdownWords { by: "version", head: "Version", unknown: "no version" };
+    build_breakdown(found, words, "version", values, str::to_owned)
 }
 
 fn model_breakdown(found: &GroupCounts) -> Breakdown {
     let values = found.devices.iter().map(|one| (one.model.as_str(), one.reports));
-    build_breakdown(
-        found,
-        BreakdownWords { by: "device model", head: "Device", unknown: "unknown device" },
-        "model",
-        values,
-    )
+    let words = BreakdownWords { by: "device model", head: "Device", unknown: "unknown device" };
+    build_breakdown(found, words, "model", values, |code| name_with_code(code).into_owned())
 }
 
 fn os_versions(found: &GroupCounts) -> Breakdown {
     let values = found.os_versions.iter().map(|one| (one.os_version.as_str(), one.reports));
-    build_breakdown(
-        found,
-        BreakdownWords { by: "OS version", head: "System", unknown: "unknown system" },
-        "os_version",
-        values,
-    )
+    let words = BreakdownWords { by: "OS version", head: "System", unknown: "unknown system" };
+    build_breakdown(found, words, "os_version", values, str::to_owned)
 }
 
-/// Returns the table of values, with links to the group's reports with that value of a filter.
+/// Returns the table of values as `name` shows them, with links to the group's reports with that value of a filter.
 fn build_breakdown<'v>(
     found: &GroupCounts,
-    words: BreakdownWords,
+    words: BreakdownWords<'_>,
     filter: &str,
     values: impl Iterator<Item = (&'v str, i64)>,
+    name: impl Fn(&str) -> String,
 ) -> Breakdown {
     let id = found.group.id.to_string();
-    let values = values.map(|(value, reports)| {
-        let pairs = [("group", Some(id.as_str())), (filter, Some(value))];
-        (value, reports, (!value.is_empty()).then(|| build_link("/console/reports", &pairs)))
-    });
+    let values: Vec<_> = values
+        .map(|(value, reports)| {
+            let pairs = [("group", Some(id.as_str())), (filter, Some(value))];
+            let link = (!value.is_empty()).then(|| build_link("/console/reports", &pairs));
+            (name(value), reports, link)
+        })
+        .collect();
+    let values = values.iter().map(|(name, reports, link)| (name.as_str(), *reports, link.clone()));
     Breakdown::from_values(words, found.group.reports, found.group.estimated, values)
 }

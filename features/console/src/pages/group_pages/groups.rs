@@ -77,7 +77,9 @@ pub async fn render_page(
     };
     render_html(&GroupsPage {
         heads: group_heads(Some(state.get("sort").unwrap_or("last_seen")), sorted),
-        shell: Shell::for_viewer(signed.viewer, "groups", "Groups").with_bar(bar),
+        shell: Shell::for_viewer(signed.viewer, "groups", "Groups")
+            .with_about(state.get("app").unwrap_or_default())
+            .with_bar(bar),
         groups: found.items,
         trends,
         next: found.next_cursor.map(|cursor| state.at_cursor(GROUPS_PAGE, &GROUP_FILTERS, &cursor)),

@@ -10,9 +10,9 @@ use unslide_store::queries::reports::ReportRow;
 
 pub(crate) const REPORTS_PAGE: &str = "/console/reports";
 /// Filters without a field: a link sets them, and each is shown with a link that removes it.
-const LINKED_REPORT_FILTERS: [&str; 5] = ["kind", "group", "model", "os_version", "debug_id"];
-const REPORT_FILTERS: [&str; 9] =
-    ["app", "version", "q", "status", "kind", "group", "model", "os_version", "debug_id"];
+const LINKED_REPORT_FILTERS: [&str; 6] = ["status", "kind", "group", "model", "os_version", "debug_id"];
+const REPORT_FILTERS: [&str; 10] =
+    ["app", "version", "q", "symbols_missing", "status", "kind", "group", "model", "os_version", "debug_id"];
 
 #[derive(Template)]
 #[template(path = "console/pages/report_pages/reports.html", askama = escaping)]
@@ -39,9 +39,8 @@ pub async fn render_page(
     let mut tx = api.tenant(access.tenant()).await?;
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     tx.rollback();
-    let statuses =
-        [("", "all"), ("complete", "complete"), ("partial", "partial"), ("none", "not symbolicated")];
-    selects.push(BarSelect::from_words("status", "Status", &statuses, &state));
+    let choices = [("", "all"), ("true", "missing"), ("false", "not missing")];
+    selects.push(BarSelect::from_words("symbols_missing", "App symbols", &choices, &state));
     let bar = FilterBar {
         action: REPORTS_PAGE.to_owned(),
         selects,
@@ -54,7 +53,9 @@ pub async fn render_page(
         search_label: SEARCH_LABEL,
     };
     render_html(&ReportsPage {
-        shell: Shell::for_viewer(signed.viewer, "reports", "Reports").with_bar(bar),
+        shell: Shell::for_viewer(signed.viewer, "reports", "Reports")
+            .with_about(state.get("app").unwrap_or_default())
+            .with_bar(bar),
         reports: found.items,
         next: found.next_cursor.map(|cursor| state.at_cursor(REPORTS_PAGE, &REPORT_FILTERS, &cursor)),
         links: lists::list_links(&api, "reports", &state.parameter_pairs(&REPORT_FILTERS)),
@@ -70,6 +71,7 @@ pub(crate) fn build_query(state: &PageState) -> ReportQuery {
         version: state.get_text("version"),
         kind: state.get_text("kind"),
         status: state.get_text("status"),
+        symbols_missing: state.get("symbols_missing").and_then(|missing| missing.parse().ok()),
         model: state.get_text("model"),
         os_version: state.get_text("os_version"),
         debug_id: state.get_text("debug_id"),
@@ -87,6 +89,7 @@ fn build_chip(state: &PageState, name: &str) -> Option<(String, String)> {
     let pairs: Vec<_> = others.map(|other| (*other, state.get(other))).collect();
     let label = match name {
         "debug_id" => "debug id",
+        "status" => "all frames",
         "model" => "device",
         "os_version" => "system",
         name => name,

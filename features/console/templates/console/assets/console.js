@@ -46,6 +46,22 @@
     button.addEventListener("click", () => copy(fetched(button.dataset.copyFrom)));
   }
 
+  // The current page is in sight among the tabs of a narrow window.
+  document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
+  // What is copied from a stack has a line for each call, with its whole name.
+  document.addEventListener("copy", (event) => {
+    const selected = getSelection();
+    const within = selected.rangeCount > 0 && selected.getRangeAt(0).commonAncestorContainer;
+    const element = within && (within.nodeType === Node.ELEMENT_NODE ? within : within.parentElement);
+    if (!element?.closest(".stack")) return;
+    const part = selected.getRangeAt(0).cloneContents();
+    const calls = [...part.querySelectorAll(".call")];
+    const line = (one) => one.textContent.replace(/\s+/g, " ").trim();
+    event.clipboardData.setData("text/plain", calls.length > 0 ? calls.map(line).join("\n") : line(part));
+    event.preventDefault();
+  });
+
   // A choice in the bar shows at once.
   for (const select of all(".bar select")) select.addEventListener("change", () => select.form.requestSubmit());
   // An empty field is no filter: it stays out of the address.
@@ -72,10 +88,74 @@
     });
   }
 
+  // What is still being built is asked for again, for as long as it takes within ten minutes.
+  const follow = async (until) => {
+    const part = document.querySelector("[data-follow]");
+    if (!part || Date.now() > until) return;
+    await new Promise((done) => { setTimeout(done, 2000); });
+    try {
+      const answer = await fetch(location.href, { credentials: "same-origin" });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const next = page.getElementById(part.id);
+      if (!answer.ok || !next) return;
+      if (!part.contains(document.activeElement)) {
+        part.replaceWith(next);
+        showCopyButtons(next);
+      }
+    } catch {
+      return;
+    }
+    follow(until);
+  };
+  follow(Date.now() + 600000);
+
+  // The files of a folder that can have symbols, such as those of a dSYM: Mach-O files, archives and source maps.
+  const FOLDER_FILES = 2000;
+  const BEGINNINGS = /^(?:cffaedfe|cefaedfe|feedfacf|feedface|cafebabe|cafebabf|504b0304)$/;
+  const hasSymbols = async (file) => {
+    if (file.name.endsWith(".map")) return true;
+    const bytes = new Uint8Array(await file.slice(0, 4).arrayBuffer());
+    return BEGINNINGS.test([...bytes].map((one) => one.toString(16).padStart(2, "0")).join(""));
+  };
+  const filesIn = async (entries) => {
+    const [files, open] = [[], [...entries]];
+    while (open.length > 0) {
+      const entry = open.pop();
+      if (files.length + open.length > FOLDER_FILES) throw new Error(`more than ${FOLDER_FILES} files`);
+      if (entry.isFile) {
+        files.push(await new Promise((done, failed) => entry.file(done, failed)));
+        continue;
+      }
+      const reader = entry.createReader();
+      for (;;) {
+        const some = await new Promise((done, failed) => reader.readEntries(done, failed));
+        if (some.length === 0) break;
+        open.push(...some);
+      }
+    }
+    return files;
+  };
+
   // An upload says how far it is, and files may be dropped on its form.
   for (const form of all("form.upload")) {
     const [button, bar, told] = ["button", "progress", "[role=status]"].map((s) => form.querySelector(s));
-    const files = form.querySelectorAll("input[type=file]");
+    const files = form.querySelectorAll("input[type=file]:not([webkitdirectory])");
+    const folder = form.querySelector("input[webkitdirectory]");
+    const sendFolder = async (found) => {
+      told.textContent = "Looking for symbols";
+      const chosen = new DataTransfer();
+      for (const file of found.slice(0, FOLDER_FILES)) if (await hasSymbols(file)) chosen.items.add(file);
+      if (chosen.files.length === 0) {
+        told.textContent = "The folder has no Mach-O file, archive or source map";
+        return;
+      }
+      files[0].files = chosen.files;
+      form.requestSubmit();
+    };
+    if (folder) {
+      folder.closest("label").hidden = false;
+      folder.addEventListener("change", () => sendFolder([...folder.files]));
+    }
     const ended = (text) => {
       [bar.hidden, button.disabled, told.textContent] = [true, false, text];
     };
@@ -106,12 +186,15 @@
         event.preventDefault();
         form.classList.toggle("over", name === "dragover");
         if (name !== "drop" || button.disabled) return;
-        if ([...event.dataTransfer.items].some((item) => item.webkitGetAsEntry?.()?.isDirectory)) {
-          told.textContent = "This is a folder: drop a file, of a dSYM a zip";
-          return;
+        const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+        if (!entries.some((entry) => entry.isDirectory)) {
+          files[0].files = event.dataTransfer.files;
+          form.requestSubmit();
+        } else if (folder) {
+          filesIn(entries).then(sendFolder, (error) => { told.textContent = `The folder was not read: ${error.message}`; });
+        } else {
+          told.textContent = "This is a folder: drop a file";
         }
-        files[0].files = event.dataTransfer.files;
-        form.requestSubmit();
       });
     }
   }

@@ -3,6 +3,7 @@
 pub mod activity;
 pub mod change;
 pub mod comment;
+pub mod context;
 pub mod get;
 pub mod list;
 pub mod markdown;
@@ -23,6 +24,7 @@ pub fn group_routes() -> OpenApiRouter<Api> {
         .routes(routes!(list::list_groups))
         .routes(routes!(get::get_group, change::change_group))
         .routes(routes!(activity::list_group_activity))
+        .routes(routes!(context::get_group_context))
         .routes(routes!(comment::comment_on_group))
         .routes(routes!(merge::merge_groups))
         .routes(routes!(split::split_group))

@@ -30,6 +30,8 @@ pub struct ReportQuery {
     pub kind: Option<String>,
     /// Result of symbolication: `complete`, `partial` or `none`.
     pub status: Option<String>,
+    /// True for reports in which an image of the app lacks symbols, false for the others.
+    pub symbols_missing: Option<bool>,
     /// The machine, such as `iPhone16,1`.
     pub model: Option<String>,
     /// The operating system's version, with or without its name: `18.3.1` or `iOS 18.3.1`.
@@ -55,8 +57,8 @@ problems!(Failures: InvalidParameter);
 
 /// List reports
 ///
-/// Lists reports, the newest arrival first. `build`, `type`, `status`, `model` and `os_version` are compared report by
-/// report, without an index. A slow page ends early, with fewer entries or none, and `next_cursor` continues.
+/// Lists reports, the newest arrival first. `build`, `type`, `status`, `symbols_missing`, `model` and `os_version` are
+/// compared report by report, without an index. A slow page ends early, with fewer entries or none, and `next_cursor` continues.
 #[utoipa::path(get, path = "/v1/reports", tag = "reports", operation_id = "list_reports",
     params(ReportQuery),
     responses((status = 200, description = "A page of reports.", body = Page<ReportRow>), Failures),
@@ -86,6 +88,7 @@ fn build_filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<Repo
         to: parse_time("to", query.to.as_deref())?,
         kind: query.kind,
         status: query.status,
+        symbols_missing: query.symbols_missing,
         model: query.model,
         os_version: query.os_version,
         debug_id: query.debug_id.as_deref().map(|text| parse_parameter("debug_id", text)).transpose()?,
