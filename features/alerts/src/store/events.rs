@@ -89,6 +89,16 @@ pub async fn raise_for_groups(tx: &mut TenantTx, events: &[GroupEvent]) -> Resul
                 version: version.clone(),
                 path: format!("{GROUP_PAGE}{group}"),
             }),
+            GroupEvent::Reopened { group, app, title, version, reason, received_at } => {
+                back.push(AlertCause {
+                    cause: format!("back:{group}:{}", received_at.unix_timestamp_nanos()),
+                    headline: format!("Back: {title}"),
+                    detail: format!("It was ignored, and that is over: {reason}."),
+                    app: app.clone(),
+                    version: version.clone(),
+                    path: format!("{GROUP_PAGE}{group}"),
+                });
+            }
         }
     }
     raise_events(tx, AlertCondition::NewGroup, &new).await?;

@@ -11,3 +11,4 @@ pub mod replaced_groups;
 pub mod search;
 pub mod segments;
 pub mod storing;
+pub mod triage;

@@ -1,6 +1,8 @@
 //! The pages of groups.
 
+pub mod bulk;
 pub mod group;
 pub mod group_actions;
 pub mod group_work;
 pub mod groups;
+pub mod saved_views;
