@@ -28,8 +28,8 @@ async function opened(options) {
   const page = await context.newPage();
   page.setDefaultTimeout(LONGEST);
   page.on("console", (message) => {
-    // A refused sign-in, an address that is none and a file that is no upload are looked at on purpose.
-    if (message.type() === "error" && !/status of 4(?:01|04|15)/.test(message.text())) fail(`${page.url()}: ${message.text()}`);
+    // A refused sign-in or form, an address that is none and a file that is no upload are looked at on purpose.
+    if (message.type() === "error" && !/status of 4(?:00|01|04|15)/.test(message.text())) fail(`${page.url()}: ${message.text()}`);
   });
   page.on("pageerror", (error) => fail(`${page.url()}: ${error.message}`));
   page.on("dialog", (dialog) => { fail(`${page.url()}: a text of others opened a dialog: ${dialog.message()}`); dialog.dismiss(); });
@@ -334,6 +334,38 @@ async function work(page) {
   await page.getByText("split off a group").waitFor();
 }
 
+// The morning's triage by keys: a filter is saved, groups are ticked and changed, and a form that is refused keeps its fields.
+async function triage(page) {
+  const [group] = await groupsOfOneApp(page);
+  const list = page.url();
+  await page.getByText("Save this view").first().click();
+  await page.getByLabel("Name", { exact: true }).fill("Morning");
+  await submit(page, "Save");
+  await page.getByRole("navigation", { name: "Saved views" }).getByRole("link", { name: "Morning" }).waitFor();
+  await audit(page, "groups with a saved view");
+  await page.keyboard.press("j"); await page.keyboard.press("x");
+  if (!(await page.locator(".tick input").first().isChecked())) fail("x does not tick the row");
+  await page.keyboard.press("a");
+  await page.getByLabel("Assignee").fill("Kim");
+  await submit(page, "Assign");
+  await page.getByText("1 group was changed").waitFor();
+  await page.keyboard.press("j");
+  await Promise.all([page.waitForEvent("load"), page.keyboard.press("i")]);
+  await page.goto(`${list}&status=ignored`);
+  await page.locator(".tick input").first().check();
+  await submit(page, "Reopen");
+  await page.goto(base + group);
+  await page.getByText("Link a ticket…").click();
+  await page.getByLabel("Address", { exact: true }).fill("ftp://tickets.example.com/1");
+  await page.getByRole("button", { name: "Link" }).click();
+  await page.getByRole("alert").filter({ hasText: "ticket_url" }).waitFor();
+  if ((await page.getByLabel("Address", { exact: true }).inputValue()) !== "ftp://tickets.example.com/1") fail("a refused form forgets its fields");
+  await audit(page, "a form that was refused");
+  await page.getByLabel("Address", { exact: true }).fill("https://tickets.example.com/1");
+  await submit(page, "Link");
+  await page.getByRole("link", { name: "https://tickets.example.com/1" }).waitFor();
+}
+
 // Rules that a group's page suggests: they are looked at, tried and set, and taken back.
 async function groupingRules(page) {
   const [group] = await groupsOfOneApp(page);
@@ -507,6 +539,7 @@ async function check() {
   await copying(page, paths.report);
   await flame(page, paths.flame);
   await work(page);
+  await triage(page);
   await settings(page);
   await preview(page);
   await keysOfTenant(page);

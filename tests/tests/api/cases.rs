@@ -143,6 +143,11 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let public = json!({"name": "shop", "apps": ["com.example.shop"]});
     let public_key = world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
     let public_key = public_key["id"].as_str().unwrap();
+    let save_view = async |name: &str| {
+        let saved = world.post_json("/v1/group-views", key, &json!({"name": name})).await.expect_status(201);
+        saved["id"].as_str().unwrap().to_owned()
+    };
+    let (view, doomed_view) = (save_view("mine").await, save_view("doomed").await);
     let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
     let letters = |path: &str, foreign| Case::new(format!("/v1/dead-letters{path}"), foreign);
     let any = |path: &str| Case::new(format!("/v1/operator/dead-letters{path}"), Foreign::Operators);
@@ -305,6 +310,22 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             "change_group",
             Case::new(format!("/v1/groups/{group}"), Foreign::NotFound).body(json!({"status": "resolved"})),
         ),
+        (
+            "change_groups",
+            Case::new("/v1/groups/changes", Foreign::Own(|body| assert_eq!(body["done"], 0)))
+                .body(json!({"groups": [group], "change": {"status": "resolved"}})),
+        ),
+        ("list_group_views", Case::new("/v1/group-views", Foreign::Empty)),
+        (
+            "create_group_view",
+            Case::new("/v1/group-views", Foreign::Own(|body| assert_eq!(body["shared"], false)))
+                .body(json!({"name": "new", "filter": {"status": "open"}})),
+        ),
+        (
+            "change_group_view",
+            Case::new(format!("/v1/group-views/{view}"), Foreign::NotFound).body(json!({"name": "renamed"})),
+        ),
+        ("delete_group_view", Case::new(format!("/v1/group-views/{doomed_view}"), Foreign::NotFound)),
         ("list_group_activity", Case::new(format!("/v1/groups/{group}/activity"), Foreign::NotFound)),
         ("get_group_context", Case::new(format!("/v1/groups/{group}/context?key=plan"), Foreign::NotFound)),
         (

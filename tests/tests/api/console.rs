@@ -206,6 +206,9 @@ pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
             "/off",
             "/test",
             "/receiver",
+            "/rule",
+            "/changes",
+            "/views",
             "/send",
             "/activate",
             "/retire",
@@ -213,6 +216,7 @@ pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
         ]
         .iter()
         .any(|end| path.ends_with(end));
+        let form = form || path.starts_with("/console/groups/views/");
         if form || !seen.insert(path.clone()) {
             continue;
         }

@@ -19,4 +19,5 @@ mod signals;
 mod statement_counts;
 mod symbols;
 mod tenants;
+mod triage;
 mod world;

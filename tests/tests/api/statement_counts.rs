@@ -202,6 +202,18 @@ impl Subject {
             "change_group" => {
                 body = Some(json!({"status": if n.is_multiple_of(2) { "resolved" } else { "open" }}));
             }
+            "change_groups" => {
+                self.merge(0).await;
+                let status = if n.is_multiple_of(2) { "resolved" } else { "open" };
+                let groups = self.others().await;
+                body = Some(json!({"groups": groups[..rows.into()], "change": {"status": status}}));
+            }
+            "create_group_view" => body = Some(json!({"name": format!("view {unique}")})),
+            "delete_group_view" => {
+                let new = json!({"name": format!("doomed {unique}")});
+                let saved = world.post_json("/v1/group-views", key, &new).await.expect_status(201);
+                path = format!("/v1/group-views/{}", saved["id"].as_str().unwrap());
+            }
             "change_alert_rule" => body = Some(json!({"enabled": n.is_multiple_of(2)})),
             "change_tenant" => body = Some(json!({"limits": {"retention_days": 30 + n}})),
             "create_tenant" => body = Some(json!({"id": format!("stark{unique}")})),

@@ -216,6 +216,45 @@ pub async fn recent_versions(tx: &mut TenantTx, app: Option<&str>, limit: u32) -
     .await?)
 }
 
+/// A version and the day of its first report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstDay {
+    /// Bundle identifier; empty if unknown.
+    pub app: String,
+    /// The version.
+    pub version: String,
+    /// The day (UTC).
+    pub day: Date,
+}
+
+/// Returns the versions whose first report arrived on this day or later, at most `limit`, the newest first.
+pub async fn first_days(
+    tx: &mut TenantTx,
+    app: Option<&str>,
+    from: Date,
+    limit: u32,
+) -> Result<Vec<FirstDay>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        FirstDay,
+        r#"SELECT d.app AS "app!", d.version AS "version!", min(d.day) AS "day!"
+           FROM (SELECT app, version, day FROM app_days
+                 WHERE tenant = $1 AND day >= $2 AND version <> '' AND reports > 0 AND ($3::text IS NULL OR app = $3)
+                 ORDER BY day DESC, app DESC LIMIT $4) d
+           GROUP BY d.app, d.version
+           HAVING NOT EXISTS (SELECT FROM app_days e WHERE e.tenant = $1 AND e.app = d.app AND e.version = d.version
+                                AND e.day < $2 AND e.reports > 0)
+           ORDER BY 3 DESC, d.app, d.version LIMIT $5"#,
+        tenant,
+        from,
+        app,
+        CHART_ROWS_LIMIT,
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
 /// Counts the groups that began at this time or later, with their first report, at most `limit`; with a
 /// version, those that began in it.
 pub async fn new_groups(

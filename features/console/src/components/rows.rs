@@ -91,8 +91,14 @@ pub fn tags(group: &ListedGroup, now: OffsetDateTime) -> Vec<(&'static str, Stri
         }
         GroupStatus::Open => {}
         GroupStatus::Regressed => tags.push(("bad", named("regressed", group.regressed_in.as_ref()))),
-        GroupStatus::Resolved => tags.push(("", named("resolved", group.resolved_in.as_ref()))),
-        GroupStatus::Ignored => tags.push(("", "ignored".to_owned())),
+        GroupStatus::Resolved => tags.push((
+            "",
+            match &group.resolved_after {
+                Some(version) => format!("resolved after {version}"),
+                None => named("resolved", group.resolved_in.as_ref()),
+            },
+        )),
+        GroupStatus::Ignored => tags.push(("", describe_ignored(group))),
     }
     if let Some(assignee) = &group.assignee {
         tags.push(("", format!("assigned to {assignee}")));
@@ -101,6 +107,17 @@ pub fn tags(group: &ListedGroup, now: OffsetDateTime) -> Vec<(&'static str, Stri
         tags.push(("warn", "provisional: symbols missing".to_owned()));
     }
     tags
+}
+
+/// Describes an ignored group, with what opens it again.
+fn describe_ignored(group: &ListedGroup) -> String {
+    let limits = [
+        group.ignored_until.map(|until| until.date().to_string()),
+        group.ignored_until_reports.map(|limit| counted(limit, "report", "reports")),
+        group.ignored_until_devices.map(|limit| counted(limit, "device", "devices")),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    if limits.is_empty() { "ignored".to_owned() } else { format!("ignored until {}", limits.join(" or ")) }
 }
 
 /// Returns how far the symbolication of the app's own frames got, as a class of the stylesheet, a mark and a word. Frames

@@ -1,9 +1,12 @@
-//! A backtrace on a page: the app's own frames are prominent, runs of the system's frames are folded.
+//! A backtrace on a page: the app's own frames are prominent, runs of the system's frames are folded, and so
+//! are the repetitions of a recursion.
 
+use super::repeats::find_repeat;
 use super::source_link::SourceLinks;
 use crate::escaping::{self, Template};
 use crate::words::{address, counted, upload_command};
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use unslide_report::text::threads::{CallView, FrameView, ThreadView};
 
 /// A run of at least this many system frames is folded.
@@ -39,6 +42,15 @@ enum StackItem {
     Folded { summary: String, frames: Vec<FrameLine> },
 }
 
+impl StackItem {
+    fn into_frames(self) -> Vec<FrameLine> {
+        match self {
+            StackItem::One(line) => vec![line],
+            StackItem::Folded { frames, .. } => frames,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct FrameLine {
     index: usize,
@@ -52,6 +64,21 @@ struct FrameLine {
     command: Option<String>,
     context: Vec<ContextLine>,
     explain: Option<String>,
+}
+
+impl FrameLine {
+    /// Returns a number that is equal for frames with the same functions of the same image.
+    fn key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.image.hash(&mut hasher);
+        for linked in &self.calls {
+            linked.call.function.hash(&mut hasher);
+        }
+        if self.calls.is_empty() {
+            self.address.hash(&mut hasher);
+        }
+        hasher.finish()
+    }
 }
 
 /// A source line around a frame's own.
@@ -146,28 +173,57 @@ fn first_name(frame: &FrameView) -> String {
 }
 
 /// Returns the frames, with those in the middle of a very deep stack folded.
-fn fold_middle(mut lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
-    if lines.len() <= SHOWN_FRAMES_LIMIT {
-        return fold_system_frames(lines, foldable);
+fn fold_middle(lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
+    let mut items = fold_repeats(lines);
+    if items.len() <= SHOWN_FRAMES_LIMIT {
+        return fold_system_frames(items, foldable);
     }
-    let outermost = lines.split_off(lines.len() - OUTERMOST_FRAMES);
-    let middle = lines.split_off(INNERMOST_FRAMES);
-    let summary = format!("{} in between", counted(middle.len(), "frame", "frames"));
-    let mut shown = fold_system_frames(lines, foldable);
-    shown.push(StackItem::Folded { summary, frames: middle });
+    let outermost = items.split_off(items.len() - OUTERMOST_FRAMES);
+    let middle = items.split_off(INNERMOST_FRAMES);
+    let frames: Vec<FrameLine> = middle.into_iter().flat_map(StackItem::into_frames).collect();
+    let summary = format!("{} in between", counted(frames.len(), "frame", "frames"));
+    let mut shown = fold_system_frames(items, foldable);
+    shown.push(StackItem::Folded { summary, frames });
     shown.extend(fold_system_frames(outermost, foldable));
     shown
 }
 
-fn fold_system_frames(lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
+/// Folds the turns of a recursion after its first one.
+fn fold_repeats(lines: Vec<FrameLine>) -> Vec<StackItem> {
+    let keys: Vec<u64> = lines.iter().map(FrameLine::key).collect();
+    let mut items = Vec::new();
+    let mut lines = lines.into_iter();
+    let mut place = 0;
+    while place < keys.len() {
+        let repeat = find_repeat(keys.get(place..).unwrap_or_default());
+        let first_turn = repeat.map_or(1, |repeat| repeat.frames);
+        items.extend(lines.by_ref().take(first_turn).map(StackItem::One));
+        place += first_turn;
+        if let Some(repeat) = repeat {
+            let folded = repeat.frames * repeat.further_turns;
+            let frames: Vec<FrameLine> = lines.by_ref().take(folded).collect();
+            let turns = counted(repeat.further_turns, "more time", "more times");
+            let summary = match repeat.frames {
+                1 => format!("The same frame {turns}"),
+                frames => format!("The same {frames} frames {turns}"),
+            };
+            items.push(StackItem::Folded { summary, frames });
+            place += folded;
+        }
+    }
+    items
+}
+
+fn fold_system_frames(frames: Vec<StackItem>, foldable: bool) -> Vec<StackItem> {
     let mut items = Vec::new();
     let mut run: Vec<FrameLine> = Vec::new();
-    for line in lines {
-        if line.system && foldable {
-            run.push(line);
-        } else {
-            flush_run(&mut run, &mut items);
-            items.push(StackItem::One(line));
+    for item in frames {
+        match item {
+            StackItem::One(line) if line.system && foldable => run.push(line),
+            other => {
+                flush_run(&mut run, &mut items);
+                items.push(other);
+            }
         }
     }
     flush_run(&mut run, &mut items);
@@ -283,7 +339,9 @@ mod tests {
     }
 
     fn folds(systems: &[bool]) -> Vec<usize> {
-        let frames = systems.iter().enumerate().map(|(index, system)| frame(index, *system)).collect();
+        // Each frame has an address of its own.
+        let at = |index: usize, system: bool| FrameView { address: index as u64, ..frame(index, system) };
+        let frames = systems.iter().enumerate().map(|(index, system)| at(index, *system)).collect();
         let stack = ThreadStack::from_thread(
             &ThreadView { frames, ..ThreadView::default() },
             None,
@@ -329,6 +387,22 @@ mod tests {
         let long = format!("é{}::iterator const&)", "x".repeat(200));
         let (start, end) = split_name(&long);
         assert_eq!((format!("{start}{end}"), end.chars().count()), (long, NAME_END_CHARS));
+    }
+
+    #[test]
+    fn further_turns_of_a_recursion_are_folded() {
+        let call = |function: &str| CallView { function: function.to_owned(), ..CallView::default() };
+        let own =
+            |index: usize, function: &str| FrameView { calls: vec![call(function)], ..frame(index, false) };
+        let mut names = vec!["fail"];
+        names.extend(["visit", "walk"].repeat(100));
+        names.push("main");
+        let frames = names.iter().enumerate().map(|(index, name)| own(index, name)).collect();
+        let thread = ThreadView { frames, ..ThreadView::default() };
+        let stack = ThreadStack::from_thread(&thread, None, &SourceLinks::default());
+        let page = stack.render().unwrap();
+        assert_eq!(stack.items.len(), 5, "{page}");
+        assert!(page.contains("The same 2 frames 99 more times"), "{page}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `/console`: current figures, new groups, and missing symbols.
 
 use crate::bar::{FilterBar, app_and_version, period_or_hours};
-use crate::components::chart::{ChartTimes, GroupTrends, StackedBars};
+use crate::components::chart::{ChartTimes, GroupTrends, RELEASES_LIMIT, StackedBars};
 use crate::components::rows::{self, GroupHead, group_heads};
 use crate::prelude::*;
 use crate::words::{estimate, format_percentage, grouped};
@@ -91,8 +91,9 @@ impl OverviewPeriod {
             TrendStep::Hour => ChartTimes::from_hours(self.begins, self.now.truncate_to_hour()),
             TrendStep::Day => ChartTimes::from_days(self.first, self.now.date()),
         };
+        let releases = trends::first_days(tx, filter.app, self.first, RELEASES_LIMIT).await?;
         // Crashes are never sampled.
-        Ok(StackedBars::from_rows("Crashes", false, rows, &times))
+        Ok(StackedBars::from_rows("Crashes", false, rows, &times).with_releases(&releases, &times))
     }
 
     /// Returns the totals of the period and of the one before it.

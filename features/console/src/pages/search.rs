@@ -6,6 +6,7 @@ use crate::components::rows::report_path;
 use crate::prelude::*;
 use unslide_api::feature::site::sees_symbols;
 use unslide_model::{DebugId, ReportId, Scope};
+use unslide_store::groups::{find_short_ids, normalize_short_id};
 use unslide_store::queries::groups as group_rows;
 use unslide_store::queries::report;
 use unslide_store::queries::reports::{self, ReportFilter};
@@ -29,8 +30,8 @@ pub async fn find_by_id(
     access: &Access<ReportsRead>,
     text: Option<&str>,
 ) -> Result<Option<String>, Problem> {
-    let Some(id) = text.and_then(read_id) else { return Ok(None) };
     let only = access.only_app();
+    let Some(id) = text.and_then(read_id) else { return find_by_short_id(api, access, text).await };
     let mut tx = api.tenant(access.tenant()).await?;
     let report = report::find_report(&mut tx, ReportId::from_uuid(id), 0).await?;
     if report.is_some_and(|found| access.can_see(&found.listed.app)) {
@@ -61,6 +62,20 @@ pub async fn find_by_id(
     let filter = ReportFilter { app, debug_id: Some(debug_id), ..ReportFilter::default() };
     let found = reports::list_reports(&mut tx, &filter, None, 1).await?;
     Ok((!found.reports.is_empty()).then(|| build_link(report_list::REPORTS_PAGE, &of_image)))
+}
+
+/// Returns the path of the page of the group with the short id in the search text.
+async fn find_by_short_id(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    text: Option<&str>,
+) -> Result<Option<String>, Problem> {
+    let Some(name) = text.and_then(normalize_short_id) else { return Ok(None) };
+    let mut tx = api.tenant(access.tenant()).await?;
+    let found = find_short_ids(&mut tx, &[name]).await?;
+    let Some(id) = found.first().copied().flatten() else { return Ok(None) };
+    let group = group_rows::find_group(&mut tx, id, access.only_app()).await?;
+    Ok(group.map(|group| format!("/console/groups/{}", group.id)))
 }
 
 /// Reads a search text as an id: 32 hexadecimal digits with or without dashes, in any case, also in the angle

@@ -13,7 +13,7 @@ pub use crate::state::Api;
 pub use lists::{ListForms, ListTable};
 
 use axum::Router;
-use figures::{FindMemoryLimit, FindOverview, FindVersionColumn};
+use figures::{FindAppSessions, FindMemoryLimit, FindOverview, FindVersionColumn};
 use std::error::Error;
 use std::sync::Arc;
 use time::OffsetDateTime;
@@ -101,6 +101,8 @@ pub struct ApiFeature {
     pub find_overview: Option<FindOverview>,
     /// Finds its column for the list of versions.
     pub find_version_column: Option<FindVersionColumn>,
+    /// Finds the sessions of an app, of which a group hits a part.
+    pub find_app_sessions: Option<FindAppSessions>,
     /// Finds the memory limit that explains the end of a run.
     pub find_memory_limit: Option<FindMemoryLimit>,
     pub start: Option<FeatureStart>,
@@ -130,6 +132,7 @@ impl ApiFeature {
             find_related: None,
             find_overview: None,
             find_version_column: None,
+            find_app_sessions: None,
             find_memory_limit: None,
             start: None,
             problems: Vec::new(),

@@ -11,14 +11,22 @@ pub use crate::operations::audit_log::list_audit_log;
 pub use crate::operations::dead_letters::get::{BytesShown, open_letter};
 pub use crate::operations::dead_letters::list::{DeadLetterQuery, list_dead_letters};
 pub use crate::operations::dead_letters::replay::{ReplayWish, replay_dead_letter};
+pub use crate::operations::group_views::change::{GroupViewPatch, change_group_view};
+pub use crate::operations::group_views::create::{NewGroupView, create_group_view};
+pub use crate::operations::group_views::delete::delete_group_view;
+pub use crate::operations::group_views::list::list_group_views;
 pub use crate::operations::grouping_rules::{
     GroupingRulesEffect, GroupingRulesTrial, NewGroupingRules, get_grouping_rules, set_grouping_rules,
     try_grouping_rules,
 };
 pub use crate::operations::groups::activity::list_group_activity;
+pub use crate::operations::groups::bulk::{
+    CHANGED_GROUPS_LIMIT, ChangedGroups, GroupChanges, GroupOutcome, change_all_as_author,
+};
 pub use crate::operations::groups::change::{GroupPatch, change_as_author};
 pub use crate::operations::groups::get::load_group;
 pub use crate::operations::groups::list::{GROWING, GroupQuery, list_groups};
+pub use crate::operations::groups::reference::{GroupRef, resolve_group};
 pub use crate::operations::groups::representative::choose_report;
 pub use crate::operations::groups::{Author, comment, merge, split};
 pub use crate::operations::keys::create::create_key;

@@ -12,3 +12,4 @@ pub mod replaced_groups;
 pub mod search;
 pub mod segments;
 pub mod storing;
+pub mod triage;

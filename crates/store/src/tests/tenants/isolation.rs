@@ -42,6 +42,8 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', substr(sha256(''), 1, 20), md5('chunk')::uuid, 1, true, now());
      INSERT INTO uploader_files (tenant, app, sha1, name, chunks, one_app, file_limit, state, attempts, due_at, updated_at)
      VALUES ('acme', 'shop', substr(sha256(''), 1, 20), '', '', false, 1, 'waiting', 0, now(), now());
+     INSERT INTO group_views (tenant, id, owner, name, filter, created_by, created_at)
+     VALUES ('acme', md5('view')::uuid, '', 'view', '{}', 'key', now());
      INSERT INTO live_event_counters (tenant, last) VALUES ('acme', 1);
      INSERT INTO live_events (tenant, event, kind, data, occurred_at) VALUES ('acme', 1, 'reports_stored', '{}', now());
      INSERT INTO captures (id, tenant, app, version, kind, form, files, size, content_hash, state, received_at)
@@ -274,6 +276,10 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     (
         "unslide_groups_like",
         "a search by an index that row-level security closes: ids of the transaction's own tenant",
+    ),
+    (
+        "unslide_ignored_groups_due",
+        "the builder opens groups that are ignored until a time: slugs and ids only",
     ),
     ("unslide_ingest_key", "an app's key comes before its tenant is known: the row of a whole text"),
     ("unslide_jobs_counts", "figures of waiting jobs"),

@@ -71,6 +71,51 @@
     });
   }
 
+  // A form that is refused keeps its fields and shows the message at its field, if the message names one.
+  const refuse = (form, text) => {
+    const page = new DOMParser().parseFromString(text, "text/html");
+    const parts = [...page.querySelectorAll("main h1, main h1 + p")].map((part) => part.textContent.trim());
+    const detail = parts[1] ?? parts[0] ?? "The form was refused";
+    form.querySelector(".failure")?.remove();
+    for (const field of all("[aria-invalid]", form)) field.removeAttribute("aria-invalid");
+    const note = document.createElement("p");
+    note.className = "failure";
+    note.setAttribute("role", "alert");
+    note.textContent = detail;
+    const name = /^([a-z_]+):/.exec(detail)?.[1];
+    const field = name && form.querySelector(`[name="${name}"]:not([type=hidden]):not(button)`);
+    if (!field) {
+      form.append(note);
+      return;
+    }
+    field.setAttribute("aria-invalid", "true");
+    (field.closest("label") ?? field).after(note);
+    field.focus();
+  };
+  for (const form of all("#main:not(.alone) form[method=post]:not(.upload)")) {
+    form.addEventListener("submit", async (event) => {
+      // A button with an address of its own leads to another page.
+      if (event.submitter?.hasAttribute("formaction")) return;
+      event.preventDefault();
+      const body = new URLSearchParams(new FormData(form, event.submitter));
+      try {
+        const answer = await fetch(form.getAttribute("action"), { method: "POST", body, credentials: "same-origin" });
+        const text = await answer.text();
+        if (!answer.ok) {
+          refuse(form, text);
+        } else if (answer.redirected) {
+          location.assign(answer.url);
+        } else {
+          document.open();
+          document.write(text);
+          document.close();
+        }
+      } catch {
+        say("The connection broke. Try again.");
+      }
+    });
+  }
+
   // What a page leaves out, such as the frames of a thread, comes from a page of its own when it is opened.
   for (const details of all("details[data-part]")) {
     details.addEventListener("toggle", async () => {
@@ -210,12 +255,33 @@
     rows[at].scrollIntoView({ block: "nearest" });
   };
 
+  // The keys of a form's buttons and fields. In a list they act on the groups that are ticked, or else on the current row.
+  const tick = () => rows[at]?.querySelector(".tick input");
+  const press = (key) => {
+    const found = document.querySelector(`[data-key="${key}"]`);
+    if (!found) return;
+    if (found.form?.id === "bulk" && !document.querySelector(".tick input:checked")) {
+      if (!tick()) {
+        say("Go to a row with j and k first");
+        return;
+      }
+      tick().checked = true;
+    }
+    if (found.tagName === "INPUT") found.focus();
+    else found.click();
+  };
+
   const pages = { o: "/console", g: "/console/groups", r: "/console/reports", s: "/console/symbols" };
   const keys = {
     "/": () => document.querySelector("input[type=search]")?.focus(),
     j: () => move(1),
     k: () => move(-1),
     c: () => document.querySelector("[data-copy-from]")?.click(),
+    x: () => tick()?.click(),
+    e: () => press("e"),
+    i: () => press("i"),
+    a: () => press("a"),
+    m: () => press("m"),
     "?": () => help?.showModal(),
   };
   let going = 0;
