@@ -12,7 +12,6 @@ use crate::words::{duration, text_or};
 use time::{Duration, OffsetDateTime};
 use unslide_api::feature::site::{GroupRef, choose_report, load_group};
 use unslide_report::device_models::name_with_code;
-use unslide_store::Uuid;
 use unslide_store::groups::{GroupAction, GroupStatus};
 use unslide_store::queries::durations::{self, VersionDurations};
 use unslide_store::queries::groups::{GroupCounts, GroupDay, GroupShare, GroupVariant, ListedGroup};
