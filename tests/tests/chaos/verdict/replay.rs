@@ -29,6 +29,9 @@ const APART: [&str; 35] = [
     "alert_recipients",
     "alert_mail_counts",
     "ingest_keys",
+    "person_erasures",
+    "erased_persons",
+    "person_secrets",
     "uploader_chunks",
     "uploader_files",
     // The live events of dashboards, and the terms of a search: a group keeps words of reports that have left.
