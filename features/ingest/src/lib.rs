@@ -19,7 +19,6 @@ use axum::{Extension, Router};
 use known_keys::KnownKeys;
 use limits::IngestLimits;
 use prometheus::IntCounterVec;
-use receive::KeptValues;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
@@ -56,7 +55,6 @@ pub struct IngestApiSettings {
 pub struct Ingest {
     keys: KnownKeys,
     limits: IngestLimits,
-    kept: KeptValues,
     /// Reports and refused requests by outcome, from the start of the api on.
     outcomes: OnceLock<IntCounterVec>,
     /// The address of the console; empty if it is not configured.
@@ -68,7 +66,6 @@ impl Ingest {
         Ingest {
             keys: KnownKeys::default(),
             limits: IngestLimits::default(),
-            kept: KeptValues::default(),
             outcomes: OnceLock::new(),
             public_url,
         }

@@ -58,6 +58,10 @@ pub type MadeKey<'k> =
 pub struct KeyMaker {
     /// Makes a key of a tenant with a name, for apps, and returns its text.
     pub make: for<'k> fn(&'k Store, &'k TenantId, &'k str, &'k [String]) -> MadeKey<'k>,
+    /// The path of the URL to which an app sends reports, before the key.
+    pub url_path: &'static str,
+    /// Returns a report of an app with this id, for a test of a key. The report says that it is one.
+    pub build_test_report: fn(&str, &str) -> String,
 }
 
 /// An API key that is to be written in another form.

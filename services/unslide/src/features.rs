@@ -34,6 +34,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_system_symbols::read,
     // Routes of other products' upload clients. They lock rows of their own only, and the tenant's symbols as every upload.
     unslide_uploaders::read,
+    // Tools for assistants. It has no hook.
+    unslide_mcp::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::read,
 ];
@@ -60,6 +62,8 @@ const COMMANDS: &[&[FeatureCommand]] = &[
     unslide_health::COMMANDS,
     // Erasures of persons.
     unslide_person_erasure::ERASE_COMMANDS,
+    // Tools for assistants, on standard input and output.
+    unslide_mcp::MCP_COMMANDS,
 ];
 
 /// Returns the subcommands of every feature.

@@ -4,6 +4,7 @@ use crate::configuration::Configured;
 use crate::features::{KEY_MAKERS, TOKEN_WRITERS};
 use crate::moment::Moment;
 use crate::prelude::*;
+use crate::servers::key_test;
 use crate::servers::tenant::{check_tenant, with_database};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
@@ -84,6 +85,8 @@ pub enum Command {
         #[arg(long)]
         yes: bool,
     },
+    /// Send a test report to the URL of an app, and print its outcome
+    Test(key_test::Arguments),
 }
 
 /// Returns the expiry of a key that lasts for a while from `now`, or until a time.
@@ -134,6 +137,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Revoke { configured, tenant, id, cascade, yes } => {
             with_database(&configured, async |store, _| revoke_key(&store, &tenant, id, cascade, yes).await)
         }
+        Command::Test(arguments) => key_test::run(&arguments),
     }
 }
 
