@@ -6,6 +6,7 @@
 
 use crate::store::{self, OpenErasure};
 use std::collections::BTreeSet;
+use std::slice::from_ref;
 use std::time::Duration;
 use time::Date;
 use tokio::time::Instant;
@@ -60,7 +61,7 @@ impl PersonSearch<'_> {
         let hash = self.erasure.person_key().hash;
         match self.erasure.kind {
             PersonKind::User => self.erase_reports(PersonReports::User(hash)).await,
-            PersonKind::Session => self.erase_with_reports(&[self.erasure.person_id.clone()], None).await,
+            PersonKind::Session => self.erase_with_reports(from_ref(&self.erasure.person_id), None).await,
             PersonKind::Installation => Ok(()),
         }
     }

@@ -28,5 +28,5 @@ pub async fn list_person_erasures(
     let limit = page.check_limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = store::list_erasures(&mut tx, after, limit + 1).await?;
-    Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.requested_at, &last.id))))
+    Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.requested_at, last.id))))
 }
