@@ -22,6 +22,7 @@ pub mod splice;
 mod split;
 mod system_path;
 pub mod text;
+mod users;
 mod warning;
 
 pub use blank::{BlankFrame, FrameSlot};
@@ -48,4 +49,5 @@ pub use report::{
 };
 pub use split::{Element, LenientElement, MOST_ELEMENTS, split_leniently, split_record};
 pub use system_path::is_system_path;
+pub use users::list_users;
 pub use warning::{Warning, WarningKind};

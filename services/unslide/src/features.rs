@@ -28,6 +28,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_console::read,
     // Reports straight from apps. It has no hook.
     unslide_ingest::read,
+    // Erasure of what a tenant has of one person. It has no hook: it asks the others to delete their rows.
+    unslide_person_erasure::read,
     // Names of an operating system's functions, and which are missing. It has no hook.
     unslide_system_symbols::read,
     // Routes of other products' upload clients. They lock rows of their own only, and the tenant's symbols as every upload.
@@ -58,6 +60,8 @@ const COMMANDS: &[&[FeatureCommand]] = &[
     unslide_export::EVENT_COMMANDS,
     // Files of metric payloads.
     unslide_health::COMMANDS,
+    // Erasures of persons.
+    unslide_person_erasure::ERASE_COMMANDS,
     // Tools for assistants, on standard input and output.
     unslide_mcp::MCP_COMMANDS,
 ];

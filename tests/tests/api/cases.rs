@@ -141,6 +141,9 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let (rule, alert) = crate::alerts::rule_with_message(world, "acme").await;
     let (doomed_rule, _) = crate::alerts::rule_with_message(world, "acme").await;
     let public = json!({"name": "shop", "apps": ["com.example.shop"]});
+    let erasure = json!({"kind": "session", "id": "none"});
+    let erasure = world.post_json("/v1/person-erasures", key, &erasure).await.expect_status(202);
+    let erasure = erasure["id"].as_str().unwrap();
     let public_key = world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
     let public_key = public_key["id"].as_str().unwrap();
     let save_view = async |name: &str| {
@@ -296,6 +299,13 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             Case::new(format!("/v1/public-keys/{public_key}"), Foreign::NotFound)
                 .body(json!({"state": "retired"})),
         ),
+        (
+            "erase_person",
+            Case::new("/v1/person-erasures", Foreign::Own(|body| assert_eq!(body["state"], "searching")))
+                .body(json!({"kind": "user", "id": "nobody"})),
+        ),
+        ("list_person_erasures", Case::new("/v1/person-erasures", Foreign::EmptyOfNoApp)),
+        ("get_person_erasure", Case::new(format!("/v1/person-erasures/{erasure}"), Foreign::NotFound)),
         ("list_alert_rules", Case::new("/v1/alert-rules", Foreign::Empty)),
         ("get_alert_rule", Case::new(format!("/v1/alert-rules/{rule}"), Foreign::NotFound)),
         (

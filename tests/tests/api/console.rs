@@ -307,7 +307,9 @@ async fn a_key_is_made_and_shown_once_and_revoked_with_what_it_made() {
         assert!(listed.contains(wanted), "{wanted}: {listed}");
     }
     for (wrong, status) in [
-        (&[("name", "x"), ("scope", "symbols:write")][..], StatusCode::FORBIDDEN),
+        (&[("name", "x"), ("preset", "pipeline")][..], StatusCode::FORBIDDEN),
+        (&[("name", "x"), ("preset", "everything")], StatusCode::BAD_REQUEST),
+        (&[("name", "x"), ("scope", "symbols:write")], StatusCode::FORBIDDEN),
         (&[("name", "x"), ("scope", "operator")], StatusCode::FORBIDDEN),
         (&[("name", "x"), ("scope", "everything")], StatusCode::BAD_REQUEST),
         (&[("name", "x")], StatusCode::BAD_REQUEST),

@@ -56,6 +56,20 @@ impl Scope {
             Scope::Operator => "operator",
         }
     }
+
+    /// Returns one line that says what the scope permits.
+    #[must_use]
+    pub fn summary(self) -> &'static str {
+        match self {
+            Scope::SymbolsWrite => "Uploads and deletes symbols.",
+            Scope::SymbolsRead => "Lists symbols, and symbolicates reports that are not stored.",
+            Scope::ReportsWrite => "Sends reports, sessions, metrics and captures.",
+            Scope::ReportsRead => "Sees reports, groups, health and captures.",
+            Scope::GroupsWrite => "Resolves, ignores, assigns, comments on, merges and splits groups.",
+            Scope::TenantAdmin => "Manages keys, settings, alerts and dead letters, and deletes reports.",
+            Scope::Operator => "Manages every tenant.",
+        }
+    }
 }
 
 impl fmt::Display for Scope {

@@ -1,5 +1,6 @@
 //! The part of health in transactions of the store.
 
+use super::erasure;
 use time::{Date, OffsetDateTime};
 use unslide_model::ended::EndReason;
 use unslide_store::queries::session::{
@@ -8,9 +9,14 @@ use unslide_store::queries::session::{
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, to_row32, words};
 use unslide_store::{HookFuture, StoreHook, TenantTx};
 
-/// Deletes expired rows, and lists the begin, the end and the metric payloads of a session.
-pub const HEALTH_HOOK: StoreHook =
-    StoreHook { expire: Some(expire), session_events: Some(session_events), ..StoreHook::new(crate::NAME) };
+/// Deletes expired rows and those of persons, and lists the begin, the end and the metric payloads of a session.
+pub const HEALTH_HOOK: StoreHook = StoreHook {
+    expire: Some(expire),
+    session_events: Some(session_events),
+    person_sessions: Some(erasure::person_sessions),
+    erase_sessions: Some(erasure::erase_sessions),
+    ..StoreHook::new(crate::NAME)
+};
 
 /// Deletes sessions and metric payloads. Their counts stay. Days that no tenant keeps go with their tables
 /// (see [`unslide_store::partitions::drop_before`]).

@@ -31,7 +31,7 @@ pub use crate::operations::groups::representative::choose_report;
 pub use crate::operations::groups::{Author, comment, merge, split};
 pub use crate::operations::keys::create::create_key;
 pub use crate::operations::keys::list::list_keys;
-pub use crate::operations::keys::{CreatedKey, RevokeQuery, revoke_key};
+pub use crate::operations::keys::{CreatedKey, NewKeyBody, RevokeQuery, revoke_key};
 pub use crate::operations::reports::explain::explain_stored;
 pub use crate::operations::reports::get::{GetQuery, get_report, load_report};
 pub use crate::operations::reports::list::{ReportQuery, list_reports};

@@ -12,7 +12,10 @@ use unslide_report::{
     Ours, OwnFrames, ProcessIdentity, ReadError, ReadLimits, Report, ReportSummary, TopFrame,
 };
 use unslide_store::Uuid;
-use unslide_store::reports::{Arrival, FrameTotals, ImageUse, ReportDetails, ReportOrigin};
+use unslide_store::persons::hash_person;
+use unslide_store::reports::{
+    Arrival, FrameTotals, ImageUse, MOST_REPORT_USERS, ReportDetails, ReportOrigin,
+};
 use unslide_stream::Record;
 
 /// A report and its tenant.
@@ -65,6 +68,10 @@ pub fn read_report(
         size: u64::try_from(input.len()).unwrap_or(u64::MAX),
         facts: ReportDetails {
             terms: report.search_terms(),
+            users: unslide_report::list_users(document.json(), limits, MOST_REPORT_USERS)
+                .iter()
+                .map(|user| hash_person(user))
+                .collect(),
             process_identity: report.process_identity().and_then(|process| identity_column(&process)),
             context: build_context(&report),
             ..build_details(report.summary(), ours, report.count_own_frames())
@@ -150,6 +157,7 @@ fn build_details(summary: ReportSummary, ours: &Ours, own: OwnFrames) -> ReportD
         device_time: summary.timestamp,
         // The device's own hash is hashed again: the column shows that devices are equal, and nothing more.
         device: summary.device_hash.map(|hash| Sha256::digest(hash.as_bytes())[..16].to_vec()),
+        users: Vec::new(),
         os_name: summary.os_name,
         os_version: summary.os_version,
         os_build: summary.os_build,

@@ -38,6 +38,12 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO alert_mail_counts (tenant, day, mails) VALUES ('acme', now()::date, 1);
      INSERT INTO ingest_keys (tenant, id, key_text, name, apps, state, created_at)
      VALUES ('acme', '0a1b2c3d', 'text', 'app', '{shop}', 'active', now());
+     INSERT INTO person_erasures (id, tenant, kind, person_id, person_hash, requested_by, requested_at, state)
+     VALUES (md5('erasure')::uuid, 'acme', 'user', 'u', sha256(''), 'test', now(), 'searching');
+     INSERT INTO person_secrets (tenant, secret) VALUES ('acme', sha256(''));
+     INSERT INTO erased_persons (tenant, kind, person_hash, erased_at) VALUES ('acme', 'user', sha256(''), '2000-01-01');
+     INSERT INTO report_users (tenant, received_at, report_id, variant, user_hash)
+     SELECT 'acme', received_at, report_id, variant, substr(sha256(''), 1, 16) FROM reports LIMIT 1;
      INSERT INTO uploader_chunks (tenant, sha1, object_id, size, counted, expires_at)
      VALUES ('acme', substr(sha256(''), 1, 20), md5('chunk')::uuid, 1, true, now());
      INSERT INTO uploader_files (tenant, app, sha1, name, chunks, one_app, file_limit, state, attempts, due_at, updated_at)

@@ -16,12 +16,12 @@ use days::{CountedSession, DayDelta};
 use end::SessionEnd;
 use learned_limits::LearnedLimits;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
 use unslide_proto::event::{EventArrival, GatewayEvent};
 use unslide_store::app_signals::{self, AppSignal, SignalDrops, UNSAMPLED_WEIGHT, WeightRounder};
 use unslide_store::gateway_events::{EventOutcome, is_too_old};
+use unslide_store::persons::{self, ArrivedPerson, PersonKey, PersonKind, hash_person};
 use unslide_store::queries::session::SessionJudgement;
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, json_bytes, json_time};
 use unslide_store::{Result, TenantTx};
@@ -31,7 +31,6 @@ pub type SessionArrival = EventArrival<SessionEvent>;
 
 /// App, id and day: what a session is found by.
 type SessionKey = (String, String, Date);
-type Hash = [u8; 16];
 
 /// The facts of one session from the events of a batch.
 struct Told<'a> {
@@ -59,9 +58,14 @@ pub async fn store(
 ) -> Result<Vec<EventOutcome>> {
     let limits = LearnedLimits::read(tx, arrivals).await?;
     let mut outcomes = vec![EventOutcome::Duplicate; arrivals.len()];
+    let erased = persons::find_erased(tx, &list_persons(arrivals)).await?;
     let mut told: BTreeMap<SessionKey, Told<'_>> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().copied().enumerate() {
         let (event, day) = (&arrival.event, arrival.event.event_day());
+        if erased.contains(&place) {
+            outcomes[place] = EventOutcome::Deleted;
+            continue;
+        }
         if is_too_old(&arrival.event, arrival.received_at, keep_from) {
             outcomes[place] = EventOutcome::Expired;
             continue;
@@ -128,11 +132,22 @@ fn dropped(arrivals: &[&SessionArrival], outcomes: &[EventOutcome]) -> SignalDro
     drops
 }
 
-fn hash(text: &str) -> Hash {
-    let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
-    let mut half = [0; 16];
-    half.copy_from_slice(&digest[..16]);
-    half
+/// Returns the persons of events: the session, its installation and its user.
+fn list_persons(arrivals: &[&SessionArrival]) -> Vec<ArrivedPerson> {
+    let mut persons = Vec::new();
+    for (place, arrival) in arrivals.iter().enumerate() {
+        let event = &arrival.event;
+        let ids = [
+            (PersonKind::Session, Some(&event.id)),
+            (PersonKind::Installation, event.installation.as_ref()),
+            (PersonKind::User, event.user.as_ref()),
+        ];
+        persons.extend(ids.into_iter().filter_map(|(kind, id)| {
+            let key = PersonKey::from_id(kind, id?);
+            Some(ArrivedPerson { place, key, received_at: arrival.received_at })
+        }));
+    }
+    persons
 }
 
 /// Inserts the sessions that do not exist yet, and leaves the existing ones in `told`.
@@ -150,7 +165,7 @@ async fn insert_new(
         let event = &new.first.event;
         let delta = deltas.entry((app, event.version.clone(), day)).or_default();
         if let Some(installation) = &event.installation {
-            let (installation, user) = (hash(installation), event.user.as_deref().map(hash));
+            let (installation, user) = (hash_person(installation), event.user.as_deref().map(hash_person));
             let weight = new.weight.unwrap_or(1).into();
             let user = user.as_ref().map(<[u8; 16]>::as_slice);
             let session = CountedSession { installation: &installation, user, weight };
@@ -172,8 +187,8 @@ fn new_row(key: &SessionKey, told: &Told<'_>, weight: i32) -> Value {
         "session_id": id,
         "day": day.to_string(),
         "version": event.version,
-        "installation": event.installation.as_deref().map(|id| json_bytes(&hash(id))),
-        "user_hash": event.user.as_deref().map(|user| json_bytes(&hash(user))),
+        "installation": event.installation.as_deref().map(|id| json_bytes(&hash_person(id))),
+        "user_hash": event.user.as_deref().map(|user| json_bytes(&hash_person(user))),
         "os": event.os,
         "device": event.device,
         "started_at": json_time(event.started_at),
