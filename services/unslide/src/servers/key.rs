@@ -1,14 +1,14 @@
 //! `unslide key`.
 
 use crate::configuration::Configured;
-use crate::features::{KEY_MAKERS, TOKEN_WRITERS};
+use crate::features::{KEY_MAKERS, NAMES_KEY_MAKERS, TOKEN_WRITERS};
 use crate::moment::Moment;
 use crate::prelude::*;
 use crate::servers::tenant::{check_tenant, with_database};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_client::{confirm_action, create_key};
-use unslide_feature::TokenRequest;
+use unslide_feature::{KeyMaker, KeyRequest, TokenRequest};
 use unslide_model::{Scope, TenantId};
 use unslide_store::keys::{self, NewApiKey};
 use unslide_store::{Store, Uuid, audit};
@@ -35,7 +35,7 @@ pub enum Command {
         #[arg(long, default_value = "made on the command line")]
         name: String,
         /// Scopes that the key grants, separated by commas; with --sentry-token symbols:write,symbols:read if absent
-        #[arg(long, value_delimiter = ',', required_unless_present_any = ["public", "sentry_token"])]
+        #[arg(long, value_delimiter = ',', required_unless_present_any = ["public", "names", "sentry_token"])]
         scope: Vec<Scope>,
         /// The only app (bundle identifier) that the key is valid for; with --public one or more, separated by commas
         #[arg(long)]
@@ -43,6 +43,10 @@ pub enum Command {
         /// Make a key for the URL in an app, which sends reports and does nothing else. `prefix.*` covers all apps below
         #[arg(long, requires = "app", conflicts_with_all = ["scope", "expires"])]
         public: bool,
+        /// Make a key for the URL that a profiler reads names of functions from; it never gives a dSYM. It expires after 90
+        /// days unless --expires says otherwise
+        #[arg(long, conflicts_with_all = ["scope", "public", "sentry_token"])]
+        names: bool,
         /// Print the key as a token for SENTRY_AUTH_TOKEN, which also carries the tenant and the URL of the API
         #[arg(long, requires = "url", conflicts_with = "public")]
         sentry_token: bool,
@@ -96,7 +100,20 @@ fn resolve_expiry(end: Moment, now: OffsetDateTime) -> Result<OffsetDateTime, Co
 pub fn run(command: Command) -> Outcome {
     match command {
         Command::Create { configured, tenant, name, app: Some(apps), public: true, .. } => {
-            with_database(&configured, async |store, _| make_public(&store, &tenant, &name, &apps).await)
+            with_database(&configured, async |store, _| {
+                let apps: Vec<String> = apps.split(',').map(|app| app.trim().to_owned()).collect();
+                let request = KeyRequest { name: &name, apps: &apps, expires_at: None };
+                make_feature_key(&store, &tenant, KEY_MAKERS, request).await
+            })
+        }
+        Command::Create { configured, tenant, name, app, expires, names: true, .. } => {
+            with_database(&configured, async |store, _| {
+                let now = store.clock().now();
+                let expires_at = expires.map(|end| resolve_expiry(end, now)).transpose()?;
+                let apps: Vec<String> = app.into_iter().collect();
+                let request = KeyRequest { name: &name, apps: &apps, expires_at };
+                make_feature_key(&store, &tenant, NAMES_KEY_MAKERS, request).await
+            })
         }
         Command::Create { configured, tenant, name, scope, app, expires, url, .. } => {
             let scope = if scope.is_empty() { TOKEN_SCOPES.to_vec() } else { scope };
@@ -183,12 +200,16 @@ async fn list_keys(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
     Ok(Exit::Ready)
 }
 
-/// Makes a key for the URL in an app and prints it.
-async fn make_public(store: &Store, tenant: &TenantId, name: &str, apps: &str) -> Outcome {
+/// Makes a key of a feature for a URL and prints it.
+async fn make_feature_key(
+    store: &Store,
+    tenant: &TenantId,
+    makers: &[KeyMaker],
+    request: KeyRequest<'_>,
+) -> Outcome {
     check_tenant(store, tenant).await?;
-    let maker = KEY_MAKERS.first().ok_or("this program makes no public keys")?;
-    let apps: Vec<String> = apps.split(',').map(|app| app.trim().to_owned()).collect();
-    say!("{}", (maker.make)(store, tenant, name, &apps).await?);
+    let maker = makers.first().ok_or("this program makes no such keys")?;
+    say!("{}", (maker.make)(store, tenant, request).await?);
     Ok(Exit::Ready)
 }
 

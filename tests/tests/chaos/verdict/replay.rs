@@ -29,6 +29,7 @@ const APART: [&str; 35] = [
     "alert_recipients",
     "alert_mail_counts",
     "ingest_keys",
+    "names_keys",
     "uploader_chunks",
     "uploader_files",
     // The live events of dashboards, and the terms of a search: a group keeps words of reports that have left.

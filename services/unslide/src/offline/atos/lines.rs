@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use unslide_client::Console;
 use unslide_model::RelativeAddress;
+use unslide_report::Text;
 use unslide_report::text::escape_for_terminal;
 use unslide_symbolicate::demangle::{is_swift, simplify_swift};
 use unslide_symbolicate::symcache::{CodeAnswer, CodeCall, CodeLookup};
@@ -149,7 +150,7 @@ impl LineWriting {
         let name = if is_swift(linkage.as_bytes()) { self.swift_name(&linkage, &name) } else { &name };
         // Writing to a string has no error.
         let _ = write!(output, "{} (in {image})", escape_for_terminal(name));
-        match call.file.map(|file| file.decode()) {
+        match call.file.map(Text::decode) {
             Some(_) if call.line.is_none() && is_swift(linkage.as_bytes()) => {
                 output.push_str(" (<compiler-generated>:0)");
             }

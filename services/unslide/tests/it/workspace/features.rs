@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 32] = [
+const WORDS: [(&str, &str); 36] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -33,6 +33,10 @@ const WORDS: [(&str, &str); 32] = [
     ("ingest", "ingest_key"),
     ("ingest", "public-key"),
     ("ingest", "usp_"),
+    ("symbol-server", "unslide_symbol_server"),
+    ("symbol-server", "debuginfod"),
+    ("symbol-server", "usn_"),
+    ("symbol-server", "names_key"),
     ("system-symbols", "unslide_system_symbols"),
     ("uploaders", "unslide_uploaders"),
     ("uploaders", "uploader_"),
