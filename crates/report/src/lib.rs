@@ -13,6 +13,7 @@ mod foreign;
 mod image_message;
 pub mod jetsam;
 mod json;
+pub mod markdown;
 mod measurement;
 pub mod reader;
 mod report;

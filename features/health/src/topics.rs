@@ -8,19 +8,24 @@ use unslide_indexer::{EventTopic, TopicEvent};
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::{HookFuture, TenantTx};
 
+/// Reason of session events that cannot be read.
+pub const BAD_SESSION: &str = "bad_session";
+/// Reason of metric payloads that cannot be read.
+pub const BAD_METRICS: &str = "bad_metrics";
+
 pub const TOPICS: &[EventTopic] = &[
     EventTopic {
         kind: "sessions",
         name: |topics| &topics.sessions,
         read: TopicEvent::read::<SessionEvent>,
-        unreadable_reason: "bad_session",
+        unreadable_reason: BAD_SESSION,
         store: store_sessions,
     },
     EventTopic {
         kind: "metrics",
         name: |topics| &topics.metrics,
         read: TopicEvent::read::<MetricPayload>,
-        unreadable_reason: "bad_metrics",
+        unreadable_reason: BAD_METRICS,
         store: store_metrics,
     },
 ];

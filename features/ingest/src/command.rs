@@ -1,4 +1,4 @@
-//! The making of public keys by `unslide key create --public`.
+//! Public keys on the command line: `unslide key create --public` and `unslide key test`.
 
 use crate::key::{AppPattern, KeyText};
 use crate::operations::check_new;
@@ -7,8 +7,24 @@ use unslide_feature::{KeyMaker, KeyRequest, MadeKey};
 use unslide_model::TenantId;
 use unslide_store::{Store, audit};
 
-/// Makes a public key on the command line.
-pub const KEY_MAKER: KeyMaker = KeyMaker { make: make_key };
+/// Makes public keys on the command line, and the reports that test them.
+pub const KEY_MAKER: KeyMaker = KeyMaker { make: make_key, url_path: "/i/", build_test_report };
+
+/// Returns a report of an app for a test of its key, which is grouped apart from its crashes.
+fn build_test_report(app: &str, id: &str) -> String {
+    let name = "Unslide key test";
+    serde_json::json!({
+        "report": {"id": id, "type": "standard", "version": "3.6.0"},
+        "system": {"CFBundleIdentifier": app, "CFBundleShortVersionString": "0.0.0", "CFBundleVersion": "0"},
+        "user": {"unslide_key_test": true},
+        "binary_images": [],
+        "crash": {"threads": [], "error": {
+            "type": "user", "reason": "sent by `unslide key test`",
+            "user_reported": {"name": name, "language": "none"},
+        }},
+    })
+    .to_string()
+}
 
 fn make_key<'k>(store: &'k Store, tenant: &'k TenantId, request: KeyRequest<'k>) -> MadeKey<'k> {
     Box::pin(async move {
@@ -25,4 +41,19 @@ fn make_key<'k>(store: &'k Store, tenant: &'k TenantId, request: KeyRequest<'k>)
         tx.commit().await?;
         Ok(text.reveal().to_owned())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_report::{ReadLimits, Report};
+
+    #[test]
+    fn a_test_report_is_a_report_of_its_app() {
+        let id = "11111111-1111-1111-1111-111111111111";
+        let json = build_test_report("com.example.shop", id);
+        let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+        assert_eq!(report.id.to_string(), id);
+        assert_eq!(report.summary().app.as_deref(), Some("com.example.shop"));
+    }
 }

@@ -18,7 +18,6 @@ pub use key::{AppPattern, KeyText, PublicKeyKind};
 use axum::{Extension, Router};
 use limits::IngestLimits;
 use prometheus::IntCounterVec;
-use receive::KeptValues;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
@@ -57,7 +56,6 @@ pub struct IngestApiSettings {
 pub struct Ingest {
     keys: KnownKeys<PublicKeyKind, CallerKey>,
     limits: IngestLimits,
-    kept: KeptValues,
     /// Reports and refused requests by outcome, from the start of the api on.
     outcomes: OnceLock<IntCounterVec>,
     /// The address of the console; empty if it is not configured.
@@ -69,7 +67,6 @@ impl Ingest {
         Ingest {
             keys: KnownKeys::default(),
             limits: IngestLimits::default(),
-            kept: KeptValues::default(),
             outcomes: OnceLock::new(),
             public_url,
         }

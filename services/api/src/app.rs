@@ -1,5 +1,6 @@
 //! The application: routes and layers, the same for production and tests.
 
+use crate::feature::calls::OperationCalls;
 use crate::feature::{ApiFeature, lists};
 use crate::http::observe::{bound_load, observe_request, panic_response};
 use crate::http::problem::{Kind, Problem, pages};
@@ -15,11 +16,11 @@ use crate::operations::{
 };
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
-use axum::Router;
 use axum::extract::State;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 use serde_json::Value;
@@ -54,8 +55,9 @@ pub fn build_app(api: Api) -> Router {
     if sites.is_empty() {
         site = site.route("/", get(|| async { Redirect::temporary("/docs") }));
     }
+    let calls = Extension(call_operations(&api, operations.clone()));
     let requests = operations
-        .merge(outside.layer(from_fn_with_state(limit, bound_time)))
+        .merge(outside.layer(from_fn_with_state(limit, bound_time)).layer(calls))
         .layer(no_store)
         .merge(plain)
         .merge(site)
@@ -68,6 +70,18 @@ pub fn build_app(api: Api) -> Router {
         .layer(from_fn_with_state(api.clone(), observe_request));
     // A balancer is no client: its checks are answered under any load, and their 503 is no failed request.
     requests.route("/readyz", get(readyz)).layer(no_sniff).with_state(api)
+}
+
+/// Returns the operations for features that call them from within, with the layers that a request over the network has.
+fn call_operations(api: &Api, operations: Router<Api>) -> OperationCalls {
+    let operations = operations
+        .fallback(|| async { Problem::from_kind(Kind::NotFound).into_response() })
+        .layer(from_fn_with_state(api.clone(), answers::account_response))
+        .layer(from_fn(answers::hold_reservations))
+        .layer(from_fn_with_state(api.clone(), bound_load))
+        .layer(CatchPanicLayer::custom(panic_response))
+        .layer(from_fn_with_state(api.clone(), observe_request));
+    OperationCalls::new(operations.with_state(api.clone()))
 }
 
 /// Tells load balancers whether to send requests here. The admin port shows which dependencies answer.

@@ -14,6 +14,7 @@ use crate::http::trace::Ids;
 use crate::limits::permits::Permits;
 use crate::metrics::{ConnectionMetrics, Metrics};
 use crate::reports::rules_cache::RulesCache;
+use crate::requests::refused::KeptValues;
 use crate::state::{Api, Inner};
 use futures::future::join_all;
 use std::net::SocketAddr;
@@ -193,6 +194,7 @@ pub async fn build_api(
         symcaches,
         key_cache,
         rules_cache: RulesCache::default(),
+        kept_values: KeptValues::default(),
         key_uses,
         report_units: Arc::default(),
         symbolication_units: Arc::default(),

@@ -12,6 +12,7 @@ use crate::limits::permits::Permits;
 use crate::list_tables::{ListTable, all_tables};
 use crate::metrics::Metrics;
 use crate::reports::rules_cache::RulesCache;
+use crate::requests::refused::KeptValues;
 use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -61,6 +62,8 @@ pub struct Inner {
     /// Principals of the keys in use.
     pub key_cache: KeyCache,
     pub rules_cache: RulesCache,
+    /// Counters of refused elements with a value that is kept.
+    pub kept_values: KeptValues,
     /// Recorder of the times when keys were used.
     pub key_uses: KeyUses,
     /// Cost units of the reports that each tenant sends.

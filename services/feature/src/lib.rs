@@ -65,11 +65,17 @@ pub struct KeyRequest<'k> {
     pub expires_at: Option<OffsetDateTime>,
 }
 
-/// Makes keys of a feature on the command line.
+/// Makes a key of a tenant and returns its text.
+pub type MakeKey = for<'k> fn(&'k Store, &'k TenantId, KeyRequest<'k>) -> MadeKey<'k>;
+
+/// Makes keys of a feature on the command line, for apps.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyMaker {
-    /// Makes a key of a tenant and returns its text.
-    pub make: for<'k> fn(&'k Store, &'k TenantId, KeyRequest<'k>) -> MadeKey<'k>,
+    pub make: MakeKey,
+    /// The path of the URL to which an app sends reports, before the key.
+    pub url_path: &'static str,
+    /// Returns a report of an app with this id, for a test of a key. The report says that it is one.
+    pub build_test_report: fn(&str, &str) -> String,
 }
 
 /// An API key that is to be written in another form.

@@ -2,7 +2,7 @@
 
 use unslide_builder::ChildTask;
 use unslide_client::FeatureCommand;
-use unslide_feature::{Feature, KeyMaker, TokenWriter};
+use unslide_feature::{Feature, KeyMaker, MakeKey, TokenWriter};
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::config::{ConfigReader, Sources};
 use unslide_symbolicate::Analysis;
@@ -34,6 +34,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_system_symbols::read,
     // Routes of other products' upload clients. They lock rows of their own only, and the tenant's symbols as every upload.
     unslide_uploaders::read,
+    // Tools for assistants. It has no hook.
+    unslide_mcp::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::read,
 ];
@@ -60,6 +62,8 @@ const COMMANDS: &[&[FeatureCommand]] = &[
     unslide_export::EVENT_COMMANDS,
     // Files of metric payloads.
     unslide_health::COMMANDS,
+    // Tools for assistants, on standard input and output.
+    unslide_mcp::MCP_COMMANDS,
 ];
 
 /// Returns the subcommands of every feature.
@@ -81,7 +85,7 @@ pub const KEY_MAKERS: &[KeyMaker] = &[
 ];
 
 /// Makers of the keys of `unslide key create --names`.
-pub const NAMES_KEY_MAKERS: &[KeyMaker] = &[
+pub const NAMES_KEY_MAKERS: &[MakeKey] = &[
     // Keys in the URLs of profilers.
     unslide_symbol_server::NAMES_KEY_MAKER,
 ];

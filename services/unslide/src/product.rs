@@ -2,12 +2,15 @@
 
 use crate::configuration::service::Service;
 use crate::configuration::{Configuration, load_unchecked};
-use crate::{features, serve};
+use crate::features::{self, KEY_MAKERS};
+use crate::serve;
 use std::path::Path;
 use tokio::net::TcpListener;
 use unslide_client::{BoxError, SendDemoData};
 use unslide_dev::{Product, ServiceConfigs};
+use unslide_model::TenantId;
 use unslide_runtime::{ConfigProblem, Host, Supervised, telemetry};
+use unslide_store::Store;
 
 impl Product for Configuration {
     fn load_settings(config: Option<&Path>) -> Result<Configuration, BoxError> {
@@ -29,6 +32,17 @@ impl Product for Configuration {
 
     fn validate_settings(&self) -> Vec<ConfigProblem> {
         Configuration::validate(self, None)
+    }
+
+    async fn make_public_path(
+        &self,
+        store: &Store,
+        tenant: &TenantId,
+        apps: &[String],
+    ) -> Result<Option<String>, BoxError> {
+        let Some(maker) = KEY_MAKERS.first() else { return Ok(None) };
+        let key = (maker.make)(store, tenant, "unslide dev", apps).await?;
+        Ok(Some(format!("{}{key}", maker.url_path)))
     }
 
     fn list_demo_data() -> &'static [SendDemoData] {

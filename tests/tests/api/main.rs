@@ -10,6 +10,7 @@ mod events;
 mod http;
 mod limits;
 mod lists;
+mod mcp;
 mod openapi;
 mod outline;
 mod reports;

@@ -28,6 +28,7 @@ pub fn features(settings: FeatureSettings) -> Vec<Feature> {
         unslide_symbol_server::feature(),
         unslide_system_symbols::feature(),
         unslide_uploaders::feature(unslide_uploaders::Config::default()),
+        unslide_mcp::feature(),
         unslide_export::feature(),
     ]
 }

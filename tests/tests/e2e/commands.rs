@@ -128,6 +128,32 @@ impl Dev {
     }
 }
 
+/// The URL for apps that `unslide dev` prints accepts a report, and `unslide key test` says what became of it.
+fn key_of_apps_works(dev: &Dev) {
+    let test = |url: &str, app: &str| {
+        let done = binary::build_command(&["key", "test", url, "--app", app])
+            .env("UNSLIDE_API_KEY", dev.fact("api_key"))
+            .output()
+            .expect("starts");
+        let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+        (done.status.code(), said)
+    };
+    let url = dev.fact("app_url");
+    let (status, said) = test(url, "com.example.shop");
+    assert_eq!(status, Some(0), "{said}");
+    let page = format!("{}/console/reports/", dev.fact("api_url"));
+    assert!(
+        said.contains("accepted: report ") && said.contains("stored: ") && said.contains(&page),
+        "{said}"
+    );
+    let (status, said) = test(url, "org.example.shop");
+    assert!(status == Some(1) && said.contains("com.example.*") && said.contains("wrong_app"), "{said}");
+    let (status, said) = test(url.get(..url.len() - 1).expect("a key"), "com.example.shop");
+    assert!(status == Some(5) && said.contains("unknown key"), "{said}");
+    let (status, said) = test(dev.fact("api_url"), "com.example.shop");
+    assert!(status == Some(2) && said.contains("/i/"), "{said}");
+}
+
 /// The commands of `docs/operations.md`, with what `unslide dev` prints and nothing else.
 fn operators_commands_work(dev: &Dev) {
     let mode = std::fs::metadata(dev.fact("config")).expect("a file").permissions().mode();
@@ -166,10 +192,12 @@ async fn the_embedded_default_keeps_everything_over_a_restart() {
     client.upload_symbols(app.dsym.clone()).await;
     let key = dev.fact("api_key").to_owned();
     tokio::task::block_in_place(|| operators_commands_work(&dev));
+    let app_url = dev.fact("app_url").to_owned();
     tokio::task::block_in_place(|| dev.stop());
 
     let dev = tokio::task::block_in_place(|| Dev::start(&data));
     assert_eq!(dev.fact("api_key"), key);
+    assert_eq!(dev.fact("app_url"), app_url);
     let topics = Topics::connect(dev.fact("kafka_bootstrap"));
     let report = app.build_report(7).bytes();
     topics.produce_record("crash.reports", None, &[("tenant", dev.fact("tenant"))], &report).await;
@@ -179,6 +207,7 @@ async fn the_embedded_default_keeps_everything_over_a_restart() {
     let client = Client::new(dev.fact("api_url"), dev.fact("api_key"));
     let path = "/v1/reports/00000000-0000-4000-8000-000000000007";
     client.wait_for(path, EVENTUAL_TIMEOUT, |status, _| status == 200).await;
+    tokio::task::block_in_place(|| key_of_apps_works(&dev));
     tokio::task::block_in_place(|| dev.stop());
 
     let (dev, export) = tokio::task::block_in_place(|| Dev::start_for_a_person(&data));

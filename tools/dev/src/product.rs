@@ -3,7 +3,9 @@
 use std::path::Path;
 use tokio::net::TcpListener;
 use unslide_client::{BoxError, SendDemoData};
+use unslide_model::TenantId;
 use unslide_runtime::{ConfigProblem, Host, Supervised, telemetry};
+use unslide_store::Store;
 
 /// The services with their features and settings.
 pub trait Product: Sized {
@@ -25,6 +27,17 @@ pub trait Product: Sized {
 
     /// Returns the problems of all settings.
     fn validate_settings(&self) -> Vec<ConfigProblem>;
+
+    /// Makes a key for the URL in apps of a tenant. Returns the path of the URL, or `None` if the product has no such keys.
+    ///
+    /// # Errors
+    /// Returns an error if the key cannot be stored.
+    fn make_public_path(
+        &self,
+        store: &Store,
+        tenant: &TenantId,
+        apps: &[String],
+    ) -> impl Future<Output = Result<Option<String>, BoxError>>;
 
     /// Returns what sends the demo data of features.
     fn list_demo_data() -> &'static [SendDemoData];

@@ -99,8 +99,9 @@ pub fn build_view(report: &Report<'_>) -> ReportView {
 
 fn escaped_finding(finding: &OurFinding) -> OurFinding {
     let own = |text: &String| super::escape_line(text).into_owned();
-    let OurFinding { member, sentence, evidence } = finding;
-    OurFinding { member: own(member), sentence: own(sentence), evidence: evidence.iter().map(own).collect() }
+    let OurFinding { member, sentence, frame, evidence } = finding;
+    let evidence = evidence.iter().map(own).collect();
+    OurFinding { member: own(member), sentence: own(sentence), frame: *frame, evidence }
 }
 
 /// Returns one backtrace of the main crash, by its position in [`Report::backtraces`], with everything a page shows.

@@ -3,10 +3,13 @@
 use super::prelude::*;
 
 use crate::store::sessions::SessionEvent;
+use crate::topics;
 use axum::Extension;
 use axum::body::Body;
 use http::HeaderMap;
-use unslide_api::feature::events::{self, EventRequest, MOST_EVENTS, TraceContext};
+use unslide_api::feature::events::{
+    self, EventRequest, EventTarget, MOST_EVENTS, RefusedElement, TraceContext,
+};
 use unslide_store::app_signals::AppSignal;
 use utoipa::PartialSchema;
 use utoipa::openapi::schema::ArrayBuilder;
@@ -15,7 +18,7 @@ use utoipa::openapi::{OneOfBuilder, Ref, RefOr, Schema};
 /// The events that the broker has taken.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SentSessions {
-    /// Number of events in the request.
+    /// Number of accepted events.
     #[schema(minimum = 1, maximum = 1000)]
     pub accepted: usize,
     /// Events of sessions that began too long ago: more than 30 days before, or before what the tenant keeps. They are not counted, and sending
@@ -24,6 +27,9 @@ pub struct SentSessions {
     /// Events of apps with sessions switched off: they are counted as dropped and not kept. Sending them again
     /// changes nothing.
     pub switched_off: usize,
+    /// The events that were refused while these were accepted.
+    #[schema(max_items = 1000)]
+    pub refused: Vec<RefusedElement>,
 }
 
 /// The body of a request with session events.
@@ -51,12 +57,16 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
 /// tenant's retention, is not counted: `too_old` has their number.
 ///
 /// A request costs one unit for each event in it, and one for each 64 KiB of the body, as sent or unpacked,
-/// whichever is more. They count against the same `units_per_second` as reports. A request is accepted whole
-/// or not at all.
+/// whichever is more. They count against the same `units_per_second` as reports.
+///
+/// An event that can't be read or is of another app than the key's refuses no other: `refused` lists it, and it becomes a
+/// dead letter with the same reason. If no event is accepted, the answer is the problem of the first, and nothing is kept.
+/// With `Prefer: handling=strict` one such event refuses the whole request.
 #[utoipa::path(post, path = "/v1/sessions", tag = "sessions", operation_id = "send_sessions",
     request_body(description = "Replace the `started_at` of the example: it is a past date. One event or many.", content(
         (SessionEvents = "application/json", example = json!([{"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "installation": "b1946ac92492d234", "app": "com.example.shop", "version": "3.1.4", "started_at": "2026-11-20T08:00:00Z", "duration": 95, "foreground": true, "end_reason": "exited"}])),
         (Vec<u8> = "application/gzip"))),
+    params(("prefer" = Option<String>, Header, description = "`handling=strict`: accept all events or none.")),
     responses((status = 202, description = "The broker has all events.",
         headers(("location" = String, description = "The path of the app's crash-free shares, once the events are counted; only if all events are of one app.")),
         body = SentSessions), Failures),
@@ -69,10 +79,18 @@ pub async fn send_sessions(
     body: Body,
 ) -> Result<AcceptedResponse<SentSessions>, Problem> {
     let request = EventRequest { access, trace, headers, body };
-    let sent =
-        events::send_events::<SessionEvent>(&api, &api.topics.sessions, AppSignal::Sessions, request).await?;
+    let target = EventTarget {
+        topic: &api.topics.sessions,
+        signal: AppSignal::Sessions,
+        unreadable_reason: topics::BAD_SESSION,
+    };
+    let sent = events::send_events::<SessionEvent>(&api, target, request).await?;
     let location = sent.only_app.map(|app| format!("/v1/apps/{app}/health"));
-    let body =
-        SentSessions { accepted: sent.accepted, too_old: sent.too_old, switched_off: sent.switched_off };
+    let body = SentSessions {
+        accepted: sent.accepted,
+        too_old: sent.too_old,
+        switched_off: sent.switched_off,
+        refused: sent.refused,
+    };
     Ok(AcceptedResponse { body, location })
 }

@@ -6,63 +6,48 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
-use unslide_api::feature::intake::{LenientReport, parse_weights};
+use unslide_api::feature::intake::{ReceivedReport, RefusedElement, list_refused, parse_weights};
 use unslide_api::problem::{Kind, Problem, Rendered};
 
 /// The most bytes of a line.
 const MAX_LINE_BYTES: usize = 200;
 
 /// The outcome of a request after the broker has its records.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Received {
     /// Ids of the reports that were accepted; null for a text.
     pub accepted: Vec<Option<String>>,
     /// The reports that were refused.
     pub refused: Vec<RefusedElement>,
-}
-
-/// A report that was refused.
-#[derive(Debug, Serialize)]
-pub struct RefusedElement {
-    /// Index of the report in the request, from 0.
-    pub index: usize,
-    /// Id of the report, if it could be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// The reason, a stable word.
-    #[serde(rename = "type")]
-    pub reason: &'static str,
-    /// The exact error, for people.
-    pub detail: String,
+    /// Words for one and for several of the elements.
+    #[serde(skip)]
+    words: [&'static str; 2],
 }
 
 impl Received {
+    /// Returns the outcome of a request without elements yet. The words are for one and for several of them.
+    pub fn for_things(one: &'static str, many: &'static str) -> Received {
+        Received { accepted: Vec::new(), refused: Vec::new(), words: [one, many] }
+    }
+
     /// Lists the outcomes of reports.
-    pub fn from_reports(reports: &[LenientReport]) -> Received {
-        let mut received = Received::default();
-        for (index, report) in reports.iter().enumerate() {
-            match report {
-                LenientReport::Accepted(report) => {
-                    received.accepted.push(report.id.map(|id| id.to_string()));
-                }
-                LenientReport::Refused(refused) => received.refused.push(RefusedElement {
-                    index,
-                    id: refused.id.map(|id| id.to_string()),
-                    reason: refused.reason,
-                    detail: refused.detail.clone(),
-                }),
-            }
-        }
-        received
+    pub fn from_reports(reports: &[ReceivedReport]) -> Received {
+        let accepted = reports.iter().filter_map(|report| match report {
+            ReceivedReport::Accepted(report) => Some(report.id.map(|id| id.to_string())),
+            ReceivedReport::Refused(_) => None,
+        });
+        let words = ["report", "reports"];
+        Received { accepted: accepted.collect(), refused: list_refused(reports), words }
     }
 
     fn summary_line(&self) -> String {
         let (accepted, all) = (self.accepted.len(), self.accepted.len() + self.refused.len());
-        let reports = if all == 1 { "report" } else { "reports" };
+        let [one, many] = self.words;
+        let things = if all == 1 { one } else { many };
         match self.refused.first() {
-            None => format!("accepted {all} {reports}"),
+            None => format!("accepted {all} {things}"),
             Some(first) => {
-                format!("accepted {accepted} of {all} {reports}; report {}: {}", first.index, first.detail)
+                format!("accepted {accepted} of {all} {things}; {one} {}: {}", first.index, first.detail)
             }
         }
     }
@@ -151,9 +136,17 @@ mod tests {
 
     #[test]
     fn a_line_tells_the_first_refused_report_and_never_the_tenant() {
-        let refused =
-            |index| RefusedElement { index, id: None, reason: "truncated", detail: "cut".to_owned() };
-        let received = |accepted: usize, refused| Received { accepted: vec![None; accepted], refused };
+        let refused = |index| RefusedElement {
+            index,
+            id: None,
+            reason: "truncated".to_owned(),
+            detail: "cut".to_owned(),
+        };
+        let received = |accepted: usize, refused| Received {
+            accepted: vec![None; accepted],
+            refused,
+            ..Received::for_things("report", "reports")
+        };
         assert_eq!(received(1, vec![]).summary_line(), "accepted 1 report");
         assert_eq!(received(4, vec![refused(2)]).summary_line(), "accepted 4 of 5 reports; report 2: cut");
         let limited = Problem::new(Kind::RateLimited, "Rate limit exceeded for tenant acme").retry_after(7);

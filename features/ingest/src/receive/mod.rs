@@ -1,12 +1,11 @@
-//! `POST /i/{key}`: reports straight from an app.
+//! `POST /i/{key}`: reports straight from an app. `POST /i/{key}/runs`: summaries of its runs.
 //!
 //! The client deletes its reports after any success, so nothing but an accepted request is answered with one, and nothing
 //! redirects.
 
 mod answer;
-mod records;
-
-pub use records::KeptValues;
+mod run_summary;
+mod runs;
 
 use crate::Ingest;
 use crate::store::CallerKey;
@@ -19,16 +18,16 @@ use axum::routing::{any, post};
 use axum::{Extension, Router};
 use http::request::Parts;
 use http::{HeaderMap, header};
-use records::RecordMaker;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_api::feature::Api;
 use unslide_api::feature::intake::{
-    Bounds, Caller, Chunks, ClientAddress, LenientReport, ReadBudget, RequestId, Reservation, TraceContext,
-    assign_caller, header_boundary, read_body, read_leniently,
+    self, BodyForm, Bounds, Caller, Chunks, ClientAddress, ReadBudget, ReceivedReport, RecordMaker,
+    ReportScope, RequestId, Reservation, TraceContext, assign_caller, header_form, read_body,
 };
 use unslide_api::feature::operation::{Charge, Kind, Problem};
 use unslide_report::ReadLimits;
+use unslide_stream::OutRecord;
 
 /// The most bytes of a body, packed and unpacked.
 const MAX_PACKED_BYTES: u64 = 5 << 20;
@@ -49,6 +48,8 @@ pub fn routes() -> Router<Api> {
         .route("/i/", any(refuse_path))
         .route("/i/{key}", post(receive_request).fallback(refuse_method))
         .route("/i/{key}/", post(receive_request).fallback(refuse_method))
+        .route("/i/{key}/runs", post(runs::receive_runs).fallback(refuse_method))
+        .route("/i/{key}/runs/", post(runs::receive_runs).fallback(refuse_method))
         .route("/i/{key}/{*rest}", any(refuse_path))
 }
 
@@ -72,9 +73,15 @@ async fn receive_request(
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let form = AnswerForm::from_headers(&parts.headers);
     let text = key.map(|Path(text)| text).unwrap_or_default();
-    match receive_reports(&api, &ingest, &text, &parts, body).await {
+    let received = receive_reports(&api, &ingest, &text, &parts, body).await;
+    answer_request(&ingest, &parts, received)
+}
+
+/// Counts the outcome of a request and answers it.
+fn answer_request(ingest: &Ingest, parts: &Parts, received: Result<Received, Problem>) -> Response {
+    let form = AnswerForm::from_headers(&parts.headers);
+    match received {
         Ok(received) => {
             ingest.count_outcome("accepted", received.accepted.len());
             ingest.count_outcome("refused", received.refused.len());
@@ -101,6 +108,29 @@ async fn receive_reports(
     parts: &Parts,
     body: Body,
 ) -> Result<Received, Problem> {
+    let ReceivedBody { key, bytes, budget } = receive_body(api, ingest, text, parts, body).await?;
+    let reports = read_reports(api, &key, header_form(&parts.headers), bytes, budget).await?;
+    let number = reports.reports.len();
+    reports.budget.charge.charge_reports(number)?;
+    ingest.limits.take_reports(api, &key, number.saturating_sub(1))?;
+    send_reports(api, &key, parts, reports).await
+}
+
+/// The body of a request with a known key, within the rates of its sender.
+struct ReceivedBody {
+    key: Arc<CallerKey>,
+    bytes: Bytes,
+    budget: ReadBudget,
+}
+
+/// Checks the sender of a request and receives its body.
+async fn receive_body(
+    api: &Api,
+    ingest: &Ingest,
+    text: &str,
+    parts: &Parts,
+    body: Body,
+) -> Result<ReceivedBody, Problem> {
     refuse_browsers(&parts.headers)?;
     if let Some(ClientAddress(address)) = parts.extensions.get::<ClientAddress>() {
         ingest.limits.addresses.take_request(api.clock.monotonic_micros(), *address)?;
@@ -117,16 +147,10 @@ async fn receive_reports(
     let most = api.limits.ingest_bytes.min(MAX_PACKED_BYTES);
     let chunks = Chunks::new(&parts.headers, body, most, api.limits.client_pace())?;
     let mut reserved = Reservation::new(&api.permits.bodies, &key.tenant, 0)?;
-    let body = tokio::time::timeout(BODY_TIMEOUT, chunks.collect_body(&mut reserved)).await;
-    let body = body.map_err(|_| Problem::body_timeout(BODY_TIMEOUT))??;
-    charge.charge_received(body.len() as u64)?;
-    let reports =
-        read_reports(api, &key, header_boundary(&parts.headers), body, ReadBudget { reserved, charge })
-            .await?;
-    let number = reports.reports.len();
-    reports.budget.charge.charge_reports(number)?;
-    ingest.limits.take_reports(api, &key, number.saturating_sub(1))?;
-    send_records(api, ingest, &key, parts, reports).await
+    let bytes = tokio::time::timeout(BODY_TIMEOUT, chunks.collect_body(&mut reserved)).await;
+    let bytes = bytes.map_err(|_| Problem::body_timeout(BODY_TIMEOUT))??;
+    charge.charge_received(bytes.len() as u64)?;
+    Ok(ReceivedBody { key, bytes, budget: ReadBudget { reserved, charge } })
 }
 
 /// Refuses pages of the web, which could post with the addresses of their visitors. Apps send neither header.
@@ -140,14 +164,14 @@ fn refuse_browsers(headers: &HeaderMap) -> Result<(), Problem> {
 
 /// The reports of a request, with what they hold in memory.
 struct ReadRequest {
-    reports: Vec<LenientReport>,
+    reports: Vec<ReceivedReport>,
     budget: ReadBudget,
 }
 
 async fn read_reports(
     api: &Api,
     key: &Arc<CallerKey>,
-    boundary: Option<String>,
+    form: BodyForm,
     body: Bytes,
     mut budget: ReadBudget,
 ) -> Result<ReadRequest, Problem> {
@@ -162,8 +186,8 @@ async fn read_reports(
     let (apps, readers) = (Arc::clone(key), api.readers.clone());
     let work = move |body: Bytes| {
         let refuse_app = |app: Option<&str>| refuse_app(&apps, app);
-        let boundary = boundary.as_deref();
-        let reports = read_leniently(&body, boundary, &bounds, &readers, &refuse_app, &mut budget)?;
+        let scope = ReportScope { refuse_app: Some(&refuse_app), readers: &readers };
+        let reports = intake::read_reports(&body, &form, &bounds, &scope, &mut budget)?;
         Ok(ReadRequest { reports, budget })
     };
     read_body(api, &key.tenant, body, work).await
@@ -183,22 +207,44 @@ fn refuse_app(key: &CallerKey, app: Option<&str>) -> Option<String> {
     Some(format!("the report is of {app}, the key is for {}", apps.join(", ")))
 }
 
-async fn send_records(
+async fn send_reports(
     api: &Api,
-    ingest: &Ingest,
     key: &CallerKey,
     parts: &Parts,
     request: ReadRequest,
 ) -> Result<Received, Problem> {
-    let trace = parts.extensions.get::<TraceContext>().copied();
-    let trace = trace.ok_or_else(|| Problem::internal("a request has no trace"))?;
-    let maker = RecordMaker { api, key, trace, kept: &ingest.kept };
-    let records: Vec<_> = request.reports.iter().map(|report| maker.make_record(report)).collect();
-    let sending = tokio::time::timeout(BROKER_TIMEOUT, api.producer.send_all(&records));
-    let why = format!("Kafka did not answer within {} s", BROKER_TIMEOUT.as_secs());
-    let late = |_| Problem::unavailable(why, BROKER_RETRY_SECONDS);
-    sending.await.map_err(late)??;
+    let sender = name_sender(key);
+    let maker = make_records(api, key, parts, &sender, &api.topics.input)?;
+    let records: Vec<_> = request.reports.iter().map(|report| report.build_record(&maker)).collect();
+    send_records(api, &records).await?;
     let received = Received::from_reports(&request.reports);
     api.metrics.count_reports(received.accepted.len());
     Ok(received)
+}
+
+/// Returns the words for a key in the details of dead letters.
+fn name_sender(key: &CallerKey) -> String {
+    format!("public key {}", key.id)
+}
+
+/// Returns the maker of a request's records for a topic.
+fn make_records<'r>(
+    api: &'r Api,
+    key: &'r CallerKey,
+    parts: &Parts,
+    sender: &'r str,
+    topic: &str,
+) -> Result<RecordMaker<'r>, Problem> {
+    let trace = parts.extensions.get::<TraceContext>().copied();
+    let trace = trace.ok_or_else(|| Problem::internal("a request has no trace"))?;
+    Ok(RecordMaker { api, tenant: &key.tenant, sender, trace, topic: topic.into() })
+}
+
+/// Sends records and waits until the broker has them.
+async fn send_records(api: &Api, records: &[OutRecord]) -> Result<(), Problem> {
+    let sending = tokio::time::timeout(BROKER_TIMEOUT, api.producer.send_all(records));
+    let why = format!("Kafka did not answer within {} s", BROKER_TIMEOUT.as_secs());
+    let late = |_| Problem::unavailable(why, BROKER_RETRY_SECONDS);
+    sending.await.map_err(late)??;
+    Ok(())
 }

@@ -9,7 +9,7 @@ use unslide_api::feature::Api;
 use unslide_api::feature::operation::is_text;
 use unslide_api::feature::path_keys::{AddressRates, KnownKeys, PathKey, PathKeyKind, rate_problem};
 use unslide_api::problem::{Kind, Problem};
-use unslide_feature::{KeyMaker, KeyRequest, MadeKey};
+use unslide_feature::{KeyRequest, MadeKey, MakeKey};
 use unslide_model::TenantId;
 use unslide_runtime::fairness::{Rate, TokenBuckets};
 use unslide_store::{Store, TenantTx, audit};
@@ -37,7 +37,7 @@ impl PathKeyKind for NamesKeyKind {
 pub type NamesKeyText = PathKey<NamesKeyKind>;
 
 /// Makes names keys on the command line.
-pub const NAMES_KEY_MAKER: KeyMaker = KeyMaker { make: make_key };
+pub const NAMES_KEY_MAKER: MakeKey = make_key;
 
 /// Checks a new key, and returns the values of its row.
 ///

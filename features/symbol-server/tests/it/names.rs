@@ -185,7 +185,7 @@ async fn the_command_line_makes_a_key_for_one_app_or_all() {
     let tenant = tenant_id("acme");
     let make = async |apps: &[String]| {
         let request = KeyRequest { name: "team", apps, expires_at: None };
-        (unslide_symbol_server::NAMES_KEY_MAKER.make)(&world.store, &tenant, request).await
+        unslide_symbol_server::NAMES_KEY_MAKER(&world.store, &tenant, request).await
     };
     let key = make(&[APP.to_owned()]).await.unwrap();
     ask(&world, &key, &json!({"memoryMap": [], "stacks": []})).await.expect_status(200);

@@ -4,17 +4,20 @@ pub use crate::http::observe::RequestId;
 pub use crate::http::server::ClientAddress;
 pub use crate::http::trace::TraceContext;
 pub use crate::limits::permits::{Caller, Reservation};
-pub use crate::reports::ingest::{Bounds, Incoming};
-pub use crate::reports::lenient::{LenientReport, ReadBudget, RefusedReport, read_leniently};
+pub use crate::reports::ingest::{
+    BodyForm, Bounds, ReadBudget, ReceivedReport, ReportScope, list_refused, read_reports,
+};
 pub use crate::requests::accept::parse_weights;
 pub use crate::requests::access::assign_caller;
-pub use crate::requests::body::{Chunks, read_body};
-pub use crate::requests::events::build_record;
+pub use crate::requests::body::{Chunks, read_body, unpack_body};
+pub use crate::requests::events::split_values;
+pub use crate::requests::refused::{RecordMaker, RefusedElement, RefusedValue, WRONG_APP};
 
 use axum::http::HeaderMap;
 
-/// Returns the boundary that the headers name if the body is multipart/form-data.
+/// Returns the form of a body whose headers may be wrong: a form if they name a boundary, else any.
 #[must_use]
-pub fn header_boundary(headers: &HeaderMap) -> Option<String> {
-    crate::uploads::multipart::parse_boundary(headers, crate::problem::Kind::InvalidBody).ok().flatten()
+pub fn header_form(headers: &HeaderMap) -> BodyForm {
+    let boundary = crate::uploads::multipart::parse_boundary(headers, crate::problem::Kind::InvalidBody);
+    boundary.ok().flatten().map_or(BodyForm::Any, BodyForm::Parts)
 }

@@ -1,5 +1,6 @@
 //! Extension of the api by features, with the parts for their operations and pages.
 
+pub mod calls;
 pub mod events;
 pub mod figures;
 pub mod intake;
@@ -75,8 +76,9 @@ pub struct ApiFeature {
     pub operations: OpenApiRouter<Api>,
     /// Its operations that take long bodies. They bound their own time, and hold a permit for uploads.
     pub uploads: OpenApiRouter<Api>,
-    /// Its routes outside the API: they take no API key, are not in the document, and have the time of a request. Their
-    /// answers to failures are marked with [`Rendered`](crate::problem::Rendered).
+    /// Its routes outside the API: they are not in the document, and have the time of a request. Their answers to failures are
+    /// problems or marked with [`Rendered`](crate::problem::Rendered). [`OperationCalls`](calls::OperationCalls) is one of their
+    /// extensions.
     pub routes: Router<Api>,
     /// The tag of its operations in the document, with what they are about; empty without operations.
     pub tag: (&'static str, &'static str),

@@ -17,8 +17,9 @@ pub use crate::operations::grouping_rules::{
 };
 pub use crate::operations::groups::activity::list_group_activity;
 pub use crate::operations::groups::change::{GroupPatch, change_as_author};
-pub use crate::operations::groups::get::get_group;
+pub use crate::operations::groups::get::load_group;
 pub use crate::operations::groups::list::{GROWING, GroupQuery, list_groups};
+pub use crate::operations::groups::representative::choose_report;
 pub use crate::operations::groups::{Author, comment, merge, split};
 pub use crate::operations::keys::create::create_key;
 pub use crate::operations::keys::list::list_keys;

@@ -2,7 +2,6 @@
 
 pub mod image_symbols;
 pub mod ingest;
-pub mod lenient;
 pub mod rules_cache;
 pub mod sampled;
 pub mod stored_body;

@@ -8,6 +8,7 @@ use http::{HeaderMap, header};
 pub enum Representation {
     Json,
     Text,
+    Markdown,
 }
 
 impl Representation {
@@ -16,6 +17,7 @@ impl Representation {
         match self {
             Representation::Json => "json",
             Representation::Text => "text",
+            Representation::Markdown => "markdown",
         }
     }
 
@@ -24,6 +26,7 @@ impl Representation {
         match self {
             Representation::Json => "application/json",
             Representation::Text => "text/plain; charset=utf-8",
+            Representation::Markdown => "text/markdown; charset=utf-8",
         }
     }
 
@@ -32,7 +35,7 @@ impl Representation {
     pub fn answer_type(self, is_json: bool) -> &'static str {
         match self {
             Representation::Json if !is_json => "application/octet-stream",
-            Representation::Json | Representation::Text => self.media_type(),
+            Representation::Json | Representation::Text | Representation::Markdown => self.media_type(),
         }
     }
 }
@@ -40,13 +43,32 @@ impl Representation {
 /// Returns the representation that the client prefers, JSON if it has no preference.
 ///
 /// # Errors
-/// [`Kind::NotAcceptable`] if it accepts neither.
+/// [`Kind::NotAcceptable`] if it accepts none.
 pub fn negotiate_representation(headers: &HeaderMap) -> Result<Representation, Problem> {
-    let [json, text] = parse_weights(headers, [("application", "json"), ("text", "plain")]);
-    if json <= 0.0 && text <= 0.0 {
-        return Err(Problem::new(Kind::NotAcceptable, "there are application/json and text/plain"));
+    let kinds = [("application", "json"), ("text", "plain"), ("text", "markdown")];
+    let [json, text, markdown] = parse_weights(headers, kinds);
+    if json <= 0.0 && text <= 0.0 && markdown <= 0.0 {
+        let detail = "there are application/json, text/plain and text/markdown";
+        return Err(Problem::new(Kind::NotAcceptable, detail));
+    }
+    if markdown > json && markdown > text {
+        return Ok(Representation::Markdown);
     }
     Ok(if text > json { Representation::Text } else { Representation::Json })
+}
+
+/// Returns the representation that the parameter `format` names, or else the one that the client prefers.
+///
+/// # Errors
+/// [`Kind::InvalidParameter`] for another word, and those of [`negotiate_representation`].
+pub fn choose_representation(format: Option<&str>, headers: &HeaderMap) -> Result<Representation, Problem> {
+    match format {
+        None => negotiate_representation(headers),
+        Some("json") => Ok(Representation::Json),
+        Some("text") => Ok(Representation::Text),
+        Some("markdown") => Ok(Representation::Markdown),
+        Some(_) => Err(Problem::new(Kind::InvalidParameter, "format: json, text or markdown")),
+    }
 }
 
 /// Returns the client's weights for these media types, 0 to 1. All are 1 if the request has no `Accept`
@@ -95,10 +117,22 @@ mod tests {
             ("text/plain;q=0.5, application/json", Representation::Json),
             ("text/plain, */*;q=0.1", Representation::Text),
             ("application/json;q=0, */*", Representation::Text),
+            ("text/markdown", Representation::Markdown),
+            ("text/markdown, text/plain;q=0.5", Representation::Markdown),
+            ("text/markdown;q=0.5, */*", Representation::Json),
         ] {
             assert_eq!(read(accept), Ok(wanted), "{accept}");
         }
         assert_eq!(read("image/png"), Err(Kind::NotAcceptable));
         assert_eq!(read("application/json;q=0"), Err(Kind::NotAcceptable));
+    }
+
+    #[test]
+    fn a_format_in_the_query_is_preferred_to_the_header() {
+        let headers = [(header::ACCEPT, http::HeaderValue::from_static("text/plain"))].into_iter().collect();
+        let choose = |format| choose_representation(format, &headers).map_err(|p| p.kind());
+        assert_eq!(choose(None), Ok(Representation::Text));
+        assert_eq!(choose(Some("markdown")), Ok(Representation::Markdown));
+        assert_eq!(choose(Some("md")), Err(Kind::InvalidParameter));
     }
 }

@@ -8,4 +8,5 @@ pub mod digest;
 pub mod events;
 pub mod input;
 pub mod page;
+pub mod refused;
 pub mod wait;

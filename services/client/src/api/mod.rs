@@ -2,6 +2,7 @@
 
 mod cause;
 mod form;
+mod keyless;
 mod profile;
 mod requests;
 mod retry;
@@ -9,6 +10,7 @@ mod server;
 mod symbols;
 
 pub use form::{FormContent, FormFile};
+pub use keyless::{KeylessAnswer, post_without_key};
 pub use profile::{ApiProfile, ApiProfileError, DEFAULT_PROFILE, ProfileFile, check_name};
 pub use server::{
     AnsweringServer, ApiLogin, ApiServer, DEFAULT_URL, KEY_VARIABLE, LoginSource, PROFILE_VARIABLE,

@@ -4,7 +4,7 @@ use super::enriched::Unreadable;
 use crate::feature::{EventTopic, TopicEvent};
 use time::{Duration, OffsetDateTime};
 use unslide_model::{TenantId, timestamp};
-use unslide_proto::headers;
+use unslide_proto::{headers, refused};
 use unslide_stream::{Record, Signatures};
 
 /// An event and its tenant.
@@ -30,10 +30,21 @@ pub fn read_event(
     topic: &'static EventTopic,
 ) -> Result<ReadEvent, Unreadable> {
     let tenant = verify_owner(record, signatures, now)?;
+    if let Some(refusal) = read_refusal(record, topic) {
+        return Err(refusal);
+    }
     let value = record.value.as_ref().ok_or_else(|| unreadable("empty", "the record has no value"))?;
     let event = (topic.read)(value, received_at(record, now))
         .map_err(|error| unreadable(topic.unreadable_reason, error.to_string()))?;
     Ok(ReadEvent { tenant, topic, event })
+}
+
+/// Returns why the api refused an event, if it did for a known reason. Reasons are labels of metrics.
+fn read_refusal(record: &Record, topic: &EventTopic) -> Option<Unreadable> {
+    let reason = record.headers.get_text(headers::REFUSED_REASON)?;
+    let mut known = refused::REASONS.into_iter().chain([topic.unreadable_reason]);
+    let reason = known.find(|known| *known == reason)?;
+    Some(unreadable(reason, record.headers.get_text(headers::REFUSED_DETAIL).unwrap_or_default()))
 }
 
 /// Returns the tenant that the record names, if its sender may name it.
@@ -158,6 +169,10 @@ pub mod tests {
         assert_eq!(why(EVENT, Headers::new().with(headers::TENANT, "No Tenant")), "no_tenant");
         assert_eq!(why(EVENT, of_acme().with(headers::TENANT, "acme")), "ambiguous_tenant");
         assert_eq!(why("{}", of_acme()), "bad_payload");
+        let refused = |reason: &'static str| of_acme().with(headers::REFUSED_REASON, reason);
+        assert_eq!(why(EVENT, refused("wrong_app")), "wrong_app");
+        assert_eq!(why("", refused("bad_payload")), "bad_payload");
+        assert_eq!(why("{}", refused("any word")), "bad_payload", "an unknown reason is ignored");
         assert_eq!(why(&EVENT.replace("2025", "2027"), of_acme()), "bad_payload");
     }
 

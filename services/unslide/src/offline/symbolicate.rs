@@ -21,6 +21,7 @@ Examples:
   unslide symbolicate --symbols MyApp.app.dSYM MyApp.ips
   unslide symbolicate --symbols MyApp.xcarchive --format text MyApp.xccrashpoint
   unslide symbolicate --symbols dSYMs.zip --format text report.json.gz
+  unslide symbolicate --symbols dsyms/ --format markdown report.json
   unslide symbolicate --symbols dsyms/ reports/*.json > enriched.ndjson
   unslide symbolicate --symbols dsyms/ --require-symbols < reports.ndjson > enriched.ndjson")]
 pub struct Arguments {
@@ -30,8 +31,8 @@ pub struct Arguments {
     symbols: Vec<PathBuf>,
     #[command(flatten)]
     build: BuildArguments,
-    /// Enriched reports in their own form, logs in Apple's form, or the facts of reports without symbols. Without it logs on
-    /// a terminal, and enriched reports elsewhere
+    /// Enriched reports in their own form, logs in Apple's form, Markdown with the evidence of each sentence, or the facts of
+    /// reports without symbols. Without it logs on a terminal, and enriched reports elsewhere
     #[arg(long, value_enum)]
     format: Option<OutputFormat>,
     /// A file with grouping rules, as `unslide groups rules` takes it

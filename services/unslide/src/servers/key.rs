@@ -4,11 +4,12 @@ use crate::configuration::Configured;
 use crate::features::{KEY_MAKERS, NAMES_KEY_MAKERS, TOKEN_WRITERS};
 use crate::moment::Moment;
 use crate::prelude::*;
+use crate::servers::key_test;
 use crate::servers::tenant::{check_tenant, with_database};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_client::{confirm_action, create_key};
-use unslide_feature::{KeyMaker, KeyRequest, TokenRequest};
+use unslide_feature::{KeyRequest, MakeKey, TokenRequest};
 use unslide_model::{Scope, TenantId};
 use unslide_store::keys::{self, NewApiKey};
 use unslide_store::{Store, Uuid, audit};
@@ -84,6 +85,8 @@ pub enum Command {
         #[arg(long)]
         yes: bool,
     },
+    /// Send a test report to the URL of an app, and print its outcome
+    Test(key_test::Arguments),
 }
 
 /// Returns the expiry of a key that lasts for a while from `now`, or until a time.
@@ -103,7 +106,7 @@ pub fn run(command: Command) -> Outcome {
             with_database(&configured, async |store, _| {
                 let apps: Vec<String> = apps.split(',').map(|app| app.trim().to_owned()).collect();
                 let request = KeyRequest { name: &name, apps: &apps, expires_at: None };
-                make_feature_key(&store, &tenant, KEY_MAKERS, request).await
+                make_feature_key(&store, &tenant, KEY_MAKERS.first().map(|maker| maker.make), request).await
             })
         }
         Command::Create { configured, tenant, name, app, expires, names: true, .. } => {
@@ -112,7 +115,7 @@ pub fn run(command: Command) -> Outcome {
                 let expires_at = expires.map(|end| resolve_expiry(end, now)).transpose()?;
                 let apps: Vec<String> = app.into_iter().collect();
                 let request = KeyRequest { name: &name, apps: &apps, expires_at };
-                make_feature_key(&store, &tenant, NAMES_KEY_MAKERS, request).await
+                make_feature_key(&store, &tenant, NAMES_KEY_MAKERS.first().copied(), request).await
             })
         }
         Command::Create { configured, tenant, name, scope, app, expires, url, .. } => {
@@ -147,6 +150,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Revoke { configured, tenant, id, cascade, yes } => {
             with_database(&configured, async |store, _| revoke_key(&store, &tenant, id, cascade, yes).await)
         }
+        Command::Test(arguments) => key_test::run(&arguments),
     }
 }
 
@@ -204,12 +208,12 @@ async fn list_keys(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
 async fn make_feature_key(
     store: &Store,
     tenant: &TenantId,
-    makers: &[KeyMaker],
+    make: Option<MakeKey>,
     request: KeyRequest<'_>,
 ) -> Outcome {
     check_tenant(store, tenant).await?;
-    let maker = makers.first().ok_or("this program makes no such keys")?;
-    say!("{}", (maker.make)(store, tenant, request).await?);
+    let make = make.ok_or("this program makes no such keys")?;
+    say!("{}", make(store, tenant, request).await?);
     Ok(Exit::Ready)
 }
 

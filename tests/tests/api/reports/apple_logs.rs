@@ -70,7 +70,7 @@ async fn a_crash_log_of_apple_is_taken_by_every_route_for_reports() {
     let key = world.create_master_key("acme").await;
     let log = crash_log();
     let sent = world.post("/v1/reports", &key, log.clone()).await.expect_status(202);
-    assert_eq!(sent, json!({"accepted": 1, "reports": [{"id": A}]}));
+    assert_eq!(sent, json!({"accepted": 1, "reports": [{"id": A}], "refused": []}));
     let public = |apps: &[&str]| json!({"name": "app", "apps": apps});
     let of_app = world.post_json("/v1/public-keys", &key, &public(&[APP])).await.expect_status(201);
     let other =

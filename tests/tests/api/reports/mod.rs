@@ -3,6 +3,7 @@
 mod apple_logs;
 mod grouping_rules;
 mod groups;
+mod markdown;
 mod sending;
 mod stored_bodies;
 mod symbolicating;
@@ -142,6 +143,7 @@ fn arrival(
             os_version: summary.os_version,
             model: summary.device_model,
             reason: Some("it crashed".to_owned()),
+            run_id: summary.run_id.as_deref().and_then(|id| unslide_store::Uuid::parse_str(id).ok()),
             summary: shown,
             sampled: summary.sampled,
             frames: reports::FrameTotals { total: 3, symbolicated: 0, device: 2, device_app: 2, missing: 1 },

@@ -4,6 +4,7 @@ use crate::world::{World, report_json, signing_settings, tenant_id};
 use flate2::{Compression, write::GzEncoder};
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
+use serde_json::{Value, json};
 use std::io::Write;
 use unslide_model::Scope;
 use unslide_proto::headers;
@@ -76,7 +77,10 @@ async fn what_is_no_report_is_refused_by_name_and_place_and_nothing_is_sent() {
     .await;
     let key = world.create_master_key("acme").await;
     let good = report_json(A).to_string();
-    let refused = |body: Vec<u8>| async { world.post("/v1/reports", &key, body).await };
+    let refused = |body: Vec<u8>| {
+        let request = world.request(Method::POST, "/v1/reports", &key).header("prefer", "handling=strict");
+        world.send(request.body(body))
+    };
     let detail = refused(format!("[{good}, {{\"a\" 1}}]").into()).await.expect_problem(400, "invalid-report");
     assert!(detail.contains("at byte"), "{detail}");
     let detail = refused(format!("[{good}, 7]").into()).await.expect_problem(400, "not-a-report");
@@ -95,6 +99,60 @@ async fn what_is_no_report_is_refused_by_name_and_place_and_nothing_is_sent() {
     let detail = refused(b"{}".to_vec()).await.expect_problem(400, "not-a-report");
     assert!(detail.contains("`crash`") && detail.ends_with("(not_a_report)"), "{detail}");
     assert_eq!(world.read_sent_records(0).await.len(), 0);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn one_bad_report_refuses_no_other_and_becomes_a_dead_letter() {
+    let world = World::start().await;
+    let key = world.key_for("acme", &[Scope::ReportsWrite], Some("com.example.shop")).await;
+    let mut other = report_json(B);
+    other["system"]["CFBundleIdentifier"] = "com.example.bank".into();
+    let (good, bad) = (report_json(A).to_string(), "{\"a\": }");
+    let answer = world.post("/v1/reports", &key, format!("[{good},{bad},{other},{good}]")).await;
+    assert!(!answer.headers.contains_key("location"));
+    let answer = answer.expect_status(202);
+    assert_eq!((&answer["accepted"], &answer["reports"]), (&2.into(), &json!([{"id": A}, {"id": A}])));
+    let refused = |index: usize| {
+        let refused = &answer["refused"][index];
+        (refused["index"].as_u64().unwrap(), refused["type"].as_str().unwrap(), &refused["id"])
+    };
+    assert_eq!(refused(0), (1, "not_json", &Value::Null));
+    assert_eq!(refused(1), (2, "wrong_app", &B.into()));
+    let lines = world.post("/v1/reports", &key, format!("{good}\n{bad}\n")).await.expect_status(202);
+    assert_eq!((&lines["accepted"], &lines["refused"][0]["index"]), (&1.into(), &1.into()));
+    let detail =
+        world.post("/v1/reports", &key, format!("[{bad}]")).await.expect_problem(400, "invalid-report");
+    assert!(detail.starts_with("report 0: "), "no report is accepted, so the request is refused: {detail}");
+    let sent = world.read_sent_records(6).await;
+    let reason =
+        |record: &unslide_stream::Record| record.headers.get_text(headers::REFUSED_REASON).map(str::to_owned);
+    let mut reasons: Vec<String> = sent.iter().filter_map(reason).collect();
+    reasons.sort();
+    assert_eq!(
+        (sent.len(), reasons.as_slice()),
+        (6, &["not_json", "not_json", "wrong_app"].map(str::to_owned)[..])
+    );
+    let verifying = SigningKey::parse(&signing_settings().key).unwrap().verifying_key();
+    for record in &sent {
+        let (at, signature) =
+            (record.headers.get_number(headers::SIGNED_AT), record.headers.get_text(headers::SIGNATURE));
+        let value = record.value.as_deref().unwrap();
+        assert!(verifying.verify_record(&tenant_id("acme"), at.unwrap(), value, signature.unwrap()));
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_flood_of_bad_reports_keeps_few_values_and_all_outcomes() {
+    let world = World::start().await;
+    let key = world.create_key("acme", &[Scope::ReportsWrite]).await;
+    let body = format!("[{},{}]", report_json(A), vec!["{\"a\": }"; 30].join(","));
+    let answer = world.post("/v1/reports", &key, body).await.expect_status(202);
+    assert_eq!(answer["refused"].as_array().unwrap().len(), 30);
+    let sent = world.read_sent_records(31).await;
+    let kept = sent.iter().filter(|record| record.value.as_ref().is_some_and(|value| !value.is_empty()));
+    assert_eq!((sent.len(), kept.count()), (31, 21));
     world.stop().await;
 }
 

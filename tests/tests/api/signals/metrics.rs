@@ -1,6 +1,7 @@
 //! `POST /v1/metrics`, and what versions are compared by.
 
 use crate::world::{World, tenant_id};
+use reqwest::Method;
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use unslide_health::store::metrics::{self, MetricArrival};
@@ -67,8 +68,7 @@ async fn payloads_reach_the_topic_byte_for_byte_and_what_was_not_understood_is_n
     apple["metric_kit"] = json!({"timeStampEnd": "2026-11-20 08:00:00 +0000", "metaData": {},
         "cpuMetrics": {"cumulativeCPUTime": "3 jiffies"}});
     let body = apple.to_string();
-    let expected =
-        json!({"accepted": 1, "too_old": 0, "switched_off": 0, "unread": ["cpuMetrics.cumulativeCPUTime"]});
+    let expected = json!({"accepted": 1, "too_old": 0, "switched_off": 0, "refused": [], "unread": ["cpuMetrics.cumulativeCPUTime"]});
     assert_eq!(world.post("/v1/metrics", &key, body.clone()).await.expect_status(202), expected);
     let topic = world.config.kafka.topic_names().metrics;
     let records = scan::whole_topic(&world.config.kafka, &topic).await.unwrap();
@@ -77,8 +77,13 @@ async fn payloads_reach_the_topic_byte_for_byte_and_what_was_not_understood_is_n
     assert_eq!(records[0].headers.get_text(headers::TENANT), Some("acme"));
     assert_eq!(records[0].key.as_deref(), Some(&b"acme/m1"[..]));
     let bad = json!([now(&world, "m2"), {"id": "m3", "app": "com.example.shop"}]);
-    let detail = world.post("/v1/metrics", &key, bad.to_string()).await.expect_problem(400, "invalid-body");
+    let strict = world.request(Method::POST, "/v1/metrics", &key).header("prefer", "handling=strict");
+    let detail = world.send(strict.body(bad.to_string())).await.expect_problem(400, "invalid-body");
     assert!(detail.starts_with("event 1: `measured_at` must be"), "{detail}");
+    let answer = world.post("/v1/metrics", &key, bad.to_string()).await.expect_status(202);
+    let refused = &answer["refused"][0];
+    assert_eq!((&answer["accepted"], &refused["index"]), (&1.into(), &1.into()));
+    assert_eq!((&refused["id"], &refused["type"]), (&"m3".into(), &"bad_metrics".into()));
     let schema: Value =
         serde_json::from_str(include_str!("../../../../docs/schema/metrics-v1.json")).unwrap();
     let schema = jsonschema::validator_for(&schema).unwrap();

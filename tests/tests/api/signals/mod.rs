@@ -2,6 +2,7 @@
 
 pub mod captures;
 pub mod metrics;
+mod run_summaries;
 pub mod sessions;
 
 /// Reads the first example that a page sends with curl. The shell's current time becomes `now`: the example has no date

@@ -43,7 +43,7 @@ pub async fn store(world: &World, of: &str, events: &[Value]) {
     tx.commit().await.unwrap();
 }
 
-async fn sent(world: &World, at_least: usize) -> Vec<Record> {
+pub async fn sent(world: &World, at_least: usize) -> Vec<Record> {
     let (kafka, topic) = (&world.config.kafka, world.config.kafka.topic_names().sessions);
     for _ in 0..300 {
         let records = scan::whole_topic(kafka, &topic).await.unwrap();
@@ -107,7 +107,7 @@ async fn events_reach_the_topic_byte_for_byte_signed_for_their_tenant() {
     let world = World::start().await;
     let key = world.create_key("acme", &[Scope::ReportsWrite]).await;
     let [a, b] = ["s1", "s2"].map(|id| now(&world, id).to_string());
-    let one = json!({"accepted": 1, "too_old": 0, "switched_off": 0});
+    let one = json!({"accepted": 1, "too_old": 0, "switched_off": 0, "refused": []});
     assert_eq!(world.post("/v1/sessions", &key, a.clone()).await.expect_status(202), one);
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(format!("[{a}, {b}]").as_bytes()).unwrap();
@@ -143,7 +143,10 @@ async fn what_is_out_of_bounds_is_refused_and_nothing_is_sent() {
     let world = World::start().await;
     let key = world.create_master_key("acme").await;
     let good = now(&world, "s1").to_string();
-    let post = async |body: String| world.post("/v1/sessions", &key, body).await;
+    let post = async |body: String| {
+        let request = world.request(Method::POST, "/v1/sessions", &key).header("prefer", "handling=strict");
+        world.send(request.body(body)).await
+    };
     let detail = post(format!("[{good},{{}}]")).await.expect_problem(400, "invalid-body");
     assert!(detail.starts_with("event 1: missing field"), "{detail}");
     let detail =
@@ -164,6 +167,28 @@ async fn what_is_out_of_bounds_is_refused_and_nothing_is_sent() {
     // The first one may find a full bucket.
     let statuses = [post().await.status, post().await.status];
     assert!(statuses.iter().any(|status| *status == 429), "a hundred events cost a hundred units");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn one_bad_event_refuses_no_other_and_becomes_a_dead_letter() {
+    let world = World::start().await;
+    let key = world.key_for("acme", &[Scope::ReportsWrite], Some("com.example.shop")).await;
+    let good = now(&world, "s1").to_string();
+    let mut other = now(&world, "s2");
+    other["app"] = "com.example.bank".into();
+    let body = format!("[{good},{{\"id\": }},{other}]");
+    let answer = world.post("/v1/sessions", &key, body).await.expect_status(202);
+    assert_eq!(answer["accepted"], 1);
+    let refused = |index: usize| {
+        let refused = &answer["refused"][index];
+        (refused["index"].as_u64().unwrap(), refused["type"].as_str().unwrap(), refused["id"].as_str())
+    };
+    assert_eq!((refused(0), refused(1)), ((1, "bad_session", None), (2, "wrong_app", Some("s2"))));
+    let records = sent(&world, 3).await;
+    let reasons: Vec<&str> =
+        records.iter().filter_map(|record| record.headers.get_text(headers::REFUSED_REASON)).collect();
+    assert_eq!((records.len(), reasons.len()), (3, 2));
     world.stop().await;
 }
 

@@ -118,6 +118,7 @@ async fn tell<P: Product>(facts: &Installation, traffic: bool) -> Result<(), Box
         say!("Open {}/console and sign in with this key:", facts.api_url);
         say!("");
         say!("  {}", facts.api_key);
+        print_app_url(facts);
         return Ok(());
     }
 
@@ -147,7 +148,16 @@ async fn tell<P: Product>(facts: &Installation, traffic: bool) -> Result<(), Box
     step("5/5", "the same over HTTP");
     wait_until_stored(&client, &ids).await?;
     console.say_lines(&show::queries(facts, &ids[0]));
+    print_app_url(facts);
     Ok(())
+}
+
+/// Prints the URL to which apps send reports without a gateway.
+fn print_app_url(facts: &Installation) {
+    if let Some(line) = facts.describe_app_url() {
+        say!("");
+        say!("{line}");
+    }
 }
 
 /// Uploads a dSYM and waits until its symbols answer.

@@ -33,6 +33,8 @@ const QUIET: &str = "warn,unslide_stream::client=error";
 const API_CONNECTIONS: u32 = 4;
 const BUILDER_CONNECTIONS: u32 = 5;
 const INDEXER_CONNECTIONS: u32 = 3;
+/// The apps that the public key of an installation covers, until the tenant makes one for its own.
+const PUBLIC_APPS: &str = "com.example.*";
 /// How long the services may take until they are ready.
 const LONGEST_START: Duration = Duration::from_secs(60);
 /// How often the embedded servers are looked after.
@@ -83,6 +85,8 @@ impl Start {
 #[derive(Clone, Debug, Serialize)]
 pub struct Installation {
     pub api_url: String,
+    /// The URL to which apps send reports, if the product has such URLs. It has a public key in it.
+    pub app_url: Option<String>,
     pub kafka_bootstrap: String,
     pub s3_endpoint: String,
     pub s3_bucket: String,
@@ -191,7 +195,12 @@ async fn boot_all<P: Product>(
     migrated?;
     let new_topics = topics?.iter().any(|(_, created)| *created == Created::New);
     let store = Store::connect(&database, host.clock.clone()).await?;
-    let (credentials, announced) = tenant_and_key(&store, start, new_topics).await?;
+    let (mut credentials, announced) = tenant_and_key(&store, start, new_topics).await?;
+    if credentials.public_path.is_none() {
+        let apps = [PUBLIC_APPS.to_owned()];
+        credentials.public_path = product.make_public_path(&store, &start.tenant, &apps).await?;
+        credentials.write(&start.data)?;
+    }
 
     progress("starting the services");
     let listener = state::listen(start.listen, &start.data).await?;
@@ -213,6 +222,7 @@ async fn boot_all<P: Product>(
     }
     store.close().await;
     let facts = Installation {
+        app_url: credentials.public_path.map(|path| format!("{api_url}{path}")),
         api_url,
         kafka_bootstrap: servers.kafka_bootstrap(),
         s3_endpoint: s3.url(),
@@ -296,7 +306,8 @@ async fn tenant_and_key(
     let name = "unslide dev".to_owned();
     let new = keys::NewApiKey { name, scopes: Scope::ALL.to_vec(), app: None, expires_at: None };
     let text = create_key(store, &start.tenant, &new, &Entropy::default().generate_key()?).await?;
-    let credentials = Credentials { tenant: start.tenant.to_string(), api_key: text.reveal().to_owned() };
+    let api_key = text.reveal().to_owned();
+    let credentials = Credentials { tenant: start.tenant.to_string(), api_key, public_path: None };
     credentials.write(&start.data)?;
     Ok((credentials, announced))
 }
@@ -382,7 +393,7 @@ Unslide is ready ({:.1} s). State is kept in {}; Ctrl-C stops everything.
   health, metrics  {}/readyz  {}/metrics
   Kafka            {}   (reports to crash.reports with header tenant={}, answers on crash.symbolicated)
   S3               {}   (bucket {}, key {}, secret {})
-
+{}
 With this line every command reaches this installation, as tenant {} and as its operator:",
             took.as_secs_f64(),
             data.display(),
@@ -397,8 +408,17 @@ With this line every command reaches this installation, as tenant {} and as its 
             self.s3_bucket,
             self.s3_access_key,
             self.s3_secret_key,
+            self.describe_app_url().map(|line| format!("  {line}\n")).unwrap_or_default(),
             self.tenant,
         )
+    }
+
+    /// Returns a line about the URL for apps.
+    pub fn describe_app_url(&self) -> Option<String> {
+        let url = self.app_url.as_ref()?;
+        Some(format!(
+            "URL for apps     {url}   (of {PUBLIC_APPS}; a key for yours: `unslide key create --public`)"
+        ))
     }
 
     /// Returns a line for a shell.

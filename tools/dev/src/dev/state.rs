@@ -17,6 +17,9 @@ const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080)
 pub struct Credentials {
     pub tenant: String,
     pub api_key: String,
+    /// The path of the URL for apps, with the public key of the first start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_path: Option<String>,
 }
 
 impl Credentials {
@@ -99,7 +102,8 @@ mod tests {
     fn credentials_are_kept_in_private() {
         let folder = tempfile::tempdir().unwrap();
         assert!(Credentials::read(folder.path()).is_none());
-        let made = Credentials { tenant: "dev".to_owned(), api_key: "unslide_a_b".to_owned() };
+        let made =
+            Credentials { tenant: "dev".to_owned(), api_key: "unslide_a_b".to_owned(), public_path: None };
         made.write(folder.path()).unwrap();
         assert_eq!(Credentials::read(folder.path()).unwrap().api_key, "unslide_a_b");
         assert_eq!(fs::metadata(Credentials::path(folder.path())).unwrap().mode() & 0o777, 0o600);

@@ -17,6 +17,8 @@ pub struct OurFinding {
     pub member: String,
     /// The finding in words.
     pub sentence: String,
+    /// The index of the frame that it is about.
+    pub frame: Option<u64>,
     /// The facts that it rests on, such as `far 0x28`.
     pub evidence: Vec<String>,
 }
@@ -26,12 +28,18 @@ pub(super) fn read_finding(key: &[u8], value: Value<'_>, findings: &mut Vec<OurF
     if !value.is_object() || findings.len() >= MOST_FINDINGS {
         return;
     }
-    let [sentence, evidence] = value.find_members(["sentence", "evidence"]);
+    let [sentence, frame, evidence] = value.find_members(["sentence", "frame", "evidence"]);
     let Some(sentence) = sentence.and_then(Value::decode_string) else { return };
     let facts = evidence.map(Value::items).unwrap_or_default();
     let evidence =
         facts.into_iter().take(MOST_FACTS).map(fact_text).filter(|fact| !fact.is_empty()).collect();
-    findings.push(OurFinding { member: String::from_utf8_lossy(key).into_owned(), sentence, evidence });
+    let frame = frame.and_then(Value::as_unsigned);
+    findings.push(OurFinding {
+        member: String::from_utf8_lossy(key).into_owned(),
+        sentence,
+        frame,
+        evidence,
+    });
 }
 
 /// Returns the members of a fact as text: `register x0, value 0`.
@@ -60,12 +68,13 @@ mod tests {
     #[test]
     fn members_with_a_sentence_are_findings() {
         let text = r#"{"crash":{"threads":[]},"symbolication":{"version":1,"engine":"unslide/0.1.0",
-            "fault":{"sentence":"A pointer is null.","evidence":[{"far":40},{"register":"x0","value":0},{"stack_error":true},7]},
+            "fault":{"sentence":"A pointer is null.","frame":0,"evidence":[{"far":40},{"register":"x0","value":0},{"stack_error":true},7]},
             "other":{"a":1},"list":[{"sentence":"a"}],"grouping":{"sentence":"no"}}}"#;
         let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
         let fault = OurFinding {
             member: "fault".into(),
             sentence: "A pointer is null.".into(),
+            frame: Some(0),
             evidence: ["far 0x28", "register x0, value 0", "stack error"].map(str::to_owned).into(),
         };
         assert_eq!(report.ours.unwrap().findings, [fault]);

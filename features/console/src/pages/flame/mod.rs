@@ -14,7 +14,7 @@ use crate::words::text_or;
 use merged_tree::{MergedTree, load_merged_tree};
 use unslide_api::feature::operation::{ReservedAnswer, reserve_bytes};
 use unslide_api::feature::site::stored_body::{self, StoredBody};
-use unslide_api::feature::site::{get_group, load_profile, load_report, no_profile};
+use unslide_api::feature::site::{load_group, load_profile, load_report, no_profile};
 use unslide_calltree::{CallTree, ReportTree, report_tree};
 use unslide_store::Uuid;
 use unslide_store::queries::groups::GroupCounts;
@@ -102,7 +102,7 @@ pub async fn render_group(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
-    let Json(group) = get_group(State(api.clone()), access.clone(), Path(id)).await?;
+    let group = load_group(&api, access, id).await?;
     let (version, compare) = (state.get_text("version"), state.get_text("compare"));
     let first = Box::pin(load_merged_tree(&api, access, &group, version.clone())).await?;
     let second = match &compare {

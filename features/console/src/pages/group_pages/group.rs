@@ -8,9 +8,8 @@ use crate::pages::group_pages::group_work::{self, GroupWork, may_write};
 use crate::pages::report_pages::report;
 use crate::prelude::*;
 use crate::words::{duration, text_or};
-use std::cmp::Reverse;
 use time::Duration;
-use unslide_api::feature::site::get_group;
+use unslide_api::feature::site::{choose_report, load_group};
 use unslide_store::Uuid;
 use unslide_store::groups::{GroupAction, GroupStatus};
 use unslide_store::queries::durations::{self, VersionDurations};
@@ -59,7 +58,7 @@ pub async fn render_page(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let (access, now) = (&signed.access, api.clock.now());
-    let Json(found) = get_group(State(api.clone()), access.clone(), Path(id)).await?;
+    let found = load_group(&api, access, id).await?;
     let group = &found.group;
     if found.redirected_from.is_some() {
         // Not permanent, because the old id may be a group again later.
@@ -109,21 +108,6 @@ pub async fn render_page(
 /// Formats the duration of a report.
 fn took(millis: i64) -> String {
     duration(u64::try_from(millis).unwrap_or_default())
-}
-
-/// Chooses the report that represents a group, among its newest ones. Each is given by its status and the
-/// number of its symbolicated frames. Returns its index and the reason.
-fn choose_report(newest: &[(&str, u32)]) -> Option<(usize, &'static str)> {
-    if let Some(at) = newest.iter().position(|(status, _)| *status == "complete") {
-        return Some((at, if at == 0 { "the newest one" } else { "the newest one with all symbols" }));
-    }
-    let (at, (_, symbolicated)) =
-        newest.iter().enumerate().max_by_key(|(at, (_, symbolicated))| (*symbolicated, Reverse(*at)))?;
-    let why = match (at, symbolicated) {
-        (0, _) | (_, 0) => "the newest one",
-        _ => "of the newest ones the one with the most symbolicated frames",
-    };
-    Some((at, why))
 }
 
 async fn shown_report(
@@ -192,18 +176,4 @@ fn build_breakdown<'v>(
         (value, reports, (!value.is_empty()).then(|| build_link("/console/reports", &pairs)))
     });
     Breakdown::from_values(words, found.group.reports, found.group.estimated, values)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_report_with_all_symbols_stands_for_a_group_else_the_one_with_most() {
-        let at = |newest: &[(&str, u32)]| choose_report(newest).map(|(at, _)| at);
-        assert_eq!(at(&[("partial", 9), ("none", 0), ("complete", 3), ("complete", 4)]), Some(2));
-        assert_eq!(at(&[("none", 0), ("partial", 5), ("partial", 7), ("partial", 7)]), Some(2));
-        assert_eq!(choose_report(&[("none", 0), ("none", 0)]), Some((0, "the newest one")));
-        assert_eq!(at(&[]), None);
-    }
 }

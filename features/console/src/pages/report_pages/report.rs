@@ -281,6 +281,6 @@ async fn get_representation(
 ) -> Result<Response, Problem> {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static(form));
-    let query = GetQuery { variant: page.parse_number("variant")?, wait: None };
+    let query = GetQuery { variant: page.parse_number("variant")?, wait: None, format: None };
     get_report(state, signed.access, slot, id, Query(query), headers).await
 }

@@ -121,7 +121,7 @@ kinds! {
     NotAcceptable = (
         NOT_ACCEPTABLE, "not-acceptable", "No acceptable representation",
         "The operation cannot produce any of the media types in the `Accept` header.",
-        "Ask for `application/json` or `text/plain`."
+        "Ask for `application/json` or `text/plain`, or for a report as `text/markdown`."
     ),
     BodyTimeout = (
         REQUEST_TIMEOUT, "body-timeout", "The body came too slowly",

@@ -5,7 +5,9 @@ pub mod change;
 pub mod comment;
 pub mod get;
 pub mod list;
+pub mod markdown;
 pub mod merge;
+pub mod representative;
 pub mod split;
 
 use crate::operations::prelude::*;

@@ -1,12 +1,13 @@
 //! `GET /v1/reports/{id}`.
 
+use super::markdown::answer_markdown;
 use super::schemas::EnrichedReport;
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
 use crate::reports::stored_body::{self, StoredBody, StoredBodyError};
-use crate::requests::accept::{Representation, negotiate_representation};
+use crate::requests::accept::{Representation, choose_representation};
 use crate::requests::wait::Wait;
 use axum::Extension;
 use axum::response::{IntoResponse, Response};
@@ -42,6 +43,10 @@ pub struct GetQuery {
     /// counts seconds. At most 30 seconds. The answer comes as soon as the report is there.
     #[param(example = "10s", pattern = "^[0-9]{1,6}(ms|s)?$")]
     pub wait: Option<String>,
+    /// `json`, `text` or `markdown`, as `Accept: application/json`, `text/plain` and `text/markdown`. It is preferred to the
+    /// header.
+    #[param(example = "markdown")]
+    pub format: Option<String>,
 }
 
 problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
@@ -49,11 +54,12 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
 /// Read a report
 ///
 /// Returns the report of the device, byte for byte, with Unslide's `symbolication` members in it; or with
-/// `Accept: text/plain` an Apple-style crash log. The `ETag` changes with each revision. With `wait`, the
+/// `Accept: text/plain` an Apple-style crash log, or with `format=markdown` a description with its evidence, in which texts
+/// of devices are quoted. The `ETag` changes with each revision. With `wait`, the
 /// request waits for a report that is not stored yet.
 #[utoipa::path(get, path = "/v1/reports/{id}", tag = "reports", operation_id = "get_report",
     params(("id" = String, Path, description = "The report's id."), GetQuery,
-        ("accept" = Option<String>, Header, description = "`application/json` or `text/plain`."),
+        ("accept" = Option<String>, Header, description = "`application/json`, `text/plain` or `text/markdown`."),
         ("if-none-match" = Option<String>, Header, description = "The `ETag` of the copy that the client has.")),
     responses(
         (status = 200, description = "The report.",
@@ -62,7 +68,7 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
                 ("x-report-variants" = u32, description = "How many reports have this id."),
                 ("x-report-duplicates" = u64, description = "Number of times that the same report arrived again."),
                 ("x-report-last-duplicate" = String, description = "When the same report arrived again last; absent if it did not.")),
-            content((EnrichedReport = "application/json"), (Vec<u8> = "application/octet-stream"), (String = "text/plain"))),
+            content((EnrichedReport = "application/json"), (Vec<u8> = "application/octet-stream"), (String = "text/plain"), (String = "text/markdown"))),
         (status = 304, description = "The client's copy is the present one."), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_report(
@@ -73,10 +79,14 @@ pub async fn get_report(
     Query(query): Query<GetQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let form = negotiate_representation(&headers)?;
+    let form = choose_representation(query.format.as_deref(), &headers)?;
     let wait = Wait::new(slot, query.wait.as_deref(), LONGEST_WAIT)?;
     let variant = query.variant.unwrap_or(0);
     let (mut tx, found) = find_within(&api, &access, &id, variant, wait).await?;
+    if form == Representation::Markdown {
+        let (found, body) = body_of(&api, &access, &id, variant, tx, found).await?;
+        return answer_markdown(&api, &access, found, body).await;
+    }
     let again = again_headers(&mut tx, &found).await?;
     if has_copy(&headers, &entity_tag(&found, form)) {
         return Ok((StatusCode::NOT_MODIFIED, again, answer_headers(&found, form)?).into_response());
@@ -206,7 +216,7 @@ async fn body_of(
 fn render_body(body: StoredBody, form: Representation) -> Result<StoredBody, Problem> {
     match form {
         Representation::Json => Ok(body),
-        Representation::Text => {
+        Representation::Text | Representation::Markdown => {
             let StoredBody { json, mut reservation, .. } = body;
             let report = stored_body::read_report(&json)?;
             let text = unslide_report::text::apple_log(&report).into_bytes();

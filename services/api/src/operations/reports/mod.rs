@@ -4,6 +4,7 @@ mod delete;
 pub mod explain;
 pub mod get;
 pub mod list;
+pub mod markdown;
 mod profile;
 mod schemas;
 mod send;

@@ -5,24 +5,30 @@ use crate::http::trace::TraceContext;
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
-use crate::reports::ingest::{self, BodyForm, Bounds, Incoming, ReportScope};
+use crate::reports::ingest::{
+    BodyForm, Bounds, ReadBudget, ReceivedReport, RefuseApp, ReportScope, list_refused, no_report,
+    read_reports,
+};
 use crate::requests::body::{self, Chunks};
-use crate::requests::events;
+use crate::requests::refused::{RecordMaker, RefusedElement, wants_all_or_nothing};
 use crate::uploads::multipart;
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use http::{HeaderMap, header};
-use unslide_model::{ReportId, TenantId};
+use unslide_model::ReportId;
 use unslide_report::ReadLimits;
 use unslide_stream::OutRecord;
 
 /// Counts of reports that the broker has accepted.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SentReports {
-    /// Number of reports in the request.
+    /// Number of accepted reports.
+    #[schema(minimum = 1)]
     pub accepted: usize,
     /// Each of them, in the order of the request.
     pub reports: Vec<SentReport>,
+    /// The reports that were refused while these were accepted.
+    pub refused: Vec<RefusedElement>,
 }
 
 /// One report that the broker has accepted.
@@ -42,19 +48,23 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, In
 /// Takes KSCrash reports as an SDK sends them: one JSON object, an array, one a line (NDJSON), each also
 /// packed with gzip or zstd (detected by its first bytes), or any of these in multipart/form-data. A crash log of
 /// Apple's (`.ips`) is taken like a report, one in a request or in a part. An object that has neither `crash` nor
-/// `recrash_report`, and is not about memory or a hang, is no report and is refused with 400. The reports go to Kafka
+/// `recrash_report`, and is not about memory or a hang, is no report. The reports go to Kafka
 /// byte for byte; the answer comes when the broker has all of them. A failed request may be sent again: the same
 /// report twice is one report.
 ///
+/// A report that can't be read, is over the tenant's `report_bytes` or is of another app than the key's refuses no other:
+/// `refused` lists it, and it becomes a dead letter with the same reason. If no report is accepted, the answer is the
+/// problem of the first, and nothing is kept. With `Prefer: handling=strict` one such report refuses the whole request.
+///
 /// A request costs one unit for each report in it, and one for each 64 KiB of the body, as sent or unpacked,
-/// whichever is more. A tenant that uses more than its `units_per_second` gets 429 with `Retry-After`. A
-/// request is accepted whole or not at all. A report over the tenant's `report_bytes` is refused with 413.
+/// whichever is more. A tenant that uses more than its `units_per_second` gets 429 with `Retry-After`.
 #[utoipa::path(post, path = "/v1/reports", tag = "reports", operation_id = "send_reports",
-    params(("content-encoding" = Option<String>, Header, description = "`gzip` or `zstd`. The first bytes of a packed body say it as well.")),
+    params(("content-encoding" = Option<String>, Header, description = "`gzip` or `zstd`. The first bytes of a packed body say it as well."),
+        ("prefer" = Option<String>, Header, description = "`handling=strict`: accept all reports or none.")),
     request_body(description = "One report or many.", content(
         (CrashReports = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "version": "3.6.0"}, "binary_images": [], "crash": {"threads": []}})),
         (String = "application/x-ndjson"), (Vec<u8> = "application/gzip"), (Vec<u8> = "application/octet-stream"), (Vec<u8> = "multipart/form-data"))),
-    responses((status = 202, description = "The broker has all reports.",
+    responses((status = 202, description = "The broker has all reports, with the reason of each that is refused.",
         headers(("location" = String, description = "The path of the report, once it is symbolicated; only if the request holds one report that has an id.")),
         body = SentReports), Failures),
     security(("key" = ["reports:write"])))]
@@ -80,26 +90,63 @@ pub async fn send_reports(
         reports: limits.ingest_reports,
         report: ReadLimits { max_bytes: limit, ..ReadLimits::default() },
     };
-    let (maker, tenant, app) = (api.clone(), access.tenant().clone(), access.principal.app.clone());
+    let (maker, is_strict) = (api.clone(), wants_all_or_nothing(&headers));
+    let (tenant, app) = (access.tenant().clone(), access.principal.app.clone());
     let work = move |body: Bytes| {
         charge.charge_received(body.len() as u64)?;
-        let scope = ReportScope { app: app.as_deref(), readers: &maker.readers };
-        let reports = ingest::read_reports(&body, &form, &bounds, &scope, &mut reserved, &mut charge)?;
-        charge.charge_reports(reports.len())?;
-        let record = |report: &Incoming| build_record(&maker, &tenant, trace, report);
-        let records: Vec<OutRecord> = reports.iter().map(record).collect();
-        Ok::<_, Problem>((reports, records, reserved))
+        let refuse_app = app.map(|own| move |found: Option<&str>| refuse_other_app(&own, found));
+        let refuse_app = refuse_app.as_ref().map(|refuse_app| refuse_app as &RefuseApp<'_>);
+        let scope = ReportScope { refuse_app, readers: &maker.readers };
+        let mut budget = ReadBudget { reserved, charge };
+        let reports = read_reports(&body, &form, &bounds, &scope, &mut budget)?;
+        check_reports(&reports, is_strict)?;
+        budget.charge.charge_reports(reports.len())?;
+        let topic = maker.topics.input.as_str().into();
+        let maker = RecordMaker { api: &maker, tenant: &tenant, sender: "", trace, topic };
+        let records: Vec<OutRecord> = reports.iter().map(|report| report.build_record(&maker)).collect();
+        Ok::<_, Problem>((reports, records, budget.reserved))
     };
     let (reports, records, reserved) = body::read_body(&api, access.tenant(), body, work).await?;
     api.producer.send_all(&records).await?;
     drop(reserved);
+    let refused = list_refused(&reports);
+    let reports: Vec<SentReport> = reports.iter().filter_map(sent_report).collect();
     api.metrics.count_reports(reports.len());
-    let reports: Vec<SentReport> = reports.into_iter().map(|report| SentReport { id: report.id }).collect();
     let location = match reports.as_slice() {
         [SentReport { id: Some(id) }] => Some(format!("/v1/reports/{id}")),
         _ => None,
     };
-    Ok(AcceptedResponse { body: SentReports { accepted: reports.len(), reports }, location })
+    Ok(AcceptedResponse { body: SentReports { accepted: reports.len(), reports, refused }, location })
+}
+
+/// Refuses a request without an accepted report, and one with a refused report if all or none are to be accepted.
+fn check_reports(reports: &[ReceivedReport], is_strict: bool) -> Result<(), Problem> {
+    let is_accepted = |report: &ReceivedReport| matches!(report, ReceivedReport::Accepted(_));
+    if !is_strict && reports.iter().any(is_accepted) {
+        return Ok(());
+    }
+    let refused = reports.iter().find_map(|report| match report {
+        ReceivedReport::Refused(refused) => Some(refused.to_problem()),
+        ReceivedReport::Accepted(_) => None,
+    });
+    match refused {
+        Some(problem) => Err(problem),
+        None if reports.is_empty() => Err(no_report()),
+        None => Ok(()),
+    }
+}
+
+/// Returns why a key for one app does not cover another.
+fn refuse_other_app(own: &str, found: Option<&str>) -> Option<String> {
+    (found != Some(own))
+        .then(|| format!("the key is valid for the app {own} only, and the report is of another app"))
+}
+
+fn sent_report(report: &ReceivedReport) -> Option<SentReport> {
+    match report {
+        ReceivedReport::Accepted(report) => Some(SentReport { id: report.id }),
+        ReceivedReport::Refused(_) => None,
+    }
 }
 
 /// Returns the maximum size of one report of the tenant, in bytes.
@@ -131,13 +178,4 @@ fn parse_body_form(headers: &HeaderMap) -> Result<BodyForm, Problem> {
     let lines =
         ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"];
     Ok(if lines.contains(&essence.as_str()) { BodyForm::Lines } else { BodyForm::Any })
-}
-
-fn build_record(api: &Api, tenant: &TenantId, trace: TraceContext, report: &Incoming) -> OutRecord {
-    let record = events::build_record(api, tenant, trace, api.topics.input.as_str().into(), &report.bytes);
-    match report.id {
-        // Repetitions of one report are in the same partition.
-        Some(id) => record.key(format!("{tenant}/{id}")),
-        None => record,
-    }
 }

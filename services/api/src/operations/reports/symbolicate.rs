@@ -32,12 +32,12 @@ const ANSWER_FACTOR: usize = 4;
 /// then of all frames; then `symbolication.truncated` is set. A request costs one unit, and one more for each 64 KiB of
 /// the unpacked report; a tenant that exceeds its units per second gets 429 with `Retry-After`.
 #[utoipa::path(post, path = "/v1/symbolicate", tag = "reports", operation_id = "symbolicate",
-    params(("accept" = Option<String>, Header, description = "`application/json` or `text/plain`.")),
+    params(("accept" = Option<String>, Header, description = "`application/json`, `text/plain` or `text/markdown`.")),
     request_body(description = "The report.", content(
         (CrashReport = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59"}, "binary_images": [], "crash": {"threads": []}})),
         (Vec<u8> = "application/gzip"))),
     responses((status = 200, description = "The enriched report.",
-        content((EnrichedReport = "application/json"), (Vec<u8> = "application/octet-stream"), (String = "text/plain"))), Failures),
+        content((EnrichedReport = "application/json"), (Vec<u8> = "application/octet-stream"), (String = "text/plain"), (String = "text/markdown"))), Failures),
     security(("key" = ["symbols:read"])))]
 pub async fn symbolicate(
     State(api): State<Api>,
@@ -152,6 +152,10 @@ impl DocumentRequest {
             Representation::Text => {
                 let report = Report::read_stored(&enriched.bytes).map_err(Problem::internal)?;
                 unslide_report::text::apple_log(&report).into_bytes()
+            }
+            Representation::Markdown => {
+                let report = Report::read_stored(&enriched.bytes).map_err(Problem::internal)?;
+                unslide_report::markdown::markdown_report(&report).into_bytes()
             }
         };
         Ok(DocumentAnswer { bytes, media_type: self.form.answer_type(document.is_json()) })

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use unslide_client::symbols::LackedByReport;
 use unslide_client::symbols::Library;
 use unslide_report::reader::ReportReaders;
-use unslide_report::{ReadError, ReadLimits, Report, foreign_format, text};
+use unslide_report::{ReadError, ReadLimits, Report, foreign_format, markdown, text};
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::{Analysis, Context, Plan};
 
@@ -18,6 +18,8 @@ pub enum OutputFormat {
     Json,
     /// A log in Apple's form
     Text,
+    /// A description with its evidence, in which texts of devices are quoted
+    Markdown,
     /// One JSON object a line about each report, without symbols
     Facts,
 }
@@ -70,7 +72,7 @@ impl RecordAnswering<'_> {
                         answer.problem = Some(element_problem(number, &problem));
                         answer.bytes = match format {
                             OutputFormat::Json => bytes,
-                            OutputFormat::Text => Vec::new(),
+                            OutputFormat::Text | OutputFormat::Markdown => Vec::new(),
                             OutputFormat::Facts => refused_facts(answer.problem.as_deref()),
                         };
                     }
@@ -93,6 +95,8 @@ impl RecordAnswering<'_> {
                         answer.bytes = match format {
                             OutputFormat::Facts => refused_facts(answer.problem.as_deref()),
                             OutputFormat::Json | OutputFormat::Text => [bytes, ending].concat(),
+                            // Texts of devices are in it only as quotations.
+                            OutputFormat::Markdown => Vec::new(),
                         };
                     }
                 }
@@ -128,8 +132,12 @@ impl RecordAnswering<'_> {
         if self.format == OutputFormat::Json {
             return document.write(enriched.bytes);
         }
-        let log = text::apple_log(&Report::read_stored(&enriched.bytes)?);
-        Ok(with_newline(log.into()).into_bytes())
+        let report = Report::read_stored(&enriched.bytes)?;
+        let written = match self.format {
+            OutputFormat::Markdown => markdown::markdown_report(&report),
+            OutputFormat::Json | OutputFormat::Facts | OutputFormat::Text => text::apple_log(&report),
+        };
+        Ok(with_newline(written.into()).into_bytes())
     }
 }
 
@@ -221,6 +229,17 @@ mod tests {
         let (log, problems) = answers(array, &library, OutputFormat::Text);
         let is_bracket = |line: &str| line.starts_with('[') || line.ends_with(" ]");
         assert!(problems.len() == 3 && log.contains("text\n") && !log.lines().any(is_bracket), "{log}");
+    }
+
+    #[test]
+    fn markdown_describes_each_report_and_passes_no_other_bytes_on() {
+        let library = Library::default();
+        let report = "{\"crash\":{\"error\":{\"reason\":\"a\\n# b\"},\"threads\":[]}}";
+        let (text, problems) = answers(report, &library, OutputFormat::Markdown);
+        assert!(problems.is_empty() && text.starts_with("# Report ") && text.ends_with('\n'), "{text}");
+        assert!(text.contains("- Reason: `a\\n# b` [report "), "{text}");
+        let (text, problems) = answers("# no report", &library, OutputFormat::Markdown);
+        assert_eq!((text.as_str(), problems.len()), ("", 1));
     }
 
     #[test]

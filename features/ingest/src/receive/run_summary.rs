@@ -1,0 +1,237 @@
+//! Converts KSCrash 3.0's summary of a run to a session event, as `docs/sessions.md` describes it.
+//!
+//! One summary is one session: KSCrash's own sessions end whenever the app leaves the screen.
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// The most bytes of a summary.
+const MAX_SUMMARY_BYTES: usize = 1 << 20;
+/// The most characters of a text that is passed on.
+const MAX_TEXT_CHARS: usize = 200;
+/// The most characters of a run's id.
+const MAX_ID_CHARS: usize = 100;
+/// Words of `build_type` and `host_kind` for runs of developers.
+const DEVELOPMENT_BUILDS: [&str; 2] = ["debug", "simulator"];
+const TEST_HOST: &str = "xctest";
+
+/// A summary that can be sent on.
+#[derive(Debug)]
+pub(super) struct Converted {
+    /// The id of the run in lower case: KSCrash writes both cases.
+    pub(super) run_id: String,
+    pub(super) app: String,
+    pub(super) version: String,
+    /// The session event; None for a run of a developer, which is not counted.
+    pub(super) event: Option<Bytes>,
+}
+
+/// The members of a summary that are read. Others are ignored.
+#[derive(Deserialize)]
+struct RunSummary {
+    run_id: String,
+    #[serde(default)]
+    device_id: String,
+    user_id: Option<String>,
+    started_at_ms: i64,
+    ended_at_ms: i64,
+    #[serde(default)]
+    is_being_debugged: bool,
+    outcome: RunOutcome,
+    app: RunApp,
+    #[serde(default)]
+    os: RunSystem,
+    #[serde(default)]
+    device: RunDevice,
+}
+
+#[derive(Deserialize)]
+struct RunOutcome {
+    termination_reason: String,
+    user_perceptible: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct RunApp {
+    bundle_id: String,
+    #[serde(default)]
+    short_version: String,
+    host_kind: Option<String>,
+    build_type: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RunSystem {
+    name: String,
+    version: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RunDevice {
+    model: String,
+    model_family: String,
+}
+
+impl RunSummary {
+    /// Returns true for a run under a debugger, in a simulator or of a test.
+    fn is_of_developer(&self) -> bool {
+        let build = self.app.build_type.as_deref().unwrap_or_default();
+        self.is_being_debugged
+            || DEVELOPMENT_BUILDS.contains(&build)
+            || self.app.host_kind.as_deref() == Some(TEST_HOST)
+            || self.device.model_family == "simulator"
+    }
+
+    fn to_event(&self, run_id: &str) -> Result<Value, String> {
+        let mut event = Map::new();
+        let mut set = |field: &str, value: Value| drop(event.insert(field.to_owned(), value));
+        set("id", run_id.into());
+        // An unknown installation is one of its own, so that it is counted once.
+        let installation = if self.device_id.is_empty() { run_id } else { &self.device_id };
+        set("installation", cut_text(installation).into());
+        set("app", self.app.bundle_id.as_str().into());
+        set("version", cut_text(&self.app.short_version).into());
+        let system = format!("{} {}", self.os.name, self.os.version);
+        for (field, text) in [
+            ("os", system.trim()),
+            ("device", self.device.model.as_str()),
+            ("user", self.user_id.as_deref().unwrap_or_default()),
+        ] {
+            if !text.is_empty() {
+                set(field, cut_text(text).into());
+            }
+        }
+        set("started_at", format_millis("started_at_ms", self.started_at_ms)?.into());
+        set("ended_at", format_millis("ended_at_ms", self.ended_at_ms.max(self.started_at_ms))?.into());
+        if let Some(is_foreground) = self.outcome.user_perceptible {
+            set("foreground", is_foreground.into());
+        }
+        set("termination", json!({"reason": cut_text(&self.outcome.termination_reason)}));
+        Ok(Value::Object(event))
+    }
+}
+
+/// Reads a summary and converts it.
+///
+/// # Errors
+/// Returns the problem with the summary, for people.
+pub(super) fn convert_summary(bytes: &[u8]) -> Result<Converted, String> {
+    if bytes.len() > MAX_SUMMARY_BYTES {
+        return Err(format!("the run summary has {} bytes, the limit is {MAX_SUMMARY_BYTES}", bytes.len()));
+    }
+    let summary: RunSummary =
+        serde_json::from_slice(bytes).map_err(|error| format!("no run summary: {error}"))?;
+    let run_id = summary.run_id.to_lowercase();
+    let app = &summary.app.bundle_id;
+    for (field, text, most) in [("run_id", &run_id, MAX_ID_CHARS), ("app.bundle_id", app, MAX_TEXT_CHARS)] {
+        if !(1..=most).contains(&text.chars().count()) || text.contains('\0') {
+            return Err(format!("`{field}` must have 1 to {most} characters"));
+        }
+    }
+    let event =
+        if summary.is_of_developer() { None } else { Some(summary.to_event(&run_id)?.to_string().into()) };
+    let version = summary.app.short_version.clone();
+    Ok(Converted { run_id, app: app.clone(), version, event })
+}
+
+/// Returns a text as an event may have it.
+fn cut_text(text: &str) -> String {
+    text.chars().filter(|letter| *letter != '\0').take(MAX_TEXT_CHARS).collect()
+}
+
+fn format_millis(field: &str, millis: i64) -> Result<String, String> {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000).ok();
+    let text = time.and_then(|time| time.format(&Rfc3339).ok());
+    text.ok_or_else(|| format!("`{field}` must be milliseconds since 1970, and {millis} is no time"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary() -> Value {
+        json!({
+            "schema_version": 1, "run_id": "5B7D1C34-8A0F-4F0E-9D53-2F0A6C1E7B90", "device_id": "b1946ac9",
+            "started_at_ms": 1_795_593_492_100_i64, "ended_at_ms": 1_795_593_600_250_i64,
+            "outcome": {"termination_reason": "crash", "user_perceptible": true},
+            "app": {"bundle_id": "com.example.shop", "short_version": "3.1.4", "version": "820"},
+            "os": {"name": "iOS", "version": "27.0"}, "device": {"model": "iPhone18,1"},
+        })
+    }
+
+    fn convert(summary: &Value) -> Result<Converted, String> {
+        convert_summary(summary.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_summary_is_the_session_with_the_id_of_its_run() {
+        let mut full = summary();
+        full["user_id"] = "user-42".into();
+        let converted = convert(&full).unwrap();
+        let event: Value = serde_json::from_slice(&converted.event.unwrap()).unwrap();
+        let wanted = json!({
+            "id": "5b7d1c34-8a0f-4f0e-9d53-2f0a6c1e7b90", "installation": "b1946ac9", "user": "user-42",
+            "app": "com.example.shop", "version": "3.1.4", "os": "iOS 27.0", "device": "iPhone18,1",
+            "started_at": "2026-11-25T12:38:12.1Z", "ended_at": "2026-11-25T12:40:00.25Z",
+            "foreground": true, "termination": {"reason": "crash"},
+        });
+        let without_times = |event: &Value| {
+            let mut event = event.clone();
+            event.as_object_mut().unwrap().retain(|name, _| !name.ends_with("_at"));
+            event
+        };
+        assert_eq!(without_times(&event), without_times(&wanted));
+        assert!(event["started_at"].as_str() < event["ended_at"].as_str(), "{event}");
+    }
+
+    #[test]
+    fn what_is_unknown_is_left_out_and_a_missing_installation_is_one_of_its_own() {
+        let mut small = summary();
+        for name in ["os", "device", "device_id"] {
+            small.as_object_mut().unwrap().remove(name);
+        }
+        small["ended_at_ms"] = 5.into();
+        small["extra"] = json!([{}]);
+        let event: Value = serde_json::from_slice(&convert(&small).unwrap().event.unwrap()).unwrap();
+        assert_eq!(event["installation"], event["id"]);
+        assert_eq!((event.get("os"), event.get("device"), event.get("user")), (None, None, None));
+        assert_eq!(event["ended_at"], event["started_at"], "an end is never before its start");
+    }
+
+    #[test]
+    fn runs_of_developers_are_not_counted() {
+        for (path, value) in [
+            ("/is_being_debugged", json!(true)),
+            ("/app/build_type", json!("debug")),
+            ("/app/build_type", json!("simulator")),
+            ("/app/host_kind", json!("xctest")),
+            ("/device/model_family", json!("simulator")),
+        ] {
+            let mut run = summary();
+            (run["is_being_debugged"], run["app"]["build_type"]) = (false.into(), "app store".into());
+            (run["app"]["host_kind"], run["device"]["model_family"]) = ("app".into(), "V53AP".into());
+            assert!(convert(&run).unwrap().event.is_some());
+            *run.pointer_mut(path).unwrap() = value;
+            assert!(convert(&run).unwrap().event.is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_field() {
+        let refusal = |change: &dyn Fn(&mut Value)| {
+            let mut run = summary();
+            change(&mut run);
+            convert(&run).unwrap_err()
+        };
+        assert!(refusal(&|run| run["run_id"] = "".into()).starts_with("`run_id` must have 1 to 100"));
+        assert!(refusal(&|run| run["app"]["bundle_id"] = "".into()).starts_with("`app.bundle_id` must"));
+        assert!(refusal(&|run| run["started_at_ms"] = i64::MAX.into()).contains("`started_at_ms`"));
+        assert!(refusal(&|run| drop(run.as_object_mut().unwrap().remove("outcome"))).contains("outcome"));
+        assert!(refusal(&|run| *run = json!(7)).starts_with("no run summary: "));
+    }
+}

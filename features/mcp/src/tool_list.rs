@@ -1,0 +1,273 @@
+//! The tools, each with its arguments and its request.
+
+use crate::arguments::{Argument, ArgumentValues};
+use crate::tool::{ApiRequest, ToolAnswer, ToolSpec, build_path, path_segment};
+use http::Method;
+use serde_json::{Value, json};
+
+/// Entries of a page of a list, unless the call names a number.
+const DEFAULT_ENTRIES: &str = "20";
+
+const APP: Argument = Argument::optional_text("app", "bundle identifier, such as com.example.shop");
+const VERSION: Argument = Argument::optional_text("version", "version of the app");
+const LIMIT: Argument = Argument::optional_number("limit", "entries of the page, 1 to 500; 20 if absent");
+const CURSOR: Argument = Argument::optional_text("cursor", "next_cursor of the page before, unchanged");
+const PAGE: Argument = Argument::optional_number("page", "page of the document, from 1; 1 if absent");
+const GROUP_ID: Argument = Argument::required_text("id", "id of the group");
+
+const GROUP_MEMBERS: &[&str] = &[
+    "id",
+    "title",
+    "culprit",
+    "kind",
+    "app",
+    "status",
+    "assignee",
+    "reports",
+    "all_reports",
+    "affected_devices",
+    "first_version",
+    "last_version",
+    "first_seen",
+    "last_seen",
+    "provisional",
+    "growth",
+];
+const REPORT_MEMBERS: &[&str] = &[
+    "id",
+    "variant",
+    "received_at",
+    "app",
+    "version",
+    "build",
+    "type",
+    "reason",
+    "status",
+    "model",
+    "os_version",
+    "group",
+    "symbols_missing",
+];
+
+/// Every tool, those that change groups last.
+pub const TOOLS: &[ToolSpec] = &[
+    ToolSpec {
+        name: "list_apps",
+        description: "Lists the apps, the one with the newest report first.",
+        arguments: &[LIMIT, CURSOR],
+        writes: false,
+        answer: ToolAnswer::List(&["app", "reports", "versions", "devices", "first_day", "last_day"]),
+        request: |values| ApiRequest::get(list_path("/v1/apps", values, &[])),
+    },
+    ToolSpec {
+        name: "list_versions",
+        description: "Lists an app's versions with their reports, devices and missing symbols, the newest first.",
+        arguments: &[Argument::required_text("app", "bundle identifier"), LIMIT, CURSOR],
+        writes: false,
+        answer: ToolAnswer::List(&[]),
+        request: |values| {
+            let path = format!("/v1/apps/{}/versions", path_segment(values, "app"));
+            ApiRequest::get(list_path(&path, values, &[]))
+        },
+    },
+    ToolSpec {
+        name: "list_groups",
+        description: "Lists groups: each is one bug with its reports. new_in lists bugs whose first report was of a version. \
+                      sort is last_seen, first_seen, reports or growing.",
+        arguments: &[
+            APP,
+            VERSION,
+            Argument::optional_text("new_in", "version of the group's first report"),
+            Argument::optional_text("kind", "kind of the failure, such as crash or hang"),
+            Argument::optional_text(
+                "status",
+                "open, regressed, resolved or ignored; several with commas between",
+            ),
+            Argument::optional_text("assignee", "name of the person who works on it"),
+            Argument::optional_text("sort", "last_seen, first_seen, reports or growing"),
+            LIMIT,
+            CURSOR,
+        ],
+        writes: false,
+        answer: ToolAnswer::List(GROUP_MEMBERS),
+        request: |values| {
+            let query = [
+                ("app", "app"),
+                ("version", "version"),
+                ("new_in", "first_version"),
+                ("kind", "kind"),
+                ("status", "status"),
+                ("assignee", "assignee"),
+                ("sort", "sort"),
+            ];
+            ApiRequest::get(list_path("/v1/groups", values, &query))
+        },
+    },
+    ToolSpec {
+        name: "search_groups",
+        description: "Finds groups by a text of 3 to 100 characters in the title, the reason, or a function or file of a crash.",
+        arguments: &[Argument::required_text("text", "the text, in any case"), APP, LIMIT, CURSOR],
+        writes: false,
+        answer: ToolAnswer::List(GROUP_MEMBERS),
+        request: |values| ApiRequest::get(list_path("/v1/groups", values, &[("text", "q"), ("app", "app")])),
+    },
+    ToolSpec {
+        name: "read_group",
+        description: "Reads a group as Markdown with evidence: its state, statistics, and the stack of the report that represents \
+                      it.",
+        arguments: &[GROUP_ID, PAGE],
+        writes: false,
+        answer: ToolAnswer::Markdown,
+        request: |values| {
+            ApiRequest::get(format!("/v1/groups/{}?format=markdown", path_segment(values, "id")))
+        },
+    },
+    ToolSpec {
+        name: "list_reports",
+        description: "Lists reports, the newest first.",
+        arguments: &[
+            APP,
+            VERSION,
+            Argument::optional_text("group", "id of their group"),
+            Argument::optional_text("model", "machine, such as iPhone16,1"),
+            Argument::optional_text("os_version", "version of the operating system"),
+            LIMIT,
+            CURSOR,
+        ],
+        writes: false,
+        answer: ToolAnswer::List(REPORT_MEMBERS),
+        request: |values| {
+            let same = ["app", "version", "group", "model", "os_version"].map(|name| (name, name));
+            ApiRequest::get(list_path("/v1/reports", values, &same))
+        },
+    },
+    ToolSpec {
+        name: "read_report",
+        description: "Reads a report as Markdown with evidence: what happened, the stack, the analysis, app, device, missing \
+                      symbols and its group.",
+        arguments: &[
+            Argument::required_text("id", "id of the report"),
+            Argument::optional_number("variant", "index of the report if several have this id; 0 if absent"),
+            PAGE,
+        ],
+        writes: false,
+        answer: ToolAnswer::Markdown,
+        request: |values| {
+            let path = format!("/v1/reports/{}?format=markdown", path_segment(values, "id"));
+            ApiRequest::get(build_path(&path, values, &[("variant", "variant")]))
+        },
+    },
+    ToolSpec {
+        name: "list_missing_symbols",
+        description: "Lists the debug ids of images without symbols, the most wanted first. Their dSYMs are to be uploaded.",
+        arguments: &[APP, VERSION, LIMIT, CURSOR],
+        writes: false,
+        answer: ToolAnswer::List(&[]),
+        request: |values| {
+            let same = ["app", "version"].map(|name| (name, name));
+            ApiRequest::get(list_path("/v1/missing-symbols", values, &same))
+        },
+    },
+    ToolSpec {
+        name: "compare_versions",
+        description: "Compares an app's versions by sessions without a crash, launch and hang times and more, with the change \
+                      since the version before.",
+        arguments: &[
+            Argument::required_text("app", "bundle identifier"),
+            Argument::optional_number("days", "days of the period, 1 to 90; 14 if absent"),
+        ],
+        writes: false,
+        answer: ToolAnswer::Object,
+        request: |values| {
+            let path = format!("/v1/apps/{}/health/versions", path_segment(values, "app"));
+            ApiRequest::get(build_path(&path, values, &[("days", "days")]))
+        },
+    },
+    ToolSpec {
+        name: "resolve_group",
+        description: "Resolves a group. A new report of a later version opens it again.",
+        arguments: &[GROUP_ID, Argument::optional_text("in_version", "version without the bug")],
+        writes: true,
+        answer: ToolAnswer::Done,
+        request: |values| {
+            let mut body = json!({"status": "resolved"});
+            if let Some(version) = values.get("in_version") {
+                body["resolved_in"] = version.into();
+            }
+            change_group(values, body)
+        },
+    },
+    ToolSpec {
+        name: "assign_group",
+        description: "Assigns a group to a person.",
+        arguments: &[GROUP_ID, Argument::required_text("assignee", "name of the person; empty for none")],
+        writes: true,
+        answer: ToolAnswer::Done,
+        request: |values| change_group(values, json!({"assignee": values.get("assignee")})),
+    },
+    ToolSpec {
+        name: "comment_on_group",
+        description: "Adds a comment to a group's activity. It cannot be removed.",
+        arguments: &[
+            GROUP_ID,
+            Argument::required_text("text", "the comment, plain text of at most 4000 bytes"),
+        ],
+        writes: true,
+        answer: ToolAnswer::Done,
+        request: |values| ApiRequest {
+            method: Method::POST,
+            path: format!("/v1/groups/{}/comments", path_segment(values, "id")),
+            body: Some(json!({"text": values.get("text")})),
+        },
+    },
+];
+
+/// Returns the tools of a client, with those that change groups if it may use them.
+pub fn list_allowed(may_write: bool) -> impl Iterator<Item = &'static ToolSpec> {
+    TOOLS.iter().filter(move |tool| may_write || !tool.writes)
+}
+
+fn list_path(path: &str, values: &ArgumentValues, query: &[(&str, &str)]) -> String {
+    let path = build_path(path, values, query);
+    let separator = if path.contains('?') { '&' } else { '?' };
+    let limit = values.get("limit").unwrap_or(DEFAULT_ENTRIES);
+    build_path(&format!("{path}{separator}limit={limit}"), values, &[("cursor", "cursor")])
+}
+
+fn change_group(values: &ArgumentValues, body: Value) -> ApiRequest {
+    ApiRequest {
+        method: Method::PATCH,
+        path: format!("/v1/groups/{}", path_segment(values, "id")),
+        body: Some(body),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_that_change_groups_are_listed_only_for_clients_that_may() {
+        let names = |may_write| list_allowed(may_write).map(|tool| tool.name).collect::<Vec<_>>();
+        assert!(
+            !names(false)
+                .iter()
+                .any(|name| ["resolve_group", "assign_group", "comment_on_group"].contains(name))
+        );
+        assert_eq!((names(false).len(), names(true).len()), (9, 12));
+    }
+
+    #[test]
+    fn a_tool_that_reads_sends_no_other_method() {
+        let all = [("id", "a"), ("app", "b"), ("text", "c"), ("assignee", "d")];
+        for tool in TOOLS {
+            let given =
+                all.into_iter().filter(|(name, _)| tool.arguments.iter().any(|one| one.name == *name));
+            let given: serde_json::Map<_, _> =
+                given.map(|(name, value)| (name.to_owned(), value.into())).collect();
+            let request = (tool.request)(&ArgumentValues::from_call(tool.arguments, Some(&given)).unwrap());
+            assert_eq!(request.method == Method::GET, !tool.writes, "{}", tool.name);
+            assert!(request.path.starts_with("/v1/"), "{}", request.path);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A group as Markdown: its statistics, and the report that represents it.
+
+use super::representative::choose_report;
+use crate::limits::answers::{ReservedAnswer, reserve_bytes};
+use crate::operations::prelude::*;
+use crate::operations::reports::get::load_report;
+use crate::operations::reports::markdown::answer_document;
+use crate::reports::stored_body::{self, StoredBody};
+use axum::response::Response;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use unslide_report::markdown::{MarkdownDocument, quote_text, write_report};
+use unslide_store::queries::groups::{GroupCounts, ListedGroup};
+use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
+
+/// The newest reports of which one represents the group.
+const CANDIDATES_LIMIT: u32 = 20;
+/// The maximum number of values shown of one dimension.
+const VALUES_LIMIT: usize = 10;
+/// The days over which recent reports are counted.
+const RECENT_DAYS: i64 = 7;
+
+/// Returns the group as Markdown.
+///
+/// # Errors
+/// Those of a report's body, except if the report was deleted at this moment.
+pub async fn answer_group(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    found: GroupCounts,
+) -> Result<Response, Problem> {
+    let representative = match Box::pin(load_representative(api, access, &found.group)).await {
+        Err(problem) if problem.kind() == Kind::NotFound => None,
+        loaded => loaded?,
+    };
+    let now = api.clock.now();
+    let spare = reserve_bytes(&api.permits, access.tenant(), 0)?;
+    let work = move || {
+        let mut out = MarkdownDocument::with_title(&format!("Group {}", found.group.id));
+        write_group(&found, now, &mut out);
+        let mut reservation = spare;
+        if let Some((row, why, body)) = representative {
+            let report = stored_body::read_report(&body.json)?;
+            out.push_heading("Representative report");
+            out.push_paragraph(&format!("The sections below describe report {}: {why}.", row.report_id));
+            write_report(&report, &mut out);
+            reservation = body.reservation;
+        }
+        let text = out.into_text();
+        reservation.reserve_more(text.len() as u64)?;
+        Ok::<_, Problem>(ReservedAnswer { bytes: text.into(), reservation })
+    };
+    Ok(answer_document(api.cpu.run_for(access.tenant(), work).await??))
+}
+
+/// Returns the report that represents the group, the reason for this choice, and its body.
+async fn load_representative(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    group: &ListedGroup,
+) -> Result<Option<(ReportRow, &'static str, StoredBody)>, Problem> {
+    let filter = ReportFilter { group: Some(group.id), ..ReportFilter::default() };
+    let mut tx = api.tenant(access.tenant()).await?;
+    let rows = reports::list_reports(&mut tx, &filter, None, CANDIDATES_LIMIT).await?;
+    tx.rollback();
+    let newest: Vec<_> =
+        rows.reports.iter().map(|row| (row.status.as_str(), row.frames.symbolicated)).collect();
+    let chosen = choose_report(&newest).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
+    let Some((row, why)) = chosen else { return Ok(None) };
+    let (_, body) = load_report(api, access, &row.report_id.to_string(), row.variant).await?;
+    Ok(Some((row.clone(), why, body)))
+}
+
+/// Writes the bug, its state and its statistics.
+pub fn write_group(found: &GroupCounts, now: OffsetDateTime, out: &mut MarkdownDocument) {
+    let group = &found.group;
+    let source = format!("group {}", group.id);
+    out.push_heading("Group");
+    out.push_paragraph("The bug and its state:\n");
+    out.push_item(&format!("Title: {}", quote_text(&group.title)), &source);
+    if !group.culprit.is_empty() {
+        out.push_item(&format!("Culprit: {}", quote_text(&group.culprit)), &source);
+    }
+    out.push_item(&format!("Kind: {}", quote_text(&group.kind)), &source);
+    out.push_item(&format!("App: {}", quote_text(&group.app)), &source);
+    out.push_item(&format!("State: {}", describe_state(group)), &source);
+    if group.provisional {
+        out.push_item("Symbols are missing. With them the reports may move to other groups.", &source);
+    }
+    write_statistics(found, now, out);
+}
+
+fn describe_state(group: &ListedGroup) -> String {
+    let mut state = group.status.as_str().to_owned();
+    if let Some(version) = &group.resolved_in {
+        state += &format!(", resolved in version {}", quote_text(version));
+    }
+    if let Some(version) = &group.regressed_in {
+        state += &format!(", regressed in version {}", quote_text(version));
+    }
+    match &group.assignee {
+        Some(assignee) => state + &format!(", assigned to {}", quote_text(assignee)),
+        None => state + ", not assigned",
+    }
+}
+
+fn write_statistics(found: &GroupCounts, now: OffsetDateTime, out: &mut MarkdownDocument) {
+    let group = &found.group;
+    let source = format!("group {}", group.id);
+    out.push_heading("Statistics");
+    out.push_paragraph("Of the group's reports:\n");
+    let about = if group.estimated { "about " } else { "" };
+    out.push_item(
+        &format!("{about}{} reports from {} devices", group.reports, group.affected_devices),
+        &source,
+    );
+    let from = now.date() - time::Duration::days(RECENT_DAYS - 1);
+    let recent: i64 = found.days.iter().filter(|day| day.day >= from).map(|day| day.reports).sum();
+    out.push_item(&format!("{about}{recent} reports in the last {RECENT_DAYS} days"), &source);
+    let seen = |at: OffsetDateTime, version: &str| {
+        let at = at.format(&Rfc3339).unwrap_or_default();
+        format!("{at}, version {}", quote_text(version))
+    };
+    out.push_item(&format!("First seen: {}", seen(group.first_seen, &group.first_version)), &source);
+    out.push_item(&format!("Last seen: {}", seen(group.last_seen, &group.last_version)), &source);
+    let versions: Vec<_> = found.versions.iter().map(|one| (one.version.as_str(), one.reports)).collect();
+    let devices: Vec<_> = found.devices.iter().map(|one| (one.model.as_str(), one.reports)).collect();
+    let systems: Vec<_> =
+        found.os_versions.iter().map(|one| (one.os_version.as_str(), one.reports)).collect();
+    for (name, values) in [("Versions", versions), ("Devices", devices), ("Systems", systems)] {
+        push_values(name, &values, &source, out);
+    }
+    if !found.merged.is_empty() {
+        out.push_item(&format!("{} groups are merged into it", found.merged.len()), &source);
+    }
+}
+
+/// Writes the most frequent values of a dimension on one line, with their reports.
+fn push_values(name: &str, values: &[(&str, i64)], source: &str, out: &mut MarkdownDocument) {
+    if values.is_empty() {
+        return;
+    }
+    let shown = values.iter().take(VALUES_LIMIT).map(|(value, reports)| {
+        let value = if value.is_empty() { "unknown".to_owned() } else { quote_text(value) };
+        format!("{value} {reports}")
+    });
+    let mut line = format!("{name}, with their reports: {}", shown.collect::<Vec<_>>().join(", "));
+    if values.len() > VALUES_LIMIT {
+        line += &format!("; {} more are left out", values.len() - VALUES_LIMIT);
+    }
+    out.push_item(&line, source);
+}

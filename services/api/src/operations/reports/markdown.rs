@@ -1,0 +1,58 @@
+//! A stored report as Markdown, with the statistics of its group.
+
+use crate::limits::answers::ReservedAnswer;
+use crate::operations::groups::get::load_group;
+use crate::operations::groups::markdown::write_group;
+use crate::operations::prelude::*;
+use crate::reports::stored_body::{self, StoredBody};
+use axum::response::{IntoResponse, Response};
+use http::header;
+use time::format_description::well_known::Rfc3339;
+use unslide_report::markdown::{MarkdownDocument, write_report};
+use unslide_store::queries::report::FoundReport;
+
+/// Returns a report with its group. The group changes without a new revision, so the answer has no `ETag`.
+///
+/// # Errors
+/// A failure of the service, or no bytes are left for the answer.
+pub async fn answer_markdown(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    found: FoundReport,
+    body: StoredBody,
+) -> Result<Response, Problem> {
+    let group = match found.listed.group {
+        Some(id) => match load_group(api, access, id).await {
+            Err(problem) if problem.kind() == Kind::NotFound => None,
+            loaded => Some(loaded?),
+        },
+        None => None,
+    };
+    let now = api.clock.now();
+    let work = move || {
+        let StoredBody { json, mut reservation, .. } = body;
+        let report = stored_body::read_report(&json)?;
+        let mut out = MarkdownDocument::with_title(&format!("Report {}", report.id));
+        let listed = &found.listed;
+        let received = listed.received_at.format(&Rfc3339).unwrap_or_default();
+        out.push_paragraph(&format!(
+            "Revision {}, received {received}, symbolication {}. [report {}]",
+            listed.revision, listed.status, report.id
+        ));
+        write_report(&report, &mut out);
+        if let Some(group) = &group {
+            write_group(group, now, &mut out);
+        }
+        let text = out.into_text();
+        reservation.reserve_more(text.len() as u64)?;
+        Ok::<_, Problem>(ReservedAnswer { bytes: text.into(), reservation })
+    };
+    Ok(answer_document(api.cpu.run_for(access.tenant(), work).await??))
+}
+
+/// Returns the response with a Markdown document.
+pub fn answer_document(answer: ReservedAnswer) -> Response {
+    let headers =
+        [(header::CONTENT_TYPE, "text/markdown; charset=utf-8"), (header::VARY, "accept, authorization")];
+    (headers, answer).into_response()
+}
