@@ -7,7 +7,7 @@ CREATE TABLE names_keys (
     -- SHA-256 of the text, which is shown once.
     key_hash   bytea NOT NULL UNIQUE CHECK (length(key_hash) = 32),
     name       text NOT NULL,
-    -- The only app whose symbols it reads; NULL for all apps.
+    -- The only app that it reads symbols of; NULL for all apps.
     app        text,
     created_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,

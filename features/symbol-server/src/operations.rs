@@ -29,7 +29,6 @@ pub enum SymbolFileKind {
     Executable,
 }
 
-/// Parameters of the operation.
 #[derive(Clone, Copy, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -22,7 +22,7 @@ pub const DSYM_COMMANDS: &[FeatureCommand] =
 /// The most images of one call.
 const MAX_IMAGES: usize = 1_000;
 
-/// Print where the dSYMs of UUIDs are, as lldb's script contract wants it, and download those that are missing
+/// Print the paths of the dSYMs of UUIDs, as lldb's script contract wants it, and download those that are missing
 #[derive(Parser)]
 #[command(
     name = "dsym-for-uuid",

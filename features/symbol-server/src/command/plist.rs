@@ -11,7 +11,7 @@ pub struct PlistEntry {
 }
 
 impl PlistEntry {
-    /// Answers with a dSYM.
+    /// Answers with the path of a dSYM and its architecture.
     pub fn found(uuid: String, dsym: &CachedDsym) -> PlistEntry {
         let path = dsym.dwarf.to_string_lossy().into_owned();
         let values = vec![("DBGArchitecture", dsym.architecture.to_owned()), ("DBGDSYMPath", path)];
@@ -24,7 +24,7 @@ impl PlistEntry {
     }
 }
 
-/// Writes the property list.
+/// Writes the answers as one property list.
 pub fn write_plist(entries: &[PlistEntry]) -> String {
     let mut text = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\

@@ -104,7 +104,7 @@ async fn sign_in(
     Ok(caller)
 }
 
-/// Returns those debug ids whose symbols the key may read: of a key for one app those that an upload brought for it.
+/// Returns the debug ids that the key may read. A key for one app reads those that an upload brought for it.
 async fn visible_ids(
     api: &Api,
     caller: &NamesCaller,

@@ -20,7 +20,7 @@ pub struct NewNamesKey {
     /// The name of the key, for people.
     #[schema(min_length = 1, max_length = 200, example = "profiles of the shop team")]
     pub name: String,
-    /// The only app (bundle identifier) whose symbols it reads; all apps if absent.
+    /// The only app (bundle identifier) that the key reads symbols of; all apps if absent.
     #[schema(max_length = 255)]
     pub app: Option<String>,
     /// When the key expires (RFC 3339), at most 366 days from now; 90 days from now if absent.
@@ -36,7 +36,7 @@ pub struct NamesKey {
     pub id: String,
     /// The name of the key, for people.
     pub name: String,
-    /// The only app whose symbols it reads; absent if it reads those of all apps.
+    /// The only app that it reads symbols of; absent if it reads those of all apps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
     /// When the key was created (RFC 3339).
@@ -52,11 +52,10 @@ pub struct NamesKey {
 pub struct NamesCaller {
     /// The id of the key.
     pub id: String,
-    /// The tenant whose symbols it reads.
+    /// The tenant that it reads symbols of.
     pub tenant: TenantId,
-    /// The only app whose symbols it reads.
+    /// The only app that it reads symbols of.
     pub app: Option<String>,
-    /// When the key expires.
     pub expires_at: OffsetDateTime,
 }
 

@@ -76,7 +76,7 @@ struct AnsweredFrame<'a> {
     file: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<u32>,
-    /// The innermost first.
+    /// Functions that were inlined here, the innermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     inlines: Vec<InlinedFunction<'a>>,
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/names-keys`.
+//! `POST /v1/names-keys`: makes a names key.
 
 use super::super::key::{NamesKeyText, check_new, create_audited};
 use super::super::store::{MAX_KEYS, NamesKey, NewNamesKey};

@@ -1,4 +1,4 @@
-//! `DELETE /v1/names-keys/{id}`.
+//! `DELETE /v1/names-keys/{id}`: ends a names key.
 
 use super::super::store;
 use crate::ServerExtension;

@@ -1,4 +1,4 @@
-//! `GET /v1/names-keys`.
+//! `GET /v1/names-keys`: names keys without their texts.
 
 use super::super::store::{self, NamesKey};
 use axum::Json;

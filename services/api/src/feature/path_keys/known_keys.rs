@@ -29,7 +29,7 @@ impl<C> Entry<C> {
     }
 }
 
-/// Cache of look-ups, shared by all requests. `C` is the caller that a key stands for.
+/// Cache of look-ups, shared by all requests. `C` is the caller of a key.
 pub struct KnownKeys<K: PathKeyKind, C>(Mutex<LruCache<PathKey<K>, Entry<C>>>);
 
 impl<K: PathKeyKind, C> Default for KnownKeys<K, C> {

@@ -1,4 +1,4 @@
-//! The flags of atos. They have one dash and several letters, as those of Apple's other tools.
+//! The flags of atos. They have one dash and whole words, as those of Apple's other tools.
 
 use super::lines::{AddressBase, LineStyle};
 use std::ffi::OsString;
@@ -29,7 +29,7 @@ Examples:
   unslide atos -o Shop.app.dSYM -arch arm64 -i -offset 0x4034
   unslide atos -o Shop.app.dSYM -arch arm64 -l 0x104c80000 < addresses.txt";
 
-/// A request whose flags go together.
+/// A request of flags that go together.
 #[derive(Debug)]
 pub struct AtosRequest {
     pub files: Vec<PathBuf>,
