@@ -36,7 +36,7 @@ const WORDS: [(&str, &str); 37] = [
     ("symbol-server", "unslide_symbol_server"),
     ("symbol-server", "debuginfod"),
     ("symbol-server", "usn_"),
-    ("symbol-server", "names_key"),
+    ("symbol-server", "names-key"),
     ("system-symbols", "unslide_system_symbols"),
     ("uploaders", "unslide_uploaders"),
     ("uploaders", "uploader_"),
