@@ -83,6 +83,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let upload = world.post("/v1/symbols", key, file).await.expect_status(202);
     let upload = upload["id"].as_str().unwrap();
     let debug_id = crate::symbols::stored(world, "acme").await;
+    crate::symbols::put_file(world, "acme", &debug_id).await;
     let file = b"\xcf\xfa\xed\xfe some system's bytes".to_vec();
     let system_hash = sha256(&file);
     let system_upload = world.post("/v1/system/symbols", key, file).await.expect_status(202);
@@ -151,6 +152,8 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         saved["id"].as_str().unwrap().to_owned()
     };
     let (view, doomed_view) = (save_view("mine").await, save_view("doomed").await);
+    let names_key = world.post_json("/v1/names-keys", key, &json!({"name": "team"})).await.expect_status(201);
+    let names_key = names_key["id"].as_str().unwrap();
     let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
     let letters = |path: &str, foreign| Case::new(format!("/v1/dead-letters{path}"), foreign);
     let any = |path: &str| Case::new(format!("/v1/operator/dead-letters{path}"), Foreign::Operators);
@@ -183,6 +186,14 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("complete_upload", Case::new(format!("/v1/symbols/uploads/{filled}/complete"), Foreign::NotFound)),
         ("list_symbols", Case::new("/v1/symbols", Foreign::Empty)),
         ("get_symbols", Case::new(format!("/v1/symbols/{debug_id}"), Foreign::NotFound)),
+        ("get_symbol_file", Case::new(format!("/v1/symbols/{debug_id}/file"), Foreign::NotFound)),
+        (
+            "create_names_key",
+            Case::new("/v1/names-keys", Foreign::Own(|body| assert!(body["text"].is_string())))
+                .body(json!({"name": "team"})),
+        ),
+        ("list_names_keys", Case::new("/v1/names-keys", Foreign::Empty)),
+        ("delete_names_key", Case::new(format!("/v1/names-keys/{names_key}"), Foreign::NotFound)),
         ("delete_symbols", Case::new(format!("/v1/symbols/{debug_id}"), Foreign::NotFound)),
         (
             "check_symbols",

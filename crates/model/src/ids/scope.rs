@@ -14,6 +14,9 @@ pub enum Scope {
     /// List symbols.
     #[serde(rename = "symbols:read")]
     SymbolsRead,
+    /// Download the files of symbols, such as dSYMs.
+    #[serde(rename = "symbols:download")]
+    SymbolsDownload,
     /// Send reports.
     #[serde(rename = "reports:write")]
     ReportsWrite,
@@ -33,9 +36,10 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Scope; 7] = [
+    pub const ALL: [Scope; 8] = [
         Scope::SymbolsWrite,
         Scope::SymbolsRead,
+        Scope::SymbolsDownload,
         Scope::ReportsWrite,
         Scope::ReportsRead,
         Scope::GroupsWrite,
@@ -49,6 +53,7 @@ impl Scope {
         match self {
             Scope::SymbolsWrite => "symbols:write",
             Scope::SymbolsRead => "symbols:read",
+            Scope::SymbolsDownload => "symbols:download",
             Scope::ReportsWrite => "reports:write",
             Scope::ReportsRead => "reports:read",
             Scope::GroupsWrite => "groups:write",

@@ -49,7 +49,7 @@ pub struct ApiKey {
     #[schema(example = "k3mw7qzd")]
     pub prefix: String,
     /// Scopes that the key grants.
-    #[schema(value_type = Vec<String>, max_items = 7, example = json!(["symbols:write", "symbols:read"]))]
+    #[schema(value_type = Vec<String>, max_items = 8, example = json!(["symbols:write", "symbols:read"]))]
     pub scopes: Vec<Scope>,
     /// The only app (bundle identifier) that the key is valid for; absent if it is valid for all.
     #[serde(skip_serializing_if = "Option::is_none")]

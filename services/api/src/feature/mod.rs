@@ -6,6 +6,7 @@ pub mod figures;
 pub mod intake;
 pub mod lists;
 pub mod operation;
+pub mod path_keys;
 pub mod site;
 pub mod upload;
 

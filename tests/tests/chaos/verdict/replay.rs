@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 40] = [
+const APART: [&str; 41] = [
     // Made by people and by uploads.
     "tenants",
     "api_keys",
@@ -32,6 +32,7 @@ const APART: [&str; 40] = [
     "person_erasures",
     "erased_persons",
     "person_secrets",
+    "names_keys",
     "uploader_chunks",
     "uploader_files",
     "group_views",

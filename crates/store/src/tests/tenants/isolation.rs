@@ -44,6 +44,8 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO erased_persons (tenant, kind, person_hash, erased_at) VALUES ('acme', 'user', sha256(''), '2000-01-01');
      INSERT INTO report_users (tenant, received_at, report_id, variant, user_hash)
      SELECT 'acme', received_at, report_id, variant, substr(sha256(''), 1, 16) FROM reports LIMIT 1;
+     INSERT INTO names_keys (tenant, id, key_hash, name, app, created_at, expires_at)
+     VALUES ('acme', '0a1b2c3d', sha256('key'), 'team', NULL, now(), now());
      INSERT INTO uploader_chunks (tenant, sha1, object_id, size, counted, expires_at)
      VALUES ('acme', substr(sha256(''), 1, 20), md5('chunk')::uuid, 1, true, now());
      INSERT INTO uploader_files (tenant, app, sha1, name, chunks, one_app, file_limit, state, attempts, due_at, updated_at)
@@ -296,6 +298,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "unslide_key_principals",
         "a key arrives before its tenant is known: a row for each exact prefix, with the secret's hash",
     ),
+    ("unslide_names_key", "a profiler's key comes before its tenant is known: the row of a whole text"),
     ("unslide_objects_undeleted", "a figure: objects that could not be deleted"),
     ("unslide_outbox_aside", "a figure: messages that cannot be sent"),
     ("unslide_outbox_sent", "the relay notes what it sent"),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 35] = [
+const WORDS: [(&str, &str); 39] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -35,6 +35,10 @@ const WORDS: [(&str, &str); 35] = [
     ("ingest", "usp_"),
     ("person-erasure", "unslide_person_erasure"),
     ("person-erasure", "person_erasure"),
+    ("symbol-server", "unslide_symbol_server"),
+    ("symbol-server", "debuginfod"),
+    ("symbol-server", "usn_"),
+    ("symbol-server", "names-key"),
     ("system-symbols", "unslide_system_symbols"),
     ("uploaders", "unslide_uploaders"),
     ("uploaders", "uploader_"),
