@@ -68,6 +68,7 @@ impl Scope {
         match self {
             Scope::SymbolsWrite => "Uploads and deletes symbols.",
             Scope::SymbolsRead => "Lists symbols, and symbolicates reports that are not stored.",
+            Scope::SymbolsDownload => "Downloads the files of symbols, such as dSYMs.",
             Scope::ReportsWrite => "Sends reports, sessions, metrics and captures.",
             Scope::ReportsRead => "Sees reports, groups, health and captures.",
             Scope::GroupsWrite => "Resolves, ignores, assigns, comments on, merges and splits groups.",
