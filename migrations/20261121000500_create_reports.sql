@@ -94,12 +94,17 @@ CREATE TABLE reports (
     reason              text,
     -- Facts for lists beside the reason: exception, signal, top frames.
     summary             jsonb NOT NULL,
+    -- State of the app and the device (facts) and the app's own keys (keys), for the shares of a group.
+    context             jsonb NOT NULL DEFAULT '{}',
     frames_total        integer NOT NULL,
     frames_symbolicated integer NOT NULL,
     frames_device       integer NOT NULL,
     -- Frames that the device answered and that lie in an image of the app itself: a part of frames_device.
     frames_device_app   integer NOT NULL,
     frames_missing      integer NOT NULL,
+    -- Frames in images of the app itself and of its own JavaScript, and those of them that uploaded symbols named.
+    frames_own          integer NOT NULL DEFAULT 0,
+    frames_own_symbolicated integer NOT NULL DEFAULT 0,
     -- Whether the symbols of an image of the app itself are missing.
     symbols_missing     boolean NOT NULL,
     system_images       uuid[] NOT NULL,
@@ -183,6 +188,9 @@ CREATE TABLE app_days (
     devices             bigint NOT NULL,
     frames_total        bigint NOT NULL,
     frames_symbolicated bigint NOT NULL,
+    -- The same of frames in the app's own code.
+    frames_own          bigint NOT NULL DEFAULT 0,
+    frames_own_symbolicated bigint NOT NULL DEFAULT 0,
     -- Reports by status.
     complete            bigint NOT NULL,
     partial             bigint NOT NULL,
@@ -277,9 +285,17 @@ CREATE TABLE groups (
     -- The version that fixes it, if the team named one, and when it was said.
     resolved_in       text,
     resolved_at       timestamptz,
+    -- The newest version when the team resolved it in the next one: a report of a later version brings it back.
+    resolved_after    text,
     -- The version of the report that brought it back, and when that was stored.
     regressed_in      text,
     regressed_at      timestamptz,
+    -- What opens an ignored group again: a time, or this many of its reports or devices in all.
+    ignored_until         timestamptz,
+    ignored_until_reports bigint,
+    ignored_until_devices bigint,
+    -- The address of a ticket in another system.
+    ticket_url        text,
     -- A name that the team chose.
     assignee          text,
     PRIMARY KEY (tenant, id)
@@ -289,6 +305,7 @@ CREATE INDEX groups_seen ON groups (tenant, app, last_seen DESC, id DESC);
 CREATE INDEX groups_first_seen ON groups (tenant, app, first_seen DESC, id DESC);
 CREATE INDEX groups_reports ON groups (tenant, app, reports DESC, id DESC);
 CREATE INDEX groups_merged ON groups (tenant, merged_into) WHERE merged_into IS NOT NULL;
+CREATE INDEX groups_ignored_until ON groups (ignored_until) WHERE ignored_until IS NOT NULL;
 SELECT unslide_protect('groups', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- History of a group: changes and comments. It goes with the group.
@@ -556,6 +573,17 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     WHERE k.retry_at <= at AND k.deleted_at IS NULL
       AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = k.tenant AND t.state = 'deleted')
     ORDER BY k.retry_at LIMIT how_many
+$$;
+
+-- Ignored groups whose time is over, across tenants.
+CREATE FUNCTION unslide_ignored_groups_due(at timestamptz, how_many integer)
+RETURNS TABLE (tenant text, id uuid)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT g.tenant, g.id FROM groups g
+    WHERE g.ignored_until <= at
+      AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = g.tenant AND t.state = 'deleted')
+    ORDER BY g.ignored_until LIMIT how_many
 $$;
 
 -- Rows that have not seen generations of the system's symbols. A feature with such rows adds them in its own migration.

@@ -1,8 +1,10 @@
 // Visits the console in a browser as a person would, and says what is wrong.
 // Usage: node check.mjs BASE_URL API_KEY [FOLDER]     with a folder, writes screenshots into it instead
 import { chromium } from "playwright-core";
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
 const [base, key, folder] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -26,8 +28,8 @@ async function opened(options) {
   const page = await context.newPage();
   page.setDefaultTimeout(LONGEST);
   page.on("console", (message) => {
-    // A refused sign-in, an address that is none and a file that is no upload are looked at on purpose.
-    if (message.type() === "error" && !/status of 4(?:01|04|15)/.test(message.text())) fail(`${page.url()}: ${message.text()}`);
+    // A refused sign-in or form, an address that is none and a file that is no upload are looked at on purpose.
+    if (message.type() === "error" && !/status of 4(?:00|01|04|15)/.test(message.text())) fail(`${page.url()}: ${message.text()}`);
   });
   page.on("pageerror", (error) => fail(`${page.url()}: ${error.message}`));
   page.on("dialog", (dialog) => { fail(`${page.url()}: a text of others opened a dialog: ${dialog.message()}`); dialog.dismiss(); });
@@ -129,6 +131,44 @@ async function hostile(page) {
   return paths;
 }
 
+// The context of a report, and its shares in the group.
+async function contextOf(page, paths) {
+  await page.goto(base + paths.report);
+  for (const heading of ["Keys", "Breadcrumbs", "State of the app", "State of the device", "Log"]) {
+    await page.getByRole("heading", { name: heading, exact: true }).waitFor();
+  }
+  await page.getByText("iPhone 15 Pro (iPhone16,1)").waitFor();
+  await follow(page, page.getByRole("link", { name: "Group of this report" }));
+  await page.getByRole("heading", { name: "State and keys" }).waitFor();
+  await page.locator("select[name=key1]").selectOption("plan");
+  await submit(page, "Show values");
+  await page.getByRole("table", { name: /^Reports by plan/ }).waitFor();
+}
+
+// No page is wider than the window.
+async function fitting(paths) {
+  for (const width of [320, 900, 1024]) {
+    const { context, page } = await opened({ viewport: { width, height: 900 } });
+    await signIn(page);
+    for (const [name, path] of Object.entries(paths)) {
+      if (name === "not-found") continue;
+      await page.goto(base + path);
+      await fits(page, `${name}, ${width}`);
+    }
+    await context.close();
+  }
+}
+
+async function fits(page, name) {
+  const found = await page.evaluate(() => {
+    const most = document.documentElement.clientWidth;
+    const inside = (one) => one.closest(".scroll, pre, .side, .blocks thead");
+    const cut = [...document.querySelectorAll("main td, main th, main dd, main h2, main .copy")].filter((one) => !inside(one) && one.getBoundingClientRect().right > most + 1);
+    return { wide: document.documentElement.scrollWidth - most, cut: cut.slice(0, 3).map((one) => one.textContent.trim().slice(0, 40)) };
+  });
+  if (found.wide > 0 || found.cut.length > 0) fail(`${name} is ${found.wide} px wider than the window: ${JSON.stringify(found.cut)}`);
+}
+
 async function audit(page, name) {
   await page.waitForLoadState();
   await page.evaluate(axe);
@@ -137,25 +177,24 @@ async function audit(page, name) {
   for (const violation of found.violations) {
     fail(`axe on ${name}: ${violation.id}: ${violation.nodes.map((node) => node.target.join(" ")).join(", ")}`);
   }
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-  if (wide > 0) fail(`${name} is ${wide} px wider than the window`);
+  await fits(page, name);
 }
 
-// The names of the stack are on one line and wider than the window; what each frame is stays in sight at their ends.
+// The names of the stack are on one line and cut in their middle. Each file with its line, and what each frame is, stay in sight.
 async function longNames(page, width) {
   const found = await page.locator(".stack").first().evaluate((stack) => {
-    stack.scrollLeft = stack.scrollWidth;
     const box = stack.getBoundingClientRect();
     const outside = (one) => [...one.getClientRects()].some((at) => at.left < box.left - 1 || at.right > box.right + 1);
-    const all = [...stack.querySelectorAll(".explain, .word, .copy button")];
+    const all = [...stack.querySelectorAll(".explain, .word, .loc, .fn .end, .copy button")];
     return {
-      scrolled: stack.scrollLeft,
+      scrolled: stack.scrollWidth - stack.clientWidth,
       wrapped: [...stack.querySelectorAll(".fn")].filter((one) => one.getBoundingClientRect().height > 30).length,
+      untitled: [...stack.querySelectorAll(".fn[title]")].filter((one) => one.title !== one.textContent).length,
       explained: stack.querySelectorAll("a.explain").length,
       outside: all.filter(outside).map((one) => one.textContent),
     };
   });
-  if (found.scrolled === 0 || found.wrapped > 0 || found.explained === 0 || found.outside.length > 0) {
+  if (found.scrolled > 0 || found.wrapped > 0 || found.untitled > 0 || found.explained === 0 || found.outside.length > 0) {
     fail(`a stack with long names at ${width} px: ${JSON.stringify(found)}`);
   }
 }
@@ -303,6 +342,38 @@ async function work(page) {
   await page.getByText("split off a group").waitFor();
 }
 
+// The morning's triage by keys: a filter is saved, groups are ticked and changed, and a form that is refused keeps its fields.
+async function triage(page) {
+  const [group] = await groupsOfOneApp(page);
+  const list = page.url();
+  await page.getByText("Save this view").first().click();
+  await page.getByLabel("Name", { exact: true }).fill("Morning");
+  await submit(page, "Save");
+  await page.getByRole("navigation", { name: "Saved views" }).getByRole("link", { name: "Morning" }).waitFor();
+  await audit(page, "groups with a saved view");
+  await page.keyboard.press("j"); await page.keyboard.press("x");
+  if (!(await page.locator(".tick input").first().isChecked())) fail("x does not tick the row");
+  await page.keyboard.press("a");
+  await page.getByLabel("Assignee").fill("Kim");
+  await submit(page, "Assign");
+  await page.getByText("1 group was changed").waitFor();
+  await page.keyboard.press("j");
+  await Promise.all([page.waitForEvent("load"), page.keyboard.press("i")]);
+  await page.goto(`${list}&status=ignored`);
+  await page.locator(".tick input").first().check();
+  await submit(page, "Reopen");
+  await page.goto(base + group);
+  await page.getByText("Link a ticket…").click();
+  await page.getByLabel("Address", { exact: true }).fill("ftp://tickets.example.com/1");
+  await page.getByRole("button", { name: "Link" }).click();
+  await page.getByRole("alert").filter({ hasText: "ticket_url" }).waitFor();
+  if ((await page.getByLabel("Address", { exact: true }).inputValue()) !== "ftp://tickets.example.com/1") fail("a refused form forgets its fields");
+  await audit(page, "a form that was refused");
+  await page.getByLabel("Address", { exact: true }).fill("https://tickets.example.com/1");
+  await submit(page, "Link");
+  await page.getByRole("link", { name: "https://tickets.example.com/1" }).waitFor();
+}
+
 // Rules that a group's page suggests: they are looked at, tried and set, and taken back.
 async function groupingRules(page) {
   const [group] = await groupsOfOneApp(page);
@@ -407,11 +478,11 @@ async function preview(page) {
   await audit(page, "dead letters with a preview");
 }
 
-// A file is chosen, and another one is dropped: both are listed once they are stored.
+// A file is chosen, another one is dropped, and a dSYM is chosen as a folder: all are listed once they are stored.
 async function uploading(page) {
   await page.goto(`${base}/console/symbols`);
   const bytes = [0xcf, 0xfa, 0xed, 0xfe, 0, 0, 0, 0];
-  await page.locator("form.upload input").setInputFiles({ name: "Chosen", mimeType: "application/octet-stream", buffer: Buffer.from(bytes) });
+  await page.locator("form.upload input[name=file]").setInputFiles({ name: "Chosen", mimeType: "application/octet-stream", buffer: Buffer.from(bytes) });
   await page.getByRole("button", { name: "Upload" }).click();
   await page.getByText("Chosen", { exact: true }).first().waitFor();
   await page.waitForLoadState();
@@ -423,7 +494,15 @@ async function uploading(page) {
   await page.locator("form.upload").dispatchEvent("drop", { dataTransfer: dropped });
   await page.getByText("Dropped", { exact: true }).first().waitFor();
   await page.waitForLoadState();
-  await page.locator("form.upload input").setInputFiles({ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("notes") });
+  const dsym = join(mkdtempSync(join(tmpdir(), "unslide-console-")), "Shop.app.dSYM");
+  mkdirSync(`${dsym}/Contents/Resources/DWARF`, { recursive: true });
+  writeFileSync(`${dsym}/Contents/Info.plist`, "<plist/>");
+  writeFileSync(`${dsym}/Contents/Resources/DWARF/InFolder`, Buffer.from([...bytes, 2]));
+  await page.locator("form.upload input[webkitdirectory]").setInputFiles(dsym);
+  await page.getByText("InFolder", { exact: true }).first().waitFor();
+  await page.waitForLoadState();
+  rmSync(join(dsym, ".."), { recursive: true });
+  await page.locator("form.upload input[name=file]").setInputFiles({ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("notes") });
   await page.getByRole("button", { name: "Upload" }).click();
   await page.locator("form.upload [role=status]").filter({ hasText: "an upload is" }).waitFor();
 }
@@ -460,12 +539,15 @@ async function check() {
       await context.close();
     }
   }
+  await fitting(paths);
   const { context, page } = await opened({});
   await signIn(page);
+  await contextOf(page, paths);
   await keyboard(page);
   await copying(page, paths.report);
   await flame(page, paths.flame);
   await work(page);
+  await triage(page);
   await settings(page);
   await preview(page);
   await keysOfTenant(page);
@@ -486,7 +568,7 @@ async function check() {
 async function screens() {
   mkdirSync(folder, { recursive: true });
   for (const colorScheme of ["light", "dark"]) {
-    for (const width of [390, 900, 1440]) {
+    for (const width of [390, 900, 1024, 1440]) {
       const { context, page } = await opened({ colorScheme, viewport: { width, height: 900 } });
       await page.goto(`${base}/console/sign-in`);
       await page.screenshot({ path: `${folder}/sign-in-${colorScheme}-${width}.png` });

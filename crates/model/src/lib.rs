@@ -21,6 +21,7 @@ pub use grouping::ReportGrouping;
 pub use ids::body_key::BodyKey;
 pub use ids::id::{ContentHash, DebugId, IdError, ReportId, Scoped, TenantId};
 pub use ids::owner::{Owned, Owner};
+pub use ids::preset::KeyPreset;
 pub use ids::scope::Scope;
 pub use ids::secret::Secret;
 pub use macho::address::{FileAddress, LoadAddress, RelativeAddress, Slide};

@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod blank;
+pub mod device_models;
 pub mod device_name;
 mod error;
 mod foreign;
@@ -21,6 +22,7 @@ pub mod splice;
 mod split;
 mod system_path;
 pub mod text;
+mod users;
 mod warning;
 
 pub use blank::{BlankFrame, FrameSlot};
@@ -28,13 +30,16 @@ pub use error::{ReadError, ReadLimits};
 pub use foreign::{ForeignFormat, foreign_format};
 pub use json::{NestedObject, Number, Text, Value as JsonValue};
 pub use measurement::{RegionalNumber, parse_measurement};
+pub use report::context::{AppState, Breadcrumb, ContextKey, DeviceState, ReportContext, list_state_facts};
 pub use report::crash_error::CrashError;
 pub use report::crash_state::{CrashState, NotableAddress, StackWindow};
 pub use report::javascript::{
     BundleModule, JavaScriptError, JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame, platform_name,
 };
 pub use report::memory::{AllocationWeight, MemoryEvent, MemoryEventKind};
-pub use report::ours::{ENGINE_PREFIX, FrameCounts, OurCall, OurFinding, OurFrame, OurImage, Ours};
+pub use report::ours::{
+    ENGINE_PREFIX, FrameCounts, OurCall, OurFinding, OurFrame, OurImage, Ours, OwnFrames,
+};
 pub use report::process_identity::ProcessIdentity;
 pub use report::profile::load_address::load_address;
 pub use report::profile::{DiagnosticKind, ProfileNode, ReportProfile, TreeEnds, tree_samples};
@@ -44,4 +49,5 @@ pub use report::{
 };
 pub use split::{Element, LenientElement, MOST_ELEMENTS, split_leniently, split_record};
 pub use system_path::is_system_path;
+pub use users::list_users;
 pub use warning::{Warning, WarningKind};

@@ -1,7 +1,8 @@
 //! Hooks: functions of features that run in transactions of the store.
 
 use crate::groups::GroupEvent;
-use crate::queries::person::PersonSessionsHook;
+use crate::persons::{ErasedRows, ErasedSessions, PersonDay, PersonSession};
+use crate::queries::person::FindSessionsHook;
 use crate::queries::session::{TimelineEvent, TimelinePage};
 use crate::slots::PublishedSymbols;
 use crate::wakes::Arrived;
@@ -43,8 +44,12 @@ pub struct StoreHook {
     pub files: Option<FilesHook>,
     /// Lists events of a session in their order, the first after the page's position.
     pub session_events: Option<SessionEventsHook>,
-    /// Lists the sessions of an installation or a user by the hash of its id, those that ended badly first.
+    /// Lists sessions of a user or an installation that began on a day.
     pub person_sessions: Option<PersonSessionsHook>,
+    /// Finds the sessions of an installation or a user for a search, those that ended badly first.
+    pub find_sessions: Option<FindSessionsHook>,
+    /// Deletes what the feature has of sessions, and condemns its files. Returns the number of rows by table.
+    pub erase_sessions: Option<EraseSessionsHook>,
 }
 
 impl StoreHook {
@@ -64,6 +69,8 @@ impl StoreHook {
             files: None,
             session_events: None,
             person_sessions: None,
+            find_sessions: None,
+            erase_sessions: None,
         }
     }
 }
@@ -124,6 +131,11 @@ pub type FilesHook = for<'t> fn(&'t mut TenantTx) -> HookFuture<'t, Vec<FeatureF
 /// See [`StoreHook::session_events`].
 pub type SessionEventsHook =
     for<'t> fn(&'t mut TenantTx, TimelinePage<'t>) -> HookFuture<'t, Vec<TimelineEvent>>;
+/// See [`StoreHook::person_sessions`].
+pub type PersonSessionsHook = for<'t> fn(&'t mut TenantTx, PersonDay) -> HookFuture<'t, Vec<PersonSession>>;
+/// See [`StoreHook::erase_sessions`].
+pub type EraseSessionsHook =
+    for<'t> fn(&'t mut TenantTx, ErasedSessions<'t>) -> HookFuture<'t, Vec<ErasedRows>>;
 /// See [`StoreHook::missed_symbols`].
 pub type MissedSymbolsHook = for<'s> fn(&'s Store, SymbolPosition<'s>) -> HookFuture<'s, Vec<MissedSymbols>>;
 
@@ -226,6 +238,24 @@ pub async fn expire_features(tx: &mut TenantTx, first_kept: Date, limit: u32) ->
         rows += hook(tx, first_kept, limit).await?;
     }
     Ok(rows)
+}
+
+/// Lists sessions of a person that began on a day, of all features.
+pub async fn list_person_sessions(tx: &mut TenantTx, day: PersonDay) -> Result<Vec<PersonSession>> {
+    let mut sessions = Vec::new();
+    for hook in tx.hooks().iter().filter_map(|hook| hook.person_sessions) {
+        sessions.extend(hook(tx, day).await?);
+    }
+    Ok(sessions)
+}
+
+/// Deletes what features have of sessions. Returns the number of rows by table.
+pub async fn erase_sessions(tx: &mut TenantTx, sessions: ErasedSessions<'_>) -> Result<Vec<ErasedRows>> {
+    let mut erased = Vec::new();
+    for hook in tx.hooks().iter().filter_map(|hook| hook.erase_sessions) {
+        erased.extend(hook(tx, sessions).await?);
+    }
+    Ok(erased)
 }
 
 /// Lists the files of features that rows of the transaction's tenant name.

@@ -145,6 +145,11 @@ impl BarSelect {
         BarSelect::from_options(name, label, options)
     }
 
+    /// Returns the values of the choice that are not empty.
+    pub fn values(&self) -> Vec<String> {
+        self.options.iter().map(|(value, ..)| value).filter(|value| !value.is_empty()).cloned().collect()
+    }
+
     /// Requires a choice: selects `asked`, or else the first option. Returns the selected value.
     pub fn select_or_first(&mut self, asked: Option<String>) -> String {
         self.options.retain(|(option, ..)| !option.is_empty());

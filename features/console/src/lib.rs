@@ -28,7 +28,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Redirect;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use pages::group_pages::{group, group_actions, groups};
+use pages::group_pages::{bulk, group, group_actions, groups, saved_views};
 use pages::report_pages::{app_session, explain, report, reports};
 use pages::tenant_pages::{audit_log, dead_letter, dead_letters, keys, settings, tenants};
 use pages::{flame, lists, overview, search, sign_in, suggestions, symbols, versions};
@@ -70,13 +70,7 @@ fn build_site(api: &Api) -> Router<Api> {
         .route("/console/sign-out", post(sign_in::sign_out))
         .route("/console/search", get(search::render_page))
         .route("/console/suggestions", get(suggestions::suggest_names))
-        .route("/console/groups", get(groups::render_page))
-        .route("/console/groups/{id}", get(group::render_page))
-        .route("/console/groups/{id}/flame", get(flame::render_group))
-        .route("/console/groups/{id}/update", post(group_actions::update_from_form))
-        .route("/console/groups/{id}/comment", post(group_actions::add_comment))
-        .route("/console/groups/{id}/merge", post(group_actions::merge_into))
-        .route("/console/groups/{id}/split", post(group_actions::split_off))
+        .merge(build_group_routes())
         .route("/console/reports", get(reports::render_page))
         .route("/console/reports/{id}", get(report::render_page))
         .route("/console/reports/{id}/json", get(report::get_json))
@@ -115,5 +109,23 @@ fn build_site(api: &Api) -> Router<Api> {
         .layer(Extension(shell::collect_side_bar(&api.features)))
         .layer(from_fn(shell::frame_response))
         .route("/console/assets/{hash}/{name}", get(assets::serve_asset))
+        .route("/favicon.ico", get(assets::serve_icon))
+        .route("/groups/{id}", get(group::redirect_to_page))
         .route("/", get(|| async { Redirect::temporary("/console") }))
+}
+
+/// Builds the routes of groups.
+fn build_group_routes() -> Router<Api> {
+    Router::new()
+        .route("/console/groups", get(groups::render_page))
+        .route("/console/groups/changes", post(bulk::change_from_form))
+        .route("/console/groups/views", post(saved_views::save_from_form))
+        .route("/console/groups/views/{id}", post(saved_views::rename_from_form))
+        .route("/console/groups/views/{id}/delete", post(saved_views::delete_from_form))
+        .route("/console/groups/{id}", get(group::render_page))
+        .route("/console/groups/{id}/flame", get(flame::render_group))
+        .route("/console/groups/{id}/update", post(group_actions::update_from_form))
+        .route("/console/groups/{id}/comment", post(group_actions::add_comment))
+        .route("/console/groups/{id}/merge", post(group_actions::merge_into))
+        .route("/console/groups/{id}/split", post(group_actions::split_off))
 }

@@ -1,6 +1,6 @@
 //! The frame of every page: security headers, the side bar, and error pages.
 
-use super::assets::{SCRIPT_PATH, STYLE_PATH};
+use super::assets::{ICON_PATH, SCRIPT_PATH, STYLE_PATH};
 use super::bar::FilterBar;
 use super::form::{foreign_form, is_own_form};
 use super::link::build_link;
@@ -99,6 +99,8 @@ pub fn first_page(entries: &[NavigationEntry], may_open: impl Fn(&NavigationEntr
 /// Data for the layout of a page.
 pub struct Shell {
     pub title: String,
+    /// More words for the title of the tab, such as the app.
+    pub about: String,
     /// The current entry of the side bar.
     pub current: &'static str,
     pub viewer: Option<Viewer>,
@@ -111,13 +113,32 @@ pub struct Shell {
 impl Shell {
     /// Creates the layout of a page for a signed-in user.
     pub fn for_viewer(viewer: Viewer, current: &'static str, title: impl Into<String>) -> Shell {
-        Shell { title: title.into(), current, viewer: Some(viewer), bar: None, searched: String::new() }
+        Shell { title: title.into(), current, viewer: Some(viewer), ..Shell::signed_out() }
     }
 
     /// Creates the layout of the pages around the sign-in.
     pub fn signed_out() -> Shell {
-        let (title, searched) = ("Sign in".to_owned(), String::new());
-        Shell { title, current: "", viewer: None, bar: None, searched }
+        Shell {
+            title: "Sign in".to_owned(),
+            about: String::new(),
+            current: "",
+            viewer: None,
+            bar: None,
+            searched: String::new(),
+        }
+    }
+
+    /// Adds words to the title of the tab, so that the tabs of two pages of one kind differ.
+    pub fn with_about(self, about: impl Into<String>) -> Shell {
+        Shell { about: about.into(), ..self }
+    }
+
+    /// Returns the title of the tab.
+    pub fn tab_title(&self) -> String {
+        match self.about.as_str() {
+            "" => self.title.clone(),
+            about => format!("{} · {about}", self.title),
+        }
     }
 
     /// Adds a bar of filters.
@@ -143,6 +164,11 @@ impl Shell {
     /// Returns the path of the stylesheet.
     pub fn style(&self) -> &'static str {
         &STYLE_PATH
+    }
+
+    /// Returns the path of the icon.
+    pub fn icon(&self) -> &'static str {
+        &ICON_PATH
     }
 
     /// Returns the path of the script.
@@ -244,13 +270,7 @@ fn render_failure(mut response: Response, request_id: &str, viewer: Option<&View
     let problem = problem.unwrap_or_else(|| Problem::from_kind(Kind::from_status(status)));
     problem.log_fault(request_id);
     let kind = problem.kind();
-    let shell = Shell {
-        title: kind.title().to_owned(),
-        current: "",
-        viewer: viewer.cloned(),
-        bar: None,
-        searched: String::new(),
-    };
+    let shell = Shell { title: kind.title().to_owned(), viewer: viewer.cloned(), ..Shell::signed_out() };
     let page = FailurePage {
         shell,
         status: kind.status().as_u16(),

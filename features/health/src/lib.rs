@@ -60,6 +60,7 @@ fn for_api() -> ApiFeature {
         tables: TABLES,
         find_overview: Some(pages::find_overview),
         find_version_column: Some(pages::find_version_column),
+        find_app_sessions: Some(pages::find_app_sessions),
         find_memory_limit: Some(pages::find_memory_limit),
         ..ApiFeature::new(NAME, "")
     }

@@ -1,9 +1,9 @@
 //! Public keys on the command line: `unslide key create --public` and `unslide key test`.
 
-use crate::key::AppPattern;
-use crate::operations::{check_new, random_text};
+use crate::key::{AppPattern, KeyText};
+use crate::operations::check_new;
 use crate::store::{self, NewIngestKey};
-use unslide_feature::{KeyMaker, MadeKey};
+use unslide_feature::{KeyMaker, KeyRequest, MadeKey};
 use unslide_model::TenantId;
 use unslide_store::{Store, audit};
 
@@ -26,13 +26,13 @@ fn build_test_report(app: &str, id: &str) -> String {
     .to_string()
 }
 
-fn make_key<'k>(store: &'k Store, tenant: &'k TenantId, name: &'k str, apps: &'k [String]) -> MadeKey<'k> {
+fn make_key<'k>(store: &'k Store, tenant: &'k TenantId, request: KeyRequest<'k>) -> MadeKey<'k> {
     Box::pin(async move {
-        let apps = apps.iter().map(|app| AppPattern(app.clone())).collect();
-        let new = NewIngestKey { name: name.to_owned(), apps };
+        let apps = request.apps.iter().map(|app| AppPattern(app.clone())).collect();
+        let new = NewIngestKey { name: request.name.to_owned(), apps };
         check_new(&new)?;
         let mut tx = store.tenant(tenant).await?;
-        let text = random_text()?;
+        let text = KeyText::generate()?;
         let key = store::create_key(&mut tx, &new, &text).await?;
         let key =
             key.ok_or_else(|| format!("{tenant} has {} public keys; close one", store::MAX_OPEN_KEYS))?;

@@ -13,17 +13,18 @@ mod receive;
 pub mod store;
 
 pub use command::KEY_MAKER;
-pub use key::{AppPattern, KeyText, PREFIX};
+pub use key::{AppPattern, KeyText, PublicKeyKind};
 
 use axum::{Extension, Router};
-use known_keys::KnownKeys;
 use limits::IngestLimits;
 use prometheus::IntCounterVec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
+use store::CallerKey;
 use tokio::task::JoinHandle;
+use unslide_api::feature::path_keys::KnownKeys;
 use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
@@ -54,7 +55,7 @@ pub struct IngestApiSettings {
 
 /// State of the feature in one process of the api.
 pub struct Ingest {
-    keys: KnownKeys,
+    keys: KnownKeys<PublicKeyKind, CallerKey>,
     limits: IngestLimits,
     /// Reports and refused requests by outcome, from the start of the api on.
     outcomes: OnceLock<IntCounterVec>,

@@ -1,10 +1,9 @@
 //! Rates of public keys: of a key, of an address, and the share of a tenant's rate that all its public keys have.
 
 use crate::store::CallerKey;
-use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
 use unslide_api::feature::Api;
-use unslide_api::problem::{Kind, Problem};
+use unslide_api::feature::path_keys::{AddressRates, rate_problem};
+use unslide_api::problem::Problem;
 use unslide_model::TenantId;
 use unslide_runtime::fairness::{Rate, TokenBuckets};
 
@@ -18,42 +17,29 @@ const ADDRESS_BURST_SECONDS: f64 = 120.0;
 /// The part of a tenant's rate that public keys may use: gateways always keep the rest.
 const TENANT_SHARE: f64 = 0.8;
 const TENANT_BURST_SECONDS: f64 = 2.0;
-/// The longest retry delay that a refusal names, in seconds.
-const MAX_RETRY_SECONDS: u64 = 3_600;
 
 /// The rates of one process.
-#[derive(Default)]
 pub struct IngestLimits {
+    pub addresses: AddressRates,
     keys: TokenBuckets<String>,
     tenants: TokenBuckets<TenantId>,
-    /// By a hash with a salt of this process, so that no address is kept.
-    addresses: TokenBuckets<u64>,
-    salt: RandomState,
+}
+
+impl Default for IngestLimits {
+    fn default() -> IngestLimits {
+        IngestLimits {
+            addresses: AddressRates::new(ADDRESS_REQUESTS_PER_SECOND, ADDRESS_BURST_SECONDS),
+            keys: TokenBuckets::default(),
+            tenants: TokenBuckets::default(),
+        }
+    }
 }
 
 impl IngestLimits {
-    /// Takes a request of an address, which is a whole /64 of IPv6.
-    ///
-    /// # Errors
-    /// [`Kind::RateLimited`].
-    pub fn take_request(&self, api: &Api, address: IpAddr) -> Result<(), Problem> {
-        let network = match address.to_canonical() {
-            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
-            address @ IpAddr::V4(_) => address,
-        };
-        let rate = Rate::with_burst(ADDRESS_REQUESTS_PER_SECOND, ADDRESS_BURST_SECONDS);
-        let now = api.clock.monotonic_micros();
-        let hash = self.salt.hash_one(network);
-        let wait = self.addresses.with_bucket(hash, rate, now, |bucket| {
-            (!bucket.try_take(rate, now, 1.0)).then(|| bucket.wait_micros(rate, now, 1.0))
-        });
-        wait.map_or(Ok(()), |micros| Err(rate_problem("requests from this address", micros)))
-    }
-
     /// Takes reports of a key.
     ///
     /// # Errors
-    /// [`Kind::RateLimited`].
+    /// [`Kind::RateLimited`](unslide_api::problem::Kind::RateLimited).
     pub fn take_reports(&self, api: &Api, key: &CallerKey, reports: usize) -> Result<(), Problem> {
         let now = api.clock.monotonic_micros();
         let reports = f64::from(u32::try_from(reports).unwrap_or(u32::MAX));
@@ -74,10 +60,4 @@ impl IngestLimits {
         });
         wait.map_or(Ok(()), |micros| Err(rate_problem("reports for this key", micros)))
     }
-}
-
-fn rate_problem(things: &str, micros: i64) -> Problem {
-    let seconds = micros.max(1).unsigned_abs().div_ceil(1_000_000).min(MAX_RETRY_SECONDS);
-    let detail = format!("too many {things}, retry after {seconds} s");
-    Problem::new(Kind::RateLimited, detail).retry_after(u32::try_from(seconds).unwrap_or(u32::MAX))
 }

@@ -11,8 +11,8 @@ use crate::list_tables::all_tables;
 use crate::openapi;
 use crate::openapi::self_contained::render_document;
 use crate::operations::{
-    apps, audit_log, dead_letters, grouping_rules, groups, keys, reports, reprocess, search, sessions,
-    symbols, tenants,
+    apps, audit_log, dead_letters, group_views, grouping_rules, groups, keys, reports, reprocess, search,
+    sessions, symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
@@ -113,6 +113,7 @@ fn merge_documents(features: &[ApiFeature]) -> OpenApi {
         reprocess::reprocess_routes(),
         apps::app_routes(),
         groups::group_routes(),
+        group_views::group_view_routes(),
         grouping_rules::grouping_rule_routes(),
         tenants::tenant_routes(),
         keys::key_routes(),
@@ -143,6 +144,7 @@ fn build_operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(reprocess::reprocess_routes())
         .merge(apps::app_routes())
         .merge(groups::group_routes())
+        .merge(group_views::group_view_routes())
         .merge(keys::key_routes())
         .merge(audit_log::audit_log_routes())
         .merge(dead_letters::dead_letter_routes());

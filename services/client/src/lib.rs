@@ -34,7 +34,7 @@ pub use demo::{DemoRequest, DemoRun, SendDemoData};
 pub use exit::Exit;
 pub use failure::{BoxError, CommandError, Outcome, check_paths};
 pub use file_kind::{describe_file, file_kind, is_archive, starts_as_mach_o, starts_as_source_map};
-pub use mapped::map_unpacked;
+pub use mapped::{map_path, map_unpacked};
 pub use output::{
     Console, Table, can_ask, confirm_action, describe_age, json_text, print_facts, read_answer, read_secret,
 };

@@ -5,6 +5,7 @@
 
 use std::error::Error;
 use std::pin::Pin;
+use time::OffsetDateTime;
 use unslide_api::ApiFeatures;
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, BuilderFeatures};
@@ -53,11 +54,24 @@ impl Feature {
 pub type MadeKey<'k> =
     Pin<Box<dyn Future<Output = Result<String, Box<dyn Error + Send + Sync>>> + Send + 'k>>;
 
+/// A key of a feature that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyRequest<'k> {
+    /// The name of the key, for people.
+    pub name: &'k str,
+    /// The apps that it is for; empty for all.
+    pub apps: &'k [String],
+    /// When it expires; None if its maker does not say.
+    pub expires_at: Option<OffsetDateTime>,
+}
+
+/// Makes a key of a tenant and returns its text.
+pub type MakeKey = for<'k> fn(&'k Store, &'k TenantId, KeyRequest<'k>) -> MadeKey<'k>;
+
 /// Makes keys of a feature on the command line, for apps.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyMaker {
-    /// Makes a key of a tenant with a name, for apps, and returns its text.
-    pub make: for<'k> fn(&'k Store, &'k TenantId, &'k str, &'k [String]) -> MadeKey<'k>,
+    pub make: MakeKey,
     /// The path of the URL to which an app sends reports, before the key.
     pub url_path: &'static str,
     /// Returns a report of an app with this id, for a test of a key. The report says that it is one.

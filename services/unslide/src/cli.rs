@@ -3,7 +3,7 @@
 use crate::configuration::Configured;
 use crate::configuration::service::Service;
 use crate::failure::exit_code;
-use crate::offline::{explain, swift, symbolicate};
+use crate::offline::{atos, explain, swift, symbolicate};
 use crate::online::{
     dead_letter, doctor, groups, login, reports, reprocess, search, send, settings, symbols,
 };
@@ -36,6 +36,8 @@ enum Command {
     Symbolicate(symbolicate::Arguments),
     /// Explain how each frame was symbolicated, or why not, and which dSYM to upload
     Explain(explain::Arguments),
+    /// Turn addresses into functions, files and lines, with the flags and the output of Apple's atos
+    Atos(atos::Arguments),
     /// Keep the API's address and key in a profile of this user
     Login(login::LoginArguments),
     /// Remove a profile of this user
@@ -176,6 +178,7 @@ fn run_core_command(command: Command) -> Outcome {
         Command::Demo(arguments) => demo::run::<configuration::Configuration>(&arguments),
         Command::Symbolicate(arguments) => symbolicate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Atos(arguments) => atos::run(&arguments),
         Command::Login(arguments) => login::log_in(&arguments),
         Command::Logout(arguments) => login::log_out(&arguments),
         Command::Send(arguments) => send::run(&arguments),

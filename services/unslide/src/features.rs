@@ -2,7 +2,7 @@
 
 use unslide_builder::ChildTask;
 use unslide_client::FeatureCommand;
-use unslide_feature::{Feature, KeyMaker, TokenWriter};
+use unslide_feature::{Feature, KeyMaker, MakeKey, TokenWriter};
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::config::{ConfigReader, Sources};
 use unslide_symbolicate::Analysis;
@@ -28,6 +28,10 @@ const FEATURES: &[ReadFeature] = &[
     unslide_console::read,
     // Reports straight from apps. It has no hook.
     unslide_ingest::read,
+    // Erasure of what a tenant has of one person. It has no hook: it asks the others to delete their rows.
+    unslide_person_erasure::read,
+    // dSYMs and names for debuggers and profilers. It has no hook.
+    unslide_symbol_server::read,
     // Names of an operating system's functions, and which are missing. It has no hook.
     unslide_system_symbols::read,
     // Routes of other products' upload clients. They lock rows of their own only, and the tenant's symbols as every upload.
@@ -52,12 +56,16 @@ const COMMANDS: &[&[FeatureCommand]] = &[
     unslide_captures::COMMANDS,
     // Names of an operating system's functions, from the files that a customer has.
     unslide_system_symbols::SYSTEM_SYMBOL_COMMANDS,
+    // dSYMs for debuggers.
+    unslide_symbol_server::DSYM_COMMANDS,
     // The switch of a tenant.
     unslide_fault_analysis::FAULT_COMMANDS,
     // The stream of live events.
     unslide_export::EVENT_COMMANDS,
     // Files of metric payloads.
     unslide_health::COMMANDS,
+    // Erasures of persons.
+    unslide_person_erasure::ERASE_COMMANDS,
     // Tools for assistants, on standard input and output.
     unslide_mcp::MCP_COMMANDS,
 ];
@@ -78,6 +86,12 @@ pub const DEMO_DATA: &[unslide_client::SendDemoData] = &[
 pub const KEY_MAKERS: &[KeyMaker] = &[
     // Keys in the URLs of apps.
     unslide_ingest::KEY_MAKER,
+];
+
+/// Makers of the keys of `unslide key create --names`.
+pub const NAMES_KEY_MAKERS: &[MakeKey] = &[
+    // Keys in the URLs of profilers.
+    unslide_symbol_server::NAMES_KEY_MAKER,
 ];
 
 /// Writers of the tokens of `unslide key create --sentry-token`.

@@ -8,6 +8,7 @@ use std::path::Path;
 use tokio::net::TcpListener;
 use unslide_client::{BoxError, SendDemoData};
 use unslide_dev::{Product, ServiceConfigs};
+use unslide_feature::KeyRequest;
 use unslide_model::TenantId;
 use unslide_runtime::{ConfigProblem, Host, Supervised, telemetry};
 use unslide_store::Store;
@@ -41,7 +42,8 @@ impl Product for Configuration {
         apps: &[String],
     ) -> Result<Option<String>, BoxError> {
         let Some(maker) = KEY_MAKERS.first() else { return Ok(None) };
-        let key = (maker.make)(store, tenant, "unslide dev", apps).await?;
+        let request = KeyRequest { name: "unslide dev", apps, expires_at: None };
+        let key = (maker.make)(store, tenant, request).await?;
         Ok(Some(format!("{}{key}", maker.url_path)))
     }
 

@@ -139,7 +139,15 @@ pub fn arrival(n: u8) -> Arrival {
             build: "100".into(),
             kind: "mach".into(),
             status: "partial".into(),
-            frames: FrameTotals { total: 10, symbolicated: 4, device: 2, device_app: 1, missing: 4 },
+            frames: FrameTotals {
+                total: 10,
+                symbolicated: 4,
+                device: 2,
+                device_app: 1,
+                missing: 4,
+                own: 6,
+                own_symbolicated: 3,
+            },
             grouping: Some(grouping(n % 3, true)),
             ..ReportDetails::default()
         },

@@ -83,6 +83,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let upload = world.post("/v1/symbols", key, file).await.expect_status(202);
     let upload = upload["id"].as_str().unwrap();
     let debug_id = crate::symbols::stored(world, "acme").await;
+    crate::symbols::put_file(world, "acme", &debug_id).await;
     let file = b"\xcf\xfa\xed\xfe some system's bytes".to_vec();
     let system_hash = sha256(&file);
     let system_upload = world.post("/v1/system/symbols", key, file).await.expect_status(202);
@@ -141,8 +142,18 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let (rule, alert) = crate::alerts::rule_with_message(world, "acme").await;
     let (doomed_rule, _) = crate::alerts::rule_with_message(world, "acme").await;
     let public = json!({"name": "shop", "apps": ["com.example.shop"]});
+    let erasure = json!({"kind": "session", "id": "none"});
+    let erasure = world.post_json("/v1/person-erasures", key, &erasure).await.expect_status(202);
+    let erasure = erasure["id"].as_str().unwrap();
     let public_key = world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
     let public_key = public_key["id"].as_str().unwrap();
+    let save_view = async |name: &str| {
+        let saved = world.post_json("/v1/group-views", key, &json!({"name": name})).await.expect_status(201);
+        saved["id"].as_str().unwrap().to_owned()
+    };
+    let (view, doomed_view) = (save_view("mine").await, save_view("doomed").await);
+    let names_key = world.post_json("/v1/names-keys", key, &json!({"name": "team"})).await.expect_status(201);
+    let names_key = names_key["id"].as_str().unwrap();
     let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
     let letters = |path: &str, foreign| Case::new(format!("/v1/dead-letters{path}"), foreign);
     let any = |path: &str| Case::new(format!("/v1/operator/dead-letters{path}"), Foreign::Operators);
@@ -176,6 +187,14 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("complete_upload", Case::new(format!("/v1/symbols/uploads/{filled}/complete"), Foreign::NotFound)),
         ("list_symbols", Case::new("/v1/symbols", Foreign::Empty)),
         ("get_symbols", Case::new(format!("/v1/symbols/{debug_id}"), Foreign::NotFound)),
+        ("get_symbol_file", Case::new(format!("/v1/symbols/{debug_id}/file"), Foreign::NotFound)),
+        (
+            "create_names_key",
+            Case::new("/v1/names-keys", Foreign::Own(|body| assert!(body["text"].is_string())))
+                .body(json!({"name": "team"})),
+        ),
+        ("list_names_keys", Case::new("/v1/names-keys", Foreign::Empty)),
+        ("delete_names_key", Case::new(format!("/v1/names-keys/{names_key}"), Foreign::NotFound)),
         ("delete_symbols", Case::new(format!("/v1/symbols/{debug_id}"), Foreign::NotFound)),
         (
             "check_symbols",
@@ -302,6 +321,13 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             Case::new(format!("/v1/public-keys/{public_key}"), Foreign::NotFound)
                 .body(json!({"state": "retired"})),
         ),
+        (
+            "erase_person",
+            Case::new("/v1/person-erasures", Foreign::Own(|body| assert_eq!(body["state"], "searching")))
+                .body(json!({"kind": "user", "id": "nobody"})),
+        ),
+        ("list_person_erasures", Case::new("/v1/person-erasures", Foreign::EmptyOfNoApp)),
+        ("get_person_erasure", Case::new(format!("/v1/person-erasures/{erasure}"), Foreign::NotFound)),
         ("list_alert_rules", Case::new("/v1/alert-rules", Foreign::Empty)),
         ("get_alert_rule", Case::new(format!("/v1/alert-rules/{rule}"), Foreign::NotFound)),
         (
@@ -316,7 +342,24 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             "change_group",
             Case::new(format!("/v1/groups/{group}"), Foreign::NotFound).body(json!({"status": "resolved"})),
         ),
+        (
+            "change_groups",
+            Case::new("/v1/groups/changes", Foreign::Own(|body| assert_eq!(body["done"], 0)))
+                .body(json!({"groups": [group], "change": {"status": "resolved"}})),
+        ),
+        ("list_group_views", Case::new("/v1/group-views", Foreign::Empty)),
+        (
+            "create_group_view",
+            Case::new("/v1/group-views", Foreign::Own(|body| assert_eq!(body["shared"], false)))
+                .body(json!({"name": "new", "filter": {"status": "open"}})),
+        ),
+        (
+            "change_group_view",
+            Case::new(format!("/v1/group-views/{view}"), Foreign::NotFound).body(json!({"name": "renamed"})),
+        ),
+        ("delete_group_view", Case::new(format!("/v1/group-views/{doomed_view}"), Foreign::NotFound)),
         ("list_group_activity", Case::new(format!("/v1/groups/{group}/activity"), Foreign::NotFound)),
+        ("get_group_context", Case::new(format!("/v1/groups/{group}/context?key=plan"), Foreign::NotFound)),
         (
             "comment_on_group",
             Case::new(format!("/v1/groups/{group}/comments"), Foreign::NotFound).body(json!({"text": "a"})),

@@ -148,7 +148,16 @@ async fn the_page_of_versions_health_says_what_became_worse() {
     crate::signals::metrics::store_two_versions(&world, "acme").await;
     let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
     let page = browser.get("/console/health?app=com.example.shop").await;
-    for words in ["compared with 1.0", "Launch", "p95", "1.7 s", "worse", "api.example.com", "141 ms"] {
+    for words in [
+        "compared with 1.0",
+        "Launch",
+        "p95",
+        "1.7 s",
+        "1.1 is worse than 1.0 in",
+        "worse, was",
+        "api.example.com",
+        "141 ms",
+    ] {
         assert!(page.text.contains(words), "{words}: {}", page.text);
     }
     assert!(!page.text.contains("Energy"), "nothing was sent of it");
@@ -192,12 +201,16 @@ pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
             "/split",
             "/trial",
             "-rules",
+            "/person-search",
             "/mute",
             "/unmute",
             "/on",
             "/off",
             "/test",
             "/receiver",
+            "/rule",
+            "/changes",
+            "/views",
             "/send",
             "/activate",
             "/retire",
@@ -205,6 +218,7 @@ pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
         ]
         .iter()
         .any(|end| path.ends_with(end));
+        let form = form || path.starts_with("/console/groups/views/");
         if form || !seen.insert(path.clone()) {
             continue;
         }
@@ -295,7 +309,9 @@ async fn a_key_is_made_and_shown_once_and_revoked_with_what_it_made() {
         assert!(listed.contains(wanted), "{wanted}: {listed}");
     }
     for (wrong, status) in [
-        (&[("name", "x"), ("scope", "symbols:write")][..], StatusCode::FORBIDDEN),
+        (&[("name", "x"), ("preset", "pipeline")][..], StatusCode::FORBIDDEN),
+        (&[("name", "x"), ("preset", "everything")], StatusCode::BAD_REQUEST),
+        (&[("name", "x"), ("scope", "symbols:write")], StatusCode::FORBIDDEN),
         (&[("name", "x"), ("scope", "operator")], StatusCode::FORBIDDEN),
         (&[("name", "x"), ("scope", "everything")], StatusCode::BAD_REQUEST),
         (&[("name", "x")], StatusCode::BAD_REQUEST),
@@ -349,6 +365,56 @@ async fn a_groups_devices_and_systems_lead_to_their_reports() {
         assert!(page.contains(field), "{field}: {page}");
         assert!(page.contains(&format!("group {id}")), "the filter of the group: {page}");
     }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_report_has_its_context_and_a_group_its_shares() {
+    let world = World::start().await;
+    let (key, now) = (world.create_master_key("acme").await, world.host.clock.now());
+    for (id, plan) in [(A, "pro"), (B, "<b>free</b>")] {
+        let mut report = crash(id, "1.0");
+        report["user"] = json!({"plan": plan, "tracker": id});
+        report["system"]["machine"] = "iPhone16,1".into();
+        if id == A {
+            report["user"]["breadcrumbs"] = json!([{"timestamp": 1_700_000_000, "category": "http",
+                "level": "error", "message": "GET /cart <script>"}, "opened the cart"]);
+            report["debug"] = json!({"console_log": ["first line", "last <line>"]});
+            report["system"]["application_stats"] = json!({"application_in_foreground": false});
+            report["system"]["freeStorage"] = json!(52_428_800);
+        }
+        store(&world, "acme", &report, 1, now).await;
+    }
+    let browser = Browser::signed_in(&world, &key).await;
+    let page = browser.fetch_page(&format!("/console/reports/{A}")).await;
+    for shown in [
+        "<td>plan</td><td class=\"mono\">pro</td>",
+        "2023-11-14 22:13:20",
+        "GET /cart &#60;script&#62;",
+        "opened the cart",
+        "in the background",
+        "<dt>Free storage</dt><dd>50.0 MiB</dd>",
+        "first line\nlast &#60;line&#62;",
+        "iPhone 15 Pro (iPhone16,1)",
+        "<dt>Frames of the app</dt><dd>0 of 3 frames symbolicated</dd>",
+    ] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    let bare = browser.fetch_page(&format!("/console/reports/{B}")).await;
+    assert!(!bare.contains("Breadcrumbs") && !bare.contains("State of the app"), "{bare}");
+    let found = world.get("/v1/groups", &key).await.expect_status(200);
+    let group = format!("/console/groups/{}", found["items"][0]["id"].as_str().unwrap());
+    let page = browser.fetch_page(&group).await;
+    for shown in
+        ["From the newest 2 reports", "In the background", "100 %", "2 of 2 reports", "&#60;b&#62;free"]
+    {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    let one = browser.fetch_page(&format!("{group}?key1=tracker&key2=gone")).await;
+    assert!(one.contains(&format!("title=\"{A}\"")) && !one.contains("title=\"pro\""), "{one}");
+    let lists = browser.fetch_page("/console/reports?symbols_missing=true").await;
+    assert!(lists.contains("iPhone 15 Pro") && lists.contains("a dSYM is missing"), "{lists}");
+    assert!(browser.fetch_page("/console/reports?symbols_missing=false").await.contains("No report matches"));
     world.stop().await;
 }
 

@@ -85,7 +85,7 @@ async fn each_figure_leads_to_as_many_rows() {
         ("/console?days=30".to_owned(), 8),
         (format!("/console?app={SHOP}&days=7"), 6),
         (format!("/console?app={SHOP}&{version}"), 5),
-        (format!("/console/versions?app={SHOP}"), 15),
+        (format!("/console/versions?app={SHOP}"), 6),
         (format!("/console/groups/{group}"), 5),
         ("/console/groups?status=all".to_owned(), 2),
         ("/console/groups?status=all&days=7".to_owned(), 1),

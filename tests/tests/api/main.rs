@@ -22,4 +22,5 @@ mod signals;
 mod statement_counts;
 mod symbols;
 mod tenants;
+mod triage;
 mod world;

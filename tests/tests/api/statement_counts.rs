@@ -113,6 +113,7 @@ impl Subject {
             dead_letters::skipped::skipped(world, Some("acme"), "panicked", 100 + i64::from(n)).await;
             alerts::rule_with_message(world, "acme").await;
             world.create_key("acme", &[Scope::SymbolsRead]).await;
+            world.post_json("/v1/names-keys", key, &json!({"name": "a"})).await.expect_status(201);
             world.make_tenant(&tenant_id(&format!("tenant{n}"))).await;
             put("/v1/app-settings", json!({"app": app, "source_root": "/ci"})).await;
             let comment = &self.cases["comment_on_group"].path;
@@ -202,6 +203,18 @@ impl Subject {
             "change_group" => {
                 body = Some(json!({"status": if n.is_multiple_of(2) { "resolved" } else { "open" }}));
             }
+            "change_groups" => {
+                self.merge(0).await;
+                let status = if n.is_multiple_of(2) { "resolved" } else { "open" };
+                let groups = self.others().await;
+                body = Some(json!({"groups": groups[..rows.into()], "change": {"status": status}}));
+            }
+            "create_group_view" => body = Some(json!({"name": format!("view {unique}")})),
+            "delete_group_view" => {
+                let new = json!({"name": format!("doomed {unique}")});
+                let saved = world.post_json("/v1/group-views", key, &new).await.expect_status(201);
+                path = format!("/v1/group-views/{}", saved["id"].as_str().unwrap());
+            }
             "change_alert_rule" => body = Some(json!({"enabled": n.is_multiple_of(2)})),
             "change_tenant" => body = Some(json!({"limits": {"retention_days": 30 + n}})),
             "create_tenant" => body = Some(json!({"id": format!("stark{unique}")})),
@@ -251,6 +264,11 @@ impl Subject {
                     world.create_key(&slug, &[Scope::SymbolsRead]).await;
                 }
                 path = format!("/v1/tenants/{slug}");
+            }
+            "delete_names_key" => {
+                let made =
+                    world.post_json("/v1/names-keys", key, &json!({"name": "a"})).await.expect_status(201);
+                path = format!("/v1/names-keys/{}", made["id"].as_str().unwrap());
             }
             "delete_alert_rule" => {
                 let (rule, _) = alerts::rule_with_message(world, "acme").await;

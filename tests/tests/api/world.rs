@@ -25,6 +25,8 @@ pub fn features(settings: FeatureSettings) -> Vec<Feature> {
         unslide_fault_analysis::feature(),
         unslide_console::feature(),
         unslide_ingest::feature(unslide_ingest::Config::default()),
+        unslide_person_erasure::feature(),
+        unslide_symbol_server::feature(),
         unslide_system_symbols::feature(),
         unslide_uploaders::feature(unslide_uploaders::Config::default()),
         unslide_mcp::feature(),

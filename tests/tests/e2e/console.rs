@@ -6,7 +6,7 @@ use std::process::Command;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{Clock, SystemClock};
-use unslide_testkit::reports::{ARM64, Frame, Image, Report, Style, Thread, sampled_hang};
+use unslide_testkit::reports::{ARM64, Frame, Image, Json, Report, Style, Thread, sampled_hang};
 use unslide_tests::EVENTUAL_TIMEOUT;
 use unslide_tests::app::App;
 use unslide_tests::client::Client;
@@ -34,7 +34,7 @@ async fn with_reports() -> Installation {
     client.upload_symbols(app.dsym.clone()).await;
     let input = installation.topic_name("crash.reports");
     for number in 1..4 {
-        let report = app.build_report(number).set("report.run_id", SESSION).bytes();
+        let report = with_context(app.build_report(number)).set("report.run_id", SESSION).bytes();
         send(&client, "/v1/reports", &report).await;
     }
     for report in [next.build_report(4).bytes(), hang(&app, 5), large(&app, 6), hostile()] {
@@ -83,6 +83,18 @@ async fn send_session(client: &Client) {
     client.wait_for(&format!("/v1/sessions/{SESSION}?app=com.example.shop"), EVENTUAL_TIMEOUT, told).await;
 }
 
+/// Adds the app's keys and log, and the state of the app and the device.
+fn with_context(report: Report) -> Report {
+    report
+        .set("user.plan", "pro")
+        .set("user.breadcrumbs", Json::array(["opened the cart", "pressed Pay"].map(Json::from)))
+        .set("debug.console_log", Json::array(["cart: 3 items", "pay: started"].map(Json::from)))
+        .set("system.machine", "iPhone16,1")
+        .set("system.freeStorage", 52_428_800_u64)
+        .set("system.battery_level", 7_u64)
+        .set("system.application_stats.application_in_foreground", false)
+}
+
 /// A hang of 100 ms, with ten samples of what the main thread did.
 fn hang(app: &App, number: u32) -> Vec<u8> {
     let mut report: Value = serde_json::from_slice(&app.build_report(number).bytes()).expect("a report");
@@ -112,6 +124,8 @@ fn hostile() -> Vec<u8> {
         .image(image(format!("/System/{text}"), "6D2F4A11-93C4-3F6E-8E0B-0C5A1E7D9F22", system))
         .thread(Thread::new(0).crashed().name(&text).frames([crashed, Frame::at(system + 0x1000)]))
         .set("crash.error.type", "nsexception")
+        .set("user.value", text.as_str())
+        .set("debug.console_log", Json::array([Json::from(text.as_str())]))
         .set("crash.error.reason", text.as_str())
         .set("crash.error.nsexception.name", text.as_str());
     let version = ["CFBundleIdentifier", "CFBundleName", "CFBundleShortVersionString", "CFBundleVersion"];

@@ -20,6 +20,9 @@ pub enum IdError {
     /// Not a scope.
     #[error("no such scope; there are {0}")]
     Scope(String),
+    /// Not a preset of a key.
+    #[error("no such preset; there are {0}")]
+    Preset(String),
 }
 
 /// A tenant's slug: `[a-z0-9-]{2,40}`. It never changes and is cheap to clone.

@@ -3,5 +3,6 @@
 pub(super) mod body_key;
 pub(super) mod id;
 pub(super) mod owner;
+pub(super) mod preset;
 pub(super) mod scope;
 pub(super) mod secret;

@@ -14,6 +14,9 @@ pub enum Scope {
     /// List symbols.
     #[serde(rename = "symbols:read")]
     SymbolsRead,
+    /// Download the files of symbols, such as dSYMs.
+    #[serde(rename = "symbols:download")]
+    SymbolsDownload,
     /// Send reports.
     #[serde(rename = "reports:write")]
     ReportsWrite,
@@ -33,9 +36,10 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Scope; 7] = [
+    pub const ALL: [Scope; 8] = [
         Scope::SymbolsWrite,
         Scope::SymbolsRead,
+        Scope::SymbolsDownload,
         Scope::ReportsWrite,
         Scope::ReportsRead,
         Scope::GroupsWrite,
@@ -49,11 +53,27 @@ impl Scope {
         match self {
             Scope::SymbolsWrite => "symbols:write",
             Scope::SymbolsRead => "symbols:read",
+            Scope::SymbolsDownload => "symbols:download",
             Scope::ReportsWrite => "reports:write",
             Scope::ReportsRead => "reports:read",
             Scope::GroupsWrite => "groups:write",
             Scope::TenantAdmin => "tenant:admin",
             Scope::Operator => "operator",
+        }
+    }
+
+    /// Returns one line that says what the scope permits.
+    #[must_use]
+    pub fn summary(self) -> &'static str {
+        match self {
+            Scope::SymbolsWrite => "Uploads and deletes symbols.",
+            Scope::SymbolsRead => "Lists symbols, and symbolicates reports that are not stored.",
+            Scope::SymbolsDownload => "Downloads the files of symbols, such as dSYMs.",
+            Scope::ReportsWrite => "Sends reports, sessions, metrics and captures.",
+            Scope::ReportsRead => "Sees reports, groups, health and captures.",
+            Scope::GroupsWrite => "Resolves, ignores, assigns, comments on, merges and splits groups.",
+            Scope::TenantAdmin => "Manages keys, settings, alerts and dead letters, and deletes reports.",
+            Scope::Operator => "Manages every tenant.",
         }
     }
 }

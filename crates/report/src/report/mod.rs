@@ -1,5 +1,6 @@
 //! The parsed form of a report, with everything that symbolication needs.
 
+pub(crate) mod context;
 pub(crate) mod crash_error;
 pub(crate) mod crash_state;
 pub(crate) mod javascript;
@@ -122,10 +123,31 @@ pub(crate) struct Sections {
     pub(crate) has_threads: bool,
     pub(crate) error: Option<usize>,
     pub(crate) process: Option<usize>,
+    pub(crate) user: Option<usize>,
+    pub(crate) user_atcrash: Option<usize>,
+    pub(crate) debug: Option<usize>,
     /// The main thread of the part's crash: the crashed one, or else `crashed_thread`, or else the one that
     /// ran the handler. The second number is its position in `crash.threads`, 0 for `crashed_thread`.
     pub(crate) subject: Option<(usize, usize)>,
     pub(crate) memory: MemorySections,
+}
+
+impl Sections {
+    /// Records the offset of a member of the part, or `None` if it is no object.
+    pub(crate) fn record_member(&mut self, key: &[u8], begin: Option<usize>) {
+        let section = match key {
+            b"report" => &mut self.report,
+            b"system" => &mut self.system,
+            b"system_atcrash" => &mut self.system_atcrash,
+            b"crash" => &mut self.crash,
+            b"process" => &mut self.process,
+            b"user" => &mut self.user,
+            b"user_atcrash" => &mut self.user_atcrash,
+            b"debug" => &mut self.debug,
+            _ => return,
+        };
+        *section = begin;
+    }
 }
 
 /// Offsets of the values about memory.

@@ -12,14 +12,18 @@ crate::column::words! {
     pub enum GroupAction {
         /// It was resolved, optionally in a version.
         Resolved = "resolved",
-        /// Its status was set to ignored.
+        /// Its status was set to ignored, optionally until something.
         Ignored = "ignored",
+        /// It was opened again because what it was ignored until has come.
+        IgnoreEnded = "ignore_ended",
         /// It was opened again after it was resolved or ignored.
         Reopened = "reopened",
         /// A report arrived from a version that should not have the bug.
         Regressed = "regressed",
         /// Its assignee was set or removed.
         Assigned = "assigned",
+        /// The address of its ticket was set or removed.
+        Linked = "linked",
         /// A comment was added to the group.
         Commented = "commented",
         /// Another group was merged into it.
@@ -45,7 +49,7 @@ pub struct GroupActivity {
     /// Time of the change (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
-    /// Id of the key that made the change; `indexer` if a report caused it.
+    /// Id of the key that made the change; `indexer` if a report caused it, `builder` if its time came.
     #[schema(example = "0198c0de-0000-7000-8000-000000000001")]
     pub actor: String,
     /// The name that was chosen at sign-in to the console, or the key's. It proves nothing.
@@ -53,7 +57,8 @@ pub struct GroupActivity {
     pub name: Option<String>,
     /// The change that was made, such as `resolved`.
     pub action: GroupAction,
-    /// The version, the assignee, the comment or the other group's title.
+    /// The version, what it is ignored until or why that is over, the assignee, the ticket's address, the comment or
+    /// the other group's title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The other group of a merge, a split or a replacement.

@@ -42,7 +42,7 @@ struct MergeRow {
 }
 
 /// Merges groups of one app, and the groups merged into them, into `target`. Groups that are merged into it
-/// already stay so. With `app`, only groups of that app are found.
+/// already stay so. With `app`, only groups of that app are found. If one group cannot be merged, none is.
 pub async fn merge_groups(
     tx: &mut TenantTx,
     target: Uuid,
@@ -50,66 +50,122 @@ pub async fn merge_groups(
     app: Option<&str>,
     actor: GroupActor<'_>,
 ) -> Result<MergeOutcome> {
+    let plan = plan_merge(tx, target, groups, app).await?;
+    let refused = [plan.outcome].into_iter().chain(plan.outcomes.iter().copied());
+    if let Some(refused) = { refused }.find(|outcome| *outcome != MergeOutcome::Done) {
+        return Ok(refused);
+    }
+    carry_out(tx, &plan, actor).await
+}
+
+/// Merges groups as [`merge_groups`] does, but a group that cannot be merged does not keep the others from it.
+/// Returns the outcome of each group in its place; if the target cannot take any, its outcome for all.
+pub async fn merge_each(
+    tx: &mut TenantTx,
+    target: Uuid,
+    groups: &[Uuid],
+    app: Option<&str>,
+    actor: GroupActor<'_>,
+) -> Result<Vec<MergeOutcome>> {
+    let plan = plan_merge(tx, target, groups, app).await?;
+    if plan.outcome != MergeOutcome::Done {
+        return Ok(vec![plan.outcome; groups.len()]);
+    }
+    match carry_out(tx, &plan, actor).await? {
+        MergeOutcome::Done => Ok(plan.outcomes),
+        refused => Ok(vec![refused; groups.len()]),
+    }
+}
+
+/// A merge that was looked into.
+struct MergePlan {
+    target: Uuid,
+    /// Whether the target can take groups.
+    outcome: MergeOutcome,
+    /// The target's title.
+    title: String,
+    /// Outcome for each group that was asked for, in its place.
+    outcomes: Vec<MergeOutcome>,
+    /// The groups that are to be merged, each once.
+    merging: Vec<MergeRow>,
+}
+
+/// Locks the groups of a merge, and decides about each. An outcome names a group by the id that was asked for:
+/// the caller may not know another one.
+async fn plan_merge(
+    tx: &mut TenantTx,
+    target: Uuid,
+    groups: &[Uuid],
+    app: Option<&str>,
+) -> Result<MergePlan> {
     lock_for_merges(tx).await?;
     let asked = [&[target][..], groups].concat();
     let followed = follow_redirects(tx, &asked).await?;
-    let target = followed.first().copied().unwrap_or(target);
-    let mut ids: Vec<Uuid> = followed.iter().copied().filter(|id| *id != target).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    let found = lock_merge_rows(tx, &[&ids[..], &[target]].concat(), app).await?;
-    let (into, merging) = match check_merge(&found, target, &ids) {
-        Ok(checked) => checked,
-        Err(MergeOutcome::NotFound(id)) => {
-            // Under the id that was asked for: the caller may not know the other one.
-            let place = followed.iter().position(|one| *one == id);
-            return Ok(MergeOutcome::NotFound(place.and_then(|at| asked.get(at).copied()).unwrap_or(id)));
-        }
-        Err(refused) => return Ok(refused),
+    let mut found = lock_merge_rows(tx, &followed, app).await?;
+    let into = followed.first().copied().unwrap_or(target);
+    let mut plan = MergePlan {
+        target: into,
+        outcome: MergeOutcome::NotFound(target),
+        title: String::new(),
+        outcomes: Vec::new(),
+        merging: Vec::new(),
     };
-    let ids: Vec<Uuid> = merging.iter().map(|row| row.id).collect();
-    if !set_merge_target(tx, target, &ids).await? {
+    let Some(row) = found.get(&into) else { return Ok(plan) };
+    plan.title.clone_from(&row.title);
+    plan.outcome = match row.merged_into {
+        Some(other) => MergeOutcome::Merged { group: into, into: other },
+        None => MergeOutcome::Done,
+    };
+    let target_app = row.app.clone();
+    let decide = |place: usize| {
+        let asked = asked.get(place).copied().unwrap_or(target);
+        let id = followed.get(place).copied().unwrap_or(asked);
+        match found.get(&id) {
+            None => MergeOutcome::NotFound(asked),
+            Some(row) if row.app != target_app => MergeOutcome::OtherApp(id),
+            Some(MergeRow { merged_into: Some(other), .. }) if *other != into => {
+                MergeOutcome::Merged { group: id, into: *other }
+            }
+            Some(_) => MergeOutcome::Done,
+        }
+    };
+    plan.outcomes = (1..asked.len()).map(decide).collect();
+    for (id, outcome) in followed.iter().skip(1).zip(&plan.outcomes) {
+        let is_new = *outcome == MergeOutcome::Done && *id != into;
+        // Taken out, so that a group that was asked for twice is merged once.
+        let row = if is_new { found.remove(id) } else { None };
+        plan.merging.extend(row.filter(|row| row.merged_into.is_none()));
+    }
+    Ok(plan)
+}
+
+/// Merges the groups of a plan, unless the target would have more than [`MAX_MERGED`].
+async fn carry_out(tx: &mut TenantTx, plan: &MergePlan, actor: GroupActor<'_>) -> Result<MergeOutcome> {
+    let ids: Vec<Uuid> = plan.merging.iter().map(|row| row.id).collect();
+    if !set_merge_target(tx, plan.target, &ids).await? {
         return Ok(MergeOutcome::TooMany);
     }
-    let changed = [&ids[..], &[target]].concat();
+    let changed = [&ids[..], &[plan.target]].concat();
     refresh_totals(tx, &changed).await?;
     recount_devices(tx, &changed).await?;
-    let both = merging.iter().flat_map(|row| {
+    let both = plan.merging.iter().flat_map(|row| {
         [
-            Deed { group: target, action: GroupAction::Merged, text: Some(&row.title), other: Some(row.id) },
+            Deed {
+                group: plan.target,
+                action: GroupAction::Merged,
+                text: Some(&row.title),
+                other: Some(row.id),
+            },
             Deed {
                 group: row.id,
                 action: GroupAction::MergedInto,
-                text: Some(&into.title),
-                other: Some(target),
+                text: Some(&plan.title),
+                other: Some(plan.target),
             },
         ]
     });
     record_actions(tx, actor, &both.collect::<Vec<_>>()).await?;
     Ok(MergeOutcome::Done)
-}
-
-/// Returns the target, and the groups that are not merged into it yet; or the reason why nothing is merged.
-fn check_merge<'f>(
-    found: &'f BTreeMap<Uuid, MergeRow>,
-    target: Uuid,
-    ids: &[Uuid],
-) -> Result<(&'f MergeRow, Vec<&'f MergeRow>), MergeOutcome> {
-    let into = found.get(&target).ok_or(MergeOutcome::NotFound(target))?;
-    if let Some(other) = into.merged_into {
-        return Err(MergeOutcome::Merged { group: target, into: other });
-    }
-    let mut merging = Vec::new();
-    for id in ids {
-        let row = found.get(id).ok_or(MergeOutcome::NotFound(*id))?;
-        match row.merged_into {
-            _ if row.app != into.app => return Err(MergeOutcome::OtherApp(*id)),
-            Some(into) if into != target => return Err(MergeOutcome::Merged { group: *id, into }),
-            Some(_) => {}
-            None => merging.push(row),
-        }
-    }
-    Ok((into, merging))
 }
 
 /// Points groups, and the groups merged into them, to the target. Returns false if the target would have more

@@ -1,21 +1,29 @@
 //! Actions of a team on groups: state, assignee, comments and merges.
 
 mod activity;
+mod ignored;
 mod merges;
 mod redirects;
 mod replace;
 pub mod rules;
+mod short_ids;
 mod state;
+mod state_row;
 pub mod versions;
+pub mod views;
 
 pub(crate) use activity::{Deed, record_actions};
 pub use activity::{GroupAction, GroupActivity, GroupActor, add_comment, list_activity};
+pub(crate) use ignored::IGNORE_TIME_OVER;
+pub use ignored::reopen_ignored;
 pub(crate) use merges::refresh_totals;
-pub use merges::{MAX_MERGED, MergeOutcome, merge_groups, split_group};
+pub use merges::{MAX_MERGED, MergeOutcome, merge_each, merge_groups, split_group};
 pub(crate) use redirects::end_redirects;
 pub use redirects::follow_redirects;
 pub(crate) use replace::{GroupMove, REPORTS_ACTOR, record_moves, retire_empty};
-pub use state::{GroupStatus, GroupUpdate, UpdateOutcome, update_group};
+pub(crate) use short_ids::name_groups;
+pub use short_ids::{find_short_ids, normalize_short_id};
+pub use state::{GroupStatus, GroupUpdate, IgnoreLimits, UpdateOutcome, update_group, update_groups};
 
 use crate::{Result, TenantTx, Uuid};
 use sha2::{Digest, Sha256};
@@ -56,6 +64,22 @@ pub enum GroupEvent {
         /// When the report arrived.
         received_at: OffsetDateTime,
     },
+    /// The group was ignored until it had more reports or devices, or until a time, and a new report found that
+    /// this has come.
+    Reopened {
+        /// The group.
+        group: Uuid,
+        /// Its app.
+        app: String,
+        /// Its title.
+        title: String,
+        /// The report's version.
+        version: String,
+        /// The reason, such as `20 reports`.
+        reason: String,
+        /// When the report arrived.
+        received_at: OffsetDateTime,
+    },
 }
 
 impl GroupEvent {
@@ -63,9 +87,9 @@ impl GroupEvent {
     #[must_use]
     pub fn received_at(&self) -> OffsetDateTime {
         match self {
-            GroupEvent::Created { received_at, .. } | GroupEvent::Regressed { received_at, .. } => {
-                *received_at
-            }
+            GroupEvent::Created { received_at, .. }
+            | GroupEvent::Regressed { received_at, .. }
+            | GroupEvent::Reopened { received_at, .. } => *received_at,
         }
     }
 }

@@ -15,14 +15,6 @@ pub async fn follow_redirects(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<Uui
     .await?)
 }
 
-/// Returns the group that replaced this one, if one did.
-pub(super) async fn find_target(tx: &mut TenantTx, id: Uuid) -> Result<Option<Uuid>> {
-    let (connection, tenant, _) = tx.parts();
-    Ok(sqlx::query_scalar!("SELECT target FROM group_redirects WHERE tenant = $1 AND id = $2", tenant, id)
-        .fetch_optional(connection)
-        .await?)
-}
-
 /// Ends the redirects of groups that exist again. The groups must be locked.
 pub(crate) async fn end_redirects(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();

@@ -5,6 +5,7 @@
 //! reports in another way stays if people wrote something, and is deleted if not.
 
 use super::redirects::redirect_groups;
+use super::state_row::write_states;
 use super::versions::is_newer;
 use super::{Deed, GroupAction, GroupActor, GroupStatus, record_actions};
 use crate::{Result, TenantTx, Uuid, hooks, json};
@@ -56,10 +57,15 @@ struct GroupState {
     title: String,
     status: GroupStatus,
     resolved_in: Option<String>,
+    resolved_after: Option<String>,
     resolved_at: Option<OffsetDateTime>,
     regressed_in: Option<String>,
     regressed_at: Option<OffsetDateTime>,
+    ignored_until: Option<OffsetDateTime>,
+    ignored_until_reports: Option<i64>,
+    ignored_until_devices: Option<i64>,
     assignee: Option<String>,
+    ticket_url: Option<String>,
     first_seen: OffsetDateTime,
     last_seen: OffsetDateTime,
     last_version: String,
@@ -72,25 +78,32 @@ struct GroupState {
 impl GroupState {
     /// Returns true if people wrote something that would be lost with the group.
     fn has_words(&self) -> bool {
-        self.has_comments || self.assignee.is_some() || self.status != GroupStatus::Open
+        self.has_comments
+            || self.assignee.is_some()
+            || self.ticket_url.is_some()
+            || self.status != GroupStatus::Open
     }
 
     /// Returns true if a report of the group contradicts another group's resolution.
     fn is_newer_than_resolution(&self, resolved: &GroupState) -> bool {
         resolved.status == GroupStatus::Resolved
-            && match &resolved.resolved_in {
+            && match resolved.resolved_in.as_ref().or(resolved.resolved_after.as_ref()) {
                 Some(version) => is_newer(&self.last_version, version),
                 None => resolved.resolved_at.is_some_and(|at| self.last_seen > at),
             }
     }
 
     /// Takes over the state of a group if its reports moved here, the first of which arrived at
-    /// `first_moved`. The own assignee stays. A status is taken over only if the bug was not known before
+    /// `first_moved`. The own assignee and ticket stay. A status is taken over only if the bug was not known before
     /// these reports: it must not hide an open bug.
     fn take_over(&mut self, replaced: &GroupState, first_moved: OffsetDateTime) -> bool {
         let takes_assignee = self.assignee.is_none() && replaced.assignee.is_some();
         if takes_assignee {
             self.assignee.clone_from(&replaced.assignee);
+        }
+        let takes_ticket = self.ticket_url.is_none() && replaced.ticket_url.is_some();
+        if takes_ticket {
+            self.ticket_url.clone_from(&replaced.ticket_url);
         }
         let is_new = self.status == GroupStatus::Open && !self.has_status && self.first_seen >= first_moved;
         let takes_status =
@@ -98,12 +111,34 @@ impl GroupState {
         if takes_status {
             self.status = replaced.status;
             self.resolved_in.clone_from(&replaced.resolved_in);
+            self.resolved_after.clone_from(&replaced.resolved_after);
             self.resolved_at = replaced.resolved_at;
             self.regressed_in.clone_from(&replaced.regressed_in);
             self.regressed_at = replaced.regressed_at;
+            self.ignored_until = replaced.ignored_until;
+            self.ignored_until_reports = replaced.ignored_until_reports;
+            self.ignored_until_devices = replaced.ignored_until_devices;
             self.has_status = true;
         }
-        takes_assignee || takes_status
+        takes_assignee || takes_ticket || takes_status
+    }
+
+    /// Returns the state for [`write_states`].
+    fn to_json(&self) -> Value {
+        json!({
+            "id": self.id,
+            "status": self.status.as_str(),
+            "resolved_in": self.resolved_in,
+            "resolved_after": self.resolved_after,
+            "resolved_at": self.resolved_at.map(json::format_time),
+            "regressed_in": self.regressed_in,
+            "regressed_at": self.regressed_at.map(json::format_time),
+            "ignored_until": self.ignored_until.map(json::format_time),
+            "ignored_until_reports": self.ignored_until_reports,
+            "ignored_until_devices": self.ignored_until_devices,
+            "assignee": self.assignee,
+            "ticket_url": self.ticket_url,
+        })
     }
 }
 
@@ -163,8 +198,9 @@ async fn find_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<GroupState>> 
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         GroupState,
-        r#"SELECT g.id, g.title, g.status AS "status: GroupStatus", g.resolved_in, g.resolved_at, g.regressed_in,
-                  g.regressed_at, g.assignee, g.first_seen, g.last_seen, g.last_version,
+        r#"SELECT g.id, g.title, g.status AS "status: GroupStatus", g.resolved_in, g.resolved_after, g.resolved_at,
+                  g.regressed_in, g.regressed_at, g.ignored_until, g.ignored_until_reports, g.ignored_until_devices,
+                  g.assignee, g.ticket_url, g.first_seen, g.last_seen, g.last_version,
                   EXISTS (SELECT FROM group_activity a
                           WHERE a.tenant = $1 AND a.group_id = g.id AND a.action = 'commented') AS "has_comments!",
                   false AS "has_status!"
@@ -233,10 +269,12 @@ async fn lock_targets(tx: &mut TenantTx, ids: BTreeSet<Uuid>) -> Result<BTreeMap
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         GroupState,
-        r#"SELECT g.id, g.title, g.status AS "status: GroupStatus", g.resolved_in, g.resolved_at, g.regressed_in,
-                  g.regressed_at, g.assignee, g.first_seen, g.last_seen, g.last_version, false AS "has_comments!",
+        r#"SELECT g.id, g.title, g.status AS "status: GroupStatus", g.resolved_in, g.resolved_after, g.resolved_at,
+                  g.regressed_in, g.regressed_at, g.ignored_until, g.ignored_until_reports, g.ignored_until_devices,
+                  g.assignee, g.ticket_url, g.first_seen, g.last_seen, g.last_version, false AS "has_comments!",
                   EXISTS (SELECT FROM group_activity a WHERE a.tenant = $1 AND a.group_id = g.id
-                            AND a.action IN ('resolved', 'ignored', 'reopened', 'regressed')) AS "has_status!"
+                            AND a.action IN ('resolved', 'ignored', 'ignore_ended', 'reopened',
+                                                 'regressed')) AS "has_status!"
            FROM groups g WHERE g.tenant = $1 AND g.id = ANY ($2) ORDER BY g.id FOR NO KEY UPDATE OF g"#,
         tenant,
         &ids
@@ -264,7 +302,8 @@ async fn hand_over_words(
             changed.insert(target.id);
         }
     }
-    write_states(tx, targets.values().filter(|target| changed.contains(&target.id)).collect()).await?;
+    let states = targets.values().filter(|target| changed.contains(&target.id)).map(GroupState::to_json);
+    write_states(tx, states.collect()).await?;
     let pairs: Vec<(Uuid, Uuid)> = replaced.iter().map(|pair| (pair.0.id, pair.1.to)).collect();
     move_activity(tx, &pairs).await?;
     let discussed: Vec<_> = replaced.iter().filter(|pair| pair.0.has_words()).collect();
@@ -288,36 +327,6 @@ async fn hand_over_words(
         record_actions(tx, REPORTS_ACTOR, &deeds).await?;
     }
     redirect_groups(tx, &pairs).await
-}
-
-async fn write_states(tx: &mut TenantTx, states: Vec<&GroupState>) -> Result<()> {
-    let row = |state: &GroupState| {
-        json!({
-            "id": state.id,
-            "status": state.status.as_str(),
-            "resolved_in": state.resolved_in,
-            "resolved_at": state.resolved_at.map(json::format_time),
-            "regressed_in": state.regressed_in,
-            "regressed_at": state.regressed_at.map(json::format_time),
-            "assignee": state.assignee,
-        })
-    };
-    let rows: Vec<Value> = states.into_iter().map(row).collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "UPDATE groups g
-         SET status = n.status, resolved_in = n.resolved_in, resolved_at = n.resolved_at,
-             regressed_in = n.regressed_in, regressed_at = n.regressed_at, assignee = n.assignee
-         FROM jsonb_populate_recordset(NULL::groups, $2) AS n WHERE g.tenant = $1 AND g.id = n.id",
-        tenant,
-        Value::from(rows)
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }
 
 /// Moves activity with its authors and times. Each entry remembers the group that it was written to.

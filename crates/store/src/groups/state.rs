@@ -1,8 +1,10 @@
-//! The state of a group: whether the bug is open, and its assignee.
+//! The state of a group: whether the bug is open, its assignee and its ticket.
 
-use super::redirects::find_target;
-use super::{Deed, GroupAction, GroupActor, record_actions};
+use super::state_row::{HistoryEntry, StateRow, lock_states, newest_versions, write_states};
+use super::{Deed, GroupActor, follow_redirects, record_actions};
 use crate::{Result, TenantTx, Uuid};
+use std::collections::{BTreeMap, BTreeSet};
+use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 crate::column::words! {
@@ -16,9 +18,20 @@ crate::column::words! {
         Regressed = "regressed",
         /// It was resolved, and has not come back.
         Resolved = "resolved",
-        /// It is of no interest; new reports do not change that.
+        /// It is of no interest, until what it is ignored until; without that, new reports do not change it.
         Ignored = "ignored",
     }
+}
+
+/// The conditions that open an ignored group again: the first one that holds. Without any it stays ignored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IgnoreLimits {
+    /// This time has come.
+    pub until: Option<OffsetDateTime>,
+    /// It has this many reports more than now.
+    pub more_reports: Option<u32>,
+    /// It has this many devices more than now.
+    pub more_devices: Option<u32>,
 }
 
 /// A change of a group's state. A field that is `None` does not change.
@@ -28,8 +41,15 @@ pub struct GroupUpdate {
     pub status: Option<GroupStatus>,
     /// The version that resolves it; matters with [`GroupStatus::Resolved`] only.
     pub resolved_in: Option<String>,
+    /// True if the version after the newest one of its app resolves it; matters with [`GroupStatus::Resolved`]
+    /// only.
+    pub resolved_in_next: bool,
+    /// Matters with [`GroupStatus::Ignored`] only.
+    pub ignore: IgnoreLimits,
     /// The name of the person who works on it; an empty text is none.
     pub assignee: Option<String>,
+    /// The address of its ticket; an empty text is none.
+    pub ticket_url: Option<String>,
 }
 
 /// The outcome of a change.
@@ -41,14 +61,8 @@ pub enum UpdateOutcome {
     NotFound,
     /// It is merged into this group. That group's state counts.
     Merged(Uuid),
-}
-
-/// A group as far as its state goes.
-struct StateRow {
-    status: GroupStatus,
-    resolved_in: Option<String>,
-    assignee: Option<String>,
-    merged_into: Option<Uuid>,
+    /// It is to be resolved in the next version, and none of its app is known.
+    NoVersion,
 }
 
 /// Changes a group, or the one that replaced it, and records who did it. A field that has the value already
@@ -61,95 +75,104 @@ pub async fn update_group(
     actor: GroupActor<'_>,
     update: &GroupUpdate,
 ) -> Result<UpdateOutcome> {
-    let mut id = id;
-    let row = loop {
-        if let Some(row) = lock_group(tx, id, app).await? {
-            break row;
-        }
-        // A group can be replaced while this transaction waits for its lock.
-        match find_target(tx, id).await? {
-            Some(target) => id = target,
-            None => return Ok(UpdateOutcome::NotFound),
-        }
+    let outcomes = update_groups(tx, &[id], app, actor, update).await?;
+    Ok(outcomes.first().copied().unwrap_or(UpdateOutcome::NotFound))
+}
+
+/// Changes several groups as [`update_group`] changes one, and returns the outcome of each id in its place. A
+/// group that cannot be changed does not keep the others from it.
+pub async fn update_groups(
+    tx: &mut TenantTx,
+    ids: &[Uuid],
+    app: Option<&str>,
+    actor: GroupActor<'_>,
+    update: &GroupUpdate,
+) -> Result<Vec<UpdateOutcome>> {
+    let mut locked = lock_groups(tx, ids, app).await?;
+    let newest = if update.resolved_in_next {
+        newest_versions(tx, locked.rows.values()).await?
+    } else {
+        BTreeMap::new()
     };
-    if let Some(target) = row.merged_into {
-        return Ok(UpdateOutcome::Merged(target));
+    let outcomes: Vec<UpdateOutcome> = locked
+        .targets
+        .iter()
+        .map(|id| match locked.rows.get(id) {
+            None => UpdateOutcome::NotFound,
+            Some(StateRow { merged_into: Some(into), .. }) => UpdateOutcome::Merged(*into),
+            Some(row) if update.resolved_in_next && !newest.contains_key(&row.app) => {
+                UpdateOutcome::NoVersion
+            }
+            Some(_) => UpdateOutcome::Done(*id),
+        })
+        .collect();
+    let now = tx.now();
+    let mut entries: Vec<(Uuid, HistoryEntry)> = Vec::new();
+    for id in done_ids(&outcomes) {
+        if let Some(row) = locked.rows.get_mut(&id) {
+            let newest = newest.get(&row.app).map(String::as_str);
+            entries.extend(row.apply_update(update, newest, now).into_iter().map(|entry| (id, entry)));
+        }
     }
-    let deeds = build_history_entries(id, &row, update);
-    if deeds.is_empty() {
-        return Ok(UpdateOutcome::Done(id));
+    if entries.is_empty() {
+        return Ok(outcomes);
     }
-    let status = deeds.iter().find_map(|deed| status_after(deed.action));
-    let resolved = status == Some(GroupStatus::Resolved);
-    let assignee = update.assignee.as_deref().filter(|name| !name.is_empty());
-    let (connection, tenant, now) = tx.parts();
-    sqlx::query!(
-        "UPDATE groups
-         SET status = coalesce($3, status),
-             resolved_in = CASE WHEN $3::text IS NULL THEN resolved_in ELSE $4 END,
-             resolved_at = CASE WHEN $3::text IS NULL THEN resolved_at ELSE $5 END,
-             regressed_in = CASE WHEN $3::text IS NULL THEN regressed_in END,
-             regressed_at = CASE WHEN $3::text IS NULL THEN regressed_at END,
-             assignee = CASE WHEN $6 THEN $7 ELSE assignee END
-         WHERE tenant = $1 AND id = $2",
-        tenant,
-        id,
-        status.map(GroupStatus::as_str),
-        update.resolved_in.as_deref().filter(|_| resolved),
-        resolved.then_some(now),
-        update.assignee.is_some(),
-        assignee
-    )
-    .execute(connection)
-    .await?;
-    record_actions(tx, actor, &deeds).await?;
-    Ok(UpdateOutcome::Done(id))
+    let changed: BTreeSet<Uuid> = entries.iter().map(|(id, _)| *id).collect();
+    let rows = changed.iter().filter_map(|id| locked.rows.get(id)).map(StateRow::to_json);
+    write_states(tx, rows.collect()).await?;
+    let deeds = entries.iter().map(|(group, entry)| Deed {
+        group: *group,
+        action: entry.action,
+        text: entry.text.as_deref(),
+        other: None,
+    });
+    record_actions(tx, actor, &deeds.collect::<Vec<_>>()).await?;
+    Ok(outcomes)
 }
 
-async fn lock_group(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<StateRow>> {
-    let (connection, tenant, _) = tx.parts();
-    Ok(sqlx::query_as!(
-        StateRow,
-        r#"SELECT status AS "status: GroupStatus", resolved_in, assignee, merged_into FROM groups
-           WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3) FOR UPDATE"#,
-        tenant,
-        id,
-        app
-    )
-    .fetch_optional(connection)
-    .await?)
-}
-
-/// Returns the entries of the group's history that an update adds.
-fn build_history_entries<'u>(group: Uuid, row: &StateRow, update: &'u GroupUpdate) -> Vec<Deed<'u>> {
-    let mut deeds = Vec::new();
-    let resolved_in = update.resolved_in.as_deref();
-    let action = match update.status {
-        Some(GroupStatus::Resolved)
-            if row.status != GroupStatus::Resolved || row.resolved_in.as_deref() != resolved_in =>
-        {
-            Some(GroupAction::Resolved)
-        }
-        Some(GroupStatus::Ignored) if row.status != GroupStatus::Ignored => Some(GroupAction::Ignored),
-        Some(GroupStatus::Open | GroupStatus::Regressed) if row.status != GroupStatus::Open => {
-            Some(GroupAction::Reopened)
-        }
+/// Returns the groups that are changed, each once.
+fn done_ids(outcomes: &[UpdateOutcome]) -> BTreeSet<Uuid> {
+    let done = |outcome: &UpdateOutcome| match outcome {
+        UpdateOutcome::Done(id) => Some(*id),
         _ => None,
     };
-    let version = resolved_in.filter(|_| action == Some(GroupAction::Resolved));
-    deeds.extend(action.map(|action| Deed { group, action, text: version, other: None }));
-    let assignee =
-        update.assignee.as_deref().filter(|name| *name != row.assignee.as_deref().unwrap_or_default());
-    let text = assignee.filter(|name| !name.is_empty());
-    deeds.extend(assignee.map(|_| Deed { group, action: GroupAction::Assigned, text, other: None }));
-    deeds
+    outcomes.iter().filter_map(done).collect()
 }
 
-fn status_after(action: GroupAction) -> Option<GroupStatus> {
-    match action {
-        GroupAction::Resolved => Some(GroupStatus::Resolved),
-        GroupAction::Ignored => Some(GroupStatus::Ignored),
-        GroupAction::Reopened => Some(GroupStatus::Open),
-        _ => None,
+/// Groups that are locked for a change.
+struct LockedGroups {
+    /// For each id that was asked for, the group that it leads to.
+    targets: Vec<Uuid>,
+    rows: BTreeMap<Uuid, StateRow>,
+}
+
+/// Locks groups, or those that replaced them. A group can be replaced while this transaction waits for its
+/// lock, so ids that are not found are followed and looked up again.
+async fn lock_groups(tx: &mut TenantTx, ids: &[Uuid], app: Option<&str>) -> Result<LockedGroups> {
+    let mut locked = LockedGroups { targets: ids.to_vec(), rows: BTreeMap::new() };
+    loop {
+        let missing = locked.missing_ids();
+        locked.rows.extend(lock_states(tx, &missing, app).await?.into_iter().map(|row| (row.id, row)));
+        let missing = locked.missing_ids();
+        if missing.is_empty() {
+            return Ok(locked);
+        }
+        let followed = follow_redirects(tx, &missing).await?;
+        if followed == missing {
+            return Ok(locked);
+        }
+        let leads: BTreeMap<Uuid, Uuid> = missing.into_iter().zip(followed).collect();
+        for target in &mut locked.targets {
+            *target = leads.get(target).copied().unwrap_or(*target);
+        }
+    }
+}
+
+impl LockedGroups {
+    /// Returns the groups that are not locked yet, each once, in their order.
+    fn missing_ids(&self) -> Vec<Uuid> {
+        let missing: BTreeSet<Uuid> =
+            self.targets.iter().filter(|id| !self.rows.contains_key(id)).copied().collect();
+        missing.into_iter().collect()
     }
 }

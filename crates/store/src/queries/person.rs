@@ -1,27 +1,15 @@
-//! Reports of one person: of a device, of a session, or of the sessions of an installation or a user.
+//! Reports of one person: of a device, of a user, of a session, or of the sessions of an installation or a user.
 
 use super::reports::{REPORT_COLUMNS, ReportRow};
+use crate::persons::{PersonHash, hash_person};
 use crate::{HookFuture, OwnerTx, Result, TenantTx, Uuid};
-use sha2::{Digest, Sha256};
 use sqlx::{AssertSqlSafe, FromRow};
 use time::OffsetDateTime;
 
-/// Newest reports of a device, and of each session, that are compared with the app of a search.
+/// Newest reports of a device, of a user, and of each session, that are compared with the app of a search.
 const COMPARED_ROWS_LIMIT: i64 = 1_000;
 /// Sessions of which reports are found. Each is a look-up in every day of reports.
 const SEARCHED_SESSIONS_LIMIT: u32 = 50;
-
-/// Hash of the id of a device, an installation or a user. Reports and sessions keep only this.
-pub type PersonHash = [u8; 16];
-
-/// Returns the hash of an id that a report or a session names.
-#[must_use]
-pub fn hash_person_id(id: &str) -> PersonHash {
-    let digest: [u8; 32] = Sha256::digest(id.as_bytes()).into();
-    let mut half = [0; 16];
-    half.copy_from_slice(&digest[..16]);
-    half
-}
 
 /// Returns true if the transaction's tenant lets people search by the ids of devices, installations and users.
 pub async fn is_person_search_on(tx: &mut OwnerTx) -> Result<bool> {
@@ -50,7 +38,7 @@ pub enum PersonIdKind {
     Session,
     /// The id of the app's installation in a session.
     Installation,
-    /// The id of the user in a session.
+    /// The id of the user in the report or in a session.
     User,
 }
 
@@ -78,9 +66,9 @@ pub struct PersonScope<'t> {
     pub limit: u32,
 }
 
-/// A session of an installation or a user.
+/// A session of an installation or a user, as a search shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PersonSession {
+pub struct FoundSession {
     /// Bundle identifier of the app.
     pub app: String,
     /// The session's id within its app.
@@ -95,9 +83,9 @@ pub struct PersonSession {
     pub found_by: PersonIdKind,
 }
 
-/// See [`StoreHook::person_sessions`](crate::StoreHook::person_sessions).
-pub type PersonSessionsHook =
-    for<'t> fn(&'t mut TenantTx, PersonScope<'t>) -> HookFuture<'t, Vec<PersonSession>>;
+/// See [`StoreHook::find_sessions`](crate::StoreHook::find_sessions).
+pub type FindSessionsHook =
+    for<'t> fn(&'t mut TenantTx, PersonScope<'t>) -> HookFuture<'t, Vec<FoundSession>>;
 
 /// A report of a person.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,10 +97,10 @@ pub struct PersonReport {
 }
 
 /// Lists sessions of an installation or a user, those that ended badly first.
-pub async fn list_sessions(tx: &mut TenantTx, id: &str, app: Option<&str>) -> Result<Vec<PersonSession>> {
-    let scope = PersonScope { hash: &hash_person_id(id), app, limit: SEARCHED_SESSIONS_LIMIT };
+pub async fn list_sessions(tx: &mut TenantTx, id: &str, app: Option<&str>) -> Result<Vec<FoundSession>> {
+    let scope = PersonScope { hash: &hash_person(id), app, limit: SEARCHED_SESSIONS_LIMIT };
     let mut sessions = Vec::new();
-    for hook in tx.hooks().iter().filter_map(|hook| hook.person_sessions) {
+    for hook in tx.hooks().iter().filter_map(|hook| hook.find_sessions) {
         sessions.extend(hook(tx, scope).await?);
     }
     Ok(sessions)
@@ -135,13 +123,43 @@ pub async fn list_device_reports(
          ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $4"
     )))
     .bind(tenant)
-    .bind(hash_person_id(id))
+    .bind(hash_person(id))
     .bind(app)
     .bind(i64::from(limit))
     .bind(COMPARED_ROWS_LIMIT)
     .fetch_all(connection)
     .await?;
     let found = |report| PersonReport { report, found_by: PersonIdKind::Device };
+    Ok(rows.into_iter().map(found).collect())
+}
+
+/// Lists the reports that name a user, the newest first, at most `limit`.
+pub async fn list_user_reports(
+    tx: &mut TenantTx,
+    id: &str,
+    app: Option<&str>,
+    limit: u32,
+) -> Result<Vec<PersonReport>> {
+    let (connection, tenant, _) = tx.parts();
+    // The LIMIT of one keeps each report to one look-up, in the order of the user's rows.
+    let rows: Vec<ReportRow> = sqlx::query_as(AssertSqlSafe(format!(
+        "SELECT {REPORT_COLUMNS}
+         FROM (SELECT received_at, report_id, variant FROM report_users WHERE tenant = $1 AND user_hash = $2
+               ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $5) u
+         CROSS JOIN LATERAL
+              (SELECT * FROM reports o WHERE o.tenant = $1 AND o.received_at = u.received_at
+               AND o.report_id = u.report_id AND o.variant = u.variant LIMIT 1) r
+         WHERE $3::text IS NULL OR r.app = $3
+         ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $4"
+    )))
+    .bind(tenant)
+    .bind(hash_person(id))
+    .bind(app)
+    .bind(i64::from(limit))
+    .bind(COMPARED_ROWS_LIMIT)
+    .fetch_all(connection)
+    .await?;
+    let found = |report| PersonReport { report, found_by: PersonIdKind::User };
     Ok(rows.into_iter().map(found).collect())
 }
 

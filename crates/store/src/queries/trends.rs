@@ -113,7 +113,7 @@ pub struct PeriodTotals {
     pub crashes: i64,
     /// Devices that a version had its first report of: one that two versions have counts for both.
     pub devices: i64,
-    /// Frames in the reports.
+    /// Frames of the app's own code in the reports.
     pub frames: i64,
     /// Frames that symbols answered.
     pub symbolicated: i64,
@@ -135,9 +135,9 @@ pub async fn read_totals(
         r#"SELECT coalesce(sum(r.reports), 0)::bigint AS "reports!",
                   coalesce(sum(r.extrapolated), 0) > 0 AS "estimated!", coalesce(sum(r.fatal), 0)::bigint AS "crashes!",
                   coalesce(sum(r.devices), 0)::bigint AS "devices!",
-                  coalesce(sum(r.frames_total), 0)::bigint AS "frames!",
-                  coalesce(sum(r.frames_symbolicated), 0)::bigint AS "symbolicated!"
-           FROM ((SELECT reports, extrapolated, fatal, devices, frames_total, frames_symbolicated FROM app_days
+                  coalesce(sum(r.frames_own), 0)::bigint AS "frames!",
+                  coalesce(sum(r.frames_own_symbolicated), 0)::bigint AS "symbolicated!"
+           FROM ((SELECT reports, extrapolated, fatal, devices, frames_own, frames_own_symbolicated FROM app_days
                   WHERE NOT $7 AND tenant = $1 AND day >= ($2::timestamptz AT TIME ZONE 'UTC')::date
                     AND day < ($3::timestamptz AT TIME ZONE 'UTC')::date
                     AND ($4::text IS NULL OR app = $4) AND ($5::text IS NULL OR version = $5)
@@ -211,6 +211,45 @@ pub async fn recent_versions(tx: &mut TenantTx, app: Option<&str>, limit: u32) -
         app,
         i64::from(limit),
         RECENT_ROWS
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// A version and the day of its first report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstDay {
+    /// Bundle identifier; empty if unknown.
+    pub app: String,
+    /// The version.
+    pub version: String,
+    /// The day (UTC).
+    pub day: Date,
+}
+
+/// Returns the versions whose first report arrived on this day or later, at most `limit`, the newest first.
+pub async fn first_days(
+    tx: &mut TenantTx,
+    app: Option<&str>,
+    from: Date,
+    limit: u32,
+) -> Result<Vec<FirstDay>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        FirstDay,
+        r#"SELECT d.app AS "app!", d.version AS "version!", min(d.day) AS "day!"
+           FROM (SELECT app, version, day FROM app_days
+                 WHERE tenant = $1 AND day >= $2 AND version <> '' AND reports > 0 AND ($3::text IS NULL OR app = $3)
+                 ORDER BY day DESC, app DESC LIMIT $4) d
+           GROUP BY d.app, d.version
+           HAVING NOT EXISTS (SELECT FROM app_days e WHERE e.tenant = $1 AND e.app = d.app AND e.version = d.version
+                                AND e.day < $2 AND e.reports > 0)
+           ORDER BY 3 DESC, d.app, d.version LIMIT $5"#,
+        tenant,
+        from,
+        app,
+        CHART_ROWS_LIMIT,
+        i64::from(limit)
     )
     .fetch_all(connection)
     .await?)

@@ -37,6 +37,11 @@ pub struct VersionSummary {
     pub share_symbolicated: Option<f64>,
     /// Number of frames in all its reports.
     pub frames: i64,
+    /// Number of frames of the app's own code in all its reports.
+    pub own_frames: i64,
+    /// The share of these frames that symbols answered, 0 to 1; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share_own_symbolicated: Option<f64>,
     /// Reports in which every frame has its answer.
     pub complete: i64,
     /// Reports in which some frames have theirs.
@@ -117,12 +122,15 @@ async fn list_version_rows(
                ORDER BY f.day DESC, f.version DESC LIMIT $5)
            SELECT p.version AS "version!", p.day AS "last_day!", f.first_day AS "first_day!", f.reports AS "reports!",
                   f.estimated AS "estimated!", f.crashes AS "crashes!", f.devices AS "devices!", f.frames AS "frames!",
-                  f.symbolicated::float8 / nullif(f.frames, 0)::float8 AS share_symbolicated, f.complete AS "complete!",
+                  f.symbolicated::float8 / nullif(f.frames, 0)::float8 AS share_symbolicated,
+                  f.own_frames AS "own_frames!",
+                  f.own_symbolicated::float8 / nullif(f.own_frames, 0)::float8 AS share_own_symbolicated, f.complete AS "complete!",
                   f.partial AS "partial!", f.none AS "none!", '[]'::jsonb AS "missing!: JsonColumn<Vec<WantedImage>>"
            FROM page p CROSS JOIN LATERAL
                 (SELECT sum(d.reports)::bigint AS reports, sum(d.extrapolated) > 0 AS estimated,
                         sum(d.fatal)::bigint AS crashes, sum(d.devices)::bigint AS devices,
                         sum(d.frames_total)::bigint AS frames, sum(d.frames_symbolicated)::bigint AS symbolicated,
+                        sum(d.frames_own)::bigint AS own_frames, sum(d.frames_own_symbolicated)::bigint AS own_symbolicated,
                         sum(d.complete)::bigint AS complete, sum(d.partial)::bigint AS partial, sum(d.none)::bigint AS none,
                         min(d.day) FILTER (WHERE d.reports > 0) AS first_day
                  FROM app_days d WHERE d.tenant = $1 AND d.app = $2 AND d.version = p.version) f

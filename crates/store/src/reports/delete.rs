@@ -95,6 +95,7 @@ pub(crate) async fn drop_rest(
     }
     delete_of!("report_bodies");
     delete_of!("waits");
+    delete_of!("report_users");
     sqlx::query!(
         "UPDATE report_keys r SET requested_at = NULL, asked_at = NULL, requested_needs = NULL,
                 reprocess_id = NULL, ask_pending = false

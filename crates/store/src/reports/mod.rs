@@ -6,6 +6,7 @@ mod duplicates;
 mod groups;
 mod keys;
 pub mod partitions;
+mod person;
 pub mod retention;
 mod rollups;
 mod rows;
@@ -18,6 +19,7 @@ pub(crate) use delete::drop_rest;
 pub use groups::regroup;
 pub(crate) use groups::{normalize_term, stored_sketch};
 pub(crate) use keys::{KeyRow, lock_known};
+pub use person::{PersonReports, list_person_reports};
 pub use same_crash::count_once;
 pub use store::{StoredBatch, store_arrivals, store_batch};
 #[cfg(test)]
@@ -27,6 +29,7 @@ pub(crate) use waits::{NeedsByReport, newer_of_system, own_symbols, system_since
 use crate::Uuid;
 use crate::app_signals::AppSignal;
 use crate::column::U32;
+use crate::persons::PersonHash;
 #[cfg(test)]
 use crate::{Result, TenantTx};
 use serde::Serialize;
@@ -60,6 +63,9 @@ pub struct Arrival {
     pub traceparent: Option<String>,
 }
 
+/// Users of one report that are recorded.
+pub const MOST_REPORT_USERS: usize = 8;
+
 /// Fields of a report, for lists and filters. Texts come from the device: they are cut to a limit and freed
 /// of NULs when they are stored.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -78,6 +84,8 @@ pub struct ReportDetails {
     pub device_time: Option<OffsetDateTime>,
     /// An identifier of the device, at most 32 bytes.
     pub device: Option<Vec<u8>>,
+    /// The hashes of the users that it names, each once, at most [`MOST_REPORT_USERS`].
+    pub users: Vec<PersonHash>,
     /// The operating system's name.
     pub os_name: Option<String>,
     /// The operating system's version.
@@ -92,6 +100,9 @@ pub struct ReportDetails {
     pub reason: Option<String>,
     /// More for a list: exception, signal, top frames. At most 16 KiB are kept.
     pub summary: serde_json::Value,
+    /// State of the app and the device, and the app's own keys, for the shares of a group: an object with the objects
+    /// `facts` and `keys`. At most 8 KiB are kept.
+    pub context: serde_json::Value,
     /// How the frames ended.
     pub frames: FrameTotals,
     /// Which bug it is about.
@@ -162,6 +173,12 @@ pub struct FrameTotals {
     /// Frames in images that have no symbols.
     #[sqlx(rename = "frames_missing", try_from = "U32")]
     pub missing: u32,
+    /// Frames in images of the app itself, and of its own JavaScript.
+    #[sqlx(rename = "frames_own", try_from = "U32")]
+    pub own: u32,
+    /// Frames of `own` that uploaded symbols named.
+    #[sqlx(rename = "frames_own_symbolicated", try_from = "U32")]
+    pub own_symbolicated: u32,
 }
 
 /// An image that a frame of a report refers to.
@@ -227,7 +244,7 @@ pub enum ArrivalOutcome {
     Superseded,
     /// This revision or a later one is stored: nothing was done.
     Duplicate,
-    /// The report was deleted: nothing was done.
+    /// The report was deleted, or a person of it was erased: nothing was done, or only its key was stored.
     Deleted,
     /// Older than reports are kept: only its key was stored.
     Expired,

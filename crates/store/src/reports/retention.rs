@@ -163,6 +163,10 @@ pub async fn condemn_days(tx: &mut TenantTx, before: Date, limit: u32) -> Result
     .execute(&mut *connection)
     .await?;
     sqlx::query!("DELETE FROM system_waits WHERE tenant = $1 AND day < $2", tenant, before)
+        .execute(&mut *connection)
+        .await?;
+    let (end, _) = day_bounds(before);
+    sqlx::query!("DELETE FROM report_users WHERE tenant = $1 AND received_at < $2", tenant, end)
         .execute(connection)
         .await?;
     Ok(segments.rows_affected())

@@ -17,6 +17,7 @@ use unslide_model::{ReportGrouping, timestamp};
 const NAME_CHARS: usize = 200;
 const TEXT_CHARS: usize = 1_000;
 const SUMMARY_BYTES: usize = 16 * 1024;
+const CONTEXT_BYTES: usize = 8 * 1024;
 const DEVICE_BYTES: usize = 32;
 
 /// Fields of the earlier revision that the roll-ups have to take back.
@@ -114,9 +115,9 @@ fn truncate_optional(text: Option<&String>) -> Option<String> {
 }
 
 /// Returns JSON that Postgres accepts: without NULs, and not over the limit.
-fn encode_summary(value: &serde_json::Value) -> Box<RawValue> {
+fn encode_object(value: &serde_json::Value, limit: usize) -> Box<RawValue> {
     let text = match value.to_string() {
-        text if text.len() > SUMMARY_BYTES => r#"{"truncated":true}"#.to_owned(),
+        text if text.len() > limit => r#"{"truncated":true}"#.to_owned(),
         _ if !value.is_object() => "{}".to_owned(),
         text if text.contains("\\u0000") => text.replace("\\u0000", "\\ufffd"),
         text => text,
@@ -140,8 +141,8 @@ pub(super) async fn read_previous<'a>(
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query(
         "SELECT r.report_id, r.variant, r.app, r.version, r.status, r.fatal, r.weight, r.frames_total,
-                r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.group_id, r.reason, r.title,
-                r.device, r.model, r.os_name, r.os_version, r.same_crash_as
+                r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.frames_own,
+                r.frames_own_symbolicated, r.group_id, r.reason, r.title, r.device, r.model, r.os_name, r.os_version, r.same_crash_as
          FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
          CROSS JOIN LATERAL (
              SELECT * FROM reports o
@@ -193,11 +194,14 @@ struct NewReportRow {
     process: Option<String>,
     reason: Option<String>,
     summary: Box<RawValue>,
+    context: Box<RawValue>,
     frames_total: i32,
     frames_symbolicated: i32,
     frames_device: i32,
     frames_device_app: i32,
     frames_missing: i32,
+    frames_own: i32,
+    frames_own_symbolicated: i32,
     symbols_missing: bool,
     system_images: Vec<Uuid>,
     wanted: Vec<Uuid>,
@@ -250,12 +254,15 @@ fn build_row(change: &Change<'_>) -> Result<NewReportRow> {
         model: truncate_optional(facts.model.as_ref()),
         process: truncate_optional(facts.process.as_ref()),
         reason: texts.reason,
-        summary: encode_summary(&facts.summary),
+        summary: encode_object(&facts.summary, SUMMARY_BYTES),
+        context: encode_object(&facts.context, CONTEXT_BYTES),
         frames_total: to_row32(facts.frames.total),
         frames_symbolicated: to_row32(facts.frames.symbolicated),
         frames_device: to_row32(facts.frames.device),
         frames_device_app: to_row32(facts.frames.device_app),
         frames_missing: to_row32(facts.frames.missing),
+        frames_own: to_row32(facts.frames.own),
+        frames_own_symbolicated: to_row32(facts.frames.own_symbolicated),
         symbols_missing: arrival.images.iter().any(ImageUse::lacks_symbols),
         system_images,
         wanted: change.wanted_images().map(|image| image.debug_id.uuid()).collect(),
@@ -282,20 +289,21 @@ pub(super) async fn write_reports(tx: &mut TenantTx, changes: &[Change<'_>]) -> 
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "INSERT INTO reports AS t (tenant, received_at, report_id, variant, revision, app, version, build, type, fatal, status,
-             device_time, device, os_name, os_version, os_build, model, process, reason, summary, frames_total,
-             frames_symbolicated, frames_device, frames_device_app, frames_missing, symbols_missing, system_images, wanted,
+             device_time, device, os_name, os_version, os_build, model, process, reason, summary, context, frames_total,
+             frames_symbolicated, frames_device, frames_device_app, frames_missing, frames_own, frames_own_symbolicated, symbols_missing, system_images, wanted,
              group_id, title, run_id, process_identity, metric_kit, weight, origin_topic, origin_partition, origin_offset, traceparent,
              stored_at)
          SELECT $1, r.received_at, r.report_id, r.variant, r.revision, r.app, r.version, r.build, r.type, r.fatal, r.status,
-             r.device_time, r.device, r.os_name, r.os_version, r.os_build, r.model, r.process, r.reason, r.summary,
-             r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing,
+             r.device_time, r.device, r.os_name, r.os_version, r.os_build, r.model, r.process, r.reason, r.summary, r.context,
+             r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.frames_own,
+             r.frames_own_symbolicated,
              r.symbols_missing, r.system_images, r.wanted, r.group_id, r.title, r.run_id, r.process_identity,
              r.metric_kit, r.weight, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, $3
          FROM json_to_recordset($2::text::json) AS r (received_at timestamptz, report_id uuid, variant integer, revision integer,
              app text, version text, build text, type text, fatal boolean, status text, device_time timestamptz, device bytea,
-             os_name text, os_version text, os_build text, model text, process text, reason text, summary jsonb,
+             os_name text, os_version text, os_build text, model text, process text, reason text, summary jsonb, context jsonb,
              frames_total integer, frames_symbolicated integer, frames_device integer, frames_device_app integer,
-             frames_missing integer, symbols_missing boolean, system_images uuid[], wanted uuid[],
+             frames_missing integer, frames_own integer, frames_own_symbolicated integer, symbols_missing boolean, system_images uuid[], wanted uuid[],
              group_id uuid, title text, run_id uuid, process_identity uuid, metric_kit boolean, weight integer, origin_topic text,
              origin_partition integer, origin_offset bigint, traceparent text)
          ON CONFLICT (tenant, received_at, report_id, variant) DO UPDATE
@@ -303,9 +311,10 @@ pub(super) async fn write_reports(tx: &mut TenantTx, changes: &[Change<'_>]) -> 
              type = EXCLUDED.type, fatal = EXCLUDED.fatal, status = EXCLUDED.status, device_time = EXCLUDED.device_time,
              device = EXCLUDED.device, os_name = EXCLUDED.os_name, os_version = EXCLUDED.os_version,
              os_build = EXCLUDED.os_build, model = EXCLUDED.model, process = EXCLUDED.process,
-             reason = EXCLUDED.reason, summary = EXCLUDED.summary, frames_total = EXCLUDED.frames_total,
+             reason = EXCLUDED.reason, summary = EXCLUDED.summary, context = EXCLUDED.context, frames_total = EXCLUDED.frames_total,
              frames_symbolicated = EXCLUDED.frames_symbolicated, frames_device = EXCLUDED.frames_device,
              frames_device_app = EXCLUDED.frames_device_app, frames_missing = EXCLUDED.frames_missing,
+             frames_own = EXCLUDED.frames_own, frames_own_symbolicated = EXCLUDED.frames_own_symbolicated,
              symbols_missing = EXCLUDED.symbols_missing, system_images = EXCLUDED.system_images, group_id = EXCLUDED.group_id,
              title = EXCLUDED.title,
              origin_topic = coalesce(t.origin_topic, EXCLUDED.origin_topic),
@@ -388,7 +397,7 @@ mod tests {
             (serde_json::json!("\0"), "{}"),
             (serde_json::json!({"a": "x".repeat(SUMMARY_BYTES)}), r#"{"truncated":true}"#),
         ] {
-            assert_eq!(encode_summary(&value).get(), text);
+            assert_eq!(encode_object(&value, SUMMARY_BYTES).get(), text);
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use super::keys::{self, KeyRow};
 use super::{
-    Arrival, ArrivalOutcome, Change, Effects, ReportOrigin, StoredArrival, duplicates, groups, rollups, rows,
-    waits,
+    Arrival, ArrivalOutcome, Change, Effects, ReportOrigin, StoredArrival, duplicates, groups, person,
+    rollups, rows, waits,
 };
 use crate::app_signals::{self, SignalDrops, SignalsByApp, UNSAMPLED_WEIGHT, WeightRounder};
 use crate::groups::{GroupEvent, lock_out_merges};
 use crate::hooks::{self, StoredReport, StoredReports};
 use crate::outbox::NeededSymbols;
+use crate::persons::{self, ArrivedPerson};
 use crate::reprocess::{self, RequestEnds};
 use crate::requests::{self, Ask};
 use crate::{Result, TenantTx, Uuid, wakes};
@@ -70,7 +71,10 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
         true => SignalsByApp::default(),
         false => app_signals::read_for_apps(tx, &apps.iter().map(String::as_str).collect()).await?,
     };
-    let mut batch = Batch::from_arrivals(arrivals, signals);
+    let persons =
+        arrivals.iter().enumerate().flat_map(|(place, arrival)| person::list_persons(place, arrival));
+    let erased = persons::find_erased(tx, &persons.collect::<Vec<ArrivedPerson>>()).await?;
+    let mut batch = Batch::from_arrivals(arrivals, signals, erased);
     for (key, (_, places)) in keys.into_iter().zip(reports) {
         batch.decide_outcomes(key, &places, keep_from);
     }
@@ -79,6 +83,7 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
         batch.remembered.push((change.key, change.arrival.revision));
     }
     rows::write_reports(tx, &batch.changes).await?;
+    person::record_users(tx, &batch.changes).await?;
     let needs = waits::record_waits(tx, &batch.changes, effects).await?;
     keys::record_revisions(tx, &batch.collect_advances(&needs, effects)).await?;
     duplicates::record_duplicates(tx, &batch.arrivals, &batch.stored).await?;
@@ -120,16 +125,22 @@ struct Batch<'a> {
     firsts: BTreeMap<(ReportId, u32), &'a ReportOrigin>,
     /// The signals that the apps keep.
     signals: SignalsByApp,
+    /// The places of arrivals of persons who were erased after the arrival.
+    erased: BTreeSet<usize>,
     rounder: WeightRounder,
 }
 
 impl<'a> Batch<'a> {
-    fn from_arrivals(arrivals: Vec<&'a Arrival>, signals: SignalsByApp) -> Batch<'a> {
+    fn from_arrivals(
+        arrivals: Vec<&'a Arrival>,
+        signals: SignalsByApp,
+        erased: BTreeSet<usize>,
+    ) -> Batch<'a> {
         let duplicate = StoredArrival { outcome: ArrivalOutcome::Duplicate, variant: 0, requested: None };
         let stored = vec![duplicate; arrivals.len()];
         let (changes, remembered, firsts) = (Vec::new(), Vec::new(), BTreeMap::new());
         let rounder = WeightRounder::default();
-        Batch { arrivals, stored, changes, remembered, firsts, signals, rounder }
+        Batch { arrivals, stored, changes, remembered, firsts, signals, erased, rounder }
     }
 
     /// Decides on the arrivals of one report.
@@ -137,8 +148,7 @@ impl<'a> Batch<'a> {
         let expired = keep_from.is_some_and(|from| key.received_at < from);
         // A stored report gets its revisions, also after a change of the app's settings.
         let is_new = key.latest_revision == 0;
-        let refused =
-            places.iter().filter(|_| is_new).find_map(|place| self.find_refusal(self.arrivals[*place]));
+        let refused = places.iter().filter(|_| is_new).find_map(|place| self.find_refusal(*place));
         let mut latest = key.latest_revision;
         let (mut earliest, mut last): (Option<usize>, Option<usize>) = (None, None);
         let first = places.iter().map(|place| self.arrivals[*place]).find(|arrival| arrival.revision == 1);
@@ -178,8 +188,13 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Returns the outcome of a report that its app does not keep; `None` if the app keeps it.
-    fn find_refusal(&self, arrival: &Arrival) -> Option<ArrivalOutcome> {
+    /// Returns the outcome of a report that is not kept: a person of it was erased, or its app does not keep its
+    /// signal. Returns `None` if it is kept.
+    fn find_refusal(&self, place: usize) -> Option<ArrivalOutcome> {
+        if self.erased.contains(&place) {
+            return Some(ArrivalOutcome::Deleted);
+        }
+        let arrival = self.arrivals[place];
         let signal = arrival.facts.signal()?;
         let settings = self.signals.for_app(&rows::truncate_name(&arrival.facts.app));
         (!settings.keeps_signal(signal)).then_some(ArrivalOutcome::SwitchedOff)

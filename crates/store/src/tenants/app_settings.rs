@@ -6,6 +6,9 @@ use crate::{Result, TenantTx};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// The name of the default of the signals, for all apps of a tenant without a choice of their own.
+pub const ALL_APPS: &str = "*";
+
 /// Apps of a tenant that may have settings.
 pub const APPS_WITH_SETTINGS_LIMIT: i64 = 1_000;
 
@@ -43,12 +46,16 @@ pub async fn get(tx: &mut TenantTx, app: &str) -> Result<AppSettings> {
     let (connection, tenant, _) = tx.parts();
     let found = sqlx::query_as!(
         AppSettings,
-        r#"SELECT source_url, source_root, signals AS "signals: JsonColumn<SignalSettings>" FROM app_settings
-           WHERE tenant = $1 AND app = $2"#,
+        r#"SELECT coalesce(s.source_url, '') AS "source_url!", coalesce(s.source_root, '') AS "source_root!",
+                  coalesce(nullif(s.signals, '{}'), u.signals, '{}') AS "signals!: JsonColumn<SignalSettings>"
+           FROM (VALUES (1)) one
+           LEFT JOIN app_settings s ON s.tenant = $1 AND s.app = $2
+           LEFT JOIN app_settings u ON u.tenant = $1 AND u.app = $3"#,
         tenant,
-        app
+        app,
+        ALL_APPS
     );
-    Ok(found.fetch_optional(connection).await?.unwrap_or_default())
+    Ok(found.fetch_one(connection).await?)
 }
 
 /// Lists the apps that have settings, by name, from the one after `after` on; with `only` this one alone.
@@ -60,13 +67,16 @@ pub async fn list_settings(
 ) -> Result<Vec<AppWithSettings>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT app, source_url, source_root, signals AS "signals: JsonColumn<SignalSettings>" FROM app_settings
-           WHERE tenant = $1 AND ($2::text IS NULL OR app = $2) AND ($3::text IS NULL OR app COLLATE "C" > $3)
-           ORDER BY app COLLATE "C" LIMIT $4"#,
+        r#"SELECT s.app, s.source_url, s.source_root,
+                  coalesce(nullif(s.signals, '{}'), u.signals, '{}') AS "signals!: JsonColumn<SignalSettings>"
+           FROM app_settings s LEFT JOIN app_settings u ON u.tenant = $1 AND u.app = $5
+           WHERE s.tenant = $1 AND ($2::text IS NULL OR s.app = $2) AND ($3::text IS NULL OR s.app COLLATE "C" > $3)
+           ORDER BY s.app COLLATE "C" LIMIT $4"#,
         tenant,
         only,
         after,
-        i64::from(limit)
+        i64::from(limit),
+        ALL_APPS
     );
     let rows = rows.fetch_all(connection).await?.into_iter();
     let apps = rows.map(|row| AppWithSettings {
@@ -80,18 +90,23 @@ pub async fn list_settings(
     Ok(apps.collect())
 }
 
-/// Replaces the settings of an app; the defaults remove its row. Returns false if [`MOST_APPS`] others have
-/// some.
+/// Replaces the settings of an app; the defaults remove its row. Signals that equal those of [`ALL_APPS`] follow them
+/// from then on. Returns false if [`APPS_WITH_SETTINGS_LIMIT`] others have some.
 pub async fn replace_settings(tx: &mut TenantTx, app: &str, settings: &AppSettings) -> Result<bool> {
+    let usual = match app {
+        ALL_APPS => SignalSettings::default(),
+        _ => get(tx, ALL_APPS).await?.signals,
+    };
+    let follows = settings.signals == usual;
     let (connection, tenant, _) = tx.parts();
-    if *settings == AppSettings::default() {
+    if follows && settings.source_url.is_empty() && settings.source_root.is_empty() {
         sqlx::query!("DELETE FROM app_settings WHERE tenant = $1 AND app = $2", tenant, app)
             .execute(connection)
             .await?;
         return Ok(true);
     }
-    // The query for signals does not read apps that keep all of them.
-    let signals = match settings.signals == SignalSettings::default() {
+    // The query for signals does not read apps without a choice of their own.
+    let signals = match follows {
         true => serde_json::json!({}),
         false => serde_json::json!(settings.signals),
     };

@@ -1,5 +1,6 @@
 //! The signals that an app keeps, and the number of events that were dropped.
 
+use crate::app_settings::ALL_APPS;
 use crate::column::{JsonColumn, json_column, words};
 use crate::number::to_row;
 use crate::{Result, TenantTx};
@@ -126,7 +127,7 @@ fn hash_id(id: &str) -> u64 {
     digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
 }
 
-/// The settings of some apps. Those that are not in it keep all.
+/// The settings of some apps, and the default of the others. Without a default, these keep all.
 #[derive(Clone, Debug, Default)]
 pub struct SignalsByApp(BTreeMap<String, SignalSettings>);
 
@@ -134,7 +135,7 @@ impl SignalsByApp {
     /// Returns the settings of an app.
     #[must_use]
     pub fn for_app(&self, app: &str) -> SignalSettings {
-        self.0.get(app).copied().unwrap_or_default()
+        self.0.get(app).or_else(|| self.0.get(ALL_APPS)).copied().unwrap_or_default()
     }
 }
 
@@ -144,9 +145,10 @@ pub async fn read_for_apps(tx: &mut TenantTx, apps: &BTreeSet<&str>) -> Result<S
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT app, signals AS "signals: JsonColumn<SignalSettings>" FROM app_settings
-           WHERE tenant = $1 AND app = ANY($2) AND signals <> '{}'"#,
+           WHERE tenant = $1 AND (app = ANY($2) OR app = $3) AND signals <> '{}'"#,
         tenant,
-        &apps
+        &apps,
+        ALL_APPS
     )
     .fetch_all(connection)
     .await?;

@@ -8,11 +8,11 @@ use crate::column::ScopesColumn;
 use crate::purge;
 use crate::tenants::{QuotaLimits, TenantStanding};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
-use unslide_model::{Scope, Secret, TenantId, timestamp};
+use unslide_model::{Scope, Secret, TenantId};
 use utoipa::ToSchema;
 
 /// Digits of the prefix and the secret: five bits each, none that look alike.
@@ -25,21 +25,15 @@ const SECRET_LENGTH: usize = 40;
 pub const MOST_IN_FORCE: u32 = 1_000;
 
 /// A key to be made.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = NewKey)]
+#[derive(Clone, Debug)]
 pub struct NewApiKey {
     /// Name of the key, for people.
-    #[schema(min_length = 1, max_length = 200, example = "build pipeline")]
     pub name: String,
     /// Scopes that the key grants, at least one.
-    #[schema(value_type = Vec<String>, min_items = 1, example = json!(["symbols:write", "symbols:read"]))]
     pub scopes: Vec<Scope>,
     /// The only app (bundle identifier) that the key is valid for; all apps if absent.
-    #[schema(max_length = 255)]
     pub app: Option<String>,
-    /// When the key expires (RFC 3339); never if absent. It cannot outlive the key that creates it.
-    #[serde(default, deserialize_with = "timestamp::deserialize")]
+    /// When the key expires; never if absent. It cannot outlive the key that creates it.
     pub expires_at: Option<OffsetDateTime>,
 }
 
@@ -55,7 +49,7 @@ pub struct ApiKey {
     #[schema(example = "k3mw7qzd")]
     pub prefix: String,
     /// Scopes that the key grants.
-    #[schema(value_type = Vec<String>, max_items = 7, example = json!(["symbols:write", "symbols:read"]))]
+    #[schema(value_type = Vec<String>, max_items = 8, example = json!(["symbols:write", "symbols:read"]))]
     pub scopes: Vec<Scope>,
     /// The only app (bundle identifier) that the key is valid for; absent if it is valid for all.
     #[serde(skip_serializing_if = "Option::is_none")]

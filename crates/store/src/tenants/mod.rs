@@ -10,6 +10,7 @@ pub mod figures;
 mod key_bytes;
 mod key_proofs;
 pub mod keys;
+pub mod persons;
 
 pub use config::{QuotaLimits, TenantStanding};
 

@@ -215,7 +215,15 @@ pub fn arrival(n: u8) -> Arrival {
             model: (!n.is_multiple_of(5)).then(|| format!("iPhone{},1", n % 3)),
             reason: Some("it crashed".into()),
             summary: serde_json::json!({"signal": "SIGABRT"}),
-            frames: FrameTotals { total: 10, symbolicated: 4, device: 2, device_app: 1, missing: 4 },
+            frames: FrameTotals {
+                total: 10,
+                symbolicated: 4,
+                device: 2,
+                device_app: 1,
+                missing: 4,
+                own: 6,
+                own_symbolicated: 3,
+            },
             grouping: Some(grouping(n % 3, true)),
             ..ReportDetails::default()
         },
@@ -259,7 +267,15 @@ pub fn revised(of: &Arrival, revision: u32, app_image: ImageUse) -> Arrival {
     next.facts.status = "complete".into();
     // Half of the bugs turn out to be one.
     next.facts.grouping = Some(grouping(of.report_id.0[0] % 2, false));
-    next.facts.frames = FrameTotals { total: 10, symbolicated: 8, device: 2, device_app: 0, missing: 0 };
+    next.facts.frames = FrameTotals {
+        total: 10,
+        symbolicated: 8,
+        device: 2,
+        device_app: 0,
+        missing: 0,
+        own: 6,
+        own_symbolicated: 6,
+    };
     let body = format!("{{\"revision\":{revision}}}");
     next.body = unslide_proto::body::compress_report(body.as_bytes());
     next.size = body.len().try_into().unwrap();

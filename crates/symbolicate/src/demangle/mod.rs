@@ -3,7 +3,7 @@
 mod swift;
 
 pub(crate) use swift::SwiftNames;
-pub use swift::{Swift, Unavailable, demangle_here, demangle_with, is_swift};
+pub use swift::{Swift, Unavailable, demangle_here, demangle_with, is_swift, simplify_swift};
 
 use std::fmt::{self, Write};
 
@@ -99,6 +99,13 @@ mod tests {
         ] {
             assert_eq!(demangle(mangled).as_deref(), readable, "{mangled}");
         }
+    }
+
+    #[test]
+    fn a_swift_name_has_a_short_form() {
+        let short = |name: &str| simplify_swift(name, &demangle(name).unwrap_or(name.to_owned()));
+        assert_eq!(short("$s4Shop4CartV3addyySiF").as_deref(), Some("Cart.add(_:)"));
+        assert_eq!(short("main"), None);
     }
 
     /// Each level of the type is the one before it twice.

@@ -63,6 +63,18 @@ pub fn demangle_here(name: &str) -> Option<String> {
     Name::new(name, NameMangling::Mangled, Language::Swift).demangle(DemangleOptions::complete())
 }
 
+/// Returns the short form of a Swift name, as Apple's tools show it: without modules, types of arguments and results.
+/// `demangled` is the full form. Returns None if the name has no full form: one that ends the demangler has none.
+#[must_use]
+pub fn simplify_swift(name: &str, demangled: &str) -> Option<String> {
+    if name == demangled || name.len() > MAX_NAME_BYTES {
+        return None;
+    }
+    let short =
+        Name::new(name, NameMangling::Mangled, Language::Swift).demangle(DemangleOptions::name_only())?;
+    accept_result(name, short)
+}
+
 /// Demangles in this process.
 struct Here;
 

@@ -5,14 +5,19 @@ use crate::receiver_policy::PolicyExtension;
 use crate::store::rules::{self, AlertRule, AlertRuleChange};
 use axum::extract::State;
 use axum::{Extension, Json};
-use unslide_api::feature::operation::{Access, Api, JsonBody, Kind, Path, Problem, TenantAdmin, problems};
+use unslide_api::feature::operation::{
+    Access, Api, JsonBody, Kind, Path, Problem, TenantAdmin, is_text, problems,
+};
 use unslide_store::{Uuid, audit};
+
+/// Maximum length of an app's name, in bytes.
+const APP_BYTES: usize = 255;
 
 problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, LimitReached);
 
 /// Change an alert rule
 ///
-/// Mutes the rule, switches it off, changes its condition and its times, or gives it another receiver.
+/// Mutes the rule, switches it off, changes its app, its threshold and its times, or gives it another receiver.
 #[utoipa::path(patch, path = "/v1/alert-rules/{id}", tag = "alerts", operation_id = "change_alert_rule",
     params(("id" = Uuid, Path, description = "The rule's id.")),
     request_body = AlertRuleChange,
@@ -26,6 +31,7 @@ pub async fn change_alert_rule(
     JsonBody(change): JsonBody<AlertRuleChange>,
 ) -> Result<Json<AlertRule>, Problem> {
     check_limits(change.name.as_deref(), None, change.threshold, change.digest_minutes)?;
+    check_app(&access, change.app.as_deref())?;
     let receiver = change.to_receiver();
     match &receiver {
         Some(receiver) => check_receiver(&policy, receiver)?,
@@ -50,4 +56,14 @@ pub async fn change_alert_rule(
     audit::append_entry(&mut tx, &actor, "alert_rule.change", &id.to_string(), &detail).await?;
     tx.commit().await?;
     Ok(Json(rule))
+}
+
+/// Refuses an app that is none, or that the key may not see.
+fn check_app(access: &Access<TenantAdmin>, app: Option<&str>) -> Result<(), Problem> {
+    let Some(app) = app else { return Ok(()) };
+    if !app.is_empty() && !is_text(app, APP_BYTES) {
+        let detail = format!("app: at most {APP_BYTES} bytes, no control characters; empty for all apps");
+        return Err(Problem::new(Kind::InvalidBody, detail));
+    }
+    access.restrict_app(Some(app.to_owned())).map(drop)
 }

@@ -14,9 +14,9 @@ use crate::store::rules::{
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
-use time::{Duration, OffsetDateTime};
+use time::{Duration, OffsetDateTime, Time};
 use unslide_api::feature::operation::{
-    Api, JsonBody, Kind, MAX_LIMIT, PageQuery, Path, Problem, Query, TenantAdmin,
+    Access, Api, JsonBody, Kind, MAX_LIMIT, PageQuery, Path, Problem, Query, TenantAdmin,
 };
 use unslide_console::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 use unslide_model::Secret;
@@ -25,6 +25,8 @@ use unslide_store::Uuid;
 /// The path of the page.
 pub const ALERTS_PAGE: &str = "/console/alerts";
 const MUTE_DURATION: Duration = Duration::hours(24);
+/// Age up to which the newest message of a rule may be that of its test.
+const TEST_LOOK_BACK: Duration = Duration::minutes(5);
 
 #[derive(Template)]
 #[template(path = "alerts/rules.html", askama = escaping)]
@@ -35,6 +37,23 @@ struct AlertsPage {
     next: Option<String>,
     channels: Vec<AlertChannel>,
     only_app: Option<String>,
+    test: Option<TestOutcome>,
+}
+
+/// How far the test of a rule is.
+struct TestOutcome {
+    rule: String,
+    /// The rule's newest message; `None` until it is made.
+    message: Option<ListedAlertMessage>,
+}
+
+impl TestOutcome {
+    /// Returns true if the page should look again.
+    fn is_waiting(&self) -> bool {
+        self.message
+            .as_ref()
+            .is_none_or(|message| message.status == AlertStatus::Waiting && message.attempts == 0)
+    }
 }
 
 pub async fn render_page(
@@ -53,7 +72,13 @@ pub async fn render_page(
     let channels =
         AlertChannel::ALL.into_iter().filter(|one| *one != AlertChannel::Mail || policy.sends_mail);
     let channels = channels.collect();
-    let Json(sent) = list_alert_messages(State(api), access, Query(query)).await?;
+    let Json(sent) = list_alert_messages(State(api.clone()), access.clone(), Query(query)).await?;
+    let tested = state.get_text("tested");
+    let tested = tested.and_then(|id| rules.items.iter().find(|rule| rule.id.to_string() == id));
+    let test = match tested {
+        Some(rule) => Some(find_test(&api, access, rule).await?),
+        None => None,
+    };
     render_html(&AlertsPage {
         shell: Shell::for_viewer(signed.viewer, "alerts", "Alerts"),
         rules: rules.items,
@@ -61,7 +86,18 @@ pub async fn render_page(
         next: sent.next_cursor.map(|cursor| state.at_cursor(ALERTS_PAGE, &[], &cursor)),
         channels,
         only_app,
+        test,
     })
+}
+
+/// Finds the message of the test that was just sent.
+async fn find_test(api: &Api, access: Access<TenantAdmin>, rule: &AlertRule) -> Result<TestOutcome, Problem> {
+    let query = AlertMessageQuery { rule: Some(rule.id.to_string()), limit: Some(1), cursor: None };
+    let Json(found) = list_alert_messages(State(api.clone()), access, Query(query)).await?;
+    let now = api.clock.now();
+    let is_new = |message: &ListedAlertMessage| now - message.created_at < TEST_LOOK_BACK;
+    let message = found.items.into_iter().next().filter(is_new);
+    Ok(TestOutcome { rule: rule.name.clone(), message })
 }
 
 fn condition_word(condition: AlertCondition) -> &'static str {
@@ -122,7 +158,7 @@ fn threshold(rule: &AlertRule) -> String {
 fn pace(rule: &AlertRule) -> String {
     let digest = (rule.digest_minutes > 0).then(|| format!("at most every {} min", rule.digest_minutes));
     let clock = time::macros::format_description!("[hour]:[minute]");
-    let quiet = rule.quiet_hours.map(|hours| {
+    let quiet = rule.quiet_hours.filter(|hours| hours.from != hours.to).map(|hours| {
         let [from, to] = [hours.from, hours.to].map(|time| time.format(clock).unwrap_or_default());
         format!("quiet {from} to {to} UTC")
     });
@@ -182,8 +218,9 @@ pub async fn act_on_rule(
     let (access, now, id) = (signed.access, api.clock.now(), Path(id));
     let change = match action.as_str() {
         "test" => {
+            let tested = format!("{ALERTS_PAGE}?tested={}", id.0);
             test_alert_rule(api, policy, access, id).await?;
-            return Ok(Redirect::to(ALERTS_PAGE).into_response());
+            return Ok(Redirect::to(&tested).into_response());
         }
         "delete" => {
             delete_alert_rule(api, access, id).await?;
@@ -196,6 +233,41 @@ pub async fn act_on_rule(
     };
     let Json(_) = change_alert_rule(api, policy, access, id, JsonBody(change)).await?;
     Ok(Redirect::to(ALERTS_PAGE).into_response())
+}
+
+/// `POST /console/alerts/{id}/rule`: changes everything of a rule but its condition and its receiver.
+pub async fn change_rule(
+    api: State<Api>,
+    policy: PolicyExtension,
+    signed: SignedIn<TenantAdmin>,
+    id: Path<Uuid>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    // Without both times there are no quiet hours.
+    let none = QuietHours { from: Time::MIDNIGHT, to: Time::MIDNIGHT };
+    let change = AlertRuleChange {
+        name: Some(form.field_text("name")),
+        app: form.has_field("app").then(|| form.field_text("app")),
+        threshold: form.parse_number("threshold")?,
+        digest_minutes: Some(form.parse_number("digest_minutes")?.unwrap_or(0)),
+        quiet_hours: Some(quiet_hours(&form)?.unwrap_or(none)),
+        ..AlertRuleChange::default()
+    };
+    let Json(_) = change_alert_rule(api, policy, signed.access, id, JsonBody(change)).await?;
+    Ok(Redirect::to(ALERTS_PAGE).into_response())
+}
+
+/// Returns true if the condition has a threshold.
+fn has_threshold(condition: AlertCondition) -> bool {
+    !matches!(condition, AlertCondition::NewGroup | AlertCondition::Regression)
+}
+
+/// Returns the quiet hours of a rule as fields of a form have them.
+fn quiet_fields(rule: &AlertRule) -> (String, String) {
+    let clock = time::macros::format_description!("[hour]:[minute]");
+    let hours = rule.quiet_hours.filter(|hours| hours.from != hours.to);
+    let field = |at: Option<Time>| at.and_then(|at| at.format(clock).ok()).unwrap_or_default();
+    (field(hours.map(|hours| hours.from)), field(hours.map(|hours| hours.to)))
 }
 
 pub async fn change_receiver(

@@ -17,5 +17,6 @@ pub fn page_routes() -> Router<Api> {
         .route(ALERTS_PATH, get(alerts::render_page).post(alerts::create_from_form))
         .route("/console/alerts/{id}/{action}", post(alerts::act_on_rule))
         .route("/console/alerts/{id}/receiver", post(alerts::change_receiver))
+        .route("/console/alerts/{id}/rule", post(alerts::change_rule))
         .route("/console/alert-messages/{id}/send", post(alerts::send_from_form))
 }

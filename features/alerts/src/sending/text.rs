@@ -1,6 +1,6 @@
 //! Writes the texts of messages.
 
-use crate::store::events::AlertEvent;
+use crate::store::events::{AlertEvent, AlertGroup};
 use crate::store::messages::ClaimedAlertMessage;
 use crate::store::rules::TemplateType;
 use serde_json::{Value, json};
@@ -44,14 +44,36 @@ pub fn format_plain(message: &ClaimedAlertMessage, public_url: &str) -> String {
 fn event_lines(event: &AlertEvent, with_headline: bool, public_url: &str) -> String {
     let what = if with_headline { escape_line(&event.headline).into_owned() } else { String::new() };
     let of = [event.app.as_str(), event.version.as_str()].map(escape_line).join(" ").trim().to_owned();
-    let lines = [what, escape_line(&event.detail).into_owned(), of, event_link(event, public_url)];
+    let counts = event.group.as_ref().map(describe_group).unwrap_or_default();
+    let lines = [what, escape_line(&event.detail).into_owned(), counts, of, event_link(event, public_url)];
     lines.iter().filter(|line| !line.is_empty()).map(|line| format!("\n{line}")).collect()
+}
+
+/// Returns the short name and the counts of a group.
+fn describe_group(group: &AlertGroup) -> String {
+    let count = |number: i64, one: &str, many: &str| {
+        if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
+    };
+    let name = group.short_id.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+    let reports = count(group.reports, "report", "reports");
+    format!("{name}{reports}, {}", count(group.devices, "device", "devices"))
+}
+
+/// Returns the condition that an event fulfils, as a word.
+fn event_condition(event: &AlertEvent, message: &ClaimedAlertMessage) -> &'static str {
+    if event.is_test { "test" } else { message.condition.as_str() }
 }
 
 /// Returns the whole as JSON, for webhooks.
 pub fn message_to_json(message: &ClaimedAlertMessage, public_url: &str) -> Value {
     let events = message.named.iter().map(|event| {
+        let group = event.group.as_ref().map(|group| {
+            json!({"id": group.id, "short_id": group.short_id, "reports": group.reports,
+                   "affected_devices": group.devices})
+        });
         json!({
+            "condition": event_condition(event, message),
+            "group": group,
             "occurred_at": event.occurred_at.format(&Rfc3339).unwrap_or_default(),
             "headline": event.headline,
             "detail": event.detail,
@@ -64,7 +86,7 @@ pub fn message_to_json(message: &ClaimedAlertMessage, public_url: &str) -> Value
         "type": "alert",
         "id": message.id,
         "created_at": message.created_at.format(&Rfc3339).unwrap_or_default(),
-        "rule": {"id": message.rule, "name": message.rule_name},
+        "rule": {"id": message.rule, "name": message.rule_name, "condition": message.condition},
         "count": message.events,
         "events": events.collect::<Vec<_>>(),
     })
@@ -75,6 +97,8 @@ pub fn message_to_json(message: &ClaimedAlertMessage, public_url: &str) -> Value
 pub fn fill_template(template: &str, message: &ClaimedAlertMessage, public_url: &str) -> String {
     let first = message.named.first();
     let of_first = |read: fn(&AlertEvent) -> &str| first.map(read).unwrap_or_default().to_owned();
+    let group = first.and_then(|event| event.group.as_ref());
+    let of_group = |read: fn(&AlertGroup) -> String| group.map(read).unwrap_or_default();
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("{{") {
@@ -87,6 +111,13 @@ pub fn fill_template(template: &str, message: &ClaimedAlertMessage, public_url: 
                 "version" => of_first(|event| &event.version),
                 "link" => first.map(|event| event_link(event, public_url)).unwrap_or_default(),
                 "count" => message.events.to_string(),
+                "condition" => {
+                    first.map(|event| event_condition(event, message)).unwrap_or_default().to_owned()
+                }
+                "group" => of_group(|group| group.id.to_string()),
+                "short_id" => of_group(|group| group.short_id.clone().unwrap_or_default()),
+                "reports" => of_group(|group| group.reports.to_string()),
+                "devices" => of_group(|group| group.devices.to_string()),
                 "text" => format_plain(message, public_url),
                 _ => return None,
             };
@@ -119,7 +150,7 @@ fn escaped_for(content_type: TemplateType, value: String) -> String {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::store::rules::AlertChannel;
+    use crate::store::rules::{AlertChannel, AlertCondition};
     use time::OffsetDateTime;
     use unslide_model::Secret;
     use unslide_store::Uuid;
@@ -132,6 +163,13 @@ pub mod tests {
             app: "shop".to_owned(),
             version: "2.0".to_owned(),
             path: "/console/groups/1".to_owned(),
+            is_test: false,
+            group: Some(AlertGroup {
+                id: Uuid::from_u128(7),
+                short_id: Some("SHOP-1A2B".to_owned()),
+                reports: 12,
+                devices: 1,
+            }),
         };
         ClaimedAlertMessage {
             id: Uuid::from_u128(5),
@@ -139,6 +177,7 @@ pub mod tests {
             created_at: OffsetDateTime::UNIX_EPOCH,
             rule: Uuid::from_u128(6),
             rule_name: "bugs".to_owned(),
+            condition: AlertCondition::NewGroup,
             channel,
             address: Secret::new("https://example.com/hook"),
             secret: Secret::default(),
@@ -153,11 +192,17 @@ pub mod tests {
     fn a_text_tells_of_each_event_and_of_how_many_more() {
         let one = message(AlertChannel::Slack, &["New: a\nb"], 1);
         let text = format_plain(&one, "https://unslide.example.com");
-        assert_eq!(text, "New: a\\nb\nCart.total\nshop 2.0\nhttps://unslide.example.com/console/groups/1");
+        assert_eq!(
+            text,
+            "New: a\\nb\nCart.total\nSHOP-1A2B: 12 reports, 1 device\nshop 2.0\nhttps://unslide.example.com/console/groups/1"
+        );
         let many = message(AlertChannel::Slack, &["New: a", "New: b"], 30);
         assert_eq!(
             format_plain(&many, ""),
-            "bugs: 30 alerts\nNew: a\nCart.total\nshop 2.0\nNew: b\nCart.total\nshop 2.0\nand 28 more"
+            concat!(
+                "bugs: 30 alerts\nNew: a\nCart.total\nSHOP-1A2B: 12 reports, 1 device\nshop 2.0\n",
+                "New: b\nCart.total\nSHOP-1A2B: 12 reports, 1 device\nshop 2.0\nand 28 more"
+            )
         );
         let long = "x".repeat(900);
         let much = message(AlertChannel::Slack, &[long.as_str(); 5], 5);
@@ -169,12 +214,14 @@ pub mod tests {
     fn a_template_stays_json_whatever_is_put_in() {
         let one = message(AlertChannel::Webhook, &["say \"hi\" \\ {{app}}"], 1);
         let filled = fill_template(
-            r#"{"msg":"{{ headline }} in {{app}} {{version}}","n":{{count}},"x":"{{nope}} {{"}"#,
+            r#"{"msg":"{{ headline }} in {{app}} {{version}}","n":{{count}},"x":"{{nope}} {{",
+                "who":"{{short_id}} {{condition}} {{reports}}/{{devices}}"}"#,
             &one,
             "",
         );
         let read: Value = serde_json::from_str(&filled).unwrap();
         assert_eq!(read["msg"], "say \"hi\" \\ {{app}} in shop 2.0");
+        assert_eq!(read["who"], "SHOP-1A2B new_group 12/1");
         assert_eq!((&read["n"], &read["x"]), (&json!(1), &json!("{{nope}} {{")));
     }
 

@@ -51,6 +51,19 @@ pub struct AlertEvent {
     pub version: String,
     /// The path of the console's page about it.
     pub path: String,
+    /// True for a test of the rule, which fulfils no condition.
+    pub is_test: bool,
+    /// The group that it is about, as it is now.
+    pub group: Option<AlertGroup>,
+}
+
+/// A group that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlertGroup {
+    pub id: Uuid,
+    pub short_id: Option<String>,
+    pub reports: i64,
+    pub devices: i64,
 }
 
 /// Notes causes of a condition for every rule that waits for it, in the transaction of the causes. Returns the number
@@ -89,6 +102,16 @@ pub async fn raise_for_groups(tx: &mut TenantTx, events: &[GroupEvent]) -> Resul
                 version: version.clone(),
                 path: format!("{GROUP_PAGE}{group}"),
             }),
+            GroupEvent::Reopened { group, app, title, version, reason, received_at } => {
+                back.push(AlertCause {
+                    cause: format!("back:{group}:{}", received_at.unix_timestamp_nanos()),
+                    headline: format!("Back: {title}"),
+                    detail: format!("It was ignored, and that is over: {reason}."),
+                    app: app.clone(),
+                    version: version.clone(),
+                    path: format!("{GROUP_PAGE}{group}"),
+                });
+            }
         }
     }
     raise_events(tx, AlertCondition::NewGroup, &new).await?;
@@ -153,7 +176,7 @@ pub async fn hand_over(tx: &mut TenantTx, former: &[Uuid]) -> Result<()> {
 }
 
 /// The cause of a rule's test.
-const TEST: &str = "test";
+pub(super) const TEST: &str = "test";
 
 /// Makes a rule send a test. A waiting test is sent once. A sent one is replaced, because a rule has one
 /// test.

@@ -1,7 +1,7 @@
 //! Messages about the events of a rule, and their outcomes.
 
-use super::events::AlertEvent;
-use super::rules::{AlertChannel, TemplateType, quiet_hours};
+use super::events::{AlertEvent, AlertGroup, TEST};
+use super::rules::{AlertChannel, AlertCondition, TemplateType, quiet_hours};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 use unslide_model::Secret;
@@ -78,6 +78,8 @@ pub struct ClaimedAlertMessage {
     pub created_at: OffsetDateTime,
     pub rule: Uuid,
     pub rule_name: String,
+    /// The condition that its events fulfil, except tests.
+    pub condition: AlertCondition,
     pub channel: AlertChannel,
     /// The address that it goes to.
     pub address: Secret,
@@ -156,32 +158,25 @@ pub async fn claim_message(tx: &mut TenantTx, rule: Uuid) -> Result<Option<Claim
                SELECT n.id FROM alert_messages n
                WHERE n.tenant = $1 AND n.rule = $2 AND n.status = 'waiting' AND n.due_at <= $3
                ORDER BY n.due_at, n.id LIMIT 1 FOR UPDATE SKIP LOCKED)
-           RETURNING m.id, m.attempts, m.created_at, m.events, r.name, r.channel AS "channel: AlertChannel", r.address,
+           RETURNING m.id, m.attempts, m.created_at, m.events, r.name,
+                     r.condition AS "condition: AlertCondition", r.channel AS "channel: AlertChannel", r.address,
                      r.secret, r.template, r.content_type AS "content_type: TemplateType""#,
         tenant,
         rule,
         now,
         now + SEND_LEASE_TIMEOUT
     )
-    .fetch_optional(&mut *connection)
+    .fetch_optional(connection)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let named = sqlx::query_as!(
-        AlertEvent,
-        "SELECT occurred_at, headline, detail, app, version, path FROM alert_events
-         WHERE tenant = $1 AND message = $2 ORDER BY occurred_at, headline, path, cause LIMIT $3",
-        tenant,
-        row.id,
-        NAMED_EVENTS
-    )
-    .fetch_all(connection)
-    .await?;
+    let named = list_events(tx, row.id).await?;
     Ok(Some(ClaimedAlertMessage {
         id: row.id,
         attempt: row.attempts,
         created_at: row.created_at,
         rule,
         rule_name: row.name,
+        condition: row.condition,
         channel: row.channel,
         address: Secret::new(row.address),
         secret: Secret::new(row.secret),
@@ -190,6 +185,45 @@ pub async fn claim_message(tx: &mut TenantTx, rule: Uuid) -> Result<Option<Claim
         events: row.events,
         named,
     }))
+}
+
+/// Returns the first events of a message, at most [`NAMED_EVENTS`], with their groups as these are now. A test comes
+/// after what happened.
+async fn list_events(tx: &mut TenantTx, message: Uuid) -> Result<Vec<AlertEvent>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT e.occurred_at, e.headline, e.detail, e.app, e.version, e.path, e.cause = $4 AS "is_test!",
+                  g.id AS "group_id?", g.reports AS "reports?", g.devices AS "devices?",
+                  (SELECT s.short_id FROM group_short_ids s WHERE s.tenant = $1 AND s.group_id = g.id) AS short_id
+           FROM alert_events e
+           LEFT JOIN LATERAL (SELECT substring(e.path FROM '^/console/groups/([0-9a-f-]{36})$')::uuid AS id) p ON true
+           LEFT JOIN group_redirects r ON r.tenant = $1 AND r.id = p.id
+           LEFT JOIN groups g ON g.tenant = $1 AND g.id = coalesce(r.target, p.id)
+           WHERE e.tenant = $1 AND e.message = $2
+           ORDER BY e.cause = $4, e.occurred_at, e.headline, e.path, e.cause LIMIT $3"#,
+        tenant,
+        message,
+        NAMED_EVENTS,
+        TEST
+    )
+    .fetch_all(connection)
+    .await?;
+    let events = rows.into_iter().map(|row| AlertEvent {
+        occurred_at: row.occurred_at,
+        headline: row.headline,
+        detail: row.detail,
+        app: row.app,
+        version: row.version,
+        path: row.path,
+        is_test: row.is_test,
+        group: row.group_id.map(|id| AlertGroup {
+            id,
+            short_id: row.short_id,
+            reports: row.reports.unwrap_or(0),
+            devices: row.devices.unwrap_or(0),
+        }),
+    });
+    Ok(events.collect())
 }
 
 /// Notes how an attempt ended. One that failed is repeated later, up to [`MOST_ATTEMPTS`].
@@ -245,7 +279,7 @@ pub async fn list_messages(
         r#"SELECT m.id, m.rule, r.name AS rule_name, m.status AS "status: AlertStatus", m.events, m.attempts, m.last_error,
                   m.created_at, CASE WHEN m.status = 'waiting' THEN m.due_at END AS due_at, m.delivered_at,
                   coalesce((SELECT e.headline FROM alert_events e WHERE e.tenant = m.tenant AND e.message = m.id
-                            ORDER BY e.occurred_at, e.headline, e.path, e.cause LIMIT 1), '') AS "headline!"
+                            ORDER BY e.cause = $7, e.occurred_at, e.headline, e.path, e.cause LIMIT 1), '') AS "headline!"
            FROM alert_messages m JOIN alert_rules r ON r.tenant = m.tenant AND r.id = m.rule
            WHERE m.tenant = $1 AND ($2::uuid IS NULL OR m.rule = $2) AND ($3::text IS NULL OR r.app = $3)
              AND ($4::timestamptz IS NULL OR (m.created_at, m.id) < ($4, $5::uuid))
@@ -255,7 +289,8 @@ pub async fn list_messages(
         app,
         at,
         id,
-        i64::from(limit)
+        i64::from(limit),
+        TEST
     )
     .fetch_all(connection)
     .await?)

@@ -150,8 +150,8 @@ pub struct NewAlertRule {
     #[schema(value_type = Option<String>, max_length = 500)]
     #[serde(default)]
     pub secret: Secret,
-    /// The body of a webhook in which `{{headline}}`, `{{detail}}`, `{{app}}`, `{{version}}`, `{{link}}`, `{{count}}`
-    /// and `{{text}}` are replaced, escaped for its content type; a JSON document that describes all if absent.
+    /// The body of a webhook in which `{{headline}}`, `{{detail}}`, `{{app}}`, `{{version}}`, `{{link}}`, `{{count}}`,
+    /// `{{text}}`, `{{condition}}`, `{{group}}`, `{{short_id}}`, `{{reports}}` and `{{devices}}` are replaced, escaped for its content type; a JSON document that describes all if absent.
     #[schema(max_length = 4096)]
     #[serde(default)]
     pub template: String,
@@ -214,6 +214,9 @@ pub struct AlertRuleChange {
     /// Name of the rule, for people.
     #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
+    /// The only app that the rule watches from now on; empty for all apps.
+    #[schema(max_length = 255)]
+    pub app: Option<String>,
     /// New threshold, as in [`NewAlertRule`]; absent for no change.
     pub threshold: Option<f64>,
     /// False: nothing new fulfils it. Waiting messages are still sent.
@@ -408,7 +411,8 @@ pub async fn change_rule(
              muted_until = coalesce($7, muted_until), digest_minutes = coalesce($8, digest_minutes),
              quiet_from = coalesce($9, quiet_from), quiet_to = coalesce($10, quiet_to),
              channel = coalesce($11, channel), address = coalesce($12, address), secret = coalesce($13, secret),
-             template = coalesce($14, template), content_type = coalesce($15, content_type)
+             template = coalesce($14, template), content_type = coalesce($15, content_type),
+             app = CASE WHEN $16::text IS NULL THEN app ELSE nullif($16, '') END
          WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
         tenant,
         id,
@@ -424,7 +428,8 @@ pub async fn change_rule(
         receiver.map(|receiver| receiver.address.reveal()),
         receiver.map(|receiver| receiver.secret.reveal()),
         receiver.map(|receiver| receiver.template.as_str()),
-        receiver.map(|receiver| receiver.content_type.as_str())
+        receiver.map(|receiver| receiver.content_type.as_str()),
+        change.app
     )
     .execute(connection)
     .await?;

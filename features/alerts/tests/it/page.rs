@@ -33,7 +33,15 @@ async fn a_rule_is_made_muted_and_deleted_on_the_page_of_alerts() {
         assert!(page.contains(&format!("</span> {word}</span>")), "{word} in {page}");
     }
     let page = browser.get("/console/alerts").await.text;
-    browser.post(&action(&page, "/test"), String::new()).await;
+    let edited = [("name", "older bugs"), ("app", "com.example.shop"), ("digest_minutes", "5")];
+    browser.post(&action(&page, "/rule"), encode_form(&edited)).await;
+    let page = browser.get("/console/alerts").await.text;
+    assert!(page.contains("older bugs") && page.contains("at most every 5 min"), "{page}");
+    assert!(page.contains("value=\"com.example.shop\"") && !page.contains("quiet 22:00"), "{page}");
+    let tested = browser.post(&action(&page, "/test"), String::new()).await;
+    let looks = redirect_location(&tested).to_owned();
+    assert!(looks.starts_with("/console/alerts?tested="), "{looks}");
+    assert!(browser.fetch_page(&looks).await.contains("Test of older bugs: "));
     let rules = browser.post(&action(&page, "/delete"), String::new()).await;
     assert_eq!(redirect_location(&rules), "/console/alerts");
     assert!(browser.get("/console/alerts").await.text.contains("There are no rules yet"));

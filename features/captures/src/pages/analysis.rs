@@ -159,7 +159,7 @@ fn graph_lists(graph: &MemoryTables) -> Vec<ShownList> {
     let zones = graph.zones.iter().take(MOST_ROWS);
     vec![
         ShownList {
-            heading: "Keeps most alive",
+            heading: "Objects that retain the most memory",
             caption: "Blocks by the memory that would be free without them, each with the shortest way from a root",
             columns: &["Block", "Keeps alive", "By itself"],
             lines: largest.map(|row| vec![way(row), bytes(row.retained), bytes(row.bytes)]).collect(),

@@ -4,6 +4,7 @@ use super::{Capture, CaptureFile, list, wake};
 use crate::keys::CaptureKeys;
 use crate::pages::capture_path;
 use time::{Date, OffsetDateTime};
+use unslide_store::persons::{ErasedRows, ErasedSessions};
 use unslide_store::queries::session::{MOST_OF_KIND, ShownSessionEvent, TimelineEvent, TimelinePage};
 use unslide_store::sql::to_row32;
 use unslide_store::{
@@ -11,13 +12,14 @@ use unslide_store::{
     segments,
 };
 
-/// Wakes captures, deletes those that are over, and lists their files and their place in a session.
+/// Wakes captures, deletes those that are over or of a person, and lists their files and their place in a session.
 pub const CAPTURE_HOOK: StoreHook = StoreHook {
     symbols_arrived: Some(symbols_arrived),
     missed_symbols: Some(missed_symbols),
     expire: Some(expire),
     files: Some(files),
     session_events: Some(session_events),
+    erase_sessions: Some(erase_sessions),
     ..StoreHook::new(crate::NAME)
 };
 
@@ -47,6 +49,17 @@ fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> HookFuture<'_, u64> {
         let keys: Vec<String> = expired.iter().flat_map(|capture| capture.object_keys(&tenant)).collect();
         segments::condemn_objects(tx, &keys).await?;
         Ok(expired.len() as u64)
+    })
+}
+
+/// Deletes the captures of sessions, and condemns their files.
+fn erase_sessions<'t>(tx: &'t mut TenantTx, sessions: ErasedSessions<'t>) -> HookFuture<'t, Vec<ErasedRows>> {
+    Box::pin(async move {
+        let erased = list::erase_sessions(tx, sessions).await?;
+        let tenant = tx.tenant()?;
+        let keys: Vec<String> = erased.iter().flat_map(|capture| capture.object_keys(&tenant)).collect();
+        segments::condemn_objects(tx, &keys).await?;
+        Ok(vec![ErasedRows { table: "captures", rows: erased.len() as u64 }])
     })
 }
 

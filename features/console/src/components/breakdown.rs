@@ -11,8 +11,8 @@ const MOST_LINES: usize = 10;
 #[derive(Template)]
 #[template(path = "console/components/breakdown.html", askama = escaping)]
 pub struct Breakdown {
-    by: &'static str,
-    head: &'static str,
+    by: String,
+    head: String,
     pub lines: Vec<BreakdownLine>,
 }
 
@@ -27,19 +27,19 @@ pub struct BreakdownLine {
 
 /// Words of one table.
 #[derive(Clone, Copy)]
-pub struct BreakdownWords {
+pub struct BreakdownWords<'w> {
     /// Caption: the property by which reports are counted.
-    pub by: &'static str,
+    pub by: &'w str,
     /// Head of the column of values.
-    pub head: &'static str,
+    pub head: &'w str,
     /// Shown instead of an empty value.
-    pub unknown: &'static str,
+    pub unknown: &'w str,
 }
 
 impl Breakdown {
     /// Creates the table of values with their counts and links; an empty value is shown as `unknown`.
     pub fn from_values<'v>(
-        words: BreakdownWords,
+        words: BreakdownWords<'_>,
         total: i64,
         estimated: bool,
         values: impl Iterator<Item = (&'v str, i64, Option<String>)>,
@@ -52,11 +52,16 @@ impl Breakdown {
             reports,
             percent: bar_percent(reports, total),
         };
-        Breakdown { by, head, lines: values.take(MOST_LINES).map(line).collect() }
+        Breakdown {
+            by: by.to_owned(),
+            head: head.to_owned(),
+            lines: values.take(MOST_LINES).map(line).collect(),
+        }
     }
 }
 
-fn bar_percent(reports: i64, total: i64) -> u64 {
+/// Returns the share of some reports in percent.
+pub fn bar_percent(reports: i64, total: i64) -> u64 {
     let unsigned = |count: i64| u64::try_from(count).unwrap_or(0);
     round_share(unsigned(reports), unsigned(total), 100).min(100)
 }

@@ -7,11 +7,15 @@ use time::macros::format_description;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_store::Uuid;
 use unslide_store::queries::groups::ListedGroup;
-use unslide_store::queries::trends::{GroupTrend, TrendStep, VersionCount};
+use unslide_store::queries::trends::{FirstDay, GroupTrend, TrendStep, VersionCount};
 
 const CHART_WIDTH: i64 = 720;
 const CHART_HEIGHT: i64 = 160;
 const BAR_GAP: i64 = 2;
+/// Maximum number of versions that a chart marks.
+pub const RELEASES_LIMIT: u32 = 12;
+/// Maximum number of versions that a mark names.
+const NAMED_RELEASES: usize = 3;
 
 /// Note of a chart with estimated counts.
 const ESTIMATED: &str = "Estimated from a sample.";
@@ -64,7 +68,16 @@ pub struct StackedBars {
     last: String,
     highest: String,
     note: Option<&'static str>,
+    /// Days on which versions had their first report.
+    releases: Vec<ReleaseMark>,
     empty: bool,
+}
+
+/// A vertical mark of a chart: the first day of versions.
+#[derive(Debug)]
+struct ReleaseMark {
+    x: i64,
+    text: String,
 }
 
 /// A version of a chart.
@@ -149,6 +162,7 @@ impl StackedBars {
             last: times.format_label(times.last),
             highest: grouped(highest),
             note: is_estimated.then_some(ESTIMATED),
+            releases: Vec::new(),
             empty: highest == 0,
         }
     }
@@ -158,6 +172,25 @@ impl StackedBars {
         for series in &mut self.series {
             series.href = series.row.as_ref().and_then(&href);
         }
+        self
+    }
+
+    /// Marks the first days of versions, in a chart by day.
+    pub fn with_releases(mut self, first_days: &[FirstDay], times: &ChartTimes) -> StackedBars {
+        let mut by_day: BTreeMap<Date, Vec<&str>> = BTreeMap::new();
+        for one in first_days {
+            by_day.entry(one.day).or_default().push(&one.version);
+        }
+        let all = times.list_times();
+        let step = CHART_WIDTH / i64::try_from(all.len().max(1)).unwrap_or(1);
+        let marks = (0..).zip(&all).filter_map(|(at, time)| {
+            let versions = by_day.get(&time.date())?;
+            let named = versions.iter().take(NAMED_RELEASES).copied().collect::<Vec<_>>().join(", ");
+            let more = versions.len().saturating_sub(NAMED_RELEASES);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            Some(ReleaseMark { x: at * step, text: format!("{}: {named}{more}", time.date()) })
+        });
+        self.releases = if times.step == TrendStep::Day { marks.collect() } else { Vec::new() };
         self
     }
 
@@ -311,6 +344,18 @@ mod tests {
         assert_eq!(bars.highest, "40");
         let none = StackedBars::from_rows("Crashes", false, Vec::new(), &ChartTimes::from_days(first, last));
         assert!(!bars.empty && none.empty);
+    }
+
+    #[test]
+    fn the_first_day_of_a_version_is_marked() {
+        let (first, last) = (date!(2026 - 11 - 01), date!(2026 - 11 - 03));
+        let times = ChartTimes::from_days(first, last);
+        let release = |version: &str, day| FirstDay { app: "a".to_owned(), version: version.to_owned(), day };
+        let days = [release("2.0", last), release("2.1", last), release("0.9", date!(2026 - 10 - 01))];
+        let bars = StackedBars::from_rows("Crashes", false, vec![row(last, Some("2.0"), 1)], &times);
+        let page = bars.with_releases(&days, &times).render().unwrap();
+        assert_eq!(page.matches("class=\"release\"").count(), 1, "{page}");
+        assert!(page.contains("2026-11-03: 2.0, 2.1"), "{page}");
     }
 
     #[test]

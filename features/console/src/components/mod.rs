@@ -3,6 +3,7 @@
 pub mod breakdown;
 pub mod chart;
 pub mod flame_view;
+pub mod repeats;
 pub mod rows;
 pub mod source_link;
 pub mod stack;

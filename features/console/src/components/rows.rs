@@ -5,9 +5,11 @@ use crate::words::{counted, duration, estimate, grouped, text_or};
 use std::fmt::Display;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_model::SymbolName;
+use unslide_report::device_models;
 use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::{GroupGrowth, ListedGroup};
 use unslide_store::queries::reports::ReportRow;
+use unslide_store::reports::FrameTotals;
 
 /// Returns the display name of a kind of group.
 pub fn kind_word(kind: &str) -> &str {
@@ -132,8 +134,14 @@ pub fn tags(group: &ListedGroup, now: OffsetDateTime) -> Vec<(&'static str, Stri
         }
         GroupStatus::Open => {}
         GroupStatus::Regressed => tags.push(("bad", named("regressed", group.regressed_in.as_ref()))),
-        GroupStatus::Resolved => tags.push(("", named("resolved", group.resolved_in.as_ref()))),
-        GroupStatus::Ignored => tags.push(("", "ignored".to_owned())),
+        GroupStatus::Resolved => tags.push((
+            "",
+            match &group.resolved_after {
+                Some(version) => format!("resolved after {version}"),
+                None => named("resolved", group.resolved_in.as_ref()),
+            },
+        )),
+        GroupStatus::Ignored => tags.push(("", describe_ignored(group))),
     }
     if let Some(assignee) = &group.assignee {
         tags.push(("", format!("assigned to {assignee}")));
@@ -144,13 +152,35 @@ pub fn tags(group: &ListedGroup, now: OffsetDateTime) -> Vec<(&'static str, Stri
     tags
 }
 
-/// Returns how far a report's symbolication got, as a class of the stylesheet, a mark and a word.
-pub fn status_mark(status: &str) -> (&'static str, &'static str, &str) {
-    match status {
-        "complete" => ("good", "●", "complete"),
-        "partial" => ("warn", "◐", "partial"),
-        "none" => ("bad", "○", "not symbolicated"),
-        other => ("", "○", other),
+/// Describes an ignored group, with what opens it again.
+fn describe_ignored(group: &ListedGroup) -> String {
+    let limits = [
+        group.ignored_until.map(|until| until.date().to_string()),
+        group.ignored_until_reports.map(|limit| counted(limit, "report", "reports")),
+        group.ignored_until_devices.map(|limit| counted(limit, "device", "devices")),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    if limits.is_empty() { "ignored".to_owned() } else { format!("ignored until {}", limits.join(" or ")) }
+}
+
+/// Returns how far the symbolication of the app's own frames got, as a class of the stylesheet, a mark and a word. Frames
+/// of the system do not count: an app's team cannot complete them.
+pub fn symbols_mark(report: &ReportRow) -> (&'static str, &'static str, &'static str) {
+    let FrameTotals { own, own_symbolicated, .. } = report.frames;
+    match (own, own_symbolicated) {
+        (0, _) => ("", "–", "no app frames"),
+        _ if report.is_complete() => ("good", "●", "complete"),
+        (_, 0) => ("bad", "○", "missing"),
+        _ => ("warn", "◐", "partial"),
+    }
+}
+
+/// Returns the name of a device, and its code if that is not the name itself.
+pub fn device(report: &ReportRow) -> (&str, &str) {
+    let code = report.model.as_deref().unwrap_or_default();
+    match device_models::find_device_name(code) {
+        Some(name) => (name, code),
+        None => (text_or(code, "unknown device"), ""),
     }
 }
 

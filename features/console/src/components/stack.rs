@@ -1,9 +1,12 @@
-//! A backtrace on a page: the app's own frames are prominent, runs of the system's frames are folded.
+//! A backtrace on a page: the app's own frames are prominent, runs of the system's frames are folded, and so
+//! are the repetitions of a recursion.
 
+use super::repeats::find_repeat;
 use super::source_link::SourceLinks;
 use crate::escaping::{self, Template};
 use crate::words::{address, counted, upload_command};
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use unslide_report::text::threads::{CallView, FrameView, ThreadView};
 
 /// A run of at least this many system frames is folded.
@@ -26,6 +29,8 @@ pub struct ThreadStack {
     /// The innermost frame of the app, for a collapsed thread.
     pub top: String,
     pub skipped: u64,
+    /// How many frames of the system have no name.
+    pub system_note: Option<String>,
     /// The address of the frames, if the page has no room for them.
     pub elsewhere: Option<String>,
     items: Vec<StackItem>,
@@ -35,6 +40,15 @@ pub struct ThreadStack {
 enum StackItem {
     One(FrameLine),
     Folded { summary: String, frames: Vec<FrameLine> },
+}
+
+impl StackItem {
+    fn into_frames(self) -> Vec<FrameLine> {
+        match self {
+            StackItem::One(line) => vec![line],
+            StackItem::Folded { frames, .. } => frames,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -52,6 +66,21 @@ struct FrameLine {
     explain: Option<String>,
 }
 
+impl FrameLine {
+    /// Returns a number that is equal for frames with the same functions of the same image.
+    fn key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.image.hash(&mut hasher);
+        for linked in &self.calls {
+            linked.call.function.hash(&mut hasher);
+        }
+        if self.calls.is_empty() {
+            self.address.hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
 /// A source line around a frame's own.
 #[derive(Debug)]
 struct ContextLine {
@@ -64,7 +93,37 @@ struct ContextLine {
 #[derive(Debug)]
 struct LinkedCall {
     call: CallView,
+    /// The function's name in two parts: the first is cut if the row is too narrow.
+    name: (String, String),
     source: Option<String>,
+}
+
+/// The number of characters at the end of a name that always fit.
+const NAME_END_CHARS: usize = 20;
+/// A name with fewer characters stays in one part.
+const SPLIT_NAME_CHARS_MIN: usize = 40;
+
+/// Splits a long name, so that a narrow row cuts its middle.
+fn split_name(name: &str) -> (String, String) {
+    let chars = name.chars().count();
+    if chars < SPLIT_NAME_CHARS_MIN {
+        return (name.to_owned(), String::new());
+    }
+    let at = name.char_indices().nth(chars - NAME_END_CHARS).map_or(name.len(), |(at, _)| at);
+    let (start, end) = name.split_at(at);
+    (start.to_owned(), end.to_owned())
+}
+
+/// Returns a sentence about the frames of the system without a name, or `None` if there are none.
+fn describe_unnamed(frames: &[FrameView]) -> Option<String> {
+    let unnamed = || frames.iter().filter(|frame| frame.system && frame.calls.is_empty());
+    let count = unnamed().count();
+    let libraries: HashSet<_> = unnamed().map(|frame| &frame.image).collect();
+    (count > 0).then(|| {
+        let frames = counted(count, "frame", "frames");
+        let libraries = counted(libraries.len(), "system library", "system libraries");
+        format!("{frames} of {libraries} without a name: an operator can upload the symbols of the system.")
+    })
 }
 
 impl ThreadStack {
@@ -89,6 +148,7 @@ impl ThreadStack {
             name: thread.name.clone(),
             top,
             skipped: thread.skipped,
+            system_note: describe_unnamed(&thread.frames),
             elsewhere: None,
             items: fold_middle(lines, foldable),
         }
@@ -113,28 +173,57 @@ fn first_name(frame: &FrameView) -> String {
 }
 
 /// Returns the frames, with those in the middle of a very deep stack folded.
-fn fold_middle(mut lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
-    if lines.len() <= SHOWN_FRAMES_LIMIT {
-        return fold_system_frames(lines, foldable);
+fn fold_middle(lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
+    let mut items = fold_repeats(lines);
+    if items.len() <= SHOWN_FRAMES_LIMIT {
+        return fold_system_frames(items, foldable);
     }
-    let outermost = lines.split_off(lines.len() - OUTERMOST_FRAMES);
-    let middle = lines.split_off(INNERMOST_FRAMES);
-    let summary = format!("{} in between", counted(middle.len(), "frame", "frames"));
-    let mut shown = fold_system_frames(lines, foldable);
-    shown.push(StackItem::Folded { summary, frames: middle });
+    let outermost = items.split_off(items.len() - OUTERMOST_FRAMES);
+    let middle = items.split_off(INNERMOST_FRAMES);
+    let frames: Vec<FrameLine> = middle.into_iter().flat_map(StackItem::into_frames).collect();
+    let summary = format!("{} in between", counted(frames.len(), "frame", "frames"));
+    let mut shown = fold_system_frames(items, foldable);
+    shown.push(StackItem::Folded { summary, frames });
     shown.extend(fold_system_frames(outermost, foldable));
     shown
 }
 
-fn fold_system_frames(lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
+/// Folds the turns of a recursion after its first one.
+fn fold_repeats(lines: Vec<FrameLine>) -> Vec<StackItem> {
+    let keys: Vec<u64> = lines.iter().map(FrameLine::key).collect();
+    let mut items = Vec::new();
+    let mut lines = lines.into_iter();
+    let mut place = 0;
+    while place < keys.len() {
+        let repeat = find_repeat(keys.get(place..).unwrap_or_default());
+        let first_turn = repeat.map_or(1, |repeat| repeat.frames);
+        items.extend(lines.by_ref().take(first_turn).map(StackItem::One));
+        place += first_turn;
+        if let Some(repeat) = repeat {
+            let folded = repeat.frames * repeat.further_turns;
+            let frames: Vec<FrameLine> = lines.by_ref().take(folded).collect();
+            let turns = counted(repeat.further_turns, "more time", "more times");
+            let summary = match repeat.frames {
+                1 => format!("The same frame {turns}"),
+                frames => format!("The same {frames} frames {turns}"),
+            };
+            items.push(StackItem::Folded { summary, frames });
+            place += folded;
+        }
+    }
+    items
+}
+
+fn fold_system_frames(frames: Vec<StackItem>, foldable: bool) -> Vec<StackItem> {
     let mut items = Vec::new();
     let mut run: Vec<FrameLine> = Vec::new();
-    for line in lines {
-        if line.system && foldable {
-            run.push(line);
-        } else {
-            flush_run(&mut run, &mut items);
-            items.push(StackItem::One(line));
+    for item in frames {
+        match item {
+            StackItem::One(line) if line.system && foldable => run.push(line),
+            other => {
+                flush_run(&mut run, &mut items);
+                items.push(other);
+            }
         }
     }
     flush_run(&mut run, &mut items);
@@ -147,19 +236,30 @@ fn flush_run(run: &mut Vec<FrameLine>, items: &mut Vec<StackItem>) {
         items.extend(frames.into_iter().map(StackItem::One));
         return;
     }
-    let mut images: Vec<&str> = Vec::new();
-    for frame in &frames {
-        if !images.contains(&frame.image.as_str()) {
-            images.push(&frame.image);
+    let summary = summarize_libraries(&frames);
+    items.push(StackItem::Folded { summary, frames });
+}
+
+/// Returns the number of frames, in all and of each library.
+fn summarize_libraries(frames: &[FrameLine]) -> String {
+    let mut libraries: Vec<(&str, usize)> = Vec::new();
+    for frame in frames {
+        match libraries.iter_mut().find(|(name, _)| *name == frame.image) {
+            Some((_, count)) => *count += 1,
+            None => libraries.push((&frame.image, 1)),
         }
     }
-    let more = images.len().saturating_sub(NAMED_IMAGES_LIMIT);
-    let mut named = images.iter().take(NAMED_IMAGES_LIMIT).copied().collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        named = format!("{named} and {more} more");
+    let all = counted(frames.len(), "system frame", "system frames");
+    if let [(name, _)] = libraries.as_slice() {
+        return format!("{all}: {name}");
     }
-    let summary = format!("{} of {named}", counted(frames.len(), "frame", "frames"));
-    items.push(StackItem::Folded { summary, frames });
+    let more = libraries.len().saturating_sub(NAMED_IMAGES_LIMIT);
+    let mut named: Vec<String> =
+        libraries.iter().take(NAMED_IMAGES_LIMIT).map(|(name, count)| format!("{name} {count}")).collect();
+    if more > 0 {
+        named.push(counted(more, "more library", "more libraries"));
+    }
+    format!("{all}: {}", named.join(", "))
 }
 
 fn build_line(frame: &FrameView, position: usize, explain: Option<&str>, links: &SourceLinks) -> FrameLine {
@@ -168,14 +268,14 @@ fn build_line(frame: &FrameView, position: usize, explain: Option<&str>, links: 
     FrameLine {
         index: frame.index,
         system: frame.system,
-        status: frame_status(&frame.status, frame.approximate),
+        status: line_status(frame),
         calls: frame.calls.iter().map(|call| link_call(call, links)).collect(),
         address: match &frame.bundle_place {
             Some(place) => place.clone(),
             None => native_address(frame),
         },
         context: frame.context.iter().map(|(number, text)| context_line(*number, text, frame)).collect(),
-        uuid: frame.debug_id.filter(|_| missing).map(|id| id.to_string().to_uppercase()),
+        uuid: frame.debug_id.filter(|_| missing && !frame.system).map(|id| id.to_string().to_uppercase()),
         command: frame
             .upload
             .clone()
@@ -185,6 +285,16 @@ fn build_line(frame: &FrameView, position: usize, explain: Option<&str>, links: 
             let and = if explain.contains('?') { '&' } else { '?' };
             format!("{explain}{and}thread={position}#frame-{}", frame.index)
         }),
+    }
+}
+
+/// Returns the outcome of a frame. A frame of the system has no colour, because the app's team cannot change it.
+fn line_status(frame: &FrameView) -> (&'static str, &'static str, &'static str) {
+    let (class, mark, word) = frame_status(&frame.status, frame.approximate);
+    match (frame.system, frame.calls.is_empty()) {
+        (true, true) => ("", "·", "system"),
+        (true, false) => ("", mark, word),
+        (false, _) => (class, mark, word),
     }
 }
 
@@ -199,7 +309,7 @@ fn context_line(number: u64, text: &str, frame: &FrameView) -> ContextLine {
 
 fn link_call(call: &CallView, links: &SourceLinks) -> LinkedCall {
     let source = call.path.as_deref().and_then(|path| links.link_to_line(path, call.line));
-    LinkedCall { call: call.clone(), source }
+    LinkedCall { call: call.clone(), name: split_name(&call.function), source }
 }
 
 /// Returns the outcome of a frame: a class of the stylesheet, a mark and a word.
@@ -229,7 +339,9 @@ mod tests {
     }
 
     fn folds(systems: &[bool]) -> Vec<usize> {
-        let frames = systems.iter().enumerate().map(|(index, system)| frame(index, *system)).collect();
+        // Each frame has an address of its own.
+        let at = |index: usize, system: bool| FrameView { address: index as u64, ..frame(index, system) };
+        let frames = systems.iter().enumerate().map(|(index, system)| at(index, *system)).collect();
         let stack = ThreadStack::from_thread(
             &ThreadView { frames, ..ThreadView::default() },
             None,
@@ -246,6 +358,51 @@ mod tests {
     fn runs_of_system_frames_are_folded_where_the_app_has_frames_too() {
         assert_eq!(folds(&[true, true, false, true, false, true, true, true]), [2, 1, 1, 1, 3]);
         assert_eq!(folds(&[true, true, true]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_folded_run_counts_the_frames_of_each_library() {
+        let of = |image: &str| FrameView { image: Some(image.to_owned()), ..frame(0, true) };
+        let summary = |images: &[&str]| {
+            let lines: Vec<_> =
+                images.iter().map(|image| build_line(&of(image), 0, None, &SourceLinks::default())).collect();
+            summarize_libraries(&lines)
+        };
+        assert_eq!(summary(&["UIKitCore", "UIKitCore"]), "2 system frames: UIKitCore");
+        assert_eq!(summary(&["A", "B", "A", "C", "D"]), "5 system frames: A 2, B 1, C 1, 1 more library");
+    }
+
+    #[test]
+    fn frames_of_the_system_have_no_mark_and_are_counted_once() {
+        let line = build_line(&frame(0, true), 0, None, &SourceLinks::default());
+        assert_eq!((line.status, line.uuid), (("", "·", "system"), None));
+        let note = describe_unnamed(&[frame(0, true), frame(1, true), frame(2, false)]);
+        assert!(note.is_some_and(|note| note.starts_with("2 frames of 1 system library without a name")));
+        assert_eq!(describe_unnamed(&[frame(0, false)]), None);
+    }
+
+    #[test]
+    fn a_long_name_is_split_before_its_end() {
+        assert_eq!(split_name("Cart.total()"), ("Cart.total()".to_owned(), String::new()));
+        let long = format!("é{}::iterator const&)", "x".repeat(200));
+        let (start, end) = split_name(&long);
+        assert_eq!((format!("{start}{end}"), end.chars().count()), (long, NAME_END_CHARS));
+    }
+
+    #[test]
+    fn further_turns_of_a_recursion_are_folded() {
+        let call = |function: &str| CallView { function: function.to_owned(), ..CallView::default() };
+        let own =
+            |index: usize, function: &str| FrameView { calls: vec![call(function)], ..frame(index, false) };
+        let mut names = vec!["fail"];
+        names.extend(["visit", "walk"].repeat(100));
+        names.push("main");
+        let frames = names.iter().enumerate().map(|(index, name)| own(index, name)).collect();
+        let thread = ThreadView { frames, ..ThreadView::default() };
+        let stack = ThreadStack::from_thread(&thread, None, &SourceLinks::default());
+        let page = stack.render().unwrap();
+        assert_eq!(stack.items.len(), 5, "{page}");
+        assert!(page.contains("The same 2 frames 99 more times"), "{page}");
     }
 
     #[test]

@@ -48,7 +48,8 @@ async fn page_of_groups(
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<impl IntoResponse, Problem> {
-    let query = GroupQuery { limit: Some(PAGE_ENTRIES), ..groups::build_query(&state, api.clock.now()) };
+    let me = signed.viewer.name.as_deref();
+    let query = GroupQuery { limit: Some(PAGE_ENTRIES), ..groups::build_query(&state, api.clock.now(), me) };
     list_groups(api, signed.access, Query(query)).await
 }
 

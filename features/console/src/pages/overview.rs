@@ -1,7 +1,7 @@
 //! `/console`: current figures, new groups, and missing symbols.
 
 use crate::bar::{FilterBar, app_and_version, period_or_hours};
-use crate::components::chart::{ChartTimes, GroupTrends, StackedBars};
+use crate::components::chart::{ChartTimes, GroupTrends, RELEASES_LIMIT, StackedBars};
 use crate::components::rows::{self, CountedScope, GroupHead, group_heads};
 use crate::pages::report_pages::report_filters::day_begin;
 use crate::prelude::*;
@@ -107,8 +107,10 @@ impl OverviewPeriod {
             let own = VersionFilter { app: Some(app), version };
             (!app.is_empty() && version.is_some()).then(|| counted_path(own, &days, true))
         };
+        let releases = trends::first_days(tx, filter.app, self.first, RELEASES_LIMIT).await?;
         // Crashes are never sampled.
-        Ok(StackedBars::from_rows("Crashes", false, rows, &times).with_links(href))
+        let bars = StackedBars::from_rows("Crashes", false, rows, &times).with_links(href);
+        Ok(bars.with_releases(&releases, &times))
     }
 
     /// Returns the totals of the period and of the one before it.
@@ -158,7 +160,9 @@ pub async fn render_page(
         &[("app", filter.app), ("version", filter.version), ("sort", Some(GROWING))],
     );
     render_html(&OverviewPage {
-        shell: Shell::for_viewer(signed.viewer, "overview", "Overview").with_bar(bar),
+        shell: Shell::for_viewer(signed.viewer, "overview", "Overview")
+            .with_about(state.get("app").unwrap_or_default())
+            .with_bar(bar),
         days: period.days,
         period: period.format_length(),
         nothing: period.step == TrendStep::Day
@@ -274,10 +278,10 @@ fn build_day_figures(
     let share = |totals: &PeriodTotals| format_percentage(totals.symbolicated, totals.frames);
     [
         Figure {
-            label: "Frames symbolicated",
+            label: "App frames symbolicated",
             value: share(&now).unwrap_or_else(|| "–".to_owned()),
             note: share(&before).map_or_else(
-                || "no frames in the period before".to_owned(),
+                || "no frames of the app in the period before".to_owned(),
                 |share| format!("{share} in the period before"),
             ),
             href: Some(build_link("/console/symbols", &[("app", filter.app), ("version", filter.version)])),

@@ -1,8 +1,11 @@
 //! `/console/search`: opens the entry with an id, or lists the groups, apps, versions, reports and sessions that match a text.
 
 use crate::prelude::*;
-use unslide_api::feature::site::{SearchMatch, SearchQuery, SearchResults, find_by_id, read_id, search};
+use unslide_api::feature::site::{
+    SearchMatch, SearchQuery, SearchResults, find_by_id, find_by_short_id, read_id, search,
+};
 use unslide_model::Scope;
+use unslide_store::groups::normalize_short_id;
 
 #[derive(Template)]
 #[template(path = "console/pages/search.html", askama = escaping)]
@@ -93,7 +96,7 @@ fn found_by(found: &SearchMatch) -> String {
     }
 }
 
-/// Returns the path of the page for the id in a search text, if the key may see its entry.
+/// Returns the path of the page for the id or the short id in a search text, if the key may see its entry.
 ///
 /// # Errors
 /// The database fails.
@@ -102,7 +105,16 @@ pub async fn find_page_by_id(
     access: &Access<ReportsRead>,
     text: Option<&str>,
 ) -> Result<Option<String>, Problem> {
-    let Some(id) = text.and_then(read_id) else { return Ok(None) };
+    let Some(text) = text else { return Ok(None) };
+    let id = read_id(text);
+    if id.is_none() && normalize_short_id(text).is_none() {
+        return Ok(None);
+    }
+    let only = access.only_app();
     let mut tx = api.tenant(access.tenant()).await?;
-    Ok(find_by_id(api, &mut tx, access, access.only_app(), id).await?.map(|found| found.page))
+    let found = match id {
+        Some(id) => find_by_id(api, &mut tx, access, only, id).await?,
+        None => find_by_short_id(&mut tx, only, text).await?,
+    };
+    Ok(found.map(|found| found.page))
 }

@@ -36,6 +36,18 @@ struct SymbolsPage {
     chosen: String,
 }
 
+impl SymbolsPage {
+    /// Returns true if an upload or one of its objects is still being processed.
+    fn is_building(&self) -> bool {
+        let is_open =
+            |upload: &SymbolUpload| !matches!(upload.status, UploadStatus::Done | UploadStatus::Failed);
+        let is_queued = |listed: &ObjectListing| {
+            matches!(listed.object.status, ObjectStatus::Queued | ObjectStatus::Building)
+        };
+        self.uploads.iter().any(is_open) || self.objects.iter().any(is_queued)
+    }
+}
+
 pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<SymbolsRead>,

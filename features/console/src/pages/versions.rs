@@ -38,9 +38,10 @@ impl VersionsPage {
         self.filtered_path(version, &[])
     }
 
-    /// Returns the path of the counted reports of a version, or of some of them.
-    fn counted_path(&self, version: &VersionSummary, name: &'static str, value: &str) -> String {
-        self.filtered_path(version, &[(name, Some(value)), ("counted", Some("true"))])
+    /// Returns the path of the counted reports of a version, or of its crashes.
+    fn counted_path(&self, version: &VersionSummary, is_fatal: bool) -> String {
+        let fatal = is_fatal.then_some("true");
+        self.filtered_path(version, &[("fatal", fatal), ("counted", Some("true"))])
     }
 
     fn filtered_path(&self, version: &VersionSummary, filters: &[(&str, Option<&str>)]) -> String {
@@ -80,7 +81,9 @@ pub async fn render_page(
     tx.rollback();
     let bar = FilterBar { action: VERSIONS_PAGE.to_owned(), selects: vec![select], ..FilterBar::default() };
     render_html(&VersionsPage {
-        shell: Shell::for_viewer(signed.viewer, "versions", "Versions").with_bar(bar),
+        shell: Shell::for_viewer(signed.viewer, "versions", "Versions")
+            .with_about(app.as_str())
+            .with_bar(bar),
         versions: items,
         columns,
         links: lists::list_links(&api, "versions", &[("app", Some(&app))]),
@@ -90,6 +93,6 @@ pub async fn render_page(
 }
 
 fn symbolicated(version: &VersionSummary) -> String {
-    let percent = version.share_symbolicated.map(|share| round_fraction_below_whole(share, 100));
+    let percent = version.share_own_symbolicated.map(|share| round_fraction_below_whole(share, 100));
     percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent} %"))
 }

@@ -181,6 +181,11 @@ fn event_for_group(event: &GroupEvent) -> NewLiveEvent {
             app: Some(app.clone()),
             data: json!({"app": app, "group": group, "title": title, "version": version}),
         },
+        GroupEvent::Reopened { group, app, title, version, reason, .. } => NewLiveEvent {
+            kind: "group_reopened",
+            app: Some(app.clone()),
+            data: json!({"app": app, "group": group, "title": title, "version": version, "reason": reason}),
+        },
     }
 }
 

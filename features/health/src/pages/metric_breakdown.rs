@@ -8,6 +8,7 @@ use crate::store::figures::metric_breakdown::{self, DimensionFigures};
 use crate::store::metrics::MetricDimension;
 use unslide_console::page::BarSelect;
 use unslide_health_formats::MetricName;
+use unslide_report::device_models::name_with_code;
 
 #[derive(Template)]
 #[template(path = "health/metric_breakdown.html", askama = escaping)]
@@ -113,7 +114,7 @@ fn build_row(figures: &DimensionFigures, metric: MetricName) -> FigureRow {
         _ => ("value", "values"),
     };
     FigureRow {
-        value: figures.value.clone(),
+        value: name_with_code(&figures.value).into_owned(),
         figures: list_statistics(metric).iter().map(figure).collect(),
         observations: estimate(counted(whole(figures.observations), one, many), figures.estimated),
     }

@@ -1,5 +1,6 @@
 //! The pages of the console, and figures for pages of the core.
 
+mod app_sessions;
 mod memory_limit;
 mod metric_breakdown;
 mod overview;
@@ -9,6 +10,7 @@ mod values;
 mod version_column;
 mod versions;
 
+pub use app_sessions::find_app_sessions;
 pub use memory_limit::find_memory_limit;
 pub use overview::find_overview;
 pub use version_column::find_version_column;

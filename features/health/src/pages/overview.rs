@@ -107,10 +107,10 @@ fn out_of_memory(now: &HealthFigures) -> OverviewFigure {
     OverviewFigure {
         label: "Out of memory",
         value: per_thousand(now.out_of_memory_sessions, now.sessions),
-        title: "Sessions on the screen that the system ended for lack of memory, of a thousand. “By exclusion”: nothing \
-                else explains the end.",
+        title: "Sessions on the screen that the system ended for lack of memory, of a thousand. “Inferred”: nothing else \
+                explains the end.",
         note: format!(
-            "of 1\u{202f}000 sessions; {} by exclusion, {} more in the background",
+            "per 1\u{202f}000 sessions; {} of them inferred, {} more in the background",
             estimate(grouped(now.unexplained_sessions), now.estimated),
             estimate(grouped(now.background_out_of_memory_sessions), now.estimated)
         ),
@@ -157,11 +157,11 @@ mod tests {
             (lines[lines.len() - 2].note.clone(), lines[lines.len() - 1].value.clone())
         };
         let (memory, sessions) = texts(figures(0, 40));
-        assert!(memory.ends_with("; 0 by exclusion, 0 more in the background"), "{memory}");
+        assert!(memory.ends_with("; 0 of them inferred, 0 more in the background"), "{memory}");
         assert_eq!(sessions, "40");
         let (memory, sessions) =
             texts(HealthFigures { estimated: true, unexplained_sessions: 8, ..figures(0, 40) });
-        assert!(memory.ends_with("; about 8 by exclusion, about 0 more in the background"), "{memory}");
+        assert!(memory.ends_with("; about 8 of them inferred, about 0 more in the background"), "{memory}");
         assert_eq!(sessions, "about 40");
     }
 

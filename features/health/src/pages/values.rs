@@ -6,8 +6,8 @@ use unslide_model::figures::format_decimals;
 
 /// The columns: signal, head, and description.
 pub(super) const COLUMNS: [(&str, &str, &str); 15] = [
-    ("crash_free_sessions", "Crash-free", "Sessions that did not end with a crash"),
-    ("crash_free_users", "Users", "Users without a session that crashed, approximately"),
+    ("crash_free_sessions", "Crash-free sessions", "Sessions that did not end with a crash"),
+    ("crash_free_users", "Crash-free users", "Users without a session that crashed, approximately"),
     (
         "out_of_memory_sessions",
         "Out of memory",
@@ -24,7 +24,7 @@ pub(super) const COLUMNS: [(&str, &str, &str); 15] = [
     ("hitch_ratio", "Hitches", "Late frames, in milliseconds of each second of animation"),
     ("page_load_time", "Page load", "From the request until a page can be used"),
     ("request_failures", "Failed requests", "Requests without an answer, or that the app counts as failed"),
-    ("request_total", "Requests", "How long requests took"),
+    ("request_total", "Request time", "How long requests took"),
 ];
 
 /// Returns the metric of a column; `None` for a figure of sessions.

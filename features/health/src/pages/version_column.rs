@@ -43,7 +43,7 @@ fn out_of_memory(figures: &HealthFigures) -> Vec<String> {
     ];
     let some = places.into_iter().filter(|(sessions, _)| *sessions > 0);
     some.map(|(sessions, place)| {
-        format!("{} of 1\u{202f}000 {place}", per_thousand(sessions, figures.sessions))
+        format!("{} per 1\u{202f}000 {place}", per_thousand(sessions, figures.sessions))
     })
     .collect()
 }

@@ -12,6 +12,7 @@ use crate::store::{figures, measured_apps};
 use time::Date;
 use unslide_console::page::{app_select, bytes, duration, grouped};
 use unslide_model::figures::{format_hundredths_of_percent, round_fraction_below_whole};
+use unslide_report::device_models::name_with_code;
 use unslide_store::app_signals::{self, DroppedSignal};
 
 /// The phases of a request: metric and head.
@@ -29,8 +30,8 @@ struct HealthPage {
     shell: Shell,
     app: String,
     days: i64,
-    /// Head and title of each column that has figures.
-    heads: Vec<(&'static str, &'static str)>,
+    /// A sentence about the newest version that is compared with another.
+    verdict: Option<String>,
     versions: Vec<HealthRow>,
     hosts: Vec<HostFigures>,
     /// Notes on the figures: days that are left out, and signals that are not kept.
@@ -46,10 +47,55 @@ struct HealthRow {
     cells: Vec<HealthCell>,
 }
 
+impl HealthRow {
+    /// Returns the sentence that says what is worse than in the version before, or else better. `None` without a version
+    /// before.
+    fn describe_changes(&self) -> Option<String> {
+        let (version, before) = (&self.version, self.before.as_ref()?);
+        let changed = |class: &str| {
+            let cells = self.cells.iter().filter(|cell| cell.change_class() == class);
+            cells.map(|cell| lower_first(cell.head)).collect::<Vec<_>>().join(", ")
+        };
+        let (worse, better) = (changed("bad"), changed("good"));
+        Some(match (worse.is_empty(), better.is_empty()) {
+            (false, true) => format!("{version} is worse than {before} in: {worse}."),
+            (false, false) => {
+                format!("{version} is worse than {before} in: {worse}. It is better in: {better}.")
+            }
+            (true, false) => format!("{version} is not worse than {before}. It is better in: {better}."),
+            (true, true) => format!("{version} differs from {before} by no more than noise."),
+        })
+    }
+}
+
 struct HealthCell {
     head: &'static str,
+    title: &'static str,
     lines: Vec<HealthCellLine>,
     observations: String,
+}
+
+impl HealthCell {
+    /// Returns the class of its worst change, or an empty text if it has none.
+    fn change_class(&self) -> &'static str {
+        let has = |wanted: &str| self.lines.iter().any(|line| line.has_change(wanted));
+        if has("bad") {
+            "bad"
+        } else if has("good") {
+            "good"
+        } else {
+            ""
+        }
+    }
+}
+
+/// Returns a heading within a sentence: its first letter is small, unless it is an abbreviation.
+fn lower_first(head: &str) -> String {
+    let mut chars = head.chars();
+    match (chars.next(), chars.clone().next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(chars).collect(),
+        _ => head.to_owned(),
+    }
 }
 
 struct HealthCellLine {
@@ -58,6 +104,12 @@ struct HealthCellLine {
     value: String,
     /// The mark's class, the word, and the value before; `None` if no earlier version has one.
     change: Option<(&'static str, &'static str, String)>,
+}
+
+impl HealthCellLine {
+    fn has_change(&self, wanted: &str) -> bool {
+        self.change.as_ref().is_some_and(|(class, ..)| *class == wanted)
+    }
 }
 
 pub async fn render_page(
@@ -93,15 +145,14 @@ pub async fn render_page(
     };
     let has = |signal: &str| versions.iter().any(|of| of.signals.iter().any(|one| one.signal == signal));
     let columns: Vec<_> = COLUMNS.into_iter().filter(|(signal, ..)| has(signal)).collect();
+    let rows: Vec<_> =
+        versions.iter().map(|version| build_row(version, &columns, &app, state.get("days"))).collect();
     render_html(&HealthPage {
-        shell: Shell::for_viewer(signed.viewer, "health", "Health").with_bar(bar),
-        versions: versions
-            .iter()
-            .map(|version| build_row(version, &columns, &app, state.get("days")))
-            .collect(),
+        shell: Shell::for_viewer(signed.viewer, "health", "Health").with_about(app.as_str()).with_bar(bar),
+        verdict: rows.iter().find_map(HealthRow::describe_changes),
+        versions: rows,
         app,
         days: state.chart_days(),
-        heads: columns.iter().map(|(_, head, title)| (*head, *title)).collect(),
         hosts,
         notes: build_notes(metrics_from, from, &dropped),
         limits,
@@ -123,17 +174,22 @@ fn build_notes(
     cut.chain(dropped).collect()
 }
 
+/// Returns the device of a memory limit with its code.
+fn device(limit: &MemoryLimit) -> String {
+    name_with_code(text_or(&limit.model, "unknown device")).into_owned()
+}
+
 fn memory(size: i64) -> String {
     bytes(u64::try_from(size).unwrap_or(0))
 }
 
 fn build_row(
     version: &VersionSignals,
-    columns: &[(&str, &'static str, &str)],
+    columns: &[(&str, &'static str, &'static str)],
     app: &str,
     days: Option<&str>,
 ) -> HealthRow {
-    let cell = |(signal, head, _): &(&str, &'static str, &str)| {
+    let cell = |(signal, head, title): &(&str, &'static str, &'static str)| {
         let figures: Vec<_> = version.signals.iter().filter(|figure| figure.signal == *signal).collect();
         let unit = match *signal {
             "crash_free_users" => ("user", "users"),
@@ -145,6 +201,7 @@ fn build_row(
             .map(|figure| estimate(counted(whole(figure.observations), unit.0, unit.1), figure.estimated));
         HealthCell {
             head,
+            title,
             lines: figures.into_iter().map(line).collect(),
             observations: observations.unwrap_or_default(),
         }
@@ -172,7 +229,7 @@ fn line(figure: &SignalFigure) -> HealthCellLine {
         let (class, word) = match change {
             ChangeVerdict::Better => ("good", "better"),
             ChangeVerdict::Worse => ("bad", "worse"),
-            ChangeVerdict::WithinNoise => ("", "within noise"),
+            ChangeVerdict::WithinNoise => ("", ""),
         };
         (class, word, format_figure(figure, before))
     });
@@ -199,4 +256,40 @@ fn requests(host: &HostFigures) -> String {
 fn phase(host: &HostFigures, phase: &str) -> Option<String> {
     let found = host.phases.iter().find(|found| found.phase == phase)?;
     Some(format!("{} · {}", duration(positive(found.p50)), duration(positive(found.p95))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(changes: &[(&'static str, &'static str)]) -> HealthRow {
+        let cell = |(head, class): &(&'static str, &'static str)| HealthCell {
+            head,
+            title: "",
+            lines: vec![HealthCellLine {
+                statistic: "p95",
+                value: "1 s".to_owned(),
+                change: Some((class, "", "2 s".to_owned())),
+            }],
+            observations: String::new(),
+        };
+        HealthRow {
+            version: "2.0".to_owned(),
+            breakdown: None,
+            before: Some("1.0".to_owned()),
+            cells: changes.iter().map(cell).collect(),
+        }
+    }
+
+    #[test]
+    fn a_sentence_says_what_is_worse() {
+        let worse = row(&[("Users", "bad"), ("CPU", "bad"), ("Launch", "good"), ("Energy", "")]);
+        assert_eq!(
+            worse.describe_changes().as_deref(),
+            Some("2.0 is worse than 1.0 in: users, CPU. It is better in: launch.")
+        );
+        let noise = row(&[("Users", "")]).describe_changes();
+        assert_eq!(noise.as_deref(), Some("2.0 differs from 1.0 by no more than noise."));
+        assert_eq!(HealthRow { before: None, ..worse }.describe_changes(), None);
+    }
 }

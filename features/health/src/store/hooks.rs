@@ -1,5 +1,6 @@
 //! The part of health in transactions of the store.
 
+use super::erasure;
 use time::{Date, OffsetDateTime};
 use unslide_model::ended::EndReason;
 use unslide_store::queries::session::{
@@ -8,11 +9,14 @@ use unslide_store::queries::session::{
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, to_row32, words};
 use unslide_store::{HookFuture, StoreHook, TenantTx};
 
-/// Deletes expired rows, lists the begin, the end and the metric payloads of a session, and finds the sessions of a person.
+/// Deletes expired rows and those of persons, lists the begin, the end and the metric payloads of a session, and finds the
+/// sessions of a person.
 pub const HEALTH_HOOK: StoreHook = StoreHook {
     expire: Some(expire),
     session_events: Some(session_events),
-    person_sessions: Some(super::sessions::person_sessions),
+    person_sessions: Some(erasure::person_sessions),
+    find_sessions: Some(super::sessions::find_sessions),
+    erase_sessions: Some(erasure::erase_sessions),
     ..StoreHook::new(crate::NAME)
 };
 

@@ -1,6 +1,7 @@
 //! The statements: sessions, metric payloads, and figures that are made of both.
 
 mod apps;
+mod erasure;
 pub mod figures;
 mod hooks;
 pub mod metrics;

@@ -1,6 +1,7 @@
 //! `POST /v1/public-keys`: makes a public key.
 
-use super::{check_new, random_text};
+use super::check_new;
+use crate::key::KeyText;
 use crate::store::{self, IngestKey, MAX_OPEN_KEYS, NewIngestKey};
 use axum::Json;
 use axum::extract::State;
@@ -31,7 +32,7 @@ pub async fn create_public_key(
         let detail = format!("the key speaks for {own} alone, so it makes public keys for {own} only");
         return Err(Problem::new(Kind::InsufficientScope, detail));
     }
-    let text = random_text().map_err(Problem::internal)?;
+    let text = KeyText::generate().map_err(Problem::internal)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let Some(key) = store::create_key(&mut tx, &new, &text).await? else {
         let detail =

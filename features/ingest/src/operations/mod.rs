@@ -6,12 +6,10 @@ mod get;
 pub mod list;
 
 use crate::Ingest;
-use crate::key::{KeyText, MAX_APPS, RANDOM_BYTES};
+use crate::key::MAX_APPS;
 use crate::store::NewIngestKey;
 use axum::Extension;
-use std::error::Error;
 use std::sync::Arc;
-use unslide_api::entropy::Entropy;
 use unslide_api::feature::operation::{Api, Kind, Problem, check_texts, is_text};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -51,14 +49,4 @@ pub fn check_new(new: &NewIngestKey) -> Result<(), String> {
     }
     let wrong = new.apps.iter().enumerate().find_map(|(index, app)| Some((index, app.find_problem()?)));
     wrong.map_or(Ok(()), |(index, problem)| Err(format!("apps.{index}: {problem}")))
-}
-
-/// Makes the text of a new key.
-///
-/// # Errors
-/// The operating system has no random bytes.
-pub fn random_text() -> Result<KeyText, Box<dyn Error + Send + Sync>> {
-    let random = Entropy::default().generate_token()?;
-    let first = random.first_chunk::<RANDOM_BYTES>().ok_or("a token is too short")?;
-    Ok(KeyText::from_random(first))
 }

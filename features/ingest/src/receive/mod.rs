@@ -133,9 +133,9 @@ async fn receive_body(
 ) -> Result<ReceivedBody, Problem> {
     refuse_browsers(&parts.headers)?;
     if let Some(ClientAddress(address)) = parts.extensions.get::<ClientAddress>() {
-        ingest.limits.take_request(api, *address)?;
+        ingest.limits.addresses.take_request(api.clock.monotonic_micros(), *address)?;
     }
-    let key = ingest.keys.find_key(api, text).await?.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
+    let key = ingest.find_key(api, text).await?.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
     assign_caller(&parts.extensions, api, Caller::Tenant(key.tenant.clone()))?;
     tracing::debug!(public_key.id = key.id, "a request of a public key");
     if !key.is_tenant_active {

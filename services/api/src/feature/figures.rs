@@ -83,3 +83,25 @@ pub struct DeviceScope<'t> {
     /// The name or version of the system.
     pub os: &'t str,
 }
+
+/// Finds the sessions of an app in a period; `None` if it sent none.
+pub type FindAppSessions = for<'t> fn(&'t mut TenantTx, AppPeriod<'t>) -> HookFuture<'t, Option<AppSessions>>;
+
+/// An app in a period of whole days (UTC).
+#[derive(Clone, Copy, Debug)]
+pub struct AppPeriod<'t> {
+    pub app: &'t str,
+    pub first: Date,
+    /// The last day, which is part of the period.
+    pub last: Date,
+}
+
+/// Numbers of sessions.
+#[derive(Clone, Copy, Debug)]
+pub struct AppSessions {
+    pub sessions: i64,
+    /// Different installations, approximately.
+    pub installations: i64,
+    /// True if a part of the sessions was not kept.
+    pub estimated: bool,
+}

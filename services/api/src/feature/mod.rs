@@ -6,6 +6,7 @@ pub mod figures;
 pub mod intake;
 pub mod lists;
 pub mod operation;
+pub mod path_keys;
 pub mod site;
 pub mod upload;
 
@@ -13,7 +14,7 @@ pub use crate::state::Api;
 pub use lists::{ListForms, ListTable};
 
 use axum::Router;
-use figures::{FindMemoryLimit, FindOverview, FindVersionColumn};
+use figures::{FindAppSessions, FindMemoryLimit, FindOverview, FindVersionColumn};
 use std::error::Error;
 use std::sync::Arc;
 use time::OffsetDateTime;
@@ -54,7 +55,7 @@ pub type FindPage = for<'t> fn(&'t mut TenantTx, Uuid, Option<&'t str>) -> HookF
 /// An entry of a feature that was found by its id.
 #[derive(Clone, Debug)]
 pub struct FoundPage {
-    /// The kind of entry as a word, such as `capture`.
+    /// The kind of entry as a word, in lower case.
     pub kind: &'static str,
     /// Its title, in one line.
     pub title: String,
@@ -123,6 +124,8 @@ pub struct ApiFeature {
     pub find_overview: Option<FindOverview>,
     /// Finds its column for the list of versions.
     pub find_version_column: Option<FindVersionColumn>,
+    /// Finds the sessions of an app, of which a group hits a part.
+    pub find_app_sessions: Option<FindAppSessions>,
     /// Finds the memory limit that explains the end of a run.
     pub find_memory_limit: Option<FindMemoryLimit>,
     pub start: Option<FeatureStart>,
@@ -152,6 +155,7 @@ impl ApiFeature {
             find_related: None,
             find_overview: None,
             find_version_column: None,
+            find_app_sessions: None,
             find_memory_limit: None,
             start: None,
             problems: Vec::new(),

@@ -11,25 +11,35 @@ pub use crate::operations::audit_log::list_audit_log;
 pub use crate::operations::dead_letters::get::{BytesShown, open_letter};
 pub use crate::operations::dead_letters::list::{DeadLetterQuery, list_dead_letters};
 pub use crate::operations::dead_letters::replay::{ReplayWish, replay_dead_letter};
+pub use crate::operations::group_views::change::{GroupViewPatch, change_group_view};
+pub use crate::operations::group_views::create::{NewGroupView, create_group_view};
+pub use crate::operations::group_views::delete::delete_group_view;
+pub use crate::operations::group_views::list::list_group_views;
 pub use crate::operations::grouping_rules::{
     GroupingRulesEffect, GroupingRulesTrial, NewGroupingRules, get_grouping_rules, set_grouping_rules,
     try_grouping_rules,
 };
 pub use crate::operations::groups::activity::list_group_activity;
+pub use crate::operations::groups::bulk::{
+    CHANGED_GROUPS_LIMIT, ChangedGroups, GroupChanges, GroupOutcome, change_all_as_author,
+};
 pub use crate::operations::groups::change::{GroupPatch, change_as_author};
 pub use crate::operations::groups::get::load_group;
 pub use crate::operations::groups::list::{GROWING, GROWING_DAYS, GroupQuery, count_groups, list_groups};
+pub use crate::operations::groups::reference::{GroupRef, resolve_group};
 pub use crate::operations::groups::representative::choose_report;
 pub use crate::operations::groups::{Author, comment, merge, split};
 pub use crate::operations::keys::create::create_key;
 pub use crate::operations::keys::list::list_keys;
-pub use crate::operations::keys::{CreatedKey, RevokeQuery, revoke_key};
+pub use crate::operations::keys::{CreatedKey, NewKeyBody, RevokeQuery, revoke_key};
 pub use crate::operations::reports::explain::explain_stored;
 pub use crate::operations::reports::get::{GetQuery, get_report, load_report};
 pub use crate::operations::reports::list::{ReportQuery, list_reports, read_report_total};
-pub use crate::operations::search::by_id::{find_by_id, read_id};
+pub use crate::operations::search::by_id::{find_by_id, find_by_short_id, read_id};
 pub use crate::operations::search::matches::SearchMatch;
-pub use crate::operations::search::person_search::{PersonSearch, get_person_search, set_person_search};
+pub use crate::operations::search::person_search::{
+    PersonSearchSetting, get_person_search, set_person_search,
+};
 pub use crate::operations::search::{SearchQuery, SearchResults, search};
 pub use crate::operations::sessions::get::{SessionQuery, get_session};
 pub use crate::operations::symbols::list::{SymbolQuery, list_symbols};

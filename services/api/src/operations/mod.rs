@@ -3,6 +3,7 @@
 pub mod apps;
 pub mod audit_log;
 pub mod dead_letters;
+pub mod group_views;
 pub mod grouping_rules;
 pub mod groups;
 pub mod keys;

@@ -37,7 +37,16 @@ macro_rules! permissions {
         )+
     };
 }
-permissions!(SymbolsWrite, SymbolsRead, ReportsWrite, ReportsRead, GroupsWrite, TenantAdmin, Operator);
+permissions!(
+    SymbolsWrite,
+    SymbolsRead,
+    SymbolsDownload,
+    ReportsWrite,
+    ReportsRead,
+    GroupsWrite,
+    TenantAdmin,
+    Operator
+);
 
 /// The state of uploads: [`Scope::SymbolsRead`] or [`Scope::SymbolsWrite`], so that a build pipeline's key
 /// can wait for its uploads.
@@ -194,7 +203,7 @@ pub fn assign_caller(extensions: &Extensions, api: &Api, caller: Caller) -> Resu
 fn is_change(scope: Scope, method: &Method) -> bool {
     match scope {
         // These scopes also cover queries that come in a request body.
-        Scope::SymbolsRead | Scope::ReportsRead => false,
+        Scope::SymbolsRead | Scope::SymbolsDownload | Scope::ReportsRead => false,
         Scope::SymbolsWrite | Scope::ReportsWrite | Scope::GroupsWrite | Scope::TenantAdmin => {
             !method.is_safe() && *method != Method::DELETE
         }

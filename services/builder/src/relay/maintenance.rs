@@ -1,4 +1,4 @@
-//! Periodic work: repeats unanswered requests, deletes old rows, and updates metrics.
+//! Periodic work: repeats unanswered requests, opens groups that were ignored until a time, deletes old rows, and updates metrics.
 
 use crate::builder::Builder;
 use crate::deletion::{Deletion, parts};
@@ -9,9 +9,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use unslide_artifacts::keys;
 use unslide_store::jobs::JobKind;
-use unslide_store::{Store, erasure, jobs, keys as api_keys, outbox, partial, requests, retries, uploads};
+use unslide_store::{
+    Store, erasure, groups, jobs, keys as api_keys, outbox, partial, requests, retries, uploads,
+};
 
-/// Interval between two checks for unanswered requests.
+/// Interval between two checks for unanswered requests, and for groups that are ignored until a time.
 const OVERDUE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// Interval between two checks for reports with symbols that could not be fetched.
 const RETRY_CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -56,6 +58,8 @@ impl Maintenance {
         if is_due(&mut self.overdue, OVERDUE_CHECK_INTERVAL) {
             let sent = requests::resend_overdue(&builder.store, RESENT_REQUESTS_LIMIT).await;
             log_failure("requests without an answer could not be sent again", sent);
+            let opened = in_pages(|| groups::reopen_ignored(&builder.store, MAINTENANCE_PAGE_ENTRIES)).await;
+            log_failure("groups that were ignored until now could not be opened", opened);
         }
         if is_due(&mut self.retried, RETRY_CHECK_INTERVAL) {
             let asked = in_pages(|| retries::ask_due(&builder.store, MAINTENANCE_PAGE_ENTRIES)).await;

@@ -4,6 +4,7 @@ use super::{ANSWER_TIMEOUT, Client, ClientError, SHORT_ANSWER_TIMEOUT, answer_ti
 use bytes::Bytes;
 use reqwest::Method;
 use serde::de::DeserializeOwned;
+use std::io::{self, Write};
 use std::time::Duration;
 
 impl Client {
@@ -46,6 +47,33 @@ impl Client {
             Err(ClientError::Refused { status: 404, .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// GETs a file and writes it to `target`, at most `most_bytes`. Returns the name that the API gives it.
+    ///
+    /// # Errors
+    /// [`ClientError`], also if the file is larger or cannot be written.
+    pub async fn download_file(
+        &self,
+        path: &str,
+        target: &mut (impl Write + Send),
+        most_bytes: u64,
+    ) -> Result<Option<String>, ClientError> {
+        let get = || self.send_request(self.build_request(Method::GET, path), ANSWER_TIMEOUT);
+        let mut answer = self.retry_transient(get).await?;
+        let disposition = answer.headers().get("content-disposition").and_then(|text| text.to_str().ok());
+        let name = disposition.and_then(|text| Some(text.split_once("filename=\"")?.1.split_once('"')?.0));
+        let name = name.map(str::to_owned);
+        let mut bytes = 0;
+        while let Some(piece) = self.read_piece(&mut answer).await? {
+            bytes += piece.len() as u64;
+            if bytes > most_bytes {
+                let text = format!("the file has more than {most_bytes} bytes");
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, text).into());
+            }
+            target.write_all(&piece)?;
+        }
+        Ok(name)
     }
 
     /// PUTs JSON and reads JSON. Sends it again only if no connection was made.

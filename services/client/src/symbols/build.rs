@@ -27,7 +27,7 @@ const CHILD: &[&str] = &[
     "--test-threads=1",
 ];
 
-#[derive(Clone, Copy, clap::Args)]
+#[derive(Clone, Copy, Debug, clap::Args)]
 pub struct BuildArguments {
     /// Memory that the build of one dSYM or source map may take, such as 8GiB; mapped files are not counted
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = quantity::bytes)]
@@ -73,6 +73,11 @@ impl LocalBuildError {
 }
 
 impl BuildArguments {
+    /// Creates the arguments of a command with another flag for the memory, in bytes.
+    pub fn with_memory(build_memory: u64) -> BuildArguments {
+        BuildArguments { build_memory }
+    }
+
     /// Builds the symbols of a slice of a file, or of the source map of a bundle with a debug id of its own.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Converts a record of the output topic to the row that is stored. Runs on the CPU pool and does no I/O.
 
+use super::context::build_context;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -7,10 +8,14 @@ use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, TenantId, timestamp};
 use unslide_proto::{body, headers};
 use unslide_report::reader::ReportReaders;
-use unslide_report::{Ours, ProcessIdentity, ReadError, ReadLimits, Report, ReportSummary, TopFrame};
+use unslide_report::{
+    Ours, OwnFrames, ProcessIdentity, ReadError, ReadLimits, Report, ReportSummary, TopFrame,
+};
 use unslide_store::Uuid;
-use unslide_store::queries::person::hash_person_id;
-use unslide_store::reports::{Arrival, FrameTotals, ImageUse, ReportDetails, ReportOrigin};
+use unslide_store::persons::hash_person;
+use unslide_store::reports::{
+    Arrival, FrameTotals, ImageUse, MOST_REPORT_USERS, ReportDetails, ReportOrigin,
+};
 use unslide_stream::Record;
 
 /// A report and its tenant.
@@ -63,8 +68,13 @@ pub fn read_report(
         size: u64::try_from(input.len()).unwrap_or(u64::MAX),
         facts: ReportDetails {
             terms: report.search_terms(),
+            users: unslide_report::list_users(document.json(), limits, MOST_REPORT_USERS)
+                .iter()
+                .map(|user| hash_person(user))
+                .collect(),
             process_identity: report.process_identity().and_then(|process| identity_column(&process)),
-            ..build_details(report.summary(), ours)
+            context: build_context(&report),
+            ..build_details(report.summary(), ours, report.count_own_frames())
         },
         images: list_images(ours),
         origin: read_origin(record),
@@ -135,7 +145,7 @@ fn shown_summary(summary: &ReportSummary) -> Value {
     Value::Object(shown)
 }
 
-fn build_details(summary: ReportSummary, ours: &Ours) -> ReportDetails {
+fn build_details(summary: ReportSummary, ours: &Ours, own: OwnFrames) -> ReportDetails {
     let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let shown = shown_summary(&summary);
     ReportDetails {
@@ -146,7 +156,8 @@ fn build_details(summary: ReportSummary, ours: &Ours) -> ReportDetails {
         status: ours.status.clone(),
         device_time: summary.timestamp,
         // The device's own hash is hashed again: the column shows that devices are equal, and nothing more.
-        device: summary.device_hash.map(|hash| hash_person_id(&hash).to_vec()),
+        device: summary.device_hash.map(|hash| hash_person(&hash).to_vec()),
+        users: Vec::new(),
         os_name: summary.os_name,
         os_version: summary.os_version,
         os_build: summary.os_build,
@@ -154,12 +165,15 @@ fn build_details(summary: ReportSummary, ours: &Ours) -> ReportDetails {
         process: summary.process_name,
         reason: summary.reason,
         summary: shown,
+        context: Value::Null,
         frames: FrameTotals {
             total: count(ours.frames.total),
             symbolicated: count(ours.frames.symbolicated),
             device: count(ours.frames.device),
             device_app: count(ours.frames.device_app),
             missing: count(ours.frames.missing),
+            own: count(own.total),
+            own_symbolicated: count(own.symbolicated),
         },
         grouping: ours.grouping.clone(),
         run_id: summary.run_id.as_deref().and_then(|id| Uuid::parse_str(id).ok()),
@@ -343,7 +357,7 @@ mod tests {
             }],
             ..ReportSummary::default()
         };
-        let shown = build_details(summary, &Ours::default()).summary;
+        let shown = build_details(summary, &Ours::default(), OwnFrames::default()).summary;
         let template = include_str!("../../../../deploy/elasticsearch/reports.json");
         let template: serde_json::Value = serde_json::from_str(template).unwrap();
         let mapped = &template["template"]["mappings"]["properties"]["summary"]["properties"];

@@ -4,6 +4,7 @@ use answers::Answered;
 use enriched::{ReadReport, Unreadable};
 use event::ReadEvent;
 pub mod answers;
+mod context;
 pub mod dead_letter;
 pub mod enriched;
 pub mod event;

@@ -17,6 +17,7 @@ fn describe_ability(scope: Scope) -> &'static str {
     match scope {
         Scope::SymbolsWrite => "upload symbols",
         Scope::SymbolsRead => "ask for symbols and symbolicate",
+        Scope::SymbolsDownload => "download dSYMs",
         Scope::ReportsWrite => "send reports",
         Scope::ReportsRead => "query reports, groups and versions",
         Scope::GroupsWrite => "resolve, assign and merge groups",

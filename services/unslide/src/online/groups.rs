@@ -1,12 +1,14 @@
 //! `unslide groups`: the bugs that reports are about, and their states.
 
+mod change;
 pub mod rules;
 mod show;
+mod views;
 
 use crate::moment::Moment;
 use crate::prelude::*;
+use change::{IgnoreArguments, Target, Targets, build_resolved, change_group, change_groups};
 use clap::ValueEnum;
-use reqwest::Method;
 use unslide_client::listing::{ListForm, Listing, filter_given, item_text};
 use unslide_model::{Clock, SystemClock};
 use unslide_store::Uuid;
@@ -23,8 +25,10 @@ Examples:
   unslide groups --app com.example.shop
   unslide groups --status open,regressed
   unslide groups --new-from 24h
-  unslide groups show 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
-  unslide groups resolve 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --in-version 2.4.2
+  unslide groups --assignee ''
+  unslide groups show SHOP-1A2B
+  unslide groups resolve SHOP-1A2B SHOP-7C0Q --in-version 2.4.2
+  unslide groups ignore SHOP-1A2B --more-reports 100
   unslide groups --app com.example.shop --app-version 2.4.1 --sort reports
   unslide groups --sort growing
   unslide groups rules try grouping.rules
@@ -104,24 +108,39 @@ enum Action {
     List(Box<ListArguments>),
     /// Show a group: its counts, and the stack of its newest report
     Show(Target),
-    /// Resolve a group: a new report of a later version opens it again
+    /// Resolve groups: a new report of a later version opens them again
     Resolve {
         #[command(flatten)]
-        target: Target,
+        targets: Targets,
         /// The version without the bug; if absent, any new report opens the group again
         #[arg(long, value_name = "VERSION")]
         in_version: Option<String>,
+        /// The version after the newest one has not the bug
+        #[arg(long, conflicts_with = "in_version")]
+        in_next_version: bool,
     },
-    /// Ignore a group, whatever comes
-    Ignore(Target),
-    /// Open a group that was closed
-    Reopen(Target),
+    /// Ignore groups, for ever or until something
+    Ignore {
+        #[command(flatten)]
+        targets: Targets,
+        #[command(flatten)]
+        until: IgnoreArguments,
+    },
+    /// Open groups that were closed
+    Reopen(Targets),
     /// Assign a group to a person
     Assign {
         #[command(flatten)]
         target: Target,
         /// Name of the person; empty to assign it to no person
         assignee: String,
+    },
+    /// Link a group to a ticket in another system
+    Ticket {
+        #[command(flatten)]
+        target: Target,
+        /// Address of the ticket; empty to remove it
+        url: String,
     },
     /// Merge several groups into one
     Merge {
@@ -138,21 +157,11 @@ enum Action {
         /// The id of the merged group
         group: Uuid,
     },
+    /// List the saved views of the key and of the tenant
+    Views(views::ViewsArguments),
     /// The rules by which the tenant's reports are grouped
     #[command(subcommand)]
     Rules(rules::RulesAction),
-}
-
-/// The group that something is done with.
-#[derive(Args)]
-pub struct Target {
-    #[command(flatten)]
-    server: ApiServer,
-    /// The id of the group
-    id: Uuid,
-    /// Print JSON instead of text
-    #[arg(long)]
-    json: bool,
 }
 
 /// Lists groups, or changes one.
@@ -164,37 +173,23 @@ pub fn run(arguments: Arguments) -> Outcome {
 }
 
 async fn run_action(action: Action) -> Outcome {
-    let (target, path, body) = match action {
-        Action::Resolve { target, in_version } => {
-            let mut body = json!({"status": "resolved"});
-            if let Some(version) = in_version {
-                body["resolved_in"] = version.into();
-            }
-            (target, "", body)
+    match action {
+        Action::Resolve { targets, in_version, in_next_version } => {
+            change_groups(targets, &build_resolved(in_version, in_next_version)).await
         }
-        Action::Ignore(target) => (target, "", json!({"status": "ignored"})),
-        Action::Reopen(target) => (target, "", json!({"status": "open"})),
-        Action::Assign { target, assignee } => (target, "", json!({"assignee": assignee})),
-        Action::Merge { target, groups } => (target, "/merge", json!({"groups": groups})),
-        Action::Split { target, group } => (target, "/split", json!({"group": group})),
-        Action::Rules(action) => return rules::run(action).await,
-        Action::List(arguments) => return list_groups(*arguments).await,
-        Action::Show(target) => return show::show_group(&target).await,
-    };
-    let client = Client::new(&target.server)?;
-    let address = format!("/v1/groups/{}{path}", target.id);
-    let method = if path.is_empty() { Method::PATCH } else { Method::POST };
-    let group: Value = client.send_json(method, &address, &body).await?;
-    if target.json {
-        Console::get().print_json(&group)?;
-    } else if group.is_null() {
-        say!("{}  done; the key may not read groups", target.id);
-    } else {
-        let count = group["reports"].as_u64().unwrap_or(0);
-        let noun = if count == 1 { "report" } else { "reports" };
-        say!("{}  {}  {count} {noun}  {}", target.id, format_state(&group), item_text(&group, "title"));
+        Action::Ignore { targets, until } => change_groups(targets, &until.to_body()).await,
+        Action::Reopen(targets) => change_groups(targets, &json!({"status": "open"})).await,
+        Action::Assign { target, assignee } => {
+            change_group(&target, "", &json!({"assignee": assignee})).await
+        }
+        Action::Ticket { target, url } => change_group(&target, "", &json!({"ticket_url": url})).await,
+        Action::Merge { target, groups } => change_group(&target, "/merge", &json!({"groups": groups})).await,
+        Action::Split { target, group } => change_group(&target, "/split", &json!({"group": group})).await,
+        Action::Rules(action) => rules::run(action).await,
+        Action::List(arguments) => list_groups(*arguments).await,
+        Action::Show(target) => show::show_group(&target).await,
+        Action::Views(arguments) => views::list_views(arguments).await,
     }
-    Ok(Exit::Ready)
 }
 
 async fn list_groups(arguments: ListArguments) -> Outcome {
@@ -219,22 +214,34 @@ async fn list_groups(arguments: ListArguments) -> Outcome {
         path: "/v1/groups",
         query,
         limit: 50,
-        head: &["ID", "STATE", "REPORTS", "DEVICES", "LAST SEEN", "VERSIONS", "TITLE", "CULPRIT"],
+        head: &["SHORT ID", "ID", "STATE", "REPORTS", "DEVICES", "LAST SEEN", "VERSIONS", "TITLE", "CULPRIT"],
         row,
         empty: "no group matches",
     };
     arguments.form.print_list(listing, &Client::new(&arguments.server)?).await
 }
 
-/// Returns the status, with the version that it is about.
+/// Returns the status, with the version or the limit that it is about.
 pub fn format_state(group: &Value) -> String {
     let status = item_text(group, "status");
-    let version = match status.as_str() {
-        "resolved" => item_text(group, "resolved_in"),
-        "regressed" => item_text(group, "regressed_in"),
-        _ => String::new(),
+    let named = |word: &str, name: &str| match &group[name] {
+        Value::String(text) if !text.is_empty() => Some(format!("{word} {text}")),
+        Value::Number(number) => Some(format!("{word} {number}")),
+        _ => None,
     };
-    if version.is_empty() { status } else { format!("{status} in {version}") }
+    let about: Vec<String> = match status.as_str() {
+        "resolved" => {
+            [named("in", "resolved_in"), named("after", "resolved_after")].into_iter().flatten().collect()
+        }
+        "regressed" => named("in", "regressed_in").into_iter().collect(),
+        "ignored" => {
+            let reports = named("until", "ignored_until_reports").map(|text| format!("{text} reports"));
+            let devices = named("until", "ignored_until_devices").map(|text| format!("{text} devices"));
+            [named("until", "ignored_until"), reports, devices].into_iter().flatten().collect()
+        }
+        _ => Vec::new(),
+    };
+    if about.is_empty() { status } else { format!("{status} {}", about.join(" or ")) }
 }
 
 /// Returns the first and the last version with a report.
@@ -243,9 +250,10 @@ pub fn format_versions(group: &Value) -> String {
     if first == last { first } else { format!("{first}..{last}") }
 }
 
-fn row(group: &Value) -> [String; 8] {
+fn row(group: &Value) -> [String; 9] {
     let provisional = if group["provisional"] == true { " (provisional: symbols are missing)" } else { "" };
     [
+        item_text(group, "short_id"),
         item_text(group, "id"),
         format_state(group),
         match group["all_reports"].as_i64() {
@@ -266,13 +274,25 @@ mod tests {
 
     #[test]
     fn a_row_has_state_and_versions_and_says_what_is_provisional() {
-        let group = serde_json::json!({"id": "5", "reports": 3, "affected_devices": 2, "last_seen": "2026-11-20T09:00:00Z",
+        let group = serde_json::json!({"id": "5", "short_id": "A-0001", "reports": 3, "affected_devices": 2, "last_seen": "2026-11-20T09:00:00Z",
             "first_version": "1.0", "last_version": "1.2", "title": "Hang", "provisional": true,
             "status": "regressed", "resolved_in": "1.1", "regressed_in": "1.2"});
         let of_version = serde_json::json!({"reports": 10, "all_reports": 216});
-        assert_eq!(row(&of_version)[2], "10 of 216");
+        assert_eq!(row(&of_version)[3], "10 of 216");
         let row = row(&group);
-        assert_eq!(row[..6], ["5", "regressed in 1.2", "3", "2", "2026-11-20T09:00:00Z", "1.0..1.2"]);
-        assert!(row[6].starts_with("Hang (provisional"));
+        assert_eq!(
+            row[..7],
+            ["A-0001", "5", "regressed in 1.2", "3", "2", "2026-11-20T09:00:00Z", "1.0..1.2"]
+        );
+        assert!(row[7].starts_with("Hang (provisional"));
+    }
+
+    #[test]
+    fn a_state_says_what_ends_it() {
+        let ignored = serde_json::json!({"status": "ignored", "ignored_until": "2026-12-01T00:00:00Z", "ignored_until_devices": 9});
+        assert_eq!(format_state(&ignored), "ignored until 2026-12-01T00:00:00Z or until 9 devices");
+        let next = serde_json::json!({"status": "resolved", "resolved_after": "2.4.1"});
+        assert_eq!(format_state(&next), "resolved after 2.4.1");
+        assert_eq!(format_state(&serde_json::json!({"status": "open"})), "open");
     }
 }

@@ -10,13 +10,14 @@ const PERSON_SEARCH: &str = "/v1/person-search";
 /// Arguments of the command `unslide search`.
 #[derive(Args)]
 #[command(after_help = "\
-The key needs the scope reports:read. An id of a report, a group, a capture, an upload or an image finds that entry. A session's id
-finds its reports. The ids of devices, installations and users are searched if the tenant has turned that on: see
+The key needs the scope reports:read. The id of anything that was sent or uploaded finds that entry, and so does the short id of a
+group. A session's id finds its reports. The ids of devices, installations and users are searched if the tenant has turned that on: see
 `unslide settings person-search`.
 
 Examples:
   unslide search 2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59
   unslide search Cart.total
+  unslide search SHOP-1A2B
   unslide search 2.4.1 --app com.example.shop
   unslide search customer-4711 --json")]
 pub struct SearchArguments {

@@ -1,7 +1,7 @@
 //! `unslide key`.
 
 use crate::configuration::Configured;
-use crate::features::{KEY_MAKERS, TOKEN_WRITERS};
+use crate::features::{KEY_MAKERS, NAMES_KEY_MAKERS, TOKEN_WRITERS};
 use crate::moment::Moment;
 use crate::prelude::*;
 use crate::servers::key_test;
@@ -9,8 +9,8 @@ use crate::servers::tenant::{check_tenant, with_database};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_client::{confirm_action, create_key};
-use unslide_feature::TokenRequest;
-use unslide_model::{Scope, TenantId};
+use unslide_feature::{KeyRequest, MakeKey, TokenRequest};
+use unslide_model::{KeyPreset, Scope, TenantId};
 use unslide_store::keys::{self, NewApiKey};
 use unslide_store::{Store, Uuid, audit};
 
@@ -36,14 +36,22 @@ pub enum Command {
         #[arg(long, default_value = "made on the command line")]
         name: String,
         /// Scopes that the key grants, separated by commas; with --sentry-token symbols:write,symbols:read if absent
-        #[arg(long, value_delimiter = ',', required_unless_present_any = ["public", "sentry_token"])]
+        #[arg(long, value_delimiter = ',', required_unless_present_any = ["public", "names", "sentry_token", "preset"])]
         scope: Vec<Scope>,
+        /// Purpose of the key instead of scopes: pipeline uploads symbols; app (with --app) and gateway send what apps report;
+        /// reader sees everything and changes nothing; triager also works on groups
+        #[arg(long, conflicts_with_all = ["scope", "public", "names", "sentry_token"])]
+        preset: Option<KeyPreset>,
         /// The only app (bundle identifier) that the key is valid for; with --public one or more, separated by commas
         #[arg(long)]
         app: Option<String>,
         /// Make a key for the URL in an app, which sends reports and does nothing else. `prefix.*` covers all apps below
         #[arg(long, requires = "app", conflicts_with_all = ["scope", "expires"])]
         public: bool,
+        /// Make a key for the URL that a profiler reads names of functions from; it never gives a dSYM. It expires after 90
+        /// days unless --expires says otherwise
+        #[arg(long, conflicts_with_all = ["scope", "public", "sentry_token"])]
+        names: bool,
         /// Print the key as a token for SENTRY_AUTH_TOKEN, which also carries the tenant and the URL of the API
         #[arg(long, requires = "url", conflicts_with = "public")]
         sentry_token: bool,
@@ -99,10 +107,23 @@ fn resolve_expiry(end: Moment, now: OffsetDateTime) -> Result<OffsetDateTime, Co
 pub fn run(command: Command) -> Outcome {
     match command {
         Command::Create { configured, tenant, name, app: Some(apps), public: true, .. } => {
-            with_database(&configured, async |store, _| make_public(&store, &tenant, &name, &apps).await)
+            with_database(&configured, async |store, _| {
+                let apps: Vec<String> = apps.split(',').map(|app| app.trim().to_owned()).collect();
+                let request = KeyRequest { name: &name, apps: &apps, expires_at: None };
+                make_feature_key(&store, &tenant, KEY_MAKERS.first().map(|maker| maker.make), request).await
+            })
         }
-        Command::Create { configured, tenant, name, scope, app, expires, url, .. } => {
-            let scope = if scope.is_empty() { TOKEN_SCOPES.to_vec() } else { scope };
+        Command::Create { configured, tenant, name, app, expires, names: true, .. } => {
+            with_database(&configured, async |store, _| {
+                let now = store.clock().now();
+                let expires_at = expires.map(|end| resolve_expiry(end, now)).transpose()?;
+                let apps: Vec<String> = app.into_iter().collect();
+                let request = KeyRequest { name: &name, apps: &apps, expires_at };
+                make_feature_key(&store, &tenant, NAMES_KEY_MAKERS.first().copied(), request).await
+            })
+        }
+        Command::Create { configured, tenant, name, scope, preset, app, expires, url, .. } => {
+            let scope = choose_scopes(scope, preset, app.as_deref())?;
             if app.is_some() && scope.contains(&Scope::Operator) {
                 return Err(
                     CommandError::usage("a key for one app cannot use operations of operators").into()
@@ -134,6 +155,22 @@ pub fn run(command: Command) -> Outcome {
             with_database(&configured, async |store, _| revoke_key(&store, &tenant, id, cascade, yes).await)
         }
         Command::Test(arguments) => key_test::run(&arguments),
+    }
+}
+
+/// Returns the scopes of a new key: those of the command line, of a preset, or of a token for upload clients.
+fn choose_scopes(
+    scopes: Vec<Scope>,
+    preset: Option<KeyPreset>,
+    app: Option<&str>,
+) -> Result<Vec<Scope>, CommandError> {
+    match preset {
+        Some(preset) if preset.needs_app() && app.is_none() => Err(CommandError::usage(format!(
+            "a key with the preset {preset} is for one app: add --app BUNDLE_IDENTIFIER"
+        ))),
+        Some(preset) => Ok(preset.scopes().to_vec()),
+        None if scopes.is_empty() => Ok(TOKEN_SCOPES.to_vec()),
+        None => Ok(scopes),
     }
 }
 
@@ -187,12 +224,16 @@ async fn list_keys(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
     Ok(Exit::Ready)
 }
 
-/// Makes a key for the URL in an app and prints it.
-async fn make_public(store: &Store, tenant: &TenantId, name: &str, apps: &str) -> Outcome {
+/// Makes a key of a feature for a URL and prints it.
+async fn make_feature_key(
+    store: &Store,
+    tenant: &TenantId,
+    make: Option<MakeKey>,
+    request: KeyRequest<'_>,
+) -> Outcome {
     check_tenant(store, tenant).await?;
-    let maker = KEY_MAKERS.first().ok_or("this program makes no public keys")?;
-    let apps: Vec<String> = apps.split(',').map(|app| app.trim().to_owned()).collect();
-    say!("{}", (maker.make)(store, tenant, name, &apps).await?);
+    let make = make.ok_or("this program makes no such keys")?;
+    say!("{}", make(store, tenant, request).await?);
     Ok(Exit::Ready)
 }
 
@@ -228,6 +269,16 @@ async fn revoke_key(store: &Store, tenant: &TenantId, id: Uuid, cascade: bool, y
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_preset_decides_the_scopes_and_may_need_an_app() {
+        let pipeline = choose_scopes(Vec::new(), Some(KeyPreset::Pipeline), None).unwrap();
+        assert_eq!(pipeline, [Scope::SymbolsWrite, Scope::SymbolsRead]);
+        assert!(choose_scopes(Vec::new(), Some(KeyPreset::App), None).is_err());
+        let app = choose_scopes(Vec::new(), Some(KeyPreset::App), Some("com.example.shop")).unwrap();
+        assert_eq!(app, [Scope::ReportsWrite]);
+        assert_eq!(choose_scopes(vec![Scope::ReportsRead], None, None).unwrap(), [Scope::ReportsRead]);
+    }
 
     #[test]
     fn a_key_ends_at_a_time_or_after_some_days() {

@@ -63,6 +63,7 @@ async fn add_entries(world: &World, key: &str, cases: &BTreeMap<&'static str, Ca
     world.post_json(comments, key, &json!({"text": "a"})).await.expect_status(201);
     let public = json!({"name": "bank", "apps": ["com.example.bank"]});
     world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
+    world.post_json("/v1/names-keys", key, &json!({"name": "bank"})).await.expect_status(201);
 }
 
 #[tokio::test]

@@ -145,8 +145,17 @@ fn arrival(
             reason: Some("it crashed".to_owned()),
             run_id: summary.run_id.as_deref().and_then(|id| unslide_store::Uuid::parse_str(id).ok()),
             summary: shown,
+            context: json!({"facts": {"in_background": true, "low_battery": false},
+                "keys": crash.get("user").filter(|user| user.is_object()).cloned().unwrap_or_else(|| json!({}))}),
             sampled: summary.sampled,
-            frames: reports::FrameTotals { total: 3, symbolicated: 0, device: 2, device_app: 2, missing: 1 },
+            frames: reports::FrameTotals {
+                total: 3,
+                device: 2,
+                device_app: 2,
+                missing: 1,
+                own: 3,
+                ..reports::FrameTotals::default()
+            },
             grouping: ours.and_then(|ours| ours.grouping),
             terms: report.search_terms(),
             ..reports::ReportDetails::default()
@@ -235,6 +244,8 @@ async fn reports_are_found_by_every_filter_in_pages() {
         ("type=mach", vec![]),
         ("status=none", vec![B, A]),
         ("status=complete", vec![]),
+        ("symbols_missing=true", vec![B, A]),
+        ("symbols_missing=false", vec![]),
         ("model=iPhone16,1", vec![B]),
         ("model=iPhone", vec![]),
         ("os_version=18.3.1", vec![B]),

@@ -46,6 +46,14 @@ pub async fn stored_by(world: &World, of: &Owner, app: Option<&str>) -> DebugId 
     debug_id
 }
 
+/// Puts the bytes of a stored object into object storage.
+pub async fn put_file(world: &World, of: &str, debug_id: &DebugId) {
+    let hash = ContentHash(Sha256::digest(format!("{of} {debug_id} true")).into());
+    let key = keys::for_object(tenant_id(of).scope(hash));
+    let bytes = vec![b'a'; 1_000].into();
+    world.bucket().await.put(&key, bytes, &unslide_artifacts::Put::default()).await.unwrap();
+}
+
 async fn publish(world: &World, of: &Owner, debug_id: DebugId, content_hash: ContentHash, quality: Quality) {
     let mut tx = world.store.owner(of).await.unwrap();
     let symcache = objects::Symcache { size: 77, sha256: ContentHash([7; 32]), version: 1 };

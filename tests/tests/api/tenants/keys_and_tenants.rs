@@ -63,6 +63,31 @@ async fn a_key_over_the_limit_is_refused_and_the_answer_says_what_to_do() {
 }
 
 #[tokio::test]
+async fn a_preset_gives_a_key_the_scopes_of_its_purpose() {
+    let world = World::start().await;
+    let admin = world.create_master_key("acme").await;
+    let reader = json!({"name": "dashboard", "preset": "reader"});
+    let made = world.post_json("/v1/keys", &admin, &reader).await.expect_status(201);
+    assert_eq!(made["scopes"], json!(["symbols:read", "reports:read"]));
+    let app = json!({"name": "shop", "preset": "app", "app": "com.example.shop"});
+    let made = world.post_json("/v1/keys", &admin, &app).await.expect_status(201);
+    assert_eq!((&made["scopes"], &made["app"]), (&json!(["reports:write"]), &"com.example.shop".into()));
+    for (wrong, why) in [
+        (json!({"name": "x", "preset": "app"}), "app: a key with the preset app is for one app"),
+        (json!({"name": "x", "preset": "reader", "scopes": ["reports:read"]}), "either scopes or a preset"),
+        (json!({"name": "x"}), "either scopes or a preset"),
+        (json!({"name": "x", "preset": "root"}), "root"),
+    ] {
+        let refused = world.post_json("/v1/keys", &admin, &wrong).await.expect_problem(400, "invalid-body");
+        assert!(refused.contains(why), "{refused}");
+    }
+    let triager = json!({"name": "x", "preset": "triager"});
+    let narrow = world.create_key("acme", &[Scope::TenantAdmin, Scope::ReportsRead]).await;
+    world.post_json("/v1/keys", &narrow, &triager).await.expect_problem(403, "insufficient-scope");
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn tenants_are_listed_in_pages() {
     let world = World::start().await;
     let operator = world.create_key("umbrella", &[Scope::Operator]).await;

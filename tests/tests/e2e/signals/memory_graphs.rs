@@ -73,7 +73,8 @@ pub async fn a_graph_shows_classes_that_keep_memory_alive(world: &World) {
         (&second["graph"]["totals"]["leaked_bytes"], &second["tree"]["weight"]),
         (&64.into(), &214.into())
     );
-    let shown = ["<svg", "Keeps most alive", "Counter", "Leaks", "cycle of", "geo::Square"];
+    let shown =
+        ["<svg", "Objects that retain the most memory", "Counter", "Leaks", "cycle of", "geo::Square"];
     let after = world.console.page_with(&page, &shown).await;
     assert!(!after.contains("class at Shop"), "{after}");
 

@@ -10,10 +10,10 @@ use unslide_model::ended::{BELIEVED_LIMITS, EndRule, EndedRun, RunFacts};
 
 /// Memory figures of a report's run.
 #[derive(Default)]
-struct RunMemory<'a> {
-    footprint: Option<u64>,
-    limit: Option<u64>,
-    pressure: Option<Cow<'a, str>>,
+pub(crate) struct RunMemory<'a> {
+    pub(crate) footprint: Option<u64>,
+    pub(crate) limit: Option<u64>,
+    pub(crate) pressure: Option<Cow<'a, str>>,
 }
 
 impl Report<'_> {
@@ -80,7 +80,7 @@ impl Report<'_> {
 
 impl<'a> RunMemory<'a> {
     /// Reads KSCrash's figures in `system.app_memory` or, before 3.9, beside the error.
-    fn from_facts(facts: &PartFacts<'_, 'a>) -> RunMemory<'a> {
+    pub(crate) fn from_facts(facts: &PartFacts<'_, 'a>) -> RunMemory<'a> {
         let [app_memory] = facts.system_members(["app_memory"]);
         let error = facts.error_member(&["memory_termination"]);
         let mut memory = RunMemory::default();
@@ -112,7 +112,7 @@ impl<'a> RunMemory<'a> {
 }
 
 /// Returns whether the app was in the foreground, from KSCrash's data.
-fn is_foreground(facts: &PartFacts<'_, '_>) -> Option<bool> {
+pub(crate) fn is_foreground(facts: &PartFacts<'_, '_>) -> Option<bool> {
     let [stats] = facts.system_members(["application_stats"]);
     stats?.get("application_in_foreground")?.as_boolean()
 }

@@ -4,7 +4,7 @@
 //! Source: SDKs of this kind send such a report at the start after such an end (`crash_type`, `stack_oom`,
 //! `stack_deadlock`) and when a footprint exceeds a threshold (`singleMemory`, `threshold`, `LaunchTime`).
 
-mod ended;
+pub(crate) mod ended;
 pub(crate) mod member;
 
 use crate::jetsam::{JetsamEvent, JetsamProcess};

@@ -2,12 +2,14 @@
 
 mod finding;
 mod frame;
+mod own_frames;
 
 use crate::Number;
 use crate::json::{Value, debug_id};
 use crate::report::javascript::ours::{OurJavaScriptFrame, read_frames};
 pub use finding::OurFinding;
 pub use frame::{OurCall, OurFrame};
+pub use own_frames::OwnFrames;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{DebugId, ReportGrouping};

@@ -129,29 +129,17 @@ pub(crate) fn read_part<'a>(s: &mut JsonScanner<'a>, depth: usize) -> Result<Rea
         part.last = None;
         let value = s.pos();
         let begin = (s.peek_byte() == Some(b'{')).then_some(value);
+        part.at.record_member(&member.key, begin);
         match &*member.key {
-            b"report" => {
-                part.at.report = begin;
-                part.report = report_section(s, &mut slots)?;
-            }
+            b"report" => part.report = report_section(s, &mut slots)?,
             b"binary_images" => part.images = image_list(s, &mut slots)?,
             b"process" => {
-                part.at.process = begin;
                 part.deallocated =
                     frames::read_deallocated_exception(s, slots.slot_for(2, "process"), depth)?;
             }
-            b"system" => {
-                part.at.system = begin;
-                part.system = read_system(s, &mut slots, 3, "system")?;
-            }
-            b"system_atcrash" => {
-                part.at.system_atcrash = begin;
-                part.system_atcrash = read_system(s, &mut slots, 4, "system_atcrash")?;
-            }
-            b"crash" => {
-                part.at.crash = begin;
-                part.crash = crash_section(s, &mut slots, depth)?;
-            }
+            b"system" => part.system = read_system(s, &mut slots, 3, "system")?,
+            b"system_atcrash" => part.system_atcrash = read_system(s, &mut slots, 4, "system_atcrash")?,
+            b"crash" => part.crash = crash_section(s, &mut slots, depth)?,
             b"user" => part.user = memory::read_user(s, depth)?,
             b"recrash_report" => {
                 let slot = slots.slot_for(6, "recrash_report");

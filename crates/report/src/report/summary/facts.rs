@@ -37,6 +37,19 @@ impl<'r, 'a> PartFacts<'r, 'a> {
         self.find_first_members(|part| [part.sections.system_atcrash, part.sections.system], keys)
     }
 
+    /// Returns the objects with the app's own data, that of the crash first.
+    pub(crate) fn user_sections(&self) -> impl Iterator<Item = Value<'a>> {
+        let parts = self.order.iter().filter_map(|index| self.report.parts.get(*index));
+        let sections = parts.flat_map(|part| [part.sections.user_atcrash, part.sections.user]);
+        sections.filter_map(|at| self.value_at(at))
+    }
+
+    /// Returns the object with the log of the app.
+    pub(crate) fn debug_section(&self) -> Option<Value<'a>> {
+        let mut parts = self.order.iter().filter_map(|index| self.report.parts.get(*index));
+        parts.find_map(|part| self.value_at(part.sections.debug))
+    }
+
     /// Returns the first non-null value of each member in the sections, part by part.
     fn find_first_members<const N: usize, const S: usize>(
         &self,

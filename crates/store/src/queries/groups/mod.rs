@@ -1,30 +1,30 @@
 //! Groups of reports: one bug each.
 
+pub mod context;
 mod count;
+mod detail;
 pub mod growing;
 mod order;
 mod scope;
+mod variants;
 
 pub use count::count_groups;
-pub use order::GroupOrder;
+pub use detail::{
+    GroupCounts, GroupDay, GroupModel, GroupOsVersion, GroupShare, GroupVersion, MergedGroup, get,
+};
+pub use order::{GroupOrder, find_most_reports};
 pub use scope::{CountScope, replace_counts};
+pub use variants::GroupVariant;
 
-use super::day;
-use crate::groups::{GroupStatus, MAX_MERGED};
+use crate::groups::GroupStatus;
 use crate::number::to_row;
 use crate::reports::normalize_term;
 use crate::{Result, TenantTx, Uuid};
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, FromRow, Postgres, QueryBuilder};
-use time::{Date, OffsetDateTime};
+use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-/// The days on which [`get`] counts reports, from the last one back.
-const GROUP_DAYS_LIMIT: i64 = 90;
-/// The versions that [`get`] lists, the one with the most reports first.
-const MOST_VERSIONS: i64 = 50;
-/// The models and the OS versions that [`get`] lists, those with the most reports first.
-const MOST_VALUES: i64 = 20;
 /// The groups by which reports are found.
 const MOST_FOUND: i64 = 10_000;
 
@@ -34,6 +34,11 @@ const MOST_FOUND: i64 = 10_000;
 pub struct ListedGroup {
     /// Id of the group, made of the app and the fingerprint.
     pub id: Uuid,
+    /// A short name of the group to say aloud: a part of the app's name, and some letters and digits. It names the group in
+    /// its place in paths, and never another one of the tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "SHOP-1A2B")]
+    pub short_id: Option<String>,
     /// Bundle identifier of the app; empty if it is not known.
     #[schema(example = "com.example.shop")]
     pub app: String,
@@ -82,6 +87,9 @@ pub struct ListedGroup {
     /// The version that resolves it; absent if none was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_in: Option<String>,
+    /// The newest version of the app when it was resolved in the next one: a report of a later version opens it again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved_after: Option<String>,
     /// When it was resolved last (RFC 3339); absent if it was not.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub resolved_at: Option<OffsetDateTime>,
@@ -91,9 +99,22 @@ pub struct ListedGroup {
     /// When that report arrived (RFC 3339); absent if none brought it back.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub regressed_at: Option<OffsetDateTime>,
+    /// The time at which it is opened again if it is still ignored (RFC 3339).
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub ignored_until: Option<OffsetDateTime>,
+    /// It is ignored until it has this many reports in all, and a new one comes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignored_until_reports: Option<i64>,
+    /// It is ignored until it has this many devices in all, and a new report comes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignored_until_devices: Option<i64>,
     /// The name of the person who works on it, as the team wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assignee: Option<String>,
+    /// The address of its ticket in another system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "https://tickets.example.com/SHOP-17")]
+    pub ticket_url: Option<String>,
     /// The group that counts its reports and is listed in its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged_into: Option<Uuid>,
@@ -141,10 +162,12 @@ pub struct GroupFilter {
     pub culprit: Option<String>,
 }
 
-const GROUP_COLUMNS: &str = "g.id, g.app, g.fingerprint, g.kind, g.title, g.culprit, g.provisional, g.reports, \
+const GROUP_COLUMNS: &str = "g.id, (SELECT s.short_id FROM group_short_ids s WHERE s.tenant = g.tenant AND s.group_id = g.id) \
+     AS short_id, g.app, g.fingerprint, g.kind, g.title, g.culprit, g.provisional, g.reports, \
      NULL::bigint AS all_reports, g.devices, \
-     g.first_seen, g.first_version, g.last_seen, g.last_version, g.status, g.resolved_in, g.resolved_at, g.regressed_in, \
-     g.regressed_at, g.assignee, g.merged_into, EXISTS (SELECT FROM groups m WHERE m.tenant = g.tenant \
+     g.first_seen, g.first_version, g.last_seen, g.last_version, g.status, g.resolved_in, g.resolved_after, \
+     g.resolved_at, g.regressed_in, g.regressed_at, g.ignored_until, g.ignored_until_reports, g.ignored_until_devices, \
+     g.assignee, g.ticket_url, g.merged_into, EXISTS (SELECT FROM groups m WHERE m.tenant = g.tenant \
      AND (m.id = g.id OR m.merged_into = g.id) AND m.own_extrapolated > 0) AS estimated";
 
 /// Groups that match, of which the ones with the most reports of a version or period are listed.
@@ -277,148 +300,6 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
     if let Some(assignee) = &filter.assignee {
         query.push(" AND coalesce(g.assignee, '') = ").push_bind(assignee.replace('\0', ""));
     }
-}
-
-/// A group with its reports by version and by day.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = GroupDetail)]
-pub struct GroupCounts {
-    /// The group itself, as in lists.
-    #[serde(flatten)]
-    pub group: ListedGroup,
-    /// Its versions, the one with the most reports first, at most 50.
-    #[schema(max_items = 50)]
-    pub versions: Vec<GroupVersion>,
-    /// Its device models, the one with the most reports first, at most 20.
-    #[schema(max_items = 20)]
-    pub devices: Vec<GroupModel>,
-    /// Its versions of operating systems, the one with the most reports first, at most 20.
-    #[schema(max_items = 20)]
-    pub os_versions: Vec<GroupOsVersion>,
-    /// The last 90 days with reports, the newest first.
-    #[schema(max_items = 90)]
-    pub days: Vec<GroupDay>,
-    /// The id of the request, if its group was replaced by this one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub redirected_from: Option<Uuid>,
-    /// The groups that are merged into it, the one with the most reports first, at most 200. The counts above
-    /// include theirs.
-    #[schema(max_items = 200)]
-    pub merged: Vec<MergedGroup>,
-}
-
-/// Reports of groups by their value in a dimension, the most frequent values first, at most `most`.
-async fn read_breakdown(
-    tx: &mut TenantTx,
-    groups: &[Uuid],
-    dimension: &str,
-    most: i64,
-) -> Result<Vec<(String, i64)>> {
-    let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        r#"SELECT value, sum(reports)::bigint AS "reports!" FROM group_breakdowns
-           WHERE tenant = $1 AND group_id = ANY ($2) AND dimension = $3
-           GROUP BY value ORDER BY 2 DESC, value LIMIT $4"#,
-        tenant,
-        groups,
-        dimension,
-        most
-    );
-    Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.value, row.reports)).collect())
-}
-
-/// A group that is merged into another one.
-#[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize, ToSchema)]
-pub struct MergedGroup {
-    /// Id of the merged group.
-    pub id: Uuid,
-    /// Title of the group, in one line: the error and its function.
-    pub title: String,
-    /// The function that caused the failure, and its file; absent if no function of the app was found.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schema(value_type = Option<String>)]
-    pub culprit: String,
-    /// Number of its own reports, without those of the group that it was merged into.
-    pub reports: i64,
-    /// True if `reports` is an estimate, because some of them were sampled.
-    pub estimated: bool,
-}
-
-/// A version with reports of a group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct GroupVersion {
-    /// The version; empty for reports that name none.
-    pub version: String,
-    /// Number of reports from this version of the app.
-    pub reports: i64,
-}
-
-/// A device model with reports of a group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct GroupModel {
-    /// The model; empty for reports that name none.
-    #[schema(example = "iPhone16,1")]
-    pub model: String,
-    /// Number of reports from this model.
-    pub reports: i64,
-}
-
-/// A version of an operating system with reports of a group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct GroupOsVersion {
-    /// The system's name and version; empty for reports that name neither.
-    #[schema(example = "iOS 18.1")]
-    pub os_version: String,
-    /// Number of reports from this version of the system.
-    pub reports: i64,
-}
-
-/// A day with reports of a group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct GroupDay {
-    /// The day of arrival (UTC).
-    #[serde(with = "day")]
-    pub day: Date,
-    /// Reports that arrived on it.
-    pub reports: i64,
-}
-
-/// Returns a group, or the one that replaced it, with its reports by version and by day. With `app`, only one
-/// of that app.
-pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<GroupCounts>> {
-    let Some(group) = find_group(tx, id, app).await? else { return Ok(None) };
-    let redirected_from = (group.id != id).then_some(id);
-    let id = group.id;
-    let groups = with_merged(tx, id).await?;
-    let versions = read_breakdown(tx, &groups, "version", MOST_VERSIONS).await?;
-    let versions = versions.into_iter().map(|(version, reports)| GroupVersion { version, reports }).collect();
-    let devices = read_breakdown(tx, &groups, "model", MOST_VALUES).await?;
-    let devices = devices.into_iter().map(|(model, reports)| GroupModel { model, reports }).collect();
-    let os_versions = read_breakdown(tx, &groups, "os_version", MOST_VALUES).await?;
-    let os_versions =
-        os_versions.into_iter().map(|(os_version, reports)| GroupOsVersion { os_version, reports }).collect();
-    let (connection, tenant, _) = tx.parts();
-    let days = sqlx::query_as!(
-        GroupDay,
-        r#"SELECT day, sum(reports)::bigint AS "reports!" FROM group_days
-           WHERE tenant = $1 AND group_id = ANY ($2) GROUP BY day ORDER BY day DESC LIMIT $3"#,
-        tenant,
-        &groups,
-        GROUP_DAYS_LIMIT
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    let merged = sqlx::query_as!(
-        MergedGroup,
-        r#"SELECT id, title, culprit, own_reports AS reports, own_extrapolated > 0 AS "estimated!"
-           FROM groups WHERE tenant = $1 AND merged_into = $2 ORDER BY own_reports DESC, id LIMIT $3"#,
-        tenant,
-        id,
-        to_row(MAX_MERGED as u64)
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(Some(GroupCounts { group, versions, devices, os_versions, days, redirected_from, merged }))
 }
 
 /// Returns a group, or the one that replaced it. With `app`, only one of that app.

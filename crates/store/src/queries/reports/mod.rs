@@ -1,12 +1,14 @@
 //! Lists of reports by the values that they state, newest first, a page at a time.
 
+mod neighbours;
 mod total;
 
+pub use neighbours::find_neighbours;
 pub use total::{ReportTotal, read_total};
 
 use crate::column::{ReportIdColumn, U32};
 use crate::cursor::ReportCursor;
-use crate::number::{to_row, to_row32};
+use crate::number::to_row;
 use crate::reports::FrameTotals;
 use crate::segments::day_bounds;
 use crate::{Result, TenantTx};
@@ -38,6 +40,8 @@ pub struct ReportFilter {
     pub fatal: Option<bool>,
     /// It is counted: no other report of the same crash is counted instead of it.
     pub counted: Option<bool>,
+    /// An image of the app has no symbols, or every one has.
+    pub symbols_missing: Option<bool>,
     /// The machine, such as `iPhone16,1`; empty for reports that name none.
     pub model: Option<String>,
     /// The operating system's version, with or without its name.
@@ -55,7 +59,8 @@ impl ReportFilter {
     /// Returns true if an index finds the reports that match, or nearly.
     fn is_indexed(&self) -> bool {
         let texts = [&self.build, &self.kind, &self.status, &self.model, &self.os_version];
-        texts.into_iter().all(Option::is_none) && self.fatal.is_none() && self.counted.is_none()
+        let flags = [self.fatal, self.counted, self.symbols_missing];
+        texts.into_iter().all(Option::is_none) && flags.iter().all(Option::is_none)
     }
 }
 
@@ -130,6 +135,15 @@ pub struct ReportRow {
     pub weight: u32,
 }
 
+impl ReportRow {
+    /// Returns true if the report has frames of the app, and all of them are symbolicated.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let FrameTotals { own, own_symbolicated, .. } = self.frames;
+        own > 0 && own_symbolicated >= own && !self.symbols_missing
+    }
+}
+
 /// A page of reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportPage {
@@ -163,7 +177,7 @@ const LIST_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 pub(super) const REPORT_COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
-     r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, r.same_crash_as, r.weight, \
+     r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.frames_own, r.frames_own_symbolicated, r.symbols_missing, r.same_crash_as, r.weight, \
      coalesce((SELECT g.merged_into FROM groups g WHERE g.tenant = r.tenant AND g.id = r.group_id), r.group_id) AS group_id";
 
 /// The days and waits by which the reports of an image are found.
@@ -342,40 +356,6 @@ fn push_order(query: &mut QueryBuilder<Postgres>, key: &str, limit: i64) {
     query.push_bind(limit);
 }
 
-/// Returns the reports of a group that arrived right after and right before one of them.
-pub async fn find_neighbours(
-    tx: &mut TenantTx,
-    report: &ReportRow,
-) -> Result<(Option<(ReportId, u32)>, Option<(ReportId, u32)>)> {
-    let Some(group) = report.group else { return Ok((None, None)) };
-    let groups = super::groups::with_merged(tx, group).await?;
-    let newer = find_neighbour(tx, &groups, report, ">", "ASC").await?;
-    Ok((newer, find_neighbour(tx, &groups, report, "<", "DESC").await?))
-}
-
-async fn find_neighbour(
-    tx: &mut TenantTx,
-    groups: &[uuid::Uuid],
-    report: &ReportRow,
-    beyond: &str,
-    order: &str,
-) -> Result<Option<(ReportId, u32)>> {
-    let (connection, tenant, _) = tx.parts();
-    // The nearest of each group, by the index, and the nearest of these.
-    let by = format!("received_at {order}, report_id {order}, variant {order} LIMIT 1");
-    let mut query = QueryBuilder::<Postgres>::new("SELECT n.report_id, n.variant FROM unnest(");
-    query.push_bind(groups.to_vec()).push(
-        ") AS g (id) CROSS JOIN LATERAL (SELECT received_at, report_id, variant FROM reports WHERE group_id = g.id AND tenant = ",
-    );
-    query.push_bind(tenant.to_owned());
-    query.push(format!(" AND (received_at, report_id, variant) {beyond} ("));
-    query.push_bind(report.received_at).push(", ").push_bind(report.report_id.uuid());
-    query.push(", ").push_bind(to_row32(report.variant));
-    query.push(format!(") ORDER BY {by}) n ORDER BY {by}"));
-    let found: Option<(uuid::Uuid, i32)> = query.build_query_as().fetch_optional(connection).await?;
-    Ok(found.map(|(id, variant)| (ReportId(id.into_bytes()), u32::try_from(variant).unwrap_or_default())))
-}
-
 /// Counts the matching reports.
 pub async fn count_reports(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u64> {
     let groups = find_groups(tx, filter).await?;
@@ -418,6 +398,9 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, key: &str, filter: &ReportFil
         if let Some(value) = value {
             query.push(" AND ").push(column).push(" = ").push_bind(value.replace('\0', ""));
         }
+    }
+    if let Some(missing) = filter.symbols_missing {
+        query.push(" AND r.symbols_missing = ").push_bind(missing);
     }
     if let Some(value) = &filter.os_version {
         let value = value.replace('\0', "");

@@ -9,8 +9,8 @@ use sqlx::FromRow;
 /// Rows that a total is made of. It is a lower bound if an index finds more.
 const TOTAL_ROWS_LIMIT: u64 = 5_000;
 /// The columns of the conditions that no index decides, and the weight.
-const TOTAL_COLUMNS: &str =
-    "r.build, r.type, r.status, r.fatal, r.model, r.os_name, r.os_version, r.same_crash_as, r.weight";
+const TOTAL_COLUMNS: &str = "r.build, r.type, r.status, r.fatal, r.model, r.os_name, r.os_version, \
+     r.symbols_missing, r.same_crash_as, r.weight";
 
 /// The reports that match the conditions of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,8 +63,18 @@ pub async fn read_total(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Opti
 fn split_filter(filter: &ReportFilter) -> (ReportFilter, ReportFilter) {
     let ReportFilter { app, version, from, to, debug_id, group, text, .. } = filter.clone();
     let indexed = ReportFilter { app, version, from, to, debug_id, group, text, ..ReportFilter::default() };
-    let ReportFilter { build, kind, status, model, os_version, fatal, counted, .. } = filter.clone();
-    let compared =
-        ReportFilter { build, kind, status, model, os_version, fatal, counted, ..ReportFilter::default() };
+    let ReportFilter { build, kind, status, model, os_version, fatal, counted, symbols_missing, .. } =
+        filter.clone();
+    let compared = ReportFilter {
+        build,
+        kind,
+        status,
+        model,
+        os_version,
+        fatal,
+        counted,
+        symbols_missing,
+        ..ReportFilter::default()
+    };
     (indexed, compared)
 }

@@ -11,7 +11,7 @@ mod write;
 use super::Change;
 use super::rollups::{Counted, utc_day};
 use super::rows::{GroupRow, GroupTexts, MadeOn, truncate_name, truncate_title};
-use crate::groups::{GroupEvent, GroupMove, end_redirects, record_moves};
+use crate::groups::{GroupEvent, GroupMove, end_redirects, name_groups, record_moves};
 use crate::{Result, TenantTx, Uuid};
 use regressions::NewReport;
 use sketches::DeviceSketches;
@@ -44,7 +44,7 @@ impl GroupChange<'_> {
 }
 
 /// Counts new reports, moves reports that belong to another group by their new revision, and reopens resolved
-/// groups that come back. Returns the events of these groups.
+/// and ignored groups that come back. Returns the events of these groups.
 pub(super) async fn record_groups(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<GroupEvent>> {
     let mut counted = Vec::new();
     let mut new_reports = Vec::new();
@@ -84,7 +84,7 @@ pub(super) async fn record_groups(tx: &mut TenantTx, changes: &[Change<'_>]) -> 
     let found_by = counting.map(|change| &change.arrival.facts);
     let arrived = found_by.filter_map(|facts| Some((GroupRow::from_details(facts)?, &facts.terms)));
     terms::update_terms(tx, arrived, left.into_iter()).await?;
-    let regressed = regressions::reopen_regressed(tx, new_reports, &written.targets).await?;
+    let regressed = regressions::reopen_settled(tx, new_reports, &written.targets).await?;
     Ok(written.created.into_iter().chain(regressed).collect())
 }
 
@@ -225,6 +225,8 @@ async fn write_changes(
     let created = write::write_groups(tx, &groups).await?;
     if !created.is_empty() {
         end_redirects(tx, &created.iter().copied().collect::<Vec<_>>()).await?;
+        let named = created.iter().filter_map(|id| Some((*id, groups.get(id)?.row.app.as_str())));
+        name_groups(tx, &named.collect::<Vec<_>>()).await?;
     }
     let moves = sum_moves(counted);
     if !moves.is_empty() {

@@ -1,7 +1,9 @@
-//! Resolved groups that come back.
+//! Resolved and ignored groups that come back.
 
 use crate::groups::versions::is_newer;
-use crate::groups::{Deed, GroupAction, GroupEvent, REPORTS_ACTOR, record_actions};
+use crate::groups::{
+    Deed, GroupAction, GroupEvent, GroupStatus, IGNORE_TIME_OVER, REPORTS_ACTOR, record_actions,
+};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
@@ -14,28 +16,88 @@ pub(super) struct NewReport {
     pub(super) received_at: OffsetDateTime,
 }
 
-/// A group that is resolved, and in what.
-struct ResolvedRow {
+/// A group that is resolved, or ignored until something.
+struct SettledRow {
     id: Uuid,
     app: String,
     title: String,
+    status: GroupStatus,
     resolved_in: Option<String>,
+    resolved_after: Option<String>,
     resolved_at: Option<OffsetDateTime>,
+    ignored_until: Option<OffsetDateTime>,
+    ignored_until_reports: Option<i64>,
+    ignored_until_devices: Option<i64>,
+    reports: i64,
+    devices: i64,
 }
 
-impl ResolvedRow {
+impl SettledRow {
     /// Returns true for a report that should not have come: of a version after the one that the bug is
     /// resolved in; if no version was named, of any version once it was resolved.
     fn is_contradicted_by(&self, report: &NewReport) -> bool {
-        match &self.resolved_in {
+        match self.resolved_in.as_ref().or(self.resolved_after.as_ref()) {
             Some(version) => is_newer(&report.version, version),
             None => self.resolved_at.is_some_and(|at| report.received_at > at),
         }
     }
+
+    /// Returns why an ignored group needs attention again; `None` if it does not.
+    fn describe_ignore_end(&self, now: OffsetDateTime) -> Option<String> {
+        let has_reached = |count: i64, limit: Option<i64>| limit.is_some_and(|limit| count >= limit);
+        if has_reached(self.reports, self.ignored_until_reports) {
+            Some(format!("{} reports", self.reports))
+        } else if has_reached(self.devices, self.ignored_until_devices) {
+            Some(format!("{} devices", self.devices))
+        } else {
+            self.ignored_until.filter(|until| *until <= now).map(|_| IGNORE_TIME_OVER.to_owned())
+        }
+    }
+
+    /// Returns what a report says of the group, if it says that the group needs attention again.
+    fn find_return<'r>(&'r self, report: &'r NewReport, now: OffsetDateTime) -> Option<Return<'r>> {
+        let reason = match self.status {
+            GroupStatus::Ignored => Some(self.describe_ignore_end(now)?),
+            _ => None,
+        };
+        (reason.is_some() || self.is_contradicted_by(report)).then_some(Return { row: self, report, reason })
+    }
 }
 
-/// Reopens resolved groups that new reports are counted for, and records it. The groups' rows must be locked.
-pub(super) async fn reopen_regressed(
+/// A group that comes back, with the report that brings it.
+struct Return<'r> {
+    row: &'r SettledRow,
+    report: &'r NewReport,
+    /// Why it is not ignored any more; `None` if it was resolved.
+    reason: Option<String>,
+}
+
+impl Return<'_> {
+    fn status(&self) -> GroupStatus {
+        if self.reason.is_some() { GroupStatus::Open } else { GroupStatus::Regressed }
+    }
+
+    fn to_deed(&self) -> Deed<'_> {
+        let (action, text) = match &self.reason {
+            Some(reason) => (GroupAction::IgnoreEnded, reason.as_str()),
+            None => (GroupAction::Regressed, self.report.version.as_str()),
+        };
+        Deed { group: self.row.id, action, text: Some(text), other: None }
+    }
+
+    fn to_event(&self) -> GroupEvent {
+        let (group, app, title) = (self.row.id, self.row.app.clone(), self.row.title.clone());
+        let (version, received_at) = (self.report.version.clone(), self.report.received_at);
+        match self.reason.clone() {
+            Some(reason) => GroupEvent::Reopened { group, app, title, version, reason, received_at },
+            None => GroupEvent::Regressed { group, app, title, version, received_at },
+        }
+    }
+}
+
+/// Opens resolved groups that new reports contradict, and ignored groups that have what they are ignored until,
+/// and records it. The groups' rows must be locked, and count these reports.
+pub(super) async fn reopen_settled(
     tx: &mut TenantTx,
     mut reports: Vec<NewReport>,
     targets: &BTreeMap<Uuid, Uuid>,
@@ -46,45 +108,37 @@ pub(super) async fn reopen_regressed(
     for report in &mut reports {
         report.group = targets.get(&report.group).copied().unwrap_or(report.group);
     }
-    let resolved = find_resolved(tx, reports.iter().map(|report| report.group).collect()).await?;
-    let regressed: Vec<(&ResolvedRow, &NewReport)> = resolved
+    let settled = find_settled(tx, reports.iter().map(|report| report.group).collect()).await?;
+    let now = tx.now();
+    let returns: Vec<Return<'_>> = settled
         .iter()
         .filter_map(|row| {
             let of_group = reports.iter().filter(|report| report.group == row.id);
-            let first = of_group
-                .filter(|report| row.is_contradicted_by(report))
-                .min_by_key(|report| (report.received_at, &report.version));
-            Some((row, first?))
+            of_group
+                .filter_map(|report| row.find_return(report, now))
+                .min_by_key(|found| (found.report.received_at, &found.report.version))
         })
         .collect();
-    if regressed.is_empty() {
+    if returns.is_empty() {
         return Ok(Vec::new());
     }
-    mark_regressed(tx, &regressed).await?;
-    let deeds: Vec<Deed<'_>> = regressed
-        .iter()
-        .map(|(row, report)| {
-            let text = Some(report.version.as_str());
-            Deed { group: row.id, action: GroupAction::Regressed, text, other: None }
-        })
-        .collect();
+    mark_returned(tx, &returns).await?;
+    let deeds: Vec<Deed<'_>> = returns.iter().map(Return::to_deed).collect();
     record_actions(tx, REPORTS_ACTOR, &deeds).await?;
-    let events = regressed.into_iter().map(|(row, report)| GroupEvent::Regressed {
-        group: row.id,
-        app: row.app.clone(),
-        title: row.title.clone(),
-        version: report.version.clone(),
-        received_at: report.received_at,
-    });
-    Ok(events.collect())
+    Ok(returns.iter().map(Return::to_event).collect())
 }
 
-async fn find_resolved(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<Vec<ResolvedRow>> {
+async fn find_settled(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<Vec<SettledRow>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
-        ResolvedRow,
-        "SELECT id, app, title, resolved_in, resolved_at FROM groups
-         WHERE tenant = $1 AND id = ANY ($2) AND status = 'resolved' ORDER BY id",
+        SettledRow,
+        r#"SELECT id, app, title, status AS "status: GroupStatus", resolved_in, resolved_after, resolved_at,
+                  ignored_until, ignored_until_reports, ignored_until_devices, reports, devices
+           FROM groups
+           WHERE tenant = $1 AND id = ANY ($2)
+             AND (status = 'resolved' OR status = 'ignored' AND (ignored_until IS NOT NULL
+                  OR ignored_until_reports IS NOT NULL OR ignored_until_devices IS NOT NULL))
+           ORDER BY id"#,
         tenant,
         &groups
     )
@@ -92,15 +146,22 @@ async fn find_resolved(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<Vec<Resol
     .await?)
 }
 
-async fn mark_regressed(tx: &mut TenantTx, regressed: &[(&ResolvedRow, &NewReport)]) -> Result<()> {
-    let ids: Vec<Uuid> = regressed.iter().map(|(row, _)| row.id).collect();
-    let versions: Vec<String> = regressed.iter().map(|(_, report)| report.version.clone()).collect();
+async fn mark_returned(tx: &mut TenantTx, returns: &[Return<'_>]) -> Result<()> {
+    let ids: Vec<Uuid> = returns.iter().map(|found| found.row.id).collect();
+    let statuses: Vec<String> = returns.iter().map(|found| found.status().as_str().to_owned()).collect();
+    let versions: Vec<String> = returns.iter().map(|found| found.report.version.clone()).collect();
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
-        "UPDATE groups g SET status = 'regressed', regressed_in = n.version, regressed_at = $4
-         FROM unnest($2::uuid[], $3::text[]) AS n (id, version) WHERE g.tenant = $1 AND g.id = n.id",
+        "UPDATE groups g
+         SET status = n.status,
+             regressed_in = CASE n.status WHEN 'regressed' THEN n.version END,
+             regressed_at = CASE n.status WHEN 'regressed' THEN $5::timestamptz END,
+             ignored_until = NULL, ignored_until_reports = NULL, ignored_until_devices = NULL
+         FROM unnest($2::uuid[], $3::text[], $4::text[]) AS n (id, status, version)
+         WHERE g.tenant = $1 AND g.id = n.id",
         tenant,
         &ids,
+        &statuses,
         &versions,
         now
     )

@@ -17,6 +17,8 @@ pub(super) struct RollupDelta {
     pub(super) devices: i64,
     frames_total: i64,
     frames_symbolicated: i64,
+    frames_own: i64,
+    frames_own_symbolicated: i64,
     complete: i64,
     partial: i64,
     none: i64,
@@ -32,6 +34,8 @@ impl RollupDelta {
         self.fatal += times * i64::from(report.fatal);
         self.frames_total += times * i64::from(report.frames.total);
         self.frames_symbolicated += times * i64::from(report.frames.symbolicated);
+        self.frames_own += times * i64::from(report.frames.own);
+        self.frames_own_symbolicated += times * i64::from(report.frames.own_symbolicated);
         match report.status {
             "complete" => self.complete += times,
             "partial" => self.partial += times,
@@ -55,6 +59,8 @@ pub(super) async fn write_days(tx: &mut TenantTx, deltas: BTreeMap<RollupDay, Ro
             "devices": delta.devices,
             "frames_total": delta.frames_total,
             "frames_symbolicated": delta.frames_symbolicated,
+            "frames_own": delta.frames_own,
+            "frames_own_symbolicated": delta.frames_own_symbolicated,
             "complete": delta.complete,
             "partial": delta.partial,
             "none": delta.none,
@@ -65,9 +71,10 @@ pub(super) async fn write_days(tx: &mut TenantTx, deltas: BTreeMap<RollupDay, Ro
     // A row that this statement made has no transaction that changed or locked it.
     let written = sqlx::query_scalar!(
         "INSERT INTO app_days AS d (tenant, app, version, day, reports, fatal, devices, frames_total,
-                                    frames_symbolicated, complete, partial, none, extrapolated)
+                                    frames_symbolicated, frames_own, frames_own_symbolicated, complete, partial, none,
+                                    extrapolated)
          SELECT $1, n.app, n.version, n.day, n.reports, n.fatal, n.devices, n.frames_total, n.frames_symbolicated,
-                n.complete, n.partial, n.none, n.extrapolated
+                n.frames_own, n.frames_own_symbolicated, n.complete, n.partial, n.none, n.extrapolated
          FROM jsonb_populate_recordset(NULL::app_days, $2) AS n
          ORDER BY n.app COLLATE \"C\", n.version COLLATE \"C\", n.day
          ON CONFLICT (tenant, app, version, day) DO UPDATE
@@ -75,6 +82,8 @@ pub(super) async fn write_days(tx: &mut TenantTx, deltas: BTreeMap<RollupDay, Ro
              devices = d.devices + EXCLUDED.devices,
              frames_total = d.frames_total + EXCLUDED.frames_total,
              frames_symbolicated = d.frames_symbolicated + EXCLUDED.frames_symbolicated,
+             frames_own = d.frames_own + EXCLUDED.frames_own,
+             frames_own_symbolicated = d.frames_own_symbolicated + EXCLUDED.frames_own_symbolicated,
              complete = d.complete + EXCLUDED.complete, partial = d.partial + EXCLUDED.partial,
              none = d.none + EXCLUDED.none, extrapolated = d.extrapolated + EXCLUDED.extrapolated
          RETURNING (xmax = 0) AS \"new!\"",

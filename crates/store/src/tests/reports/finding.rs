@@ -2,9 +2,10 @@
 
 use crate::TenantTx;
 use crate::Uuid;
+use crate::persons::hash_person;
 use crate::queries::groups::{self, GroupFilter, GroupOrder};
 use crate::queries::names;
-use crate::queries::person::{self, PersonIdKind, SearchedSession, hash_person_id};
+use crate::queries::person::{self, PersonIdKind, SearchedSession};
 use crate::queries::reports::{self as listed, ReportFilter, ReportTotal, read_total};
 use crate::reports::Arrival;
 use crate::tests::database::{Database, acme, arrival, execute, tenant_id};
@@ -79,7 +80,7 @@ async fn the_reports_of_a_device_and_of_sessions_are_found_by_an_index() {
     fill_reports(&database, "umbrella", 20_000).await;
     let run = Uuid::from_bytes([7; 16]);
     let mut of_device = arrival(1);
-    of_device.facts.device = Some(hash_person_id("device 1").to_vec());
+    of_device.facts.device = Some(hash_person("device 1").to_vec());
     let mut of_session = Arrival { report_id: arrival(2).report_id, ..arrival(2) };
     of_session.facts.run_id = Some(run);
     database.store(&[of_device.clone(), of_session.clone()]).await;
@@ -159,4 +160,22 @@ async fn a_list_has_as_many_entries_as_its_number_says() {
         assert_eq!(usize::try_from(count).unwrap(), rows.len(), "{filter:?}");
     }
     assert_eq!(groups::count_groups(&mut tx, &GroupFilter::default(), 2).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn the_reports_that_name_a_user_are_found() {
+    let database = Database::new().await;
+    let mut named = arrival(1);
+    named.facts.users = vec![hash_person("user 1")];
+    database.store(&[named.clone(), arrival(2)]).await;
+    let mut tx = tenant(&database).await;
+    let found = person::list_user_reports(&mut tx, "user 1", None, 10).await.unwrap();
+    let ids: Vec<_> = found.iter().map(|found| (found.report.report_id, found.found_by)).collect();
+    assert_eq!(ids, [(named.report_id, PersonIdKind::User)]);
+    for (id, app) in [("user 2", None), ("user 1", Some("com.acme.other"))] {
+        assert_eq!(person::list_user_reports(&mut tx, id, app, 10).await.unwrap(), []);
+    }
+    drop(tx);
+    let mut tx = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
+    assert_eq!(person::list_user_reports(&mut tx, "user 1", None, 10).await.unwrap(), []);
 }

@@ -529,14 +529,15 @@ async fn check_apps(database: &Database) {
     let survived = "type IN ('hang', 'out_of_memory') OR coalesce(summary -> 'fatal' = 'false', false)";
     let counted = format!(
         "SELECT concat_ws(' ', app, version, {day}, sum(weight), count(*) FILTER (WHERE NOT ({survived})),
-                          sum(frames_total * weight), sum(frames_symbolicated * weight),
+                          sum(frames_total * weight), sum(frames_symbolicated * weight), sum(frames_own * weight),
+                          sum(frames_own_symbolicated * weight),
                           coalesce(sum(weight) FILTER (WHERE status = 'complete'), 0),
                           coalesce(sum(weight) FILTER (WHERE status = 'partial'), 0),
                           coalesce(sum(weight) FILTER (WHERE status = 'none'), 0), sum(weight - 1))
          FROM counted_reports WHERE same_crash_as IS NULL GROUP BY app, version, {day} ORDER BY 1"
     );
     let days = "SELECT concat_ws(' ', app, version, day, reports, fatal, frames_total, frames_symbolicated,
-                                 complete, partial, none, extrapolated)
+                                 frames_own, frames_own_symbolicated, complete, partial, none, extrapolated)
                 FROM app_days WHERE (reports, fatal, frames_total, frames_symbolicated, complete, partial, none)
                                     <> (0, 0, 0, 0, 0, 0, 0) ORDER BY 1";
     assert_eq!(read(days).await, read(&counted).await);

@@ -1,6 +1,8 @@
+pub mod contexts;
 pub mod deleting;
 pub mod duplicates;
 pub mod durations;
+pub mod finding;
 pub mod group_scope;
 pub mod group_states;
 pub mod groups;
@@ -11,3 +13,4 @@ pub mod replaced_groups;
 pub mod search;
 pub mod segments;
 pub mod storing;
+pub mod triage;

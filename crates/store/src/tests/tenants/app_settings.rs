@@ -1,8 +1,9 @@
 //! Settings of apps: each tenant's own, and not too many.
 
 use crate::app_settings::{
-    APPS_WITH_SETTINGS_LIMIT, AppSettings, AppWithSettings, get, list_settings, replace_settings,
+    ALL_APPS, APPS_WITH_SETTINGS_LIMIT, AppSettings, AppWithSettings, get, list_settings, replace_settings,
 };
+use crate::app_signals::{SignalSettings, read_for_apps};
 use crate::tenants::{self, QuotaLimits};
 use crate::tests::database::{Database, acme, tenant_id};
 
@@ -12,6 +13,32 @@ fn settings(url: &str) -> AppSettings {
 
 fn names(found: Vec<AppWithSettings>) -> Vec<String> {
     found.into_iter().map(|one| one.app).collect()
+}
+
+#[tokio::test]
+async fn the_signals_of_all_apps_count_for_apps_without_a_choice() {
+    let database = Database::new().await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let without_hangs = SignalSettings { hangs: false, ..SignalSettings::default() };
+    let with = |signals| AppSettings { signals, ..AppSettings::default() };
+    // The bank chose to keep all before there was a default: it follows the default.
+    assert!(replace_settings(&mut tx, "bank", &settings("https://a/{path}")).await.unwrap());
+    assert!(replace_settings(&mut tx, ALL_APPS, &with(without_hangs)).await.unwrap());
+    assert_eq!(
+        get(&mut tx, "bank").await.unwrap(),
+        AppSettings { signals: without_hangs, ..settings("https://a/{path}") }
+    );
+    assert_eq!(get(&mut tx, "shop").await.unwrap(), with(without_hangs));
+    assert!(replace_settings(&mut tx, "shop", &with(SignalSettings::default())).await.unwrap());
+    assert_eq!(get(&mut tx, "shop").await.unwrap(), with(SignalSettings::default()));
+    let found = read_for_apps(&mut tx, &["shop", "bank", "new"].into()).await.unwrap();
+    let keeps = |app: &str| found.for_app(app).hangs;
+    assert_eq!((keeps("shop"), keeps("bank"), keeps("new")), (true, false, false));
+    let listed = list_settings(&mut tx, None, None, 10).await.unwrap();
+    let hangs: Vec<_> = listed.iter().map(|one| (one.app.as_str(), one.settings.signals.hangs)).collect();
+    assert_eq!(hangs, [("*", false), ("bank", false), ("shop", true)]);
+    assert!(replace_settings(&mut tx, ALL_APPS, &AppSettings::default()).await.unwrap());
+    assert!(get(&mut tx, "new").await.unwrap().signals.hangs);
 }
 
 #[tokio::test]

@@ -38,10 +38,20 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO alert_mail_counts (tenant, day, mails) VALUES ('acme', now()::date, 1);
      INSERT INTO ingest_keys (tenant, id, key_text, name, apps, state, created_at)
      VALUES ('acme', '0a1b2c3d', 'text', 'app', '{shop}', 'active', now());
+     INSERT INTO person_erasures (id, tenant, kind, person_id, person_hash, requested_by, requested_at, state)
+     VALUES (md5('erasure')::uuid, 'acme', 'user', 'u', sha256(''), 'test', now(), 'searching');
+     INSERT INTO person_secrets (tenant, secret) VALUES ('acme', sha256(''));
+     INSERT INTO erased_persons (tenant, kind, person_hash, erased_at) VALUES ('acme', 'user', sha256(''), '2000-01-01');
+     INSERT INTO report_users (tenant, received_at, report_id, variant, user_hash)
+     SELECT 'acme', received_at, report_id, variant, substr(sha256(''), 1, 16) FROM reports LIMIT 1;
+     INSERT INTO names_keys (tenant, id, key_hash, name, app, created_at, expires_at)
+     VALUES ('acme', '0a1b2c3d', sha256('key'), 'team', NULL, now(), now());
      INSERT INTO uploader_chunks (tenant, sha1, object_id, size, counted, expires_at)
      VALUES ('acme', substr(sha256(''), 1, 20), md5('chunk')::uuid, 1, true, now());
      INSERT INTO uploader_files (tenant, app, sha1, name, chunks, one_app, file_limit, state, attempts, due_at, updated_at)
      VALUES ('acme', 'shop', substr(sha256(''), 1, 20), '', '', false, 1, 'waiting', 0, now(), now());
+     INSERT INTO group_views (tenant, id, owner, name, filter, created_by, created_at)
+     VALUES ('acme', md5('view')::uuid, '', 'view', '{}', 'key', now());
      INSERT INTO live_event_counters (tenant, last) VALUES ('acme', 1);
      INSERT INTO live_events (tenant, event, kind, data, occurred_at) VALUES ('acme', 1, 'reports_stored', '{}', now());
      INSERT INTO captures (id, tenant, app, version, kind, form, files, size, content_hash, state, received_at)
@@ -275,6 +285,10 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "unslide_groups_like",
         "a search by an index that row-level security closes: ids of the transaction's own tenant",
     ),
+    (
+        "unslide_ignored_groups_due",
+        "the builder opens groups that are ignored until a time: slugs and ids only",
+    ),
     ("unslide_ingest_key", "an app's key comes before its tenant is known: the row of a whole text"),
     ("unslide_jobs_counts", "figures of waiting jobs"),
     ("unslide_jobs_stalled", "figures of jobs without progress"),
@@ -284,6 +298,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "unslide_key_principals",
         "a key arrives before its tenant is known: a row for each exact prefix, with the secret's hash",
     ),
+    ("unslide_names_key", "a profiler's key comes before its tenant is known: the row of a whole text"),
     ("unslide_objects_undeleted", "a figure: objects that could not be deleted"),
     ("unslide_outbox_aside", "a figure: messages that cannot be sent"),
     ("unslide_outbox_sent", "the relay notes what it sent"),

@@ -1,24 +1,29 @@
 //! `/console/groups/{id}`: one bug, its stack first.
 
 use crate::components::breakdown::{Breakdown, BreakdownWords};
-use crate::components::chart::{ChartTimes, StackedBars};
+use crate::components::chart::{ChartTimes, RELEASES_LIMIT, StackedBars};
 use crate::components::rows::{self, report_path};
 use crate::components::stack::ThreadStack;
+use crate::pages::group_pages::group_context::GroupContextSection;
 use crate::pages::group_pages::group_work::{self, GroupWork, may_write};
 use crate::pages::report_pages::report;
 use crate::prelude::*;
 use crate::words::{duration, text_or};
-use time::Duration;
-use unslide_api::feature::site::{choose_report, load_group};
-use unslide_store::Uuid;
+use time::{Duration, OffsetDateTime};
+use unslide_api::feature::site::{GroupRef, choose_report, load_group};
+use unslide_report::device_models::name_with_code;
 use unslide_store::groups::{GroupAction, GroupStatus};
 use unslide_store::queries::durations::{self, VersionDurations};
-use unslide_store::queries::groups::{GroupCounts, GroupDay, ListedGroup};
+use unslide_store::queries::groups::{GroupCounts, GroupDay, GroupShare, GroupVariant, ListedGroup};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
-use unslide_store::queries::trends::VersionCount;
+use unslide_store::queries::trends::{self, VersionCount};
 
 /// Maximum number of reports on the page.
 const MOST_REPORTS: u32 = 20;
+/// Maximum number of versions that are offered to resolve a group in.
+const MOST_VERSIONS: u32 = 20;
+/// Callers of a variant's function that the page names.
+const SHOWN_CALLERS: usize = 4;
 const DAYS: i64 = 30;
 
 /// Kinds of groups with reports that hold sampled stacks.
@@ -33,14 +38,65 @@ struct GroupPage {
     versions: Breakdown,
     models: Breakdown,
     os_versions: Breakdown,
+    context: GroupContextSection,
     representative: Option<ShownReport>,
-    list: Vec<ReportRow>,
-    more: bool,
+    variants: Vec<VariantLine>,
+    share: Option<ShareOfSessions>,
     may_write: bool,
     work: GroupWork,
     /// True if its reports hold sampled stacks.
     is_slow: bool,
     durations: Vec<VersionDurations>,
+    /// Versions that may resolve it.
+    recent_versions: Vec<String>,
+}
+
+/// Reports with the same innermost functions, as a line of the page.
+struct VariantLine {
+    /// The innermost function.
+    function: String,
+    /// The functions that called it.
+    callers: String,
+    reports: String,
+    last_seen: OffsetDateTime,
+    last_version: String,
+    /// The path of the newest report.
+    path: String,
+}
+
+impl VariantLine {
+    fn from_variant(one: &GroupVariant) -> VariantLine {
+        let (function, callers) = one.functions.split_first().unzip();
+        let callers: &[String] = callers.unwrap_or_default();
+        VariantLine {
+            function: text_or(function.map_or("", String::as_str), "no stack").to_owned(),
+            callers: callers.iter().take(SHOWN_CALLERS).cloned().collect::<Vec<_>>().join(" \u{2190} "),
+            reports: counted(one.reports, "report", "reports"),
+            last_seen: one.last_seen,
+            last_version: one.last_version.clone(),
+            path: report_path(one.report_id, u32::try_from(one.variant).unwrap_or(0), ""),
+        }
+    }
+}
+
+/// The part of the app's sessions and installations that a group hit, as texts.
+struct ShareOfSessions {
+    sessions: String,
+    installations: Option<String>,
+}
+
+impl ShareOfSessions {
+    fn from_share(share: GroupShare) -> ShareOfSessions {
+        let sessions = words::estimate(counted(share.sessions, "session", "sessions"), share.estimated);
+        let installations = counted(share.installations, "installation", "installations");
+        let part = |some: i64, all: i64| words::format_percentage(some.min(all), all).unwrap_or_default();
+        ShareOfSessions {
+            sessions: format!("{} of {sessions}", part(share.reports, share.sessions)),
+            installations: (share.affected_devices > 0 && share.installations > 0).then(|| {
+                format!("{} of \u{2248} {installations}", part(share.affected_devices, share.installations))
+            }),
+        }
+    }
 }
 
 /// The report with the stack that the page shows.
@@ -54,13 +110,14 @@ struct ShownReport {
 pub async fn render_page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
-    Path(id): Path<Uuid>,
+    Path(named): Path<GroupRef>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let (access, now) = (&signed.access, api.clock.now());
-    let found = load_group(&api, access, id).await?;
+    let is_short = matches!(named, GroupRef::ShortId(_));
+    let found = load_group(&api, access, named).await?;
     let group = &found.group;
-    if found.redirected_from.is_some() {
+    if is_short || found.redirected_from.is_some() {
         // Not permanent, because the old id may be a group again later.
         return Ok(Redirect::temporary(&format!("/console/groups/{}", group.id)).into_response());
     }
@@ -68,10 +125,14 @@ pub async fn render_page(
     let mut tx = api.tenant(access.tenant()).await?;
     let rows = reports::list_reports(&mut tx, &filter, None, MOST_REPORTS).await?;
     let is_slow = SLOW.contains(&group.kind.as_str());
+    let first = now.date() - Duration::days(DAYS - 1);
+    let releases = trends::first_days(&mut tx, Some(&group.app), first, RELEASES_LIMIT).await?;
+    let recent_versions = trends::recent_versions(&mut tx, Some(&group.app), MOST_VERSIONS).await?;
     let durations = if is_slow { durations::group_durations(&mut tx, group.id).await? } else { Vec::new() };
+    let context = GroupContextSection::load_for_group(&mut tx, group.id, &state).await?;
     tx.rollback();
     let ends: Vec<_> =
-        rows.reports.iter().map(|row| (row.status.as_str(), row.frames.symbolicated)).collect();
+        rows.reports.iter().map(|row| (row.is_complete(), row.frames.own_symbolicated)).collect();
     let chosen = choose_report(&ends).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
     let representative = match chosen {
         Some((row, why)) => match shown_report(&api, access, row, why).await {
@@ -82,27 +143,34 @@ pub async fn render_page(
         None => None,
     };
     let work = GroupWork::load_for_group(&api, access, &found, state.get_text("cursor")).await?;
-    let first = now.date() - Duration::days(DAYS - 1);
+    let times = ChartTimes::from_days(first, now.date());
     render_html(&GroupPage {
         shell: Shell::for_viewer(signed.viewer, "groups", text_or(&group.title, "no title")),
-        chart: StackedBars::from_rows(
-            "Reports",
-            group.estimated,
-            to_day_rows(&found),
-            &ChartTimes::from_days(first, now.date()),
-        ),
+        chart: StackedBars::from_rows("Reports", group.estimated, to_day_rows(&found), &times)
+            .with_releases(&releases, &times),
         versions: version_breakdown(&found),
         models: model_breakdown(&found),
         os_versions: os_versions(&found),
+        context,
         representative,
-        more: rows.next.is_some(),
-        list: rows.reports,
+        variants: found.variants.iter().map(VariantLine::from_variant).collect(),
+        share: found.share.map(ShareOfSessions::from_share),
         may_write: may_write(&signed.access, group),
         work,
         is_slow,
         durations,
+        recent_versions,
         group: found.group,
     })
+}
+
+/// `/groups/{id}`: the short address of a group's page.
+pub async fn redirect_to_page(Path(named): Path<GroupRef>) -> Redirect {
+    let name = match named {
+        GroupRef::Id(id) => id.to_string(),
+        GroupRef::ShortId(name) => name,
+    };
+    Redirect::temporary(&format!("/console/groups/{name}"))
 }
 
 /// Formats the duration of a report.
@@ -135,46 +203,38 @@ fn to_day_rows(found: &GroupCounts) -> Vec<VersionCount> {
 
 fn version_breakdown(found: &GroupCounts) -> Breakdown {
     let values = found.versions.iter().map(|one| (one.version.as_str(), one.reports));
-    build_breakdown(
-        found,
-        BreakdownWords { by: "version", head: "Version", unknown: "no version" },
-        "version",
-        values,
-    )
+    let words = BreakdownWords { by: "version", head: "Version", unknown: "no version" };
+    build_breakdown(found, words, "version", values, str::to_owned)
 }
 
 fn model_breakdown(found: &GroupCounts) -> Breakdown {
     let values = found.devices.iter().map(|one| (one.model.as_str(), one.reports));
-    build_breakdown(
-        found,
-        BreakdownWords { by: "device model", head: "Device", unknown: "unknown device" },
-        "model",
-        values,
-    )
+    let words = BreakdownWords { by: "device model", head: "Device", unknown: "unknown device" };
+    build_breakdown(found, words, "model", values, |code| name_with_code(code).into_owned())
 }
 
 fn os_versions(found: &GroupCounts) -> Breakdown {
     let values = found.os_versions.iter().map(|one| (one.os_version.as_str(), one.reports));
-    build_breakdown(
-        found,
-        BreakdownWords { by: "OS version", head: "System", unknown: "unknown system" },
-        "os_version",
-        values,
-    )
+    let words = BreakdownWords { by: "OS version", head: "System", unknown: "unknown system" };
+    build_breakdown(found, words, "os_version", values, str::to_owned)
 }
 
-/// Returns the table of values, with links to the group's reports with that value of a filter.
+/// Returns the table of values as `name` shows them, with links to the group's reports with that value of a filter.
 fn build_breakdown<'v>(
     found: &GroupCounts,
-    words: BreakdownWords,
+    words: BreakdownWords<'_>,
     filter: &str,
     values: impl Iterator<Item = (&'v str, i64)>,
+    name: impl Fn(&str) -> String,
 ) -> Breakdown {
     let id = found.group.id.to_string();
-    let values = values.map(|(value, reports)| {
-        let without = value.is_empty().then_some(filter);
-        let pairs = [("group", Some(id.as_str())), (filter, Some(value)), ("without", without)];
-        (value, reports, Some(build_link("/console/reports", &pairs)))
-    });
+    let values: Vec<_> = values
+        .map(|(value, reports)| {
+            let without = value.is_empty().then_some(filter);
+            let pairs = [("group", Some(id.as_str())), (filter, Some(value)), ("without", without)];
+            (name(value), reports, Some(build_link("/console/reports", &pairs)))
+        })
+        .collect();
+    let values = values.iter().map(|(name, reports, link)| (name.as_str(), *reports, link.clone()));
     Breakdown::from_values(words, found.group.reports, found.group.estimated, values)
 }

@@ -2,6 +2,8 @@
 
 use crate::form::SentForm;
 use crate::prelude::*;
+use time::macros::format_description;
+use time::{Date, OffsetDateTime};
 use unslide_api::feature::site::Author;
 use unslide_api::feature::site::GroupsWrite;
 use unslide_api::feature::site::{GroupPatch, change_as_author};
@@ -9,7 +11,7 @@ use unslide_api::feature::site::{comment, merge, split};
 use unslide_store::Uuid;
 use unslide_store::groups::GroupStatus;
 
-fn to_author(signed: &SignedIn<GroupsWrite>) -> Author<'_> {
+pub(super) fn to_author(signed: &SignedIn<GroupsWrite>) -> Author<'_> {
     Author { access: &signed.access, name: signed.viewer.name.as_deref() }
 }
 
@@ -24,18 +26,40 @@ pub async fn update_from_form(
     Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
+    let patch = read_patch(&form)?;
+    change_as_author(&api, &to_author(&signed), &id.into(), patch).await?;
+    Ok(redirect_to_group(id))
+}
+
+/// Returns the change in a form. Of its fields, those count that belong to the button that sent it.
+pub(super) fn read_patch(form: &SentForm) -> Result<GroupPatch, Problem> {
+    let resolved_in_next = form.get("resolved_in_next").is_some();
     let status = form.get("status").map(|word| {
         GroupStatus::parse(word)
-            .ok_or_else(|| Problem::new(Kind::InvalidParameter, "status: open, resolved or ignored"))
+            .ok_or_else(|| Problem::new(Kind::InvalidBody, "status: open, resolved or ignored"))
     });
-    let patch = GroupPatch {
-        status: status.transpose()?,
-        resolved_in: form.get("resolved_in").map(str::to_owned),
+    let status = if resolved_in_next { Some(GroupStatus::Resolved) } else { status.transpose()? };
+    let is_resolved = status == Some(GroupStatus::Resolved) && !resolved_in_next;
+    let is_ignored = status == Some(GroupStatus::Ignored);
+    let number = |name: &str| if is_ignored { form.parse_number(name) } else { Ok(None) };
+    Ok(GroupPatch {
+        status,
+        resolved_in: form.get("resolved_in").filter(|_| is_resolved).map(str::to_owned),
+        resolved_in_next,
+        ignore_until: form.get("until").filter(|_| is_ignored).map(parse_until).transpose()?,
+        ignore_more_reports: number("more_reports")?,
+        ignore_more_devices: number("more_devices")?,
         // An empty field removes the assignee.
-        assignee: form.has_field("assignee").then(|| form.field_text("assignee")),
-    };
-    change_as_author(&api, &to_author(&signed), id, patch).await?;
-    Ok(redirect_to_group(id))
+        assignee: (status.is_none() && form.has_field("assignee")).then(|| form.field_text("assignee")),
+        ticket_url: (status.is_none() && form.has_field("ticket_url")).then(|| form.field_text("ticket_url")),
+    })
+}
+
+/// Reads the day of a form as the time at which it begins in UTC.
+fn parse_until(text: &str) -> Result<OffsetDateTime, Problem> {
+    let day = Date::parse(text, format_description!("[year]-[month]-[day]"));
+    let day = day.map_err(|_| Problem::new(Kind::InvalidBody, "until: a day such as 2026-12-01"))?;
+    Ok(day.midnight().assume_utc())
 }
 
 pub async fn add_comment(
@@ -44,7 +68,8 @@ pub async fn add_comment(
     Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    comment::comment_as_author(&api, &to_author(&signed), id, form.get("text").unwrap_or_default()).await?;
+    comment::comment_as_author(&api, &to_author(&signed), &id.into(), form.get("text").unwrap_or_default())
+        .await?;
     Ok(redirect_to_group(id))
 }
 
@@ -62,7 +87,7 @@ pub async fn merge_into(
         .filter(|word| !word.is_empty())
         .map(|word| parse_group_id(word.rsplit('/').next().unwrap_or(word)));
     let ids: Vec<Uuid> = ids.collect::<Result<_, _>>()?;
-    merge::merge_as_author(&api, &to_author(&signed), id, &ids).await?;
+    merge::merge_as_author(&api, &to_author(&signed), &id.into(), &ids).await?;
     Ok(redirect_to_group(id))
 }
 
@@ -75,7 +100,7 @@ pub async fn split_off(
     split::split_as_author(
         &api,
         &to_author(&signed),
-        id,
+        &id.into(),
         parse_group_id(form.get("group").unwrap_or_default())?,
     )
     .await?;
@@ -84,4 +109,38 @@ pub async fn split_off(
 
 fn parse_group_id(id: &str) -> Result<Uuid, Problem> {
     id.parse().map_err(|_| Problem::new(Kind::InvalidBody, format!("group: {id:?} is not the id of a group")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(pairs: &[(&str, &str)]) -> SentForm {
+        SentForm::from_fields(
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        )
+    }
+
+    #[test]
+    fn the_button_decides_which_fields_count() {
+        let fields =
+            [("resolved_in", "2.0"), ("more_reports", "5"), ("until", "2026-12-01"), ("assignee", "Kim")];
+        let with = |button: (&str, &str)| read_patch(&form(&[&[button][..], &fields].concat())).unwrap();
+        let resolved = with(("status", "resolved"));
+        assert_eq!(
+            (resolved.resolved_in.as_deref(), resolved.assignee, resolved.ignore_more_reports),
+            (Some("2.0"), None, None)
+        );
+        let next = with(("resolved_in_next", "1"));
+        assert_eq!(
+            (next.status, next.resolved_in, next.resolved_in_next),
+            (Some(GroupStatus::Resolved), None, true)
+        );
+        let ignored = with(("status", "ignored"));
+        assert_eq!((ignored.ignore_more_reports, ignored.resolved_in), (Some(5), None));
+        assert_eq!(ignored.ignore_until.map(OffsetDateTime::unix_timestamp), Some(1_796_083_200));
+        let assigned = with(("assign", "1"));
+        assert_eq!((assigned.status, assigned.assignee.as_deref()), (None, Some("Kim")));
+        assert!(read_patch(&form(&[("status", "ignored"), ("until", "soon")])).is_err());
+    }
 }

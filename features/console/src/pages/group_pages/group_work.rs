@@ -43,7 +43,7 @@ impl GroupWork {
     ) -> Result<GroupWork, Problem> {
         let group = &found.group;
         let page = PageQuery { limit: Some(MOST_ACTIVITY), cursor };
-        let id = Path(group.id);
+        let id = Path(group.id.into());
         let Json(activity) = list_group_activity(State(api.clone()), access.clone(), id, Query(page)).await?;
         let path = format!("/console/groups/{}", group.id);
         Ok(GroupWork {
@@ -101,6 +101,8 @@ fn suggested_rule(culprit: &str) -> Option<String> {
 pub fn who(one: &GroupActivity) -> &str {
     match one.action {
         GroupAction::Regressed => "A report",
+        GroupAction::IgnoreEnded if one.actor == "builder" => "The clock",
+        GroupAction::IgnoreEnded => "A report",
         GroupAction::Replaced | GroupAction::ReplacedInPart => "Reports",
         _ => one.name.as_deref().unwrap_or(&one.actor),
     }
@@ -119,7 +121,9 @@ pub fn what(one: &GroupActivity) -> String {
     };
     match one.action {
         GroupAction::Resolved => named("resolved it in", "resolved it"),
-        GroupAction::Ignored => "ignored it".to_owned(),
+        GroupAction::Ignored => named("ignored it until", "ignored it"),
+        GroupAction::IgnoreEnded => named("opened it again:", "opened it again"),
+        GroupAction::Linked => named("linked it to", "removed its ticket"),
         GroupAction::Reopened => "reopened it".to_owned(),
         GroupAction::Regressed => {
             named("reopened it: a new report came from", "reopened it after a new report")

@@ -3,6 +3,7 @@
 use crate::bar::{BarSelect, FilterBar, app_and_version, period_or_all};
 use crate::components::chart::GroupTrends;
 use crate::components::rows::{self, CountedScope, GroupHead, group_heads};
+use crate::pages::group_pages::saved_views::SavedViews;
 use crate::pages::lists::{self, ListLink};
 use crate::pages::report_pages::report_filters::day_begin;
 use crate::pages::search::find_page_by_id;
@@ -10,18 +11,27 @@ use crate::prelude::*;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_api::feature::site::{GROWING, GROWING_DAYS, GroupQuery, count_groups, list_groups, read_id};
+use unslide_model::Scope;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends;
 
-const GROUPS_PAGE: &str = "/console/groups";
-const GROUP_FILTERS: [&str; 11] =
-    ["app", "version", "days", "q", "kind", "symbols", "status", "assignee", "new_in", "new_days", "sort"];
+pub(super) const GROUPS_PAGE: &str = "/console/groups";
+/// Parameters of the page's address that make its filter.
+pub(super) const GROUP_FILTERS: [&str; 12] = [
+    "app", "version", "days", "q", "kind", "symbols", "status", "assignee", "assigned", "new_in", "new_days",
+    "sort",
+];
 /// Filters without a field: a link sets them, and each is shown with a link that removes it.
 const LINKED_GROUP_FILTERS: [&str; 3] = ["assignee", "new_in", "new_days"];
 /// Maximum number of groups that the page counts.
 const COUNTED_GROUPS_LIMIT: u32 = 1_000;
+/// An assignee that no group has, for a session without a name.
+const NO_NAME: &str = "\u{1}";
+/// Values of the parameter `assigned`: the groups of the person who looks, and those of no person.
+pub(super) const ASSIGNED_TO_ME: &str = "me";
+pub(super) const UNASSIGNED: &str = "none";
 /// The statuses that are listed by default: groups that need attention.
-const USUAL_STATUS: &str = "open,regressed";
+pub(super) const USUAL_STATUS: &str = "open,regressed";
 
 #[derive(Template)]
 #[template(path = "console/pages/group_pages/groups.html", askama = escaping)]
@@ -40,6 +50,21 @@ struct GroupsPage {
     is_unknown_id: bool,
     caption: &'static str,
     days: i64,
+    /// True if the groups cannot be listed because the session has no name.
+    needs_name: bool,
+    /// Says how many groups the form before has changed.
+    changed: Option<String>,
+    bulk: BulkForm,
+    views: SavedViews,
+}
+
+/// Data of the form that changes the groups that are ticked.
+struct BulkForm {
+    may_write: bool,
+    /// The address of the list, for the way back.
+    back: String,
+    versions: Vec<String>,
+    assignee: String,
 }
 
 pub async fn render_page(
@@ -51,7 +76,8 @@ pub async fn render_page(
     if let Some(path) = find_page_by_id(&api, access, state.get("q")).await? {
         return Ok(Redirect::to(&path).into_response());
     }
-    let query = build_query(&state, now);
+    let me = signed.viewer.name.clone();
+    let query = build_query(&state, now, me.as_deref());
     let is_growing = state.get("sort") == Some(GROWING);
     // A further page needs no total, and growing groups are few.
     let total = match state.get("cursor") {
@@ -67,22 +93,15 @@ pub async fn render_page(
         &trends::read_group_trends(&mut tx, &ids, state.get("version"), first).await?,
         (first, now.date()),
     );
-    let mut selects = app_and_version(&mut tx, access, &state).await?;
+    let selects = app_and_version(&mut tx, access, &state).await?;
     tx.rollback();
-    selects.extend([
-        status_select(&state),
-        kind_select(&state),
-        symbols_select(&state),
-        order_select(&state),
-        period_or_all(&state),
-    ]);
-    let bar = FilterBar {
-        action: GROUPS_PAGE.to_owned(),
-        selects,
-        search: Some(state.get_text("q").unwrap_or_default()),
-        chips: LINKED_GROUP_FILTERS.iter().filter_map(|name| build_chip(&state, name)).collect(),
-        hidden: LINKED_GROUP_FILTERS.iter().filter_map(|name| Some((*name, state.get_text(name)?))).collect(),
+    let bulk = BulkForm {
+        may_write: access.principal.has_scope(Scope::GroupsWrite),
+        back: state.at_cursor(GROUPS_PAGE, &GROUP_FILTERS, state.get("cursor").unwrap_or_default()),
+        versions: selects.get(1).map(BarSelect::values).unwrap_or_default(),
+        assignee: me.clone().unwrap_or_default(),
     };
+    let views = SavedViews::load_for_page(&api, access, &state).await?;
     let sorted = |sort: &'static str| {
         let others =
             GROUP_FILTERS.iter().filter(|name| **name != "sort").map(|name| (*name, state.get(name)));
@@ -90,7 +109,9 @@ pub async fn render_page(
     };
     render_html(&GroupsPage {
         heads: group_heads(Some(state.get("sort").unwrap_or("last_seen")), sorted),
-        shell: Shell::for_viewer(signed.viewer, "groups", "Groups").with_bar(bar),
+        shell: Shell::for_viewer(signed.viewer, "groups", "Groups")
+            .with_about(state.get("app").unwrap_or_default())
+            .with_bar(build_bar(&state, selects, me.is_some())),
         groups: found.items,
         trends,
         scope: CountedScope {
@@ -101,21 +122,50 @@ pub async fn render_page(
         total,
         next: found.next_cursor.map(|cursor| state.at_cursor(GROUPS_PAGE, &GROUP_FILTERS, &cursor)),
         links: lists::list_links(&api, "groups", &state.parameter_pairs(&GROUP_FILTERS)),
-        caption: match state.get("sort") {
-            Some(GROWING) => "Reports of the last 7 days, and how many more than in the 7 days before",
-            _ if state.get("version").is_some() || state.get("days").is_some() => {
-                "Reports of the version and the period that were chosen, of all reports of each bug"
-            }
-            _ => "Groups of reports, one for each bug",
-        },
+        caption: list_caption(&state),
         is_unknown_id: state.get("q").and_then(read_id).is_some(),
         filtered: GROUP_FILTERS.iter().any(|name| state.get(name).is_some()),
         days: state.chart_days(),
+        needs_name: state.get("assigned") == Some(ASSIGNED_TO_ME) && me.is_none(),
+        changed: state
+            .parse_number::<u64>("changed")?
+            .map(|number| counted(number, "group was", "groups were")),
+        bulk,
+        views,
     })
 }
 
-/// Returns the query in the page's address.
-pub(crate) fn build_query(state: &PageState, now: OffsetDateTime) -> GroupQuery {
+/// Returns the bar of filters. `selects` are those of app and version.
+fn build_bar(state: &PageState, mut selects: Vec<BarSelect>, has_name: bool) -> FilterBar {
+    selects.extend([
+        status_select(state),
+        assigned_select(state, has_name),
+        kind_select(state),
+        symbols_select(state),
+        order_select(state),
+        period_or_all(state),
+    ]);
+    FilterBar {
+        action: GROUPS_PAGE.to_owned(),
+        selects,
+        search: Some(state.get_text("q").unwrap_or_default()),
+        chips: LINKED_GROUP_FILTERS.iter().filter_map(|name| build_chip(state, name)).collect(),
+        hidden: LINKED_GROUP_FILTERS.iter().filter_map(|name| Some((*name, state.get_text(name)?))).collect(),
+    }
+}
+
+fn list_caption(state: &PageState) -> &'static str {
+    match state.get("sort") {
+        Some(GROWING) => "Reports of the last 7 days, and how many more than in the 7 days before",
+        _ if state.get("version").is_some() || state.get("days").is_some() => {
+            "Reports of the version and the period that were chosen, of all reports of each bug"
+        }
+        _ => "Groups of reports, one for each bug",
+    }
+}
+
+/// Returns the query in the page's address. `me` is the name of the person who looks at it.
+pub(crate) fn build_query(state: &PageState, now: OffsetDateTime, me: Option<&str>) -> GroupQuery {
     // Growing groups have their own period.
     let has_period = state.get("days").is_some() && state.get("sort") != Some(GROWING);
     GroupQuery {
@@ -128,7 +178,11 @@ pub(crate) fn build_query(state: &PageState, now: OffsetDateTime) -> GroupQuery 
         q: state.get_text("q"),
         provisional: state.get("symbols").map(|symbols| symbols == "missing"),
         status: Some(state.get("status").unwrap_or(USUAL_STATUS).to_owned()).filter(|status| status != "all"),
-        assignee: state.get_text("assignee"),
+        assignee: match state.get("assigned") {
+            Some(ASSIGNED_TO_ME) => Some(me.unwrap_or(NO_NAME).to_owned()),
+            Some(UNASSIGNED) => Some(String::new()),
+            _ => state.get_text("assignee"),
+        },
         sort: state.get_text("sort"),
         cursor: state.get_text("cursor"),
         ..GroupQuery::default()
@@ -171,6 +225,13 @@ fn status_select(state: &PageState) -> BarSelect {
         ("all", "all"),
     ];
     BarSelect::from_words("status", "State", &choices, state)
+}
+
+fn assigned_select(state: &PageState, has_name: bool) -> BarSelect {
+    let choices = [("", "all"), (UNASSIGNED, "no one"), (ASSIGNED_TO_ME, "me")];
+    let is_chosen = state.get("assigned") == Some(ASSIGNED_TO_ME);
+    let offered = if has_name || is_chosen { &choices[..] } else { &choices[..2] };
+    BarSelect::from_words("assigned", "Assigned to", offered, state)
 }
 
 fn kind_select(state: &PageState) -> BarSelect {

@@ -1,6 +1,6 @@
 //! `/console/sessions/{id}`: the events of one session of an app, in order of time.
 
-use crate::components::rows::report_path;
+use crate::components::rows::{kind_word, report_path};
 use crate::link::encode_segment;
 use crate::prelude::*;
 use unslide_api::feature::site::{SessionQuery, get_session};
@@ -26,7 +26,7 @@ pub async fn render_page(
     let Json(found) = get_session(State(api), signed.access, Path(id.clone()), Query(query)).await?;
     let path = format!("/console/sessions/{}", encode_segment(&id));
     render_html(&SessionPage {
-        shell: Shell::for_viewer(signed.viewer, "reports", "Session"),
+        shell: Shell::for_viewer(signed.viewer, "reports", "Session").with_about(id.as_str()),
         app: state.get_text("app").unwrap_or_default(),
         events: found.items,
         next: found.next_cursor.map(|cursor| state.at_cursor(&path, &["app"], &cursor)),
@@ -41,7 +41,7 @@ fn what(event: &TimelineEvent) -> String {
     }
     match &*event.kind {
         REPORT_KIND if detail.is_empty() => "A report".to_owned(),
-        REPORT_KIND => format!("A report: {detail}"),
+        REPORT_KIND => format!("A report: {}", kind_word(detail)),
         kind => kind.replace('_', " "),
     }
 }

@@ -73,7 +73,7 @@ fn page_of(
     let backtrace =
         backtrace.ok_or_else(|| Problem::new(Kind::NotFound, "the report has no such backtrace"))?;
     Ok(ExplainPage {
-        shell: Shell::for_viewer(viewer, "reports", "Explanation"),
+        shell: Shell::for_viewer(viewer, "reports", "Explanation").with_about(format_heading(backtrace)),
         report,
         heading: format_heading(backtrace),
         group: explanation.grouping.as_ref().filter(|_| backtrace.counts).map(|group| group.title.clone()),

@@ -1,5 +1,6 @@
 //! `/console/reports/{id}`: one report, the thread that crashed first.
 
+use super::context::{self, ContextSections};
 use super::jetsam::JetsamSection;
 use crate::components::rows::{self, report_path, version, what};
 use crate::components::source_link::SourceLinks;
@@ -16,6 +17,7 @@ use unslide_api::feature::lists::RequestSlot;
 use unslide_api::feature::operation::ReservedAnswer;
 use unslide_api::feature::site::stored_body;
 use unslide_api::feature::site::{GetQuery, get_report, load_report};
+use unslide_report::device_models::name_with_code;
 use unslide_report::text::view::{ImageView, ReportView, build_view, thread_view};
 use unslide_store::queries::report::FoundReport;
 use unslide_store::queries::reports::{self, ReportRow};
@@ -24,6 +26,9 @@ use unslide_store::{TenantTx, Uuid, app_settings};
 /// Types of reports that may come from an end out of memory.
 const MAY_BE_MEMORY: [&str; 4] =
     ["out_of_memory", "memory_termination", "termination", "resource_termination"];
+
+/// The maximum number of characters of a function in the title of a tab.
+const TAB_CHARS_LIMIT: usize = 60;
 
 #[derive(Template)]
 #[template(path = "console/pages/report_pages/report.html", askama = escaping)]
@@ -46,6 +51,7 @@ struct ReportPage<'r> {
     /// How long the app hung or was sampled, in milliseconds.
     took: Option<u64>,
     jetsam: Option<JetsamSection<'r>>,
+    sections: ContextSections,
     /// Features' data about the report.
     related: Vec<RelatedSection>,
 }
@@ -85,7 +91,7 @@ pub async fn render_page(
         let title = seen.exception.clone().unwrap_or_else(|| what(&listed));
         let judged = learned_limit.and_then(|limit| report.ended_by(Some(limit)));
         let page = ReportPage {
-            shell: Shell::for_viewer(viewer, "reports", title),
+            shell: Shell::for_viewer(viewer, "reports", title).with_about(describe_tab(&listed)),
             ended: judged.map(|ended| ended.to_string()).or_else(|| seen.ended.clone()),
             newer: newer.map(neighbour),
             older: older.map(neighbour),
@@ -95,6 +101,7 @@ pub async fn render_page(
             flame: report.profile_or_hang().map(|_| path("/flame")),
             took: report.duration_millis(),
             jetsam: report.jetsam.as_deref().map(JetsamSection::from_event),
+            sections: ContextSections::from_context(report.read_context()),
             related,
             size: found.size,
             listed,
@@ -179,10 +186,18 @@ pub async fn render_thread(
         let id = found.listed.report_id.to_string();
         let path = |rest: &str| report_path(&id, found.listed.variant, rest);
         let thread = ThreadStack::from_thread(&seen, Some(&path("/explain")), &links);
-        let shell = Shell::for_viewer(viewer, "reports", thread.heading.clone());
+        let about = describe_tab(&found.listed);
+        let shell = Shell::for_viewer(viewer, "reports", thread.heading.clone()).with_about(about);
         render_html(&ThreadPage { shell, report: path(""), thread })
     };
     api.cpu.run_for(signed.access.tenant(), work).await?
+}
+
+/// Returns the function that was running and the beginning of the report's id, for the title of a tab.
+fn describe_tab(listed: &ReportRow) -> String {
+    let top: String = rows::top(listed).chars().take(TAB_CHARS_LIMIT).collect();
+    let id: String = listed.report_id.to_string().chars().take(8).collect();
+    if top.is_empty() { id } else { format!("{top} · {id}") }
 }
 
 /// Formats the signal with its code.
@@ -194,24 +209,32 @@ fn signal(seen: &ReportView) -> String {
 fn facts(listed: &ReportRow, size: u64) -> Vec<(&'static str, String)> {
     let of = |text: Option<&str>| text.unwrap_or_default().to_owned();
     let frames = &listed.frames;
-    let total = counted(frames.total, "frame", "frames");
+    let named = |named: u32, all: u32| match all {
+        0 => String::new(),
+        all => format!("{named} of {} symbolicated", counted(all, "frame", "frames")),
+    };
+    let others = named(
+        frames.symbolicated.saturating_sub(frames.own_symbolicated),
+        frames.total.saturating_sub(frames.own),
+    );
     let facts = [
         ("App", text_or(&listed.app, "unknown").to_owned()),
         ("Version", version(listed)),
-        ("Device", of(listed.model.as_deref())),
+        ("Device", name_with_code(listed.model.as_deref().unwrap_or_default()).into_owned()),
         ("System", rows::system(listed)),
         ("Processor", of(listed.summary.get("cpu_arch").and_then(|value| value.as_str()))),
         ("Process", of(listed.process.as_deref())),
-        ("Frames", format!("{} of {total} symbolicated", frames.symbolicated)),
+        ("Frames of the app", named(frames.own_symbolicated, frames.own)),
+        ("Frames of the system", others),
         ("Revision", listed.revision.to_string()),
         ("Size", bytes(size)),
-        ("Stands for", stands_for(listed.weight)),
+        ("Represents", represented_reports(listed.weight)),
     ];
     facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }
 
 /// Returns the number of reports that a sampled report represents; empty for others.
-fn stands_for(weight: u32) -> String {
+fn represented_reports(weight: u32) -> String {
     if weight > 1 { counted(weight, "report", "reports") } else { String::new() }
 }
 

@@ -8,10 +8,11 @@ use unslide_api::feature::site::ReportQuery;
 
 pub(crate) const REPORTS_PAGE: &str = "/console/reports";
 /// All parameters of the address.
-pub(crate) const REPORT_FILTERS: [&str; 15] = [
+pub(crate) const REPORT_FILTERS: [&str; 16] = [
     "app",
     "version",
     "q",
+    "symbols_missing",
     "status",
     "kind",
     "group",
@@ -26,7 +27,8 @@ pub(crate) const REPORT_FILTERS: [&str; 15] = [
     "without",
 ];
 /// Filters without a field: a link sets them, and each is shown with a link that removes it.
-const LINKED_REPORT_FILTERS: [&str; 7] = ["group", "debug_id", "fatal", "counted", "from", "to", "without"];
+const LINKED_REPORT_FILTERS: [&str; 8] =
+    ["status", "group", "debug_id", "fatal", "counted", "from", "to", "without"];
 /// Frequent types of reports. A gateway may send others.
 const REPORT_TYPES: [&str; 13] = [
     "mach",
@@ -67,6 +69,7 @@ pub(crate) fn build_query(state: &PageState, now: OffsetDateTime) -> ReportQuery
         to: state.get_text("to"),
         kind: state.get_text("kind"),
         status: state.get_text("status"),
+        symbols_missing: state.get("symbols_missing").and_then(|missing| missing.parse().ok()),
         fatal: state.get("fatal").map(|value| value == "true"),
         counted: state.get("counted").map(|value| value == "true"),
         model: text_of("model"),
@@ -81,11 +84,10 @@ pub(crate) fn build_query(state: &PageState, now: OffsetDateTime) -> ReportQuery
 
 /// Returns the fields of the bar after those for app and version.
 pub(crate) fn list_fields(state: &PageState) -> Vec<BarSelect> {
-    let statuses =
-        [("", "all"), ("complete", "complete"), ("partial", "partial"), ("none", "not symbolicated")];
+    let symbols = [("", "all"), ("true", "missing"), ("false", "not missing")];
     vec![
         period_or_any(state),
-        BarSelect::from_words("status", "Status", &statuses, state),
+        BarSelect::from_words("symbols_missing", "App symbols", &symbols, state),
         BarSelect::as_text("kind", "Type", &REPORT_TYPES, state),
         BarSelect::as_text("model", "Device", &[], state),
         BarSelect::as_text("os_version", "System", &[], state),
@@ -115,6 +117,7 @@ fn build_chip(state: &PageState, name: &str) -> Option<(String, String)> {
         ("without", "os_version") => "without a system".to_owned(),
         ("without", other) => format!("without a {other}"),
         ("debug_id", value) => format!("debug id {value}"),
+        ("status", value) => format!("all frames {value}"),
         (name, value) => format!("{name} {value}"),
     };
     Some((label, build_link(REPORTS_PAGE, &pairs)))

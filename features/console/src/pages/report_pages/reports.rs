@@ -51,7 +51,9 @@ pub async fn render_page(
         search: Some(state.get_text("q").unwrap_or_default()),
     };
     render_html(&ReportsPage {
-        shell: Shell::for_viewer(signed.viewer, "reports", "Reports").with_bar(bar),
+        shell: Shell::for_viewer(signed.viewer, "reports", "Reports")
+            .with_about(state.get("app").unwrap_or_default())
+            .with_bar(bar),
         reports: found.items,
         next: found.next_cursor.map(|cursor| state.at_cursor(REPORTS_PAGE, &REPORT_FILTERS, &cursor)),
         links: lists::list_links(&api, "reports", &state.parameter_pairs(&REPORT_FILTERS)),

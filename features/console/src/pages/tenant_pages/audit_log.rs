@@ -1,6 +1,7 @@
 //! `/console/audit-log`: who did what.
 
 use crate::prelude::*;
+use serde_json::Value;
 use unslide_api::feature::operation::PageQuery;
 use unslide_api::feature::operation::TenantAdmin;
 use unslide_api::feature::site::list_audit_log;
@@ -32,10 +33,42 @@ pub async fn render_page(
 
 fn facts(entry: &AuditEntry) -> String {
     let facts = entry.detail.as_object().into_iter().flatten();
-    facts.map(|(name, value)| format!("{name}: {}", format_value(value))).collect::<Vec<_>>().join(", ")
+    let fact =
+        |(name, value): (&String, &Value)| format!("{}: {}", name.replace('_', " "), format_value(value));
+    facts.map(fact).collect::<Vec<_>>().join("; ")
 }
 
-/// Formats a JSON value; a text has no quotation marks.
-fn format_value(value: &serde_json::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+/// Formats a JSON value as a person would write it.
+fn format_value(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(format_value).collect::<Vec<_>>().join(", "),
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| {
+                format!("{} {}", name.replace('_', " "), format_value(value))
+            };
+            members.iter().map(member).collect::<Vec<_>>().join(", ")
+        }
+        Value::Number(number) => number.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_detail_is_no_json() {
+        let detail = json!({"scopes": ["reports:read", "symbols:write"], "keep_hangs": false, "limits": {"uploads": 5}});
+        assert_eq!(format_value(&detail["scopes"]), "reports:read, symbols:write");
+        assert_eq!(
+            format_value(&detail),
+            "keep hangs no, limits uploads 5, scopes reports:read, symbols:write"
+        );
+        assert_eq!(format_value(&Value::Null), "none");
+    }
 }

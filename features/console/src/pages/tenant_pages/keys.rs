@@ -11,10 +11,10 @@ use unslide_api::feature::operation::PageQuery;
 use unslide_api::feature::operation::TenantAdmin;
 use unslide_api::feature::site::create_key;
 use unslide_api::feature::site::list_keys;
-use unslide_api::feature::site::{CreatedKey, RevokeQuery, revoke_key};
-use unslide_model::Scope;
+use unslide_api::feature::site::{CreatedKey, NewKeyBody, RevokeQuery, revoke_key};
+use unslide_model::{KeyPreset, Scope};
 use unslide_store::Uuid;
-use unslide_store::keys::{self, ApiKey, KeyDescent, NewApiKey, Principal};
+use unslide_store::keys::{self, ApiKey, KeyDescent, Principal};
 
 const KEYS_PAGE: &str = "/console/keys";
 
@@ -48,6 +48,12 @@ impl KeysPage {
             None if key.made_by.is_some() => "a key that this one does not see",
             None => "the command line",
         }
+    }
+
+    /// Returns the presets of keys that the principal may make.
+    fn presets(&self) -> impl Iterator<Item = KeyPreset> {
+        let may_make = |preset: &KeyPreset| preset.scopes().iter().all(|scope| self.by.has_scope(*scope));
+        KeyPreset::ALL.into_iter().filter(may_make)
     }
 
     /// Returns the number of valid keys that descend from this key.
@@ -97,9 +103,16 @@ pub async fn create_from_form(
         let wrong = |_| Problem::new(Kind::InvalidBody, format!("scope: there is no scope {text:?}"));
         text.parse::<Scope>().map_err(wrong)
     };
-    let new = NewApiKey {
+    let preset = |text: &str| {
+        let wrong = |error| Problem::new(Kind::InvalidBody, format!("preset: {error}"));
+        text.parse::<KeyPreset>().map_err(wrong)
+    };
+    let scopes = form.field_texts("scope").map(scope).collect::<Result<Vec<_>, _>>()?;
+    let preset = form.get("preset").map(preset).transpose()?;
+    let new = NewKeyBody {
         name: form.field_text("name"),
-        scopes: form.field_texts("scope").map(scope).collect::<Result<_, _>>()?,
+        scopes: preset.is_none().then_some(scopes),
+        preset,
         app: form.get("app").map(str::to_owned),
         expires_at: form.get("ends").map(first_moment).transpose()?,
     };

@@ -9,9 +9,9 @@ use unslide_api::feature::site::{
     GroupingRulesEffect, GroupingRulesTrial, NewGroupingRules, get_grouping_rules, set_grouping_rules,
     try_grouping_rules,
 };
-use unslide_api::feature::site::{NewAppSettings, PersonSearch, set_app_settings, set_person_search};
+use unslide_api::feature::site::{NewAppSettings, PersonSearchSetting, set_app_settings, set_person_search};
 use unslide_report::text::is_obeyed;
-use unslide_store::app_settings::{self, AppSettings, AppWithSettings};
+use unslide_store::app_settings::{self, ALL_APPS, AppWithSettings};
 use unslide_store::app_signals::{AppSignal, SignalSettings};
 use unslide_store::groups::rules::TenantGroupingRules;
 use unslide_store::queries::{apps, person};
@@ -31,6 +31,8 @@ struct SettingsPage {
     others: Vec<String>,
     /// Defaults for an app without settings.
     usual: SignalSettings,
+    /// True if the key may change the default of all apps.
+    has_default: bool,
     /// Absent for a key of one app, because rules apply to all apps.
     rules: Option<RulesForm>,
     /// Whether ids of persons are searched. Absent for a key of one app.
@@ -40,13 +42,13 @@ struct SettingsPage {
 /// Returns the display name of a signal.
 fn signal_word(signal: AppSignal) -> &'static str {
     match signal {
-        AppSignal::Hangs => "Hangs, slow launches, much CPU and many writes",
+        AppSignal::Hangs => "hangs, slow launches, CPU use and disk writes",
         AppSignal::Javascript => "JavaScript errors",
-        AppSignal::Errors => "Errors that the app reports",
-        AppSignal::Memory => "Memory warnings and ends out of memory",
-        AppSignal::Sessions => "Sessions",
-        AppSignal::Metrics => "Metrics",
-        AppSignal::Captures => "Captures",
+        AppSignal::Errors => "errors that the app reports",
+        AppSignal::Memory => "memory warnings and ends out of memory",
+        AppSignal::Sessions => "sessions",
+        AppSignal::Metrics => "metrics",
+        AppSignal::Captures => "captures",
     }
 }
 
@@ -95,7 +97,9 @@ async fn render_settings(
 ) -> Result<Response, Problem> {
     let access = &signed.access;
     let mut tx = api.tenant(access.tenant()).await?;
-    let apps = app_settings::list_settings(&mut tx, access.only_app(), None, MOST_SHOWN).await?;
+    let mut apps = app_settings::list_settings(&mut tx, access.only_app(), None, MOST_SHOWN).await?;
+    apps.retain(|app| app.app != ALL_APPS);
+    let usual = app_settings::get(&mut tx, ALL_APPS).await?.signals;
     let known = apps::list_app_names(&mut tx, access.only_app(), MOST_OFFERED).await?;
     let is_on = person::is_person_search_on(&mut tx).await?;
     let person_search = access.only_app().is_none().then_some(is_on);
@@ -107,7 +111,8 @@ async fn render_settings(
         shell: Shell::for_viewer(signed.viewer, "settings", "Settings"),
         others,
         apps,
-        usual: AppSettings::default().signals,
+        usual,
+        has_default: access.only_app().is_none(),
         rules,
         person_search,
     })
@@ -128,7 +133,7 @@ pub async fn switch_person_search(
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    let new = PersonSearch { enabled: form.has_field("enabled") };
+    let new = PersonSearchSetting { enabled: form.has_field("enabled") };
     let _ = set_person_search(State(api), signed.access, JsonBody(new)).await?;
     Ok(Redirect::to(&format!("{SETTINGS_PAGE}#person-search")).into_response())
 }

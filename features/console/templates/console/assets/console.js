@@ -46,6 +46,22 @@
     button.addEventListener("click", () => copy(fetched(button.dataset.copyFrom)));
   }
 
+  // The current page is in sight among the tabs of a narrow window.
+  document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
+  // What is copied from a stack has a line for each call, with its whole name.
+  document.addEventListener("copy", (event) => {
+    const selected = getSelection();
+    const within = selected.rangeCount > 0 && selected.getRangeAt(0).commonAncestorContainer;
+    const element = within && (within.nodeType === Node.ELEMENT_NODE ? within : within.parentElement);
+    if (!element?.closest(".stack")) return;
+    const part = selected.getRangeAt(0).cloneContents();
+    const calls = [...part.querySelectorAll(".call")];
+    const line = (one) => one.textContent.replace(/\s+/g, " ").trim();
+    event.clipboardData.setData("text/plain", calls.length > 0 ? calls.map(line).join("\n") : line(part));
+    event.preventDefault();
+  });
+
   // A choice in the bar shows at once. A version belongs to its app, so another app begins with all versions.
   const show = ({ target }) => {
     const version = target.name === "app" && target.form.elements.namedItem("version");
@@ -77,6 +93,51 @@
     });
   }
 
+  // A form that is refused keeps its fields and shows the message at its field, if the message names one.
+  const refuse = (form, text) => {
+    const page = new DOMParser().parseFromString(text, "text/html");
+    const parts = [...page.querySelectorAll("main h1, main h1 + p")].map((part) => part.textContent.trim());
+    const detail = parts[1] ?? parts[0] ?? "The form was refused";
+    form.querySelector(".failure")?.remove();
+    for (const field of all("[aria-invalid]", form)) field.removeAttribute("aria-invalid");
+    const note = document.createElement("p");
+    note.className = "failure";
+    note.setAttribute("role", "alert");
+    note.textContent = detail;
+    const name = /^([a-z_]+):/.exec(detail)?.[1];
+    const field = name && form.querySelector(`[name="${name}"]:not([type=hidden]):not(button)`);
+    if (!field) {
+      form.append(note);
+      return;
+    }
+    field.setAttribute("aria-invalid", "true");
+    (field.closest("label") ?? field).after(note);
+    field.focus();
+  };
+  for (const form of all("#main:not(.alone) form[method=post]:not(.upload)")) {
+    form.addEventListener("submit", async (event) => {
+      // A button with an address of its own leads to another page.
+      if (event.submitter?.hasAttribute("formaction")) return;
+      event.preventDefault();
+      const body = new URLSearchParams(new FormData(form, event.submitter));
+      try {
+        const answer = await fetch(form.getAttribute("action"), { method: "POST", body, credentials: "same-origin" });
+        const text = await answer.text();
+        if (!answer.ok) {
+          refuse(form, text);
+        } else if (answer.redirected) {
+          location.assign(answer.url);
+        } else {
+          document.open();
+          document.write(text);
+          document.close();
+        }
+      } catch {
+        say("The connection broke. Try again.");
+      }
+    });
+  }
+
   // What a page leaves out, such as the frames of a thread, comes from a page of its own when it is opened.
   for (const details of all("details[data-part]")) {
     details.addEventListener("toggle", async () => {
@@ -94,10 +155,74 @@
     });
   }
 
+  // What is still being built is asked for again, for as long as it takes within ten minutes.
+  const follow = async (until) => {
+    const part = document.querySelector("[data-follow]");
+    if (!part || Date.now() > until) return;
+    await new Promise((done) => { setTimeout(done, 2000); });
+    try {
+      const answer = await fetch(location.href, { credentials: "same-origin" });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const next = page.getElementById(part.id);
+      if (!answer.ok || !next) return;
+      if (!part.contains(document.activeElement)) {
+        part.replaceWith(next);
+        showCopyButtons(next);
+      }
+    } catch {
+      return;
+    }
+    follow(until);
+  };
+  follow(Date.now() + 600000);
+
+  // The files of a folder that can have symbols, such as those of a dSYM: Mach-O files, archives and source maps.
+  const FOLDER_FILES = 2000;
+  const BEGINNINGS = /^(?:cffaedfe|cefaedfe|feedfacf|feedface|cafebabe|cafebabf|504b0304)$/;
+  const hasSymbols = async (file) => {
+    if (file.name.endsWith(".map")) return true;
+    const bytes = new Uint8Array(await file.slice(0, 4).arrayBuffer());
+    return BEGINNINGS.test([...bytes].map((one) => one.toString(16).padStart(2, "0")).join(""));
+  };
+  const filesIn = async (entries) => {
+    const [files, open] = [[], [...entries]];
+    while (open.length > 0) {
+      const entry = open.pop();
+      if (files.length + open.length > FOLDER_FILES) throw new Error(`more than ${FOLDER_FILES} files`);
+      if (entry.isFile) {
+        files.push(await new Promise((done, failed) => entry.file(done, failed)));
+        continue;
+      }
+      const reader = entry.createReader();
+      for (;;) {
+        const some = await new Promise((done, failed) => reader.readEntries(done, failed));
+        if (some.length === 0) break;
+        open.push(...some);
+      }
+    }
+    return files;
+  };
+
   // An upload says how far it is, and files may be dropped on its form.
   for (const form of all("form.upload")) {
     const [button, bar, told] = ["button", "progress", "[role=status]"].map((s) => form.querySelector(s));
-    const files = form.querySelectorAll("input[type=file]");
+    const files = form.querySelectorAll("input[type=file]:not([webkitdirectory])");
+    const folder = form.querySelector("input[webkitdirectory]");
+    const sendFolder = async (found) => {
+      told.textContent = "Looking for symbols";
+      const chosen = new DataTransfer();
+      for (const file of found.slice(0, FOLDER_FILES)) if (await hasSymbols(file)) chosen.items.add(file);
+      if (chosen.files.length === 0) {
+        told.textContent = "The folder has no Mach-O file, archive or source map";
+        return;
+      }
+      files[0].files = chosen.files;
+      form.requestSubmit();
+    };
+    if (folder) {
+      folder.closest("label").hidden = false;
+      folder.addEventListener("change", () => sendFolder([...folder.files]));
+    }
     const ended = (text) => {
       [bar.hidden, button.disabled, told.textContent] = [true, false, text];
     };
@@ -128,12 +253,15 @@
         event.preventDefault();
         form.classList.toggle("over", name === "dragover");
         if (name !== "drop" || button.disabled) return;
-        if ([...event.dataTransfer.items].some((item) => item.webkitGetAsEntry?.()?.isDirectory)) {
-          told.textContent = "This is a folder: drop a file, of a dSYM a zip";
-          return;
+        const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+        if (!entries.some((entry) => entry.isDirectory)) {
+          files[0].files = event.dataTransfer.files;
+          form.requestSubmit();
+        } else if (folder) {
+          filesIn(entries).then(sendFolder, (error) => { told.textContent = `The folder was not read: ${error.message}`; });
+        } else {
+          told.textContent = "This is a folder: drop a file";
         }
-        files[0].files = event.dataTransfer.files;
-        form.requestSubmit();
       });
     }
   }
@@ -149,12 +277,33 @@
     rows[at].scrollIntoView({ block: "nearest" });
   };
 
+  // The keys of a form's buttons and fields. In a list they act on the groups that are ticked, or else on the current row.
+  const tick = () => rows[at]?.querySelector(".tick input");
+  const press = (key) => {
+    const found = document.querySelector(`[data-key="${key}"]`);
+    if (!found) return;
+    if (found.form?.id === "bulk" && !document.querySelector(".tick input:checked")) {
+      if (!tick()) {
+        say("Go to a row with j and k first");
+        return;
+      }
+      tick().checked = true;
+    }
+    if (found.tagName === "INPUT") found.focus();
+    else found.click();
+  };
+
   const pages = { o: "/console", g: "/console/groups", r: "/console/reports", s: "/console/symbols" };
   const keys = {
     "/": () => document.querySelector("#search input")?.focus(),
     j: () => move(1),
     k: () => move(-1),
     c: () => document.querySelector("[data-copy-from]")?.click(),
+    x: () => tick()?.click(),
+    e: () => press("e"),
+    i: () => press("i"),
+    a: () => press("a"),
+    m: () => press("m"),
     "?": () => help?.showModal(),
   };
   let going = 0;

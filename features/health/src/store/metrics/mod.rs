@@ -17,6 +17,7 @@ use unslide_health_formats::MetricPayload;
 use unslide_proto::event::{EventArrival, GatewayEvent};
 use unslide_store::app_signals::{self, AppSignal, SignalDrops};
 use unslide_store::gateway_events::{EventOutcome, is_too_old};
+use unslide_store::persons::{self, ArrivedPerson, PersonKey, PersonKind};
 use unslide_store::sql::json_time;
 use unslide_store::{Result, TenantTx};
 
@@ -43,10 +44,13 @@ pub async fn store(
     keep_from: Date,
 ) -> Result<Vec<EventOutcome>> {
     let mut outcomes = vec![EventOutcome::Duplicate; arrivals.len()];
+    let erased = persons::find_erased(tx, &list_persons(arrivals)).await?;
     let mut first: BTreeMap<PayloadKey, usize> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().enumerate() {
         let (payload, day) = (&arrival.event, arrival.event.event_day());
-        if is_too_old(&arrival.event, arrival.received_at, keep_from) {
+        if erased.contains(&place) {
+            outcomes[place] = EventOutcome::Deleted;
+        } else if is_too_old(&arrival.event, arrival.received_at, keep_from) {
             outcomes[place] = EventOutcome::Expired;
         } else {
             first.entry((payload.app.clone(), payload.id.clone(), day)).or_insert(place);
@@ -72,6 +76,15 @@ pub async fn store(
     days::add(tx, &sums.finish()).await?;
     app_signals::count_dropped(tx, &drops).await?;
     Ok(outcomes)
+}
+
+/// Returns the sessions that payloads name.
+fn list_persons(arrivals: &[&MetricArrival]) -> Vec<ArrivedPerson> {
+    let persons = arrivals.iter().enumerate().filter_map(|(place, arrival)| {
+        let key = PersonKey::from_id(PersonKind::Session, arrival.event.session.as_ref()?);
+        Some(ArrivedPerson { place, key, received_at: arrival.received_at })
+    });
+    persons.collect()
 }
 
 /// Returns the weight of each payload's observations, by its index. Removes and counts the payloads that are

@@ -10,7 +10,7 @@ mod termination;
 
 pub use days::{read_sketch, sketch_hash};
 pub use event::{MAX_EVENT_BYTES, SessionEvent};
-pub use person::person_sessions;
+pub use person::find_sessions;
 pub use termination::TerminationEvidence;
 pub use unslide_model::ended::EndReason;
 
@@ -23,7 +23,7 @@ use time::Date;
 use unslide_proto::event::{EventArrival, GatewayEvent};
 use unslide_store::app_signals::{self, AppSignal, SignalDrops, UNSAMPLED_WEIGHT, WeightRounder};
 use unslide_store::gateway_events::{EventOutcome, is_too_old};
-use unslide_store::queries::person::hash_person_id;
+use unslide_store::persons::{self, ArrivedPerson, PersonKey, PersonKind, hash_person};
 use unslide_store::queries::session::SessionJudgement;
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, json_bytes, json_time};
 use unslide_store::{Result, TenantTx};
@@ -60,9 +60,14 @@ pub async fn store(
 ) -> Result<Vec<EventOutcome>> {
     let limits = LearnedLimits::read(tx, arrivals).await?;
     let mut outcomes = vec![EventOutcome::Duplicate; arrivals.len()];
+    let erased = persons::find_erased(tx, &list_persons(arrivals)).await?;
     let mut told: BTreeMap<SessionKey, Told<'_>> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().copied().enumerate() {
         let (event, day) = (&arrival.event, arrival.event.event_day());
+        if erased.contains(&place) {
+            outcomes[place] = EventOutcome::Deleted;
+            continue;
+        }
         if is_too_old(&arrival.event, arrival.received_at, keep_from) {
             outcomes[place] = EventOutcome::Expired;
             continue;
@@ -129,6 +134,24 @@ fn dropped(arrivals: &[&SessionArrival], outcomes: &[EventOutcome]) -> SignalDro
     drops
 }
 
+/// Returns the persons of events: the session, its installation and its user.
+fn list_persons(arrivals: &[&SessionArrival]) -> Vec<ArrivedPerson> {
+    let mut persons = Vec::new();
+    for (place, arrival) in arrivals.iter().enumerate() {
+        let event = &arrival.event;
+        let ids = [
+            (PersonKind::Session, Some(&event.id)),
+            (PersonKind::Installation, event.installation.as_ref()),
+            (PersonKind::User, event.user.as_ref()),
+        ];
+        persons.extend(ids.into_iter().filter_map(|(kind, id)| {
+            let key = PersonKey::from_id(kind, id?);
+            Some(ArrivedPerson { place, key, received_at: arrival.received_at })
+        }));
+    }
+    persons
+}
+
 /// Inserts the sessions that do not exist yet, and leaves the existing ones in `told`.
 async fn insert_new(
     tx: &mut TenantTx,
@@ -144,8 +167,7 @@ async fn insert_new(
         let event = &new.first.event;
         let delta = deltas.entry((app, event.version.clone(), day)).or_default();
         if let Some(installation) = &event.installation {
-            let (installation, user) =
-                (hash_person_id(installation), event.user.as_deref().map(hash_person_id));
+            let (installation, user) = (hash_person(installation), event.user.as_deref().map(hash_person));
             let weight = new.weight.unwrap_or(1).into();
             let user = user.as_ref().map(<[u8; 16]>::as_slice);
             let session = CountedSession { installation: &installation, user, weight };
@@ -167,8 +189,8 @@ fn new_row(key: &SessionKey, told: &Told<'_>, weight: i32) -> Value {
         "session_id": id,
         "day": day.to_string(),
         "version": event.version,
-        "installation": event.installation.as_deref().map(|id| json_bytes(&hash_person_id(id))),
-        "user_hash": event.user.as_deref().map(|user| json_bytes(&hash_person_id(user))),
+        "installation": event.installation.as_deref().map(|id| json_bytes(&hash_person(id))),
+        "user_hash": event.user.as_deref().map(|user| json_bytes(&hash_person(user))),
         "os": event.os,
         "device": event.device,
         "started_at": json_time(event.started_at),

@@ -1,7 +1,7 @@
 //! The sessions of an installation or a user.
 
 use time::OffsetDateTime;
-use unslide_store::queries::person::{PersonIdKind, PersonScope, PersonSession};
+use unslide_store::queries::person::{FoundSession, PersonIdKind, PersonScope};
 use unslide_store::{HookFuture, TenantTx};
 
 /// Newest sessions of an installation and of a user that are compared with the app of a search.
@@ -16,12 +16,9 @@ struct SessionRow {
     is_user: bool,
 }
 
-/// Lists the sessions of an installation or a user. Those that the app did not end itself come first, because reports are
+/// Finds the sessions of an installation or a user. Those that the app did not end itself come first, because reports are
 /// of these.
-pub fn person_sessions<'t>(
-    tx: &'t mut TenantTx,
-    scope: PersonScope<'t>,
-) -> HookFuture<'t, Vec<PersonSession>> {
+pub fn find_sessions<'t>(tx: &'t mut TenantTx, scope: PersonScope<'t>) -> HookFuture<'t, Vec<FoundSession>> {
     Box::pin(async move {
         let (connection, tenant, _) = tx.parts();
         let rows = sqlx::query_as!(
@@ -44,14 +41,14 @@ pub fn person_sessions<'t>(
         )
         .fetch_all(connection)
         .await?;
-        Ok(rows.into_iter().map(PersonSession::from).collect())
+        Ok(rows.into_iter().map(FoundSession::from).collect())
     })
 }
 
-impl From<SessionRow> for PersonSession {
-    fn from(row: SessionRow) -> PersonSession {
+impl From<SessionRow> for FoundSession {
+    fn from(row: SessionRow) -> FoundSession {
         let SessionRow { app, session_id, version, started_at, end_reason, is_user } = row;
         let found_by = if is_user { PersonIdKind::User } else { PersonIdKind::Installation };
-        PersonSession { app, session: session_id, version, started_at, end_reason, found_by }
+        FoundSession { app, session: session_id, version, started_at, end_reason, found_by }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::operations::prelude::*;
 use crate::requests::input;
-use unslide_store::app_settings::{self, APPS_WITH_SETTINGS_LIMIT, AppSettings, AppWithSettings};
+use unslide_store::app_settings::{self, ALL_APPS, APPS_WITH_SETTINGS_LIMIT, AppSettings, AppWithSettings};
 use unslide_store::app_signals::SignalSettings;
 use unslide_store::audit;
 
@@ -35,7 +35,7 @@ pub async fn list_app_settings(
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewAppSettings {
-    /// Bundle identifier of the app.
+    /// Bundle identifier of the app, or `*` for the signals of all apps without a choice of their own.
     #[schema(min_length = 1, max_length = 255, example = "com.example.shop")]
     pub app: String,
     /// URL of a source file: a template with `{path}`, and optionally `{line}`, `{version}` and `{build}`. No links if it
@@ -56,7 +56,8 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
 /// Replace an app's settings
 ///
 /// `source_url` turns each source position in the console into a link. `signals` says which signals are
-/// kept. Crashes are always kept. Without `signals`, they do not change. Other fields that are left out get the values of an
+/// kept. Crashes are always kept. With the app `*`, `signals` are the default for all apps: an app follows it if its own
+/// signals were equal to the default when they were set, or never set. Without `signals`, they do not change. Other fields that are left out get the values of an
 /// app without settings.
 #[utoipa::path(put, path = "/v1/app-settings", tag = "apps", operation_id = "set_app_settings",
     request_body = NewAppSettings,
@@ -99,6 +100,9 @@ fn check_settings(new: &AppWithSettings) -> Result<(), String> {
             return Err(format!("{name}: at most {SETTING_BYTES} bytes, no control characters"));
         }
     }
+    if new.app == ALL_APPS && !(source_url.is_empty() && source_root.is_empty()) {
+        return Err("source_url and source_root: name one app, as * has signals only".to_owned());
+    }
     let is_web = source_url.starts_with("https://") || source_url.starts_with("http://");
     let is_link = is_web && source_url.contains("{path}") && !source_url.contains(char::is_whitespace);
     if !source_url.is_empty() && !is_link {
@@ -119,6 +123,8 @@ mod tests {
         };
         assert_eq!(checked(""), Ok(()));
         assert_eq!(checked("https://git.example.com/shop/{path}#L{line}"), Ok(()));
+        let all = AppSettings { source_root: "/ci".to_owned(), ..AppSettings::default() };
+        assert!(check_settings(&AppWithSettings { app: ALL_APPS.to_owned(), settings: all }).is_err());
         for wrong in ["https://git.example.com/", "javascript:alert({path})", "https://a b/{path}", "{path}"]
         {
             assert!(checked(wrong).is_err(), "{wrong}");

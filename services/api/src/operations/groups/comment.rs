@@ -1,5 +1,6 @@
 //! `POST /v1/groups/{id}/comments`.
 
+use super::reference::{GroupRef, resolve_group};
 use super::{Author, check_updated};
 use crate::operations::prelude::*;
 use crate::requests::input;
@@ -35,17 +36,17 @@ problems!(
 /// Adds a comment to the group's activity. It cannot be removed. It moves with the group's reports if late symbols move
 /// them.
 #[utoipa::path(post, path = "/v1/groups/{id}/comments", tag = "groups", operation_id = "comment_on_group",
-    params(("id" = Uuid, Path, description = "The group's id.")),
+    params(("id" = String, Path, description = "The group's id or short id.", max_length = 64)),
     request_body = NewGroupComment,
     responses((status = 201, description = "The comment is there.", body = AddedGroupComment), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn comment_on_group(
     State(api): State<Api>,
     access: Access<GroupsWrite>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupRef>,
     input::Json(new): input::Json<NewGroupComment>,
 ) -> Result<(StatusCode, Json<AddedGroupComment>), Problem> {
-    let id = comment_as_author(&api, &Author { access: &access, name: None }, id, &new.text).await?;
+    let id = comment_as_author(&api, &Author { access: &access, name: None }, &id, &new.text).await?;
     Ok((StatusCode::CREATED, Json(AddedGroupComment { id })))
 }
 
@@ -56,7 +57,7 @@ pub async fn comment_on_group(
 pub async fn comment_as_author(
     api: &Api,
     author: &Author<'_>,
-    id: Uuid,
+    id: &GroupRef,
     text: &str,
 ) -> Result<Uuid, Problem> {
     let text = text.replace("\r\n", "\n");
@@ -69,6 +70,7 @@ pub async fn comment_as_author(
     let key = author.key_id();
     let actor = author.as_actor(&key);
     let mut tx = api.tenant(author.access.tenant()).await?;
+    let id = resolve_group(&mut tx, id).await?;
     let id = check_updated(
         groups::update_group(&mut tx, id, author.only_app(), actor, &GroupUpdate::default()).await?,
         id,

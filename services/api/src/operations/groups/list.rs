@@ -5,6 +5,7 @@ use crate::requests::input::{check_texts, parse_day, parse_time, search_text};
 use crate::requests::page::{number_and_id, position_by_number};
 use time::Duration;
 use unslide_store::groups::GroupStatus;
+use unslide_store::groups::views::GroupViewFilter;
 use unslide_store::queries::groups::growing;
 use unslide_store::queries::groups::{self, CountScope, GroupFilter, GroupOrder, ListedGroup};
 
@@ -199,4 +200,34 @@ fn build_filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<Group
     }
     check_texts(Kind::InvalidParameter, FILTER_BYTES, texts.map(|(name, text)| (name, text.as_deref())))?;
     Ok(filter)
+}
+
+/// Maximum number of days of a saved view.
+const VIEW_DAYS_LIMIT: u16 = 365;
+
+/// Checks the filter of a saved view as the parameters of a list are.
+///
+/// # Errors
+/// [`Kind::InvalidBody`] with the field and what it takes.
+pub fn check_view_filter(filter: &GroupViewFilter) -> Result<(), Problem> {
+    let in_body = |problem: Problem| Problem::new(Kind::InvalidBody, problem.detail().unwrap_or_default());
+    if filter.days.is_some_and(|days| !(1..=VIEW_DAYS_LIMIT).contains(&days)) {
+        return Err(Problem::new(Kind::InvalidBody, format!("days: 1 to {VIEW_DAYS_LIMIT}")));
+    }
+    if filter.assigned_to_me && filter.assignee.is_some() {
+        return Err(Problem::new(Kind::InvalidBody, "assigned_to_me: not with assignee"));
+    }
+    if filter.sort.as_deref() != Some(GROWING) {
+        parse_order(filter.sort.as_deref()).map_err(in_body)?;
+    }
+    filter.status.as_deref().map(parse_statuses).transpose().map_err(in_body)?;
+    search_text(filter.q.clone()).map_err(in_body)?;
+    let texts = [
+        ("app", &filter.app),
+        ("version", &filter.version),
+        ("first_version", &filter.first_version),
+        ("kind", &filter.kind),
+        ("assignee", &filter.assignee),
+    ];
+    check_texts(Kind::InvalidBody, FILTER_BYTES, texts.map(|(name, text)| (name, text.as_deref())))
 }

@@ -64,7 +64,7 @@ async fn load_representative(
     let rows = reports::list_reports(&mut tx, &filter, None, CANDIDATES_LIMIT).await?;
     tx.rollback();
     let newest: Vec<_> =
-        rows.reports.iter().map(|row| (row.status.as_str(), row.frames.symbolicated)).collect();
+        rows.reports.iter().map(|row| (row.is_complete(), row.frames.own_symbolicated)).collect();
     let chosen = choose_report(&newest).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
     let Some((row, why)) = chosen else { return Ok(None) };
     let (_, body) = load_report(api, access, &row.report_id.to_string(), row.variant).await?;

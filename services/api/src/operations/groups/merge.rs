@@ -1,5 +1,6 @@
 //! `POST /v1/groups/{id}/merge`.
 
+use super::reference::{GroupRef, resolve_group};
 use super::{Author, check_merged, no_such_group, respond_with_group};
 use crate::operations::prelude::*;
 use crate::requests::input;
@@ -29,7 +30,7 @@ problems!(
 /// Present and future reports of these groups count for the group of the path, which is listed in their place. All
 /// groups must be of one app. `POST /v1/groups/{id}/split` takes one out again.
 #[utoipa::path(post, path = "/v1/groups/{id}/merge", tag = "groups", operation_id = "merge_groups",
-    params(("id" = Uuid, Path, description = "The id of the group that stays.")),
+    params(("id" = String, Path, description = "The id or short id of the group that stays.", max_length = 64)),
     request_body = GroupMerge,
     responses((status = 200, description = "The group after the merge.", body = GroupCounts),
         (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
@@ -37,10 +38,10 @@ problems!(
 pub async fn merge_groups(
     State(api): State<Api>,
     access: Access<GroupsWrite>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupRef>,
     input::Json(wish): input::Json<GroupMerge>,
 ) -> Result<Response, Problem> {
-    let group = merge_as_author(&api, &Author { access: &access, name: None }, id, &wish.groups).await?;
+    let group = merge_as_author(&api, &Author { access: &access, name: None }, &id, &wish.groups).await?;
     Ok(respond_with_group(&access, group))
 }
 
@@ -51,7 +52,7 @@ pub async fn merge_groups(
 pub async fn merge_as_author(
     api: &Api,
     author: &Author<'_>,
-    id: Uuid,
+    id: &GroupRef,
     ids: &[Uuid],
 ) -> Result<GroupCounts, Problem> {
     if ids.is_empty() || ids.len() > MERGED_GROUPS_LIMIT {
@@ -59,6 +60,7 @@ pub async fn merge_as_author(
     }
     let key = author.key_id();
     let mut tx = api.tenant(author.access.tenant()).await?;
+    let id = resolve_group(&mut tx, id).await?;
     check_merged(
         groups::merge_groups(&mut tx, id, ids, author.only_app(), author.as_actor(&key)).await?,
         id,

@@ -1,12 +1,15 @@
 //! Groups: the reports of one bug.
 
 pub mod activity;
+pub mod bulk;
 pub mod change;
 pub mod comment;
+pub mod context;
 pub mod get;
 pub mod list;
 pub mod markdown;
 pub mod merge;
+pub mod reference;
 pub mod representative;
 pub mod split;
 
@@ -21,8 +24,10 @@ use unslide_store::groups::{GroupActor, MAX_MERGED, MergeOutcome, UpdateOutcome}
 pub fn group_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list::list_groups))
+        .routes(routes!(bulk::change_groups))
         .routes(routes!(get::get_group, change::change_group))
         .routes(routes!(activity::list_group_activity))
+        .routes(routes!(context::get_group_context))
         .routes(routes!(comment::comment_on_group))
         .routes(routes!(merge::merge_groups))
         .routes(routes!(split::split_group))
@@ -78,6 +83,10 @@ pub fn check_updated(outcome: UpdateOutcome, id: Uuid) -> Result<Uuid, Problem> 
         UpdateOutcome::Done(id) => Ok(id),
         UpdateOutcome::NotFound => Err(no_such_group()),
         UpdateOutcome::Merged(into) => Err(is_merged(id, into)),
+        UpdateOutcome::NoVersion => {
+            let detail = "resolved_in_next: no report of the app names a version, so there is no next one";
+            Err(Problem::new(Kind::InvalidBody, detail))
+        }
     }
 }
 

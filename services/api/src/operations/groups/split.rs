@@ -1,5 +1,6 @@
 //! `POST /v1/groups/{id}/split`.
 
+use super::reference::{GroupRef, resolve_group};
 use super::{Author, check_merged, no_such_group, respond_with_group};
 use crate::operations::prelude::*;
 use crate::requests::input;
@@ -22,7 +23,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 ///
 /// Takes a merged group out again, with its own reports and its state from before the merge.
 #[utoipa::path(post, path = "/v1/groups/{id}/split", tag = "groups", operation_id = "split_group",
-    params(("id" = Uuid, Path, description = "The id of the group that it was merged into.")),
+    params(("id" = String, Path, description = "The id or short id of the group that it was merged into.", max_length = 64)),
     request_body = GroupSplit,
     responses((status = 200, description = "The group of the path after the split.", body = ListedGroup),
         (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
@@ -30,10 +31,10 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 pub async fn split_group(
     State(api): State<Api>,
     access: Access<GroupsWrite>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupRef>,
     input::Json(wish): input::Json<GroupSplit>,
 ) -> Result<Response, Problem> {
-    let group = split_as_author(&api, &Author { access: &access, name: None }, id, wish.group).await?;
+    let group = split_as_author(&api, &Author { access: &access, name: None }, &id, wish.group).await?;
     Ok(respond_with_group(&access, group))
 }
 
@@ -44,11 +45,12 @@ pub async fn split_group(
 pub async fn split_as_author(
     api: &Api,
     author: &Author<'_>,
-    id: Uuid,
+    id: &GroupRef,
     group: Uuid,
 ) -> Result<ListedGroup, Problem> {
     let key = author.key_id();
     let mut tx = api.tenant(author.access.tenant()).await?;
+    let id = resolve_group(&mut tx, id).await?;
     // The state before the split: afterwards the group may be empty and gone.
     let before = find_group(&mut tx, id, author.only_app()).await?.ok_or_else(no_such_group)?;
     check_merged(

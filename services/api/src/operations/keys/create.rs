@@ -1,11 +1,10 @@
 //! `POST /v1/keys`.
 
-use super::{CreatedKey, check_new_key, make_key};
+use super::{CreatedKey, NewKeyBody, check_new_key, make_key};
 use crate::operations::prelude::*;
 use crate::requests::input::Json;
 use http::StatusCode;
 use unslide_model::Scope;
-use unslide_store::keys::NewApiKey;
 
 problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
 
@@ -13,16 +12,17 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
 ///
 /// The key's text is only in this answer. A key can grant only scopes that it has itself, and never
 /// `operator`. A key for one app creates keys for that app only, and a key that expires creates keys that
-/// expire no later. A tenant may have 1,000 valid keys.
+/// expire no later. A preset names the scopes of a usual purpose. A tenant may have 1,000 valid keys.
 #[utoipa::path(post, path = "/v1/keys", tag = "keys", operation_id = "create_key",
-    request_body = NewApiKey,
+    request_body = NewKeyBody,
     responses((status = 201, description = "The key was made.", body = CreatedKey), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn create_key(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-    Json(new): Json<NewApiKey>,
+    Json(new): Json<NewKeyBody>,
 ) -> Result<(StatusCode, axum::Json<CreatedKey>), Problem> {
+    let new = new.into_new_key()?;
     check_new_key(&new, &access.principal, api.clock.now())?;
     if new.scopes.contains(&Scope::Operator) {
         return Err(Problem::new(

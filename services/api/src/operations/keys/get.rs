@@ -34,7 +34,7 @@ pub struct OwnKey {
 #[utoipa::path(get, path = "/v1/key", tag = "keys", operation_id = "get_key",
     responses((status = 200, description = "The key.", body = OwnKey), Failures),
     security(("key" = ["symbols:write"]), ("key" = ["symbols:read"]), ("key" = ["reports:write"]), ("key" = ["reports:read"]),
-        ("key" = ["groups:write"]), ("key" = ["tenant:admin"]), ("key" = ["operator"])))]
+        ("key" = ["symbols:download"]), ("key" = ["groups:write"]), ("key" = ["tenant:admin"]), ("key" = ["operator"])))]
 pub async fn get_key(access: Access<AnyKey>) -> Json<OwnKey> {
     let principal = access.principal;
     Json(OwnKey {

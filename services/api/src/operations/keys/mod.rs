@@ -12,7 +12,7 @@ use crate::operations::prelude::*;
 use crate::requests::input::is_text;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use unslide_model::Scope;
+use unslide_model::{KeyPreset, Scope, timestamp};
 use unslide_store::keys::{self, ApiKey, NewApiKey, Principal};
 use unslide_store::{TenantTx, audit};
 
@@ -22,6 +22,56 @@ pub fn key_routes() -> OpenApiRouter<Api> {
         .routes(routes!(create::create_key, list::list_keys))
         .routes(routes!(get::get_key))
         .routes(routes!(revoke::revoke_key))
+}
+
+/// A key to be made: with scopes, or with a preset.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewKey)]
+pub struct NewKeyBody {
+    /// Name of the key, for people.
+    #[schema(min_length = 1, max_length = 200, example = "build pipeline")]
+    pub name: String,
+    /// Scopes that the key grants, at least one. Absent with a preset.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>, min_items = 1, example = json!(["symbols:write", "symbols:read"]))]
+    pub scopes: Option<Vec<Scope>>,
+    /// The purpose of the key, instead of scopes. `pipeline` uploads symbols. `app` sends what one app reports, and needs
+    /// `app`. `gateway` sends what every app reports. `reader` sees everything but changes nothing. `triager` also works on
+    /// groups.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, example = "pipeline")]
+    pub preset: Option<KeyPreset>,
+    /// The only app (bundle identifier) that the key is valid for; all apps if absent.
+    #[schema(max_length = 255)]
+    pub app: Option<String>,
+    /// When the key expires (RFC 3339); never if absent. It cannot outlive the key that creates it.
+    #[serde(default, deserialize_with = "timestamp::deserialize")]
+    pub expires_at: Option<OffsetDateTime>,
+}
+
+impl NewKeyBody {
+    /// Returns the key with the scopes of its preset.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidBody`] if there are both or neither of scopes and a preset, or the preset needs an app.
+    pub fn into_new_key(self) -> Result<NewApiKey, Problem> {
+        let scopes = match (self.scopes, self.preset) {
+            (Some(scopes), None) => scopes,
+            (None, Some(preset)) if preset.needs_app() && self.app.is_none() => {
+                let detail =
+                    format!("app: a key with the preset {preset} is for one app: name its bundle identifier");
+                return Err(Problem::new(Kind::InvalidBody, detail));
+            }
+            (None, Some(preset)) => preset.scopes().to_vec(),
+            _ => {
+                let presets = KeyPreset::ALL.map(KeyPreset::as_str).join(", ");
+                let detail = format!("scopes: send either scopes or a preset ({presets})");
+                return Err(Problem::new(Kind::InvalidBody, detail));
+            }
+        };
+        Ok(NewApiKey { name: self.name, scopes, app: self.app, expires_at: self.expires_at })
+    }
 }
 
 /// A key that was made, with its text.

@@ -34,6 +34,8 @@ pub struct ReportQuery {
     pub fatal: Option<bool>,
     /// True lists only reports that figures count: not those from MetricKit of a crash that another report counts for.
     pub counted: Option<bool>,
+    /// True for reports in which an image of the app lacks symbols, false for the others.
+    pub symbols_missing: Option<bool>,
     /// The machine, such as `iPhone16,1`; empty for reports that name none.
     pub model: Option<String>,
     /// The operating system's version, with or without its name: `18.3.1` or `iOS 18.3.1`. Empty for reports that name
@@ -60,7 +62,7 @@ problems!(Failures: InvalidParameter);
 
 /// List reports
 ///
-/// Lists reports, the newest arrival first. `build`, `type`, `status`, `fatal`, `counted`, `model` and `os_version` are
+/// Lists reports, the newest arrival first. `build`, `type`, `status`, `fatal`, `counted`, `symbols_missing`, `model` and `os_version` are
 /// compared report by report, without an index. A slow page ends early, with fewer entries or none, and `next_cursor` continues.
 #[utoipa::path(get, path = "/v1/reports", tag = "reports", operation_id = "list_reports",
     params(ReportQuery),
@@ -107,6 +109,7 @@ fn build_filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<Repo
         status: query.status,
         fatal: query.fatal,
         counted: query.counted,
+        symbols_missing: query.symbols_missing,
         model: query.model,
         os_version: query.os_version,
         debug_id: query.debug_id.as_deref().map(|text| parse_parameter("debug_id", text)).transpose()?,

@@ -5,6 +5,7 @@ use crate::feature::FoundPage;
 use crate::operations::prelude::*;
 use crate::operations::symbols::sees_symbols;
 use unslide_model::{DebugId, ReportId, Scope};
+use unslide_store::groups::{find_short_ids, normalize_short_id};
 use unslide_store::queries::groups;
 use unslide_store::queries::report;
 use unslide_store::queries::reports::{self, ReportFilter};
@@ -59,6 +60,22 @@ pub async fn find_by_id(
     let image = debug_id.to_string();
     let page = page_path("/console/reports", &[("debug_id", Some(&image))]);
     Ok((!found.reports.is_empty()).then(|| SearchMatch::by_id("image", image, page)))
+}
+
+/// Finds the group with a short id, such as `SHOP-1A2B`.
+///
+/// # Errors
+/// The database fails.
+pub async fn find_by_short_id(
+    tx: &mut TenantTx,
+    app: Option<&str>,
+    text: &str,
+) -> Result<Option<SearchMatch>, Problem> {
+    let Some(name) = normalize_short_id(text) else { return Ok(None) };
+    let Some(id) = find_short_ids(tx, &[name]).await?.first().copied().flatten() else { return Ok(None) };
+    // A replaced group leads to the new one.
+    let group = groups::find_group(tx, id, app).await?;
+    Ok(group.map(|group| SearchMatch::from_group(&group, "id")))
 }
 
 /// Finds an upload, or the symbols of an image.

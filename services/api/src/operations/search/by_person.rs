@@ -6,8 +6,8 @@ use crate::http::problem::Problem;
 use unslide_store::queries::person::{self, PersonIdKind, SearchedSession};
 use unslide_store::{TenantTx, Uuid};
 
-/// Finds the newest reports of the session with an id. With `person_search` also those of a device, and the sessions of an
-/// installation or a user with their reports.
+/// Finds the newest reports of the session with an id. With `person_search` also those of a device, those that name a user,
+/// and the sessions of an installation or a user with their reports.
 pub(super) async fn find_by_person(
     tx: &mut TenantTx,
     app: Option<&str>,
@@ -20,6 +20,7 @@ pub(super) async fn find_by_person(
     let (mut reports, mut sessions) = (Vec::new(), Vec::new());
     if person_search {
         reports = person::list_device_reports(tx, text, app, MATCHES_LIMIT).await?;
+        reports.extend(person::list_user_reports(tx, text, app, MATCHES_LIMIT).await?);
         sessions = person::list_sessions(tx, text, app).await?;
         searched.extend(sessions.iter().filter_map(|session| {
             let run = Uuid::parse_str(&session.session).ok()?;
@@ -32,7 +33,7 @@ pub(super) async fn find_by_person(
     reports.sort_by_key(|found| std::cmp::Reverse(found.report.received_at));
     let mut found: Vec<SearchMatch> = Vec::new();
     for report in reports.into_iter().map(SearchMatch::from) {
-        // The device and the session of a report may both have the id.
+        // The device, the user and the session of a report may have the same id.
         if !found.iter().any(|known| known.page == report.page) && found.len() < MATCHES_LIMIT as usize {
             found.push(report);
         }

@@ -6,13 +6,13 @@ use std::borrow::Cow;
 use time::OffsetDateTime;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::names::VersionName;
-use unslide_store::queries::person::{PersonReport, PersonSession};
+use unslide_store::queries::person::{FoundSession, PersonReport};
 use unslide_store::queries::reports::ReportRow;
 
 /// An entry that a search found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SearchMatch {
-    /// `report`, `group`, `image`, `upload`, `session`, `app`, `version`, or the word of a feature, such as `capture`.
+    /// `report`, `group`, `image`, `upload`, `session`, `app`, `version`, or the word of a feature for its entries.
     #[schema(value_type = String, example = "group")]
     pub kind: Cow<'static, str>,
     /// Id of the entry; of an app or a version its name.
@@ -96,8 +96,8 @@ impl SearchMatch {
         }
     }
 
-    pub fn from_session(session: PersonSession) -> SearchMatch {
-        let PersonSession { app, session, version, started_at, end_reason, found_by } = session;
+    pub fn from_session(session: FoundSession) -> SearchMatch {
+        let FoundSession { app, session, version, started_at, end_reason, found_by } = session;
         let title = match end_reason {
             Some(reason) => format!("Session that ended: {}", reason.replace('_', " ")),
             None => "Session".to_owned(),
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!((app.kind.as_ref(), app.page.as_str()), ("app", "/console?app=com.example.a%26b"));
         let version = VersionName { app: "shop".to_owned(), version: "2.4 (b)".to_owned() };
         assert_eq!(SearchMatch::from_version(version).page, "/console?app=shop&version=2.4+%28b%29");
-        let session = PersonSession {
+        let session = FoundSession {
             app: "shop".to_owned(),
             session: "a b/c".to_owned(),
             version: "1.0".to_owned(),

@@ -8,7 +8,7 @@ pub mod person_search;
 
 use crate::operations::prelude::*;
 use crate::requests::input::is_text;
-use by_id::{find_by_id, read_id};
+use by_id::{find_by_id, find_by_short_id, read_id};
 use matches::SearchMatch;
 use unslide_store::queries::person;
 
@@ -49,11 +49,11 @@ problems!(Failures: InvalidParameter);
 
 /// Search
 ///
-/// Finds one entry by its id: a report, a group, a capture, an upload or an image (a debug id), with or without dashes.
-/// Any other text finds groups with it in their title, their reason, or the name of a function or file (3 to 100
-/// characters), apps and versions with it in their name, and the reports of the session with this id. If the tenant has
-/// turned that on, the id of a device, an installation or a user finds its newest reports and sessions. Every match is
-/// exact for ids. Each kind has at most 10 matches; the lists of groups and reports have all.
+/// Finds one entry by its id: a report, a group, an upload, an image (a debug id) or an entry of a feature, with or without
+/// dashes. A group is also found by its short id. Any other text finds groups with it in their title, their reason, or the
+/// name of a function or file (3 to 100 characters), apps and versions with it in their name, and the reports of the session
+/// with this id. If the tenant has turned that on, the id of a device, an installation or a user finds its newest reports
+/// and sessions. Every match is exact for ids. Each kind has at most 10 matches; the lists of groups and reports have all.
 #[utoipa::path(get, path = "/v1/search", tag = "search", operation_id = "search",
     params(SearchQuery),
     responses((status = 200, description = "The matches.", body = SearchResults), Failures),
@@ -77,9 +77,11 @@ pub async fn search(
     let mut tx = api.tenant(access.tenant()).await?;
     let person_search = person::is_person_search_on(&mut tx).await?;
     let id = read_id(text);
-    if let Some(id) = id
-        && let Some(found) = find_by_id(&api, &mut tx, &access, app, id).await?
-    {
+    let entry = match id {
+        Some(id) => find_by_id(&api, &mut tx, &access, app, id).await?,
+        None => find_by_short_id(&mut tx, app, text).await?,
+    };
+    if let Some(found) = entry {
         return Ok(Json(SearchResults { items: vec![found], person_search }));
     }
     let mut items = Vec::new();

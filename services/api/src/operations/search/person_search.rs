@@ -11,7 +11,7 @@ const EVERY_APP: &str = "the switch applies to the reports of every app";
 /// Whether reports are found by ids of persons.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PersonSearch {
+pub struct PersonSearchSetting {
     /// True if the id of a device, an installation or a user finds its reports and sessions.
     #[schema(example = true)]
     pub enabled: bool,
@@ -25,15 +25,15 @@ problems!(SetFailures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
 /// Says whether a search finds reports and sessions by the id of a device, an installation or a user. It does not unless the
 /// tenant has turned it on.
 #[utoipa::path(get, path = "/v1/person-search", tag = "search", operation_id = "get_person_search",
-    responses((status = 200, description = "The switch.", body = PersonSearch), GetFailures),
+    responses((status = 200, description = "The switch.", body = PersonSearchSetting), GetFailures),
     security(("key" = ["tenant:admin"])))]
 pub async fn get_person_search(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-) -> Result<Json<PersonSearch>, Problem> {
+) -> Result<Json<PersonSearchSetting>, Problem> {
     access.require_every_app(EVERY_APP)?;
     let mut tx = api.tenant(access.tenant()).await?;
-    Ok(Json(PersonSearch { enabled: person::is_person_search_on(&mut tx).await? }))
+    Ok(Json(PersonSearchSetting { enabled: person::is_person_search_on(&mut tx).await? }))
 }
 
 /// Turn the search by ids of persons on or off
@@ -41,14 +41,14 @@ pub async fn get_person_search(
 /// Unslide keeps only hashes of these ids, so a search needs the whole id. The switch covers all stored reports and
 /// sessions, and every key that may read reports; a key for one app finds those of its app. The audit log has the change.
 #[utoipa::path(put, path = "/v1/person-search", tag = "search", operation_id = "set_person_search",
-    request_body = PersonSearch,
-    responses((status = 200, description = "The switch as it is now.", body = PersonSearch), SetFailures),
+    request_body = PersonSearchSetting,
+    responses((status = 200, description = "The switch as it is now.", body = PersonSearchSetting), SetFailures),
     security(("key" = ["tenant:admin"])))]
 pub async fn set_person_search(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-    input::Json(new): input::Json<PersonSearch>,
-) -> Result<Json<PersonSearch>, Problem> {
+    input::Json(new): input::Json<PersonSearchSetting>,
+) -> Result<Json<PersonSearchSetting>, Problem> {
     access.require_every_app(EVERY_APP)?;
     let mut tx = api.tenant(access.tenant()).await?;
     if !person::set_person_search(&mut tx, new.enabled).await? {

@@ -1,6 +1,7 @@
 //! `unslide groups show`: one bug, with the stack of its newest report.
 
-use super::{Target, format_state, format_versions};
+use super::change::Target;
+use super::{format_state, format_versions};
 use crate::prelude::*;
 use unslide_client::listing::item_text;
 use unslide_client::print_facts;
@@ -22,11 +23,13 @@ pub async fn show_group(target: &Target) -> Outcome {
     let estimate = if group["estimated"] == true { "about " } else { "" };
     print_facts(&[
         ("culprit", item_text(&group, "culprit")),
+        ("short id", item_text(&group, "short_id")),
         ("id", item_text(&group, "id")),
         ("app", item_text(&group, "app")),
         ("kind", item_text(&group, "kind")),
         ("state", format_state(&group)),
         ("assignee", item_text(&group, "assignee")),
+        ("ticket", item_text(&group, "ticket_url")),
         ("reports", group["reports"].to_string()),
         ("devices", format!("{estimate}{}", group["affected_devices"])),
         ("versions", format_versions(&group)),
@@ -40,7 +43,7 @@ pub async fn show_group(target: &Target) -> Outcome {
     print_shares(&group, "versions", &["VERSION", "REPORTS"], "version");
     print_shares(&group, "devices", &["DEVICE", "REPORTS"], "model");
     print_shares(&group, "os_versions", &["SYSTEM", "REPORTS"], "os_version");
-    show_newest_report(&client, target).await?;
+    show_newest_report(&client, &item_text(&group, "id")).await?;
     Ok(Exit::Ready)
 }
 
@@ -62,8 +65,8 @@ fn print_shares(group: &Value, list: &str, head: &'static [&'static str], member
 }
 
 /// Prints the crashed thread of the newest report.
-async fn show_newest_report(client: &Client, target: &Target) -> Result<(), BoxError> {
-    let newest: Value = client.get(&format!("/v1/reports?group={}&limit=1", target.id)).await?;
+async fn show_newest_report(client: &Client, group: &str) -> Result<(), BoxError> {
+    let newest: Value = client.get(&format!("/v1/reports?group={group}&limit=1")).await?;
     let Some(report) = newest["items"].get(0) else { return Ok(()) };
     let path = format!("/v1/reports/{}?variant={}", item_text(report, "id"), report["variant"]);
     let log = client.get_bytes(&path, "text/plain").await?.unwrap_or_default();

@@ -1,5 +1,6 @@
 //! Commands that work on files and need no server.
 
+mod atos;
 mod explain;
 mod flame;
 mod jetsam;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 33] = [
+const WORDS: [(&str, &str); 39] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -33,6 +33,12 @@ const WORDS: [(&str, &str); 33] = [
     ("ingest", "ingest_key"),
     ("ingest", "public-key"),
     ("ingest", "usp_"),
+    ("person-erasure", "unslide_person_erasure"),
+    ("person-erasure", "person_erasure"),
+    ("symbol-server", "unslide_symbol_server"),
+    ("symbol-server", "debuginfod"),
+    ("symbol-server", "usn_"),
+    ("symbol-server", "names-key"),
     ("system-symbols", "unslide_system_symbols"),
     ("uploaders", "unslide_uploaders"),
     ("uploaders", "uploader_"),
@@ -62,11 +68,14 @@ const ACCEPTED: [(&str, &str); 12] = [
 ];
 
 /// Sources of features with another feature's word, or folders of them, with the reason.
-const ALLOWED_PAIRS: [(&str, &str, &str); 14] = [
+const ALLOWED_PAIRS: [(&str, &str, &str); 17] = [
     ("features/alerts/src/pages", "console", "the parts of pages"),
     ("features/captures/src/pages", "console", "the parts of pages"),
     ("features/health/src/pages", "console", "the parts of pages"),
     ("features/ingest/src/pages.rs", "console", "the parts of pages"),
+    ("features/person-erasure/src/pages.rs", "console", "the parts of pages"),
+    ("features/person-erasure/src", "captures", "the words for what was erased"),
+    ("features/person-erasure/src", "health", "the words for what was erased"),
     ("features/console/src/pages/tenant_pages/settings.rs", "captures", "the form of what an app keeps"),
     (
         "features/alerts/src/store/evaluate.rs",

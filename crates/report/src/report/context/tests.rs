@@ -1,0 +1,103 @@
+use crate::{ReadLimits, Report, ReportContext};
+
+fn read_context(json: &str) -> ReportContext {
+    Report::read(json.as_bytes(), &ReadLimits::default()).unwrap().read_context()
+}
+
+const CRASH: &str = r#""crash":{"error":{"type":"mach"}}"#;
+
+#[test]
+fn keys_keep_their_order_and_the_last_of_two_counts() {
+    let context = read_context(&format!(
+        r#"{{{CRASH},"user":{{"plan":"free","cart":{{"items":3}},"beta":true,"gone":null,"plan":"pro\nmax",
+            "stack_oom":[]}},"user_atcrash":{{"beta":false}}}}"#
+    ));
+    let keys: Vec<_> =
+        context.keys.iter().map(|key| (key.name.as_str(), key.value.as_str(), key.is_scalar)).collect();
+    assert_eq!(
+        keys,
+        [("beta", "false", true), ("plan", "pro\\nmax", true), ("cart", r#"{"items":3}"#, false)]
+    );
+    assert!(!context.truncated);
+}
+
+#[test]
+fn breadcrumbs_are_texts_or_objects() {
+    let context = read_context(&format!(
+        r#"{{{CRASH},"user":{{"breadcrumbs":["opened cart",
+            {{"timestamp":1700000000.5,"category":"http","level":"warning","message":"GET /cart 503"}},
+            {{"screen":"pay"}}]}}}}"#
+    ));
+    let crumbs = &context.breadcrumbs;
+    assert_eq!(crumbs[0].text, "opened cart");
+    assert_eq!((crumbs[1].kind.as_str(), crumbs[1].level.as_str()), ("http", "warning"));
+    assert_eq!(crumbs[1].at.unwrap().unix_timestamp(), 1_700_000_000);
+    assert_eq!(crumbs[2].text, r#"{"screen":"pay"}"#);
+    assert!(context.keys.is_empty());
+}
+
+#[test]
+fn the_log_has_its_newest_lines() {
+    let lines = vec![r#""a line\nand another""#; 400].join(",");
+    let context = read_context(&format!(r#"{{{CRASH},"debug":{{"console_log":[{lines},"the\tlast"]}}}}"#));
+    assert_eq!(context.log.len(), 500);
+    assert_eq!(context.log.last().unwrap(), "the    last");
+    assert_eq!(context.log[498], "and another");
+    assert!(context.truncated);
+    let one = read_context(&format!(r#"{{{CRASH},"debug":{{"console_log":"one\r\ntwo\n"}}}}"#));
+    assert_eq!(one.log, ["one", "two"]);
+}
+
+#[test]
+fn the_state_is_that_of_all_versions() {
+    let old = read_context(&format!(
+        r#"{{"report":{{"timestamp":"2026-11-20T08:00:10Z"}},{CRASH},"system":{{"app_start_time":"2026-11-20T08:00:00Z",
+            "jailbroken":true,"freeStorage":52428800,"memory":{{"size":4294967296,"free":104857600}},
+            "app_memory":{{"memory_pressure":"critical","app_transition_state":"active"}},
+            "application_stats":{{"application_in_foreground":false,"launches_since_last_crash":3,
+                "active_time_since_launch":8.25}}}}}}"#
+    ));
+    let (app, device) = (&old.app, &old.device);
+    assert_eq!((app.foreground, app.transition.as_deref()), (Some(false), Some("active")));
+    assert_eq!(
+        (app.since_launch_ms, app.active_ms, app.launches_since_crash),
+        (Some(10_000), Some(8_250), Some(3))
+    );
+    assert_eq!((device.jailbroken, device.storage_free), (Some(true), Some(52_428_800)));
+    assert_eq!(device.is_low_on_memory(), Some(true));
+    let new = read_context(&format!(
+        r#"{{{CRASH},"system":{{"battery_level":7,"battery_state":1,"low_power_mode_enabled":true,"thermal_state":2,
+            "application_stats":{{"app_transition_state":"background"}}}}}}"#
+    ));
+    assert_eq!((new.device.battery_percent, new.device.charging), (Some(7), Some(false)));
+    assert_eq!((new.device.low_power, new.device.thermal), (Some(true), Some("serious")));
+    assert_eq!(new.app.transition.as_deref(), Some("background"));
+}
+
+#[test]
+fn wrong_types_and_large_texts_do_no_harm() {
+    let long = "x".repeat(300_000);
+    let many: Vec<String> = (0..300).map(|n| format!(r#""key{n}":"{}""#, "y".repeat(3_000))).collect();
+    let context = read_context(&format!(
+        r#"{{{CRASH},"user":{{"long":"{long}",{}}},"debug":{{"console_log":[1,{{}},["a"],null,"{long}"]}},
+            "system":{{"battery_level":900,"thermal_state":-1,"time_zone":7,"app_start_time":[],"memory":[]}}}}"#,
+        many.join(",")
+    ));
+    assert!(context.truncated);
+    assert_eq!(context.keys.len(), 200);
+    assert_eq!(context.keys[0].value, "(300002 bytes)");
+    let bytes: usize = context.keys.iter().map(|key| key.value.len()).sum::<usize>()
+        + context.log.iter().map(String::len).sum::<usize>();
+    assert!(bytes <= 512 << 10, "{bytes}");
+    assert_eq!((context.device.battery_percent, context.device.thermal), (None, None));
+    let none = read_context(r#"{"user":[1],"debug":7,"system":"x","crash":null}"#);
+    assert_eq!(none, ReportContext::default());
+}
+
+#[test]
+fn the_keys_of_a_group_are_scalars_and_few() {
+    let keys: Vec<String> = (0..50).map(|n| format!(r#""k{n}":{n},"o{n}":{{}}"#)).collect();
+    let json = format!(r#"{{{CRASH},"user":{{{}}}}}"#, keys.join(","));
+    let (_, _, keys) = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap().read_state(20);
+    assert_eq!((keys.len(), keys[19].name.as_str(), keys[19].value.as_str()), (20, "k19", "19"));
+}

@@ -1,0 +1,134 @@
+//! Shares of a group's reports with a state of the app or the device, or with a value of the app's own keys.
+
+use super::with_merged;
+use crate::{Result, TenantTx, Uuid};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// The newest reports of a group that are looked at.
+pub const SAMPLED_REPORTS_LIMIT: i64 = 1_000;
+/// The keys that are listed, those in the most reports first.
+const LISTED_KEYS_LIMIT: i64 = 50;
+/// The values of a key that are listed, those in the most reports first.
+const LISTED_VALUES_LIMIT: i64 = 10;
+
+/// The context of a group's newest reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GroupContext {
+    /// The number of reports that were looked at.
+    pub sample: i64,
+    /// The known facts, by their names: `hot`, `in_background`, `jailbroken`, `low_battery`, `low_memory`, `low_power` and
+    /// `low_storage`.
+    #[schema(max_items = 16)]
+    pub facts: Vec<FactShare>,
+    /// The keys that the app has set, at most 50, those in the most reports first.
+    #[schema(max_items = 50)]
+    pub keys: Vec<ContextKeyUse>,
+}
+
+/// Reports that state a fact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FactShare {
+    /// The name of the fact, such as `in_background`.
+    pub name: String,
+    /// The number of reports that say whether it was true.
+    pub known: i64,
+    /// The number of these in which it was.
+    pub reports: i64,
+}
+
+/// Reports with a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ContextKeyUse {
+    /// The name of the key.
+    pub name: String,
+    /// The number of reports that have it.
+    pub reports: i64,
+    /// The number of its values in these.
+    pub values: i64,
+}
+
+/// Reports with a value of a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct KeyValueUse {
+    /// The name of the key.
+    pub key: String,
+    /// The value.
+    pub value: String,
+    /// The number of reports that have it.
+    pub reports: i64,
+}
+
+/// Reads the facts and the keys of a group's newest reports.
+pub async fn read_group_context(tx: &mut TenantTx, group: Uuid) -> Result<GroupContext> {
+    let groups = with_merged(tx, group).await?;
+    let (connection, tenant, _) = tx.parts();
+    // The newest of each group, by the index, and the newest of these.
+    let rows = sqlx::query!(
+        r#"WITH newest AS MATERIALIZED (
+               SELECT n.context
+               FROM unnest($2::uuid[]) AS g (id) CROSS JOIN LATERAL (
+                   SELECT r.context, r.received_at, r.report_id, r.variant
+                   FROM reports r WHERE r.tenant = $1 AND r.group_id = g.id
+                   ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3) n
+               ORDER BY n.received_at DESC, n.report_id DESC, n.variant DESC LIMIT $3)
+           SELECT 'sample' AS "kind!", '' AS "name!", count(*) AS "known!", 0::bigint AS "matching!" FROM newest
+           UNION ALL
+           (SELECT 'fact', f.key, count(*), count(*) FILTER (WHERE f.value = 'true')
+            FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'facts') f GROUP BY f.key ORDER BY f.key)
+           UNION ALL
+           (SELECT 'key', k.key, count(*), count(DISTINCT k.value)
+            FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'keys') k
+            GROUP BY k.key ORDER BY count(*) DESC, k.key LIMIT $4)"#,
+        tenant,
+        &groups,
+        SAMPLED_REPORTS_LIMIT,
+        LISTED_KEYS_LIMIT
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut found = GroupContext::default();
+    for row in rows {
+        match row.kind.as_str() {
+            "fact" => {
+                found.facts.push(FactShare { name: row.name, known: row.known, reports: row.matching });
+            }
+            "key" => {
+                found.keys.push(ContextKeyUse { name: row.name, reports: row.known, values: row.matching });
+            }
+            _ => found.sample = row.known,
+        }
+    }
+    Ok(found)
+}
+
+/// Counts the values of some keys in a group's newest reports, for each key those in the most reports first.
+pub async fn count_key_values(tx: &mut TenantTx, group: Uuid, keys: &[String]) -> Result<Vec<KeyValueUse>> {
+    let groups = with_merged(tx, group).await?;
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query_as!(
+        KeyValueUse,
+        r#"WITH newest AS (
+               SELECT n.context
+               FROM unnest($2::uuid[]) AS g (id) CROSS JOIN LATERAL (
+                   SELECT r.context, r.received_at, r.report_id, r.variant
+                   FROM reports r WHERE r.tenant = $1 AND r.group_id = g.id
+                   ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3) n
+               ORDER BY n.received_at DESC, n.report_id DESC, n.variant DESC LIMIT $3),
+           counted AS (
+               SELECT k.key, k.value, count(*) AS reports,
+                      row_number() OVER (PARTITION BY k.key ORDER BY count(*) DESC, k.value) AS rank
+               FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'keys') k
+               WHERE k.key = ANY ($4::text[]) GROUP BY k.key, k.value)
+           SELECT key AS "key!", value AS "value!", reports AS "reports!" FROM counted
+           WHERE rank <= $5 ORDER BY array_position($4::text[], key), rank"#,
+        tenant,
+        &groups,
+        SAMPLED_REPORTS_LIMIT,
+        keys,
+        LISTED_VALUES_LIMIT
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows)
+}

@@ -1,0 +1,71 @@
+//! The jobs of the builder that search for data of a person.
+
+use crate::search::PersonSearch;
+use crate::store::{self, OpenErasure, PersonErasureState, SECOND_SEARCH_DELAY};
+use serde_json::json;
+use time::Duration;
+use unslide_builder::feature::{FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler};
+use unslide_store::{HookFuture, OwnerTx, Result, TenantTx, audit, jobs};
+
+/// One at a time in each builder.
+pub const JOBS: &[JobHandler] = &[JobHandler { kind: store::JOB_KIND, places: 1, run, give_up }];
+
+fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
+    Box::pin(erase_person(job))
+}
+
+fn give_up<'t>(tx: &'t mut OwnerTx, given_up: &'t GivenUpJob<'t>) -> HookFuture<'t> {
+    Box::pin(async {
+        let erasure = store::erasure_of_job(&given_up.job.work)?;
+        store::fail_erasure(tx, erasure, given_up.detail).await
+    })
+}
+
+/// Goes on with an erasure for one turn.
+async fn erase_person(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
+    let tenant = job.lease.tenant()?;
+    let id = store::erasure_of_job(&job.lease.work)?;
+    let mut tx = job.store().tenant(tenant).await?;
+    let erasure = store::find_open(&mut tx, id).await?;
+    tx.rollback().await?;
+    let Some(erasure) = erasure else {
+        let mut tx = job.store().tenant(tenant).await?;
+        jobs::complete_job(&mut tx, job.lease).await?;
+        return Ok(tx.commit().await?);
+    };
+    let search = PersonSearch { store: job.store(), tenant, erasure: &erasure };
+    let next_day = search.erase_some().await?;
+    let mut tx = job.store().tenant(tenant).await?;
+    jobs::record_progress(&mut tx, job.lease, &job.lease.work).await?;
+    let pause = match next_day {
+        Some(day) => {
+            store::set_next_day(&mut tx, id, day).await?;
+            Some(Duration::ZERO)
+        }
+        None => end_search(&mut tx, &erasure).await?,
+    };
+    match pause {
+        Some(pause) => jobs::postpone_job(&mut tx, job.lease, pause).await?,
+        None => jobs::complete_job(&mut tx, job.lease).await?,
+    }
+    Ok(tx.commit().await?)
+}
+
+/// Ends the first search, and returns the time until the second one begins. Ends the second one with an entry in the
+/// audit log, and returns None: the erasure is done.
+///
+/// # Errors
+/// The database fails.
+pub async fn end_search(tx: &mut TenantTx, erasure: &OpenErasure) -> Result<Option<Duration>> {
+    if erasure.state == PersonErasureState::Searching {
+        store::search_again(tx, erasure.id).await?;
+        let pause = erasure.requested_at + SECOND_SEARCH_DELAY - tx.now();
+        return Ok(Some(pause.max(Duration::ZERO)));
+    }
+    if let Some(ended) = store::finish_erasure(tx, erasure.id).await? {
+        let detail =
+            json!({"kind": ended.kind, "removed": ended.removed, "requested_by": ended.requested_by});
+        audit::append_entry(tx, "builder", "person.erased", &ended.person_hash, &detail).await?;
+    }
+    Ok(None)
+}

@@ -1,0 +1,66 @@
+//! Erasure of a person: everything that a tenant has of one user, installation or session.
+//!
+//! `store` has the statements, `search` the search and the deletions, `job` the jobs of the builder, `operations` the API
+//! of the tenant's administrators, `pages` the console, and `command` the subcommand. Other features delete their own rows through
+//! hooks of the store.
+
+mod command;
+mod job;
+mod operations;
+mod pages;
+pub mod search;
+pub mod store;
+
+pub use command::ERASE_COMMANDS;
+pub use job::end_search;
+
+use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
+use unslide_builder::BuilderFeature;
+use unslide_feature::Feature;
+use unslide_model::Scope;
+use unslide_runtime::config::ConfigReader;
+
+/// The name of the feature.
+pub const NAME: &str = "person-erasure";
+
+/// Makes the feature. It has no settings.
+pub fn read(_: &mut ConfigReader) -> Feature {
+    feature()
+}
+
+/// Makes the feature.
+#[must_use]
+pub fn feature() -> Feature {
+    Feature {
+        builder: BuilderFeature { name: NAME, clear: None, jobs: job::JOBS },
+        ..Feature::new(NAME, for_api())
+    }
+}
+
+/// The list of erasures as a table.
+const TABLES: &[ListTable] = &[ListTable {
+    path: operations::PATH,
+    name: "person-erasures",
+    has_pages: true,
+    columns: "id kind person_hash state requested_by requested_at finished_at detail",
+}];
+
+fn for_api() -> ApiFeature {
+    ApiFeature {
+        operations: operations::routes(),
+        pages: pages::routes(),
+        navigation: vec![NavigationEntry {
+            name: NAME,
+            path: pages::PATH,
+            label: "Erasure",
+            scope: Scope::TenantAdmin,
+            needs_every_app: true,
+            keeps_app: false,
+        }],
+        tables: TABLES,
+        ..ApiFeature::new(
+            NAME,
+            "Erasure of everything that the tenant has of one person. For a tenant's administrators.",
+        )
+    }
+}

@@ -1,0 +1,46 @@
+//! `POST /v1/person-erasures`: erases what the tenant has of a person.
+
+use super::{EVERY_APP, PATH};
+use crate::store::{self, MAX_OPEN_ERASURES, NewPersonErasure, PersonErasure};
+use axum::extract::State;
+use unslide_api::feature::operation::{
+    AcceptedResponse, Access, Api, JsonBody, Kind, Problem, TenantAdmin, is_text, problems,
+};
+use unslide_store::audit;
+
+problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
+
+/// Erase a person
+///
+/// Deletes everything of a user, an installation or a session that arrived before this request: reports with their bytes,
+/// sessions, metric payloads and captures. A builder does it; `GET /v1/person-erasures/{id}` shows what was removed. No
+/// replay brings it back, and data that arrives later is stored. A `user` is found in sessions, and in reports under the
+/// usual names in `user`, such as `id`, `user_id` or `email`. An `installation` is the id that sessions name, or
+/// `device_app_hash` of reports. A key for one app is refused.
+#[utoipa::path(post, path = "/v1/person-erasures", tag = "person-erasure", operation_id = "erase_person",
+    request_body = NewPersonErasure,
+    responses((status = 202, description = "The erasure has begun.",
+            headers(("location" = String, description = "The path of the erasure.")), body = PersonErasure), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn erase_person(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    JsonBody(new): JsonBody<NewPersonErasure>,
+) -> Result<AcceptedResponse<PersonErasure>, Problem> {
+    access.require_every_app(EVERY_APP)?;
+    if !is_text(&new.id, 200) {
+        return Err(Problem::new(Kind::InvalidBody, "id: 1 to 200 bytes, no control characters"));
+    }
+    let actor = access.principal.key_id.to_string();
+    let mut tx = api.tenant(access.tenant()).await?;
+    let Some(erasure) = store::begin_erasure(&mut tx, &new, &actor).await? else {
+        let detail =
+            format!("{MAX_OPEN_ERASURES} erasures are under way; wait until a builder has done some of them");
+        return Err(Problem::new(Kind::LimitReached, detail));
+    };
+    let detail = serde_json::json!({"kind": erasure.kind, "erasure": erasure.id});
+    audit::append_entry(&mut tx, &actor, "person.erase", &erasure.person_hash, &detail).await?;
+    tx.commit().await?;
+    let location = Some(format!("{PATH}/{}", erasure.id));
+    Ok(AcceptedResponse { body: erasure, location })
+}

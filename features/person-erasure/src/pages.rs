@@ -1,0 +1,87 @@
+//! `/console/person-erasures`: requests erasures of persons, and shows what was erased.
+
+use crate::operations::create::erase_person;
+use crate::operations::list::list_person_erasures;
+use crate::store::{NewPersonErasure, PersonErasure, PersonErasureState};
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use unslide_api::feature::operation::{Api, JsonBody, Kind, PageQuery, Problem, Query, TenantAdmin};
+use unslide_console::page::{
+    PageState, SentForm, Shell, SignedIn, Template, counted, escaping, filters, render_html,
+};
+use unslide_store::persons::PersonKind;
+
+/// The path of the page.
+pub const PATH: &str = "/console/person-erasures";
+
+/// Returns the routes of the page.
+pub fn routes() -> Router<Api> {
+    Router::new().route(PATH, get(show_erasures).post(begin_erasure))
+}
+
+#[derive(Template)]
+#[template(path = "person-erasure/erasures.html", askama = escaping)]
+struct ErasuresPage {
+    shell: Shell,
+    erasures: Vec<PersonErasure>,
+    next: Option<String>,
+}
+
+fn state_mark(erasure: &PersonErasure) -> (&'static str, &'static str, &'static str) {
+    match erasure.state {
+        PersonErasureState::Searching => ("warn", "◐", "searching"),
+        PersonErasureState::SearchingAgain => ("warn", "◐", "searching again"),
+        PersonErasureState::Done => ("good", "●", "done"),
+        PersonErasureState::Failed => ("bad", "○", "failed"),
+    }
+}
+
+/// Returns the numbers of removed rows as text.
+fn describe_removed(erasure: &PersonErasure) -> String {
+    let words = |table: &str| match table {
+        "reports" => ("report", "reports"),
+        "sessions" => ("session", "sessions"),
+        "metric_payloads" => ("metric payload", "metric payloads"),
+        "captures" => ("capture", "captures"),
+        _ => ("other row", "other rows"),
+    };
+    let removed = erasure.removed.iter().map(|(table, rows)| {
+        let (one, many) = words(table);
+        counted(*rows, one, many)
+    });
+    let removed: Vec<String> = removed.collect();
+    if removed.is_empty() { "nothing".to_owned() } else { removed.join(", ") }
+}
+
+/// `GET /console/person-erasures`: the form, and the erasures so far.
+async fn show_erasures(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
+    let Json(found) = list_person_erasures(State(api), signed.access, Query(query)).await?;
+    render_html(&ErasuresPage {
+        shell: Shell::for_viewer(signed.viewer, crate::NAME, "Erasure"),
+        erasures: found.items,
+        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &[], &cursor)),
+    })
+}
+
+/// `POST /console/person-erasures`: requests an erasure. The box has to be ticked.
+async fn begin_erasure(
+    api: State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    if !form.has_field("sure") {
+        return Err(Problem::new(Kind::InvalidBody, "sure: tick the box to erase the person's data"));
+    }
+    let kind = PersonKind::parse(&form.field_text("kind"))
+        .ok_or_else(|| Problem::new(Kind::InvalidBody, "kind: user, installation or session"))?;
+    let new = NewPersonErasure { kind, id: form.field_text("id") };
+    let _ = erase_person(api, signed.access, JsonBody(new)).await?;
+    Ok(Redirect::to(PATH).into_response())
+}

@@ -1,0 +1,71 @@
+//! Every column that could name a person is known here: a table or column that comes later is not forgotten.
+
+use crate::erasure_fixture::database;
+use sqlx::Row;
+use std::collections::BTreeSet;
+
+/// Columns by which data of a person is found, or that go with such rows.
+const ERASED: &[&str] = &[
+    "captures.session_id",
+    "metric_payloads.session_id",
+    "report_users.user_hash",
+    "reports.device",
+    "reports.run_id",
+    "sessions.installation",
+    "sessions.session_id",
+    "sessions.user_hash",
+];
+
+/// Columns with such a name that stay, with the reason.
+const KEPT: &[(&str, &str)] = &[
+    ("app_devices.device", "a device has a row while it has reports"),
+    ("app_days.devices", "a count"),
+    ("audit_log.actor", "who works with the service, not who uses an app"),
+    ("erased_persons.person_hash", "a keyed hash, which keeps older data away"),
+    ("group_activity.actor", "who works with the service"),
+    ("group_breakdowns.devices", "a sketch: it names no device"),
+    ("group_days.devices", "a sketch"),
+    ("group_devices.device", "a device has a row while it has reports"),
+    ("groups.devices", "a count"),
+    ("groups.own_devices", "a count"),
+    ("person_erasures.person_hash", "the keyed hash"),
+    ("person_erasures.person_id", "the id, until the erasure is done"),
+    ("reports.device_time", "when the device says that it crashed"),
+    ("reprocesses.actor", "who works with the service"),
+    ("session_days.crashed_installations", "a sketch"),
+    ("session_days.crashed_users", "a sketch"),
+    ("session_days.installations", "a sketch"),
+    ("session_days.sessions", "a count"),
+    ("session_days.users", "a sketch"),
+    ("metric_payloads.device", "a model of devices"),
+    ("sessions.device", "a model of devices"),
+];
+
+/// Parts of names of columns that may tell persons apart.
+const NAMES: &str = "user|device|install|session|run_id|person|actor|email|address_of|phone|ip_";
+
+/// Proves: deletion
+#[tokio::test]
+async fn every_column_that_may_name_a_person_is_erased_or_kept_for_a_reason() {
+    let database = database().await;
+    let rows = database
+        .rows(&format!(
+            "SELECT DISTINCT c.relname || '.' || a.attname FROM pg_class c
+             JOIN pg_attribute a ON a.attrelid = c.oid
+             JOIN pg_attribute t ON t.attrelid = c.oid AND t.attname = 'tenant'
+             WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+               AND a.attnum > 0 AND NOT a.attisdropped AND a.attname ~ '({NAMES})' AND a.attname !~ '^frames_'"
+        ))
+        .await;
+    let found: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
+    let known: BTreeSet<String> =
+        ERASED.iter().copied().chain(KEPT.iter().map(|(name, _)| *name)).map(str::to_owned).collect();
+    let unknown: Vec<&String> = found.difference(&known).collect();
+    assert!(
+        unknown.is_empty(),
+        "{unknown:?} may name a person: erase it in a hook `erase_sessions` or in `search.rs`, and name it in ERASED, or \
+         in KEPT with the reason"
+    );
+    let gone: Vec<&String> = known.difference(&found).collect();
+    assert!(gone.is_empty(), "{gone:?} do not exist any more");
+}

@@ -1,0 +1,164 @@
+//! Names of functions for profilers, with a key in the path: the symbolication API of Mozilla's tools, and symbol files of
+//! Breakpad.
+//!
+//! `key` has the kind of keys and finds the key of a request, `store` the statements, `operations` the API of a tenant's
+//! administrators, `symbolicate` and `breakpad` the answers.
+
+pub mod breakpad;
+mod key;
+pub mod operations;
+pub mod store;
+mod symbolicate;
+mod text;
+
+pub use key::{NAMES_KEY_MAKER, NamesKeys};
+
+use crate::layouts::parse_breakpad_id;
+use crate::{ServerExtension, SymbolServer};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, RETRY_AFTER,
+};
+use http::request::Parts;
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use store::NamesCaller;
+use unslide_api::feature::Api;
+use unslide_api::feature::intake::{Caller, ClientAddress, RequestId, assign_caller};
+use unslide_api::feature::operation::SymbolsOfReport;
+use unslide_api::problem::{Kind, Problem, Rendered};
+use unslide_model::DebugId;
+use unslide_store::symbols::list_apps;
+use unslide_symbolicate::SymbolNeed;
+
+/// Returns the routes with a key in the path.
+pub fn routes() -> Router<Api> {
+    Router::new()
+        .route("/symbols/{key}/symbolicate/v5", post(symbolicate_addresses).options(answer_preflight))
+        .route("/symbols/{key}/{name}/{id}/{file}", get(get_breakpad_file).options(answer_preflight))
+}
+
+/// A request that a page of another origin sends first. The answer depends on no key.
+async fn answer_preflight() -> Response {
+    let headers = [
+        (ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST")),
+        (ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("content-type")),
+    ];
+    allow_origins((StatusCode::NO_CONTENT, headers).into_response())
+}
+
+async fn symbolicate_addresses(
+    State(api): State<Api>,
+    Extension(server): ServerExtension,
+    key: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let text = key.map(|Path(text)| text).unwrap_or_default();
+    let answer = async {
+        let caller = sign_in(&api, &server, &text, &parts).await?;
+        symbolicate::answer_request(&api, &caller, &parts.headers, body).await
+    };
+    finish_answer(answer.await, &parts)
+}
+
+async fn get_breakpad_file(
+    State(api): State<Api>,
+    Extension(server): ServerExtension,
+    path: Result<Path<(String, String, String, String)>, PathRejection>,
+    request: Request,
+) -> Response {
+    let (parts, _) = request.into_parts();
+    let answer = async {
+        let missing = || Problem::new(Kind::NotFound, "there are no such symbols");
+        let Path((text, name, id, file)) = path.map_err(|_| missing())?;
+        let caller = sign_in(&api, &server, &text, &parts).await?;
+        let debug_id = parse_breakpad_id(&id).filter(|_| file.ends_with(".sym")).ok_or_else(missing)?;
+        if visible_ids(&api, &caller, [debug_id].into()).await?.is_empty() {
+            return Err(missing());
+        }
+        breakpad::answer_symbols(&api, &caller.tenant, &debug_id, &name).await
+    };
+    finish_answer(answer.await, &parts)
+}
+
+/// Finds the key of a request, and counts the request as its tenant's.
+async fn sign_in(
+    api: &Api,
+    server: &SymbolServer,
+    text: &str,
+    parts: &Parts,
+) -> Result<Arc<NamesCaller>, Problem> {
+    if let Some(ClientAddress(address)) = parts.extensions.get::<ClientAddress>() {
+        server.keys.take_address(api, *address)?;
+    }
+    let caller = server.find_names_caller(api, text).await?;
+    assign_caller(&parts.extensions, api, Caller::Tenant(caller.tenant.clone()))?;
+    tracing::debug!(names_key.id = caller.id, "a request of a names key");
+    Ok(caller)
+}
+
+/// Returns the debug ids that the key may read. A key for one app reads those that an upload brought for it.
+async fn visible_ids(
+    api: &Api,
+    caller: &NamesCaller,
+    ids: BTreeSet<DebugId>,
+) -> Result<BTreeSet<DebugId>, Problem> {
+    let Some(app) = &caller.app else { return Ok(ids) };
+    let asked: Vec<DebugId> = ids.into_iter().collect();
+    let mut tx = api.tenant(&caller.tenant).await?;
+    let apps = list_apps(&mut tx, &asked).await?;
+    tx.rollback();
+    let is_own = |id: &DebugId| apps.contains(&(*id, Some(app.clone())));
+    Ok(asked.into_iter().filter(is_own).collect())
+}
+
+/// Fetches the symbols of images.
+async fn fetch_symbols(
+    api: &Api,
+    tenant: &unslide_model::TenantId,
+    ids: impl IntoIterator<Item = DebugId>,
+) -> SymbolsOfReport {
+    let need = |debug_id| SymbolNeed { debug_id, cpu: None, system: true, name: String::new() };
+    let needs = ids.into_iter().map(need).collect();
+    let (cached, cold) = SymbolsOfReport::from_cache(api, tenant, needs, Arc::default());
+    cached.fetch_rest(api, tenant, cold).await
+}
+
+/// A failure in the form that profilers read.
+#[derive(Serialize)]
+struct NamesFailure<'p> {
+    title: &'static str,
+    error: &'p str,
+}
+
+/// Lets pages of any origin read the answer: no cookie comes with such a request, and the key is in the path.
+fn finish_answer(answer: Result<Response, Problem>, parts: &Parts) -> Response {
+    let problem = match answer {
+        Ok(response) => return allow_origins(response),
+        Err(problem) => problem,
+    };
+    let request_id = parts.extensions.get::<RequestId>().map_or("", |id| id.0.as_str());
+    problem.log_fault(request_id);
+    let title = problem.kind().title();
+    // A fault keeps its cause for the log.
+    let detail = problem.detail().filter(|_| !problem.kind().status().is_server_error());
+    let failure = NamesFailure { title, error: detail.unwrap_or(title) };
+    let mut response = (problem.kind().status(), Json(failure)).into_response();
+    if let Some(seconds) = problem.retry_seconds() {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response.extensions_mut().insert(Rendered);
+    allow_origins(response)
+}
+
+fn allow_origins(mut response: Response) -> Response {
+    response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    response
+}

@@ -1,0 +1,24 @@
+//! The operations of names keys, for a tenant's administrators.
+
+mod create;
+mod delete;
+mod list;
+
+use unslide_api::feature::{Api, ListTable};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The list of names keys as a table.
+pub const TABLES: &[ListTable] = &[ListTable {
+    path: "/v1/names-keys",
+    name: "names-keys",
+    has_pages: true,
+    columns: "id name app created_at expires_at",
+}];
+
+/// Returns the routes of this folder.
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(create::create_names_key, list::list_names_keys))
+        .routes(routes!(delete::delete_names_key))
+}

@@ -1,0 +1,92 @@
+//! How requests name a group: by its id or its short id.
+
+use super::no_such_group;
+use crate::operations::prelude::*;
+use serde::de::Error;
+use std::borrow::Cow;
+use std::str::FromStr;
+use unslide_store::groups::{find_short_ids, normalize_short_id};
+use unslide_store::{TenantTx, Uuid};
+
+/// A group, as a request names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupRef {
+    Id(Uuid),
+    ShortId(String),
+}
+
+impl From<Uuid> for GroupRef {
+    fn from(id: Uuid) -> GroupRef {
+        GroupRef::Id(id)
+    }
+}
+
+/// A text that names no group.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("a group is named by its id or its short id, such as SHOP-1A2B")]
+pub struct NotAGroupRef;
+
+impl FromStr for GroupRef {
+    type Err = NotAGroupRef;
+
+    fn from_str(text: &str) -> Result<GroupRef, NotAGroupRef> {
+        if let Ok(id) = Uuid::parse_str(text) {
+            return Ok(GroupRef::Id(id));
+        }
+        normalize_short_id(text).map(GroupRef::ShortId).ok_or(NotAGroupRef)
+    }
+}
+
+impl<'de> Deserialize<'de> for GroupRef {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<GroupRef, D::Error> {
+        Cow::<str>::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// Returns the id of the group that a request names.
+///
+/// # Errors
+/// [`Kind::NotFound`] if no group ever had this short id, or the database fails.
+pub async fn resolve_group(tx: &mut TenantTx, group: &GroupRef) -> Result<Uuid, Problem> {
+    let found = resolve_groups(tx, std::slice::from_ref(group)).await?;
+    found.first().copied().flatten().ok_or_else(no_such_group)
+}
+
+/// Returns the ids of groups, in their places; `None` for a short id that no group ever had.
+///
+/// # Errors
+/// The database fails.
+pub async fn resolve_groups(tx: &mut TenantTx, groups: &[GroupRef]) -> Result<Vec<Option<Uuid>>, Problem> {
+    let names = groups.iter().map(|group| match group {
+        GroupRef::Id(_) => String::new(),
+        GroupRef::ShortId(name) => name.clone(),
+    });
+    let names: Vec<String> = names.collect();
+    if names.iter().all(String::is_empty) {
+        return Ok(groups.iter().map(as_id).collect());
+    }
+    let found = find_short_ids(tx, &names).await?;
+    Ok(groups.iter().zip(found).map(|(group, found)| as_id(group).or(found)).collect())
+}
+
+fn as_id(group: &GroupRef) -> Option<Uuid> {
+    match group {
+        GroupRef::Id(id) => Some(*id),
+        GroupRef::ShortId(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_named_by_its_id_or_its_short_id() {
+        let id = Uuid::from_u128(7);
+        assert_eq!(id.to_string().parse::<GroupRef>().unwrap(), GroupRef::Id(id));
+        let short = GroupRef::ShortId("SHOP-1A2B".to_owned());
+        assert_eq!("shop-1a2b".parse::<GroupRef>().unwrap(), short);
+        assert_eq!(serde_json::from_str::<GroupRef>("\"Shop-1A2B\"").unwrap(), short);
+        assert!(serde_json::from_str::<GroupRef>("\"shop\"").is_err());
+    }
+}

@@ -1,0 +1,47 @@
+//! The context of a report, for the shares of its group.
+
+use serde_json::{Map, Value, json};
+use unslide_report::{Report, list_state_facts};
+
+/// Maximum number of the app's own keys.
+const KEYS_LIMIT: usize = 24;
+/// Maximum number of characters of a key or a value.
+const TEXT_CHARS_LIMIT: usize = 64;
+
+/// Returns the known facts about the app and the device, and the app's own keys that are texts, numbers or booleans.
+pub fn build_context(report: &Report<'_>) -> Value {
+    let (app, device, keys) = report.read_state(KEYS_LIMIT);
+    let facts: Map<String, Value> = list_state_facts(&app, &device)
+        .into_iter()
+        .map(|(name, fact)| (name.to_owned(), json!(fact)))
+        .collect();
+    let cut = |text: &str| text.chars().take(TEXT_CHARS_LIMIT).collect::<String>();
+    let keys: Map<String, Value> =
+        keys.iter().map(|key| (cut(&key.name), Value::String(cut(&key.value)))).collect();
+    json!({ "facts": facts, "keys": keys })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_report::ReadLimits;
+
+    #[test]
+    fn facts_and_keys_are_known_and_bounded() {
+        let keys: Vec<String> = (0..40).map(|n| format!(r#""key{n}":"{}""#, "é".repeat(300))).collect();
+        let input = format!(
+            r#"{{"crash":{{"error":{{"type":"mach"}}}},"user":{{"plan":"pro","cart":{{}},{}}},"system":{{"jailbroken":false,
+            "freeStorage":1048576,"battery_level":55,"application_stats":{{"application_in_foreground":false}}}}}}"#,
+            keys.join(",")
+        );
+        let report = Report::read(input.as_bytes(), &ReadLimits::default()).unwrap();
+        let context = build_context(&report);
+        let facts =
+            json!({"in_background": true, "low_storage": true, "low_battery": false, "jailbroken": false});
+        assert_eq!(context["facts"], facts);
+        assert_eq!(context["keys"].as_object().unwrap().len(), KEYS_LIMIT);
+        assert_eq!((&context["keys"]["plan"], &context["keys"]["cart"]), (&json!("pro"), &Value::Null));
+        assert_eq!(context["keys"]["key0"], json!("é".repeat(TEXT_CHARS_LIMIT)));
+        assert!(context.to_string().len() < 8 << 10);
+    }
+}
