@@ -27,6 +27,7 @@ const KEPT: &[(&str, &str)] = &[
     ("group_days.devices", "a sketch"),
     ("group_devices.device", "a device has a row while it has reports"),
     ("groups.devices", "a count"),
+    ("groups.ignored_until_devices", "a limit"),
     ("groups.own_devices", "a count"),
     ("person_erasures.person_hash", "the keyed hash"),
     ("person_erasures.person_id", "the id, until the erasure is done"),
