@@ -18,6 +18,7 @@ const ERASED: &[&str] = &[
 
 /// Columns with such a name that stay, with the reason.
 const KEPT: &[(&str, &str)] = &[
+    ("alert_events.group_devices", "a count"),
     ("app_devices.device", "a device has a row while it has reports"),
     ("app_days.devices", "a count"),
     ("audit_log.actor", "who works with the service, not who uses an app"),
