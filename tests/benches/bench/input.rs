@@ -41,8 +41,16 @@ pub struct Input {
 impl Input {
     /// The dSYM that `UNSLIDE_BENCH_DSYM` names, or a small fixture.
     pub fn prepare() -> Input {
-        let named = std::env::var_os("UNSLIDE_BENCH_DSYM").map(PathBuf::from);
-        let path = named.unwrap_or_else(|| fixtures::dsym("app"));
+        std::env::var_os("UNSLIDE_BENCH_DSYM")
+            .map_or_else(Input::prepare_small, |path| Input::from_file(path.into()))
+    }
+
+    /// A small fixture.
+    pub fn prepare_small() -> Input {
+        Input::from_file(fixtures::dsym("app"))
+    }
+
+    fn from_file(path: PathBuf) -> Input {
         let dsym = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let built = object::build_symcache(&dsym).expect("a sound object");
         let symcache = SymCache::parse(built.symcache).expect("a symcache");
