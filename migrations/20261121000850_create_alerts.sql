@@ -67,6 +67,10 @@ CREATE TABLE alert_events (
     path         text NOT NULL,
     -- NULL: no message tells of it yet.
     message      uuid REFERENCES alert_messages (id) ON DELETE CASCADE,
+    -- The group that it is about, and its counts when the message was made: every attempt sends the same.
+    group_id     uuid,
+    group_reports bigint,
+    group_devices bigint,
     -- Of new:GROUP: the cause of the group that its reports move to, which gets no event of its own. It takes this one
     -- over once the former group has no reports.
     continued_by text,

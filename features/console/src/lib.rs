@@ -110,13 +110,13 @@ fn build_site(api: &Api) -> Router<Api> {
         .layer(from_fn(shell::frame_response))
         .route("/console/assets/{hash}/{name}", get(assets::serve_asset))
         .route("/favicon.ico", get(assets::serve_icon))
-        .route("/groups/{id}", get(group::redirect_to_page))
         .route("/", get(|| async { Redirect::temporary("/console") }))
 }
 
 /// Builds the routes of groups.
 fn build_group_routes() -> Router<Api> {
     Router::new()
+        .route("/groups/{id}", get(group::redirect_to_page))
         .route("/console/groups", get(groups::render_page))
         .route("/console/groups/changes", post(bulk::change_from_form))
         .route("/console/groups/views", post(saved_views::save_from_form))

@@ -15,7 +15,7 @@ pub struct PublicKeyKind;
 
 impl PathKeyKind for PublicKeyKind {
     /// Secret scanners may take it for public.
-    const PREFIX: &'static str = "usp_";
+    const KEY_PREFIX: &'static str = "usp_";
 }
 
 /// The text of a public key.

@@ -50,7 +50,7 @@ pub fn feature() -> Feature {
     let api = ApiFeature {
         operations: operations.layer(server.clone()),
         routes: names::routes().layer(server),
-        tables: names::operations::TABLES,
+        tables: names::operations::NAMES_KEY_TABLES,
         ..ApiFeature::new(NAME, "Files of symbols, and keys that give names of functions to profilers.")
     };
     Feature {

@@ -561,7 +561,7 @@ async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_gr
     let found = world.get("/v1/groups?kind=hang", &key).await.expect_status(200);
     let group = format!("/console/groups/{}", found["items"][0]["id"].as_str().unwrap());
     let shown = browser.get(&group).await.text;
-    for wanted in ["How long it took", "900 ms", "2.3 s", "2 min 30 s", &format!("{group}/flame")] {
+    for wanted in ["How long it took", "2.3 s", "2 min 30 s", &format!("{group}/flame")] {
         assert!(shown.contains(wanted), "{wanted} in {shown}");
     }
     // Counts and charts are scaled, the samples of a flame graph are not.
@@ -747,9 +747,10 @@ async fn texts_of_others_stay_texts() {
         };
         let found: Vec<char> = page.chars().filter(|c| obeyed(*c)).collect();
         // The values of options and of hidden fields are sent back as they are; nobody reads them.
-        let sent_back =
-            ["<option value=\"a\u{202e}b", "<input type=\"hidden\" name=\"new_in\" value=\"a\u{202e}b"];
-        let values: usize = sent_back.iter().map(|start| page.matches(start).count()).sum();
+        let hidden = ["new_in", "app", "version"]
+            .map(|name| format!("<input type=\"hidden\" name=\"{name}\" value=\"a\u{202e}b"));
+        let sent_back = hidden.iter().map(String::as_str).chain(["<option value=\"a\u{202e}b"]);
+        let values: usize = sent_back.map(|start| page.matches(start).count()).sum();
         assert!(found.len() <= values * 4, "{found:?} on {path}");
     }
     assert!(shown > 10, "{shown}");

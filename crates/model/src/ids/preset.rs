@@ -54,11 +54,11 @@ impl KeyPreset {
     pub fn summary(self) -> &'static str {
         match self {
             KeyPreset::Pipeline => "Uploads and deletes symbols, and sees which ones are missing.",
-            KeyPreset::App => "Sends reports, sessions, metrics and captures of one app, and reads nothing.",
-            KeyPreset::Gateway => {
-                "Sends reports, sessions, metrics and captures of every app, and reads nothing."
+            KeyPreset::App => "Sends reports, and all else that one app measures, and reads nothing.",
+            KeyPreset::Gateway => "Sends reports, and all else that apps measure, and reads nothing.",
+            KeyPreset::Reader => {
+                "Sees reports, groups, symbols, and all else that apps sent, and changes nothing."
             }
-            KeyPreset::Reader => "Sees reports, groups, health, captures and symbols, and changes nothing.",
             KeyPreset::Triager => {
                 "Sees what a reader sees, and also resolves, ignores, assigns, comments on, merges and splits groups."
             }

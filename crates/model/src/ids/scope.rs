@@ -69,10 +69,10 @@ impl Scope {
             Scope::SymbolsWrite => "Uploads and deletes symbols.",
             Scope::SymbolsRead => "Lists symbols, and symbolicates reports that are not stored.",
             Scope::SymbolsDownload => "Downloads the files of symbols, such as dSYMs.",
-            Scope::ReportsWrite => "Sends reports, sessions, metrics and captures.",
-            Scope::ReportsRead => "Sees reports, groups, health and captures.",
+            Scope::ReportsWrite => "Sends reports, and all else that apps measure.",
+            Scope::ReportsRead => "Sees reports, groups, and all else that apps sent.",
             Scope::GroupsWrite => "Resolves, ignores, assigns, comments on, merges and splits groups.",
-            Scope::TenantAdmin => "Manages keys, settings, alerts and dead letters, and deletes reports.",
+            Scope::TenantAdmin => "Manages keys, settings, rules and dead letters, and deletes reports.",
             Scope::Operator => "Manages every tenant.",
         }
     }

@@ -128,8 +128,13 @@ pub async fn collect_events(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
     // counted here.
     sqlx::query!(
         "WITH message AS MATERIALIZED (SELECT unslide_uuid($3) AS id), collected AS (
-             UPDATE alert_events e SET message = message.id
-             FROM message, (SELECT w.cause FROM alert_events w
+             UPDATE alert_events e SET message = message.id, group_id = waiting.group_id,
+                    group_reports = waiting.reports, group_devices = waiting.devices
+             FROM message, (SELECT w.cause, g.id AS group_id, g.reports, g.devices FROM alert_events w
+                            LEFT JOIN LATERAL (SELECT substring(w.path FROM
+                                '^/console/groups/([0-9a-f-]{36})$')::uuid AS id) p ON true
+                            LEFT JOIN group_redirects r ON r.tenant = $1 AND r.id = p.id
+                            LEFT JOIN groups g ON g.tenant = $1 AND g.id = coalesce(r.target, p.id)
                             WHERE w.tenant = $1 AND w.rule = $2 AND w.message IS NULL
                             ORDER BY w.occurred_at, w.headline, w.path, w.cause LIMIT $5) waiting
              WHERE e.tenant = $1 AND e.rule = $2 AND e.cause = waiting.cause
@@ -187,18 +192,16 @@ pub async fn claim_message(tx: &mut TenantTx, rule: Uuid) -> Result<Option<Claim
     }))
 }
 
-/// Returns the first events of a message, at most [`NAMED_EVENTS`], with their groups as these are now. A test comes
-/// after what happened.
+/// Returns the first events of a message, at most [`NAMED_EVENTS`], with their groups as they were when the message was
+/// made, so that every attempt sends the same. A test comes after what happened.
 async fn list_events(tx: &mut TenantTx, message: Uuid) -> Result<Vec<AlertEvent>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT e.occurred_at, e.headline, e.detail, e.app, e.version, e.path, e.cause = $4 AS "is_test!",
-                  g.id AS "group_id?", g.reports AS "reports?", g.devices AS "devices?",
-                  (SELECT s.short_id FROM group_short_ids s WHERE s.tenant = $1 AND s.group_id = g.id) AS short_id
+                  e.group_id, e.group_reports, e.group_devices,
+                  (SELECT s.short_id FROM group_short_ids s
+                   WHERE s.tenant = $1 AND s.group_id = e.group_id) AS short_id
            FROM alert_events e
-           LEFT JOIN LATERAL (SELECT substring(e.path FROM '^/console/groups/([0-9a-f-]{36})$')::uuid AS id) p ON true
-           LEFT JOIN group_redirects r ON r.tenant = $1 AND r.id = p.id
-           LEFT JOIN groups g ON g.tenant = $1 AND g.id = coalesce(r.target, p.id)
            WHERE e.tenant = $1 AND e.message = $2
            ORDER BY e.cause = $4, e.occurred_at, e.headline, e.path, e.cause LIMIT $3"#,
         tenant,
@@ -219,8 +222,8 @@ async fn list_events(tx: &mut TenantTx, message: Uuid) -> Result<Vec<AlertEvent>
         group: row.group_id.map(|id| AlertGroup {
             id,
             short_id: row.short_id,
-            reports: row.reports.unwrap_or(0),
-            devices: row.devices.unwrap_or(0),
+            reports: row.group_reports.unwrap_or(0),
+            devices: row.group_devices.unwrap_or(0),
         }),
     });
     Ok(events.collect())

@@ -84,7 +84,7 @@ async fn no_stream_begins_and_a_revoked_key_gets_no_answer() {
     let master = world.create_master_key("acme").await;
     let new = json!({"name": "assistant", "scopes": ["reports:read"], "app": null});
     let created = world.post_json("/v1/keys", &master, &new).await.expect_status(201);
-    let (id, key) = (created["id"].as_str().unwrap(), created["key"].as_str().unwrap());
+    let (id, key) = (created["id"].as_str().unwrap(), created["text"].as_str().unwrap());
     let listen =
         json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {"notifications": {}}});
     let answer = send_message(&world, key, &listen).await;

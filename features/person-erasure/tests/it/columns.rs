@@ -18,6 +18,7 @@ const ERASED: &[&str] = &[
 
 /// Columns with such a name that stay, with the reason.
 const KEPT: &[(&str, &str)] = &[
+    ("alert_events.group_devices", "a count"),
     ("app_devices.device", "a device has a row while it has reports"),
     ("app_days.devices", "a count"),
     ("audit_log.actor", "who works with the service, not who uses an app"),
@@ -27,6 +28,7 @@ const KEPT: &[(&str, &str)] = &[
     ("group_days.devices", "a sketch"),
     ("group_devices.device", "a device has a row while it has reports"),
     ("groups.devices", "a count"),
+    ("groups.ignored_until_devices", "a limit"),
     ("groups.own_devices", "a count"),
     ("person_erasures.person_hash", "the keyed hash"),
     ("person_erasures.person_id", "the id, until the erasure is done"),

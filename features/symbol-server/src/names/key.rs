@@ -30,7 +30,7 @@ const ADDRESS_BURST_SECONDS: f64 = 60.0;
 pub struct NamesKeyKind;
 
 impl PathKeyKind for NamesKeyKind {
-    const PREFIX: &'static str = "usn_";
+    const KEY_PREFIX: &'static str = "usn_";
 }
 
 /// The text of a names key.

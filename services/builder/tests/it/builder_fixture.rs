@@ -225,9 +225,15 @@ impl Topic {
         SymbolEvent::decode(self.next().await.value.unwrap()).unwrap()
     }
 
+    /// The next record, or none where nothing comes for a while.
+    pub async fn next_unless_quiet(&mut self) -> Option<Record> {
+        let next = tokio::time::timeout(Duration::from_secs(2), self.records.recv()).await;
+        next.ok().map(Option::unwrap)
+    }
+
     /// True where nothing comes for a while.
     pub async fn is_quiet(&mut self) -> bool {
-        tokio::time::timeout(Duration::from_secs(2), self.records.recv()).await.is_err()
+        self.next_unless_quiet().await.is_none()
     }
 }
 

@@ -140,7 +140,7 @@ enum Action {
         #[command(flatten)]
         target: Target,
         /// Address of the ticket; empty to remove it
-        url: String,
+        ticket: String,
     },
     /// Merge several groups into one
     Merge {
@@ -182,7 +182,7 @@ async fn run_action(action: Action) -> Outcome {
         Action::Assign { target, assignee } => {
             change_group(&target, "", &json!({"assignee": assignee})).await
         }
-        Action::Ticket { target, url } => change_group(&target, "", &json!({"ticket_url": url})).await,
+        Action::Ticket { target, ticket } => change_group(&target, "", &json!({"ticket_url": ticket})).await,
         Action::Merge { target, groups } => change_group(&target, "/merge", &json!({"groups": groups})).await,
         Action::Split { target, group } => change_group(&target, "/split", &json!({"group": group})).await,
         Action::Rules(action) => rules::run(action).await,

@@ -64,6 +64,8 @@ async fn add_entries(world: &World, key: &str, cases: &BTreeMap<&'static str, Ca
     let public = json!({"name": "bank", "apps": ["com.example.bank"]});
     world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
     world.post_json("/v1/names-keys", key, &json!({"name": "bank"})).await.expect_status(201);
+    let erasure = json!({"kind": "session", "id": "other"});
+    world.post_json("/v1/person-erasures", key, &erasure).await.expect_status(202);
 }
 
 #[tokio::test]

@@ -258,7 +258,7 @@ async fn what_an_app_switches_off_is_said_to_its_sender() {
     bank["app"] = "com.example.bank".into();
     let both = json!([now(&world, "s1"), bank]).to_string();
     let sent = world.post("/v1/sessions", &sender, both).await.expect_status(202);
-    assert_eq!(sent, json!({"accepted": 2, "too_old": 0, "switched_off": 1}));
+    assert_eq!(sent, json!({"accepted": 2, "too_old": 0, "switched_off": 1, "refused": []}));
     let capture = world.post("/v1/captures?app=com.example.shop&kind=profile", &sender, "x").await;
     capture.expect_problem(403, "signal-switched-off");
     store(&world, "acme", &[now(&world, "s1")]).await;
@@ -339,7 +339,7 @@ async fn events_that_the_broker_has_are_accepted_while_the_settings_of_apps_cann
         sqlx::query(statement).execute(&mut locking).await.unwrap();
     }
     let sent = world.post("/v1/sessions", &sender, now(&world, "s1").to_string()).await.expect_status(202);
-    assert_eq!(sent, json!({"accepted": 1, "too_old": 0, "switched_off": 0}));
+    assert_eq!(sent, json!({"accepted": 1, "too_old": 0, "switched_off": 0, "refused": []}));
     sqlx::query("ROLLBACK").execute(&mut locking).await.unwrap();
     sqlx::Connection::close(locking).await.unwrap();
     world.stop().await;

@@ -89,8 +89,10 @@ async fn a_suspended_tenant_adds_and_changes_nothing_by_any_operation() {
         "delete_capture",
         "revoke_key",
         "delete_alert_rule",
+        "delete_names_key",
     ];
-    for (id, method, ..) in &operations {
+    // A view that another key saved does not exist for this one.
+    for (id, method, ..) in operations.iter().filter(|(id, ..)| id != "delete_group_view") {
         let answer = attempt(&world, method, &cases[id.as_str()], &key).await;
         if *method == Method::GET || allowed.contains(&id.as_str()) {
             assert!(answer.status.is_success(), "{id}: {}", answer.text);

@@ -69,7 +69,7 @@ pub async fn an_error_shows_the_line_of_its_source(world: &World) {
     assert_eq!(symbols["items"].as_array().map(Vec::len), Some(0), "{symbols}");
     let shown = [
         "JavaScript",
-        "<span class=\"fn\">total</span>",
+        "<span class=\"fn\" title=\"total\">",
         "title=\"src/cart.ts\">cart.ts:2<",
         "return items.map(price);",
     ];

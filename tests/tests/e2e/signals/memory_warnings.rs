@@ -30,7 +30,7 @@ pub async fn a_warning_leads_to_the_graph_of_its_run(world: &World) {
     let shown = [
         says,
         "734003200 bytes in 1400 allocations",
-        "<span class=\"fn\">leaf_crash</span>",
+        "<span class=\"fn\" title=\"leaf_crash\">",
         "before it warned",
     ];
     let after = world.console.page_with(&page, &shown).await;

@@ -50,7 +50,8 @@ pub async fn sessions_and_a_report_say_why_the_app_ended(world: &World) {
     let (_, healed) = world.report(app.bundle, 2).await;
     assert_eq!(healed["symbolication"]["ended"]["kind"], "out_of_memory", "{healed}");
     assert_eq!(allocating_functions(&healed), FUNCTIONS, "{healed}");
-    let shown = [why, "not why it ended", "734003200 bytes in 1400", "<span class=\"fn\">leaf_crash</span>"];
+    let shown =
+        [why, "not why it ended", "734003200 bytes in 1400", "<span class=\"fn\" title=\"leaf_crash\">"];
     world.console.page_with(&page, &shown).await;
     let group = world.group(app.bundle).await;
     assert_eq!(

@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The list of names keys as a table.
-pub const TABLES: &[ListTable] = &[ListTable {
+pub const NAMES_KEY_TABLES: &[ListTable] = &[ListTable {
     path: "/v1/names-keys",
     name: "names-keys",
     has_pages: true,

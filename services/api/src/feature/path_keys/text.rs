@@ -22,7 +22,7 @@ pub const RANDOM_BYTES: usize = (RANDOM_DIGITS * BITS_PER_DIGIT).div_ceil(8);
 /// A kind of keys in paths, as a type.
 pub trait PathKeyKind: Clone + Eq + Hash + Send + Sync + 'static {
     /// The beginning of every text of this kind, by which secret scanners know it.
-    const PREFIX: &'static str;
+    const KEY_PREFIX: &'static str;
 }
 
 /// The text of a key with a correct checksum. Its debug form hides it.
@@ -38,7 +38,7 @@ impl<K: PathKeyKind> PathKey<K> {
     pub fn from_random(random: &[u8; RANDOM_BYTES]) -> PathKey<K> {
         let random = write_digits(random, RANDOM_DIGITS);
         let check = check_digits(&random);
-        PathKey { text: format!("{}{random}{check}", K::PREFIX), kind: PhantomData }
+        PathKey { text: format!("{}{random}{check}", K::KEY_PREFIX), kind: PhantomData }
     }
 
     /// Makes the text of a new key.
@@ -54,7 +54,7 @@ impl<K: PathKeyKind> PathKey<K> {
     /// Reads a text. Returns None if it has another form or the checksum is wrong.
     #[must_use]
     pub fn parse(text: &str) -> Option<PathKey<K>> {
-        let rest = text.strip_prefix(K::PREFIX)?;
+        let rest = text.strip_prefix(K::KEY_PREFIX)?;
         if rest.len() != RANDOM_DIGITS + CHECK_DIGITS || !rest.bytes().all(|byte| DIGITS.contains(&byte)) {
             return None;
         }
@@ -105,7 +105,7 @@ mod tests {
     struct TestKind;
 
     impl PathKeyKind for TestKind {
-        const PREFIX: &'static str = "tst_";
+        const KEY_PREFIX: &'static str = "tst_";
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!((text.len(), key.id().len()), (30, 8));
         assert_eq!(parse(text).as_ref(), Some(&key));
         assert!(!format!("{key:?}").contains(text));
-        for at in TestKind::PREFIX.len()..text.len() {
+        for at in TestKind::KEY_PREFIX.len()..text.len() {
             let mut changed = text.as_bytes().to_vec();
             changed[at] = if changed[at] == b'7' { b'8' } else { b'7' };
             assert_eq!(parse(std::str::from_utf8(&changed).unwrap()), None, "digit {at}");

@@ -33,6 +33,7 @@ pub async fn change_group_view(
     Path(id): Path<Uuid>,
     input::Json(patch): input::Json<GroupViewPatch>,
 ) -> Result<Json<GroupView>, Problem> {
+    check_may_change(&access, false)?;
     patch.name.as_deref().map_or(Ok(()), check_name)?;
     let filter = patch.filter.map(|filter| check_filter(&access, filter)).transpose()?;
     let reader = Reader::from_access(&access);

@@ -19,7 +19,7 @@ pub struct OwnKey {
     /// True if the tenant is suspended: its keys can read and delete, but not add or change.
     pub suspended: bool,
     /// Scopes that the key grants.
-    #[schema(value_type = Vec<String>, max_items = 7)]
+    #[schema(value_type = Vec<String>, max_items = 8)]
     pub scopes: Vec<Scope>,
     /// The only app (bundle identifier) that the key is valid for; `null` for all apps.
     pub app: Option<String>,

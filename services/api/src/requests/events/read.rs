@@ -326,7 +326,6 @@ mod tests {
         for (body, words) in [
             (String::new(), "EOF"),
             ("[]".to_owned(), "the array has no event"),
-            (format!("[{EVENT},"), "EOF"),
             (format!("{EVENT}{EVENT}"), "trailing"),
             (format!("[{EVENT},{{}}]"), "event 1: missing field"),
             (EVENT.replace("2026", "2028"), "`measured_at` lies more than a day ahead"),

@@ -11,8 +11,12 @@ fn atos(line: &str, input: &str) -> (Option<i32>, String, String) {
     command.arg("atos").args(line.split(' ')).current_dir(fixtures::folder());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let done = child.wait_with_output().unwrap();
+    let mut addresses = child.stdin.take().unwrap();
+    // The answers are read at the same time: neither side waits for the other.
+    let done = std::thread::scope(|scope| {
+        scope.spawn(move || addresses.write_all(input.as_bytes()).unwrap());
+        child.wait_with_output().unwrap()
+    });
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (done.status.code(), text(done.stdout), text(done.stderr))
 }
