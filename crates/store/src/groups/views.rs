@@ -24,6 +24,10 @@ pub struct GroupViewFilter {
     /// Their first report was of this version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_version: Option<String>,
+    /// Their first report arrived in this many days; today is the last one, and 1 is the last 24 hours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 365, example = 7)]
+    pub new_days: Option<u16>,
     /// Reports of this many days count alone; today is the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 365, example = 7)]

@@ -124,8 +124,7 @@ impl StackedBars {
         for row in &rows {
             *totals.entry(label(row)).or_default() += row.count;
         }
-        // The most frequent version is at the foot of each bar, and the other versions together are at its
-        // top.
+        // The most frequent version is at the foot of each bar, and the other versions together at its top.
         let mut series: Vec<((u8, String), i64)> = totals.into_iter().collect();
         series.sort_by_key(|((other, _), total)| (*other, -*total));
         let place = |row: &VersionCount| series.iter().position(|(key, _)| *key == label(row)).unwrap_or(0);

@@ -8,6 +8,7 @@ use crate::pages::lists::{self, ListLink};
 use crate::pages::report_pages::report_filters::day_begin;
 use crate::pages::search::find_page_by_id;
 use crate::prelude::*;
+use std::ops::RangeInclusive;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_api::feature::site::{GROWING, GROWING_DAYS, GroupQuery, count_groups, list_groups, read_id};
@@ -23,6 +24,8 @@ pub(super) const GROUP_FILTERS: [&str; 12] = [
 ];
 /// Filters without a field: a link sets them, and each is shown with a link that removes it.
 const LINKED_GROUP_FILTERS: [&str; 3] = ["assignee", "new_in", "new_days"];
+/// Periods of new groups, in days.
+const NEW_DAYS: RangeInclusive<i64> = 1..=365;
 /// Maximum number of groups that the page counts.
 const COUNTED_GROUPS_LIMIT: u32 = 1_000;
 /// An assignee that no group has, for a session without a name.
@@ -79,12 +82,7 @@ pub async fn render_page(
     let me = signed.viewer.name.clone();
     let query = build_query(&state, now, me.as_deref());
     let is_growing = state.get("sort") == Some(GROWING);
-    // A further page needs no total, and growing groups are few.
-    let total = match state.get("cursor") {
-        None if !is_growing => Some(count_groups(&api, access, query.clone(), COUNTED_GROUPS_LIMIT).await?),
-        _ => None,
-    };
-    let total = total.filter(|total| *total > 0);
+    let total = read_total(&api, access, &state, &query).await?;
     let Json(found) = list_groups(State(api.clone()), access.clone(), Query(query)).await?;
     let ids: Vec<_> = found.items.iter().map(|group| group.id).collect();
     let first = state.first_day(now);
@@ -164,6 +162,21 @@ fn list_caption(state: &PageState) -> &'static str {
     }
 }
 
+/// Counts the groups in the list, as [`GroupsPage::total`] has them.
+async fn read_total(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    state: &PageState,
+    query: &GroupQuery,
+) -> Result<Option<i64>, Problem> {
+    // A further page needs no total, and growing groups are few.
+    if state.get("cursor").is_some() || state.get("sort") == Some(GROWING) {
+        return Ok(None);
+    }
+    let total = count_groups(api, access, query.clone(), COUNTED_GROUPS_LIMIT).await?;
+    Ok((total > 0).then_some(total))
+}
+
 /// Returns the query in the page's address. `me` is the name of the person who looks at it.
 pub(crate) fn build_query(state: &PageState, now: OffsetDateTime, me: Option<&str>) -> GroupQuery {
     // Growing groups have their own period.
@@ -191,10 +204,10 @@ pub(crate) fn build_query(state: &PageState, now: OffsetDateTime, me: Option<&st
 
 /// Returns when the period of new groups begins, as the overview counts them.
 fn new_from(days: &str, now: OffsetDateTime) -> Option<String> {
-    let period = PageState::default().with_parameter("days", days);
-    let begin = match period.is_hourly() {
-        true => day_begin(now),
-        false => period.first_day(now).midnight().assume_utc(),
+    let days: i64 = days.parse().ok().filter(|days| NEW_DAYS.contains(days))?;
+    let begin = match days {
+        1 => day_begin(now),
+        _ => (now.date() - Duration::days(days - 1)).midnight().assume_utc(),
     };
     begin.format(&Rfc3339).ok()
 }

@@ -51,8 +51,7 @@ impl SavedViews {
         let to_line = |view: GroupView| ViewLine {
             id: view.id,
             address: view_address(&view.filter),
-            // Views have no period of new groups.
-            current: view.filter == shown && state.get("new_days").is_none(),
+            current: view.filter == shown,
             may_change: may_share || !view.shared,
             name: view.name,
             shared: view.shared,
@@ -113,6 +112,7 @@ fn to_filter(state: &PageState) -> GroupViewFilter {
         app: state.get_text("app"),
         version: state.get_text("version"),
         first_version: state.get_text("new_in"),
+        new_days: state.get("new_days").and_then(|days| days.parse().ok()),
         days: state.get("days").and_then(|days| days.parse().ok()),
         kind: state.get_text("kind"),
         q: state.get_text("q"),
@@ -130,7 +130,8 @@ fn to_filter(state: &PageState) -> GroupViewFilter {
 
 /// Returns the address of the page that shows a filter.
 fn view_address(filter: &GroupViewFilter) -> String {
-    let days = filter.days.map(|days| days.to_string());
+    let in_days = |days: Option<u16>| days.map(|days| days.to_string());
+    let (days, new_days) = (in_days(filter.days), in_days(filter.new_days));
     let status = filter.status.as_deref().unwrap_or(EVERY_STATUS);
     let is_unassigned = filter.assignee.as_deref() == Some("");
     let assigned = match (filter.assigned_to_me, is_unassigned) {
@@ -150,6 +151,7 @@ fn view_address(filter: &GroupViewFilter) -> String {
         ("assignee", filter.assignee.as_deref()),
         ("assigned", assigned),
         ("new_in", filter.first_version.as_deref()),
+        ("new_days", new_days.as_deref()),
         ("sort", filter.sort.as_deref()),
     ];
     build_link(GROUPS_PAGE, &pairs)
@@ -170,6 +172,7 @@ mod tests {
             &[("status", "all"), ("assigned", "none")],
             &[("app", "a b"), ("days", "7"), ("assigned", "me"), ("symbols", "there"), ("sort", "reports")],
             &[("status", "regressed"), ("assignee", "Kim"), ("new_in", "2.0"), ("q", "Cart")],
+            &[("new_in", "2.0"), ("new_days", "14"), ("status", "all"), ("sort", "first_seen")],
         ] {
             let filter = to_filter(&state(pairs));
             let address = view_address(&filter);

@@ -211,8 +211,10 @@ const VIEW_DAYS_LIMIT: u16 = 365;
 /// [`Kind::InvalidBody`] with the field and what it takes.
 pub fn check_view_filter(filter: &GroupViewFilter) -> Result<(), Problem> {
     let in_body = |problem: Problem| Problem::new(Kind::InvalidBody, problem.detail().unwrap_or_default());
-    if filter.days.is_some_and(|days| !(1..=VIEW_DAYS_LIMIT).contains(&days)) {
-        return Err(Problem::new(Kind::InvalidBody, format!("days: 1 to {VIEW_DAYS_LIMIT}")));
+    for (name, days) in [("days", filter.days), ("new_days", filter.new_days)] {
+        if days.is_some_and(|days| !(1..=VIEW_DAYS_LIMIT).contains(&days)) {
+            return Err(Problem::new(Kind::InvalidBody, format!("{name}: 1 to {VIEW_DAYS_LIMIT}")));
+        }
     }
     if filter.assigned_to_me && filter.assignee.is_some() {
         return Err(Problem::new(Kind::InvalidBody, "assigned_to_me: not with assignee"));
