@@ -779,7 +779,7 @@ async fn a_form_says_where_the_source_code_is_and_the_audit_log_who_sent_it() {
     let script = [("app", "com.example.shop"), ("source_url", "javascript:alert({path})")];
     assert_eq!(browser.post("/console/settings", encode_form(&script)).await.status, StatusCode::BAD_REQUEST);
     let log = browser.get("/console/audit-log").await.text;
-    assert!(log.contains("app_settings.change") && !log.contains("<b>#L"), "{log}");
+    assert!(log.contains("App settings changed") && !log.contains("<b>#L"), "{log}");
     assert!(browser.get(&format!("/console/reports/{A}")).await.status.is_success());
     world.stop().await;
 }

@@ -31,11 +31,40 @@ pub async fn render_page(
     })
 }
 
-fn facts(entry: &AuditEntry) -> String {
-    let facts = entry.detail.as_object().into_iter().flatten();
-    let fact =
+/// Verbs of actions with their words in a sentence. A feature may have others.
+const VERBS: [(&str, &str); 11] = [
+    ("create", "created"),
+    ("change", "changed"),
+    ("delete", "deleted"),
+    ("set", "set"),
+    ("revoke", "revoked"),
+    ("replay", "replayed"),
+    ("reprocess", "symbolicated again"),
+    ("backfill", "converted to the current format"),
+    ("download", "downloaded"),
+    ("read", "read"),
+    ("erase", "to be erased"),
+];
+
+/// Describes an action, such as `alert_rule.create`: "Alert rule created".
+fn describe_action(action: &str) -> String {
+    if action == "console.sign_in" {
+        return "Signed in to the console".to_owned();
+    }
+    let (object, verb) = action.split_once('.').unwrap_or((action, ""));
+    let known = VERBS.iter().find(|(name, _)| *name == verb);
+    let words = format!("{object} {}", known.map_or(verb, |(_, words)| words)).replace('_', " ");
+    let mut letters = words.trim().chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    first + letters.as_str()
+}
+
+/// Describes the details of an entry in one line.
+fn describe_details(entry: &AuditEntry) -> String {
+    let details = entry.detail.as_object().into_iter().flatten();
+    let detail =
         |(name, value): (&String, &Value)| format!("{}: {}", name.replace('_', " "), format_value(value));
-    facts.map(fact).collect::<Vec<_>>().join("; ")
+    details.map(detail).collect::<Vec<_>>().join("; ")
 }
 
 /// Formats a JSON value as a person would write it.
@@ -60,6 +89,21 @@ fn format_value(value: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_action_is_described_as_a_person_would() {
+        for (action, words) in [
+            ("key.create", "Key created"),
+            ("alert_rule.change", "Alert rule changed"),
+            ("reports.reprocess", "Reports symbolicated again"),
+            ("console.sign_in", "Signed in to the console"),
+            ("person.erased", "Person erased"),
+            ("upload.not_stored", "Upload not stored"),
+            ("unknown", "Unknown"),
+        ] {
+            assert_eq!(describe_action(action), words);
+        }
+    }
 
     #[test]
     fn a_detail_is_no_json() {
