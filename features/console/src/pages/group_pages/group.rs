@@ -99,6 +99,24 @@ impl ShareOfSessions {
     }
 }
 
+/// Describes a bug in one line, for a message to others.
+fn describe_group(group: &ListedGroup) -> String {
+    let ListedGroup { title, app, first_version: first, last_version: last, .. } = group;
+    let versions = if first == last { last.clone() } else { format!("{first} to {last}") };
+    let reports = words::estimate(counted(group.reports, "report", "reports"), group.estimated);
+    let devices = counted(group.affected_devices, "device", "devices");
+    let (title, app) = (text_or(title, "no title"), text_or(app, "an unknown app"));
+    format!("{title}: {reports} on {devices}, {app} {versions}").trim_end().to_owned()
+}
+
+/// Returns the path by which others open the page of a group.
+fn shared_path(group: &ListedGroup) -> String {
+    match &group.short_id {
+        Some(short_id) => format!("/groups/{short_id}"),
+        None => format!("/groups/{}", group.id),
+    }
+}
+
 /// The report with the stack that the page shows.
 struct ShownReport {
     row: ReportRow,

@@ -37,7 +37,8 @@
   const showCopyButtons = (root) => {
     for (const button of all("[data-copy]", root)) {
       button.hidden = false;
-      button.addEventListener("click", () => copy(button.dataset.copy));
+      const { copy: text, copyLink: link } = button.dataset;
+      button.addEventListener("click", () => copy(link ? `${text}\n${new URL(link, location.href)}` : text));
     }
   };
   showCopyButtons(document);
