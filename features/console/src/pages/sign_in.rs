@@ -113,7 +113,7 @@ pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Respons
             Ok(html_with(StatusCode::FORBIDDEN, &page))
         }
         Ok(principal) => {
-            let next = if next == FIRST_PAGE { first_page_for(&parts, &principal) } else { &next };
+            let next = if next == FIRST_PAGE { first_page_for(&parts, &principal) } else { next.as_str() };
             begin_session(&api, &parts, &principal, &form.name, next).await
         }
         Err(problem) if problem.kind() == Kind::Unauthorized => {
