@@ -326,6 +326,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("test_alert_rule", Case::new(format!("/v1/alert-rules/{rule}/test"), Foreign::NotFound)),
         ("delete_alert_rule", Case::new(format!("/v1/alert-rules/{doomed_rule}"), Foreign::NotFound)),
         ("list_alert_messages", Case::new("/v1/alert-messages", Foreign::Empty)),
+        (
+            "send_group",
+            Case::new(format!("/v1/groups/{group}/send"), Foreign::NotFound).body(json!({"rule": rule})),
+        ),
         ("send_alert_again", Case::new(format!("/v1/alert-messages/{alert}/send"), Foreign::NotFound)),
         (
             "change_group",

@@ -26,7 +26,7 @@ pub use crate::operations::groups::bulk::{
 pub use crate::operations::groups::change::{GroupPatch, change_as_author};
 pub use crate::operations::groups::get::load_group;
 pub use crate::operations::groups::list::{GROWING, GroupQuery, list_groups};
-pub use crate::operations::groups::reference::{GroupRef, resolve_group};
+pub use crate::operations::groups::reference::{GroupRef, find_named_group, resolve_group};
 pub use crate::operations::groups::representative::choose_report;
 pub use crate::operations::groups::{Author, comment, merge, split};
 pub use crate::operations::keys::create::create_key;
