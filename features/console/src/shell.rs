@@ -51,6 +51,7 @@ const TENANT_ENTRIES: [NavigationEntry; 5] = [
     new_entry("dead-letters", "/console/dead-letters", "Dead letters"),
     new_entry("audit-log", "/console/audit-log", "Audit log"),
     new_entry("keys", "/console/keys", "Keys"),
+    new_entry("data", "/console/data", "Stored data"),
     new_entry("settings", "/console/settings", "Settings"),
 ];
 /// The entries that only operators see.
