@@ -322,6 +322,7 @@ async function work(page) {
   await page.getByRole("button", { name: "Resolve" }).click();
   await page.getByText("resolved it in 99.9").waitFor();
   await page.getByRole("button", { name: "Reopen" }).click();
+  await page.getByRole("button", { name: "Resolve" }).waitFor();
   await page.getByLabel("Comment").fill("It is the cart.");
   await page.getByRole("button", { name: "Comment" }).click();
   await page.getByText("It is the cart.").waitFor();
