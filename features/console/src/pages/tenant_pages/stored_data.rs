@@ -24,8 +24,8 @@ struct DataPage {
     /// The only app that the key may see.
     only_app: Option<String>,
     state: PageState,
-    /// Reports that match the form, after a count.
-    matched: Option<u64>,
+    /// The words for the reports that match the form, after a count.
+    matched: Option<String>,
     run: Option<ReprocessRun>,
 }
 
@@ -39,6 +39,15 @@ impl DataPage {
     fn is_open(&self) -> bool {
         self.run.as_ref().is_some_and(|run| run.status == ReprocessStatus::Running || !run.answered)
     }
+}
+
+/// Returns the words for the reports that matched when a run began.
+fn count_run(run: &ReprocessRun) -> String {
+    count_matches(run.matched)
+}
+
+fn count_matches(reports: u64) -> String {
+    counted(i64::try_from(reports).unwrap_or(i64::MAX), "report matches", "reports match")
 }
 
 fn describe_run(run: &ReprocessRun) -> (&'static str, &'static str, &'static str) {
@@ -55,7 +64,7 @@ pub async fn render_page(
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let (access, matched) = (signed.access, state.parse_number("matched")?);
+    let (access, matched) = (signed.access, state.parse_number("matched")?.map(count_matches));
     let (only_app, retention_days) = (access.principal.app.clone(), access.principal.limits.retention_days);
     let run = match state.get("run") {
         Some(id) => {
