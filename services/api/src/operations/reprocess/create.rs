@@ -89,7 +89,7 @@ pub async fn create_reprocess(
         BegunReprocess::Counted(count) => axum::Json(CountedReports { count }).into_response(),
         BegunReprocess::Running(run) => {
             let location = Some(format!("/v1/reprocess/{}", run.id));
-            AcceptedResponse { body: run, location }.into_response()
+            AcceptedResponse { body: *run, location }.into_response()
         }
     })
 }
@@ -99,7 +99,7 @@ pub async fn create_reprocess(
 pub enum BegunReprocess {
     /// A dry run: this many reports match.
     Counted(u64),
-    Running(ReprocessRun),
+    Running(Box<ReprocessRun>),
 }
 
 /// Counts the reports that match, or begins to request them again.
@@ -137,5 +137,5 @@ pub async fn begin_reprocess(
     let detail = serde_json::json!({"wanted": wanted, "count": made.matched});
     audit::append_entry(&mut tx, &actor, "reports.reprocess", &made.id.to_string(), &detail).await?;
     tx.commit().await?;
-    Ok(BegunReprocess::Running(made))
+    Ok(BegunReprocess::Running(Box::new(made)))
 }
