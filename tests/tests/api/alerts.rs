@@ -38,7 +38,8 @@ async fn wait_for_ticket(world: &World, key: &str, path: &str) -> Value {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("no ticket");
+    let sent = world.get("/v1/alert-messages", key).await.text;
+    panic!("no ticket: {sent}");
 }
 
 #[tokio::test]
@@ -62,6 +63,7 @@ async fn a_receiver_makes_a_ticket_of_the_group_that_a_person_sends() {
     };
     let app = group["app"].as_str().unwrap();
     let (tickets, chat) = (made("tickets", app, "/tickets").await, made("chat", app, "/chat").await);
+    let board = made("board", app, "/board").await;
     let of_bank = made("of the bank", "com.example.bank", "/bank").await;
     // A rule that is off is a receiver for what people choose.
     world
@@ -98,7 +100,7 @@ async fn a_receiver_makes_a_ticket_of_the_group_that_a_person_sends() {
     let sent = browser.post(&format!("{page}/send"), encode_form(&[("rule", &chat)])).await;
     assert!(browser.fetch_page(redirect_location(&sent)).await.contains("on its way to chat"));
     let second = format!("/v1/groups/{}", other["id"].as_str().unwrap());
-    world.post_json(&format!("{second}/send"), &triager, &json!({"rule": chat})).await.expect_status(204);
+    world.post_json(&format!("{second}/send"), &triager, &json!({"rule": board})).await.expect_status(204);
     let linked = wait_for_ticket(&world, &key, &second).await;
     assert_eq!(linked["ticket_url"], "https://tickets.example.com/SHOP-18");
     assert_eq!(world.get(&path, &key).await.expect_status(200)["ticket_url"], ticket);

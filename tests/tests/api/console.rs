@@ -234,6 +234,7 @@ pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
             "/merge",
             "/split",
             "/trial",
+            "/reprocess",
             "-rules",
             "/mute",
             "/unmute",

@@ -11,7 +11,7 @@ use unslide_api::feature::site::{GroupRef, GroupsWrite, find_named_group};
 use unslide_store::Uuid;
 use utoipa::ToSchema;
 
-problems!(Failures: InvalidBody, InvalidParameter, NotFound, RateLimited);
+problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, RateLimited);
 
 /// Where to send a group.
 #[derive(Debug, Deserialize, ToSchema)]
