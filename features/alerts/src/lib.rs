@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
-use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry};
+use unslide_api::feature::{Api, ApiFeature, GroupLink, ListTable, NavigationEntry};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_model::Scope;
@@ -90,6 +90,7 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
             needs_every_app: false,
             keeps_app: false,
         }],
+        group_links: &[GroupLink { path_end: "/send", label: "Send it to a receiver" }],
         tables: TABLES,
         problems: alerts.problems(&public_url),
         warnings: alerts.find_insecure(),

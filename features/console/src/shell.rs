@@ -64,11 +64,12 @@ const APP_ENTRIES: [NavigationEntry; 5] = [
     NavigationEntry { scope: Scope::SymbolsRead, ..app_entry("symbols", "/console/symbols", "Symbols") },
 ];
 /// Entries for a tenant's administrators.
-const TENANT_ENTRIES: [NavigationEntry; 5] = [
+const TENANT_ENTRIES: [NavigationEntry; 6] = [
     NAVIGATION_SEPARATOR,
     whole_tenant_entry("dead-letters", "/console/dead-letters", "Dead letters"),
     whole_tenant_entry("audit-log", "/console/audit-log", "Audit log"),
     tenant_entry("keys", "/console/keys", "Keys"),
+    tenant_entry("data", "/console/data", "Stored data"),
     tenant_entry("settings", "/console/settings", "Settings"),
 ];
 /// The entries that only operators see.
