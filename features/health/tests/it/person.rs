@@ -11,7 +11,7 @@ use unslide_store::queries::person::{self, PersonIdKind, SearchedSession};
 async fn a_user_and_an_installation_lead_to_their_sessions_and_reports() {
     let database = database().await;
     let run = Uuid::from_bytes([7; 16]).to_string();
-    let mut crashed = event(&run, "installation 1", 5, Some(EndReason::Crashed));
+    let mut crashed = event(&run, "installation 1", 2, Some(EndReason::Crashed));
     crashed.event.user = Some("customer 4711".to_owned());
     let newer = event("s2", "installation 1", 0, Some(EndReason::Exited));
     let other = event("s3", "installation 2", 0, Some(EndReason::Crashed));

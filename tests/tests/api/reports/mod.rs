@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, DebugId, ReportGrouping, Scope, TenantId};
 use unslide_report::{ReadLimits, Report};
+use unslide_store::persons::hash_person;
 use unslide_store::{partitions, reports};
 use unslide_symbolicate::Context;
 use unslide_testkit::reports::sampled_hang;
@@ -138,7 +139,7 @@ fn arrival(
             build: summary.build.unwrap_or_default(),
             kind: summary.error_type.unwrap_or_default(),
             status: "none".to_owned(),
-            device: Some(vec![1]),
+            device: Some(summary.device_hash.map_or_else(|| vec![1], |hash| hash_person(&hash).to_vec())),
             os_name: summary.os_name,
             os_version: summary.os_version,
             model: summary.device_model,

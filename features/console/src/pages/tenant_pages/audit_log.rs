@@ -46,7 +46,7 @@ const VERBS: [(&str, &str); 11] = [
     ("erase", "to be erased"),
 ];
 
-/// Describes an action, such as `alert_rule.create`: "Alert rule created".
+/// Describes an action, such as `key.create`: "Key created".
 fn describe_action(action: &str) -> String {
     if action == "console.sign_in" {
         return "Signed in to the console".to_owned();
@@ -94,7 +94,7 @@ mod tests {
     fn an_action_is_described_as_a_person_would() {
         for (action, words) in [
             ("key.create", "Key created"),
-            ("alert_rule.change", "Alert rule changed"),
+            ("app_settings.change", "App settings changed"),
             ("reports.reprocess", "Reports symbolicated again"),
             ("console.sign_in", "Signed in to the console"),
             ("person.erased", "Person erased"),
