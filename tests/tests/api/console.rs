@@ -782,10 +782,11 @@ async fn texts_of_others_stay_texts() {
                 || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         };
         let found: Vec<char> = page.chars().filter(|c| obeyed(*c)).collect();
-        // The values of options and of hidden fields are sent back as they are; nobody reads them.
+        // The values of options and fields are sent back as they are.
         let hidden = ["new_in", "app", "version"]
             .map(|name| format!("<input type=\"hidden\" name=\"{name}\" value=\"a\u{202e}b"));
-        let sent_back = hidden.iter().map(String::as_str).chain(["<option value=\"a\u{202e}b"]);
+        let fields = ["<option value=\"a\u{202e}b", "<input name=\"app\" value=\"a\u{202e}b"];
+        let sent_back = hidden.iter().map(String::as_str).chain(fields);
         let values: usize = sent_back.map(|start| page.matches(start).count()).sum();
         assert!(found.len() <= values * 4, "{found:?} on {path}");
     }

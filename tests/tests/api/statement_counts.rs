@@ -347,8 +347,13 @@ async fn every_operation_and_page_costs_the_same_statements_however_many_rows_th
     let subject = Subject { world, key, cases };
     subject.fill(0..FEW).await;
     let browser = Browser::signed_in(&subject.world, &subject.key).await;
-    let pages = crawl(&browser).await.into_iter().map(|(path, _)| (shape(&path), path));
-    let mut pages: BTreeMap<String, String> = pages.collect();
+    // With more rows, the other groups are merged into the one of the cases: their pages and lists of new ones get shorter.
+    let group = subject.named("get_group");
+    let is_stable = |path: &String| {
+        !path.contains("new_in=") && (!path.starts_with("/console/groups/") || path.contains(group))
+    };
+    let crawled = crawl(&browser).await.into_iter().map(|(path, _)| path).filter(is_stable);
+    let mut pages: BTreeMap<String, String> = crawled.map(|path| (shape(&path), path)).collect();
     pages.retain(|shape, _| EXEMPT_PAGES.iter().all(|(exempt, _)| !shape.starts_with(exempt)));
     pages.extend(PAGES.map(|(path, _)| (path.to_owned(), path.to_owned())));
     for case in ["get_group", "get_capture", "compare_captures", "explain_report", "get_report"] {
