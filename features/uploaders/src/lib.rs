@@ -1,10 +1,15 @@
 //! Uploaders: the routes on which upload clients of other products send debug files.
 //!
 //! Each protocol has a folder and a line in [`protocol_routes`]. `sign_in` reads the key of a request, `whole_file` hands a
-//! file to the upload path of the api. A file that arrives here is an upload like any other from then on.
+//! file to the upload path of the api. A file that arrives here is an upload like any other from then on. `pages` shows the
+//! keys of pipelines and the lines for each client (`client_lines`).
 
 mod bugsnag;
+mod client_lines;
 mod datadog;
+mod declaration;
+mod origin;
+mod pages;
 mod sentry;
 mod sign_in;
 mod whole_file;
@@ -16,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
-use unslide_api::feature::{Api, ApiFeature};
+use unslide_api::feature::{Api, ApiFeature, NavigationEntry};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
@@ -82,6 +87,8 @@ fn protocol_routes(config: Config, assembler: &Arc<sentry::Assembler>) -> OpenAp
 fn for_api(config: Config) -> ApiFeature {
     let assembler = Arc::new(sentry::Assembler::default());
     ApiFeature {
+        pages: pages::page_routes(&config.api.public_url),
+        navigation: vec![NavigationEntry { name: NAME, path: pages::PATH, label: "Uploaders" }],
         uploads: protocol_routes(config, &assembler),
         tag: ("", ""),
         start: Some(Arc::new(move |api, host| Ok(assembler.start_work(api, host)))),

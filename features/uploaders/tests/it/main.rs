@@ -4,5 +4,7 @@
 
 mod bugsnag;
 mod datadog;
+mod page;
 mod sentry;
+mod source_maps;
 mod world;
