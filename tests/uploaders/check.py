@@ -149,7 +149,7 @@ class Suite:
         for what, where, kind, value, padding in faults:
             folder, ids = self.fresh(("app",) if padding else ("app", "kit"), padding)
             with Proxy(self.target.base) as proxy:
-                proxy.fault = Fault("POST", where, kind, value)
+                proxy.fault = Fault("PUT" if name.startswith("posthog") else "POST", where, kind, value)
                 result = upload(self.target.changed(base=proxy.base, sentry_token=self.target.key), folder, timeout=240)
                 is_met = proxy.fault.is_met
             label = f"{name}, {what}"

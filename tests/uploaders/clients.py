@@ -70,6 +70,7 @@ class Clients:
             ("sentry 0", self.sentry, chunks, True, is_there("node_modules", ".bin", "sentry")),
             ("datadog-ci", self.datadog, r"^/api/v2/srcmap$", True, has_tools and is_there("node_modules", ".bin", "datadog-ci")),
             ("bugsnag-cli", self.bugsnag, r"^/dsym$", True, has_tools and is_there("bin", "bugsnag-cli")),
+            ("posthog-cli", self.posthog, r"symbol_sets/[^/]*\.[^/]*$", False, has_tools and is_there("bin", "posthog-cli")),
             ("bugsnag-dsym-upload", self.bugsnag_curl, r"^/$", False, shutil.which("curl") is not None),
         ] if client[-1]]
 
@@ -112,6 +113,12 @@ class Clients:
         command = [program, "upload", "xcode-build", "--upload-api-root-url", target.base, "--api-key", target.key,
                    "--project-root", "/src", path]
         return run(command, {"PATH": self.path}, self.home, timeout)
+
+    def posthog(self, target, path, timeout=180):
+        environment = {"PATH": self.path, "POSTHOG_CLI_HOST": target.base, "POSTHOG_CLI_API_KEY": "phx_" + target.key,
+                       "POSTHOG_CLI_PROJECT_ID": "101"}
+        program = os.path.join(self.folder, "bin", "posthog-cli")
+        return run([program, "dsym", "upload", "--directory", path], environment, self.home, timeout)
 
     def bugsnag_curl(self, target, path, timeout=120):
         """Runs the curl call of bugsnag-dsym-upload for each DWARF file: the key comes after the file."""

@@ -73,6 +73,13 @@ pub fn list_clients(target: &PipelineTarget<'_>) -> Vec<ClientLines> {
             format!("bugsnag-dsym-upload --api-key {key} --upload-server {url} build/dSYMs"),
         ),
         client(
+            "posthog-cli",
+            format!(
+                "export POSTHOG_CLI_HOST={url} POSTHOG_CLI_API_KEY=phx_{key} POSTHOG_CLI_PROJECT_ID=1\n\
+                 posthog-cli dsym upload --directory build/dSYMs"
+            ),
+        ),
+        client(
             "curl",
             format!(
                 "tar -C build -cz dSYMs | curl -sSf -H \"Authorization: Bearer {key}\" --data-binary @- \"{url}/v1/symbols?name=dSYMs.tar.gz\""

@@ -10,8 +10,10 @@ mod datadog;
 mod declaration;
 mod origin;
 mod pages;
+mod posthog;
 mod sentry;
 mod sign_in;
+mod unused_files;
 mod whole_file;
 
 pub use sentry::SENTRY_TOKEN;
@@ -79,6 +81,7 @@ pub fn feature(config: Config) -> Feature {
 /// Returns the routes of every protocol.
 fn protocol_routes(config: Config, assembler: &Arc<sentry::Assembler>) -> OpenApiRouter<Api> {
     OpenApiRouter::new()
+        .merge(posthog::posthog_routes(config.api.public_url.clone()))
         .merge(sentry::sentry_routes(config.api.public_url).layer(Extension(assembler.clone())))
         .merge(datadog::datadog_routes())
         .merge(bugsnag::bugsnag_routes(&config.process.data_dir))

@@ -5,6 +5,7 @@
 mod bugsnag;
 mod datadog;
 mod page;
+mod posthog;
 mod sentry;
 mod source_maps;
 mod world;

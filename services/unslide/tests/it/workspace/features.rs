@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 39] = [
+const WORDS: [(&str, &str); 40] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -44,6 +44,7 @@ const WORDS: [(&str, &str); 39] = [
     ("uploaders", "uploader_"),
     ("uploaders", "sntrys"),
     ("uploaders", "bugsnag"),
+    ("uploaders", "posthog"),
     ("mcp", "unslide_mcp"),
 ];
 /// The list of features.
