@@ -22,69 +22,63 @@ pub struct ClientLines {
 
 /// Returns the lines for each client, that of this product first.
 pub fn list_clients(target: &PipelineTarget<'_>) -> Vec<ClientLines> {
+    let PipelineTarget { url, key, .. } = target;
+    let own = format!(
+        "export UNSLIDE_URL={url} UNSLIDE_API_KEY={key}\n\
+         unslide upload build/Shop.xcarchive\n\
+         unslide symbols check --wait build/Shop.xcarchive"
+    );
+    let curl = format!(
+        "tar -C build -cz dSYMs | curl -sSf -H \"Authorization: Bearer {key}\" --data-binary @- \"{url}/v1/symbols?name=dSYMs.tar.gz\""
+    );
+    let mut clients = vec![ClientLines { client: "unslide", lines: own }];
+    clients.extend(list_sentry_clients(target));
+    clients.extend(list_other_clients(target));
+    clients.push(ClientLines { client: "curl", lines: curl });
+    clients
+}
+
+fn list_sentry_clients(target: &PipelineTarget<'_>) -> [ClientLines; 3] {
     let PipelineTarget { url, tenant, app, key, sentry_token } = target;
+    let sentry_cli = format!(
+        "export SENTRY_AUTH_TOKEN={sentry_token} SENTRY_PROJECT={app}\n\
+         sentry-cli debug-files upload --wait build/dSYMs"
+    );
+    let sentry = format!(
+        "export SENTRY_URL={url} SENTRY_AUTH_TOKEN={sentry_token} SENTRY_PROJECT={app}\n\
+         sentry debug-files upload --wait build/dSYMs"
+    );
+    let fastlane = format!(
+        "sentry_debug_files_upload(url: \"{url}\", auth_token: \"{key}\", org_slug: \"{tenant}\", project_slug: \"{app}\")"
+    );
+    [
+        ClientLines { client: "sentry-cli", lines: sentry_cli },
+        ClientLines { client: "sentry", lines: sentry },
+        ClientLines { client: "fastlane sentry_debug_files_upload", lines: fastlane },
+    ]
+}
+
+fn list_other_clients(target: &PipelineTarget<'_>) -> [ClientLines; 4] {
+    let PipelineTarget { url, key, .. } = target;
+    let datadog = format!(
+        "export DATADOG_API_KEY={key} DATADOG_DSYM_INTAKE_URL={url}\n\
+         datadog-ci dsyms upload build/dSYMs\n\
+         UNSLIDE_URL={url} UNSLIDE_API_KEY={key} unslide symbols check --wait build/dSYMs"
+    );
     let with_port = add_port(url);
-    let client = |client, lines: String| ClientLines { client, lines };
-    vec![
-        client(
-            "unslide",
-            format!(
-                "export UNSLIDE_URL={url} UNSLIDE_API_KEY={key}\n\
-                 unslide upload build/Shop.xcarchive\n\
-                 unslide symbols check --wait build/Shop.xcarchive"
-            ),
-        ),
-        client(
-            "sentry-cli",
-            format!(
-                "export SENTRY_AUTH_TOKEN={sentry_token} SENTRY_PROJECT={app}\n\
-                 sentry-cli debug-files upload --wait build/dSYMs"
-            ),
-        ),
-        client(
-            "sentry",
-            format!(
-                "export SENTRY_URL={url} SENTRY_AUTH_TOKEN={sentry_token} SENTRY_PROJECT={app}\n\
-                 sentry debug-files upload --wait build/dSYMs"
-            ),
-        ),
-        client(
-            "fastlane sentry_debug_files_upload",
-            format!(
-                "sentry_debug_files_upload(url: \"{url}\", auth_token: \"{key}\", org_slug: \"{tenant}\", project_slug: \"{app}\")"
-            ),
-        ),
-        client(
-            "datadog-ci",
-            format!(
-                "export DATADOG_API_KEY={key} DATADOG_DSYM_INTAKE_URL={url}\n\
-                 datadog-ci dsyms upload build/dSYMs\n\
-                 UNSLIDE_URL={url} UNSLIDE_API_KEY={key} unslide symbols check --wait build/dSYMs"
-            ),
-        ),
-        client(
-            "bugsnag-cli",
-            format!(
-                "bugsnag-cli upload xcode-archive --api-key {key} --upload-api-root-url {with_port} Shop.xcarchive"
-            ),
-        ),
-        client(
-            "bugsnag-dsym-upload",
-            format!("bugsnag-dsym-upload --api-key {key} --upload-server {url} build/dSYMs"),
-        ),
-        client(
-            "posthog-cli",
-            format!(
-                "export POSTHOG_CLI_HOST={url} POSTHOG_CLI_API_KEY=phx_{key} POSTHOG_CLI_PROJECT_ID=1\n\
-                 posthog-cli dsym upload --directory build/dSYMs"
-            ),
-        ),
-        client(
-            "curl",
-            format!(
-                "tar -C build -cz dSYMs | curl -sSf -H \"Authorization: Bearer {key}\" --data-binary @- \"{url}/v1/symbols?name=dSYMs.tar.gz\""
-            ),
-        ),
+    let bugsnag_cli = format!(
+        "bugsnag-cli upload xcode-archive --api-key {key} --upload-api-root-url {with_port} Shop.xcarchive"
+    );
+    let bugsnag = format!("bugsnag-dsym-upload --api-key {key} --upload-server {url} build/dSYMs");
+    let posthog = format!(
+        "export POSTHOG_CLI_HOST={url} POSTHOG_CLI_API_KEY=phx_{key} POSTHOG_CLI_PROJECT_ID=1\n\
+         posthog-cli dsym upload --directory build/dSYMs"
+    );
+    [
+        ClientLines { client: "datadog-ci", lines: datadog },
+        ClientLines { client: "bugsnag-cli", lines: bugsnag_cli },
+        ClientLines { client: "bugsnag-dsym-upload", lines: bugsnag },
+        ClientLines { client: "posthog-cli", lines: posthog },
     ]
 }
 

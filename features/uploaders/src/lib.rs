@@ -91,7 +91,7 @@ fn for_api(config: Config) -> ApiFeature {
     let assembler = Arc::new(sentry::Assembler::default());
     ApiFeature {
         pages: pages::page_routes(&config.api.public_url),
-        navigation: vec![NavigationEntry { name: NAME, path: pages::PATH, label: "Uploaders" }],
+        navigation: vec![NavigationEntry { name: NAME, path: pages::UPLOADERS_PATH, label: "Uploaders" }],
         uploads: protocol_routes(config, &assembler),
         tag: ("", ""),
         start: Some(Arc::new(move |api, host| Ok(assembler.start_work(api, host)))),

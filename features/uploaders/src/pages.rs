@@ -17,7 +17,7 @@ use unslide_model::{KeyPreset, Scope};
 use unslide_store::keys::ApiKey;
 
 /// The path of the page.
-pub const PATH: &str = "/console/uploaders";
+pub const UPLOADERS_PATH: &str = "/console/uploaders";
 /// Texts in the lines for a key that is not shown again, and for an app that is not known.
 const KEY_PLACEHOLDER: &str = "unslide_…";
 const TOKEN_PLACEHOLDER: &str = "sntrys_…";
@@ -30,7 +30,7 @@ struct PublicUrl(Arc<str>);
 /// Returns the routes of the page.
 pub fn page_routes(public_url: &str) -> Router<Api> {
     Router::new()
-        .route(PATH, get(show_keys).post(create_from_form))
+        .route(UPLOADERS_PATH, get(show_keys).post(create_from_form))
         .layer(Extension(PublicUrl(public_url.into())))
 }
 
@@ -83,7 +83,7 @@ async fn show_keys(
     render_html(&UploadersPage {
         clients: list_clients(&target),
         keys: found.items.into_iter().filter(uploads).collect(),
-        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &[], &cursor)),
+        next: found.next_cursor.map(|cursor| state.at_cursor(UPLOADERS_PATH, &[], &cursor)),
         may_create: scopes.iter().all(|scope| access.principal.has_scope(*scope)),
         only_app: only_app.clone(),
         shell: Shell::for_viewer(signed.viewer, crate::NAME, "Uploaders"),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use unslide_api::feature::intake::RequestId;
 use unslide_api::problem::{Kind, Problem, Rendered};
 
-/// An answer to `posthog-cli`.
+/// An answer in the form that `posthog-cli` reads.
 pub struct PosthogAnswer(Response);
 
 impl PosthogAnswer {

@@ -8,7 +8,7 @@ use unslide_api::problem::{Kind, Problem};
 
 const MAGIC: &[u8] = b"posthog_error_tracking";
 /// The version of the head that this release reads.
-const VERSION: u32 = 2;
+const CONTAINER_VERSION: u32 = 2;
 /// Bytes of the head: the magic text, the version, the kind and the compression.
 const HEAD_BYTES: usize = MAGIC.len() + 9;
 
@@ -20,7 +20,7 @@ pub struct OpenedContainer {
     pub is_dsym: bool,
     /// The number of the kind.
     pub kind: u32,
-    /// The zip archive.
+    /// The zip archive, unpacked if it was compressed.
     pub archive: Pieces<'static>,
 }
 
@@ -46,8 +46,9 @@ pub async fn open_container(
     let (numbers, compression) = head[MAGIC.len()..].split_at(8);
     let [version, kind] = [&numbers[..4], &numbers[4..]]
         .map(|word| word.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)));
-    if version != VERSION {
-        let detail = format!("the container has version {version}, and only version {VERSION} is read");
+    if version != CONTAINER_VERSION {
+        let detail =
+            format!("the container has version {version}, and only version {CONTAINER_VERSION} is read");
         return Err(Problem::new(Kind::UnsupportedFormat, detail));
     }
     let coding = match compression {

@@ -27,7 +27,7 @@ const MAX_SETS: usize = 1_000;
 #[derive(Deserialize)]
 struct DeclaredSets {
     symbol_sets: Vec<DeclaredSet>,
-    /// Upload even what is there.
+    /// The client sends the sets that are ready as well.
     #[serde(default)]
     force: bool,
 }

@@ -24,7 +24,7 @@ const MAX_URL_BYTES: usize = 2_048;
 pub struct PermittedUpload {
     pub tenant: TenantId,
     pub key_id: Uuid,
-    /// Name of the file.
+    /// Name of the file in lists of uploads.
     pub name: String,
     app: Option<String>,
     file_bytes: u64,
