@@ -45,6 +45,9 @@ const ZIP: &[u8] = b"PK\x03\x04";
 /// archive count from here.
 const SOURCE_BUNDLE: &[u8] = b"SYSB";
 
+/// The member of a manifest that names the files of an archive with source files.
+const BUNDLE_FILES: &[u8] = br#""files":{"files/"#;
+
 /// A fat file has few architectures. A Java class file has the same magic, with its version (45 or more) in the
 /// same place.
 const MOST_ARCHITECTURES: u32 = 44;
@@ -82,7 +85,7 @@ pub fn detect_file_kind(head: &[u8]) -> FileKind {
     if head.starts_with(SOURCE_BUNDLE) && head.get(8..).is_some_and(|rest| rest.starts_with(ZIP)) {
         return FileKind::Zip;
     }
-    if head.starts_with(br#"{"files":{"files/"#) {
+    if head.starts_with(b"{") && head.windows(BUNDLE_FILES.len()).any(|part| part == BUNDLE_FILES) {
         return FileKind::BundleManifest;
     }
     if is_source_map(head) {
@@ -140,6 +143,10 @@ mod tests {
         assert_eq!(detect_file_kind(b"SYSB\x02\0\0\0PK\x03\x04"), FileKind::Zip);
         assert_eq!(detect_file_kind(b"SYSB\x02\0\0\0"), FileKind::Other);
         assert_eq!(detect_file_kind(br#"{"files":{"files/_/_/a.js":{}"#), FileKind::BundleManifest);
+        assert_eq!(
+            detect_file_kind(br#"{"dist":"7","files":{"files/_/_/a.js":{}"#),
+            FileKind::BundleManifest
+        );
         let map = FileKind::Binary(Binary::SourceMap);
         assert_eq!(detect_file_kind(br#"{ "version" : 3, "sources": ["#), map);
         assert_eq!(detect_file_kind(b")]}'\n{\"sections\":[],\"version\":3}"), map);
