@@ -23,6 +23,7 @@ CREATE TABLE uploader_files (
     name         text NOT NULL,
     -- The hashes of its chunks in their order, 20 bytes each.
     chunks       bytea NOT NULL CHECK (length(chunks) % 20 = 0),
+    file_use     text NOT NULL CHECK (file_use IN ('debug_file', 'source_maps')),
     -- Limits of its sender.
     one_app      boolean NOT NULL,
     file_limit   bigint NOT NULL,

@@ -107,9 +107,19 @@ class Suite:
         if name.startswith("sentry") and self.target.sentry_token.startswith("sntrys_"):
             folder, ids = self.fresh()
             self.expect_upload(f"{name}, token alone", upload(self.target, folder, only_token=True), ids)
+        if name.startswith("sentry-cli"):
+            self.check_source_maps(name, int(name[-1]))
         self.check_refusals(name, upload)
         if not self.arguments.quick:
             self.check_faults(name, upload, path)
+
+    def check_source_maps(self, name, major):
+        folder, build = tempfile.mkdtemp(dir=self.lab), os.urandom(4).hex()
+        clients.write_bundle(folder)
+        ids = [clients.bundle_id(self.target.app, "1.2", build)]
+        for label, release in (("source maps", "1.2"), ("source maps again", f"{self.target.app}@1.2+{build}")):
+            result = self.clients.sentry_maps(major, self.target, folder, release, build)
+            self.expect_upload(f"{name}, {label}", result, ids)
 
     def check_refusals(self, name, upload):
         folder, ids = self.fresh()
@@ -139,7 +149,7 @@ class Suite:
         for what, where, kind, value, padding in faults:
             folder, ids = self.fresh(("app",) if padding else ("app", "kit"), padding)
             with Proxy(self.target.base) as proxy:
-                proxy.fault = Fault("POST", where, kind, value)
+                proxy.fault = Fault("PUT" if name.startswith("posthog") else "POST", where, kind, value)
                 result = upload(self.target.changed(base=proxy.base, sentry_token=self.target.key), folder, timeout=240)
                 is_met = proxy.fault.is_met
             label = f"{name}, {what}"

@@ -1,5 +1,6 @@
 """The clients: how each is started, and fresh dSYMs for it to upload."""
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -69,6 +70,7 @@ class Clients:
             ("sentry 0", self.sentry, chunks, True, is_there("node_modules", ".bin", "sentry")),
             ("datadog-ci", self.datadog, r"^/api/v2/srcmap$", True, has_tools and is_there("node_modules", ".bin", "datadog-ci")),
             ("bugsnag-cli", self.bugsnag, r"^/dsym$", True, has_tools and is_there("bin", "bugsnag-cli")),
+            ("posthog-cli", self.posthog, r"symbol_sets/[^/]*\.[^/]*$", False, has_tools and is_there("bin", "posthog-cli")),
             ("bugsnag-dsym-upload", self.bugsnag_curl, r"^/$", False, shutil.which("curl") is not None),
         ] if client[-1]]
 
@@ -78,6 +80,14 @@ class Clients:
         command += ["--auth-token", target.sentry_token, "debug-files", "upload", "--project", target.app]
         command += [] if only_token else ["--org", target.tenant]
         return run([*command, *arguments, path], {"PATH": self.path}, self.home, timeout)
+
+    def sentry_maps(self, major, target, folder, release, dist):
+        """Uploads main.jsbundle and its source map in a folder, as a build of React Native does."""
+        command = [os.path.join(self.folder, f"sentry-{major}", "bin", "sentry-cli"), "--url", target.base]
+        command += ["--auth-token", target.key, "sourcemaps", "upload", "--org", target.tenant, "--project", target.app]
+        command += ["--release", release, "--dist", dist, "--wait"]
+        command += [os.path.join(folder, name) for name in ("main.jsbundle", "main.jsbundle.map")]
+        return run(command, {"PATH": self.path}, self.home, 120)
 
     def sentry(self, target, path, timeout=120, arguments=("--wait-for", "60"), only_token=False):
         # A home of its own: the client keeps a database of servers and tokens there, and runs would depend on each other.
@@ -104,6 +114,12 @@ class Clients:
                    "--project-root", "/src", path]
         return run(command, {"PATH": self.path}, self.home, timeout)
 
+    def posthog(self, target, path, timeout=180):
+        environment = {"PATH": self.path, "POSTHOG_CLI_HOST": target.base, "POSTHOG_CLI_API_KEY": "phx_" + target.key,
+                       "POSTHOG_CLI_PROJECT_ID": "101"}
+        program = os.path.join(self.folder, "bin", "posthog-cli")
+        return run([program, "dsym", "upload", "--directory", path], environment, self.home, timeout)
+
     def bugsnag_curl(self, target, path, timeout=120):
         """Runs the curl call of bugsnag-dsym-upload for each DWARF file: the key comes after the file."""
         text, status = "", 0
@@ -119,6 +135,21 @@ def dwarf_files(folder):
     for parent, _, files in os.walk(folder):
         if parent.endswith(".dSYM/Contents/Resources/DWARF"):
             yield from (os.path.join(parent, file) for file in files)
+
+
+def bundle_id(app, version, build, bundle="main.jsbundle"):
+    """Returns the debug id of a JavaScript bundle of an app for iOS (docs/formats.md#javascript)."""
+    namespace = uuid.UUID("5c0a8d3e-9b1f-5e6a-8f27-3d4c1b7a6e90")
+    return str(uuid.uuid5(namespace, "\n".join((app, "ios", version, build, bundle))))
+
+
+def write_bundle(folder):
+    """Writes a JavaScript bundle and its source map."""
+    source_map = {"version": 3, "sources": ["a.js"], "sourcesContent": ["f()"], "names": ["f"], "mappings": "AAAAA"}
+    with open(os.path.join(folder, "main.jsbundle"), "w", encoding="utf-8") as opened:
+        opened.write("f();\n//# sourceMappingURL=main.jsbundle.map\n")
+    with open(os.path.join(folder, "main.jsbundle.map"), "w", encoding="utf-8") as opened:
+        json.dump(source_map, opened)
 
 
 def with_new_uuids(data, salt):

@@ -1,12 +1,19 @@
 //! Uploaders: the routes on which upload clients of other products send debug files.
 //!
 //! Each protocol has a folder and a line in [`protocol_routes`]. `sign_in` reads the key of a request, `whole_file` hands a
-//! file to the upload path of the api. A file that arrives here is an upload like any other from then on.
+//! file to the upload path of the api. A file that arrives here is an upload like any other from then on. `pages` shows the
+//! keys of pipelines and the lines for each client (`client_lines`).
 
 mod bugsnag;
+mod client_lines;
 mod datadog;
+mod declaration;
+mod origin;
+mod pages;
+mod posthog;
 mod sentry;
 mod sign_in;
+mod unused_files;
 mod whole_file;
 
 pub use sentry::SENTRY_TOKEN;
@@ -16,7 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
-use unslide_api::feature::{Api, ApiFeature};
+use unslide_api::feature::{Api, ApiFeature, NavigationEntry};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
@@ -74,6 +81,7 @@ pub fn feature(config: Config) -> Feature {
 /// Returns the routes of every protocol.
 fn protocol_routes(config: Config, assembler: &Arc<sentry::Assembler>) -> OpenApiRouter<Api> {
     OpenApiRouter::new()
+        .merge(posthog::posthog_routes(config.api.public_url.clone()))
         .merge(sentry::sentry_routes(config.api.public_url).layer(Extension(assembler.clone())))
         .merge(datadog::datadog_routes())
         .merge(bugsnag::bugsnag_routes(&config.process.data_dir))
@@ -82,6 +90,8 @@ fn protocol_routes(config: Config, assembler: &Arc<sentry::Assembler>) -> OpenAp
 fn for_api(config: Config) -> ApiFeature {
     let assembler = Arc::new(sentry::Assembler::default());
     ApiFeature {
+        pages: pages::page_routes(&config.api.public_url),
+        navigation: vec![NavigationEntry { name: NAME, path: pages::UPLOADERS_PATH, label: "Uploaders" }],
         uploads: protocol_routes(config, &assembler),
         tag: ("", ""),
         start: Some(Arc::new(move |api, host| Ok(assembler.start_work(api, host)))),

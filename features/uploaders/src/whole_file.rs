@@ -7,7 +7,7 @@ use unslide_api::feature::Api;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{AcceptedFile, File, Permit, SymbolsWrite, UploadQuota, receive_file};
 use unslide_api::problem::{Kind, Problem};
-use unslide_model::Owner;
+use unslide_model::{Owner, TenantId};
 
 /// How long a request waits for one of its tenant's permits for uploads.
 const UPLOAD_PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,7 +61,15 @@ impl FileSender {
 /// # Errors
 /// [`Kind::TenantBusy`] after ten seconds.
 pub async fn acquire_upload_permit(api: &Api, access: &Access<SymbolsWrite>) -> Result<Permit, Problem> {
-    let permit = api.permits.uploads.acquire(access.tenant(), 1);
+    acquire_tenant_permit(api, access.tenant()).await
+}
+
+/// Does the same as [`acquire_upload_permit`] for a request without a key.
+///
+/// # Errors
+/// [`Kind::TenantBusy`] after ten seconds.
+pub async fn acquire_tenant_permit(api: &Api, tenant: &TenantId) -> Result<Permit, Problem> {
+    let permit = api.permits.uploads.acquire(tenant, 1);
     tokio::time::timeout(UPLOAD_PERMIT_TIMEOUT, permit).await.map_err(|_| {
         let detail = format!(
             "all uploads of the tenant are in use; none ended within {} s",

@@ -25,7 +25,7 @@ pub use address::reachable_address;
 pub use api::{
     Accepted, AnsweringServer, ApiLogin, ApiProfile, ApiProfileError, ApiServer, Begun, BuiltObject, Client,
     ClientError, DEFAULT_PROFILE, DEFAULT_URL, FormContent, FormFile, KEY_VARIABLE, KeylessAnswer,
-    LoginSource, PROFILE_VARIABLE, ProfileFile, URL_VARIABLE, Upload, check_address, check_name,
+    LoginSource, PROFILE_VARIABLE, ProfileFile, URL_VARIABLE, Upload, UploadBody, check_address, check_name,
     post_without_key,
 };
 pub use command::{FeatureCommand, block_on};

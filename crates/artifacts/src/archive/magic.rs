@@ -28,6 +28,8 @@ pub enum FileKind {
     Tar,
     /// A static library, which has no debug id.
     StaticLibrary,
+    /// The list of the JavaScript bundles and source maps in an archive.
+    BundleManifest,
     /// An archive in a format that is not supported.
     Unsupported(&'static str),
     /// Anything else.
@@ -36,6 +38,15 @@ pub enum FileKind {
 
 /// Bytes that [`detect_file_kind`] needs: one tar header.
 pub const DETECTION_HEAD_BYTES: usize = 512;
+
+/// The first bytes of a zip archive.
+const ZIP: &[u8] = b"PK\x03\x04";
+/// The first bytes of an archive with source files: these, a version of four bytes, and a zip archive. Offsets in the zip
+/// archive count from here.
+const SOURCE_BUNDLE: &[u8] = b"SYSB";
+
+/// The member of a manifest that names the files of an archive with source files.
+const BUNDLE_FILES: &[u8] = br#""files":{"files/"#;
 
 /// A fat file has few architectures. A Java class file has the same magic, with its version (45 or more) in the
 /// same place.
@@ -54,7 +65,7 @@ pub fn detect_file_kind(head: &[u8]) -> FileKind {
     }
     let signatures: [(&[u8], FileKind); 14] = [
         (b"UNSLNAME", FileKind::Binary(Binary::Names)),
-        (b"PK\x03\x04", FileKind::Zip),
+        (ZIP, FileKind::Zip),
         (b"PK\x05\x06", FileKind::Zip),
         (b"\x1f\x8b\x08", FileKind::Gzip),
         (b"!<arch>\n", FileKind::StaticLibrary),
@@ -70,6 +81,12 @@ pub fn detect_file_kind(head: &[u8]) -> FileKind {
     ];
     if let Some((_, kind)) = signatures.iter().find(|(magic, _)| head.starts_with(magic)) {
         return *kind;
+    }
+    if head.starts_with(SOURCE_BUNDLE) && head.get(8..).is_some_and(|rest| rest.starts_with(ZIP)) {
+        return FileKind::Zip;
+    }
+    if head.starts_with(b"{") && head.windows(BUNDLE_FILES.len()).any(|part| part == BUNDLE_FILES) {
+        return FileKind::BundleManifest;
     }
     if is_source_map(head) {
         return FileKind::Binary(Binary::SourceMap);
@@ -123,6 +140,13 @@ mod tests {
         assert_eq!(detect_file_kind(b"\x1f\x8b\x08\x00"), FileKind::Gzip);
         assert_eq!(detect_file_kind(b"UNSLNAME\x01"), FileKind::Binary(Binary::Names));
         assert_eq!(detect_file_kind(b"BZh9"), FileKind::Unsupported("bzip2"));
+        assert_eq!(detect_file_kind(b"SYSB\x02\0\0\0PK\x03\x04"), FileKind::Zip);
+        assert_eq!(detect_file_kind(b"SYSB\x02\0\0\0"), FileKind::Other);
+        assert_eq!(detect_file_kind(br#"{"files":{"files/_/_/a.js":{}"#), FileKind::BundleManifest);
+        assert_eq!(
+            detect_file_kind(br#"{"dist":"7","files":{"files/_/_/a.js":{}"#),
+            FileKind::BundleManifest
+        );
         let map = FileKind::Binary(Binary::SourceMap);
         assert_eq!(detect_file_kind(br#"{ "version" : 3, "sources": ["#), map);
         assert_eq!(detect_file_kind(b")]}'\n{\"sections\":[],\"version\":3}"), map);

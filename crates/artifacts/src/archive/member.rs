@@ -28,6 +28,19 @@ impl Member {
     }
 }
 
+/// The most bytes of a manifest that is kept, and the most manifests of an upload.
+const MAX_MANIFEST_BYTES: u64 = 8 << 20;
+const MAX_MANIFESTS: usize = 16;
+
+/// The manifest of an archive with JavaScript bundles.
+#[derive(Debug)]
+pub struct ManifestFile {
+    /// Its path, as [`Member::path`].
+    pub path: String,
+    /// The JSON text.
+    pub bytes: Vec<u8>,
+}
+
 /// Receives the Mach-O files and source maps of an upload as they are found.
 pub trait MemberSink {
     /// Receives a Mach-O file or a source map. Unread bytes of `content` are skipped.
@@ -41,6 +54,14 @@ pub trait MemberSink {
         binary: Binary,
         content: &mut dyn Read,
     ) -> Result<(), ArchiveError>;
+
+    /// Receives the manifest of an archive with JavaScript bundles. It is no member.
+    ///
+    /// # Errors
+    /// Returns an error of `content`, made by [`ArchiveError`]'s readers.
+    fn receive_manifest(&mut self, _path: &str, _content: &mut dyn Read) -> Result<(), ArchiveError> {
+        Ok(())
+    }
 
     /// Returns the number of members.
     fn len(&self) -> usize;
@@ -64,13 +85,20 @@ pub trait MemberSink {
 pub struct ToFolder {
     folder: PathBuf,
     members: Vec<Member>,
+    manifests: Vec<ManifestFile>,
 }
 
 impl ToFolder {
     /// Writes members to files in `folder`, which must exist.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> ToFolder {
-        ToFolder { folder: folder.into(), members: Vec::new() }
+        ToFolder { folder: folder.into(), members: Vec::new(), manifests: Vec::new() }
+    }
+
+    /// Returns the manifests that were found, and forgets them.
+    #[must_use]
+    pub fn take_manifests(&mut self) -> Vec<ManifestFile> {
+        std::mem::take(&mut self.manifests)
     }
 
     /// Returns the members that were found.
@@ -94,6 +122,17 @@ impl MemberSink for ToFolder {
         let (mut file, temporary) = temporary.into_parts();
         let size = copy_to_file(content, &mut file)?;
         self.members.push(Member { path: path.to_owned(), binary, file: temporary, size });
+        Ok(())
+    }
+
+    /// Keeps a manifest. One that is too large or one too many is skipped: its maps then have their own debug ids only.
+    fn receive_manifest(&mut self, path: &str, content: &mut dyn Read) -> Result<(), ArchiveError> {
+        let mut bytes = Vec::new();
+        let read = content.take(MAX_MANIFEST_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(|error| ArchiveError::from_io(error, ArchiveError::Disk))?;
+        if bytes.len() as u64 <= MAX_MANIFEST_BYTES && self.manifests.len() < MAX_MANIFESTS {
+            self.manifests.push(ManifestFile { path: path.to_owned(), bytes });
+        }
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use describe::{describe_format, recognise_format};
 pub use error::ArchiveError;
 pub use magic::{Binary, DETECTION_HEAD_BYTES, FileKind, detect_file_kind};
-pub use member::{Member, MemberSink, ToFolder};
+pub use member::{ManifestFile, Member, MemberSink, ToFolder};
 pub use walk::unpack_upload;
 
 /// Limits for unpacking one upload.

@@ -4,13 +4,12 @@ use super::receive::{CaptureBody, CaptureUpload, receive};
 use crate::capture::{CaptureForm, CaptureKind, MallocLayout};
 use crate::operations::prelude::*;
 use axum::body::Body;
-use futures::StreamExt;
 use http::HeaderMap;
 use std::time::Duration;
 use unslide_api::feature::operation::{AcceptedResponse, Charge, is_text};
 use unslide_api::feature::upload::{
-    Chunks, Packing, Parts, Permit, UploadQuota, announced_length, check_quota, parse_boundary, run_detached,
-    unpack_limited,
+    Chunks, Packing, Parts, Permit, UploadQuota, announced_length, check_quota, decode_body, parse_boundary,
+    run_detached,
 };
 use unslide_store::app_signals::AppSignal;
 use unslide_store::{Uuid, app_settings, app_signals};
@@ -161,10 +160,7 @@ impl AdmittedCapture {
         let chunks = Chunks::new(headers, body, may.bytes, api.limits.client_pace())?;
         check_quota(api, &access.symbol_owner(), announced_length(headers), may.symbol_bytes).await?;
         let coding = Packing::from_headers(headers)?;
-        let pieces = match coding {
-            Some(packing) => unpack_limited(chunks.into_stream(), packing, may.bytes),
-            None => chunks.into_stream().boxed(),
-        };
+        let pieces = decode_body(chunks.into_stream(), coding, may.bytes);
         let body = match parse_boundary(headers, Kind::InvalidUpload)? {
             Some(boundary) => CaptureBody::Form(Parts::new(pieces, boundary, Kind::InvalidUpload), None),
             None => CaptureBody::File(pieces),

@@ -2,14 +2,10 @@
 
 use super::pack::Pack;
 use bytes::Bytes;
-use futures::stream;
 use sha2::{Digest, Sha256};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use unslide_client::{Accepted, BoxError, Client, ClientError, CommandError};
+use unslide_client::{Accepted, BoxError, Client, ClientError, CommandError, UploadBody};
 use unslide_model::ContentHash;
-
-/// Bytes of one piece of a request's body.
-const PIECE_BYTES: usize = 256 << 10;
 
 /// A pack that the server has received.
 pub struct SentPack {
@@ -29,6 +25,7 @@ pub async fn send_pack(client: &Client, pack: &Pack, name: &str) -> Result<SentP
     if let Some(upload) = client.find_upload(&hash).await.map_err(explain_refusal)? {
         return Ok(SentPack { upload_id: upload.id, bytes: 0 });
     }
+    let body = UploadBody::new(bytes, hash.clone())?;
     let send = || async {
         // A try before this one may have arrived, and only its answer was lost.
         if was_sent.swap(true, Relaxed)
@@ -36,15 +33,10 @@ pub async fn send_pack(client: &Client, pack: &Pack, name: &str) -> Result<SentP
         {
             return Ok(Accepted { id: upload.id, existing: false });
         }
-        client.upload_file(name, split_pieces(bytes.clone()), size, &hash).await
+        client.upload_file(name, &body, |_| {}).await
     };
     let accepted = client.retry_transient(send).await.map_err(explain_refusal)?;
     Ok(SentPack { upload_id: accepted.id, bytes: if accepted.existing { 0 } else { size } })
-}
-
-fn split_pieces(bytes: Bytes) -> impl stream::Stream<Item = std::io::Result<Bytes>> + Send + 'static {
-    let starts = (0..bytes.len()).step_by(PIECE_BYTES);
-    stream::iter(starts.map(move |start| Ok(bytes.slice(start..bytes.len().min(start + PIECE_BYTES)))))
 }
 
 /// Waits until the server has built an upload. Returns the images that it refused, with the reasons.

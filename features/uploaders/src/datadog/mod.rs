@@ -3,6 +3,7 @@
 //! The client ends with 0 after every failure but a 403, so a bad key is a 403, and nothing else is one.
 
 use crate::sign_in::sign_in;
+use crate::unused_files::record_unused;
 use crate::whole_file::{FileSender, acquire_upload_permit};
 use axum::Json;
 use axum::body::Body;
@@ -23,7 +24,6 @@ use unslide_api::feature::upload::{
     stream_field,
 };
 use unslide_api::problem::{Kind, Problem, Rendered};
-use unslide_store::audit;
 use utoipa_axum::router::OpenApiRouter;
 
 /// The part with a zip archive of dSYMs.
@@ -34,8 +34,6 @@ const EVENT_PART: &str = "event";
 const DSYM_EVENT: &str = "ios_symbols";
 /// The most bytes of an event.
 const MAX_EVENT_BYTES: usize = 256 << 10;
-/// The most characters of an event's type that the audit log keeps.
-const MAX_TYPE_CHARS: usize = 60;
 /// The most parts of a request.
 const MAX_PARTS: usize = 16;
 
@@ -112,7 +110,7 @@ async fn receive_form(
         (DSYM_EVENT, false) => {
             Err(Problem::new(Kind::InvalidUpload, format!("the form has no part {ARCHIVE_PART}")))
         }
-        (other, false) => record_unused(api, access, other).await,
+        (other, false) => record_unused(api, &sender.owner, access.principal.key_id, other).await,
     }
 }
 
@@ -127,17 +125,6 @@ async fn read_event(field: multer::Field<'static>) -> Result<UploadEvent, Proble
     }
     serde_json::from_slice(&text)
         .map_err(|error| Problem::new(Kind::InvalidUpload, format!("event: {error}")))
-}
-
-/// Records in the audit log that a file of a kind that the product does not use was accepted and not stored. A failure
-/// would let the client retry for a minute.
-async fn record_unused(api: &Api, access: &Access<SymbolsWrite>, kind: &str) -> Result<(), Problem> {
-    let kind: String = kind.chars().filter(|letter| !letter.is_control()).take(MAX_TYPE_CHARS).collect();
-    let mut tx = api.owner(&access.symbol_owner()).await?;
-    let actor = access.principal.key_id.to_string();
-    audit::append_once_an_hour(&mut tx, &actor, "upload.not_stored", &kind).await?;
-    tx.commit().await?;
-    Ok(())
 }
 
 /// Returns the status of a failure. After a 403 the client says that the key is wrong, and after no other it ends with 1.

@@ -5,7 +5,8 @@
 use super::assembly::Assembler;
 use super::file_states::FileAnswer;
 use super::hash::Sha1Hash;
-use super::store::{self, FileLimits, NewChunkedFile, StoredChunk};
+use super::store::{self, FileLimits, FileUse, NewChunkedFile, StoredChunk};
+use crate::declaration::read_declaration;
 use crate::whole_file::storable_name;
 use axum::body::Body;
 use axum::http::HeaderMap;
@@ -13,13 +14,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use unslide_api::feature::Api;
-use unslide_api::feature::intake::{Reservation, read_body};
 use unslide_api::feature::operation::{Access, check_texts};
-use unslide_api::feature::upload::{Chunks, SymbolsWrite, UploadQuota};
+use unslide_api::feature::upload::{SymbolsWrite, UploadQuota};
 use unslide_api::problem::{Kind, Problem};
 
-/// The most bytes of a request.
-const MAX_BODY_BYTES: u64 = 4 << 20;
 /// The most files in a request, and the most chunks of all of them.
 const MAX_FILES: usize = 2_000;
 const MAX_CHUNKS: usize = 50_000;
@@ -30,15 +28,15 @@ const WAITING_RETRY_SECONDS: u32 = 10;
 
 /// A file that a client declares.
 #[derive(Clone, Debug, Deserialize)]
-struct DeclaredFile {
+pub struct DeclaredFile {
     #[serde(default)]
-    name: String,
-    chunks: Vec<Sha1Hash>,
+    pub name: String,
+    pub chunks: Vec<Sha1Hash>,
 }
 
-type DeclaredFiles = BTreeMap<Sha1Hash, DeclaredFile>;
+pub type DeclaredFiles = BTreeMap<Sha1Hash, DeclaredFile>;
 
-/// Answers the state of each declared file, and lets those be made of which all chunks are there.
+/// Answers the state of each declared debug file, and lets those be made of which all chunks are there.
 ///
 /// # Errors
 /// The body is not valid or too large, the key is for another app, or a server fails.
@@ -50,9 +48,25 @@ pub async fn assemble_files(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Value, Problem> {
+    let files = read_declaration(api, access, headers, body, parse_files).await?;
+    let answers = declare_files(api, assembler, access, project, files, FileUse::DebugFile).await?;
+    serde_json::to_value(answers).map_err(Problem::internal)
+}
+
+/// Returns the state of each file of a project, and lets those be made of which all chunks are there.
+///
+/// # Errors
+/// The key is for another app, too many files wait, or a server fails.
+pub async fn declare_files(
+    api: &Api,
+    assembler: &Assembler,
+    access: &Access<SymbolsWrite>,
+    project: String,
+    files: DeclaredFiles,
+    file_use: FileUse,
+) -> Result<BTreeMap<Sha1Hash, FileAnswer>, Problem> {
     check_texts(Kind::InvalidParameter, 255, [("project", Some(project.as_str()))])?;
     let app = access.restrict_app(Some(project))?.unwrap_or_default();
-    let files = read_files(api, access, headers, body).await?;
     let mut tx = api.tenant(access.tenant()).await?;
     let hashes: Vec<Sha1Hash> = files.keys().copied().collect();
     let now = tx.now();
@@ -71,7 +85,8 @@ pub async fn assemble_files(
     for (sha1, file) in wanted {
         let answer = decide_state(&file, &present, limits.file_bytes);
         if answer == FileAnswer::in_progress() {
-            complete.push(NewChunkedFile { sha1, name: storable_name(&file.name), chunks: file.chunks });
+            let name = storable_name(&file.name);
+            complete.push(NewChunkedFile { sha1, name, chunks: file.chunks, file_use });
         }
         answers.insert(sha1, answer);
     }
@@ -81,7 +96,7 @@ pub async fn assemble_files(
         tx.commit().await?;
         assembler.notify_due();
     }
-    serde_json::to_value(answers).map_err(Problem::internal)
+    Ok(answers)
 }
 
 /// Returns the state of a file that nothing is known of.
@@ -130,25 +145,18 @@ fn check_waiting(waiting: u64) -> Result<(), Problem> {
     Err(Problem::new(Kind::RateLimited, detail).retry_after(WAITING_RETRY_SECONDS))
 }
 
-async fn read_files(
-    api: &Api,
-    access: &Access<SymbolsWrite>,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<DeclaredFiles, Problem> {
-    let chunks = Chunks::new(headers, body, MAX_BODY_BYTES, api.limits.client_pace())?;
-    let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
-    let body = chunks.collect_body(&mut reserved).await?;
-    read_body(api, access.tenant(), body, move |body| {
-        let _reserved = reserved;
-        parse_files(&body)
-    })
-    .await
-}
-
 fn parse_files(body: &[u8]) -> Result<DeclaredFiles, Problem> {
     let files: DeclaredFiles =
         serde_json::from_slice(body).map_err(|error| Problem::new(Kind::InvalidBody, error.to_string()))?;
+    check_counts(&files)?;
+    Ok(files)
+}
+
+/// Checks the number of declared files and of their chunks.
+///
+/// # Errors
+/// [`Kind::TooLarge`].
+pub fn check_counts(files: &DeclaredFiles) -> Result<(), Problem> {
     let chunks: usize = files.values().map(|file| file.chunks.len()).sum();
     if files.len() > MAX_FILES || chunks > MAX_CHUNKS {
         let detail = format!(
@@ -157,7 +165,7 @@ fn parse_files(body: &[u8]) -> Result<DeclaredFiles, Problem> {
         );
         return Err(Problem::new(Kind::TooLarge, detail));
     }
-    Ok(files)
+    Ok(())
 }
 
 #[cfg(test)]

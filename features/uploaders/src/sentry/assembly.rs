@@ -5,7 +5,7 @@
 
 use super::hash::Sha1Hash;
 use super::options::MAX_CHUNK_BYTES;
-use super::store::{self, ChunkedFileState, ClaimedFile, DueFile, StoredChunk, chunk_key};
+use super::store::{self, ChunkedFileState, ClaimedFile, DueFile, FileUse, StoredChunk, chunk_key};
 use bytes::Bytes;
 use futures::{Stream, TryStreamExt, stream};
 use sha1::{Digest, Sha1};
@@ -179,7 +179,7 @@ async fn make_file(api: &Api, claimed: &ClaimedFile) -> Result<AssemblyEnd, Prob
         return Err(Problem::new(Kind::InvalidUpload, "the file is empty"));
     };
     let Some(head) = reader.read_chunk(*first).await? else { return Ok(AssemblyEnd::Lost(vec![*first])) };
-    if head.starts_with(SOURCE_BUNDLE) {
+    if head.starts_with(SOURCE_BUNDLE) && claimed.file.file_use == FileUse::DebugFile {
         return Ok(AssemblyEnd::Ignored(SOURCE_BUNDLE_DETAIL));
     }
     let file = File {

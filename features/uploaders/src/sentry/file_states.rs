@@ -41,6 +41,12 @@ impl FileAnswer {
         FileAnswer::new("error", Some(detail.into()))
     }
 
+    /// Returns the answer without the facts about an object, for a file that is no debug file.
+    #[must_use]
+    pub fn without_facts(self) -> FileAnswer {
+        FileAnswer { dif: None, ..self }
+    }
+
     fn new(state: &'static str, detail: Option<String>) -> FileAnswer {
         FileAnswer { state, missing_chunks: Vec::new(), detail, dif: None }
     }

@@ -1,10 +1,11 @@
 //! The chunk upload of Sentry's clients: `sentry-cli` and `sentry`.
 //!
 //! A client asks for the sizes (`options`), says which chunks make which files (`assemble`), sends the chunks that are
-//! missing (`chunks`), and asks again until each file has its final state. A process of the api makes the files
-//! (`assembly`). `token` has the form of key that these clients expect.
+//! missing (`chunks`), and asks again until each file has its final state. An archive with source maps goes the same way
+//! (`artifact_bundle`). A process of the api makes the files (`assembly`). `token` has the form of key that these clients expect.
 
 mod answer;
+mod artifact_bundle;
 mod assemble;
 mod assembly;
 mod chunks;
@@ -30,9 +31,6 @@ use unslide_api::feature::upload::SymbolsWrite;
 use unslide_api::problem::{Kind, Problem};
 use utoipa_axum::router::OpenApiRouter;
 
-/// The end of the route of source maps. After a 404 a client would say that a release is missing.
-const SOURCE_MAP_ROUTE: &str = "/artifactbundle/assemble/";
-
 /// The settings of the routes.
 #[derive(Clone, Debug)]
 struct SentryRoutes {
@@ -47,6 +45,7 @@ pub fn sentry_routes(public_url: String) -> OpenApiRouter<Api> {
         .route("/api/0/organizations/{org}/", get(options::get_organization))
         .route("/api/0/organizations/{org}/chunk-upload/", get(options::get_options).post(receive_chunks))
         .route("/api/0/projects/{org}/{project}/files/difs/assemble/", post(assemble_files))
+        .route("/api/0/organizations/{org}/artifactbundle/assemble/", post(assemble_bundle))
         .route("/api/0/{*rest}", any(refuse_path))
         .layer(Extension(Arc::new(SentryRoutes { public_url })))
 }
@@ -92,13 +91,22 @@ async fn assemble_files(
     SentryAnswer::from_result(assembled.await.map(Answer::Json), &parts)
 }
 
+async fn assemble_bundle(
+    State(api): State<Api>,
+    Extension(assembler): Extension<Arc<Assembler>>,
+    Path(org): Path<String>,
+    request: Request,
+) -> SentryAnswer {
+    let (parts, body) = request.into_parts();
+    let assembled = async {
+        let access = sign_in(&api, &parts, Some(&org)).await?;
+        artifact_bundle::assemble_bundle(&api, &assembler, &access, &parts.headers, body).await
+    };
+    SentryAnswer::from_result(assembled.await.map(Answer::Json), &parts)
+}
+
 async fn refuse_path(request: Request) -> SentryAnswer {
     let (parts, _) = request.into_parts();
-    let problem = if parts.uri.path().ends_with(SOURCE_MAP_ROUTE) {
-        let detail = "source maps are not taken here: send them with `unslide upload --source-map`";
-        Problem::new(Kind::UnsupportedFormat, detail)
-    } else {
-        Problem::new(Kind::NotFound, "this server has only the routes that upload debug files")
-    };
-    SentryAnswer::from_result(Err(problem), &parts)
+    let detail = "this server has only the routes that upload debug files and source maps";
+    SentryAnswer::from_result(Err(Problem::new(Kind::NotFound, detail)), &parts)
 }

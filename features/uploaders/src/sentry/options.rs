@@ -2,14 +2,15 @@
 
 use super::answer::{Answer, SentryAnswer};
 use super::{SentryRoutes, sign_in};
+use crate::origin::own_origin;
 use axum::Extension;
 use axum::extract::{Path, Request, State};
 use axum::http::HeaderMap;
-use axum::http::header::{HOST, USER_AGENT};
+use axum::http::header::USER_AGENT;
 use serde_json::json;
 use std::sync::Arc;
 use unslide_api::feature::Api;
-use unslide_api::feature::operation::{Kind, Problem};
+use unslide_api::feature::operation::Problem;
 use unslide_api::feature::upload::UploadQuota;
 
 /// The most bytes of a chunk, before it is packed.
@@ -20,8 +21,9 @@ pub const MAX_REQUEST_CHUNKS: usize = 64;
 pub const MAX_REQUEST_BYTES: u64 = 32 << 20;
 /// Requests with chunks that a client sends at the same time.
 const CLIENT_CONCURRENCY: u8 = 4;
-/// The kinds of files that a client may send. sentry-cli 2 uses older routes without the first.
-const ACCEPTED_KINDS: [&str; 2] = ["debug_files", "sources"];
+/// The kinds of files that a client may send. sentry-cli 2 uses older routes without the first, and for source maps
+/// without the last two.
+const ACCEPTED_KINDS: [&str; 4] = ["debug_files", "sources", "artifact_bundles", "artifact_bundles_v2"];
 
 /// `GET /api/0/organizations/{org}/chunk-upload/`: sizes and the URL for chunks.
 pub async fn get_options(
@@ -59,7 +61,7 @@ pub async fn get_organization(
     let (parts, _) = request.into_parts();
     let organization = async {
         let access = sign_in(&api, &parts, Some(&org)).await?;
-        let (slug, origin) = (access.tenant(), own_origin(&routes, &parts.headers)?);
+        let (slug, origin) = (access.tenant(), own_origin(&routes.public_url, &parts.headers)?);
         let links = json!({ "organizationUrl": origin, "regionUrl": origin });
         Ok(Answer::Json(json!({ "id": slug, "slug": slug, "name": slug, "links": links })))
     };
@@ -83,33 +85,13 @@ fn upload_url(routes: &SentryRoutes, headers: &HeaderMap, path: &str) -> Result<
     if takes_relative_urls(headers) {
         return Ok(path.to_owned());
     }
-    Ok(format!("{}{path}", own_origin(routes, headers)?))
+    Ok(format!("{}{path}", own_origin(&routes.public_url, headers)?))
 }
 
 /// Returns true for sentry-cli from version 1 on. `sentry` calls itself sentry-cli/0.
 fn takes_relative_urls(headers: &HeaderMap) -> bool {
     let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     agent.strip_prefix("sentry-cli/").is_some_and(|version| !version.starts_with("0."))
-}
-
-/// Returns the origin that the client reached.
-fn own_origin(routes: &SentryRoutes, headers: &HeaderMap) -> Result<String, Problem> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let public = routes.public_url.trim_end_matches('/');
-    let host = text(HOST.as_str()).filter(|host| !host.is_empty());
-    let is_public = |host: &str| public.split_once("://").is_some_and(|(_, known)| known == host);
-    match host {
-        Some(host) if is_public(host) => Ok(public.to_owned()),
-        Some(host) => {
-            let scheme = text("x-forwarded-proto").filter(|scheme| ["http", "https"].contains(scheme));
-            Ok(format!("{}://{host}", scheme.unwrap_or("http")))
-        }
-        None if !public.is_empty() => Ok(public.to_owned()),
-        None => Err(Problem::new(
-            Kind::InvalidRequest,
-            "the request has no Host header, and api.public_url is not set",
-        )),
-    }
 }
 
 #[cfg(test)]

@@ -43,6 +43,16 @@ words! {
     }
 }
 
+words! {
+    /// The purpose for which a client declared a file.
+    pub enum FileUse {
+        /// It gives symbols to native code.
+        DebugFile = "debug_file",
+        /// It is an archive with source maps of JavaScript.
+        SourceMaps = "source_maps",
+    }
+}
+
 /// A file that a client declared, with its upload and the first object in it.
 #[derive(Clone, Debug)]
 pub struct ChunkedFile {
@@ -207,6 +217,7 @@ pub struct NewChunkedFile {
     pub name: String,
     /// Hashes of its chunks, in their order.
     pub chunks: Vec<Sha1Hash>,
+    pub file_use: FileUse,
 }
 
 /// Limits of the sender, which hold when the file is made.
@@ -230,14 +241,15 @@ pub async fn add_files(
     let hashes: Vec<Sha1Hash> = files.iter().map(|file| file.sha1).collect();
     let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
     let chunks: Vec<Vec<u8>> = files.iter().map(|file| chunk_column(&file.chunks)).collect();
+    let uses: Vec<String> = files.iter().map(|file| file.file_use.as_str().to_owned()).collect();
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
-        "INSERT INTO uploader_files AS f (tenant, app, sha1, name, chunks, one_app, file_limit, symbol_limit, state,
-                                          attempts, due_at, updated_at)
-         SELECT $1, $2, n.sha1, n.name, n.chunks, $6, $7, $8, 'waiting', 0, $9, $9
-         FROM unnest($3::bytea[], $4::text[], $5::bytea[]) AS n (sha1, name, chunks)
+        "INSERT INTO uploader_files AS f (tenant, app, sha1, name, chunks, file_use, one_app, file_limit, symbol_limit,
+                                          state, attempts, due_at, updated_at)
+         SELECT $1, $2, n.sha1, n.name, n.chunks, n.file_use, $7, $8, $9, 'waiting', 0, $10, $10
+         FROM unnest($3::bytea[], $4::text[], $5::bytea[], $6::text[]) AS n (sha1, name, chunks, file_use)
          ON CONFLICT (tenant, app, sha1) DO UPDATE
-         SET name = excluded.name, chunks = excluded.chunks, one_app = excluded.one_app,
+         SET name = excluded.name, chunks = excluded.chunks, file_use = excluded.file_use, one_app = excluded.one_app,
              file_limit = excluded.file_limit, symbol_limit = excluded.symbol_limit, state = 'waiting',
              upload_id = NULL, detail = NULL, attempts = 0, due_at = excluded.due_at,
              updated_at = excluded.updated_at
@@ -247,6 +259,7 @@ pub async fn add_files(
         &hash_rows(&hashes),
         &names,
         &chunks,
+        &uses,
         limits.is_for_one_app,
         to_row(limits.file_bytes),
         limits.symbol_bytes.map(to_row),
@@ -311,9 +324,9 @@ pub async fn claim_file(
 ) -> Result<Option<ClaimedFile>> {
     let (connection, tenant, now) = tx.parts();
     let row = sqlx::query!(
-        "UPDATE uploader_files SET due_at = $4, attempts = attempts + 1
-         WHERE tenant = $1 AND app = $2 AND sha1 = $3 AND state = 'waiting' AND due_at <= $5
-         RETURNING name, chunks, one_app, file_limit, symbol_limit, attempts",
+        r#"UPDATE uploader_files SET due_at = $4, attempts = attempts + 1
+           WHERE tenant = $1 AND app = $2 AND sha1 = $3 AND state = 'waiting' AND due_at <= $5
+           RETURNING name, chunks, file_use AS "file_use: FileUse", one_app, file_limit, symbol_limit, attempts"#,
         tenant,
         due.app,
         due.sha1,
@@ -330,7 +343,7 @@ pub async fn claim_file(
     Ok(Some(ClaimedFile {
         tenant: due.tenant.clone(),
         app: due.app.clone(),
-        file: NewChunkedFile { sha1, name: row.name, chunks },
+        file: NewChunkedFile { sha1, name: row.name, chunks, file_use: row.file_use },
         limits: FileLimits {
             is_for_one_app: row.one_app,
             file_bytes: from_row(row.file_limit),

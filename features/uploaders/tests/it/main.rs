@@ -4,5 +4,8 @@
 
 mod bugsnag;
 mod datadog;
+mod page;
+mod posthog;
 mod sentry;
+mod source_maps;
 mod world;

@@ -76,7 +76,7 @@ async fn the_key_decides_the_tenant_and_the_app() {
     assert_eq!(failure(world.options(&reader).await).0, 403);
     assert_eq!(failure(world.get("/api/0/projects/acme/x/files/dsyms/", &key).await).0, 404);
     let maps = world.post_json("/api/0/organizations/acme/artifactbundle/assemble/", &key, &json!({})).await;
-    assert_eq!(failure(maps).0, 415);
+    assert_eq!(failure(maps).0, 400);
 
     // Another tenant has to send the same chunk itself.
     let declared = declaration("x", &[chunk]);
@@ -203,8 +203,8 @@ async fn a_file_that_a_process_left_is_made_by_another_one() {
     // The row as a process leaves it that died, with a claim that has ended.
     world
         .execute(&format!(
-            "INSERT INTO uploader_files (tenant, app, sha1, name, chunks, one_app, file_limit, state, attempts, due_at, updated_at)
-             VALUES ('acme', '{APP}', '\\x{sha1}', 'app', '\\x{sha1}', false, 1000000000, 'waiting', 1, now() - interval '1 minute', now())"
+            "INSERT INTO uploader_files (tenant, app, sha1, name, chunks, file_use, one_app, file_limit, state, attempts, due_at, updated_at)
+             VALUES ('acme', '{APP}', '\\x{sha1}', 'app', '\\x{sha1}', 'debug_file', false, 1000000000, 'waiting', 1, now() - interval '1 minute', now())"
         ))
         .await;
     let is_stored =

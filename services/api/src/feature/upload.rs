@@ -9,4 +9,4 @@ pub use crate::uploads::multipart::{Parts, parse_boundary, pass_over, stream_fie
 pub use crate::uploads::receive::{
     AcceptedFile, File, UploadQuota, check_symbol_quota, receive_file, remove_object,
 };
-pub use crate::uploads::unpack::{Packing, Pieces, unpack_file, unpack_limited};
+pub use crate::uploads::unpack::{Packing, Pieces, decode_body, unpack_file, unpack_limited};

@@ -9,21 +9,31 @@ use unslide_model::ContentHash;
 /// Reads one header's value: `None` if it is malformed, `Some(None)` if it has no SHA-256.
 type Reader = fn(&str) -> Option<Option<ContentHash>>;
 
+/// The header with the hash of the unpacked bytes.
+const UNPACKED_HASH: &str = "x-content-sha256";
+
 /// Returns the SHA-256 that the headers announce: `X-Content-SHA256` in hexadecimal, `Content-Digest` or
 /// `Repr-Digest` with `sha-256=:…:` (RFC 9530), or the older `Digest` with `SHA-256=…` (RFC 3230). Other
-/// algorithms are skipped.
+/// algorithms are skipped. The standard headers hash the packed bytes of a body with a coding, which are
+/// not kept, so such a body may have the first header only.
 ///
 /// # Errors
-/// [`Kind::InvalidParameter`] if one is malformed, or two disagree.
-pub fn parse_announced(headers: &HeaderMap) -> Result<Option<ContentHash>, Problem> {
+/// [`Kind::InvalidParameter`] if one is malformed, two disagree, or one is about packed bytes.
+pub fn parse_announced(headers: &HeaderMap, is_packed: bool) -> Result<Option<ContentHash>, Problem> {
     let mut found: Option<ContentHash> = None;
     let readers: [(&str, Reader); 4] = [
-        ("x-content-sha256", |text| Some(Some(text.trim().parse().ok()?))),
+        (UNPACKED_HASH, |text| Some(Some(text.trim().parse().ok()?))),
         ("content-digest", parse_structured),
         ("repr-digest", parse_structured),
         ("digest", parse_legacy),
     ];
     for (name, read) in readers {
+        if is_packed && name != UNPACKED_HASH && headers.contains_key(name) {
+            let detail = format!(
+                "{name}: a body with a content-encoding may announce the hash of its unpacked bytes only, as {UNPACKED_HASH}"
+            );
+            return Err(Problem::new(Kind::InvalidParameter, detail));
+        }
         for value in headers.get_all(name) {
             let hash = value.to_str().ok().and_then(read).ok_or_else(|| {
                 Problem::new(Kind::InvalidParameter, format!("{name}: not a SHA-256 in this header's form"))
@@ -68,10 +78,15 @@ mod tests {
     const BASE64: &str = "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=";
 
     fn read(headers: &[(&'static str, &str)]) -> Result<Option<String>, Kind> {
+        read_of_body(headers, false)
+    }
+
+    fn read_of_body(headers: &[(&'static str, &str)], is_packed: bool) -> Result<Option<String>, Kind> {
         let headers = headers.iter().map(|(name, value)| {
             (http::HeaderName::from_static(name), http::HeaderValue::from_str(value).unwrap())
         });
-        parse_announced(&headers.collect()).map(|hash| hash.map(|h| h.to_string())).map_err(|p| p.kind())
+        let hash = parse_announced(&headers.collect(), is_packed).map_err(|problem| problem.kind())?;
+        Ok(hash.map(|hash| hash.to_string()))
     }
 
     #[test]
@@ -102,5 +117,12 @@ mod tests {
             read(&[("x-content-sha256", &other), ("digest", &format!("sha-256={BASE64}"))]),
             Err(Kind::InvalidParameter)
         );
+    }
+
+    #[test]
+    fn a_packed_body_announces_the_hash_of_its_unpacked_bytes() {
+        assert_eq!(read_of_body(&[("x-content-sha256", HEX)], true), Ok(Some(HEX.to_owned())));
+        let packed = format!("sha-256=:{BASE64}:");
+        assert_eq!(read_of_body(&[("content-digest", &packed)], true), Err(Kind::InvalidParameter));
     }
 }

@@ -16,7 +16,7 @@ pub fn check_format(head: &[u8]) -> Result<(), Problem> {
     match detect_file_kind(head) {
         FileKind::Zip if head.starts_with(EMPTY_ZIP) => {}
         FileKind::Zip | FileKind::Gzip | FileKind::Tar | FileKind::Binary(_) => return Ok(()),
-        FileKind::StaticLibrary | FileKind::Unsupported(_) | FileKind::Other => {}
+        FileKind::StaticLibrary | FileKind::BundleManifest | FileKind::Unsupported(_) | FileKind::Other => {}
     }
     let taken =
         "zip, tar, tar.gz, gz, a dSYM bundle in one of them, a Mach-O file, thin or fat, or a source map";

@@ -13,6 +13,7 @@ use crate::requests::digest;
 use crate::state::Api;
 use crate::uploads::format;
 use crate::uploads::receive::{AcceptedFile, UploadQuota, check_symbol_quota, remove_file, same_bytes};
+use crate::uploads::unpack::{Packing, decode_body};
 use axum::body::Body;
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -184,11 +185,13 @@ pub async fn receive_part(
     let bytes = partial.bytes_of(number).ok_or_else(|| {
         Problem::new(Kind::InvalidParameter, format!("number: from 1 to {}", partial.part_count()))
     })?;
-    let announced = digest::parse_announced(headers)?;
+    let coding = Packing::from_headers(headers)?;
+    let announced = digest::parse_announced(headers, coding.is_some())?;
     let chunks = Chunks::new(headers, body, bytes, api.limits.client_pace())?;
+    let pieces = decode_body(chunks.into_stream(), coding, bytes);
     run_detached(async move {
         let _permit = permit;
-        let mut reader = StreamReader::new(Box::pin(chunks.into_stream().map_err(std::io::Error::other)));
+        let mut reader = StreamReader::new(pieces.map_err(std::io::Error::other));
         let read = async {
             let (part, sha256) =
                 hashed_part(&mut reader, usize::try_from(bytes).unwrap_or(usize::MAX)).await?;

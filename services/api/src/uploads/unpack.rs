@@ -98,6 +98,18 @@ pub async fn unpack_file<'f>(
     Ok(limit_bytes(pieces, left, format!("the files have more than {most} bytes together, unpacked")))
 }
 
+/// Returns the chunks of a body, unpacked to at most `limit` bytes if it has a coding.
+pub fn decode_body(
+    chunks: impl Stream<Item = Result<Bytes, Problem>> + Send + 'static,
+    coding: Option<Packing>,
+    limit: u64,
+) -> Pieces<'static> {
+    match coding {
+        Some(packing) => unpack_limited(chunks, packing, limit),
+        None => chunks.boxed(),
+    }
+}
+
 /// Unpacks bytes, to at most `limit`.
 pub fn unpack_limited<'f>(
     packed: impl Stream<Item = Result<Bytes, Problem>> + Send + 'f,

@@ -1,6 +1,7 @@
 //! Processes an upload, from its bytes to every object's final status.
 
 pub(crate) mod backfill;
+pub(crate) mod bundles;
 pub(crate) mod child;
 pub(crate) mod memory;
 pub(crate) mod publish;

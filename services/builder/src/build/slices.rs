@@ -1,5 +1,6 @@
 //! Splits an upload's files into slices and identifies each by its load commands alone.
 
+use crate::build::bundles::BundleIds;
 use crate::build::child::{self, ChildError, Task};
 use crate::build::work_folder::Room;
 use crate::builder::Builder;
@@ -16,6 +17,7 @@ use unslide_store::jobs::JobLease;
 use unslide_store::objects::{NewObject, ObjectStatus};
 use unslide_store::uploads;
 use unslide_symbolicate::object::{ObjectError, ObjectFacts, ObjectKind, list_objects};
+use unslide_symbolicate::with_debug_id;
 
 /// One architecture of a Mach-O file of the upload, or a source map.
 #[derive(Clone, Serialize, Deserialize)]
@@ -35,6 +37,21 @@ pub(crate) struct Unpacked {
     pub(crate) slices: Vec<UploadedSlice>,
     pub(crate) skipped: Vec<uploads::SkippedMember>,
     bytes: u64,
+}
+
+impl Unpacked {
+    /// Adds a copy of a source map with the debug id of its bundle, unless a slice of the same path has it.
+    fn add_named_map(&mut self, path: &str, copy: &Path, map: &[u8], id: DebugId) -> Result<(), JobFailure> {
+        let has_id = |slice: &UploadedSlice| slice.path == path && slice.new.debug_id == Some(id);
+        if self.slices.iter().rev().take_while(|slice| slice.path == path).any(has_id) {
+            return Ok(());
+        }
+        let Some(named) = with_debug_id(map, id) else { return Ok(()) };
+        std::fs::write(copy, &named)?;
+        self.bytes += named.len() as u64;
+        self.slices.extend(slices_of(path, copy, &named));
+        Ok(())
+    }
 }
 
 /// Unpacks a file of a job's folder in a child process.
@@ -64,6 +81,7 @@ pub(crate) fn unpack_here(
     // Only the unpacked files are needed from here on.
     std::fs::remove_file(file)?;
     let skipped = list_skipped(&contents.skipped, contents.skipped_count);
+    let bundles = BundleIds::from_manifests(&sink.take_manifests());
     let mut unpacked = Unpacked { slices: Vec::new(), skipped, bytes: 0 };
     for member in sink.into_members() {
         let bytes = member.map_file()?;
@@ -74,6 +92,10 @@ pub(crate) fn unpack_here(
         let is_alone = member.path == name;
         let keeps_all = is_alone || member.binary != Binary::SourceMap;
         unpacked.slices.extend(slices.into_iter().filter(|slice| keeps_all || slice.new.debug_id.is_some()));
+        for id in bundles.find_ids(&member.path) {
+            let copy = folder.join(format!("bundle-{}", unpacked.slices.len()));
+            unpacked.add_named_map(&member.path, &copy, &bytes, *id)?;
+        }
         if unpacked.slices.len() > limits.members {
             return Err(ArchiveError::TooManyMembers(limits.members).into());
         }

@@ -8,6 +8,7 @@ mod requests;
 mod retry;
 mod server;
 mod symbols;
+mod upload_body;
 
 pub use form::{FormContent, FormFile};
 pub use keyless::{KeylessAnswer, post_without_key};
@@ -17,11 +18,11 @@ pub use server::{
     URL_VARIABLE, check_address,
 };
 pub use symbols::{Accepted, Begun, BuiltObject, Upload};
+pub use upload_body::UploadBody;
 
 use crate::Exit;
 use bytes::Bytes;
-use futures::Stream;
-use reqwest::{Body, Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -274,20 +275,6 @@ impl Client {
             serde_json::from_slice(&body).unwrap_or_else(|_| nothing());
         let hint = cause::describe_refusal(status.as_u16(), &self.url, &self.key_source);
         Err(ClientError::Refused { status: status.as_u16(), title, detail, request_id, hint })
-    }
-
-    /// Sends `size` bytes, over a slow connection for hours, and reads the answer.
-    async fn send_pieces(
-        &self,
-        request: RequestBuilder,
-        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
-        size: u64,
-    ) -> Result<Vec<u8>, ClientError> {
-        let request = request.bearer_auth(self.key.reveal()).header("content-length", size);
-        self.read_bytes(
-            self.send_request(request.body(Body::wrap_stream(pieces)), answer_timeout(size)).await?,
-        )
-        .await
     }
 
     async fn read_piece(&self, answer: &mut Response) -> Result<Option<Bytes>, ClientError> {

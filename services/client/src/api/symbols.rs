@@ -1,9 +1,7 @@
 //! Uploads symbols, and reads the outcome of uploads.
 
-use super::{ANSWER_TIMEOUT, Client, ClientError, SHORT_ANSWER_TIMEOUT};
-use bytes::Bytes;
-use futures::Stream;
-use reqwest::{Method, RequestBuilder, Url};
+use super::{ANSWER_TIMEOUT, Client, ClientError, SHORT_ANSWER_TIMEOUT, UploadBody, answer_timeout};
+use reqwest::{Body, Method, RequestBuilder, Url};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -85,35 +83,40 @@ struct CheckedId {
 }
 
 impl Client {
-    /// Sends bytes with the SHA-256 `sha256`.
+    /// Sends a body, over a slow connection for hours, and reads the answer.
     async fn send_body(
         &self,
         request: RequestBuilder,
-        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
-        size: u64,
-        sha256: &str,
+        body: &UploadBody,
+        progress: impl Fn(u64) + Send + 'static,
     ) -> Result<Vec<u8>, ClientError> {
-        let request =
-            request.header("content-type", "application/octet-stream").header("x-content-sha256", sha256);
-        self.send_pieces(request, pieces, size).await
+        let mut request = request
+            .bearer_auth(self.key.reveal())
+            .header("content-type", "application/octet-stream")
+            .header("content-length", body.sent_bytes())
+            .header("x-content-sha256", body.sha256());
+        if let Some(coding) = body.content_encoding() {
+            request = request.header("content-encoding", coding);
+        }
+        let request = request.body(Body::wrap_stream(body.to_stream(progress)));
+        self.read_bytes(self.send_request(request, answer_timeout(body.sent_bytes())).await?).await
     }
 
-    /// Sends a file, once. `sha256` is that of the body.
+    /// Sends a file, once. `progress` gets the bytes of the file that are on their way.
     ///
     /// # Errors
     /// [`ClientError`]; see [`Client::retry_transient`].
     pub async fn upload_file(
         &self,
         name: &str,
-        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
-        size: u64,
-        sha256: &str,
+        body: &UploadBody,
+        progress: impl Fn(u64) + Send + 'static,
     ) -> Result<Accepted, ClientError> {
         let text = format!("{}{}", self.url, self.symbols);
         let wrong = |error| ClientError::Address { url: self.url.clone(), why: format!("{error}") };
         let mut address = Url::parse(&text).map_err(wrong)?;
         address.query_pairs_mut().append_pair("name", name);
-        let bytes = self.send_body(self.http.post(address), pieces, size, sha256).await?;
+        let bytes = self.send_body(self.http.post(address), body, progress).await?;
         self.parse_json(&bytes)
     }
 
@@ -126,7 +129,7 @@ impl Client {
         self.send_once(Method::POST, &format!("{}/uploads", self.symbols), &new).await
     }
 
-    /// Sends a part, once. `sha256` is that of its `size` bytes.
+    /// Sends a part, once. `progress` gets the bytes of the part that are on their way.
     ///
     /// # Errors
     /// [`ClientError`]; see [`Client::retry_transient`].
@@ -134,12 +137,11 @@ impl Client {
         &self,
         id: &str,
         number: u64,
-        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
-        size: u64,
-        sha256: &str,
+        body: &UploadBody,
+        progress: impl Fn(u64) + Send + 'static,
     ) -> Result<(), ClientError> {
         let address = format!("{}{}/uploads/{id}/parts/{number}", self.url, self.symbols);
-        self.send_body(self.http.put(address), pieces, size, sha256).await.map(drop)
+        self.send_body(self.http.put(address), body, progress).await.map(drop)
     }
 
     /// Makes a file of an upload's parts. May be sent again.

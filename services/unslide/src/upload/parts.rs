@@ -2,19 +2,16 @@
 
 use super::find::Found;
 use bytes::Bytes;
-use futures::{Stream, StreamExt, stream};
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
-use unslide_client::{Accepted, Begun, Client, ClientError};
+use unslide_client::{Accepted, Begun, Client, ClientError, UploadBody};
 use unslide_model::ContentHash;
 
 /// Files up to this size go in one request: a service takes as much as one part unless its settings
 /// say otherwise.
 pub const SINGLE_REQUEST_BYTES: u64 = 8 << 20;
-/// Bytes after which the bar moves.
-const PROGRESS_STEP_BYTES: usize = 1 << 18;
 
 /// Sends what the service lacks of a file.
 ///
@@ -58,12 +55,16 @@ async fn send_missing(
     bar.reset_eta();
     for number in missing {
         let (path, start, size) = (found.path.clone(), place(number), bytes(number));
-        let read = tokio::task::spawn_blocking(move || read_part(&path, start, size)).await;
-        let (part, sha256) = read.map_err(std::io::Error::other)??;
+        let read = tokio::task::spawn_blocking(move || {
+            let part = read_bytes(&path, start, size)?;
+            let sha256 = ContentHash(Sha256::digest(&part).into()).to_string();
+            UploadBody::new(part, sha256)
+        });
+        let part = read.await.map_err(std::io::Error::other)??;
         let send = || {
             bar.set_position(done);
-            let pieces = stream_part(part.clone(), bar.clone());
-            client.upload_part(&begun.id, number, pieces, part.len() as u64, &sha256)
+            let bar = bar.clone();
+            client.upload_part(&begun.id, number, &part, move |bytes| bar.inc(bytes))
         };
         client.retry_transient(send).await?;
         done += size;
@@ -71,23 +72,11 @@ async fn send_missing(
     client.retry_transient(|| client.complete_upload(&begun.id)).await
 }
 
-/// Reads some bytes of a file, and returns them with their SHA-256.
-fn read_part(path: &Path, start: u64, size: u64) -> std::io::Result<(Bytes, String)> {
+/// Reads some bytes of a file.
+pub fn read_bytes(path: &Path, start: u64, size: u64) -> std::io::Result<Bytes> {
     let mut file = std::fs::File::open(path)?;
     file.seek(SeekFrom::Start(start))?;
     let mut part = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
     file.take(size).read_to_end(&mut part)?;
-    let sha256 = ContentHash(Sha256::digest(&part).into()).to_string();
-    Ok((part.into(), sha256))
-}
-
-/// Returns a part as a stream that moves the bar.
-fn stream_part(part: Bytes, bar: ProgressBar) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
-    let pieces = (0..part.len())
-        .step_by(PROGRESS_STEP_BYTES)
-        .map(move |at| part.slice(at..part.len().min(at + PROGRESS_STEP_BYTES)));
-    stream::iter(pieces).map(move |piece| {
-        bar.inc(piece.len() as u64);
-        Ok(piece)
-    })
+    Ok(part.into())
 }

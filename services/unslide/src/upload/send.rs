@@ -2,14 +2,10 @@
 
 use super::find::{self, Found, MachOFile};
 use super::parts;
-use bytes::Bytes;
-use futures::{Stream, TryStreamExt};
 use indicatif::ProgressBar;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use tokio::fs::File;
-use tokio_util::io::ReaderStream;
 use unslide_artifacts::archive::SkipReason;
-use unslide_client::{Accepted, BuiltObject, Client, ClientError, Exit, Upload};
+use unslide_client::{Accepted, BuiltObject, Client, ClientError, Exit, Upload, UploadBody};
 use unslide_runtime::format_causes;
 use unslide_store::uploads::SkippedMember;
 
@@ -99,6 +95,10 @@ async fn send_whole(
     hash: &str,
     bar: &ProgressBar,
 ) -> Result<Accepted, ClientError> {
+    let (path, size, sha256) = (found.path.clone(), found.size, hash.to_owned());
+    let read =
+        tokio::task::spawn_blocking(move || UploadBody::new(parts::read_bytes(&path, 0, size)?, sha256));
+    let body = read.await.map_err(std::io::Error::other)??;
     // Asked before each try but the first: the one before may have arrived, and only its answer was lost.
     let sent = AtomicBool::new(false);
     let send = || async {
@@ -108,8 +108,8 @@ async fn send_whole(
             return Ok(Accepted { id: upload.id, existing: false });
         }
         bar.set_position(0);
-        let pieces = stream_file(File::open(&found.path).await?, bar.clone());
-        client.upload_file(&found.name, pieces, found.size, hash).await
+        let bar = bar.clone();
+        client.upload_file(&found.name, &body, move |bytes| bar.inc(bytes)).await
     };
     client.retry_transient(send).await
 }
@@ -134,11 +134,6 @@ async fn find_known(client: &Client, mach_o: &MachOFile) -> Result<Option<Vec<Bu
 pub fn list_warnings(objects: &[BuiltObject]) -> impl Iterator<Item = String> {
     let ready = objects.iter().filter(|object| object.status == "ready");
     ready.filter_map(|object| Some(format!("{}: {}", object.arch, object.reason.as_ref()?)))
-}
-
-/// Returns the file as a stream that moves the bar.
-fn stream_file(file: File, bar: ProgressBar) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
-    ReaderStream::with_capacity(file, 1 << 18).inspect_ok(move |piece| bar.inc(piece.len() as u64))
 }
 
 /// Returns true if a skipped member may have symbols. Reasons that this release does not know count.

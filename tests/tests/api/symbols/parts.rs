@@ -108,6 +108,28 @@ async fn a_half_sent_file_goes_on_where_it_stopped() {
 }
 
 #[tokio::test]
+async fn parts_may_be_packed_each_by_itself() {
+    let world = World::with(|limits| limits.part_bytes = PART as u64).await;
+    let key = world.create_key("acme", &[Scope::SymbolsWrite]).await;
+    let file = mach_o(PART + 1_000);
+    let id = id(&world.begin(&key, &file).await);
+    let put = |number: usize, unpacked: &[u8]| {
+        let path = format!("/v1/symbols/uploads/{id}/parts/{number}");
+        let hash = sha256(unpacked).to_string();
+        let request = world.request(Method::PUT, &path, &key).header("content-encoding", "zstd");
+        request.header("x-content-sha256", hash).body(zstd::encode_all(unpacked, 3).unwrap())
+    };
+    world.send(put(2, &file[PART..PART + 999])).await.expect_problem(400, "invalid-upload");
+    let longer = [&file[PART..], b"x"].concat();
+    world.send(put(2, &longer)).await.expect_problem(413, "too-large");
+    world.send(put(1, &file[..PART])).await.expect_status(204);
+    world.send(put(2, &file[PART..])).await.expect_status(204);
+    let done = world.complete(&key, &id).await.expect_status(202);
+    assert_eq!(done["sha256"], sha256(&file).to_string());
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_wrong_part_is_refused_and_costs_nothing_that_has_come() {
     let world = World::with(|limits| limits.part_bytes = PART as u64).await;
     let key = world.create_master_key("acme").await;

@@ -144,6 +144,39 @@ async fn a_wrong_file_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn a_packed_body_is_stored_unpacked_and_within_the_limits() {
+    let world = World::configured(|config| config.tenants.upload_bytes = 3 << 20).await;
+    let key = world.create_key("acme", &[Scope::SymbolsWrite, Scope::SymbolsRead]).await;
+    let file = mach_o(2 << 20);
+    let hash = ContentHash(Sha256::digest(&file).into()).to_string();
+    let request = |coding: &str, body: Vec<u8>| {
+        world.request(Method::POST, "/v1/symbols", &key).header("content-encoding", coding).body(body)
+    };
+    let packed = zstd::encode_all(&file[..], 3).unwrap();
+    assert!(packed.len() < file.len() / 100);
+    let sent = world.send(request("zstd", packed.clone()).header("x-content-sha256", &hash)).await;
+    let sent = sent.expect_status(202);
+    assert_eq!(
+        (&sent["uploads"][0]["sha256"], &sent["uploads"][0]["size"]),
+        (&hash.into(), &file.len().into())
+    );
+    let again = world.post("/v1/symbols", &key, file).await.expect_status(202);
+    assert_eq!((again["existing"].as_bool(), id(&again)), (Some(true), id(&sent)));
+
+    let bomb = zstd::encode_all(&mach_o((3 << 20) + 1)[..], 3).unwrap();
+    world.send(request("zstd", bomb)).await.expect_problem(413, "too-large");
+    world.send(request("br", packed.clone())).await.expect_problem(415, "unsupported-format");
+    world.send(request("gzip", packed.clone())).await.expect_problem(400, "invalid-upload");
+    let cut = packed[..packed.len() - 9].to_vec();
+    world.send(request("zstd", cut)).await.expect_problem(400, "invalid-upload");
+    let of_packed = request("zstd", packed).header("digest", "SHA-256=AAAA");
+    let detail = world.send(of_packed).await.expect_problem(400, "invalid-parameter");
+    assert!(detail.contains("x-content-sha256"), "{detail}");
+    assert_eq!(world.list_objects("acme").await.len(), 1);
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn the_tenants_own_limit_counts() {
     let world = World::start().await;
     let key = world.create_master_key("acme").await;

@@ -258,7 +258,7 @@ async fn a_half_sent_file_goes_on_where_it_stopped() {
     wait_sent(&installation, &[("large.tar.gz", "done")]).await;
 
     // A connection that is cut costs the part that it carried.
-    let wire = Wire::start(api, PART + PART / 2, false).await;
+    let wire = Wire::start(api.clone(), PART + PART / 2, false).await;
     let output = succeeds(upload(&wire.url(), &key, &[], &[&second])).await;
     assert!(output.contains("1 uploaded, 0 known before, 0 failed"), "{output}");
     assert_eq!(wire.cuts(), 1);
@@ -268,5 +268,14 @@ async fn a_half_sent_file_goes_on_where_it_stopped() {
     wait_sent(&installation, &[("large.tar.gz", "done"), ("larger.tar.gz", "done")]).await;
     let output = succeeds(upload(&installation.url, &key, &[], &[&first, &second])).await;
     assert!(output.contains("0 uploaded, 2 known before, 0 failed"), "{output}");
+
+    // A dSYM is compressed on its way, and known by the hash of its own bytes.
+    let dsym = fixtures::dsym("large");
+    let wire = Wire::start(api, u64::MAX, false).await;
+    for expected in ["1 uploaded, 0 known before, 0 failed", "0 uploaded, 1 known before, 0 failed"] {
+        let output = succeeds(upload(&wire.url(), &key, &[], &[&dsym])).await;
+        assert!(output.contains(expected), "{output}");
+    }
+    assert!(wire.carried() < size(&dsym) / 2, "{} of {}", wire.carried(), size(&dsym));
     installation.stop().await;
 }

@@ -13,7 +13,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::time::Duration;
-use unslide_client::{ApiServer, BoxError, Client, Configured, Console, Exit, Outcome, block_on, say};
+use unslide_client::{
+    ApiServer, BoxError, Client, Configured, Console, Exit, Outcome, UploadBody, block_on, say,
+};
 use unslide_embedded::Servers;
 use unslide_model::{ContentHash, TenantId};
 use unslide_runtime::{Host, telemetry};
@@ -163,8 +165,8 @@ fn print_app_url(facts: &Installation) {
 /// Uploads a dSYM and waits until its symbols answer.
 async fn upload(client: &Client, name: &str, file: Bytes) -> Result<(), BoxError> {
     let hash = ContentHash(Sha256::digest(&file).into()).to_string();
-    let pieces = || futures::stream::iter([Ok(file.clone())]);
-    let send = || client.upload_file(name, pieces(), file.len() as u64, &hash);
+    let body = UploadBody::new(file, hash)?;
+    let send = || client.upload_file(name, &body, |_| {});
     let accepted = client.retry_transient(send).await?;
     loop {
         let upload = client.upload_status(&accepted.id).await?;

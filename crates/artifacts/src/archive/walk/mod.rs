@@ -40,7 +40,7 @@ pub fn unpack_upload(
         FileKind::Zip => zip::walk_entries(&mut walk, &mut source, "", 1)?,
         FileKind::Unsupported(format) => return Err(ArchiveError::Unsupported(format)),
         FileKind::StaticLibrary => return Err(ArchiveError::Unsupported("ar (static library)")),
-        FileKind::Other => {
+        FileKind::Other | FileKind::BundleManifest => {
             return Err(ArchiveError::Unrecognised(describe_format(&head)));
         }
         FileKind::Binary(binary) => {
@@ -88,6 +88,7 @@ impl Walk<'_> {
         let mut content = Cursor::new(head).chain(content);
         match kind {
             FileKind::Other => Ok(()),
+            FileKind::BundleManifest => self.sink.receive_manifest(path, &mut content),
             FileKind::Binary(binary) => {
                 self.budget.charge_member()?;
                 self.sink.receive_member(path, binary, &mut content)

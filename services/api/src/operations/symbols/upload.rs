@@ -6,6 +6,7 @@ use crate::requests::body::Chunks;
 use crate::requests::digest;
 use crate::uploads::multipart;
 use crate::uploads::receive::{AcceptedFile, File, UploadQuota, check_symbol_quota, receive_file};
+use crate::uploads::unpack::{Packing, Pieces, decode_body};
 use axum::body::Body;
 use http::{HeaderMap, header};
 use std::time::Duration;
@@ -48,10 +49,14 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
 /// The same bytes again change nothing: the answer names the earlier upload. With `X-Content-SHA256`
 /// (hexadecimal), `Content-Digest` or `Digest`, a body that arrives with another hash is refused.
 ///
+/// A body with `Content-Encoding: zstd` (or `gzip`) is unpacked as it arrives: a dSYM has a quarter of its
+/// bytes then. Limits and `X-Content-SHA256` are those of the unpacked bytes.
+///
 /// A file over the tenant's `upload_bytes` is refused with 413 before more of it is read. A file that does
 /// not fit into the tenant's `symbol_bytes` is refused with 507. A key for one app uploads for that app.
 #[utoipa::path(post, path = "/symbols", tag = "symbols", operation_id = "upload_symbols",
-    params(UploadQuery, ("x-content-sha256" = Option<String>, Header, description = "The SHA-256 of the body, in hexadecimal.")),
+    params(UploadQuery, ("x-content-sha256" = Option<String>, Header, description = "The SHA-256 of the body, unpacked, in hexadecimal."),
+        ("content-encoding" = Option<String>, Header, description = "`zstd` or `gzip`, if the body is packed.")),
     request_body(description = "The file, or a form with files.", content(
         (Vec<u8> = "application/octet-stream"), (Vec<u8> = "application/zip"), (Vec<u8> = "application/gzip"),
         (Vec<u8> = "multipart/form-data"))),
@@ -71,10 +76,12 @@ pub async fn upload_symbols(
     let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
     check_names(query.name.as_deref(), app.as_deref())?;
     // Checked before any byte is read, and again after the file is stored.
+    let coding = Packing::from_headers(&headers)?;
     let chunks = Chunks::new(&headers, body, may.bytes, api.limits.client_pace())?;
+    let pieces = decode_body(chunks.into_stream(), coding, may.bytes);
     check_quota(&api, &owner, announced_length(&headers), may.symbol_bytes).await?;
     let boundary = multipart::parse_boundary(&headers, Kind::InvalidUpload)?;
-    let announced = digest::parse_announced(&headers)?;
+    let announced = digest::parse_announced(&headers, coding.is_some())?;
     if announced.is_some() && boundary.is_some() {
         let detail = "a form's hash is not compared; send the file as the body, or no hash";
         return Err(Problem::new(Kind::InvalidParameter, detail));
@@ -86,7 +93,7 @@ pub async fn upload_symbols(
     let work = run_detached(Box::pin(async move {
         let _permit = permit;
         let file = File { owner, name: query.name, app, announced, may };
-        tokio::time::timeout(time, receive_all(&api, file, boundary, chunks))
+        tokio::time::timeout(time, receive_all(&api, file, boundary, pieces))
             .await
             .unwrap_or_else(|_| Err(Problem::body_timeout(time)))
     }));
@@ -146,13 +153,13 @@ async fn receive_all(
     api: &Api,
     file: File,
     boundary: Option<String>,
-    chunks: Chunks,
+    pieces: Pieces<'static>,
 ) -> Result<Vec<AcceptedFile>, Problem> {
     let Some(boundary) = boundary else {
-        return Ok(vec![receive_file(api, file, chunks.into_stream()).await?]);
+        return Ok(vec![receive_file(api, file, pieces).await?]);
     };
     let mut uploads = Vec::new();
-    let mut parts = multipart::Parts::new(chunks.into_stream(), boundary, Kind::InvalidUpload);
+    let mut parts = multipart::Parts::new(pieces, boundary, Kind::InvalidUpload);
     while let Some(field) = parts.next().await? {
         let Some(name) = field.file_name().map(clean_name) else {
             multipart::pass_over(field, Kind::InvalidUpload).await?;

@@ -11,11 +11,13 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
 ///
 /// Each part has `part_bytes` bytes, the last one the rest. The same part again replaces the one before. With
 /// `X-Content-SHA256` (hexadecimal), `Content-Digest` or `Digest`, a part that arrives with another hash is
-/// refused. The answer comes when storage has the part.
+/// refused. With `Content-Encoding: zstd` (or `gzip`) the part is unpacked as it arrives; its size and
+/// `X-Content-SHA256` are those of the unpacked bytes. The answer comes when storage has the part.
 #[utoipa::path(put, path = "/symbols/uploads/{id}/parts/{number}", tag = "symbols", operation_id = "upload_part",
     params(("id" = Uuid, Path, description = "The upload's id."),
         ("number" = u32, Path, description = "The part's number, from 1 on."),
-        ("x-content-sha256" = Option<String>, Header, description = "The SHA-256 of the part, in hexadecimal.")),
+        ("x-content-sha256" = Option<String>, Header, description = "The SHA-256 of the part, unpacked, in hexadecimal."),
+        ("content-encoding" = Option<String>, Header, description = "`zstd` or `gzip`, if the part is packed.")),
     request_body(description = "The part's bytes.", content((Vec<u8> = "application/octet-stream"))),
     responses((status = 204, description = "The part is stored."), Failures),
     security(("key" = ["symbols:write"])))]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 39] = [
+const WORDS: [(&str, &str); 40] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -44,6 +44,7 @@ const WORDS: [(&str, &str); 39] = [
     ("uploaders", "uploader_"),
     ("uploaders", "sntrys"),
     ("uploaders", "bugsnag"),
+    ("uploaders", "posthog"),
     ("mcp", "unslide_mcp"),
 ];
 /// The list of features.
@@ -68,12 +69,13 @@ const ACCEPTED: [(&str, &str); 12] = [
 ];
 
 /// Sources of features with another feature's word, or folders of them, with the reason.
-const ALLOWED_PAIRS: [(&str, &str, &str); 17] = [
+const ALLOWED_PAIRS: [(&str, &str, &str); 18] = [
     ("features/alerts/src/pages", "console", "the parts of pages"),
     ("features/captures/src/pages", "console", "the parts of pages"),
     ("features/health/src/pages", "console", "the parts of pages"),
     ("features/ingest/src/pages.rs", "console", "the parts of pages"),
     ("features/person-erasure/src/pages.rs", "console", "the parts of pages"),
+    ("features/uploaders/src/pages.rs", "console", "the parts of pages"),
     ("features/person-erasure/src", "captures", "the words for what was erased"),
     ("features/person-erasure/src", "health", "the words for what was erased"),
     ("features/console/src/pages/tenant_pages/settings.rs", "captures", "the form of what an app keeps"),

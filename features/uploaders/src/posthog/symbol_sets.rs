@@ -1,0 +1,155 @@
+//! Symbol sets: which are missing, the URL for each, and the files.
+
+use super::container::open_container;
+use super::upload_url::{ClaimedUpload, PermittedUpload, find_secret};
+use crate::declaration::read_declaration;
+use crate::unused_files::record_unused;
+use crate::whole_file::{FileSender, acquire_tenant_permit, storable_name};
+use axum::body::Body;
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::HashSet;
+use std::time::Duration;
+use unslide_api::feature::Api;
+use unslide_api::feature::intake::{Caller, assign_caller};
+use unslide_api::feature::operation::Access;
+use unslide_api::feature::upload::{Chunks, SymbolsWrite, announced_length, check_quota, run_detached};
+use unslide_api::problem::{Kind, Problem};
+use unslide_model::DebugId;
+use unslide_store::symbols::{SymbolReadiness, check_readiness};
+
+/// The most symbol sets in a request.
+const MAX_SETS: usize = 1_000;
+
+/// The symbol sets that a client declares.
+#[derive(Deserialize)]
+struct DeclaredSets {
+    symbol_sets: Vec<DeclaredSet>,
+    /// The client sends the sets that are ready as well.
+    #[serde(default)]
+    force: bool,
+}
+
+#[derive(Deserialize)]
+struct DeclaredSet {
+    /// The debug id of a dSYM.
+    chunk_id: String,
+}
+
+impl DeclaredSet {
+    fn debug_id(&self) -> Option<DebugId> {
+        self.chunk_id.parse().ok()
+    }
+}
+
+fn parse_sets(body: &[u8]) -> Result<DeclaredSets, Problem> {
+    let sets: DeclaredSets =
+        serde_json::from_slice(body).map_err(|error| Problem::new(Kind::InvalidBody, error.to_string()))?;
+    if sets.symbol_sets.len() > MAX_SETS {
+        let detail = format!("symbol_sets: {}, and the limit is {MAX_SETS}", sets.symbol_sets.len());
+        return Err(Problem::new(Kind::TooLarge, detail));
+    }
+    Ok(sets)
+}
+
+/// Answers which symbol sets are to be uploaded: those without symbols that are ready.
+///
+/// # Errors
+/// The body is not valid or too large, or a server fails.
+pub async fn list_missing(
+    api: &Api,
+    access: &Access<SymbolsWrite>,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Value, Problem> {
+    let sets = read_declaration(api, access, headers, body, parse_sets).await?;
+    let ids: Vec<DebugId> = sets.symbol_sets.iter().filter_map(DeclaredSet::debug_id).collect();
+    // The symbols of another app are not shown to a key for one app: it sends its own, and the bytes are found.
+    let ready: HashSet<DebugId> = if sets.force || ids.is_empty() || access.only_app().is_some() {
+        HashSet::new()
+    } else {
+        let mut tx = api.owner(&access.symbol_owner()).await?;
+        let states = check_readiness(&mut tx, &ids).await?.into_iter();
+        states.filter(|(_, state)| *state == SymbolReadiness::Ready).map(|(id, _)| id).collect()
+    };
+    let is_missing = |set: &&DeclaredSet| set.debug_id().is_none_or(|id| !ready.contains(&id));
+    let missing: Vec<&str> =
+        sets.symbol_sets.iter().filter(is_missing).map(|set| set.chunk_id.as_str()).collect();
+    Ok(json!({ "chunk_ids_to_upload": missing }))
+}
+
+/// Answers with a URL for each symbol set, below `folder`.
+///
+/// # Errors
+/// The body is not valid or too large, the key has ended, or a server fails.
+pub async fn list_urls(
+    api: &Api,
+    access: &Access<SymbolsWrite>,
+    folder: &str,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Value, Problem> {
+    let sets = read_declaration(api, access, headers, body, parse_sets).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let (now, key_id) = (tx.now(), access.principal.key_id);
+    let secret = find_secret(&mut tx, key_id).await?;
+    tx.rollback();
+    let secret = secret.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
+    let sender = FileSender::from_access(api, access);
+    let mut urls = Map::new();
+    for set in sets.symbol_sets {
+        let name = storable_name(&set.chunk_id);
+        let permitted = PermittedUpload::for_sender(&sender, access.tenant(), key_id, &name, now);
+        let end = permitted.to_url(&secret).ok_or_else(|| Problem::internal("a URL cannot be made"))?;
+        let url = format!("{folder}/{end}");
+        let form = json!({ "url": url, "fields": {} });
+        let entry = json!({ "symbol_set_id": name, "presigned_url": form, "presigned_put_url": url });
+        urls.insert(set.chunk_id, entry);
+    }
+    Ok(json!({ "id_map": urls }))
+}
+
+/// Receives the file of a symbol set, which comes without a key.
+///
+/// # Errors
+/// The URL permits nothing, the file is not valid or too large, or a server fails.
+pub async fn receive_set(api: &Api, parts: &Parts, url: &str, body: Body) -> Result<(), Problem> {
+    let refused = || Problem::new(Kind::Unauthorized, "the URL has ended: ask for another one");
+    let claimed = ClaimedUpload::from_url(url).ok_or_else(refused)?;
+    let mut tx = api.tenant(&claimed.claim.tenant).await?;
+    let secret = find_secret(&mut tx, claimed.claim.key_id).await?.ok_or_else(refused)?;
+    let permitted = claimed.verify(&secret, tx.now()).ok_or_else(refused)?;
+    tx.rollback();
+    assign_caller(&parts.extensions, api, Caller::Tenant(permitted.tenant.clone()))?;
+    let permit = acquire_tenant_permit(api, &permitted.tenant).await?;
+    let sender = permitted.to_sender();
+    let body = Chunks::new(&parts.headers, body, sender.quota.bytes, api.limits.client_pace())?;
+    check_quota(api, &sender.owner, announced_length(&parts.headers), sender.quota.symbol_bytes).await?;
+    let (api, timeout) = (api.clone(), Duration::from_secs(api.limits.upload_seconds));
+    // In a task of its own, as every upload: a client that leaves still has its failure recorded.
+    run_detached(Box::pin(async move {
+        let _permit = permit;
+        let received = tokio::time::timeout(timeout, store_container(&api, &permitted, &sender, body)).await;
+        received.unwrap_or_else(|_| {
+            Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", timeout.as_secs())))
+        })
+    }))
+    .await
+}
+
+async fn store_container(
+    api: &Api,
+    permitted: &PermittedUpload,
+    sender: &FileSender,
+    body: Chunks,
+) -> Result<(), Problem> {
+    let container = open_container(body.into_stream(), sender.quota.bytes).await?;
+    if container.is_dsym {
+        sender.send_file(api, Some(&permitted.name), container.archive).await?;
+        return Ok(());
+    }
+    let kind = format!("symbol set of kind {}", container.kind);
+    record_unused(api, &sender.owner, permitted.key_id, &kind).await
+}
