@@ -26,6 +26,7 @@ use std::sync::Arc;
 use unslide_api::feature::{Api, ApiFeature, NavigationEntry};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
+use unslide_model::Scope;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
 use unslide_store::Store;
 use utoipa_axum::router::OpenApiRouter;
@@ -91,7 +92,14 @@ fn for_api(config: Config) -> ApiFeature {
     let assembler = Arc::new(sentry::Assembler::default());
     ApiFeature {
         pages: pages::page_routes(&config.api.public_url),
-        navigation: vec![NavigationEntry { name: NAME, path: pages::UPLOADERS_PATH, label: "Uploaders" }],
+        navigation: vec![NavigationEntry {
+            name: NAME,
+            path: pages::UPLOADERS_PATH,
+            label: "Uploaders",
+            scope: Scope::TenantAdmin,
+            needs_every_app: false,
+            keeps_app: false,
+        }],
         uploads: protocol_routes(config, &assembler),
         tag: ("", ""),
         start: Some(Arc::new(move |api, host| Ok(assembler.start_work(api, host)))),
