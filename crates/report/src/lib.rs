@@ -31,7 +31,7 @@ pub use foreign::{ForeignFormat, foreign_format};
 pub use json::{NestedObject, Number, Text, Value as JsonValue};
 pub use measurement::{RegionalNumber, parse_measurement};
 pub use report::context::{AppState, Breadcrumb, ContextKey, DeviceState, ReportContext, list_state_facts};
-pub use report::crash_error::CrashError;
+pub use report::crash_error::{CrashError, ExitReason};
 pub use report::crash_state::{CrashState, NotableAddress, StackWindow};
 pub use report::javascript::{
     BundleModule, JavaScriptError, JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame, platform_name,

@@ -154,9 +154,12 @@ impl Circumstances {
             // Another thread stopped it and read its frames, even if its own fields say otherwise.
             (thread.crashed, thread.current_thread) = (false, false);
         }
+        let metric_kit = part.is_metric_kit();
+        let is_profile = part.is_profile() || backtrace.origin == BacktraceOrigin::Profile;
         Circumstances {
-            profile: part.is_profile() || backtrace.origin == BacktraceOrigin::Profile,
-            metric_kit: part.is_metric_kit(),
+            // Samples of MetricKit have MetricKit's addresses.
+            profile: is_profile && !metric_kit,
+            metric_kit,
             error: part.error_kind(),
             origin: backtrace.origin,
             crashed: thread.crashed || backtrace.origin == BacktraceOrigin::CrashedThread,

@@ -211,9 +211,9 @@ impl JetsamProcess {
     }
 }
 
-/// Returns true for the bug type of Jetsam events, as a text or a number.
+/// Returns true for a bug type of Jetsam events, as a text or a number. iOS 8 wrote the lower one.
 fn is_jetsam(bug_type: Value<'_>) -> bool {
-    bug_type.as_text().is_some_and(|text| text.is("298")) || bug_type.as_unsigned() == Some(298)
+    matches!(bug_type.decimal_unsigned(), Some(198 | 298))
 }
 
 fn read_text(value: Value<'_>) -> Option<String> {

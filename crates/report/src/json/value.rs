@@ -182,6 +182,14 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Returns the first element of an array.
+    #[must_use]
+    pub fn first_item(self) -> Option<Value<'a>> {
+        let mut first = None;
+        self.each_item(|item| first = first.or(Some(item)));
+        first
+    }
+
     /// Returns the elements of an array, at most half a million. Returns none for any other value.
     #[must_use]
     pub fn items(self) -> Vec<Value<'a>> {

@@ -3,6 +3,7 @@
 //! Everything behind a reader works with the translated report. The answers in it go back to their places in the
 //! document, so that an enriched document is the document with our members inserted.
 
+pub mod file_names;
 mod opened;
 mod records;
 mod text_document;

@@ -144,20 +144,27 @@ impl GroupKind {
         matches!(self, Hang | Cpu | DiskWrite | Launch | Profile)
     }
 
+    /// Returns the kind of an error. A crash that is the system's end of the process has the kind of its cause.
     fn from_error(error: &CrashError) -> GroupKind {
+        match GroupKind::from_type(error) {
+            GroupKind::Crash | GroupKind::Termination if error.is_out_of_memory() => GroupKind::OutOfMemory,
+            GroupKind::Crash | GroupKind::Termination if error.is_fatal_hang() => GroupKind::Hang,
+            kind => kind,
+        }
+    }
+
+    fn from_type(error: &CrashError) -> GroupKind {
         match error.kind.as_deref().unwrap_or_default() {
             "cpu" => GroupKind::Cpu,
             "disk_write" => GroupKind::DiskWrite,
             "launch" => GroupKind::Launch,
             "nsexception" | "cpp_exception" => GroupKind::Exception,
             "hang" | "deadlock" => GroupKind::Hang,
+            "profile" if error.is_sampled_hang() => GroupKind::Hang,
             "profile" => GroupKind::Profile,
             "user" => GroupKind::User,
             "memory_termination" => GroupKind::OutOfMemory,
-            "termination" | "resource_termination" => match error.termination.as_deref() {
-                Some("memory_limit" | "memory_pressure") => GroupKind::OutOfMemory,
-                _ => GroupKind::Termination,
-            },
+            "termination" | "resource_termination" => GroupKind::Termination,
             _ => GroupKind::Crash,
         }
     }

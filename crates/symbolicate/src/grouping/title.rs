@@ -15,7 +15,8 @@ pub(super) fn build_title(
 ) -> String {
     let exception = error.exception.as_deref().filter(|name| !name.is_empty());
     let is_news = |reason: &String| exception.is_none_or(|name| !name.eq_ignore_ascii_case(reason));
-    let reason = error.reason.as_deref().map(mask_text).filter(|reason| !reason.is_empty()).filter(is_news);
+    let reason = error.reason.as_deref().filter(|reason| kind != GroupKind::Crash || !is_exit_reason(reason));
+    let reason = reason.map(mask_text).filter(|reason| !reason.is_empty()).filter(is_news);
     let place = culprit.map_or_else(String::new, |culprit| format!(" in {culprit}"));
     let title = match kind {
         GroupKind::OutOfMemory => "Out of memory".to_owned(),
@@ -51,9 +52,17 @@ pub(super) fn build_title(
     title.chars().take(MOST_CHARS).collect()
 }
 
+/// Returns true for the system's text about the end of a process, such as `Namespace SIGNAL, Code 11`: the exception says
+/// more.
+fn is_exit_reason(reason: &str) -> bool {
+    reason.starts_with("Namespace ") || reason.contains("<RBSTerminateContext|")
+}
+
 fn crash_name(error: &CrashError) -> String {
     let name = error.exception.as_deref().or(error.signal.as_deref()).unwrap_or("Crash");
-    match error.code.as_deref() {
+    // The code of this exception is no code of the kernel, so its name is chance.
+    let code = error.code.as_deref().filter(|_| name != "EXC_CRASH");
+    match code {
         Some(code) if !code.is_empty() && code != name => format!("{name} ({code})"),
         _ => name.to_owned(),
     }
@@ -193,6 +202,12 @@ mod tests {
         assert_eq!(of(GroupKind::Exception, &raised, None), "NSRangeException: index #");
         let twice = CrashError { reason: Some("nsrangeexception".into()), ..raised };
         assert_eq!(of(GroupKind::Exception, &twice, None), "NSRangeException in Cart.total");
+        let killed = CrashError {
+            exception: Some("EXC_CRASH".into()),
+            reason: Some("Namespace SIGNAL, Code 6".into()),
+            ..error
+        };
+        assert_eq!(of(GroupKind::Crash, &killed, None), "EXC_CRASH in Cart.total");
         let ended = CrashError { termination: Some("low_battery".into()), ..CrashError::default() };
         assert_eq!(of(GroupKind::Termination, &ended, None), "Ended by the system: low battery");
     }

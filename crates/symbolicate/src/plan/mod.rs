@@ -218,6 +218,8 @@ impl<'a> Planner<'_, 'a> {
         let mut circumstances = Circumstances::from_backtrace(part, backtrace);
         let mut near = AddressStretch::EMPTY;
         let pc = backtrace.thread.and_then(|t| t.pc).and_then(|pc| space.clean_address(pc, &mut near));
+        let is_sampled = backtrace.origin == BacktraceOrigin::Profile && circumstances.metric_kit;
+        let innermost = is_sampled.then(|| self.report.innermost_sampled_frames()).unwrap_or_default();
         let mut before: Option<(&Frame<'a>, Option<ImagePlace>)> = None;
         for (position, frame) in backtrace.frames.iter().enumerate() {
             let cleaned =
@@ -225,6 +227,7 @@ impl<'a> Planner<'_, 'a> {
             circumstances.index = match backtrace.origin {
                 // These frames form a tree: a frame counts as innermost if it calls no other.
                 BacktraceOrigin::CallStackTree => usize::from(!backtrace.is_innermost(position)),
+                BacktraceOrigin::Profile if is_sampled => usize::from(!innermost.contains(&frame.index)),
                 _ => frame.index,
             };
             if frame.index == 0 && circumstances.registers == Registers::Elsewhere {

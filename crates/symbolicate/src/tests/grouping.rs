@@ -642,3 +642,24 @@ fn a_trap_in_a_function_that_never_returns_is_of_its_caller() {
     assert_eq!(of(&have, &report("EXC_BREAKPOINT")).culprit.as_deref(), Some("parse (cart.cpp)"));
     assert_eq!(of(&have, &report("EXC_BAD_ACCESS")).culprit.as_deref(), Some("helper (cart.cpp)"));
 }
+
+#[test]
+fn a_kill_by_the_system_has_the_kind_of_its_cause() {
+    let have = Have::app();
+    let killed = |path: &str, value: u64| {
+        let report =
+            crashed(BASE, &[BASE + at::FUNCTION + 4]).set("crash.error.mach.exception_name", "EXC_CRASH");
+        report.set(path, value)
+    };
+    let hang = of(&have, &killed("crash.error.exit_reason.code", 0x8BAD_F00D));
+    assert_eq!((hang.kind, hang.title.as_str()), (GroupKind::Hang, "Hang in Shop::add"));
+    let memory = of(&have, &killed("crash.error.exit_reason.namespace", 1));
+    assert_eq!((memory.kind, memory.title.as_str()), (GroupKind::OutOfMemory, "Out of memory"));
+    let exception = crashed(BASE, &[BASE + at::FUNCTION + 4])
+        .set("crash.error.type", "termination")
+        .set("crash.error.subtype", "memory_exception");
+    // Where the process was is no cause of the lack of memory.
+    assert_eq!(of(&have, &exception).fingerprint, memory.fingerprint);
+    let crash = of(&have, &killed("crash.error.exit_reason.code", 6));
+    assert_eq!((crash.kind, crash.title.as_str()), (GroupKind::Crash, "EXC_CRASH in Shop::add"));
+}

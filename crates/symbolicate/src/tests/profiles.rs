@@ -145,3 +145,36 @@ fn a_diagnostic_is_symbolicated_by_return_addresses_and_program_counters() {
         (GroupKind::DiskWrite, "Many disk writes in Shop::add")
     );
 }
+
+/// A profile of a hang, as KSCrash 3.0 makes it from MetricKit's diagnostic.
+fn metric_kit_hang() -> Made {
+    let frame = |address: u64| Frame::at(address).object("Shop", BASE).uuid(APP);
+    let frames = [BASE + at::FUNCTION, BASE + at::NEAREST];
+    let thread = Json::Raw(r#"{"index":0,"primary":true,"samples":[{"count":9,"frames":[0,1]}]}"#.into());
+    Made::standard()
+        .without("binary_images")
+        .profile_frames(frames.map(frame))
+        .set("report.monitor_id", "MetricKit")
+        .set("crash.error.type", "profile")
+        .set("crash.error.subtype", "hang")
+        .set("crash.error.profile.name", "com.kscrash.profile.hang")
+        .set("crash.error.profile.samples", Json::array([]))
+        .set("crash.error.profile.threads", Json::array([thread]))
+}
+
+#[test]
+fn a_hang_that_kscrash_took_from_metric_kit_is_titled_and_looked_up_like_one() {
+    let have = Have::app();
+    let hang = group(&have, &metric_kit_hang());
+    assert_eq!((hang.kind, hang.title.as_str()), (GroupKind::Hang, "Hang in Shop::add"));
+    let function = |report: &Made, at: usize| {
+        let frames = &have.tree(report)["crash"]["error"]["profile"]["frames"];
+        frames[at]["symbolication"]["calls"][0]["function"].as_str().unwrap_or_default().to_owned()
+    };
+    // A sample ends at frame 0; frame 1 is a return address, the first after the call.
+    let report = metric_kit_hang();
+    assert_eq!([function(&report, 0), function(&report, 1)], ["Shop::add(int)", "plain"]);
+    let own = report.set("report.monitor_id", "Profiler");
+    let frames = &have.tree(&own)["crash"]["error"]["profile"]["frames"];
+    assert_eq!(frames[1]["symbolication"]["symbol"], "near", "KSCrash decrements its own");
+}

@@ -115,6 +115,12 @@ impl JsonBuilder {
         self.out.extend_from_slice(value.to_string().as_bytes());
     }
 
+    /// Writes a number with a fraction: readers take it for one that is not exact.
+    pub fn imprecise_number(&mut self, key: &str, value: u64) {
+        self.number(key, value);
+        self.out.extend_from_slice(b".0");
+    }
+
     pub fn flag(&mut self, key: &str, value: bool) {
         self.key(key);
         self.out.extend_from_slice(if value { b"true" } else { b"false" });

@@ -9,6 +9,7 @@ mod call_tree;
 mod crash_text;
 mod identity;
 mod ips;
+mod jetsam_text;
 mod json;
 mod metric_kit;
 mod other_formats;
@@ -17,6 +18,7 @@ use unslide_report::reader::ReportReader;
 
 /// The readers, in the order in which they are tried.
 pub const READERS: &[ReportReader] = &[
+    jetsam_text::JETSAM_TEXT_READER,
     call_tree::CALL_TREE_READER,
     crash_text::CRASH_TEXT_READER,
     metric_kit::METRIC_KIT_READER,

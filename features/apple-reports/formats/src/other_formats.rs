@@ -104,7 +104,8 @@ impl OtherFormat {
                 "this is a Mach-O file, and no report: pass it as symbols (`--symbols`, or `unslide upload`)"
             }
             OtherFormat::Zip => {
-                "this is a zip archive: `unslide symbolicate` takes it, and other commands and routes take the reports in it"
+                "this is a zip archive inside of another document: `unslide symbolicate`, `POST /v1/reports` and `POST /i/{key}` take an \
+                 archive alone"
             }
         }
     }

@@ -5,7 +5,7 @@ pub use crate::http::server::ClientAddress;
 pub use crate::http::trace::TraceContext;
 pub use crate::limits::permits::{Caller, Reservation};
 pub use crate::reports::ingest::{
-    BodyForm, Bounds, ReadBudget, ReceivedReport, ReportScope, list_refused, read_reports,
+    BodyForm, Bounds, Incoming, ReadBudget, ReceivedReport, ReportScope, list_refused, read_reports,
 };
 pub use crate::requests::accept::parse_weights;
 pub use crate::requests::access::assign_caller;

@@ -120,6 +120,8 @@ fn too_large(limit: u64) -> Problem {
 const GZIP: &[u8] = &[0x1f, 0x8b];
 /// The first bytes of a zstd frame (RFC 8878 §3.1.1).
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// The first bytes of a zip archive with an entry (APPNOTE.TXT §4.3.7).
+pub const ZIP: &[u8] = b"PK\x03\x04";
 /// The largest window of zstd, as a power of two: the maximum that RFC 9659 allows for HTTP.
 const ZSTD_WINDOW_LOG: u32 = 23;
 /// Bytes that are reserved before anything is unpacked.
@@ -144,12 +146,12 @@ pub async fn read_body<T: Send + 'static>(
     if is_small(&body) { work(body) } else { api.cpu.run_for(tenant, move || work(body)).await? }
 }
 
-/// Returns true for a small body without the first byte of a gzip member and the beginning of a zstd frame, even in a
-/// part of a form. JSON never contains these bytes.
+/// Returns true for a small body without the first byte of a gzip member and the beginning of a zstd frame or a zip archive,
+/// even in a part of a form. JSON never contains these bytes.
 fn is_small(body: &[u8]) -> bool {
     body.len() <= SMALL_BYTES
         && !body.contains(&GZIP[0])
-        && !body.windows(ZSTD.len()).any(|bytes| bytes == ZSTD)
+        && !body.windows(ZSTD.len()).any(|bytes| bytes == ZSTD || bytes == ZIP)
 }
 
 /// Returns a body, unpacked to at most `limit` bytes if it begins like gzip or zstd. Takes CPU time: call it in
@@ -183,6 +185,19 @@ fn unpack_gzip(
     charge: &mut Charge,
 ) -> Result<Vec<u8>, Problem> {
     unpack(&mut MultiGzDecoder::new(bytes), "gzip", limit, reserved, charge)
+}
+
+/// Unpacks a file of an archive to at most `limit` bytes, as [`unpack_body`] does.
+///
+/// # Errors
+/// Those of [`unpack_body`].
+pub fn unpack_entry(
+    entry: &mut dyn Read,
+    limit: u64,
+    reserved: &mut Reservation,
+    charge: &mut Charge,
+) -> Result<Vec<u8>, Problem> {
+    unpack(entry, "zip", limit, reserved, charge)
 }
 
 /// Unpacks to at most `limit` bytes. Reserves the bytes before it holds them, whatever size the data

@@ -21,6 +21,7 @@ const MAX_SHOWN_IMAGES: usize = 10;
 #[derive(Args)]
 #[command(after_help = "\
 The key needs the scope reports:write, and with --wait also reports:read. A report that is sent twice is stored once.
+Reports that are refused are named; the others are sent all the same, and the command ends with 1.
 
 Examples:
   unslide send report.json
@@ -30,8 +31,8 @@ Examples:
 pub struct Arguments {
     #[command(flatten)]
     server: ApiServer,
-    /// A report, an array of reports, reports one a line, or a crash log of Apple's (.ips), also packed with gzip or zstd.
-    /// Standard input if none or `-` is given
+    /// A report, an array of reports, reports one a line, or a crash log of Apple's (.ips), also packed with gzip or zstd; or
+    /// a zip archive of such files, such as an .xccrashpoint. Standard input if none or `-` is given
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Wait until the reports are stored, and print the outcome of each
@@ -49,6 +50,15 @@ pub struct Arguments {
 #[derive(Deserialize)]
 struct SentReports {
     reports: Vec<SentReport>,
+    #[serde(default)]
+    refused: Vec<RefusedReport>,
+}
+
+/// A report that was refused while others were accepted.
+#[derive(Deserialize)]
+struct RefusedReport {
+    index: usize,
+    detail: String,
 }
 
 #[derive(Deserialize)]
@@ -84,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     block_on(async {
         let client = Client::new(&arguments.server)?;
-        let mut outcomes = Vec::new();
+        let (mut outcomes, mut refused) = (Vec::new(), 0);
         for file in &files {
             let bytes = read_file(file).map_err(|error| CommandError::cannot_read(file, error))?;
             if bytes.trim_ascii().is_empty() {
@@ -95,6 +105,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
                 .send_bytes("/v1/reports", &bytes)
                 .await
                 .map_err(|error| CommandError::caused(format!("{} was not taken", file_name(file)), error))?;
+            for RefusedReport { index, detail } in sent.refused {
+                refused += 1;
+                note!("report {index} of {} was refused: {detail}", file_name(file));
+            }
             for SentReport { id } in sent.reports {
                 if !arguments.json && !arguments.wait {
                     say!("{}", id.as_deref().unwrap_or("a log without an id"));
@@ -114,7 +128,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
             show_outcomes(&outcomes, arguments.timeout);
         }
         let is_stored = outcomes.iter().all(|outcome| outcome.symbolication.is_some());
-        Ok(if arguments.wait && !is_stored { Exit::Missing } else { Exit::Ready })
+        Ok(match (refused, arguments.wait && !is_stored) {
+            (1.., _) => Exit::Failed,
+            (0, true) => Exit::Missing,
+            (0, false) => Exit::Ready,
+        })
     })
 }
 

@@ -64,6 +64,38 @@ async fn a_crash_log_of_apple_is_symbolicated_and_kept_in_its_own_form() {
     world.stop().await;
 }
 
+/// A crash log as text with one frame in the app.
+fn crash_text() -> String {
+    let image = super::IMAGE.replace('-', "").to_lowercase();
+    format!(
+        "Incident Identifier: {A}\nHardware Model:      iPhone16,1\nProcess:             Shop [7]\nIdentifier:          {APP}\n\
+         Version:             1.2 (34)\nCode Type:           ARM-64\nReport Version:      104\n\n\
+         Exception Type:  EXC_BAD_ACCESS (SIGSEGV)\nTriggered by Thread:  0\n\nThread 0 Crashed:\n\
+         0   Shop                          \t0x0000000100000040 0x100000000 + 64\n\n\
+         Binary Images:\n0x100000000 - 0x10000ffff Shop arm64  <{image}> /private/var/Shop\n"
+    )
+}
+
+#[tokio::test]
+async fn a_text_is_answered_as_a_text_or_with_its_answers_beside_it() {
+    let world = World::start().await;
+    let key = world.create_master_key("acme").await;
+    let log = crash_text();
+    let answered = world.post("/v1/symbolicate", &key, log.clone()).await;
+    assert_eq!(media_type(&answered), "application/json");
+    let answered = answered.expect_status(200);
+    assert_eq!(answered["text"], log);
+    let frame = &answered["symbolication"]["answers"][0];
+    assert_eq!((&frame["line"], &frame["symbolication"]["status"]), (&json!(13), &json!("missing")));
+    let request = world.request(Method::POST, "/v1/symbolicate", &key).header("accept", "text/plain");
+    let text = world.send(request.body(log.clone())).await;
+    assert_eq!((text.status.as_u16(), media_type(&text)), (200, "text/plain; charset=utf-8"));
+    for line in [format!("Incident Identifier: {}", A.to_uppercase()), "Thread 0 Crashed:".to_owned()] {
+        assert!(text.text.contains(&line), "{line}: {}", text.text);
+    }
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn a_crash_log_of_apple_is_taken_by_every_route_for_reports() {
     let world = World::start().await;

@@ -3,8 +3,8 @@
 use super::MemoryEventKind;
 use crate::Text;
 use crate::json::Value;
-use crate::report::Report;
 use crate::report::summary::facts::PartFacts;
+use crate::report::{ErrorKind, Report};
 use std::borrow::Cow;
 use unslide_model::ended::{BELIEVED_LIMITS, EndRule, EndedRun, RunFacts};
 
@@ -39,7 +39,7 @@ impl Report<'_> {
     }
 
     /// Returns how and why the run ended, by [the rules for all runs](unslide_model::ended). Returns `None` for a
-    /// report of a crash, and for a report of an event that ended nothing.
+    /// report of a crash that the process caused itself, and for a report of an event that ended nothing.
     #[must_use]
     pub fn evaluate_end(&self) -> Option<EndedRun> {
         self.ended_by(None)
@@ -51,6 +51,9 @@ impl Report<'_> {
         let facts = PartFacts::for_part(self, self.main_part());
         let event = self.memory_event();
         let error_type = facts.part()?.error_type.map(Text::decode);
+        let error = self.crash_error();
+        let is_killed = matches!(facts.part()?.error_kind(), ErrorKind::Mach | ErrorKind::Signal);
+        let jetsam = error.jetsam_reason().filter(|_| is_killed);
         let rule = match (event.map(|event| event.kind), error_type.as_deref()) {
             (Some(MemoryEventKind::Warning), _) => return None,
             (Some(MemoryEventKind::OutOfMemory), _) | (None, Some("memory_termination")) => {
@@ -59,6 +62,9 @@ impl Report<'_> {
             (Some(MemoryEventKind::BlockedMainThread), _) => EndRule::Hang,
             (Some(MemoryEventKind::Termination), _)
             | (None, Some("termination" | "resource_termination")) => EndRule::Exclusion,
+            (None, _) if is_killed && error.is_fatal_hang() => EndRule::Hang,
+            (None, _) if is_killed && error.is_out_of_memory() => EndRule::CrashType,
+            (None, _) if jetsam.is_some() => EndRule::Exclusion,
             (None, _) => return None,
         };
         let reason = facts.error_member(&["termination_reason"]).and_then(Value::decode_string);
@@ -72,7 +78,7 @@ impl Report<'_> {
             footprint_limit: memory.limit,
             learned_limit,
             memory_pressure: memory.pressure.as_deref(),
-            jetsam: event.and_then(|event| event.kernel_reason.as_deref()),
+            jetsam: event.and_then(|event| event.kernel_reason.as_deref()).or(jetsam),
         };
         Some(facts.evaluate_end())
     }
@@ -164,6 +170,22 @@ mod tests {
                 "out of memory (rule: crash type; confidence: medium; memory pressure: terminal)",
             ),
             (
+                r#"{"crash":{"error":{"type":"mach","exit_reason":{"code":2343432205}}}}"#,
+                "hang (rule: hang; confidence: high)",
+            ),
+            (
+                r#"{"crash":{"error":{"type":"mach","exit_reason":{"code":7,"namespace":1}}}}"#,
+                "out of memory (rule: jetsam; confidence: high; jetsam: per-process-limit)",
+            ),
+            (
+                r#"{"crash":{"error":{"type":"signal","exit_reason":{"code":9,"namespace":1}}}}"#,
+                "terminated (rule: jetsam; confidence: high)",
+            ),
+            (
+                r#"{"crash":{"error":{"type":"mach","termination_reason":"memory_limit"}}}"#,
+                "out of memory (rule: termination reason; confidence: medium)",
+            ),
+            (
                 r#"{"memoryStatus":{"pageSize":1},"processes":[{"name":"a","states":["frontmost"],"reason":"vm-pageshortage"}]}"#,
                 "out of memory in the foreground (rule: jetsam; confidence: high; jetsam: vm-pageshortage)",
             ),
@@ -174,7 +196,12 @@ mod tests {
         ] {
             assert_eq!(ended(json).as_deref(), Some(expected), "{json}");
         }
-        for other in [r#"{"crash":{"error":{"type":"mach"}}}"#, r#"{"singleMemory":"1"}"#, "{}"] {
+        for other in [
+            r#"{"crash":{"error":{"type":"mach"}}}"#,
+            r#"{"crash":{"error":{"type":"hang","exit_reason":{"code":2343432205}}}}"#,
+            r#"{"singleMemory":"1"}"#,
+            "{}",
+        ] {
             assert_eq!(ended(other), None, "{other}");
         }
     }

@@ -9,10 +9,10 @@ pub(crate) mod tree;
 
 use crate::json::Value;
 use crate::report::summary::facts::PartFacts;
-use crate::report::{Backtrace, BacktraceOrigin, ErrorKind, Report};
+use crate::report::{Backtrace, BacktraceOrigin, ErrorKind, Report, ReportPart};
 pub use diagnostic_kind::DiagnosticKind;
 use stacks::Stacks;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 pub use tree::{TreeEnds, tree_samples};
 use unslide_model::figures::round_share;
 
@@ -64,8 +64,8 @@ impl<'a> Report<'a> {
         let profile = match find(BacktraceOrigin::CallStackTree) {
             Some(backtrace) => profile_from_tree(backtrace)?,
             None => {
-                let (profile, samples) = self.find_samples()?;
-                read_samples(find(BacktraceOrigin::Profile)?, profile, samples)
+                let samples = self.find_samples()?;
+                read_samples(find(BacktraceOrigin::Profile)?, &samples)
             }
         };
         Some(profile).filter(|profile| !profile.nodes.is_empty())
@@ -76,7 +76,7 @@ impl<'a> Report<'a> {
     pub fn profile_or_hang(&self) -> Option<ReportProfile<'_, 'a>> {
         self.build_profile().or_else(|| {
             let kind = self.parts.get(self.main_part())?.error_kind();
-            let hung = matches!(kind, ErrorKind::Hang | ErrorKind::Deadlock);
+            let hung = matches!(kind, ErrorKind::Hang | ErrorKind::Deadlock) || self.is_ended_by_watchdog();
             let backtrace = self.crashed_backtrace().filter(|_| hung)?;
             let mut stacks = Stacks::default();
             stacks.add_stack(0..u32::try_from(backtrace.frames.len()).ok()?, 1);
@@ -84,10 +84,43 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// Returns `crash.error.profile` and its samples.
-    fn find_samples(&self) -> Option<(Value<'a>, Value<'a>)> {
+    /// Returns true for a crash that is the system's end of an app that did not answer.
+    fn is_ended_by_watchdog(&self) -> bool {
+        let kind = self.parts.get(self.main_part()).map(ReportPart::error_kind);
+        matches!(kind, Some(ErrorKind::Mach | ErrorKind::Signal)) && self.crash_error().is_fatal_hang()
+    }
+
+    /// Returns `crash.error.profile` and its samples: those of the main thread for a hang, or else of all threads.
+    fn find_samples(&self) -> Option<ProfileSamples<'a>> {
         let profile = PartFacts::for_part(self, self.main_part()).error_member(&["profile"])?;
-        Some((profile, profile.get("samples")?))
+        let threads = profile.get("threads").map(Value::items).unwrap_or_default();
+        let is_main = |thread: &Value<'a>| thread.get("primary").and_then(Value::as_boolean) == Some(true);
+        let main: Vec<Value<'a>> = threads.iter().copied().filter(is_main).collect();
+        let chosen = if self.crash_error().is_sampled_hang() && !main.is_empty() { main } else { threads };
+        let lists: Vec<Value<'a>> = chosen.into_iter().filter_map(|thread| thread.get("samples")).collect();
+        if lists.is_empty() {
+            return Some(ProfileSamples { profile, lists: vec![profile.get("samples")?], is_ordered: true });
+        }
+        Some(ProfileSamples { profile, lists, is_ordered: false })
+    }
+
+    /// Returns the [`Frame::index`](crate::Frame::index) of each frame at which a sample of `crash.error.profile` ends: their
+    /// addresses are program counters. Reads at most as many samples as there are items in a report.
+    #[must_use]
+    pub fn innermost_sampled_frames(&self) -> HashSet<usize> {
+        let profile = PartFacts::for_part(self, self.main_part()).error_member(&["profile"]);
+        let threads =
+            profile.and_then(|profile| profile.get("threads")).map(Value::items).unwrap_or_default();
+        let own = profile.and_then(|profile| profile.get("samples"));
+        let lists = threads.into_iter().filter_map(|thread| thread.get("samples")).chain(own);
+        let mut innermost = HashSet::new();
+        for list in lists {
+            list.each_item(|sample| {
+                let first = sample.get("frames").and_then(Value::first_item).and_then(Value::as_unsigned);
+                innermost.extend(first.and_then(|index| usize::try_from(index).ok()));
+            });
+        }
+        innermost
     }
 
     /// Returns the duration of the hang or of sampling in milliseconds, if the report states it.
@@ -107,6 +140,7 @@ impl<'a> Report<'a> {
         let hang = || of(["hang", "hang_end_nanos"])?.checked_sub(of(["hang", "hang_start_nanos"])?);
         let nanos = match kind {
             ErrorKind::Hang => hang().or_else(|| of(["profile", "duration"])),
+            _ if self.is_ended_by_watchdog() => hang(),
             _ => of(["profile", "duration"]),
         };
         nanos.map(round_millis)
@@ -118,13 +152,20 @@ fn round_millis(nanos: u64) -> u64 {
     round_share(nanos, 1_000_000, 1)
 }
 
-/// Reads KSCrash's profile. Each sample lists frames by their index, the innermost first.
-fn read_samples<'r, 'a>(
-    backtrace: &'r Backtrace<'a>,
-    profile: Value<'_>,
-    samples: Value<'_>,
-) -> ReportProfile<'r, 'a> {
+/// `crash.error.profile` and the lists of samples that are read.
+struct ProfileSamples<'a> {
+    profile: Value<'a>,
+    lists: Vec<Value<'a>>,
+    /// True if the samples are of one thread, in the order of time.
+    is_ordered: bool,
+}
+
+/// Reads KSCrash's profile. Each sample lists frames by their index, the innermost first. Samples that are equal may be
+/// one with their `count`.
+fn read_samples<'r, 'a>(backtrace: &'r Backtrace<'a>, samples: &ProfileSamples<'_>) -> ReportProfile<'r, 'a> {
+    let ProfileSamples { profile, lists, is_ordered } = samples;
     let mut stacks = Stacks::default();
+    let mut has_counts = false;
     // Samples that did not fit the device's buffer.
     stacks.record_skipped(profile.get("truncated_count").and_then(Value::as_unsigned).unwrap_or(0));
     let position = |index: u64| {
@@ -132,8 +173,11 @@ fn read_samples<'r, 'a>(
         let at = backtrace.frames.binary_search_by_key(&index, |frame| frame.index).ok()?;
         u32::try_from(at).ok()
     };
-    samples.each_item(|sample| {
-        let Some(frames) = sample.get("frames") else { return stacks.record_skipped(1) };
+    let mut read_sample = |sample: Value<'_>| {
+        let [frames, count] = sample.find_members(["frames", "count"]);
+        let count = count.and_then(Value::as_unsigned).unwrap_or(1);
+        has_counts |= count != 1;
+        let Some(frames) = frames else { return stacks.record_skipped(count) };
         let (mut stack, mut left_out) = (VecDeque::new(), 0);
         frames.each_item(|index| match index.as_unsigned().and_then(position) {
             Some(at) => {
@@ -144,11 +188,16 @@ fn read_samples<'r, 'a>(
             None => left_out += 1,
         });
         stacks.record_skipped(left_out);
-        stacks.add_stack(stack, 1);
-    });
+        stacks.add_stack(stack, count);
+    };
+    lists.iter().for_each(|list| list.each_item(&mut read_sample));
     let millis = profile.get("duration").and_then(Value::as_unsigned).map(round_millis);
     let found = stacks.into_profile(backtrace, profile.get("name").and_then(Value::decode_string));
-    ReportProfile { millis: millis.filter(|millis| *millis <= MOST_MILLIS), ..found }
+    let found = ReportProfile { millis: millis.filter(|millis| *millis <= MOST_MILLIS), ..found };
+    match *is_ordered && !has_counts {
+        true => found,
+        false => ReportProfile { order: Vec::new(), ..found },
+    }
 }
 
 fn profile_from_tree<'r, 'a>(backtrace: &'r Backtrace<'a>) -> Option<ReportProfile<'r, 'a>> {

@@ -3,6 +3,7 @@
 mod foreign;
 mod grammar;
 mod hostile;
+mod kscrash3;
 mod lists;
 mod parts;
 mod processes;

@@ -108,7 +108,7 @@ pub fn is_ips(bytes: &[u8]) -> bool {
     if let Ok((header, _)) = JsonValue::read(line, 0, &ReadLimits::default())
         && header.get("bug_type").is_some()
     {
-        return bug_type(header).as_deref() != Some("298");
+        return !matches!(bug_type(header).as_deref(), Some("298" | "198"));
     }
     let names = |key: &[u8]| find(line, key) || find(rest, key);
     names(b"\"procName\"") && names(b"\"incident\"") && !names(b"\"memoryStatus\"")
@@ -227,6 +227,7 @@ mod tests {
             "{\"report\":{\"bug_type\":\"309\"}}",
             "{ \"crash\":{},\"usedImages\":[]}",
             "{\"bug_type\":\"298\"}\n{\"memoryStatus\":{}}",
+            "{\"bug_type\":198}\n{\"memoryStatus\":{}}",
             "{\"memoryStatus\":{},\"incident\":\"1\"}",
             "[{\"bug_type\":\"309\"}]",
             "",

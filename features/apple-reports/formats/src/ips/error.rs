@@ -82,6 +82,8 @@ pub struct IpsError {
     /// The system's reason for ending the process.
     termination: Option<String>,
     exit_code: Option<u64>,
+    /// The number of the namespace of `exit_code`, if its meaning matters.
+    exit_namespace: Option<u64>,
 }
 
 impl IpsError {
@@ -93,6 +95,10 @@ impl IpsError {
         }
         if let Some(termination) = body.get("termination") {
             error.exit_code = termination.get("code").and_then(JsonValue::decimal_unsigned);
+            let namespace = termination.get("namespace");
+            error.exit_namespace = namespace.and_then(|namespace| {
+                namespace.decimal_unsigned().or_else(|| namespace_number(&namespace.decode_string()?))
+            });
             error.termination = termination_text(termination);
         }
         let has_backtrace = !body.items("lastExceptionBacktrace").is_empty();
@@ -161,9 +167,7 @@ impl IpsError {
                 });
             }
             self.write_reason(json);
-            if let Some(code) = self.exit_code {
-                json.object("exit_reason", |json| json.number("code", code));
-            }
+            write_exit_reason(self.exit_code, self.exit_namespace, json);
         });
     }
 
@@ -179,6 +183,30 @@ impl IpsError {
             }
             None => json.some_string("reason", self.termination.as_deref()),
         }
+    }
+}
+
+/// Writes the member `exit_reason` of an error, if anything is known.
+pub fn write_exit_reason(code: Option<u64>, namespace: Option<u64>, json: &mut JsonBuilder) {
+    if code.is_none() && namespace.is_none() {
+        return;
+    }
+    json.object("exit_reason", |json| {
+        for (key, value) in [("code", code), ("namespace", namespace)] {
+            if let Some(value) = value {
+                json.number(key, value);
+            }
+        }
+    });
+}
+
+/// Returns the number of a namespace that shows why the system ended the process, from `<sys/reason.h>`. Other namespaces
+/// are not numbered: their codes alone tell.
+pub fn namespace_number(name: &str) -> Option<u64> {
+    match name {
+        "JETSAM" => Some(1),
+        "WATCHDOG" => Some(20),
+        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::termination::Termination;
 use crate::ips::system::{SystemName, rfc_3339};
-use crate::ips::{exception_name, signal_name};
+use crate::ips::{exception_name, signal_name, write_exit_reason};
 use crate::json::JsonBuilder;
 use unslide_report::JsonValue;
 
@@ -84,9 +84,7 @@ pub fn write_error(metadata: Option<JsonValue<'_>>, json: &mut JsonBuilder) {
         let composed = reason.and_then(|reason| find_text(Some(reason), "composedMessage"));
         let own = composed.map(|text| shorten_text(&text)).or(ended.filter(|_| !is_signal(&termination)));
         json.some_string("reason", own.as_deref());
-        if let Some(code) = termination.code {
-            json.object("exit_reason", |json| json.number("code", code));
-        }
+        write_exit_reason(termination.code, termination.namespace_number(), json);
     });
 }
 

@@ -24,6 +24,8 @@ pub struct PlacedImage {
     pub uuid: String,
     pub name: Option<String>,
     pub base: u64,
+    /// True if no frame tells the load address, so that `base` is none of the device's.
+    pub is_made_up: bool,
 }
 
 /// The images of a diagnostic.
@@ -38,6 +40,8 @@ pub struct PlacedImages {
 pub struct FrameAddress {
     pub address: Option<u64>,
     pub base: Option<u64>,
+    /// True if the address is none of the device's: only its offset in the image is known.
+    pub is_made_up: bool,
 }
 
 impl PlacedImages {
@@ -49,7 +53,12 @@ impl PlacedImages {
             let Some(uuid) = frame.uuid.as_deref() else { continue };
             if !found.by_uuid.contains_key(uuid) {
                 found.by_uuid.insert(uuid.to_owned(), found.images.len());
-                found.images.push(PlacedImage { uuid: uuid.to_owned(), name: None, base: 0 });
+                found.images.push(PlacedImage {
+                    uuid: uuid.to_owned(),
+                    name: None,
+                    base: 0,
+                    is_made_up: false,
+                });
             }
             if let Some(image) = found.by_uuid.get(uuid).and_then(|at| found.images.get_mut(*at)) {
                 image.name = image.name.take().or_else(|| frame.name.clone());
@@ -65,6 +74,7 @@ impl PlacedImages {
             let best = votes.and_then(|votes| {
                 votes.iter().max_by_key(|(base, count)| (**count, std::cmp::Reverse(**base)))
             });
+            image.is_made_up = best.is_none();
             image.base = best.map_or(MADE_UP_BASE + at as u64 * MADE_UP_DISTANCE, |(base, _)| *base);
         }
         found
@@ -74,14 +84,15 @@ impl PlacedImages {
     pub fn locate_frame(&self, frame: &FramePlace) -> FrameAddress {
         let image = frame.uuid.as_deref().and_then(|uuid| self.images.get(*self.by_uuid.get(uuid)?));
         let base = image.map(|image| image.base);
+        let is_made_up = image.is_some_and(|image| image.is_made_up) && frame.address.is_none();
         match (frame.address, frame.field, base) {
             // An address below its image has none.
             (Some(address), _, Some(base)) if address < base => {
-                FrameAddress { address: Some(address), base: None }
+                FrameAddress { address: Some(address), base: None, is_made_up }
             }
-            (Some(address), ..) => FrameAddress { address: Some(address), base },
+            (Some(address), ..) => FrameAddress { address: Some(address), base, is_made_up },
             (None, Some(field), Some(base)) => {
-                FrameAddress { address: base.checked_add(field), base: Some(base) }
+                FrameAddress { address: base.checked_add(field), base: Some(base), is_made_up }
             }
             (None, ..) => FrameAddress::default(),
         }
@@ -107,7 +118,7 @@ mod tests {
             assert_eq!(images.images[0].base, base);
             assert_eq!(
                 images.locate_frame(&frames[1]),
-                FrameAddress { address: Some(base + 8192), base: Some(base) }
+                FrameAddress { address: Some(base + 8192), base: Some(base), is_made_up: false }
             );
         }
     }
@@ -118,6 +129,11 @@ mod tests {
         let images = PlacedImages::from_frames(&frames);
         let place = images.locate_frame(&frames[0]);
         assert_eq!(place.address.unwrap() - place.base.unwrap(), 500);
+        assert!(place.is_made_up);
+        // Another frame tells where the image is.
+        let frames = [frame(None, 500), frame(Some(0x1_0000_0800), 0x800)];
+        let place = PlacedImages::from_frames(&frames).locate_frame(&frames[0]);
+        assert_eq!((place.address, place.is_made_up), (Some(0x1_0000_01f4), false));
         assert_eq!(images.locate_frame(&FramePlace::default()), FrameAddress::default());
     }
 }

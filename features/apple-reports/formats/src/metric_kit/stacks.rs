@@ -115,8 +115,11 @@ impl<'a> CrashStacks<'a> {
         for (place, answer) in places.iter().zip(&stack.answers) {
             let found = images.locate_frame(place);
             json.item(|json| {
-                if let Some(address) = found.address {
-                    json.number("instruction_addr", address);
+                match found.address {
+                    // The answer is marked as approximate: the address is none of the device's.
+                    Some(address) if found.is_made_up => json.imprecise_number("instruction_addr", address),
+                    Some(address) => json.number("instruction_addr", address),
+                    None => {}
                 }
                 if let Some(base) = found.base {
                     json.number("object_addr", base);

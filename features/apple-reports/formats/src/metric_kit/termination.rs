@@ -1,5 +1,7 @@
 //! MetricKit's text on why the system ended a process.
 
+use crate::ips::namespace_number;
+
 /// A namespace and a code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Termination {
@@ -8,6 +10,11 @@ pub struct Termination {
 }
 
 impl Termination {
+    /// Returns the number of the namespace, if its meaning matters.
+    pub fn namespace_number(&self) -> Option<u64> {
+        self.namespace.as_deref().and_then(namespace_number)
+    }
+
     /// Reads `Namespace SIGNAL, Code 0xb`, or `FRONTBOARD 2343432205 <RBSTerminateContext| domain:10 code:0x8BADF00D …>`:
     /// the code in the brackets counts more than the number before them. Another text has neither.
     pub fn parse_text(text: &str) -> Termination {

@@ -3,6 +3,7 @@
 
 mod call_trees;
 mod hostile;
+mod jetsam_logs;
 mod logs;
 mod metric_kit;
 mod samples;

@@ -77,6 +77,18 @@ fn an_uncaught_exception_has_its_name_and_its_message() {
 }
 
 #[test]
+fn a_kill_by_jetsam_has_its_namespace() {
+    let mut payload = payload();
+    let metadata = &mut payload["crashDiagnostics"][0]["diagnosticMetaData"];
+    metadata["terminationReason"] = json!("Namespace JETSAM, Code 0x7");
+    let log = payload.to_string();
+    let error = report(log.as_bytes())["crash"]["error"].clone();
+    assert_eq!(error["exit_reason"], json!({"code": 7, "namespace": 1}));
+    let (result, _) = enriched(log.as_bytes());
+    assert_eq!(result.grouping.unwrap().kind.as_str(), "out_of_memory");
+}
+
+#[test]
 fn frame_0_is_exact_and_the_others_return() {
     let log = payload().to_string();
     let frames = places(log.as_bytes(), 1);
@@ -171,6 +183,11 @@ fn frames_without_an_address_a_name_or_an_image_are_read() {
     let log = odd.to_string();
     let frames = places(log.as_bytes(), 0);
     assert_eq!(frames[0].offset, 4096);
+    // The address is made up, because only the offset is known: the answer says so.
+    let (_, written) = enriched(log.as_bytes());
+    let answered: Value = serde_json::from_slice(&written).unwrap();
+    let stack = &answered["crashDiagnostics"][0]["callStackTree"]["callStacks"][0]["callStackRootFrames"][0];
+    assert_eq!(stack["symbolication"]["approximate"], true, "{stack}");
     assert!(report(log.as_bytes())["crash"]["threads"][0]["crashed"].as_bool().unwrap(), "the only one");
 }
 

@@ -47,7 +47,8 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, In
 ///
 /// Takes KSCrash reports as an SDK sends them: one JSON object, an array, one a line (NDJSON), each also
 /// packed with gzip or zstd (detected by its first bytes), or any of these in multipart/form-data. A crash log of
-/// Apple's (`.ips`) is taken like a report, one in a request or in a part. An object that has neither `crash` nor
+/// Apple's (`.ips`) is taken like a report, one in a request or in a part. A zip archive of such files, such as an
+/// `.xccrashpoint`, is a report of each file; `detail` of a refused one begins with its path. An object that has neither `crash` nor
 /// `recrash_report`, and is not about memory or a hang, is no report. The reports go to Kafka
 /// byte for byte; the answer comes when the broker has all of them. A failed request may be sent again: the same
 /// report twice is one report.

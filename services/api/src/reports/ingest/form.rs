@@ -2,6 +2,7 @@
 
 use super::too_many;
 use crate::http::problem::{Kind, Problem};
+use crate::requests::body::ZIP;
 use crate::uploads::multipart;
 use bytes::Bytes;
 use futures::stream;
@@ -50,7 +51,8 @@ pub(super) fn split_form(body: Bytes, boundary: &str, most: usize) -> Result<Vec
                 field.file_name().is_some() || is_json || matches!(name.as_str(), "report" | "reports");
             let bytes = field.bytes().await.map_err(malformed)?;
             let first = bytes.trim_ascii_start().first().copied();
-            if bytes.is_empty() || !(is_named || matches!(first, Some(b'{' | b'[' | 0x1f | 0x28))) {
+            let is_packed = matches!(first, Some(0x1f | 0x28)) || bytes.starts_with(ZIP);
+            if bytes.is_empty() || !(is_named || is_packed || matches!(first, Some(b'{' | b'['))) {
                 continue;
             }
             if found.len() == most {

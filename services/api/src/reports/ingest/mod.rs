@@ -2,9 +2,10 @@
 //!
 //! Accepted forms are one report as a bare object, an array of reports (what KSCrash's HTTP sink sends), and
 //! one report per line (NDJSON). Each may be compressed with gzip or zstd, detected by its magic bytes and not by the
-//! headers, or be a part of multipart/form-data. The symbolizer, not this module, decides whether a report is
+//! headers, or be a part of multipart/form-data, or a file of a zip archive. The symbolizer, not this module, decides whether a report is
 //! valid.
 
+mod archive;
 mod form;
 #[cfg(test)]
 mod tests;
@@ -14,8 +15,9 @@ pub use form::BodyForm;
 use crate::http::problem::{Kind, Problem};
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
-use crate::requests::body::unpack_body;
+use crate::requests::body::{ZIP, unpack_body};
 use crate::requests::refused::{RecordMaker, RefusedElement, RefusedValue, WRONG_APP};
+use archive::{FileOutcome, ReportArchive};
 use bytes::Bytes;
 use form::{content_boundary, first_line_is_complete, is_blank, is_report, split_form};
 use unslide_model::ReportId;
@@ -38,6 +40,23 @@ pub struct Incoming {
     pub bytes: Bytes,
     /// Its id; `None` for a text that no reader takes, which will end among the dead letters.
     pub id: Option<ReportId>,
+    /// Its app. `None` if the sender may send reports of every app, or for a text that no reader takes.
+    pub app: Option<ReportApp>,
+}
+
+/// The app of a report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportApp {
+    /// The bundle identifier of the app.
+    pub id: String,
+    /// The marketing version, or else the build. Empty if the report names neither.
+    pub version: String,
+}
+
+/// A report that can be read.
+struct IdentifiedReport {
+    id: ReportId,
+    app: Option<ReportApp>,
 }
 
 /// One report of a request, in the order of the request.
@@ -50,6 +69,13 @@ pub enum ReceivedReport {
 }
 
 impl ReceivedReport {
+    /// Names the file of an archive in the error of a report that is refused.
+    fn name_file(&mut self, name: &str) {
+        if let ReceivedReport::Refused(refused) = self {
+            refused.detail = format!("{name}: {}", refused.detail);
+        }
+    }
+
     /// Returns the record of the report, for the input topic.
     #[must_use]
     pub fn build_record(&self, maker: &RecordMaker<'_>) -> OutRecord {
@@ -164,14 +190,14 @@ pub fn read_reports(
         BodyForm::Lines | BodyForm::Any => None,
     });
     let Some(boundary) = boundary else {
-        reading.read_document(&body, matches!(form, BodyForm::Lines), "")?;
+        reading.read_packaged(&body, matches!(form, BodyForm::Lines), "")?;
         return Ok(reading.reports);
     };
     // The parts are copies, so they need their own reservation.
     reading.budget.reserved.reserve_more(body.len() as u64)?;
     for part in split_form(body.clone(), boundary, bounds.reports)? {
         let bytes = reading.unpack_part(&part.bytes)?;
-        reading.read_document(&bytes, false, &format!("part {}: ", part.name))?;
+        reading.read_packaged(&bytes, false, &format!("part {}: ", part.name))?;
     }
     Ok(reading.reports)
 }
@@ -214,6 +240,35 @@ impl Reading<'_> {
         let bytes = unpack_body(bytes, self.left, &mut self.budget.reserved, &mut self.budget.charge)?;
         self.left = self.left.saturating_sub(bytes.len() as u64);
         Ok(bytes)
+    }
+
+    /// Reads a zip archive, or else a document.
+    fn read_packaged(&mut self, bytes: &Bytes, has_lines: bool, place: &str) -> Result<(), Problem> {
+        if !bytes.starts_with(ZIP) {
+            return self.read_document(bytes, has_lines, place);
+        }
+        let mut archive = ReportArchive::open(bytes)?;
+        for file in std::mem::take(&mut archive.files) {
+            let before = self.reports.len();
+            match archive.unpack_file(&file, self.left, self.budget)? {
+                FileOutcome::Unpacked(unpacked) => {
+                    self.left = self.left.saturating_sub(unpacked.len() as u64);
+                    // A report in an archive may be packed itself.
+                    let unpacked = self.unpack_part(&unpacked)?;
+                    self.read_document(&unpacked, false, place)?;
+                }
+                FileOutcome::Refused { .. } if before == self.bounds.reports => return Err(too_many(before)),
+                FileOutcome::Refused { reason, detail } => {
+                    let (bytes, place) = (Bytes::new(), place.to_owned());
+                    let refused = RefusedReport { bytes, id: None, version: None, reason, detail, place };
+                    self.reports.push(ReceivedReport::Refused(refused));
+                }
+            }
+            for report in self.reports.iter_mut().skip(before) {
+                report.name_file(&file.name);
+            }
+        }
+        Ok(())
     }
 
     /// Reads one JSON text, or one on each line.
@@ -313,24 +368,30 @@ impl Reading<'_> {
     fn read_report(&self, bytes: &Bytes, document: &[u8], place: String) -> ReceivedReport {
         let bytes = bytes.clone();
         let (id, version, reason, detail) = match self.identify_report(document) {
-            Ok(id) => return ReceivedReport::Accepted(Incoming { bytes, id: Some(id) }),
+            Ok(IdentifiedReport { id, app }) => {
+                return ReceivedReport::Accepted(Incoming { bytes, id: Some(id), app });
+            }
             Err(Refusal::Unreadable(error)) => (None, None, error.reason(), error.to_string()),
             Err(Refusal::WrongApp { id, version, detail }) => (Some(id), version, WRONG_APP, detail),
         };
         ReceivedReport::Refused(RefusedReport { bytes, id, version, reason, detail, place })
     }
 
-    /// Returns the id of a report, or why it is refused.
-    fn identify_report(&self, document: &[u8]) -> Result<ReportId, Refusal> {
+    /// Returns the id of a report and its app, or why it is refused.
+    fn identify_report(&self, document: &[u8]) -> Result<IdentifiedReport, Refusal> {
         let limits = &self.bounds.report;
         let document = self.scope.readers.open(document, limits)?;
         let report = Report::read_event(document.json(), limits)?;
-        let Some(refuse_app) = self.scope.refuse_app else { return Ok(report.id) };
+        let Some(refuse_app) = self.scope.refuse_app else {
+            return Ok(IdentifiedReport { id: report.id, app: None });
+        };
         let summary = report.summary();
-        match refuse_app(summary.app.as_deref()) {
-            Some(detail) => Err(Refusal::WrongApp { id: report.id, version: summary.version, detail }),
-            None => Ok(report.id),
+        if let Some(detail) = refuse_app(summary.app.as_deref()) {
+            return Err(Refusal::WrongApp { id: report.id, version: summary.version, detail });
         }
+        let version = summary.version.or(summary.build).unwrap_or_default();
+        let app = ReportApp { id: summary.app.unwrap_or_default(), version };
+        Ok(IdentifiedReport { id: report.id, app: Some(app) })
     }
 
     /// Reads a log that the device rendered. If no reader takes it, it cannot be symbolicated and goes to the dead letters.
@@ -342,7 +403,7 @@ impl Reading<'_> {
             return self.read_report(&bytes, &log, place);
         }
         let Some(refuse_app) = self.scope.refuse_app else {
-            return ReceivedReport::Accepted(Incoming { id: None, bytes });
+            return ReceivedReport::Accepted(Incoming { id: None, app: None, bytes });
         };
         let decoded = text.decode();
         let app = decoded.lines().find_map(|line| line.trim_start().strip_prefix(IDENTIFIER)).map(str::trim);
@@ -355,7 +416,7 @@ impl Reading<'_> {
                 detail,
                 place,
             }),
-            None => ReceivedReport::Accepted(Incoming { id: None, bytes }),
+            None => ReceivedReport::Accepted(Incoming { id: None, app: None, bytes }),
         }
     }
 }

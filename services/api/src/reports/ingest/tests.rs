@@ -138,6 +138,61 @@ fn the_content_decides_what_a_body_is() {
     assert_eq!(read([&b"\x1f\x8b"[..], &[0; 9]].concat(), "com.a"), Err(Kind::InvalidBody));
 }
 
+/// Returns a zip archive of files.
+fn zip_archive(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, bytes) in files {
+        archive.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+        archive.write_all(bytes).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
+}
+
+#[test]
+fn each_file_of_an_archive_has_its_outcome() {
+    let packed = gzip(A);
+    let archive = zip_archive(&[
+        ("c.json", b"{"),
+        ("b.json", B.as_bytes()),
+        ("d.json.gz", &packed),
+        ("p.xccrashpoint/Logs/a.crash", b"Log\n"),
+        ("p.xccrashpoint/Logs/LocallySymbolicated/a.crash", b"Log\n"),
+        ("p.xccrashpoint/DistributionInfo.json", b"{}"),
+        ("screenshot.png", b"x"),
+    ]);
+    let expected = ["wrong_app", "truncated", A, "Log\n"];
+    assert_eq!(read(archive.clone(), "com.a").unwrap(), expected);
+    let part = b"--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n".to_vec();
+    let form = [part, archive.clone(), b"\r\n--b--\r\n".to_vec()].concat();
+    assert_eq!(read(form, "com.a").unwrap(), expected);
+    let (kind, detail) = refusal(zip_archive(&[("logs/bad.json", b"{\"a\" 1}")]), &BodyForm::Any);
+    assert!(kind == Kind::InvalidReport && detail.starts_with("logs/bad.json: at byte 5"), "{detail}");
+    assert_eq!(read(archive[..archive.len() - 30].to_vec(), "com.a"), Err(Kind::InvalidBody));
+    let (kind, detail) = refusal(zip_archive(&[("screenshot.png", b"x")]), &BodyForm::Any);
+    assert!(kind == Kind::InvalidReport && detail.contains("files that end with .ips"), "{detail}");
+}
+
+/// Proves: bounded-input
+#[test]
+fn archives_are_bounded_in_number_size_and_ratio() {
+    let names: Vec<String> = (0..1_001).map(|number| format!("{number}.png")).collect();
+    let many: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
+    assert!(refusal(zip_archive(&many), &BodyForm::Any).1.contains("more than 1000 entries"));
+    let five: Vec<(String, &[u8])> = (0..5).map(|number| (format!("{number}.json"), A.as_bytes())).collect();
+    let five: Vec<(&str, &[u8])> = five.iter().map(|(name, bytes)| (name.as_str(), *bytes)).collect();
+    assert_eq!(read(zip_archive(&five), "com.a"), Err(Kind::TooLarge));
+    let blank = vec![b' '; 3 << 20];
+    let bomb = zip_archive(&[("a.json", A.as_bytes()), ("b.json", &blank)]);
+    assert_eq!(read(bomb.clone(), "com.a"), Err(Kind::TooLarge), "of the whole body");
+    let bounds = Bounds { unpacked: 4 << 20, ..BOUNDS };
+    let scope = ReportScope { refuse_app: None, readers: &ReportReaders::default() };
+    let found = read_within(&bomb.into(), &BodyForm::Any, &bounds, &scope, 16 << 20).unwrap();
+    assert!(matches!(found[0], ReceivedReport::Accepted(_)));
+    let ReceivedReport::Refused(refused) = &found[1] else { panic!("it is a bomb") };
+    assert_eq!(refused.reason, TOO_LARGE);
+    assert_eq!(refused.detail, "b.json: it unpacks to more than 200 times its size");
+}
+
 fn gzip(text: &str) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(text.as_bytes()).unwrap();

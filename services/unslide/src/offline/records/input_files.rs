@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use unslide_client::{CommandError, check_paths, note};
 use unslide_report::ReadLimits;
+use unslide_report::reader::file_names::{
+    is_ignored_folder, is_report_name, is_report_path, no_report_files,
+};
 
 /// The maximum number of entries of an archive, and of files below a folder.
 const ENTRIES_LIMIT: usize = 100_000;
@@ -16,14 +19,6 @@ const FOLDER_DEPTH_LIMIT: usize = 16;
 /// The maximum number of characters of a name that are kept.
 const NAME_CHARS: usize = 100;
 const ZIP: [u8; 4] = *b"PK\x03\x04";
-/// Names of files with reports.
-const EXTENSIONS: [&str; 9] = ["ips", "crash", "json", "ndjson", "txt", "diag", "hang", "spin", "beta"];
-/// Folders with copies, or with data about files.
-const IGNORED_FOLDERS: [&str; 2] = ["LocallySymbolicated", "__MACOSX"];
-/// Files that Xcode and TestFlight write beside logs.
-const IGNORED_FILES: [&str; 5] =
-    ["DistributionInfo.json", "PointInfo.json", "DeviceInfo.json", "LastAccessedInfo.json", "feedback.json"];
-
 /// The files of a command.
 #[derive(Debug)]
 pub struct InputFiles {
@@ -67,11 +62,7 @@ impl InputFiles {
             self.paths.push(path.to_owned());
         }
         if self.paths.len() == before {
-            let text = format!(
-                "it has no reports: files that end with .{}, also packed as .gz",
-                EXTENSIONS.join(", .")
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, no_report_files()));
         }
         Ok(())
     }
@@ -93,7 +84,7 @@ impl InputFiles {
             }
             if !entry.is_dir() {
                 self.paths.extend(is_report_name(&name).then_some(entry));
-            } else if depth > 0 && !IGNORED_FOLDERS.contains(&name.as_str()) {
+            } else if depth > 0 && !is_ignored_folder(&name) {
                 self.add_folder(&entry, depth - 1, left)?;
             }
         }
@@ -143,22 +134,6 @@ fn is_zip(path: &Path) -> io::Result<bool> {
         return Ok(false);
     }
     Ok(File::open(path)?.read_exact(&mut head).is_ok() && head == ZIP)
-}
-
-/// Returns true for the path of a report in an archive.
-fn is_report_path(path: &str) -> bool {
-    let mut folders: Vec<&str> = path.split('/').collect();
-    let name = folders.pop().unwrap_or_default();
-    let is_ignored = |folder: &&str| folder.starts_with('.') || IGNORED_FOLDERS.contains(folder);
-    !folders.iter().any(is_ignored) && is_report_name(name)
-}
-
-/// Returns true for the name of a report, packed or not.
-fn is_report_name(name: &str) -> bool {
-    let plain = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name);
-    let extension = plain.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-    let is_known = extension.is_some_and(|extension| EXTENSIONS.contains(&extension.as_str()));
-    is_known && !name.starts_with('.') && !IGNORED_FILES.contains(&plain)
 }
 
 /// Returns the last part of a path in an archive, with characters that every file system takes.
