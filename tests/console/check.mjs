@@ -78,7 +78,7 @@ async function signIn(page) {
 async function pages(page) {
   const paths = { overview: "/console", groups: "/console/groups", reports: "/console/reports",
     captures: "/console/captures", versions: `/console/versions?app=${APP}`, health: `/console/health?app=${APP}`, symbols: "/console/symbols", "dead-letters": "/console/dead-letters",
-    keys: "/console/keys", audit: "/console/audit-log", settings: "/console/settings", alerts: "/console/alerts", tenants: "/console/tenants?sort=full", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
+    keys: "/console/keys", audit: "/console/audit-log", data: "/console/data", settings: "/console/settings", alerts: "/console/alerts", tenants: "/console/tenants?sort=full", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
   const lists = { group: [`/console/groups?app=${APP}`], capture: ["/console/captures"],
     report: [`/console/reports?app=${APP}&status=partial`, `/console/reports?app=${APP}&status=complete`] };
   for (const [name, candidates] of Object.entries(lists)) {
@@ -322,6 +322,7 @@ async function work(page) {
   await page.getByRole("button", { name: "Resolve" }).click();
   await page.getByText("resolved it in 99.9").waitFor();
   await page.getByRole("button", { name: "Reopen" }).click();
+  await page.getByRole("button", { name: "Resolve" }).waitFor();
   await page.getByLabel("Comment").fill("It is the cart.");
   await page.getByRole("button", { name: "Comment" }).click();
   await page.getByText("It is the cart.").waitFor();

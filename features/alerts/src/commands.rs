@@ -12,17 +12,18 @@ pub const ALERT_COMMANDS: &[FeatureCommand] =
 /// Entries of a list without --limit.
 const DEFAULT_LIMIT: usize = 50;
 
-/// List alert rules and their messages, and try a rule
+/// List alert rules and their messages, try a rule, and send a group to its receiver
 #[derive(Parser)]
 #[command(
     name = "alerts",
     after_help = "\
-The key needs the scope tenant:admin. Rules are made in the console and with POST /v1/alert-rules.
+The key needs the scope tenant:admin, and to send a group groups:write. Rules are made in the console and with POST /v1/alert-rules.
 
 Examples:
   unslide alerts list
   unslide alerts messages --rule 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
-  unslide alerts test 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10"
+  unslide alerts test 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
+  unslide alerts send SHOP-1A2B --rule 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -47,6 +48,16 @@ enum AlertsCommand {
         server: ApiServer,
         /// The id of the rule
         id: String,
+    },
+    /// Send a group to the receiver of a rule
+    Send {
+        #[command(flatten)]
+        server: ApiServer,
+        /// The id or short id of the group
+        group: String,
+        /// The id of the rule
+        #[arg(long, value_name = "ID")]
+        rule: String,
     },
 }
 
@@ -73,6 +84,12 @@ fn run(matches: &ArgMatches) -> Outcome {
                 say!(
                     "{id}  a test message is on its way; `unslide alerts messages --rule {id}` says whether it arrived"
                 );
+                Ok(unslide_client::Exit::Ready)
+            }
+            AlertsCommand::Send { server, group, rule } => {
+                let path = format!("/v1/groups/{group}/send");
+                let _: Value = Client::new(&server)?.post(&path, &json!({ "rule": rule })).await?;
+                say!("{group}  is on its way to the receiver of the rule {rule}");
                 Ok(unslide_client::Exit::Ready)
             }
         }

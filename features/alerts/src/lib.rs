@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
-use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry};
+use unslide_api::feature::{Api, ApiFeature, GroupLink, ListTable, NavigationEntry};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
@@ -82,6 +82,7 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
         operations: operations::alert_routes().layer(policy.clone()),
         pages: pages::page_routes().layer(policy),
         navigation: vec![NavigationEntry { name: NAME, path: pages::ALERTS_PATH, label: "Alerts" }],
+        group_links: &[GroupLink { path_end: "/send", label: "Send it to a receiver" }],
         tables: TABLES,
         problems: alerts.problems(&public_url),
         warnings: alerts.find_insecure(),

@@ -30,7 +30,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use pages::group_pages::{bulk, group, group_actions, groups, saved_views};
 use pages::report_pages::{app_session, explain, report, reports};
-use pages::tenant_pages::{audit_log, dead_letter, dead_letters, keys, settings, tenants};
+use pages::tenant_pages::{audit_log, dead_letter, dead_letters, keys, settings, stored_data, tenants};
 use pages::{flame, lists, overview, search, sign_in, symbols, versions};
 use std::time::Duration;
 use unslide_api::feature::site::bound_time;
@@ -90,6 +90,7 @@ fn build_site(api: &Api) -> Router<Api> {
             "/console/settings/grouping-rules/trial",
             post(settings::try_rules).layer(Extension(form::LongForm)),
         )
+        .merge(build_data_routes())
         .route("/console/keys", get(keys::render_page).post(keys::create_from_form))
         .route("/console/keys/{id}/revoke", post(keys::revoke_from_form).layer(Extension(session::TakesAway)))
         .route("/console/tenants", get(tenants::render_page))
@@ -109,6 +110,15 @@ fn build_site(api: &Api) -> Router<Api> {
         .route("/console/assets/{hash}/{name}", get(assets::serve_asset))
         .route("/favicon.ico", get(assets::serve_icon))
         .route("/", get(|| async { Redirect::temporary("/console") }))
+}
+
+/// Builds the routes for stored data: symbolicating again and deletion.
+fn build_data_routes() -> Router<Api> {
+    Router::new()
+        .route("/console/data", get(stored_data::render_page))
+        .route("/console/data/reprocess", post(stored_data::reprocess_from_form))
+        .route("/console/reports/{id}/delete", post(stored_data::delete_report_from_form))
+        .route("/console/symbols/{debug_id}/delete", post(stored_data::delete_symbols_from_form))
 }
 
 /// Builds the routes of groups.

@@ -46,11 +46,12 @@ const APP_ENTRIES: [NavigationEntry; 5] = [
     new_entry("symbols", "/console/symbols", "Symbols"),
 ];
 /// Entries for a tenant's administrators.
-const TENANT_ENTRIES: [NavigationEntry; 5] = [
+const TENANT_ENTRIES: [NavigationEntry; 6] = [
     NAVIGATION_SEPARATOR,
     new_entry("dead-letters", "/console/dead-letters", "Dead letters"),
     new_entry("audit-log", "/console/audit-log", "Audit log"),
     new_entry("keys", "/console/keys", "Keys"),
+    new_entry("data", "/console/data", "Stored data"),
     new_entry("settings", "/console/settings", "Settings"),
 ];
 /// The entries that only operators see.

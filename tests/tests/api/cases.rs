@@ -331,6 +331,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("test_alert_rule", Case::new(format!("/v1/alert-rules/{rule}/test"), Foreign::NotFound)),
         ("delete_alert_rule", Case::new(format!("/v1/alert-rules/{doomed_rule}"), Foreign::NotFound)),
         ("list_alert_messages", Case::new("/v1/alert-messages", Foreign::Empty)),
+        (
+            "send_group",
+            Case::new(format!("/v1/groups/{group}/send"), Foreign::NotFound).body(json!({"rule": rule})),
+        ),
         ("send_alert_again", Case::new(format!("/v1/alert-messages/{alert}/send"), Foreign::NotFound)),
         (
             "change_group",
@@ -469,7 +473,7 @@ pub fn absent(template: &str, case: &Case) -> Case {
         Ok(_) => Uuid::from_u128(0x0198_0000_0000_7000_8000_0000_0000_0001).to_string(),
         Err(_) if part.parse::<ContentHash>().is_ok() => "0".repeat(64),
         // A part's number is no name of anything by itself.
-        Err(_) if part.parse::<u32>().is_ok() => part.to_owned(),
+        Err(_) if template == "{number}" => part.to_owned(),
         // A dead letter's id ends in its offset.
         Err(_) if letters => format!("{}-987654321", part.rsplit_once('-').unwrap().0),
         // What is asked of it stays.

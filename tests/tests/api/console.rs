@@ -9,7 +9,7 @@ use unslide_model::Scope;
 
 const B: &str = "22222222-2222-2222-2222-222222222222";
 /// Every page that needs no name of anything, with the scope that it needs.
-pub const PAGES: [(&str, Scope); 14] = [
+pub const PAGES: [(&str, Scope); 15] = [
     ("/console", Scope::ReportsRead),
     ("/console/groups", Scope::ReportsRead),
     ("/console/reports", Scope::ReportsRead),
@@ -22,6 +22,7 @@ pub const PAGES: [(&str, Scope); 14] = [
     ("/console/alerts", Scope::TenantAdmin),
     ("/console/keys", Scope::TenantAdmin),
     ("/console/audit-log", Scope::TenantAdmin),
+    ("/console/data", Scope::TenantAdmin),
     ("/console/settings", Scope::TenantAdmin),
     ("/console/tenants", Scope::Operator),
 ];
@@ -90,6 +91,40 @@ async fn an_id_in_the_search_field_opens_what_it_names() {
     for (page, _) in PAGES {
         assert!(browser.fetch_page(page).await.contains("name=\"q\""), "{page}");
     }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn stored_data_is_symbolicated_again_and_deleted_on_pages() {
+    let world = World::start().await;
+    let key = world.create_master_key("acme").await;
+    store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let browser = Browser::signed_in(&world, &key).await;
+    assert!(browser.fetch_page("/console/data").await.contains("Reports are kept for"));
+    let ask =
+        async |fields: &[(&str, &str)]| browser.post("/console/data/reprocess", encode_form(fields)).await;
+    let counted = ask(&[("version", "1.0"), ("count", "1")]).await;
+    let page = browser.fetch_page(redirect_location(&counted)).await;
+    assert!(page.contains("1 report matches.") && page.contains("value=\"1.0\""), "{page}");
+    let refused = ask(&[("version", "")]).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    let begun = ask(&[("version", "1.0"), ("from", "2026-01-01")]).await;
+    let page = browser.fetch_page(redirect_location(&begun)).await;
+    assert!(page.contains("1 report matches, ") && page.contains("http-equiv=\"refresh\""), "{page}");
+    let image = crate::symbols::stored(&world, "acme").await;
+    let symbols = format!("/console/symbols/{image}/delete");
+    assert!(browser.fetch_page("/console/symbols").await.contains(&symbols));
+    assert_eq!(redirect_location(&browser.post(&symbols, String::new()).await), "/console/symbols");
+    assert_eq!(browser.post(&symbols, String::new()).await.status, StatusCode::NOT_FOUND);
+    let report = format!("/console/reports/{A}");
+    assert!(browser.fetch_page(&report).await.contains(&format!("{report}/delete")));
+    let reader = world.create_key("acme", &[Scope::ReportsRead]).await;
+    let reader = Browser::signed_in(&world, &reader).await;
+    assert!(!reader.fetch_page(&report).await.contains(&format!("{report}/delete")));
+    assert_eq!(reader.post(&format!("{report}/delete"), String::new()).await.status, StatusCode::FORBIDDEN);
+    let deleted = browser.post(&format!("{report}/delete"), encode_form(&[("variant", "0")])).await;
+    assert_eq!(redirect_location(&deleted), "/console/reports");
+    assert_eq!(browser.get(&report).await.status, StatusCode::NOT_FOUND);
     world.stop().await;
 }
 
@@ -199,6 +234,7 @@ pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
             "/merge",
             "/split",
             "/trial",
+            "/reprocess",
             "-rules",
             "/mute",
             "/unmute",

@@ -307,6 +307,7 @@ fn result_path(answer: &Answer, id: &str) -> String {
         "send_sessions" => "/v1/apps/com.example.shop/health".to_owned(),
         "send_capture" => format!("/v1/captures/{}", of(&body["id"])),
         "delete_tenant" => format!("/v1/tenants/{}", of(&body["id"])),
+        "erase_person" => format!("/v1/person-erasures/{}", of(&body["id"])),
         "create_reprocess" => format!("/v1/reprocess/{}", of(&body["id"])),
         id if id.contains("system") => format!("/v1/system/symbols/uploads/{}", of(&body["id"])),
         _ => format!("/v1/symbols/uploads/{}", of(&body["id"])),

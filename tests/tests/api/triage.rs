@@ -11,7 +11,7 @@ const B: &str = "22222222-2222-2222-2222-222222222222";
 const C: &str = "33333333-3333-3333-3333-333333333333";
 
 /// Two groups of acme: a crash and a hang, as the API lists them.
-async fn two(world: &World, key: &str) -> [Value; 2] {
+pub async fn two(world: &World, key: &str) -> [Value; 2] {
     let now = world.host.clock.now();
     store(world, "acme", &crash(A, "1.0"), 1, now).await;
     let mut hang = crash(B, "1.0");

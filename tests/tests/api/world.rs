@@ -61,6 +61,11 @@ impl World {
     pub async fn still(change: impl FnOnce(&mut Config)) -> World {
         let mut settings = FeatureSettings::default();
         settings.alerts.api.alerts.every_millis = 86_400_000;
+        World::with_features(settings, change).await
+    }
+
+    /// A world whose features have these settings.
+    pub async fn with_features(settings: FeatureSettings, change: impl FnOnce(&mut Config)) -> World {
         let features = unslide_feature::for_api(&features(settings));
         World(unslide_world::World::start(features, change).await)
     }

@@ -99,9 +99,12 @@ pub fn build_view(report: &Report<'_>) -> ReportView {
 
 fn escaped_finding(finding: &OurFinding) -> OurFinding {
     let own = |text: &String| super::escape_line(text).into_owned();
-    let OurFinding { member, sentence, frame, evidence } = finding;
-    let evidence = evidence.iter().map(own).collect();
-    OurFinding { member: own(member), sentence: own(sentence), frame: *frame, evidence }
+    OurFinding {
+        member: own(&finding.member),
+        sentence: own(&finding.sentence),
+        evidence: finding.evidence.iter().map(own).collect(),
+        ..finding.clone()
+    }
 }
 
 /// Returns one backtrace of the main crash, by its position in [`Report::backtraces`], with everything a page shows.

@@ -7,12 +7,14 @@ mod get;
 pub mod list;
 pub mod messages;
 mod send_again;
+mod send_group;
 mod test;
 
 pub use change::change_alert_rule;
 pub use create::create_alert_rule;
 pub use delete::delete_alert_rule;
 pub use send_again::send_alert_again;
+pub use send_group::{GroupReceiver, send_group};
 pub use test::test_alert_rule;
 
 use crate::receiver_policy::ReceiverPolicy;
@@ -31,6 +33,7 @@ pub fn alert_routes() -> OpenApiRouter<Api> {
         .routes(routes!(create::create_alert_rule, list::list_alert_rules))
         .routes(routes!(get::get_alert_rule, change::change_alert_rule, delete::delete_alert_rule))
         .routes(routes!(test::test_alert_rule))
+        .routes(routes!(send_group::send_group))
         .routes(routes!(messages::list_alert_messages))
         .routes(routes!(send_again::send_alert_again))
 }

@@ -110,7 +110,7 @@ fn condition_word(condition: AlertCondition) -> &'static str {
     }
 }
 
-fn channel_word(channel: AlertChannel) -> &'static str {
+pub(super) fn channel_word(channel: AlertChannel) -> &'static str {
     match channel {
         AlertChannel::Webhook => "webhook",
         AlertChannel::Slack => "Slack",

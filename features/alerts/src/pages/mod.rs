@@ -2,6 +2,7 @@
 
 mod alerts;
 mod mail;
+mod send_group;
 
 pub use alerts::ALERTS_PAGE as ALERTS_PATH;
 
@@ -18,5 +19,6 @@ pub fn page_routes() -> Router<Api> {
         .route("/console/alerts/{id}/{action}", post(alerts::act_on_rule))
         .route("/console/alerts/{id}/receiver", post(alerts::change_receiver))
         .route("/console/alerts/{id}/rule", post(alerts::change_rule))
+        .route("/console/groups/{id}/send", get(send_group::render_page).post(send_group::send_from_form))
         .route("/console/alert-messages/{id}/send", post(alerts::send_from_form))
 }

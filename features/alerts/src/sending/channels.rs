@@ -6,6 +6,7 @@
 
 use super::receiver::ReceiverAnswer;
 use super::text::{fill_template, format_plain, message_to_json};
+use crate::store::events::AlertEvent;
 use crate::store::messages::ClaimedAlertMessage;
 use crate::store::rules::{AlertChannel, TemplateType};
 use base64::Engine;
@@ -13,7 +14,9 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
+use unslide_api::feature::operation::is_ticket_url;
 use unslide_model::Secret;
+use unslide_store::Uuid;
 
 /// Before the key of a webhook, in base64.
 const WEBHOOK_SECRET: &str = "whsec_";
@@ -29,6 +32,13 @@ pub struct AlertRequest {
     /// The content type of the body.
     pub content_type: TemplateType,
     pub body: String,
+}
+
+/// A ticket in another system, which a receiver has made of a group.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MadeTicket {
+    pub group: Uuid,
+    pub url: String,
 }
 
 /// Checks that a channel can sign with a secret. The empty secret means none.
@@ -159,10 +169,20 @@ pub fn check_answer(channel: AlertChannel, answer: &ReceiverAnswer) -> Result<()
     if is_taken { Ok(()) } else { Err(refused()) }
 }
 
+/// Returns the address of the ticket that a webhook has made of the only group of a message: `ticket_url` of its answer.
+pub fn find_ticket(message: &ClaimedAlertMessage, answer: &ReceiverAnswer) -> Option<MadeTicket> {
+    let [AlertEvent { group: Some(group), .. }] = message.named.as_slice() else { return None };
+    let answer: Value = serde_json::from_slice(&answer.body).ok()?;
+    let url = answer["ticket_url"].as_str().filter(|url| !url.is_empty() && is_ticket_url(url))?;
+    let is_webhook = message.channel == AlertChannel::Webhook;
+    is_webhook.then(|| MadeTicket { group: group.id, url: url.to_owned() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::text::tests::message;
     use super::*;
+    use crate::store::events::AlertGroup;
 
     fn made(channel: AlertChannel, secret: &str) -> AlertRequest {
         let mut message = message(channel, &["New: <!channel> & co"], 1);
@@ -239,6 +259,35 @@ mod tests {
         let answer = ReceiverAnswer { status: 502, body: b"down\x1b[2J".into(), is_in_networks: false };
         let text = check_answer(AlertChannel::Webhook, &answer).unwrap_err();
         assert_eq!(text, "The receiver answered with HTTP 502: down\\u{1b}[2J");
+    }
+
+    #[test]
+    fn a_webhook_that_makes_a_ticket_of_one_group_answers_with_its_address() {
+        let group = AlertGroup { id: Uuid::from_u128(7), short_id: None, reports: 3, devices: 2 };
+        let sent = |channel, groups: usize| {
+            let mut message = message(channel, &["New: boom", "New: bang"][..groups], 2);
+            message.named.iter_mut().for_each(|event| event.group = Some(group.clone()));
+            message
+        };
+        let url = "https://tickets.example.com/SHOP-17";
+        let made = format!(r#"{{"ticket_url":"{url}"}}"#);
+        let find = |channel, groups, body: &str| {
+            let answer = ReceiverAnswer { status: 201, body: body.into(), is_in_networks: false };
+            find_ticket(&sent(channel, groups), &answer).map(|ticket| (ticket.group, ticket.url))
+        };
+        assert_eq!(find(AlertChannel::Webhook, 1, &made), Some((group.id, url.to_owned())));
+        // Which of two groups it is of is not known.
+        assert_eq!(find(AlertChannel::Webhook, 2, &made), None);
+        assert_eq!(find(AlertChannel::Slack, 1, &made), None);
+        for body in [
+            "ok",
+            "{}",
+            r#"{"ticket_url":""}"#,
+            r#"{"ticket_url":"javascript:alert(1)"}"#,
+            r#"{"ticket_url":7}"#,
+        ] {
+            assert_eq!(find(AlertChannel::Webhook, 1, body), None, "{body}");
+        }
     }
 
     #[test]

@@ -18,9 +18,11 @@ pub use networks::AllowedReceivers;
 pub use recipients::MailPolicy;
 pub use settings::Alerts;
 
+use crate::NAME;
 use crate::store::messages::{self, ClaimedAlertMessage, MOST_ATTEMPTS};
 use crate::store::rules::AlertChannel;
 use crate::store::{self, AlertStep, DueAlert, recipients as stored};
+use channels::MadeTicket;
 use mail::{AlertMail, Mailer};
 use prometheus::IntCounterVec;
 use receiver::{HttpSender, PostError, ReceiverAnswer};
@@ -34,7 +36,9 @@ use tokio_util::sync::CancellationToken;
 use unslide_api::entropy::{Entropy, write_token};
 use unslide_model::{Clock, TenantId};
 use unslide_report::text::escape_line;
-use unslide_store::{Store, StoreError, Uuid};
+use unslide_store::groups::{GroupActor, GroupUpdate, follow_redirects, update_group};
+use unslide_store::queries::groups::find_group;
+use unslide_store::{Store, StoreError, TenantTx, Uuid};
 
 /// The interval between two polls for due work after the database has failed.
 const FAILED_POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -197,14 +201,17 @@ impl AlertSender {
             MailAdmission::Held { outcome, reason } => (Err(reason), Some(outcome)),
         };
         let word = match (&outcome, held) {
-            (Ok(()), _) => "delivered",
+            (Ok(_), _) => "delivered",
             (Err(_), _) if message.attempt >= MOST_ATTEMPTS => "given_up",
             (Err(_), held) => held.unwrap_or("retried"),
         };
         self.outcomes.with_label_values(&[word]).inc();
         let mut tx = self.store.tenant(tenant).await?;
-        messages::finish_attempt(&mut tx, &message, outcome.as_ref().copied().map_err(String::as_str))
-            .await?;
+        let ended = outcome.as_ref().map(drop).map_err(String::as_str);
+        messages::finish_attempt(&mut tx, &message, ended).await?;
+        if let Ok(Some(ticket)) = outcome {
+            link_ticket(&mut tx, &message.rule_name, ticket).await?;
+        }
         tx.commit().await
     }
 
@@ -233,14 +240,16 @@ impl AlertSender {
         tx.commit().await
     }
 
-    /// Delivers a message by its channel. Errors are for the tenant: they name no internals of the service.
-    async fn deliver_message(&self, mail: &AlertMail<'_>) -> Result<(), String> {
+    /// Delivers a message by its channel, and returns the ticket that its receiver has made. Errors are for the tenant: they
+    /// name no internals of the service.
+    async fn deliver_message(&self, mail: &AlertMail<'_>) -> Result<Option<MadeTicket>, String> {
         let AlertMail { tenant, message, .. } = mail;
         match message.channel {
-            AlertChannel::Mail => self.send_mail(mail).await,
-            AlertChannel::Kafka => self.topic.publish_message(tenant, message, &self.public_url).await,
-            _ => self.post_message(message).await,
+            AlertChannel::Mail => self.send_mail(mail).await?,
+            AlertChannel::Kafka => self.topic.publish_message(tenant, message, &self.public_url).await?,
+            _ => return self.post_message(message).await,
         }
+        Ok(None)
     }
 
     async fn send_mail(&self, mail: &AlertMail<'_>) -> Result<(), String> {
@@ -262,7 +271,7 @@ impl AlertSender {
         tx.commit().await
     }
 
-    async fn post_message(&self, message: &ClaimedAlertMessage) -> Result<(), String> {
+    async fn post_message(&self, message: &ClaimedAlertMessage) -> Result<Option<MadeTicket>, String> {
         let now = self.clock.now().unix_timestamp();
         let request = channels::build_request(message, &self.public_url, now)?;
         let answer = self.http.post_request(&request).await.map_err(|error| {
@@ -275,8 +284,21 @@ impl AlertSender {
             let ReceiverAnswer { status, body, .. } = &answer;
             let body = String::from_utf8_lossy(body);
             tracing::info!(rule = %message.rule, status, body = %escape_line(&body), "a receiver refuses an alert");
-        })
+        })?;
+        Ok(channels::find_ticket(message, &answer))
     }
+}
+
+/// Links a group to the ticket that the receiver of a rule has made of it, unless it has one.
+async fn link_ticket(tx: &mut TenantTx, rule_name: &str, ticket: MadeTicket) -> Result<(), StoreError> {
+    let MadeTicket { group, url } = ticket;
+    let Some(group) = follow_redirects(tx, &[group]).await?.pop() else { return Ok(()) };
+    if find_group(tx, group, None).await?.is_some_and(|group| group.ticket_url.is_none()) {
+        let update = GroupUpdate { ticket_url: Some(url), ..GroupUpdate::default() };
+        let actor = GroupActor { actor: NAME, name: Some(rule_name) };
+        update_group(tx, group, None, actor, &update).await?;
+    }
+    Ok(())
 }
 
 /// Returns the text of an error and of its causes.
@@ -292,7 +314,7 @@ fn text_with_causes(error: &dyn Error) -> String {
 }
 
 /// Ends a delivery that takes too long: its tenant's next message waits for it.
-async fn limit_delivery(delivery: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+async fn limit_delivery<T>(delivery: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     let ended = tokio::time::timeout(LONGEST_DELIVERY, delivery).await;
     ended.unwrap_or_else(|_| {
         Err(format!("The receiver did not answer within {} s", LONGEST_DELIVERY.as_secs()))

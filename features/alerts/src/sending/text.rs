@@ -1,6 +1,6 @@
 //! Writes the texts of messages.
 
-use crate::store::events::{AlertEvent, AlertGroup};
+use crate::store::events::{AlertEvent, AlertGroup, EventReason};
 use crate::store::messages::ClaimedAlertMessage;
 use crate::store::rules::TemplateType;
 use serde_json::{Value, json};
@@ -59,9 +59,13 @@ fn describe_group(group: &AlertGroup) -> String {
     format!("{name}{reports}, {}", count(group.devices, "device", "devices"))
 }
 
-/// Returns the condition that an event fulfils, as a word.
+/// Returns the condition that an event fulfils, as a word, or `sent` or `test` if a person asked for it.
 fn event_condition(event: &AlertEvent, message: &ClaimedAlertMessage) -> &'static str {
-    if event.is_test { "test" } else { message.condition.as_str() }
+    match event.reason {
+        EventReason::Condition => message.condition.as_str(),
+        EventReason::Sent => "sent",
+        EventReason::Test => "test",
+    }
 }
 
 /// Returns the whole as JSON, for webhooks.
@@ -163,7 +167,7 @@ pub mod tests {
             app: "shop".to_owned(),
             version: "2.0".to_owned(),
             path: "/console/groups/1".to_owned(),
-            is_test: false,
+            reason: EventReason::Condition,
             group: Some(AlertGroup {
                 id: Uuid::from_u128(7),
                 short_id: Some("SHOP-1A2B".to_owned()),

@@ -4,6 +4,7 @@ use super::rules::{AlertCondition, AlertRule};
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 use unslide_store::groups::GroupEvent;
+use unslide_store::queries::groups::ListedGroup;
 use unslide_store::{Announcement, Result, TenantTx, Uuid, announce_to_features};
 
 /// The beginning of the cause of a new group; the group's id follows.
@@ -40,6 +41,17 @@ impl AlertCause {
     }
 }
 
+/// Why a rule has an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventReason {
+    /// It fulfils the rule's condition.
+    Condition,
+    /// A person sent the group to the rule's receiver.
+    Sent,
+    /// A person tested the rule.
+    Test,
+}
+
 /// An event of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertEvent {
@@ -51,8 +63,7 @@ pub struct AlertEvent {
     pub version: String,
     /// The path of the console's page about it.
     pub path: String,
-    /// True for a test of the rule, which fulfils no condition.
-    pub is_test: bool,
+    pub reason: EventReason,
     /// The group that it is about, as it is now.
     pub group: Option<AlertGroup>,
 }
@@ -212,6 +223,24 @@ pub async fn raise_test(tx: &mut TenantTx, rule: &AlertRule) -> Result<()> {
         path: "/console/alerts".to_owned(),
     };
     raise_for(tx, rule.id, &[cause]).await?;
+    Ok(())
+}
+
+/// The beginning of the cause of a group that a person sent; the group's id and the minute follow.
+pub(super) const SENT_GROUP: &str = "sent:";
+
+/// Makes a rule send a group, once in a minute: a form that is sent twice makes one message.
+pub async fn raise_sent_group(tx: &mut TenantTx, rule: Uuid, group: &ListedGroup) -> Result<()> {
+    let minute = tx.now().unix_timestamp() / 60;
+    let cause = AlertCause {
+        cause: format!("{SENT_GROUP}{}:{minute}", group.id),
+        headline: group.title.clone(),
+        detail: group.culprit.clone(),
+        app: group.app.clone(),
+        version: group.last_version.clone(),
+        path: format!("{GROUP_PAGE}{}", group.id),
+    };
+    raise_for(tx, rule, &[cause]).await?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Messages about the events of a rule, and their outcomes.
 
-use super::events::{AlertEvent, AlertGroup, TEST};
+use super::events::{AlertEvent, AlertGroup, EventReason, SENT_GROUP, TEST};
 use super::rules::{AlertChannel, AlertCondition, TemplateType, quiet_hours};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
@@ -198,6 +198,7 @@ async fn list_events(tx: &mut TenantTx, message: Uuid) -> Result<Vec<AlertEvent>
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT e.occurred_at, e.headline, e.detail, e.app, e.version, e.path, e.cause = $4 AS "is_test!",
+                  starts_with(e.cause, $5) AS "is_sent!",
                   e.group_id, e.group_reports, e.group_devices,
                   (SELECT s.short_id FROM group_short_ids s
                    WHERE s.tenant = $1 AND s.group_id = e.group_id) AS short_id
@@ -207,7 +208,8 @@ async fn list_events(tx: &mut TenantTx, message: Uuid) -> Result<Vec<AlertEvent>
         tenant,
         message,
         NAMED_EVENTS,
-        TEST
+        TEST,
+        SENT_GROUP
     )
     .fetch_all(connection)
     .await?;
@@ -218,7 +220,11 @@ async fn list_events(tx: &mut TenantTx, message: Uuid) -> Result<Vec<AlertEvent>
         app: row.app,
         version: row.version,
         path: row.path,
-        is_test: row.is_test,
+        reason: match (row.is_test, row.is_sent) {
+            (true, _) => EventReason::Test,
+            (_, true) => EventReason::Sent,
+            _ => EventReason::Condition,
+        },
         group: row.group_id.map(|id| AlertGroup {
             id,
             short_id: row.short_id,

@@ -38,6 +38,15 @@ pub struct NavigationEntry {
     pub label: &'static str,
 }
 
+/// A page of a feature about a group, which the group's page links to for those who may change groups.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupLink {
+    /// The end of the page's path, after that of the group's page.
+    pub path_end: &'static str,
+    /// The text of the link.
+    pub label: &'static str,
+}
+
 /// Starts the background work of a feature. It ends when the host begins to stop.
 pub type FeatureStart =
     Arc<dyn Fn(&Api, &Host) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> + Send + Sync>;
@@ -90,6 +99,8 @@ pub struct ApiFeature {
     pub upload_pages: Router<Api>,
     /// Its entries in the side bar of the site.
     pub navigation: Vec<NavigationEntry>,
+    /// Its pages about a group.
+    pub group_links: &'static [GroupLink],
     /// The lists among its operations, for features that add forms.
     pub tables: &'static [ListTable],
     /// Other forms of the lists of all operations.
@@ -127,6 +138,7 @@ impl ApiFeature {
             pages: Router::new(),
             upload_pages: Router::new(),
             navigation: Vec::new(),
+            group_links: &[],
             tables: &[],
             forms: None,
             find_page: None,

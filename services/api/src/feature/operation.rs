@@ -4,6 +4,7 @@ pub use crate::http::network_of_everything;
 pub use crate::limits::answers::{ReservedAnswer, reserve_bytes};
 pub use crate::limits::charge::Charge;
 pub use crate::limits::permits::{Permit, Reservation};
+pub use crate::operations::groups::change::is_ticket_url;
 pub use crate::operations::tenants::wait_announced;
 pub use crate::problem::{Kind, Problem, problems};
 pub use crate::reports::image_symbols::SymbolsOfReport;

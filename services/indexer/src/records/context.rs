@@ -8,7 +8,8 @@ const KEYS_LIMIT: usize = 24;
 /// Maximum number of characters of a key or a value.
 const TEXT_CHARS_LIMIT: usize = 64;
 
-/// Returns the known facts about the app and the device, and the app's own keys that are texts, numbers or booleans.
+/// Returns the known facts about the app and the device, the app's own keys that are texts, numbers or booleans, and the
+/// verdicts of analyses.
 pub fn build_context(report: &Report<'_>) -> Value {
     let (app, device, keys) = report.read_state(KEYS_LIMIT);
     let facts: Map<String, Value> = list_state_facts(&app, &device)
@@ -18,7 +19,11 @@ pub fn build_context(report: &Report<'_>) -> Value {
     let cut = |text: &str| text.chars().take(TEXT_CHARS_LIMIT).collect::<String>();
     let keys: Map<String, Value> =
         keys.iter().map(|key| (cut(&key.name), Value::String(cut(&key.value)))).collect();
-    json!({ "facts": facts, "keys": keys })
+    let findings = report.ours.iter().flat_map(|ours| &ours.findings);
+    let verdicts: Map<String, Value> = findings
+        .filter_map(|finding| Some((cut(&finding.member), json!(finding.verdict.as_ref()?))))
+        .collect();
+    json!({ "facts": facts, "keys": keys, "verdicts": verdicts })
 }
 
 #[cfg(test)]
@@ -31,14 +36,15 @@ mod tests {
         let keys: Vec<String> = (0..40).map(|n| format!(r#""key{n}":"{}""#, "é".repeat(300))).collect();
         let input = format!(
             r#"{{"crash":{{"error":{{"type":"mach"}}}},"user":{{"plan":"pro","cart":{{}},{}}},"system":{{"jailbroken":false,
-            "freeStorage":1048576,"battery_level":55,"application_stats":{{"application_in_foreground":false}}}}}}"#,
+            "freeStorage":1048576,"battery_level":55,"application_stats":{{"application_in_foreground":false}}}},
+            "symbolication":{{"version":1,"engine":"unslide/0.1.0","fault":{{"verdict":"trap","sentence":"A trap."}}}}}}"#,
             keys.join(",")
         );
         let report = Report::read(input.as_bytes(), &ReadLimits::default()).unwrap();
         let context = build_context(&report);
         let facts =
             json!({"in_background": true, "low_storage": true, "low_battery": false, "jailbroken": false});
-        assert_eq!(context["facts"], facts);
+        assert_eq!((&context["facts"], &context["verdicts"]), (&facts, &json!({"fault": "trap"})));
         assert_eq!(context["keys"].as_object().unwrap().len(), KEYS_LIMIT);
         assert_eq!((&context["keys"]["plan"], &context["keys"]["cart"]), (&json!("pro"), &Value::Null));
         assert_eq!(context["keys"]["key0"], json!("é".repeat(TEXT_CHARS_LIMIT)));

@@ -70,7 +70,7 @@ pub async fn an_error_shows_the_line_of_its_source(world: &World) {
     let shown = [
         "JavaScript",
         "<span class=\"fn\" title=\"total\">",
-        "title=\"src/cart.ts\">cart.ts:2<",
+        "title=\"src/cart.ts\"><span class=\"start\">cart.ts</span><span class=\"end\">:2</span>",
         "return items.map(price);",
     ];
     console.page_with(&page, &shown).await;

@@ -59,7 +59,7 @@ pub async fn sessions_and_a_report_say_why_the_app_ended(world: &World) {
         (&json!("out_of_memory"), &json!("Out of memory in the foreground"))
     );
     let timeline = format!("/console/sessions/{RUN}?app={}", app.bundle);
-    let link = format!("href=\"/console/reports/{id}\">A report: out_of_memory");
+    let link = format!("href=\"/console/reports/{id}\">A report: out of memory");
     world.console.page_with(&timeline, &["The session ended: out of memory", &link]).await;
 }
 

@@ -7,6 +7,8 @@ use crate::json::Value;
 const MOST_FINDINGS: usize = 8;
 /// The maximum number of facts of a finding.
 const MOST_FACTS: usize = 32;
+/// The maximum length of a verdict.
+const VERDICT_BYTES: usize = 40;
 /// Integers up to this one are shown in decimal digits.
 const MOST_DECIMAL: u64 = 9;
 
@@ -15,6 +17,8 @@ const MOST_DECIMAL: u64 = 9;
 pub struct OurFinding {
     /// The key of its member, such as `fault`.
     pub member: String,
+    /// Its kind, in lower-case words with underscores, such as `null_pointer`.
+    pub verdict: Option<String>,
     /// The finding in words.
     pub sentence: String,
     /// The index of the frame that it is about.
@@ -28,7 +32,8 @@ pub(super) fn read_finding(key: &[u8], value: Value<'_>, findings: &mut Vec<OurF
     if !value.is_object() || findings.len() >= MOST_FINDINGS {
         return;
     }
-    let [sentence, frame, evidence] = value.find_members(["sentence", "frame", "evidence"]);
+    let [verdict, sentence, frame, evidence] =
+        value.find_members(["verdict", "sentence", "frame", "evidence"]);
     let Some(sentence) = sentence.and_then(Value::decode_string) else { return };
     let facts = evidence.map(Value::items).unwrap_or_default();
     let evidence =
@@ -36,10 +41,16 @@ pub(super) fn read_finding(key: &[u8], value: Value<'_>, findings: &mut Vec<OurF
     let frame = frame.and_then(Value::as_unsigned);
     findings.push(OurFinding {
         member: String::from_utf8_lossy(key).into_owned(),
+        verdict: verdict.and_then(Value::decode_string).filter(|word| is_verdict(word)),
         sentence,
         frame,
         evidence,
     });
+}
+
+fn is_verdict(word: &str) -> bool {
+    (1..=VERDICT_BYTES).contains(&word.len())
+        && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
 /// Returns the members of a fact as text: `register x0, value 0`.
@@ -68,11 +79,12 @@ mod tests {
     #[test]
     fn members_with_a_sentence_are_findings() {
         let text = r#"{"crash":{"threads":[]},"symbolication":{"version":1,"engine":"unslide/0.1.0",
-            "fault":{"sentence":"A pointer is null.","frame":0,"evidence":[{"far":40},{"register":"x0","value":0},{"stack_error":true},7]},
+            "fault":{"verdict":"null_pointer","sentence":"A pointer is null.","frame":0,"evidence":[{"far":40},{"register":"x0","value":0},{"stack_error":true},7]},
             "other":{"a":1},"list":[{"sentence":"a"}],"grouping":{"sentence":"no"}}}"#;
         let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
         let fault = OurFinding {
             member: "fault".into(),
+            verdict: Some("null_pointer".into()),
             sentence: "A pointer is null.".into(),
             frame: Some(0),
             evidence: ["far 0x28", "register x0, value 0", "stack error"].map(str::to_owned).into(),
@@ -95,13 +107,15 @@ mod tests {
     #[test]
     fn findings_and_facts_are_bounded() {
         let facts = vec![r#"{"a":1}"#; 100].join(",");
-        let members: String =
-            (0..100).map(|n| format!(r#","m{n}":{{"sentence":"s","evidence":[{facts}]}}"#)).collect();
+        let members: String = (0..100)
+            .map(|n| format!(r#","m{n}":{{"verdict":"A B","sentence":"s","evidence":[{facts}]}}"#))
+            .collect();
         let text = format!(
             r#"{{"crash":{{"threads":[]}},"symbolication":{{"version":1,"engine":"unslide/0.1.0"{members}}}}}"#
         );
         let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
         let findings = report.ours.unwrap().findings;
         assert_eq!((findings.len(), findings[0].evidence.len()), (MOST_FINDINGS, MOST_FACTS));
+        assert_eq!(findings[0].verdict, None);
     }
 }

@@ -24,6 +24,22 @@ pub struct GroupContext {
     /// The keys that the app has set, at most 50, those in the most reports first.
     #[schema(max_items = 50)]
     pub keys: Vec<ContextKeyUse>,
+    /// What analyses found, the most frequent first.
+    #[schema(max_items = 50)]
+    pub verdicts: Vec<VerdictShare>,
+}
+
+/// Reports of which an analysis found the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct VerdictShare {
+    /// The member of our key that has the finding, such as `fault`.
+    pub analysis: String,
+    /// What was found, such as `null_pointer`.
+    pub verdict: String,
+    /// The number of reports.
+    pub reports: i64,
+    /// The number of devices that they came from, as far as devices are known.
+    pub devices: i64,
 }
 
 /// Reports that state a fact.
@@ -66,20 +82,24 @@ pub async fn read_group_context(tx: &mut TenantTx, group: Uuid) -> Result<GroupC
     // The newest of each group, by the index, and the newest of these.
     let rows = sqlx::query!(
         r#"WITH newest AS MATERIALIZED (
-               SELECT n.context
+               SELECT n.context, n.device
                FROM unnest($2::uuid[]) AS g (id) CROSS JOIN LATERAL (
-                   SELECT r.context, r.received_at, r.report_id, r.variant
+                   SELECT r.context, r.device, r.received_at, r.report_id, r.variant
                    FROM reports r WHERE r.tenant = $1 AND r.group_id = g.id
                    ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3) n
                ORDER BY n.received_at DESC, n.report_id DESC, n.variant DESC LIMIT $3)
-           SELECT 'sample' AS "kind!", '' AS "name!", count(*) AS "known!", 0::bigint AS "matching!" FROM newest
+           SELECT 'sample' AS "kind!", '' AS "value!", '' AS "name!", count(*) AS "known!", 0::bigint AS "matching!" FROM newest
            UNION ALL
-           (SELECT 'fact', f.key, count(*), count(*) FILTER (WHERE f.value = 'true')
+           (SELECT 'fact', '', f.key, count(*), count(*) FILTER (WHERE f.value = 'true')
             FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'facts') f GROUP BY f.key ORDER BY f.key)
            UNION ALL
-           (SELECT 'key', k.key, count(*), count(DISTINCT k.value)
+           (SELECT 'key', '', k.key, count(*), count(DISTINCT k.value)
             FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'keys') k
-            GROUP BY k.key ORDER BY count(*) DESC, k.key LIMIT $4)"#,
+            GROUP BY k.key ORDER BY count(*) DESC, k.key LIMIT $4)
+           UNION ALL
+           (SELECT 'verdict', v.value, v.key, count(*), count(DISTINCT device)
+            FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'verdicts') v
+            GROUP BY v.key, v.value ORDER BY count(*) DESC, v.key, v.value LIMIT $4)"#,
         tenant,
         &groups,
         SAMPLED_REPORTS_LIMIT,
@@ -96,6 +116,12 @@ pub async fn read_group_context(tx: &mut TenantTx, group: Uuid) -> Result<GroupC
             "key" => {
                 found.keys.push(ContextKeyUse { name: row.name, reports: row.known, values: row.matching });
             }
+            "verdict" => found.verdicts.push(VerdictShare {
+                analysis: row.name,
+                verdict: row.value,
+                reports: row.known,
+                devices: row.matching,
+            }),
             _ => found.sample = row.known,
         }
     }

@@ -10,6 +10,7 @@ use crate::pages::report_pages::report;
 use crate::prelude::*;
 use crate::words::{duration, text_or};
 use time::{Duration, OffsetDateTime};
+use unslide_api::feature::GroupLink;
 use unslide_api::feature::site::{GroupRef, choose_report, load_group};
 use unslide_report::device_models::name_with_code;
 use unslide_store::groups::{GroupAction, GroupStatus};
@@ -49,6 +50,8 @@ struct GroupPage {
     durations: Vec<VersionDurations>,
     /// Versions that may resolve it.
     recent_versions: Vec<String>,
+    /// Pages of features about it.
+    links: Vec<GroupLink>,
 }
 
 /// Reports with the same innermost functions, as a line of the page.
@@ -160,6 +163,7 @@ pub async fn render_page(
         is_slow,
         durations,
         recent_versions,
+        links: api.features.iter().flat_map(|feature| feature.group_links).copied().collect(),
         group: found.group,
     })
 }

@@ -5,7 +5,7 @@ use crate::components::breakdown::{Breakdown, BreakdownWords, bar_percent};
 use crate::prelude::*;
 use unslide_api::feature::site::Tx;
 use unslide_store::queries::groups::context::{
-    ContextKeyUse, FactShare, GroupContext, KeyValueUse, count_key_values, read_group_context,
+    ContextKeyUse, FactShare, GroupContext, KeyValueUse, VerdictShare, count_key_values, read_group_context,
 };
 use unslide_store::{TenantTx, Uuid};
 
@@ -19,6 +19,8 @@ pub struct GroupContextSection {
     /// The words for the reports that were looked at.
     pub sample: String,
     pub facts: Vec<FactLine>,
+    /// What analyses found, as sentences.
+    pub verdicts: Vec<String>,
     /// The fields for the picked keys; empty if the app sets no keys.
     pub selects: Vec<BarSelect>,
     pub values: Vec<Breakdown>,
@@ -49,6 +51,7 @@ impl GroupContextSection {
         GroupContextSection {
             sample: counted(found.sample, "report", "reports"),
             facts: found.facts.iter().filter_map(describe_fact).collect(),
+            verdicts: found.verdicts.iter().map(|one| describe_verdict(one, found.sample)).collect(),
             selects,
             values: keys.iter().filter_map(|key| break_down(key, &found.keys, values)).collect(),
         }
@@ -56,7 +59,7 @@ impl GroupContextSection {
 
     /// Returns true if the reports have neither a state nor keys.
     pub fn is_empty(&self) -> bool {
-        self.facts.is_empty() && self.selects.is_empty()
+        self.facts.is_empty() && self.selects.is_empty() && self.verdicts.is_empty()
     }
 }
 
@@ -89,6 +92,18 @@ fn break_down(key: &str, keys: &[ContextKeyUse], values: &[KeyValueUse]) -> Opti
     let by = format!("{key}, in {}", counted(total, "report", "reports"));
     let words = BreakdownWords { by: &by, head: key, unknown: "empty" };
     Some(Breakdown::from_values(words, total, false, values))
+}
+
+/// Returns the share of a verdict as a sentence. A crash of one device only may be a fault of its hardware.
+fn describe_verdict(share: &VerdictShare, sample: i64) -> String {
+    let VerdictShare { verdict, reports, devices, .. } = share;
+    let name = verdict.replace('_', " ");
+    let all = counted(sample, "report", "reports");
+    let place = match (*devices, *reports) {
+        (1, 2..) => ", all from one device: look at its hardware, too",
+        _ => "",
+    };
+    format!("{name} in {} of {all}{place}", words::grouped(*reports))
 }
 
 fn describe_fact(fact: &FactShare) -> Option<FactLine> {
@@ -130,6 +145,21 @@ mod tests {
         let selects = key_selects(&keys, &pick_keys(&keys, &state));
         assert_eq!((selects.len(), selects[0].options.len()), (3, 7));
         assert!(selects[0].options[1].2 && selects[1].options[0].2);
+    }
+
+    #[test]
+    fn a_verdict_of_one_device_only_is_said() {
+        let share = |reports, devices| {
+            let share =
+                VerdictShare { analysis: "fault".into(), verdict: "null_pointer".into(), reports, devices };
+            describe_verdict(&share, 412)
+        };
+        assert_eq!(share(412, 300), "null pointer in 412 of 412 reports");
+        assert_eq!(share(1, 1), "null pointer in 1 of 412 reports");
+        assert_eq!(
+            share(9, 1),
+            "null pointer in 9 of 412 reports, all from one device: look at its hardware, too"
+        );
     }
 
     #[test]

@@ -17,6 +17,7 @@ use unslide_api::feature::lists::RequestSlot;
 use unslide_api::feature::operation::ReservedAnswer;
 use unslide_api::feature::site::stored_body;
 use unslide_api::feature::site::{GetQuery, get_report, load_report};
+use unslide_model::Scope;
 use unslide_report::device_models::name_with_code;
 use unslide_report::text::view::{ImageView, ReportView, build_view, thread_view};
 use unslide_store::queries::report::FoundReport;
@@ -54,6 +55,7 @@ struct ReportPage<'r> {
     sections: ContextSections,
     /// Features' data about the report.
     related: Vec<RelatedSection>,
+    may_delete: bool,
 }
 
 impl ReportPage<'_> {
@@ -80,7 +82,7 @@ pub async fn render_page(
     }
     let learned_limit = learned_limit(&api, &mut tx, &found.listed).await?;
     tx.rollback();
-    let viewer = signed.viewer;
+    let (viewer, may_delete) = (signed.viewer, signed.access.principal.has_scope(Scope::TenantAdmin));
     let work = move || {
         let report = stored_body::read_report(&body.json)?;
         let seen = build_view(&report);
@@ -103,6 +105,7 @@ pub async fn render_page(
             jetsam: report.jetsam.as_deref().map(JetsamSection::from_event),
             sections: ContextSections::from_context(report.read_context()),
             related,
+            may_delete,
             size: found.size,
             listed,
             seen,

@@ -5,4 +5,5 @@ pub mod dead_letter;
 pub mod dead_letters;
 pub mod keys;
 pub mod settings;
+pub mod stored_data;
 pub mod tenants;

@@ -158,7 +158,9 @@ fn find_fault(patch: &GroupPatch, now: OffsetDateTime) -> Option<&'static str> {
     faults.into_iter().find(|(is_wrong, _)| *is_wrong).map(|(_, detail)| detail)
 }
 
-fn is_ticket_url(url: &str) -> bool {
+/// Returns true for the address of a ticket in another system, and for the empty text, which is none.
+#[must_use]
+pub fn is_ticket_url(url: &str) -> bool {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let is_address =
         |rest: &str| !rest.is_empty() && !rest.starts_with('/') && !url.contains(char::is_whitespace);

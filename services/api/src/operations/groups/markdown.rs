@@ -10,6 +10,7 @@ use axum::response::Response;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_report::markdown::{MarkdownDocument, quote_text, write_report};
+use unslide_store::queries::groups::context::{GroupContext, VerdictShare, read_group_context};
 use unslide_store::queries::groups::{GroupCounts, ListedGroup};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
 
@@ -33,11 +34,15 @@ pub async fn answer_group(
         Err(problem) if problem.kind() == Kind::NotFound => None,
         loaded => loaded?,
     };
+    let mut tx = api.tenant(access.tenant()).await?;
+    let context = read_group_context(&mut tx, found.group.id).await?;
+    tx.rollback();
     let now = api.clock.now();
     let spare = reserve_bytes(&api.permits, access.tenant(), 0)?;
     let work = move || {
         let mut out = MarkdownDocument::with_title(&format!("Group {}", found.group.id));
         write_group(&found, now, &mut out);
+        write_verdicts(&context, &format!("group {}", found.group.id), &mut out);
         let mut reservation = spare;
         if let Some((row, why, body)) = representative {
             let report = stored_body::read_report(&body.json)?;
@@ -132,6 +137,19 @@ fn write_statistics(found: &GroupCounts, now: OffsetDateTime, out: &mut Markdown
     }
     if !found.merged.is_empty() {
         out.push_item(&format!("{} groups are merged into it", found.merged.len()), &source);
+    }
+}
+
+/// Writes what analyses found in the newest reports.
+fn write_verdicts(context: &GroupContext, source: &str, out: &mut MarkdownDocument) {
+    for VerdictShare { analysis, verdict, reports, devices } in context.verdicts.iter().take(VALUES_LIMIT) {
+        let line = format!(
+            "Analysis {}: {} in {reports} of the newest {} reports, from {devices} devices",
+            quote_text(analysis),
+            quote_text(verdict),
+            context.sample
+        );
+        out.push_item(&line, source);
     }
 }
 

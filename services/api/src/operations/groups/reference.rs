@@ -5,7 +5,8 @@ use crate::operations::prelude::*;
 use serde::de::Error;
 use std::borrow::Cow;
 use std::str::FromStr;
-use unslide_store::groups::{find_short_ids, normalize_short_id};
+use unslide_store::groups::{find_short_ids, follow_redirects, normalize_short_id};
+use unslide_store::queries::groups::{ListedGroup, find_group};
 use unslide_store::{TenantTx, Uuid};
 
 /// A group, as a request names it.
@@ -50,6 +51,20 @@ impl<'de> Deserialize<'de> for GroupRef {
 pub async fn resolve_group(tx: &mut TenantTx, group: &GroupRef) -> Result<Uuid, Problem> {
     let found = resolve_groups(tx, std::slice::from_ref(group)).await?;
     found.first().copied().flatten().ok_or_else(no_such_group)
+}
+
+/// Returns the group that a request names, or the group that replaced it. With `app` only one of that app.
+///
+/// # Errors
+/// [`Kind::NotFound`], or the database fails.
+pub async fn find_named_group(
+    tx: &mut TenantTx,
+    group: &GroupRef,
+    app: Option<&str>,
+) -> Result<ListedGroup, Problem> {
+    let id = resolve_group(tx, group).await?;
+    let id = follow_redirects(tx, &[id]).await?.pop().unwrap_or(id);
+    find_group(tx, id, app).await?.ok_or_else(no_such_group)
 }
 
 /// Returns the ids of groups, in their places; `None` for a short id that no group ever had.

@@ -1,6 +1,6 @@
 //! Reports.
 
-mod delete;
+pub mod delete;
 pub mod explain;
 pub mod get;
 pub mod list;

@@ -12,7 +12,7 @@ use unslide_store::reprocess::{self, ReprocessFilter, ReprocessRun};
 const FILTER_BYTES: usize = 1_024;
 
 /// Which reports to symbolicate again. A filter that is absent fits every report; at least one filter or `all` is needed.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewReprocess {
     /// The only app (bundle identifier); all apps if absent.
@@ -85,6 +85,32 @@ pub async fn create_reprocess(
     access: Access<TenantAdmin>,
     Json(new): Json<NewReprocess>,
 ) -> Result<Response, Problem> {
+    Ok(match begin_reprocess(&api, &access, new).await? {
+        BegunReprocess::Counted(count) => axum::Json(CountedReports { count }).into_response(),
+        BegunReprocess::Running(run) => {
+            let location = Some(format!("/v1/reprocess/{}", run.id));
+            AcceptedResponse { body: *run, location }.into_response()
+        }
+    })
+}
+
+/// The outcome of a request for a reprocess.
+#[derive(Debug)]
+pub enum BegunReprocess {
+    /// A dry run: this many reports match.
+    Counted(u64),
+    Running(Box<ReprocessRun>),
+}
+
+/// Counts the reports that match, or begins to request them again.
+///
+/// # Errors
+/// The failures that the operation documents.
+pub async fn begin_reprocess(
+    api: &Api,
+    access: &Access<TenantAdmin>,
+    new: NewReprocess,
+) -> Result<BegunReprocess, Problem> {
     new.check_scope()?;
     let texts = [("app", &new.app), ("version", &new.version), ("build", &new.build)];
     check_texts(Kind::InvalidBody, FILTER_BYTES, texts.map(|(name, text)| (name, text.as_deref())))?;
@@ -98,8 +124,7 @@ pub async fn create_reprocess(
     };
     let mut tx = api.tenant(access.tenant()).await?;
     if new.dry_run {
-        let count = reprocess::count_matching(&mut tx, &wanted).await?;
-        return Ok(axum::Json(CountedReports { count }).into_response());
+        return Ok(BegunReprocess::Counted(reprocess::count_matching(&mut tx, &wanted).await?));
     }
     let actor = access.principal.key_id.to_string();
     let open = reprocess::hold_open(&mut tx).await?;
@@ -112,6 +137,5 @@ pub async fn create_reprocess(
     let detail = serde_json::json!({"wanted": wanted, "count": made.matched});
     audit::append_entry(&mut tx, &actor, "reports.reprocess", &made.id.to_string(), &detail).await?;
     tx.commit().await?;
-    let location = Some(format!("/v1/reprocess/{}", made.id));
-    Ok(AcceptedResponse { body: made, location }.into_response())
+    Ok(BegunReprocess::Running(Box::new(made)))
 }

@@ -3,6 +3,9 @@
 mod create;
 mod get;
 
+pub use create::{BegunReprocess, NewReprocess, begin_reprocess};
+pub use get::get_reprocess;
+
 use crate::operations::prelude::*;
 
 /// The routes of this folder.

@@ -3,7 +3,7 @@
 pub mod begin_upload;
 mod check;
 mod complete_upload;
-mod delete;
+pub mod delete;
 mod find_upload;
 mod get;
 pub mod list;

@@ -1,0 +1,55 @@
+//! `/console/groups/{id}/send`: sends a group to the receiver of an alert rule.
+
+use crate::operations::{GroupReceiver, send_group};
+use crate::store::rules::{self, AlertRule};
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use unslide_api::feature::operation::{Api, JsonBody, Kind, Path, Problem, Query};
+use unslide_api::feature::site::{GroupRef, GroupsWrite, find_named_group};
+use unslide_console::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
+use unslide_store::Uuid;
+use unslide_store::queries::groups::ListedGroup;
+
+/// Rules of a page: more than a tenant may have.
+const LISTED_RULES: u32 = 1_000;
+
+#[derive(Template)]
+#[template(path = "alerts/send_group.html", askama = escaping)]
+struct SendPage {
+    shell: Shell,
+    group: ListedGroup,
+    rules: Vec<AlertRule>,
+    /// The name of the rule to whose receiver the group was just sent.
+    sent_to: Option<String>,
+}
+
+/// `GET`: lists the receivers. Their addresses are for the tenant's administrators.
+pub async fn render_page(
+    State(api): State<Api>,
+    signed: SignedIn<GroupsWrite>,
+    Path(id): Path<GroupRef>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let mut tx = api.tenant(signed.access.tenant()).await?;
+    let group = find_named_group(&mut tx, &id, signed.access.only_app()).await?;
+    let mut rules = rules::list_rules(&mut tx, None, None, LISTED_RULES).await?;
+    tx.rollback();
+    rules.retain(|rule| rule.app.as_ref().is_none_or(|app| *app == group.app));
+    let sent = state.get_text("sent").and_then(|id| rules.iter().find(|rule| rule.id.to_string() == id));
+    let sent_to = sent.map(|rule| rule.name.clone());
+    let shell = Shell::for_viewer(signed.viewer, "groups", "Send a group");
+    render_html(&SendPage { shell, group, rules, sent_to })
+}
+
+/// `POST`: sends the group by the rule of the form.
+pub async fn send_from_form(
+    api: State<Api>,
+    signed: SignedIn<GroupsWrite>,
+    Path(id): Path<Uuid>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    let rule = form.field_text("rule").parse();
+    let rule = rule.map_err(|_| Problem::new(Kind::InvalidBody, "rule: the id of an alert rule"))?;
+    send_group(api, signed.access, Path(id.into()), JsonBody(GroupReceiver { rule })).await?;
+    Ok(Redirect::to(&format!("/console/groups/{id}/send?sent={rule}")).into_response())
+}
