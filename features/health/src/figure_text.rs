@@ -1,16 +1,15 @@
 //! Figures as texts for people.
 
-use unslide_console::page::{bytes, counted, duration};
-use unslide_model::figures::format_decimals;
+use unslide_model::figures::{format_bytes, format_decimals, format_duration};
 use unslide_store::queries::session::SessionFigure;
 
 /// Formats a value of a metric.
 pub(crate) fn format_value(unit: &str, value: f64) -> String {
     match unit {
-        "ms" => duration(positive(value)),
-        "B" => bytes(positive(value)),
-        "ms/h" => format!("{} an hour", duration(positive(value))),
-        "B/h" => format!("{} an hour", bytes(positive(value))),
+        "ms" => format_duration(positive(value)),
+        "B" => format_bytes(positive(value)),
+        "ms/h" => format!("{} an hour", format_duration(positive(value))),
+        "B/h" => format!("{} an hour", format_bytes(positive(value))),
         "1/h" => format_decimals(value, 2),
         unit => format!("{} {unit}", format_decimals(value, 1)),
     }
@@ -33,25 +32,25 @@ pub(crate) fn describe_figures(figures: &[SessionFigure]) -> String {
 
 fn describe_figure(figure: &SessionFigure) -> String {
     let name = figure.metric.replace('_', " ");
-    let count = i64::try_from(figure.count).unwrap_or(i64::MAX);
+    let values = || count_text(figure.count, "value", "values");
     let value = |value: f64| format_value(&figure.unit, value);
     match (figure.lowest, figure.median, figure.highest) {
-        (Some(lowest), Some(median), Some(highest)) if lowest < highest => format!(
-            "{name} {}, {} to {}, median {}",
-            counted(count, "value", "values"),
-            value(lowest),
-            value(highest),
-            value(median)
-        ),
-        (Some(lowest), ..) if count > 1 => {
-            format!("{name} {}, each {}", counted(count, "value", "values"), value(lowest))
+        (Some(lowest), Some(median), Some(highest)) if lowest < highest => {
+            format!("{name} {}, {} to {}, median {}", values(), value(lowest), value(highest), value(median))
+        }
+        (Some(lowest), ..) if figure.count > 1 => {
+            format!("{name} {}, each {}", values(), value(lowest))
         }
         (Some(lowest), ..) => format!("{name} {}", value(lowest)),
         _ => {
             let failed = figure.failed.unwrap_or_default();
-            format!("{}, {failed} failed", counted(count, "request", "requests"))
+            format!("{}, {failed} failed", count_text(figure.count, "request", "requests"))
         }
     }
+}
+
+fn count_text(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 #[cfg(test)]
