@@ -146,12 +146,10 @@ impl RuntimeName<'_> {
         while !self.take_char('_') {
             arguments.push(self.read_type(depth + 1)?);
         }
-        match (base.as_str(), arguments.as_slice()) {
-            (_, []) => None,
-            ("Swift.Array", [element]) => Some(format!("[{element}]")),
-            ("Swift.Optional", [wrapped]) => Some(format!("{wrapped}?")),
-            _ => Some(format!("{base}<{}>", arguments.join(", "))),
+        if arguments.is_empty() {
+            return None;
         }
+        Some(format!("{base}<{}>", arguments.join(", ")))
     }
 
     /// Reads the module or the type that a type is declared in.

@@ -174,15 +174,15 @@ fn heap_and_virtual_memory_have_a_flame_graph_each() {
 }
 
 #[test]
-fn a_table_behind_a_header_is_refused() {
+fn a_table_behind_other_bytes_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (events, _, images) = files(&folder, &disk(&EVENTS));
-    let header = [1_u64, 256, 4096, 0, LOAD, 19].map(u64::to_le_bytes).concat();
-    let stacks = written(&folder, "with_header.bin", &[header, stacks()].concat());
+    let other = [7_u64, 7, 7, 0, LOAD, 19].map(u64::to_le_bytes).concat();
+    let stacks = written(&folder, "with_bytes.bin", &[other, stacks()].concat());
     let (code, output, error) =
         run(&["malloc-log", "--layout", "disk", "--stacks", &stacks, "--images", &images, &events]);
     assert_eq!((code, output.as_str()), (Some(1), ""), "{error}");
-    assert!(error.contains("with_header.bin") && error.contains("from byte 48 on"), "{error}");
+    assert!(error.contains("with_bytes.bin") && error.contains("from byte 48 on"), "{error}");
 }
 
 #[test]
