@@ -100,7 +100,7 @@ async fn stored_data_is_symbolicated_again_and_deleted_on_pages() {
     let key = world.create_master_key("acme").await;
     store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
     let browser = Browser::signed_in(&world, &key).await;
-    assert!(browser.fetch_page("/console/data").await.contains("Reports are kept for"));
+    assert!(browser.fetch_page("/console/data").await.contains("Reports are kept for 90 days"));
     let ask =
         async |fields: &[(&str, &str)]| browser.post("/console/data/reprocess", encode_form(fields)).await;
     let counted = ask(&[("version", "1.0"), ("count", "1")]).await;

@@ -138,7 +138,8 @@ pub fn format_duration(millis: u64) -> String {
     match (millis, tenths) {
         (0..1_000, _) => format!("{millis} ms"),
         (_, 0..1_200) => format!("{}.{} s", tenths / 10, tenths % 10),
-        _ => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ if seconds < 7_200 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3_600, seconds / 60 % 60),
     }
 }
 
@@ -254,6 +255,8 @@ mod tests {
             (150_499, "2 min 30 s"),
             (150_500, "2 min 31 s"),
             (179_500, "3 min 0 s"),
+            (7_199_000, "119 min 59 s"),
+            (93_600_000, "26 h 0 min"),
         ] {
             assert_eq!(format_duration(millis), text, "{millis}");
         }

@@ -35,7 +35,13 @@ impl RetentionSettings {
     /// Returns the first day (UTC) that is kept of a tenant with a limit of `limit` days, or 0 for the usual.
     #[must_use]
     pub fn first_day(self, limit: u32, now: OffsetDateTime) -> Date {
-        first_day(kept_days(limit, self.keep_days, self.remember_days), now)
+        first_day(self.kept_days(limit), now)
+    }
+
+    /// Returns the number of days that reports are kept of a tenant with a limit of `limit` days, or 0 for the usual.
+    #[must_use]
+    pub fn kept_days(self, limit: u32) -> u32 {
+        kept_days(limit, self.keep_days, self.remember_days)
     }
 }
 

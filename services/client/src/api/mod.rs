@@ -115,9 +115,14 @@ impl ClientError {
         }
     }
 
-    /// Returns true if nothing was sent, because no connection was made.
-    fn is_unsent(&self) -> bool {
-        matches!(self, ClientError::Unreachable { source, .. } if source.is_connect())
+    /// Returns true if the request has changed nothing, so that it can be sent again: no connection was made, or the
+    /// tenant's rate was used up.
+    fn is_undone(&self) -> bool {
+        match self {
+            ClientError::Unreachable { source, .. } => source.is_connect(),
+            ClientError::Refused { status, .. } => *status == 429,
+            _ => false,
+        }
     }
 
     /// Returns the error as the end of a sentence about the API.
@@ -351,7 +356,7 @@ impl Client {
         path: &str,
         body: &serde_json::Value,
     ) -> Result<T, ClientError> {
-        self.retry_if(ClientError::is_unsent, || self.send_once(method.clone(), path, body)).await
+        self.retry_if(ClientError::is_undone, || self.send_once(method.clone(), path, body)).await
     }
 
     async fn send_once<T: DeserializeOwned>(

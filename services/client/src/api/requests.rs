@@ -94,6 +94,6 @@ impl Client {
     /// [`ClientError`].
     pub async fn delete(&self, path: &str) -> Result<(), ClientError> {
         let send = || self.prompt_answer(self.build_request(Method::DELETE, path), ANSWER_TIMEOUT);
-        self.retry_if(ClientError::is_unsent, send).await.map(drop)
+        self.retry_if(ClientError::is_undone, send).await.map(drop)
     }
 }

@@ -112,6 +112,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_change_is_sent_again_only_if_the_first_try_has_done_nothing() {
+        for (status, sends) in [(429, 3), (503, 1)] {
+            let mut sent = 0;
+            let answer = client(60);
+            let answer = answer.retry_if(ClientError::is_undone, || {
+                sent += 1;
+                std::future::ready(if sent < 3 { Err(refused(status)) } else { Ok(()) })
+            });
+            assert_eq!(answer.await.is_ok(), status == 429);
+            assert_eq!(sent, sends);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_person_is_told_after_two_seconds_without_an_answer_and_once_until_one_comes() {
         let told = |client: &Client| client.told.load(Relaxed);
         for retry_for in [60, 0] {

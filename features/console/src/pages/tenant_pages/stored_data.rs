@@ -65,7 +65,8 @@ pub async fn render_page(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let (access, matched) = (signed.access, state.parse_number("matched")?.map(count_matches));
-    let (only_app, retention_days) = (access.principal.app.clone(), access.principal.limits.retention_days);
+    let only_app = access.principal.app.clone();
+    let retention_days = api.retention.kept_days(access.principal.limits.retention_days);
     let run = match state.get("run") {
         Some(id) => {
             let id = parse_parameter::<Uuid>("run", id)?;
