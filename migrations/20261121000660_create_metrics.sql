@@ -11,6 +11,8 @@ CREATE TABLE metric_payloads (
     device      text,
     -- The id of its session, if it names one.
     session_id  text,
+    -- Of a payload with a session: the values of each metric (`SessionFigure`).
+    figures     jsonb,
     measured_at timestamptz NOT NULL,
     -- The broker's time.
     received_at timestamptz NOT NULL,

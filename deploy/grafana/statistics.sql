@@ -99,8 +99,12 @@ DECLARE
     bucket integer := -345;
     read record;
 BEGIN
-    IF get_byte(sketch, 0) <> 1 THEN
+    IF get_byte(sketch, 0) NOT IN (1, 2) THEN
         RAISE EXCEPTION 'a sketch of another form';
+    END IF;
+    -- The second form has the lowest and the highest value first.
+    IF get_byte(sketch, 0) = 2 THEN
+        place := 17;
     END IF;
     read := unslide_stats.leb128(sketch, place);
     place := place + read.length;

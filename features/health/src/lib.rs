@@ -4,6 +4,7 @@
 //! and `commands` the subcommands. The package `formats` beside this one reads metric payloads.
 
 mod commands;
+mod figure_text;
 mod operations;
 mod pages;
 pub mod store;

@@ -107,6 +107,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         (begin(systems, 2).await, fill(systems, begin(systems, 3).await).await);
     store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
     let capture = crate::signals::captures::analysed(world, "acme", key).await;
+    let graph = crate::signals::capture_blocks::analysed_snapshot(world, "acme", key).await;
     let reprocess =
         world.post_json("/v1/reprocess", key, &json!({"version": "1.0"})).await.expect_status(202);
     assert_eq!((&reprocess["count"], &reprocess["status"]), (&1.into(), &"running".into()));
@@ -215,6 +216,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ),
         ("list_captures", Case::new("/v1/captures", Foreign::Empty)),
         ("get_capture", Case::new(format!("/v1/captures/{capture}"), Foreign::NotFound)),
+        (
+            "get_capture_block",
+            Case::new(format!("/v1/captures/{graph}/blocks?address=0x1000"), Foreign::NotFound),
+        ),
         ("get_capture_file", Case::new(format!("/v1/captures/{capture}/files/file"), Foreign::NotFound)),
         (
             "compare_captures",

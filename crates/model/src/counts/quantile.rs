@@ -2,7 +2,14 @@
 //!
 //! A `DDSketch` (Masson, Rim and Lee, VLDB 2019): the buckets' bounds grow by a constant factor, so that each quantile
 //! is at most 1 % off. Values lie between 10⁻³ and 10¹⁵, which bounds the number of buckets. Sketches of parts merge
-//! into the sketch of the whole, in any order.
+//! into the sketch of the whole, in any order. The lowest and the highest value are exact, so equal values are exact.
+//!
+//! # Stored form
+//!
+//! * 1: the weight of zero, then each bucket's distance from the bucket before it and its weight, all as LEB128. It is
+//!   still written for a sketch without values, and read from rows of older versions, which do not know the lowest and
+//!   the highest value.
+//! * 2: the lowest and the highest value as `f64`, little-endian, and then the same.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +19,30 @@ const LEAST: f64 = 1e-3;
 const LARGEST_VALUE: f64 = 1e15;
 /// The buckets of [`LEAST`] and of [`LARGEST_VALUE`].
 const BUCKETS: std::ops::RangeInclusive<i16> = -345..=1727;
-/// The first byte of a stored sketch. The weight of zero follows, then each bucket's distance from the bucket before it
-/// and its weight. All numbers are LEB128.
-const SKETCH_FORM: u8 = 1;
+/// The first byte of a stored sketch.
+const FORM_WITHOUT_BOUNDS: u8 = 1;
+const FORM_WITH_BOUNDS: u8 = 2;
 
 /// The distribution of values. It supports adding, merging, quantiles and storing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct QuantileSketch {
     nothing: u64,
     buckets: BTreeMap<i16, u64>,
+    /// `None` without values, and if some of them come from the stored form 1.
+    bounds: Option<ValueBounds>,
+}
+
+/// The lowest and the highest value of a sketch, neither of them negative.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct ValueBounds {
+    lowest: f64,
+    highest: f64,
+}
+
+impl ValueBounds {
+    fn include(self, other: ValueBounds) -> ValueBounds {
+        ValueBounds { lowest: self.lowest.min(other.lowest), highest: self.highest.max(other.highest) }
+    }
 }
 
 impl QuantileSketch {
@@ -32,6 +54,8 @@ impl QuantileSketch {
         if value.is_nan() || weight == 0 {
             return;
         }
+        let counted = if value > 0.0 { value.min(LARGEST_VALUE) } else { 0.0 };
+        self.include_bounds(Some(ValueBounds { lowest: counted, highest: counted }));
         let own = match find_bucket(value) {
             Some(bucket) => self.buckets.entry(bucket).or_default(),
             None => &mut self.nothing,
@@ -41,11 +65,33 @@ impl QuantileSketch {
 
     /// Adds every value that was added to another sketch.
     pub fn merge(&mut self, other: &QuantileSketch) {
+        if !other.is_empty() {
+            self.include_bounds(other.bounds);
+        }
         self.nothing = self.nothing.saturating_add(other.nothing);
         for (bucket, weight) in &other.buckets {
             let own = self.buckets.entry(*bucket).or_default();
             *own = own.saturating_add(*weight);
         }
+    }
+
+    /// Widens the bounds before values within `bounds` are added; `None` if their bounds are not known.
+    fn include_bounds(&mut self, bounds: Option<ValueBounds>) {
+        self.bounds = if self.is_empty() {
+            bounds
+        } else {
+            self.bounds.zip(bounds).map(|(own, other)| own.include(other))
+        };
+    }
+
+    fn is_empty(&self) -> bool {
+        self.nothing == 0 && self.buckets.is_empty()
+    }
+
+    /// Returns the value if all values are known to be equal, so that every quantile is exact.
+    #[must_use]
+    pub fn exact_value(&self) -> Option<f64> {
+        self.bounds.filter(|bounds| bounds.lowest == bounds.highest).map(|bounds| bounds.lowest)
     }
 
     /// Returns the weight of all values.
@@ -54,7 +100,8 @@ impl QuantileSketch {
         self.buckets.values().fold(self.nothing, |sum, weight| sum.saturating_add(*weight))
     }
 
-    /// Returns the quantile of `share` (0 to 1). Returns `None` if the sketch has no values.
+    /// Returns the quantile of `share` (0 to 1): exact for the lowest and the highest value. Returns `None` if the sketch
+    /// has no values.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -64,10 +111,22 @@ impl QuantileSketch {
     )]
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let weight = self.total_weight();
-        let rank = (share.clamp(0.0, 1.0) * weight.checked_sub(1)? as f64) as u64;
+        let last_rank = weight.checked_sub(1)?;
+        let rank = (share.clamp(0.0, 1.0) * last_rank as f64) as u64;
+        let approximate = self.find_rank(rank);
+        Some(match self.bounds {
+            Some(bounds) if rank == 0 => bounds.lowest,
+            Some(bounds) if rank >= last_rank => bounds.highest,
+            Some(bounds) => approximate.clamp(bounds.lowest, bounds.highest),
+            None => approximate,
+        })
+    }
+
+    /// Returns the middle of the bucket with the value of this rank.
+    fn find_rank(&self, rank: u64) -> f64 {
         let mut below = self.nothing;
         if rank < below {
-            return Some(0.0);
+            return 0.0;
         }
         let mut last = 0.0;
         for (bucket, weight) in &self.buckets {
@@ -77,13 +136,21 @@ impl QuantileSketch {
                 break;
             }
         }
-        Some(last)
+        last
     }
 
     /// Returns the sketch as bytes: a few for each bucket that has a value.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![SKETCH_FORM];
+        let mut bytes = Vec::new();
+        match self.bounds {
+            Some(ValueBounds { lowest, highest }) => {
+                bytes.push(FORM_WITH_BOUNDS);
+                bytes.extend_from_slice(&lowest.to_le_bytes());
+                bytes.extend_from_slice(&highest.to_le_bytes());
+            }
+            None => bytes.push(FORM_WITHOUT_BOUNDS),
+        }
         write_varint(&mut bytes, self.nothing);
         let mut last = i32::from(*BUCKETS.start());
         for (bucket, weight) in &self.buckets {
@@ -99,10 +166,15 @@ impl QuantileSketch {
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<QuantileSketch> {
         let (form, mut rest) = bytes.split_first()?;
-        if *form != SKETCH_FORM {
-            return None;
-        }
-        let mut sketch = QuantileSketch { nothing: read_varint(&mut rest)?, buckets: BTreeMap::new() };
+        let bounds = match *form {
+            FORM_WITHOUT_BOUNDS => None,
+            FORM_WITH_BOUNDS => {
+                Some(ValueBounds { lowest: read_float(&mut rest)?, highest: read_float(&mut rest)? })
+            }
+            _ => return None,
+        };
+        let mut sketch =
+            QuantileSketch { nothing: read_varint(&mut rest)?, buckets: BTreeMap::new(), bounds };
         let mut last = *BUCKETS.start();
         while !rest.is_empty() {
             let distance = i16::try_from(read_varint(&mut rest)?).ok()?;
@@ -116,7 +188,19 @@ impl QuantileSketch {
             }
             sketch.buckets.insert(last, weight);
         }
-        Some(sketch)
+        sketch.are_bounds_possible().then_some(sketch)
+    }
+
+    /// Returns true if the lowest and the highest value lie in the first and the last bucket with values.
+    fn are_bounds_possible(&self) -> bool {
+        let Some(ValueBounds { lowest, highest }) = self.bounds else { return true };
+        let range = self.buckets.keys().next().zip(self.buckets.keys().next_back());
+        let first = if self.nothing > 0 { None } else { range.map(|(first, _)| *first) };
+        let are_numbers = lowest.is_sign_positive() && lowest <= highest && highest <= LARGEST_VALUE;
+        are_numbers
+            && !self.is_empty()
+            && find_bucket(lowest) == first
+            && find_bucket(highest) == range.map(|(_, last)| *last)
     }
 }
 
@@ -134,6 +218,12 @@ fn find_bucket(value: f64) -> Option<i16> {
 /// Returns the value of a bucket that has the same relative distance from both bounds.
 fn bucket_middle(bucket: i16) -> f64 {
     growth_factor().powi(bucket.into()) * 2.0 / (growth_factor() + 1.0)
+}
+
+fn read_float(bytes: &mut &[u8]) -> Option<f64> {
+    let (float, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(f64::from_le_bytes(*float))
 }
 
 fn write_varint(bytes: &mut Vec<u8>, mut number: u64) {
@@ -202,7 +292,7 @@ mod tests {
         let sketch = sketch(&odd);
         assert_eq!((sketch.total_weight(), sketch.quantile(0.5)), (5, Some(0.0)));
         let most = sketch.quantile(1.0).unwrap();
-        assert!((most / LARGEST_VALUE - 1.0).abs() <= QuantileSketch::RELATIVE_ERROR, "{most}");
+        assert!((most / LARGEST_VALUE - 1.0).abs() <= f64::EPSILON, "{most}");
         let bounds = [LEAST, LARGEST_VALUE].map(|value| find_bucket(value).unwrap());
         assert_eq!(bounds, [*BUCKETS.start(), *BUCKETS.end()]);
     }
@@ -214,11 +304,50 @@ mod tests {
         assert_eq!((full.total_weight(), full.quantile(1.0).is_some()), (u64::MAX, true));
     }
 
+    #[test]
+    fn equal_values_and_the_ends_are_exact() {
+        for value in [100_000.0, 200_000_000.0, 0.1, 1e-9, 0.0, 1e15] {
+            let equal = sketch(&[(value, 1), (value, 70)]);
+            assert_eq!(equal.exact_value(), Some(value));
+            for share in [0.0, 0.05, 0.5, 0.95, 1.0] {
+                assert_eq!(equal.quantile(share), Some(value));
+            }
+        }
+        let mixed = sketch(&[(99.0, 1), (100.0, 5), (101.0, 1)]);
+        assert_eq!((mixed.quantile(0.0), mixed.quantile(1.0)), (Some(99.0), Some(101.0)));
+        assert_eq!((mixed.exact_value(), QuantileSketch::default().exact_value()), (None, None));
+    }
+
+    /// Rows of older versions have no lowest and no highest value, so what is merged with them has none either.
+    #[test]
+    fn a_sketch_of_the_first_form_is_read_and_merged() {
+        let mut old = QuantileSketch::from_bytes(&[1, 0, 217, 2, 3]).unwrap();
+        assert_eq!((old.total_weight(), old.exact_value()), (3, None));
+        assert!((old.quantile(0.5).unwrap() - 1.0).abs() <= QuantileSketch::RELATIVE_ERROR + 1e-6);
+        old.merge(&sketch(&[(1.0, 1)]));
+        assert_eq!(old.to_bytes(), [1, 0, 217, 2, 4]);
+        let mut new = sketch(&[(1.0, 1)]);
+        new.merge(&QuantileSketch::from_bytes(&[1, 0]).unwrap());
+        assert_eq!(new.exact_value(), Some(1.0));
+        new.merge(&old);
+        assert_eq!(new.to_bytes(), [1, 0, 217, 2, 5]);
+    }
+
     /// Stored sketches outlive the program: these bytes stay.
     #[test]
     fn the_form_of_a_stored_sketch_stays() {
         let bytes = sketch(&[(0.0, 2), (1.0, 1), (1_000.0, 300)]).to_bytes();
-        assert_eq!(bytes, [1, 2, 217, 2, 1, 218, 2, 172, 2]);
+        let counts = [2, 217, 2, 1, 218, 2, 172, 2];
+        let bounds = [0.0_f64, 1_000.0].map(f64::to_le_bytes).concat();
+        assert_eq!(bytes, [&[2][..], &bounds, &counts].concat());
+        assert_eq!(QuantileSketch::default().to_bytes(), [1, 0]);
+        let bounded = |lowest: f64, highest: f64| {
+            [&[2][..], &lowest.to_le_bytes(), &highest.to_le_bytes(), &counts].concat()
+        };
+        assert!(QuantileSketch::from_bytes(&bounded(1e-9, 999.0)).is_some());
+        for (lowest, highest) in [(1.0, 1_000.0), (0.0, 2_000.0), (-0.0, 1_000.0), (f64::NAN, 1_000.0)] {
+            assert_eq!(QuantileSketch::from_bytes(&bounded(lowest, highest)), None, "{lowest} {highest}");
+        }
         for bytes in [
             &[][..],
             &[2, 0],

@@ -45,6 +45,33 @@ pub struct SessionEvidence {
 
 json_column!(SessionJudgement);
 
+/// The values of one metric that were sent with a session, without any rounding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SessionFigure {
+    /// The metric.
+    #[schema(example = "launch_time")]
+    pub metric: String,
+    /// The unit of its values.
+    #[schema(example = "ms")]
+    pub unit: String,
+    /// How many values there are, or requests.
+    pub count: u64,
+    /// Requests that failed; absent for all else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<u64>,
+    /// The lowest value; absent for `requests`, which have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lowest: Option<f64>,
+    /// The median; of an even number the lower one, so that it is one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median: Option<f64>,
+    /// The highest value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub highest: Option<f64>,
+}
+
+json_column!(Vec<SessionFigure>);
+
 impl From<&EndedRun> for SessionJudgement {
     fn from(ended: &EndedRun) -> SessionJudgement {
         let evidence = |one: &EndEvidence| {
@@ -61,7 +88,7 @@ impl From<&EndedRun> for SessionJudgement {
 }
 
 /// One event of a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = SessionTimelineEvent)]
 pub struct TimelineEvent {
     /// Time of the event by the device's clock; of a report without a time, and of a file, its arrival.
@@ -86,6 +113,10 @@ pub struct TimelineEvent {
     /// Of an inferred end: its confidence and its evidence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judgement: Option<SessionJudgement>,
+    /// Of metrics: the values of each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 64)]
+    pub figures: Vec<SessionFigure>,
     /// Of an event of a feature: how the console shows it.
     #[serde(skip)]
     pub shown: Option<ShownSessionEvent>,
@@ -96,6 +127,8 @@ pub struct TimelineEvent {
 pub struct ShownSessionEvent {
     /// A description of the event.
     pub text: String,
+    /// A second line; empty if there is none.
+    pub detail: String,
     /// The path of its page, if it has one.
     pub path: Option<String>,
 }
@@ -113,8 +146,9 @@ struct ReportEvent {
 impl From<ReportEvent> for TimelineEvent {
     fn from(row: ReportEvent) -> TimelineEvent {
         let ReportEvent { at, id, variant, version, kind, title } = row;
-        let (detail, judgement, shown) = (Some(kind), None, None);
-        TimelineEvent { at, kind: REPORT_KIND.into(), id, variant, version, detail, title, judgement, shown }
+        let (detail, judgement, figures, shown) = (Some(kind), None, Vec::new(), None);
+        let kind = REPORT_KIND.into();
+        TimelineEvent { at, kind, id, variant, version, detail, title, judgement, figures, shown }
     }
 }
 

@@ -6,16 +6,18 @@ use crate::json::{ObjectWriter, key};
 use sha2::{Digest, Sha256};
 use unslide_report::CrashError;
 
-/// Returns the fingerprint, the title and the culprit of a report in which these functions count.
+/// Returns the fingerprint, the title and the culprit of a report in which these functions count. `chosen` has their
+/// positions in the order of the fingerprint, `by_depth` those that may be the culprit, the first choice first.
 pub(super) fn build_grouping(
     kind: GroupKind,
     error: &CrashError,
     rules: &GroupingRules,
     candidates: &Candidates<'_>,
     chosen: &[usize],
+    by_depth: &[usize],
 ) -> Grouping {
-    let counted: Vec<CountedFrame> =
-        chosen.iter().filter_map(|at| candidates.list.get(*at)).map(|c| c.counted.clone()).collect();
+    let at_position = |at: &usize| candidates.list.get(*at).map(|candidate| &candidate.counted);
+    let counted: Vec<CountedFrame> = chosen.iter().filter_map(at_position).cloned().collect();
     let trap = candidates.trap_inside(chosen);
     let mut parts: Vec<&str> = vec![kind.as_str()];
     // The programmer chose an exception's name. The processor's and the kernel's names for a crash depend on
@@ -45,7 +47,8 @@ pub(super) fn build_grouping(
         parts.push(&masked);
     }
     parts.extend(functions);
-    let blamed = counted.iter().find(|frame| !frame.is_of_header()).or(counted.first());
+    let mut suspects = by_depth.iter().filter_map(at_position);
+    let blamed = suspects.clone().find(|frame| !frame.is_of_header()).or(suspects.next());
     let culprit = blamed.map(|frame| match (&frame.file, &frame.label) {
         (Some(file), _) => format!("{} ({file})", frame.function),
         (None, label) => label.as_ref().unwrap_or(&frame.function).clone(),

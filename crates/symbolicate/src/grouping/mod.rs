@@ -281,5 +281,10 @@ fn group_with_verdicts<'a>(
         Candidates::from_frames(name_frames(plan, by, looked_at), kind, error.is_trap(), rules, all);
     let chosen = candidates.choose_counted(kind);
     let verdicts = if all { candidates.list_verdicts(kind, &chosen, &frames) } else { Vec::new() };
-    Some((fingerprint::build_grouping(kind, error, rules, &candidates, &chosen), verdicts))
+    let mut by_depth = chosen.clone();
+    if kind == GroupKind::Hang {
+        // The fingerprint begins at the outermost function, but the inner one is closer to the cause.
+        by_depth.sort_unstable();
+    }
+    Some((fingerprint::build_grouping(kind, error, rules, &candidates, &chosen, &by_depth), verdicts))
 }

@@ -40,7 +40,7 @@ pub(super) fn group_profile<'a>(
         .map(|standing| heaviest_path(profile, &candidates, standing))
         .find(|path| !path.is_empty());
     let chosen = chosen.unwrap_or_default();
-    let grouping = build_grouping(kind, &error, rules, &candidates, &chosen);
+    let grouping = build_grouping(kind, &error, rules, &candidates, &chosen, &chosen);
     let mut verdicts = candidates.list_verdicts(kind, &chosen, &heaviest);
     for one in &mut verdicts {
         if matches!(

@@ -5,6 +5,8 @@ use unslide_report::CrashError;
 
 /// The most characters of a title.
 const MOST_CHARS: usize = 200;
+/// Message of `libsystem_c` before each abort. It says no more than the signal.
+const ABORT_MESSAGE: &str = "abort() called";
 
 /// Returns one line that says what happened, and where if the reason does not say it.
 pub(super) fn build_title(
@@ -16,7 +18,7 @@ pub(super) fn build_title(
     let exception = error.exception.as_deref().filter(|name| !name.is_empty());
     let is_news = |reason: &String| exception.is_none_or(|name| !name.eq_ignore_ascii_case(reason));
     let reason = error.reason.as_deref().filter(|reason| kind != GroupKind::Crash || !is_exit_reason(reason));
-    let reason = reason.map(mask_text).filter(|reason| !reason.is_empty()).filter(is_news);
+    let reason = reason.map(mask_lines).filter(|reason| !reason.is_empty()).filter(is_news);
     let place = culprit.map_or_else(String::new, |culprit| format!(" in {culprit}"));
     let title = match kind {
         GroupKind::OutOfMemory => "Out of memory".to_owned(),
@@ -42,9 +44,11 @@ pub(super) fn build_title(
         },
         GroupKind::Crash => match (trap, reason) {
             (Some(trap), _) => format!("{}{place}", capitalise_first(trap)),
-            (None, Some(reason)) => reason,
+            (None, Some(reason)) => name_abort(error, reason),
             (None, None) => match error.message.as_deref().map(masked_message) {
-                Some(message) if !message.is_empty() => format!("{message}{place}"),
+                Some(message) if !message.is_empty() && message != ABORT_MESSAGE => {
+                    format!("{}{place}", name_abort(error, message))
+                }
                 _ => format!("{}{place}", crash_name(error)),
             },
         },
@@ -58,11 +62,22 @@ fn is_exit_reason(reason: &str) -> bool {
     reason.starts_with("Namespace ") || reason.contains("<RBSTerminateContext|")
 }
 
+/// Puts `abort: ` before the message of a process that aborted.
+fn name_abort(error: &CrashError, message: String) -> String {
+    let is_abort = error.signal.as_deref() == Some("SIGABRT");
+    if is_abort && !message.starts_with("abort") { format!("abort: {message}") } else { message }
+}
+
+/// Returns the name of the Mach exception or of the signal. `EXC_CRASH` only says that a signal ended the process.
 fn crash_name(error: &CrashError) -> String {
-    let name = error.exception.as_deref().or(error.signal.as_deref()).unwrap_or("Crash");
+    let signal = error.signal.as_deref();
+    let exception = error.exception.as_deref();
+    if let (Some("EXC_CRASH"), Some(signal)) = (exception, signal) {
+        return signal.to_owned();
+    }
+    let name = exception.or(signal).unwrap_or("Crash");
     // The code of this exception is no code of the kernel, so its name is chance.
-    let code = error.code.as_deref().filter(|_| name != "EXC_CRASH");
-    match code {
+    match error.code.as_deref().filter(|_| name != "EXC_CRASH") {
         Some(code) if !code.is_empty() && code != name => format!("{name} ({code})"),
         _ => name.to_owned(),
     }
@@ -85,6 +100,25 @@ pub(super) fn masked_message(message: &str) -> String {
     let text =
         text.rsplit_once(": file ").filter(|(_, place)| place.contains(", line ")).map_or(text, |t| t.0);
     mask_text(text)
+}
+
+/// Returns all lines of a text as [`mask_text`] returns the first, because the first of some exceptions is the same
+/// for all errors of one API. Without the stack that React Native appends.
+fn mask_lines(text: &str) -> String {
+    let text = text.split(", js engine: ").next().unwrap_or_default();
+    let text = text.split(", stack:\n").next().unwrap_or_default();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut masked = String::new();
+    for line in lines {
+        if masked.len() > MOST_CHARS {
+            break;
+        }
+        if !masked.is_empty() {
+            masked.push(' ');
+        }
+        masked.push_str(&mask_text(line));
+    }
+    masked.chars().take(MOST_CHARS).collect()
 }
 
 /// Returns the first line of a text with `#` in place of each number, address and UUID, because those
@@ -178,37 +212,89 @@ mod tests {
             code: Some("KERN_INVALID_ADDRESS".into()),
             ..CrashError::default()
         };
-        let of = |kind, error: &CrashError, trap| build_title(kind, error, trap, Some("Cart.total"));
-        assert_eq!(of(GroupKind::Crash, &error, None), "EXC_BAD_ACCESS (KERN_INVALID_ADDRESS) in Cart.total");
+        let titled = |kind, error: &CrashError, trap| build_title(kind, error, trap, Some("Cart.total"));
         assert_eq!(
-            of(GroupKind::Crash, &error, Some("arithmetic overflow")),
+            titled(GroupKind::Crash, &error, None),
+            "EXC_BAD_ACCESS (KERN_INVALID_ADDRESS) in Cart.total"
+        );
+        assert_eq!(
+            titled(GroupKind::Crash, &error, Some("arithmetic overflow")),
             "Arithmetic overflow in Cart.total"
         );
-        assert_eq!(of(GroupKind::Hang, &error, None), "Hang in Cart.total");
+        assert_eq!(titled(GroupKind::Hang, &error, None), "Hang in Cart.total");
         let stopped =
             CrashError { message: Some("Cart.swift:7: Fatal error: no price".into()), ..error.clone() };
-        assert_eq!(of(GroupKind::Crash, &stopped, None), "Fatal error: no price in Cart.total");
+        assert_eq!(titled(GroupKind::Crash, &stopped, None), "Fatal error: no price in Cart.total");
         assert_eq!(
-            of(GroupKind::Crash, &stopped, Some("arithmetic overflow")),
+            titled(GroupKind::Crash, &stopped, Some("arithmetic overflow")),
             "Arithmetic overflow in Cart.total"
         );
         let said = CrashError { reason: Some("its own".into()), ..stopped };
-        assert_eq!(of(GroupKind::Crash, &said, None), "its own");
+        assert_eq!(titled(GroupKind::Crash, &said, None), "its own");
         let raised = CrashError {
             exception: Some("NSRangeException".into()),
             reason: Some("index 7".into()),
             ..CrashError::default()
         };
-        assert_eq!(of(GroupKind::Exception, &raised, None), "NSRangeException: index #");
+        assert_eq!(titled(GroupKind::Exception, &raised, None), "NSRangeException: index #");
         let twice = CrashError { reason: Some("nsrangeexception".into()), ..raised };
-        assert_eq!(of(GroupKind::Exception, &twice, None), "NSRangeException in Cart.total");
+        assert_eq!(titled(GroupKind::Exception, &twice, None), "NSRangeException in Cart.total");
         let killed = CrashError {
             exception: Some("EXC_CRASH".into()),
             reason: Some("Namespace SIGNAL, Code 6".into()),
             ..error
         };
-        assert_eq!(of(GroupKind::Crash, &killed, None), "EXC_CRASH in Cart.total");
+        assert_eq!(titled(GroupKind::Crash, &killed, None), "EXC_CRASH in Cart.total");
         let ended = CrashError { termination: Some("low_battery".into()), ..CrashError::default() };
-        assert_eq!(of(GroupKind::Termination, &ended, None), "Ended by the system: low battery");
+        assert_eq!(titled(GroupKind::Termination, &ended, None), "Ended by the system: low battery");
+    }
+    #[test]
+    fn an_abort_is_named_by_its_signal_and_its_message() {
+        let titled = |exception: &str, signal: &str, message: &str, reason: &str| {
+            let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+            let error = CrashError {
+                exception: text(exception),
+                signal: text(signal),
+                message: text(message),
+                reason: text(reason),
+                ..CrashError::default()
+            };
+            build_title(GroupKind::Crash, &error, None, Some("Cart.total"))
+        };
+        let failed = "Assertion failed: (price > limit), function total, file cart.c, line 12.";
+        let shown =
+            "abort: Assertion failed: (price > limit), function total, file cart.c, line #. in Cart.total";
+        for (exception, signal, message, reason, expected) in [
+            ("EXC_CRASH", "SIGABRT", "", "", "SIGABRT in Cart.total"),
+            ("", "SIGABRT", "", "", "SIGABRT in Cart.total"),
+            ("EXC_CRASH", "SIGKILL", "", "", "SIGKILL in Cart.total"),
+            ("EXC_CRASH", "", "", "", "EXC_CRASH in Cart.total"),
+            ("EXC_CRASH", "SIGABRT", "abort() called", "", "SIGABRT in Cart.total"),
+            ("EXC_CRASH", "SIGABRT", failed, "", shown),
+            ("", "SIGABRT", failed, "", shown),
+            ("EXC_CRASH", "SIGABRT", "", "no room", "abort: no room"),
+            ("EXC_BREAKPOINT", "SIGTRAP", "Fatal error: no price", "", "Fatal error: no price in Cart.total"),
+        ] {
+            assert_eq!(titled(exception, signal, message, reason), expected);
+        }
+    }
+
+    #[test]
+    fn exceptions_with_different_messages_have_different_titles() {
+        let titled = |reason: &str| {
+            let error = CrashError {
+                exception: Some("NSInternalInconsistencyException".into()),
+                reason: Some(reason.into()),
+                ..CrashError::default()
+            };
+            build_title(GroupKind::Exception, &error, None, None)
+        };
+        let first = titled("Invalid update:\n\n  section 0 has 3 rows\n");
+        assert_eq!(first, "NSInternalInconsistencyException: Invalid update: section # has # rows");
+        assert_eq!(titled("Invalid update:\nsection 1 has 12 rows"), first);
+        assert_ne!(titled("Invalid update:\nrow 1 was deleted twice"), first);
+        let native = titled("Unhandled JS Exception: no cart, stack:\nbuy@1:20\nrender@1:900");
+        assert_eq!(native, "NSInternalInconsistencyException: Unhandled JS Exception: no cart");
+        assert_eq!(titled(&"long\n".repeat(100_000)).chars().count(), MOST_CHARS);
     }
 }

@@ -134,6 +134,27 @@ fn a_walk_through_a_tree_is_one_group_whatever_its_way_and_depth() {
     assert_eq!((kind(&way(1, 100)), kind(&turn)), (GroupKind::Crash, GroupKind::StackOverflow));
 }
 
+/// Proves that the culprit is the innermost of the functions that count, which are the outermost ones of the stack.
+#[test]
+fn a_hang_is_named_by_the_inner_one_of_the_functions_that_count() {
+    let functions = [("draw", None), ("parse", None), ("submit", None), ("main", None)];
+    let have = app_of(&functions, NameSource::Dwarf);
+    let hung = |callers: &[u64]| {
+        let enriched = have.enrich(&ended_by("mach_msg_trap", callers).set("crash.error.type", "hang"));
+        let grouping = enriched.grouping.unwrap();
+        assert_eq!(again(&enriched.bytes), grouping);
+        grouping
+    };
+    let first = hung(&[1, 2, 3]);
+    assert_eq!((first.title.as_str(), first.culprit.as_deref()), ("Hang in parse", Some("parse (cart.cpp)")));
+    let counted: Vec<_> = first.frames.iter().map(|frame| frame.function.as_str()).collect();
+    assert_eq!(counted, ["submit", "parse"]);
+    // The functions inside of it change from sample to sample, and neither the group nor its title does.
+    let inside = hung(&[0, 1, 2, 3]);
+    assert_eq!((inside.fingerprint, &inside.title), (first.fingerprint, &first.title));
+    assert_eq!(hung(&[2, 3]).title, "Hang in submit");
+}
+
 #[test]
 fn an_exceptions_name_counts_and_its_reason_does_not() {
     let have = Have::app();

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use unslide_calltree::{CallTree, CutTree};
 use unslide_captures_formats::malloc::{
     EventLayout, EventLog, LogAnswer, LogQuestion, MemorySummary, SlotForm, StackTable, StackTableError,
+    WrongLayout,
 };
 use unslide_captures_formats::memory_graph::{
     GraphAnalysis, MemoryFile, MemoryGraphError, MemoryGraphLimits, MemoryTables, NamedClasses, read_memory,
@@ -118,6 +119,9 @@ pub enum CaptureError {
     /// The images of a log are in no known form.
     #[error("images: {0}")]
     Images(ProfileError),
+    /// The events of a log have another layout than its sender named.
+    #[error("events: {0}")]
+    Events(#[from] WrongLayout),
     /// The stacks of a log are no table in the form that its sender named.
     #[error("stacks: {0}")]
     Stacks(#[from] StackTableError),
@@ -269,7 +273,7 @@ fn malloc_log<'f, 's>(
         [] => Vec::new(),
         bytes => read_images(bytes).map_err(CaptureError::Images)?,
     };
-    let log = EventLog::new(file("events"), event_layout(layout));
+    let log = EventLog::from_bytes(file("events"), event_layout(layout))?;
     let [at, from] =
         [at, from].map(|events| events.map(|events| usize::try_from(events).unwrap_or(usize::MAX)));
     if at.max(from).is_some_and(|events| events > log.len()) {

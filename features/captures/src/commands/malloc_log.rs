@@ -28,7 +28,7 @@ const MOST_MOMENTS: usize = 100;
     name = "malloc-log",
     after_help = "\
 Examples:
-  unslide malloc-log --layout index --stacks stacks.bin --images report.json --symbols MyApp.xcarchive events.bin
+  unslide malloc-log --stacks stacks.bin --images report.json --symbols MyApp.xcarchive events.bin
   unslide malloc-log --layout disk --stacks stacks.bin.gz --from 100000 --at 900000 events.bin.gz
   unslide malloc-log --layout index --stacks stacks.bin --at 100000 --at 500000 --at 900000 events.bin
   unslide malloc-log --layout index --stacks stacks.bin --images report.json --flame heap.svg events.bin"
@@ -38,15 +38,15 @@ pub struct Arguments {
     /// be `-`, which is standard input
     #[arg(value_name = "INDEX")]
     index: PathBuf,
-    /// The table of stacks, from slot 0 on
+    /// The table of stacks, from slot 0 on or with the header of the system's serialiser
     #[arg(long, value_name = "TABLE")]
     stacks: PathBuf,
     /// The slots of the table count references, as those of the lite mode do
     #[arg(long)]
     lite: bool,
-    /// How the events are laid out
+    /// How the events are laid out; without it, as their records show. An option that they contradict is an error
     #[arg(long, value_enum)]
-    layout: LogLayout,
+    layout: Option<LogLayout>,
     /// Bytes of a pointer of the process, for the layout disk
     #[arg(long, value_name = "BYTES", default_value_t = 8, value_parser = clap::value_parser!(u8).range(4..=8))]
     pointer_size: u8,
@@ -98,12 +98,14 @@ enum GraphMemory {
 }
 
 impl Arguments {
-    fn event_layout(&self) -> Result<EventLayout, CommandError> {
+    /// Returns the layout that is stated; `None` if it is to be detected.
+    fn event_layout(&self) -> Result<Option<EventLayout>, CommandError> {
         match (self.layout, self.pointer_size) {
-            (LogLayout::Disk, 8) => Ok(EventLayout::Disk64),
-            (LogLayout::Disk, 4) => Ok(EventLayout::Disk32),
-            (LogLayout::Enumerator, 8) => Ok(EventLayout::Enumerator),
-            (LogLayout::Index, 8) => Ok(EventLayout::Index),
+            (None, 8) => Ok(None),
+            (Some(LogLayout::Disk), 8) => Ok(Some(EventLayout::Disk64)),
+            (Some(LogLayout::Disk), 4) => Ok(Some(EventLayout::Disk32)),
+            (Some(LogLayout::Enumerator), 8) => Ok(Some(EventLayout::Enumerator)),
+            (Some(LogLayout::Index), 8) => Ok(Some(EventLayout::Index)),
             (_, size) => {
                 Err(CommandError::usage(format!("--pointer-size {size}: use 8, or 4 with --layout disk")))
             }
@@ -124,7 +126,7 @@ pub fn run(matches: &ArgMatches) -> Outcome {
         None => Vec::new(),
     };
     let form = if arguments.lite { SlotForm::Counted } else { SlotForm::Plain };
-    let log = EventLog::new(&events, layout);
+    let log = read_log(&arguments.index, &events, layout)?;
     let of = |option| move |number: &usize| (option, *number);
     let mut numbers = arguments.at.iter().map(of("--at")).chain(arguments.from.iter().map(of("--from")));
     if let Some((option, number)) = numbers.find(|(_, number)| *number > log.len()) {
@@ -161,6 +163,24 @@ pub fn run(matches: &ArgMatches) -> Outcome {
     }
     shown.print_answers(&library)?;
     Ok(Exit::Ready)
+}
+
+/// Reads a log in the stated layout, or in the one that its records have.
+fn read_log<'a>(
+    path: &Path,
+    events: &'a [u8],
+    layout: Option<EventLayout>,
+) -> Result<EventLog<'a>, CommandError> {
+    let layout = match layout {
+        Some(layout) => layout,
+        None => {
+            let layout =
+                EventLayout::detect_layout(events).map_err(|error| CommandError::cannot_read(path, error))?;
+            note!("the events have the layout {}", layout.as_str());
+            layout
+        }
+    };
+    EventLog::from_bytes(events, layout).map_err(|error| CommandError::cannot_read(path, error))
 }
 
 /// Refuses arguments that do not go together.

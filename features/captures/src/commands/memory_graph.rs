@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use unslide_captures_formats::memory_graph::{
-    BlockRow, GraphAnalysis, MemoryFile, MemoryGraph, MemoryGraphLimits, MemoryTables, compare_tables,
+    BlockDetail, GraphAnalysis, MemoryFile, MemoryGraph, MemoryGraphLimits, MemoryTables, compare_tables,
     read_memory,
 };
 use unslide_client::input::unpack_input;
@@ -46,10 +46,10 @@ pub struct Arguments {
     /// A later snapshot: say which classes have grown since FILE, and which leaks are new
     #[arg(long, value_name = "OTHER")]
     compare: Option<PathBuf>,
-    /// Say what keeps the block at this address alive
+    /// Say what keeps the block at this address alive, what refers to it and what it keeps alive
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["class", "compare"], value_parser = address)]
     block: Option<u64>,
-    /// Say what keeps the block of this class alive that retains most
+    /// Say the same of the block of this class that retains most
     #[arg(long, value_name = "NAME", conflicts_with = "compare")]
     class: Option<String>,
     /// Print JSON instead of text
@@ -98,7 +98,7 @@ fn read_tables(
     arguments: &Arguments,
     library: &Library,
     lacking: &mut Lacking,
-) -> Result<(MemoryTables, Option<BlockRow>), BoxError> {
+) -> Result<(MemoryTables, Option<BlockDetail>), BoxError> {
     let input = open_input(path).map_err(|error| CommandError::cannot_read(path, error))?;
     let limits = MemoryGraphLimits::default();
     let file = read_memory(input, &limits).map_err(|error| CommandError::cannot_read(path, error))?;
@@ -116,7 +116,7 @@ fn read_tables(
     }
     lacking.add_images(named.lacking);
     let analysis = GraphAnalysis::from_graph(&graph);
-    let block = find_block(arguments, &graph, &analysis)?.map(|node| analysis.describe_block(node));
+    let block = find_block(arguments, &graph, &analysis)?.map(|node| analysis.describe_neighbours(node));
     Ok((analysis.build_tables(), block))
 }
 

@@ -1,5 +1,6 @@
 //! The operations of the API.
 
+mod block;
 mod compare;
 mod delete;
 mod file;
@@ -9,6 +10,7 @@ mod prelude;
 mod receive;
 mod send;
 
+pub use block::{BlockQuery, FoundBlock, find_block};
 pub use compare::{CapturePair, capture_pair};
 pub use delete::delete_capture;
 pub use get::{FoundAnalysis, analysis};
@@ -25,6 +27,7 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(get::get_capture, delete::delete_capture))
         .routes(routes!(file::get_capture_file))
         .routes(routes!(compare::compare_captures))
+        .routes(routes!(block::get_capture_block))
 }
 
 /// The route that takes files, for as long as it needs.

@@ -195,7 +195,7 @@ async fn check_is_kept(api: &Api, access: &Access<ReportsWrite>, app: &str) -> R
     Err(Problem::new(Kind::SignalSwitchedOff, "captures of this app are switched off"))
 }
 
-/// Returns how the files are read. The layout of records is never guessed.
+/// Returns how the files are read.
 fn form(query: &SendCaptureQuery) -> Result<CaptureForm, Problem> {
     let wrong = |detail| Err(Problem::new(Kind::InvalidParameter, detail));
     let SendCaptureQuery { kind, layout, lite, at, from, .. } = *query;

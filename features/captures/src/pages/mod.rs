@@ -1,6 +1,7 @@
 //! The pages of the console: the list, the forms that send a capture, one capture, and the changes between two.
 
 mod analysis;
+mod block;
 mod capture;
 mod captures;
 mod compare;
@@ -29,6 +30,7 @@ pub fn routes() -> Router<Api> {
     Router::new()
         .route(CAPTURES_PATH, get(captures::page))
         .route("/console/captures/{id}", get(capture::page))
+        .route("/console/captures/{id}/blocks", get(block::render_page))
         .route("/console/captures/{id}/compare/{other}", get(compare::page))
         .route("/console/captures/{id}/delete", post(capture::delete).layer(Extension(TakesAway)))
 }
@@ -51,6 +53,12 @@ pub fn status(capture: &Capture) -> (&'static str, &'static str, &'static str) {
         CaptureState::Ready => ("good", "●", "analysed"),
         CaptureState::Failed => ("bad", "○", "failed"),
     }
+}
+
+/// Returns true for a graph whose blocks can be asked for. The text of a tool has none.
+pub fn has_blocks(capture: &Capture) -> bool {
+    let source = capture.summary.as_ref().and_then(|summary| summary["source"].as_str());
+    capture.kind == CaptureKind::MemoryGraph && source == Some("memory_graph")
 }
 
 /// Returns how many images lack symbols; `None` if none does.

@@ -132,10 +132,12 @@ fn session_event(row: SessionRow) -> TimelineEvent {
         version,
         shown: Some(ShownSessionEvent {
             text: format!("A capture: {}", kind.replace('_', " ")),
+            detail: String::new(),
             path: Some(capture_path(id)),
         }),
         detail: Some(kind),
         title: None,
         judgement: None,
+        figures: Vec::new(),
     }
 }

@@ -48,31 +48,25 @@ struct MetricTotals {
     weight: u64,
     failed: u64,
     values: QuantileSketch,
-    /// The lowest and the highest value, which are exact.
-    bounds: Option<(f64, f64)>,
 }
 
 impl MetricTotals {
     fn add_value(&mut self, value: Option<f64>, weight: u64) {
         self.weight = self.weight.saturating_add(weight);
-        if let Some(value) = value.filter(|value| !value.is_nan() && weight > 0) {
+        if let Some(value) = value {
             self.values.add_value(value, weight);
-            let value = value.max(0.0);
-            let (lowest, highest) = self.bounds.unwrap_or((value, value));
-            self.bounds = Some((lowest.min(value), highest.max(value)));
         }
     }
 
-    /// Returns a quantile, which is off by 1 % at most: the value itself if there is but one.
+    /// Returns a quantile, which is off by 1 % at most: the value itself if all are equal.
     fn quantile(&self, share: f64) -> Option<f64> {
-        let (lowest, highest) = self.bounds?;
-        Some(self.values.quantile(share)?.clamp(lowest, highest))
+        self.values.quantile(share)
     }
 
     /// Returns the same as text, with the digits that are true.
     fn quantile_text(&self, share: f64) -> String {
         let Some(value) = self.quantile(share) else { return String::new() };
-        let is_exact = self.bounds.is_some_and(|(lowest, highest)| lowest == highest);
+        let is_exact = self.values.exact_value().is_some();
         if is_exact { value.to_string() } else { format_significant(value, TRUE_DIGITS) }
     }
 }

@@ -1,6 +1,6 @@
-//! Columns of the pages, and their values for people.
+//! Columns of the pages.
 
-use unslide_console::page::{bytes, duration};
+pub(super) use crate::figure_text::{format_value, positive, whole};
 use unslide_health_formats::MetricName;
 use unslide_model::figures::format_decimals;
 
@@ -35,25 +35,4 @@ pub(super) fn column_metric(signal: &str) -> Option<MetricName> {
 /// Formats a share in percent.
 pub(super) fn format_share(value: f64) -> String {
     format!("{} %", format_decimals(value * 100.0, 2))
-}
-
-/// Formats a value of a metric.
-pub(super) fn format_value(unit: &str, value: f64) -> String {
-    match unit {
-        "ms" => duration(positive(value)),
-        "B" => bytes(positive(value)),
-        "ms/h" => format!("{} an hour", duration(positive(value))),
-        "B/h" => format!("{} an hour", bytes(positive(value))),
-        "1/h" => format_decimals(value, 2),
-        unit => format!("{} {unit}", format_decimals(value, 1)),
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "a figure for people")]
-pub(super) fn whole(value: f64) -> i64 {
-    value.round() as i64
-}
-
-pub(super) fn positive(value: f64) -> u64 {
-    u64::try_from(whole(value)).unwrap_or(0)
 }

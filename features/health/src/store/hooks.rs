@@ -1,10 +1,11 @@
 //! The part of health in transactions of the store.
 
 use super::erasure;
+use crate::figure_text::describe_figures;
 use time::{Date, OffsetDateTime};
 use unslide_model::ended::EndReason;
 use unslide_store::queries::session::{
-    MOST_OF_KIND, SessionJudgement, ShownSessionEvent, TimelineEvent, TimelinePage,
+    MOST_OF_KIND, SessionFigure, SessionJudgement, ShownSessionEvent, TimelineEvent, TimelinePage,
 };
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, to_row32, words};
 use unslide_store::{HookFuture, StoreHook, TenantTx};
@@ -62,6 +63,7 @@ struct EventRow {
     version: String,
     reason: Option<EndReason>,
     judgement: Option<SessionJudgement>,
+    figures: Option<Vec<SessionFigure>>,
 }
 
 fn session_events<'t>(tx: &'t mut TenantTx, page: TimelinePage<'t>) -> HookFuture<'t, Vec<TimelineEvent>> {
@@ -75,18 +77,19 @@ fn session_events<'t>(tx: &'t mut TenantTx, page: TimelinePage<'t>) -> HookFutur
                    WHERE tenant = $1 AND app = $2 AND session_id = $3 ORDER BY day DESC LIMIT $4),
                events AS (
                    SELECT started_at AS at, 'started' AS kind, session_id AS id, version, NULL AS reason,
-                          NULL::jsonb AS judgement
+                          NULL::jsonb AS judgement, NULL::jsonb AS figures
                    FROM own
                    UNION ALL
-                   SELECT coalesce(ended_at, started_at), 'ended', session_id, version, end_reason, judgement FROM own
-                   WHERE ended_at IS NOT NULL OR end_reason IS NOT NULL
+                   SELECT coalesce(ended_at, started_at), 'ended', session_id, version, end_reason, judgement, NULL
+                   FROM own WHERE ended_at IS NOT NULL OR end_reason IS NOT NULL
                    UNION ALL
-                   (SELECT measured_at, 'metrics', payload_id, version, NULL, NULL FROM metric_payloads
+                   (SELECT measured_at, 'metrics', payload_id, version, NULL, NULL, figures FROM metric_payloads
                     WHERE tenant = $1 AND app = $2 AND session_id = $3
                     ORDER BY measured_at DESC, payload_id DESC LIMIT $4))
                SELECT at AS "at!", kind AS "kind!: HealthEventKind", id AS "id!", version AS "version!",
                       reason AS "reason!: Nullable<EndReasonColumn>",
-                      judgement AS "judgement!: Nullable<JsonColumn<SessionJudgement>>"
+                      judgement AS "judgement!: Nullable<JsonColumn<SessionJudgement>>",
+                      figures AS "figures!: Nullable<JsonColumn<Vec<SessionFigure>>>"
                FROM events
                WHERE $5::timestamptz IS NULL OR (at, kind, id, 0) > ($5, $6::text, $7::text, $8::integer)
                ORDER BY at, kind, id LIMIT $9"#,
@@ -105,7 +108,8 @@ fn session_events<'t>(tx: &'t mut TenantTx, page: TimelinePage<'t>) -> HookFutur
 }
 
 fn session_event(row: EventRow) -> TimelineEvent {
-    let EventRow { at, kind, id, version, reason, judgement } = row;
+    let EventRow { at, kind, id, version, reason, judgement, figures } = row;
+    let figures = figures.unwrap_or_default();
     let text = match (kind, reason) {
         (HealthEventKind::Started, _) => "The session began".to_owned(),
         (HealthEventKind::Ended, None) => "The session ended".to_owned(),
@@ -123,6 +127,7 @@ fn session_event(row: EventRow) -> TimelineEvent {
         detail: reason.map(|reason| reason.as_str().to_owned()),
         title: None,
         judgement,
-        shown: Some(ShownSessionEvent { text, path: None }),
+        shown: Some(ShownSessionEvent { text, detail: describe_figures(&figures), path: None }),
+        figures,
     }
 }

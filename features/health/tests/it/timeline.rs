@@ -39,6 +39,12 @@ async fn a_session_has_its_signals_in_the_order_of_time() {
             ("ended", Some("crashed"), 0)
         ]
     );
+    let launch = found[0].figures.iter().find(|figure| figure.metric == "launch_time").unwrap();
+    assert_eq!((launch.count, launch.median, &*launch.unit), (1, Some(800.0), "ms"));
+    let requests = found[0].figures.iter().find(|figure| figure.metric == "requests").unwrap();
+    assert_eq!((requests.count, requests.failed, requests.median), (1, Some(0), None));
+    assert!(found[0].shown.as_ref().unwrap().detail.contains("launch time 800 ms"));
+    assert!(found[1..].iter().all(|event| event.figures.is_empty()));
     let (mut paged, mut after) = (Vec::new(), None::<(_, String, String, u32)>);
     loop {
         let place = after.as_ref().map(|(at, kind, id, variant)| (*at, kind.as_str(), id.as_str(), *variant));

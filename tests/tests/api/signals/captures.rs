@@ -47,7 +47,7 @@ async fn a_file_of_a_capture_is_given_back_as_it_was_sent() {
     world.stop().await;
 }
 
-async fn analyse_as_builder(world: &World, of: &str, id: &str, analysis: &CaptureAnalysis) {
+pub async fn analyse_as_builder(world: &World, of: &str, id: &str, analysis: &CaptureAnalysis) {
     let tenant = tenant_id(of);
     let id: Uuid = id.parse().unwrap();
     let mut tx = world.store.tenant(&tenant).await.unwrap();
@@ -364,7 +364,7 @@ async fn two_captures_of_a_kind_are_compared() {
     world.stop().await;
 }
 
-async fn analysed_graph(world: &World, key: &str, text: &'static str) -> String {
+pub async fn analysed_graph(world: &World, key: &str, text: &'static str) -> String {
     let sent =
         world.post(&format!("/v1/captures?app={APP}&kind=memory_graph"), key, text).await.expect_status(202);
     let id = sent["id"].as_str().unwrap().to_owned();

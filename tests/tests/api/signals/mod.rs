@@ -1,5 +1,6 @@
 //! Signals beside reports: sessions, metrics and captures.
 
+pub mod capture_blocks;
 pub mod captures;
 pub mod metrics;
 mod run_summaries;

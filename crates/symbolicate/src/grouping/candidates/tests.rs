@@ -86,7 +86,7 @@ fn a_function_of_a_header_counts_with_the_function_that_uses_it() {
         let candidates = Candidates { list, trap: None };
         let chosen = candidates.choose_counted(GroupKind::Crash);
         let (error, rules) = (CrashError::default(), GroupingRules::default());
-        build_grouping(GroupKind::Crash, &error, &rules, &candidates, &chosen)
+        build_grouping(GroupKind::Crash, &error, &rules, &candidates, &chosen, &chosen)
     };
     let first = group(used());
     assert_eq!(first.culprit.as_deref(), Some("first_title (shop.cpp)"));

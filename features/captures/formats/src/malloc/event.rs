@@ -1,4 +1,4 @@
-//! The records of a log. Their layout cannot be detected from the bytes, so that it is always stated.
+//! The records of a log. A layout is stated, or detected from many records: see `layout_check`.
 
 /// The bits of a record's type that name its event.
 const ALLOCATED: u32 = 2;
@@ -143,7 +143,7 @@ impl AddressSteps {
 }
 
 impl<'a> EventLog<'a> {
-    /// Creates a log over these bytes.
+    /// Creates a log over these bytes without checks. [`EventLog::from_bytes`] checks the layout.
     #[must_use]
     pub fn new(bytes: &'a [u8], layout: EventLayout) -> EventLog<'a> {
         EventLog { bytes, layout }
@@ -159,6 +159,13 @@ impl<'a> EventLog<'a> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns true if all bytes of a record are zero: it was not written.
+    pub(super) fn is_zero(&self, number: usize) -> bool {
+        let size = self.layout.record_size();
+        let record = number.checked_mul(size).and_then(|at| self.bytes.get(at..)?.get(..size));
+        record.is_some_and(|record| record.iter().all(|byte| *byte == 0))
     }
 
     /// Returns the number of bytes after the last whole record, which was not written to the end.

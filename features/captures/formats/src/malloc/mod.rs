@@ -4,6 +4,7 @@
 mod checkpoints;
 mod event;
 mod history;
+mod layout_check;
 mod live;
 mod replay;
 mod stack_table;
@@ -16,6 +17,7 @@ mod vm_tag;
 pub use checkpoints::Checkpoints;
 pub use event::{EventKind, EventLayout, EventLog, MallocEvent, NoEvent};
 pub use history::{MemoryHistory, StackHistory};
+pub use layout_check::{UnclearLayout, WrongLayout};
 pub use live::{LiveBlock, LiveSet};
 pub use replay::{EventCounts, Replay, SortedByAddress};
 pub use stack_table::{SlotForm, StackEnd, StackTable, StackWalk};

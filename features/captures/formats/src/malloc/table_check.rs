@@ -1,6 +1,7 @@
-//! Checks that bytes are a table of stacks from their first byte on. A file may have something before the
-//! table, such as the header of the system's serialiser. Read from byte 0, every slot would then be another
-//! one and every stack wrong.
+//! Finds the first slot of a table of stacks. The system's serialiser writes a header in front of it, which says how
+//! large the table is, but not how long the header is: that follows from the length of the file, or else from the
+//! slots. Read from a wrong byte, every slot would be another one and every stack wrong, so other bytes in front of a
+//! table are an error.
 
 use super::stack_table::{ADDRESS_BITS, FrameSlot16, SlotForm, StackEnd, StackTable};
 
@@ -19,6 +20,10 @@ const PAGED_BEGINNINGS: [usize; 2] = [8_192, 16_384];
 /// Bytes of a page of memory.
 const PAGE_SIZES: [u64; 2] = [4_096, 16_384];
 const SLOT_BYTES: u64 = 16;
+/// The least bytes of a header: pages, slots, bytes of the table, slots that are not to be touched, and its address.
+const LEAST_HEADER: usize = 40;
+/// In a table that is cut, one of this many slots may have a caller that is missing.
+const SLOTS_OF_ONE_BROKEN: u64 = 4;
 
 /// The reason why bytes are no table of stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,10 +36,10 @@ pub enum StackTableError {
         /// The byte that slots fit from.
         offset: usize,
     },
-    /// It begins with a header.
+    /// It begins with a header, and its first slot is not found.
     #[error(
-        "the table of stacks begins with a header that says how many slots it has. Leave out the bytes in front of the \
-         first slot"
+        "the table of stacks begins with a header that says how many slots it has, but no byte behind it begins slots \
+         that fit. Send the table whole, or leave out the bytes in front of the first slot"
     )]
     Header,
     /// Its slots have the form of the lite mode, but the caller named the other form.
@@ -68,22 +73,31 @@ struct SlotCounts {
     impossible: u64,
 }
 
+impl SlotCounts {
+    /// Returns true for slots of stacks of which few lack their caller, and for no slots.
+    fn is_plausible(self) -> bool {
+        let has_stacks = self.frames > 0 && self.roots > 0;
+        self.used == 0 || has_stacks && self.broken * SLOTS_OF_ONE_BROKEN <= self.used
+    }
+}
+
 impl<'a> StackTable<'a> {
-    /// Returns the table in these bytes, if they are one from the first byte on. A table that is cut or has
-    /// some damaged slots is one.
+    /// Returns the table in these bytes, if they are one from the first byte or from the end of a header on. A
+    /// table that is cut or has some damaged slots is one.
     ///
     /// # Errors
     /// Returns a [`StackTableError`], which says what fits instead.
     pub fn from_bytes(bytes: &'a [u8], form: SlotForm) -> Result<StackTable<'a>, StackTableError> {
         let table = StackTable::new(bytes, form);
+        let table = match table.read_header() {
+            Some(size) => table.skip_header(size)?,
+            None => table,
+        };
         table.check_table()?;
         Ok(table)
     }
 
     fn check_table(&self) -> Result<(), StackTableError> {
-        if self.has_header() {
-            return Err(StackTableError::Header);
-        }
         let counts = self.count_slots(MOST_SLOTS);
         if counts.broken == 0 {
             return Ok(());
@@ -109,16 +123,56 @@ impl<'a> StackTable<'a> {
         Ok(())
     }
 
-    /// Returns true if the file begins with the numbers of pages, slots and bytes of the table behind them.
-    fn has_header(&self) -> bool {
+    /// Returns the bytes of the table if the file begins with its numbers of pages, slots and bytes.
+    fn read_header(&self) -> Option<usize> {
         let word = |at: usize| {
             let bytes = self.bytes().get(at * 8..)?.first_chunk()?;
             Some(u64::from_le_bytes(*bytes)).filter(|word| *word > 0)
         };
-        let (Some(pages), Some(slots), Some(size)) = (word(0), word(1), word(2)) else { return false };
-        let is_in_file = size < self.bytes().len() as u64;
+        let (pages, slots, size) = (word(0)?, word(1)?, word(2)?);
         let is_of_pages = PAGE_SIZES.iter().any(|page| pages.checked_mul(*page) == Some(size));
-        is_in_file && is_of_pages && slots.checked_mul(SLOT_BYTES) == Some(size)
+        let is_of_slots = slots.checked_mul(SLOT_BYTES) == Some(size);
+        usize::try_from(size).ok().filter(|_| is_of_pages && is_of_slots)
+    }
+
+    /// Returns the table of `size` bytes behind a header.
+    fn skip_header(&self, size: usize) -> Result<StackTable<'a>, StackTableError> {
+        let is_beginning = |offset: &usize| {
+            let forms = [SlotForm::Plain, SlotForm::Counted];
+            (LEAST_HEADER..=FURTHEST_BEGINNING).contains(offset)
+                && forms.iter().any(|form| self.count_behind(*offset, size, *form).is_plausible())
+        };
+        let rest = self.bytes().len().checked_sub(size).filter(is_beginning);
+        let offset = rest.or_else(|| self.find_first_slot(size)).ok_or(StackTableError::Header)?;
+        Ok(self.with_range(offset, size, self.form()))
+    }
+
+    /// Returns the byte behind a header from which on the fewest slots are broken. Returns `None` if two bytes are as
+    /// good, or none is good.
+    fn find_first_slot(&self, size: usize) -> Option<usize> {
+        let mut best: Option<(u64, usize)> = None;
+        let mut is_unclear = false;
+        for offset in (LEAST_HEADER..=FURTHEST_BEGINNING).step_by(BEGINNING_STEP) {
+            let counts = self.count_behind(offset, size, self.form());
+            if counts.used == 0 || !counts.is_plausible() {
+                continue;
+            }
+            match best {
+                Some((broken, _)) if broken < counts.broken => {}
+                Some((broken, _)) if broken == counts.broken => is_unclear = true,
+                _ => (best, is_unclear) = (Some((counts.broken, offset)), false),
+            }
+        }
+        best.filter(|_| !is_unclear).map(|(_, offset)| offset)
+    }
+
+    fn count_behind(&self, offset: usize, size: usize, form: SlotForm) -> SlotCounts {
+        self.with_range(offset, size, form).count_slots(MOST_TRIED_SLOTS)
+    }
+
+    fn with_range(&self, offset: usize, size: usize, form: SlotForm) -> StackTable<'a> {
+        let bytes = self.with_offset(offset, form).bytes();
+        StackTable::new(bytes.get(..size).unwrap_or(bytes), form)
     }
 
     fn count_slots(&self, most: u64) -> SlotCounts {
@@ -216,8 +270,10 @@ mod tests {
         let with_header = |words: &[u64], table: &[u8]| -> Vec<u8> {
             words.iter().flat_map(|word| word.to_le_bytes()).chain(table.iter().copied()).collect()
         };
-        assert_eq!(read(&with_header(&header(256), &table(20, 256))), Err(StackTableError::Header));
-        assert_eq!(read(&with_header(&header(256), &table(127, 256))), Err(StackTableError::Header));
+        // A header without the table.
+        assert_eq!(read(&with_header(&header(256), &[])), Err(StackTableError::Header));
+        let noise: Vec<u8> = (0..9_000_u32).flat_map(|n| n.wrapping_mul(0x9E37_79B9).to_le_bytes()).collect();
+        assert_eq!(read(&with_header(&header(256), &noise)), Err(StackTableError::Header));
         for words in [&[1, 64, 1_024, 0, CODE, 19][..], &[0; 6], &[7, 7], &[0x5354_4b31], &[3, CODE, 1, 2, 3]]
         {
             for stacks in [3, 20] {
@@ -232,6 +288,52 @@ mod tests {
         let mut far = vec![0; 5_000];
         far.extend(table(20, 64));
         assert!(matches!(read(&far), Err(StackTableError::Impossible { .. })), "{:?}", read(&far));
+    }
+
+    /// The header of libmalloc's table with `more` bytes behind the fields that are known.
+    fn headed(slots: u64, more: usize, table: &[u8]) -> Vec<u8> {
+        let words = [slots * 16 / 4_096, slots, slots * 16, 3, 0x1_2000_0000];
+        let more = std::iter::repeat_n(7_u8, more);
+        words.iter().flat_map(|word| word.to_le_bytes()).chain(more).chain(table.iter().copied()).collect()
+    }
+
+    #[test]
+    fn a_table_behind_its_header_says_the_same_as_without_it() {
+        for (stacks, slots) in [(20, 256), (127, 256), (1_000, 4_096)] {
+            let plain = table(stacks, slots);
+            let expected = StackTable::from_bytes(&plain, SlotForm::Plain).unwrap();
+            // The trial's header had 48 bytes; others may have more fields.
+            for more in [0, 8, 16, 24, 100, 1_000] {
+                let file = headed(slots as u64, more, &plain);
+                let followed = [&file[..], b"something behind the table, which is no part of it"].concat();
+                for bytes in [&file, &followed] {
+                    let found = StackTable::from_bytes(bytes, SlotForm::Plain).unwrap();
+                    assert_eq!(found.bytes(), plain, "{stacks} {more}");
+                    for slot in 0..slots as u64 + 1 {
+                        assert_eq!(
+                            found.walk_stack(slot),
+                            expected.walk_stack(slot),
+                            "{stacks} {more} {slot}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_headed_table_that_is_cut_or_of_the_lite_mode_is_recognised() {
+        let whole = table(1_000, 4_096);
+        let file = headed(4_096, 8, &whole);
+        let cut = &file[..file.len() / 3];
+        let found = StackTable::from_bytes(cut, SlotForm::Plain).unwrap();
+        assert_eq!(found.bytes(), &whole[..cut.len() - 48]);
+        let mut slots = vec![(0, 0, 0), (0x104, ROOT, 2), (CODE, 1, 1), (CODE + 8, 2, 1), (CODE, 2, 0)];
+        slots.resize(256, (0, 0, 0));
+        let lite = headed(256, 8, &counted(&slots));
+        assert_eq!(read(&lite), Err(StackTableError::IsLite));
+        let found = StackTable::from_bytes(&lite, SlotForm::Counted).unwrap();
+        assert_eq!(found.walk_stack(3).end, StackEnd::Root);
     }
 
     #[test]

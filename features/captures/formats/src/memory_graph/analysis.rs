@@ -1,7 +1,7 @@
 //! The analysis of a snapshot: large objects, the references that keep them alive, and leaks.
 
 use super::algorithms::{Dominators, ShortestPaths};
-use super::graph::{ClassKind, MemoryGraph, NO_CLASS, RootKind};
+use super::graph::{ClassKind, GraphRoot, MemoryGraph, NO_CLASS, RootKind};
 use super::leaks::{LeakGroup, leak_groups};
 use super::tables::{BlockRow, ClassRow, LeakRow, MemorySource, MemoryTables, PathStep, RegionRow, ZoneRow};
 use crate::malloc::vm_tag_name;
@@ -105,7 +105,11 @@ impl<'g> GraphAnalysis<'g> {
     /// Describes the reference to a node from outside of the heap: its kind, and the image that contains it.
     fn describe_root(&self, node: u32) -> String {
         let at = self.graph.roots.partition_point(|root| root.node < node);
-        let Some(root) = self.graph.roots.get(at) else { return snake_case(&RootKind::Unknown) };
+        let root = self.graph.roots.get(at);
+        root.map_or_else(|| snake_case(&RootKind::Unknown), |root| self.describe_root_place(root))
+    }
+
+    pub(super) fn describe_root_place(&self, root: &GraphRoot) -> String {
         let holds = |image: &&ProfileImage| {
             image.start <= root.address && image.end.is_some_and(|end| root.address < end)
         };
@@ -248,12 +252,12 @@ fn kind_name(kind: ClassKind) -> String {
     if kind == ClassKind::Unknown { String::new() } else { snake_case(&kind) }
 }
 
-fn format_address(address: u64) -> String {
+pub(super) fn format_address(address: u64) -> String {
     format!("{address:#x}")
 }
 
 /// Returns the name of a variant as JSON has it.
-fn snake_case(kind: &impl serde::Serialize) -> String {
+pub(super) fn snake_case(kind: &impl serde::Serialize) -> String {
     serde_json::to_value(kind).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 

@@ -1,13 +1,12 @@
 //! The names of classes, from the symbols of the images that hold their class objects, metadata and vtables.
 
+use super::class_names::{NameBudget, demangle_class, strip_phrase};
 use super::graph::{ClassKind, MemoryGraph};
-use crate::profile::LackingImages;
+use crate::profile::{LackingImages, ProfileImage};
+use std::collections::BTreeSet;
 use unslide_model::{DebugId, RelativeAddress};
 use unslide_symbolicate::symcache::{ClassSymbol, SymCache};
 use unslide_symbolicate::{ImageOutcome, ImageSymbols};
-
-/// The prefixes that the demangler adds to the name of a class.
-const BEFORE_NAMES: [&str; 2] = ["type metadata for ", "vtable for "];
 
 /// The result of naming classes by symbols.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,13 +20,28 @@ pub struct NamedClasses {
 }
 
 impl MemoryGraph {
-    /// Names the classes that the file does not name.
+    /// Returns the images whose symbols name classes that the file does not name, each once.
+    #[must_use]
+    pub fn list_unnamed_images(&self) -> Vec<&ProfileImage> {
+        let unnamed = self.classes.iter().filter(|class| class.name.is_empty());
+        let images: BTreeSet<u32> = unnamed.filter_map(|class| class.image).collect();
+        images.into_iter().filter_map(|image| self.images.get(image as usize)).collect()
+    }
+
+    /// Demangles the names of classes in the file, and names the classes that it does not name.
     pub fn name_classes<'s>(
         &mut self,
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     ) -> NamedClasses {
         let mut told = NamedClasses::default();
         let mut lacking = LackingImages::default();
+        let mut budget = NameBudget::default();
+        for class in self.classes.iter_mut().filter(|class| !class.name.is_empty()) {
+            if let Some((name, kind)) = demangle_class(&class.name, class.kind, &mut budget) {
+                class.name = name;
+                class.kind = if class.kind == ClassKind::Unknown { kind } else { class.kind };
+            }
+        }
         for class in self.classes.iter_mut().filter(|class| class.name.is_empty()) {
             let Some(image) = class.image.and_then(|image| self.images.get(image as usize)) else { continue };
             let found = image.debug_id.as_ref().and_then(symbols);
@@ -57,6 +71,5 @@ fn read_class_name(symcache: &SymCache, address: RelativeAddress) -> Option<(Str
         raw if raw.starts_with(b"$s") || raw.starts_with(b"_Tt") => ClassKind::Swift,
         _ => ClassKind::ObjectiveC,
     };
-    let own = BEFORE_NAMES.iter().find_map(|before| name.strip_prefix(before)).unwrap_or(&name);
-    Some((own.to_owned(), kind))
+    Some((strip_phrase(&name), kind))
 }

@@ -13,11 +13,13 @@
 
 mod algorithms;
 mod analysis;
+mod class_names;
 mod classes;
 mod compare;
 mod graph;
 mod input;
 mod leaks;
+mod neighbours;
 mod read;
 mod retained;
 mod tables;
@@ -34,6 +36,7 @@ pub use graph::{
 };
 pub use input::{MemoryFile, read_memory};
 pub use leaks::{LeakGroup, leak_groups};
+pub use neighbours::{BlockDetail, BlockSummary, ClassBlocks, ReferrerRow};
 pub use read::{MOST_CHUNK_BYTES, MemoryGraphError, MemoryGraphLimits, is_memory_graph, read_memory_graph};
 pub use tables::{
     BlockRow, ClassRow, CutLists, LeakRow, MemorySource, MemoryTables, MemoryTotals, PathStep, RegionRow,

@@ -216,13 +216,7 @@ impl MemoryTables {
         for name in regions.chain(zones).chain(classes).chain(leaks).chain([&mut self.process]) {
             shorten_text(name, MOST_NAME);
         }
-        for row in &mut self.largest {
-            shorten_text(&mut row.class, MOST_NAME);
-            for step in &mut row.path {
-                shorten_text(&mut step.class, MOST_STEP_NAME);
-                shorten_text(&mut step.by, MOST_STEP_NAME);
-            }
-        }
+        self.largest.iter_mut().for_each(BlockRow::shorten_names);
     }
 }
 
@@ -237,6 +231,22 @@ fn cut_rows<T>(rows: &mut Vec<T>, most: usize, most_text: usize, text: impl Fn(&
     let left_out = rows.len() - kept;
     rows.truncate(kept);
     left_out as u64
+}
+
+impl BlockRow {
+    /// Cuts long names, which files may have.
+    pub(super) fn shorten_names(&mut self) {
+        shorten_text(&mut self.class, MOST_NAME);
+        for step in &mut self.path {
+            shorten_text(&mut step.class, MOST_STEP_NAME);
+            shorten_text(&mut step.by, MOST_STEP_NAME);
+        }
+    }
+}
+
+/// Cuts a name in a list before the character that goes beyond the limit in bytes.
+pub(super) fn shorten_list_name(name: &mut String) {
+    shorten_text(name, MOST_STEP_NAME);
 }
 
 /// Cuts a text before the character that goes beyond the limit in bytes.

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use unslide_captures_formats::memory_graph::{
-    BlockRow, ClassRow, LeakRow, MemoryComparison, MemorySource, MemoryTables, MemoryTotals, RegionRow,
+    BlockDetail, BlockRow, ClassRow, LeakRow, MemoryComparison, MemorySource, MemoryTables, MemoryTotals,
+    PathStep, RegionRow,
 };
 use unslide_client::{Table, note, say};
 
@@ -14,7 +15,7 @@ const SHOWN_ROWS: usize = 20;
 pub struct GraphAnswer {
     pub memory: MemoryTables,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub block: Option<BlockRow>,
+    pub block: Option<BlockDetail>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<MemoryComparison>,
 }
@@ -109,9 +110,31 @@ fn print_leaks(rows: &[LeakRow]) {
     table.print();
 }
 
-fn print_block(block: &BlockRow) {
-    let BlockRow { address, class, bytes, retained, path } = block;
+fn print_block(detail: &BlockDetail) {
+    let BlockRow { address, class, bytes, retained, path } = &detail.block;
     say!("{class} {address}: {bytes} bytes; {retained} bytes would be free without it");
+    print_path(path);
+    if !detail.referrers.is_empty() {
+        say!("{} references to it:", detail.referrer_count);
+        let mut table = Table::new(&["BY", "OFFSET", "ADDRESS", "CLASS"]);
+        for row in detail.referrers.iter().take(SHOWN_ROWS) {
+            let offset = row.offset.map_or_else(String::new, |offset| offset.to_string());
+            table.add_row([row.by.clone(), offset, row.address.clone(), row.class.clone()]);
+        }
+        table.print();
+    }
+    if !detail.keeps.is_empty() {
+        say!("{} blocks that only it keeps alive directly:", detail.keeps_count);
+        let mut table = Table::new(&["RETAINED", "BYTES", "ADDRESS", "CLASS"]);
+        for row in detail.keeps.iter().take(SHOWN_ROWS) {
+            let [retained, bytes] = [row.retained, row.bytes].map(|bytes| bytes.to_string());
+            table.add_row([retained, bytes, row.address.clone(), row.class.clone()]);
+        }
+        table.print();
+    }
+}
+
+fn print_path(path: &[PathStep]) {
     if path.is_empty() {
         say!("no root reaches it: it is leaked, or part of a leak");
         return;

@@ -54,10 +54,12 @@ fn href(event: &TimelineEvent) -> Option<String> {
     event.shown.as_ref().and_then(|shown| shown.path.clone())
 }
 
-/// Returns the title of a report's group, or the reason for the judgement of an end; empty if there is
-/// neither.
+/// Returns the title of a report's group, the reason for the judgement of an end, or the second line of a feature's
+/// event; empty if there is none of them.
 fn title(event: &TimelineEvent) -> String {
-    event.title.clone().or_else(|| event.judgement.as_ref().map(format_judgement)).unwrap_or_default()
+    let shown = || event.shown.as_ref().map(|shown| shown.detail.clone());
+    let judgement = || event.judgement.as_ref().map(format_judgement);
+    event.title.clone().or_else(judgement).or_else(shown).unwrap_or_default()
 }
 
 /// Describes a judgement, such as `Rule: exclusion. Confidence: medium. For it: learned limit, 92 % of 2048

@@ -3,6 +3,7 @@
 
 mod days;
 mod dimension;
+mod session_figures;
 mod versions;
 
 pub use days::read_sketch;
@@ -11,6 +12,7 @@ pub use versions::{MOST_VERSIONS, MOST_VERSIONS_OF_TENANT};
 
 use days::PayloadSums;
 use serde_json::{Value, json};
+use session_figures::list_figures;
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
 use unslide_health_formats::MetricPayload;
@@ -124,16 +126,17 @@ async fn insert_new(tx: &mut TenantTx, arrivals: &[&MetricArrival]) -> Result<BT
             "os": payload.os,
             "device": payload.device,
             "session_id": payload.session,
+            "figures": payload.session.as_ref().map(|_| list_figures(payload)),
             "measured_at": json_time(payload.measured_at),
             "received_at": json_time(arrival.received_at),
         })
     });
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        "INSERT INTO metric_payloads (tenant, app, payload_id, day, version, build, os, device, session_id, measured_at,
-                                      received_at)
-         SELECT $1, n.app, n.payload_id, n.day, n.version, n.build, n.os, n.device, n.session_id, n.measured_at,
-                n.received_at
+        "INSERT INTO metric_payloads (tenant, app, payload_id, day, version, build, os, device, session_id, figures,
+                                      measured_at, received_at)
+         SELECT $1, n.app, n.payload_id, n.day, n.version, n.build, n.os, n.device, n.session_id, n.figures,
+                n.measured_at, n.received_at
          FROM jsonb_populate_recordset(NULL::metric_payloads, $2) AS n
          ON CONFLICT (tenant, app, payload_id, day) DO NOTHING
          RETURNING app, payload_id, day",

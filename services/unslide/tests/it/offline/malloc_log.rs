@@ -79,6 +79,38 @@ fn live_memory_is_the_same_in_every_layout() {
 }
 
 #[test]
+fn a_layout_is_detected_a_wrong_one_is_refused_and_a_header_is_skipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let many: Vec<_> = EVENTS.iter().copied().cycle().take(60).collect();
+    for (layout, wrong, bytes) in [("disk", "index", disk(&many)), ("index", "disk", index(&many))] {
+        let (events, stacks, images) = files(&folder, &bytes);
+        let log = |stacks: &str, layout: &[&str]| {
+            let arguments = ["malloc-log", "--stacks", stacks, "--images", &images, "--json", &events];
+            run(&[&arguments[..], layout].concat())
+        };
+        let (code, stated, error) = log(&stacks, &["--layout", layout]);
+        assert_eq!(code, Some(0), "{error}");
+        let (code, detected, error) = log(&stacks, &[]);
+        assert_eq!((code, &detected), (Some(0), &stated), "{error}");
+        assert!(error.contains(&format!("the events have the layout {layout}")), "{error}");
+        let (code, _, error) = log(&stacks, &["--layout", wrong]);
+        assert_eq!(code, Some(1), "{error}");
+        assert!(error.contains(&format!("They are of the layout {layout}, so set that")), "{error}");
+        // One page of slots behind a header of 48 bytes.
+        let words = [1, 256, 4_096, 0, 0x1_2000_0000, 19_u64];
+        let mut headed: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+        headed.extend(super::malloc_log::stacks());
+        headed.resize(48 + 4_096, 0);
+        let (code, output, error) = log(&written(&folder, "headed.bin", &headed), &["--layout", layout]);
+        assert_eq!((code, output), (Some(0), stated), "{error}");
+    }
+    let (events, stacks, _) = files(&folder, &disk(&EVENTS));
+    let (code, _, error) = run(&["malloc-log", "--stacks", &stacks, &events]);
+    assert_eq!(code, Some(1), "too few records show no layout");
+    assert!(error.contains("Set the layout"), "{error}");
+}
+
+#[test]
 fn packed_files_are_read_like_others() {
     let folder = tempfile::tempdir().unwrap();
     let (events, stacks, images) = files(&folder, &disk(&EVENTS));
@@ -142,15 +174,15 @@ fn heap_and_virtual_memory_have_a_flame_graph_each() {
 }
 
 #[test]
-fn a_table_behind_a_header_is_refused() {
+fn a_table_behind_other_bytes_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (events, _, images) = files(&folder, &disk(&EVENTS));
-    let header = [1_u64, 256, 4096, 0, LOAD, 19].map(u64::to_le_bytes).concat();
-    let stacks = written(&folder, "with_header.bin", &[header, stacks()].concat());
+    let other = [7_u64, 7, 7, 0, LOAD, 19].map(u64::to_le_bytes).concat();
+    let stacks = written(&folder, "with_bytes.bin", &[other, stacks()].concat());
     let (code, output, error) =
         run(&["malloc-log", "--layout", "disk", "--stacks", &stacks, "--images", &images, &events]);
     assert_eq!((code, output.as_str()), (Some(1), ""), "{error}");
-    assert!(error.contains("with_header.bin") && error.contains("from byte 48 on"), "{error}");
+    assert!(error.contains("with_bytes.bin") && error.contains("from byte 48 on"), "{error}");
 }
 
 #[test]
@@ -215,12 +247,11 @@ fn a_sorted_log_has_totals_only() {
 fn arguments_that_do_not_go_together_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (events, stacks, _) = files(&folder, &disk(&EVENTS));
-    let wrong: [&[&str]; 5] = [
+    let wrong: [&[&str]; 4] = [
         &["--layout", "index", "--pointer-size", "4"],
         &["--layout", "disk", "--pointer-size", "5"],
         &["--layout", "disk", "--from", "3", "--at", "2"],
         &["--layout", "disk", "--at", "7"],
-        &[],
     ];
     for arguments in wrong {
         let (code, _, error) = run(&[&["malloc-log", "--stacks", &stacks, &events], arguments].concat());

@@ -92,6 +92,7 @@ fn a_block_is_explained_from_its_root() {
     assert_eq!(code, Some(0), "{error}");
     assert!(text.starts_with("non-object 0x60000200: 48 bytes; 48 bytes would be free without it"), "{text}");
     assert!(text.contains("global of Shop") && text.contains("strong"), "{text}");
+    assert!(text.contains("references to it:"), "{text}");
     let (_, text, _) = run(&["memory-graph", "--block", "0x60000600", &file]);
     assert!(text.contains("no root reaches it"), "{text}");
     let block = &answer(&["--class", "non-object", &file])["block"];

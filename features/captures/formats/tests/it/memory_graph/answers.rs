@@ -95,6 +95,79 @@ fn a_block_is_explained_by_the_shortest_way_from_a_root() {
     );
 }
 
+/// The truth is a search over the rows of the example.
+#[test]
+fn a_block_has_its_neighbours() {
+    let graph = SHOP.read();
+    let analysis = GraphAnalysis::from_graph(&graph);
+    let nodes = u32::try_from(SHOP.nodes.len()).unwrap();
+    let is_reached = |without: Option<u32>| {
+        let mut reached = vec![false; SHOP.nodes.len()];
+        let mut todo: Vec<u32> = SHOP.roots.iter().copied().filter(|root| Some(*root) != without).collect();
+        while let Some(node) = todo.pop() {
+            if !std::mem::replace(&mut reached[node as usize], true) {
+                let next = SHOP
+                    .references
+                    .iter()
+                    .filter(|(from, to, kind)| *from == node && kind.keeps_alive() && Some(*to) != without);
+                todo.extend(next.map(|(_, to, _)| *to));
+            }
+        }
+        reached
+    };
+    let whole = is_reached(None);
+    for node in 0..nodes {
+        let found = analysis.describe_neighbours(node);
+        let referrers: Vec<(String, bool)> =
+            found.referrers.iter().map(|row| (row.address.clone(), row.keeps_alive)).collect();
+        let address = |node: u32| format!("{:#x}", graph.node_address(node));
+        let roots = SHOP.roots.iter().filter(|root| **root == node).map(|_| ("0x100000".to_owned(), true));
+        let blocks = SHOP.references.iter().filter(|(_, to, _)| *to == node);
+        let expected: Vec<_> =
+            roots.chain(blocks.map(|(from, _, kind)| (address(*from), kind.keeps_alive()))).collect();
+        assert_eq!((referrers, found.referrer_count), (expected.clone(), expected.len() as u64), "{node}");
+        // What is lost without the block is it and what it keeps alive, directly or not.
+        let without = is_reached(Some(node));
+        let lost = (0..nodes).filter(|other| whole[*other as usize] && !without[*other as usize]);
+        let lost: u64 = lost.map(|other| graph.node_size(other)).sum();
+        assert_eq!(found.block.retained, lost, "{node}");
+        let below: u64 = found.keeps.iter().map(|row| row.retained).sum();
+        let own = if whole[node as usize] { graph.node_size(node) } else { 0 };
+        assert_eq!((own + below, found.keeps_count), (lost, found.keeps.len() as u64), "{node}");
+    }
+    let items = analysis.blocks_of_class("Item");
+    let rows: Vec<_> = items.blocks.iter().map(|row| (row.address.as_str(), row.retained)).collect();
+    assert_eq!((items.count, rows.len(), rows[0]), (4, 4, ("0x1050", 32)));
+    assert_eq!(analysis.blocks_of_class("Basket").count, 0);
+}
+
+#[test]
+fn lists_of_neighbours_are_bounded_and_counted() {
+    let nodes: Vec<_> = (0..500).map(|node| (Some(u32::from(node > 0)), 16 + node)).collect();
+    let down: Vec<_> = (1..500).map(|node| (0, node, Strong)).collect();
+    let up = (1..500).map(|node| (node, 0, Weak));
+    let references: Vec<_> = down.into_iter().chain(up).collect();
+    let graph = Example { classes: &CLASSES, nodes: &nodes, references: &references, roots: &[0] }.read();
+    let found = GraphAnalysis::from_graph(&graph).describe_neighbours(0);
+    assert_eq!((found.referrers.len(), found.referrer_count), (100, 500));
+    assert_eq!((found.keeps.len(), found.keeps_count, found.keeps[0].bytes), (100, 499, 515));
+    assert_eq!(found.referrers.iter().filter(|row| row.keeps_alive).count(), 1);
+}
+
+#[test]
+fn names_of_devices_are_demangled() {
+    let nodes: Vec<_> = (0..3).map(|class| (Some(class), 16)).collect();
+    let classes = ["_TtC4Shop4Cart", "$s4Shop4ItemCN", "__ZTVN4Shop5CacheE"];
+    let mut graph = Example { classes: &classes, nodes: &nodes, references: &[], roots: &[0] }.read();
+    assert!(graph.list_unnamed_images().is_empty());
+    graph.name_classes(&|_| None);
+    let tables = GraphAnalysis::from_graph(&graph).build_tables();
+    let mut names: Vec<_> = tables.classes.iter().map(|row| row.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["Shop.Cart", "Shop.Item", "Shop::Cache"]);
+    assert!(tables.leaks.iter().any(|row| row.name == "Shop::Cache"), "leaks have the same names");
+}
+
 #[test]
 fn a_long_way_is_shown_without_its_middle() {
     let nodes: Vec<_> = (0..1_000).map(|_| (Some(0), 16)).collect();

@@ -1,0 +1,151 @@
+//! `/console/captures/{id}/blocks`: one block of a graph of memory with its neighbours.
+
+use super::capture_path;
+use super::prelude::*;
+use crate::operations::{BlockQuery, FoundBlock, find_block};
+use unslide_captures_formats::memory_graph::{BlockDetail, BlockSummary, PathStep, ReferrerRow};
+use unslide_console::page::{build_link, bytes, counted, grouped};
+use unslide_store::Uuid;
+
+/// A list of blocks, each with a link to its page.
+struct BlockList {
+    heading: &'static str,
+    caption: String,
+    columns: &'static [&'static str],
+    lines: Vec<BlockLine>,
+}
+
+struct BlockLine {
+    /// The page of the block; `None` for a reference from outside of the heap.
+    href: Option<String>,
+    text: String,
+    cells: Vec<String>,
+}
+
+#[derive(Template)]
+#[template(path = "captures/block.html", askama = escaping)]
+struct BlockPage {
+    shell: Shell,
+    capture: String,
+    /// The block's sizes in one line.
+    facts: String,
+    is_leaked: bool,
+    lists: Vec<BlockList>,
+}
+
+pub async fn render_page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Path(id): Path<String>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let query = read_form(&state);
+    let (capture, found, reservation) = find_block(&api, &signed.access, &id, &query).await?;
+    let FoundBlock { block: detail, class } = &found;
+    let links = BlockLinks { id: capture.id };
+    let mut lists =
+        vec![links.list_path(&detail.block.path), links.list_referrers(detail), links.list_kept(detail)];
+    if let Some(class) = class {
+        lists.push(BlockList {
+            heading: "Blocks of this class",
+            caption: format!("{}, those that keep most memory alive", counted_blocks(class.count)),
+            columns: &SUMMARY_COLUMNS,
+            lines: class.blocks.iter().map(|row| links.summary_line(row)).collect(),
+        });
+    }
+    let block = &detail.block;
+    let page = BlockPage {
+        shell: Shell::for_viewer(signed.viewer, "captures", format!("{} {}", block.class, block.address)),
+        capture: capture_path(capture.id),
+        facts: format!("{} · {} would be free without it", bytes(block.bytes), bytes(block.retained)),
+        is_leaked: block.path.is_empty(),
+        lists: lists.into_iter().filter(|list| !list.lines.is_empty()).collect(),
+    };
+    let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();
+    Ok(html_answer(ReservedAnswer { bytes, reservation }))
+}
+
+const SUMMARY_COLUMNS: [&str; 4] = ["Block", "Address", "Keeps alive", "By itself"];
+
+/// Reads the field of the form, which takes an address or a class, or the parameter of a link.
+fn read_form(state: &PageState) -> BlockQuery {
+    let address = state.get_text("address");
+    match state.get_text("block") {
+        Some(text) if text.starts_with("0x") => BlockQuery { address: Some(text), class: None },
+        Some(text) => BlockQuery { address: None, class: Some(text) },
+        None => BlockQuery { address, class: state.get_text("class") },
+    }
+}
+
+fn counted_blocks(count: u64) -> String {
+    counted(i64::try_from(count).unwrap_or(i64::MAX), "block", "blocks")
+}
+
+/// The lists of a block of one capture.
+struct BlockLinks {
+    id: Uuid,
+}
+
+impl BlockLinks {
+    fn block_path(&self, address: &str) -> String {
+        build_link(&format!("{}/blocks", capture_path(self.id)), &[("address", Some(address))])
+    }
+
+    fn list_path(&self, path: &[PathStep]) -> BlockList {
+        let line = |step: &PathStep| BlockLine {
+            href: Some(self.block_path(&step.address)),
+            text: match step.left_out {
+                0 => step.class.clone(),
+                left_out => format!("… {} more … {}", grouped(left_out), step.class),
+            },
+            cells: vec![step.address.clone(), step.by.clone(), format_offset(step.offset)],
+        };
+        BlockList {
+            heading: "What keeps it alive",
+            caption: "The shortest way from a root, each block with the reference to it".to_owned(),
+            columns: &["Block", "Address", "By", "Offset"],
+            lines: path.iter().map(line).collect(),
+        }
+    }
+
+    fn list_referrers(&self, detail: &BlockDetail) -> BlockList {
+        let line = |row: &ReferrerRow| {
+            let by =
+                if row.keeps_alive { row.by.clone() } else { format!("{}, keeps nothing alive", row.by) };
+            let is_block = !row.class.is_empty();
+            BlockLine {
+                href: is_block.then(|| self.block_path(&row.address)),
+                text: if is_block { row.class.clone() } else { "outside of the heap".to_owned() },
+                cells: vec![row.address.clone(), by, format_offset(row.offset)],
+            }
+        };
+        let count = i64::try_from(detail.referrer_count).unwrap_or(i64::MAX);
+        BlockList {
+            heading: "What refers to it",
+            caption: counted(count, "reference", "references"),
+            columns: &["Block", "Address", "By", "Offset"],
+            lines: detail.referrers.iter().map(line).collect(),
+        }
+    }
+
+    fn list_kept(&self, detail: &BlockDetail) -> BlockList {
+        BlockList {
+            heading: "What it keeps alive",
+            caption: format!("{} that only it keeps alive directly", counted_blocks(detail.keeps_count)),
+            columns: &SUMMARY_COLUMNS,
+            lines: detail.keeps.iter().map(|row| self.summary_line(row)).collect(),
+        }
+    }
+
+    fn summary_line(&self, row: &BlockSummary) -> BlockLine {
+        BlockLine {
+            href: Some(self.block_path(&row.address)),
+            text: row.class.clone(),
+            cells: vec![row.address.clone(), bytes(row.retained), bytes(row.bytes)],
+        }
+    }
+}
+
+fn format_offset(offset: Option<u32>) -> String {
+    offset.map_or_else(String::new, |offset| offset.to_string())
+}
