@@ -22,8 +22,9 @@ pub const MAX_REQUEST_BYTES: u64 = 32 << 20;
 /// Requests with chunks that a client sends at the same time.
 const CLIENT_CONCURRENCY: u8 = 4;
 /// The kinds of files that a client may send. sentry-cli 2 uses older routes without the first, and for source maps
-/// without the last two.
-const ACCEPTED_KINDS: [&str; 4] = ["debug_files", "sources", "artifact_bundles", "artifact_bundles_v2"];
+/// without the last three.
+const ACCEPTED_KINDS: [&str; 5] =
+    ["debug_files", "sources", "release_files", "artifact_bundles", "artifact_bundles_v2"];
 
 /// `GET /api/0/organizations/{org}/chunk-upload/`: sizes and the URL for chunks.
 pub async fn get_options(
