@@ -248,6 +248,7 @@ mod tests {
         let ended = CrashError { termination: Some("low_battery".into()), ..CrashError::default() };
         assert_eq!(titled(GroupKind::Termination, &ended, None), "Ended by the system: low battery");
     }
+
     #[test]
     fn an_abort_is_named_by_its_signal_and_its_message() {
         let titled = |exception: &str, signal: &str, message: &str, reason: &str| {
