@@ -219,7 +219,7 @@ impl<'a> Planner<'_, 'a> {
         let mut near = AddressStretch::EMPTY;
         let pc = backtrace.thread.and_then(|t| t.pc).and_then(|pc| space.clean_address(pc, &mut near));
         let is_sampled = backtrace.origin == BacktraceOrigin::Profile && circumstances.metric_kit;
-        let innermost = is_sampled.then(|| self.report.innermost_sampled_frames()).unwrap_or_default();
+        let innermost = if is_sampled { self.report.innermost_sampled_frames() } else { Default::default() };
         let mut before: Option<(&Frame<'a>, Option<ImagePlace>)> = None;
         for (position, frame) in backtrace.frames.iter().enumerate() {
             let cleaned =
