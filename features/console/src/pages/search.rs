@@ -50,7 +50,7 @@ pub async fn render_page(
     let is_unknown_id = results.items.is_empty() && read_id(&text).is_some();
     render_html(&SearchPage {
         shell: Shell::for_viewer(signed.viewer, "search", "Search").with_searched(text.clone()),
-        sections: build_sections(results.items, &text),
+        sections: build_sections(&results.items, &text),
         text,
         is_unknown_id,
         person_search: results.person_search,
@@ -59,7 +59,7 @@ pub async fn render_page(
 }
 
 /// Returns the matches by kind. Kinds without a match have no section.
-fn build_sections(items: Vec<SearchMatch>, text: &str) -> Vec<MatchSection> {
+fn build_sections(items: &[SearchMatch], text: &str) -> Vec<MatchSection> {
     let whole = |page: &str, rest: &[(&str, Option<&str>)]| {
         let pairs: Vec<_> = [("q", Some(text))].into_iter().chain(rest.iter().copied()).collect();
         build_link(page, &pairs)
