@@ -191,7 +191,7 @@ async fn the_page_of_versions_health_says_what_became_worse() {
         "1.1 is worse than 1.0 in",
         "worse, was",
         "api.example.com",
-        "141 ms",
+        "140 ms",
     ] {
         assert!(page.text.contains(words), "{words}: {}", page.text);
     }
