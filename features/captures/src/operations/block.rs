@@ -73,7 +73,7 @@ pub async fn get_capture_block(
     Ok(([(CONTENT_TYPE, "application/json")], ReservedAnswer { bytes, reservation }).into_response())
 }
 
-/// What a request looks for.
+/// A block by an address in it, or by its class.
 enum Wanted {
     Address(u64),
     Class(String),
