@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     block_on(async {
         let client = Client::new(&arguments.server)?;
-        let (mut outcomes, mut refused) = (Vec::new(), 0);
+        let (mut outcomes, mut refused) = (Vec::new(), 0_usize);
         for file in &files {
             let bytes = read_file(file).map_err(|error| CommandError::cannot_read(file, error))?;
             if bytes.trim_ascii().is_empty() {
