@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod child;
 pub mod config;
+pub mod egress;
 mod errors;
 pub mod fairness;
 pub mod health;

@@ -11,6 +11,7 @@
 mod assets;
 mod bar;
 mod components;
+mod cookie;
 pub mod escaping;
 pub mod filters;
 mod form;

@@ -5,11 +5,14 @@ pub use crate::bar::{BarSelect, FilterBar, PageState, app_select, period_select}
 pub use crate::components::flame_view::{
     FlameSvg, FunctionLine, changed_functions, heaviest_path, list_functions,
 };
+pub use crate::cookie::{BrowserCookie, RequestOrigin};
 pub use crate::escaping::{self, Template, filters};
 pub use crate::form::SentForm;
 pub use crate::link::{build_link, session_path};
+pub use crate::pages::sign_in::{SignedInPerson, begin_person_session};
 pub use crate::session::{SignedIn, TakesAway};
-pub use crate::shell::{Shell, html_answer, render_html};
+pub use crate::shell::{Shell, html_answer, html_with, render_html};
+pub use crate::store::end_sessions_of_keys;
 pub use crate::words::{bytes, changed_bytes, counted, duration, estimate, grouped, text_or, upload_command};
 pub use unslide_api::feature::intake::Caller;
 pub use unslide_api::feature::intake::assign_caller;

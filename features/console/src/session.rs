@@ -4,26 +4,23 @@ use super::form::request_host;
 use super::link::{build_link, is_local};
 use super::shell::{Shell, SideBar, render_html};
 use super::viewer::{Viewer, ViewerCell};
+use crate::cookie::BrowserCookie;
 use crate::escaping::{self, Template, filters};
-use crate::store::{self, ConsoleSession, SESSION_LIFETIME, SessionToken};
+use crate::store::{self, ConsoleSession, SessionToken};
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Redirect, Response};
-use http::header::COOKIE;
 use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderValue, Method};
 use std::net::IpAddr;
-use unslide_api::entropy::{read_token, write_token};
+use time::Duration;
 use unslide_api::feature::Api;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::site::Peer;
 use unslide_api::feature::site::{Permission, admit_request};
 use unslide_api::problem::Problem;
 
-/// The name of the cookie. A browser takes it only over HTTPS and only from the host itself, so that no other host of the
-/// site can plant one.
-const HOST_NAME: &str = "__Host-unslide_console";
-/// The cookie's name over plain HTTP on this machine: browsers refuse a `__Host-` cookie without TLS.
-const LOOPBACK_NAME: &str = "unslide_console";
+/// The cookie of a session.
+const SESSION_COOKIE: BrowserCookie = BrowserCookie::for_session("unslide_console");
 
 /// A request of a session with a key of the scope `P`, with the same [`Access`] as the key itself.
 pub struct SignedIn<P> {
@@ -106,12 +103,7 @@ fn come_again(next: &str) -> Response {
 /// Returns the token in a request's cookie, or None if several cookies have its name: it is not known which
 /// one is the visitor's.
 pub fn find_token(headers: &HeaderMap, extensions: &Extensions) -> Option<SessionToken> {
-    let name = if is_loopback(headers, extensions) { LOOPBACK_NAME } else { HOST_NAME };
-    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let mut own = pairs.filter(|(named, _)| *named == name);
-    let (Some((_, text)), None) = (own.next(), own.next()) else { return None };
-    read_token(text)
+    SESSION_COOKIE.read_token(headers, extensions)
 }
 
 /// Returns the `Set-Cookie` header of a new session, or of its end if there is no token.
@@ -120,25 +112,18 @@ pub fn find_token(headers: &HeaderMap, extensions: &Extensions) -> Option<Sessio
 /// Never: the value is always valid in a header.
 pub fn build_cookie(
     token: Option<&SessionToken>,
+    lifetime: Duration,
     headers: &HeaderMap,
     extensions: &Extensions,
 ) -> Result<HeaderValue, Problem> {
-    let value = token.map(write_token).unwrap_or_default();
-    let age = token.map_or(0, |_| SESSION_LIFETIME.whole_seconds());
-    let (name, path, secure) = if is_loopback(headers, extensions) {
-        (LOOPBACK_NAME, "/console", "")
-    } else {
-        (HOST_NAME, "/", "; Secure")
-    };
-    let text = format!("{name}={value}; Path={path}; HttpOnly; SameSite=Strict; Max-Age={age}{secure}");
-    HeaderValue::try_from(text).map_err(Problem::internal)
+    SESSION_COOKIE.write_header(token, lifetime, headers, extensions)
 }
 
 /// Headers by which proxies describe the client's connection.
 const PROXIED: [&str; 3] = ["x-forwarded-proto", "x-forwarded-for", "forwarded"];
 
 /// Returns true for a request over plain HTTP that never left this machine.
-fn is_loopback(headers: &HeaderMap, extensions: &Extensions) -> bool {
+pub fn is_loopback(headers: &HeaderMap, extensions: &Extensions) -> bool {
     let near = extensions.get::<Peer>().is_some_and(|peer| peer.0.to_canonical().is_loopback());
     near && names_loopback(headers) && !PROXIED.iter().any(|name| headers.contains_key(*name))
 }
@@ -175,13 +160,15 @@ pub fn needs_https(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
     use crate::form::tests::headers;
+    use crate::store::SESSION_LIFETIME;
+    use http::header::COOKIE;
 
     #[test]
     fn a_cookie_is_secure_and_of_its_host_unless_the_request_never_left_the_machine() {
         let secure = |peer: [u8; 4], sent: HeaderMap| {
             let mut extensions = Extensions::new();
             extensions.insert(Peer(IpAddr::from(peer)));
-            let written = build_cookie(Some(&[7; 32]), &sent, &extensions).unwrap();
+            let written = build_cookie(Some(&[7; 32]), SESSION_LIFETIME, &sent, &extensions).unwrap();
             let text = written.to_str().unwrap();
             let is_secure = text.ends_with("; Secure");
             assert_eq!(text.starts_with("__Host-") && text.contains("; Path=/;"), is_secure, "{text}");
@@ -218,7 +205,8 @@ mod tests {
 
     #[test]
     fn only_a_whole_token_is_read() {
-        let written = build_cookie(Some(&[0xA7; 32]), &HeaderMap::new(), &Extensions::new()).unwrap();
+        let written =
+            build_cookie(Some(&[0xA7; 32]), SESSION_LIFETIME, &HeaderMap::new(), &Extensions::new()).unwrap();
         let sent: String = written.to_str().unwrap().split(';').next().unwrap().to_owned();
         let with = |text: &str| {
             let mut headers = HeaderMap::new();

@@ -36,6 +36,7 @@ pub async fn begin_session(
     key_id: Uuid,
     token: &SessionToken,
     name: Option<&str>,
+    lifetime: Duration,
 ) -> Result<()> {
     let hash = Sha256::digest(token);
     let (connection, tenant, now) = tx.parts();
@@ -59,7 +60,7 @@ pub async fn begin_session(
         key_id,
         name,
         now,
-        now + SESSION_LIFETIME
+        now + lifetime
     )
     .execute(connection)
     .await?;
@@ -107,6 +108,18 @@ pub async fn end_session(tx: &mut TenantTx, token: &SessionToken) -> Result<()> 
     )
     .execute(connection)
     .await?;
+    Ok(())
+}
+
+/// Ends the sessions of keys of the transaction's tenant.
+///
+/// # Errors
+/// The database fails.
+pub async fn end_sessions_of_keys(tx: &mut TenantTx, keys: &[Uuid]) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!("DELETE FROM console_sessions WHERE tenant = $1 AND key_id = ANY ($2)", tenant, keys)
+        .execute(connection)
+        .await?;
     Ok(())
 }
 

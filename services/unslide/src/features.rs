@@ -28,6 +28,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_console::read,
     // Reports straight from apps. It has no hook.
     unslide_ingest::read,
+    // Sign-in of people at the identity provider of their tenant. It has no hook.
+    unslide_people::read,
     // Erasure of what a tenant has of one person. It has no hook: it asks the others to delete their rows.
     unslide_person_erasure::read,
     // dSYMs and names for debuggers and profilers. It has no hook.
@@ -64,6 +66,8 @@ const COMMANDS: &[&[FeatureCommand]] = &[
     unslide_export::EVENT_COMMANDS,
     // Files of metric payloads.
     unslide_health::COMMANDS,
+    // The identity provider of a tenant.
+    unslide_people::SSO_COMMANDS,
     // Erasures of persons.
     unslide_person_erasure::ERASE_COMMANDS,
     // Tools for assistants, on standard input and output.

@@ -2,7 +2,7 @@
 //! of every operation goes through these, so that an operation without a case is missed by none.
 
 use crate::reports::{A, crash, store};
-use crate::world::{Answer, World, tenant_id};
+use crate::world::{Answer, World, add_person, tenant_id};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -153,6 +153,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         saved["id"].as_str().unwrap().to_owned()
     };
     let (view, doomed_view) = (save_view("mine").await, save_view("doomed").await);
+    add_person(world, "robin").await;
     let names_key = world.post_json("/v1/names-keys", key, &json!({"name": "team"})).await.expect_status(201);
     let names_key = names_key["id"].as_str().unwrap();
     let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
@@ -333,6 +334,18 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ),
         ("list_person_erasures", Case::new("/v1/person-erasures", Foreign::EmptyOfNoApp)),
         ("get_person_erasure", Case::new(format!("/v1/person-erasures/{erasure}"), Foreign::NotFound)),
+        ("list_people", Case::new("/v1/people", Foreign::EmptyOfNoApp)),
+        ("get_sign_in", Case::new("/v1/sign-in", Foreign::Own(|body| assert!(body["provider"].is_null())))),
+        (
+            "set_sign_in",
+            Case::new("/v1/sign-in", Foreign::Own(|body| assert_eq!(body["provider"]["client_id"], "x")))
+                .body(json!({"issuer": "https://login.invalid", "client_id": "x",
+                "rules": [{"group": "*", "preset": "reader"}]})),
+        ),
+        (
+            "remove_sign_in",
+            Case::new("/v1/sign-in", Foreign::Own(|body| assert!(body["provider"].is_null()))),
+        ),
         ("list_alert_rules", Case::new("/v1/alert-rules", Foreign::Empty)),
         ("get_alert_rule", Case::new(format!("/v1/alert-rules/{rule}"), Foreign::NotFound)),
         (

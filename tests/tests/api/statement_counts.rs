@@ -114,6 +114,7 @@ impl Subject {
             alerts::rule_with_message(world, "acme").await;
             world.create_key("acme", &[Scope::SymbolsRead]).await;
             world.post_json("/v1/names-keys", key, &json!({"name": "a"})).await.expect_status(201);
+            crate::world::add_person(world, &format!("person {n}")).await;
             world.make_tenant(&tenant_id(&format!("tenant{n}"))).await;
             put("/v1/app-settings", json!({"app": app, "source_root": "/ci"})).await;
             let comment = &self.cases["comment_on_group"].path;

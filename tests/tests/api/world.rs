@@ -25,6 +25,7 @@ pub fn features(settings: FeatureSettings) -> Vec<Feature> {
         unslide_fault_analysis::feature(),
         unslide_console::feature(),
         unslide_ingest::feature(unslide_ingest::Config::default()),
+        unslide_people::feature(unslide_people::Config::default()),
         unslide_person_erasure::feature(),
         unslide_symbol_server::feature(),
         unslide_system_symbols::feature(),
@@ -88,4 +89,15 @@ impl DerefMut for World {
     fn deref_mut(&mut self) -> &mut unslide_world::World {
         &mut self.0
     }
+}
+
+/// Adds a person of acme.
+pub async fn add_person(world: &World, subject: &str) {
+    let (key, _) =
+        world.make_key("acme", &crate::cases::key_of(&[unslide_model::Scope::ReportsRead], None, None)).await;
+    let person = format!(
+        "INSERT INTO people (tenant, issuer, subject, key_id, last_sign_in_at)
+         VALUES ('acme', 'https://login.invalid', '{subject}', '{key}', now())"
+    );
+    world.execute(&person).await;
 }

@@ -19,10 +19,11 @@ pub use test::test_alert_rule;
 
 use crate::receiver_policy::ReceiverPolicy;
 use crate::sending::check_secret;
-use crate::sending::receiver::check_url;
+use crate::sending::receiver::SECTION;
 use crate::store::recipients::MAX_UNCONFIRMED;
 use crate::store::rules::{AlertChannel, AlertCondition, AlertReceiver, AlertRule, TemplateType};
 use unslide_api::feature::operation::{Api, Kind, Problem, is_text};
+use unslide_runtime::egress::check_url;
 use unslide_store::TenantTx;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -127,6 +128,6 @@ fn wrong_receiver(policy: &ReceiverPolicy, receiver: &AlertReceiver) -> Result<(
             Err("channel: this service does not send mail; its operator sets api.alerts.smtp_url".to_owned())
         }
         AlertChannel::Mail => policy.mail.check_recipients(address),
-        _ => check_url(address, &policy.allowed).map(drop),
+        _ => check_url(address, &policy.allowed, SECTION).map(drop),
     }
 }

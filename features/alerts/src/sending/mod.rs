@@ -6,7 +6,6 @@
 mod channels;
 mod kafka;
 mod mail;
-mod networks;
 pub mod receiver;
 mod recipients;
 mod settings;
@@ -14,9 +13,9 @@ mod text;
 
 pub use channels::check_secret;
 pub use kafka::AlertTopic;
-pub use networks::AllowedReceivers;
 pub use recipients::MailPolicy;
 pub use settings::Alerts;
+pub use unslide_runtime::egress::AllowedReceivers;
 
 use crate::NAME;
 use crate::store::messages::{self, ClaimedAlertMessage, MOST_ATTEMPTS};

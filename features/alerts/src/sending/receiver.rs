@@ -1,14 +1,12 @@
-//! The HTTP client for receivers, which are strangers: every address is checked after it is looked up and before the
-//! connection, redirects are not followed, and little of an answer is read.
+//! The HTTP client for receivers, which are strangers: it reaches allowed addresses only, and reads little of an answer.
 
 use super::channels::AlertRequest;
-use super::networks::AllowedReceivers;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::redirect::Policy;
-use reqwest::{Client, Url};
-use std::net::{IpAddr, SocketAddr};
+use reqwest::Client;
 use std::time::Duration;
-use unslide_model::Secret;
+use unslide_runtime::egress::{AllowedReceivers, check_url, guarded_client};
+
+/// The section of the settings with the operator's networks.
+pub const SECTION: &str = "api.alerts";
 
 /// How long a receiver has, from the name's look-up to the answer's end. Shorter than the lease of a message.
 const RECEIVER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,40 +43,6 @@ pub enum PostError {
     Unreachable(#[source] reqwest::Error),
 }
 
-/// Checks that messages may be posted to a URL, as far as that is known before its name is looked up.
-///
-/// # Errors
-/// Returns what is wrong with it, for the tenant.
-pub fn check_url(address: &Secret, receivers: &AllowedReceivers) -> Result<Url, String> {
-    let url = Url::parse(address.reveal()).map_err(|error| format!("address: not a URL: {error}"))?;
-    let is_plain = url.scheme() == "http" && receivers.has_networks();
-    if url.scheme() != "https" && !is_plain {
-        return Err("address: a URL that begins with https://. The operator can allow plain HTTP within networks of its \
-                    own with api.alerts.networks."
-            .to_owned());
-    }
-    let host = url.host_str().ok_or("address: the URL has no host")?;
-    let port = url.port_or_known_default().unwrap_or_default();
-    if !receivers.allow_port(port) {
-        return Err(format!(
-            "address: port {port} is not allowed. The operator can allow it with api.alerts.ports."
-        ));
-    }
-    let literal = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    if literal.is_ok_and(|literal| !is_allowed(receivers, literal, is_plain)) {
-        return Err(not_allowed(host));
-    }
-    Ok(url)
-}
-
-fn is_allowed(receivers: &AllowedReceivers, address: IpAddr, is_plain: bool) -> bool {
-    if is_plain { receivers.has_in_networks(address) } else { receivers.allow_address(address) }
-}
-
-fn not_allowed(host: &str) -> String {
-    format!("{host} is not an address of the internet. The operator can allow it with api.alerts.networks.")
-}
-
 impl HttpSender {
     /// Makes the clients.
     ///
@@ -87,15 +51,7 @@ impl HttpSender {
     pub fn new(receivers: AllowedReceivers) -> Result<HttpSender, reqwest::Error> {
         // There may be one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = |is_plain| {
-            Client::builder()
-                .dns_resolver(CheckedResolver { receivers: receivers.clone(), is_plain })
-                .redirect(Policy::none())
-                .no_proxy()
-                .timeout(RECEIVER_TIMEOUT)
-                .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
-                .build()
-        };
+        let client = |is_plain| guarded_client(&receivers, is_plain, SECTION, RECEIVER_TIMEOUT);
         Ok(HttpSender { https: client(false)?, plain_http: client(true)?, receivers })
     }
 
@@ -104,7 +60,7 @@ impl HttpSender {
     /// # Errors
     /// Returns the reason for which there is no answer, without the URL, which is a secret.
     pub async fn post_request(&self, request: &AlertRequest) -> Result<ReceiverAnswer, PostError> {
-        let url = check_url(&request.url, &self.receivers).map_err(PostError::Address)?;
+        let url = check_url(&request.url, &self.receivers, SECTION).map_err(PostError::Address)?;
         let client = if url.scheme() == "http" { &self.plain_http } else { &self.https };
         let mut sent = client.post(url).header("content-type", request.content_type.as_str());
         for (name, value) in &request.headers {
@@ -126,54 +82,11 @@ impl HttpSender {
     }
 }
 
-/// Looks names up, and returns only addresses that may be connected to.
-struct CheckedResolver {
-    receivers: AllowedReceivers,
-    is_plain: bool,
-}
-
-impl Resolve for CheckedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let (receivers, is_plain) = (self.receivers.clone(), self.is_plain);
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let allowed: Vec<SocketAddr> =
-                found.filter(|address| is_allowed(&receivers, address.ip(), is_plain)).collect();
-            if allowed.is_empty() {
-                return Err(not_allowed(name.as_str()).into());
-            }
-            Ok(Box::new(allowed.into_iter()) as Addrs)
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::rules::TemplateType;
-
-    #[test]
-    fn addresses_that_cannot_be_posted_to_are_named() {
-        let none = AllowedReceivers::default();
-        let own = AllowedReceivers::from_networks(&["127.0.0.0/8".to_owned()], &[8_080]).unwrap();
-        for (fine, address, networks) in [
-            (true, "https://example.com/hook", &none),
-            (false, "http://example.com/hook", &none),
-            (true, "http://127.0.0.1:8080/hook", &own),
-            (false, "http://127.0.0.1/hook", &own),
-            (false, "http://93.184.215.14:8080/hook", &own),
-            (true, "https://93.184.215.14:8080/hook", &own),
-            (false, "https://example.com:8080/hook", &none),
-            (false, "https://example.com:22/hook", &own),
-            (false, "https://127.0.0.1/hook", &none),
-            (false, "https://[::1]/hook", &own),
-            (false, "https://2130706433/hook", &none),
-            (false, "file:///etc/passwd", &own),
-            (false, "hook", &none),
-        ] {
-            assert_eq!(check_url(&Secret::new(address), networks).is_ok(), fine, "{address}");
-        }
-    }
+    use unslide_model::Secret;
 
     fn request(url: &str) -> AlertRequest {
         let (url, body) = (Secret::new(url), String::new());

@@ -1,13 +1,13 @@
 //! The settings of alerts.
 
 use super::mail::{MAX_RECIPIENTS, Mailer};
-use super::networks::AllowedReceivers;
 use super::recipients::MailPolicy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unslide_api::feature::operation::network_of_everything;
 use unslide_model::Secret;
 use unslide_runtime::ConfigProblem;
+use unslide_runtime::egress::AllowedReceivers;
 
 /// The section `api.alerts` of the settings.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]

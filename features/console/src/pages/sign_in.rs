@@ -1,28 +1,32 @@
 //! `/console/sign-in` and `/console/sign-out`.
 
+use crate::cookie::RequestOrigin;
 use crate::form::NEEDS_HTTPS;
 use crate::link::is_local;
 use crate::prelude::*;
 use crate::session::{build_cookie, find_session, find_token, needs_https};
 use crate::shell::{FIRST_PAGE, SideBar, first_page, html_with};
-use crate::store::{self, ConsoleSession};
+use crate::store::{self, ConsoleSession, SESSION_LIFETIME};
 use axum::body::Body;
 use axum::extract::Request;
 use http::header::SET_COOKIE;
 use http::request::Parts;
-use http::{Extensions, HeaderMap, StatusCode};
+use http::{Extensions, HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 use std::time::Duration;
+use time::Duration as TimeSpan;
+use unslide_api::feature::NavigationEntry;
 use unslide_api::feature::intake::Caller;
 use unslide_api::feature::intake::assign_caller;
 use unslide_api::feature::lists::RequestSlot;
 use unslide_api::feature::operation::Charge;
 use unslide_api::feature::site::ClientPace;
+use unslide_api::feature::site::Tx;
 use unslide_api::feature::site::authenticate_key;
 use unslide_api::feature::upload::Chunks;
-use unslide_model::Scope;
-use unslide_store::audit;
+use unslide_model::{Scope, TenantId};
 use unslide_store::keys::Principal;
+use unslide_store::{TenantTx, Uuid, audit, tenants};
 
 /// Maximum size of the form, in bytes.
 const FORM_BYTES: u64 = 4 << 10;
@@ -48,6 +52,8 @@ struct SignInPage {
     next: String,
     name: String,
     failure: Option<SignInFailure>,
+    /// Ways to sign in without a key.
+    others: Vec<NavigationEntry>,
 }
 
 /// The reason why a sign-in failed.
@@ -62,8 +68,9 @@ enum SignInFailure {
 }
 
 impl SignInPage {
-    fn new(next: String, name: String, failure: Option<SignInFailure>) -> SignInPage {
-        SignInPage { shell: Shell::signed_out(), next, name, failure }
+    fn new(api: &Api, next: String, name: String, failure: Option<SignInFailure>) -> SignInPage {
+        let others = api.features.iter().filter_map(|feature| feature.sign_in).collect();
+        SignInPage { shell: Shell::signed_out(), next, name, failure, others }
     }
 
     fn failed_by(&self, failure: SignInFailure) -> bool {
@@ -86,7 +93,7 @@ pub async fn render_page(
         return Ok(Redirect::to(&next).into_response());
     }
     let failure = needs_https(&headers).then_some(SignInFailure::NeedsHttps);
-    render_html(&SignInPage::new(next, String::new(), failure))
+    render_html(&SignInPage::new(&api, next, String::new(), failure))
 }
 
 /// The fields of the form.
@@ -104,12 +111,12 @@ pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Respons
     let next = return_path(form.next);
     if needs_https(&parts.headers) {
         // The browser would drop the cookie and return to this page without a message.
-        let page = SignInPage::new(next, form.name, Some(SignInFailure::NeedsHttps));
+        let page = SignInPage::new(&api, next, form.name, Some(SignInFailure::NeedsHttps));
         return Ok(html_with(StatusCode::BAD_REQUEST, &page));
     }
     match authenticate_key(&parts.extensions, &api, form.key.trim()).await {
         Ok(principal) if !PAGE_SCOPES.iter().any(|scope| principal.has_scope(*scope)) => {
-            let page = SignInPage::new(next, form.name, Some(SignInFailure::SeesNoPage));
+            let page = SignInPage::new(&api, next, form.name, Some(SignInFailure::SeesNoPage));
             Ok(html_with(StatusCode::FORBIDDEN, &page))
         }
         Ok(principal) => {
@@ -117,7 +124,7 @@ pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Respons
             begin_session(&api, &parts, &principal, &form.name, next).await
         }
         Err(problem) if problem.kind() == Kind::Unauthorized => {
-            let page = SignInPage::new(next, form.name, Some(SignInFailure::Refused));
+            let page = SignInPage::new(&api, next, form.name, Some(SignInFailure::Refused));
             Ok(html_with(StatusCode::UNAUTHORIZED, &page))
         }
         Err(problem) => Err(problem),
@@ -181,12 +188,44 @@ async fn begin_session(
     let token = api.entropy.generate_token().map_err(Problem::internal)?;
     let mut tx = api.tenant(&principal.tenant).await?;
     let name = Some(name).filter(|name| !name.is_empty());
-    store::begin_session(&mut tx, principal.key_id, &token, name).await?;
+    store::begin_session(&mut tx, principal.key_id, &token, name, SESSION_LIFETIME).await?;
     let key = principal.key_id.to_string();
     audit::append_once_an_hour(&mut tx, &key, "console.sign_in", &key).await?;
     tx.commit().await?;
-    let cookie = build_cookie(Some(&token), &parts.headers, &parts.extensions)?;
+    let cookie = build_cookie(Some(&token), SESSION_LIFETIME, &parts.headers, &parts.extensions)?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
+}
+
+/// A person who has signed in elsewhere, and the key that they act by.
+pub struct SignedInPerson<'p> {
+    pub tenant: &'p TenantId,
+    /// A key of the tenant.
+    pub key_id: Uuid,
+    /// The person's name.
+    pub name: &'p str,
+    /// How long the session lasts.
+    pub lifetime: TimeSpan,
+}
+
+/// Begins a session of a person, and commits. Returns the `Set-Cookie` header.
+///
+/// # Errors
+/// The tenant's rate is used up, or the database fails.
+pub async fn begin_person_session(
+    api: &Api,
+    mut tx: Tx<TenantTx>,
+    person: &SignedInPerson<'_>,
+    origin: &RequestOrigin,
+) -> Result<HeaderValue, Problem> {
+    assign_caller(&origin.extensions, api, Caller::Tenant(person.tenant.clone()))?;
+    let limits = tenants::get(&mut tx).await?.map(|tenant| tenant.limits).unwrap_or_default();
+    Charge::for_reports(api, person.tenant, limits.units_per_second)?.charge_reports(SIGN_IN_UNITS)?;
+    let token = api.entropy.generate_token().map_err(Problem::internal)?;
+    store::begin_session(&mut tx, person.key_id, &token, Some(person.name), person.lifetime).await?;
+    let key = person.key_id.to_string();
+    audit::append_once_an_hour(&mut tx, &key, "console.sign_in", &key).await?;
+    tx.commit().await?;
+    build_cookie(Some(&token), person.lifetime, &origin.headers, &origin.extensions)
 }
 
 /// Ends the session of a request's cookie.
@@ -203,6 +242,6 @@ pub async fn sign_out(State(api): State<Api>, request: Request) -> Result<Respon
         assign_caller(&parts.extensions, &api, Caller::Tenant(session.principal.tenant.clone()))?;
         end_session(&api, &parts, &session).await?;
     }
-    let cookie = build_cookie(None, &parts.headers, &parts.extensions)?;
+    let cookie = build_cookie(None, SESSION_LIFETIME, &parts.headers, &parts.extensions)?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to("/console/sign-in")).into_response())
 }

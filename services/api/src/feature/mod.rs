@@ -121,6 +121,8 @@ pub struct ApiFeature {
     pub upload_pages: Router<Api>,
     /// Its entries in the side bar of the site.
     pub navigation: Vec<NavigationEntry>,
+    /// Its way to sign in to the site, besides keys.
+    pub sign_in: Option<NavigationEntry>,
     /// Its pages about a group.
     pub group_links: &'static [GroupLink],
     /// The lists among its operations, for features that add forms.
@@ -160,6 +162,7 @@ impl ApiFeature {
             pages: Router::new(),
             upload_pages: Router::new(),
             navigation: Vec::new(),
+            sign_in: None,
             group_links: &[],
             tables: &[],
             forms: None,

@@ -29,6 +29,8 @@ const APART: [&str; 41] = [
     "alert_recipients",
     "alert_mail_counts",
     "ingest_keys",
+    "people",
+    "sign_in_providers",
     "person_erasures",
     "erased_persons",
     "person_secrets",

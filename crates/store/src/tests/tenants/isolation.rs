@@ -38,6 +38,10 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO alert_mail_counts (tenant, day, mails) VALUES ('acme', now()::date, 1);
      INSERT INTO ingest_keys (tenant, id, key_text, name, apps, state, created_at)
      VALUES ('acme', '0a1b2c3d', 'text', 'app', '{shop}', 'active', now());
+     INSERT INTO sign_in_providers (tenant, issuer, client_id, client_secret, group_claim, rules, session_hours, changed_at)
+     VALUES ('acme', 'https://login.example.com', 'x', '', 'groups', '[]', 12, now());
+     INSERT INTO people (tenant, issuer, subject, key_id, last_sign_in_at)
+     SELECT 'acme', 'https://login.example.com', 's', id, now() FROM api_keys WHERE tenant = 'acme' LIMIT 1;
      INSERT INTO person_erasures (id, tenant, kind, person_id, person_hash, requested_by, requested_at, state)
      VALUES (md5('erasure')::uuid, 'acme', 'user', 'u', sha256(''), 'test', now(), 'searching');
      INSERT INTO person_secrets (tenant, secret) VALUES ('acme', sha256(''));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 40] = [
+const WORDS: [(&str, &str); 42] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -33,6 +33,8 @@ const WORDS: [(&str, &str); 40] = [
     ("ingest", "ingest_key"),
     ("ingest", "public-key"),
     ("ingest", "usp_"),
+    ("people", "unslide_people"),
+    ("people", "sign_in_provider"),
     ("person-erasure", "unslide_person_erasure"),
     ("person-erasure", "person_erasure"),
     ("symbol-server", "unslide_symbol_server"),
@@ -69,11 +71,12 @@ const ACCEPTED: [(&str, &str); 12] = [
 ];
 
 /// Sources of features with another feature's word, or folders of them, with the reason.
-const ALLOWED_PAIRS: [(&str, &str, &str); 18] = [
+const ALLOWED_PAIRS: [(&str, &str, &str); 19] = [
     ("features/alerts/src/pages", "console", "the parts of pages"),
     ("features/captures/src/pages", "console", "the parts of pages"),
     ("features/health/src/pages", "console", "the parts of pages"),
     ("features/ingest/src/pages.rs", "console", "the parts of pages"),
+    ("features/people/src", "console", "the parts of pages, and their sessions"),
     ("features/person-erasure/src/pages.rs", "console", "the parts of pages"),
     ("features/uploaders/src/pages.rs", "console", "the parts of pages"),
     ("features/person-erasure/src", "captures", "the words for what was erased"),

@@ -46,6 +46,7 @@ fn within_layer(user: &str, used: &str) -> bool {
         ("features/captures", "features/console"),
         ("features/health", "features/console"),
         ("features/ingest", "features/console"),
+        ("features/people", "features/console"),
         ("features/person-erasure", "features/console"),
         ("features/uploaders", "features/console"),
         ("features/health", "features/health/formats"),

@@ -1,0 +1,234 @@
+//! Guard of requests to addresses that tenants name: addresses of the internet on port 443, and the networks and ports
+//! that the operator allows. Without it, a tenant could reach servers that only the service can reach: its neighbours,
+//! and the metadata of its cloud. Every address is checked after it is looked up and before the connection, and
+//! redirects are not followed.
+
+use ipnet::IpNet;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Url};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+use unslide_model::Secret;
+
+/// The port of HTTPS, which is always allowed.
+const HTTPS_PORT: u16 = 443;
+
+/// The servers that requests may be sent to.
+#[derive(Clone, Debug, Default)]
+pub struct AllowedReceivers {
+    networks: Vec<IpNet>,
+    ports: Vec<u16>,
+}
+
+impl AllowedReceivers {
+    /// Reads networks such as `10.0.0.0/8`, and the ports that are allowed besides 443.
+    ///
+    /// # Errors
+    /// Returns the text that is not a network.
+    pub fn from_networks(networks: &[String], ports: &[u16]) -> Result<AllowedReceivers, String> {
+        let networks = networks.iter().map(|text| text.parse().map_err(|_| text.clone()));
+        Ok(AllowedReceivers { networks: networks.collect::<Result<_, _>>()?, ports: ports.to_vec() })
+    }
+
+    /// Returns true if the operator has allowed networks of its own.
+    #[must_use]
+    pub fn has_networks(&self) -> bool {
+        !self.networks.is_empty()
+    }
+
+    /// Returns true for an address in one of the operator's networks. Only these are reached without TLS.
+    #[must_use]
+    pub fn has_in_networks(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.networks.iter().any(|network| network.contains(&address))
+    }
+
+    /// Returns true for an address that requests may go to with TLS.
+    #[must_use]
+    pub fn allow_address(&self, address: IpAddr) -> bool {
+        is_public(address.to_canonical()) || self.has_in_networks(address)
+    }
+
+    /// Returns true for a port that requests may go to.
+    #[must_use]
+    pub fn allow_port(&self, port: u16) -> bool {
+        port == HTTPS_PORT || self.ports.contains(&port)
+    }
+}
+
+/// Returns true for an address of the internet, by the IANA's registries of special-purpose addresses.
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let special = address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_documentation()
+        || a == 0
+        || (a == 100 && b & 0xC0 == 64)
+        || (a, b, c) == (192, 0, 0)
+        || (a, b, c) == (192, 88, 99)
+        || (a == 198 && b & 0xFE == 18)
+        || a >= 224;
+    !special
+}
+
+/// Returns true only for addresses that are allocated for unicast and do not embed an IPv4 address. An
+/// embedded one may be translated on the way.
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [a, b, ..] = address.segments();
+    let unicast = a & 0xE000 == 0x2000;
+    let special = a == 0x2002 || (a == 0x2001 && (b < 0x0200 || b == 0x0DB8)) || (a == 0x3FFF && b < 0x1000);
+    unicast && !special
+}
+
+/// Checks that requests may be sent to a URL, as far as that is known before its name is looked up. `section` is the section
+/// of the settings with `networks` and `ports`.
+///
+/// # Errors
+/// Returns what is wrong with it, for the tenant.
+pub fn check_url(address: &Secret, receivers: &AllowedReceivers, section: &str) -> Result<Url, String> {
+    let url = Url::parse(address.reveal()).map_err(|error| format!("address: not a URL: {error}"))?;
+    let is_plain = url.scheme() == "http" && receivers.has_networks();
+    if url.scheme() != "https" && !is_plain {
+        return Err(format!(
+            "address: a URL that begins with https://. The operator can allow plain HTTP within networks of its own with \
+             {section}.networks."
+        ));
+    }
+    let host = url.host_str().ok_or("address: the URL has no host")?;
+    let port = url.port_or_known_default().unwrap_or_default();
+    if !receivers.allow_port(port) {
+        return Err(format!(
+            "address: port {port} is not allowed. The operator can allow it with {section}.ports."
+        ));
+    }
+    let literal = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    if literal.is_ok_and(|literal| !is_allowed(receivers, literal, is_plain)) {
+        return Err(not_allowed(host, section));
+    }
+    Ok(url)
+}
+
+fn is_allowed(receivers: &AllowedReceivers, address: IpAddr, is_plain: bool) -> bool {
+    if is_plain { receivers.has_in_networks(address) } else { receivers.allow_address(address) }
+}
+
+fn not_allowed(host: &str, section: &str) -> String {
+    format!("{host} is not an address of the internet. The operator can allow it with {section}.networks.")
+}
+
+/// Makes an HTTP client that connects to allowed addresses only. With `is_plain` these are the operator's networks alone,
+/// which may have no certificates.
+///
+/// # Errors
+/// Returns an error if TLS cannot be set up.
+pub fn guarded_client(
+    receivers: &AllowedReceivers,
+    is_plain: bool,
+    section: &'static str,
+    timeout: Duration,
+) -> Result<Client, reqwest::Error> {
+    Client::builder()
+        .dns_resolver(CheckedResolver { receivers: receivers.clone(), is_plain, section })
+        .redirect(Policy::none())
+        .no_proxy()
+        .timeout(timeout)
+        .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
+        .build()
+}
+
+/// Looks names up, and returns only addresses that may be connected to.
+struct CheckedResolver {
+    receivers: AllowedReceivers,
+    is_plain: bool,
+    section: &'static str,
+}
+
+impl Resolve for CheckedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (receivers, is_plain, section) = (self.receivers.clone(), self.is_plain, self.section);
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let allowed: Vec<SocketAddr> =
+                found.filter(|address| is_allowed(&receivers, address.ip(), is_plain)).collect();
+            if allowed.is_empty() {
+                return Err(not_allowed(name.as_str(), section).into());
+            }
+            Ok(Box::new(allowed.into_iter()) as Addrs)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_internet_and_what_is_allowed_is_reached() {
+        let networks = ["10.1.0.0/16".to_owned(), "fd00::/8".to_owned()];
+        let receivers = AllowedReceivers::from_networks(&networks, &[8_443]).unwrap();
+        for (allowed, address) in [
+            (true, "93.184.215.14"),
+            (true, "2606:2800:21f:cb07:6820:80da:af6b:8b2c"),
+            (true, "10.1.2.3"),
+            (true, "::ffff:10.1.2.3"),
+            (true, "fd12::1"),
+            (false, "10.2.0.1"),
+            (false, "127.0.0.1"),
+            (false, "0.0.0.0"),
+            (false, "169.254.169.254"),
+            (false, "::ffff:169.254.169.254"),
+            (false, "64:ff9b::a9fe:a9fe"),
+            (false, "2002:a9fe:a9fe::1"),
+            (false, "100.100.100.200"),
+            (false, "192.168.1.1"),
+            (false, "198.18.0.1"),
+            (false, "224.0.0.1"),
+            (false, "255.255.255.255"),
+            (false, "::1"),
+            (false, "::"),
+            (false, "fe80::1"),
+            (false, "fc00::1"),
+            (false, "2001:db8::1"),
+        ] {
+            assert_eq!(receivers.allow_address(address.parse().unwrap()), allowed, "{address}");
+        }
+        for (allowed, port) in [(true, 443), (true, 8_443), (false, 80), (false, 22)] {
+            assert_eq!(receivers.allow_port(port), allowed, "{port}");
+        }
+        assert!(receivers.has_in_networks("10.1.2.3".parse().unwrap()));
+        assert!(!receivers.has_in_networks("93.184.215.14".parse().unwrap()));
+        assert_eq!(AllowedReceivers::from_networks(&["ten".to_owned()], &[]).unwrap_err(), "ten");
+    }
+
+    #[test]
+    fn addresses_that_may_not_be_reached_are_named() {
+        let none = AllowedReceivers::default();
+        let own = AllowedReceivers::from_networks(&["127.0.0.0/8".to_owned()], &[8_080]).unwrap();
+        for (fine, address, networks) in [
+            (true, "https://example.com/hook", &none),
+            (false, "http://example.com/hook", &none),
+            (true, "http://127.0.0.1:8080/hook", &own),
+            (false, "http://127.0.0.1/hook", &own),
+            (false, "http://93.184.215.14:8080/hook", &own),
+            (true, "https://93.184.215.14:8080/hook", &own),
+            (false, "https://example.com:8080/hook", &none),
+            (false, "https://example.com:22/hook", &own),
+            (false, "https://127.0.0.1/hook", &none),
+            (false, "https://[::1]/hook", &own),
+            (false, "https://2130706433/hook", &none),
+            (false, "file:///etc/passwd", &own),
+            (false, "hook", &none),
+        ] {
+            assert_eq!(check_url(&Secret::new(address), networks, "api.hooks").is_ok(), fine, "{address}");
+        }
+    }
+}

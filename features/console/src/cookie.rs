@@ -1,0 +1,126 @@
+//! Cookies with 256 random bits, each of one host.
+
+use crate::session::{is_loopback, needs_https};
+use axum::extract::FromRequestParts;
+use http::header::COOKIE;
+use http::request::Parts;
+use http::{Extensions, HeaderMap, HeaderValue};
+use std::convert::Infallible;
+use time::Duration;
+use unslide_api::entropy::{read_token, write_token};
+use unslide_api::feature::Api;
+use unslide_api::problem::Problem;
+
+/// Headers of a request and what the server knows of its connection.
+pub struct RequestOrigin {
+    pub headers: HeaderMap,
+    pub extensions: Extensions,
+}
+
+impl RequestOrigin {
+    /// Returns true if the browser would drop the console's cookies, because the page came over plain HTTP.
+    #[must_use]
+    pub fn needs_https(&self) -> bool {
+        needs_https(&self.headers)
+    }
+}
+
+impl FromRequestParts<Api> for RequestOrigin {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<RequestOrigin, Infallible> {
+        Ok(RequestOrigin { headers: parts.headers.clone(), extensions: parts.extensions.clone() })
+    }
+}
+
+/// A cookie of the console. Over HTTPS its name begins with `__Host-`: a browser takes it only from the host itself, so that
+/// no other host of the site can plant one. Browsers refuse such a name without TLS, as on this machine.
+pub struct BrowserCookie {
+    name: &'static str,
+    same_site: &'static str,
+}
+
+impl BrowserCookie {
+    /// Makes a cookie that browsers send to requests of the console's own pages only.
+    #[must_use]
+    pub const fn for_session(name: &'static str) -> BrowserCookie {
+        BrowserCookie { name, same_site: "Strict" }
+    }
+
+    /// Makes a cookie that browsers also send when another site leads to the console.
+    #[must_use]
+    pub const fn for_navigation(name: &'static str) -> BrowserCookie {
+        BrowserCookie { name, same_site: "Lax" }
+    }
+
+    fn full_name(&self, headers: &HeaderMap, extensions: &Extensions) -> String {
+        let prefix = if is_loopback(headers, extensions) { "" } else { "__Host-" };
+        format!("{prefix}{}", self.name)
+    }
+
+    /// Returns the token in a request's cookie; None if several cookies have its name: it is not known which one is the
+    /// visitor's.
+    #[must_use]
+    pub fn find_token(&self, origin: &RequestOrigin) -> Option<[u8; 32]> {
+        self.read_token(&origin.headers, &origin.extensions)
+    }
+
+    pub(crate) fn read_token(&self, headers: &HeaderMap, extensions: &Extensions) -> Option<[u8; 32]> {
+        let name = self.full_name(headers, extensions);
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        let mut own = pairs.filter(|(named, _)| *named == name);
+        let (Some((_, text)), None) = (own.next(), own.next()) else { return None };
+        read_token(text)
+    }
+
+    /// Returns the `Set-Cookie` header with a token, or of the cookie's end if there is no token.
+    ///
+    /// # Errors
+    /// Never: the value is always valid in a header.
+    pub fn build_header(
+        &self,
+        token: Option<&[u8; 32]>,
+        lifetime: Duration,
+        origin: &RequestOrigin,
+    ) -> Result<HeaderValue, Problem> {
+        self.write_header(token, lifetime, &origin.headers, &origin.extensions)
+    }
+
+    pub(crate) fn write_header(
+        &self,
+        token: Option<&[u8; 32]>,
+        lifetime: Duration,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+    ) -> Result<HeaderValue, Problem> {
+        let value = token.map(write_token).unwrap_or_default();
+        let age = token.map_or(0, |_| lifetime.whole_seconds());
+        let (path, secure) =
+            if is_loopback(headers, extensions) { ("/console", "") } else { ("/", "; Secure") };
+        let (name, same_site) = (self.full_name(headers, extensions), self.same_site);
+        let text =
+            format!("{name}={value}; Path={path}; HttpOnly; SameSite={same_site}; Max-Age={age}{secure}");
+        HeaderValue::try_from(text).map_err(Problem::internal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_for_navigation_is_of_its_host_and_for_links_from_other_sites() {
+        let cookie = BrowserCookie::for_navigation("unslide_test");
+        let mut origin = RequestOrigin { headers: HeaderMap::new(), extensions: Extensions::new() };
+        let header = cookie.build_header(Some(&[7; 32]), Duration::MINUTE, &origin).unwrap();
+        let text = header.to_str().unwrap().to_owned();
+        assert!(text.starts_with("__Host-unslide_test="), "{text}");
+        assert!(text.ends_with("; Path=/; HttpOnly; SameSite=Lax; Max-Age=60; Secure"), "{text}");
+        let pair = text.split(';').next().unwrap();
+        origin.headers.insert(COOKIE, HeaderValue::from_str(pair).unwrap());
+        assert_eq!(cookie.find_token(&origin), Some([7; 32]));
+        origin.headers.append(COOKIE, HeaderValue::from_str(pair).unwrap());
+        assert_eq!(cookie.find_token(&origin), None, "another host of the site may have planted one");
+    }
+}

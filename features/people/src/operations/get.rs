@@ -1,0 +1,25 @@
+//! `GET /v1/sign-in`: the settings of the tenant's identity provider.
+
+use super::{EVERY_APP, SignInState};
+use crate::store;
+use axum::Json;
+use axum::extract::State;
+use unslide_api::feature::operation::{Access, Api, Problem, TenantAdmin, problems};
+
+problems!(Failures: );
+
+/// Get the identity provider
+///
+/// Without its client secret.
+#[utoipa::path(get, path = "/v1/sign-in", tag = "people", operation_id = "get_sign_in",
+    responses((status = 200, description = "The provider.", body = SignInState), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn get_sign_in(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+) -> Result<Json<SignInState>, Problem> {
+    access.require_every_app(EVERY_APP)?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let provider = store::get_provider(&mut tx).await?;
+    Ok(Json(SignInState::from_provider(provider, access.tenant())))
+}

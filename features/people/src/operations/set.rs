@@ -1,0 +1,204 @@
+//! `PUT /v1/sign-in`: sets the tenant's identity provider.
+
+use super::{EVERY_APP, SignInState};
+use crate::PeopleExtension;
+use crate::store::{self, MAX_RULES, SignInProvider, SignInRule};
+use axum::extract::State;
+use axum::{Extension, Json};
+use serde::Deserialize;
+use serde_json::json;
+use time::OffsetDateTime;
+use unslide_api::feature::operation::{Access, Api, JsonBody, Kind, Problem, TenantAdmin, is_text, problems};
+use unslide_console::page::end_sessions_of_keys;
+use unslide_model::{Scope, Secret};
+use unslide_store::audit;
+use utoipa::ToSchema;
+
+problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
+
+/// The claim that is read if the settings name none.
+const DEFAULT_GROUP_CLAIM: &str = "groups";
+/// Hours of a session if the settings name none.
+const DEFAULT_SESSION_HOURS: i32 = 12;
+/// The longest session, in hours.
+const MAX_SESSION_HOURS: i32 = 24;
+
+/// An identity provider to be set.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewSignIn {
+    /// The issuer's URL. Its document is at `/.well-known/openid-configuration` below it.
+    #[schema(min_length = 1, max_length = 500, example = "https://login.example.com")]
+    pub issuer: String,
+    /// The client as the provider knows it.
+    #[schema(min_length = 1, max_length = 200, example = "unslide")]
+    pub client_id: String,
+    /// The client's secret, which is never shown; empty for a public client. If absent, the secret stays that is set for
+    /// the same issuer and client.
+    #[serde(default)]
+    #[schema(max_length = 500)]
+    pub client_secret: Option<String>,
+    /// The claim of tokens that names a person's groups; `groups` if absent.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 200)]
+    pub group_claim: Option<String>,
+    /// The scopes of groups. A person of no group with scopes cannot sign in.
+    #[schema(min_items = 1, max_items = 50)]
+    pub rules: Vec<SignInRule>,
+    /// Hours from a sign-in to the end of its session: a person who was removed at the provider loses access within this
+    /// time. 12 if absent.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 24)]
+    pub session_hours: Option<i32>,
+}
+
+/// Set the identity provider
+///
+/// People of the tenant sign in to the console at it, by OpenID Connect with a code and PKCE. A person is the token's
+/// issuer and subject. Their groups decide their scopes, of which the request's own key must have each; no rule gives the
+/// scope `operator`. The sessions of people end, so that each signs in by the new settings. The answer says in `problem` if
+/// the provider's document cannot be read.
+#[utoipa::path(put, path = "/v1/sign-in", tag = "people", operation_id = "set_sign_in",
+    request_body = NewSignIn,
+    responses((status = 200, description = "The provider is set.", body = SignInState), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn set_sign_in(
+    State(api): State<Api>,
+    Extension(people): PeopleExtension,
+    access: Access<TenantAdmin>,
+    JsonBody(new): JsonBody<NewSignIn>,
+) -> Result<Json<SignInState>, Problem> {
+    access.require_every_app(EVERY_APP)?;
+    check_new(&new).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
+    for scope in new.rules.iter().flat_map(SignInRule::granted_scopes) {
+        if !access.principal.has_scope(scope) {
+            let detail =
+                format!("rules: the key lacks the scope {scope}, so people cannot get it from this key");
+            return Err(Problem::new(Kind::InsufficientScope, detail));
+        }
+    }
+    people
+        .providers
+        .check_issuer(&new.issuer)
+        .map_err(|wrong| Problem::new(Kind::InvalidBody, format!("issuer: {wrong}")))?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let known = store::get_provider(&mut tx).await?;
+    let provider = to_provider(new, known, tx.now());
+    store::set_provider(&mut tx, &provider).await?;
+    let keys = store::list_person_keys(&mut tx).await?;
+    end_sessions_of_keys(&mut tx, &keys).await?;
+    let detail = json!({"client_id": provider.client_id, "group_claim": provider.group_claim,
+        "rules": provider.rules, "session_hours": provider.session_hours});
+    let actor = access.principal.key_id.to_string();
+    audit::append_entry(&mut tx, &actor, "sign_in.set", &provider.issuer, &detail).await?;
+    tx.commit().await?;
+    people.providers.forget_provider(access.tenant());
+    let read = people.providers.discover(access.tenant(), &provider.issuer).await;
+    let problem = read.err().map(|error| {
+        tracing::warn!(tenant = %access.tenant(), error = error.explain_causes(), "an identity provider cannot be read");
+        error.to_string()
+    });
+    let state = SignInState::from_provider(Some(provider), access.tenant());
+    Ok(Json(SignInState { problem, ..state }))
+}
+
+/// Returns the provider as it is stored. Only the same issuer and client keep a secret: no other issuer gets it.
+fn to_provider(new: NewSignIn, known: Option<SignInProvider>, now: OffsetDateTime) -> SignInProvider {
+    let known = known.filter(|known| known.issuer == new.issuer && known.client_id == new.client_id);
+    SignInProvider {
+        issuer: new.issuer,
+        client_id: new.client_id,
+        client_secret: match new.client_secret {
+            Some(secret) => Secret::new(secret),
+            None => known.map(|known| known.client_secret).unwrap_or_default(),
+        },
+        group_claim: new.group_claim.unwrap_or_else(|| DEFAULT_GROUP_CLAIM.to_owned()),
+        rules: new.rules,
+        session_hours: new.session_hours.unwrap_or(DEFAULT_SESSION_HOURS),
+        changed_at: now,
+    }
+}
+
+fn check_new(new: &NewSignIn) -> Result<(), String> {
+    if !is_text(&new.issuer, 500) {
+        return Err("issuer: a URL of 1 to 500 bytes".to_owned());
+    }
+    if !is_text(&new.client_id, 200) {
+        return Err("client_id: 1 to 200 bytes, no control characters".to_owned());
+    }
+    if new.client_secret.as_ref().is_some_and(|secret| !secret.is_empty() && !is_text(secret, 500)) {
+        return Err("client_secret: at most 500 bytes, no control characters".to_owned());
+    }
+    if new.group_claim.as_ref().is_some_and(|claim| !is_text(claim, 200)) {
+        return Err("group_claim: 1 to 200 bytes, no control characters".to_owned());
+    }
+    if !new.session_hours.is_none_or(|hours| (1..=MAX_SESSION_HOURS).contains(&hours)) {
+        return Err(format!("session_hours: 1 to {MAX_SESSION_HOURS}"));
+    }
+    if new.rules.is_empty() || new.rules.len() > MAX_RULES {
+        return Err(format!("rules: 1 to {MAX_RULES} rules"));
+    }
+    let wrong = new.rules.iter().enumerate().find_map(|(index, rule)| Some((index, find_problem(rule)?)));
+    wrong.map_or(Ok(()), |(index, problem)| Err(format!("rules.{index}: {problem}")))
+}
+
+fn find_problem(rule: &SignInRule) -> Option<String> {
+    if !is_text(&rule.group, 200) {
+        return Some("group: 1 to 200 bytes, no control characters".to_owned());
+    }
+    if rule.scopes.is_empty() == rule.preset.is_none() {
+        return Some("either scopes or a preset".to_owned());
+    }
+    if rule.preset.is_some_and(|preset| preset.needs_app()) {
+        return Some("preset: app is for keys of apps".to_owned());
+    }
+    let is_operator = rule.granted_scopes().any(|scope| scope == Scope::Operator);
+    is_operator.then(|| "scopes: no rule gives the scope operator".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(change: impl FnOnce(&mut NewSignIn)) -> String {
+        let json = json!({"issuer": "https://login.example.com", "client_id": "unslide",
+            "rules": [{"group": "team", "preset": "triager"}]});
+        let mut new: NewSignIn = serde_json::from_value(json).unwrap();
+        assert_eq!(check_new(&new), Ok(()));
+        change(&mut new);
+        check_new(&new).unwrap_err()
+    }
+
+    #[test]
+    fn a_provider_that_cannot_be_set_is_refused_with_the_field() {
+        assert!(refusal(|new| new.issuer.clear()).starts_with("issuer:"));
+        assert!(refusal(|new| new.session_hours = Some(25)).starts_with("session_hours:"));
+        assert!(refusal(|new| new.rules.clear()).starts_with("rules: 1 to 50"));
+        assert!(refusal(|new| new.rules[0].preset = None).starts_with("rules.0: either"));
+        let operator = refusal(|new| {
+            new.rules[0].preset = None;
+            new.rules[0].scopes = vec![Scope::Operator];
+        });
+        assert_eq!(operator, "rules.0: scopes: no rule gives the scope operator");
+    }
+    #[test]
+    fn a_secret_stays_with_its_issuer_and_client_only() {
+        let new = |issuer: &str, client: &str, secret: Option<&str>| NewSignIn {
+            issuer: issuer.to_owned(),
+            client_id: client.to_owned(),
+            client_secret: secret.map(str::to_owned),
+            group_claim: None,
+            rules: Vec::new(),
+            session_hours: None,
+        };
+        let at = OffsetDateTime::UNIX_EPOCH;
+        let first = to_provider(new("https://a", "x", Some("s3cret")), None, at);
+        let secret = |issuer: &str, client: &str, secret: Option<&str>| {
+            let provider = to_provider(new(issuer, client, secret), Some(first.clone()), at);
+            provider.client_secret.reveal().to_owned()
+        };
+        assert_eq!(secret("https://a", "x", None), "s3cret");
+        assert_eq!(secret("https://a", "x", Some("")), "");
+        assert_eq!((secret("https://b", "x", None), secret("https://a", "y", None)), Default::default());
+    }
+}
