@@ -29,6 +29,7 @@ use unslide_api::feature::operation::network_of_everything;
 use unslide_api::feature::path_keys::AddressRates;
 use unslide_api::feature::{ApiFeature, NavigationEntry};
 use unslide_feature::Feature;
+use unslide_model::Scope;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
 use unslide_runtime::egress::AllowedReceivers;
 use unslide_runtime::{ConfigProblem, Host, MetricFactory};
@@ -159,6 +160,9 @@ fn for_api(settings: PeopleApiSettings) -> ApiFeature {
             name: NAME,
             path: pages::PATH,
             label: "Sign in with your organization",
+            scope: Scope::ReportsRead,
+            needs_every_app: false,
+            keeps_app: false,
         }),
         tables: operations::PEOPLE_TABLES,
         start: Some(Arc::new(move |_, host| people.start_counting(host))),

@@ -10,7 +10,7 @@ use serde_json::json;
 use time::OffsetDateTime;
 use unslide_api::feature::operation::{Access, Api, JsonBody, Kind, Problem, TenantAdmin, is_text, problems};
 use unslide_console::page::end_sessions_of_keys;
-use unslide_model::{Scope, Secret};
+use unslide_model::{KeyPreset, Scope, Secret};
 use unslide_store::audit;
 use utoipa::ToSchema;
 
@@ -149,7 +149,7 @@ fn find_problem(rule: &SignInRule) -> Option<String> {
     if rule.scopes.is_empty() == rule.preset.is_none() {
         return Some("either scopes or a preset".to_owned());
     }
-    if rule.preset.is_some_and(|preset| preset.needs_app()) {
+    if rule.preset.is_some_and(KeyPreset::needs_app) {
         return Some("preset: app is for keys of apps".to_owned());
     }
     let is_operator = rule.granted_scopes().any(|scope| scope == Scope::Operator);

@@ -35,7 +35,9 @@ fn stacks(report: &Report<'_>) -> Vec<(Vec<u64>, u64)> {
     let ends = profile.nodes.iter().enumerate().filter(|(_, node)| node.samples > 0);
     let path = |at: usize| {
         let next = |at: &usize| profile.nodes[*at].parent.map(|parent| parent as usize);
-        std::iter::successors(Some(at), next).map(|at| address(profile.nodes[at].frame).unwrap()).collect()
+        std::iter::successors(Some(at), next)
+            .map(|at| address(profile.nodes[at].frame).expect("an address"))
+            .collect()
     };
     ends.map(|(at, node)| (path(at), node.samples)).collect()
 }
@@ -69,8 +71,8 @@ fn the_keys_of_kscrash_3_are_read_or_kept_and_all_come_back_unchanged() {
     assert_eq!(frame.object_uuid.unwrap(), APP_ID.parse().unwrap());
     assert!(read_back.parts[0].images.is_empty(), "the images of a corpse reach to the end of the cache");
     assert_eq!(strip(&enrich(text.as_bytes())), text.as_bytes());
-    let cut = &text[..text.len() / 2];
-    assert_eq!(reason(cut.as_bytes()), "truncated");
+    let cut = &text.as_bytes()[..text.len() / 2];
+    assert_eq!(reason(cut), "truncated");
 }
 
 #[test]
