@@ -1,17 +1,19 @@
 //! System symbols: names of an operating system's functions, from the dyld shared caches and libraries that a customer
 //! has. Only the names and where they begin are sent and kept.
 //!
-//! `import` reads the files and sends what the server lacks, `coverage` says of which builds names are missing, and
-//! `release` has the version and the build that a folder's name tells.
+//! `import` reads the files and sends what the server lacks, `coverage` says of which builds names are missing, `pages`
+//! shows that in the console, and `release` has the version and the build that a folder's name tells.
 
 mod command;
 mod coverage;
 mod import;
+mod pages;
 mod release;
 
 pub use command::SYSTEM_SYMBOL_COMMANDS;
+pub use coverage::check_coverage;
 
-use unslide_api::feature::ApiFeature;
+use unslide_api::feature::{ApiFeature, NavigationEntry};
 use unslide_feature::Feature;
 use unslide_runtime::config::ConfigReader;
 
@@ -28,6 +30,8 @@ pub fn read(_: &mut ConfigReader) -> Feature {
 pub fn feature() -> Feature {
     let api = ApiFeature {
         operations: coverage::operation::routes(),
+        pages: pages::routes(),
+        navigation: vec![NavigationEntry { name: NAME, path: pages::COVERAGE_PAGE, label: "System symbols" }],
         ..ApiFeature::new(NAME, "Names of the operating systems' functions, and the builds that lack them.")
     };
     Feature::new(NAME, api)

@@ -9,7 +9,7 @@ use unslide_model::Scope;
 
 const B: &str = "22222222-2222-2222-2222-222222222222";
 /// Every page that needs no name of anything, with the scope that it needs.
-pub const PAGES: [(&str, Scope); 15] = [
+pub const PAGES: [(&str, Scope); 16] = [
     ("/console", Scope::ReportsRead),
     ("/console/groups", Scope::ReportsRead),
     ("/console/reports", Scope::ReportsRead),
@@ -18,6 +18,7 @@ pub const PAGES: [(&str, Scope); 15] = [
     ("/console/health", Scope::ReportsRead),
     ("/console/health/breakdown", Scope::ReportsRead),
     ("/console/symbols", Scope::SymbolsRead),
+    ("/console/system-symbols", Scope::ReportsRead),
     ("/console/dead-letters", Scope::TenantAdmin),
     ("/console/alerts", Scope::TenantAdmin),
     ("/console/keys", Scope::TenantAdmin),

@@ -47,6 +47,7 @@ fn within_layer(user: &str, used: &str) -> bool {
         ("features/health", "features/console"),
         ("features/ingest", "features/console"),
         ("features/person-erasure", "features/console"),
+        ("features/system-symbols", "features/console"),
         ("features/health", "features/health/formats"),
         ("crates/artifacts", "crates/runtime"),
         ("tests", "tests/harness"),
