@@ -33,6 +33,7 @@ const APART: [&str; 41] = [
     "erased_persons",
     "person_secrets",
     "names_keys",
+    "system_symbol_builds",
     "uploader_chunks",
     "uploader_files",
     "group_views",
