@@ -14,6 +14,7 @@ mod release;
 
 pub use command::SYSTEM_SYMBOL_COMMANDS;
 pub use coverage::check_coverage;
+pub use import::{CacheTotals, measure_cache};
 
 use unslide_api::feature::{ApiFeature, NavigationEntry};
 use unslide_feature::Feature;

@@ -5,10 +5,13 @@
 
 mod archive;
 mod find;
+mod measure;
 mod outcome;
 mod pack;
 mod read;
 mod send;
+
+pub use measure::{CacheTotals, measure_cache};
 
 use crate::release::{Release, is_build};
 use clap::Args;
