@@ -77,7 +77,7 @@ async function signIn(page) {
 // Every kind of page, with what the data has.
 async function pages(page) {
   const paths = { overview: "/console", groups: "/console/groups", reports: "/console/reports",
-    captures: "/console/captures", versions: `/console/versions?app=${APP}`, health: `/console/health?app=${APP}`, symbols: "/console/symbols", "dead-letters": "/console/dead-letters",
+    captures: "/console/captures", versions: `/console/versions?app=${APP}`, health: `/console/health?app=${APP}`, symbols: "/console/symbols", "system-symbols": "/console/system-symbols", uploaders: "/console/uploaders", "dead-letters": "/console/dead-letters",
     keys: "/console/keys", audit: "/console/audit-log", data: "/console/data", settings: "/console/settings", alerts: "/console/alerts", tenants: "/console/tenants?sort=full", search: "/console/search?q=example", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
   const lists = { group: [`/console/groups?app=${APP}`], capture: ["/console/captures"],
     report: [`/console/reports?app=${APP}&status=partial`, `/console/reports?app=${APP}&status=complete`] };

@@ -1,6 +1,6 @@
 //! `unslide system-symbols`: the subcommands of the feature.
 
-use crate::{coverage, import};
+use crate::{builds, coverage, import};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use unslide_client::{FeatureCommand, Outcome};
 
@@ -22,11 +22,14 @@ enum SystemSymbolsCommand {
     Import(Box<import::Arguments>),
     /// List the builds of recent reports that lack names
     Coverage(Box<coverage::Arguments>),
+    /// Remove the names that only one build has
+    Remove(Box<builds::Arguments>),
 }
 
 fn run(matches: &ArgMatches) -> Outcome {
     match Arguments::from_arg_matches(matches)?.command {
         SystemSymbolsCommand::Import(arguments) => import::run(&arguments),
         SystemSymbolsCommand::Coverage(arguments) => coverage::run(&arguments),
+        SystemSymbolsCommand::Remove(arguments) => builds::run(&arguments),
     }
 }

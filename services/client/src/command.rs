@@ -1,7 +1,8 @@
 //! Subcommands that features add, and the runtime that commands run on.
 
-use crate::{BoxError, Outcome};
+use crate::{BoxError, Client, Outcome};
 use clap::ArgMatches;
+use std::pin::Pin;
 use std::time::Duration;
 
 /// A subcommand that a feature adds to the command line.
@@ -14,6 +15,12 @@ pub struct FeatureCommand {
     /// Runs it with its parsed arguments.
     pub run: fn(&ArgMatches) -> Outcome,
 }
+
+/// A line of `unslide doctor`; `None` if there is nothing to say.
+pub type DoctorLine<'c> = Pin<Box<dyn Future<Output = Option<String>> + Send + 'c>>;
+
+/// A check that a feature adds to `unslide doctor`. It only reads, with a key that may read reports.
+pub type DoctorCheck = for<'c> fn(&'c Client) -> DoctorLine<'c>;
 
 /// Runs a command's async part. Does not wait for blocking work that it has left behind.
 ///

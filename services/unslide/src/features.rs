@@ -1,7 +1,7 @@
 //! The features of the product. Nothing else in this program names one.
 
 use unslide_builder::ChildTask;
-use unslide_client::FeatureCommand;
+use unslide_client::{DoctorCheck, FeatureCommand};
 use unslide_feature::{Feature, KeyMaker, MakeKey, TokenWriter};
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::config::{ConfigReader, Sources};
@@ -72,6 +72,12 @@ const COMMANDS: &[&[FeatureCommand]] = &[
     unslide_person_erasure::ERASE_COMMANDS,
     // Tools for assistants, on standard input and output.
     unslide_mcp::MCP_COMMANDS,
+];
+
+/// The checks of features in `unslide doctor`.
+pub const DOCTOR_CHECKS: &[DoctorCheck] = &[
+    // The builds of operating systems that lack names.
+    unslide_system_symbols::check_coverage,
 ];
 
 /// Returns the subcommands of every feature.

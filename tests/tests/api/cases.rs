@@ -105,6 +105,11 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let (open, filled) = (begin(own, 2).await, fill(own, begin(own, 3).await).await);
     let (system_open, system_filled) =
         (begin(systems, 2).await, fill(systems, begin(systems, 3).await).await);
+    let build = json!({"arch": "arm64e", "debug_ids": [system_id]});
+    for routes in [own, systems] {
+        let put = world.request(Method::PUT, &format!("{routes}/builds/23B88"), key).body(build.to_string());
+        world.send(put).await.expect_status(200);
+    }
     store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
     let capture = crate::signals::captures::analysed(world, "acme", key).await;
     let graph = crate::signals::capture_blocks::analysed_snapshot(world, "acme", key).await;
@@ -279,6 +284,17 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             "get_system_symbol_coverage",
             Case::new("/v1/system-symbols/coverage", Foreign::Own(|body| assert_eq!(body["reports"], 0))),
         ),
+        (
+            "record_symbol_build",
+            Case::new("/v1/symbols/builds/23B87", Foreign::Own(|body| assert_eq!(body["images"], 1)))
+                .body(build.clone()),
+        ),
+        ("remove_symbol_build", Case::new("/v1/symbols/builds/23B88", Foreign::NotFound)),
+        (
+            "record_system_symbol_build",
+            Case::new("/v1/system/symbols/builds/23B87", Foreign::Operators).body(build),
+        ),
+        ("remove_system_symbol_build", Case::new("/v1/system/symbols/builds/23B88", Foreign::Operators)),
         (
             "get_fault_analysis",
             Case::new("/v1/fault-analysis", Foreign::Own(|body| assert_eq!(body["enabled"], true))),

@@ -19,6 +19,7 @@ pub const PAGES: [(&str, Scope); 16] = [
     ("/console/health", Scope::ReportsRead),
     ("/console/health/breakdown", Scope::ReportsRead),
     ("/console/symbols", Scope::SymbolsRead),
+    ("/console/system-symbols", Scope::ReportsRead),
     ("/console/dead-letters", Scope::TenantAdmin),
     ("/console/alerts", Scope::TenantAdmin),
     ("/console/keys", Scope::TenantAdmin),

@@ -237,6 +237,15 @@ impl Subject {
                 self.add_objects(owner, &debug_id, rows).await;
                 path = path.replace(self.named(id), &debug_id);
             }
+            "remove_symbol_build" | "remove_system_symbol_build" => {
+                let images = json!({"arch": "arm64e", "debug_ids": each(&|n| id_of(3, n).into())});
+                path = path.replace(self.named(id), &format!("23B{unique}"));
+                let put = world.request(Method::PUT, &path, key).body(images.to_string());
+                world.send(put).await.expect_status(200);
+            }
+            "record_symbol_build" | "record_system_symbol_build" => {
+                body = Some(json!({"arch": "arm64e", "debug_ids": each(&|n| id_of(3, n).into())}));
+            }
             "delete_capture" => {
                 let sent = format!("/v1/captures?app={APP}&version=1.0&kind=profile");
                 let sent = world.post(&sent, key, format!("main;delete {unique}\n")).await.expect_status(202);

@@ -1,6 +1,7 @@
 //! Symbols as a tenant sees them: objects, and which of them answers for a debug id.
 
 pub mod files;
+pub mod names_files;
 pub mod objects;
 pub mod partial;
 pub mod slots;

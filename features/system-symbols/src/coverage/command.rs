@@ -1,9 +1,10 @@
 //! `unslide system-symbols coverage`: the builds that lack names, and what to import.
 
-use super::{BuildCoverage, CoverageState, SystemSymbolCoverage};
+use super::advice::{advise_import, format_release};
+use super::{BuildCoverage, SystemSymbolCoverage};
 use clap::Args;
 use unslide_client::listing::{filter_given, with_query};
-use unslide_client::{ApiServer, Client, Console, Exit, Outcome, Table, block_on, inform, say};
+use unslide_client::{ApiServer, Client, Console, DoctorLine, Exit, Outcome, Table, block_on, inform, say};
 
 /// Arguments of `unslide system-symbols coverage`.
 #[derive(Args)]
@@ -47,69 +48,66 @@ fn show_result(coverage: &SystemSymbolCoverage) {
     for build in &coverage.items {
         let numbers = [build.reports, build.images, build.named_images, build.exports_only_images];
         let [reports, images, named, exports] = numbers.map(|number| number.to_string());
-        table.add_row([release_name(build), reports, images, named, exports]);
+        table.add_row([format_release(build), reports, images, named, exports]);
     }
     table.print();
     let sample = if coverage.is_sample { ", the most recent ones of the period" } else { "" };
     inform!("{} reports{sample}", coverage.reports);
-    if let Some(line) = coverage.items.iter().find_map(advise_import) {
-        say!("{line}");
+    if let Some(advice) = coverage.items.iter().find_map(advise_import) {
+        say!("{}", advice.reason);
+        say!("{}", advice.command);
     }
 }
 
-fn release_name(build: &BuildCoverage) -> String {
-    let text = |part: &Option<String>| part.clone().unwrap_or_default();
-    let release = format!("{} {} ({})", text(&build.os), text(&build.version), text(&build.build));
-    release.replace(" ()", "").trim().to_owned()
+/// Says in one line of `unslide doctor` whether the builds of recent reports have names. Returns `None` if no report has
+/// a frame in an image of the system, or if the API does not say.
+pub fn check_coverage(client: &Client) -> DoctorLine<'_> {
+    Box::pin(async move {
+        let coverage: SystemSymbolCoverage = client.get("/v1/system-symbols/coverage").await.ok()?;
+        describe_coverage(&coverage.items)
+    })
 }
 
-/// Says how to get the names of a build; `None` if nothing is missing.
-fn advise_import(build: &BuildCoverage) -> Option<String> {
-    let release = release_name(build);
-    let number = build.build.as_deref().unwrap_or("BUILD");
-    let first = build.lacking.first()?;
-    Some(match build.state {
-        CoverageState::Whole => return None,
-        CoverageState::None => format!(
-            "{release} has no names. On a Mac that had such a device connected: unslide system-symbols import \
-             ~/Library/Developer/Xcode/\"iOS DeviceSupport\". From a firmware: ipsw extract --dyld FILE.ipsw, then unslide \
-             system-symbols import --build {number} FOLDER"
+fn describe_coverage(builds: &[BuildCoverage]) -> Option<String> {
+    let counted = builds.iter().filter(|build| build.images > 0).count();
+    let lacking = builds.iter().filter(|build| build.images > build.named_images);
+    let number = lacking.clone().count();
+    Some(match lacking.clone().next() {
+        Some(worst) => format!(
+            "warning: {number} of {counted} builds of operating systems lack names of their functions, most of all {}: \
+             `unslide system-symbols coverage` says what to import",
+            format_release(worst)
         ),
-        CoverageState::ExportsOnly => format!(
-            "{release} was imported without local symbols. Import the cache again with its file .symbols beside it"
-        ),
-        CoverageState::Partly => format!(
-            "{release} lacks {}, among others, in {} reports: import the cache of another model or architecture of this \
-             build",
-            first.debug_id, first.reports
-        ),
+        None if counted > 0 => "ok: the system frames of recent reports have symbols".to_owned(),
+        None => return None,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::UnnamedImage;
+    use super::super::CoverageState;
     use super::*;
-    use unslide_model::DebugId;
 
     #[test]
-    fn each_state_has_its_own_advice() {
-        let build = |state| BuildCoverage {
+    fn the_line_of_the_doctor_names_the_build_that_lacks_most() {
+        let build = |number: &str, images, named_images| BuildCoverage {
             os: Some("iOS".to_owned()),
-            version: Some("26.2".to_owned()),
-            build: Some("23B87".to_owned()),
-            state,
-            reports: 12,
-            images: 3,
-            named_images: 0,
+            version: None,
+            build: Some(number.to_owned()),
+            state: CoverageState::None,
+            reports: 1,
+            images,
+            named_images,
             exports_only_images: 0,
-            lacking: vec![UnnamedImage { debug_id: DebugId([7; 16]), reports: 5 }],
+            lacking: Vec::new(),
         };
-        let advice = |state| advise_import(&build(state)).unwrap_or_default();
-        assert!(advice(CoverageState::None).starts_with("iOS 26.2 (23B87) has no names."));
-        assert!(advice(CoverageState::None).contains("--build 23B87"));
-        assert!(advice(CoverageState::ExportsOnly).contains(".symbols"));
-        assert!(advice(CoverageState::Partly).contains("07070707-0707-0707-0707-070707070707"));
-        assert_eq!(advice(CoverageState::Whole), "");
+        let line =
+            describe_coverage(&[build("23B87", 3, 0), build("23A1", 2, 1), build("22A1", 2, 2)]).unwrap();
+        assert!(
+            line.starts_with("warning: 2 of 3 builds") && line.contains("most of all iOS (23B87):"),
+            "{line}"
+        );
+        assert!(describe_coverage(&[build("22A1", 2, 2)]).unwrap().starts_with("ok:"));
+        assert_eq!(describe_coverage(&[build("22A1", 0, 0)]), None);
     }
 }

@@ -1,10 +1,11 @@
 //! Coverage: of which builds the names of system functions are missing.
 
+pub mod advice;
 mod command;
 pub mod operation;
 mod store;
 
-pub use command::{Arguments, run};
+pub use command::{Arguments, check_coverage, run};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -25,10 +25,10 @@ const MAX_APP_BYTES: usize = 255;
 pub struct CoverageQuery {
     /// Days of the period up to now, 1 to 90; 30 if absent.
     #[param(minimum = 1, maximum = 90)]
-    days: Option<u32>,
+    pub days: Option<u32>,
     /// Bundle identifier; reports of all apps if absent.
     #[param(example = "com.example.shop", max_length = 255)]
-    app: Option<String>,
+    pub app: Option<String>,
 }
 
 /// Returns the routes of the feature.
@@ -46,7 +46,7 @@ problems!(Failures: InvalidParameter);
     operation_id = "get_system_symbol_coverage", params(CoverageQuery),
     responses((status = 200, description = "The builds.", body = SystemSymbolCoverage), Failures),
     security(("key" = ["reports:read"])))]
-async fn get_system_symbol_coverage(
+pub async fn get_system_symbol_coverage(
     State(api): State<Api>,
     access: Access<ReportsRead>,
     Query(query): Query<CoverageQuery>,

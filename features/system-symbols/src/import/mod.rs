@@ -5,10 +5,13 @@
 
 mod archive;
 mod find;
+mod measure;
 mod outcome;
 mod pack;
 mod read;
 mod send;
+
+pub use measure::{CacheTotals, measure_cache};
 
 use crate::release::{Release, is_build};
 use clap::Args;
@@ -16,7 +19,7 @@ use find::{SourceFile, UnusableFile, find_sources};
 use outcome::{ImportOutcome, SourceOutcome};
 use pack::Pack;
 use read::{ImageFile, LeftOut};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Display;
 use std::path::PathBuf;
 use tokio::task::block_in_place;
@@ -88,7 +91,14 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     let unusable = std::mem::take(&mut sources.unusable);
     let outcome = ImportOutcome { unusable, ..ImportOutcome::default() };
-    let mut import = Import { arguments, client, outcome, seen: HashSet::new(), uploads: BTreeSet::new() };
+    let mut import = Import {
+        arguments,
+        client,
+        outcome,
+        seen: HashSet::new(),
+        uploads: BTreeSet::new(),
+        builds: BTreeMap::new(),
+    };
     let done = block_on(async { Ok(import.import_all(&sources).await) })?;
     import.outcome.ended = done.err();
     import.outcome.show_result(arguments.json, arguments.dry_run)
@@ -103,6 +113,8 @@ struct Import<'a> {
     seen: HashSet<DebugId>,
     /// Ids of the uploads that are waited for.
     uploads: BTreeSet<String>,
+    /// The images of each build and architecture, for a later removal of the build.
+    builds: BTreeMap<(String, &'static str), BTreeSet<DebugId>>,
 }
 
 /// One source that is being sent.
@@ -125,6 +137,9 @@ impl Import<'_> {
             for id in &self.uploads {
                 self.outcome.refused.extend(send::wait_for_build(&self.client, id).await?);
             }
+        }
+        if !self.arguments.dry_run {
+            send::record_builds(&self.client, &self.builds).await?;
         }
         Ok(())
     }
@@ -198,6 +213,9 @@ impl Import<'_> {
                 self.add_images(&mut sending, read, &known).await?;
             }
         }
+        if let Some(build) = release.build {
+            self.builds.entry((build, header.arch)).or_default().extend(&ids);
+        }
         // Libraries of a folder with their cache have no more names than that.
         self.seen.extend(ids);
         self.finish_source(sending).await
@@ -212,6 +230,11 @@ impl Import<'_> {
             read.retain(|image| image.as_ref().map_or(true, |image| !self.seen.contains(&image.debug_id)));
             let ids: Vec<DebugId> = read.iter().flatten().map(|image| image.debug_id).collect();
             sending.outcome.libraries += read.len();
+            if let Some(build) = &release.build {
+                for image in read.iter().flatten() {
+                    self.builds.entry((build.clone(), image.arch)).or_default().insert(image.debug_id);
+                }
+            }
             if !ids.is_empty() {
                 let known = self.find_known(&ids).await?;
                 self.add_images(&mut sending, read, &known).await?;

@@ -15,6 +15,8 @@ use unslide_symbolicate::object::{ImageNames, StartName, list_objects, read_libr
 /// The names of one image, as they are sent.
 pub struct ImageFile {
     pub debug_id: DebugId,
+    /// Architecture of the image, such as `arm64e`.
+    pub arch: &'static str,
     /// Path at which programs load it.
     pub path: String,
     /// Quality that the server will record.
@@ -49,6 +51,7 @@ impl ImageFile {
         let unnamed = names.starts.iter().filter(|start| !offsets.contains(&start.offset)).count();
         Ok(ImageFile {
             debug_id: names.debug_id,
+            arch: names.cpu.name(),
             path: path.to_owned(),
             quality: if has_locals || (lists_functions && unnamed == 0) {
                 Quality::Symtab

@@ -1,11 +1,13 @@
 //! Sends packs, and waits until the server has built what is in them.
 
 use super::pack::Pack;
+use crate::builds::{BuildImages, MAX_PAGE_IMAGES, RecordedBuild};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use unslide_client::{Accepted, BoxError, Client, ClientError, CommandError, UploadBody};
-use unslide_model::ContentHash;
+use unslide_model::{ContentHash, DebugId};
 
 /// A pack that the server has received.
 pub struct SentPack {
@@ -64,6 +66,26 @@ pub async fn wait_for_build(client: &Client, upload_id: &str) -> Result<Vec<Stri
             })
             .collect());
     }
+}
+
+/// Records which images each build and architecture has.
+///
+/// # Errors
+/// Returns an error if the API refuses them or does not answer.
+pub async fn record_builds(
+    client: &Client,
+    builds: &BTreeMap<(String, &'static str), BTreeSet<DebugId>>,
+) -> Result<(), BoxError> {
+    for ((build, arch), ids) in builds {
+        let path = format!("{}/builds/{build}", client.symbols_path());
+        let ids: Vec<DebugId> = ids.iter().copied().collect();
+        for page in ids.chunks(MAX_PAGE_IMAGES) {
+            let images = BuildImages { arch: (*arch).to_owned(), debug_ids: page.to_vec() };
+            let body = serde_json::to_value(&images)?;
+            let _: RecordedBuild = client.put(&path, &body).await.map_err(explain_refusal)?;
+        }
+    }
+    Ok(())
 }
 
 /// Says what to do if the key may not write.

@@ -2,6 +2,7 @@
 
 pub use crate::limits::permits::Permit;
 pub use crate::limits::transactions::run_detached;
+pub use crate::operations::symbols::for_both_owners;
 pub use crate::operations::symbols::upload::{announced_length, check_quota};
 pub use crate::requests::access::{SymbolsWrite, admit_request, authenticate_key};
 pub use crate::requests::body::Chunks;

@@ -226,6 +226,11 @@ impl Client {
         Client { symbols: "/v1/system/symbols", ..self }
     }
 
+    /// Returns the path of the symbols that this client is for: the tenant's own, or the system's.
+    pub fn symbols_path(&self) -> &'static str {
+        self.symbols
+    }
+
     /// Returns true if the key goes over the network as plain text.
     pub fn is_insecure(&self) -> bool {
         server::is_insecure(&self.url)

@@ -96,4 +96,13 @@ impl Client {
         let send = || self.prompt_answer(self.build_request(Method::DELETE, path), ANSWER_TIMEOUT);
         self.retry_if(ClientError::is_undone, send).await.map(drop)
     }
+
+    /// Deletes the resource at a path and reads the answer.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn delete_and_read<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let send = || self.prompt_answer(self.build_request(Method::DELETE, path), ANSWER_TIMEOUT);
+        self.read_json(self.retry_if(ClientError::is_undone, send).await?).await
+    }
 }

@@ -1,6 +1,7 @@
 //! `unslide doctor`: can this machine use the API with this key, and can the services use their servers?
 
 use crate::configuration::{self, Configured};
+use crate::features::DOCTOR_CHECKS;
 use crate::prelude::*;
 use crate::servers::connection_check;
 use serde::Deserialize;
@@ -103,6 +104,13 @@ async fn check_api(arguments: &Arguments) -> Result<Exit, ClientError> {
     compare_with_server(&server);
     let key: OwnKey = client.get("/v1/key").await?;
     print_key(&key, &key_source.to_string());
+    if key.has_scope(Scope::ReportsRead) {
+        for check in DOCTOR_CHECKS {
+            if let Some(line) = check(&client).await {
+                say!("{line}");
+            }
+        }
+    }
     let missing = arguments.scope.iter().filter(|scope| !key.has_scope(**scope));
     let missing: Vec<&str> = missing.map(|scope| scope.as_str()).collect();
     if missing.is_empty() {

@@ -1,5 +1,6 @@
 //! Symbols: list, look, check, delete; uploads are beside this file.
 
+mod builds;
 mod parts;
 mod uploading;
 

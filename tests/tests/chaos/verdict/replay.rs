@@ -35,6 +35,7 @@ const APART: [&str; 43] = [
     "erased_persons",
     "person_secrets",
     "names_keys",
+    "system_symbol_builds",
     "uploader_chunks",
     "uploader_files",
     "group_views",

@@ -121,6 +121,18 @@ async fn imported_names_reach_reports_that_wait_for_them_and_no_other_tenant() {
     assert_eq!((&after["state"], after["named_images"].as_u64()), (&"whole".into(), Some(2)), "{after}");
     let printed = import(&installation, &[&key[..], &[split]].concat());
     assert!(printed.contains("6 libraries, 0 new, 6 known"), "{printed}");
+
+    // A tenant removes the build that it imported, and imports it again.
+    let own = ["--tenant-only", "--api-key", &own, "--build", "18A5"];
+    let remove = |more: &[&str]| {
+        installation.command_succeeds(&[&["system-symbols", "remove"], &own[..], more].concat())
+    };
+    let printed = remove(&["--dry-run"]);
+    assert!(printed.contains("18A5: names of 6 images would be removed"), "{printed}");
+    let printed = remove(&["--yes"]);
+    assert!(printed.contains("18A5: names of 6 images were removed, 0 images keep"), "{printed}");
+    let printed = import(&installation, &[&own[..], &[single]].concat());
+    assert!(printed.contains("6 libraries, 6 new, 0 known"), "{printed}");
     installation.stop().await;
 }
 

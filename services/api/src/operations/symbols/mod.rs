@@ -45,7 +45,8 @@ pub fn waiting_routes() -> OpenApiRouter<Api> {
     for_both_owners(|| OpenApiRouter::new().routes(routes!(upload_status::get_upload)))
 }
 
-fn for_both_owners(routes: impl Fn() -> OpenApiRouter<Api>) -> OpenApiRouter<Api> {
+/// Returns the same operations for a tenant's symbols, under `/v1`, and for the system's, under `/v1/system`.
+pub fn for_both_owners(routes: impl Fn() -> OpenApiRouter<Api>) -> OpenApiRouter<Api> {
     OpenApiRouter::new().nest("/v1", routes()).merge(for_operators("/v1/system", Reach::System, routes()))
 }
 

@@ -49,6 +49,7 @@ fn within_layer(user: &str, used: &str) -> bool {
         ("features/people", "features/console"),
         ("features/person-erasure", "features/console"),
         ("features/uploaders", "features/console"),
+        ("features/system-symbols", "features/console"),
         ("features/health", "features/health/formats"),
         ("crates/artifacts", "crates/runtime"),
         ("tests", "tests/harness"),
