@@ -9,7 +9,7 @@ use unslide_model::Scope;
 
 const B: &str = "22222222-2222-2222-2222-222222222222";
 /// Every page that needs no name of anything, with the scope that it needs.
-pub const PAGES: [(&str, Scope); 16] = [
+pub const PAGES: [(&str, Scope); 17] = [
     ("/console", Scope::ReportsRead),
     ("/console/groups", Scope::ReportsRead),
     ("/console/reports", Scope::ReportsRead),
