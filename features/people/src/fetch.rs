@@ -54,7 +54,7 @@ impl GuardedHttp {
     /// # Errors
     /// Returns what is wrong with it, for the tenant.
     pub fn check_address(&self, address: &str) -> Result<Url, String> {
-        // The guard names the field of alert rules.
+        // The guard names the field of the first feature that used it.
         let shorten = |wrong: String| wrong.trim_start_matches("address: ").to_owned();
         check_url(&Secret::new(address), &self.receivers, SECTION).map_err(shorten)
     }

@@ -158,7 +158,7 @@ fn for_api(settings: PeopleApiSettings) -> ApiFeature {
         pages: pages::routes().layer(extension),
         sign_in: Some(NavigationEntry {
             name: NAME,
-            path: pages::PATH,
+            path: pages::SSO_PATH,
             label: "Sign in with your organization",
             scope: Scope::ReportsRead,
             needs_every_app: false,

@@ -23,7 +23,7 @@ use unslide_model::TenantId;
 use unslide_store::tenants::{self, TenantStanding};
 
 /// The path of the page.
-pub const PATH: &str = "/console/sso";
+pub const SSO_PATH: &str = "/console/sso";
 /// The cookie that binds a sign-in to its browser.
 const SIGN_IN_COOKIE: BrowserCookie = BrowserCookie::for_navigation("unslide_sign_in");
 /// How long a person may take at the provider.
@@ -32,7 +32,7 @@ const SIGN_IN_TIMEOUT: Duration = Duration::minutes(10);
 /// Returns the routes of the page.
 pub fn routes() -> Router<Api> {
     Router::new()
-        .route(PATH, get(ask_tenant))
+        .route(SSO_PATH, get(ask_tenant))
         .route("/console/sso/{tenant}", get(begin_sign_in))
         .route("/console/sso/{tenant}/callback", get(finish_sign_in))
 }
@@ -57,7 +57,7 @@ async fn ask_tenant(Query(query): Query<TenantQuery>) -> Result<Response, Proble
             let wrong = |error| Problem::new(Kind::InvalidParameter, format!("tenant: {error}"));
             let tenant = TenantId::new(tenant).map_err(wrong)?;
             // A form may not lead to another host, not even by a redirect. A page may.
-            open_page(&format!("{PATH}/{tenant}"))
+            open_page(&format!("{SSO_PATH}/{tenant}"))
         }
     }
 }
@@ -74,7 +74,7 @@ fn fail_sign_in(tenant: &TenantId, status: StatusCode, reason: &str) -> Response
     let page = FailedPage {
         shell: Shell::signed_out(),
         reason: reason.to_owned(),
-        again: format!("{PATH}/{tenant}"),
+        again: format!("{SSO_PATH}/{tenant}"),
     };
     html_with(status, &page)
 }
@@ -137,7 +137,7 @@ fn callback_url(public_url: &str, headers: &HeaderMap, tenant: &TenantId) -> Str
     } else {
         public_url.trim_end_matches('/').to_owned()
     };
-    format!("{base}{PATH}/{tenant}/callback")
+    format!("{base}{SSO_PATH}/{tenant}/callback")
 }
 
 /// `GET /console/sso/{tenant}`: sends the browser to the provider.

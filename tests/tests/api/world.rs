@@ -5,9 +5,12 @@ pub use unslide_world::{
     slow_body, tenant_id, wait_until,
 };
 
+use crate::cases::key_of;
 use std::ops::{Deref, DerefMut};
 use unslide_api::{ApiFeatures, Config, RequestLimits};
 use unslide_feature::Feature;
+use unslide_model::Scope;
+use unslide_store::keys::NewApiKey;
 
 /// The settings of features.
 #[derive(Default)]
@@ -93,8 +96,9 @@ impl DerefMut for World {
 
 /// Adds a person of acme.
 pub async fn add_person(world: &World, subject: &str) {
-    let (key, _) =
-        world.make_key("acme", &crate::cases::key_of(&[unslide_model::Scope::ReportsRead], None, None)).await;
+    // Nobody uses a person's key.
+    let new = NewApiKey { name: "person".into(), ..key_of(&[Scope::ReportsRead], None, None) };
+    let (key, _) = world.make_key("acme", &new).await;
     let person = format!(
         "INSERT INTO people (tenant, issuer, subject, key_id, last_sign_in_at)
          VALUES ('acme', 'https://login.invalid', '{subject}', '{key}', now())"

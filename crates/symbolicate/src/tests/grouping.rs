@@ -682,5 +682,5 @@ fn a_kill_by_the_system_has_the_kind_of_its_cause() {
     // Where the process was is no cause of the lack of memory.
     assert_eq!(of(&have, &exception).fingerprint, memory.fingerprint);
     let crash = of(&have, &killed("crash.error.exit_reason.code", 6));
-    assert_eq!((crash.kind, crash.title.as_str()), (GroupKind::Crash, "EXC_CRASH in Shop::add"));
+    assert_eq!((crash.kind, crash.title.as_str()), (GroupKind::Crash, "SIGSEGV in Shop::add"));
 }

@@ -87,8 +87,8 @@ impl SignInState {
         });
         SignInState {
             provider,
-            sign_in_path: format!("{}/{tenant}", crate::pages::PATH),
-            callback_path: format!("{}/{tenant}/callback", crate::pages::PATH),
+            sign_in_path: format!("{}/{tenant}", crate::pages::SSO_PATH),
+            callback_path: format!("{}/{tenant}/callback", crate::pages::SSO_PATH),
             problem: None,
         }
     }

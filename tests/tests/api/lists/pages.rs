@@ -6,7 +6,7 @@ use crate::dead_letters::skipped::skipped;
 use crate::openapi::paged_lists;
 use crate::reports::{A, crash, store};
 use crate::symbols::object;
-use crate::world::{World, tenant_id};
+use crate::world::{World, add_person, tenant_id};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -64,6 +64,7 @@ async fn add_entries(world: &World, key: &str, cases: &BTreeMap<&'static str, Ca
     let public = json!({"name": "bank", "apps": ["com.example.bank"]});
     world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
     world.post_json("/v1/names-keys", key, &json!({"name": "bank"})).await.expect_status(201);
+    add_person(world, "kim").await;
     let erasure = json!({"kind": "session", "id": "other"});
     world.post_json("/v1/person-erasures", key, &erasure).await.expect_status(202);
 }
