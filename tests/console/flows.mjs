@@ -57,7 +57,7 @@ const flows = {
   },
 
   async "which dSYM is missing and where is it"(page, person) {
-    await person.follow(page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Symbols" }));
+    await person.follow(page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Symbols", exact: true }));
     const row = page.locator("section", { has: page.getByRole("heading", { name: "Missing" }) }).locator("tr[data-row]").first();
     if (!/[0-9a-f]{8}-[0-9a-f]{4}/i.test(await row.textContent())) fail("the missing dSYM has no debug id");
     await person.click(row.getByRole("button", { name: "Copy" }));

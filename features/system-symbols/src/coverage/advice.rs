@@ -18,9 +18,9 @@ pub const FIRST_COMMAND: &str =
 
 /// Returns the name of a build with its version, for people.
 pub fn format_release(build: &BuildCoverage) -> String {
-    let text = |part: &Option<String>| part.clone().unwrap_or_default();
-    let release = format!("{} {} ({})", text(&build.os), text(&build.version), text(&build.build));
-    let release = release.replace(" ()", "").trim().to_owned();
+    let number = build.build.as_ref().map(|number| format!("({number})"));
+    let parts = [build.os.clone(), build.version.clone(), number];
+    let release = parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
     if release.is_empty() { "unknown system".to_owned() } else { release }
 }
 
