@@ -514,6 +514,7 @@ pub fn absent(template: &str, case: &Case) -> Case {
         Err(_) if part.parse::<ContentHash>().is_ok() => "0".repeat(64),
         // A part's number is no name of anything by itself.
         Err(_) if template == "{number}" => part.to_owned(),
+        Err(_) if template == "{build}" => "99Z99".to_owned(),
         // A dead letter's id ends in its offset.
         Err(_) if letters => format!("{}-987654321", part.rsplit_once('-').unwrap().0),
         // What is asked of it stays.

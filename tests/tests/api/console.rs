@@ -237,6 +237,7 @@ pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
             "/split",
             "/trial",
             "/reprocess",
+            "/blocks",
             "-rules",
             "/person-search",
             "/mute",
