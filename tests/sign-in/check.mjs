@@ -86,9 +86,9 @@ try {
     await robin.page.waitForURL((url) => !url.pathname.startsWith("/console/sso"));
     const text = await robin.page.textContent("body");
     check(robin.status === 200 && text.includes("Robin Ito"), `${name} does not sign a person in: ${robin.page.url()}`);
-    const cookies = await robin.context.cookies(base);
+    const cookies = await robin.context.cookies(`${base}/console`);
     check(cookies.every((cookie) => cookie.httpOnly), `${name}: a cookie that scripts can read`);
-    check(cookies.some((cookie) => cookie.name.endsWith("unslide_console") && cookie.sameSite === "Strict"), `${name}: no session`);
+    check(cookies.some((cookie) => cookie.name.endsWith("unslide_console") && cookie.sameSite === "Strict"), `${name}: no session: ${cookies.map((cookie) => `${cookie.name} ${cookie.sameSite}`)}`);
     await robin.context.close();
   }
   await setClient("unslide-HS256", SECRET);
