@@ -6,6 +6,8 @@ use http::header::HOST;
 use http::uri::Authority;
 use serde::de::DeserializeOwned;
 use std::str::FromStr;
+use time::macros::format_description;
+use time::{Date, OffsetDateTime};
 use unslide_api::feature::Api;
 use unslide_api::feature::upload::Chunks;
 use unslide_api::problem::{Kind, Problem};
@@ -62,6 +64,18 @@ impl SentForm {
     pub fn parse_number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
         let wrong = |text| Problem::new(Kind::InvalidBody, format!("{name}: {text:?} is not a number"));
         self.get(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
+    }
+
+    /// Returns the time at which the day of a field begins in UTC, if there is one.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidBody`] if it is not a day.
+    pub fn parse_day(&self, name: &str) -> Result<Option<OffsetDateTime>, Problem> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let day = Date::parse(text, format_description!("[year]-[month]-[day]"));
+        let day =
+            day.map_err(|_| Problem::new(Kind::InvalidBody, format!("{name}: a day such as 2027-03-31")))?;
+        Ok(Some(day.midnight().assume_utc()))
     }
 
     /// Returns true if the field exists, even if it is empty.

@@ -2,8 +2,6 @@
 
 use crate::form::SentForm;
 use crate::prelude::*;
-use time::macros::format_description;
-use time::{Date, OffsetDateTime};
 use unslide_api::feature::site::Author;
 use unslide_api::feature::site::GroupsWrite;
 use unslide_api::feature::site::{GroupPatch, change_as_author};
@@ -46,20 +44,13 @@ pub(super) fn read_patch(form: &SentForm) -> Result<GroupPatch, Problem> {
         status,
         resolved_in: form.get("resolved_in").filter(|_| is_resolved).map(str::to_owned),
         resolved_in_next,
-        ignore_until: form.get("until").filter(|_| is_ignored).map(parse_until).transpose()?,
+        ignore_until: if is_ignored { form.parse_day("until")? } else { None },
         ignore_more_reports: number("more_reports")?,
         ignore_more_devices: number("more_devices")?,
         // An empty field removes the assignee.
         assignee: (status.is_none() && form.has_field("assignee")).then(|| form.field_text("assignee")),
         ticket_url: (status.is_none() && form.has_field("ticket_url")).then(|| form.field_text("ticket_url")),
     })
-}
-
-/// Reads the day of a form as the time at which it begins in UTC.
-fn parse_until(text: &str) -> Result<OffsetDateTime, Problem> {
-    let day = Date::parse(text, format_description!("[year]-[month]-[day]"));
-    let day = day.map_err(|_| Problem::new(Kind::InvalidBody, "until: a day such as 2026-12-01"))?;
-    Ok(day.midnight().assume_utc())
 }
 
 pub async fn add_comment(
@@ -114,6 +105,7 @@ fn parse_group_id(id: &str) -> Result<Uuid, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use time::OffsetDateTime;
 
     fn form(pairs: &[(&str, &str)]) -> SentForm {
         SentForm::from_fields(

@@ -4,8 +4,7 @@ use crate::form::SentForm;
 use crate::prelude::*;
 use crate::shell::html_with;
 use std::collections::HashMap;
-use time::macros::format_description;
-use time::{Date, OffsetDateTime};
+use time::OffsetDateTime;
 use unslide_api::feature::operation::JsonBody;
 use unslide_api::feature::operation::PageQuery;
 use unslide_api::feature::operation::TenantAdmin;
@@ -114,17 +113,10 @@ pub async fn create_from_form(
         scopes: preset.is_none().then_some(scopes),
         preset,
         app: form.get("app").map(str::to_owned),
-        expires_at: form.get("ends").map(first_moment).transpose()?,
+        expires_at: form.parse_day("ends")?,
     };
     let (status, Json(made)) = create_key(State(api), signed.access, JsonBody(new)).await?;
     Ok(html_with(status, &NewKeyPage { shell: Shell::for_viewer(signed.viewer, "keys", "New key"), made }))
-}
-
-/// Returns the first moment of a day.
-fn first_moment(day: &str) -> Result<OffsetDateTime, Problem> {
-    let read = Date::parse(day, format_description!("[year]-[month]-[day]"));
-    let day = read.map_err(|_| Problem::new(Kind::InvalidBody, "ends: a day such as 2027-03-31"))?;
-    Ok(day.midnight().assume_utc())
 }
 
 /// `POST /console/keys/{id}/revoke`: with the field `cascade`, also revokes the keys that descend from it.

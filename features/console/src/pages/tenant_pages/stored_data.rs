@@ -2,7 +2,6 @@
 
 use crate::form::SentForm;
 use crate::prelude::*;
-use time::{Date, OffsetDateTime};
 use unslide_api::feature::operation::{TenantAdmin, parse_parameter};
 use unslide_api::feature::site::{
     BegunReprocess, NewReprocess, SymbolsWrite, VariantQuery, begin_reprocess, delete_report, delete_symbols,
@@ -79,15 +78,6 @@ pub async fn render_page(
     render_html(&DataPage { shell, retention_days, only_app, state, matched, run })
 }
 
-/// Reads a day of the form as the time at which it begins in UTC.
-fn parse_day(form: &SentForm, name: &str) -> Result<Option<OffsetDateTime>, Problem> {
-    let Some(text) = form.get(name) else { return Ok(None) };
-    let day = Date::parse(text, time::macros::format_description!("[year]-[month]-[day]"));
-    let day =
-        day.map_err(|_| Problem::new(Kind::InvalidBody, format!("{name}: a day such as 2026-12-01")))?;
-    Ok(Some(day.midnight().assume_utc()))
-}
-
 /// `POST /console/data/reprocess`: counts the reports that match, or symbolicates them again.
 pub async fn reprocess_from_form(
     State(api): State<Api>,
@@ -100,8 +90,8 @@ pub async fn reprocess_from_form(
         version: field("version"),
         build: field("build"),
         debug_id: field("debug_id"),
-        from: parse_day(&form, "from")?,
-        to: parse_day(&form, "to")?,
+        from: form.parse_day("from")?,
+        to: form.parse_day("to")?,
         all: form.get("all").is_some(),
         dry_run: form.get("count").is_some(),
     };
