@@ -6,7 +6,7 @@
 use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Url};
+use reqwest::{Client, Method, RequestBuilder, Response, Url};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 use unslide_model::Secret;
@@ -93,22 +93,20 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 /// of the settings with `networks` and `ports`.
 ///
 /// # Errors
-/// Returns what is wrong with it, for the tenant.
+/// Returns what is wrong with it, for the tenant, without the name of a field.
 pub fn check_url(address: &Secret, receivers: &AllowedReceivers, section: &str) -> Result<Url, String> {
-    let url = Url::parse(address.reveal()).map_err(|error| format!("address: not a URL: {error}"))?;
+    let url = Url::parse(address.reveal()).map_err(|error| format!("not a URL: {error}"))?;
     let is_plain = url.scheme() == "http" && receivers.has_networks();
     if url.scheme() != "https" && !is_plain {
         return Err(format!(
-            "address: a URL that begins with https://. The operator can allow plain HTTP within networks of its own with \
+            "a URL that begins with https://. The operator can allow plain HTTP within networks of its own with \
              {section}.networks."
         ));
     }
-    let host = url.host_str().ok_or("address: the URL has no host")?;
+    let host = url.host_str().ok_or("the URL has no host")?;
     let port = url.port_or_known_default().unwrap_or_default();
     if !receivers.allow_port(port) {
-        return Err(format!(
-            "address: port {port} is not allowed. The operator can allow it with {section}.ports."
-        ));
+        return Err(format!("port {port} is not allowed. The operator can allow it with {section}.ports."));
     }
     let literal = host.trim_matches(['[', ']']).parse::<IpAddr>();
     if literal.is_ok_and(|literal| !is_allowed(receivers, literal, is_plain)) {
@@ -125,24 +123,58 @@ fn not_allowed(host: &str, section: &str) -> String {
     format!("{host} is not an address of the internet. The operator can allow it with {section}.networks.")
 }
 
-/// Makes an HTTP client that connects to allowed addresses only. With `is_plain` these are the operator's networks alone,
-/// which may have no certificates.
-///
-/// # Errors
-/// Returns an error if TLS cannot be set up.
-pub fn guarded_client(
-    receivers: &AllowedReceivers,
-    is_plain: bool,
+/// An HTTP client that connects to allowed addresses only, and follows no redirect.
+#[derive(Clone, Debug)]
+pub struct GuardedClient {
+    receivers: AllowedReceivers,
     section: &'static str,
-    timeout: Duration,
-) -> Result<Client, reqwest::Error> {
-    Client::builder()
-        .dns_resolver(CheckedResolver { receivers: receivers.clone(), is_plain, section })
-        .redirect(Policy::none())
-        .no_proxy()
-        .timeout(timeout)
-        .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
-        .build()
+    /// Reaches the internet and the operator's networks.
+    https: Client,
+    /// Reaches the operator's networks only, which may have no certificates.
+    plain_http: Client,
+}
+
+impl GuardedClient {
+    /// Makes the client. `timeout` bounds a request from the name's look-up to the answer's end, `section` is as in
+    /// [`check_url`].
+    ///
+    /// # Errors
+    /// Returns an error if TLS cannot be set up.
+    pub fn new(
+        receivers: AllowedReceivers,
+        section: &'static str,
+        timeout: Duration,
+    ) -> Result<GuardedClient, reqwest::Error> {
+        // There may be one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = |is_plain| {
+            Client::builder()
+                .dns_resolver(CheckedResolver { receivers: receivers.clone(), is_plain, section })
+                .redirect(Policy::none())
+                .no_proxy()
+                .timeout(timeout)
+                .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
+                .build()
+        };
+        Ok(GuardedClient { https: client(false)?, plain_http: client(true)?, receivers, section })
+    }
+
+    /// Begins a request to an address.
+    ///
+    /// # Errors
+    /// As [`check_url`].
+    pub fn start_request(&self, method: Method, address: &Secret) -> Result<RequestBuilder, String> {
+        let url = check_url(address, &self.receivers, self.section)?;
+        let client = if url.scheme() == "http" { &self.plain_http } else { &self.https };
+        Ok(client.request(method, url))
+    }
+
+    /// Returns true if the answer came from one of the operator's networks. Without an address, nothing says that the server
+    /// is a stranger.
+    #[must_use]
+    pub fn is_in_networks(&self, answer: &Response) -> bool {
+        answer.remote_addr().is_none_or(|address| self.receivers.has_in_networks(address.ip()))
+    }
 }
 
 /// Looks names up, and returns only addresses that may be connected to.

@@ -17,20 +17,16 @@ pub use key::{AppPattern, KeyText, PublicKeyKind};
 
 use axum::{Extension, Router};
 use limits::IngestLimits;
-use prometheus::IntCounterVec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::error::Error;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use store::CallerKey;
-use tokio::task::JoinHandle;
 use unslide_api::feature::path_keys::KnownKeys;
-use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry};
+use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry, OutcomeCounts};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_model::Scope;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
-use unslide_runtime::{Host, MetricFactory};
 use unslide_store::Store;
 
 /// The name of the feature.
@@ -53,12 +49,16 @@ pub struct IngestApiSettings {
     pub public_url: String,
 }
 
+/// The metric with the outcomes.
+const OUTCOME_METRIC: &str = "unslide_api_public_reports_total";
+const OUTCOME_HELP: &str = "Reports that apps sent with public keys: accepted, or refused as data; and such requests without an answer for their reports: unknown_key, limited, failed.";
+
 /// State of the feature in one process of the api.
 pub struct Ingest {
     keys: KnownKeys<PublicKeyKind, CallerKey>,
     limits: IngestLimits,
     /// Reports and refused requests by outcome, from the start of the api on.
-    outcomes: OnceLock<IntCounterVec>,
+    outcomes: OutcomeCounts,
     /// The address of the console; empty if it is not configured.
     public_url: String,
 }
@@ -68,28 +68,9 @@ impl Ingest {
         Ingest {
             keys: KnownKeys::default(),
             limits: IngestLimits::default(),
-            outcomes: OnceLock::new(),
+            outcomes: OutcomeCounts::default(),
             public_url,
         }
-    }
-
-    fn count_outcome(&self, outcome: &str, number: usize) {
-        if let Some(outcomes) = self.outcomes.get() {
-            outcomes.with_label_values(&[outcome]).inc_by(number as u64);
-        }
-    }
-
-    /// Begins to count. There is no other work in the background.
-    fn start_counting(&self, host: &Host) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> {
-        let outcomes = MetricFactory(&host.metrics).register_counters(
-            "unslide_api_public_reports_total",
-            "Reports that apps sent with public keys: accepted, or refused as data; and such requests without an answer for their reports: unknown_key, limited, failed.",
-            &["outcome"],
-        )?;
-        // A second start in one process keeps the first counter.
-        let _ = self.outcomes.set(outcomes);
-        let stop = host.shutdown.token().clone();
-        Ok(tokio::spawn(async move { stop.cancelled().await }))
     }
 }
 
@@ -132,7 +113,7 @@ fn for_api(settings: IngestApiSettings) -> ApiFeature {
             keeps_app: false,
         }],
         tables: TABLES,
-        start: Some(Arc::new(move |_, host| ingest.start_counting(host))),
+        start: Some(Arc::new(move |_, host| ingest.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP))),
         ..ApiFeature::new(
             NAME,
             "Public keys, with which apps send their reports. For a tenant's administrators.",

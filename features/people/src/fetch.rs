@@ -2,11 +2,11 @@
 
 use crate::SignInSettings;
 use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
-use reqwest::{Client, Url};
+use reqwest::Url;
 use std::pin::Pin;
 use std::time::Duration;
 use unslide_model::Secret;
-use unslide_runtime::egress::{AllowedReceivers, check_url, guarded_client};
+use unslide_runtime::egress::{AllowedReceivers, GuardedClient, check_url};
 
 /// The section of the settings, for messages.
 const SECTION: &str = "api.sign_in";
@@ -33,20 +33,19 @@ pub enum FetchError {
 /// Sends requests to addresses that the operator allows.
 pub struct GuardedHttp {
     receivers: AllowedReceivers,
-    https: Option<Client>,
-    /// Reaches the operator's networks only, which may have no certificates.
-    plain_http: Option<Client>,
+    /// `None` if TLS cannot be set up.
+    client: Option<GuardedClient>,
 }
 
 impl GuardedHttp {
-    /// Makes the clients. Settings that cannot be used were refused with the configuration.
+    /// Makes the client. Settings that cannot be used were refused with the configuration.
     pub fn new(settings: &SignInSettings) -> GuardedHttp {
-        // There may be one already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let receivers =
             AllowedReceivers::from_networks(&settings.networks, &settings.ports).unwrap_or_default();
-        let client = |is_plain| guarded_client(&receivers, is_plain, SECTION, PROVIDER_TIMEOUT).ok();
-        GuardedHttp { https: client(false), plain_http: client(true), receivers }
+        GuardedHttp {
+            client: GuardedClient::new(receivers.clone(), SECTION, PROVIDER_TIMEOUT).ok(),
+            receivers,
+        }
     }
 
     /// Checks that an address may be reached, as far as that is known before its name is looked up.
@@ -54,9 +53,7 @@ impl GuardedHttp {
     /// # Errors
     /// Returns what is wrong with it, for the tenant.
     pub fn check_address(&self, address: &str) -> Result<Url, String> {
-        // The guard names the field of the first feature that used it.
-        let shorten = |wrong: String| wrong.trim_start_matches("address: ").to_owned();
-        check_url(&Secret::new(address), &self.receivers, SECTION).map_err(shorten)
+        check_url(&Secret::new(address), &self.receivers, SECTION)
     }
 
     /// Sends a request and reads the answer. Redirects are not followed.
@@ -65,10 +62,12 @@ impl GuardedHttp {
     /// [`FetchError`].
     async fn send_request(&self, request: HttpRequest) -> Result<HttpResponse, FetchError> {
         let (parts, body) = request.into_parts();
-        let url = self.check_address(&parts.uri.to_string()).map_err(FetchError::Address)?;
-        let client = if url.scheme() == "http" { &self.plain_http } else { &self.https };
-        let client = client.as_ref().ok_or_else(|| FetchError::Address("TLS cannot be set up".to_owned()))?;
-        let sent = client.request(parts.method, url).headers(parts.headers).body(body).send();
+        let client =
+            self.client.as_ref().ok_or_else(|| FetchError::Address("TLS cannot be set up".to_owned()))?;
+        let address = Secret::new(parts.uri.to_string());
+        let begun = client.start_request(parts.method, &address);
+        let begun = begun.map_err(FetchError::Address)?;
+        let sent = begun.headers(parts.headers).body(body).send();
         // The URL of a token request is no secret, but the operator's log shall name none of a tenant's.
         let unreachable = |error: reqwest::Error| FetchError::Unreachable(error.without_url());
         let mut answer = sent.await.map_err(unreachable)?;

@@ -18,21 +18,18 @@ pub mod store;
 pub use command::SSO_COMMANDS;
 
 use axum::Extension;
-use prometheus::IntCounterVec;
 use provider::Providers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::error::Error;
-use std::sync::{Arc, OnceLock};
-use tokio::task::JoinHandle;
+use std::sync::Arc;
 use unslide_api::feature::operation::network_of_everything;
 use unslide_api::feature::path_keys::AddressRates;
-use unslide_api::feature::{ApiFeature, NavigationEntry};
+use unslide_api::feature::{ApiFeature, NavigationEntry, OutcomeCounts};
 use unslide_feature::Feature;
 use unslide_model::Scope;
+use unslide_runtime::ConfigProblem;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
 use unslide_runtime::egress::AllowedReceivers;
-use unslide_runtime::{ConfigProblem, Host, MetricFactory};
 
 /// The name of the feature.
 pub const NAME: &str = "people";
@@ -94,13 +91,17 @@ impl SignInSettings {
 const ADDRESS_REQUESTS_PER_SECOND: f64 = 5.0;
 const ADDRESS_BURST_SECONDS: f64 = 60.0;
 
+/// The metric with the outcomes.
+const OUTCOME_METRIC: &str = "unslide_api_sign_ins_total";
+const OUTCOME_HELP: &str = "Sign-ins at identity providers, by outcome: signed_in, no_scopes, foreign_answer, declined, provider_failed, token_refused.";
+
 /// State of the feature in one process of the api.
 pub struct People {
     providers: Providers,
     /// Sign-ins come without a key, and each may have requests sent to a provider.
     addresses: AddressRates,
     /// Sign-ins by outcome, from the start of the api on.
-    outcomes: OnceLock<IntCounterVec>,
+    outcomes: OutcomeCounts,
     /// The address of the console; empty if it is not configured.
     public_url: String,
 }
@@ -113,28 +114,13 @@ impl People {
         People {
             providers: Providers::new(settings),
             addresses: AddressRates::new(ADDRESS_REQUESTS_PER_SECOND, ADDRESS_BURST_SECONDS),
-            outcomes: OnceLock::new(),
+            outcomes: OutcomeCounts::default(),
             public_url,
         }
     }
 
     fn count_outcome(&self, outcome: &str) {
-        if let Some(outcomes) = self.outcomes.get() {
-            outcomes.with_label_values(&[outcome]).inc();
-        }
-    }
-
-    /// Begins to count. There is no other work in the background.
-    fn start_counting(&self, host: &Host) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> {
-        let outcomes = MetricFactory(&host.metrics).register_counters(
-            "unslide_api_sign_ins_total",
-            "Sign-ins at identity providers, by outcome: signed_in, no_scopes, foreign_answer, declined, provider_failed, token_refused.",
-            &["outcome"],
-        )?;
-        // A second start in one process keeps the first counter.
-        let _ = self.outcomes.set(outcomes);
-        let stop = host.shutdown.token().clone();
-        Ok(tokio::spawn(async move { stop.cancelled().await }))
+        self.outcomes.add(outcome, 1);
     }
 }
 
@@ -165,7 +151,7 @@ fn for_api(settings: PeopleApiSettings) -> ApiFeature {
             keeps_app: false,
         }),
         tables: operations::PEOPLE_TABLES,
-        start: Some(Arc::new(move |_, host| people.start_counting(host))),
+        start: Some(Arc::new(move |_, host| people.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP))),
         problems: sign_in.problems(),
         warnings: sign_in.find_insecure(),
         ..ApiFeature::new(NAME, "Sign-in of people at the tenant's identity provider.")

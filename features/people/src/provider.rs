@@ -19,7 +19,8 @@ use std::error::Error;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::Instant;
-use unslide_model::TenantId;
+use unslide_model::{TenantId, first_bytes};
+use unslide_runtime::format_causes;
 
 /// How long the document and keys of a provider are used.
 const METADATA_LIFETIME: Duration = Duration::from_secs(300);
@@ -55,35 +56,22 @@ pub enum ProviderError {
     #[error("{0}")]
     Fetch(#[from] FetchError),
     #[error("the identity provider does not answer as the protocol requires: {0}")]
-    Answer(Box<dyn Error + Send + Sync>),
+    Answer(#[source] Box<dyn Error + Send + Sync>),
     #[error("the identity provider refused the code: {0}")]
     Code(String),
     #[error("the token of the identity provider is not valid: {0}")]
-    Token(Box<dyn Error + Send + Sync>),
+    Token(#[source] Box<dyn Error + Send + Sync>),
 }
 
 impl ProviderError {
     /// Returns the text of the error with those of its causes, cut to a few hundred bytes.
     pub fn explain_causes(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = match self {
-            ProviderError::Fetch(error) => error.source(),
-            ProviderError::Answer(error) | ProviderError::Token(error) => error.source(),
-            ProviderError::Code(_) => None,
-        };
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        cut_text(text)
+        cut_text(&format_causes(self))
     }
 }
 
-fn cut_text(mut text: String) -> String {
-    while text.len() > MAX_ERROR_BYTES {
-        text.pop();
-    }
-    text
+fn cut_text(text: &str) -> String {
+    first_bytes(text, MAX_ERROR_BYTES).to_owned()
 }
 
 impl From<DiscoveryError<FetchError>> for ProviderError {
@@ -208,7 +196,7 @@ impl Providers {
         let asking: Pending<'_, _> = Box::pin(request.request_async(&self.http));
         let answer = asking.await.map_err(|error| match error {
             RequestTokenError::Request(error) => ProviderError::Fetch(error),
-            RequestTokenError::ServerResponse(refusal) => ProviderError::Code(cut_text(refusal.to_string())),
+            RequestTokenError::ServerResponse(refusal) => ProviderError::Code(cut_text(&refusal.to_string())),
             error => ProviderError::Answer(error.into()),
         })?;
         let token = answer.id_token().ok_or_else(|| ProviderError::Token("there is no ID token".into()))?;

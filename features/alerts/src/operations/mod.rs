@@ -128,6 +128,8 @@ fn wrong_receiver(policy: &ReceiverPolicy, receiver: &AlertReceiver) -> Result<(
             Err("channel: this service does not send mail; its operator sets api.alerts.smtp_url".to_owned())
         }
         AlertChannel::Mail => policy.mail.check_recipients(address),
-        _ => check_url(address, &policy.allowed, SECTION).map(drop),
+        _ => check_url(address, &policy.allowed, SECTION)
+            .map(drop)
+            .map_err(|wrong| format!("address: {wrong}")),
     }
 }

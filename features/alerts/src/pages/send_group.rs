@@ -4,14 +4,11 @@ use crate::operations::{GroupReceiver, send_group};
 use crate::store::rules::{self, AlertRule};
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
-use unslide_api::feature::operation::{Api, JsonBody, Kind, Path, Problem, Query};
+use unslide_api::feature::operation::{Api, JsonBody, Kind, MAX_LIMIT, Path, Problem, Query};
 use unslide_api::feature::site::{GroupRef, GroupsWrite, find_named_group};
 use unslide_console::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 use unslide_store::Uuid;
 use unslide_store::queries::groups::ListedGroup;
-
-/// Rules of a page: more than a tenant may have.
-const LISTED_RULES: u32 = 1_000;
 
 #[derive(Template)]
 #[template(path = "alerts/send_group.html", askama = escaping)]
@@ -32,7 +29,8 @@ pub async fn render_page(
 ) -> Result<Response, Problem> {
     let mut tx = api.tenant(signed.access.tenant()).await?;
     let group = find_named_group(&mut tx, &id, signed.access.only_app()).await?;
-    let mut rules = rules::list_rules(&mut tx, None, None, LISTED_RULES).await?;
+    // A tenant has fewer rules than a page can have.
+    let mut rules = rules::list_rules(&mut tx, None, None, MAX_LIMIT).await?;
     tx.rollback();
     rules.retain(|rule| rule.app.as_ref().is_none_or(|app| *app == group.app));
     let sent = state.get_text("sent").and_then(|id| rules.iter().find(|rule| rule.id.to_string() == id));

@@ -27,7 +27,6 @@ use prometheus::IntCounterVec;
 use receiver::{HttpSender, PostError, ReceiverAnswer};
 use recipients::MailAdmission;
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
@@ -35,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use unslide_api::entropy::{Entropy, write_token};
 use unslide_model::{Clock, TenantId};
 use unslide_report::text::escape_line;
+use unslide_runtime::format_causes;
 use unslide_store::groups::{GroupActor, GroupUpdate, follow_redirects, update_group};
 use unslide_store::queries::groups::find_group;
 use unslide_store::{Store, StoreError, TenantTx, Uuid};
@@ -275,7 +275,7 @@ impl AlertSender {
         let request = channels::build_request(message, &self.public_url, now)?;
         let answer = self.http.post_request(&request).await.map_err(|error| {
             if let PostError::Unreachable(cause) = &error {
-                tracing::warn!(rule = %message.rule, error = text_with_causes(cause), "a receiver of alerts does not answer");
+                tracing::warn!(rule = %message.rule, error = format_causes(cause), "a receiver of alerts does not answer");
             }
             error.to_string()
         })?;
@@ -298,18 +298,6 @@ async fn link_ticket(tx: &mut TenantTx, rule_name: &str, ticket: MadeTicket) -> 
         update_group(tx, group, None, actor, &update).await?;
     }
     Ok(())
-}
-
-/// Returns the text of an error and of its causes.
-fn text_with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 /// Ends a delivery that takes too long: its tenant's next message waits for it.

@@ -1,9 +1,9 @@
 //! The HTTP client for receivers, which are strangers: it reaches allowed addresses only, and reads little of an answer.
 
 use super::channels::AlertRequest;
-use reqwest::Client;
+use reqwest::Method;
 use std::time::Duration;
-use unslide_runtime::egress::{AllowedReceivers, check_url, guarded_client};
+use unslide_runtime::egress::{AllowedReceivers, GuardedClient};
 
 /// The section of the settings with the operator's networks.
 pub const SECTION: &str = "api.alerts";
@@ -14,11 +14,7 @@ const RECEIVER_TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST_ANSWER: usize = 16 << 10;
 
 pub struct HttpSender {
-    /// Reaches the internet and the operator's networks.
-    https: Client,
-    /// Reaches the operator's networks only, which may have no certificates.
-    plain_http: Client,
-    receivers: AllowedReceivers,
+    client: GuardedClient,
 }
 
 /// The answer of a receiver.
@@ -44,15 +40,12 @@ pub enum PostError {
 }
 
 impl HttpSender {
-    /// Makes the clients.
+    /// Makes the client.
     ///
     /// # Errors
     /// Returns an error if TLS cannot be set up.
     pub fn new(receivers: AllowedReceivers) -> Result<HttpSender, reqwest::Error> {
-        // There may be one already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = |is_plain| guarded_client(&receivers, is_plain, SECTION, RECEIVER_TIMEOUT);
-        Ok(HttpSender { https: client(false)?, plain_http: client(true)?, receivers })
+        Ok(HttpSender { client: GuardedClient::new(receivers, SECTION, RECEIVER_TIMEOUT)? })
     }
 
     /// Sends a request, and returns the answer.
@@ -60,9 +53,11 @@ impl HttpSender {
     /// # Errors
     /// Returns the reason for which there is no answer, without the URL, which is a secret.
     pub async fn post_request(&self, request: &AlertRequest) -> Result<ReceiverAnswer, PostError> {
-        let url = check_url(&request.url, &self.receivers, SECTION).map_err(PostError::Address)?;
-        let client = if url.scheme() == "http" { &self.plain_http } else { &self.https };
-        let mut sent = client.post(url).header("content-type", request.content_type.as_str());
+        let begun = self
+            .client
+            .start_request(Method::POST, &request.url)
+            .map_err(|wrong| PostError::Address(format!("address: {wrong}")))?;
+        let mut sent = begun.header("content-type", request.content_type.as_str());
         for (name, value) in &request.headers {
             sent = sent.header(*name, value);
         }
@@ -75,9 +70,7 @@ impl HttpSender {
             let left = LONGEST_ANSWER - body.len();
             body.extend_from_slice(chunk.get(..left).unwrap_or(&chunk));
         }
-        // Without an address, nothing says that the receiver is a stranger.
-        let address = answer.remote_addr();
-        let is_in_networks = address.is_none_or(|address| self.receivers.has_in_networks(address.ip()));
+        let is_in_networks = self.client.is_in_networks(&answer);
         Ok(ReceiverAnswer { status: answer.status().as_u16(), body, is_in_networks })
     }
 }

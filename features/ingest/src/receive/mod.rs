@@ -83,8 +83,8 @@ fn answer_request(ingest: &Ingest, parts: &Parts, received: Result<Received, Pro
     let form = AnswerForm::from_headers(&parts.headers);
     match received {
         Ok(received) => {
-            ingest.count_outcome("accepted", received.accepted.len());
-            ingest.count_outcome("refused", received.refused.len());
+            ingest.outcomes.add("accepted", received.accepted.len());
+            ingest.outcomes.add("refused", received.refused.len());
             form.answer_accepted(&received)
         }
         Err(problem) => {
@@ -93,7 +93,7 @@ fn answer_request(ingest: &Ingest, parts: &Parts, received: Result<Received, Pro
                 Kind::RateLimited => "limited",
                 _ => "failed",
             };
-            ingest.count_outcome(outcome, 1);
+            ingest.outcomes.add(outcome, 1);
             let request_id = parts.extensions.get::<RequestId>().map_or("", |id| id.0.as_str());
             form.answer_refused(&problem, request_id)
         }

@@ -6,12 +6,14 @@ pub mod figures;
 pub mod intake;
 pub mod lists;
 pub mod operation;
+mod outcomes;
 pub mod path_keys;
 pub mod site;
 pub mod upload;
 
 pub use crate::state::Api;
 pub use lists::{ListForms, ListTable};
+pub use outcomes::OutcomeCounts;
 
 use axum::Router;
 use figures::{FindAppSessions, FindMemoryLimit, FindOverview, FindVersionColumn};
