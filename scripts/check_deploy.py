@@ -374,7 +374,9 @@ def run_config_check(binary, what, environment, arguments):
 def check_metrics():
     """What services register, the table of operations.md, and what a dashboard or an alert uses, are the same metrics."""
     named = r"unslide_(?:api|builder|cpu|indexer|objects_requests|postgres|probe|producer|ready|symbolizer|symcaches|tenant_(?:deferred|reports|symbol)|trace)[a-z_]*"
-    registered = set(re.findall(rf'"({named})",\s*(?:help: )?"', text_of("services") + text_of("crates") + text_of("features")))
+    registrations = rf'"({named})",\s*(?:help: )?"|const [A-Z_]*METRIC: &str = "({named})";'
+    sources = text_of("services") + text_of("crates") + text_of("features")
+    registered = {name or constant for name, constant in re.findall(registrations, sources)}
     table = set(re.findall(rf"^\| `({named})` \|", (TOP / "docs/operations.md").read_text(), re.M))
     expect(table == registered, f"operations: the table of metrics and the sources differ by {sorted(table ^ registered)}")
     folder = TOP / "deploy/observability"
