@@ -47,7 +47,7 @@ pub fn advise_import(build: &BuildCoverage) -> Option<ImportAdvice> {
         ),
         CoverageState::Partly => (
             format!(
-                "{release} lacks {}, among others, in {} reports. Import the cache of another model or architecture of \
+                "{release} lacks {}, among others (reports with it: {}). Import the cache of another model or architecture of \
                  this build",
                 first.debug_id, first.reports
             ),

@@ -52,7 +52,7 @@ fn show_result(coverage: &SystemSymbolCoverage) {
     }
     table.print();
     let sample = if coverage.is_sample { ", the most recent ones of the period" } else { "" };
-    inform!("{} reports{sample}", coverage.reports);
+    inform!("reports read: {}{sample}", coverage.reports);
     if let Some(advice) = coverage.items.iter().find_map(advise_import) {
         say!("{}", advice.reason);
         say!("{}", advice.command);
