@@ -1,6 +1,7 @@
 //! Analyses: pure functions of a symbolicated report that add a member to our key.
 
 use crate::answer::{Judged, Name, answer_frame};
+use crate::grouping::Grouping;
 use crate::plan::{Plan, PlannedFrame};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -37,13 +38,17 @@ pub fn enabled_analyses(all: &[Analysis], disabled: &[String]) -> Vec<Analysis> 
 pub struct AnalysisFinding {
     /// The value of its member: an object with `sentence`, for people, and `evidence`, a list of objects.
     pub value: Box<RawValue>,
+    /// Words that say more than the name of the exception in the title of the group, such as `Null pointer:
+    /// Player.score`. They must come from symbols alone, because reports of one group share a title and users' data must
+    /// not be in it.
+    pub headline: Option<String>,
 }
 
 impl AnalysisFinding {
     /// Writes a value as JSON. Returns `None` if it has no JSON.
     #[must_use]
     pub fn from_value(value: &impl Serialize) -> Option<AnalysisFinding> {
-        serde_json::value::to_raw_value(value).ok().map(|value| AnalysisFinding { value })
+        serde_json::value::to_raw_value(value).ok().map(|value| AnalysisFinding { value, headline: None })
     }
 }
 
@@ -54,6 +59,9 @@ pub struct NamedFinding {
     pub member: &'static str,
     /// The value of the member.
     pub value: Box<RawValue>,
+    /// The headline of the finding, for the title of the group.
+    #[serde(skip)]
+    pub headline: Option<String>,
 }
 
 /// Returns the findings of analyses that fit [`MOST_FINDING_BYTES`].
@@ -75,11 +83,18 @@ pub(crate) fn collect_findings<'a>(
     let count = backtrace.map_or(0, |crashed| crashed.frames.len());
     let crash = SymbolicatedCrash::new(plan.report, count, &frame);
     let found = analyses.iter().filter_map(|analysis| {
-        let AnalysisFinding { value } = (analysis.run)(&crash)?;
+        let AnalysisFinding { value, headline } = (analysis.run)(&crash)?;
         let fits = value.get().len() <= MOST_FINDING_BYTES;
-        fits.then_some(NamedFinding { member: analysis.member, value })
+        fits.then_some(NamedFinding { member: analysis.member, value, headline })
     });
     found.collect()
+}
+
+/// Puts the headline of a finding into the title of the report's group.
+pub(crate) fn apply_headline(grouping: &mut Grouping, report: &Report<'_>, findings: &[NamedFinding]) {
+    if let Some(headline) = findings.iter().find_map(|finding| finding.headline.as_deref()) {
+        grouping.apply_headline(report.crash_error(), headline);
+    }
 }
 
 /// Returns the number of frames before those of a backtrace, in the order of the plan.

@@ -1,6 +1,7 @@
 //! Why a report is in its group: which functions count, and why the others do not.
 
 use super::ExplainedFrame;
+use crate::analysis::{self, NamedFinding};
 use crate::answer::{DeviceNames, Judged};
 use crate::grouping::{self, CountedFrame, FunctionVerdict, GroupingRules, GroupingVerdict};
 use crate::plan::Plan;
@@ -52,10 +53,12 @@ pub(super) fn explain_grouping<'a>(
     judged: &[Judged<'_>],
     names: &mut DeviceNames<'a>,
     rules: &GroupingRules,
+    findings: &[NamedFinding],
 ) -> (Option<ExplainedGrouping>, FrameVerdicts, Vec<CountedFrame>) {
-    let Some((grouping, verdicts)) = grouping::explain_grouping(plan, judged, names, rules) else {
+    let Some((mut grouping, verdicts)) = grouping::explain_grouping(plan, judged, names, rules) else {
         return (None, FrameVerdicts(BTreeMap::new()), Vec::new());
     };
+    analysis::apply_headline(&mut grouping, plan.report, findings);
     let counted = grouping.frames.clone();
     let mut by_frame: BTreeMap<usize, Vec<FunctionVerdict>> = BTreeMap::new();
     for verdict in verdicts {

@@ -218,7 +218,8 @@ pub fn explain_report<'s>(
     let mut room = Room { frames: MOST_FRAMES, call_bytes: MOST_CALL_BYTES, cut: false };
     let advisor = Advisor::new(report);
     let findings = analysis::collect_findings(&plan, &judged, analyses);
-    let (grouping, mut verdicts, counted) = grouping::explain_grouping(&plan, &judged, &mut names, rules);
+    let (grouping, mut verdicts, counted) =
+        grouping::explain_grouping(&plan, &judged, &mut names, rules, &findings);
     let javascript = javascript::explain_javascript_frames(&plan, &judged, &counted, &mut room);
     let grouped_by = crate::grouping::counted_backtrace(report).filter(|_| plan.javascript.is_none());
     let without_crash = report.part_without_crash();

@@ -62,6 +62,7 @@ pub(super) fn build_grouping(
         kind,
         provisional: counted.iter().any(|frame| frame.label.is_some()),
         title: title::build_title(kind, error, trap, place.as_deref()),
+        headline: None,
         culprit,
         frames: counted,
         rules: rules.hash().to_owned(),
@@ -94,6 +95,9 @@ pub(crate) fn write_grouping(out: &mut Vec<u8>, grouping: &Grouping) {
     object.write_escaped(key!("kind"), grouping.kind.as_str().as_bytes());
     object.write_flag(key!("provisional"), grouping.provisional);
     object.write_text(key!("title"), &grouping.title);
+    if let Some(headline) = &grouping.headline {
+        object.write_text(key!("headline"), headline);
+    }
     if let Some(culprit) = &grouping.culprit {
         object.write_text(key!("culprit"), culprit);
     }

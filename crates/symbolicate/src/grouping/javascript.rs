@@ -187,6 +187,7 @@ fn build_grouping(error: &PlannedJavaScript, counted: Vec<CountedFrame>, rules: 
         kind,
         provisional: counted.iter().any(|frame| frame.label.is_some()),
         title: title::build_title(kind, &error, None, place.as_deref()),
+        headline: None,
         culprit,
         frames: counted,
         rules: rules.hash().to_owned(),

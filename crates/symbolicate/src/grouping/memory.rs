@@ -33,6 +33,7 @@ pub(super) fn group_event(event: &MemoryEvent, rules: &GroupingRules) -> Groupin
         kind,
         provisional: false,
         title,
+        headline: None,
         culprit: None,
         frames: Vec::new(),
         rules: rules.hash().to_owned(),

@@ -55,6 +55,8 @@ pub struct Grouping {
     pub provisional: bool,
     /// One line that lists show.
     pub title: String,
+    /// The words of an analysis that are in the title in place of the exception's name.
+    pub headline: Option<String>,
     /// The function that probably caused it, and its file's name: `Cart.total (Cart.swift)`.
     pub culprit: Option<String>,
     /// The frames that counted.
@@ -68,6 +70,17 @@ impl Grouping {
     #[must_use]
     pub fn fingerprint_text(&self) -> String {
         self.fingerprint.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Puts the headline of an analysis into the title of a crash, if the title says no more than the name of the
+    /// exception and the place.
+    pub(crate) fn apply_headline(&mut self, error: &CrashError, headline: &str) {
+        if self.kind == GroupKind::Crash
+            && let Some(title) = title::replace_crash_name(&self.title, error, headline)
+        {
+            self.title = title;
+            self.headline = Some(headline.to_owned());
+        }
     }
 }
 
@@ -217,7 +230,13 @@ pub fn regroup_report(report: &Report<'_>, rules: &GroupingRules) -> Result<Opti
     if frames.iter().take(most).any(is_shortened) {
         return Err(Shortened);
     }
-    Ok(group_with_verdicts(&plan, profile, NamedBy::Report, rules, false).map(|(grouping, _)| grouping))
+    let grouped = group_with_verdicts(&plan, profile, NamedBy::Report, rules, false);
+    Ok(grouped.map(|(mut grouping, _)| {
+        if let Some(headline) = report.ours.as_ref().and_then(|ours| ours.headline.as_deref()) {
+            grouping.apply_headline(report.crash_error(), headline);
+        }
+        grouping
+    }))
 }
 
 /// Returns the profile that a report is grouped by.

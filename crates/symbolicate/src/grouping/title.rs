@@ -83,6 +83,14 @@ fn crash_name(error: &CrashError) -> String {
     }
 }
 
+/// Returns the title with other words in place of the exception's name. Returns `None` if the title says more than
+/// that name and the place.
+pub(super) fn replace_crash_name(title: &str, error: &CrashError, words: &str) -> Option<String> {
+    let place = title.strip_prefix(&crash_name(error))?;
+    let is_place = place.is_empty() || place.starts_with(" in ");
+    is_place.then(|| format!("{words}{place}").chars().take(MOST_CHARS).collect())
+}
+
 fn capitalise_first(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
@@ -277,6 +285,17 @@ mod tests {
             ("EXC_BREAKPOINT", "SIGTRAP", "Fatal error: no price", "", "Fatal error: no price in Cart.total"),
         ] {
             assert_eq!(titled(exception, signal, message, reason), expected);
+        }
+    }
+
+    #[test]
+    fn words_replace_the_name_of_the_exception_only() {
+        let error = CrashError { exception: Some("EXC_BAD_ACCESS".to_owned()), ..CrashError::default() };
+        let replaced = |title| replace_crash_name(title, &error, "Null pointer: Cart.total");
+        assert_eq!(replaced("EXC_BAD_ACCESS in add").as_deref(), Some("Null pointer: Cart.total in add"));
+        assert_eq!(replaced("EXC_BAD_ACCESS").as_deref(), Some("Null pointer: Cart.total"));
+        for says_more in ["Index out of range in add", "EXC_BAD_ACCESS_OF_OURS", "abort: no price"] {
+            assert_eq!(replaced(says_more), None, "{says_more}");
         }
     }
 

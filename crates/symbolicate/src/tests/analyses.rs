@@ -1,7 +1,7 @@
 //! Members of our key that analyses add.
 
 use super::{APP, APP_PATH, BASE, Have, at};
-use crate::grouping::GroupingRules;
+use crate::grouping::{GroupingRules, regroup_report};
 use crate::{
     Analysis, AnalysisFinding, Context, MOST_FINDING_BYTES, SymbolicatedCrash, enabled_analyses,
     explain_report,
@@ -67,6 +67,29 @@ fn analyses_see_the_crashed_thread_and_add_members_within_their_limit() {
     assert_eq!(found, ["functions"], "those with a sentence");
     let again = Have::app().enrich_with(&enriched, &context).bytes;
     assert_eq!(again, enriched);
+}
+
+fn name_pointer(_: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
+    let finding = AnalysisFinding::from_value(&json!({"sentence": "Found."}))?;
+    Some(AnalysisFinding { headline: Some("Null pointer: Cart.total".to_owned()), ..finding })
+}
+
+#[test]
+fn a_headline_replaces_the_exception_in_the_title_and_stays_when_the_report_is_grouped_again() {
+    let analyses = [Analysis { name: "pointer", member: "pointer", run: name_pointer }];
+    let context = Context { analyses: &analyses, ..Context::default() };
+    let plain = Have::app().enrich_with(&report(), &Context::default()).grouping.unwrap();
+    let enriched = Have::app().enrich_with(&report(), &context);
+    let grouping = enriched.grouping.unwrap();
+    let place = plain.title.split_once(" in ").unwrap().1;
+    assert_eq!(grouping.title, format!("Null pointer: Cart.total in {place}"));
+    assert_eq!(grouping.fingerprint, plain.fingerprint);
+    let stored = Report::read_stored(&enriched.bytes).unwrap();
+    assert_eq!(regroup_report(&stored, &GroupingRules::default()).unwrap().unwrap(), grouping);
+    let (bytes, have) = (report(), Have::app());
+    let read = Report::read(&bytes, &ReadLimits::default()).unwrap();
+    let explanation = explain_report(&read, &|id| have.0.get(id), &GroupingRules::default(), &analyses);
+    assert_eq!(explanation.grouping.unwrap().title, grouping.title);
 }
 
 #[test]

@@ -46,6 +46,8 @@ pub struct Ours {
     pub warnings: Vec<String>,
     /// The report's bug. `None` if the report says neither what happened nor where.
     pub grouping: Option<ReportGrouping>,
+    /// The words of an analysis that the title of the bug has in place of the exception's name.
+    pub headline: Option<String>,
     /// The frames of the report's JavaScript error, the innermost first.
     pub javascript: Vec<OurJavaScriptFrame>,
     /// The findings of analyses.
@@ -119,7 +121,10 @@ impl Ours {
             b"warnings" => {
                 ours.warnings = value.items().into_iter().filter_map(Value::decode_string).collect();
             }
-            b"grouping" => ours.grouping = read_grouping(value),
+            b"grouping" => {
+                ours.grouping = read_grouping(value);
+                ours.headline = value.get("headline").and_then(Value::decode_string);
+            }
             b"javascript" => ours.javascript = read_frames(value),
             _ => finding::read_finding(key, value, &mut ours.findings),
         });
