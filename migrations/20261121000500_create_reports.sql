@@ -94,7 +94,7 @@ CREATE TABLE reports (
     reason              text,
     -- Facts for lists beside the reason: exception, signal, top frames.
     summary             jsonb NOT NULL,
-    -- State of the app and the device (facts), the app's own keys (keys) and what analyses found (verdicts), for the shares
+    -- State of the app and the device (facts), the app's own keys (keys) and what analyses found (verdicts, subjects), for the shares
     -- of a group.
     context             jsonb NOT NULL DEFAULT '{}',
     frames_total        integer NOT NULL,

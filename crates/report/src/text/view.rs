@@ -101,6 +101,7 @@ fn escaped_finding(finding: &OurFinding) -> OurFinding {
     let own = |text: &String| super::escape_line(text).into_owned();
     OurFinding {
         member: own(&finding.member),
+        subject: finding.subject.as_ref().map(own),
         sentence: own(&finding.sentence),
         evidence: finding.evidence.iter().map(own).collect(),
         ..finding.clone()

@@ -9,7 +9,7 @@ const KEYS_LIMIT: usize = 24;
 const TEXT_CHARS_LIMIT: usize = 64;
 
 /// Returns the known facts about the app and the device, the app's own keys that are texts, numbers or booleans, and the
-/// verdicts of analyses.
+/// verdicts of analyses with the expressions that they name.
 pub fn build_context(report: &Report<'_>) -> Value {
     let (app, device, keys) = report.read_state(KEYS_LIMIT);
     let facts: Map<String, Value> = list_state_facts(&app, &device)
@@ -19,11 +19,16 @@ pub fn build_context(report: &Report<'_>) -> Value {
     let cut = |text: &str| text.chars().take(TEXT_CHARS_LIMIT).collect::<String>();
     let keys: Map<String, Value> =
         keys.iter().map(|key| (cut(&key.name), Value::String(cut(&key.value)))).collect();
-    let findings = report.ours.iter().flat_map(|ours| &ours.findings);
+    let findings = report.ours.as_ref().map(|ours| ours.findings.as_slice()).unwrap_or_default();
     let verdicts: Map<String, Value> = findings
+        .iter()
         .filter_map(|finding| Some((cut(&finding.member), json!(finding.verdict.as_ref()?))))
         .collect();
-    json!({ "facts": facts, "keys": keys, "verdicts": verdicts })
+    let subjects: Map<String, Value> = findings
+        .iter()
+        .filter_map(|finding| Some((cut(&finding.member), json!(cut(finding.subject.as_ref()?)))))
+        .collect();
+    json!({ "facts": facts, "keys": keys, "verdicts": verdicts, "subjects": subjects })
 }
 
 #[cfg(test)]
@@ -37,7 +42,8 @@ mod tests {
         let input = format!(
             r#"{{"crash":{{"error":{{"type":"mach"}}}},"user":{{"plan":"pro","cart":{{}},{}}},"system":{{"jailbroken":false,
             "freeStorage":1048576,"battery_level":55,"application_stats":{{"application_in_foreground":false}}}},
-            "symbolication":{{"version":1,"engine":"unslide/0.1.0","fault":{{"verdict":"trap","sentence":"A trap."}}}}}}"#,
+            "symbolication":{{"version":1,"engine":"unslide/0.1.0","fault":{{"verdict":"trap","sentence":"A trap.",
+            "subject":{{"expression":"cart"}}}}}}}}"#,
             keys.join(",")
         );
         let report = Report::read(input.as_bytes(), &ReadLimits::default()).unwrap();
@@ -45,6 +51,7 @@ mod tests {
         let facts =
             json!({"in_background": true, "low_storage": true, "low_battery": false, "jailbroken": false});
         assert_eq!((&context["facts"], &context["verdicts"]), (&facts, &json!({"fault": "trap"})));
+        assert_eq!(context["subjects"], json!({"fault": "cart"}));
         assert_eq!(context["keys"].as_object().unwrap().len(), KEYS_LIMIT);
         assert_eq!((&context["keys"]["plan"], &context["keys"]["cart"]), (&json!("pro"), &Value::Null));
         assert_eq!(context["keys"]["key0"], json!("é".repeat(TEXT_CHARS_LIMIT)));

@@ -9,6 +9,8 @@ const MOST_FINDINGS: usize = 8;
 const MOST_FACTS: usize = 32;
 /// The maximum length of a verdict.
 const VERDICT_BYTES: usize = 40;
+/// The maximum length of the expression that a finding names.
+const SUBJECT_BYTES: usize = 100;
 /// Integers up to this one are shown in decimal digits.
 const MOST_DECIMAL: u64 = 9;
 
@@ -19,6 +21,8 @@ pub struct OurFinding {
     pub member: String,
     /// Its kind, in lower-case words with underscores, such as `null_pointer`.
     pub verdict: Option<String>,
+    /// The expression that it names as the cause, such as `cart->total`.
+    pub subject: Option<String>,
     /// The finding in words.
     pub sentence: String,
     /// The index of the frame that it is about.
@@ -39,9 +43,11 @@ pub(super) fn read_finding(key: &[u8], value: Value<'_>, findings: &mut Vec<OurF
     let evidence =
         facts.into_iter().take(MOST_FACTS).map(fact_text).filter(|fact| !fact.is_empty()).collect();
     let frame = frame.and_then(Value::as_unsigned);
+    let subject = value.find_path(&["subject", "expression"]).and_then(Value::decode_string);
     findings.push(OurFinding {
         member: String::from_utf8_lossy(key).into_owned(),
         verdict: verdict.and_then(Value::decode_string).filter(|word| is_verdict(word)),
+        subject: subject.filter(|expression| (1..=SUBJECT_BYTES).contains(&expression.len())),
         sentence,
         frame,
         evidence,
@@ -79,12 +85,13 @@ mod tests {
     #[test]
     fn members_with_a_sentence_are_findings() {
         let text = r#"{"crash":{"threads":[]},"symbolication":{"version":1,"engine":"unslide/0.1.0",
-            "fault":{"verdict":"null_pointer","sentence":"A pointer is null.","frame":0,"evidence":[{"far":40},{"register":"x0","value":0},{"stack_error":true},7]},
+            "fault":{"verdict":"null_pointer","sentence":"A pointer is null.","subject":{"expression":"cart"},"frame":0,"evidence":[{"far":40},{"register":"x0","value":0},{"stack_error":true},7]},
             "other":{"a":1},"list":[{"sentence":"a"}],"grouping":{"sentence":"no"}}}"#;
         let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
         let fault = OurFinding {
             member: "fault".into(),
             verdict: Some("null_pointer".into()),
+            subject: Some("cart".into()),
             sentence: "A pointer is null.".into(),
             frame: Some(0),
             evidence: ["far 0x28", "register x0, value 0", "stack error"].map(str::to_owned).into(),

@@ -36,6 +36,8 @@ pub struct VerdictShare {
     pub analysis: String,
     /// What was found, such as `null_pointer`.
     pub verdict: String,
+    /// The expression that the analysis names as the cause, such as `cart->total`.
+    pub subject: Option<String>,
     /// The number of reports.
     pub reports: i64,
     /// The number of devices that they came from, as far as devices are known.
@@ -88,18 +90,18 @@ pub async fn read_group_context(tx: &mut TenantTx, group: Uuid) -> Result<GroupC
                    FROM reports r WHERE r.tenant = $1 AND r.group_id = g.id
                    ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3) n
                ORDER BY n.received_at DESC, n.report_id DESC, n.variant DESC LIMIT $3)
-           SELECT 'sample' AS "kind!", '' AS "value!", '' AS "name!", count(*) AS "known!", 0::bigint AS "matching!" FROM newest
+           SELECT 'sample' AS "kind!", '' AS "value!", '' AS "name!", NULL AS subject, count(*) AS "known!", 0::bigint AS "matching!" FROM newest
            UNION ALL
-           (SELECT 'fact', '', f.key, count(*), count(*) FILTER (WHERE f.value = 'true')
+           (SELECT 'fact', '', f.key, NULL, count(*), count(*) FILTER (WHERE f.value = 'true')
             FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'facts') f GROUP BY f.key ORDER BY f.key)
            UNION ALL
-           (SELECT 'key', '', k.key, count(*), count(DISTINCT k.value)
+           (SELECT 'key', '', k.key, NULL, count(*), count(DISTINCT k.value)
             FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'keys') k
             GROUP BY k.key ORDER BY count(*) DESC, k.key LIMIT $4)
            UNION ALL
-           (SELECT 'verdict', v.value, v.key, count(*), count(DISTINCT device)
+           (SELECT 'verdict', v.value, v.key, context -> 'subjects' ->> v.key, count(*), count(DISTINCT device)
             FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'verdicts') v
-            GROUP BY v.key, v.value ORDER BY count(*) DESC, v.key, v.value LIMIT $4)"#,
+            GROUP BY v.key, v.value, 4 ORDER BY count(*) DESC, v.key, v.value, 4 LIMIT $4)"#,
         tenant,
         &groups,
         SAMPLED_REPORTS_LIMIT,
@@ -119,6 +121,7 @@ pub async fn read_group_context(tx: &mut TenantTx, group: Uuid) -> Result<GroupC
             "verdict" => found.verdicts.push(VerdictShare {
                 analysis: row.name,
                 verdict: row.value,
+                subject: row.subject,
                 reports: row.known,
                 devices: row.matching,
             }),

@@ -23,8 +23,10 @@ async fn a_group_counts_facts_and_keys_of_its_newest_reports() {
             made_in(1, 7, state(true, "pro")),
             made_in(2, 8, state(true, "free")),
             made_in(3, 7, state(false, "pro")),
-            made_in(4, 7, json!({"facts": {"jailbroken": false}, "verdicts": {"fault": "null_pointer"}})),
-            made_in(5, 7, json!({"verdicts": {"fault": "null_pointer"}})),
+            made_in(4, 7, json!({"facts": {"jailbroken": false}, "verdicts": {"fault": "null_pointer"},
+                "subjects": {"fault": "cart"}})),
+            made_in(5, 7, json!({"verdicts": {"fault": "null_pointer"}, "subjects": {"fault": "cart"}})),
+            made_in(8, 7, json!({"verdicts": {"fault": "null_pointer"}, "subjects": "none"})),
             made_in(6, 7, json!("x".repeat(20_000))),
             made_in(7, 9, state(true, "another bug")),
         ])
@@ -34,15 +36,18 @@ async fn a_group_counts_facts_and_keys_of_its_newest_reports() {
     let actor = GroupActor { actor: "test", name: None };
     actions::merge_groups(&mut tx, group(7), &[group(8)], None, actor).await.unwrap();
     let found = context::read_group_context(&mut tx, group(7)).await.unwrap();
-    assert_eq!(found.sample, 6);
+    assert_eq!(found.sample, 7);
     let fact = |name: &str, known, reports| FactShare { name: name.to_owned(), known, reports };
     assert_eq!(found.facts, [fact("in_background", 3, 2), fact("jailbroken", 1, 0)]);
     let key = |name: &str, values| ContextKeyUse { name: name.to_owned(), reports: 3, values };
     assert_eq!(found.keys, [key("nul\u{fffd}", 1), key("plan", 2)]);
-    let [verdict] = found.verdicts.as_slice() else { panic!("{:?}", found.verdicts) };
+    let counted = found
+        .verdicts
+        .iter()
+        .map(|one| (one.analysis.as_str(), one.verdict.as_str(), one.subject.as_deref(), one.reports));
     assert_eq!(
-        (verdict.analysis.as_str(), verdict.verdict.as_str(), verdict.reports),
-        ("fault", "null_pointer", 2)
+        counted.collect::<Vec<_>>(),
+        [("fault", "null_pointer", Some("cart"), 2), ("fault", "null_pointer", None, 1)]
     );
     let chosen = ["plan".to_owned(), "unknown".to_owned()];
     let values = context::count_key_values(&mut tx, group(7), &chosen).await.unwrap();

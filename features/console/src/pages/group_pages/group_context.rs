@@ -96,8 +96,9 @@ fn break_down(key: &str, keys: &[ContextKeyUse], values: &[KeyValueUse]) -> Opti
 
 /// Returns the share of a verdict as a sentence. A crash of one device only may be a fault of its hardware.
 fn describe_verdict(share: &VerdictShare, sample: i64) -> String {
-    let VerdictShare { verdict, reports, devices, .. } = share;
-    let name = verdict.replace('_', " ");
+    let VerdictShare { verdict, subject, reports, devices, .. } = share;
+    let named = subject.as_ref().map_or_else(String::new, |subject| format!(": {subject}"));
+    let name = format!("{}{named}", verdict.replace('_', " "));
     let all = counted(sample, "report", "reports");
     let place = match (*devices, *reports) {
         (1, 2..) => ", all from one device: look at its hardware, too",
@@ -151,7 +152,7 @@ mod tests {
     fn a_verdict_of_one_device_only_is_said() {
         let share = |reports, devices| {
             let share =
-                VerdictShare { analysis: "fault".into(), verdict: "null_pointer".into(), reports, devices };
+                VerdictShare { analysis: "fault".into(), verdict: "null_pointer".into(), subject: None, reports, devices };
             describe_verdict(&share, 412)
         };
         assert_eq!(share(412, 300), "null pointer in 412 of 412 reports");

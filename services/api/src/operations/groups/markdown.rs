@@ -142,9 +142,13 @@ fn write_statistics(found: &GroupCounts, now: OffsetDateTime, out: &mut Markdown
 
 /// Writes what analyses found in the newest reports.
 fn write_verdicts(context: &GroupContext, source: &str, out: &mut MarkdownDocument) {
-    for VerdictShare { analysis, verdict, reports, devices } in context.verdicts.iter().take(VALUES_LIMIT) {
+    for VerdictShare { analysis, verdict, subject, reports, devices } in
+        context.verdicts.iter().take(VALUES_LIMIT)
+    {
+        let named =
+            subject.as_ref().map_or_else(String::new, |subject| format!(", caused by {}", quote_text(subject)));
         let line = format!(
-            "Analysis {}: {} in {reports} of the newest {} reports, from {devices} devices",
+            "Analysis {}: {}{named} in {reports} of the newest {} reports, from {devices} devices",
             quote_text(analysis),
             quote_text(verdict),
             context.sample
