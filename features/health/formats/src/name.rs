@@ -5,6 +5,21 @@ unslide_model::words! {
     pub enum MetricName {
         /// From the start of the process to the first frame.
         LaunchTime = "launch_time",
+        /// From the start of the process to `main`, of a launch that read the app from disk.
+        ColdLaunchBeforeMain = "cold_launch_before_main",
+        /// From `main` to the first frame.
+        ColdLaunchFirstFrame = "cold_launch_first_frame",
+        /// From `main` until a person can use the app.
+        ColdLaunchInteractive = "cold_launch_interactive",
+        /// The same of launches with the app still in memory.
+        WarmLaunchBeforeMain = "warm_launch_before_main",
+        WarmLaunchFirstFrame = "warm_launch_first_frame",
+        WarmLaunchInteractive = "warm_launch_interactive",
+        /// The same of launches that the system prepared before a person asked for the app: it may have waited before
+        /// `main` for any time.
+        PrewarmedLaunchBeforeMain = "prewarmed_launch_before_main",
+        PrewarmedLaunchFirstFrame = "prewarmed_launch_first_frame",
+        PrewarmedLaunchInteractive = "prewarmed_launch_interactive",
         /// From the background to the first frame.
         ResumeTime = "resume_time",
         /// How long the main thread did not answer, each time.
@@ -42,6 +57,8 @@ unslide_model::words! {
         Energy = "energy",
         /// The same for each hour that the app ran.
         EnergyPerHour = "energy_per_hour",
+        /// Percent of the battery for each hour on the screen, without a charger.
+        BatteryDrain = "battery_drain",
         /// Requests, and which of them failed. It has no values.
         Requests = "requests",
         /// A request's look-up of its host.
@@ -67,6 +84,7 @@ pub enum MetricUnit {
     MillisecondsPerHour,
     BytesPerHour,
     JoulesPerHour,
+    PercentPerHour,
     PerHour,
 }
 
@@ -82,6 +100,7 @@ impl MetricUnit {
             MetricUnit::MillisecondsPerHour => "ms/h",
             MetricUnit::BytesPerHour => "B/h",
             MetricUnit::JoulesPerHour => "J/h",
+            MetricUnit::PercentPerHour => "%/h",
             MetricUnit::PerHour => "1/h",
         }
     }
@@ -107,6 +126,7 @@ impl MetricUnit {
             MetricUnit::MillisecondsPerHour
             | MetricUnit::BytesPerHour
             | MetricUnit::JoulesPerHour
+            | MetricUnit::PercentPerHour
             | MetricUnit::PerHour => &[],
             MetricUnit::Joules => &[("J", 1.0), ("mJ", 1e-3), ("kJ", 1e3), ("Wh", 3_600.0), ("mWh", 3.6)],
         };
@@ -148,6 +168,7 @@ impl MetricName {
             MetricName::CpuTimePerHour | MetricName::GpuTimePerHour => MetricUnit::MillisecondsPerHour,
             MetricName::DiskWritesPerHour => MetricUnit::BytesPerHour,
             MetricName::EnergyPerHour => MetricUnit::JoulesPerHour,
+            MetricName::BatteryDrain => MetricUnit::PercentPerHour,
             MetricName::PeakMemory | MetricName::DiskWrites | MetricName::Upload | MetricName::Download => {
                 MetricUnit::Bytes
             }
@@ -175,7 +196,8 @@ impl MetricName {
     /// Returns true if it is computed from other metrics of a payload.
     #[must_use]
     pub fn is_derived(self) -> bool {
-        self == MetricName::HangRate || MetricName::PER_HOUR.iter().any(|(_, rate)| *rate == self)
+        matches!(self, MetricName::HangRate | MetricName::BatteryDrain)
+            || MetricName::PER_HOUR.iter().any(|(_, rate)| *rate == self)
     }
 
     /// Returns true if it is counted for requests alone.

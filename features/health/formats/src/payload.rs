@@ -1,6 +1,7 @@
 //! One metric payload, as apps and gateways send it.
 
 use super::name::is_countable;
+use super::power::{BatteryPeriod, SentBattery};
 use super::samples::{MOST_BUCKETS, PayloadBuilder, Sample};
 use super::{MetricName, metric_kit};
 use serde::Deserialize;
@@ -51,6 +52,8 @@ pub struct MetricPayload {
     pub weight: u64,
     pub samples: Vec<Sample>,
     pub requests: Vec<RequestTiming>,
+    /// The battery at both ends of the period.
+    pub battery: Option<BatteryPeriod>,
     /// Keys of MetricKit with values that were not understood.
     pub unread: Vec<String>,
 }
@@ -71,6 +74,9 @@ struct Envelope {
     measurements: Vec<Measured>,
     #[serde(default)]
     requests: Vec<Request>,
+    #[serde(default)]
+    launches: Vec<Launch>,
+    battery: Option<SentBattery>,
     metric_kit: Option<Value>,
 }
 
@@ -80,6 +86,16 @@ struct Measured {
     unit: String,
     value: Option<f64>,
     histogram: Option<Vec<HistogramBucket>>,
+}
+
+/// One launch, in milliseconds.
+#[derive(Deserialize)]
+struct Launch {
+    #[serde(rename = "type")]
+    kind: String,
+    before_main: Option<f64>,
+    first_frame: Option<f64>,
+    interactive: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -135,6 +151,44 @@ impl Measured {
                 return Err(field_error("measurements", problem));
             }
             _ => return Err(field_error("measurements", "need either `value` or `histogram`")),
+        }
+        Ok(())
+    }
+}
+
+impl Launch {
+    fn read_into(&self, into: &mut PayloadBuilder) -> Result<(), EventError> {
+        let metrics = match self.kind.as_str() {
+            "cold" => [
+                MetricName::ColdLaunchBeforeMain,
+                MetricName::ColdLaunchFirstFrame,
+                MetricName::ColdLaunchInteractive,
+            ],
+            "warm" => [
+                MetricName::WarmLaunchBeforeMain,
+                MetricName::WarmLaunchFirstFrame,
+                MetricName::WarmLaunchInteractive,
+            ],
+            "prewarmed" => [
+                MetricName::PrewarmedLaunchBeforeMain,
+                MetricName::PrewarmedLaunchFirstFrame,
+                MetricName::PrewarmedLaunchInteractive,
+            ],
+            kind => {
+                return Err(field_error(
+                    "launches",
+                    format!("have the type {kind:?}: use cold, warm or prewarmed"),
+                ));
+            }
+        };
+        let phases = [self.before_main, self.first_frame, self.interactive];
+        if phases.iter().all(Option::is_none) {
+            return Err(field_error("launches", "need `before_main`, `first_frame` or `interactive`"));
+        }
+        for (metric, value) in metrics.into_iter().zip(phases) {
+            if let Some(value) = value {
+                into.add_sample(Sample { metric, value: check_value("launches", value)?, count: 1 });
+            }
         }
         Ok(())
     }
@@ -212,13 +266,21 @@ impl MetricPayload {
 
 impl Envelope {
     fn into_payload(self) -> Result<MetricPayload, EventError> {
-        for (field, items) in [("measurements", self.measurements.len()), ("requests", self.requests.len())] {
+        let lists = [
+            ("measurements", self.measurements.len()),
+            ("requests", self.requests.len()),
+            ("launches", self.launches.len()),
+        ];
+        for (field, items) in lists {
             if items > MOST_ITEMS {
                 return Err(field_error(field, format!("are {items}, the limit is {MOST_ITEMS}")));
             }
         }
         let mut read = PayloadBuilder::default();
         self.measurements.iter().try_for_each(|measured| measured.read_into(&mut read))?;
+        self.launches.iter().try_for_each(|launch| launch.read_into(&mut read))?;
+        let battery = self.battery.as_ref().map(SentBattery::parse_period).transpose()?;
+        read.drained_percent = battery.as_ref().and_then(BatteryPeriod::drained_percent);
         let apple = self.metric_kit.as_ref();
         if let Some(payload) = apple {
             metric_kit::read_metrics(payload, &mut read);
@@ -244,6 +306,7 @@ impl Envelope {
             weight: sample_weight(check_sampled(self.sampled)?),
             samples: read.samples,
             requests: self.requests.iter().map(Request::parse_timing).collect::<Result<_, _>>()?,
+            battery,
             unread: read.unread,
         };
         payload.check_fields()?;

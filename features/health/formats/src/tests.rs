@@ -200,6 +200,73 @@ fn each_metric_has_one_name_and_a_unit_that_is_its_own() {
 }
 
 #[test]
+fn phases_of_launches_are_apart_by_the_type_of_the_launch() {
+    let mut json = own();
+    json["launches"] = json!([
+        {"type": "cold", "before_main": 310, "first_frame": 420.5, "interactive": 900},
+        {"type": "warm", "first_frame": 95},
+        {"type": "prewarmed", "before_main": 86_400_000, "interactive": 300},
+    ]);
+    let launches: Vec<_> = samples(&read(&json).unwrap())
+        .into_iter()
+        .filter(|(metric, ..)| metric.as_str().contains("_launch_"))
+        .map(|(metric, value, count)| (metric.as_str(), value, count))
+        .collect();
+    assert_eq!(
+        launches,
+        [
+            ("cold_launch_before_main", 310.0, 1),
+            ("cold_launch_first_frame", 420.5, 1),
+            ("cold_launch_interactive", 900.0, 1),
+            ("warm_launch_first_frame", 95.0, 1),
+            ("prewarmed_launch_before_main", 86_400_000.0, 1),
+            ("prewarmed_launch_interactive", 300.0, 1),
+        ]
+    );
+    for (launch, words) in [
+        (json!({"type": "hot", "first_frame": 1}), "use cold, warm or prewarmed"),
+        (json!({"type": "cold"}), "need `before_main`"),
+        (json!({"type": "cold", "first_frame": -1}), "negative"),
+        (json!({"first_frame": 1}), "missing field"),
+    ] {
+        json["launches"] = json!([launch]);
+        let found = read(&json).unwrap_err();
+        assert!(found.contains(words), "{found}");
+    }
+    json["launches"] = json!(vec![json!({"type": "cold", "first_frame": 1}); 1_001]);
+    assert!(read(&json).unwrap_err().contains("limit is 1000"));
+}
+
+/// The truth is the difference of the levels over the hours on the screen.
+#[test]
+fn the_battery_drains_by_the_hour_on_the_screen_without_a_charger() {
+    let drained = |start: (f64, &str), end: (f64, &str), minutes: f64| {
+        let mut json = own();
+        json["measurements"] = json!([{"name": "foreground_time", "unit": "min", "value": minutes}]);
+        json["battery"] =
+            json!({"start": {"level": start.0, "state": start.1}, "end": {"level": end.0, "state": end.1}});
+        let found = read(&json)?;
+        let drain = found.samples.iter().find(|sample| sample.metric == MetricName::BatteryDrain);
+        Ok::<_, String>(drain.map(|sample| sample.value))
+    };
+    for (start, end, minutes) in [(0.83, 0.81, 10.0), (1.0, 0.0, 300.0), (0.5, 0.5, 1.0)] {
+        let found = drained((start, "unplugged"), (end, "unplugged"), minutes).unwrap().unwrap();
+        let expected = (start - end) * 100.0 / (minutes / 60.0);
+        assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+    }
+    assert_eq!(drained((0.5, "unplugged"), (0.6, "unplugged"), 60.0), Ok(Some(0.0)));
+    for (start, end, minutes) in
+        [("charging", "unplugged", 60.0), ("unplugged", "full", 60.0), ("unplugged", "unplugged", 0.5)]
+    {
+        assert_eq!(drained((0.9, start), (0.8, end), minutes), Ok(None), "{start} {end}");
+    }
+    assert!(drained((1.1, "unplugged"), (0.8, "unplugged"), 60.0).unwrap_err().contains("between 0 and 1"));
+    assert!(
+        drained((0.9, "plugged"), (0.8, "unplugged"), 60.0).unwrap_err().contains("use unplugged, charging")
+    );
+}
+
+#[test]
 fn hangs_that_were_not_read_are_no_rate() {
     let rates = |start: &str| {
         let mut payload = metric_kit();
