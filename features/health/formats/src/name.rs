@@ -61,6 +61,8 @@ unslide_model::words! {
         BatteryDrain = "battery_drain",
         /// Requests, and which of them failed. It has no values.
         Requests = "requests",
+        /// A request's time in the queue of the client.
+        RequestWait = "request_wait",
         /// A request's look-up of its host.
         RequestDns = "request_dns",
         /// A request's connection, without TLS.
@@ -70,6 +72,11 @@ unslide_model::words! {
         RequestFirstByte = "request_first_byte",
         /// A whole request, if its time is known.
         RequestTotal = "request_total",
+        /// Bytes that a request sent, with its headers.
+        RequestSent = "request_sent",
+        /// Bytes that a request received, with its headers.
+        RequestReceived = "request_received",
+        RequestRedirects = "request_redirects",
     }
 }
 
@@ -86,6 +93,7 @@ pub enum MetricUnit {
     JoulesPerHour,
     PercentPerHour,
     PerHour,
+    Count,
 }
 
 impl MetricUnit {
@@ -102,6 +110,7 @@ impl MetricUnit {
             MetricUnit::JoulesPerHour => "J/h",
             MetricUnit::PercentPerHour => "%/h",
             MetricUnit::PerHour => "1/h",
+            MetricUnit::Count => "1",
         }
     }
 
@@ -128,6 +137,7 @@ impl MetricUnit {
             | MetricUnit::JoulesPerHour
             | MetricUnit::PercentPerHour
             | MetricUnit::PerHour => &[],
+            MetricUnit::Count => &[("1", 1.0)],
             MetricUnit::Joules => &[("J", 1.0), ("mJ", 1e-3), ("kJ", 1e3), ("Wh", 3_600.0), ("mWh", 3.6)],
         };
         known.iter().find(|(unit, _)| *unit == symbol).map(|(_, factor)| *factor)
@@ -140,13 +150,17 @@ pub(super) fn is_countable(value: f64) -> bool {
 }
 
 impl MetricName {
-    /// The metrics of the phases of a request, the whole request last.
-    pub const REQUEST_PHASES: [MetricName; 5] = [
+    /// The metrics of one request: the times of its phases, and its sizes.
+    pub const REQUEST_VALUES: [MetricName; 9] = [
+        MetricName::RequestWait,
         MetricName::RequestDns,
         MetricName::RequestConnect,
         MetricName::RequestTls,
         MetricName::RequestFirstByte,
         MetricName::RequestTotal,
+        MetricName::RequestSent,
+        MetricName::RequestReceived,
+        MetricName::RequestRedirects,
     ];
 
     /// Totals of a period, each with the metric of the same for each hour that the app ran.
@@ -169,6 +183,8 @@ impl MetricName {
             MetricName::DiskWritesPerHour => MetricUnit::BytesPerHour,
             MetricName::EnergyPerHour => MetricUnit::JoulesPerHour,
             MetricName::BatteryDrain => MetricUnit::PercentPerHour,
+            MetricName::RequestRedirects => MetricUnit::Count,
+            MetricName::RequestSent | MetricName::RequestReceived => MetricUnit::Bytes,
             MetricName::PeakMemory | MetricName::DiskWrites | MetricName::Upload | MetricName::Download => {
                 MetricUnit::Bytes
             }
@@ -188,7 +204,9 @@ impl MetricName {
             | MetricName::CpuTime
             | MetricName::GpuTime
             | MetricName::DiskWrites
-            | MetricName::Energy => None,
+            | MetricName::Energy
+            | MetricName::RequestSent
+            | MetricName::RequestReceived => None,
             metric => Some(metric == MetricName::FrameRate),
         }
     }
@@ -203,6 +221,6 @@ impl MetricName {
     /// Returns true if it is counted for requests alone.
     #[must_use]
     pub fn is_of_requests(self) -> bool {
-        self == MetricName::Requests || MetricName::REQUEST_PHASES.contains(&self)
+        self == MetricName::Requests || MetricName::REQUEST_VALUES.contains(&self)
     }
 }

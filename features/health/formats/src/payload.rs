@@ -2,6 +2,7 @@
 
 use super::name::is_countable;
 use super::power::{BatteryPeriod, SentBattery};
+use super::request::{RequestTiming, SentRequest};
 use super::samples::{MOST_BUCKETS, PayloadBuilder, Sample};
 use super::{MetricName, metric_kit};
 use serde::Deserialize;
@@ -21,18 +22,6 @@ pub const WEIGHT_UNIT: u64 = 1_000;
 /// Measurements and requests of a payload.
 const MOST_ITEMS: usize = 1_000;
 const MOST_OBSERVATIONS: u64 = 1_000_000;
-/// Characters of a host name (RFC 1035).
-const HOST_CHARS: usize = 253;
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct RequestTiming {
-    /// The host, in lower case.
-    pub host: String,
-    /// True if no answer came, or if the app counts it as failed.
-    pub failed: bool,
-    /// Milliseconds of each of [`MetricName::REQUEST_PHASES`].
-    pub phases: [Option<f64>; 5],
-}
 
 /// The metrics of one device in one period.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +62,7 @@ struct Envelope {
     #[serde(default)]
     measurements: Vec<Measured>,
     #[serde(default)]
-    requests: Vec<Request>,
+    requests: Vec<SentRequest>,
     #[serde(default)]
     launches: Vec<Launch>,
     battery: Option<SentBattery>,
@@ -103,18 +92,6 @@ struct HistogramBucket {
     from: f64,
     to: f64,
     count: u32,
-}
-
-#[derive(Deserialize)]
-struct Request {
-    host: String,
-    #[serde(default)]
-    failed: bool,
-    dns: Option<f64>,
-    connect: Option<f64>,
-    tls: Option<f64>,
-    first_byte: Option<f64>,
-    total: Option<f64>,
 }
 
 fn check_value(field: &'static str, value: f64) -> Result<f64, EventError> {
@@ -191,22 +168,6 @@ impl Launch {
             }
         }
         Ok(())
-    }
-}
-
-impl Request {
-    fn parse_timing(&self) -> Result<RequestTiming, EventError> {
-        let host = self.host.trim_end_matches('.').to_ascii_lowercase();
-        let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '[' | ']');
-        if !(1..=HOST_CHARS).contains(&host.len()) || !host.chars().all(fit) {
-            return Err(field_error(
-                "requests",
-                "need a host name: no scheme, no path, punycode for other characters",
-            ));
-        }
-        let phases = [self.dns, self.connect, self.tls, self.first_byte, self.total];
-        phases.into_iter().flatten().try_for_each(|phase| check_value("requests", phase).map(drop))?;
-        Ok(RequestTiming { host, failed: self.failed, phases })
     }
 }
 
@@ -305,7 +266,7 @@ impl Envelope {
                 .ok_or_else(|| field_error("measured_at", "must be the end of the period (RFC 3339)"))?,
             weight: sample_weight(check_sampled(self.sampled)?),
             samples: read.samples,
-            requests: self.requests.iter().map(Request::parse_timing).collect::<Result<_, _>>()?,
+            requests: self.requests.iter().map(SentRequest::parse_timing).collect::<Result<_, _>>()?,
             battery,
             unread: read.unread,
         };

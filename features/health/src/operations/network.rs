@@ -4,7 +4,8 @@ use super::period::check_days;
 use super::prelude::*;
 use crate::store::figures;
 use crate::store::figures::day;
-use crate::store::figures::signals::{self, ComparedHosts, HostFigures};
+use crate::store::figures::requests::{self, ComparedHosts, HostFigures, RequestFigures};
+use crate::store::metrics::MetricDimension;
 use time::Date;
 
 /// The query for an app's requests.
@@ -19,7 +20,7 @@ pub struct NetworkQuery {
     pub days: Option<u32>,
 }
 
-/// The hosts of an app's requests, with their figures.
+/// The requests of an app by host, by endpoint, by result and by protocol.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AppNetwork {
     /// Bundle identifier of the app.
@@ -28,6 +29,15 @@ pub struct AppNetwork {
     /// The hosts, those with the most requests first.
     #[schema(max_items = 200)]
     pub hosts: Vec<HostFigures>,
+    /// The endpoints of requests with a path: method, host and template of the path.
+    #[schema(max_items = 200)]
+    pub endpoints: Vec<RequestFigures>,
+    /// The statuses and error codes of requests that name one.
+    #[schema(max_items = 200)]
+    pub results: Vec<RequestFigures>,
+    /// The protocols of requests that name one.
+    #[schema(max_items = 200)]
+    pub protocols: Vec<RequestFigures>,
     /// The first day that they are made of (UTC) if the period has more than 50,000 rows: by version, day, host and
     /// phase. Absent where all are read.
     #[serde(with = "day::option", skip_serializing_if = "Option::is_none")]
@@ -36,10 +46,10 @@ pub struct AppNetwork {
 
 problems!(Failures: InvalidParameter, NotFound);
 
-/// Get an app's network requests by host
+/// Get an app's network requests
 ///
-/// Returns the requests to each host, the share that failed, and the median and 95th percentile of each
-/// phase. Clients send them with `POST /v1/metrics`.
+/// Returns the requests to each host and endpoint, and those with each status, error code and protocol: the share that
+/// failed, and the median and 95th percentile of each phase and size. Clients send them with `POST /v1/metrics`.
 #[utoipa::path(get, path = "/v1/apps/{app}/network", tag = "apps", operation_id = "get_network",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), NetworkQuery),
     responses((status = 200, description = "The hosts.", body = AppNetwork), Failures),
@@ -59,9 +69,16 @@ pub async fn get_network(
     let [period, _] = figures::compared_periods(api.clock.now().date(), days);
     let mut tx = api.tenant(access.tenant()).await?;
     let ComparedHosts { hosts, from } =
-        signals::compare_hosts(&mut tx, &app, version.as_deref(), period).await?;
+        requests::compare_hosts(&mut tx, &app, version.as_deref(), period).await?;
     if hosts.is_empty() {
         return Err(Problem::new(Kind::NotFound, none));
     }
-    Ok(Json(AppNetwork { app, hosts, from }))
+    let version = version.as_deref();
+    let endpoints =
+        requests::compare_requests(&mut tx, &app, version, MetricDimension::Endpoint, period).await?;
+    let results =
+        requests::compare_requests(&mut tx, &app, version, MetricDimension::RequestResult, period).await?;
+    let protocols =
+        requests::compare_requests(&mut tx, &app, version, MetricDimension::Protocol, period).await?;
+    Ok(Json(AppNetwork { app, hosts, endpoints, results, protocols, from }))
 }

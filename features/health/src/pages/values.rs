@@ -1,6 +1,6 @@
 //! Columns of the pages.
 
-pub(super) use crate::figure_text::{format_value, positive, whole};
+pub(super) use crate::figure_text::{format_value, whole};
 use unslide_health_formats::MetricName;
 use unslide_model::figures::format_decimals;
 

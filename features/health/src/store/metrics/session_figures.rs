@@ -11,7 +11,7 @@ pub(super) fn list_figures(payload: &MetricPayload) -> Vec<SessionFigure> {
         values.entry(sample.metric).or_default().push((sample.value, sample.count.into()));
     }
     for request in &payload.requests {
-        for (metric, value) in MetricName::REQUEST_PHASES.into_iter().zip(request.phases) {
+        for (metric, value) in MetricName::REQUEST_VALUES.into_iter().zip(request.values) {
             if let Some(value) = value {
                 values.entry(metric).or_default().push((value, 1));
             }
