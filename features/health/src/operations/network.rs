@@ -4,8 +4,7 @@ use super::period::check_days;
 use super::prelude::*;
 use crate::store::figures;
 use crate::store::figures::day;
-use crate::store::figures::requests::{self, ComparedHosts, HostFigures, RequestFigures};
-use crate::store::metrics::MetricDimension;
+use crate::store::figures::requests::{self, AppRequests, HostFigures, RequestFigures};
 use time::Date;
 
 /// The query for an app's requests.
@@ -38,8 +37,8 @@ pub struct AppNetwork {
     /// The protocols of requests that name one.
     #[schema(max_items = 200)]
     pub protocols: Vec<RequestFigures>,
-    /// The first day that they are made of (UTC) if the period has more than 50,000 rows: by version, day, host and
-    /// phase. Absent where all are read.
+    /// The first day that every list is made of (UTC) if a list of the period has more than 50,000 rows: by version, day,
+    /// value and phase. Absent if all are read.
     #[serde(with = "day::option", skip_serializing_if = "Option::is_none")]
     pub from: Option<Date>,
 }
@@ -68,17 +67,10 @@ pub async fn get_network(
     let (app, version) = (app.replace('\0', ""), query.version.map(|version| version.replace('\0', "")));
     let [period, _] = figures::compared_periods(api.clock.now().date(), days);
     let mut tx = api.tenant(access.tenant()).await?;
-    let ComparedHosts { hosts, from } =
-        requests::compare_hosts(&mut tx, &app, version.as_deref(), period).await?;
-    if hosts.is_empty() {
+    let found = requests::compare_app_requests(&mut tx, &app, version.as_deref(), period).await?;
+    if found.hosts.is_empty() {
         return Err(Problem::new(Kind::NotFound, none));
     }
-    let version = version.as_deref();
-    let endpoints =
-        requests::compare_requests(&mut tx, &app, version, MetricDimension::Endpoint, period).await?;
-    let results =
-        requests::compare_requests(&mut tx, &app, version, MetricDimension::RequestResult, period).await?;
-    let protocols =
-        requests::compare_requests(&mut tx, &app, version, MetricDimension::Protocol, period).await?;
+    let AppRequests { hosts, endpoints, results, protocols, from } = found;
     Ok(Json(AppNetwork { app, hosts, endpoints, results, protocols, from }))
 }

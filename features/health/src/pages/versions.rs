@@ -5,9 +5,8 @@ use super::values::{COLUMNS, column_metric, format_share, format_value, whole};
 use super::{BREAKDOWN_PATH, HEALTH_PATH};
 use crate::store::figures::comparison::ChangeVerdict;
 use crate::store::figures::memory_limits::{self, MemoryLimit};
-use crate::store::figures::requests::{self, ComparedHosts, RequestFigures};
+use crate::store::figures::requests::{self, AppRequests, RequestFigures};
 use crate::store::figures::signals::{self, ComparedVersions, SignalFigure, VersionSignals};
-use crate::store::metrics::MetricDimension;
 use crate::store::{figures, measured_apps};
 use time::Date;
 use unslide_console::page::{app_select, bytes, grouped};
@@ -145,19 +144,7 @@ pub async fn render_page(
     let [days, _] = figures::compared_periods(api.clock.now().date(), length);
     let ComparedVersions { versions, metrics_from } =
         signals::compare_version_signals(&mut tx, &app, days).await?;
-    let ComparedHosts { hosts, from } = requests::compare_hosts(&mut tx, &app, None, days).await?;
-    let hosts = hosts.into_iter().map(RequestFigures::from).collect();
-    let mut request_tables =
-        vec![RequestTable { heading: "Network requests by host", column: "Host", rows: hosts }];
-    for (dimension, heading, column) in [
-        (MetricDimension::Endpoint, "Network requests by path", "Path"),
-        (MetricDimension::RequestResult, "Network requests by result", "Result"),
-        (MetricDimension::Protocol, "Network requests by protocol", "Protocol"),
-    ] {
-        let rows = requests::compare_requests(&mut tx, &app, None, dimension, days).await?;
-        request_tables.push(RequestTable { heading, column, rows });
-    }
-    request_tables.retain(|table| !table.rows.is_empty());
+    let found_requests = requests::compare_app_requests(&mut tx, &app, None, days).await?;
     let dropped = app_signals::list_drops(&mut tx, &app, days).await?;
     let limits = memory_limits::app_limits(&mut tx, &app).await?;
     tx.rollback();
@@ -176,21 +163,34 @@ pub async fn render_page(
         versions: rows,
         app,
         days: state.chart_days(),
-        requests: request_tables,
-        notes: build_notes(metrics_from, from, &dropped),
+        notes: build_notes(metrics_from, found_requests.from, &dropped),
+        requests: build_request_tables(found_requests),
         limits,
     })
+}
+
+/// Returns a table for each dimension that requests have values of.
+fn build_request_tables(found: AppRequests) -> Vec<RequestTable> {
+    let hosts = found.hosts.into_iter().map(RequestFigures::from).collect();
+    let tables = [
+        RequestTable { heading: "Network requests by host", column: "Host", rows: hosts },
+        RequestTable { heading: "Network requests by path", column: "Path", rows: found.endpoints },
+        RequestTable { heading: "Network requests by result", column: "Result", rows: found.results },
+        RequestTable { heading: "Network requests by protocol", column: "Protocol", rows: found.protocols },
+    ];
+    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
 /// Returns notes on the figures.
 fn build_notes(
     metrics_from: Option<Date>,
-    hosts_from: Option<Date>,
+    requests_from: Option<Date>,
     dropped: &[DroppedSignal],
 ) -> Vec<String> {
-    let cut = [("Metrics", metrics_from), ("Hosts", hosts_from)].into_iter().filter_map(|(of, from)| {
-        Some(format!("{of} are those from {} on: there are too many to compare them all.", from?))
-    });
+    let cut =
+        [("Metrics", metrics_from), ("Requests", requests_from)].into_iter().filter_map(|(of, from)| {
+            Some(format!("{of} are those from {} on: there are too many to compare them all.", from?))
+        });
     let dropped = dropped.iter().map(|DroppedSignal { signal, dropped }| {
         format!("The settings of the app did not keep {} of {signal}.", grouped(*dropped))
     });

@@ -172,11 +172,12 @@ async fn requests_are_counted_by_endpoint_result_and_protocol() {
             [MetricDimension::Endpoint, MetricDimension::RequestResult, MetricDimension::Protocol]
         {
             let found = requests::compare_requests(&mut tx, APP, version, dimension, period()).await.unwrap();
-            seen.extend(found.into_iter().map(|one| (one.value, one.requests, one.failed)));
+            seen.extend(found.figures.into_iter().map(|one| (one.value, one.requests, one.failed)));
         }
         let found = requests::compare_requests(&mut tx, APP, version, MetricDimension::Endpoint, period())
             .await
-            .unwrap();
+            .unwrap()
+            .figures;
         let phase = |name: &str| found[0].phases.iter().find(|phase| phase.phase == name).unwrap();
         assert_eq!((phase("request_received").p50, phase("request_received").unit), (1_000.0, "B"));
         assert_eq!((phase("request_wait").p95, phase("request_wait").unit), (2.0, "ms"));
@@ -202,7 +203,10 @@ async fn requests_are_counted_by_endpoint_result_and_protocol() {
     let other = umbrella();
     let mut tx = database.store.tenant(&other).await.unwrap();
     assert_eq!(
-        requests::compare_requests(&mut tx, APP, None, MetricDimension::Endpoint, period()).await.unwrap(),
+        requests::compare_requests(&mut tx, APP, None, MetricDimension::Endpoint, period())
+            .await
+            .unwrap()
+            .figures,
         []
     );
 }
@@ -222,8 +226,10 @@ async fn endpoints_beyond_a_bound_count_together() {
     let endpoints = "SELECT count(DISTINCT value) FROM metric_days WHERE dimension = 'endpoint'";
     assert_eq!(database.number(endpoints).await, i64::try_from(MOST_VALUES).unwrap() + 1);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found =
-        requests::compare_requests(&mut tx, APP, None, MetricDimension::Endpoint, period()).await.unwrap();
+    let found = requests::compare_requests(&mut tx, APP, None, MetricDimension::Endpoint, period())
+        .await
+        .unwrap()
+        .figures;
     assert_eq!((found[0].value.as_str(), found[0].requests), (OTHER, 100.0));
 }
 

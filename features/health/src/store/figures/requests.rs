@@ -79,6 +79,45 @@ impl From<HostFigures> for RequestFigures {
     }
 }
 
+/// The figures of the values of one dimension.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ComparedRequests {
+    pub figures: Vec<RequestFigures>,
+    /// The first day that they are made of, if not all of the period was read.
+    pub from: Option<Date>,
+}
+
+/// The requests of an app by each of their dimensions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AppRequests {
+    pub hosts: Vec<HostFigures>,
+    pub endpoints: Vec<RequestFigures>,
+    pub results: Vec<RequestFigures>,
+    pub protocols: Vec<RequestFigures>,
+    /// The first day that every list is made of, if not all of the period was read.
+    pub from: Option<Date>,
+}
+
+/// Returns the requests of an app in a period by host, by endpoint, by result and by protocol.
+pub async fn compare_app_requests(
+    tx: &mut TenantTx,
+    app: &str,
+    version: Option<&str>,
+    period: (Date, Date),
+) -> Result<AppRequests> {
+    let hosts = compare_hosts(tx, app, version, period).await?;
+    let endpoints = compare_requests(tx, app, version, MetricDimension::Endpoint, period).await?;
+    let results = compare_requests(tx, app, version, MetricDimension::RequestResult, period).await?;
+    let protocols = compare_requests(tx, app, version, MetricDimension::Protocol, period).await?;
+    Ok(AppRequests {
+        from: [hosts.from, endpoints.from, results.from, protocols.from].into_iter().flatten().max(),
+        hosts: hosts.hosts,
+        endpoints: endpoints.figures,
+        results: results.figures,
+        protocols: protocols.figures,
+    })
+}
+
 /// Returns the values of one dimension of an app's requests in a period, those with the most requests first, at most
 /// [`MOST_HOSTS`].
 pub async fn compare_requests(
@@ -87,14 +126,14 @@ pub async fn compare_requests(
     version: Option<&str>,
     dimension: MetricDimension,
     period: (Date, Date),
-) -> Result<Vec<RequestFigures>> {
-    let (found, _) = read_requests(tx, app, version, dimension, period).await?;
+) -> Result<ComparedRequests> {
+    let (found, from) = read_requests(tx, app, version, dimension, period).await?;
     let figures =
         found.into_iter().map(|(value, metrics)| RequestFigures::from(host_figures(value, &metrics)));
     let mut figures: Vec<RequestFigures> = figures.collect();
     figures.sort_by(|a, b| b.requests.total_cmp(&a.requests).then_with(|| a.value.cmp(&b.value)));
     figures.truncate(MOST_HOSTS);
-    Ok(figures)
+    Ok(ComparedRequests { figures, from })
 }
 
 /// Returns the hosts that an app's requests went to in a period, those with the most requests first, at most
