@@ -33,12 +33,12 @@ CREATE TABLE metric_versions (
 SELECT unslide_protect('metric_versions', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- These counts outlive the payloads. A payload counts in the row of all values together, with an empty dimension
--- and value, and in a row of its device model (`model`), of its system (`os_version`) and of each host (`host`).
+-- and value, and in a row of its device model (`model`), of its system (`os_version`), and of each host, endpoint, result and protocol of its requests.
 CREATE TABLE metric_days (
     tenant       text NOT NULL,
     app          text NOT NULL,
     version      text NOT NULL,
-    dimension    text NOT NULL CHECK (dimension IN ('', 'host', 'model', 'os_version')),
+    dimension    text NOT NULL CHECK (dimension IN ('', 'endpoint', 'host', 'model', 'os_version', 'protocol', 'result')),
     day          date NOT NULL,
     value        text NOT NULL,
     metric       text NOT NULL,
@@ -56,5 +56,6 @@ CREATE TABLE metric_days (
 );
 -- Figures of versions over all values, without the rows of single values; and those of hosts.
 CREATE INDEX metric_days_whole ON metric_days (tenant, app, day DESC, version DESC, metric) WHERE dimension = '';
-CREATE INDEX metric_days_hosts ON metric_days (tenant, app, day DESC, version DESC, value, metric) WHERE dimension = 'host';
+CREATE INDEX metric_days_requests ON metric_days (tenant, app, dimension, day DESC, version DESC, value DESC, metric DESC)
+    WHERE dimension IN ('endpoint', 'host', 'protocol', 'result');
 SELECT unslide_protect('metric_days', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');

@@ -1,8 +1,8 @@
 //! Any bytes as a metric payload: read or refused, and what is read is bounded and can be counted.
 
+use unslide_health_formats::{MetricPayload, WEIGHT_UNIT};
 use unslide_model::QuantileSketch;
 use unslide_proto::event::GatewayEvent;
-use unslide_health_formats::{MetricPayload, WEIGHT_UNIT};
 
 pub fn check(data: &[u8]) {
     if let Some(sketch) = QuantileSketch::from_bytes(data) {
@@ -17,7 +17,7 @@ pub fn check(data: &[u8]) {
         sketch.add_value(sample.value, payload.weight * u64::from(sample.count));
     }
     for request in &payload.requests {
-        assert!(request.phases.iter().flatten().all(|phase| phase.is_finite()));
+        assert!(request.values.iter().flatten().all(|phase| phase.is_finite()));
     }
     assert_eq!(sketch.quantile(0.5).is_some(), !payload.samples.is_empty());
     let _ = payload.event_day();

@@ -16,9 +16,9 @@ use crate::report::{
     SegmentRef, TerminalOutcome, ledger_record, resymbolicate,
 };
 use crate::signal::{
-    MemoryClass, MemoryClassKind, MemoryGraph, MemoryGraphEnd, MemoryGraphHeader, MemoryImage, MemoryNodes,
-    MemoryReferenceKind, MemoryReferences, MemoryRegion, MemoryRootKind, MemoryRoots, MemoryZone, StackImage,
-    StackNode, StackSet,
+    MemoryClass, MemoryClassKind, MemoryGraph, MemoryGraphEnd, MemoryGraphHeader, MemoryImage, MemoryMember,
+    MemoryNodes, MemoryReferenceKind, MemoryReferences, MemoryRegion, MemoryRootKind, MemoryRoots,
+    MemoryZone, StackImage, StackNode, StackSet,
 };
 use crate::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState};
 use crate::{Message, keys, lanes, topics};
@@ -81,7 +81,17 @@ fn memory_graph() -> MemoryGraph {
             address: 0x1_0000_0000,
             size: 0x8000,
         }],
-        classes: vec![MemoryClass { name, kind: MemoryClassKind::Swift.into(), address: 0x1_0000_4000 }],
+        classes: vec![MemoryClass {
+            name,
+            kind: MemoryClassKind::Swift.into(),
+            address: 0x1_0000_4000,
+            members: vec![MemoryMember {
+                offset: 16,
+                name: "items".to_owned(),
+                r#type: "Item".to_owned(),
+                stride: 8,
+            }],
+        }],
         zones: vec![MemoryZone { name: "DefaultMallocZone".to_owned() }],
         regions: vec![region],
         nodes: vec![MemoryNodes {

@@ -8,7 +8,7 @@ use unslide_captures_formats::memory_graph::{ClassKind, MemoryGraphWriter, RootK
 use unslide_client::{BoxError, Client, DemoRequest, DemoRun, FormContent, FormFile};
 use unslide_model::DebugId;
 use unslide_proto::Message;
-use unslide_proto::signal::{MemoryRegion, StackImage, StackNode, StackSet};
+use unslide_proto::signal::{MemoryMember, MemoryRegion, StackImage, StackNode, StackSet};
 
 /// The path of captures in the API.
 const CAPTURES: &str = "/v1/captures";
@@ -102,13 +102,19 @@ fn stack_set(frames: &[&Value], images: &Value) -> StackSet {
 fn memory_graph(items: u32, leaks: u32) -> std::io::Result<Vec<u8>> {
     const BEGIN: u64 = 0x6000_0000;
     let mut writer = MemoryGraphWriter::new(Vec::new(), "Cafe", 0)?;
-    for (name, kind) in [
-        ("OrderController", ClassKind::ObjectiveC),
-        ("cafe::Cart", ClassKind::Cpp),
-        ("cafe::Item", ClassKind::Cpp),
-        ("cafe::Checkout", ClassKind::Cpp),
+    let member = |offset, stride, name: &str, kind: &str| MemoryMember {
+        offset,
+        stride,
+        name: name.to_owned(),
+        r#type: kind.to_owned(),
+    };
+    for (name, kind, members) in [
+        ("OrderController", ClassKind::ObjectiveC, vec![member(16, 0, "_cart", "cafe::Cart")]),
+        ("cafe::Cart", ClassKind::Cpp, vec![member(0, 8, "items", "cafe::Item")]),
+        ("cafe::Item", ClassKind::Cpp, Vec::new()),
+        ("cafe::Checkout", ClassKind::Cpp, vec![member(8, 0, "lines", "")]),
     ] {
-        writer.add_class(name, kind, 0)?;
+        writer.add_class_with_members(name, kind, 0, &members)?;
     }
     let nodes = 2 + items + 2 * leaks;
     let size = u64::from(nodes) * 0x100;

@@ -11,6 +11,7 @@ pub(crate) fn format_value(unit: &str, value: f64) -> String {
         "ms/h" => format!("{} an hour", format_duration(positive(value))),
         "B/h" => format!("{} an hour", format_bytes(positive(value))),
         "1/h" => format_decimals(value, 2),
+        "%/h" => format!("{} % an hour", format_decimals(value, 1)),
         unit => format!("{} {unit}", format_decimals(value, 1)),
     }
 }
@@ -41,7 +42,10 @@ fn describe_figure(figure: &SessionFigure) -> String {
         (Some(lowest), ..) if figure.count > 1 => {
             format!("{name} {}, each {}", values(), value(lowest))
         }
-        (Some(lowest), ..) => format!("{name} {}", value(lowest)),
+        (Some(lowest), ..) => match &figure.state {
+            Some(state) => format!("{name} {}, {state}", value(lowest)),
+            None => format!("{name} {}", value(lowest)),
+        },
         _ => {
             let failed = figure.failed.unwrap_or_default();
             format!("{}, {failed} failed", count_text(figure.count, "request", "requests"))
@@ -67,17 +71,19 @@ mod tests {
             lowest: values.map(|values| values[0]),
             median: values.map(|values| values[1]),
             highest: values.map(|values| values[2]),
+            state: (unit == "%").then(|| "unplugged".to_owned()),
         };
         let figures = [
             figure("requests", "1", 12, None),
             figure("launch_time", "ms", 1, Some([812.0; 3])),
             figure("frame_rate", "fps", 3, Some([30.0, 58.5, 60.0])),
             figure("hitch_ratio", "ms/s", 2, Some([1.5; 3])),
+            figure("battery_at_end", "%", 1, Some([81.0; 3])),
         ];
         assert_eq!(
             describe_figures(&figures),
             "12 requests, 1 failed · launch time 812 ms · frame rate 3 values, 30.0 fps to 60.0 fps, median 58.5 fps · \
-             hitch ratio 2 values, each 1.5 ms/s"
+             hitch ratio 2 values, each 1.5 ms/s · battery at end 81.0 %, unplugged"
         );
     }
 }

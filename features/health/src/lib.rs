@@ -35,15 +35,28 @@ pub fn feature() -> Feature {
     }
 }
 
-/// The days of an app as a table.
-const TABLES: &[ListTable] = &[ListTable {
-    path: "/v1/apps/{app}/health",
-    name: NAME,
-    has_pages: false,
-    columns: "day sessions crashed_sessions crash_free_sessions out_of_memory_rate \
-              background_out_of_memory_rate installations crashed_installations \
-              crash_free_installations users crashed_users crash_free_users",
-}];
+/// The days of an app, and the endpoints of its requests.
+const TABLES: &[ListTable] = &[
+    ListTable {
+        path: "/v1/apps/{app}/health",
+        name: NAME,
+        has_pages: false,
+        columns: "day sessions crashed_sessions crash_free_sessions out_of_memory_rate \
+                  background_out_of_memory_rate installations crashed_installations \
+                  crash_free_installations users crashed_users crash_free_users",
+    },
+    ListTable {
+        path: "/v1/apps/{app}/network",
+        name: "network",
+        has_pages: false,
+        columns: "endpoint=/value requests estimated failed total_p50=/phases/request_total/p50 \
+                  total_p95=/phases/request_total/p95 wait_p50=/phases/request_wait/p50 dns_p50=/phases/request_dns/p50 \
+                  connect_p50=/phases/request_connect/p50 tls_p50=/phases/request_tls/p50 \
+                  first_byte_p50=/phases/request_first_byte/p50 sent_p50=/phases/request_sent/p50 \
+                  sent_p95=/phases/request_sent/p95 received_p50=/phases/request_received/p50 \
+                  received_p95=/phases/request_received/p95",
+    },
+];
 
 fn for_api() -> ApiFeature {
     ApiFeature {

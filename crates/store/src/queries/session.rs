@@ -68,6 +68,10 @@ pub struct SessionFigure {
     /// The highest value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<f64>,
+    /// Of the battery: whether it charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "unplugged")]
+    pub state: Option<String>,
 }
 
 json_column!(Vec<SessionFigure>);

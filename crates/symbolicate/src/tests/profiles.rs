@@ -81,6 +81,21 @@ fn a_profile_of_the_app_has_its_name_in_its_group() {
 }
 
 #[test]
+fn an_apps_own_cpu_event_is_of_the_kind_cpu_with_a_profile_and_with_a_stack() {
+    let have = Have::app();
+    let sampled = profile(0, &[(&[LIBC, ADD, PLAIN], 6), (&[PLAIN], 1)]).set("crash.error.type", "cpu");
+    let sampled = group(&have, &sampled);
+    assert_eq!((sampled.kind, sampled.title.as_str()), (GroupKind::Cpu, "High CPU use in Shop::add"));
+    let stack = Made::standard()
+        .image(Image::new(APP_PATH, APP, BASE).vmaddr(TEXT).size(0x10_0000))
+        .crashed_at([BASE + at::FUNCTION + 4, BASE + at::SYMBOL + 4])
+        .set("crash.error.type", "cpu");
+    let stack = group(&have, &stack);
+    assert_eq!((stack.kind, stack.title.as_str()), (GroupKind::Cpu, "High CPU use in Shop::add"));
+    assert_eq!(stack.culprit, sampled.culprit);
+}
+
+#[test]
 fn while_symbols_are_missing_a_profile_is_provisional_and_waits_for_the_app_alone() {
     let report = profile(0, &[(&[LIBC, ADD, PLAIN], 6)]).set("crash.error.type", "hang");
     let enriched = Have::default().enrich(&report);

@@ -43,7 +43,7 @@ pub struct BlockQuery {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FoundBlock {
     /// The block: `address`, `class`, `bytes` and `retained`; `path`, the shortest way to it from a root; `referrers` of
-    /// `referrer_count`, what refers to it; and `keeps` of `keeps_count`, the blocks that only it keeps alive directly.
+    /// `referrer_count`, what refers to it; `references` of `reference_count`, what it refers to; and `keeps` of `keeps_count`, the blocks that only it keeps alive directly.
     #[schema(value_type = Object)]
     pub block: BlockDetail,
     /// Of a class: how many blocks it has, and at most 100 of them, those that retain most first.

@@ -4,7 +4,7 @@ use super::history::{Moments, ShownHistory};
 use super::list::{MOST_ROWS, ShownList};
 use crate::capture::{CaptureAnalysis, LackingImage};
 use unslide_captures_formats::malloc::{GrowthRow, MemoryKind, MemoryRow, MemorySummary, StackRow};
-use unslide_captures_formats::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow};
+use unslide_captures_formats::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow, format_path};
 use unslide_console::page::{
     FlameSvg, FunctionLine, bytes, changed_bytes, grouped, heaviest_path, list_functions, text_or,
     upload_command,
@@ -207,9 +207,10 @@ fn region_line(row: &RegionRow) -> Vec<String> {
 
 /// A block, and what leads to it.
 fn way(row: &BlockRow) -> String {
-    let root = row.path.first().map(|step| step.by.as_str());
-    let steps = row.path.iter().map(|step| step.class.as_str());
-    root.into_iter().chain(steps).collect::<Vec<_>>().join(" → ")
+    match row.path.first() {
+        Some(root) => format!("{} → {}", root.by, format_path(&row.path)),
+        None => String::new(),
+    }
 }
 
 fn stack_line(row: &StackRow) -> Vec<String> {

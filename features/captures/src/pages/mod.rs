@@ -7,6 +7,7 @@ mod captures;
 mod compare;
 mod history;
 mod list;
+mod picture;
 mod prelude;
 mod related;
 mod upload;

@@ -10,10 +10,10 @@ use std::error::Error;
 use unslide_api::feature::lists::ListTable;
 use unslide_report::text::is_obeyed;
 
-/// A page as a list answers it. The days of an app's health are a list without pages.
+/// A page as a list answers it. The days of an app's health and the endpoints of its requests are lists without pages.
 #[derive(Deserialize)]
 struct ListPage<'p> {
-    #[serde(borrow, alias = "days")]
+    #[serde(borrow, alias = "days", alias = "endpoints")]
     items: Vec<&'p RawValue>,
     next_cursor: Option<String>,
 }
@@ -83,9 +83,24 @@ fn write_csv(
     let places: Vec<Cow<'_, str>> = table.parse_columns().map(|(_, place)| place).collect();
     for item in items {
         let item: Value = serde_json::from_str(item.get())?;
-        lines.write_record(places.iter().map(|place| write_cell(item.pointer(place))))?;
+        lines.write_record(places.iter().map(|place| write_cell(find_value(&item, place))))?;
     }
     Ok(lines.into_inner()?.into())
+}
+
+/// Returns the value at a place (RFC 6901). A token that is no number selects the entry of an array that has it as a text:
+/// `/phases/request_total/p50` is the `p50` of the phase with that name.
+fn find_value<'i>(item: &'i Value, place: &str) -> Option<&'i Value> {
+    let mut tokens = place.strip_prefix('/')?.split('/');
+    tokens.try_fold(item, |value, token| match value {
+        Value::Array(entries) if token.parse::<usize>().is_err() => {
+            let has_text = |entry: &Value| {
+                entry.as_object().is_some_and(|members| members.values().any(|value| value == token))
+            };
+            entries.iter().find(|entry| has_text(entry))
+        }
+        value => value.pointer(&format!("/{token}")),
+    })
 }
 
 /// Writes a value as a cell: a list's entries with spaces between, an object as JSON, nothing if it is absent.
@@ -173,6 +188,23 @@ mod tests {
             write_rows(request, br#"{"items":[{"n":1}]}"#, true, None).is_err(),
             "an entry without an id"
         );
+    }
+
+    #[test]
+    fn a_place_selects_an_entry_by_its_text() {
+        let item =
+            serde_json::json!({"phases": [{"phase": "dns", "p50": 12}, {"phase": "total", "p50": 140}, 3]});
+        for (place, expected) in [
+            ("/phases/total/p50", Some(140)),
+            ("/phases/dns/p50", Some(12)),
+            ("/phases/2", Some(3)),
+            ("/phases/tls/p50", None),
+            ("/phases/total/p95", None),
+        ] {
+            assert_eq!(find_value(&item, place).and_then(Value::as_i64), expected, "{place}");
+        }
+        let page = r#"{"hosts":[{"id":9}],"endpoints":[{"id":1}]}"#;
+        assert_eq!(written(ExportFormat::Csv, page, false, None).0, "1,,\r\n");
     }
 
     #[test]

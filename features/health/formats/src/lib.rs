@@ -9,10 +9,14 @@ mod measurement;
 mod metric_kit;
 mod name;
 mod payload;
+mod power;
+mod request;
 mod samples;
 #[cfg(test)]
 mod tests;
 
 pub use name::{MetricName, MetricUnit};
-pub use payload::{MAX_PAYLOAD_BYTES, MetricPayload, RequestTiming, WEIGHT_UNIT};
+pub use payload::{MAX_PAYLOAD_BYTES, MetricPayload, WEIGHT_UNIT};
+pub use power::{BatteryMoment, BatteryPeriod, BatteryState};
+pub use request::{RequestTiming, make_template};
 pub use samples::Sample;

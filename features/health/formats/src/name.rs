@@ -5,6 +5,21 @@ unslide_model::words! {
     pub enum MetricName {
         /// From the start of the process to the first frame.
         LaunchTime = "launch_time",
+        /// From the start of the process to `main`, of a launch that read the app from disk.
+        ColdLaunchBeforeMain = "cold_launch_before_main",
+        /// From `main` to the first frame.
+        ColdLaunchFirstFrame = "cold_launch_first_frame",
+        /// From `main` until a person can use the app.
+        ColdLaunchInteractive = "cold_launch_interactive",
+        /// The same of launches with the app still in memory.
+        WarmLaunchBeforeMain = "warm_launch_before_main",
+        WarmLaunchFirstFrame = "warm_launch_first_frame",
+        WarmLaunchInteractive = "warm_launch_interactive",
+        /// The same of launches that the system prepared before a person asked for the app: it may have waited before
+        /// `main` for any time.
+        PrewarmedLaunchBeforeMain = "prewarmed_launch_before_main",
+        PrewarmedLaunchFirstFrame = "prewarmed_launch_first_frame",
+        PrewarmedLaunchInteractive = "prewarmed_launch_interactive",
         /// From the background to the first frame.
         ResumeTime = "resume_time",
         /// How long the main thread did not answer, each time.
@@ -42,8 +57,12 @@ unslide_model::words! {
         Energy = "energy",
         /// The same for each hour that the app ran.
         EnergyPerHour = "energy_per_hour",
+        /// Percent of the battery for each hour on the screen, without a charger.
+        BatteryDrain = "battery_drain",
         /// Requests, and which of them failed. It has no values.
         Requests = "requests",
+        /// A request's time in the queue of the client.
+        RequestWait = "request_wait",
         /// A request's look-up of its host.
         RequestDns = "request_dns",
         /// A request's connection, without TLS.
@@ -53,6 +72,11 @@ unslide_model::words! {
         RequestFirstByte = "request_first_byte",
         /// A whole request, if its time is known.
         RequestTotal = "request_total",
+        /// Bytes that a request sent, with its headers.
+        RequestSent = "request_sent",
+        /// Bytes that a request received, with its headers.
+        RequestReceived = "request_received",
+        RequestRedirects = "request_redirects",
     }
 }
 
@@ -67,7 +91,9 @@ pub enum MetricUnit {
     MillisecondsPerHour,
     BytesPerHour,
     JoulesPerHour,
+    PercentPerHour,
     PerHour,
+    Count,
 }
 
 impl MetricUnit {
@@ -82,7 +108,9 @@ impl MetricUnit {
             MetricUnit::MillisecondsPerHour => "ms/h",
             MetricUnit::BytesPerHour => "B/h",
             MetricUnit::JoulesPerHour => "J/h",
+            MetricUnit::PercentPerHour => "%/h",
             MetricUnit::PerHour => "1/h",
+            MetricUnit::Count => "1",
         }
     }
 
@@ -107,7 +135,9 @@ impl MetricUnit {
             MetricUnit::MillisecondsPerHour
             | MetricUnit::BytesPerHour
             | MetricUnit::JoulesPerHour
+            | MetricUnit::PercentPerHour
             | MetricUnit::PerHour => &[],
+            MetricUnit::Count => &[("1", 1.0)],
             MetricUnit::Joules => &[("J", 1.0), ("mJ", 1e-3), ("kJ", 1e3), ("Wh", 3_600.0), ("mWh", 3.6)],
         };
         known.iter().find(|(unit, _)| *unit == symbol).map(|(_, factor)| *factor)
@@ -120,13 +150,17 @@ pub(super) fn is_countable(value: f64) -> bool {
 }
 
 impl MetricName {
-    /// The metrics of the phases of a request, the whole request last.
-    pub const REQUEST_PHASES: [MetricName; 5] = [
+    /// The metrics of one request: the times of its phases, and its sizes.
+    pub const REQUEST_VALUES: [MetricName; 9] = [
+        MetricName::RequestWait,
         MetricName::RequestDns,
         MetricName::RequestConnect,
         MetricName::RequestTls,
         MetricName::RequestFirstByte,
         MetricName::RequestTotal,
+        MetricName::RequestSent,
+        MetricName::RequestReceived,
+        MetricName::RequestRedirects,
     ];
 
     /// Totals of a period, each with the metric of the same for each hour that the app ran.
@@ -148,6 +182,9 @@ impl MetricName {
             MetricName::CpuTimePerHour | MetricName::GpuTimePerHour => MetricUnit::MillisecondsPerHour,
             MetricName::DiskWritesPerHour => MetricUnit::BytesPerHour,
             MetricName::EnergyPerHour => MetricUnit::JoulesPerHour,
+            MetricName::BatteryDrain => MetricUnit::PercentPerHour,
+            MetricName::RequestRedirects => MetricUnit::Count,
+            MetricName::RequestSent | MetricName::RequestReceived => MetricUnit::Bytes,
             MetricName::PeakMemory | MetricName::DiskWrites | MetricName::Upload | MetricName::Download => {
                 MetricUnit::Bytes
             }
@@ -167,7 +204,9 @@ impl MetricName {
             | MetricName::CpuTime
             | MetricName::GpuTime
             | MetricName::DiskWrites
-            | MetricName::Energy => None,
+            | MetricName::Energy
+            | MetricName::RequestSent
+            | MetricName::RequestReceived => None,
             metric => Some(metric == MetricName::FrameRate),
         }
     }
@@ -175,12 +214,13 @@ impl MetricName {
     /// Returns true if it is computed from other metrics of a payload.
     #[must_use]
     pub fn is_derived(self) -> bool {
-        self == MetricName::HangRate || MetricName::PER_HOUR.iter().any(|(_, rate)| *rate == self)
+        matches!(self, MetricName::HangRate | MetricName::BatteryDrain)
+            || MetricName::PER_HOUR.iter().any(|(_, rate)| *rate == self)
     }
 
     /// Returns true if it is counted for requests alone.
     #[must_use]
     pub fn is_of_requests(self) -> bool {
-        self == MetricName::Requests || MetricName::REQUEST_PHASES.contains(&self)
+        self == MetricName::Requests || MetricName::REQUEST_VALUES.contains(&self)
     }
 }

@@ -1,6 +1,8 @@
 //! One metric payload, as apps and gateways send it.
 
 use super::name::is_countable;
+use super::power::{BatteryPeriod, SentBattery};
+use super::request::{RequestTiming, SentRequest};
 use super::samples::{MOST_BUCKETS, PayloadBuilder, Sample};
 use super::{MetricName, metric_kit};
 use serde::Deserialize;
@@ -20,18 +22,6 @@ pub const WEIGHT_UNIT: u64 = 1_000;
 /// Measurements and requests of a payload.
 const MOST_ITEMS: usize = 1_000;
 const MOST_OBSERVATIONS: u64 = 1_000_000;
-/// Characters of a host name (RFC 1035).
-const HOST_CHARS: usize = 253;
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct RequestTiming {
-    /// The host, in lower case.
-    pub host: String,
-    /// True if no answer came, or if the app counts it as failed.
-    pub failed: bool,
-    /// Milliseconds of each of [`MetricName::REQUEST_PHASES`].
-    pub phases: [Option<f64>; 5],
-}
 
 /// The metrics of one device in one period.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +41,8 @@ pub struct MetricPayload {
     pub weight: u64,
     pub samples: Vec<Sample>,
     pub requests: Vec<RequestTiming>,
+    /// The battery at both ends of the period.
+    pub battery: Option<BatteryPeriod>,
     /// Keys of MetricKit with values that were not understood.
     pub unread: Vec<String>,
 }
@@ -70,7 +62,10 @@ struct Envelope {
     #[serde(default)]
     measurements: Vec<Measured>,
     #[serde(default)]
-    requests: Vec<Request>,
+    requests: Vec<SentRequest>,
+    #[serde(default)]
+    launches: Vec<Launch>,
+    battery: Option<SentBattery>,
     metric_kit: Option<Value>,
 }
 
@@ -82,23 +77,21 @@ struct Measured {
     histogram: Option<Vec<HistogramBucket>>,
 }
 
+/// One launch, in milliseconds.
+#[derive(Deserialize)]
+struct Launch {
+    #[serde(rename = "type")]
+    kind: String,
+    before_main: Option<f64>,
+    first_frame: Option<f64>,
+    interactive: Option<f64>,
+}
+
 #[derive(Deserialize)]
 struct HistogramBucket {
     from: f64,
     to: f64,
     count: u32,
-}
-
-#[derive(Deserialize)]
-struct Request {
-    host: String,
-    #[serde(default)]
-    failed: bool,
-    dns: Option<f64>,
-    connect: Option<f64>,
-    tls: Option<f64>,
-    first_byte: Option<f64>,
-    total: Option<f64>,
 }
 
 fn check_value(field: &'static str, value: f64) -> Result<f64, EventError> {
@@ -140,19 +133,41 @@ impl Measured {
     }
 }
 
-impl Request {
-    fn parse_timing(&self) -> Result<RequestTiming, EventError> {
-        let host = self.host.trim_end_matches('.').to_ascii_lowercase();
-        let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '[' | ']');
-        if !(1..=HOST_CHARS).contains(&host.len()) || !host.chars().all(fit) {
-            return Err(field_error(
-                "requests",
-                "need a host name: no scheme, no path, punycode for other characters",
-            ));
+impl Launch {
+    fn read_into(&self, into: &mut PayloadBuilder) -> Result<(), EventError> {
+        let metrics = match self.kind.as_str() {
+            "cold" => [
+                MetricName::ColdLaunchBeforeMain,
+                MetricName::ColdLaunchFirstFrame,
+                MetricName::ColdLaunchInteractive,
+            ],
+            "warm" => [
+                MetricName::WarmLaunchBeforeMain,
+                MetricName::WarmLaunchFirstFrame,
+                MetricName::WarmLaunchInteractive,
+            ],
+            "prewarmed" => [
+                MetricName::PrewarmedLaunchBeforeMain,
+                MetricName::PrewarmedLaunchFirstFrame,
+                MetricName::PrewarmedLaunchInteractive,
+            ],
+            kind => {
+                return Err(field_error(
+                    "launches",
+                    format!("have the type {kind:?}: use cold, warm or prewarmed"),
+                ));
+            }
+        };
+        let phases = [self.before_main, self.first_frame, self.interactive];
+        if phases.iter().all(Option::is_none) {
+            return Err(field_error("launches", "need `before_main`, `first_frame` or `interactive`"));
         }
-        let phases = [self.dns, self.connect, self.tls, self.first_byte, self.total];
-        phases.into_iter().flatten().try_for_each(|phase| check_value("requests", phase).map(drop))?;
-        Ok(RequestTiming { host, failed: self.failed, phases })
+        for (metric, value) in metrics.into_iter().zip(phases) {
+            if let Some(value) = value {
+                into.add_sample(Sample { metric, value: check_value("launches", value)?, count: 1 });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -212,13 +227,21 @@ impl MetricPayload {
 
 impl Envelope {
     fn into_payload(self) -> Result<MetricPayload, EventError> {
-        for (field, items) in [("measurements", self.measurements.len()), ("requests", self.requests.len())] {
+        let lists = [
+            ("measurements", self.measurements.len()),
+            ("requests", self.requests.len()),
+            ("launches", self.launches.len()),
+        ];
+        for (field, items) in lists {
             if items > MOST_ITEMS {
                 return Err(field_error(field, format!("are {items}, the limit is {MOST_ITEMS}")));
             }
         }
         let mut read = PayloadBuilder::default();
         self.measurements.iter().try_for_each(|measured| measured.read_into(&mut read))?;
+        self.launches.iter().try_for_each(|launch| launch.read_into(&mut read))?;
+        let battery = self.battery.as_ref().map(SentBattery::parse_period).transpose()?;
+        read.drained_percent = battery.as_ref().and_then(BatteryPeriod::drained_percent);
         let apple = self.metric_kit.as_ref();
         if let Some(payload) = apple {
             metric_kit::read_metrics(payload, &mut read);
@@ -243,7 +266,8 @@ impl Envelope {
                 .ok_or_else(|| field_error("measured_at", "must be the end of the period (RFC 3339)"))?,
             weight: sample_weight(check_sampled(self.sampled)?),
             samples: read.samples,
-            requests: self.requests.iter().map(Request::parse_timing).collect::<Result<_, _>>()?,
+            requests: self.requests.iter().map(SentRequest::parse_timing).collect::<Result<_, _>>()?,
+            battery,
             unread: read.unread,
         };
         payload.check_fields()?;

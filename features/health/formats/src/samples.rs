@@ -26,6 +26,8 @@ pub(super) struct PayloadBuilder {
     pub(super) unread: Vec<String>,
     /// Whether hangs were measured, be it that there was none.
     hangs_measured: bool,
+    /// Percent of the battery that were used in the period, without a charger.
+    pub(super) drained_percent: Option<f64>,
 }
 
 impl PayloadBuilder {
@@ -60,7 +62,11 @@ impl PayloadBuilder {
             let (sum, _) = total(metric)?;
             Some((rate, sum / running?))
         });
-        let derived: Vec<(MetricName, f64)> = rates.chain(hang_rate).collect();
+        let drain = self
+            .drained_percent
+            .zip(on_screen)
+            .map(|(percent, hours)| (MetricName::BatteryDrain, percent / hours));
+        let derived: Vec<(MetricName, f64)> = rates.chain(hang_rate).chain(drain).collect();
         for (metric, value) in derived.into_iter().filter(|(_, value)| is_countable(*value)) {
             self.add_sample(Sample { metric, value, count: 1 });
         }

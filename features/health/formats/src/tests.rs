@@ -127,9 +127,10 @@ fn our_own_payload_is_read_with_its_requests() {
         [(LaunchTime, 1_500.0, 1), (MetricName::PageLoadTime, 200.0, 4), (MetricName::FrameRate, 59.5, 1)];
     assert_eq!(samples(&read), expected);
     let requests: Vec<_> =
-        read.requests.iter().map(|one| (one.host.as_str(), one.failed, one.phases)).collect();
-    let first = [Some(12.0), None, None, None, Some(240.5)];
-    assert_eq!(requests, [("api.example.com", false, first), ("[::1]:8080", true, [None; 5])]);
+        read.requests.iter().map(|one| (one.host.as_str(), one.failed, one.values)).collect();
+    let first = [None, Some(12.0), None, None, None, Some(240.5), None, None, None];
+    assert_eq!(requests, [("api.example.com", false, first), ("[::1]:8080", true, [None; 9])]);
+    assert_eq!(read.requests[0].total_time(), Some(240.5));
     assert_eq!((read.event_day(), read.version.as_str()), (date!(2026 - 11 - 21), ""));
     read.check_time(read.measured_at - Duration::DAY).unwrap();
     assert!(read.check_time(read.measured_at - Duration::DAY * 1.1).is_err());
@@ -139,6 +140,9 @@ fn our_own_payload_is_read_with_its_requests() {
 fn a_refusal_names_the_field_and_what_would_be_right() {
     let refusal = |path: &str, value: Value| {
         let mut json = own();
+        for field in ["path", "method", "error", "sent", "status"] {
+            json["requests"][0][field] = Value::Null;
+        }
         *json.pointer_mut(path).unwrap_or_else(|| panic!("{path}")) = value;
         read(&json).unwrap_err()
     };
@@ -169,6 +173,11 @@ fn a_refusal_names_the_field_and_what_would_be_right() {
         ("/requests/0/host", json!("https://example.com/a"), "no scheme, no path"),
         ("/requests/0/host", json!(""), "host name"),
         ("/requests/0/total", json!(-3), "negative"),
+        ("/requests/0/path", json!("orders/1"), "does not begin with `/`"),
+        ("/requests/0/method", json!("GET\n"), "`method` that needs"),
+        ("/requests/0/error", json!("e".repeat(61)), "`error` that needs 1 to 60"),
+        ("/requests/0/sent", json!(-1), "negative"),
+        ("/requests/0/status", json!(70_000), "invalid value"),
     ] {
         let found = refusal(path, value);
         assert!(found.contains(words), "{path}: {found}");
@@ -197,6 +206,99 @@ fn each_metric_has_one_name_and_a_unit_that_is_its_own() {
             "{metric} is sent in its own unit, or not at all"
         );
     }
+}
+
+#[test]
+fn a_request_has_its_endpoint_its_result_and_its_sizes() {
+    let mut json = own();
+    json["requests"] = json!([
+        {"host": "api.example.com", "path": "/orders/1234?key=secret", "method": "get", "status": 200, "protocol": "H2",
+         "wait": 1, "sent": 310, "received": 20_480, "redirects": 1},
+        {"host": "api.example.com", "path": "/orders", "status": 404},
+        {"host": "api.example.com", "error": "NSURLErrorDomain -1001"},
+    ]);
+    let requests = read(&json).unwrap().requests;
+    let named: Vec<_> = requests
+        .iter()
+        .map(|one| (one.endpoint.as_deref(), one.result.as_deref(), one.protocol.as_deref(), one.failed))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            (Some("GET api.example.com/orders/#"), Some("200"), Some("h2"), false),
+            (Some("api.example.com/orders"), Some("404"), None, true),
+            (None, Some("error NSURLErrorDomain -1001"), None, true),
+        ]
+    );
+    let sizes = [Some(310.0), Some(20_480.0), Some(1.0)];
+    assert_eq!((requests[0].values[0], &requests[0].values[6..]), (Some(1.0), &sizes[..]));
+}
+
+#[test]
+fn phases_of_launches_are_apart_by_the_type_of_the_launch() {
+    let mut json = own();
+    json["launches"] = json!([
+        {"type": "cold", "before_main": 310, "first_frame": 420.5, "interactive": 900},
+        {"type": "warm", "first_frame": 95},
+        {"type": "prewarmed", "before_main": 86_400_000, "interactive": 300},
+    ]);
+    let launches: Vec<_> = samples(&read(&json).unwrap())
+        .into_iter()
+        .filter(|(metric, ..)| metric.as_str().contains("_launch_"))
+        .map(|(metric, value, count)| (metric.as_str(), value, count))
+        .collect();
+    assert_eq!(
+        launches,
+        [
+            ("cold_launch_before_main", 310.0, 1),
+            ("cold_launch_first_frame", 420.5, 1),
+            ("cold_launch_interactive", 900.0, 1),
+            ("warm_launch_first_frame", 95.0, 1),
+            ("prewarmed_launch_before_main", 86_400_000.0, 1),
+            ("prewarmed_launch_interactive", 300.0, 1),
+        ]
+    );
+    for (launch, words) in [
+        (json!({"type": "hot", "first_frame": 1}), "use cold, warm or prewarmed"),
+        (json!({"type": "cold"}), "need `before_main`"),
+        (json!({"type": "cold", "first_frame": -1}), "negative"),
+        (json!({"first_frame": 1}), "missing field"),
+    ] {
+        json["launches"] = json!([launch]);
+        let found = read(&json).unwrap_err();
+        assert!(found.contains(words), "{found}");
+    }
+    json["launches"] = json!(vec![json!({"type": "cold", "first_frame": 1}); 1_001]);
+    assert!(read(&json).unwrap_err().contains("limit is 1000"));
+}
+
+/// The truth is the difference of the levels over the hours on the screen.
+#[test]
+fn the_battery_drains_by_the_hour_on_the_screen_without_a_charger() {
+    let drained = |start: (f64, &str), end: (f64, &str), minutes: f64| {
+        let mut json = own();
+        json["measurements"] = json!([{"name": "foreground_time", "unit": "min", "value": minutes}]);
+        json["battery"] =
+            json!({"start": {"level": start.0, "state": start.1}, "end": {"level": end.0, "state": end.1}});
+        let found = read(&json)?;
+        let drain = found.samples.iter().find(|sample| sample.metric == MetricName::BatteryDrain);
+        Ok::<_, String>(drain.map(|sample| sample.value))
+    };
+    for (start, end, minutes) in [(0.83, 0.81, 10.0), (1.0, 0.0, 300.0), (0.5, 0.5, 1.0)] {
+        let found = drained((start, "unplugged"), (end, "unplugged"), minutes).unwrap().unwrap();
+        let expected = (start - end) * 100.0 / (minutes / 60.0);
+        assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+    }
+    assert_eq!(drained((0.5, "unplugged"), (0.6, "unplugged"), 60.0), Ok(Some(0.0)));
+    for (start, end, minutes) in
+        [("charging", "unplugged", 60.0), ("unplugged", "full", 60.0), ("unplugged", "unplugged", 0.5)]
+    {
+        assert_eq!(drained((0.9, start), (0.8, end), minutes), Ok(None), "{start} {end}");
+    }
+    assert!(drained((1.1, "unplugged"), (0.8, "unplugged"), 60.0).unwrap_err().contains("between 0 and 1"));
+    assert!(
+        drained((0.9, "plugged"), (0.8, "unplugged"), 60.0).unwrap_err().contains("use unplugged, charging")
+    );
 }
 
 #[test]

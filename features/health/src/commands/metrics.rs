@@ -80,6 +80,8 @@ struct PayloadTables {
     seen: BTreeSet<(String, String, Date)>,
     metrics: BTreeMap<(AppVersion, MetricName), MetricTotals>,
     hosts: BTreeMap<(AppVersion, String), MetricTotals>,
+    /// By method, host and template of the path.
+    endpoints: BTreeMap<(AppVersion, String), MetricTotals>,
     unread: BTreeMap<String, usize>,
 }
 
@@ -99,10 +101,15 @@ impl PayloadTables {
                 .add_value(Some(sample.value), weight);
         }
         for request in &payload.requests {
-            let total = request.phases.last().copied().flatten();
+            let failed = if request.failed { payload.weight } else { 0 };
             let host = self.hosts.entry((version.clone(), request.host.clone())).or_default();
-            host.add_value(total, payload.weight);
-            host.failed = host.failed.saturating_add(if request.failed { payload.weight } else { 0 });
+            host.add_value(request.total_time(), payload.weight);
+            host.failed = host.failed.saturating_add(failed);
+            if let Some(endpoint) = &request.endpoint {
+                let endpoint = self.endpoints.entry((version.clone(), endpoint.clone())).or_default();
+                endpoint.add_value(request.total_time(), payload.weight);
+                endpoint.failed = endpoint.failed.saturating_add(failed);
+            }
         }
         for key in &payload.unread {
             *self.unread.entry(key.clone()).or_default() += 1;
@@ -158,15 +165,18 @@ fn tables_to_json(tables: &PayloadTables) -> Value {
             "observations": to_observations(totals.weight), "p50": totals.quantile(0.5), "p95": totals.quantile(0.95),
         })
     });
-    let hosts = tables.hosts.iter().map(|(((app, version), host), totals)| {
-        json!({
-            "app": app, "version": version, "host": host, "requests": to_observations(totals.weight),
-            "failed": to_observations(totals.failed), "p50": totals.quantile(0.5), "p95": totals.quantile(0.95),
-        })
-    });
+    let requests_by = |name: &str, tables: &BTreeMap<(AppVersion, String), MetricTotals>| {
+        let rows = tables.iter().map(|(((app, version), value), totals)| {
+            json!({
+                "app": app, "version": version, name: value, "requests": to_observations(totals.weight),
+                "failed": to_observations(totals.failed), "p50": totals.quantile(0.5), "p95": totals.quantile(0.95),
+            })
+        });
+        rows.collect::<Vec<_>>()
+    };
     json!({
         "payloads": tables.payloads, "repeated": tables.repeated, "metrics": metrics.collect::<Vec<_>>(),
-        "hosts": hosts.collect::<Vec<_>>(), "unread": tables.unread,
+        "hosts": requests_by("host", &tables.hosts), "endpoints": requests_by("endpoint", &tables.endpoints), "unread": tables.unread,
     })
 }
 
@@ -184,21 +194,11 @@ fn print_tables(tables: &PayloadTables) {
         ]);
     }
     metrics.print();
-    if !tables.hosts.is_empty() {
-        let mut hosts = Table::new(&["APP", "VERSION", "HOST", "REQUESTS", "FAILED", "P50 MS", "P95 MS"]);
-        for (((app, version), host), totals) in &tables.hosts {
-            hosts.add_row([
-                app.clone(),
-                version.clone(),
-                host.clone(),
-                format_whole(to_observations(totals.weight)),
-                format_whole(to_observations(totals.failed)),
-                totals.quantile_text(0.5),
-                totals.quantile_text(0.95),
-            ]);
-        }
-        hosts.print();
-    }
+    print_requests(&["APP", "VERSION", "HOST", "REQUESTS", "FAILED", "P50 MS", "P95 MS"], &tables.hosts);
+    print_requests(
+        &["APP", "VERSION", "ENDPOINT", "REQUESTS", "FAILED", "P50 MS", "P95 MS"],
+        &tables.endpoints,
+    );
     if tables.repeated > 0 {
         note!(
             "{} of {} payloads have the id of an earlier one and count once",
@@ -212,6 +212,25 @@ fn print_tables(tables: &PayloadTables) {
             escape_line(key)
         );
     }
+}
+
+fn print_requests(heads: &'static [&'static str], requests: &BTreeMap<(AppVersion, String), MetricTotals>) {
+    if requests.is_empty() {
+        return;
+    }
+    let mut rows = Table::new(heads);
+    for (((app, version), value), totals) in requests {
+        rows.add_row([
+            app.clone(),
+            version.clone(),
+            value.clone(),
+            format_whole(to_observations(totals.weight)),
+            format_whole(to_observations(totals.failed)),
+            totals.quantile_text(0.5),
+            totals.quantile_text(0.95),
+        ]);
+    }
+    rows.print();
 }
 
 fn format_whole(value: f64) -> String {

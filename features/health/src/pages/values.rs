@@ -1,11 +1,11 @@
 //! Columns of the pages.
 
-pub(super) use crate::figure_text::{format_value, positive, whole};
+pub(super) use crate::figure_text::{format_value, whole};
 use unslide_health_formats::MetricName;
 use unslide_model::figures::format_decimals;
 
 /// The columns: signal, head, and description.
-pub(super) const COLUMNS: [(&str, &str, &str); 15] = [
+pub(super) const COLUMNS: [(&str, &str, &str); 25] = [
     ("crash_free_sessions", "Crash-free sessions", "Sessions that did not end with a crash"),
     ("crash_free_users", "Crash-free users", "Users without a session that crashed, approximately"),
     (
@@ -16,6 +16,28 @@ pub(super) const COLUMNS: [(&str, &str, &str); 15] = [
     ("hang_time", "Hangs", "How long the main thread did not answer, each time"),
     ("hang_rate", "Hangs an hour", "Hangs of one device in an hour on the screen"),
     ("launch_time", "Launch", "From the start of the process to the first frame"),
+    ("cold_launch_before_main", "Cold launch before main", "From the start of the process to `main`"),
+    ("cold_launch_first_frame", "Cold launch to first frame", "From `main` to the first frame"),
+    ("cold_launch_interactive", "Cold launch to interactive", "From `main` until a person can use the app"),
+    ("warm_launch_before_main", "Warm launch before main", "The same with the app still in memory"),
+    ("warm_launch_first_frame", "Warm launch to first frame", "From `main` to the first frame"),
+    ("warm_launch_interactive", "Warm launch to interactive", "From `main` until a person can use the app"),
+    (
+        "prewarmed_launch_before_main",
+        "Prewarmed launch before main",
+        "The same of a process that the system prepared: it may have waited",
+    ),
+    ("prewarmed_launch_first_frame", "Prewarmed launch to first frame", "From `main` to the first frame"),
+    (
+        "prewarmed_launch_interactive",
+        "Prewarmed launch to interactive",
+        "From `main` until a person can use the app",
+    ),
+    (
+        "battery_drain",
+        "Battery",
+        "Percent of the battery that one device used in an hour on the screen, without a charger",
+    ),
     ("cpu_time_per_hour", "CPU", "Processor time that one device used in each hour that the app ran"),
     ("energy_per_hour", "Energy", "What one device used in each hour that the app ran"),
     ("disk_writes_per_hour", "Disk writes", "What one device wrote in each hour that the app ran"),

@@ -1,27 +1,29 @@
 //! `/console/health`: the health of each version of an app, compared with the version before.
 
 use super::prelude::*;
-use super::values::{COLUMNS, column_metric, format_share, format_value, positive, whole};
+use super::values::{COLUMNS, column_metric, format_share, format_value, whole};
 use super::{BREAKDOWN_PATH, HEALTH_PATH};
 use crate::store::figures::comparison::ChangeVerdict;
 use crate::store::figures::memory_limits::{self, MemoryLimit};
-use crate::store::figures::signals::{
-    self, ComparedHosts, ComparedVersions, HostFigures, SignalFigure, VersionSignals,
-};
+use crate::store::figures::requests::{self, AppRequests, RequestFigures};
+use crate::store::figures::signals::{self, ComparedVersions, SignalFigure, VersionSignals};
 use crate::store::{figures, measured_apps};
 use time::Date;
-use unslide_console::page::{app_select, bytes, duration, grouped};
+use unslide_console::page::{app_select, bytes, grouped};
 use unslide_model::figures::{format_hundredths_of_percent, round_fraction_below_whole};
 use unslide_report::device_models::name_with_code;
 use unslide_store::app_signals::{self, DroppedSignal};
 
-/// The phases of a request: metric and head.
-const PHASES: [(&str, &str); 5] = [
+/// The phases and sizes of a request: metric and head.
+const PHASES: [(&str, &str); 8] = [
+    ("request_wait", "Wait"),
     ("request_dns", "DNS"),
     ("request_connect", "Connect"),
     ("request_tls", "TLS"),
     ("request_first_byte", "First byte"),
     ("request_total", "Total"),
+    ("request_sent", "Sent"),
+    ("request_received", "Received"),
 ];
 
 #[derive(Template)]
@@ -33,10 +35,18 @@ struct HealthPage {
     /// A sentence about the newest version that is compared with another.
     verdict: Option<String>,
     versions: Vec<HealthRow>,
-    hosts: Vec<HostFigures>,
+    /// Requests by host, by endpoint, by result and by protocol.
+    requests: Vec<RequestTable>,
     /// Notes on the figures: days that are left out, and signals that are not kept.
     notes: Vec<String>,
     limits: Vec<MemoryLimit>,
+}
+
+/// Requests by one of their dimensions.
+struct RequestTable {
+    heading: &'static str,
+    column: &'static str,
+    rows: Vec<RequestFigures>,
 }
 
 struct HealthRow {
@@ -134,7 +144,7 @@ pub async fn render_page(
     let [days, _] = figures::compared_periods(api.clock.now().date(), length);
     let ComparedVersions { versions, metrics_from } =
         signals::compare_version_signals(&mut tx, &app, days).await?;
-    let ComparedHosts { hosts, from } = signals::compare_hosts(&mut tx, &app, None, days).await?;
+    let found_requests = requests::compare_app_requests(&mut tx, &app, None, days).await?;
     let dropped = app_signals::list_drops(&mut tx, &app, days).await?;
     let limits = memory_limits::app_limits(&mut tx, &app).await?;
     tx.rollback();
@@ -153,21 +163,34 @@ pub async fn render_page(
         versions: rows,
         app,
         days: state.chart_days(),
-        hosts,
-        notes: build_notes(metrics_from, from, &dropped),
+        notes: build_notes(metrics_from, found_requests.from, &dropped),
+        requests: build_request_tables(found_requests),
         limits,
     })
+}
+
+/// Returns a table for each dimension that requests have values of.
+fn build_request_tables(found: AppRequests) -> Vec<RequestTable> {
+    let hosts = found.hosts.into_iter().map(RequestFigures::from).collect();
+    let tables = [
+        RequestTable { heading: "Network requests by host", column: "Host", rows: hosts },
+        RequestTable { heading: "Network requests by path", column: "Path", rows: found.endpoints },
+        RequestTable { heading: "Network requests by result", column: "Result", rows: found.results },
+        RequestTable { heading: "Network requests by protocol", column: "Protocol", rows: found.protocols },
+    ];
+    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
 /// Returns notes on the figures.
 fn build_notes(
     metrics_from: Option<Date>,
-    hosts_from: Option<Date>,
+    requests_from: Option<Date>,
     dropped: &[DroppedSignal],
 ) -> Vec<String> {
-    let cut = [("Metrics", metrics_from), ("Hosts", hosts_from)].into_iter().filter_map(|(of, from)| {
-        Some(format!("{of} are those from {} on: there are too many to compare them all.", from?))
-    });
+    let cut =
+        [("Metrics", metrics_from), ("Requests", requests_from)].into_iter().filter_map(|(of, from)| {
+            Some(format!("{of} are those from {} on: there are too many to compare them all.", from?))
+        });
     let dropped = dropped.iter().map(|DroppedSignal { signal, dropped }| {
         format!("The settings of the app did not keep {} of {signal}.", grouped(*dropped))
     });
@@ -248,14 +271,14 @@ fn format_figure(figure: &SignalFigure, value: f64) -> String {
     }
 }
 
-fn requests(host: &HostFigures) -> String {
-    estimate(counted(whole(host.requests), "request", "requests"), host.estimated)
+fn count_requests(row: &RequestFigures) -> String {
+    estimate(counted(whole(row.requests), "request", "requests"), row.estimated)
 }
 
-/// Returns median and 95th percentile of a phase; `None` if it was not measured.
-fn phase(host: &HostFigures, phase: &str) -> Option<String> {
-    let found = host.phases.iter().find(|found| found.phase == phase)?;
-    Some(format!("{} · {}", duration(positive(found.p50)), duration(positive(found.p95))))
+/// Returns median and 95th percentile of a phase or size; `None` if it was not measured.
+fn format_phase(row: &RequestFigures, phase: &str) -> Option<String> {
+    let found = row.phases.iter().find(|found| found.phase == phase)?;
+    Some(format!("{} · {}", format_value(found.unit, found.p50), format_value(found.unit, found.p95)))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use time::{Date, Duration};
 use unslide_harness::database::{TestDatabase, acme, start, umbrella};
 use unslide_health::store::figures::comparison::ChangeVerdict;
 use unslide_health::store::figures::metric_breakdown::{self, DimensionFigures};
+use unslide_health::store::figures::requests;
 use unslide_health::store::figures::signals::{self, SignalFigure};
 use unslide_health::store::metrics::{MOST_VALUES, MOST_VERSIONS, MetricArrival, MetricDimension, OTHER};
 use unslide_health_formats::MetricName;
@@ -46,7 +47,7 @@ async fn a_payload_counts_once_however_often_it_comes() {
         "of another day"
     );
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let hosts = signals::compare_hosts(&mut tx, APP, Some("1.0"), period()).await.unwrap().hosts;
+    let hosts = requests::compare_hosts(&mut tx, APP, Some("1.0"), period()).await.unwrap().hosts;
     assert_eq!((hosts.len(), hosts[0].host.as_str(), hosts[0].requests), (1, "api.example.com", 2.0));
     assert_eq!(expire_features(&mut tx, Date::MAX, 1).await.unwrap(), 1);
     assert_eq!(expire_features(&mut tx, Date::MAX, 10).await.unwrap(), 1);
@@ -110,7 +111,7 @@ async fn what_was_sampled_counts_as_many_as_it_stands_for() {
     )
     .await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let hosts = signals::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts;
+    let hosts = requests::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts;
     assert_eq!((hosts[0].requests, hosts[0].estimated), (11.0, true));
     let versions = signals::compare_version_signals(&mut tx, APP, period()).await.unwrap().versions;
     assert!(figure(&versions[0].signals, "launch_time", "p50").estimated);
@@ -141,8 +142,8 @@ async fn hosts_beyond_a_bound_count_together() {
     let hosts = "SELECT count(DISTINCT value) FROM metric_days WHERE dimension = 'host'";
     assert_eq!(database.number(hosts).await, i64::try_from(MOST_VALUES).unwrap() + 1);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found = signals::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts;
-    assert_eq!(found.len(), signals::MOST_HOSTS);
+    let found = requests::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts;
+    assert_eq!(found.len(), requests::MOST_HOSTS);
     assert_eq!((found[0].host.as_str(), found[0].requests), (OTHER, 200.0));
     // One payload alone makes fewer.
     let mut one = many(0, 30);
@@ -150,6 +151,86 @@ async fn hosts_beyond_a_bound_count_together() {
     store_payloads_for(&database, &acme(), &[payload("one", 0, &one)]).await;
     let hosts = "SELECT count(DISTINCT value) FROM metric_days WHERE dimension = 'host' AND version = '9.9'";
     assert_eq!(database.number(hosts).await, 21);
+}
+
+/// The truth is a count over the requests that are sent.
+#[tokio::test]
+async fn requests_are_counted_by_endpoint_result_and_protocol() {
+    let database = database().await;
+    let sent = |n: i64| {
+        let (path, status) =
+            if n % 4 == 0 { (format!("/orders/{n}?token={n}"), 503) } else { ("/cart".to_owned(), 200) };
+        json!({"requests": [{"host": "api.example.com", "path": path, "method": "get", "status": status, "protocol": "h2",
+            "total": 100 + n, "received": 1_000, "wait": 2}]})
+    };
+    let arrivals: Vec<_> = (0..40).map(|n| payload(&format!("m{n}"), n % 3, &sent(n))).collect();
+    store_payloads_for(&database, &acme(), &arrivals).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let mut seen = Vec::new();
+    for version in [None, Some("1.0")] {
+        for dimension in
+            [MetricDimension::Endpoint, MetricDimension::RequestResult, MetricDimension::Protocol]
+        {
+            let found = requests::compare_requests(&mut tx, APP, version, dimension, period()).await.unwrap();
+            seen.extend(found.figures.into_iter().map(|one| (one.value, one.requests, one.failed)));
+        }
+        let found = requests::compare_requests(&mut tx, APP, version, MetricDimension::Endpoint, period())
+            .await
+            .unwrap()
+            .figures;
+        let phase = |name: &str| found[0].phases.iter().find(|phase| phase.phase == name).unwrap();
+        assert_eq!((phase("request_received").p50, phase("request_received").unit), (1_000.0, "B"));
+        assert_eq!((phase("request_wait").p95, phase("request_wait").unit), (2.0, "ms"));
+        let totals: Vec<f64> = (0..40_u8).filter(|n| n % 4 != 0).map(|n| 100.0 + f64::from(n)).collect();
+        let median = totals[(totals.len() - 1) / 2];
+        assert!((phase("request_total").p50 / median - 1.0).abs() < 0.011, "{:?} {median}", found[0]);
+    }
+    let one_version = [
+        ("GET api.example.com/cart", 30.0, 0.0),
+        ("GET api.example.com/orders/#", 10.0, 1.0),
+        ("200", 30.0, 0.0),
+        ("503", 10.0, 1.0),
+        ("h2", 40.0, 0.25),
+    ];
+    let expected = one_version.map(|(value, requests, failed)| (value.to_owned(), requests, failed));
+    assert_eq!(seen, [expected.clone(), expected].concat());
+    assert_eq!(
+        database
+            .number("SELECT count(*) FROM metric_days WHERE value LIKE '%token%' OR value LIKE '%/4%'")
+            .await,
+        0
+    );
+    let other = umbrella();
+    let mut tx = database.store.tenant(&other).await.unwrap();
+    assert_eq!(
+        requests::compare_requests(&mut tx, APP, None, MetricDimension::Endpoint, period())
+            .await
+            .unwrap()
+            .figures,
+        []
+    );
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn endpoints_beyond_a_bound_count_together() {
+    let database = database().await;
+    let letters =
+        |n: usize| format!("/{}{}", char::from(b'a' + (n / 26) as u8), char::from(b'a' + (n % 26) as u8));
+    let sent = |n: usize| {
+        let requests: Vec<Value> =
+            (n * 10..n * 10 + 10).map(|n| json!({"host": "a.example.com", "path": letters(n)})).collect();
+        payload(&format!("m{n}"), 0, &json!({ "requests": requests }))
+    };
+    store_payloads_for(&database, &acme(), &(0..30).map(sent).collect::<Vec<_>>()).await;
+    let endpoints = "SELECT count(DISTINCT value) FROM metric_days WHERE dimension = 'endpoint'";
+    assert_eq!(database.number(endpoints).await, i64::try_from(MOST_VALUES).unwrap() + 1);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let found = requests::compare_requests(&mut tx, APP, None, MetricDimension::Endpoint, period())
+        .await
+        .unwrap()
+        .figures;
+    assert_eq!((found[0].value.as_str(), found[0].requests), (OTHER, 100.0));
 }
 
 /// A metric of version 1.0 by a dimension.
@@ -281,7 +362,7 @@ async fn metrics_of_tenants_are_apart() {
     );
     let mut tx = database.store.tenant(&other).await.unwrap();
     assert_eq!(signals::compare_version_signals(&mut tx, APP, period()).await.unwrap().versions, []);
-    assert_eq!(signals::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts, []);
+    assert_eq!(requests::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts, []);
     drop(tx);
     assert_eq!(store_payloads_for(&database, &other, &[payload]).await, [EventOutcome::New]);
 }

@@ -7,15 +7,17 @@ use reqwest::Method;
 use serde_json::json;
 use unslide_captures::capture::{CaptureForm, analyse_capture};
 use unslide_captures_formats::memory_graph::{ClassKind, MemoryGraphWriter, ReferenceKind, RootKind};
+use unslide_proto::signal::MemoryMember;
 
 const APP: &str = "com.example.shop";
 
 /// A graph of memory of a tenant that a builder has analysed: a cart with an item, and a leaked item.
 pub async fn analysed_snapshot(world: &World, of: &str, key: &str) -> String {
     let mut writer = MemoryGraphWriter::new(Vec::new(), "Shop", 0).unwrap();
-    for class in ["_TtC4Shop4Cart", "Item<b>"] {
-        writer.add_class(class, ClassKind::Swift, 0).unwrap();
-    }
+    let (name, kind) = ("items<b>".to_owned(), "Item<b>".to_owned());
+    let items = MemoryMember { offset: 8, name, r#type: kind, stride: 8 };
+    writer.add_class_with_members("_TtC4Shop4Cart", ClassKind::Swift, 0, &[items]).unwrap();
+    writer.add_class("Item<b>", ClassKind::Swift, 0).unwrap();
     for (address, size, class) in [(0x1000, 64, 0), (0x2000, 32, 1), (0x3000, 16, 1)] {
         writer.add_node(address, size, Some(class), None).unwrap();
     }
@@ -44,7 +46,8 @@ async fn a_block_or_class_of_a_graph_is_asked_for() {
         (&block["address"], &block["class"], &block["retained"]),
         (&json!("0x2000"), &json!("Item<b>"), &json!(32))
     );
-    let by = json!([{"address": "0x1000", "class": "Shop.Cart", "by": "strong", "offset": 8, "keeps_alive": true}]);
+    let by = json!([{"address": "0x1000", "class": "Shop.Cart", "by": "strong", "offset": 8,
+        "member": {"name": "items<b>[0]", "type": "Item<b>"}, "keeps_alive": true}]);
     assert_eq!((&block["referrers"], &block["path"][0]["by"]), (&by, &json!("global")));
     let cart = world.get(&format!("{path}?class=Shop.Cart"), &key).await.expect_status(200);
     let keeps = json!([{"address": "0x2000", "class": "Item<b>", "bytes": 32, "retained": 32}]);
@@ -78,9 +81,13 @@ async fn a_block_or_class_of_a_graph_is_asked_for() {
         "blocks?address=0x2000",
         "Item&#60;b&#62;",
         "outside of the heap",
+        "strong, items&#60;b&#62;[0]: Item&#60;b&#62;",
+        "stroke-dasharray",
     ] {
         assert!(page.contains(part), "{part} in {page}");
     }
+    let item = browser.fetch_page(&format!("/console/captures/{id}/blocks?block=0x2000")).await;
+    assert!(item.contains("Shop.Cart.items&#60;b&#62;[0] → Item&#60;b&#62;"), "{item}");
     let leaked = browser.fetch_page(&format!("/console/captures/{id}/blocks?block=0x3000")).await;
     assert!(leaked.contains("No root reaches it") && leaked.contains("keeps nothing alive"), "{leaked}");
     world.stop().await;

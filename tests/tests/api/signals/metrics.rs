@@ -21,7 +21,8 @@ pub fn payload(id: &str, measured_at: &str) -> Value {
     json!({"id": id, "app": "com.example.shop", "version": "1.0", "device": "iPhone16,1", "os": "iOS 26.1",
         "measured_at": measured_at,
         "measurements": [{"name": "launch_time", "unit": "ms", "value": 800}],
-        "requests": [{"host": "api.example.com", "dns": 12, "total": 140}], "other": {"kept": true}})
+        "requests": [{"host": "api.example.com", "path": "/orders/17?key=s3", "method": "get", "dns": 12,
+            "total": 140, "received": 512}], "other": {"kept": true}})
 }
 
 /// A payload of a period that ends now.
@@ -111,6 +112,14 @@ async fn versions_and_hosts_are_told_for_their_tenant_alone() {
     let network = world.get("/v1/apps/com.example.shop/network?version=1.0", &acme).await.expect_status(200);
     let host = &network["hosts"][0];
     assert_eq!((&host["host"], &host["requests"]), (&"api.example.com".into(), &200.0.into()));
+    assert_eq!(network["endpoints"][0]["value"], "GET api.example.com/orders/#");
+    let csv = world.get("/v1/apps/com.example.shop/network?version=1.0&format=csv", &acme).await;
+    let rows: Vec<Vec<&str>> =
+        csv.text.split_terminator("\r\n").map(|row| row.split(',').collect()).collect();
+    assert_eq!(rows.len(), 2, "{}", csv.text);
+    let cell = |column: &str| rows[1][rows[0].iter().position(|name| *name == column).unwrap()];
+    let found = ["endpoint", "total_p50", "received_p95", "tls_p50"].map(cell);
+    assert_eq!(found, ["GET api.example.com/orders/#", "140.0", "512.0", ""]);
     for path in [path, "/v1/apps/com.example.shop/network"] {
         world.get(path, &umbrella).await.expect_problem(404, "not-found");
         let other = world.key_for("acme", &[Scope::ReportsRead], Some("com.example.bank")).await;

@@ -16,7 +16,7 @@ fn payload(version: &str, number: u32) -> String {
     let is_newer = version == "1.1";
     let launch = if is_newer { 1_600 } else { 800 };
     let at = SystemClock.now().format(&Rfc3339).expect("a time");
-    let request = json!({"host": "api.example.com", "failed": is_newer, "dns": 10, "connect": 20, "tls": 30,
+    let request = json!({"host": "api.example.com", "path": format!("/orders/{number}?key=1"), "method": "GET", "protocol": "h2", "failed": is_newer, "dns": 10, "connect": 20, "tls": 30,
         "first_byte": 100, "total": 150});
     json!({"id": format!("{version}-{number}"), "app": APP, "version": version, "session": SESSION,
         "device": "iPhone16,1", "os": "iOS 18.3", "measured_at": at,
@@ -47,11 +47,24 @@ pub async fn requests_are_shown_by_host_and_phase(world: &World) {
         assert!((median / millis - 1.0).abs() < 0.02, "{name}: {network}");
     }
 
+    let endpoint = &network["endpoints"][0];
+    assert_eq!(endpoint["value"], json!("GET api.example.com/orders/#"), "{network}");
+    assert_eq!(network["protocols"][0]["requests"], json!(f64::from(2 * PAYLOADS)), "{network}");
+
     let (_, found) = world.client.get(&format!("/v1/apps/{APP}/health/versions")).await;
     let newest = &found["versions"][0];
     assert_eq!((&newest["version"], &newest["version_before"]), (&json!("1.1"), &json!("1.0")), "{found}");
     let page = format!("/console/health?app={APP}");
-    let heads = ["Launch", "Failed requests", "api.example.com", "DNS", "Connect", "TLS", "First byte"];
+    let heads = [
+        "Launch",
+        "Failed requests",
+        "api.example.com",
+        "DNS",
+        "Connect",
+        "TLS",
+        "First byte",
+        "GET api.example.com/orders/#",
+    ];
     let shown = [&heads[..], &["compared with 1.0", "100.00 %", "20 requests", "50.00 %"]].concat();
     world.console.page_with(&page, &shown).await;
     let breakdown = format!("/console/health/breakdown?app={APP}&version=1.1&metric=launch_time");

@@ -86,18 +86,21 @@ impl<'g> GraphAnalysis<'g> {
         shown
             .map(|(at, (node, edge))| PathStep {
                 left_out: if cut > 0 && at == middle.end { cut as u64 } else { 0 },
-                ..self.describe_step(*node, *edge)
+                ..self.describe_step(at.checked_sub(1).map(|before| path[before].0), *node, *edge)
             })
             .collect()
     }
 
-    fn describe_step(&self, node: u32, edge: Option<usize>) -> PathStep {
+    fn describe_step(&self, source: Option<u32>, node: u32, edge: Option<usize>) -> PathStep {
         let reference = edge.map(|edge| self.graph.edge_reference(edge));
         PathStep {
             address: format_address(self.graph.node_address(node)),
             class: self.graph.class_name(node),
             by: reference.map_or_else(|| self.describe_root(node), |reference| snake_case(&reference.kind())),
             offset: reference.and_then(super::graph::NodeReference::offset),
+            member: source
+                .zip(reference)
+                .and_then(|(source, reference)| self.graph.member_at(source, reference)),
             left_out: 0,
         }
     }

@@ -1,6 +1,7 @@
 //! A snapshot in memory: nodes and references as columns, four bytes for each number.
 
 use super::algorithms::EdgeLists;
+use super::members::ClassMember;
 use crate::profile::ProfileImage;
 use serde::Serialize;
 
@@ -106,6 +107,8 @@ pub struct GraphClass {
     pub address: u64,
     /// The position of the image that the address lies in.
     pub image: Option<u32>,
+    /// The members that refer to other blocks, by offset.
+    pub members: Box<[ClassMember]>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -19,6 +19,7 @@ mod compare;
 mod graph;
 mod input;
 mod leaks;
+mod members;
 mod neighbours;
 mod read;
 mod retained;
@@ -36,7 +37,8 @@ pub use graph::{
 };
 pub use input::{MemoryFile, read_memory};
 pub use leaks::{LeakGroup, leak_groups};
-pub use neighbours::{BlockDetail, BlockSummary, ClassBlocks, ReferrerRow};
+pub use members::{ClassMember, MemberLabel, format_path};
+pub use neighbours::{BlockDetail, BlockSummary, ClassBlocks, NeighbourRow};
 pub use read::{MOST_CHUNK_BYTES, MemoryGraphError, MemoryGraphLimits, is_memory_graph, read_memory_graph};
 pub use tables::{
     BlockRow, ClassRow, CutLists, LeakRow, MemorySource, MemoryTables, MemoryTotals, PathStep, RegionRow,

@@ -2,6 +2,7 @@
 
 use super::analysis::{GraphAnalysis, format_address, snake_case};
 use super::graph::NO_CLASS;
+use super::members::MemberLabel;
 use super::tables::{BlockRow, shorten_list_name};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -15,27 +16,34 @@ pub struct BlockDetail {
     #[serde(flatten)]
     pub block: BlockRow,
     /// References to it, at most 100: those from outside of the heap first, then by address.
-    pub referrers: Vec<ReferrerRow>,
+    pub referrers: Vec<NeighbourRow>,
     /// All references to it.
     pub referrer_count: u64,
+    /// References from it to other blocks, at most 100, in the order of the file.
+    pub references: Vec<NeighbourRow>,
+    /// All references from it.
+    pub reference_count: u64,
     /// Blocks that only it keeps alive directly, at most 100, those that retain most first.
     pub keeps: Vec<BlockSummary>,
     /// How many these are.
     pub keeps_count: u64,
 }
 
-/// A reference to a block.
+/// A reference between a block and another, or from outside of the heap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReferrerRow {
-    /// The address of the block that refers, or of the reference if that is outside of the heap.
+pub struct NeighbourRow {
+    /// The address of the other block, or of the reference if that is outside of the heap.
     pub address: String,
-    /// The class of the block that refers; empty outside of the heap.
+    /// The class of the other block; empty outside of the heap.
     pub class: String,
     /// The kind of the reference, or the place outside of the heap.
     pub by: String,
     /// The offset of the reference in the block that refers, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u32>,
+    /// The member of the block that refers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<MemberLabel>,
     /// False for a reference that keeps nothing alive.
     pub keeps_alive: bool,
 }
@@ -64,7 +72,8 @@ impl BlockDetail {
     /// Cuts long names, which files may have.
     pub fn shorten_names(&mut self) {
         self.block.shorten_names();
-        for row in &mut self.referrers {
+        for row in self.referrers.iter_mut().chain(&mut self.references) {
+            row.member.iter_mut().for_each(MemberLabel::shorten_names);
             shorten_list_name(&mut row.class);
             shorten_list_name(&mut row.by);
         }
@@ -90,11 +99,12 @@ impl GraphAnalysis<'_> {
         let roots: Vec<_> = graph.roots[first..].iter().take_while(|root| root.node == node).collect();
         let mut referrer_count = roots.len() as u64;
         for root in roots.into_iter().take(MOST_NEIGHBOURS) {
-            referrers.push(ReferrerRow {
+            referrers.push(NeighbourRow {
                 address: format_address(root.address),
                 class: String::new(),
                 by: self.describe_root_place(root),
                 offset: None,
+                member: None,
                 keeps_alive: true,
             });
         }
@@ -102,21 +112,35 @@ impl GraphAnalysis<'_> {
             for edge in graph.edges.edge_range(source).filter(|edge| graph.edges.target(*edge) == node) {
                 referrer_count += 1;
                 if referrers.len() < MOST_NEIGHBOURS {
-                    let reference = graph.edge_reference(edge);
-                    referrers.push(ReferrerRow {
-                        address: format_address(graph.node_address(source)),
-                        class: graph.class_name(source),
-                        by: snake_case(&reference.kind()),
-                        offset: reference.offset(),
-                        keeps_alive: reference.kind().keeps_alive(),
-                    });
+                    referrers.push(self.describe_reference(source, edge, source));
                 }
             }
         }
+        let edges = graph.edges.edge_range(node);
+        let reference_count = edges.len() as u64;
+        let references = edges
+            .take(MOST_NEIGHBOURS)
+            .map(|edge| self.describe_reference(node, edge, graph.edges.target(edge)))
+            .collect();
         let is_kept = |other: &u32| self.dominators().immediate_dominator(*other) == Some(node);
         let kept: Vec<u32> = (0..graph.edges.node_count()).filter(is_kept).collect();
         let (keeps_count, keeps) = (kept.len() as u64, self.list_blocks(kept));
-        BlockDetail { block: self.describe_block(node), referrers, referrer_count, keeps, keeps_count }
+        let block = self.describe_block(node);
+        BlockDetail { block, referrers, referrer_count, references, reference_count, keeps, keeps_count }
+    }
+
+    /// Describes a reference of the node `source` for the list of one of its ends; `other` is the other end.
+    fn describe_reference(&self, source: u32, edge: usize, other: u32) -> NeighbourRow {
+        let graph = self.graph();
+        let reference = graph.edge_reference(edge);
+        NeighbourRow {
+            address: format_address(graph.node_address(other)),
+            class: graph.class_name(other),
+            by: snake_case(&reference.kind()),
+            offset: reference.offset(),
+            member: graph.member_at(source, reference),
+            keeps_alive: reference.kind().keeps_alive(),
+        }
     }
 
     /// Returns the blocks of a class, which is given by the name that people see.

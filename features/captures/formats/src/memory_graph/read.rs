@@ -3,14 +3,15 @@
 use super::graph::{
     ClassKind, GraphClass, GraphRegion, GraphRoot, MemoryGraph, NodeReference, ReferenceKind, RootKind,
 };
+use super::members::ClassMember;
 use super::write::FORMAT;
 use crate::profile::{ImageRanges, ProfileImage};
 use std::io::{self, Read};
 use unslide_model::DebugId;
 use unslide_proto::Message;
 use unslide_proto::signal::{
-    MemoryClass, MemoryGraphEnd, MemoryGraphHeader, MemoryImage, MemoryNodes, MemoryReferences, MemoryRegion,
-    MemoryRoots, MemoryZone,
+    MemoryClass, MemoryGraphEnd, MemoryGraphHeader, MemoryImage, MemoryMember, MemoryNodes, MemoryReferences,
+    MemoryRegion, MemoryRoots, MemoryZone,
 };
 
 /// The most bytes of a chunk.
@@ -22,6 +23,8 @@ const MOST_ZONES: usize = 1 << 12;
 const MOST_CLASSES: usize = 1 << 20;
 const MOST_REGIONS: usize = 1 << 20;
 const MOST_ROOTS: usize = 1 << 24;
+/// The most members of all classes. Each takes some 60 bytes and its names.
+const MOST_MEMBERS: usize = 1 << 18;
 /// The most bytes of a name or a path, and of all of them.
 const MOST_NAME: usize = 16 << 10;
 const MOST_NAME_BYTES: usize = 256 << 20;
@@ -185,6 +188,7 @@ struct GraphReader {
     /// The field that was read last.
     field: u64,
     name_bytes: usize,
+    member_count: usize,
     /// The first address after the last node.
     node_end: u64,
     last_address: u64,
@@ -264,8 +268,32 @@ impl GraphReader {
             4 => ClassKind::CoreFoundation,
             _ => ClassKind::Unknown,
         };
-        self.graph.classes.push(GraphClass { name: class.name, kind, address: class.address, image: None });
+        let members = self.read_members(class.members)?;
+        let (name, address) = (class.name, class.address);
+        self.graph.classes.push(GraphClass { name, kind, address, image: None, members });
         Ok(())
+    }
+
+    fn read_members(&mut self, members: Vec<MemoryMember>) -> Result<Box<[ClassMember]>, GraphProblem> {
+        self.member_count += members.len();
+        at_most("members of classes", self.member_count, MOST_MEMBERS)?;
+        if !members.is_sorted_by(|before, after| before.offset < after.offset) {
+            return Err("the members of a class are not sorted by offset".into());
+        }
+        for member in &members {
+            if member.name.is_empty() && member.stride == 0 {
+                return Err("a member that is no array has no name".into());
+            }
+            self.check_name(&member.name)?;
+            self.check_name(&member.r#type)?;
+        }
+        let read = members.into_iter().map(|member| ClassMember {
+            offset: member.offset,
+            stride: member.stride,
+            name: member.name,
+            type_name: member.r#type,
+        });
+        Ok(read.collect())
     }
 
     fn read_zone(&mut self, zone: MemoryZone) -> Result<(), GraphProblem> {

@@ -1,6 +1,7 @@
 //! Tables about memory, independent of their source: totals by class, by tag and by zone, the largest
 //! retainers, and leaks.
 
+use super::members::MemberLabel;
 use serde::{Deserialize, Serialize};
 use unslide_model::first_bytes;
 
@@ -129,6 +130,9 @@ pub struct PathStep {
     /// The offset of the reference in the block before, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u32>,
+    /// The member of the block before that refers to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<MemberLabel>,
     /// Steps that were left out before this one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
@@ -240,6 +244,7 @@ impl BlockRow {
         for step in &mut self.path {
             shorten_text(&mut step.class, MOST_STEP_NAME);
             shorten_text(&mut step.by, MOST_STEP_NAME);
+            step.member.iter_mut().for_each(MemberLabel::shorten_names);
         }
     }
 }

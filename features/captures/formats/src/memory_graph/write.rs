@@ -4,8 +4,8 @@ use super::graph::{ClassKind, ReferenceKind, RootKind};
 use std::io::{self, Write};
 use unslide_proto::Message;
 use unslide_proto::signal::{
-    MemoryClass, MemoryGraphEnd, MemoryGraphHeader, MemoryImage, MemoryNodes, MemoryReferences, MemoryRegion,
-    MemoryRoots, MemoryZone,
+    MemoryClass, MemoryGraphEnd, MemoryGraphHeader, MemoryImage, MemoryMember, MemoryNodes, MemoryReferences,
+    MemoryRegion, MemoryRoots, MemoryZone,
 };
 
 /// The format that the header of a snapshot names.
@@ -63,7 +63,22 @@ impl<W: Write> MemoryGraphWriter<W> {
     /// # Errors
     /// Returns an error if the output fails.
     pub fn add_class(&mut self, name: &str, kind: ClassKind, address: u64) -> io::Result<()> {
-        let class = MemoryClass { name: name.to_owned(), kind: kind as i32, address };
+        self.add_class_with_members(name, kind, address, &[])
+    }
+
+    /// Adds a class with the members of its instances that refer to other blocks, sorted by offset.
+    ///
+    /// # Errors
+    /// Returns an error if the output fails.
+    pub fn add_class_with_members(
+        &mut self,
+        name: &str,
+        kind: ClassKind,
+        address: u64,
+        members: &[MemoryMember],
+    ) -> io::Result<()> {
+        let (name, members) = (name.to_owned(), members.to_vec());
+        let class = MemoryClass { name, kind: kind as i32, address, members };
         write_chunk(&mut self.output, 3, &class)
     }
 

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use unslide_captures_formats::memory_graph::{
-    BlockDetail, BlockRow, ClassRow, LeakRow, MemoryComparison, MemorySource, MemoryTables, MemoryTotals,
-    PathStep, RegionRow,
+    BlockDetail, BlockRow, ClassRow, LeakRow, MemberLabel, MemoryComparison, MemorySource, MemoryTables,
+    MemoryTotals, NeighbourRow, PathStep, RegionRow, format_path,
 };
 use unslide_client::{Table, note, say};
 
@@ -114,14 +114,16 @@ fn print_block(detail: &BlockDetail) {
     let BlockRow { address, class, bytes, retained, path } = &detail.block;
     say!("{class} {address}: {bytes} bytes; {retained} bytes would be free without it");
     print_path(path);
+    if path.len() > 1 {
+        say!("{}", format_path(path));
+    }
     if !detail.referrers.is_empty() {
         say!("{} references to it:", detail.referrer_count);
-        let mut table = Table::new(&["BY", "OFFSET", "ADDRESS", "CLASS"]);
-        for row in detail.referrers.iter().take(SHOWN_ROWS) {
-            let offset = row.offset.map_or_else(String::new, |offset| offset.to_string());
-            table.add_row([row.by.clone(), offset, row.address.clone(), row.class.clone()]);
-        }
-        table.print();
+        print_references(&detail.referrers);
+    }
+    if !detail.references.is_empty() {
+        say!("{} references from it:", detail.reference_count);
+        print_references(&detail.references);
     }
     if !detail.keeps.is_empty() {
         say!("{} blocks that only it keeps alive directly:", detail.keeps_count);
@@ -134,18 +136,30 @@ fn print_block(detail: &BlockDetail) {
     }
 }
 
+fn print_references(rows: &[NeighbourRow]) {
+    let mut table = Table::new(&["BY", "OFFSET", "MEMBER", "ADDRESS", "CLASS"]);
+    for row in rows.iter().take(SHOWN_ROWS) {
+        let offset = row.offset.map_or_else(String::new, |offset| offset.to_string());
+        let member = row.member.as_ref().map(MemberLabel::describe).unwrap_or_default();
+        table.add_row([row.by.clone(), offset, member, row.address.clone(), row.class.clone()]);
+    }
+    table.print();
+}
+
 fn print_path(path: &[PathStep]) {
     if path.is_empty() {
         say!("no root reaches it: it is leaked, or part of a leak");
         return;
     }
-    let mut table = Table::new(&["BY", "OFFSET", "ADDRESS", "CLASS"]);
+    let mut table = Table::new(&["BY", "OFFSET", "MEMBER", "ADDRESS", "CLASS"]);
     for step in path {
         if step.left_out > 0 {
-            table.add_row([format!("… {} more", step.left_out), String::new(), String::new(), String::new()]);
+            let empty = String::new;
+            table.add_row([format!("… {} more", step.left_out), empty(), empty(), empty(), empty()]);
         }
         let offset = step.offset.map_or_else(String::new, |offset| offset.to_string());
-        table.add_row([step.by.clone(), offset, step.address.clone(), step.class.clone()]);
+        let member = step.member.as_ref().map(MemberLabel::describe).unwrap_or_default();
+        table.add_row([step.by.clone(), offset, member, step.address.clone(), step.class.clone()]);
     }
     table.print();
 }

@@ -3,6 +3,7 @@
 pub mod comparison;
 pub mod memory_limits;
 pub mod metric_breakdown;
+pub mod requests;
 pub mod signals;
 
 use crate::store::sessions::read_sketch;

@@ -16,8 +16,6 @@ const PAGE_ROWS: i64 = 100;
 /// Rows of a period, one for each version, day, metric and value of a dimension, that figures are made of:
 /// those of its most recent days, if there are more.
 const MOST_ROWS: i64 = 50_000;
-/// Hosts that are listed: those with the most requests.
-pub const MOST_HOSTS: usize = 200;
 
 /// One figure of a version.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -60,35 +58,6 @@ pub struct VersionSignals {
     pub signals: Vec<SignalFigure>,
 }
 
-/// Figures of the requests of an app to one host.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct HostFigures {
-    /// The host; `(other)` for those beyond 200 of a version and day.
-    #[schema(example = "api.example.com")]
-    pub host: String,
-    /// Requests. What was sampled counts as many as it stands for.
-    pub requests: f64,
-    /// True where `requests` is an estimate: some of them were sampled.
-    pub estimated: bool,
-    /// The share of them that failed, 0 to 1.
-    pub failed: f64,
-    /// The phases that were measured.
-    #[schema(max_items = 5)]
-    pub phases: Vec<PhaseFigures>,
-}
-
-/// One phase of the requests to a host.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
-pub struct PhaseFigures {
-    /// `request_dns`, `request_connect`, `request_tls`, `request_first_byte` or `request_total`.
-    #[schema(example = "request_total")]
-    pub phase: &'static str,
-    /// The median in milliseconds, at most 1 % off.
-    pub p50: f64,
-    /// The time in milliseconds that 95 of 100 requests take at most, at most 1 % off.
-    pub p95: f64,
-}
-
 /// The figures of some versions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComparedVersions {
@@ -97,15 +66,7 @@ pub struct ComparedVersions {
     pub metrics_from: Option<Date>,
 }
 
-/// The figures of the hosts of an app.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ComparedHosts {
-    pub hosts: Vec<HostFigures>,
-    /// The first day that they are made of, if not all of the period was read.
-    pub from: Option<Date>,
-}
-
-type MetricsOfVersion = BTreeMap<MetricName, MetricSums>;
+pub(super) type MetricsOfVersion = BTreeMap<MetricName, MetricSums>;
 
 /// Sums of one version in a period.
 struct VersionSums {
@@ -254,46 +215,6 @@ fn share_figure(
     })
 }
 
-/// Returns the hosts that an app's requests went to in a period, those with the most requests first, at most
-/// [`MOST_HOSTS`].
-pub async fn compare_hosts(
-    tx: &mut TenantTx,
-    app: &str,
-    version: Option<&str>,
-    period: (Date, Date),
-) -> Result<ComparedHosts> {
-    let mut found: BTreeMap<String, MetricsOfVersion> = BTreeMap::new();
-    let each = |row: &MetricRow| {
-        let of = found.entry(row.value.clone()).or_default();
-        of.entry(row.metric()?).or_default().merge(&row.sums()?);
-        Ok(())
-    };
-    let from = match version {
-        Some(version) => read_values(tx, app, version, MetricDimension::Host, None, period, each).await?,
-        None => read_hosts(tx, app, period, each).await?,
-    };
-    let mut hosts: Vec<HostFigures> =
-        found.into_iter().map(|(host, metrics)| host_figures(host, &metrics)).collect();
-    hosts.sort_by(|a, b| b.requests.total_cmp(&a.requests).then_with(|| a.host.cmp(&b.host)));
-    hosts.truncate(MOST_HOSTS);
-    Ok(ComparedHosts { hosts, from })
-}
-
-fn host_figures(host: String, metrics: &MetricsOfVersion) -> HostFigures {
-    let total = metrics.get(&MetricName::Requests);
-    let phases = metrics.iter().filter_map(|(phase, sums)| {
-        let (p50, p95) = (sums.sketch.quantile(0.5)?, sums.sketch.quantile(0.95)?);
-        Some(PhaseFigures { phase: phase.as_str(), p50, p95 })
-    });
-    HostFigures {
-        host,
-        requests: total.map_or(0.0, |sums| sums.observations),
-        estimated: total.is_some_and(|sums| sums.sampled),
-        failed: total.and_then(MetricSums::failed_share).unwrap_or(0.0),
-        phases: phases.collect(),
-    }
-}
-
 /// The columns of a row that are read.
 pub(super) struct MetricRow {
     day: Date,
@@ -308,7 +229,7 @@ pub(super) struct MetricRow {
 }
 
 impl MetricRow {
-    fn metric(&self) -> Result<MetricName> {
+    pub(super) fn metric(&self) -> Result<MetricName> {
         MetricName::parse(&self.metric)
             .ok_or_else(|| StoreError::corrupt("metric_days", "a metric that no program of ours knows"))
     }
@@ -409,10 +330,11 @@ async fn read_whole(
     })
 }
 
-/// Does the same for single hosts.
-async fn read_hosts(
+/// Does the same for the values of a dimension of requests.
+pub(super) async fn read_dimension(
     tx: &mut TenantTx,
     app: &str,
+    dimension: MetricDimension,
     period: (Date, Date),
     mut each: impl FnMut(&MetricRow) -> Result<()>,
 ) -> Result<Option<Date>> {
@@ -422,7 +344,8 @@ async fn read_hosts(
         sqlx::query_as!(
             MetricRow,
             "SELECT day, version, metric, value, observations, failed, squares, sampled, sketch FROM metric_days
-             WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND dimension = 'host'
+             WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND dimension = $10
+               AND dimension IN ('endpoint', 'host', 'protocol', 'result')
                AND ($5::date IS NULL OR (day, version, value, metric) < ($5, $6::text, $7::text, $8::text))
              ORDER BY day DESC, version DESC, value DESC, metric DESC LIMIT $9",
             tenant,
@@ -433,7 +356,8 @@ async fn read_hosts(
             after.map(|row| &*row.version),
             after.map(|row| &*row.value),
             after.map(|row| &*row.metric),
-            PAGE_ROWS
+            PAGE_ROWS,
+            dimension.as_str()
         )
         .fetch_all(connection)
         .await?

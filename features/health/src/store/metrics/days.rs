@@ -14,13 +14,14 @@ use unslide_store::{Result, StoreError, TenantTx};
 
 /// Rows that one statement adds to.
 const ROWS_AT_ONCE: usize = 2_000;
-/// Hosts of one payload that are counted by themselves.
-const MOST_HOSTS_OF_PAYLOAD: usize = 20;
+/// Hosts of one payload that are counted separately, and as many endpoints, results and protocols.
+const MOST_VALUES_OF_PAYLOAD: usize = 20;
 
 /// App, version, dimension, day, value and metric. Of all values together, the dimension and the value are empty.
 type RowKey = (String, String, &'static str, Date, String, &'static str);
-/// Sums that one payload adds to rows, by the host, which is empty for all together, and the metric.
-type OwnSums = BTreeMap<(String, MetricName), RowSums>;
+/// Sums that one payload adds to rows, by the dimension of requests and its value, and the metric. All together have no
+/// dimension.
+type OwnSums = BTreeMap<(Option<MetricDimension>, String, MetricName), RowSums>;
 
 /// Sums that a batch adds to one row.
 #[derive(Default)]
@@ -66,15 +67,15 @@ impl PayloadSums {
         let made_on: Vec<(MetricDimension, String)> = made_on(counted)
             .map(|(dimension, value)| (dimension, self.known.counted_as(counted, dimension, value)))
             .collect();
-        for ((host, metric), sums) in self.payload_sums(counted) {
-            if host.is_empty() {
-                for (dimension, value) in &made_on {
-                    self.row(counted, dimension.as_str(), value, metric).merge(&sums, counted.weight);
-                }
-                self.row(counted, "", "", metric).merge(&sums, counted.weight);
-            } else {
-                self.row(counted, MetricDimension::Host.as_str(), &host, metric).merge(&sums, counted.weight);
+        for ((dimension, value, metric), sums) in self.payload_sums(counted) {
+            if let Some(dimension) = dimension {
+                self.row(counted, dimension.as_str(), &value, metric).merge(&sums, counted.weight);
+                continue;
             }
+            for (dimension, value) in &made_on {
+                self.row(counted, dimension.as_str(), value, metric).merge(&sums, counted.weight);
+            }
+            self.row(counted, "", "", metric).merge(&sums, counted.weight);
         }
     }
 
@@ -82,22 +83,24 @@ impl PayloadSums {
     fn payload_sums(&mut self, counted: &CountedPayload<'_>) -> OwnSums {
         let payload = counted.payload;
         let mut own = OwnSums::new();
-        let mut named = BTreeSet::new();
+        let mut named: BTreeMap<MetricDimension, BTreeSet<&str>> = BTreeMap::new();
         for sample in &payload.samples {
             let weight = counted.weight.saturating_mul(sample.count.into());
-            let row = own.entry((String::new(), sample.metric)).or_default();
+            let row = own.entry((None, String::new(), sample.metric)).or_default();
             row.weight = row.weight.saturating_add(weight);
             row.sketch.add_value(sample.value, weight);
         }
         for request in &payload.requests {
-            let by_itself = named.contains(&*request.host) || named.len() < MOST_HOSTS_OF_PAYLOAD;
-            let host = match by_itself {
-                true => self.known.counted_as(counted, MetricDimension::Host, &request.host),
-                false => OTHER.to_owned(),
-            };
-            named.extend(by_itself.then_some(&*request.host));
-            for host in [String::new(), host] {
-                add_request(&mut own, request, &host, counted.weight);
+            add_request(&mut own, request, (None, String::new()), counted.weight);
+            for (dimension, value) in request_values(request) {
+                let named = named.entry(dimension).or_default();
+                let is_separate = named.contains(value) || named.len() < MOST_VALUES_OF_PAYLOAD;
+                let counted_as = match is_separate {
+                    true => self.known.counted_as(counted, dimension, value),
+                    false => OTHER.to_owned(),
+                };
+                named.extend(is_separate.then_some(value));
+                add_request(&mut own, request, (Some(dimension), counted_as), counted.weight);
             }
         }
         own
@@ -121,16 +124,33 @@ impl PayloadSums {
     }
 }
 
-/// Counts every request, and each phase that has a known time.
-fn add_request(own: &mut OwnSums, request: &RequestTiming, host: &str, weight: u64) {
-    let all = own.entry((host.to_owned(), MetricName::Requests)).or_default();
+/// Returns the values of a request in the dimensions of requests.
+fn request_values(request: &RequestTiming) -> impl Iterator<Item = (MetricDimension, &str)> {
+    let named = [
+        (MetricDimension::Host, Some(&request.host)),
+        (MetricDimension::Endpoint, request.endpoint.as_ref()),
+        (MetricDimension::RequestResult, request.result.as_ref()),
+        (MetricDimension::Protocol, request.protocol.as_ref()),
+    ];
+    named.into_iter().filter_map(|(dimension, value)| Some((dimension, value?.as_str())))
+}
+
+/// Counts every request, and each value that is known.
+fn add_request(
+    own: &mut OwnSums,
+    request: &RequestTiming,
+    place: (Option<MetricDimension>, String),
+    weight: u64,
+) {
+    let (dimension, value_name) = place;
+    let all = own.entry((dimension, value_name.clone(), MetricName::Requests)).or_default();
     all.weight = all.weight.saturating_add(weight);
     if request.failed {
         all.failed = all.failed.saturating_add(weight);
     }
-    for (metric, value) in MetricName::REQUEST_PHASES.into_iter().zip(request.phases) {
+    for (metric, value) in MetricName::REQUEST_VALUES.into_iter().zip(request.values) {
         let Some(value) = value else { continue };
-        let row = own.entry((host.to_owned(), metric)).or_default();
+        let row = own.entry((dimension, value_name.clone(), metric)).or_default();
         row.weight = row.weight.saturating_add(weight);
         row.sketch.add_value(value, weight);
     }

@@ -15,6 +15,12 @@ unslide_model::words! {
     pub enum MetricDimension {
         /// The host of a request.
         Host = "host",
+        /// Method, host and path of a request.
+        Endpoint = "endpoint",
+        /// The status or the error code of a request.
+        RequestResult = "result",
+        /// The protocol of a request.
+        Protocol = "protocol",
         /// The device model.
         Model = "model",
         /// The operating system and its version.
@@ -28,6 +34,16 @@ type DimensionKey = (String, String, MetricDimension, Date);
 /// Values that have rows of their own.
 #[derive(Default)]
 pub(super) struct KnownValues(BTreeMap<DimensionKey, BTreeSet<String>>);
+
+impl MetricDimension {
+    /// The dimensions of requests.
+    pub(super) const OF_REQUESTS: [MetricDimension; 4] = [
+        MetricDimension::Host,
+        MetricDimension::Endpoint,
+        MetricDimension::RequestResult,
+        MetricDimension::Protocol,
+    ];
+}
 
 impl KnownValues {
     /// Returns the value that a payload counts for: [`OTHER`] once a version has as many values as can be
@@ -66,8 +82,9 @@ pub(super) fn made_on<'p>(
 pub(super) async fn known_values(tx: &mut TenantTx, counted: &[CountedPayload<'_>]) -> Result<KnownValues> {
     let mut keys = BTreeSet::new();
     for one in counted {
-        let host = (!one.payload.requests.is_empty()).then_some(MetricDimension::Host);
-        let dimensions = host.into_iter().chain(made_on(one).map(|(dimension, _)| dimension));
+        let has_requests = !one.payload.requests.is_empty();
+        let of_requests = MetricDimension::OF_REQUESTS.into_iter().filter(|_| has_requests);
+        let dimensions = of_requests.chain(made_on(one).map(|(dimension, _)| dimension));
         keys.extend(dimensions.map(|dimension| key(one, dimension)));
     }
     let apps: Vec<String> = keys.iter().map(|key| key.0.clone()).collect();

@@ -1,7 +1,7 @@
 //! The values of one payload, for the page of its session.
 
 use std::collections::BTreeMap;
-use unslide_health_formats::{MetricName, MetricPayload};
+use unslide_health_formats::{BatteryMoment, MetricName, MetricPayload};
 use unslide_store::queries::session::SessionFigure;
 
 /// Returns the figures of each metric of a payload. They are of one device, so they have no weights.
@@ -11,7 +11,7 @@ pub(super) fn list_figures(payload: &MetricPayload) -> Vec<SessionFigure> {
         values.entry(sample.metric).or_default().push((sample.value, sample.count.into()));
     }
     for request in &payload.requests {
-        for (metric, value) in MetricName::REQUEST_PHASES.into_iter().zip(request.phases) {
+        for (metric, value) in MetricName::REQUEST_VALUES.into_iter().zip(request.values) {
             if let Some(value) = value {
                 values.entry(metric).or_default().push((value, 1));
             }
@@ -28,10 +28,28 @@ pub(super) fn list_figures(payload: &MetricPayload) -> Vec<SessionFigure> {
             lowest: None,
             median: None,
             highest: None,
+            state: None,
         });
+    }
+    if let Some(battery) = &payload.battery {
+        figures.push(describe_battery("battery_at_start", battery.start));
+        figures.push(describe_battery("battery_at_end", battery.end));
     }
     figures.extend(values.into_iter().map(|(metric, values)| summarise_metric(metric, values)));
     figures
+}
+
+fn describe_battery(metric: &str, moment: BatteryMoment) -> SessionFigure {
+    SessionFigure {
+        metric: metric.to_owned(),
+        unit: "%".to_owned(),
+        count: 1,
+        failed: None,
+        lowest: Some(moment.percent),
+        median: Some(moment.percent),
+        highest: Some(moment.percent),
+        state: Some(moment.state.as_str().to_owned()),
+    }
 }
 
 /// Returns the figures of one metric from its values, each with how often it came.
@@ -52,6 +70,7 @@ fn summarise_metric(metric: MetricName, mut values: Vec<(f64, u64)>) -> SessionF
         median: values.iter().find(is_median).map(|(value, _)| *value),
         lowest: values.first().map(|(value, _)| *value),
         highest: values.last().map(|(value, _)| *value),
+        state: None,
     }
 }
 
@@ -69,6 +88,7 @@ mod tests {
             {"from": 200, "to": 300, "count": 5}, {"from": 900, "to": 1_100, "count": 2}]});
         let payload = json!({
             "id": "m1", "app": "com.acme.shop", "measured_at": "2026-11-20T10:00:00Z", "sampled": 0.5,
+            "battery": {"start": {"level": 0.83, "state": "unplugged"}, "end": {"level": 0.81, "state": "charging"}},
             "measurements": measured.into_iter().chain([hangs]).collect::<Vec<_>>(),
             "requests": [{"host": "a.example.com", "total": 20}, {"host": "b.example.com", "failed": true}],
         });
@@ -86,6 +106,8 @@ mod tests {
             found,
             [
                 ("requests".to_owned(), 2, Some(1), None, None, None),
+                ("battery_at_start".to_owned(), 1, None, Some(83.0), Some(83.0), Some(83.0)),
+                ("battery_at_end".to_owned(), 1, None, Some(81.0), Some(81.0), Some(81.0)),
                 ("launch_time".to_owned(), 4, None, launch.0, launch.1, launch.2),
                 ("hang_time".to_owned(), 7, None, Some(250.0), Some(250.0), Some(1_000.0)),
                 ("request_total".to_owned(), 1, None, Some(20.0), Some(20.0), Some(20.0)),

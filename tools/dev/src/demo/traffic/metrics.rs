@@ -41,8 +41,9 @@ fn payload(build: &Build, id: &str, at: i64, random: &mut SmallRng) -> Result<Va
     let broken = if build.version == "2.5.0" { 1.6 } else { 1.0 };
     let mut near = |middle: f64| middle * (0.5 + random.random_range(0.0..1.0_f64));
     let measured = |name: &str, unit: &str, value: f64| json!({"name": name, "unit": unit, "value": value});
+    let launch = near(700.0 * broken);
     let measurements = [
-        measured("launch_time", "ms", near(700.0 * broken)),
+        measured("launch_time", "ms", launch),
         measured("hang_time", "ms", near(400.0 * broken)),
         measured("foreground_time", "min", near(40.0)),
         measured("cpu_time", "s", near(40.0)),
@@ -50,19 +51,22 @@ fn payload(build: &Build, id: &str, at: i64, random: &mut SmallRng) -> Result<Va
         measured("disk_writes", "MB", near(12.0 * broken)),
         measured("frame_rate", "fps", near(58.0).min(60.0)),
     ];
-    let mut request = |host: &str, total: f64, fails: f64| {
+    let mut request = |host: &str, path: &str, total: f64, fails: f64| {
         let failed = near(1.0) > 1.5 - fails;
-        json!({"host": host, "failed": failed, "dns": near(9.0), "connect": near(25.0), "tls": near(40.0),
+        json!({"host": host, "path": path, "method": "GET", "status": if failed { 503 } else { 200 }, "protocol": "h2",
+            "sent": 420, "received": total * 200.0, "dns": near(9.0), "connect": near(25.0), "tls": near(40.0),
             "first_byte": near(total * 0.7), "total": near(total)})
     };
     let requests = [
-        request("api.example.com", 180.0, 0.01 * broken * broken * broken),
-        request("images.example.com", 90.0, 0.01),
+        request("api.example.com", "/orders/1041", 180.0, 0.01 * broken * broken * broken),
+        request("images.example.com", "/menu/7c1f/large", 90.0, 0.01),
     ];
     let measured_at = OffsetDateTime::from_unix_timestamp(at / 1_000)?.format(&Rfc3339)?;
     let made_on = random.random_range(0..DEVICES.len() * SYSTEMS.len());
     let device = DEVICES[made_on % DEVICES.len()];
     let os = format!("iOS {}", SYSTEMS[made_on / DEVICES.len()]);
     Ok(json!({"id": id, "app": build.app, "version": build.version, "device": device, "os": os,
-        "measured_at": measured_at, "sampled": SAMPLED, "measurements": measurements, "requests": requests}))
+        "measured_at": measured_at, "sampled": SAMPLED, "measurements": measurements, "requests": requests,
+        "launches": [{"type": "cold", "before_main": launch * 0.4, "first_frame": launch * 0.6}],
+        "battery": {"start": {"level": 0.8, "state": "unplugged"}, "end": {"level": 0.8 - 0.04 * broken, "state": "unplugged"}}}))
 }

@@ -3,11 +3,11 @@
 use super::Example;
 use unslide_captures_formats::memory_graph::ReferenceKind::{Conservative, Strong, Unowned, Weak};
 use unslide_captures_formats::memory_graph::{
-    ClassKind, GraphAnalysis, MemoryGraphLimits, MemoryGraphWriter, MemoryTables, compare_tables,
-    read_memory_graph,
+    ClassKind, GraphAnalysis, MemberLabel, MemoryGraphLimits, MemoryGraphWriter, MemoryTables, NeighbourRow,
+    RootKind, compare_tables, format_path, read_memory_graph,
 };
 use unslide_model::DebugId;
-use unslide_proto::signal::MemoryImage;
+use unslide_proto::signal::{MemoryImage, MemoryMember};
 use unslide_symbolicate::symcache::SymCache;
 use unslide_symbolicate::{ImageSymbols, object};
 use unslide_testkit::fixtures;
@@ -95,6 +95,45 @@ fn a_block_is_explained_by_the_shortest_way_from_a_root() {
     );
 }
 
+#[test]
+fn a_path_reads_as_the_members_that_refer() {
+    let mut writer = MemoryGraphWriter::new(Vec::new(), "Shop", 0).unwrap();
+    let member = |offset, stride, name: &str, kind: &str| MemoryMember {
+        offset,
+        stride,
+        name: name.to_owned(),
+        r#type: kind.to_owned(),
+    };
+    for (class, members) in [
+        ("Session", vec![member(16, 0, "owner", "User"), member(24, 0, "cache", "Cache")]),
+        ("Cache", vec![member(32, 8, "entries", "Image")]),
+        ("Image", vec![member(16, 0, "pixels", "")]),
+        ("Buffer", vec![]),
+    ] {
+        writer.add_class_with_members(class, ClassKind::Swift, 0, &members).unwrap();
+    }
+    for (class, size) in [(0, 64), (1, 256), (2, 32), (3, 4_096)] {
+        writer.add_node(0x1000 * (u64::from(class) + 1), size, Some(class), None).unwrap();
+    }
+    for (source, offset) in [(0, 24), (1, 32 + 12 * 8), (2, 16)] {
+        writer.add_reference(source, source + 1, Strong, offset).unwrap();
+    }
+    // At an offset without a member.
+    writer.add_reference(3, 0, Weak, 8).unwrap();
+    writer.add_root(0, RootKind::Global, 0x10_0000).unwrap();
+    let bytes = writer.finish().unwrap();
+    let graph = read_memory_graph(&bytes[..], &MemoryGraphLimits::default()).unwrap();
+    let analysis = GraphAnalysis::from_graph(&graph);
+    let expected = "Session.cache \u{2192} Cache.entries[12] \u{2192} Image.pixels \u{2192} Buffer";
+    assert_eq!(format_path(&analysis.describe_block(3).path), expected);
+    let image = analysis.describe_neighbours(2);
+    let label = |rows: &[NeighbourRow]| rows[0].member.as_ref().map(MemberLabel::describe);
+    assert_eq!(label(&image.referrers).as_deref(), Some("entries[12]: Image"));
+    assert_eq!(label(&image.references).as_deref(), Some("pixels"));
+    let buffer = analysis.describe_neighbours(3);
+    assert_eq!((label(&buffer.references), buffer.references[0].offset), (None, Some(8)));
+}
+
 /// The truth is a search over the rows of the example.
 #[test]
 fn a_block_has_its_neighbours() {
@@ -126,6 +165,10 @@ fn a_block_has_its_neighbours() {
         let expected: Vec<_> =
             roots.chain(blocks.map(|(from, _, kind)| (address(*from), kind.keeps_alive()))).collect();
         assert_eq!((referrers, found.referrer_count), (expected.clone(), expected.len() as u64), "{node}");
+        let references: Vec<String> = found.references.iter().map(|row| row.address.clone()).collect();
+        let targets = SHOP.references.iter().filter(|(from, ..)| *from == node);
+        let expected: Vec<String> = targets.map(|(_, to, _)| address(*to)).collect();
+        assert_eq!((references, found.reference_count), (expected.clone(), expected.len() as u64), "{node}");
         // What is lost without the block is it and what it keeps alive, directly or not.
         let without = is_reached(Some(node));
         let lost = (0..nodes).filter(|other| whole[*other as usize] && !without[*other as usize]);

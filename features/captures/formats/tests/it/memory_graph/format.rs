@@ -8,7 +8,7 @@ use unslide_captures_formats::memory_graph::{
 };
 use unslide_proto::Message;
 use unslide_proto::signal::{
-    MemoryGraph as MemoryGraphMessage, MemoryImage, MemoryNodes, MemoryReferences, MemoryRegion,
+    MemoryGraph as MemoryGraphMessage, MemoryImage, MemoryMember, MemoryNodes, MemoryReferences, MemoryRegion,
 };
 
 const SMALL: Example<'static> = Example {
@@ -99,6 +99,30 @@ fn changed(change: impl FnOnce(&mut MemoryGraphMessage)) -> Vec<u8> {
     let mut message = MemoryGraphMessage::decode(&golden()[..]).unwrap();
     change(&mut message);
     message.encode_to_vec()
+}
+
+#[test]
+fn members_that_cannot_be_are_refused() {
+    let member =
+        |offset, name: &str| MemoryMember { offset, name: name.to_owned(), ..MemoryMember::default() };
+    let found = |members: Vec<MemoryMember>| {
+        problem(&changed(|message| message.classes[0].members.clone_from(&members)))
+    };
+    for (members, end) in [
+        (vec![member(8, "a"), member(8, "b")], "the members of a class are not sorted by offset"),
+        (vec![member(8, "")], "a member that is no array has no name"),
+        (vec![member(8, &"a".repeat(20_000))], "a name is too long"),
+    ] {
+        let told = found(members);
+        assert!(told.contains(end), "{told}");
+    }
+    let mut writer = MemoryGraphWriter::new(Vec::new(), "Shop", 0).unwrap();
+    let members: Vec<_> = (0..40_000).map(|offset| member(offset, "a")).collect();
+    for _ in 0..7 {
+        writer.add_class_with_members("Cart", ClassKind::Swift, 0, &members).unwrap();
+    }
+    let told = problem(&writer.finish().unwrap());
+    assert!(told.contains("more than 262144 members of classes"), "{told}");
 }
 
 #[test]
