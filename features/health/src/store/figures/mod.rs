@@ -4,6 +4,7 @@ pub mod comparison;
 pub mod memory_limits;
 pub mod metric_breakdown;
 pub mod signals;
+pub mod watched;
 
 use crate::store::sessions::read_sketch;
 use serde::Serialize;
