@@ -7,9 +7,10 @@ CREATE TABLE alert_rules (
     -- NULL: of every app.
     app                text,
     condition          text NOT NULL
-        CHECK (condition IN ('new_group', 'regression', 'spike', 'missing_symbols', 'crash_free')),
+        CHECK (condition IN ('new_group', 'regression', 'spike', 'missing_symbols', 'crash_free', 'figure')),
     threshold          double precision NOT NULL,
-    channel            text NOT NULL CHECK (channel IN ('webhook', 'slack', 'feishu', 'dingtalk', 'wecom', 'mail', 'kafka')),
+    channel            text NOT NULL CHECK (channel IN (
+        'webhook', 'slack', 'feishu', 'dingtalk', 'wecom', 'pagerduty', 'opsgenie', 'mail', 'kafka')),
     -- A URL, which is a secret for chats; for mail the recipients.
     address            text NOT NULL,
     -- Secret that signs the messages; empty for none.

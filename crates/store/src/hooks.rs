@@ -6,6 +6,7 @@ use crate::queries::person::FindSessionsHook;
 use crate::queries::session::{TimelineEvent, TimelinePage};
 use crate::slots::PublishedSymbols;
 use crate::wakes::Arrived;
+use crate::watched_figures::FigureHook;
 use crate::{OwnerTx, Result, Store, TenantTx, Uuid};
 use serde_json::Value;
 use std::pin::Pin;
@@ -50,6 +51,8 @@ pub struct StoreHook {
     pub find_sessions: Option<FindSessionsHook>,
     /// Deletes what the feature has of sessions, and condemns its files. Returns the number of rows by table.
     pub erase_sessions: Option<EraseSessionsHook>,
+    /// Measures figures of apps by their names, for rules that watch them.
+    pub figures: Option<FigureHook>,
 }
 
 impl StoreHook {
@@ -71,6 +74,7 @@ impl StoreHook {
             person_sessions: None,
             find_sessions: None,
             erase_sessions: None,
+            figures: None,
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod symbols;
 pub mod tenants;
 #[cfg(test)]
 mod tests;
+pub mod watched_figures;
 
 pub use database::{
     BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, apply_migrations,

@@ -12,7 +12,7 @@ pub const ALERT_COMMANDS: &[FeatureCommand] =
 /// Entries of a list without --limit.
 const DEFAULT_LIMIT: usize = 50;
 
-/// List alert rules and their messages, try a rule, and send a group to its receiver
+/// List alert rules, messages and firings, acknowledge a firing, and send a group to a receiver
 #[derive(Parser)]
 #[command(
     name = "alerts",
@@ -23,6 +23,8 @@ Examples:
   unslide alerts list
   unslide alerts messages --rule 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
   unslide alerts test 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
+  unslide alerts firings
+  unslide alerts acknowledge 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
   unslide alerts send SHOP-1A2B --rule 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10"
 )]
 struct Arguments {
@@ -41,6 +43,15 @@ enum AlertsCommand {
         /// Messages of the rule with this id
         #[arg(long, value_name = "ID")]
         rule: Option<String>,
+    },
+    /// List the times in which figures were bad, the newest first
+    Firings(ListArguments),
+    /// Acknowledge a firing, so that the second receiver does not get it
+    Acknowledge {
+        #[command(flatten)]
+        server: ApiServer,
+        /// The id of the firing
+        id: String,
     },
     /// Send a test message to the receiver of a rule
     Test {
@@ -78,6 +89,13 @@ fn run(matches: &ArgMatches) -> Outcome {
         match Arguments::from_arg_matches(matches)?.command {
             AlertsCommand::List(list) => list_rules(&list).await,
             AlertsCommand::Messages { list, rule } => list_messages(&list, rule).await,
+            AlertsCommand::Firings(list) => list_firings(&list).await,
+            AlertsCommand::Acknowledge { server, id } => {
+                let path = format!("/v1/alert-firings/{id}/acknowledge");
+                let firing: Value = Client::new(&server)?.post(&path, &json!({})).await?;
+                say!("{id}  {}", describe_firing(&firing));
+                Ok(unslide_client::Exit::Ready)
+            }
             AlertsCommand::Test { server, id } => {
                 let path = format!("/v1/alert-rules/{id}/test");
                 let _: Value = Client::new(&server)?.post(&path, &json!({})).await?;
@@ -118,8 +136,15 @@ async fn list_rules(arguments: &ListArguments) -> Outcome {
     listing.print_items(&Client::new(&arguments.server)?, arguments.json).await
 }
 
-/// Returns the condition with its threshold, if it has one.
+/// Returns the condition or the figure with its threshold, if it has one.
 fn describe_condition(rule: &Value) -> String {
+    if let Some(figure) = rule["figure"]["name"].as_str() {
+        let comparison = item_text(&rule["figure"], "comparison");
+        return match comparison.as_str() {
+            "worse" => format!("{figure} worse"),
+            _ => format!("{figure} {comparison} {}", rule["threshold"]),
+        };
+    }
     let condition = item_text(rule, "condition");
     match rule["threshold"].as_f64() {
         Some(threshold) if threshold > 0.0 => format!("{condition} {threshold}"),
@@ -132,6 +157,36 @@ fn describe_state(rule: &Value) -> String {
         (true, _) => "off".to_owned(),
         (false, "") => "on".to_owned(),
         (false, until) => format!("muted until {until}"),
+    }
+}
+
+async fn list_firings(arguments: &ListArguments) -> Outcome {
+    let listing = Listing {
+        path: "/v1/alert-firings",
+        query: Vec::new(),
+        limit: arguments.limit,
+        head: &["ID", "BEGAN", "RULE", "STATE", "FIGURE"],
+        row: |firing| {
+            [
+                item_text(firing, "id"),
+                item_text(firing, "began_at"),
+                item_text(firing, "rule_name"),
+                describe_firing(firing),
+                item_text(firing, "headline"),
+            ]
+        },
+        empty: "no figure was bad",
+    };
+    listing.print_items(&Client::new(&arguments.server)?, arguments.json).await
+}
+
+/// Returns how far a firing is.
+fn describe_firing(firing: &Value) -> String {
+    let by = item_text(firing, "acknowledged_by");
+    match (firing["ended_at"].is_string(), by.as_str()) {
+        (true, _) => "good again".to_owned(),
+        (false, "") => "bad".to_owned(),
+        (false, by) => format!("acknowledged by {by}"),
     }
 }
 
@@ -173,5 +228,7 @@ mod tests {
         assert_eq!(describe_condition(&muted), "new_group");
         assert_eq!(describe_state(&muted), "muted until 2026-11-20T09:00:00Z");
         assert_eq!(describe_state(&json!({ "enabled": false })), "off");
+        let slow = json!({ "condition": "figure", "threshold": 1500.5, "figure": { "name": "launch_time_p90", "comparison": "above" } });
+        assert_eq!(describe_condition(&slow), "launch_time_p90 above 1500.5");
     }
 }

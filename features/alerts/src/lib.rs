@@ -3,6 +3,7 @@
 //! `store` has the statements, `operations` the API, `pages` the console, `commands` the command line, and `sending` what delivers
 //! messages.
 
+mod acknowledge_link;
 mod commands;
 mod operations;
 mod pages;
@@ -66,14 +67,22 @@ pub fn feature(config: Config) -> Feature {
     }
 }
 
-/// The list of messages as a table.
-const TABLES: &[ListTable] = &[ListTable {
-    path: "/v1/alert-messages",
-    name: "alert-messages",
-    has_pages: true,
-    columns: "id rule rule_name status headline events attempts last_error created_at due_at \
+/// The lists of messages and of firings as tables.
+const TABLES: &[ListTable] = &[
+    ListTable {
+        path: "/v1/alert-messages",
+        name: "alert-messages",
+        has_pages: true,
+        columns: "id rule rule_name status headline events attempts last_error created_at due_at \
               delivered_at",
-}];
+    },
+    ListTable {
+        path: "/v1/alert-firings",
+        name: "alert-firings",
+        has_pages: true,
+        columns: "id rule rule_name headline began_at ended_at acknowledged_at acknowledged_by escalated_at",
+    },
+];
 
 fn for_api(settings: ApiSettings) -> ApiFeature {
     let ApiSettings { public_url, alerts } = settings;

@@ -16,7 +16,7 @@ pub fn rule(address: &str) -> Value {
     json!({"name": "new bugs", "condition": "new_group", "channel": "webhook", "address": address})
 }
 
-/// A rule of a tenant, and a message of it.
+/// A rule of a tenant, a message of it, and a firing with the id of the rule.
 pub async fn rule_with_message(world: &World, of: &str) -> (Uuid, Uuid) {
     let mut tx = world.store.tenant(&tenant_id(of)).await.unwrap();
     let new = serde_json::from_value(rule("https://alerts.example.com/hook")).unwrap();
@@ -26,6 +26,12 @@ pub async fn rule_with_message(world: &World, of: &str) -> (Uuid, Uuid) {
     assert!(collect_events(&mut tx, rule.id).await.unwrap());
     let message = list_messages(&mut tx, Some(rule.id), None, None, 1).await.unwrap().remove(0);
     tx.commit().await.unwrap();
+    let firing = format!(
+        "INSERT INTO alert_firings (id, tenant, rule, headline, began_at, link_key)
+         VALUES ('{0}', '{of}', '{0}', 'a figure', now(), decode(repeat('07', 32), 'hex'))",
+        rule.id
+    );
+    world.execute(&firing).await;
     (rule.id, message.id)
 }
 

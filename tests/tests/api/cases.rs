@@ -371,6 +371,11 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("test_alert_rule", Case::new(format!("/v1/alert-rules/{rule}/test"), Foreign::NotFound)),
         ("delete_alert_rule", Case::new(format!("/v1/alert-rules/{doomed_rule}"), Foreign::NotFound)),
         ("list_alert_messages", Case::new("/v1/alert-messages", Foreign::Empty)),
+        ("list_alert_firings", Case::new("/v1/alert-firings", Foreign::Empty)),
+        (
+            "acknowledge_alert_firing",
+            Case::new(format!("/v1/alert-firings/{rule}/acknowledge"), Foreign::NotFound),
+        ),
         (
             "send_group",
             Case::new(format!("/v1/groups/{group}/send"), Foreign::NotFound).body(json!({"rule": rule})),

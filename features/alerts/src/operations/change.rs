@@ -1,5 +1,6 @@
 //! `PATCH /v1/alert-rules/{id}`.
 
+use super::figure::{check_figure, check_watching_rule};
 use super::{ask_recipients, check_limits, check_receiver, describe_rule, no_rule};
 use crate::receiver_policy::PolicyExtension;
 use crate::store::rules::{self, AlertRule, AlertRuleChange};
@@ -8,6 +9,7 @@ use axum::{Extension, Json};
 use unslide_api::feature::operation::{
     Access, Api, JsonBody, Kind, Path, Problem, TenantAdmin, is_text, problems,
 };
+use unslide_model::Secret;
 use unslide_store::{Uuid, audit};
 
 /// Maximum length of an app's name, in bytes.
@@ -17,7 +19,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 
 /// Change an alert rule
 ///
-/// Mutes the rule, switches it off, changes its app, its threshold and its times, or gives it another receiver.
+/// Mutes the rule, switches it off, changes its app, its figure, its threshold and its times, or gives it another receiver.
 #[utoipa::path(patch, path = "/v1/alert-rules/{id}", tag = "alerts", operation_id = "change_alert_rule",
     params(("id" = Uuid, Path, description = "The rule's id.")),
     request_body = AlertRuleChange,
@@ -28,10 +30,16 @@ pub async fn change_alert_rule(
     Extension(policy): PolicyExtension,
     access: Access<TenantAdmin>,
     Path(id): Path<Uuid>,
-    JsonBody(change): JsonBody<AlertRuleChange>,
+    JsonBody(mut change): JsonBody<AlertRuleChange>,
 ) -> Result<Json<AlertRule>, Problem> {
     check_limits(change.name.as_deref(), None, change.threshold, change.digest_minutes)?;
     check_app(&access, change.app.as_deref())?;
+    if let Some(figure) = &change.figure {
+        check_figure(&api.store, figure)?;
+    }
+    if let (Some(channel), true) = (change.channel, change.address.is_empty()) {
+        change.address = Secret::new(channel.usual_address());
+    }
     let receiver = change.to_receiver();
     match &receiver {
         Some(receiver) => check_receiver(&policy, receiver)?,
@@ -49,6 +57,8 @@ pub async fn change_alert_rule(
         ask_recipients(&policy, &mut tx, receiver).await?;
     }
     let rule = rules::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
+    check_limits(None, Some(rule.condition), change.threshold, None)?;
+    check_watching_rule(&mut tx, &rule, change.figure.as_ref(), access.only_app()).await?;
     let rule = describe_rule(&policy, &mut tx, rule).await?;
     let detail = serde_json::json!({"enabled": rule.enabled, "threshold": rule.threshold, "channel": rule.channel,
                                      "address": rule.address});

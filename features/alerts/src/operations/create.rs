@@ -1,12 +1,15 @@
 //! `POST /v1/alert-rules`.
 
+use super::figure::{check_figure, check_watching_rule};
 use super::{ask_recipients, check_limits, check_receiver, describe_rule};
 use crate::receiver_policy::PolicyExtension;
-use crate::store::rules::{self, AlertRule, MOST_RULES, NewAlertRule};
+use crate::store::figures::FigureComparison;
+use crate::store::rules::{self, AlertCondition, AlertRule, MOST_RULES, NewAlertRule};
 use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
 use unslide_api::feature::operation::{Access, Api, JsonBody, Kind, Problem, TenantAdmin, is_text, problems};
+use unslide_model::Secret;
 use unslide_store::audit;
 
 problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
@@ -32,6 +35,18 @@ pub async fn create_alert_rule(
     if new.app.as_ref().is_some_and(|app| !is_text(app, 255)) {
         return Err(Problem::new(Kind::InvalidBody, "app: 1 to 255 bytes, no control characters"));
     }
+    if new.condition == AlertCondition::Figure && new.threshold.is_none() {
+        let is_compared = new.figure.as_ref().is_some_and(|it| it.comparison == FigureComparison::Worse);
+        if !is_compared {
+            return Err(Problem::new(Kind::InvalidBody, "threshold: needed, in the unit of the figure"));
+        }
+    }
+    if let Some(figure) = &new.figure {
+        check_figure(&api.store, figure)?;
+    }
+    if new.address.is_empty() {
+        new.address = Secret::new(new.channel.usual_address());
+    }
     let receiver = new.to_receiver();
     check_receiver(&policy, &receiver)?;
     let mut tx = api.tenant(access.tenant()).await?;
@@ -39,6 +54,7 @@ pub async fn create_alert_rule(
         let detail = format!("a tenant has at most {MOST_RULES} alert rules; delete one");
         return Err(Problem::new(Kind::LimitReached, detail));
     };
+    check_watching_rule(&mut tx, &rule, new.figure.as_ref(), access.only_app()).await?;
     ask_recipients(&policy, &mut tx, &receiver).await?;
     let rule = describe_rule(&policy, &mut tx, rule).await?;
     let detail =

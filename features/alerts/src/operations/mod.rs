@@ -3,6 +3,8 @@
 mod change;
 mod create;
 mod delete;
+mod figure;
+pub mod firings;
 mod get;
 pub mod list;
 pub mod messages;
@@ -37,6 +39,8 @@ pub fn alert_routes() -> OpenApiRouter<Api> {
         .routes(routes!(send_group::send_group))
         .routes(routes!(messages::list_alert_messages))
         .routes(routes!(send_again::send_alert_again))
+        .routes(routes!(firings::list_alert_firings))
+        .routes(routes!(firings::acknowledge_alert_firing))
 }
 
 /// Units of a message that a person asks for, as many as those of 100 reports.
@@ -57,6 +61,8 @@ fn check_limits(
     let (least, most) = match condition {
         Some(AlertCondition::Spike) => (1.1, 1_000_000.0),
         Some(AlertCondition::CrashFree) => (1.0, 100.0),
+        // Of a figure, in its unit. A change names no condition: its rule is checked afterwards.
+        Some(AlertCondition::Figure) | None => (0.0, 1e15),
         _ => (1.0, 1_000_000.0),
     };
     let wrong = if name.is_some_and(|name| !is_text(name, 200)) {

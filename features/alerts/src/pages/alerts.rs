@@ -1,11 +1,18 @@
 //! `/console/alerts`: the tenant's rules, and the alerts that it received.
 
+use super::figure_form::{
+    FigureSuggestions, comparison_word, describe_bound, escalates_to, firing_status, read_figure,
+    usual_figure,
+};
+use crate::operations::firings::{acknowledge_alert_firing, list_alert_firings};
 use crate::operations::list::list_alert_rules;
 use crate::operations::messages::{AlertMessageQuery, list_alert_messages};
 use crate::operations::{
     change_alert_rule, create_alert_rule, delete_alert_rule, send_alert_again, test_alert_rule,
 };
 use crate::receiver_policy::PolicyExtension;
+use crate::store::figures::{FigureComparison, WatchedFigure};
+use crate::store::firings::AlertFiring;
 use crate::store::messages::{AlertStatus, ListedAlertMessage};
 use crate::store::rules::{
     AlertChannel, AlertCondition, AlertRecipient, AlertRule, AlertRuleChange, NewAlertRule, QuietHours,
@@ -24,6 +31,8 @@ use unslide_store::Uuid;
 
 /// The path of the page.
 pub const ALERTS_PAGE: &str = "/console/alerts";
+/// Firings that the page shows.
+const SHOWN_FIRINGS: u32 = 20;
 const MUTE_DURATION: Duration = Duration::hours(24);
 /// Age up to which the newest message of a rule may be that of its test.
 const TEST_LOOK_BACK: Duration = Duration::minutes(5);
@@ -38,6 +47,10 @@ struct AlertsPage {
     channels: Vec<AlertChannel>,
     only_app: Option<String>,
     test: Option<TestOutcome>,
+    firings: Vec<AlertFiring>,
+    /// The values of the fields of a new figure.
+    usual_figure: WatchedFigure,
+    suggestions: FigureSuggestions,
 }
 
 /// How far the test of a rule is.
@@ -76,11 +89,17 @@ pub async fn render_page(
     let tested = state.get_text("tested");
     let tested = tested.and_then(|id| rules.items.iter().find(|rule| rule.id.to_string() == id));
     let test = match tested {
-        Some(rule) => Some(find_test(&api, access, rule).await?),
+        Some(rule) => Some(find_test(&api, access.clone(), rule).await?),
         None => None,
     };
+    let newest = PageQuery { limit: Some(SHOWN_FIRINGS), cursor: None };
+    let Json(firings) = list_alert_firings(State(api.clone()), access.clone(), Query(newest)).await?;
+    let suggestions = FigureSuggestions::find(&api, &access).await?;
     render_html(&AlertsPage {
         shell: Shell::for_viewer(signed.viewer, "alerts", "Alerts"),
+        firings: firings.items,
+        usual_figure: usual_figure(),
+        suggestions,
         rules: rules.items,
         messages: sent.items,
         next: sent.next_cursor.map(|cursor| state.at_cursor(ALERTS_PAGE, &[], &cursor)),
@@ -107,6 +126,7 @@ fn condition_word(condition: AlertCondition) -> &'static str {
         AlertCondition::Spike => "many more reports than usual",
         AlertCondition::MissingSymbols => "symbols are missing",
         AlertCondition::CrashFree => "too many sessions crash",
+        AlertCondition::Figure => "a figure is bad",
     }
 }
 
@@ -117,6 +137,8 @@ pub(super) fn channel_word(channel: AlertChannel) -> &'static str {
         AlertChannel::Feishu => "Feishu or Lark",
         AlertChannel::Dingtalk => "DingTalk",
         AlertChannel::Wecom => "WeCom",
+        AlertChannel::Pagerduty => "PagerDuty",
+        AlertChannel::Opsgenie => "Opsgenie",
         AlertChannel::Mail => "mail",
         AlertChannel::Kafka => "topic crash.alerts",
     }
@@ -151,6 +173,9 @@ fn threshold(rule: &AlertRule) -> String {
         AlertCondition::Spike => format!(": {} times", rule.threshold),
         AlertCondition::MissingSymbols => format!(": {} reports or more", rule.threshold),
         AlertCondition::CrashFree => format!(": less than {} % crash-free", rule.threshold),
+        AlertCondition::Figure => {
+            rule.figure.as_ref().map(|it| describe_bound(it, rule.threshold)).unwrap_or_default()
+        }
     }
 }
 
@@ -185,6 +210,7 @@ pub async fn create_from_form(
         app: form.get("app").map(str::to_owned),
         condition: form.parse_word("condition")?,
         threshold: form.parse_number("threshold")?,
+        figure: read_figure(&form)?,
         channel: form.parse_word("channel")?,
         address: Secret::new(form.field_text("address")),
         secret: Secret::new(form.field_text("secret")),
@@ -249,6 +275,7 @@ pub async fn change_rule(
         name: Some(form.field_text("name")),
         app: form.has_field("app").then(|| form.field_text("app")),
         threshold: form.parse_number("threshold")?,
+        figure: read_figure(&form)?,
         digest_minutes: Some(form.parse_number("digest_minutes")?.unwrap_or(0)),
         quiet_hours: Some(quiet_hours(&form)?.unwrap_or(none)),
         ..AlertRuleChange::default()
@@ -295,5 +322,14 @@ pub async fn send_from_form(
     id: Path<Uuid>,
 ) -> Result<Response, Problem> {
     send_alert_again(api, signed.access, id).await?;
+    Ok(Redirect::to(ALERTS_PAGE).into_response())
+}
+
+pub async fn acknowledge_from_form(
+    api: State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    id: Path<Uuid>,
+) -> Result<Response, Problem> {
+    let Json(_) = acknowledge_alert_firing(api, signed.access, id).await?;
     Ok(Redirect::to(ALERTS_PAGE).into_response())
 }

@@ -1,6 +1,8 @@
 //! The pages of the console.
 
+mod acknowledge;
 mod alerts;
+mod figure_form;
 mod mail;
 mod send_group;
 
@@ -19,6 +21,11 @@ pub fn page_routes() -> Router<Api> {
         .route("/console/alerts/{id}/{action}", post(alerts::act_on_rule))
         .route("/console/alerts/{id}/receiver", post(alerts::change_receiver))
         .route("/console/alerts/{id}/rule", post(alerts::change_rule))
+        .route(
+            "/console/acknowledge/{token}",
+            get(acknowledge::render_page).post(acknowledge::acknowledge_by_link),
+        )
+        .route("/console/alert-firings/{id}/acknowledge", post(alerts::acknowledge_from_form))
         .route("/console/groups/{id}/send", get(send_group::render_page).post(send_group::send_from_form))
         .route("/console/alert-messages/{id}/send", post(alerts::send_from_form))
 }

@@ -4,6 +4,7 @@
 //! webhooks"; Feishu "Custom bot usage guide" (the sign has the text to sign as its key); DingTalk "Custom robot
 //! security settings"; WeCom "Group robot configuration".
 
+use super::pagers::{build_opsgenie, build_pagerduty, check_genie_key, check_routing_key};
 use super::receiver::ReceiverAnswer;
 use super::text::{fill_template, format_plain, message_to_json};
 use crate::store::events::AlertEvent;
@@ -47,6 +48,8 @@ pub struct MadeTicket {
 /// Returns a text that says what is wrong with the secret.
 pub fn check_secret(channel: AlertChannel, secret: &Secret) -> Result<(), String> {
     match channel {
+        AlertChannel::Pagerduty => check_routing_key(secret),
+        AlertChannel::Opsgenie => check_genie_key(secret),
         _ if secret.is_empty() => Ok(()),
         AlertChannel::Webhook => match webhook_key(secret) {
             Some(key) if (24..=64).contains(&key.len()) => Ok(()),
@@ -114,6 +117,13 @@ pub fn build_request(
             json!({"msgtype": "text", "text": {"content": text}}).to_string()
         }
         AlertChannel::Wecom => json!({"msgtype": "text", "text": {"content": text}}).to_string(),
+        AlertChannel::Pagerduty => build_pagerduty(message, public_url),
+        AlertChannel::Opsgenie => {
+            headers.push(("authorization", format!("GenieKey {secret}")));
+            let request = build_opsgenie(message, public_url);
+            url = request.url;
+            request.body
+        }
         AlertChannel::Mail | AlertChannel::Kafka => return Err("it is not sent by HTTP".to_owned()),
     };
     // Only webhooks have another.
@@ -160,7 +170,7 @@ pub fn check_answer(channel: AlertChannel, answer: &ReceiverAnswer) -> Result<()
     }
     let answer: Value = serde_json::from_slice(body).unwrap_or_default();
     let is_taken = match channel {
-        AlertChannel::Mail | AlertChannel::Kafka => true,
+        AlertChannel::Mail | AlertChannel::Kafka | AlertChannel::Pagerduty | AlertChannel::Opsgenie => true,
         // A service compatible with Slack may say so.
         AlertChannel::Webhook | AlertChannel::Slack => answer["ok"] != false,
         AlertChannel::Feishu => answer["code"] == 0,

@@ -6,6 +6,7 @@
 mod channels;
 mod kafka;
 mod mail;
+mod pagers;
 pub mod receiver;
 mod recipients;
 mod settings;

@@ -23,6 +23,12 @@ pub fn event_link(event: &AlertEvent, public_url: &str) -> String {
     if public_url.is_empty() { String::new() } else { format!("{public_url}{}", event.path) }
 }
 
+/// Returns the URL of the page that acknowledges the firing of an event, if the console's address is known.
+fn acknowledge_link(event: &AlertEvent, public_url: &str) -> Option<String> {
+    let path = event.firing.as_ref()?.acknowledge_path.as_ref()?;
+    (!public_url.is_empty()).then(|| format!("{public_url}{path}"))
+}
+
 /// Returns the whole as lines of text, at most 2,000 bytes. No character in it changes how it is read.
 pub fn format_plain(message: &ClaimedAlertMessage, public_url: &str) -> String {
     let mut text = format_headline(message);
@@ -45,7 +51,9 @@ fn event_lines(event: &AlertEvent, with_headline: bool, public_url: &str) -> Str
     let what = if with_headline { escape_line(&event.headline).into_owned() } else { String::new() };
     let of = [event.app.as_str(), event.version.as_str()].map(escape_line).join(" ").trim().to_owned();
     let counts = event.group.as_ref().map(describe_group).unwrap_or_default();
-    let lines = [what, escape_line(&event.detail).into_owned(), counts, of, event_link(event, public_url)];
+    let acknowledge = acknowledge_link(event, public_url).map(|link| format!("Acknowledge: {link}"));
+    let detail = escape_line(&event.detail).into_owned();
+    let lines = [what, detail, counts, of, event_link(event, public_url), acknowledge.unwrap_or_default()];
     lines.iter().filter(|line| !line.is_empty()).map(|line| format!("\n{line}")).collect()
 }
 
@@ -78,6 +86,10 @@ pub fn message_to_json(message: &ClaimedAlertMessage, public_url: &str) -> Value
         json!({
             "condition": event_condition(event, message),
             "group": group,
+            "firing": event.firing.as_ref().map(|firing| {
+                json!({"id": firing.id, "rule": firing.rule, "step": firing.step,
+                       "acknowledge_link": acknowledge_link(event, public_url)})
+            }),
             "occurred_at": event.occurred_at.format(&Rfc3339).unwrap_or_default(),
             "headline": event.headline,
             "detail": event.detail,
@@ -174,6 +186,7 @@ pub mod tests {
                 reports: 12,
                 devices: 1,
             }),
+            firing: None,
         };
         ClaimedAlertMessage {
             id: Uuid::from_u128(5),

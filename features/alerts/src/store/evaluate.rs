@@ -1,6 +1,7 @@
 //! Rules over time: whether their condition is fulfilled now.
 
 use super::events::{AlertCause, NEW_GROUP, raise_for};
+use super::figures::evaluate_figure;
 use super::missing::{self, UnnotedImages};
 use super::rules::AlertCondition;
 use time::format_description::well_known::Rfc3339;
@@ -23,10 +24,10 @@ const USUAL_DAYS: i32 = 7;
 const MOST_CAUSES: u32 = 100;
 
 /// A rule that is evaluated.
-struct Evaluated {
-    id: Uuid,
-    app: Option<String>,
-    threshold: f64,
+pub(super) struct Evaluated {
+    pub id: Uuid,
+    pub app: Option<String>,
+    pub threshold: f64,
     created_at: OffsetDateTime,
 }
 
@@ -40,6 +41,7 @@ pub async fn evaluate_rule(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
         AlertCondition::Spike => find_spikes(tx, &found).await?,
         AlertCondition::MissingSymbols => without_symbols(tx, &found).await?,
         AlertCondition::CrashFree => find_crashing(tx, &found).await?,
+        AlertCondition::Figure => return evaluate_figure(tx, &found).await,
     };
     if causes.is_empty() { Ok(0) } else { raise_for(tx, rule, &causes).await }
 }
@@ -229,7 +231,7 @@ async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Aler
 }
 
 /// Returns a page of the console for an app.
-fn page_path(page: &str, app: &str) -> String {
+pub(super) fn page_path(page: &str, app: &str) -> String {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("app", app).finish();
     format!("{page}?{query}")
 }

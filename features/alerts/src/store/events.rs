@@ -1,5 +1,6 @@
 //! Events, which fulfilled a rule's condition.
 
+use super::firings::FiringStep;
 use super::rules::{AlertCondition, AlertRule};
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
@@ -66,6 +67,19 @@ pub struct AlertEvent {
     pub reason: EventReason,
     /// The group that it is about, as it is now.
     pub group: Option<AlertGroup>,
+    /// The firing that it is about.
+    pub firing: Option<EventFiring>,
+}
+
+/// A firing that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventFiring {
+    pub id: Uuid,
+    /// The rule that fires, also in a message to the second receiver.
+    pub rule: Uuid,
+    pub step: FiringStep,
+    /// The path of the page that acknowledges it, if that is of use.
+    pub acknowledge_path: Option<String>,
 }
 
 /// A group that an event is about.

@@ -1,7 +1,9 @@
 //! Messages about the events of a rule, and their outcomes.
 
-use super::events::{AlertEvent, AlertGroup, EventReason, SENT_GROUP, TEST};
+use super::events::{AlertEvent, AlertGroup, EventFiring, EventReason, SENT_GROUP, TEST};
+use super::firings::FiringStep;
 use super::rules::{AlertChannel, AlertCondition, TemplateType, quiet_hours};
+use crate::acknowledge_link::acknowledge_path;
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 use unslide_model::Secret;
@@ -196,20 +198,25 @@ pub async fn claim_message(tx: &mut TenantTx, rule: Uuid) -> Result<Option<Claim
 /// made, so that every attempt sends the same. A test comes after what happened.
 async fn list_events(tx: &mut TenantTx, message: Uuid) -> Result<Vec<AlertEvent>> {
     let (connection, tenant, _) = tx.parts();
+    let named_tenant = tenant.to_owned();
     let rows = sqlx::query!(
         r#"SELECT e.occurred_at, e.headline, e.detail, e.app, e.version, e.path, e.cause = $4 AS "is_test!",
                   starts_with(e.cause, $5) AS "is_sent!",
-                  e.group_id, e.group_reports, e.group_devices,
+                  e.group_id, e.group_reports, e.group_devices, split_part(e.cause, ':', 1) AS "step!",
+                  f.id AS "firing?", f.rule AS "firing_rule?", f.began_at AS "began_at?", f.link_key AS "link_key?",
                   (SELECT s.short_id FROM group_short_ids s
                    WHERE s.tenant = $1 AND s.group_id = e.group_id) AS short_id
            FROM alert_events e
+           LEFT JOIN alert_firings f ON f.tenant = $1 AND f.id = CASE
+               WHEN split_part(e.cause, ':', 1) = ANY ($6) THEN split_part(e.cause, ':', 2)::uuid END
            WHERE e.tenant = $1 AND e.message = $2
            ORDER BY e.cause = $4, e.occurred_at, e.headline, e.path, e.cause LIMIT $3"#,
         tenant,
         message,
         NAMED_EVENTS,
         TEST,
-        SENT_GROUP
+        SENT_GROUP,
+        &FiringStep::ALL.map(|step| step.as_str().to_owned())
     )
     .fetch_all(connection)
     .await?;
@@ -230,6 +237,13 @@ async fn list_events(tx: &mut TenantTx, message: Uuid) -> Result<Vec<AlertEvent>
             short_id: row.short_id,
             reports: row.group_reports.unwrap_or(0),
             devices: row.group_devices.unwrap_or(0),
+        }),
+        firing: row.firing.zip(FiringStep::parse(&row.step)).map(|(id, step)| {
+            let began_at = row.began_at.unwrap_or(row.occurred_at);
+            let is_open = matches!(step, FiringStep::Began | FiringStep::Escalated);
+            let key = row.link_key.filter(|_| is_open);
+            let acknowledge_path = key.and_then(|key| acknowledge_path(&named_tenant, id, began_at, &key));
+            EventFiring { id, rule: row.firing_rule.unwrap_or_default(), step, acknowledge_path }
         }),
     });
     Ok(events.collect())

@@ -7,9 +7,12 @@
 
 mod evaluate;
 pub mod events;
+pub mod figures;
+pub mod firings;
 pub mod messages;
 mod missing;
 pub mod recipients;
+mod rule_table;
 pub mod rules;
 
 pub use evaluate::{evaluate_rule, postpone_evaluation};
@@ -72,10 +75,11 @@ pub async fn list_due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
     Ok(due.map(|row| DueAlert { tenant: row.tenant.into(), rule: row.rule, step: row.step }).collect())
 }
 
-/// Forgets events and messages that are 90 days old, and recipients that have not confirmed. Returns their number.
+/// Forgets events, messages and ended firings that are 90 days old, and recipients that have not confirmed. Returns their number.
 pub async fn purge_old(store: &Store) -> Result<u64> {
     let before = store.now() - ALERT_RETENTION;
     let events = rows_before(store, "alert_events", before).await?;
     let messages = rows_before(store, "alert_messages", before).await?;
-    Ok(events + messages + recipients::purge_recipients(store).await?)
+    let firings = rows_before(store, "alert_firings", before).await?;
+    Ok(events + messages + firings + recipients::purge_recipients(store).await?)
 }

@@ -1,10 +1,12 @@
 //! Rules: the events that a tenant wants to be notified of, and the receivers.
 
+use super::figures::WatchedFigure;
+pub use super::rule_table::{change_rule, create_rule, delete_rule, get, list_rules};
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, Time};
 use unslide_model::{Secret, timestamp};
+use unslide_store::Uuid;
 use unslide_store::sql::words;
-use unslide_store::{Result, TenantTx, Uuid};
 use utoipa::ToSchema;
 
 /// Rules that a tenant may have.
@@ -23,6 +25,8 @@ words! {
         MissingSymbols = "missing_symbols",
         /// Too many sessions of a version crash.
         CrashFree = "crash_free",
+        /// A figure of an app beyond a threshold, or worse than before.
+        Figure = "figure",
     }
 }
 
@@ -32,7 +36,7 @@ impl AlertCondition {
     #[must_use]
     pub fn usual_threshold(self) -> f64 {
         match self {
-            AlertCondition::NewGroup | AlertCondition::Regression => 0.0,
+            AlertCondition::NewGroup | AlertCondition::Regression | AlertCondition::Figure => 0.0,
             AlertCondition::Spike => 3.0,
             AlertCondition::MissingSymbols => 1.0,
             AlertCondition::CrashFree => 99.0,
@@ -53,9 +57,25 @@ words! {
         Dingtalk = "dingtalk",
         /// A group robot of WeCom.
         Wecom = "wecom",
+        /// A service of PagerDuty, by its Events API v2.
+        Pagerduty = "pagerduty",
+        /// A team of Opsgenie, by its Alert API.
+        Opsgenie = "opsgenie",
         Mail = "mail",
         /// A record of the topic `crash.alerts`.
         Kafka = "kafka",
+    }
+}
+
+impl AlertChannel {
+    /// Returns the address of a receiver that names none.
+    #[must_use]
+    pub fn usual_address(self) -> &'static str {
+        match self {
+            AlertChannel::Pagerduty => "https://events.pagerduty.com/v2/enqueue",
+            AlertChannel::Opsgenie => "https://api.opsgenie.com",
+            _ => "",
+        }
     }
 }
 
@@ -131,22 +151,25 @@ pub struct NewAlertRule {
     /// The only app (bundle identifier) that the rule watches; all apps if absent.
     #[schema(max_length = 255)]
     pub app: Option<String>,
-    /// `new_group`, `regression`, `spike`, `missing_symbols` or `crash_free`.
+    /// `new_group`, `regression`, `spike`, `missing_symbols`, `crash_free` or `figure`.
     #[schema(value_type = String, example = "new_group")]
     pub condition: AlertCondition,
     /// Of `spike`: how many times the crashes of a usual hour; 3 if absent. Of `missing_symbols`: reports that wait
-    /// for them; 1. Of `crash_free`: the least share of a day's sessions without a crash, in per cent; 99.
+    /// for them; 1. Of `crash_free`: the least share of a day's sessions without a crash, in per cent; 99. Of `figure`: its
+    /// bound in the figure's unit, 0 to 1 for shares; needed unless it is compared with the days before.
     pub threshold: Option<f64>,
-    /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom`, `mail` or `kafka`.
+    /// The figure that a rule with the condition `figure` watches. Such a rule has an app.
+    pub figure: Option<WatchedFigure>,
+    /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom`, `pagerduty`, `opsgenie`, `mail` or `kafka`.
     #[schema(value_type = String, example = "webhook")]
     pub channel: AlertChannel,
-    /// The URL of the receiver; for `mail` the recipients, at most 10, separated by commas; for `kafka` empty. Answers
-    /// never have it in full.
+    /// The URL of the receiver; for `mail` the recipients, at most 10, separated by commas; for `kafka` empty. Pagers have a
+    /// usual one. Answers never have it in full.
     #[schema(value_type = Option<String>, max_length = 2000, example = "https://alerts.example.com/unslide")]
     #[serde(default)]
     pub address: Secret,
     /// Secret that signs messages. For webhooks: `whsec_` and base64; for Feishu and DingTalk: the secret that they
-    /// show. No answer has it.
+    /// show; for PagerDuty and Opsgenie: the key of the integration. No answer has it.
     #[schema(value_type = Option<String>, max_length = 500)]
     #[serde(default)]
     pub secret: Secret,
@@ -219,6 +242,8 @@ pub struct AlertRuleChange {
     pub app: Option<String>,
     /// New threshold, as in [`NewAlertRule`]; absent for no change.
     pub threshold: Option<f64>,
+    /// Another figure, of a rule with the condition `figure`. It replaces the whole one.
+    pub figure: Option<WatchedFigure>,
     /// False: nothing new fulfils it. Waiting messages are still sent.
     pub enabled: Option<bool>,
     /// Until then its messages are noted and not sent. A time in the past ends it.
@@ -262,6 +287,9 @@ pub struct AlertRule {
     pub condition: AlertCondition,
     /// Threshold of the condition, in the condition's unit.
     pub threshold: f64,
+    /// The figure that it watches, if its condition is `figure`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub figure: Option<WatchedFigure>,
     /// Channel of its messages, such as `webhook`.
     #[schema(value_type = String, example = "webhook")]
     pub channel: AlertChannel,
@@ -272,7 +300,7 @@ pub struct AlertRule {
     #[schema(max_items = 10)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recipients: Vec<AlertRecipient>,
-    /// True if its messages are signed.
+    /// True if its messages are signed, or sent with a key.
     pub signed: bool,
     /// False: nothing new fulfils it.
     pub enabled: bool,
@@ -290,7 +318,7 @@ pub struct AlertRule {
 }
 
 /// Returns an address as it may be shown: the part after a URL's host is a secret.
-fn mask_address(channel: AlertChannel, address: &str) -> String {
+pub(super) fn mask_address(channel: AlertChannel, address: &str) -> String {
     if matches!(channel, AlertChannel::Mail | AlertChannel::Kafka) {
         return address.to_owned();
     }
@@ -300,154 +328,10 @@ fn mask_address(channel: AlertChannel, address: &str) -> String {
     format!("{scheme}://{host}/…")
 }
 
-/// Creates a rule. Returns `None` if the tenant has 100.
-pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<AlertRule>> {
-    let (connection, tenant, now) = tx.parts();
-    // Two at once must not both be the last one.
-    sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended('alert rules of ' || $1, 0))", tenant)
-        .execute(&mut *connection)
-        .await?;
-    let id = sqlx::query_scalar!(
-        "INSERT INTO alert_rules (id, tenant, name, app, condition, threshold, channel, address, secret, template,
-                                  content_type, digest_minutes, quiet_from, quiet_to, next_message_at,
-                                  next_evaluation_at, created_at)
-         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $2, $2, $2
-         WHERE (SELECT count(*) FROM alert_rules WHERE tenant = $1) < $15 RETURNING id",
-        tenant,
-        now,
-        new.name,
-        new.app,
-        new.condition.as_str(),
-        new.threshold.unwrap_or(new.condition.usual_threshold()),
-        new.channel.as_str(),
-        new.address.reveal(),
-        new.secret.reveal(),
-        new.template,
-        new.content_type.as_str(),
-        i32::from(new.digest_minutes),
-        new.quiet_hours.map(|hours| hours.from),
-        new.quiet_hours.map(|hours| hours.to),
-        MOST_RULES
-    )
-    .fetch_optional(connection)
-    .await?;
-    match id {
-        Some(id) => get(tx, id, None).await,
-        None => Ok(None),
-    }
-}
-
-/// Returns the rules of the transaction's tenant, the oldest first; with `app` those of this app alone. At
-/// most `limit` of those after `after`.
-pub async fn list_rules(
-    tx: &mut TenantTx,
-    app: Option<&str>,
-    after: Option<(OffsetDateTime, Uuid)>,
-    limit: u32,
-) -> Result<Vec<AlertRule>> {
-    let rules = select_rules(tx, None, app).await?.into_iter();
-    let behind = rules.filter(|rule| after.is_none_or(|after| (rule.created_at, rule.id) > after));
-    Ok(behind.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
-}
-
-/// Returns a rule; with `app` only one of that app.
-pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<AlertRule>> {
-    Ok(select_rules(tx, Some(id), app).await?.pop())
-}
-
-async fn select_rules(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) -> Result<Vec<AlertRule>> {
-    let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        r#"SELECT id, name, app, condition AS "condition: AlertCondition", threshold, channel AS "channel: AlertChannel",
-                  address, secret <> '' AS "signed!", enabled, muted_until, digest_minutes, quiet_from, quiet_to, created_at
-           FROM alert_rules
-           WHERE tenant = $1 AND ($2::uuid IS NULL OR id = $2) AND ($3::text IS NULL OR app = $3)
-           ORDER BY created_at, id LIMIT $4"#,
-        tenant,
-        id,
-        app,
-        MOST_RULES
-    )
-    .fetch_all(connection)
-    .await?;
-    let rules = rows.into_iter().map(|row| AlertRule {
-        id: row.id,
-        name: row.name,
-        app: row.app,
-        condition: row.condition,
-        threshold: row.threshold,
-        channel: row.channel,
-        address: mask_address(row.channel, &row.address),
-        recipients: Vec::new(),
-        signed: row.signed,
-        enabled: row.enabled,
-        muted_until: row.muted_until,
-        digest_minutes: row.digest_minutes,
-        quiet_hours: quiet_hours(row.quiet_from, row.quiet_to),
-        created_at: row.created_at,
-    });
-    Ok(rules.collect())
-}
-
 /// Returns the quiet hours of a row.
 pub(super) fn quiet_hours(from: Option<Time>, to: Option<Time>) -> Option<QuietHours> {
     let (from, to) = from.zip(to)?;
     (from != to).then_some(QuietHours { from, to })
-}
-
-/// Changes a rule; with `app` only one of that app. Returns whether there is such a rule.
-pub async fn change_rule(
-    tx: &mut TenantTx,
-    id: Uuid,
-    app: Option<&str>,
-    change: &AlertRuleChange,
-) -> Result<bool> {
-    let (connection, tenant, _) = tx.parts();
-    let receiver = change.to_receiver();
-    let receiver = receiver.as_ref();
-    let changed = sqlx::query!(
-        "UPDATE alert_rules
-         SET name = coalesce($4, name), threshold = coalesce($5, threshold), enabled = coalesce($6, enabled),
-             muted_until = coalesce($7, muted_until), digest_minutes = coalesce($8, digest_minutes),
-             quiet_from = coalesce($9, quiet_from), quiet_to = coalesce($10, quiet_to),
-             channel = coalesce($11, channel), address = coalesce($12, address), secret = coalesce($13, secret),
-             template = coalesce($14, template), content_type = coalesce($15, content_type),
-             app = CASE WHEN $16::text IS NULL THEN app ELSE nullif($16, '') END
-         WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
-        tenant,
-        id,
-        app,
-        change.name,
-        change.threshold,
-        change.enabled,
-        change.muted_until,
-        change.digest_minutes.map(i32::from),
-        change.quiet_hours.map(|hours| hours.from),
-        change.quiet_hours.map(|hours| hours.to),
-        receiver.map(|receiver| receiver.channel.as_str()),
-        receiver.map(|receiver| receiver.address.reveal()),
-        receiver.map(|receiver| receiver.secret.reveal()),
-        receiver.map(|receiver| receiver.template.as_str()),
-        receiver.map(|receiver| receiver.content_type.as_str()),
-        change.app
-    )
-    .execute(connection)
-    .await?;
-    Ok(changed.rows_affected() > 0)
-}
-
-/// Deletes a rule with its events and messages; with `app` only one of that app. Returns whether there was one.
-pub async fn delete_rule(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
-    let (connection, tenant, _) = tx.parts();
-    let deleted = sqlx::query!(
-        "DELETE FROM alert_rules WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
-        tenant,
-        id,
-        app
-    )
-    .execute(connection)
-    .await?;
-    Ok(deleted.rows_affected() > 0)
 }
 
 #[cfg(test)]

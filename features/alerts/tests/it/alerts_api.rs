@@ -13,11 +13,12 @@ pub async fn start() -> World {
     start_with(Config::default()).await
 }
 
-/// A world whose only features are this one and the console.
+/// A world whose only features are this one, the figures that it watches, and the console.
 pub async fn start_with(config: Config) -> World {
     let feature = unslide_alerts::feature(config);
     assert_eq!(feature.api.problems, []);
-    let features = unslide_feature::for_api(&[feature, unslide_console::feature()]);
+    let features =
+        unslide_feature::for_api(&[feature, unslide_health::feature(), unslide_console::feature()]);
     World::start(features, |_| {}).await
 }
 

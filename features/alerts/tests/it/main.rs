@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod alerts_api;
+mod figures;
 mod mail;
 mod messages;
 mod page;
+mod pagers;
 mod recipients;
 mod sending;

@@ -26,6 +26,7 @@ pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
         app: None,
         condition,
         threshold: None,
+        figure: None,
         channel: AlertChannel::Webhook,
         address: Secret::new("https://example.com/hook"),
         secret: Secret::new("word"),

@@ -47,3 +47,54 @@ async fn a_rule_is_made_muted_and_deleted_on_the_page_of_alerts() {
     assert!(browser.get("/console/alerts").await.text.contains("There are no rules yet"));
     world.stop().await;
 }
+
+#[tokio::test]
+async fn a_rule_watches_a_figure_and_its_firing_is_acknowledged_on_the_page() {
+    let world = start().await;
+    let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
+    let form = [
+        ("name", "slow launches"),
+        ("condition", "figure"),
+        ("app", "shop"),
+        ("threshold", "1500"),
+        ("figure", "launch_time_p90"),
+        ("comparison", "above"),
+        ("version", "2.0"),
+        ("channel", "webhook"),
+        ("address", "https://alerts.example.com/hook"),
+    ];
+    assert_eq!(
+        redirect_location(&browser.post("/console/alerts", encode_form(&form)).await),
+        "/console/alerts"
+    );
+    let page = browser.get("/console/alerts").await.text;
+    assert!(page.contains("a figure is bad: launch_time_p90 above 1500, 2.0"), "{page}");
+    assert!(page.contains("<option value=\"energy_per_hour_p95\">") && !page.contains("Firings"), "{page}");
+    let edit = list_links(&page).into_iter().find(|link| link.ends_with("/rule")).unwrap();
+    let edited = [
+        ("name", "slow"),
+        ("app", "shop"),
+        ("threshold", "2"),
+        ("figure", "hang_rate_p50"),
+        ("comparison", "worse"),
+    ];
+    browser.post(&edit, encode_form(&edited)).await;
+    assert!(
+        browser
+            .get("/console/alerts")
+            .await
+            .text
+            .contains("a figure is bad: hang_rate_p50 worse than before")
+    );
+    let firing = "INSERT INTO alert_firings (id, tenant, rule, headline, began_at, link_key)
+                  SELECT id, tenant, id, 'hang_rate_p50 of <shop>', now(), decode(repeat('07', 32), 'hex') FROM alert_rules";
+    world.execute(firing).await;
+    let page = browser.get("/console/alerts").await.text;
+    assert!(page.contains("hang_rate_p50 of &#60;shop&#62;"), "{page}");
+    let acknowledge = list_links(&page).into_iter().find(|link| link.ends_with("/acknowledge")).unwrap();
+    assert!(acknowledge.starts_with("/console/alert-firings/"), "{acknowledge}");
+    assert_eq!(redirect_location(&browser.post(&acknowledge, String::new()).await), "/console/alerts");
+    let page = browser.get("/console/alerts").await.text;
+    assert!(page.contains("acknowledged by") && !list_links(&page).contains(&acknowledge), "{page}");
+    world.stop().await;
+}

@@ -1,6 +1,7 @@
 //! The part of health in transactions of the store.
 
 use super::erasure;
+use super::figures::watched::WATCHED_FIGURES;
 use crate::figure_text::describe_figures;
 use time::{Date, OffsetDateTime};
 use unslide_model::ended::EndReason;
@@ -18,6 +19,7 @@ pub const HEALTH_HOOK: StoreHook = StoreHook {
     person_sessions: Some(erasure::person_sessions),
     find_sessions: Some(super::sessions::find_sessions),
     erase_sessions: Some(erasure::erase_sessions),
+    figures: Some(WATCHED_FIGURES),
     ..StoreHook::new(crate::NAME)
 };
 

@@ -28,6 +28,8 @@ const APART: [&str; 44] = [
     "alert_messages",
     "alert_recipients",
     "alert_mail_counts",
+    "alert_figures",
+    "alert_firings",
     "ingest_keys",
     "people",
     "sign_in_providers",

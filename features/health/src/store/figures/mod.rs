@@ -5,6 +5,7 @@ pub mod memory_limits;
 pub mod metric_breakdown;
 pub mod requests;
 pub mod signals;
+pub mod watched;
 
 use crate::store::sessions::read_sketch;
 use serde::Serialize;

@@ -1,0 +1,81 @@
+//! Figures of apps that features measure, by name, for rules that watch them.
+
+use crate::{HookFuture, Result, Store, TenantTx};
+use time::Date;
+
+/// The figures of one feature.
+#[derive(Clone, Copy, Debug)]
+pub struct FigureHook {
+    /// Lists the figures that the feature can measure.
+    pub list: fn() -> Vec<WatchableFigure>,
+    /// Measures one of them with a bounded number of rows. Returns `None` if nothing was counted.
+    pub measure: MeasureHook,
+}
+
+/// See [`FigureHook::measure`].
+pub type MeasureHook =
+    for<'t> fn(&'t mut TenantTx, FigureQuery<'t>) -> HookFuture<'t, Option<MeasuredFigure>>;
+
+/// A figure that a feature can measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchableFigure {
+    /// Its name, such as `launch_time_p90`.
+    pub name: String,
+    /// `1` for a share from 0 to 1, else the symbol of its unit, such as `ms`.
+    pub unit: &'static str,
+    /// True if it is counted for single hosts.
+    pub has_hosts: bool,
+    /// True if a change of it is known to be better or worse.
+    pub is_comparable: bool,
+}
+
+/// A figure that is to be measured.
+#[derive(Clone, Copy, Debug)]
+pub struct FigureQuery<'t> {
+    /// The name of the figure.
+    pub figure: &'t str,
+    /// The app.
+    pub app: &'t str,
+    /// The only version that counts; every version if absent.
+    pub version: Option<&'t str>,
+    /// The only host that counts; all values together if absent.
+    pub host: Option<&'t str>,
+    /// The days that count, from the first up to the second, which is not part of them.
+    pub period: (Date, Date),
+    /// The days that it is compared with, if it is.
+    pub before: Option<(Date, Date)>,
+}
+
+/// A measured figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeasuredFigure {
+    /// Its value, in its unit.
+    pub value: f64,
+    /// The unit, as in [`WatchableFigure`].
+    pub unit: &'static str,
+    /// Independent observations that it is made of: sampled ones count as often as they arrived.
+    pub observations: f64,
+    /// Its value in the days before.
+    pub before: Option<f64>,
+    /// True if it is worse than before by more than chance explains.
+    pub is_worse: bool,
+}
+
+/// Lists the figures that features can measure.
+#[must_use]
+pub fn list_figures(store: &Store) -> Vec<WatchableFigure> {
+    store.hooks().iter().filter_map(|hook| hook.figures).flat_map(|figures| (figures.list)()).collect()
+}
+
+/// Measures a figure by the feature that has it. Returns `None` if no feature has it, or if nothing was counted.
+///
+/// # Errors
+/// Returns an error if the feature cannot measure it.
+pub async fn measure_figure(tx: &mut TenantTx, query: FigureQuery<'_>) -> Result<Option<MeasuredFigure>> {
+    let has_it = |figures: &FigureHook| (figures.list)().iter().any(|known| known.name == query.figure);
+    let found = tx.hooks().iter().filter_map(|hook| hook.figures).find(has_it);
+    match found {
+        Some(figures) => (figures.measure)(tx, query).await,
+        None => Ok(None),
+    }
+}

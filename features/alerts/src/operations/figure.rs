@@ -1,0 +1,88 @@
+//! Checks the figure of a rule.
+
+use crate::store::figures::{FigureComparison, MOST_ESCALATION_MINUTES, MOST_FIGURE_DAYS, WatchedFigure};
+use crate::store::rules::{self, AlertCondition, AlertRule};
+use unslide_api::feature::operation::{Kind, Problem, is_text};
+use unslide_store::watched_figures::list_figures;
+use unslide_store::{Store, TenantTx, Uuid};
+
+/// The most independent observations that a rule may ask for.
+const MOST_LEAST_OBSERVATIONS: u32 = 1_000_000_000;
+/// The largest threshold of a figure.
+const MOST_THRESHOLD: f64 = 1e15;
+
+/// Checks the parts of a figure, and that a feature can measure it.
+pub fn check_figure(store: &Store, figure: &WatchedFigure) -> Result<(), Problem> {
+    wrong_figure(store, figure).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))
+}
+
+fn wrong_figure(store: &Store, figure: &WatchedFigure) -> Result<(), String> {
+    let known = list_figures(store).into_iter().find(|known| known.name == figure.name);
+    let Some(known) = known else {
+        let name: String = figure.name.chars().take(100).collect();
+        return Err(format!(
+            "figure.name: no figure {name:?}; use a share such as out_of_memory_sessions, or a metric with a quantile such as launch_time_p90"
+        ));
+    };
+    if figure.host.is_some() && !known.has_hosts {
+        return Err(format!("figure.host: {} is not counted by host", figure.name));
+    }
+    if figure.comparison == FigureComparison::Worse && !known.is_comparable {
+        return Err(format!(
+            "figure.comparison: neither more nor less of {} is better; use above or below",
+            figure.name
+        ));
+    }
+    for (name, text) in [("version", &figure.version), ("host", &figure.host)] {
+        if text.as_ref().is_some_and(|text| !is_text(text, 255)) {
+            return Err(format!("figure.{name}: 1 to 255 bytes, no control characters"));
+        }
+    }
+    if !(1..=MOST_FIGURE_DAYS).contains(&figure.days) {
+        return Err(format!("figure.days: 1 to {MOST_FIGURE_DAYS}"));
+    }
+    if !(1..=MOST_LEAST_OBSERVATIONS).contains(&figure.least_observations) {
+        return Err(format!("figure.least_observations: 1 to {MOST_LEAST_OBSERVATIONS}"));
+    }
+    match figure.escalation {
+        Some(escalation) if !(1..=MOST_ESCALATION_MINUTES).contains(&escalation.minutes) => {
+            Err(format!("figure.escalation.minutes: 1 to {MOST_ESCALATION_MINUTES}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a rule as a whole can watch its figure, after it was made or changed. `app` is that of the key.
+pub async fn check_watching_rule(
+    tx: &mut TenantTx,
+    rule: &AlertRule,
+    figure: Option<&WatchedFigure>,
+    app: Option<&str>,
+) -> Result<(), Problem> {
+    let wrong = |detail: &str| Err(Problem::new(Kind::InvalidBody, detail));
+    if rule.condition != AlertCondition::Figure {
+        return if figure.is_some() { wrong("figure: only with the condition figure") } else { Ok(()) };
+    }
+    let Some(figure) = &rule.figure else { return wrong("figure: the condition figure needs one") };
+    if rule.app.is_none() {
+        return wrong("app: a rule that watches a figure has one");
+    }
+    if !(0.0..=MOST_THRESHOLD).contains(&rule.threshold) {
+        return wrong("threshold: 0 to 10^15, in the unit of the figure");
+    }
+    let Some(escalation) = figure.escalation else { return Ok(()) };
+    check_second_receiver(tx, rule.id, escalation.rule, app).await
+}
+
+async fn check_second_receiver(
+    tx: &mut TenantTx,
+    rule: Uuid,
+    second: Uuid,
+    app: Option<&str>,
+) -> Result<(), Problem> {
+    if second == rule || rules::get(tx, second, app).await?.is_none() {
+        let detail = "figure.escalation.rule: the id of another rule, whose receiver is the second one";
+        return Err(Problem::new(Kind::InvalidBody, detail));
+    }
+    Ok(())
+}

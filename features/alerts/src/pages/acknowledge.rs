@@ -1,0 +1,63 @@
+//! `/console/acknowledge/{token}`: the link of a message acknowledges one firing. Opening the page changes nothing: mail servers
+//! open the links of mails.
+
+use crate::acknowledge_link::{ACKNOWLEDGE_PAGE, AcknowledgeLink};
+use crate::operations::firings::acknowledge_as;
+use crate::store::firings::{self, AlertFiring};
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::Extensions;
+use unslide_api::feature::operation::{Api, Kind, Path, Problem};
+use unslide_api::feature::site::Tx;
+use unslide_console::page::{Caller, Shell, Template, assign_caller, escaping, filters, render_html};
+use unslide_model::TenantId;
+use unslide_store::TenantTx;
+
+/// The actor of the audit log for a link, which any reader of a message has.
+const LINK_ACTOR: &str = "link";
+
+#[derive(Template)]
+#[template(path = "alerts/acknowledge.html", askama = escaping)]
+struct AcknowledgePage {
+    shell: Shell,
+    tenant: TenantId,
+    firing: AlertFiring,
+    token: String,
+}
+
+/// Finds the firing of a link in a transaction of its tenant.
+async fn find_linked(api: &Api, token: &str) -> Result<(Tx<TenantTx>, TenantId, AlertFiring), Problem> {
+    let gone = || Problem::new(Kind::NotFound, "the link is unknown or too old; acknowledge in the console");
+    let link = AcknowledgeLink::parse(token).ok_or_else(gone)?;
+    let mut tx = api.tenant(&link.tenant).await?;
+    let key = firings::find_link_key(&mut tx, link.firing).await?.ok_or_else(gone)?;
+    if !link.is_valid(&key, api.clock.now()) {
+        return Err(gone());
+    }
+    let firing = firings::find_firing(&mut tx, link.firing, None).await?.ok_or_else(gone)?;
+    Ok((tx, link.tenant, firing))
+}
+
+/// `GET /console/acknowledge/{token}`: shows the firing and a button.
+pub async fn render_page(State(api): State<Api>, Path(token): Path<String>) -> Result<Response, Problem> {
+    let (_, tenant, firing) = find_linked(&api, &token).await?;
+    render_html(&AcknowledgePage {
+        shell: Shell { title: "Acknowledge an alert".to_owned(), ..Shell::signed_out() },
+        tenant,
+        firing,
+        token,
+    })
+}
+
+/// `POST /console/acknowledge/{token}`.
+pub async fn acknowledge_by_link(
+    State(api): State<Api>,
+    Path(token): Path<String>,
+    extensions: Extensions,
+) -> Result<Response, Problem> {
+    let (mut tx, tenant, firing) = find_linked(&api, &token).await?;
+    assign_caller(&extensions, &api, Caller::Tenant(tenant))?;
+    acknowledge_as(&mut tx, firing.id, LINK_ACTOR).await?;
+    tx.commit().await?;
+    Ok(Redirect::to(&format!("{ACKNOWLEDGE_PAGE}{token}")).into_response())
+}

@@ -1,0 +1,103 @@
+//! The fields of a figure in the forms of rules.
+
+use crate::store::figures::{AlertEscalation, FigureComparison, WatchedFigure};
+use crate::store::firings::AlertFiring;
+use crate::store::rules::AlertRule;
+use unslide_api::feature::operation::{Access, Api, Kind, Problem, TenantAdmin};
+use unslide_console::page::SentForm;
+use unslide_store::Uuid;
+use unslide_store::queries::names;
+use unslide_store::watched_figures::list_figures;
+
+/// Names that a field suggests.
+const SUGGESTED_NAMES_LIMIT: u32 = 50;
+/// Minutes until the second receiver gets a firing, if the form names none.
+const USUAL_ESCALATION_MINUTES: u16 = 15;
+
+/// Names that the fields of a figure suggest.
+pub struct FigureSuggestions {
+    pub figures: Vec<String>,
+    pub apps: Vec<String>,
+    pub versions: Vec<String>,
+}
+
+impl FigureSuggestions {
+    /// Finds the names that a viewer may see.
+    pub async fn find(api: &Api, access: &Access<TenantAdmin>) -> Result<FigureSuggestions, Problem> {
+        let figures = list_figures(&api.store).into_iter().map(|figure| figure.name).collect();
+        let mut tx = api.tenant(access.tenant()).await?;
+        let only_app = access.only_app();
+        let apps = names::find_apps(&mut tx, only_app, "", SUGGESTED_NAMES_LIMIT).await?;
+        let found = names::find_versions(&mut tx, only_app, "", SUGGESTED_NAMES_LIMIT).await?;
+        let mut versions: Vec<String> = found.into_iter().map(|name| name.version).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        Ok(FigureSuggestions { figures, apps, versions })
+    }
+}
+
+/// Returns the figure whose values the fields of a new rule have.
+pub fn usual_figure() -> WatchedFigure {
+    WatchedFigure {
+        name: String::new(),
+        comparison: FigureComparison::Above,
+        version: None,
+        host: None,
+        days: 1,
+        least_observations: 100,
+        escalation: None,
+    }
+}
+
+/// Reads the fields of a figure. Returns `None` if no figure is named.
+pub fn read_figure(form: &SentForm) -> Result<Option<WatchedFigure>, Problem> {
+    let Some(name) = form.get("figure") else { return Ok(None) };
+    let usual = usual_figure();
+    let minutes = form.parse_number("escalation_minutes")?.unwrap_or(USUAL_ESCALATION_MINUTES);
+    let escalation = match form.get("escalation").map(str::parse::<Uuid>) {
+        Some(Ok(rule)) => Some(AlertEscalation { rule, minutes }),
+        Some(Err(_)) => return Err(Problem::new(Kind::InvalidBody, "escalation: the id of a rule")),
+        None => None,
+    };
+    Ok(Some(WatchedFigure {
+        name: name.to_owned(),
+        comparison: form.parse_word("comparison")?,
+        version: form.get("version").map(str::to_owned),
+        host: form.get("host").map(str::to_owned),
+        days: form.parse_number("days")?.unwrap_or(usual.days),
+        least_observations: form.parse_number("least_observations")?.unwrap_or(usual.least_observations),
+        escalation,
+    }))
+}
+
+pub fn comparison_word(comparison: FigureComparison) -> &'static str {
+    match comparison {
+        FigureComparison::Above => "above the threshold",
+        FigureComparison::Below => "below the threshold",
+        FigureComparison::Worse => "worse than in the days before, beyond noise",
+    }
+}
+
+/// Returns true if a figure goes to the receiver of a rule as the second one.
+pub fn escalates_to(figure: &WatchedFigure, rule: &AlertRule) -> bool {
+    figure.escalation.is_some_and(|escalation| escalation.rule == rule.id)
+}
+
+/// Describes when a figure is bad.
+pub fn describe_bound(figure: &WatchedFigure, threshold: f64) -> String {
+    let bound = match figure.comparison {
+        FigureComparison::Above | FigureComparison::Below => format!("{} {threshold}", figure.comparison),
+        FigureComparison::Worse => "worse than before".to_owned(),
+    };
+    let only = [&figure.version, &figure.host].into_iter().flatten();
+    let only: String = only.map(|name| format!(", {name}")).collect();
+    format!(": {} {bound}{only}", figure.name)
+}
+
+pub fn firing_status(firing: &AlertFiring) -> (&'static str, &'static str, &'static str) {
+    match (firing.ended_at, firing.acknowledged_at) {
+        (Some(_), _) => ("good", "●", "good again"),
+        (None, Some(_)) => ("warn", "◐", "acknowledged"),
+        (None, None) => ("bad", "○", "bad"),
+    }
+}

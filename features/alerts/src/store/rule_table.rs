@@ -1,0 +1,163 @@
+//! The statements on rules.
+
+use super::figures;
+use super::rules::{
+    AlertChannel, AlertCondition, AlertRule, AlertRuleChange, MOST_RULES, NewAlertRule, mask_address,
+    quiet_hours,
+};
+use time::OffsetDateTime;
+use unslide_store::{Result, TenantTx, Uuid};
+
+/// Creates a rule. Returns `None` if the tenant has 100.
+pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<AlertRule>> {
+    let (connection, tenant, now) = tx.parts();
+    // Two at once must not both be the last one.
+    sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended('alert rules of ' || $1, 0))", tenant)
+        .execute(&mut *connection)
+        .await?;
+    let id = sqlx::query_scalar!(
+        "INSERT INTO alert_rules (id, tenant, name, app, condition, threshold, channel, address, secret, template,
+                                  content_type, digest_minutes, quiet_from, quiet_to, next_message_at,
+                                  next_evaluation_at, created_at)
+         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $2, $2, $2
+         WHERE (SELECT count(*) FROM alert_rules WHERE tenant = $1) < $15 RETURNING id",
+        tenant,
+        now,
+        new.name,
+        new.app,
+        new.condition.as_str(),
+        new.threshold.unwrap_or(new.condition.usual_threshold()),
+        new.channel.as_str(),
+        new.address.reveal(),
+        new.secret.reveal(),
+        new.template,
+        new.content_type.as_str(),
+        i32::from(new.digest_minutes),
+        new.quiet_hours.map(|hours| hours.from),
+        new.quiet_hours.map(|hours| hours.to),
+        MOST_RULES
+    )
+    .fetch_optional(connection)
+    .await?;
+    let Some(id) = id else { return Ok(None) };
+    if let Some(figure) = &new.figure {
+        figures::set_figure(tx, id, figure).await?;
+    }
+    get(tx, id, None).await
+}
+
+/// Returns the rules of the transaction's tenant, the oldest first; with `app` those of this app alone. At
+/// most `limit` of those after `after`.
+pub async fn list_rules(
+    tx: &mut TenantTx,
+    app: Option<&str>,
+    after: Option<(OffsetDateTime, Uuid)>,
+    limit: u32,
+) -> Result<Vec<AlertRule>> {
+    let rules = select_rules(tx, None, app).await?.into_iter();
+    let behind = rules.filter(|rule| after.is_none_or(|after| (rule.created_at, rule.id) > after));
+    Ok(behind.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
+}
+
+/// Returns a rule; with `app` only one of that app.
+pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<AlertRule>> {
+    Ok(select_rules(tx, Some(id), app).await?.pop())
+}
+
+async fn select_rules(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) -> Result<Vec<AlertRule>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT id, name, app, condition AS "condition: AlertCondition", threshold, channel AS "channel: AlertChannel",
+                  address, secret <> '' AS "signed!", enabled, muted_until, digest_minutes, quiet_from, quiet_to, created_at
+           FROM alert_rules
+           WHERE tenant = $1 AND ($2::uuid IS NULL OR id = $2) AND ($3::text IS NULL OR app = $3)
+           ORDER BY created_at, id LIMIT $4"#,
+        tenant,
+        id,
+        app,
+        MOST_RULES
+    )
+    .fetch_all(connection)
+    .await?;
+    let rules = rows.into_iter().map(|row| AlertRule {
+        id: row.id,
+        name: row.name,
+        app: row.app,
+        condition: row.condition,
+        threshold: row.threshold,
+        figure: None,
+        channel: row.channel,
+        address: mask_address(row.channel, &row.address),
+        recipients: Vec::new(),
+        signed: row.signed,
+        enabled: row.enabled,
+        muted_until: row.muted_until,
+        digest_minutes: row.digest_minutes,
+        quiet_hours: quiet_hours(row.quiet_from, row.quiet_to),
+        created_at: row.created_at,
+    });
+    let mut rules: Vec<AlertRule> = rules.collect();
+    figures::fill_figures(tx, &mut rules).await?;
+    Ok(rules)
+}
+
+/// Changes a rule; with `app` only one of that app. Returns whether there is such a rule.
+pub async fn change_rule(
+    tx: &mut TenantTx,
+    id: Uuid,
+    app: Option<&str>,
+    change: &AlertRuleChange,
+) -> Result<bool> {
+    let (connection, tenant, _) = tx.parts();
+    let receiver = change.to_receiver();
+    let receiver = receiver.as_ref();
+    let changed = sqlx::query!(
+        "UPDATE alert_rules
+         SET name = coalesce($4, name), threshold = coalesce($5, threshold), enabled = coalesce($6, enabled),
+             muted_until = coalesce($7, muted_until), digest_minutes = coalesce($8, digest_minutes),
+             quiet_from = coalesce($9, quiet_from), quiet_to = coalesce($10, quiet_to),
+             channel = coalesce($11, channel), address = coalesce($12, address), secret = coalesce($13, secret),
+             template = coalesce($14, template), content_type = coalesce($15, content_type),
+             app = CASE WHEN $16::text IS NULL THEN app ELSE nullif($16, '') END
+         WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
+        tenant,
+        id,
+        app,
+        change.name,
+        change.threshold,
+        change.enabled,
+        change.muted_until,
+        change.digest_minutes.map(i32::from),
+        change.quiet_hours.map(|hours| hours.from),
+        change.quiet_hours.map(|hours| hours.to),
+        receiver.map(|receiver| receiver.channel.as_str()),
+        receiver.map(|receiver| receiver.address.reveal()),
+        receiver.map(|receiver| receiver.secret.reveal()),
+        receiver.map(|receiver| receiver.template.as_str()),
+        receiver.map(|receiver| receiver.content_type.as_str()),
+        change.app
+    )
+    .execute(connection)
+    .await?;
+    if changed.rows_affected() == 0 {
+        return Ok(false);
+    }
+    if let Some(figure) = &change.figure {
+        figures::set_figure(tx, id, figure).await?;
+    }
+    Ok(true)
+}
+
+/// Deletes a rule with its events and messages; with `app` only one of that app. Returns whether there was one.
+pub async fn delete_rule(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
+    let (connection, tenant, _) = tx.parts();
+    let deleted = sqlx::query!(
+        "DELETE FROM alert_rules WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
+        tenant,
+        id,
+        app
+    )
+    .execute(connection)
+    .await?;
+    Ok(deleted.rows_affected() > 0)
+}
