@@ -38,7 +38,8 @@ pub use report::javascript::{
 };
 pub use report::memory::{AllocationWeight, MemoryEvent, MemoryEventKind};
 pub use report::ours::{
-    ENGINE_PREFIX, FrameCounts, OurCall, OurFinding, OurFrame, OurImage, Ours, OwnFrames,
+    ENGINE_PREFIX, FrameCounts, OurCall, OurFinding, OurFrame, OurImage, OurVariable, Ours, OwnFrames,
+    format_value,
 };
 pub use report::process_identity::ProcessIdentity;
 pub use report::profile::load_address::load_address;

@@ -57,6 +57,12 @@ fn write_event(view: &ReportView, summary: &ReportSummary, id: &str, out: &mut M
         let evidence = if facts.is_empty() { source } else { format!("{source}: {}", facts.join("; ")) };
         out.push_item(&format!("Analysis: {}", quote_text(&finding.sentence)), &evidence);
     }
+    for variable in &view.variables {
+        let source = format!("report {id}, symbolication.variables, frame 0, call {}", variable.call);
+        let [name, kind] = [&variable.name, &variable.type_name].map(|text| quote_text(text));
+        let (function, value) = (quote_text(&variable.function), quote_text(&variable.describe_value()));
+        out.push_item(&format!("Variable {name} ({kind}) in {function}: {value}"), &source);
+    }
 }
 
 /// Returns a member's key if it is a plain word. Our key may hold members of other writers.

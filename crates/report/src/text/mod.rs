@@ -14,7 +14,7 @@ pub mod view;
 
 use crate::json::Value;
 use crate::report::summary::facts::{PartFacts, nearest_first};
-use crate::{Report, Text};
+use crate::{OurVariable, Report, Text};
 use crash::Crash;
 use log::Log;
 use std::borrow::Cow;
@@ -47,6 +47,7 @@ pub fn apple_log(report: &Report<'_>) -> String {
                 let _ = write!(out, "\nEnded: {}\n", escape_line(&ended.to_string()));
             }
             write_findings(report, &mut out);
+            write_variables(report, &mut out);
             javascript::write_stack(report, &mut out);
             backtrace::write_threads(&facts, &crash, &mut out);
             rest::write_registers(&facts, &crash, &mut out);
@@ -70,6 +71,19 @@ fn write_findings(report: &Report<'_>, out: &mut Log) {
         if !finding.evidence.is_empty() {
             let _ = writeln!(out, "Evidence: {}", escape_line(&finding.evidence.join("; ")));
         }
+    }
+}
+
+/// Writes the variables of the innermost frame, one a line.
+fn write_variables(report: &Report<'_>, out: &mut Log) {
+    let variables = report.ours.as_ref().map(|ours| ours.variables.as_slice()).unwrap_or_default();
+    if !variables.is_empty() {
+        out.push_str("\nVariables of frame 0:\n");
+    }
+    for variable in variables {
+        let OurVariable { function, name, type_name, .. } = variable;
+        let line = format!("{function}: {name} ({type_name}) = {}", variable.describe_value());
+        let _ = writeln!(out, "{}", escape_line(&line));
     }
 }
 

@@ -5,7 +5,7 @@ use super::backtrace::Frames;
 use super::crash::{Crash, Thread};
 use super::threads::{CallView, FrameView, ThreadView, ViewRoom};
 use super::{escaped_file_name, format_string, rest};
-use crate::report::ours::{OurCall, OurFinding};
+use crate::report::ours::{OurCall, OurFinding, OurVariable};
 use crate::report::summary::facts::PartFacts;
 use crate::report::{Backtrace, BacktraceOrigin, Frame, Report};
 use crate::{AllocationWeight, FrameSlot, Number};
@@ -34,6 +34,8 @@ pub struct ReportView {
     pub ended: Option<String>,
     /// The findings of analyses.
     pub findings: Vec<OurFinding>,
+    /// The variables of the innermost frame.
+    pub variables: Vec<OurVariable>,
     /// True for a report about memory: its backtraces do not show the cause.
     pub about_memory: bool,
     /// The backtraces, that of the crash first. For a report about memory, the samples.
@@ -89,6 +91,7 @@ pub fn build_view(report: &Report<'_>) -> ReportView {
         reason,
         ended: text(report.evaluate_end().map(|ended| ended.to_string())),
         findings: report.ours.iter().flat_map(|ours| &ours.findings).map(escaped_finding).collect(),
+        variables: report.ours.iter().flat_map(|ours| &ours.variables).map(escaped_variable).collect(),
         about_memory: !crash.has_crashed,
         threads,
         registers,
@@ -105,6 +108,16 @@ fn escaped_finding(finding: &OurFinding) -> OurFinding {
         sentence: own(&finding.sentence),
         evidence: finding.evidence.iter().map(own).collect(),
         ..finding.clone()
+    }
+}
+
+fn escaped_variable(variable: &OurVariable) -> OurVariable {
+    let own = |text: &String| super::escape_line(text).into_owned();
+    OurVariable {
+        function: own(&variable.function),
+        name: own(&variable.name),
+        type_name: own(&variable.type_name),
+        ..variable.clone()
     }
 }
 

@@ -3,6 +3,7 @@
 mod finding;
 mod frame;
 mod own_frames;
+mod variable;
 
 use crate::Number;
 use crate::json::{Value, debug_id};
@@ -13,6 +14,7 @@ pub use own_frames::OwnFrames;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{DebugId, ReportGrouping};
+pub use variable::{OurVariable, format_value};
 
 /// The prefix of the name of each of our engines.
 pub const ENGINE_PREFIX: &str = "unslide/";
@@ -52,6 +54,8 @@ pub struct Ours {
     pub javascript: Vec<OurJavaScriptFrame>,
     /// The findings of analyses.
     pub findings: Vec<OurFinding>,
+    /// The variables of the innermost frame.
+    pub variables: Vec<OurVariable>,
 }
 
 /// The number of frames in each status. The field names are those of the JSON.
@@ -126,6 +130,7 @@ impl Ours {
                 ours.headline = value.get("headline").and_then(Value::decode_string);
             }
             b"javascript" => ours.javascript = read_frames(value),
+            b"variables" => ours.variables = variable::read_variables(value),
             _ => finding::read_finding(key, value, &mut ours.findings),
         });
         ours.version = version?;
