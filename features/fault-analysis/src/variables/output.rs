@@ -58,7 +58,7 @@ pub fn write_variables(values: &[VariableValue]) -> Option<AnalysisFinding> {
         return None;
     }
     list.push(']');
-    RawValue::from_string(list).ok().map(|value| AnalysisFinding { value })
+    RawValue::from_string(list).ok().map(|value| AnalysisFinding { value, headline: None })
 }
 
 impl<'v> WrittenVariable<'v> {
