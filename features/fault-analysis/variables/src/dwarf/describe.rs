@@ -165,13 +165,13 @@ impl<'d> Describer<'_, 'd> {
     }
 }
 
-fn qualified(word: &str, inner: DescribedType) -> DescribedType {
-    let name = if inner.name.ends_with('*') {
-        format!("{}{word}", inner.name)
+fn qualified(word: &str, mut inner: DescribedType) -> DescribedType {
+    if inner.name.ends_with('*') {
+        inner.name.push_str(word);
     } else {
-        format!("{word} {}", inner.name)
-    };
-    DescribedType { name, ..inner }
+        inner.name = format!("{word} {}", inner.name);
+    }
+    inner
 }
 
 fn base_kind(encoding: constants::DwAte) -> VariableTypeKind {
