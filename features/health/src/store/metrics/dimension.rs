@@ -18,6 +18,7 @@ unslide_model::words! {
         /// Method, host and path of a request.
         Endpoint = "endpoint",
         /// The status or the error code of a request.
+        #[schema(rename = "result")]
         RequestResult = "result",
         /// The protocol of a request.
         Protocol = "protocol",
