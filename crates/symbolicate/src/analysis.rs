@@ -1,10 +1,12 @@
 //! Analyses: pure functions of a symbolicated report that add a member to our key.
 
 use crate::answer::{Judged, Name, answer_frame};
+use crate::derived::{DerivedObject, ImageDerivative};
 use crate::plan::{Plan, PlannedFrame};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::fmt;
+use unslide_model::DebugId;
 use unslide_report::{Backtrace, Frame, Report, Text};
 
 /// The most bytes of the value that an analysis adds to a report. A larger value is left out.
@@ -24,18 +26,32 @@ pub struct Analysis {
     /// Returns the value of the member, or `None` if it has nothing to say. The same report and symbols must give the
     /// same value.
     pub run: for<'c, 'a> fn(&'c SymbolicatedCrash<'c, 'a>) -> Option<AnalysisFinding>,
+    /// True if a tenant has to turn it on.
+    pub is_opt_in: bool,
+    /// The derived object of the innermost frame's image that it reads, if any.
+    pub derived: Option<DerivedObject>,
 }
 
-/// Returns the analyses that a tenant has not turned off.
+impl Analysis {
+    /// Returns true if the analysis is on for a tenant that has switched these analyses to the other position.
+    #[must_use]
+    pub fn is_enabled(&self, switched: &[String]) -> bool {
+        switched.iter().any(|name| name == self.name) == self.is_opt_in
+    }
+}
+
+/// Returns the analyses that are on for a tenant that has switched these to the other position: off, or on for those
+/// that are opt-in.
 #[must_use]
-pub fn enabled_analyses(all: &[Analysis], disabled: &[String]) -> Vec<Analysis> {
-    all.iter().filter(|analysis| disabled.iter().all(|name| name != analysis.name)).copied().collect()
+pub fn enabled_analyses(all: &[Analysis], switched: &[String]) -> Vec<Analysis> {
+    all.iter().filter(|analysis| analysis.is_enabled(switched)).copied().collect()
 }
 
 /// The result of an analysis.
 #[derive(Clone, Debug)]
 pub struct AnalysisFinding {
-    /// The value of its member: an object with `sentence`, for people, and `evidence`, a list of objects.
+    /// The value of its member: an object with `sentence`, for people, and `evidence`, a list of objects; or the list
+    /// `variables`.
     pub value: Box<RawValue>,
 }
 
@@ -61,6 +77,7 @@ pub(crate) fn collect_findings<'a>(
     plan: &Plan<'_, 'a>,
     judged: &[Judged<'_>],
     analyses: &[Analysis],
+    derived: &[ImageDerivative<'_>],
 ) -> Vec<NamedFinding> {
     if analyses.is_empty() {
         return Vec::new();
@@ -73,7 +90,7 @@ pub(crate) fn collect_findings<'a>(
         Some(CrashFrame::answer(plan, judged, frame, planned))
     };
     let count = backtrace.map_or(0, |crashed| crashed.frames.len());
-    let crash = SymbolicatedCrash::new(plan.report, count, &frame);
+    let crash = SymbolicatedCrash { derived, ..SymbolicatedCrash::new(plan.report, count, &frame) };
     let found = analyses.iter().filter_map(|analysis| {
         let AnalysisFinding { value } = (analysis.run)(&crash)?;
         let fits = value.get().len() <= MOST_FINDING_BYTES;
@@ -97,6 +114,7 @@ pub struct SymbolicatedCrash<'c, 'a> {
     report: &'c Report<'a>,
     frames: usize,
     find: &'c FindFrame<'c>,
+    derived: &'c [ImageDerivative<'c>],
 }
 
 impl fmt::Debug for SymbolicatedCrash<'_, '_> {
@@ -109,7 +127,7 @@ impl<'c, 'a> SymbolicatedCrash<'c, 'a> {
     /// Makes the crash of a report with `frames` frames, which `find` looks up.
     #[must_use]
     pub fn new(report: &'c Report<'a>, frames: usize, find: &'c FindFrame<'c>) -> SymbolicatedCrash<'c, 'a> {
-        SymbolicatedCrash { report, frames, find }
+        SymbolicatedCrash { report, frames, find, derived: &[] }
     }
 
     /// Returns the report.
@@ -129,6 +147,27 @@ impl<'c, 'a> SymbolicatedCrash<'c, 'a> {
     pub fn frame(&self, index: usize) -> Option<CrashFrame> {
         (self.find)(index)
     }
+
+    /// Returns the derived object of an image.
+    #[must_use]
+    pub fn derived_object(&self, debug_id: DebugId, name: &str) -> Option<&'c [u8]> {
+        let found = self.derived.iter().find(|own| own.debug_id == debug_id && own.name == name);
+        found.map(|own| own.bytes)
+    }
+}
+
+impl Plan<'_, '_> {
+    /// Returns the debug id of the image that the innermost frame of the crashed backtrace lies in, if the report has
+    /// registers: analyses may read derived objects of it.
+    #[must_use]
+    pub fn find_crashed_image(&self) -> Option<DebugId> {
+        let backtrace = self.report.crashed_backtrace()?;
+        let planned = self.frames.get(frames_before(self.report, backtrace))?;
+        let has_registers = backtrace.frames.first()?.index == 0
+            && self.report.crash_state().is_some_and(|state| !state.registers.is_empty());
+        let image = self.images.get(planned.place?.image as usize)?;
+        image.debug_id.filter(|_| has_registers)
+    }
 }
 
 /// A frame of a crashed backtrace.
@@ -136,6 +175,10 @@ impl<'c, 'a> SymbolicatedCrash<'c, 'a> {
 pub struct CrashFrame {
     /// Its cleaned address, not decremented.
     pub address: u64,
+    /// The address relative to the start of its image, unless that is a guess.
+    pub image_offset: Option<u64>,
+    /// The debug id of its image.
+    pub debug_id: Option<DebugId>,
     /// The name of its image's file; empty if it lies in no image.
     pub image: String,
     /// True if its image belongs to the operating system.
@@ -168,6 +211,10 @@ impl CrashFrame {
         };
         CrashFrame {
             address: answer.address,
+            image_offset: image
+                .filter(|image| !image.approximate)
+                .and_then(|image| answer.address.checked_sub(image.start)),
+            debug_id: image.and_then(|image| image.debug_id),
             image: image.map(super::plan::PlannedImage::name).unwrap_or_default(),
             system: image.is_some_and(|image| image.system),
             cpu: image.and_then(|image| image.cpu),

@@ -5,6 +5,7 @@ mod answer;
 pub mod bulk;
 mod compiler_made;
 pub mod demangle;
+mod derived;
 pub mod dyld_cache;
 mod engine;
 mod explain;
@@ -22,12 +23,13 @@ pub use analysis::{
     Analysis, AnalysisFinding, CrashFrame, MOST_FINDING_BYTES, NamedFinding, SymbolicatedCrash,
     enabled_analyses,
 };
+pub use derived::{DeriveError, DeriveResult, DerivedObject, ImageDerivative};
 pub use engine::{
     Context, Detail, ENGINE, Enrichment, ImageOutcome, OUTPUT_VERSION, enrich, list_needs, most_bytes,
 };
 pub use explain::{
     ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedGrouping, ExplainedImage,
-    ExplainedJavaScriptFrame, ExplainedSymcache, Explanation, explain_report,
+    ExplainedJavaScriptFrame, ExplainedSymcache, Explanation, explain_report, explain_with_derived,
 };
 pub use javascript::{BundleIdentity, FunctionSource, build_for as build_source_map, with_debug_id};
 pub use plan::{Join, LocatedFrame, Plan, SymbolNeed, is_system_path, lies_in_shared_cache};

@@ -1,6 +1,6 @@
 //! CrashFault analysis: says of a crash what was wrong at its instruction.
 //!
-//! `decode` reads the processor's registers, `verdict` has the rules in their order, `fault` is the member of our key, and
+//! `variables` adds the values of the variables at the instruction. `decode` reads the processor's registers, `verdict` has the rules in their order, `fault` is the member of our key, and
 //! `operations` and `commands` have the tenant's switch.
 
 mod commands;
@@ -10,9 +10,11 @@ mod memory;
 mod operations;
 mod sentence;
 mod trap_reason;
+mod variables;
 mod verdict;
 
 pub use commands::FAULT_COMMANDS;
+pub use variables::{VARIABLES_ANALYSIS, VARIABLES_TABLE};
 
 use unslide_api::feature::ApiFeature;
 use unslide_feature::{Feature, SymbolizerFeature};
@@ -25,7 +27,8 @@ pub const NAME: &str = "fault-analysis";
 const SWITCH: &str = "fault_analysis";
 
 /// The analysis that adds `fault` to our key.
-pub const ANALYSIS: Analysis = Analysis { name: SWITCH, member: "fault", run: analyse_crash };
+pub const ANALYSIS: Analysis =
+    Analysis { name: SWITCH, member: "fault", run: analyse_crash, is_opt_in: false, derived: None };
 
 /// Makes the feature without reading any setting.
 pub fn read(_: &mut ConfigReader) -> Feature {
@@ -40,7 +43,10 @@ pub fn feature() -> Feature {
         ..ApiFeature::new(NAME, "The analysis of what was wrong at the instruction of a crash.")
     };
     Feature {
-        symbolizer: SymbolizerFeature { analyses: &[ANALYSIS], ..SymbolizerFeature::new(NAME) },
+        symbolizer: SymbolizerFeature {
+            analyses: &[ANALYSIS, VARIABLES_ANALYSIS],
+            ..SymbolizerFeature::new(NAME)
+        },
         ..Feature::new(NAME, api)
     }
 }

@@ -115,9 +115,12 @@ pub fn read_features(reader: &mut ConfigReader) -> Vec<Feature> {
     FEATURES.iter().map(|read| read(reader)).collect()
 }
 
-/// Returns the analyses of all features, for commands that read no configuration.
-pub fn read_analyses() -> Vec<Analysis> {
-    unslide_feature::collect_analyses(&read_features(&mut Sources::new(None, []).read()))
+/// Returns the analyses of all features, for commands that read no configuration: those that are on for a tenant
+/// without settings of its own, and all if `with_opt_in` is true.
+pub fn read_analyses(with_opt_in: bool) -> Vec<Analysis> {
+    let mut all = unslide_feature::collect_analyses(&read_features(&mut Sources::new(None, []).read()));
+    all.retain(|analysis| with_opt_in || !analysis.is_opt_in);
+    all
 }
 
 /// Returns the readers of reports in other formats, for commands that read no configuration.

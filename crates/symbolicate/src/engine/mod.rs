@@ -8,6 +8,7 @@ mod output_size;
 
 use crate::analysis::{self, Analysis};
 use crate::answer::{DeviceNames, FrameAnswer, Judged, answer_frame, check_symbols};
+use crate::derived::ImageDerivative;
 use crate::grouping::{self, Grouping, GroupingRules};
 use crate::plan::{Plan, SymbolNeed};
 use crate::status::{FrameStatus, FrameTally, ImageStatus, ReportStatus};
@@ -41,6 +42,8 @@ pub struct Context<'c> {
     pub rules: Option<&'c GroupingRules>,
     /// The analyses that may add members to our key, in the order of their members.
     pub analyses: &'c [Analysis],
+    /// The derived objects that the analyses may read.
+    pub derived: &'c [ImageDerivative<'c>],
     /// The most bytes that the output may have; `None` means [`most_bytes`], which always applies. Once an
     /// answer would exceed it, that frame and all later ones get only their status. The report itself, the
     /// statuses and the list of images are always written.
@@ -162,7 +165,7 @@ impl<'a> Plan<'_, 'a> {
         self.prefetch_lookups(&judged, 0);
         // The budget for names is spent on the names that count before those of other threads.
         let grouping = grouping::group_report(self, &judged, &mut names, context.rules.unwrap_or(&no_rules));
-        let findings = analysis::collect_findings(self, &judged, context.analyses);
+        let findings = analysis::collect_findings(self, &judged, context.analyses, context.derived);
         let always = AlwaysWritten { warnings: warnings.len(), findings: &findings };
         let mut splicer = Splicer::new(self, &judged, &always, context);
         let (mut tally, mut referred) = self.write_frames(&judged, context, &mut splicer, &mut names);

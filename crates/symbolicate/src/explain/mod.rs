@@ -1,11 +1,13 @@
 //! Why each frame got the answer that it got.
 
 mod advice;
+mod explanation;
 mod grouping;
 mod javascript;
 
-use crate::analysis::{self, Analysis, NamedFinding};
+use crate::analysis::{self, Analysis};
 use crate::answer::{DeviceNames, FrameAnswer, Judged, Name, answer_frame, check_symbols};
+use crate::derived::ImageDerivative;
 use crate::engine::ENGINE;
 use crate::grouping::GroupingRules;
 use crate::plan::{Plan, PlannedFrame};
@@ -13,39 +15,15 @@ use crate::status::{FrameStatus, ImageStatus};
 use crate::symbols::ImageSymbols;
 use crate::symcache::{NameSource, SymCache};
 use advice::Advisor;
+pub use explanation::Explanation;
 pub use grouping::{ExplainedFunction, ExplainedGrouping};
 pub use javascript::ExplainedJavaScriptFrame;
 use serde::Serialize;
 use std::slice::Iter;
 use unslide_model::{
-    ContentHash, CpuType, DebugId, FileAddress, LoadAddress, Quality, RelativeAddress, ReportId, Slide,
+    ContentHash, CpuType, DebugId, FileAddress, LoadAddress, Quality, RelativeAddress, Slide,
 };
 use unslide_report::{Backtrace, BacktraceOrigin, Frame, FrameSlot, Number, Report};
-
-/// The whole reasoning over one report.
-#[derive(Clone, Debug, Serialize)]
-pub struct Explanation {
-    /// The report.
-    pub report_id: ReportId,
-    /// The engine that reasons.
-    pub engine: &'static str,
-    /// The images that frames refer to.
-    pub images: Vec<ExplainedImage>,
-    /// The findings of analyses.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<NamedFinding>,
-    /// The report's group; absent if the report says neither what happened nor where.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grouping: Option<ExplainedGrouping>,
-    /// The frames of a JavaScript error, the innermost first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub javascript: Vec<ExplainedJavaScriptFrame>,
-    /// Every backtrace, in the order of the report.
-    pub backtraces: Vec<ExplainedBacktrace>,
-    /// True if frames or calls were left out, because there are too many.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub truncated: bool,
-}
 
 /// Limits of one report: frames that are explained, and bytes of the calls that are named.
 const MOST_FRAMES: usize = 20_000;
@@ -212,12 +190,24 @@ pub fn explain_report<'s>(
     rules: &GroupingRules,
     analyses: &[Analysis],
 ) -> Explanation {
+    explain_with_derived(report, symbols, rules, analyses, &[])
+}
+
+/// Does the same as [`explain_report`], with derived objects for the analyses.
+#[must_use]
+pub fn explain_with_derived<'s>(
+    report: &Report<'_>,
+    symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+    rules: &GroupingRules,
+    analyses: &[Analysis],
+    derived: &[ImageDerivative<'_>],
+) -> Explanation {
     let plan = Plan::new(report);
     let judged: Vec<Judged<'s>> = plan.images.iter().map(|image| check_symbols(image, symbols)).collect();
     let mut names = DeviceNames::new(&plan, &judged);
     let mut room = Room { frames: MOST_FRAMES, call_bytes: MOST_CALL_BYTES, cut: false };
     let advisor = Advisor::new(report);
-    let findings = analysis::collect_findings(&plan, &judged, analyses);
+    let findings = analysis::collect_findings(&plan, &judged, analyses, derived);
     let (grouping, mut verdicts, counted) = grouping::explain_grouping(&plan, &judged, &mut names, rules);
     let javascript = javascript::explain_javascript_frames(&plan, &judged, &counted, &mut room);
     let grouped_by = crate::grouping::counted_backtrace(report).filter(|_| plan.javascript.is_none());

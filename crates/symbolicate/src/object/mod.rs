@@ -4,6 +4,7 @@ mod build;
 mod classes;
 mod code;
 mod compressed;
+mod debug_info;
 mod dwarf;
 pub(crate) mod error;
 pub(crate) mod exports;
@@ -16,6 +17,7 @@ mod symbol_table;
 mod symbols;
 
 use crate::javascript::{self, SourceMapFacts};
+pub use debug_info::DebugInfo;
 pub use error::ObjectError;
 pub use facts::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectFacts, ObjectKind};
 pub use names::{ImageNames, NamedStart, StartName, read_library_names};

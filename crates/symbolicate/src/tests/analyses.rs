@@ -29,11 +29,17 @@ fn say_nothing(_: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
     None
 }
 
+type Run = for<'c, 'a> fn(&'c SymbolicatedCrash<'c, 'a>) -> Option<AnalysisFinding>;
+
+const fn always(name: &'static str, run: Run) -> Analysis {
+    Analysis { name, member: name, run, is_opt_in: false, derived: None }
+}
+
 const ANALYSES: [Analysis; 4] = [
-    Analysis { name: "functions", member: "functions", run: state_functions },
-    Analysis { name: "fill", member: "fill", run: fill },
-    Analysis { name: "overflow", member: "overflow", run: overflow },
-    Analysis { name: "nothing", member: "nothing", run: say_nothing },
+    always("functions", state_functions),
+    always("fill", fill),
+    always("overflow", overflow),
+    always("nothing", say_nothing),
 ];
 
 /// A report whose second thread crashed.
@@ -83,4 +89,6 @@ fn a_tenant_turns_analyses_off_by_their_names() {
     let enabled = enabled_analyses(&ANALYSES, &["fill".to_owned(), "other".to_owned()]);
     let names: Vec<_> = enabled.iter().map(|analysis| analysis.name).collect();
     assert_eq!(names, ["functions", "overflow", "nothing"]);
+    let opt_in = Analysis { is_opt_in: true, ..ANALYSES[0] };
+    assert!(!opt_in.is_enabled(&[]) && opt_in.is_enabled(&["functions".to_owned()]));
 }

@@ -6,6 +6,7 @@ mod lab;
 mod rules;
 mod samples;
 mod switch;
+mod variables;
 
 use serde_json::Value;
 use unslide_fault_analysis::ANALYSIS;

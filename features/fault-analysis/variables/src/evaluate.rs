@@ -2,7 +2,7 @@
 
 use crate::registers::RegisterSet;
 use crate::table::{FunctionAt, VariableAt, VariableKind, VariablePlace};
-use crate::types::TypeKind;
+use crate::type_kind::VariableTypeKind;
 use gimli::{
     Encoding, EndianSlice, Evaluation, EvaluationResult, Expression, Format, LittleEndian, Location,
     Operation, Piece, Value,
@@ -103,7 +103,7 @@ pub struct VariableValue {
     pub function: String,
     pub name: String,
     pub type_name: String,
-    pub type_kind: TypeKind,
+    pub type_kind: VariableTypeKind,
     pub kind: VariableKind,
     /// The bytes in the order of memory, with their source. `None` is a byte that is not known.
     pub value: Result<(Vec<Option<u8>>, ValueSource), UnknownValue>,

@@ -11,9 +11,10 @@ mod dwarf;
 mod evaluate;
 mod registers;
 mod table;
-mod types;
+mod type_kind;
 
-pub use dwarf::{BuildError, TableLimits, build_table};
+pub use dwarf::{TableBuildError, TableLimits, build_table};
 pub use evaluate::{ReportState, UnknownValue, ValueSource, VariableValue};
 pub use registers::RegisterSet;
 pub use table::{TableError, VariableKind, VariableTable};
+pub use type_kind::VariableTypeKind;

@@ -7,10 +7,10 @@
 use crate::codec::{TableReader, TableWriter};
 use crate::evaluate::{self, ReportState, VariableValue};
 use crate::registers::RegisterSet;
-use crate::types::TypeKind;
+use crate::type_kind::VariableTypeKind;
 
 pub const MAGIC: &[u8; 8] = b"UNSLVARS";
-pub const VERSION: u64 = 1;
+pub const TABLE_VERSION: u64 = 1;
 const INDEX_ROW_BYTES: usize = 12;
 /// The most calls that are in each other at one address, and blocks in them.
 const SCOPE_DEPTH_LIMIT: usize = 64;
@@ -73,7 +73,7 @@ pub struct VariableType<'t> {
     pub name: &'t str,
     /// Its size in bytes; 0 if it is not known.
     pub size: u64,
-    pub kind: TypeKind,
+    pub kind: VariableTypeKind,
 }
 
 /// A variable that exists at an address.
@@ -119,7 +119,7 @@ impl<'t> VariableTable<'t> {
     /// The bytes are no table of a version that is known, or it is cut off.
     pub fn parse(bytes: &'t [u8]) -> Result<VariableTable<'t>, TableError> {
         let mut reader = TableReader { rest: bytes.strip_prefix(MAGIC).ok_or(TableError::Version)? };
-        if reader.read_number()? != VERSION {
+        if reader.read_number()? != TABLE_VERSION {
             return Err(TableError::Version);
         }
         Ok(VariableTable {
@@ -246,7 +246,7 @@ impl<'t> VariableTable<'t> {
         let mut reader = TableReader { rest: self.types.get(offset..).ok_or(TableError::Cut)? };
         let name = self.text(reader.read_number()?)?;
         let size = reader.read_number()?;
-        Ok(VariableType { name, size, kind: TypeKind::from_code(reader.read_number()?) })
+        Ok(VariableType { name, size, kind: VariableTypeKind::from_code(reader.read_number()?) })
     }
 }
 
@@ -281,7 +281,7 @@ impl TableParts {
         self.index.dedup_by_key(|row| row[0]);
         self.index.reverse();
         let mut out = TableWriter { bytes: MAGIC.to_vec() };
-        out.write_number(VERSION);
+        out.write_number(TABLE_VERSION);
         out.write_number(registers.code());
         out.write_bytes(&self.texts.bytes);
         out.write_bytes(&self.types.bytes);

@@ -11,11 +11,11 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use unslide_artifacts::archive::{ArchiveError, SkipReason};
 use unslide_model::{DebugId, Quality};
 use unslide_symbolicate::object::{self, ObjectError, ObjectKind};
-use unslide_symbolicate::{ImageSymbols, SymbolNeed};
+use unslide_symbolicate::{Analysis, DerivedObject, ImageDerivative, ImageSymbols, Plan, SymbolNeed};
 
 /// Files of a folder that are named if they cannot be read.
 const MOST_UNREADABLE: usize = 20;
@@ -63,6 +63,8 @@ pub struct Library {
 struct Entry {
     candidates: Vec<Candidate>,
     built: OnceLock<ImageSymbols>,
+    /// The derived objects by their names; without bytes if the files have nothing for one.
+    derived: Mutex<HashMap<&'static str, Option<Arc<[u8]>>>>,
 }
 
 struct Candidate {
@@ -86,7 +88,7 @@ impl Library {
 
     /// Creates a library of symbols that are built already.
     pub fn with_built(symbols: impl IntoIterator<Item = (DebugId, ImageSymbols)>) -> Library {
-        let entry = |symbols| Entry { candidates: Vec::new(), built: OnceLock::from(symbols) };
+        let entry = |symbols| Entry { built: OnceLock::from(symbols), ..Entry::default() };
         let objects = symbols.into_iter().map(|(id, symbols)| (id, entry(symbols))).collect();
         Library { objects, ..Library::default() }
     }
@@ -208,6 +210,13 @@ impl Library {
         Some(entry.built.get_or_init(|| self.build_best(&entry.candidates)))
     }
 
+    /// Returns a derived object of a debug id, and derives it at the first call.
+    pub fn find_derived(&self, debug_id: &DebugId, object: &DerivedObject) -> Option<Arc<[u8]>> {
+        let entry = self.objects.get(debug_id)?;
+        let mut derived = entry.derived.lock().unwrap_or_else(PoisonError::into_inner);
+        derived.entry(object.name).or_insert_with(|| derive_best(&entry.candidates, object)).clone()
+    }
+
     /// Returns the number of given files and folders that cannot be read.
     pub fn count_unreadable(&self) -> usize {
         self.unreadable
@@ -245,6 +254,48 @@ impl Library {
             }
         }
         failed.map_or(ImageSymbols::Missing, |error| error.to_symbols())
+    }
+}
+
+/// Returns the derived object of the best candidate that has one. Names candidates that cannot be read.
+fn derive_best(candidates: &[Candidate], object: &DerivedObject) -> Option<Arc<[u8]>> {
+    candidates
+        .iter()
+        .find_map(|candidate| {
+            let derived = map_path(&candidate.path).map_err(|error| error.to_string()).and_then(|bytes| {
+                let slice = bytes.get(candidate.range.clone()).unwrap_or_default();
+                (object.derive)(slice).map_err(|error| error.to_string())
+            });
+            derived.unwrap_or_else(|error| {
+                note!("{}: {} cannot be built: {error}", candidate.shown, object.name);
+                None
+            })
+        })
+        .map(Arc::from)
+}
+
+/// The derived objects that the analyses of one report may read.
+#[derive(Default)]
+pub struct ReportDerivatives(Vec<(DebugId, &'static str, Arc<[u8]>)>);
+
+impl ReportDerivatives {
+    /// Derives what `analyses` read of the image with the crash.
+    pub fn find(library: &Library, plan: &Plan<'_, '_>, analyses: &[Analysis]) -> ReportDerivatives {
+        let wanted = analyses.iter().filter_map(|analysis| analysis.derived);
+        let id = plan.find_crashed_image();
+        let found = wanted.filter_map(|object| {
+            let id = id?;
+            Some((id, object.name, library.find_derived(&id, &object)?))
+        });
+        ReportDerivatives(found.collect())
+    }
+
+    /// Returns the objects for the context of a symbolication.
+    pub fn list(&self) -> Vec<ImageDerivative<'_>> {
+        self.0
+            .iter()
+            .map(|(debug_id, name, bytes)| ImageDerivative { debug_id: *debug_id, name, bytes })
+            .collect()
     }
 }
 
@@ -408,7 +459,7 @@ mod tests {
         let whole = candidate(symtab.clone(), 0..length(&symtab), Quality::Symtab);
         let gone = candidate(root.path().join("gone"), 0..1, Quality::DwarfSymtab);
         let cut = candidate(dsym, 0..100, Quality::Dwarf);
-        let entry = Entry { candidates: vec![gone, cut, whole], built: OnceLock::new() };
+        let entry = Entry { candidates: vec![gone, cut, whole], ..Entry::default() };
         let library = Library { objects: HashMap::from([(debug_id, entry)]), ..Library::default() };
         assert_eq!(quality(&library, debug_id), Some(Quality::Symtab));
     }

@@ -7,4 +7,4 @@ mod library;
 
 pub use build::{BUILD_SYMCACHE, BuildArguments};
 pub use lacking::{LackedByReport, Lacking};
-pub use library::Library;
+pub use library::{Library, ReportDerivatives};

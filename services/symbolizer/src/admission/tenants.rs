@@ -111,11 +111,11 @@ impl Tenants {
         self.rows.read().get(tenant).map(|row| row.rules.clone()).unwrap_or_default()
     }
 
-    /// Returns the analyses that a tenant has not turned off.
+    /// Returns the analyses that are on for a tenant.
     pub fn enabled_analyses(&self, tenant: &TenantId, all: &[Analysis]) -> Vec<Analysis> {
         match self.rows.read().get(tenant) {
             Some(row) => enabled_analyses(all, &row.disabled_analyses),
-            None => all.to_vec(),
+            None => enabled_analyses(all, &[]),
         }
     }
 

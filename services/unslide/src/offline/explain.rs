@@ -13,8 +13,10 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use text::{Noticed, explanation_text};
 use unslide_client::json_text;
-use unslide_client::symbols::{BuildArguments, Library};
+use unslide_client::symbols::{BuildArguments, Library, ReportDerivatives};
+use unslide_model::DebugId;
 use unslide_report::{ReadLimits, Report, foreign_format};
+use unslide_symbolicate::{Plan, explain_with_derived};
 
 /// Arguments of `unslide explain`: the reports and their symbols.
 #[derive(Args)]
@@ -25,6 +27,7 @@ Examples:
   unslide explain 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
   unslide explain --thread 4 --frame 2 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
   unslide explain --symbols MyApp.xcarchive report.json
+  unslide explain --symbols dsyms/ --variables report.json
   unslide explain --symbols dsyms/ --json reports/*.json > explanations.ndjson
   unslide explain --symbols dsyms/ < reports.ndjson")]
 pub struct Arguments {
@@ -42,6 +45,10 @@ pub struct Arguments {
     /// For reports in files: grouping rules to explain their groups with
     #[arg(long, value_name = "FILE")]
     grouping_rules: Option<PathBuf>,
+    /// For reports in files: add the values of the variables at the instruction of the crash, from the dSYM, the registers and the bytes
+    /// around the stack pointer. Values may be data of users
+    #[arg(long)]
+    variables: bool,
     /// The thread with this index; without it the one that crashed
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     thread: Option<i64>,
@@ -80,6 +87,9 @@ impl Arguments {
         if self.grouping_rules.is_some() {
             return Err(CommandError::usage("--grouping-rules is for reports in files"));
         }
+        if self.variables {
+            return Err(CommandError::usage("--variables is for reports in files"));
+        }
         Ok(Some(id))
     }
 }
@@ -103,15 +113,18 @@ fn explain_files(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
     let files = InputFiles::find_named(&arguments.reports)?;
     let library = Library::open(&arguments.symbols, arguments.build)?;
-    let analyses = features::read_analyses();
+    let analyses = features::read_analyses(arguments.variables);
     let is_terminal = io::stdout().is_terminal();
     let readers = features::read_report_readers();
     let explain = |bytes: &[u8]| {
         let explanation = answer_report(bytes, &readers, || {
             let document = readers.open(bytes, &ReadLimits::default())?;
             let report = Report::read_event(document.json(), &ReadLimits::default())?;
-            let symbols = library.for_report(&unslide_symbolicate::list_needs(&report));
-            Ok(unslide_symbolicate::explain_report(&report, &|id| symbols.get(id), &rules, &analyses))
+            let plan = Plan::new(&report);
+            let symbols = library.for_report(&plan.list_needs());
+            let derivatives = ReportDerivatives::find(&library, &plan, &analyses);
+            let symbols_of = |id: &DebugId| symbols.get(id);
+            Ok(explain_with_derived(&report, &symbols_of, &rules, &analyses, &derivatives.list()))
         })?;
         let explanation = serde_json::to_value(explanation).map_err(|error| error.to_string())?;
         if arguments.json {

@@ -22,6 +22,7 @@ Examples:
   unslide symbolicate --symbols MyApp.xcarchive --format text MyApp.xccrashpoint
   unslide symbolicate --symbols dSYMs.zip --format text report.json.gz
   unslide symbolicate --symbols dsyms/ --format markdown report.json
+  unslide symbolicate --symbols dsyms/ --variables --format text report.json
   unslide symbolicate --symbols dsyms/ reports/*.json > enriched.ndjson
   unslide symbolicate --symbols dsyms/ --require-symbols < reports.ndjson > enriched.ndjson")]
 pub struct Arguments {
@@ -38,6 +39,10 @@ pub struct Arguments {
     /// A file with grouping rules, as `unslide groups rules` takes it
     #[arg(long, value_name = "FILE")]
     grouping_rules: Option<PathBuf>,
+    /// Add the values of the variables at the instruction of the crash, from the dSYM, the registers and the bytes
+    /// around the stack pointer. Values may be data of users
+    #[arg(long)]
+    variables: bool,
     /// End with exit code 3 if frames of the app lack symbols, or have no address or image because a member of the
     /// report is of a wrong type
     #[arg(long)]
@@ -54,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
     let files = InputFiles::find_named(&arguments.files)?;
     let library = Library::open(&arguments.symbols, arguments.build)?;
-    let (readers, analyses) = (features::read_report_readers(), features::read_analyses());
+    let (readers, analyses) = (features::read_report_readers(), features::read_analyses(arguments.variables));
     let default = if io::stdout().is_terminal() { OutputFormat::Text } else { OutputFormat::Json };
     let answering = RecordAnswering {
         readers: &readers,

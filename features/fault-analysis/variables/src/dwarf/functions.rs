@@ -1,7 +1,7 @@
 //! Functions with their calls, blocks and variables.
 
 use super::describe::{Entry, find_attribute, find_name, find_type};
-use super::{BuildError, DwarfBytes, TableBuilder};
+use super::{DwarfBytes, TableBuildError, TableBuilder};
 use crate::codec::TableWriter;
 use crate::table::VariableKind;
 use gimli::{AttributeValue, EntriesCursor, Expression, Operation, Unit, constants};
@@ -49,7 +49,7 @@ impl Scope {
 
 impl<'d> TableBuilder<'_, 'd> {
     /// Adds the functions of a unit.
-    pub fn add_unit(&mut self, unit: &Unit<DwarfBytes<'d>>) -> Result<(), BuildError> {
+    pub fn add_unit(&mut self, unit: &Unit<DwarfBytes<'d>>) -> Result<(), TableBuildError> {
         let prologues = self.find_prologue_ends(unit);
         let mut cursor = unit.entries();
         let mut has_entry = cursor.next_dfs()?.is_some();
@@ -77,7 +77,7 @@ impl<'d> TableBuilder<'_, 'd> {
         cursor: &mut EntriesCursor<'_, DwarfBytes<'d>>,
         ranges: Vec<ImageRange>,
         prologues: &[u64],
-    ) -> Result<bool, BuildError> {
+    ) -> Result<bool, TableBuildError> {
         let entry = current_entry(cursor)?;
         let frame_base = match entry.attr_value(constants::DW_AT_frame_base) {
             Some(AttributeValue::Exprloc(expression)) => expression.0.slice().to_vec(),
@@ -93,7 +93,7 @@ impl<'d> TableBuilder<'_, 'd> {
         let behind = prologues.partition_point(|address| *address < first);
         let prologue_end = prologues.get(behind).copied().filter(|end| end - first < size).unwrap_or(0);
         let place = u32::try_from(self.parts.functions.bytes.len());
-        let place = place.map_err(|_| BuildError::TooLarge { limit: self.limits.table_bytes })?;
+        let place = place.map_err(|_| TableBuildError::TooLarge { limit: self.limits.table_bytes })?;
         let out = &mut self.parts.functions;
         out.write_number(u64::from(unit.encoding().version));
         out.write_number(prologue_end);
@@ -115,7 +115,7 @@ impl<'d> TableBuilder<'_, 'd> {
         cursor: &mut EntriesCursor<'_, DwarfBytes<'d>>,
         scope: &mut Scope,
         depth_left: usize,
-    ) -> Result<bool, BuildError> {
+    ) -> Result<bool, TableBuildError> {
         let outer = cursor.depth();
         let mut has_entry = cursor.next_dfs()?.is_some();
         while has_entry && cursor.depth() > outer {
@@ -160,7 +160,7 @@ impl<'d> TableBuilder<'_, 'd> {
         &self,
         unit: &Unit<DwarfBytes<'d>>,
         entry: &Entry<'d>,
-    ) -> Result<Vec<ImageRange>, BuildError> {
+    ) -> Result<Vec<ImageRange>, TableBuildError> {
         let mut found = Vec::new();
         let mut ranges = self.dwarf.die_ranges(unit, entry)?;
         while let Some(range) = ranges.next()? {
@@ -179,7 +179,7 @@ impl<'d> TableBuilder<'_, 'd> {
         unit: &Unit<DwarfBytes<'d>>,
         entry: &Entry<'d>,
         kind: VariableKind,
-    ) -> Result<Option<TableWriter>, BuildError> {
+    ) -> Result<Option<TableWriter>, TableBuildError> {
         let Some(name) = find_name(self.dwarf, unit, entry).filter(|name| !name.is_empty()) else {
             return Ok(None);
         };
@@ -200,7 +200,11 @@ impl<'d> TableBuilder<'_, 'd> {
         Ok(Some(out))
     }
 
-    fn find_places(&self, unit: &Unit<DwarfBytes<'d>>, entry: &Entry<'d>) -> Result<Vec<Place>, BuildError> {
+    fn find_places(
+        &self,
+        unit: &Unit<DwarfBytes<'d>>,
+        entry: &Entry<'d>,
+    ) -> Result<Vec<Place>, TableBuildError> {
         if let Some(constant) = find_attribute(unit, entry, constants::DW_AT_const_value) {
             let bytes = constant_bytes(&constant);
             return Ok(bytes.into_iter().map(|bytes| Place::everywhere(PlaceTag::Constant, bytes)).collect());
@@ -291,7 +295,7 @@ fn current_entry<'d>(cursor: &EntriesCursor<'_, DwarfBytes<'d>>) -> Result<Entry
 }
 
 /// Moves the cursor behind the entries in its entry. Returns true if there is another entry.
-fn skip_children(cursor: &mut EntriesCursor<'_, DwarfBytes<'_>>) -> Result<bool, BuildError> {
+fn skip_children(cursor: &mut EntriesCursor<'_, DwarfBytes<'_>>) -> Result<bool, TableBuildError> {
     let outer = cursor.depth();
     loop {
         if cursor.next_dfs()?.is_none() {

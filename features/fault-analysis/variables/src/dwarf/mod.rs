@@ -27,7 +27,7 @@ impl Default for TableLimits {
 
 /// The reason for which there is no table.
 #[derive(Debug, thiserror::Error)]
-pub enum BuildError {
+pub enum TableBuildError {
     #[error("the table of variables is larger than {limit} bytes")]
     TooLarge { limit: usize },
     #[error("the debug information has more than {limit} entries")]
@@ -46,7 +46,7 @@ pub fn build_table<'d>(
     registers: RegisterSet,
     image_address: u64,
     limits: &TableLimits,
-) -> Result<Vec<u8>, BuildError> {
+) -> Result<Vec<u8>, TableBuildError> {
     let mut builder = TableBuilder {
         dwarf,
         image_address,
@@ -65,7 +65,7 @@ pub fn build_table<'d>(
         let Ok(unit) = dwarf.unit(header) else { continue };
         builder.described.clear();
         match builder.add_unit(&unit) {
-            Err(BuildError::Dwarf(_)) | Ok(()) => {}
+            Err(TableBuildError::Dwarf(_)) | Ok(()) => {}
             Err(error) => return Err(error),
         }
     }
@@ -94,14 +94,14 @@ pub(crate) struct TableBuilder<'b, 'd> {
 
 impl<'d> TableBuilder<'_, 'd> {
     /// Counts an entry of debug information.
-    pub fn count_entry(&mut self) -> Result<(), BuildError> {
+    pub fn count_entry(&mut self) -> Result<(), TableBuildError> {
         self.entries += 1;
         let parts = &self.parts;
         let bytes = parts.texts.bytes.len() + parts.types.bytes.len() + parts.functions.bytes.len();
         if self.entries > self.limits.entries {
-            Err(BuildError::TooManyEntries { limit: self.limits.entries })
+            Err(TableBuildError::TooManyEntries { limit: self.limits.entries })
         } else if bytes > self.limits.table_bytes {
-            Err(BuildError::TooLarge { limit: self.limits.table_bytes })
+            Err(TableBuildError::TooLarge { limit: self.limits.table_bytes })
         } else {
             Ok(())
         }

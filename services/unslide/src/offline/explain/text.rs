@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fmt::{self, Write as _};
+use unslide_report::format_value;
 use unslide_report::text::escape_for_terminal;
 
 /// Remarks from explaining a report.
@@ -67,15 +68,28 @@ fn show_frames(
     }
 }
 
-/// Shows the sentence of each finding of an analysis.
+/// Shows the sentence of each finding of an analysis, and the variables of the innermost frame.
 fn show_findings(out: &mut Lines, findings: &Value) {
     for finding in findings.as_array().into_iter().flatten() {
+        if let Some(variables) = finding["value"].as_array() {
+            variables.iter().for_each(|variable| show_variable(out, variable));
+            continue;
+        }
         out.write_line(format_args!(
             "{}  {}",
             member_text(finding, "member"),
             member_text(&finding["value"], "sentence")
         ));
     }
+}
+
+fn show_variable(out: &mut Lines, variable: &Value) {
+    let value = match (variable["bytes"].as_str(), variable["unavailable"].as_str()) {
+        (Some(bytes), _) => format_value(member_text(variable, "encoding"), bytes),
+        (None, reason) => format!("no value: {}", reason.unwrap_or("unknown").replace('_', " ")),
+    };
+    let [function, name, type_name] = ["function", "name", "type"].map(|key| member_text(variable, key));
+    out.write_line(format_args!("variable  {function}: {name} ({type_name}) = {value}"));
 }
 
 fn show_group(out: &mut Lines, grouping: &Value) {

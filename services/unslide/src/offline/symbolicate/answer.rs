@@ -5,7 +5,7 @@ use crate::offline::records::{AnsweredRecord, answer_report, element_problem};
 use crate::offline::symbolicate::facts::{facts, refused_facts};
 use std::borrow::Cow;
 use unslide_client::symbols::LackedByReport;
-use unslide_client::symbols::Library;
+use unslide_client::symbols::{Library, ReportDerivatives};
 use unslide_report::reader::ReportReaders;
 use unslide_report::{ReadError, ReadLimits, Report, foreign_format, markdown, text};
 use unslide_symbolicate::grouping::GroupingRules;
@@ -119,13 +119,15 @@ impl RecordAnswering<'_> {
         if self.format == OutputFormat::Facts {
             return Ok(with_newline(facts(&read).into()).into_bytes());
         }
+        let plan = Plan::new(&read);
+        let derivatives = ReportDerivatives::find(self.library, &plan, self.analyses);
         let context = Context {
             most_bytes: Some(room),
             rules: Some(self.rules),
             analyses: self.analyses,
+            derived: &derivatives.list(),
             ..Context::default()
         };
-        let plan = Plan::new(&read);
         let symbols = self.library.for_report(&plan.list_needs());
         let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
         lacking.add_enriched(&enriched, &read, document.json());

@@ -9,3 +9,4 @@ mod memory_graph;
 mod metrics;
 mod swift;
 mod symbolicate;
+mod variables;
