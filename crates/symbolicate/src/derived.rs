@@ -3,17 +3,18 @@
 use std::fmt;
 use unslide_model::DebugId;
 
-/// Derives an object from a Mach-O slice. Returns `None` if the slice has nothing for it.
-pub type DeriveObject = fn(&[u8]) -> Result<Option<Vec<u8>>, DeriveError>;
-
 /// An object that is derived from a dSYM and stored beside its symcache, for an analysis.
 #[derive(Clone, Copy, Debug)]
 pub struct DerivedObject {
     /// The name of its contents and their version, such as `variables-v1`: a part of its key in object storage.
     pub name: &'static str,
-    /// Derives the object. The same slice must give the same bytes.
-    pub derive: DeriveObject,
+    /// Derives the object from a Mach-O slice. Returns `None` if the slice has nothing for it. The same slice must
+    /// give the same bytes.
+    pub derive: fn(&[u8]) -> DeriveResult,
 }
+
+/// The bytes of a derived object, or `None` if the slice has nothing for it.
+pub type DeriveResult = Result<Option<Vec<u8>>, DeriveError>;
 
 /// The reason for which an object was not derived.
 #[derive(Debug, thiserror::Error)]

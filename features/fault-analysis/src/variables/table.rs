@@ -3,7 +3,7 @@
 use gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 use unslide_fault_analysis_variables::{RegisterSet, TableLimits, build_table};
 use unslide_symbolicate::object::DebugInfo;
-use unslide_symbolicate::{DeriveError, DerivedObject};
+use unslide_symbolicate::{DeriveError, DeriveResult, DerivedObject};
 
 /// The table of the variables of a dSYM.
 pub const VARIABLES_TABLE: DerivedObject = DerivedObject { name: "variables-v1", derive: derive_table };
@@ -11,7 +11,7 @@ pub const VARIABLES_TABLE: DerivedObject = DerivedObject { name: "variables-v1",
 /// The largest table, and the most entries of debug information that its build reads.
 const LIMITS: TableLimits = TableLimits { table_bytes: 96 << 20, entries: 60_000_000 };
 
-fn derive_table(slice: &[u8]) -> Result<Option<Vec<u8>>, DeriveError> {
+fn derive_table(slice: &[u8]) -> DeriveResult {
     let info = DebugInfo::read(slice).map_err(|error| DeriveError(error.to_string()))?;
     let Some(info) = info else { return Ok(None) };
     let Some(registers) = RegisterSet::for_cpu(info.cpu.family()) else { return Ok(None) };
