@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 44] = [
+const APART: [&str; 45] = [
     // Made by people and by uploads.
     "tenants",
     "api_keys",
@@ -29,6 +29,7 @@ const APART: [&str; 44] = [
     "alert_recipients",
     "alert_mail_counts",
     "ingest_keys",
+    "ingest_key_versions",
     "people",
     "sign_in_providers",
     "person_erasures",
