@@ -20,6 +20,24 @@ CREATE INDEX ingest_keys_list ON ingest_keys (tenant, created_at, id);
 CREATE INDEX ingest_keys_closed ON ingest_keys (closed_at) WHERE closed_at IS NOT NULL;
 SELECT unslide_protect('ingest_keys', 'tenant', 'SELECT, INSERT, UPDATE');
 
+-- Reports and summaries of runs that came with a key, by day, app and version: shows which versions still carry the key.
+CREATE TABLE ingest_key_versions (
+    tenant   text NOT NULL,
+    key_id   text NOT NULL,
+    -- By the clock of the service, in UTC.
+    day      date NOT NULL,
+    app      text NOT NULL,
+    -- Empty if the report names none.
+    version  text NOT NULL,
+    reports  bigint NOT NULL CHECK (reports >= 0),
+    -- Summaries of runs.
+    runs     bigint NOT NULL CHECK (runs >= 0),
+    PRIMARY KEY (tenant, key_id, day, app, version),
+    FOREIGN KEY (tenant, key_id) REFERENCES ingest_keys (tenant, id) ON DELETE CASCADE
+);
+CREATE INDEX ingest_key_versions_day ON ingest_key_versions (day);
+SELECT unslide_protect('ingest_key_versions', 'tenant', 'SELECT, INSERT, UPDATE');
+
 -- A key arrives before its tenant is known: one row by its whole text, with the limits of its tenant.
 CREATE FUNCTION unslide_ingest_key(wanted text)
 RETURNS TABLE (id text, tenant text, apps text[], state text, tenant_state text, tenant_limits jsonb)
@@ -31,7 +49,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
 $$;
 
 INSERT INTO purges (target, key, at_column, condition) VALUES
-    ('ingest_keys', 'tenant, id', 'closed_at', 't.state = ''closed''');
+    ('ingest_keys', 'tenant, id', 'closed_at', 't.state = ''closed'''),
+    ('ingest_key_versions', 'tenant, key_id, day, app, version', 'day', 'true');
 
 REVOKE ALL ON FUNCTION unslide_ingest_key(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION unslide_ingest_key(text) TO unslide_service;

@@ -1,14 +1,16 @@
-//! Public keys on the command line: `unslide key create --public` and `unslide key test`.
+//! Public keys on the command line: `unslide key create --public`, `show` and `test`.
 
 use crate::key::{AppPattern, KeyText};
 use crate::operations::check_new;
+use crate::operations::get::IngestKeyDetail;
 use crate::store::{self, NewIngestKey};
-use unslide_feature::{KeyMaker, KeyRequest, MadeKey};
+use unslide_feature::{KeyMaker, KeyRequest, MadeKey, ShownKey};
 use unslide_model::TenantId;
 use unslide_store::{Store, audit};
 
 /// Makes public keys on the command line, and the reports that test them.
-pub const KEY_MAKER: KeyMaker = KeyMaker { make: make_key, url_path: "/i/", build_test_report };
+pub const KEY_MAKER: KeyMaker =
+    KeyMaker { make: make_key, show: show_key, url_path: "/i/", build_test_report };
 
 /// Returns a report of an app for a test of its key, which is grouped apart from its crashes.
 fn build_test_report(app: &str, id: &str) -> String {
@@ -24,6 +26,14 @@ fn build_test_report(app: &str, id: &str) -> String {
         }},
     })
     .to_string()
+}
+
+fn show_key<'k>(store: &'k Store, tenant: &'k TenantId, id: &'k str) -> ShownKey<'k> {
+    Box::pin(async move {
+        let mut tx = store.tenant(tenant).await?;
+        let detail = IngestKeyDetail::read_detail(&mut tx, id, None).await?;
+        Ok(detail.map(|detail| serde_json::to_string(&detail)).transpose()?)
+    })
 }
 
 fn make_key<'k>(store: &'k Store, tenant: &'k TenantId, request: KeyRequest<'k>) -> MadeKey<'k> {

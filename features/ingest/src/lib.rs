@@ -1,7 +1,7 @@
 //! Ingest: reports straight from an app, with a public key in the path of a URL.
 //!
 //! `key` has the text of a key, `store` the statements, `operations` the API of the tenant's administrators, `pages` the
-//! console, `receive` the route of the apps.
+//! console, `receive` the route of the apps, `versions` the counts of the versions that use a key.
 
 mod command;
 mod key;
@@ -11,6 +11,7 @@ mod operations;
 mod pages;
 mod receive;
 pub mod store;
+mod versions;
 
 pub use command::KEY_MAKER;
 pub use key::{AppPattern, KeyText, PublicKeyKind};
@@ -19,15 +20,19 @@ use axum::{Extension, Router};
 use limits::IngestLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::error::Error;
 use std::sync::Arc;
 use store::CallerKey;
+use tokio::task::JoinHandle;
 use unslide_api::feature::path_keys::KnownKeys;
 use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry, OutcomeCounts};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_model::Scope;
+use unslide_runtime::Host;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
 use unslide_store::Store;
+use versions::{KeyVersionCounts, VERSIONS_WRITE_INTERVAL};
 
 /// The name of the feature.
 pub const NAME: &str = "ingest";
@@ -59,6 +64,7 @@ pub struct Ingest {
     limits: IngestLimits,
     /// Reports and refused requests by outcome, from the start of the api on.
     outcomes: OutcomeCounts,
+    versions: KeyVersionCounts,
     /// The address of the console; empty if it is not configured.
     public_url: String,
 }
@@ -69,8 +75,27 @@ impl Ingest {
             keys: KnownKeys::default(),
             limits: IngestLimits::default(),
             outcomes: OutcomeCounts::default(),
+            versions: KeyVersionCounts::default(),
             public_url,
         }
+    }
+
+    /// Begins to count, and to write the counts of versions until the service stops.
+    fn start_counting(
+        self: Arc<Ingest>,
+        api: &Api,
+        host: &Host,
+    ) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> {
+        let counting = self.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP)?;
+        let (stop, store) = (host.shutdown.token().clone(), api.store.clone());
+        Ok(tokio::spawn(async move {
+            let mut is_over = false;
+            while !is_over {
+                is_over = tokio::time::timeout(VERSIONS_WRITE_INTERVAL, stop.cancelled()).await.is_ok();
+                self.versions.write_counts(&store).await;
+            }
+            let _ = counting.await;
+        }))
     }
 }
 
@@ -113,7 +138,7 @@ fn for_api(settings: IngestApiSettings) -> ApiFeature {
             keeps_app: false,
         }],
         tables: TABLES,
-        start: Some(Arc::new(move |_, host| ingest.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP))),
+        start: Some(Arc::new(move |api, host| ingest.clone().start_counting(api, host))),
         ..ApiFeature::new(
             NAME,
             "Public keys, with which apps send their reports. For a tenant's administrators.",

@@ -5,7 +5,9 @@ use crate::operations::IngestExtension;
 use crate::operations::change::{IngestKeyChange, change_public_key};
 use crate::operations::create::create_public_key;
 use crate::operations::list::find_keys;
-use crate::store::{IngestKey, IngestKeyState, NewIngestKey};
+use crate::store::{
+    IngestKey, IngestKeyState, KeyToday, KeyVersion, NewIngestKey, list_key_versions, read_today,
+};
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
@@ -16,6 +18,8 @@ use serde::Deserialize;
 use unslide_api::feature::operation::{Api, JsonBody, Kind, PageQuery, Path, Problem, Query, TenantAdmin};
 use unslide_console::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 
+/// Versions of each key that the page shows.
+const SHOWN_VERSIONS: i64 = 10;
 /// The path of the page.
 pub const PATH: &str = "/console/public-keys";
 
@@ -31,6 +35,8 @@ pub fn routes() -> Router<Api> {
 struct PublicKeysPage {
     shell: Shell,
     keys: Vec<IngestKey>,
+    versions: Vec<KeyVersion>,
+    today: Vec<KeyToday>,
     next: Option<String>,
     only_app: Option<String>,
     /// The beginning of the URLs of apps.
@@ -38,6 +44,21 @@ struct PublicKeysPage {
 }
 
 impl PublicKeysPage {
+    /// Returns the versions of apps that use a key.
+    fn versions_of_key<'p>(&'p self, key: &IngestKey) -> Vec<&'p KeyVersion> {
+        self.versions.iter().filter(|version| version.key_id == key.id).collect()
+    }
+
+    /// Returns a sentence about the reports of today that closing a key would lose.
+    fn loss_sentence(&self, key: &IngestKey) -> String {
+        let today = self.today.iter().find(|today| today.key_id == key.id);
+        let lost = today.and_then(|today| Some(format!("{:.1} %", today.share()? * 100.0)));
+        lost.map_or_else(
+            || "There are no reports today.".to_owned(),
+            |share| format!("Closing it loses {share} of today's reports."),
+        )
+    }
+
     fn key_url(&self, key: &IngestKey) -> String {
         format!("{}/i/{}", self.base, key.key.as_deref().unwrap_or_default())
     }
@@ -108,9 +129,16 @@ async fn show_keys(
     let only_app = access.only_app().map(str::to_owned);
     let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
     let found = find_keys(&api, &access, &query).await?;
+    let ids: Vec<String> = found.items.iter().map(|key| key.id.clone()).collect();
+    let mut tx = api.tenant(access.tenant()).await?;
+    let versions = list_key_versions(&mut tx, &ids, SHOWN_VERSIONS).await?;
+    let today = read_today(&mut tx, &ids, access.only_app()).await?;
+    drop(tx);
     render_html(&PublicKeysPage {
         shell: Shell::for_viewer(signed.viewer, crate::NAME, "Public keys"),
         keys: found.items,
+        versions,
+        today,
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &[], &cursor)),
         only_app,
         base: base_url(&ingest.public_url, &headers),

@@ -1,5 +1,7 @@
 //! The statements about public keys.
 
+mod versions;
+
 use crate::key::{AppPattern, KeyText};
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
@@ -9,11 +11,16 @@ use unslide_store::sql::{TenantColumn, rows_before, words};
 use unslide_store::tenants::QuotaLimits;
 use unslide_store::{Result, Store, TenantTx};
 use utoipa::ToSchema;
+pub use versions::{
+    CountedVersion, KeyToday, KeyVersion, VersionUses, count_versions, list_key_versions, read_today,
+};
 
 /// Keys of one tenant that are not closed.
 pub const MAX_OPEN_KEYS: i64 = 200;
 /// How long a closed key can be opened again. Its row is deleted after that.
 pub const REOPEN_PERIOD: Duration = Duration::days(30);
+/// How long the counts of a day are kept.
+const VERSIONS_PERIOD: Duration = Duration::days(90);
 /// The time between two records of a key's use.
 const USE_INTERVAL: Duration = Duration::MINUTE;
 
@@ -222,7 +229,8 @@ pub async fn record_use(store: &Store, key: &CallerKey) -> Result<()> {
     tx.commit().await
 }
 
-/// Deletes keys that can't be opened again. Returns their number.
+/// Deletes keys that can't be opened again, and old counts. Returns the number of rows.
 pub async fn purge_closed(store: &Store) -> Result<u64> {
-    rows_before(store, "ingest_keys", store.now() - REOPEN_PERIOD).await
+    let counts = rows_before(store, "ingest_key_versions", store.now() - VERSIONS_PERIOD).await?;
+    Ok(counts + rows_before(store, "ingest_keys", store.now() - REOPEN_PERIOD).await?)
 }

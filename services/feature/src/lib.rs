@@ -68,10 +68,19 @@ pub struct KeyRequest<'k> {
 /// Makes a key of a tenant and returns its text.
 pub type MakeKey = for<'k> fn(&'k Store, &'k TenantId, KeyRequest<'k>) -> MadeKey<'k>;
 
+/// A key with its use, as JSON. None if the tenant has no such key.
+pub type ShownKey<'k> =
+    Pin<Box<dyn Future<Output = Result<Option<String>, Box<dyn Error + Send + Sync>>> + Send + 'k>>;
+
+/// Reads the key of a tenant by its id.
+pub type ShowKey = for<'k> fn(&'k Store, &'k TenantId, &'k str) -> ShownKey<'k>;
+
 /// Makes keys of a feature on the command line, for apps.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyMaker {
     pub make: MakeKey,
+    /// Reads the key with the versions of apps that use it.
+    pub show: ShowKey,
     /// The path of the URL to which an app sends reports, before the key.
     pub url_path: &'static str,
     /// Returns a report of an app with this id, for a test of a key. The report says that it is one.

@@ -7,6 +7,7 @@
 
 mod call_tree;
 mod crash_text;
+mod encoded_text;
 mod identity;
 mod ips;
 mod jetsam_text;
@@ -23,5 +24,6 @@ pub const READERS: &[ReportReader] = &[
     crash_text::CRASH_TEXT_READER,
     metric_kit::METRIC_KIT_READER,
     ips::IPS_READER,
+    encoded_text::ENCODED_TEXT_READER,
     other_formats::OTHER_FORMATS_READER,
 ];

@@ -2,7 +2,7 @@
 
 pub mod change;
 pub mod create;
-mod get;
+pub mod get;
 pub mod list;
 
 use crate::Ingest;

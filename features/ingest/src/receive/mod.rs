@@ -8,7 +8,7 @@ mod run_summary;
 mod runs;
 
 use crate::Ingest;
-use crate::store::CallerKey;
+use crate::store::{CallerKey, VersionUses};
 use answer::{AnswerForm, Received};
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::PathRejection;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use unslide_api::feature::Api;
 use unslide_api::feature::intake::{
-    self, BodyForm, Bounds, Caller, Chunks, ClientAddress, ReadBudget, ReceivedReport, RecordMaker,
+    self, BodyForm, Bounds, Caller, Chunks, ClientAddress, Incoming, ReadBudget, ReceivedReport, RecordMaker,
     ReportScope, RequestId, Reservation, TraceContext, assign_caller, header_form, read_body,
 };
 use unslide_api::feature::operation::{Charge, Kind, Problem};
@@ -113,7 +113,15 @@ async fn receive_reports(
     let number = reports.reports.len();
     reports.budget.charge.charge_reports(number)?;
     ingest.limits.take_reports(api, &key, number.saturating_sub(1))?;
-    send_reports(api, &key, parts, reports).await
+    let received = send_reports(api, &key, parts, &reports).await?;
+    let day = api.clock.now().date();
+    for report in &reports.reports {
+        if let ReceivedReport::Accepted(Incoming { app: Some(app), .. }) = report {
+            let report = VersionUses { reports: 1, runs: 0 };
+            ingest.versions.count_uses(&key, day, &app.id, &app.version, report);
+        }
+    }
+    Ok(received)
 }
 
 /// The body of a request with a known key, within the rates of its sender.
@@ -211,7 +219,7 @@ async fn send_reports(
     api: &Api,
     key: &CallerKey,
     parts: &Parts,
-    request: ReadRequest,
+    request: &ReadRequest,
 ) -> Result<Received, Problem> {
     let sender = name_sender(key);
     let maker = make_records(api, key, parts, &sender, &api.topics.input)?;

@@ -6,7 +6,7 @@ use super::{
     ReceivedBody, answer_request, make_records, name_sender, receive_body, refuse_app, send_records,
 };
 use crate::Ingest;
-use crate::store::CallerKey;
+use crate::store::{CallerKey, VersionUses};
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::PathRejection;
@@ -84,6 +84,10 @@ async fn send_runs(
     };
     let records: Vec<_> = summaries.iter().filter_map(record).collect();
     send_records(api, &records).await?;
+    let day = api.clock.now().date();
+    for run in summaries.iter().filter_map(|summary| summary.read.as_ref().ok()) {
+        ingest.versions.count_uses(&key, day, &run.app, &run.version, VersionUses { reports: 0, runs: 1 });
+    }
     let received = list_outcomes(&summaries);
     let is_event = |summary: &&ReadSummary| summary.read.as_ref().is_ok_and(|run| run.event.is_some());
     api.metrics.events("sessions", summaries.iter().filter(is_event).count());

@@ -1,10 +1,12 @@
 //! Public keys from their creation to their end.
 
-use crate::ingest_api::{A, APP, public_key, send, start};
-use serde_json::json;
+use crate::ingest_api::{A, APP, B, public_key, report_of, send, start};
+use serde_json::{Value, json};
+use unslide_ingest::KEY_MAKER;
+use unslide_ingest::store::{self, CountedVersion, VersionUses};
 use unslide_model::Scope;
 use unslide_store::tenants::{self, QuotaLimits, TenantStanding};
-use unslide_world::{report_json, tenant_id, wait_until};
+use unslide_world::{Browser, World, report_json, tenant_id, wait_until};
 
 #[tokio::test]
 async fn a_key_is_retired_closed_and_opened_again() {
@@ -30,6 +32,74 @@ async fn a_key_is_retired_closed_and_opened_again() {
     assert_eq!(unslide_ingest::store::purge_closed(&world.store).await.unwrap(), 1);
     assert_eq!(world.number("SELECT count(*) FROM ingest_keys").await, 0);
     world.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_shows_the_versions_of_apps_that_use_it() {
+    let world = start().await;
+    let admin = world.create_master_key("acme").await;
+    let key = public_key(&world, "acme", &[APP]).await;
+    let (text, id) = (key["key"].as_str().unwrap(), key["id"].as_str().unwrap());
+    let mut newer = report_json(B);
+    newer["system"]["CFBundleShortVersionString"] = "1.3".into();
+    let body = format!("[{},{newer},{newer},{}]", report_json(A), report_of("com.example.other", A));
+    assert_eq!(send(&world, text, body).await.status, 202);
+    let run = json!({"schema_version": 1, "run_id": A, "started_at_ms": 1, "ended_at_ms": 2, "device_id": "d",
+        "outcome": {"termination_reason": "clean"}, "app": {"bundle_id": APP, "short_version": "1.3"}});
+    assert_eq!(send(&world, &format!("{text}/runs"), run.to_string()).await.status, 202);
+    let counted = async || {
+        world.number("SELECT coalesce(sum(reports + runs), 0)::bigint FROM ingest_key_versions").await
+    };
+    assert!(wait_until(async || counted().await == 4).await);
+    let path = format!("/v1/public-keys/{id}");
+    let shown = world.get(&path, &admin).await.expect_status(200);
+    let versions = shown["versions"].as_array().unwrap();
+    let facts = |at: usize| json!([versions[at]["version"], versions[at]["reports"], versions[at]["runs"]]);
+    assert_eq!(versions.len(), 2);
+    assert_eq!((facts(0), facts(1)), (json!(["1.3", 2, 1]), json!(["1.2", 1, 0])));
+    assert_eq!(versions[0]["app"], APP);
+    assert_eq!(shown["today"], json!({"reports": 3, "all_reports": 0}));
+    show_on_the_command_line(&world, id, &shown).await;
+    let hour =
+        "INSERT INTO app_hours VALUES ('acme', 'com.example.shop', '1.3', date_trunc('hour', now()), 60, 0)";
+    world.execute(hour).await;
+    let browser = Browser::signed_in(&world, &admin).await;
+    let page = browser.fetch_page("/console/public-keys").await;
+    assert!(page.contains("Closing it loses 5.0 % of today"), "{page}");
+    assert!(page.contains("<b>1.3</b>") && page.contains("2 reports, 1 run in 30 days"), "{page}");
+    count_many_versions(&world, id).await;
+    let rows = world.number("SELECT count(*) FROM ingest_key_versions").await;
+    assert!((100..200).contains(&rows), "{rows}");
+    let shown = world.get(&path, &admin).await.expect_status(200);
+    assert_eq!(shown["versions"].as_array().unwrap().len(), 100);
+    world.execute("UPDATE ingest_key_versions SET day = day - 91").await;
+    assert_eq!(i64::try_from(store::purge_closed(&world.store).await.unwrap()).unwrap(), rows);
+    world.stop().await;
+}
+
+/// `unslide key show` has the same facts, and those of no other tenant.
+async fn show_on_the_command_line(world: &World, id: &str, shown: &Value) {
+    let read = async |tenant: &str| (KEY_MAKER.show)(&world.store, &tenant_id(tenant), id).await.unwrap();
+    let text = read("acme").await.unwrap();
+    assert_eq!(&serde_json::from_str::<Value>(&text).unwrap(), shown);
+    assert_eq!(read("umbrella").await, None);
+}
+
+/// Counts versions without end, as a stranger may send them.
+async fn count_many_versions(world: &World, id: &str) {
+    let day = world.store.now().date();
+    let many: Vec<CountedVersion> = (0..300)
+        .map(|number| CountedVersion {
+            key_id: id.to_owned(),
+            day,
+            app: APP.to_owned(),
+            version: format!("0.{number}"),
+            uses: VersionUses { reports: 1, runs: 0 },
+        })
+        .collect();
+    for some in many.chunks(50) {
+        store::count_versions(&world.store, &tenant_id("acme"), some).await.unwrap();
+    }
 }
 
 #[tokio::test]

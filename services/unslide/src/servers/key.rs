@@ -4,8 +4,8 @@ use crate::configuration::Configured;
 use crate::features::{KEY_MAKERS, NAMES_KEY_MAKERS, TOKEN_WRITERS};
 use crate::moment::Moment;
 use crate::prelude::*;
-use crate::servers::key_test;
 use crate::servers::tenant::{check_tenant, with_database};
+use crate::servers::{key_show, key_test};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_client::{confirm_action, create_key};
@@ -73,6 +73,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show a public key: its state, the versions of apps that use it, and the reports that closing it would lose
+    Show(key_show::Arguments),
     /// Revoke a key. This cannot be undone; on a terminal it asks first
     Revoke {
         #[command(flatten)]
@@ -154,6 +156,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Revoke { configured, tenant, id, cascade, yes } => {
             with_database(&configured, async |store, _| revoke_key(&store, &tenant, id, cascade, yes).await)
         }
+        Command::Show(arguments) => key_show::run(&arguments),
         Command::Test(arguments) => key_test::run(&arguments),
     }
 }

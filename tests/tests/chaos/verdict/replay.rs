@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 44] = [
+const APART: [&str; 45] = [
     // Made by people and by uploads.
     "tenants",
     "api_keys",
@@ -31,6 +31,7 @@ const APART: [&str; 44] = [
     "alert_figures",
     "alert_firings",
     "ingest_keys",
+    "ingest_key_versions",
     "people",
     "sign_in_providers",
     "person_erasures",

@@ -38,6 +38,8 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO alert_mail_counts (tenant, day, mails) VALUES ('acme', now()::date, 1);
      INSERT INTO ingest_keys (tenant, id, key_text, name, apps, state, created_at)
      VALUES ('acme', '0a1b2c3d', 'text', 'app', '{shop}', 'active', now());
+     INSERT INTO ingest_key_versions (tenant, key_id, day, app, version, reports, runs)
+     VALUES ('acme', '0a1b2c3d', now()::date, 'shop', '1.0', 1, 0);
      INSERT INTO sign_in_providers (tenant, issuer, client_id, client_secret, group_claim, rules, session_hours, changed_at)
      VALUES ('acme', 'https://login.example.com', 'x', '', 'groups', '[]', 12, now());
      INSERT INTO people (tenant, issuer, subject, key_id, last_sign_in_at)

@@ -16,24 +16,32 @@ use crate::ips::{IpsDocument, translate_document};
 use body::TextBody;
 pub use frame_line::parse_hex;
 pub use image_line::TextImage;
-pub use recognition::split_header;
+pub use recognition::{is_crash_text, split_header};
 use sections::TextLog;
 use unslide_report::reader::{DocumentText, ReportReader, SplitDocument, TranslatedReport};
 use unslide_report::{ReadError, ReadLimits};
 pub use version::AppVersion;
 
 /// The reader of crash logs that are text.
-pub const CRASH_TEXT_READER: ReportReader = ReportReader {
-    name: "crash",
-    recognizes: recognition::is_crash_text,
-    translate: translate_text,
-    parts: NO_PARTS,
-};
+pub const CRASH_TEXT_READER: ReportReader =
+    ReportReader { name: "crash", recognizes: is_crash_text, translate: translate_text, parts: NO_PARTS };
 const NO_PARTS: Option<SplitDocument> = None;
 /// The line above a log in JSON that a text translates.
 const FULL_REPORT: &str = "Full Report";
 
 fn translate_text(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedReport, ReadError> {
+    translate_log(bytes, bytes, limits)
+}
+
+/// Translates a log. The report's id is made from `source` if the log has none.
+///
+/// # Errors
+/// Returns [`ReadError`] if the log has no backtrace, or too many items.
+pub fn translate_log(
+    bytes: &[u8],
+    source: &[u8],
+    limits: &ReadLimits,
+) -> Result<TranslatedReport, ReadError> {
     if let Some(translated) = full_report(bytes, limits) {
         return Ok(translated);
     }
@@ -52,7 +60,7 @@ fn translate_text(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedReport,
     let named = log
         .find_field("Incident Identifier")
         .filter(|id| !id.bytes().all(|byte| matches!(byte, b'0' | b'-')));
-    let incident = named.map_or_else(|| text_id(bytes), str::to_owned);
+    let incident = named.map_or_else(|| text_id(source), str::to_owned);
     let body = TextBody::from_log(&log, &incident);
     let document = [header, b"\n", &body.json].concat();
     let own_limits = ReadLimits { max_bytes: usize::MAX, ..*limits };
