@@ -38,6 +38,8 @@ const APART: [&str; 44] = [
     "system_symbol_builds",
     "uploader_chunks",
     "uploader_files",
+    "source_switches",
+    "source_bundles",
     "group_views",
     // A name gets more digits if another group has it: which one came first is not in the topics.
     "group_short_ids",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 42] = [
+const WORDS: [(&str, &str); 43] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -37,6 +37,7 @@ const WORDS: [(&str, &str); 42] = [
     ("people", "sign_in_provider"),
     ("person-erasure", "unslide_person_erasure"),
     ("person-erasure", "person_erasure"),
+    ("source-context", "unslide_source_context"),
     ("symbol-server", "unslide_symbol_server"),
     ("symbol-server", "debuginfod"),
     ("symbol-server", "usn_"),
