@@ -64,8 +64,8 @@ struct FrameLine {
     command: Option<String>,
     context: Vec<ContextLine>,
     /// The address of the whole source file.
-    file_page: Option<String>,
-    explain: Option<String>,
+    file_page: Option<Box<str>>,
+    explain: Option<Box<str>>,
 }
 
 impl FrameLine {
@@ -277,7 +277,7 @@ fn build_line(frame: &FrameView, position: usize, explain: Option<&str>, links: 
             None => native_address(frame),
         },
         context: frame.context.iter().map(|(number, text)| context_line(*number, text, frame)).collect(),
-        file_page: link_file(frame, links),
+        file_page: link_file(frame, links).map(String::into_boxed_str),
         uuid: frame.debug_id.filter(|_| missing && !frame.system).map(|id| id.to_string().to_uppercase()),
         command: frame
             .upload
@@ -286,7 +286,7 @@ fn build_line(frame: &FrameView, position: usize, explain: Option<&str>, links: 
         image: image.unwrap_or_else(|| "unknown image".to_owned()),
         explain: explain.map(|explain| {
             let and = if explain.contains('?') { '&' } else { '?' };
-            format!("{explain}{and}thread={position}#frame-{}", frame.index)
+            format!("{explain}{and}thread={position}#frame-{}", frame.index).into_boxed_str()
         }),
     }
 }

@@ -99,7 +99,9 @@ pub async fn send_bundles(
                     }
                     entry["stored"] = stored.into();
                 }
-                Err(error) => report.failed.push((bundle.path.clone(), error.to_string())),
+                Err(error) => report
+                    .failed
+                    .push((PathBuf::from(format!("source files of {}", bundle.debug_id)), error.to_string())),
             }
         }
         report.sources.push(entry);
