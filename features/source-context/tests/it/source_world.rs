@@ -1,7 +1,7 @@
 //! An api with source files, and a report whose frames name one.
 
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::Cursor;
 use std::ops::Deref;
 use symbolic_debuginfo::sourcebundle::{SourceBundleWriter, SourceFileInfo};
@@ -43,7 +43,7 @@ impl SourceWorld {
 
     /// Stores a report of a tenant. Returns the path of its operations.
     pub async fn store_report(&self, tenant: &str) -> String {
-        let bytes = enriched_report().to_string();
+        let bytes = enriched_report();
         let report = unslide_report::Report::read_stored(bytes.as_bytes()).unwrap();
         let received_at = self.host.clock.now();
         let new = Arrival {
@@ -62,20 +62,23 @@ impl SourceWorld {
 }
 
 /// A report with one frame of the app in line 3 of [`PATH`], and one of the system.
-fn enriched_report() -> Value {
+fn enriched_report() -> String {
     let frame = |id: &str, line: u64| {
         json!({"instruction_addr": 4_096, "symbolication": {"status": "symbolicated", "debug_id": id,
             "calls": [{"function": "Cart.total()", "file": PATH, "line": line}]}})
     };
     let system = "07070707-0707-0707-0707-070707070707";
-    json!({
+    let report = json!({
         "report": {"id": "5A9E21D4-0C7B-4E0F-9B1E-6F2C8D4A7B10"},
         "system": {"CFBundleIdentifier": APP},
         "crash": {"error": {"type": "signal"}, "threads": [
             {"index": 0, "crashed": true, "backtrace": {"contents": [frame(ID, 3), frame(system, 3)]}}]},
-        "symbolication": {"version": 1, "engine": "unslide/0.1.0", "status": "complete",
-            "images": [{"debug_id": ID, "status": "found"}, {"debug_id": system, "status": "found", "system": true}]},
-    })
+    });
+    let ours = json!({"version": 1, "engine": "unslide/0.1.0", "status": "complete",
+        "images": [{"debug_id": ID, "status": "found"}, {"debug_id": system, "status": "found", "system": true}]});
+    // Our member is the last one.
+    let report = report.to_string();
+    format!("{},\"symbolication\":{ours}}}", report.strip_suffix('}').unwrap())
 }
 
 /// The bundle of one source file, as Sentry's clients write it.
