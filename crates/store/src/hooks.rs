@@ -11,7 +11,7 @@ use crate::{OwnerTx, Result, Store, TenantTx, Uuid};
 use serde_json::Value;
 use std::pin::Pin;
 use time::Date;
-use unslide_model::{ReportId, TenantId};
+use unslide_model::{DebugId, ReportId, TenantId};
 
 /// The work of a hook. If it fails, the transaction is rolled back.
 pub type HookFuture<'t, T = ()> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
@@ -43,6 +43,8 @@ pub struct StoreHook {
     pub expire: Option<ExpireHook>,
     /// Lists the files in object storage that rows of the transaction's tenant name.
     pub files: Option<FilesHook>,
+    /// Runs when a tenant's symbols of a debug id are deleted.
+    pub symbols_deleted: Option<for<'t> fn(&'t mut OwnerTx, &'t DebugId) -> HookFuture<'t>>,
     /// Lists events of a session in their order, the first after the page's position.
     pub session_events: Option<SessionEventsHook>,
     /// Lists sessions of a user or an installation that began on a day.
@@ -70,6 +72,7 @@ impl StoreHook {
             missed_symbols: None,
             expire: None,
             files: None,
+            symbols_deleted: None,
             session_events: None,
             person_sessions: None,
             find_sessions: None,
@@ -215,6 +218,17 @@ pub(crate) async fn reports_stored(tx: &mut TenantTx, stored: &StoredReports) ->
 pub(crate) async fn symbols_published(tx: &mut OwnerTx, symbols: &PublishedSymbols) -> Result<()> {
     for hook in tx.hooks().iter().filter_map(|hook| hook.symbols_published) {
         hook(tx, symbols).await?;
+    }
+    Ok(())
+}
+
+/// Runs the hooks for symbols of a tenant that are deleted.
+pub(crate) async fn symbols_deleted(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<()> {
+    if tx.is_system() {
+        return Ok(());
+    }
+    for hook in tx.hooks().iter().filter_map(|hook| hook.symbols_deleted) {
+        hook(tx, debug_id).await?;
     }
     Ok(())
 }

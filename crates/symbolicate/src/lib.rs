@@ -31,7 +31,9 @@ pub use explain::{
     ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedGrouping, ExplainedImage,
     ExplainedJavaScriptFrame, ExplainedSymcache, Explanation, explain_report, explain_with_derived,
 };
-pub use javascript::{BundleIdentity, FunctionSource, build_for as build_source_map, with_debug_id};
+pub use javascript::{
+    BundleIdentity, FunctionSource, build_for as build_source_map, read_map_source, with_debug_id,
+};
 pub use plan::{Join, LocatedFrame, Plan, SymbolNeed, is_system_path, lies_in_shared_cache};
 pub use status::{FrameStatus, ImageStatus, ReportStatus};
 pub use symbols::ImageSymbols;

@@ -18,6 +18,7 @@ pub mod listing;
 mod mapped;
 mod output;
 pub mod quantity;
+mod source_bundler;
 pub mod symbols;
 
 pub use accounts::{create_key, create_tenant};
@@ -38,3 +39,4 @@ pub use mapped::{map_path, map_unpacked};
 pub use output::{
     Console, Table, can_ask, confirm_action, describe_age, json_text, print_facts, read_answer, read_secret,
 };
+pub use source_bundler::{SourceBundleFile, SourceBundler, SourceSelection};

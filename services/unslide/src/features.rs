@@ -1,7 +1,7 @@
 //! The features of the product. Nothing else in this program names one.
 
 use unslide_builder::ChildTask;
-use unslide_client::{DoctorCheck, FeatureCommand};
+use unslide_client::{DoctorCheck, FeatureCommand, SourceBundler};
 use unslide_feature::{Feature, KeyMaker, MakeKey, TokenWriter};
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::config::{ConfigReader, Sources};
@@ -32,6 +32,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_people::read,
     // Erasure of what a tenant has of one person. It has no hook: it asks the others to delete their rows.
     unslide_person_erasure::read,
+    // Source files beside symbols. It locks rows of its own only: a bundle's after the symbols that it is deleted with.
+    unslide_source_context::read,
     // dSYMs and names for debuggers and profilers. It has no hook.
     unslide_symbol_server::read,
     // Names of an operating system's functions, and which are missing. It has no hook.
@@ -72,6 +74,8 @@ const COMMANDS: &[&[FeatureCommand]] = &[
     unslide_person_erasure::ERASE_COMMANDS,
     // Tools for assistants, on standard input and output.
     unslide_mcp::MCP_COMMANDS,
+    // Whether a tenant keeps source files.
+    unslide_source_context::SOURCE_COMMANDS,
 ];
 
 /// The checks of features in `unslide doctor`.
@@ -90,6 +94,12 @@ pub fn list_commands() -> impl Iterator<Item = &'static FeatureCommand> {
 pub const DEMO_DATA: &[unslide_client::SendDemoData] = &[
     // A profile, a log of allocations and two graphs of memory.
     unslide_captures::send_demo_data,
+];
+
+/// Makers of the bundles of `unslide upload --include-sources`.
+pub const SOURCE_BUNDLERS: &[SourceBundler] = &[
+    // Source files that symbols name.
+    unslide_source_context::SOURCE_BUNDLER,
 ];
 
 /// Makers of the keys of `unslide key create --public`.

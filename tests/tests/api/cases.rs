@@ -196,6 +196,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("get_symbols", Case::new(format!("/v1/symbols/{debug_id}"), Foreign::NotFound)),
         ("get_symbol_file", Case::new(format!("/v1/symbols/{debug_id}/file"), Foreign::NotFound)),
         (
+            "get_source_file",
+            Case::new(format!("/v1/symbols/{debug_id}/source?path=src/cart.ts"), Foreign::NotFound),
+        ),
+        (
             "create_names_key",
             Case::new("/v1/names-keys", Foreign::Own(|body| assert!(body["text"].is_string())))
                 .body(json!({"name": "team"})),
@@ -251,6 +255,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("list_memory_limits", Case::new("/v1/apps/com.example.shop/memory-limits", Foreign::NotFound)),
         ("list_reports", Case::new("/v1/reports", Foreign::Empty)),
         ("get_report", Case::new(format!("/v1/reports/{A}"), Foreign::NotFound)),
+        ("get_source_context", Case::new(format!("/v1/reports/{A}/source-context"), Foreign::NotFound)),
         ("get_report_profile", Case::new(format!("/v1/reports/{MERGED}/profile"), Foreign::NotFound)),
         ("explain_report", Case::new(format!("/v1/reports/{A}/explain"), Foreign::NotFound)),
         ("symbolicate", Case::new("/v1/symbolicate", Foreign::Own(without_symbols)).body(crash(A, "1.0"))),
@@ -295,6 +300,16 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             Case::new("/v1/system/symbols/builds/23B87", Foreign::Operators).body(build),
         ),
         ("remove_system_symbol_build", Case::new("/v1/system/symbols/builds/23B88", Foreign::Operators)),
+        ("get_sources", Case::new("/v1/sources", Foreign::Own(|body| assert_eq!(body["enabled"], false)))),
+        (
+            "set_sources",
+            Case::new("/v1/sources", Foreign::Own(|body| assert_eq!(body["enabled"], false)))
+                .body(json!({"enabled": false})),
+        ),
+        (
+            "upload_source_bundle",
+            Case::new("/v1/source-bundles", Foreign::Own(|body| assert_eq!(body["stored"], false))),
+        ),
         (
             "get_fault_analysis",
             Case::new("/v1/fault-analysis", Foreign::Own(|body| assert_eq!(body["enabled"], true))),

@@ -30,6 +30,7 @@ pub fn features(settings: FeatureSettings) -> Vec<Feature> {
         unslide_ingest::feature(unslide_ingest::Config::default()),
         unslide_people::feature(unslide_people::Config::default()),
         unslide_person_erasure::feature(),
+        unslide_source_context::feature(),
         unslide_symbol_server::feature(),
         unslide_system_symbols::feature(),
         unslide_uploaders::feature(unslide_uploaders::Config::default()),

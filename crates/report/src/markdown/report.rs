@@ -6,6 +6,7 @@ use super::stack::write_stack;
 use crate::report::Report;
 use crate::report::ours::Ours;
 use crate::report::summary::ReportSummary;
+use crate::text::source_lines::SourceLines;
 use crate::text::view::{ReportView, build_view};
 use time::format_description::well_known::Rfc3339;
 
@@ -17,13 +18,14 @@ const WARNINGS_LIMIT: usize = 20;
 #[must_use]
 pub fn markdown_report(report: &Report<'_>) -> String {
     let mut out = MarkdownDocument::with_title(&format!("Report {}", report.id));
-    write_report(report, &mut out);
+    write_report(report, &SourceLines::default(), &mut out);
     out.into_text()
 }
 
-/// Writes the sections of an enriched report.
-pub fn write_report(report: &Report<'_>, out: &mut MarkdownDocument) {
-    let (view, summary, id) = (build_view(report), report.summary(), report.id.to_string());
+/// Writes the sections of an enriched report, with these source lines around the frames of the app.
+pub fn write_report(report: &Report<'_>, lines: &SourceLines, out: &mut MarkdownDocument) {
+    let (mut view, summary, id) = (build_view(report), report.summary(), report.id.to_string());
+    lines.add_to_threads(&mut view.threads);
     write_event(&view, &summary, &id, out);
     write_stack(&view.threads, &id, view.about_memory, out);
     write_origin(&summary, &id, out);

@@ -95,6 +95,16 @@ fn push_frame(frame: &FrameView, lines: &mut Vec<String>) {
         let offset = frame.relative.map(|offset| format!(" + {offset:#x}")).unwrap_or_default();
         lines.push(format!("{head}{:#x}{offset} [{}]", frame.address, flatten_text(&frame.status)));
     }
+    push_context(frame, lines);
+}
+
+/// Writes the source lines of a frame. A sign marks its own.
+fn push_context(frame: &FrameView, lines: &mut Vec<String>) {
+    let own = frame.calls.first().and_then(|call| call.line);
+    for (number, text) in &frame.context {
+        let sign = if own == Some(*number) { '>' } else { ' ' };
+        lines.push(format!("    {sign} {number:>5} | {}", flatten_text(text)));
+    }
 }
 
 fn describe_call(call: &CallView) -> String {

@@ -58,6 +58,7 @@ fn frame_of(frame: &OurJavaScriptFrame, room: &mut ViewRoom) -> FrameView {
         status: frame.status.clone(),
         approximate: frame.approximate,
         calls: call.into_iter().collect(),
+        is_mapped: is_placed,
         bundle_place: place,
         ..FrameView::default()
     }

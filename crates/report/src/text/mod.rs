@@ -9,6 +9,7 @@ mod header;
 mod javascript;
 mod log;
 mod rest;
+pub mod source_lines;
 pub mod threads;
 pub mod view;
 

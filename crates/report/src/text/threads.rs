@@ -54,6 +54,8 @@ pub struct FrameView {
     pub approximate: bool,
     /// The functions, the innermost inlined one first. Empty if none is known.
     pub calls: Vec<CallView>,
+    /// True if a source map gave the position of the frame.
+    pub is_mapped: bool,
     /// The source lines around the frame's own, with their numbers.
     pub context: Vec<(u64, String)>,
     /// The frame's place in its JavaScript bundle, such as `1:2345`, while the source map is missing.

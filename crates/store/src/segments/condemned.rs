@@ -2,7 +2,7 @@
 
 use crate::column::TenantColumn;
 use crate::number::to_row32;
-use crate::{Result, Store, TenantTx};
+use crate::{OwnerTx, Result, Store, TenantTx};
 use time::{Duration, OffsetDateTime};
 use unslide_model::TenantId;
 
@@ -40,7 +40,7 @@ pub async fn condemned_due(store: &Store, before: OffsetDateTime, limit: u32) ->
 }
 
 /// Condemns objects of the transaction's tenant. Of one that is condemned already the time stays.
-pub async fn condemn_objects(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
+pub async fn condemn_objects(tx: &mut OwnerTx, keys: &[String]) -> Result<()> {
     if keys.is_empty() {
         return Ok(());
     }
@@ -49,7 +49,7 @@ pub async fn condemn_objects(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
 }
 
 /// Condemns objects of the transaction's tenant as of a time, which may be in the future.
-pub async fn condemn_at(tx: &mut TenantTx, keys: &[String], at: OffsetDateTime) -> Result<()> {
+pub async fn condemn_at(tx: &mut OwnerTx, keys: &[String], at: OffsetDateTime) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, k, $3 FROM unnest($2::text[]) AS k

@@ -21,8 +21,8 @@ pub(crate) use build::build_for_own_debug_id;
 pub(crate) use device_name::stable_device_name;
 pub use identity::BundleIdentity;
 pub(crate) use output::{JavaScriptDetail, least_bytes, write_javascript};
-pub use source_map::with_debug_id;
 pub(crate) use source_map::{SourceMapFacts, is_json, read_facts};
+pub use source_map::{read_map_source, with_debug_id};
 pub(crate) use table::SourceMapTable;
 
 use unslide_report::JavaScriptError;

@@ -294,6 +294,32 @@ impl SourceMap {
     }
 }
 
+/// Returns the text in `sourcesContent` of the first source with this path, as [`SourceMapTable`](super::SourceMapTable) has it.
+/// Returns None if the map has no such text.
+///
+/// # Errors
+/// Returns an error if the bytes are no source map.
+pub fn read_map_source(bytes: &[u8], path: &str) -> Result<Option<String>, ObjectError> {
+    let text = json_text(bytes).ok_or(ObjectError::NotAnObject)?;
+    let raw: RawMap = json::from_slice(text).map_err(malformed_error)?;
+    Ok(raw.into_source(path))
+}
+
+impl RawMap {
+    fn into_source(self, path: &str) -> Option<String> {
+        let root = self.source_root.unwrap_or_default();
+        let root = first_bytes(&root, MOST_NAME_BYTES);
+        let contents = self.sources_content.unwrap_or_default();
+        let own = self.sources.unwrap_or_default().into_iter().zip(contents).find_map(|(source, content)| {
+            let joined = join_root(root, source?);
+            content.filter(|_| first_bytes(&joined, MOST_NAME_BYTES) == path)
+        });
+        let sections = self.sections.unwrap_or_default().into_iter().filter_map(|section| section.map);
+        let segments = self.x_facebook_segments.unwrap_or_default().into_values();
+        own.or_else(|| sections.map(|map| *map).chain(segments).find_map(|map| map.into_source(path)))
+    }
+}
+
 /// Sets the columns of sections to 0. Metro counts the wrapper of a RAM bundle's module in its mappings, and
 /// again as the column of its section. Every Metro that writes `x_metro_module_paths` does so.
 fn ignore_wrappers(sections: Option<&mut Vec<RawSection>>) {
@@ -341,6 +367,18 @@ mod tests {
         let map = serde_json::json!({"version": 3, "sourceRoot": root, "sources": sources, "mappings": ""});
         let map = SourceMap::from_bytes(map.to_string().as_bytes()).unwrap();
         map.sources.iter().map(|source| source.path.len()).sum()
+    }
+
+    #[test]
+    fn a_source_is_read_by_its_path_behind_the_root_in_any_section() {
+        let map = r#"{"version":3,"sections":[{"offset":{"line":0,"column":0},"map":{"version":3,"sourceRoot":"src/",
+            "sources":["a.ts",null,"b.ts"],"sourcesContent":["let a;",null,null],"mappings":""}}]}"#;
+        let read = |path: &str| read_map_source(map.as_bytes(), path).unwrap();
+        assert_eq!(read("src/a.ts").as_deref(), Some("let a;"));
+        for absent in ["a.ts", "src/b.ts", "", "src/../src/a.ts"] {
+            assert_eq!(read(absent), None, "{absent}");
+        }
+        assert!(read_map_source(b"no map", "a").is_err());
     }
 
     #[test]

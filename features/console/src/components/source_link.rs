@@ -1,6 +1,7 @@
 //! Links from source positions to the web view of an app's repository.
 
 use crate::link::encode_segment;
+use unslide_model::DebugId;
 use unslide_store::app_settings::AppSettings;
 
 /// The links of source positions of one report.
@@ -8,6 +9,8 @@ use unslide_store::app_settings::AppSettings;
 pub struct SourceLinks {
     url: String,
     root: String,
+    /// The path of the page of source files of source maps, if the viewer may open it.
+    file_page: Option<&'static str>,
 }
 
 impl SourceLinks {
@@ -17,7 +20,19 @@ impl SourceLinks {
             .source_url
             .replace("{version}", &encode_segment(version))
             .replace("{build}", &encode_segment(build));
-        SourceLinks { url, root: settings.source_root.trim_end_matches('/').to_owned() }
+        let root = settings.source_root.trim_end_matches('/').to_owned();
+        SourceLinks { url, root, file_page: None }
+    }
+
+    /// Adds the page of source files.
+    pub fn with_file_page(self, file_page: Option<&'static str>) -> SourceLinks {
+        SourceLinks { file_page, ..self }
+    }
+
+    /// Returns the address of a line in the page of a source file of a source map.
+    pub fn link_to_file(&self, debug_id: DebugId, path: &str, line: u64) -> Option<String> {
+        let (page, path) = (self.file_page?, encode_segment(path));
+        Some(format!("{page}?debug_id={debug_id}&path={path}&line={line}#L{line}"))
     }
 
     /// Returns the address of a line of a file; `None` if it is not known.

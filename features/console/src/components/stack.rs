@@ -63,7 +63,9 @@ struct FrameLine {
     uuid: Option<String>,
     command: Option<String>,
     context: Vec<ContextLine>,
-    explain: Option<String>,
+    /// The address of the whole source file.
+    file_page: Option<Box<str>>,
+    explain: Option<Box<str>>,
 }
 
 impl FrameLine {
@@ -275,6 +277,7 @@ fn build_line(frame: &FrameView, position: usize, explain: Option<&str>, links: 
             None => native_address(frame),
         },
         context: frame.context.iter().map(|(number, text)| context_line(*number, text, frame)).collect(),
+        file_page: link_file(frame, links).map(String::into_boxed_str),
         uuid: frame.debug_id.filter(|_| missing && !frame.system).map(|id| id.to_string().to_uppercase()),
         command: frame
             .upload
@@ -283,9 +286,15 @@ fn build_line(frame: &FrameView, position: usize, explain: Option<&str>, links: 
         image: image.unwrap_or_else(|| "unknown image".to_owned()),
         explain: explain.map(|explain| {
             let and = if explain.contains('?') { '&' } else { '?' };
-            format!("{explain}{and}thread={position}#frame-{}", frame.index)
+            format!("{explain}{and}thread={position}#frame-{}", frame.index).into_boxed_str()
         }),
     }
+}
+
+/// Returns the address of the source file of a JavaScript frame, if its source map has the text.
+fn link_file(frame: &FrameView, links: &SourceLinks) -> Option<String> {
+    let call = frame.calls.first().filter(|_| frame.is_mapped && !frame.context.is_empty())?;
+    links.link_to_file(frame.debug_id?, call.path.as_deref()?, call.line?)
 }
 
 /// Returns the outcome of a frame. A frame of the system has no colour, because the app's team cannot change it.

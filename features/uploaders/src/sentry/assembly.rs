@@ -6,7 +6,7 @@
 use super::hash::Sha1Hash;
 use super::options::MAX_CHUNK_BYTES;
 use super::store::{self, ChunkedFileState, ClaimedFile, DueFile, FileUse, StoredChunk, chunk_key};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::{Stream, TryStreamExt, stream};
 use sha1::{Digest, Sha1};
 use std::collections::HashMap;
@@ -15,6 +15,8 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use unslide_api::feature::Api;
+use unslide_api::feature::operation::reserve_bytes;
+use unslide_api::feature::sources::{SourceBundleUpload, StoredSources, source_feature};
 use unslide_api::feature::upload::{File, Permit, UploadQuota, receive_file};
 use unslide_api::problem::{Kind, Problem};
 use unslide_model::{Owner, TenantId};
@@ -43,7 +45,8 @@ const PIECE_BYTES: usize = 64 << 10;
 /// The first bytes of a source bundle.
 const SOURCE_BUNDLE: &[u8] = b"SYSB";
 /// The remark on a source bundle.
-const SOURCE_BUNDLE_DETAIL: &str = "source bundles are not stored; symbols do not need them";
+const SOURCE_BUNDLE_DETAIL: &str =
+    "source bundles are not stored: the tenant keeps no source files; symbols do not need them";
 
 /// Makes files in one process.
 pub struct Assembler {
@@ -132,6 +135,8 @@ enum AssemblyEnd {
     Stored(Uuid),
     /// It is of a kind that is not kept.
     Ignored(&'static str),
+    /// It is a bundle with this number of source files, which are kept.
+    Sources(u32),
     /// These chunks are not there.
     Lost(Vec<Sha1Hash>),
 }
@@ -180,7 +185,7 @@ async fn make_file(api: &Api, claimed: &ClaimedFile) -> Result<AssemblyEnd, Prob
     };
     let Some(head) = reader.read_chunk(*first).await? else { return Ok(AssemblyEnd::Lost(vec![*first])) };
     if head.starts_with(SOURCE_BUNDLE) && claimed.file.file_use == FileUse::DebugFile {
-        return Ok(AssemblyEnd::Ignored(SOURCE_BUNDLE_DETAIL));
+        return store_sources(claimed, reader).await;
     }
     let file = File {
         owner: Owner::Tenant(claimed.tenant.clone()),
@@ -195,6 +200,40 @@ async fn make_file(api: &Api, claimed: &ClaimedFile) -> Result<AssemblyEnd, Prob
     };
     let accepted = receive_file(api, file, reader.read_file(&claimed.file.chunks, claimed.file.sha1)).await?;
     Ok(AssemblyEnd::Stored(accepted.id))
+}
+
+/// Hands a bundle of source files to the feature that keeps them.
+async fn store_sources(claimed: &ClaimedFile, reader: ChunkReader<'_>) -> Result<AssemblyEnd, Problem> {
+    let (api, tenant) = (reader.api, &claimed.tenant);
+    let Some(sources) = source_feature(api) else { return Ok(AssemblyEnd::Ignored(SOURCE_BUNDLE_DETAIL)) };
+    let mut tx = api.tenant(tenant).await?;
+    let is_enabled = (sources.is_enabled)(&mut tx).await?;
+    tx.rollback();
+    if !is_enabled {
+        return Ok(AssemblyEnd::Ignored(SOURCE_BUNDLE_DETAIL));
+    }
+    let mut reservation = reserve_bytes(&api.permits, tenant, 0)?;
+    let mut bytes = BytesMut::new();
+    let mut pieces = Box::pin(reader.read_file(&claimed.file.chunks, claimed.file.sha1));
+    while let Some(piece) = pieces.try_next().await? {
+        if (bytes.len() + piece.len()) as u64 > sources.bundle_bytes {
+            let detail = format!("the limit of a source bundle is {} bytes", sources.bundle_bytes);
+            return Err(Problem::new(Kind::TooLarge, detail));
+        }
+        reservation.reserve_more(piece.len() as u64)?;
+        bytes.extend_from_slice(&piece);
+    }
+    let upload = SourceBundleUpload {
+        tenant: tenant.clone(),
+        app: Some(claimed.app.clone()),
+        symbol_bytes: claimed.limits.symbol_bytes,
+        bytes: bytes.freeze(),
+        reservation,
+    };
+    Ok(match (sources.store_bundle)(api.clone(), upload).await? {
+        StoredSources::Stored(files) => AssemblyEnd::Sources(files),
+        StoredSources::Disabled => AssemblyEnd::Ignored(SOURCE_BUNDLE_DETAIL),
+    })
 }
 
 /// Reads chunks from object storage.
@@ -276,6 +315,11 @@ async fn record_end(
         Ok(AssemblyEnd::Ignored(remark)) => {
             store::finish_file(&mut tx, app, sha1, ChunkedFileState::Ignored, None, Some(remark)).await?;
             store::set_counted(&mut tx, chunks, true).await?;
+        }
+        Ok(AssemblyEnd::Sources(files)) => {
+            // The bundle counts, and not its chunks as well.
+            let remark = format!("{files} source files are stored");
+            store::finish_file(&mut tx, app, sha1, ChunkedFileState::Ignored, None, Some(&remark)).await?;
         }
         Ok(AssemblyEnd::Lost(lost)) => {
             tracing::warn!(chunks = lost.len(), tenant = %claimed.tenant, "chunks are lost; their client has to send them again");

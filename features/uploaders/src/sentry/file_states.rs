@@ -14,6 +14,9 @@ use unslide_store::uploads::UploadStatus;
 /// How long a failure is reported. After that, the file may be sent again.
 const FAILURE_LIFETIME: Duration = Duration::minutes(2);
 
+/// How long a remark is reported on a file that is no symbols. After that, the file is made again.
+const REMARK_LIFETIME: Duration = Duration::minutes(10);
+
 /// The state of one file in an answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FileAnswer {
@@ -55,7 +58,10 @@ impl FileAnswer {
     pub fn from_file(file: &ChunkedFile, now: OffsetDateTime) -> Option<FileAnswer> {
         match file.state {
             ChunkedFileState::Waiting => Some(FileAnswer::in_progress()),
-            ChunkedFileState::Ignored => Some(FileAnswer::new("ok", file.detail.clone())),
+            // Whether source files are kept may change: later the file is made again.
+            ChunkedFileState::Ignored => {
+                (now - file.updated_at < REMARK_LIFETIME).then(|| FileAnswer::new("ok", file.detail.clone()))
+            }
             ChunkedFileState::Failed => recent_failure(file.detail.as_deref(), file.updated_at, now),
             ChunkedFileState::Stored => upload_state(file, now),
         }

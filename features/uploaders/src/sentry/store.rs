@@ -36,7 +36,7 @@ words! {
         Waiting = "waiting",
         /// It became an upload like any other.
         Stored = "stored",
-        /// It is of a kind that is not kept.
+        /// It is of a kind from which no symbols are built.
         Ignored = "ignored",
         /// Nothing could be made of its chunks.
         Failed = "failed",

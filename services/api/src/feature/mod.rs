@@ -9,6 +9,7 @@ pub mod operation;
 mod outcomes;
 pub mod path_keys;
 pub mod site;
+pub mod sources;
 pub mod upload;
 
 pub use crate::state::Api;
@@ -17,6 +18,7 @@ pub use outcomes::OutcomeCounts;
 
 use axum::Router;
 use figures::{FindAppSessions, FindMemoryLimit, FindOverview, FindVersionColumn};
+use sources::SourceFeature;
 use std::error::Error;
 use std::sync::Arc;
 use time::OffsetDateTime;
@@ -143,6 +145,8 @@ pub struct ApiFeature {
     pub find_app_sessions: Option<FindAppSessions>,
     /// Finds the memory limit that explains the end of a run.
     pub find_memory_limit: Option<FindMemoryLimit>,
+    /// Keeps source files, and finds the lines around the frames of a report.
+    pub sources: Option<SourceFeature>,
     pub start: Option<FeatureStart>,
     /// Problems of its settings, for which the configuration is refused.
     pub problems: Vec<ConfigProblem>,
@@ -174,6 +178,7 @@ impl ApiFeature {
             find_version_column: None,
             find_app_sessions: None,
             find_memory_limit: None,
+            sources: None,
             start: None,
             problems: Vec::new(),
             warnings: Vec::new(),

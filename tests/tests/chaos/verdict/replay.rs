@@ -41,6 +41,8 @@ const APART: [&str; 45] = [
     "system_symbol_builds",
     "uploader_chunks",
     "uploader_files",
+    "source_switches",
+    "source_bundles",
     "group_views",
     // A name gets more digits if another group has it: which one came first is not in the topics.
     "group_short_ids",

@@ -17,6 +17,7 @@ use unslide_api::feature::lists::RequestSlot;
 use unslide_api::feature::operation::ReservedAnswer;
 use unslide_api::feature::site::stored_body;
 use unslide_api::feature::site::{GetQuery, get_report, load_report};
+use unslide_api::feature::sources::{SourceScope, source_feature, source_lines_for_page};
 use unslide_model::Scope;
 use unslide_report::device_models::name_with_code;
 use unslide_report::text::view::{ImageView, ReportView, build_view, thread_view};
@@ -72,10 +73,12 @@ pub async fn render_page(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let variant = state.parse_number("variant")?.unwrap_or(0);
-    let (found, body) = load_report(&api, &signed.access, &id, variant).await?;
+    let (found, mut body) = load_report(&api, &signed.access, &id, variant).await?;
+    let scope = SourceScope::for_report(&signed.access, &found.listed.app);
+    let lines = source_lines_for_page(&api, scope, &mut body, None).await;
     let mut tx = api.tenant(signed.access.tenant()).await?;
     let (newer, older) = reports::find_neighbours(&mut tx, &found.listed).await?;
-    let links = source_links(&mut tx, &found).await?;
+    let links = source_links(&mut tx, &found).await?.with_file_page(find_file_page(&api, &signed.access));
     let mut related = Vec::new();
     for find in api.features.iter().filter_map(|feature| feature.find_related) {
         related.extend(find(&mut tx, &found.listed).await?);
@@ -85,7 +88,8 @@ pub async fn render_page(
     let (viewer, may_delete) = (signed.viewer, signed.access.principal.has_scope(Scope::TenantAdmin));
     let work = move || {
         let report = stored_body::read_report(&body.json)?;
-        let seen = build_view(&report);
+        let mut seen = build_view(&report);
+        lines.add_to_threads(&mut seen.threads);
         let listed = found.listed;
         let path = |rest: &str| report_path(&id, variant, rest);
         let (first, others) = build_stacks(&seen, &links, path);
@@ -140,6 +144,12 @@ async fn learned_limit(api: &Api, tx: &mut TenantTx, listed: &ReportRow) -> Resu
     Ok(None)
 }
 
+/// Returns the path of the page of source files, if there is one and the viewer may open it.
+fn find_file_page(api: &Api, access: &Access<ReportsRead>) -> Option<&'static str> {
+    let page = source_feature(api).map(|sources| sources.file_page);
+    page.filter(|_| access.principal.has_scope(Scope::SymbolsDownload))
+}
+
 /// Returns the links of a report's source positions.
 async fn source_links(tx: &mut TenantTx, found: &FoundReport) -> Result<SourceLinks, Problem> {
     let listed = &found.listed;
@@ -178,14 +188,17 @@ pub async fn render_thread(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let variant = state.parse_number("variant")?.unwrap_or(0);
-    let (found, body) = load_report(&api, &signed.access, &id, variant).await?;
+    let (found, mut body) = load_report(&api, &signed.access, &id, variant).await?;
+    let scope = SourceScope::for_report(&signed.access, &found.listed.app);
+    let lines = source_lines_for_page(&api, scope, &mut body, Some(position)).await;
     let mut tx = api.tenant(signed.access.tenant()).await?;
-    let links = source_links(&mut tx, &found).await?;
+    let links = source_links(&mut tx, &found).await?.with_file_page(find_file_page(&api, &signed.access));
     tx.rollback();
     let viewer = signed.viewer;
     let work = move || {
         let seen = thread_view(&stored_body::read_report(&body.json)?, position);
-        let seen = seen.ok_or_else(|| Problem::new(Kind::NotFound, "the report has no such thread"))?;
+        let mut seen = seen.ok_or_else(|| Problem::new(Kind::NotFound, "the report has no such thread"))?;
+        lines.add_to_threads(std::slice::from_mut(&mut seen));
         let id = found.listed.report_id.to_string();
         let path = |rest: &str| report_path(&id, found.listed.variant, rest);
         let thread = ThreadStack::from_thread(&seen, Some(&path("/explain")), &links);
@@ -263,12 +276,15 @@ pub async fn crashed_stack(
     variant: u32,
     explain: String,
 ) -> Result<Option<ThreadStack>, Problem> {
-    let (found, body) = load_report(api, access, id, variant).await?;
+    let (found, mut body) = load_report(api, access, id, variant).await?;
+    let scope = SourceScope::for_report(access, &found.listed.app);
+    let lines = source_lines_for_page(api, scope, &mut body, None).await;
     let mut tx = api.tenant(access.tenant()).await?;
     let links = source_links(&mut tx, &found).await?;
     tx.rollback();
     let work = move || {
-        let seen = build_view(&stored_body::read_report(&body.json)?);
+        let mut seen = build_view(&stored_body::read_report(&body.json)?);
+        lines.add_to_threads(&mut seen.threads);
         let crashed = seen.threads.first().filter(|thread| !seen.about_memory && !thread.is_sample);
         Ok::<_, Problem>(crashed.map(|thread| ThreadStack::from_thread(thread, Some(&explain), &links)))
     };

@@ -1,6 +1,7 @@
 //! A group as Markdown: its statistics, and the report that represents it.
 
 use super::representative::choose_report;
+use crate::feature::sources::{SourceLines, SourceScope, source_lines_for_page};
 use crate::limits::answers::{ReservedAnswer, reserve_bytes};
 use crate::operations::prelude::*;
 use crate::operations::reports::get::load_report;
@@ -30,10 +31,15 @@ pub async fn answer_group(
     access: &Access<ReportsRead>,
     found: GroupCounts,
 ) -> Result<Response, Problem> {
-    let representative = match Box::pin(load_representative(api, access, &found.group)).await {
+    let mut representative = match Box::pin(load_representative(api, access, &found.group)).await {
         Err(problem) if problem.kind() == Kind::NotFound => None,
         loaded => loaded?,
     };
+    let mut lines = SourceLines::default();
+    if let Some((row, _, body)) = &mut representative {
+        let scope = SourceScope::for_report(access, &row.app);
+        lines = Box::pin(source_lines_for_page(api, scope, body, None)).await;
+    }
     let mut tx = api.tenant(access.tenant()).await?;
     let context = read_group_context(&mut tx, found.group.id).await?;
     tx.rollback();
@@ -48,7 +54,7 @@ pub async fn answer_group(
             let report = stored_body::read_report(&body.json)?;
             out.push_heading("Representative report");
             out.push_paragraph(&format!("The sections below describe report {}: {why}.", row.report_id));
-            write_report(&report, &mut out);
+            write_report(&report, &lines, &mut out);
             reservation = body.reservation;
         }
         let text = out.into_text();

@@ -1,5 +1,6 @@
 //! A stored report as Markdown, with the statistics of its group.
 
+use crate::feature::sources::{SourceScope, source_lines_for_page};
 use crate::limits::answers::ReservedAnswer;
 use crate::operations::groups::get::load_group;
 use crate::operations::groups::markdown::write_group;
@@ -19,7 +20,7 @@ pub async fn answer_markdown(
     api: &Api,
     access: &Access<ReportsRead>,
     found: FoundReport,
-    body: StoredBody,
+    mut body: StoredBody,
 ) -> Result<Response, Problem> {
     let group = match found.listed.group {
         Some(id) => match load_group(api, access, id).await {
@@ -28,6 +29,8 @@ pub async fn answer_markdown(
         },
         None => None,
     };
+    let lines =
+        source_lines_for_page(api, SourceScope::for_report(access, &found.listed.app), &mut body, None).await;
     let now = api.clock.now();
     let work = move || {
         let StoredBody { json, mut reservation, .. } = body;
@@ -39,7 +42,7 @@ pub async fn answer_markdown(
             "Revision {}, received {received}, symbolication {}. [report {}]",
             listed.revision, listed.status, report.id
         ));
-        write_report(&report, &mut out);
+        write_report(&report, &lines, &mut out);
         if let Some(group) = &group {
             write_group(group, now, &mut out);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 42] = [
+const WORDS: [(&str, &str); 43] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -37,6 +37,7 @@ const WORDS: [(&str, &str); 42] = [
     ("people", "sign_in_provider"),
     ("person-erasure", "unslide_person_erasure"),
     ("person-erasure", "person_erasure"),
+    ("source-context", "unslide_source_context"),
     ("symbol-server", "unslide_symbol_server"),
     ("symbol-server", "debuginfod"),
     ("symbol-server", "usn_"),
@@ -71,7 +72,7 @@ const ACCEPTED: [(&str, &str); 12] = [
 ];
 
 /// Sources of features with another feature's word, or folders of them, with the reason.
-const ALLOWED_PAIRS: [(&str, &str, &str); 20] = [
+const ALLOWED_PAIRS: [(&str, &str, &str); 21] = [
     ("features/alerts/src/pages", "console", "the parts of pages"),
     ("features/captures/src/pages", "console", "the parts of pages"),
     ("features/health/src/pages", "console", "the parts of pages"),
@@ -80,6 +81,7 @@ const ALLOWED_PAIRS: [(&str, &str, &str); 20] = [
     ("features/person-erasure/src/pages.rs", "console", "the parts of pages"),
     ("features/uploaders/src/pages.rs", "console", "the parts of pages"),
     ("features/system-symbols/src/pages.rs", "console", "the parts of pages"),
+    ("features/source-context/src/pages.rs", "console", "the parts of pages"),
     ("features/person-erasure/src", "captures", "the words for what was erased"),
     ("features/person-erasure/src", "health", "the words for what was erased"),
     ("features/console/src/pages/tenant_pages/settings.rs", "captures", "the form of what an app keeps"),

@@ -51,6 +51,7 @@ fn within_layer(user: &str, used: &str) -> bool {
         ("features/person-erasure", "features/console"),
         ("features/uploaders", "features/console"),
         ("features/system-symbols", "features/console"),
+        ("features/source-context", "features/console"),
         ("features/health", "features/health/formats"),
         ("crates/artifacts", "crates/runtime"),
         ("tests", "tests/harness"),

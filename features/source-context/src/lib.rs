@@ -1,0 +1,68 @@
+//! Source context: source lines around the frames of the app, from files that build pipelines send beside dSYMs.
+//!
+//! `bundle` reads bundles of source files, `receive` stores them, `lines` finds lines in them, and `store` has the statements.
+//! `operations` has the API, `pages` the console. `command` is the tenant's switch, and `collect` makes bundles for `unslide upload`.
+
+mod bundle;
+mod collect;
+mod command;
+mod lines;
+mod operations;
+mod pages;
+mod receive;
+mod source_map;
+mod store;
+
+pub use collect::SOURCE_BUNDLER;
+pub use command::SOURCE_COMMANDS;
+
+use unslide_api::feature::sources::SourceFeature;
+use unslide_api::feature::{ApiFeature, NavigationEntry};
+use unslide_feature::Feature;
+use unslide_model::Scope;
+use unslide_runtime::config::ConfigReader;
+
+/// The name of the feature.
+pub const NAME: &str = "source-context";
+
+/// Makes the feature without reading any setting.
+pub fn read(_: &mut ConfigReader) -> Feature {
+    feature()
+}
+
+/// Makes the feature, which has no settings.
+#[must_use]
+pub fn feature() -> Feature {
+    Feature { hook: store::HOOK, ..Feature::new(NAME, for_api()) }
+}
+
+/// The functions that other parts of the api call.
+const SOURCES: SourceFeature = SourceFeature {
+    bundle_magic: bundle::BUNDLE_MAGIC,
+    bundle_bytes: bundle::MAX_BUNDLE_BYTES,
+    is_enabled: store::is_enabled,
+    store_bundle: |api, upload| Box::pin(receive::store_bundle(api, upload)),
+    find_lines: |api, scope, positions| Box::pin(lines::find_lines(api, scope, positions)),
+    file_page: pages::FILE_PATH,
+};
+
+fn for_api() -> ApiFeature {
+    ApiFeature {
+        operations: operations::routes(),
+        uploads: operations::upload_routes(),
+        pages: pages::routes(),
+        navigation: vec![NavigationEntry {
+            name: NAME,
+            path: pages::SOURCES_PATH,
+            label: "Sources",
+            scope: Scope::TenantAdmin,
+            needs_every_app: true,
+            keeps_app: false,
+        }],
+        sources: Some(SOURCES),
+        ..ApiFeature::new(
+            NAME,
+            "Source files beside symbols: bundles of them, and lines around the frames of a report.",
+        )
+    }
+}

@@ -1,0 +1,255 @@
+//! The statements about bundles of source files, and the tenant's switch.
+
+use time::Date;
+use unslide_artifacts::keys::{ObjectKey, feature_file};
+use unslide_model::{ContentHash, DebugId, TenantId};
+use unslide_store::sql::{HashColumn, U64, from_row, to_row, to_row32};
+use unslide_store::{FeatureFile, HookFuture, OwnerTx, Result, StoreHook, TenantTx, Uuid, segments};
+
+/// The folder of bundles below a tenant's prefix, and the name of each file.
+const BUNDLE_FOLDER: &str = "source-bundles";
+const BUNDLE_NAME: &str = "bundle";
+
+/// Deletes bundles with their symbols and by their age, and lists their files.
+pub const HOOK: StoreHook = StoreHook {
+    symbols_deleted: Some(delete_bundles),
+    expire: Some(expire_bundles),
+    files: Some(list_files),
+    ..StoreHook::new(crate::NAME)
+};
+
+/// Returns the key of a bundle's object.
+pub fn bundle_key(tenant: &TenantId, object_id: Uuid) -> ObjectKey {
+    feature_file(tenant, BUNDLE_FOLDER, object_id, BUNDLE_NAME)
+}
+
+/// Returns true if the tenant keeps source files.
+pub fn is_enabled(tx: &mut TenantTx) -> HookFuture<'_, bool> {
+    Box::pin(async move {
+        let (connection, tenant, _) = tx.parts();
+        let found = sqlx::query_scalar!(
+            r#"SELECT EXISTS (SELECT FROM source_switches WHERE tenant = $1) AS "enabled!""#,
+            tenant
+        );
+        Ok(found.fetch_one(connection).await?)
+    })
+}
+
+/// Sets whether the tenant keeps source files. Bundles stay, and are not shown while it does not.
+pub async fn set_enabled(tx: &mut TenantTx, is_enabled: bool) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    if is_enabled {
+        let insert = sqlx::query!(
+            "INSERT INTO source_switches (tenant, enabled_at) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+            tenant,
+            now
+        );
+        insert.execute(connection).await?;
+    } else {
+        sqlx::query!("DELETE FROM source_switches WHERE tenant = $1", tenant).execute(connection).await?;
+    }
+    Ok(())
+}
+
+/// The bundles of a tenant together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BundleTotals {
+    pub bundles: u64,
+    pub files: u64,
+    pub bytes: u64,
+}
+
+/// Returns the number and size of the tenant's bundles.
+pub async fn count_bundles(tx: &mut TenantTx) -> Result<BundleTotals> {
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query!(
+        r#"SELECT count(*) AS "bundles!", coalesce(sum(files), 0)::bigint AS "files!",
+                  coalesce(sum(size), 0)::bigint AS "bytes!"
+           FROM source_bundles WHERE tenant = $1"#,
+        tenant
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(BundleTotals {
+        bundles: from_row(row.bundles),
+        files: from_row(row.files),
+        bytes: from_row(row.bytes),
+    })
+}
+
+/// A bundle that was read.
+#[derive(Clone, Debug)]
+pub struct NewBundle {
+    pub debug_id: DebugId,
+    /// Empty if its sender named no app.
+    pub app: String,
+    pub content_hash: ContentHash,
+    pub size: u64,
+    pub files: u32,
+}
+
+/// Notes that a bundle came again. Returns false if the tenant does not have these bytes for this app.
+pub async fn renew_bundle(tx: &mut TenantTx, bundle: &NewBundle) -> Result<bool> {
+    let (connection, tenant, now) = tx.parts();
+    let renewed = sqlx::query!(
+        "UPDATE source_bundles SET received_at = $5
+         WHERE tenant = $1 AND debug_id = $2 AND app = $3 AND content_hash = $4",
+        tenant,
+        bundle.debug_id.uuid(),
+        bundle.app,
+        bundle.content_hash.0.as_slice(),
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(renewed.rows_affected() > 0)
+}
+
+/// Records a bundle with its object, in place of an older one of the same debug id and app. The older object is condemned.
+pub async fn add_bundle(tx: &mut TenantTx, bundle: &NewBundle, object_id: Uuid) -> Result<()> {
+    let owner = tx.tenant()?;
+    let (connection, tenant, now) = tx.parts();
+    let replaced = sqlx::query_scalar!(
+        r#"WITH old AS (
+               SELECT object_id FROM source_bundles WHERE tenant = $1 AND debug_id = $2 AND app = $3 FOR UPDATE),
+           new AS (
+               INSERT INTO source_bundles AS b (tenant, debug_id, app, object_id, content_hash, size, files, received_at)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+               ON CONFLICT (tenant, debug_id, app) DO UPDATE
+               SET object_id = excluded.object_id, content_hash = excluded.content_hash, size = excluded.size,
+                   files = excluded.files, received_at = excluded.received_at)
+           SELECT object_id AS "object_id!" FROM old"#,
+        tenant,
+        bundle.debug_id.uuid(),
+        bundle.app,
+        object_id,
+        bundle.content_hash.0.as_slice(),
+        to_row(bundle.size),
+        to_row32(bundle.files),
+        now
+    )
+    .fetch_optional(connection)
+    .await?;
+    segments::forget_objects(tx, &[bundle_key(&owner, object_id).to_string()]).await?;
+    let replaced: Vec<String> = replaced.iter().map(|id| bundle_key(&owner, *id).to_string()).collect();
+    segments::condemn_objects(tx, &replaced).await
+}
+
+/// A stored bundle.
+#[derive(Clone, Debug)]
+pub struct StoredBundle {
+    pub debug_id: DebugId,
+    pub object_id: Uuid,
+    pub size: u64,
+}
+
+/// Finds the bundles of debug ids, one for each: that of the app if there is one, else the newest. With `only_app`, bundles of
+/// this app alone.
+pub async fn find_bundles(
+    tx: &mut TenantTx,
+    debug_ids: &[Uuid],
+    app: &str,
+    only_app: Option<&str>,
+) -> Result<Vec<StoredBundle>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT DISTINCT ON (debug_id) debug_id, object_id, size AS "size: U64"
+           FROM source_bundles
+           WHERE tenant = $1 AND debug_id = ANY ($2) AND ($4::text IS NULL OR app = $4)
+           ORDER BY debug_id, app = $3 DESC, received_at DESC"#,
+        tenant,
+        debug_ids,
+        app,
+        only_app
+    )
+    .fetch_all(connection)
+    .await?;
+    let bundle = rows.into_iter().map(|row| StoredBundle {
+        debug_id: DebugId::from_uuid(row.debug_id),
+        object_id: row.object_id,
+        size: row.size.into(),
+    });
+    Ok(bundle.collect())
+}
+
+fn delete_bundles<'t>(tx: &'t mut OwnerTx, debug_id: &'t DebugId) -> HookFuture<'t> {
+    Box::pin(async move {
+        let (connection, tenant, _) = tx.parts();
+        let deleted = sqlx::query_scalar!(
+            "DELETE FROM source_bundles WHERE tenant = $1 AND debug_id = $2 RETURNING object_id",
+            tenant,
+            debug_id.uuid()
+        )
+        .fetch_all(connection)
+        .await?;
+        condemn_bundles(tx, &deleted).await
+    })
+}
+
+fn expire_bundles(tx: &mut TenantTx, first_kept: Date, limit: u32) -> HookFuture<'_, u64> {
+    Box::pin(async move {
+        let (connection, tenant, _) = tx.parts();
+        let deleted = sqlx::query_scalar!(
+            "DELETE FROM source_bundles b USING (
+                 SELECT debug_id, app FROM source_bundles WHERE tenant = $1 AND received_at < $2
+                 ORDER BY received_at LIMIT $3) e
+             WHERE b.tenant = $1 AND b.debug_id = e.debug_id AND b.app = e.app RETURNING b.object_id",
+            tenant,
+            first_kept.midnight().assume_utc(),
+            i64::from(limit)
+        )
+        .fetch_all(connection)
+        .await?;
+        condemn_bundles(tx, &deleted).await?;
+        Ok(deleted.len() as u64)
+    })
+}
+
+async fn condemn_bundles(tx: &mut OwnerTx, objects: &[Uuid]) -> Result<()> {
+    let owner = tx.tenant()?;
+    let keys: Vec<String> = objects.iter().map(|id| bundle_key(&owner, *id).to_string()).collect();
+    segments::condemn_objects(tx, &keys).await
+}
+
+fn list_files(tx: &mut TenantTx) -> HookFuture<'_, Vec<FeatureFile>> {
+    Box::pin(async move {
+        let owner = tx.tenant()?;
+        let (connection, tenant, _) = tx.parts();
+        let rows = sqlx::query!("SELECT debug_id, object_id FROM source_bundles WHERE tenant = $1", tenant);
+        let files = rows.fetch_all(connection).await?.into_iter().map(|row| FeatureFile {
+            key: bundle_key(&owner, row.object_id).to_string(),
+            needed_as: Some(format!("the source files of {}", row.debug_id)),
+        });
+        Ok(files.collect())
+    })
+}
+
+/// The file of a source map.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceMapFile {
+    pub content_hash: ContentHash,
+    pub size: u64,
+}
+
+/// Finds the source map of a debug id that answers for it. With `app` it must come from an upload for this app.
+pub async fn find_source_map(
+    tx: &mut OwnerTx,
+    debug_id: &DebugId,
+    app: Option<&str>,
+) -> Result<Option<SourceMapFile>> {
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query!(
+        r#"SELECT content_hash AS "content_hash: HashColumn", size AS "size: U64" FROM objects o
+           WHERE tenant = $1 AND debug_id = $2 AND status = 'ready' AND kind = 'source_map'
+             AND ($3::text IS NULL OR EXISTS (
+                 SELECT FROM upload_objects b JOIN uploads u ON u.tenant = b.tenant AND u.id = b.upload_id
+                 WHERE b.tenant = $1 AND b.content_hash = o.content_hash AND u.app = $3))
+           ORDER BY quality DESC, created_at DESC, content_hash LIMIT 1"#,
+        tenant,
+        debug_id.uuid(),
+        app
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| SourceMapFile { content_hash: row.content_hash.into(), size: row.size.into() }))
+}
