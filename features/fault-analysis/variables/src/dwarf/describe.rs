@@ -1,0 +1,185 @@
+//! Names, sizes and kinds of types, and names of entries.
+
+use super::DwarfBytes;
+use crate::types::TypeKind;
+use gimli::{AttributeValue, DebuggingInformationEntry, Dwarf, Unit, UnitOffset, constants};
+
+/// The most entries that lead from one to another: types of types, and entries with the attributes of others.
+const CHAIN_LIMIT: usize = 24;
+/// The most characters of a type's name.
+const NAME_CHARS_LIMIT: usize = 200;
+
+pub type Entry<'d> = DebuggingInformationEntry<DwarfBytes<'d>>;
+
+/// A type, as the table has it.
+#[derive(Clone, Debug)]
+pub struct DescribedType {
+    pub name: String,
+    /// In bytes; 0 if it is not known.
+    pub size: u64,
+    pub kind: TypeKind,
+}
+
+/// Returns the entry that an attribute refers to, if it is in the same unit.
+pub fn referred(unit: &Unit<DwarfBytes<'_>>, entry: &Entry<'_>, name: constants::DwAt) -> Option<UnitOffset> {
+    match entry.attr_value(name)? {
+        AttributeValue::UnitRef(offset) => Some(offset),
+        AttributeValue::DebugInfoRef(offset) => offset.to_unit_offset(&unit.header),
+        _ => None,
+    }
+}
+
+/// Returns an attribute of an entry, or of the one that it stands for.
+pub fn find_attribute<'d>(
+    unit: &Unit<DwarfBytes<'d>>,
+    entry: &Entry<'d>,
+    name: constants::DwAt,
+) -> Option<AttributeValue<DwarfBytes<'d>>> {
+    if let Some(value) = entry.attr_value(name) {
+        return Some(value);
+    }
+    let mut next = entry.clone();
+    for _ in 0..CHAIN_LIMIT {
+        let origin = referred(unit, &next, constants::DW_AT_abstract_origin)
+            .or_else(|| referred(unit, &next, constants::DW_AT_specification))?;
+        next = unit.entry(origin).ok()?;
+        if let Some(value) = next.attr_value(name) {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Returns the name of an entry, or of the one that it stands for.
+pub fn find_name<'d>(
+    dwarf: &Dwarf<DwarfBytes<'d>>,
+    unit: &Unit<DwarfBytes<'d>>,
+    entry: &Entry<'d>,
+) -> Option<String> {
+    let value = find_attribute(unit, entry, constants::DW_AT_name)?;
+    let bytes = dwarf.attr_string(unit, value).ok()?;
+    Some(bytes.to_string_lossy().into_owned())
+}
+
+/// Returns the type of an entry, or of the one that it stands for.
+pub fn find_type<'d>(unit: &Unit<DwarfBytes<'d>>, entry: &Entry<'d>) -> Option<UnitOffset> {
+    match find_attribute(unit, entry, constants::DW_AT_type)? {
+        AttributeValue::UnitRef(offset) => Some(offset),
+        AttributeValue::DebugInfoRef(offset) => offset.to_unit_offset(&unit.header),
+        _ => None,
+    }
+}
+
+/// Describes a type; without an entry it is `void`.
+pub fn describe_type<'d>(
+    dwarf: &Dwarf<DwarfBytes<'d>>,
+    unit: &Unit<DwarfBytes<'d>>,
+    entry: Option<UnitOffset>,
+) -> DescribedType {
+    let describer = Describer { dwarf, unit };
+    let mut described = describer.describe(entry, CHAIN_LIMIT);
+    described.name = described.name.chars().take(NAME_CHARS_LIMIT).collect();
+    described
+}
+
+struct Describer<'u, 'd> {
+    dwarf: &'u Dwarf<DwarfBytes<'d>>,
+    unit: &'u Unit<DwarfBytes<'d>>,
+}
+
+impl<'d> Describer<'_, 'd> {
+    fn describe(&self, entry: Option<UnitOffset>, chain: usize) -> DescribedType {
+        let unknown = |name: &str| DescribedType { name: name.to_owned(), size: 0, kind: TypeKind::Unknown };
+        let Some(entry) = entry else { return unknown("void") };
+        let Some(chain) = chain.checked_sub(1) else { return unknown("…") };
+        let Ok(entry) = self.unit.entry(entry) else { return unknown("?") };
+        let inner = || self.describe(referred(self.unit, &entry, constants::DW_AT_type), chain);
+        let named =
+            |fallback: &str| find_name(self.dwarf, self.unit, &entry).unwrap_or_else(|| fallback.to_owned());
+        let size = entry.attr_value(constants::DW_AT_byte_size).and_then(|size| size.udata_value());
+        match entry.tag() {
+            constants::DW_TAG_pointer_type => self.pointer(&inner().name, " *"),
+            constants::DW_TAG_reference_type => self.pointer(&inner().name, " &"),
+            constants::DW_TAG_rvalue_reference_type => self.pointer(&inner().name, " &&"),
+            constants::DW_TAG_typedef => DescribedType { name: named("?"), ..inner() },
+            constants::DW_TAG_const_type => qualified("const", inner()),
+            constants::DW_TAG_volatile_type => qualified("volatile", inner()),
+            constants::DW_TAG_restrict_type | constants::DW_TAG_atomic_type => inner(),
+            constants::DW_TAG_base_type => {
+                let encoding = match entry.attr_value(constants::DW_AT_encoding) {
+                    Some(AttributeValue::Encoding(encoding)) => base_kind(encoding),
+                    _ => TypeKind::Unknown,
+                };
+                DescribedType { name: named("?"), size: size.unwrap_or(0), kind: encoding }
+            }
+            constants::DW_TAG_enumeration_type => DescribedType {
+                name: named("enum"),
+                size: size.unwrap_or_else(|| inner().size),
+                kind: TypeKind::Enumeration,
+            },
+            constants::DW_TAG_array_type => self.describe_array(&entry, inner()),
+            constants::DW_TAG_structure_type
+            | constants::DW_TAG_class_type
+            | constants::DW_TAG_union_type => {
+                DescribedType { name: named("struct"), size: size.unwrap_or(0), kind: TypeKind::Composite }
+            }
+            constants::DW_TAG_subroutine_type => unknown(&format!("{} ()", inner().name)),
+            _ => DescribedType { name: named("?"), size: size.unwrap_or(0), kind: TypeKind::Unknown },
+        }
+    }
+
+    fn pointer(&self, target: &str, mark: &str) -> DescribedType {
+        let mark = if target.ends_with('*') { mark.trim_start() } else { mark };
+        let size = u64::from(self.unit.encoding().address_size);
+        DescribedType { name: format!("{target}{mark}"), size, kind: TypeKind::Pointer }
+    }
+
+    fn describe_array(&self, entry: &Entry<'d>, element: DescribedType) -> DescribedType {
+        let mut name = element.name;
+        let mut size = element.size;
+        let mut children = self.unit.entries_at_offset(entry.offset()).ok();
+        if let Some(cursor) = &mut children {
+            let _ = cursor.next_dfs();
+            while let Ok(Some(child)) = cursor.next_dfs() {
+                if child.depth() <= 0 {
+                    break;
+                }
+                if child.tag() != constants::DW_TAG_subrange_type {
+                    continue;
+                }
+                let count = child
+                    .attr_value(constants::DW_AT_count)
+                    .and_then(|count| count.udata_value())
+                    .or_else(|| {
+                        let upper = child.attr_value(constants::DW_AT_upper_bound)?.udata_value()?;
+                        upper.checked_add(1)
+                    });
+                name.push_str(&count.map_or("[]".to_owned(), |count| format!("[{count}]")));
+                size = size.saturating_mul(count.unwrap_or(0));
+            }
+        }
+        DescribedType { name, size, kind: TypeKind::Composite }
+    }
+}
+
+fn qualified(word: &str, inner: DescribedType) -> DescribedType {
+    let name = if inner.name.ends_with('*') {
+        format!("{}{word}", inner.name)
+    } else {
+        format!("{word} {}", inner.name)
+    };
+    DescribedType { name, ..inner }
+}
+
+fn base_kind(encoding: constants::DwAte) -> TypeKind {
+    match encoding {
+        constants::DW_ATE_boolean => TypeKind::Boolean,
+        constants::DW_ATE_signed => TypeKind::Signed,
+        constants::DW_ATE_unsigned => TypeKind::Unsigned,
+        constants::DW_ATE_signed_char | constants::DW_ATE_unsigned_char | constants::DW_ATE_UTF => {
+            TypeKind::Character
+        }
+        constants::DW_ATE_float => TypeKind::Float,
+        _ => TypeKind::Unknown,
+    }
+}

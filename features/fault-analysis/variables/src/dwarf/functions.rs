@@ -1,0 +1,304 @@
+//! Functions with their calls, blocks and variables.
+
+use super::describe::{Entry, find_attribute, find_name, find_type};
+use super::{BuildError, DwarfBytes, TableBuilder};
+use crate::codec::TableWriter;
+use crate::table::VariableKind;
+use gimli::{AttributeValue, EntriesCursor, Expression, Operation, Unit, constants};
+
+/// The most scopes in each other. Deeper ones are left out.
+const DEPTH_LIMIT: usize = 60;
+/// The most bytes of an expression or a constant.
+const PLACE_BYTES_LIMIT: usize = 4_096;
+
+/// A part of the image: its start relative to the image, and its size.
+type ImageRange = (u64, u64);
+
+/// A scope of a function that is read.
+#[derive(Debug, Default)]
+struct Scope {
+    /// The place of the function's name in the pool; `None` for a block.
+    name: Option<u64>,
+    ranges: Vec<ImageRange>,
+    variables: Vec<TableWriter>,
+    scopes: Vec<Scope>,
+}
+
+impl Scope {
+    fn write(&self, out: &mut TableWriter) {
+        out.write_number(self.name.map_or(0, |name| name + 1));
+        out.write_count(self.ranges.len());
+        for (start, size) in &self.ranges {
+            out.write_number(*start);
+            out.write_number(*size);
+        }
+        out.write_count(self.variables.len());
+        for variable in &self.variables {
+            out.bytes.extend_from_slice(&variable.bytes);
+        }
+        out.write_count(self.scopes.len());
+        for scope in &self.scopes {
+            scope.write(out);
+        }
+    }
+
+    fn has_variables(&self) -> bool {
+        !self.variables.is_empty() || self.scopes.iter().any(Scope::has_variables)
+    }
+}
+
+impl<'d> TableBuilder<'_, 'd> {
+    /// Adds the functions of a unit.
+    pub fn add_unit(&mut self, unit: &Unit<DwarfBytes<'d>>) -> Result<(), BuildError> {
+        let prologues = self.find_prologue_ends(unit);
+        let mut cursor = unit.entries();
+        let mut has_entry = cursor.next_dfs()?.is_some();
+        while has_entry {
+            self.count_entry()?;
+            let entry = current_entry(&cursor)?;
+            let ranges = if entry.tag() == constants::DW_TAG_subprogram {
+                self.image_ranges(unit, &entry)?
+            } else {
+                Vec::new()
+            };
+            if ranges.is_empty() {
+                has_entry = cursor.next_dfs()?.is_some();
+            } else {
+                has_entry = self.add_function(unit, &mut cursor, ranges, &prologues)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the function of the cursor's entry, and moves the cursor behind it. Returns true if there is another entry.
+    fn add_function(
+        &mut self,
+        unit: &Unit<DwarfBytes<'d>>,
+        cursor: &mut EntriesCursor<'_, DwarfBytes<'d>>,
+        ranges: Vec<ImageRange>,
+        prologues: &[u64],
+    ) -> Result<bool, BuildError> {
+        let entry = current_entry(cursor)?;
+        let frame_base = match entry.attr_value(constants::DW_AT_frame_base) {
+            Some(AttributeValue::Exprloc(expression)) => expression.0.slice().to_vec(),
+            _ => Vec::new(),
+        };
+        let mut root = Scope { name: self.entry_name(unit, &entry), ranges, ..Scope::default() };
+        let has_entry = self.read_children(unit, cursor, &mut root, DEPTH_LIMIT)?;
+        if !root.has_variables() {
+            return Ok(has_entry);
+        }
+        // The row that ends the prologue comes after the function's first row.
+        let (first, size) = root.ranges.first().copied().unwrap_or_default();
+        let behind = prologues.partition_point(|address| *address < first);
+        let prologue_end = prologues.get(behind).copied().filter(|end| end - first < size).unwrap_or(0);
+        let place = u32::try_from(self.parts.functions.bytes.len());
+        let place = place.map_err(|_| BuildError::TooLarge { limit: self.limits.table_bytes })?;
+        let out = &mut self.parts.functions;
+        out.write_number(u64::from(unit.encoding().version));
+        out.write_number(prologue_end);
+        out.write_bytes(&frame_base);
+        root.write(out);
+        for (start, size) in &root.ranges {
+            // Images of 4 GiB and more do not exist.
+            if let (Ok(start), Ok(size)) = (u32::try_from(*start), u32::try_from(*size)) {
+                self.parts.index.push([start, size, place]);
+            }
+        }
+        Ok(has_entry)
+    }
+
+    /// Reads the entries in the cursor's entry, and moves the cursor behind them. Returns true if there is another entry.
+    fn read_children(
+        &mut self,
+        unit: &Unit<DwarfBytes<'d>>,
+        cursor: &mut EntriesCursor<'_, DwarfBytes<'d>>,
+        scope: &mut Scope,
+        depth_left: usize,
+    ) -> Result<bool, BuildError> {
+        let outer = cursor.depth();
+        let mut has_entry = cursor.next_dfs()?.is_some();
+        while has_entry && cursor.depth() > outer {
+            self.count_entry()?;
+            let entry = current_entry(cursor)?;
+            match entry.tag() {
+                constants::DW_TAG_formal_parameter => {
+                    scope.variables.extend(self.write_variable(unit, &entry, VariableKind::Parameter)?);
+                }
+                constants::DW_TAG_variable => {
+                    scope.variables.extend(self.write_variable(unit, &entry, VariableKind::Local)?);
+                }
+                constants::DW_TAG_lexical_block | constants::DW_TAG_inlined_subroutine if depth_left > 0 => {
+                    let is_call = entry.tag() == constants::DW_TAG_inlined_subroutine;
+                    let ranges = self.image_ranges(unit, &entry)?;
+                    let name = if is_call { self.entry_name(unit, &entry) } else { None };
+                    let mut inner = Scope { name, ranges, ..Scope::default() };
+                    // An inlined call without an address was optimised away.
+                    let exists = !is_call || !inner.ranges.is_empty();
+                    has_entry = self.read_children(unit, cursor, &mut inner, depth_left - 1)?;
+                    if exists && (is_call || inner.has_variables()) {
+                        scope.scopes.push(inner);
+                    }
+                    continue;
+                }
+                _ => {
+                    has_entry = skip_children(cursor)?;
+                    continue;
+                }
+            }
+            has_entry = skip_children(cursor)?;
+        }
+        Ok(has_entry)
+    }
+
+    fn entry_name(&mut self, unit: &Unit<DwarfBytes<'d>>, entry: &Entry<'d>) -> Option<u64> {
+        let name = find_name(self.dwarf, unit, entry).unwrap_or_default();
+        Some(self.intern_text(&name))
+    }
+
+    fn image_ranges(
+        &self,
+        unit: &Unit<DwarfBytes<'d>>,
+        entry: &Entry<'d>,
+    ) -> Result<Vec<ImageRange>, BuildError> {
+        let mut found = Vec::new();
+        let mut ranges = self.dwarf.die_ranges(unit, entry)?;
+        while let Some(range) = ranges.next()? {
+            if let Some(start) = range.begin.checked_sub(self.image_address)
+                && range.end > range.begin
+            {
+                found.push((start, range.end - range.begin));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes a variable with all its places; `None` if it has no name.
+    fn write_variable(
+        &mut self,
+        unit: &Unit<DwarfBytes<'d>>,
+        entry: &Entry<'d>,
+        kind: VariableKind,
+    ) -> Result<Option<TableWriter>, BuildError> {
+        let Some(name) = find_name(self.dwarf, unit, entry).filter(|name| !name.is_empty()) else {
+            return Ok(None);
+        };
+        let places = self.find_places(unit, entry)?;
+        let is_data = places.iter().any(|place| place.tag == PlaceTag::Data);
+        let mut out = TableWriter::default();
+        out.write_number(self.intern_text(&name));
+        let entry_type = find_type(unit, entry);
+        out.write_number(self.intern_type(unit, entry_type));
+        out.write_number(if is_data { VariableKind::Static } else { kind }.code());
+        out.write_count(places.len());
+        for Place { range: (start, size), tag, bytes } in places {
+            out.write_number(start);
+            out.write_number(size);
+            out.write_number(tag as u64);
+            out.write_bytes(&bytes);
+        }
+        Ok(Some(out))
+    }
+
+    fn find_places(&self, unit: &Unit<DwarfBytes<'d>>, entry: &Entry<'d>) -> Result<Vec<Place>, BuildError> {
+        if let Some(constant) = find_attribute(unit, entry, constants::DW_AT_const_value) {
+            let bytes = constant_bytes(&constant);
+            return Ok(bytes.into_iter().map(|bytes| Place::everywhere(PlaceTag::Constant, bytes)).collect());
+        }
+        let Some(value) = entry.attr_value(constants::DW_AT_location) else { return Ok(Vec::new()) };
+        if let AttributeValue::Exprloc(expression) = value {
+            let tag = place_tag(unit, expression);
+            return Ok(vec![Place::everywhere(tag, expression.0.slice().to_vec())]);
+        }
+        let mut places = Vec::new();
+        if let Some(mut list) = self.dwarf.attr_locations(unit, value)? {
+            while let Some(location) = list.next()? {
+                let (begin, end) = (location.range.begin, location.range.end);
+                let Some(start) = begin.checked_sub(self.image_address) else { continue };
+                let bytes = location.data.0.slice();
+                if end > begin && bytes.len() <= PLACE_BYTES_LIMIT {
+                    let tag = place_tag(unit, location.data);
+                    places.push(Place { range: (start, end - begin), tag, bytes: bytes.to_vec() });
+                }
+            }
+        }
+        Ok(places)
+    }
+
+    /// Returns the addresses of the rows that end a prologue, sorted and relative to the image. A damaged line table has
+    /// none.
+    fn find_prologue_ends(&self, unit: &Unit<DwarfBytes<'d>>) -> Vec<u64> {
+        let Some(program) = unit.line_program.clone() else { return Vec::new() };
+        let mut ends = Vec::new();
+        let mut rows = program.rows();
+        while let Ok(Some((_, row))) = rows.next_row() {
+            if row.prologue_end()
+                && let Some(address) = row.address().checked_sub(self.image_address)
+            {
+                ends.push(address);
+            }
+        }
+        ends.sort_unstable();
+        ends
+    }
+}
+
+/// What the bytes of a place are. The numbers are those of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PlaceTag {
+    Expression = 0,
+    Constant = 1,
+    Data = 2,
+}
+
+#[derive(Debug)]
+struct Place {
+    /// A size of 0 means everywhere.
+    range: ImageRange,
+    tag: PlaceTag,
+    bytes: Vec<u8>,
+}
+
+impl Place {
+    fn everywhere(tag: PlaceTag, bytes: Vec<u8>) -> Place {
+        Place { range: (0, 0), tag, bytes }
+    }
+}
+
+/// Returns the bytes of a constant, as many as a number can have: the type cuts them.
+fn constant_bytes(value: &AttributeValue<DwarfBytes<'_>>) -> Option<Vec<u8>> {
+    match value {
+        AttributeValue::Block(bytes) if bytes.len() <= PLACE_BYTES_LIMIT => Some(bytes.slice().to_vec()),
+        AttributeValue::String(text) => Some(text.slice().to_vec()),
+        // The form says the width, and the sign that extends it.
+        AttributeValue::Sdata(number) => Some(number.to_le_bytes().to_vec()),
+        _ => value.udata_value().map(|number| number.to_le_bytes().to_vec()),
+    }
+}
+
+/// Returns what an expression leads to: data of the image if it begins with an address.
+fn place_tag(unit: &Unit<DwarfBytes<'_>>, expression: Expression<DwarfBytes<'_>>) -> PlaceTag {
+    let first = expression.operations(unit.encoding()).next();
+    match first {
+        Ok(Some(Operation::Address { .. } | Operation::AddressIndex { .. })) => PlaceTag::Data,
+        _ => PlaceTag::Expression,
+    }
+}
+
+/// Returns the entry of a cursor that is at one.
+fn current_entry<'d>(cursor: &EntriesCursor<'_, DwarfBytes<'d>>) -> Result<Entry<'d>, gimli::Error> {
+    cursor.current().cloned().ok_or(gimli::Error::MissingUnitDie)
+}
+
+/// Moves the cursor behind the entries in its entry. Returns true if there is another entry.
+fn skip_children(cursor: &mut EntriesCursor<'_, DwarfBytes<'_>>) -> Result<bool, BuildError> {
+    let outer = cursor.depth();
+    loop {
+        if cursor.next_dfs()?.is_none() {
+            return Ok(false);
+        }
+        if cursor.depth() <= outer {
+            return Ok(true);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Makes the table of variables from the debug information of an image.
+
+mod describe;
+mod functions;
+
+use crate::registers::RegisterSet;
+use crate::table::TableParts;
+use gimli::{Dwarf, EndianSlice, LittleEndian, Unit};
+use std::collections::HashMap;
+
+pub(crate) type DwarfBytes<'d> = EndianSlice<'d, LittleEndian>;
+
+/// The bounds of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct TableLimits {
+    /// The most bytes of the table.
+    pub table_bytes: usize,
+    /// The most entries of debug information that are read.
+    pub entries: u64,
+}
+
+impl Default for TableLimits {
+    fn default() -> TableLimits {
+        TableLimits { table_bytes: 256 << 20, entries: 200_000_000 }
+    }
+}
+
+/// The reason for which there is no table.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    #[error("the table of variables is larger than {limit} bytes")]
+    TooLarge { limit: usize },
+    #[error("the debug information has more than {limit} entries")]
+    TooManyEntries { limit: u64 },
+    #[error("the debug information is damaged")]
+    Dwarf(#[from] gimli::Error),
+}
+
+/// Makes the table of the functions of an image. `image_address` is the address of `__TEXT` in the file: the table's
+/// addresses are relative to it. A unit that is damaged is left out from the place of the damage on.
+///
+/// # Errors
+/// The table or the debug information exceeds the limits, or the list of units is damaged.
+pub fn build_table<'d>(
+    dwarf: &Dwarf<DwarfBytes<'d>>,
+    registers: RegisterSet,
+    image_address: u64,
+    limits: &TableLimits,
+) -> Result<Vec<u8>, BuildError> {
+    let mut builder = TableBuilder {
+        dwarf,
+        image_address,
+        limits,
+        entries: 0,
+        parts: TableParts::default(),
+        texts: HashMap::new(),
+        types: HashMap::new(),
+        described: HashMap::new(),
+    };
+    let mut headers = dwarf.units();
+    while let Some(header) = headers.next()? {
+        if header.encoding().address_size != registers.address_size() {
+            continue;
+        }
+        let Ok(unit) = dwarf.unit(header) else { continue };
+        builder.described.clear();
+        match builder.add_unit(&unit) {
+            Err(BuildError::Dwarf(_)) | Ok(()) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(builder.parts.into_bytes(registers))
+}
+
+/// A type that is in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WrittenType {
+    pub offset: u64,
+}
+
+pub(crate) struct TableBuilder<'b, 'd> {
+    pub dwarf: &'b Dwarf<DwarfBytes<'d>>,
+    pub image_address: u64,
+    pub limits: &'b TableLimits,
+    pub entries: u64,
+    pub parts: TableParts,
+    /// The places of texts in the pool.
+    texts: HashMap<Vec<u8>, u64>,
+    /// The places of types, by their name, size and kind.
+    types: HashMap<(u64, u64, u64), u64>,
+    /// The types of the unit, by the places of their entries.
+    described: HashMap<usize, WrittenType>,
+}
+
+impl<'d> TableBuilder<'_, 'd> {
+    /// Counts an entry of debug information.
+    pub fn count_entry(&mut self) -> Result<(), BuildError> {
+        self.entries += 1;
+        let parts = &self.parts;
+        let bytes = parts.texts.bytes.len() + parts.types.bytes.len() + parts.functions.bytes.len();
+        if self.entries > self.limits.entries {
+            Err(BuildError::TooManyEntries { limit: self.limits.entries })
+        } else if bytes > self.limits.table_bytes {
+            Err(BuildError::TooLarge { limit: self.limits.table_bytes })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns the place of a text in the pool, and adds it if it is new.
+    pub fn intern_text(&mut self, text: &str) -> u64 {
+        if let Some(known) = self.texts.get(text.as_bytes()) {
+            return *known;
+        }
+        let place = self.parts.texts.bytes.len() as u64;
+        self.parts.texts.write_bytes(text.as_bytes());
+        self.texts.insert(text.as_bytes().to_vec(), place);
+        place
+    }
+
+    /// Returns the place of the type of an entry, and adds it if it is new.
+    pub fn intern_type(&mut self, unit: &Unit<DwarfBytes<'d>>, entry: Option<gimli::UnitOffset>) -> u64 {
+        if let Some(known) = entry.and_then(|entry| self.described.get(&entry.0)) {
+            return known.offset;
+        }
+        let described = describe::describe_type(self.dwarf, unit, entry);
+        let key = (self.intern_text(&described.name), described.size, described.kind.code());
+        let place = *self.types.entry(key).or_insert_with(|| {
+            let place = self.parts.types.bytes.len() as u64;
+            for number in [key.0, key.1, key.2] {
+                self.parts.types.write_number(number);
+            }
+            place
+        });
+        if let Some(entry) = entry {
+            self.described.insert(entry.0, WrittenType { offset: place });
+        }
+        place
+    }
+}

@@ -1,0 +1,19 @@
+//! Values of variables at the instruction of a crash, from the registers and the stack bytes of a report.
+//!
+//! [`build_table`] makes a table from a dSYM's DWARF once: functions, their variables, where these lie, and their types.
+//! [`VariableTable::read_values`] evaluates the variables of one address. Both are pure and bounded: what a report does
+//! not hold has no value, and each variable without a value has its reason.
+//!
+//! Source of the formats: DWARF 5 (sections 2.6 and 4.1, the register numbers of the ABIs for arm64 and x86_64).
+
+mod codec;
+mod dwarf;
+mod evaluate;
+mod registers;
+mod table;
+mod types;
+
+pub use dwarf::{BuildError, TableLimits, build_table};
+pub use evaluate::{ReportState, UnknownValue, ValueSource, VariableValue};
+pub use registers::RegisterSet;
+pub use table::{TableError, VariableKind, VariableTable};

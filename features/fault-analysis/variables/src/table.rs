@@ -1,0 +1,293 @@
+//! The table of variables: its format, and what it knows of one address.
+//!
+//! Version 1: `UNSLVARS`, the version, the processor, then the pool of texts, the types, the index of functions and the
+//! functions, each after its length. The index has 12 bytes for each range of a function, sorted: its start relative to the image,
+//! its size, and where the function's record begins, 32 bits each, little-endian. All other numbers are LEB128.
+
+use crate::codec::{TableReader, TableWriter};
+use crate::evaluate::{self, ReportState, VariableValue};
+use crate::registers::RegisterSet;
+use crate::types::TypeKind;
+
+pub const MAGIC: &[u8; 8] = b"UNSLVARS";
+pub const VERSION: u64 = 1;
+const INDEX_ROW_BYTES: usize = 12;
+/// The most calls that are in each other at one address, and blocks in them.
+const SCOPE_DEPTH_LIMIT: usize = 64;
+/// The most variables of one address.
+const VARIABLES_LIMIT: usize = 256;
+
+/// The reason for which bytes are no table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    #[error("the table of variables is of another version, or none")]
+    Version,
+    #[error("the table of variables is cut off")]
+    Cut,
+    #[error("the table of variables has a number that is too large")]
+    Number,
+    #[error("the table of variables has a text that is no UTF-8")]
+    Text,
+}
+
+/// What a variable is in its function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariableKind {
+    Parameter,
+    Local,
+    Static,
+}
+
+impl VariableKind {
+    pub(crate) fn code(self) -> u64 {
+        match self {
+            VariableKind::Parameter => 0,
+            VariableKind::Local => 1,
+            VariableKind::Static => 2,
+        }
+    }
+
+    fn from_code(code: u64) -> VariableKind {
+        match code {
+            0 => VariableKind::Parameter,
+            1 => VariableKind::Local,
+            _ => VariableKind::Static,
+        }
+    }
+}
+
+/// Where a variable lies, at some addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VariablePlace<'t> {
+    /// An expression of DWARF gives the place or the value.
+    Expression(&'t [u8]),
+    /// The value is part of the debug information.
+    Constant(&'t [u8]),
+    /// It lies in the image's data, which no report has.
+    Data,
+}
+
+/// A type, as far as values need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VariableType<'t> {
+    pub name: &'t str,
+    /// Its size in bytes; 0 if it is not known.
+    pub size: u64,
+    pub kind: TypeKind,
+}
+
+/// A variable that exists at an address.
+#[derive(Clone, Debug)]
+pub struct VariableAt<'t> {
+    /// The depth of its call, 0 the outermost.
+    pub depth: usize,
+    pub function: &'t str,
+    pub name: &'t str,
+    pub kind: VariableKind,
+    pub variable_type: VariableType<'t>,
+    /// `None` if it has no place at the address.
+    pub place: Option<VariablePlace<'t>>,
+}
+
+/// The function of an address, for the evaluation of its variables.
+#[derive(Clone, Debug)]
+pub struct FunctionAt<'t> {
+    pub registers: RegisterSet,
+    pub dwarf_version: u16,
+    pub frame_base: &'t [u8],
+    /// True before the function has set its frame up.
+    pub is_in_prologue: bool,
+    pub variables: Vec<VariableAt<'t>>,
+    /// The number of calls in each other.
+    pub calls: usize,
+}
+
+/// A table of the variables of one image.
+#[derive(Clone, Copy, Debug)]
+pub struct VariableTable<'t> {
+    registers: RegisterSet,
+    texts: &'t [u8],
+    types: &'t [u8],
+    index: &'t [u8],
+    functions: &'t [u8],
+}
+
+impl<'t> VariableTable<'t> {
+    /// Reads the head of a table.
+    ///
+    /// # Errors
+    /// The bytes are no table of a version that is known, or it is cut off.
+    pub fn parse(bytes: &'t [u8]) -> Result<VariableTable<'t>, TableError> {
+        let mut reader = TableReader { rest: bytes.strip_prefix(MAGIC).ok_or(TableError::Version)? };
+        if reader.read_number()? != VERSION {
+            return Err(TableError::Version);
+        }
+        Ok(VariableTable {
+            registers: RegisterSet::from_code(reader.read_number()?).ok_or(TableError::Version)?,
+            texts: reader.read_bytes()?,
+            types: reader.read_bytes()?,
+            index: reader.read_bytes()?,
+            functions: reader.read_bytes()?,
+        })
+    }
+
+    /// Returns the values of the variables at an address, relative to the image: the innermost call first. The address is the
+    /// one of the instruction, not one before it.
+    ///
+    /// # Errors
+    /// The table is damaged.
+    pub fn read_values(
+        &self,
+        address: u64,
+        state: &ReportState<'_>,
+    ) -> Result<Vec<VariableValue>, TableError> {
+        let Some(function) = self.find_function(address)? else { return Ok(Vec::new()) };
+        Ok(evaluate::evaluate_function(&function, state))
+    }
+
+    fn find_function(&self, address: u64) -> Result<Option<FunctionAt<'t>>, TableError> {
+        let (rows, _) = self.index.as_chunks::<INDEX_ROW_BYTES>();
+        let number = |row: &[u8; INDEX_ROW_BYTES], at: usize| {
+            let bytes = row.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
+            u64::from(u32::from_le_bytes(bytes))
+        };
+        let behind = rows.partition_point(|row| number(row, 0) <= address);
+        let Some(row) = behind.checked_sub(1).and_then(|at| rows.get(at)) else { return Ok(None) };
+        if address - number(row, 0) >= number(row, 4) {
+            return Ok(None);
+        }
+        let begin = usize::try_from(number(row, 8)).map_err(|_| TableError::Number)?;
+        let mut reader = TableReader { rest: self.functions.get(begin..).ok_or(TableError::Cut)? };
+        let dwarf_version = u16::try_from(reader.read_number()?).map_err(|_| TableError::Number)?;
+        let prologue_end = reader.read_number()?;
+        let mut function = FunctionAt {
+            registers: self.registers,
+            dwarf_version,
+            frame_base: reader.read_bytes()?,
+            is_in_prologue: address < prologue_end,
+            variables: Vec::new(),
+            calls: 0,
+        };
+        let root = ScopePosition { address, is_inside: true, depth: 0, nesting: 0, function: "" };
+        self.read_scope(&mut reader, root, &mut function)?;
+        Ok(Some(function))
+    }
+
+    /// Reads a scope and those in it. Keeps the variables of those that contain the address.
+    fn read_scope(
+        &self,
+        reader: &mut TableReader<'t>,
+        outer: ScopePosition<'t>,
+        found: &mut FunctionAt<'t>,
+    ) -> Result<(), TableError> {
+        if outer.nesting >= SCOPE_DEPTH_LIMIT {
+            return Err(TableError::Number);
+        }
+        let mut here = ScopePosition { nesting: outer.nesting + 1, ..outer };
+        let name = reader.read_number()?;
+        let ranges = reader.read_count()?;
+        let mut contains = ranges == 0;
+        for _ in 0..ranges {
+            let (start, size) = (reader.read_number()?, reader.read_number()?);
+            contains |= here.address.checked_sub(start).is_some_and(|distance| distance < size);
+        }
+        here.is_inside &= contains;
+        // A block has no name, a call has that of its function.
+        if name > 0 && here.is_inside {
+            here.function = self.text(name - 1)?;
+            here.depth = found.calls;
+            found.calls += 1;
+        }
+        for _ in 0..reader.read_count()? {
+            let variable = self.read_variable(reader, &here)?;
+            if here.is_inside && found.variables.len() < VARIABLES_LIMIT {
+                found.variables.push(variable);
+            }
+        }
+        for _ in 0..reader.read_count()? {
+            self.read_scope(reader, here, found)?;
+        }
+        Ok(())
+    }
+
+    fn read_variable(
+        &self,
+        reader: &mut TableReader<'t>,
+        scope: &ScopePosition<'t>,
+    ) -> Result<VariableAt<'t>, TableError> {
+        let name = self.text(reader.read_number()?)?;
+        let variable_type = self.read_type(reader.read_number()?)?;
+        let kind = VariableKind::from_code(reader.read_number()?);
+        let mut place = None;
+        for _ in 0..reader.read_count()? {
+            let (start, size) = (reader.read_number()?, reader.read_number()?);
+            let tag = reader.read_number()?;
+            let bytes = reader.read_bytes()?;
+            let is_everywhere = size == 0;
+            let covers = scope.address.checked_sub(start).is_some_and(|distance| distance < size);
+            if place.is_none() && (is_everywhere || covers) {
+                place = Some(match tag {
+                    0 => VariablePlace::Expression(bytes),
+                    1 => VariablePlace::Constant(bytes),
+                    _ => VariablePlace::Data,
+                });
+            }
+        }
+        Ok(VariableAt { depth: scope.depth, function: scope.function, name, kind, variable_type, place })
+    }
+
+    fn text(&self, offset: u64) -> Result<&'t str, TableError> {
+        let offset = usize::try_from(offset).map_err(|_| TableError::Number)?;
+        TableReader { rest: self.texts.get(offset..).ok_or(TableError::Cut)? }.read_text()
+    }
+
+    fn read_type(&self, offset: u64) -> Result<VariableType<'t>, TableError> {
+        let offset = usize::try_from(offset).map_err(|_| TableError::Number)?;
+        let mut reader = TableReader { rest: self.types.get(offset..).ok_or(TableError::Cut)? };
+        let name = self.text(reader.read_number()?)?;
+        let size = reader.read_number()?;
+        Ok(VariableType { name, size, kind: TypeKind::from_code(reader.read_number()?) })
+    }
+}
+
+/// Where the reader is in the scopes of a function.
+#[derive(Clone, Copy)]
+struct ScopePosition<'t> {
+    address: u64,
+    /// True if every scope so far contains the address.
+    is_inside: bool,
+    depth: usize,
+    /// The number of scopes around it.
+    nesting: usize,
+    function: &'t str,
+}
+
+/// The parts of a table that is written.
+#[derive(Debug, Default)]
+pub struct TableParts {
+    pub texts: TableWriter,
+    pub types: TableWriter,
+    /// Start, size and the beginning of the record of each range of a function.
+    pub index: Vec<[u32; 3]>,
+    pub functions: TableWriter,
+}
+
+impl TableParts {
+    /// Writes the whole table.
+    pub fn into_bytes(mut self, registers: RegisterSet) -> Vec<u8> {
+        self.index.sort_unstable();
+        // Of two functions that begin at one address, the larger one has both their lines.
+        self.index.reverse();
+        self.index.dedup_by_key(|row| row[0]);
+        self.index.reverse();
+        let mut out = TableWriter { bytes: MAGIC.to_vec() };
+        out.write_number(VERSION);
+        out.write_number(registers.code());
+        out.write_bytes(&self.texts.bytes);
+        out.write_bytes(&self.types.bytes);
+        let index: Vec<u8> = self.index.iter().flatten().flat_map(|number| number.to_le_bytes()).collect();
+        out.write_bytes(&index);
+        out.write_bytes(&self.functions.bytes);
+        out.bytes
+    }
+}
