@@ -9,11 +9,16 @@
 mod codec;
 mod dwarf;
 mod evaluate;
+mod holders;
 mod registers;
 mod table;
 mod types;
+mod units;
 
 pub use dwarf::{BuildError, TableLimits, build_table};
 pub use evaluate::{ReportState, UnknownValue, ValueSource, VariableValue};
+pub use holders::{FunctionFacts, HeldVariable, VariableHolder};
 pub use registers::RegisterSet;
 pub use table::{TableError, VariableKind, VariableTable};
+pub use types::{TypeFacts, TypeForm, TypeId, TypeKind, TypeMember};
+pub use units::{UnitFacts, UnitLanguage};
