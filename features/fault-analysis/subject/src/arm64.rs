@@ -285,3 +285,97 @@ fn decode_move(word: Word) -> Decoded {
     let (to, from) = (word.base_register(0), word.base_register(16));
     Decoded { effect: Effect::Move { to, from }, written: register_bit(to), ..Decoded::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADDRESS: u64 = 0x4000;
+
+    fn memory(base: RegisterNumber, displacement: i64, size: u32) -> MemoryOperand {
+        MemoryOperand { base, index: None, displacement, size }
+    }
+
+    #[test]
+    fn loads_and_stores_have_their_base_displacement_and_size() {
+        for (text, bits, expected) in [
+            ("ldr w8, [x0, #40]", 0xb940_2808, memory(0, 40, 4)),
+            ("strb w9, [x19, #3]", 0x3900_0e69, memory(19, 3, 1)),
+            ("ldr q0, [x1, #32]", 0x3dc0_0820, memory(1, 32, 16)),
+            ("ldur x8, [x29, #-16]", 0xf85f_03a8, memory(29, -16, 8)),
+            ("ldr x0, [x1], #8", 0xf840_8420, memory(1, 0, 8)),
+            ("str x0, [x1, #-16]!", 0xf81f_0c20, memory(1, -16, 8)),
+            ("ldp x8, x9, [x0, #16]", 0xa941_2408, memory(0, 16, 16)),
+            ("stp q0, q1, [x2, #32]", 0xad01_0440, memory(2, 32, 32)),
+            ("ldar w0, [x1]", 0x88df_fc20, memory(1, 0, 4)),
+            ("ldaxr x0, [x1]", 0xc85f_fc20, memory(1, 0, 8)),
+            ("ldadd x0, x2, [x1]", 0xf820_0022, memory(1, 0, 8)),
+            ("ldapr x0, [x1]", 0xf8bf_c020, memory(1, 0, 8)),
+        ] {
+            assert_eq!(decode(bits, ADDRESS).memory(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_index_has_its_width_and_shift() {
+        // The encoding of `ldr w0, [x0, w1, sxtw #2]`.
+        let narrow = decode(0xb861_d800, ADDRESS).memory().unwrap();
+        let index = AddressIndex { register: 1, width: IndexWidth::Signed32, shift: 2 };
+        assert_eq!((narrow.base, narrow.index), (0, Some(index)));
+        let register = |number| Some(if number == 0 { 0x1000 } else { 0xffff_ffff });
+        assert_eq!(narrow.find_address(&register), Some(0xffc));
+        // The encoding of `ldr x0, [x0, x1, lsl #3]`.
+        let whole = decode(0xf861_7800, ADDRESS).memory().unwrap();
+        assert_eq!(whole.index, Some(AddressIndex { register: 1, width: IndexWidth::Whole, shift: 3 }));
+    }
+
+    #[test]
+    fn copies_loads_and_computations_of_registers_are_distinguished() {
+        let effect = |bits| decode(bits, ADDRESS).effect;
+        for (text, bits, expected) in [
+            ("mov x8, x0", 0xaa00_03e8, Effect::Move { to: 8, from: 0 }),
+            ("mov x29, sp", 0x9100_03fd, Effect::Move { to: 29, from: 31 }),
+            ("ldr x8, [sp, #8]", 0xf940_07e8, Effect::LoadPointer { to: 8, memory: memory(31, 8, 8) }),
+            ("adrp x8, #4096", 0xb000_0008, Effect::DataAddress { to: 8 }),
+        ] {
+            assert_eq!(effect(bits), expected, "{text}");
+        }
+        for (text, bits) in [
+            ("add x8, x0, #16", 0x9100_4008),
+            ("add x8, x0, x1", 0x8b01_0008),
+            ("mov w8, w0: it cuts the upper half", 0x2a00_03e8),
+            ("csel x8, x0, x1, eq", 0x9a81_0008),
+        ] {
+            let decoded = decode(bits, ADDRESS);
+            assert_eq!(decoded.effect, Effect::Other, "{text}");
+            assert!(decoded.writes(8) && !decoded.writes(9), "{text}");
+        }
+    }
+
+    #[test]
+    fn branches_end_the_walk_and_have_their_targets() {
+        for (text, bits, expected) in [
+            ("b #16", 0x1400_0004, Flow::Leave { target: Some(0x4010) }),
+            ("b.ne #-8", 0x54ff_ffc1, Flow::Leave { target: Some(0x3ff8) }),
+            ("cbz x0, #8", 0xb400_0040, Flow::Leave { target: Some(0x4008) }),
+            ("tbnz w0, #0, #12", 0x3700_0060, Flow::Leave { target: Some(0x400c) }),
+            ("br x8", 0xd61f_0100, Flow::LeaveToRegister),
+            ("blr x8", 0xd63f_0100, Flow::Leave { target: None }),
+            ("ret", 0xd65f_03c0, Flow::Leave { target: None }),
+            ("nop", 0xd503_201f, Flow::Next),
+            ("udf #0", 0x0000_0000, Flow::Leave { target: None }),
+        ] {
+            assert_eq!(decode(bits, ADDRESS).flow, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn writes_to_the_base_are_seen() {
+        // The encodings of `ldr x0, [x1], #8` and `ldp x8, x9, [x0], #16`.
+        let (single, pair) = (decode(0xf840_8420, ADDRESS), decode(0xa8c1_2408, ADDRESS));
+        assert!(single.writes(0) && single.writes(1) && !single.writes(2));
+        assert!(pair.writes(0) && pair.writes(8) && pair.writes(9));
+        // The encoding of `ld1 {v0.4s}, [x3], #16`: no rule follows it, so it may write every register that it names.
+        assert!(decode(0x4cdf_7860, ADDRESS).writes(3));
+    }
+}

@@ -67,6 +67,22 @@ pub fn read_image_text<'b>(file: &'b [u8], uuid: &[u8; 16]) -> Result<ImageText<
     Err(last)
 }
 
+/// Returns the bytes of the image with a UUID, from a Mach-O file or a universal file.
+pub(crate) fn find_image<'b>(file: &'b [u8], uuid: &[u8; 16]) -> Result<&'b [u8], BinaryError> {
+    let has_uuid = |image: &&[u8]| {
+        let header = MachHeader64::<Endianness>::parse(*image, 0).ok();
+        let found = header.and_then(|header| header.uuid(header.endian().ok()?, *image, 0).ok()?);
+        found.as_ref() == Some(uuid)
+    };
+    list_images(file)?.into_iter().find(has_uuid).ok_or(BinaryError::OtherImage)
+}
+
+/// Returns true if a Mach-O file or a universal file has the image with a UUID.
+#[must_use]
+pub fn has_image(file: &[u8], uuid: &[u8; 16]) -> bool {
+    find_image(file, uuid).is_ok()
+}
+
 fn list_images(file: &[u8]) -> Result<Vec<&[u8]>, BinaryError> {
     if let Ok(fat) = MachOFatFile32::parse(file) {
         let images = fat.arches().iter().take(IMAGES_LIMIT);

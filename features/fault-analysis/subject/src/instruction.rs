@@ -54,7 +54,7 @@ pub enum Effect {
     LoadPointer { to: RegisterNumber, memory: MemoryOperand },
     /// Any other access to memory.
     Access { memory: MemoryOperand },
-    /// Copies a whole register.
+    /// Copies a whole register to another.
     Move { to: RegisterNumber, from: RegisterNumber },
     /// Makes an address in the image's data, or loads from one.
     DataAddress { to: RegisterNumber },

@@ -1,7 +1,9 @@
 //! Members at an offset of a type, and the expressions that name them.
 
 use crate::reasons::SubjectAbstention;
-use unslide_fault_variables::{TypeFacts, TypeForm, TypeId, TypeKind, TypeMember, VariableTable};
+use unslide_fault_analysis_variables::{
+    TypeFacts, TypeForm, TypeId, TypeMember, VariableTable, VariableTypeKind,
+};
 
 /// The most structures in each other.
 const NESTING_LIMIT: usize = 16;
@@ -68,7 +70,7 @@ impl<'t> Members<'_, 't> {
         let PointerTarget::Type(target) = base.target else { return Err(SubjectAbstention::UnknownMember) };
         let facts = self.describe(target)?;
         let loaded = match facts.kind {
-            TypeKind::Composite => self.find_pointer_in(&member_prefix(base), &facts, offset)?,
+            VariableTypeKind::Composite => self.find_pointer_in(&member_prefix(base), &facts, offset)?,
             _ => {
                 let index = offset.checked_div(facts.size).filter(|_| offset.is_multiple_of(POINTER_BYTES));
                 index.and_then(|index| pointer_expression(element_text(base, index), &facts))
@@ -109,7 +111,7 @@ impl<'t> Members<'_, 't> {
                     };
                     if member.name.starts_with(VTABLE_PREFIX) {
                         found.extend((rest == 0).then(|| vtable_expression(prefix)));
-                    } else if inner.kind == TypeKind::Composite {
+                    } else if inner.kind == VariableTypeKind::Composite {
                         let prefix = inner_prefix(prefix, member);
                         self.collect_pointers(&prefix, &inner, rest, nesting_left, found)?;
                     } else if rest == 0 {
@@ -122,7 +124,7 @@ impl<'t> Members<'_, 't> {
                 let Some(index) = offset.checked_div(inner.size) else { return Ok(()) };
                 let text = format!("{}[{index}]", prefix.trim_end_matches('.'));
                 let rest = offset - index * inner.size;
-                if inner.kind == TypeKind::Composite {
+                if inner.kind == VariableTypeKind::Composite {
                     self.collect_pointers(&format!("{text}."), &inner, rest, nesting_left, found)?;
                 } else if rest == 0 {
                     found.extend(pointer_expression(text, &inner));
@@ -150,7 +152,7 @@ impl<'t> Members<'_, 't> {
             PointerTarget::Unknown => return Ok(AccessPath::default()),
             PointerTarget::Type(target) => self.describe(target)?,
         };
-        if target.kind != TypeKind::Composite {
+        if target.kind != VariableTypeKind::Composite {
             let is_element = target.size > 0 && offset.is_multiple_of(target.size);
             let path = is_element.then(|| element_text(base, offset / target.size));
             return Ok(AccessPath { path, member: None });
@@ -189,9 +191,9 @@ impl<'t> Members<'_, 't> {
             let Some(rest) = offset.checked_sub(member.offset).filter(|rest| *rest < inner.size) else {
                 continue;
             };
-            if member.name.is_empty() && inner.kind == TypeKind::Composite {
+            if member.name.is_empty() && inner.kind == VariableTypeKind::Composite {
                 self.collect_leaves(&inner, rest, nesting_left, leaves)?;
-            } else if rest > 0 || member.is_bit_field || inner.kind == TypeKind::Composite {
+            } else if rest > 0 || member.is_bit_field || inner.kind == VariableTypeKind::Composite {
                 leaves.push(None);
             } else {
                 leaves.push(Some(MemberLeaf { name: member.name, size: inner.size }));

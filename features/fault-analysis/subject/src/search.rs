@@ -6,7 +6,10 @@ use crate::reasons::SubjectAbstention;
 use crate::values::find_by_values;
 use crate::walk::FunctionWalk;
 use std::fmt;
-use unslide_fault_variables::{ReportState, UnitLanguage, VariableTable};
+use unslide_fault_analysis_variables::{ReportState, UnitLanguage, VariableTable};
+
+/// The most bytes of an expression.
+const EXPRESSION_BYTES_LIMIT: usize = 512;
 
 /// The registers and the stack bytes of a report, and the address of its fault.
 #[derive(Debug)]
@@ -114,7 +117,7 @@ pub fn find_subject(
     let by_instructions =
         text.map(|text| FunctionWalk::decode(members, &function, state, text, address)?.find_subject());
     if let Some(Ok(subject)) = by_instructions {
-        return Ok(subject);
+        return bound_expressions(subject);
     }
     let by_values = || {
         let address_of_fault = state.address.ok_or(SubjectAbstention::NoAddress)?;
@@ -123,5 +126,16 @@ pub fn find_subject(
         find_by_values(members, &function, &values, address_of_fault)
     };
     // The instructions say more precisely what is missing.
-    by_values().map_err(|reason| by_instructions.and_then(Result::err).unwrap_or(reason))
+    by_values()
+        .and_then(bound_expressions)
+        .map_err(|reason| by_instructions.and_then(Result::err).unwrap_or(reason))
+}
+
+/// Leaves out expressions that are too long to be read.
+fn bound_expressions(subject: FaultSubject) -> Result<FaultSubject, SubjectAbstention> {
+    let fits = |text: &String| text.len() <= EXPRESSION_BYTES_LIMIT;
+    if !fits(&subject.expression) {
+        return Err(SubjectAbstention::UnknownMember);
+    }
+    Ok(FaultSubject { path: subject.path.filter(fits), member: subject.member.filter(fits), ..subject })
 }

@@ -24,6 +24,25 @@ pub enum SubjectVerdict {
     UninitialisedMemory,
 }
 
+impl SubjectVerdict {
+    /// Returns the verdict as a word of the output.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SubjectVerdict::NullPointer => "null_pointer",
+            SubjectVerdict::SmallAddress => "small_address",
+            SubjectVerdict::FreedMemory => "freed_memory",
+            SubjectVerdict::UninitialisedMemory => "uninitialised_memory",
+        }
+    }
+
+    /// Returns true if the value proves the verdict.
+    #[must_use]
+    pub fn is_certain(self) -> bool {
+        matches!(self, SubjectVerdict::NullPointer | SubjectVerdict::SmallAddress)
+    }
+}
+
 impl FaultSubject {
     /// Returns the verdict that follows from the subject's value; `None` if the value says nothing more.
     #[must_use]
@@ -88,5 +107,52 @@ impl FaultSubject {
             Some(path) => format!("{problem}; the crash {verb} `{path}`{offset}."),
             None => format!("{problem}; the crash {verb} memory through it{offset}."),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::members::{AccessPath, PointerExpression, PointerTarget};
+    use crate::search::SubjectValue;
+
+    fn subject(value: u64) -> FaultSubject {
+        let pointer = PointerExpression {
+            text: "p".to_owned(),
+            type_name: "Player *".to_owned(),
+            is_reference: false,
+            target: PointerTarget::Unknown,
+        };
+        let access = AccessPath { path: Some("p->score".to_owned()), member: Some("score".to_owned()) };
+        FaultSubject::new(pointer, SubjectValue { value, offset: Some(40) }, access, Vec::new())
+    }
+
+    #[test]
+    fn the_value_of_the_subject_decides_the_verdict() {
+        for (value, expected) in [
+            (0, Some(SubjectVerdict::NullPointer)),
+            (42, Some(SubjectVerdict::SmallAddress)),
+            (0x5555_5555_5555_5555, Some(SubjectVerdict::FreedMemory)),
+            (0xaaaa_aaaa_aaaa_aaaa, Some(SubjectVerdict::UninitialisedMemory)),
+            (0x5555_5555_5555_5556, None),
+            (0x2_8000_1000, None),
+        ] {
+            let subject = subject(value);
+            assert_eq!(subject.judge(), expected, "{value:#x}");
+            let is_certain = expected.is_none_or(SubjectVerdict::is_certain);
+            assert_eq!(subject.sentence("reads").contains("probably"), !is_certain, "{value:#x}");
+        }
+        let sentence = "`p` (Player *) is null; the crash reads `p->score` (offset +0x28).";
+        assert_eq!(subject(0).sentence("reads"), sentence);
+    }
+
+    #[test]
+    fn exactly_one_flipped_bit_is_a_hint() {
+        let heap = 0x2_8000_1000;
+        assert_eq!(subject(heap ^ 1 << 36).find_flipped_bit(&[heap + 64]), Some(36));
+        assert_eq!(subject(heap ^ 1 << 36).find_flipped_bit(&[heap, heap ^ 1 << 36 ^ 1 << 35]), None);
+        assert_eq!(subject(heap ^ 0b11 << 36).find_flipped_bit(&[heap]), None);
+        assert_eq!(subject(heap).find_flipped_bit(&[heap + 64]), None);
+        assert_eq!(subject(0).find_flipped_bit(&[heap]), None);
     }
 }

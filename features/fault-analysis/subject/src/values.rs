@@ -3,7 +3,7 @@
 use crate::members::{Members, PointerExpression, PointerTarget, pointer_expression};
 use crate::reasons::SubjectAbstention;
 use crate::search::{FaultSubject, SubjectEvidence, SubjectValue};
-use unslide_fault_variables::{FunctionFacts, TypeForm, TypeKind, VariableValue};
+use unslide_fault_analysis_variables::{FunctionFacts, TypeForm, VariableTypeKind, VariableValue};
 
 /// The most structures in each other.
 const NESTING_LIMIT: usize = 16;
@@ -22,7 +22,7 @@ pub fn find_by_values(
         let facts = members.describe(variable.type_id)?;
         let Some(pointer) = pointer_expression(variable.name.clone(), &facts) else {
             // A structure on the stack may hold the pointer that was used.
-            leads_on |= facts.kind == TypeKind::Composite
+            leads_on |= facts.kind == VariableTypeKind::Composite
                 && members.leads_to_pointers(variable.type_id, NESTING_LIMIT)?;
             continue;
         };

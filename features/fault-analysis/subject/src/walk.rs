@@ -8,7 +8,9 @@ use crate::reasons::SubjectAbstention;
 use crate::search::{FaultState, FaultSubject, SubjectEvidence, SubjectValue};
 use crate::x86_64;
 use std::collections::HashSet;
-use unslide_fault_variables::{FunctionFacts, HeldVariable, RegisterSet, TypeKind, VariableHolder};
+use unslide_fault_analysis_variables::{
+    FunctionFacts, HeldVariable, RegisterSet, VariableHolder, VariableTypeKind,
+};
 
 /// The most instructions that are followed backwards.
 const STEPS_LIMIT: usize = 64;
@@ -221,7 +223,7 @@ impl<'w, 't> FunctionWalk<'w, 't> {
             let facts = self.members.describe(variable.type_id)?;
             let start = start.wrapping_add_signed(offset);
             let Some(rest) = read.checked_sub(start).filter(|rest| *rest < facts.size) else { continue };
-            let pointer = if facts.kind == TypeKind::Composite {
+            let pointer = if facts.kind == VariableTypeKind::Composite {
                 self.members.find_pointer_in(&format!("{}.", variable.name), &facts, rest)?
             } else if rest == 0 && facts.size == POINTER_BYTES {
                 self.members.pointer_variable(variable.name, variable.type_id)?

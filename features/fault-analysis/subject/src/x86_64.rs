@@ -129,3 +129,43 @@ fn dwarf_number(register: Register) -> Option<RegisterNumber> {
     let number = DWARF_ORDER.iter().position(|known| *known == whole)?;
     RegisterNumber::try_from(number).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: u64 = 0x1000;
+
+    fn decode(bytes: &[u8]) -> Instruction {
+        decode_function(bytes, START, START, 1).pop().unwrap()
+    }
+
+    #[test]
+    fn loads_copies_and_branches_are_decoded() {
+        let memory = |base, displacement, size| MemoryOperand { base, index: None, displacement, size };
+        // The encoding of `mov eax, [rdi+0x28]`.
+        assert_eq!(decode(&[0x8b, 0x47, 0x28]).effect, Effect::Access { memory: memory(5, 0x28, 4) });
+        // The encoding of `mov rax, [rbp-8]`.
+        let load = Effect::LoadPointer { to: 0, memory: memory(6, -8, 8) };
+        assert_eq!(decode(&[0x48, 0x8b, 0x45, 0xf8]).effect, load);
+        // The encoding of `mov rax, rdi`.
+        assert_eq!(decode(&[0x48, 0x89, 0xf8]).effect, Effect::Move { to: 0, from: 5 });
+        // The encoding of `mov rax, [rip+0x10]`.
+        let data = decode(&[0x48, 0x8b, 0x05, 0x10, 0, 0, 0]);
+        assert_eq!(data.effect, Effect::DataAddress { to: 0 });
+        // The instruction `lea rax, [rdi+8]` accesses no memory.
+        let computed = decode(&[0x48, 0x8d, 0x47, 0x08]);
+        assert!(computed.effect == Effect::Other && computed.writes(0) && !computed.writes(5));
+        // The encodings of `je +2` and `jmp rax`.
+        assert_eq!(decode(&[0x74, 0x02]).flow, Flow::Leave { target: Some(0x1004) });
+        assert_eq!(decode(&[0xff, 0xe0]).flow, Flow::LeaveToRegister);
+        // The encoding of `mov eax, [rdi+rcx*4]`.
+        let index = AddressIndex { register: 2, width: IndexWidth::Whole, shift: 2 };
+        assert_eq!(decode(&[0x8b, 0x04, 0x8f]).memory().unwrap().index, Some(index));
+    }
+
+    #[test]
+    fn an_address_within_an_instruction_has_no_instructions() {
+        assert!(decode_function(&[0x48, 0x89, 0xf8], START, START + 1, 8).is_empty());
+    }
+}

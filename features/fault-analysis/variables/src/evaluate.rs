@@ -2,7 +2,8 @@
 
 use crate::registers::RegisterSet;
 use crate::table::{FunctionAt, VariableAt, VariableKind, VariablePlace};
-use crate::types::{TypeId, TypeKind};
+use crate::type_kind::VariableTypeKind;
+use crate::type_parts::TypeId;
 use gimli::{
     Encoding, EndianSlice, Evaluation, EvaluationResult, Expression, Format, LittleEndian, Location,
     Operation, Piece, Value,
@@ -104,7 +105,7 @@ pub struct VariableValue {
     pub name: String,
     pub type_name: String,
     pub type_id: TypeId,
-    pub type_kind: TypeKind,
+    pub type_kind: VariableTypeKind,
     pub kind: VariableKind,
     /// The bytes in the order of memory, with their source. `None` is a byte that is not known.
     pub value: Result<(Vec<Option<u8>>, ValueSource), UnknownValue>,

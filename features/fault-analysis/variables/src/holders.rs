@@ -2,7 +2,7 @@
 
 use crate::registers::RegisterSet;
 use crate::table::{FunctionAt, TableError, VariablePlace, VariableTable};
-use crate::types::TypeId;
+use crate::type_parts::TypeId;
 use crate::units::UnitFacts;
 use gimli::{Encoding, EndianSlice, Expression, Format, LittleEndian, Operation};
 

@@ -12,13 +12,15 @@ mod evaluate;
 mod holders;
 mod registers;
 mod table;
-mod types;
+mod type_kind;
+mod type_parts;
 mod units;
 
-pub use dwarf::{BuildError, TableLimits, build_table};
+pub use dwarf::{TableBuildError, TableLimits, build_table};
 pub use evaluate::{ReportState, UnknownValue, ValueSource, VariableValue};
 pub use holders::{FunctionFacts, HeldVariable, VariableHolder};
 pub use registers::RegisterSet;
 pub use table::{TableError, VariableKind, VariableTable};
-pub use types::{TypeFacts, TypeForm, TypeId, TypeKind, TypeMember};
+pub use type_kind::VariableTypeKind;
+pub use type_parts::{TypeFacts, TypeForm, TypeId, TypeMember};
 pub use units::{UnitFacts, UnitLanguage};

@@ -10,7 +10,8 @@
 use crate::codec::{TableReader, TableWriter};
 use crate::evaluate::{self, ReportState, VariableValue};
 use crate::registers::RegisterSet;
-use crate::types::{TypeFacts, TypeForm, TypeId, TypeKind};
+use crate::type_kind::VariableTypeKind;
+use crate::type_parts::{TypeFacts, TypeForm, TypeId};
 use crate::units::UnitFacts;
 
 pub const MAGIC: &[u8; 8] = b"UNSLVARS";
@@ -77,7 +78,7 @@ pub struct VariableType<'t> {
     pub name: &'t str,
     /// Its size in bytes; 0 if it is not known.
     pub size: u64,
-    pub kind: TypeKind,
+    pub kind: VariableTypeKind,
 }
 
 /// A variable that exists at an address.
@@ -286,7 +287,7 @@ impl<'t> VariableTable<'t> {
     fn read_type_head(&self, reader: &mut TableReader<'t>) -> Result<VariableType<'t>, TableError> {
         let name = self.text(reader.read_number()?)?;
         let size = reader.read_number()?;
-        Ok(VariableType { name, size, kind: TypeKind::from_code(reader.read_number()?) })
+        Ok(VariableType { name, size, kind: VariableTypeKind::from_code(reader.read_number()?) })
     }
 }
 

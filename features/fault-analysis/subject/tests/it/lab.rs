@@ -1,38 +1,17 @@
 //! The crash lab: planned crashes with registers and stack bytes, their dSYMs and binaries, and the planned subjects.
 
-use gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
-use object::{Object, ObjectSection, ObjectSegment};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use unslide_fault_subject::{
-    FaultState, FaultSubject, ImageText, SubjectAbstention, find_subject, read_image_text,
+use unslide_fault_analysis_subject::{
+    BinaryError, FaultState, FaultSubject, ImageText, SubjectAbstention, find_subject, read_image_text,
+    read_variable_table,
 };
-use unslide_fault_variables::{RegisterSet, ReportState, TableLimits, VariableTable, build_table};
+use unslide_fault_analysis_variables::{ReportState, TableLimits, VariableTable};
 
 /// The kinds of crashes that are built to mislead: a wrong name there is worse than none.
 const MISLEADING_KINDS: [&str; 4] = ["decoy", "two_candidates", "caller_variables", "vector_registers"];
-
-/// Makes the table of a dSYM.
-fn make_table(bytes: &[u8]) -> Vec<u8> {
-    let file = object::File::parse(bytes).unwrap();
-    let text = file.segments().find(|segment| segment.name() == Ok(Some("__TEXT"))).unwrap().address();
-    let section = |id: SectionId| {
-        let name = id.name().trim_start_matches(".debug_");
-        // A name of a section has at most 16 bytes.
-        let names = [format!("__debug_{name}"), format!("__debug_{name}").chars().take(16).collect()];
-        let found = names.iter().find_map(|name| file.section_by_name(name));
-        let bytes = found.map(|section| section.data().unwrap()).unwrap_or_default();
-        Ok::<_, gimli::Error>(EndianSlice::new(bytes, LittleEndian))
-    };
-    let dwarf: Dwarf<EndianSlice<'_, LittleEndian>> = Dwarf::load(section).unwrap();
-    let registers = match file.architecture() {
-        object::Architecture::Aarch64 => RegisterSet::Arm64,
-        _ => RegisterSet::X86_64,
-    };
-    build_table(&dwarf, registers, text, &TableLimits::default()).unwrap()
-}
 
 fn parse_hex(text: &str) -> Vec<u8> {
     let digits = text.as_bytes().chunks_exact(2);
@@ -110,19 +89,18 @@ impl Tally {
         self.right as f64 / (self.right + self.wrong.len()) as f64
     }
 
-    fn print(&self, name: &str) {
-        println!(
-            "{name}: {} of {} subjects, recall {:.2}, precision {:.3}",
-            self.right,
-            self.planned,
-            self.recall(),
-            self.precision()
+    fn describe(&self, name: &str) -> String {
+        let (recall, precision) = (self.recall(), self.precision());
+        let head = format!(
+            "{name}: {} of {} subjects, recall {recall:.2}, precision {precision:.3}",
+            self.right, self.planned
         );
-        for (reason, cases) in &self.reasons {
-            println!("  {reason}: {} such as {}", cases.len(), cases.join(" "));
-        }
-        self.wrong.iter().for_each(|case| println!("  wrong: {case}"));
-        self.wrong_paths.iter().for_each(|case| println!("  wrong path: {case}"));
+        let reasons = self.reasons.iter();
+        let reasons =
+            reasons.map(|(reason, cases)| format!("  {reason}: {}: {}", cases.len(), cases.join(" ")));
+        let wrong = self.wrong.iter().map(|case| format!("  wrong: {case}"));
+        let wrong_paths = self.wrong_paths.iter().map(|case| format!("  wrong path: {case}"));
+        [head].into_iter().chain(reasons).chain(wrong).chain(wrong_paths).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -153,16 +131,18 @@ fn subjects_of_the_crash_lab_are_the_planned_ones() {
         let case = truth["case"].as_str().unwrap();
         let report = reports.iter().find(|report| report["report"]["process_name"] == case).unwrap();
         let dsym = folder.join(format!("dsyms/{case}.dSYM/Contents/Resources/DWARF/{case}"));
-        let table = make_table(&std::fs::read(dsym).unwrap());
         let binary = std::fs::read(folder.join(format!("apps/{case}"))).unwrap();
         let uuid: [u8; 16] = parse_hex(&truth["uuid"].as_str().unwrap().replace('-', "")).try_into().unwrap();
+        let dsym = std::fs::read(dsym).unwrap();
+        let table = read_variable_table(&dsym, &uuid, &TableLimits::default()).unwrap();
+        assert_eq!(read_image_text(&dsym, &uuid).unwrap_err(), BinaryError::NoText);
         let text = read_image_text(&binary, &uuid).unwrap();
         by_values.add_case(truth, subject_of_report(report, &table, None).as_ref());
         by_instructions.add_case(truth, subject_of_report(report, &table, Some(&text)).as_ref());
     }
     std::fs::remove_dir_all(&folder).unwrap();
-    by_values.print("dSYM only");
-    by_instructions.print("dSYM and binary");
+    println!("{}", by_values.describe("dSYM only"));
+    println!("{}", by_instructions.describe("dSYM and binary"));
     for (tally, least_recall) in [(&by_values, 0.40), (&by_instructions, 0.75)] {
         assert!(tally.recall() >= least_recall && tally.precision() >= 0.98, "{:?}", tally.wrong);
         assert!(tally.wrong_paths.is_empty(), "{:?}", tally.wrong_paths);

@@ -1,7 +1,7 @@
 //! Names, sizes and kinds of types, and names of entries.
 
 use super::DwarfBytes;
-use crate::types::TypeKind;
+use crate::type_kind::VariableTypeKind;
 use gimli::{AttributeValue, DebuggingInformationEntry, Dwarf, Unit, UnitOffset, constants};
 
 /// The most entries that lead from one to another: types of types, and entries with the attributes of others.
@@ -17,7 +17,7 @@ pub struct DescribedType {
     pub name: String,
     /// In bytes; 0 if it is not known.
     pub size: u64,
-    pub kind: TypeKind,
+    pub kind: VariableTypeKind,
 }
 
 /// Returns the entry that an attribute refers to, if it is in the same unit.
@@ -89,7 +89,8 @@ struct Describer<'u, 'd> {
 
 impl<'d> Describer<'_, 'd> {
     fn describe(&self, entry: Option<UnitOffset>, chain: usize) -> DescribedType {
-        let unknown = |name: &str| DescribedType { name: name.to_owned(), size: 0, kind: TypeKind::Unknown };
+        let unknown =
+            |name: &str| DescribedType { name: name.to_owned(), size: 0, kind: VariableTypeKind::Unknown };
         let Some(entry) = entry else { return unknown("void") };
         let Some(chain) = chain.checked_sub(1) else { return unknown("…") };
         let Ok(entry) = self.unit.entry(entry) else { return unknown("?") };
@@ -102,36 +103,38 @@ impl<'d> Describer<'_, 'd> {
             constants::DW_TAG_reference_type => self.pointer(&inner().name, " &"),
             constants::DW_TAG_rvalue_reference_type => self.pointer(&inner().name, " &&"),
             constants::DW_TAG_typedef => DescribedType { name: named("?"), ..inner() },
-            constants::DW_TAG_const_type => qualified("const", inner()),
-            constants::DW_TAG_volatile_type => qualified("volatile", inner()),
+            constants::DW_TAG_const_type => qualified("const", &inner()),
+            constants::DW_TAG_volatile_type => qualified("volatile", &inner()),
             constants::DW_TAG_restrict_type | constants::DW_TAG_atomic_type => inner(),
             constants::DW_TAG_base_type => {
                 let encoding = match entry.attr_value(constants::DW_AT_encoding) {
                     Some(AttributeValue::Encoding(encoding)) => base_kind(encoding),
-                    _ => TypeKind::Unknown,
+                    _ => VariableTypeKind::Unknown,
                 };
                 DescribedType { name: named("?"), size: size.unwrap_or(0), kind: encoding }
             }
             constants::DW_TAG_enumeration_type => DescribedType {
                 name: named("enum"),
                 size: size.unwrap_or_else(|| inner().size),
-                kind: TypeKind::Enumeration,
+                kind: VariableTypeKind::Enumeration,
             },
             constants::DW_TAG_array_type => self.describe_array(&entry, inner()),
             constants::DW_TAG_structure_type
             | constants::DW_TAG_class_type
-            | constants::DW_TAG_union_type => {
-                DescribedType { name: named("struct"), size: size.unwrap_or(0), kind: TypeKind::Composite }
-            }
+            | constants::DW_TAG_union_type => DescribedType {
+                name: named("struct"),
+                size: size.unwrap_or(0),
+                kind: VariableTypeKind::Composite,
+            },
             constants::DW_TAG_subroutine_type => unknown(&format!("{} ()", inner().name)),
-            _ => DescribedType { name: named("?"), size: size.unwrap_or(0), kind: TypeKind::Unknown },
+            _ => DescribedType { name: named("?"), size: size.unwrap_or(0), kind: VariableTypeKind::Unknown },
         }
     }
 
     fn pointer(&self, target: &str, mark: &str) -> DescribedType {
         let mark = if target.ends_with('*') { mark.trim_start() } else { mark };
         let size = u64::from(self.unit.encoding().address_size);
-        DescribedType { name: format!("{target}{mark}"), size, kind: TypeKind::Pointer }
+        DescribedType { name: format!("{target}{mark}"), size, kind: VariableTypeKind::Pointer }
     }
 
     fn describe_array(&self, entry: &Entry<'d>, element: DescribedType) -> DescribedType {
@@ -158,28 +161,28 @@ impl<'d> Describer<'_, 'd> {
                 size = size.saturating_mul(count.unwrap_or(0));
             }
         }
-        DescribedType { name, size, kind: TypeKind::Composite }
+        DescribedType { name, size, kind: VariableTypeKind::Composite }
     }
 }
 
-fn qualified(word: &str, inner: DescribedType) -> DescribedType {
+fn qualified(word: &str, inner: &DescribedType) -> DescribedType {
     let name = if inner.name.ends_with('*') {
         format!("{}{word}", inner.name)
     } else {
         format!("{word} {}", inner.name)
     };
-    DescribedType { name, ..inner }
+    DescribedType { name, size: inner.size, kind: inner.kind }
 }
 
-fn base_kind(encoding: constants::DwAte) -> TypeKind {
+fn base_kind(encoding: constants::DwAte) -> VariableTypeKind {
     match encoding {
-        constants::DW_ATE_boolean => TypeKind::Boolean,
-        constants::DW_ATE_signed => TypeKind::Signed,
-        constants::DW_ATE_unsigned => TypeKind::Unsigned,
+        constants::DW_ATE_boolean => VariableTypeKind::Boolean,
+        constants::DW_ATE_signed => VariableTypeKind::Signed,
+        constants::DW_ATE_unsigned => VariableTypeKind::Unsigned,
         constants::DW_ATE_signed_char | constants::DW_ATE_unsigned_char | constants::DW_ATE_UTF => {
-            TypeKind::Character
+            VariableTypeKind::Character
         }
-        constants::DW_ATE_float => TypeKind::Float,
-        _ => TypeKind::Unknown,
+        constants::DW_ATE_float => VariableTypeKind::Float,
+        _ => VariableTypeKind::Unknown,
     }
 }

@@ -2,9 +2,9 @@
 //! circles.
 
 use super::describe::{Entry, describe_type, find_name, referred};
-use super::{BuildError, DwarfBytes, TableBuilder};
+use super::{DwarfBytes, TableBuildError, TableBuilder};
 use crate::codec::TableWriter;
-use crate::types::{WrittenForm, WrittenMember};
+use crate::type_parts::{WrittenForm, WrittenMember};
 use gimli::{AttributeValue, Unit, UnitOffset, constants};
 
 /// The most typedefs and qualifiers around a type.
@@ -64,7 +64,7 @@ impl<'d> TableBuilder<'_, 'd> {
     }
 
     /// Reads the parts of the unit's new types, and of those that they lead to.
-    pub fn write_pending_types(&mut self, unit: &Unit<DwarfBytes<'d>>) -> Result<(), BuildError> {
+    pub fn write_pending_types(&mut self, unit: &Unit<DwarfBytes<'d>>) -> Result<(), TableBuildError> {
         while let Some(PendingType { id, entry }) = self.pending.pop() {
             let counted = self.count_entry();
             let form = match read_form(self, unit, entry) {

@@ -2,7 +2,7 @@
 
 use super::describe::{Entry, find_attribute, find_name, find_type, referred};
 use super::forms::strip_qualifiers;
-use super::{BuildError, DwarfBytes, TableBuilder};
+use super::{DwarfBytes, TableBuildError, TableBuilder};
 use crate::codec::TableWriter;
 use crate::table::VariableKind;
 use crate::units::{UnitFacts, UnitLanguage};
@@ -54,7 +54,7 @@ impl Scope {
 
 impl<'d> TableBuilder<'_, 'd> {
     /// Adds the functions of a unit.
-    pub fn add_unit(&mut self, unit: &Unit<DwarfBytes<'d>>) -> Result<(), BuildError> {
+    pub fn add_unit(&mut self, unit: &Unit<DwarfBytes<'d>>) -> Result<(), TableBuildError> {
         let prologues = self.find_prologue_ends(unit);
         let mut cursor = unit.entries();
         let mut has_entry = cursor.next_dfs()?.is_some();
@@ -87,7 +87,7 @@ impl<'d> TableBuilder<'_, 'd> {
         cursor: &mut EntriesCursor<'_, DwarfBytes<'d>>,
         ranges: Vec<ImageRange>,
         prologues: &[u64],
-    ) -> Result<bool, BuildError> {
+    ) -> Result<bool, TableBuildError> {
         let entry = current_entry(cursor)?;
         let frame_base = match entry.attr_value(constants::DW_AT_frame_base) {
             Some(AttributeValue::Exprloc(expression)) => expression.0.slice().to_vec(),
@@ -103,7 +103,7 @@ impl<'d> TableBuilder<'_, 'd> {
         let behind = prologues.partition_point(|address| *address < first);
         let prologue_end = prologues.get(behind).copied().filter(|end| end - first < size).unwrap_or(0);
         let place = u32::try_from(self.parts.functions.bytes.len());
-        let place = place.map_err(|_| BuildError::TooLarge { limit: self.limits.table_bytes })?;
+        let place = place.map_err(|_| TableBuildError::TooLarge { limit: self.limits.table_bytes })?;
         let out = &mut self.parts.functions;
         out.write_number(u64::from(unit.encoding().version));
         out.write_number(prologue_end);
@@ -126,7 +126,7 @@ impl<'d> TableBuilder<'_, 'd> {
         cursor: &mut EntriesCursor<'_, DwarfBytes<'d>>,
         scope: &mut Scope,
         depth_left: usize,
-    ) -> Result<bool, BuildError> {
+    ) -> Result<bool, TableBuildError> {
         let outer = cursor.depth();
         let mut has_entry = cursor.next_dfs()?.is_some();
         while has_entry && cursor.depth() > outer {
@@ -171,7 +171,7 @@ impl<'d> TableBuilder<'_, 'd> {
         &self,
         unit: &Unit<DwarfBytes<'d>>,
         entry: &Entry<'d>,
-    ) -> Result<Vec<ImageRange>, BuildError> {
+    ) -> Result<Vec<ImageRange>, TableBuildError> {
         let mut found = Vec::new();
         let mut ranges = self.dwarf.die_ranges(unit, entry)?;
         while let Some(range) = ranges.next()? {
@@ -190,7 +190,7 @@ impl<'d> TableBuilder<'_, 'd> {
         unit: &Unit<DwarfBytes<'d>>,
         entry: &Entry<'d>,
         kind: VariableKind,
-    ) -> Result<Option<TableWriter>, BuildError> {
+    ) -> Result<Option<TableWriter>, TableBuildError> {
         let Some(name) = find_name(self.dwarf, unit, entry).filter(|name| !name.is_empty()) else {
             return Ok(None);
         };
@@ -215,7 +215,7 @@ impl<'d> TableBuilder<'_, 'd> {
     }
 
     /// Records in the unit's facts that it has a global variable which leads to other data.
-    fn note_global(&mut self, unit: &Unit<DwarfBytes<'d>>, entry: &Entry<'d>) -> Result<(), BuildError> {
+    fn note_global(&mut self, unit: &Unit<DwarfBytes<'d>>, entry: &Entry<'d>) -> Result<(), TableBuildError> {
         let is_data = self.find_places(unit, entry)?.iter().any(|place| place.tag == PlaceTag::Data);
         let leads_on = || {
             let mut core = find_type(unit, entry);
@@ -239,7 +239,11 @@ impl<'d> TableBuilder<'_, 'd> {
         Ok(())
     }
 
-    fn find_places(&self, unit: &Unit<DwarfBytes<'d>>, entry: &Entry<'d>) -> Result<Vec<Place>, BuildError> {
+    fn find_places(
+        &self,
+        unit: &Unit<DwarfBytes<'d>>,
+        entry: &Entry<'d>,
+    ) -> Result<Vec<Place>, TableBuildError> {
         if let Some(constant) = find_attribute(unit, entry, constants::DW_AT_const_value) {
             let bytes = constant_bytes(&constant);
             return Ok(bytes.into_iter().map(|bytes| Place::everywhere(PlaceTag::Constant, bytes)).collect());
@@ -354,7 +358,7 @@ fn current_entry<'d>(cursor: &EntriesCursor<'_, DwarfBytes<'d>>) -> Result<Entry
 }
 
 /// Moves the cursor behind the entries in its entry. Returns true if there is another entry.
-fn skip_children(cursor: &mut EntriesCursor<'_, DwarfBytes<'_>>) -> Result<bool, BuildError> {
+fn skip_children(cursor: &mut EntriesCursor<'_, DwarfBytes<'_>>) -> Result<bool, TableBuildError> {
     let outer = cursor.depth();
     loop {
         if cursor.next_dfs()?.is_none() {

@@ -29,7 +29,7 @@ impl Default for TableLimits {
 
 /// The reason for which there is no table.
 #[derive(Debug, thiserror::Error)]
-pub enum BuildError {
+pub enum TableBuildError {
     #[error("the table of variables is larger than {limit} bytes")]
     TooLarge { limit: usize },
     #[error("the debug information has more than {limit} entries")]
@@ -48,7 +48,7 @@ pub fn build_table<'d>(
     registers: RegisterSet,
     image_address: u64,
     limits: &TableLimits,
-) -> Result<Vec<u8>, BuildError> {
+) -> Result<Vec<u8>, TableBuildError> {
     let mut builder = TableBuilder {
         dwarf,
         image_address,
@@ -72,7 +72,7 @@ pub fn build_table<'d>(
         // The parts of the types are read even if the unit is damaged further on.
         for result in [added, builder.write_pending_types(&unit)] {
             match result {
-                Err(BuildError::Dwarf(_)) | Ok(()) => {}
+                Err(TableBuildError::Dwarf(_)) | Ok(()) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -99,14 +99,14 @@ pub(crate) struct TableBuilder<'b, 'd> {
 
 impl<'d> TableBuilder<'_, 'd> {
     /// Counts an entry of debug information.
-    pub fn count_entry(&mut self) -> Result<(), BuildError> {
+    pub fn count_entry(&mut self) -> Result<(), TableBuildError> {
         self.entries += 1;
         let parts = &self.parts;
         let bytes = parts.texts.bytes.len() + self.type_bytes + parts.functions.bytes.len();
         if self.entries > self.limits.entries {
-            Err(BuildError::TooManyEntries { limit: self.limits.entries })
+            Err(TableBuildError::TooManyEntries { limit: self.limits.entries })
         } else if bytes > self.limits.table_bytes {
-            Err(BuildError::TooLarge { limit: self.limits.table_bytes })
+            Err(TableBuildError::TooLarge { limit: self.limits.table_bytes })
         } else {
             Ok(())
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use unslide_fault_variables::{
+use unslide_fault_analysis_variables::{
     RegisterSet, ReportState, TableLimits, VariableTable, VariableValue, build_table,
 };
 

@@ -1,45 +1,8 @@
-//! Types of variables: their names as C has them, their sizes and kinds, and the types that they consist of.
+//! Types of variables with the types that they consist of.
 
 use crate::codec::{TableReader, TableWriter};
 use crate::table::TableError;
-
-/// What the bytes of a type are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TypeKind {
-    Boolean,
-    Signed,
-    Unsigned,
-    Character,
-    Float,
-    Pointer,
-    Enumeration,
-    /// A structure, a class, a union or an array.
-    Composite,
-    Unknown,
-}
-
-impl TypeKind {
-    const ALL: [TypeKind; 9] = [
-        TypeKind::Boolean,
-        TypeKind::Signed,
-        TypeKind::Unsigned,
-        TypeKind::Character,
-        TypeKind::Float,
-        TypeKind::Pointer,
-        TypeKind::Enumeration,
-        TypeKind::Composite,
-        TypeKind::Unknown,
-    ];
-
-    pub(crate) fn code(self) -> u64 {
-        TypeKind::ALL.iter().position(|kind| *kind == self).unwrap_or_default() as u64
-    }
-
-    pub(crate) fn from_code(code: u64) -> TypeKind {
-        let kind = usize::try_from(code).ok().and_then(|at| TypeKind::ALL.get(at));
-        kind.copied().unwrap_or(TypeKind::Unknown)
-    }
-}
+use crate::type_kind::VariableTypeKind;
 
 /// A type of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,7 +14,7 @@ pub struct TypeFacts<'t> {
     pub name: &'t str,
     /// In bytes; 0 if it is not known.
     pub size: u64,
-    pub kind: TypeKind,
+    pub kind: VariableTypeKind,
     pub form: TypeForm<'t>,
 }
 
