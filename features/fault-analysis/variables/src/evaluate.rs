@@ -3,6 +3,7 @@
 use crate::registers::RegisterSet;
 use crate::table::{FunctionAt, VariableAt, VariableKind, VariablePlace};
 use crate::type_kind::VariableTypeKind;
+use crate::type_parts::TypeId;
 use gimli::{
     Encoding, EndianSlice, Evaluation, EvaluationResult, Expression, Format, LittleEndian, Location,
     Operation, Piece, Value,
@@ -103,6 +104,7 @@ pub struct VariableValue {
     pub function: String,
     pub name: String,
     pub type_name: String,
+    pub type_id: TypeId,
     pub type_kind: VariableTypeKind,
     pub kind: VariableKind,
     /// The bytes in the order of memory, with their source. `None` is a byte that is not known.
@@ -133,6 +135,7 @@ pub fn evaluate_function(function: &FunctionAt<'_>, state: &ReportState<'_>) -> 
             function: variable.function.to_owned(),
             name: variable.name.to_owned(),
             type_name: variable.variable_type.name.to_owned(),
+            type_id: variable.type_id,
             type_kind: variable.variable_type.kind,
             kind: variable.kind,
             value: evaluator.evaluate_variable(variable),

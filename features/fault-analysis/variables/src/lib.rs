@@ -9,12 +9,18 @@
 mod codec;
 mod dwarf;
 mod evaluate;
+mod holders;
 mod registers;
 mod table;
 mod type_kind;
+mod type_parts;
+mod units;
 
 pub use dwarf::{TableBuildError, TableLimits, build_table};
 pub use evaluate::{ReportState, UnknownValue, ValueSource, VariableValue};
+pub use holders::{FunctionFacts, HeldVariable, VariableHolder};
 pub use registers::RegisterSet;
 pub use table::{TableError, VariableKind, VariableTable};
 pub use type_kind::VariableTypeKind;
+pub use type_parts::{TypeFacts, TypeForm, TypeId, TypeMember};
+pub use units::{UnitFacts, UnitLanguage};

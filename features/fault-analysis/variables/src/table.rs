@@ -1,16 +1,21 @@
 //! The table of variables: its format, and what it knows of one address.
 //!
-//! Version 1: `UNSLVARS`, the version, the processor, then the pool of texts, the types, the index of functions and the
-//! functions, each after its length. The index has 12 bytes for each range of a function, sorted: its start relative to the image,
-//! its size, and where the function's record begins, 32 bits each, little-endian. All other numbers are LEB128.
+//! Version 2: `UNSLVARS`, the version, the processor, then the pool of texts, the places of the types, the types, the units, the
+//! index of functions and the functions, each after its length. The index has 12 bytes for each range of a function, sorted: its
+//! start relative to the image, its size, and where the function's record begins, 32 bits each, little-endian. A type's place
+//! has 32 bits, a unit one byte. All other numbers are LEB128.
+//!
+//! Version 1 had neither the parts of types nor the units.
 
 use crate::codec::{TableReader, TableWriter};
 use crate::evaluate::{self, ReportState, VariableValue};
 use crate::registers::RegisterSet;
 use crate::type_kind::VariableTypeKind;
+use crate::type_parts::{TypeFacts, TypeForm, TypeId};
+use crate::units::UnitFacts;
 
 pub const MAGIC: &[u8; 8] = b"UNSLVARS";
-pub const TABLE_VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 const INDEX_ROW_BYTES: usize = 12;
 /// The most calls that are in each other at one address, and blocks in them.
 const SCOPE_DEPTH_LIMIT: usize = 64;
@@ -84,6 +89,7 @@ pub struct VariableAt<'t> {
     pub function: &'t str,
     pub name: &'t str,
     pub kind: VariableKind,
+    pub type_id: TypeId,
     pub variable_type: VariableType<'t>,
     /// `None` if it has no place at the address.
     pub place: Option<VariablePlace<'t>>,
@@ -93,6 +99,9 @@ pub struct VariableAt<'t> {
 #[derive(Clone, Debug)]
 pub struct FunctionAt<'t> {
     pub registers: RegisterSet,
+    /// The range of the function that contains the address: its start relative to the image, and its size.
+    pub range: (u64, u64),
+    pub unit: UnitFacts,
     pub dwarf_version: u16,
     pub frame_base: &'t [u8],
     /// True before the function has set its frame up.
@@ -107,7 +116,9 @@ pub struct FunctionAt<'t> {
 pub struct VariableTable<'t> {
     registers: RegisterSet,
     texts: &'t [u8],
+    type_places: &'t [u8],
     types: &'t [u8],
+    units: &'t [u8],
     index: &'t [u8],
     functions: &'t [u8],
 }
@@ -119,13 +130,15 @@ impl<'t> VariableTable<'t> {
     /// The bytes are no table of a version that is known, or it is cut off.
     pub fn parse(bytes: &'t [u8]) -> Result<VariableTable<'t>, TableError> {
         let mut reader = TableReader { rest: bytes.strip_prefix(MAGIC).ok_or(TableError::Version)? };
-        if reader.read_number()? != TABLE_VERSION {
+        if reader.read_number()? != VERSION {
             return Err(TableError::Version);
         }
         Ok(VariableTable {
             registers: RegisterSet::from_code(reader.read_number()?).ok_or(TableError::Version)?,
             texts: reader.read_bytes()?,
+            type_places: reader.read_bytes()?,
             types: reader.read_bytes()?,
+            units: reader.read_bytes()?,
             index: reader.read_bytes()?,
             functions: reader.read_bytes()?,
         })
@@ -145,7 +158,24 @@ impl<'t> VariableTable<'t> {
         Ok(evaluate::evaluate_function(&function, state))
     }
 
-    fn find_function(&self, address: u64) -> Result<Option<FunctionAt<'t>>, TableError> {
+    /// Returns the registers of the table's processor.
+    #[must_use]
+    pub fn registers(&self) -> RegisterSet {
+        self.registers
+    }
+
+    /// Returns a type with its parts.
+    ///
+    /// # Errors
+    /// The table is damaged.
+    pub fn describe_type(&self, id: TypeId) -> Result<TypeFacts<'t>, TableError> {
+        let mut reader = self.type_reader(id)?;
+        let VariableType { name, size, kind } = self.read_type_head(&mut reader)?;
+        let form = TypeForm::read(&mut reader, &|offset| self.text(offset))?;
+        Ok(TypeFacts { name, size, kind, form })
+    }
+
+    pub(crate) fn find_function(&self, address: u64) -> Result<Option<FunctionAt<'t>>, TableError> {
         let (rows, _) = self.index.as_chunks::<INDEX_ROW_BYTES>();
         let number = |row: &[u8; INDEX_ROW_BYTES], at: usize| {
             let bytes = row.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
@@ -160,8 +190,11 @@ impl<'t> VariableTable<'t> {
         let mut reader = TableReader { rest: self.functions.get(begin..).ok_or(TableError::Cut)? };
         let dwarf_version = u16::try_from(reader.read_number()?).map_err(|_| TableError::Number)?;
         let prologue_end = reader.read_number()?;
+        let unit = usize::try_from(reader.read_number()?).map_err(|_| TableError::Number)?;
         let mut function = FunctionAt {
             registers: self.registers,
+            range: (number(row, 0), number(row, 4)),
+            unit: UnitFacts::from_byte(*self.units.get(unit).ok_or(TableError::Cut)?),
             dwarf_version,
             frame_base: reader.read_bytes()?,
             is_in_prologue: address < prologue_end,
@@ -216,7 +249,8 @@ impl<'t> VariableTable<'t> {
         scope: &ScopePosition<'t>,
     ) -> Result<VariableAt<'t>, TableError> {
         let name = self.text(reader.read_number()?)?;
-        let variable_type = self.read_type(reader.read_number()?)?;
+        let type_id = TypeId(reader.read_number()?);
+        let variable_type = self.read_type_head(&mut self.type_reader(type_id)?)?;
         let kind = VariableKind::from_code(reader.read_number()?);
         let mut place = None;
         for _ in 0..reader.read_count()? {
@@ -233,7 +267,8 @@ impl<'t> VariableTable<'t> {
                 });
             }
         }
-        Ok(VariableAt { depth: scope.depth, function: scope.function, name, kind, variable_type, place })
+        let ScopePosition { depth, function, .. } = *scope;
+        Ok(VariableAt { depth, function, name, kind, type_id, variable_type, place })
     }
 
     fn text(&self, offset: u64) -> Result<&'t str, TableError> {
@@ -241,9 +276,15 @@ impl<'t> VariableTable<'t> {
         TableReader { rest: self.texts.get(offset..).ok_or(TableError::Cut)? }.read_text()
     }
 
-    fn read_type(&self, offset: u64) -> Result<VariableType<'t>, TableError> {
-        let offset = usize::try_from(offset).map_err(|_| TableError::Number)?;
-        let mut reader = TableReader { rest: self.types.get(offset..).ok_or(TableError::Cut)? };
+    fn type_reader(&self, id: TypeId) -> Result<TableReader<'t>, TableError> {
+        let (places, _) = self.type_places.as_chunks::<4>();
+        let id = usize::try_from(id.0).map_err(|_| TableError::Number)?;
+        let place = u32::from_le_bytes(*places.get(id).ok_or(TableError::Cut)?);
+        let place = usize::try_from(place).map_err(|_| TableError::Number)?;
+        Ok(TableReader { rest: self.types.get(place..).ok_or(TableError::Cut)? })
+    }
+
+    fn read_type_head(&self, reader: &mut TableReader<'t>) -> Result<VariableType<'t>, TableError> {
         let name = self.text(reader.read_number()?)?;
         let size = reader.read_number()?;
         Ok(VariableType { name, size, kind: VariableTypeKind::from_code(reader.read_number()?) })
@@ -266,7 +307,9 @@ struct ScopePosition<'t> {
 #[derive(Debug, Default)]
 pub struct TableParts {
     pub texts: TableWriter,
-    pub types: TableWriter,
+    /// Each type as it is written.
+    pub types: Vec<TableWriter>,
+    pub units: Vec<UnitFacts>,
     /// Start, size and the beginning of the record of each range of a function.
     pub index: Vec<[u32; 3]>,
     pub functions: TableWriter,
@@ -281,10 +324,21 @@ impl TableParts {
         self.index.dedup_by_key(|row| row[0]);
         self.index.reverse();
         let mut out = TableWriter { bytes: MAGIC.to_vec() };
-        out.write_number(TABLE_VERSION);
+        out.write_number(VERSION);
         out.write_number(registers.code());
         out.write_bytes(&self.texts.bytes);
-        out.write_bytes(&self.types.bytes);
+        let mut types = TableWriter::default();
+        let mut type_places = Vec::new();
+        for written in &self.types {
+            // The bounds of a table are far below 4 GiB.
+            let place = u32::try_from(types.bytes.len()).unwrap_or(u32::MAX);
+            type_places.extend_from_slice(&place.to_le_bytes());
+            types.bytes.extend_from_slice(&written.bytes);
+        }
+        out.write_bytes(&type_places);
+        out.write_bytes(&types.bytes);
+        let units: Vec<u8> = self.units.iter().map(|unit| unit.to_byte()).collect();
+        out.write_bytes(&units);
         let index: Vec<u8> = self.index.iter().flatten().flat_map(|number| number.to_le_bytes()).collect();
         out.write_bytes(&index);
         out.write_bytes(&self.functions.bytes);

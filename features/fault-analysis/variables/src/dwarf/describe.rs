@@ -103,8 +103,8 @@ impl<'d> Describer<'_, 'd> {
             constants::DW_TAG_reference_type => self.pointer(&inner().name, " &"),
             constants::DW_TAG_rvalue_reference_type => self.pointer(&inner().name, " &&"),
             constants::DW_TAG_typedef => DescribedType { name: named("?"), ..inner() },
-            constants::DW_TAG_const_type => qualified("const", inner()),
-            constants::DW_TAG_volatile_type => qualified("volatile", inner()),
+            constants::DW_TAG_const_type => qualified("const", &inner()),
+            constants::DW_TAG_volatile_type => qualified("volatile", &inner()),
             constants::DW_TAG_restrict_type | constants::DW_TAG_atomic_type => inner(),
             constants::DW_TAG_base_type => {
                 let encoding = match entry.attr_value(constants::DW_AT_encoding) {
@@ -165,13 +165,13 @@ impl<'d> Describer<'_, 'd> {
     }
 }
 
-fn qualified(word: &str, mut inner: DescribedType) -> DescribedType {
-    if inner.name.ends_with('*') {
-        inner.name.push_str(word);
+fn qualified(word: &str, inner: &DescribedType) -> DescribedType {
+    let name = if inner.name.ends_with('*') {
+        format!("{}{word}", inner.name)
     } else {
-        inner.name = format!("{word} {}", inner.name);
-    }
-    inner
+        format!("{word} {}", inner.name)
+    };
+    DescribedType { name, size: inner.size, kind: inner.kind }
 }
 
 fn base_kind(encoding: constants::DwAte) -> VariableTypeKind {

@@ -1,15 +1,20 @@
 //! Functions with their calls, blocks and variables.
 
-use super::describe::{Entry, find_attribute, find_name, find_type};
+use super::describe::{Entry, find_attribute, find_name, find_type, referred};
+use super::forms::strip_qualifiers;
 use super::{DwarfBytes, TableBuildError, TableBuilder};
 use crate::codec::TableWriter;
 use crate::table::VariableKind;
+use crate::units::{UnitFacts, UnitLanguage};
 use gimli::{AttributeValue, EntriesCursor, Expression, Operation, Unit, constants};
 
 /// The most scopes in each other. Deeper ones are left out.
 const DEPTH_LIMIT: usize = 60;
 /// The most bytes of an expression or a constant.
 const PLACE_BYTES_LIMIT: usize = 4_096;
+
+/// The most arrays in each other that a global variable is searched through.
+const ARRAY_DEPTH_LIMIT: usize = 4;
 
 /// A part of the image: its start relative to the image, and its size.
 type ImageRange = (u64, u64);
@@ -53,6 +58,8 @@ impl<'d> TableBuilder<'_, 'd> {
         let prologues = self.find_prologue_ends(unit);
         let mut cursor = unit.entries();
         let mut has_entry = cursor.next_dfs()?.is_some();
+        let language = cursor.current().map(find_language).unwrap_or_default();
+        self.parts.units.push(UnitFacts { language, has_global_pointers: false });
         while has_entry {
             self.count_entry()?;
             let entry = current_entry(&cursor)?;
@@ -61,6 +68,9 @@ impl<'d> TableBuilder<'_, 'd> {
             } else {
                 Vec::new()
             };
+            if entry.tag() == constants::DW_TAG_variable {
+                self.note_global(unit, &entry)?;
+            }
             if ranges.is_empty() {
                 has_entry = cursor.next_dfs()?.is_some();
             } else {
@@ -97,6 +107,7 @@ impl<'d> TableBuilder<'_, 'd> {
         let out = &mut self.parts.functions;
         out.write_number(u64::from(unit.encoding().version));
         out.write_number(prologue_end);
+        out.write_number(self.parts.units.len().saturating_sub(1) as u64);
         out.write_bytes(&frame_base);
         root.write(out);
         for (start, size) in &root.ranges {
@@ -185,6 +196,9 @@ impl<'d> TableBuilder<'_, 'd> {
         };
         let places = self.find_places(unit, entry)?;
         let is_data = places.iter().any(|place| place.tag == PlaceTag::Data);
+        if is_data {
+            self.note_global(unit, entry)?;
+        }
         let mut out = TableWriter::default();
         out.write_number(self.intern_text(&name));
         let entry_type = find_type(unit, entry);
@@ -198,6 +212,31 @@ impl<'d> TableBuilder<'_, 'd> {
             out.write_bytes(&bytes);
         }
         Ok(Some(out))
+    }
+
+    /// Records in the unit's facts that it has a global variable which leads to other data.
+    fn note_global(&mut self, unit: &Unit<DwarfBytes<'d>>, entry: &Entry<'d>) -> Result<(), TableBuildError> {
+        let is_data = self.find_places(unit, entry)?.iter().any(|place| place.tag == PlaceTag::Data);
+        let leads_on = || {
+            let mut core = find_type(unit, entry);
+            // An array leads to what its elements lead to.
+            for _ in 0..ARRAY_DEPTH_LIMIT {
+                let inner = unit.entry(strip_qualifiers(unit, core?)?).ok()?;
+                match inner.tag() {
+                    constants::DW_TAG_array_type => core = referred(unit, &inner, constants::DW_AT_type),
+                    constants::DW_TAG_base_type | constants::DW_TAG_enumeration_type => return None,
+                    _ => return Some(()),
+                }
+            }
+            Some(())
+        };
+        if is_data
+            && leads_on().is_some()
+            && let Some(facts) = self.parts.units.last_mut()
+        {
+            facts.has_global_pointers = true;
+        }
+        Ok(())
     }
 
     fn find_places(
@@ -244,6 +283,30 @@ impl<'d> TableBuilder<'_, 'd> {
         }
         ends.sort_unstable();
         ends
+    }
+}
+
+fn find_language(root: &Entry<'_>) -> UnitLanguage {
+    match root.attr_value(constants::DW_AT_language) {
+        Some(AttributeValue::Language(language)) => match language {
+            constants::DW_LANG_C89
+            | constants::DW_LANG_C
+            | constants::DW_LANG_C99
+            | constants::DW_LANG_C11
+            | constants::DW_LANG_C17
+            | constants::DW_LANG_C_plus_plus
+            | constants::DW_LANG_C_plus_plus_03
+            | constants::DW_LANG_C_plus_plus_11
+            | constants::DW_LANG_C_plus_plus_14
+            | constants::DW_LANG_C_plus_plus_17
+            | constants::DW_LANG_C_plus_plus_20
+            | constants::DW_LANG_ObjC
+            | constants::DW_LANG_ObjC_plus_plus => UnitLanguage::CFamily,
+            constants::DW_LANG_Swift => UnitLanguage::Swift,
+            constants::DW_LANG_Rust => UnitLanguage::Rust,
+            _ => UnitLanguage::Other,
+        },
+        _ => UnitLanguage::Other,
     }
 }
 

@@ -1,11 +1,13 @@
 //! Makes the table of variables from the debug information of an image.
 
 mod describe;
+mod forms;
 mod functions;
 
 use crate::registers::RegisterSet;
 use crate::table::TableParts;
-use gimli::{Dwarf, EndianSlice, LittleEndian, Unit};
+use forms::PendingType;
+use gimli::{Dwarf, EndianSlice, LittleEndian};
 use std::collections::HashMap;
 
 pub(crate) type DwarfBytes<'d> = EndianSlice<'d, LittleEndian>;
@@ -56,6 +58,8 @@ pub fn build_table<'d>(
         texts: HashMap::new(),
         types: HashMap::new(),
         described: HashMap::new(),
+        pending: Vec::new(),
+        type_bytes: 0,
     };
     let mut headers = dwarf.units();
     while let Some(header) = headers.next()? {
@@ -64,18 +68,16 @@ pub fn build_table<'d>(
         }
         let Ok(unit) = dwarf.unit(header) else { continue };
         builder.described.clear();
-        match builder.add_unit(&unit) {
-            Err(TableBuildError::Dwarf(_)) | Ok(()) => {}
-            Err(error) => return Err(error),
+        let added = builder.add_unit(&unit);
+        // The parts of the types are read even if the unit is damaged further on.
+        for result in [added, builder.write_pending_types(&unit)] {
+            match result {
+                Err(TableBuildError::Dwarf(_)) | Ok(()) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(builder.parts.into_bytes(registers))
-}
-
-/// A type that is in the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WrittenType {
-    pub offset: u64,
 }
 
 pub(crate) struct TableBuilder<'b, 'd> {
@@ -86,10 +88,13 @@ pub(crate) struct TableBuilder<'b, 'd> {
     pub parts: TableParts,
     /// The places of texts in the pool.
     texts: HashMap<Vec<u8>, u64>,
-    /// The places of types, by their name, size and kind.
-    types: HashMap<(u64, u64, u64), u64>,
+    /// The numbers of types, by all that the table has of them.
+    types: HashMap<Vec<u64>, u64>,
     /// The types of the unit, by the places of their entries.
-    described: HashMap<usize, WrittenType>,
+    described: HashMap<usize, u64>,
+    /// The types of the unit that have no parts yet.
+    pending: Vec<PendingType>,
+    type_bytes: usize,
 }
 
 impl<'d> TableBuilder<'_, 'd> {
@@ -97,7 +102,7 @@ impl<'d> TableBuilder<'_, 'd> {
     pub fn count_entry(&mut self) -> Result<(), TableBuildError> {
         self.entries += 1;
         let parts = &self.parts;
-        let bytes = parts.texts.bytes.len() + parts.types.bytes.len() + parts.functions.bytes.len();
+        let bytes = parts.texts.bytes.len() + self.type_bytes + parts.functions.bytes.len();
         if self.entries > self.limits.entries {
             Err(TableBuildError::TooManyEntries { limit: self.limits.entries })
         } else if bytes > self.limits.table_bytes {
@@ -115,26 +120,6 @@ impl<'d> TableBuilder<'_, 'd> {
         let place = self.parts.texts.bytes.len() as u64;
         self.parts.texts.write_bytes(text.as_bytes());
         self.texts.insert(text.as_bytes().to_vec(), place);
-        place
-    }
-
-    /// Returns the place of the type of an entry, and adds it if it is new.
-    pub fn intern_type(&mut self, unit: &Unit<DwarfBytes<'d>>, entry: Option<gimli::UnitOffset>) -> u64 {
-        if let Some(known) = entry.and_then(|entry| self.described.get(&entry.0)) {
-            return known.offset;
-        }
-        let described = describe::describe_type(self.dwarf, unit, entry);
-        let key = (self.intern_text(&described.name), described.size, described.kind.code());
-        let place = *self.types.entry(key).or_insert_with(|| {
-            let place = self.parts.types.bytes.len() as u64;
-            for number in [key.0, key.1, key.2] {
-                self.parts.types.write_number(number);
-            }
-            place
-        });
-        if let Some(entry) = entry {
-            self.described.insert(entry.0, WrittenType { offset: place });
-        }
         place
     }
 }

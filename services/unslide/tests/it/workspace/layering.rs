@@ -41,7 +41,9 @@ fn within_layer(user: &str, used: &str) -> bool {
         ("crates/calltree", "crates/report"),
         ("features/apple-reports", "features/apple-reports/formats"),
         ("features/captures", "features/captures/formats"),
+        ("features/fault-analysis", "features/fault-analysis/subject"),
         ("features/fault-analysis", "features/fault-analysis/variables"),
+        ("features/fault-analysis/subject", "features/fault-analysis/variables"),
         // Pages of features use the parts that the console exports in `page`.
         ("features/alerts", "features/console"),
         ("features/captures", "features/console"),
@@ -62,7 +64,7 @@ fn within_layer(user: &str, used: &str) -> bool {
 }
 
 /// The core reads bytes and gives bytes: it must not know of any kind of I/O.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "crates/model",
     "crates/proto",
     "crates/report",
@@ -70,6 +72,7 @@ const PURE: [&str; 9] = [
     "crates/calltree",
     "features/apple-reports/formats",
     "features/captures/formats",
+    "features/fault-analysis/subject",
     "features/fault-analysis/variables",
     "features/health/formats",
 ];

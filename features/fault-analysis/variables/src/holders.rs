@@ -1,0 +1,112 @@
+//! Where variables lie at an address, without their values.
+
+use crate::registers::RegisterSet;
+use crate::table::{FunctionAt, TableError, VariablePlace, VariableTable};
+use crate::type_parts::TypeId;
+use crate::units::UnitFacts;
+use gimli::{Encoding, EndianSlice, Expression, Format, LittleEndian, Operation};
+
+/// The place of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariableHolder {
+    /// The register with this number in DWARF has the value.
+    Register(u16),
+    /// The value is in memory, at a distance from a register.
+    Slot { base: u16, offset: i64 },
+    /// It lies in the image's data.
+    Data,
+    /// It has another place, or none.
+    Other,
+}
+
+/// A variable that exists at an address, with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldVariable<'t> {
+    /// The inlined call that it belongs to, 0 the innermost.
+    pub call: usize,
+    pub name: &'t str,
+    pub type_id: TypeId,
+    pub holder: VariableHolder,
+}
+
+/// The function of an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionFacts<'t> {
+    /// The start of the range that contains the address, relative to the image.
+    pub start: u64,
+    /// The size of that range.
+    pub size: u64,
+    pub unit: UnitFacts,
+    /// True before the function has set its frame up: no slot has its value.
+    pub is_in_prologue: bool,
+    pub variables: Vec<HeldVariable<'t>>,
+}
+
+impl<'t> VariableTable<'t> {
+    /// Returns the function at an address, relative to the image, with the places of its variables there.
+    ///
+    /// # Errors
+    /// The table is damaged.
+    pub fn find_holders(&self, address: u64) -> Result<Option<FunctionFacts<'t>>, TableError> {
+        let Some(function) = self.find_function(address)? else { return Ok(None) };
+        let innermost = function.calls.saturating_sub(1);
+        let (start, size) = function.range;
+        let variables = function.variables.iter().map(|variable| HeldVariable {
+            call: innermost - variable.depth.min(innermost),
+            name: variable.name,
+            type_id: variable.type_id,
+            holder: find_holder(&function, variable.place.as_ref()),
+        });
+        Ok(Some(FunctionFacts {
+            start,
+            size,
+            unit: function.unit,
+            is_in_prologue: function.is_in_prologue,
+            variables: variables.collect(),
+        }))
+    }
+}
+
+fn find_holder(function: &FunctionAt<'_>, place: Option<&VariablePlace<'_>>) -> VariableHolder {
+    let expression = match place {
+        Some(VariablePlace::Expression(bytes)) => *bytes,
+        Some(VariablePlace::Data) => return VariableHolder::Data,
+        Some(VariablePlace::Constant(_)) | None => return VariableHolder::Other,
+    };
+    match &first_operations(function, expression)[..] {
+        [Operation::Register { register }] => VariableHolder::Register(register.0),
+        [Operation::RegisterOffset { register, offset: 0, .. }, Operation::StackValue] => {
+            VariableHolder::Register(register.0)
+        }
+        [Operation::RegisterOffset { register, offset, .. }] => {
+            VariableHolder::Slot { base: register.0, offset: *offset }
+        }
+        [Operation::FrameOffset { offset }] => match &first_operations(function, function.frame_base)[..] {
+            [Operation::Register { register }] => VariableHolder::Slot { base: register.0, offset: *offset },
+            _ => VariableHolder::Other,
+        },
+        _ => VariableHolder::Other,
+    }
+}
+
+/// Returns at most three operations of an expression; none if it is damaged.
+fn first_operations<'t>(
+    function: &FunctionAt<'t>,
+    bytes: &'t [u8],
+) -> Vec<Operation<EndianSlice<'t, LittleEndian>>> {
+    let encoding = Encoding {
+        format: Format::Dwarf32,
+        version: function.dwarf_version,
+        address_size: RegisterSet::address_size(function.registers),
+    };
+    let mut operations = Expression(EndianSlice::new(bytes, LittleEndian)).operations(encoding);
+    let mut found = Vec::new();
+    while found.len() < 3 {
+        match operations.next() {
+            Ok(Some(operation)) => found.push(operation),
+            Ok(None) => break,
+            Err(_) => return Vec::new(),
+        }
+    }
+    found
+}
