@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use unslide_alerts::Config;
 use unslide_harness::receivers::{HttpAnswer, HttpReceiver, ReceivedRequest};
-use unslide_model::Scope;
+use unslide_model::{DistinctSketch, Scope};
 use unslide_world::World;
 
 const ROUTING_KEY: &str = "0123456789abcdef0123456789abcdef";
@@ -40,10 +40,12 @@ fn parse_body(request: &ReceivedRequest) -> Value {
 }
 
 async fn set_sessions(world: &World, crashed: u32) {
+    let empty: String =
+        DistinctSketch::default().to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let statement = format!(
         "INSERT INTO session_days (tenant, app, version, day, sessions, crashed, squares, installations,
                                    crashed_installations, users, crashed_users)
-         VALUES ('acme', 'shop', '2.0', (now() AT TIME ZONE 'UTC')::date, 1000, {crashed}, 1000, '', '', '', '')
+         VALUES ('acme', 'shop', '2.0', (now() AT TIME ZONE 'UTC')::date, 1000, {crashed}, 1000, '\\x{empty}', '\\x{empty}', '\\x{empty}', '\\x{empty}')
          ON CONFLICT (tenant, app, version, day) DO UPDATE SET crashed = EXCLUDED.crashed;
          UPDATE alert_rules SET next_evaluation_at = now() - interval '1 minute',
                                 next_message_at = now() - interval '1 minute'"
