@@ -1,6 +1,6 @@
 //! `PATCH /v1/alert-rules/{id}`.
 
-use super::figure::{check_figure, check_watching_rule};
+use super::figure::{check_figure, check_second_receiver, check_watching_rule};
 use super::{ask_recipients, check_limits, check_receiver, describe_rule, no_rule};
 use crate::receiver_policy::PolicyExtension;
 use crate::store::rules::{self, AlertRule, AlertRuleChange};
@@ -50,6 +50,7 @@ pub async fn change_alert_rule(
         }
     }
     let mut tx = api.tenant(access.tenant()).await?;
+    check_second_receiver(&mut tx, change.figure.as_ref(), Some(id), access.only_app()).await?;
     if !rules::change_rule(&mut tx, id, access.only_app(), &change).await? {
         return Err(no_rule());
     }
@@ -58,7 +59,7 @@ pub async fn change_alert_rule(
     }
     let rule = rules::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
     check_limits(None, Some(rule.condition), change.threshold, None)?;
-    check_watching_rule(&mut tx, &rule, change.figure.as_ref(), access.only_app()).await?;
+    check_watching_rule(&rule, change.figure.as_ref())?;
     let rule = describe_rule(&policy, &mut tx, rule).await?;
     let detail = serde_json::json!({"enabled": rule.enabled, "threshold": rule.threshold, "channel": rule.channel,
                                      "address": rule.address});

@@ -1,6 +1,6 @@
 //! `POST /v1/alert-rules`.
 
-use super::figure::{check_figure, check_watching_rule};
+use super::figure::{check_figure, check_second_receiver, check_watching_rule};
 use super::{ask_recipients, check_limits, check_receiver, describe_rule};
 use crate::receiver_policy::PolicyExtension;
 use crate::store::figures::FigureComparison;
@@ -50,11 +50,12 @@ pub async fn create_alert_rule(
     let receiver = new.to_receiver();
     check_receiver(&policy, &receiver)?;
     let mut tx = api.tenant(access.tenant()).await?;
+    check_second_receiver(&mut tx, new.figure.as_ref(), None, access.only_app()).await?;
     let Some(rule) = rules::create_rule(&mut tx, &new).await? else {
         let detail = format!("a tenant has at most {MOST_RULES} alert rules; delete one");
         return Err(Problem::new(Kind::LimitReached, detail));
     };
-    check_watching_rule(&mut tx, &rule, new.figure.as_ref(), access.only_app()).await?;
+    check_watching_rule(&rule, new.figure.as_ref())?;
     ask_recipients(&policy, &mut tx, &receiver).await?;
     let rule = describe_rule(&policy, &mut tx, rule).await?;
     let detail =

@@ -52,35 +52,35 @@ fn wrong_figure(store: &Store, figure: &WatchedFigure) -> Result<(), String> {
     }
 }
 
-/// Checks that a rule as a whole can watch its figure, after it was made or changed. `app` is that of the key.
-pub async fn check_watching_rule(
-    tx: &mut TenantTx,
-    rule: &AlertRule,
-    figure: Option<&WatchedFigure>,
-    app: Option<&str>,
-) -> Result<(), Problem> {
+/// Checks that a rule as a whole can watch its figure, after it was made or changed.
+pub fn check_watching_rule(rule: &AlertRule, figure: Option<&WatchedFigure>) -> Result<(), Problem> {
     let wrong = |detail: &str| Err(Problem::new(Kind::InvalidBody, detail));
     if rule.condition != AlertCondition::Figure {
         return if figure.is_some() { wrong("figure: only with the condition figure") } else { Ok(()) };
     }
-    let Some(figure) = &rule.figure else { return wrong("figure: the condition figure needs one") };
+    if rule.figure.is_none() {
+        return wrong("figure: the condition figure needs one");
+    }
     if rule.app.is_none() {
         return wrong("app: a rule that watches a figure has one");
     }
     if !(0.0..=MOST_THRESHOLD).contains(&rule.threshold) {
         return wrong("threshold: 0 to 10^15, in the unit of the figure");
     }
-    let Some(escalation) = figure.escalation else { return Ok(()) };
-    check_second_receiver(tx, rule.id, escalation.rule, app).await
+    Ok(())
 }
 
-async fn check_second_receiver(
+/// Checks that the second receiver of a figure is that of another rule which the key may see. `rule` is that of the figure, if it
+/// exists already.
+pub async fn check_second_receiver(
     tx: &mut TenantTx,
-    rule: Uuid,
-    second: Uuid,
+    figure: Option<&WatchedFigure>,
+    rule: Option<Uuid>,
     app: Option<&str>,
 ) -> Result<(), Problem> {
-    if second == rule || rules::get(tx, second, app).await?.is_none() {
+    let Some(escalation) = figure.and_then(|figure| figure.escalation) else { return Ok(()) };
+    let second = escalation.rule;
+    if rule == Some(second) || rules::get(tx, second, app).await?.is_none() {
         let detail = "figure.escalation.rule: the id of another rule, whose receiver is the second one";
         return Err(Problem::new(Kind::InvalidBody, detail));
     }

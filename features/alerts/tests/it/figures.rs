@@ -8,7 +8,7 @@ use unslide_alerts::store::rules::{AlertCondition, AlertRule, NewAlertRule};
 use unslide_alerts::store::{ALERT_HOOK, evaluate_rule, purge_old};
 use unslide_harness::database::{TestDatabase, acme};
 use unslide_health::store::HEALTH_HOOK;
-use unslide_model::QuantileSketch;
+use unslide_model::{DistinctSketch, QuantileSketch};
 
 /// The time between two evaluations, and a little more.
 const NEXT_EVALUATION: Duration = Duration::minutes(5);
@@ -32,10 +32,12 @@ async fn make_rule(database: &TestDatabase, figure: WatchedFigure, threshold: f6
 }
 
 async fn set_sessions(database: &TestDatabase, day: &str, sessions: u32, out_of_memory: u32) {
+    let empty: String =
+        DistinctSketch::default().to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let statement = format!(
         "INSERT INTO session_days (tenant, app, version, day, sessions, crashed, out_of_memory, squares, installations,
                                    crashed_installations, users, crashed_users)
-         VALUES ('acme', 'shop', '2.0', '{day}', {sessions}, 0, {out_of_memory}, {sessions}, '', '', '', '')
+         VALUES ('acme', 'shop', '2.0', '{day}', {sessions}, 0, {out_of_memory}, {sessions}, '\\x{empty}', '\\x{empty}', '\\x{empty}', '\\x{empty}')
          ON CONFLICT (tenant, app, version, day) DO UPDATE
          SET sessions = EXCLUDED.sessions, out_of_memory = EXCLUDED.out_of_memory, squares = EXCLUDED.squares"
     );
