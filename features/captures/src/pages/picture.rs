@@ -146,7 +146,7 @@ mod tests {
             by: "strong".to_owned(),
             offset: Some(number),
             member: None,
-            keeps_alive: number % 2 == 0,
+            keeps_alive: number.is_multiple_of(2),
         }
     }
 
@@ -194,7 +194,7 @@ mod tests {
                 .map(|part| part.name.as_str())
                 .collect();
             if referrers == 9 {
-                assert_eq!(others, ["1 more", "3,992 more"]);
+                assert_eq!(others, ["1 more", "3\u{202f}992 more"]);
             }
         }
     }
