@@ -15,7 +15,7 @@ use crate::type_parts::{TypeFacts, TypeForm, TypeId};
 use crate::units::UnitFacts;
 
 pub const MAGIC: &[u8; 8] = b"UNSLVARS";
-pub const VERSION: u64 = 2;
+pub const TABLE_VERSION: u64 = 2;
 const INDEX_ROW_BYTES: usize = 12;
 /// The most calls that are in each other at one address, and blocks in them.
 const SCOPE_DEPTH_LIMIT: usize = 64;
@@ -130,7 +130,7 @@ impl<'t> VariableTable<'t> {
     /// The bytes are no table of a version that is known, or it is cut off.
     pub fn parse(bytes: &'t [u8]) -> Result<VariableTable<'t>, TableError> {
         let mut reader = TableReader { rest: bytes.strip_prefix(MAGIC).ok_or(TableError::Version)? };
-        if reader.read_number()? != VERSION {
+        if reader.read_number()? != TABLE_VERSION {
             return Err(TableError::Version);
         }
         Ok(VariableTable {
@@ -324,7 +324,7 @@ impl TableParts {
         self.index.dedup_by_key(|row| row[0]);
         self.index.reverse();
         let mut out = TableWriter { bytes: MAGIC.to_vec() };
-        out.write_number(VERSION);
+        out.write_number(TABLE_VERSION);
         out.write_number(registers.code());
         out.write_bytes(&self.texts.bytes);
         let mut types = TableWriter::default();
