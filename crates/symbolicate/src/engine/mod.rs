@@ -164,7 +164,8 @@ impl<'a> Plan<'_, 'a> {
         // Grouping is the first to look frames up.
         self.prefetch_lookups(&judged, 0);
         // The budget for names is spent on the names that count before those of other threads.
-        let mut grouping = grouping::group_report(self, &judged, &mut names, context.rules.unwrap_or(&no_rules));
+        let mut grouping =
+            grouping::group_report(self, &judged, &mut names, context.rules.unwrap_or(&no_rules));
         let findings = analysis::collect_findings(self, &judged, context.analyses, context.derived);
         if let Some(grouping) = &mut grouping {
             analysis::apply_headline(grouping, self.report, &findings);

@@ -82,7 +82,8 @@ fn name_pointer(_: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
 
 #[test]
 fn a_headline_replaces_the_exception_in_the_title_and_stays_when_the_report_is_grouped_again() {
-    let analyses = [Analysis { name: "pointer", member: "pointer", run: name_pointer }];
+    let analyses =
+        [Analysis { name: "pointer", member: "pointer", run: name_pointer, is_opt_in: false, derived: None }];
     let context = Context { analyses: &analyses, ..Context::default() };
     let plain = Have::app().enrich_with(&report(), &Context::default()).grouping.unwrap();
     let enriched = Have::app().enrich_with(&report(), &context);

@@ -145,7 +145,7 @@ fn encoding_word(kind: VariableTypeKind) -> &'static str {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use unslide_fault_analysis_variables::UnknownValue;
+    use unslide_fault_analysis_variables::{TypeId, UnknownValue};
 
     fn variable(name: &str, value: Result<(Vec<Option<u8>>, ValueSource), UnknownValue>) -> VariableValue {
         VariableValue {
@@ -153,6 +153,7 @@ mod tests {
             function: "score_of".to_owned(),
             name: name.to_owned(),
             type_name: "int".to_owned(),
+            type_id: TypeId::default(),
             type_kind: VariableTypeKind::Signed,
             kind: VariableKind::Local,
             value,

@@ -151,8 +151,13 @@ mod tests {
     #[test]
     fn a_verdict_of_one_device_only_is_said() {
         let share = |reports, devices| {
-            let share =
-                VerdictShare { analysis: "fault".into(), verdict: "null_pointer".into(), subject: None, reports, devices };
+            let share = VerdictShare {
+                analysis: "fault".into(),
+                verdict: "null_pointer".into(),
+                subject: None,
+                reports,
+                devices,
+            };
             describe_verdict(&share, 412)
         };
         assert_eq!(share(412, 300), "null pointer in 412 of 412 reports");

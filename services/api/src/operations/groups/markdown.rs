@@ -151,8 +151,9 @@ fn write_verdicts(context: &GroupContext, source: &str, out: &mut MarkdownDocume
     for VerdictShare { analysis, verdict, subject, reports, devices } in
         context.verdicts.iter().take(VALUES_LIMIT)
     {
-        let named =
-            subject.as_ref().map_or_else(String::new, |subject| format!(", caused by {}", quote_text(subject)));
+        let named = subject
+            .as_ref()
+            .map_or_else(String::new, |subject| format!(", caused by {}", quote_text(subject)));
         let line = format!(
             "Analysis {}: {}{named} in {reports} of the newest {} reports, from {devices} devices",
             quote_text(analysis),
