@@ -5,7 +5,7 @@ use crate::table::TableError;
 use crate::type_kind::VariableTypeKind;
 
 /// A type of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub(crate) u64);
 
 /// A type, with the types that it consists of.
