@@ -84,6 +84,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let upload = upload["id"].as_str().unwrap();
     let debug_id = crate::symbols::stored(world, "acme").await;
     crate::symbols::put_file(world, "acme", &debug_id).await;
+    let source_map = crate::symbols::put_source_map(world, "acme").await;
     let file = b"\xcf\xfa\xed\xfe some system's bytes".to_vec();
     let system_hash = sha256(&file);
     let system_upload = world.post("/v1/system/symbols", key, file).await.expect_status(202);
@@ -197,7 +198,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("get_symbol_file", Case::new(format!("/v1/symbols/{debug_id}/file"), Foreign::NotFound)),
         (
             "get_source_file",
-            Case::new(format!("/v1/symbols/{debug_id}/source?path=src/cart.ts"), Foreign::NotFound),
+            Case::new(format!("/v1/symbols/{source_map}/source?path=src/cart.ts"), Foreign::NotFound),
         ),
         (
             "create_names_key",

@@ -253,6 +253,7 @@ pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
             "/activate",
             "/retire",
             "/close",
+            "/acknowledge",
         ]
         .iter()
         .any(|end| path.ends_with(end));

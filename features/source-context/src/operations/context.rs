@@ -10,10 +10,14 @@ use unslide_report::text::threads::{FrameView, ThreadView};
 use unslide_report::text::view::build_view;
 use utoipa::ToSchema;
 
+/// The most frames of an answer.
+const FRAMES_LIMIT: usize = 1_000;
+
 /// The source lines of a report.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SourceContext {
     /// The frames with source lines, those of the crashed thread first.
+    #[schema(max_items = 1_000)]
     pub frames: Vec<FrameSource>,
 }
 
@@ -45,6 +49,7 @@ pub struct ContextLines {
     /// Number of the first line, from 1.
     pub first_line: u64,
     /// The lines, each cut to 200 bytes.
+    #[schema(max_items = 11)]
     pub lines: Vec<String>,
 }
 
@@ -73,7 +78,7 @@ pub async fn get_source_context(
         let frames = seen.threads.iter().flat_map(|thread| {
             thread.frames.iter().filter_map(|frame| FrameSource::from_frame(thread, frame))
         });
-        Ok::<_, Problem>(SourceContext { frames: frames.collect() })
+        Ok::<_, Problem>(SourceContext { frames: frames.take(FRAMES_LIMIT).collect() })
     };
     Ok(Json(api.cpu.run_for(access.tenant(), work).await??))
 }

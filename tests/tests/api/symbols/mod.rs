@@ -47,6 +47,23 @@ pub async fn stored_by(world: &World, of: &Owner, app: Option<&str>) -> DebugId 
     debug_id
 }
 
+/// Puts a source map with the text of `src/cart.ts` into the store and object storage, and returns its debug id.
+pub async fn put_source_map(world: &World, of: &str) -> DebugId {
+    let debug_id: DebugId = "50ace000-4b5a-6978-8796-a5b4c3d2e1f0".parse().unwrap();
+    let map = r#"{"version":3,"sources":["src/cart.ts"],"mappings":"","sourcesContent":["let a;"]}"#;
+    let hash = ContentHash(Sha256::digest(map).into());
+    let key = keys::for_object(tenant_id(of).scope(hash));
+    world.bucket().await.put(&key, map.into(), &unslide_artifacts::Put::default()).await.unwrap();
+    world
+        .execute(&format!(
+            "INSERT INTO objects (tenant, content_hash, debug_id, name, arch, kind, size, status, created_at, updated_at)
+             VALUES ('{of}', decode('{hash}', 'hex'), '{debug_id}', 'main.map', 'javascript', 'source_map', {}, 'ready', now(), now())",
+            map.len()
+        ))
+        .await;
+    debug_id
+}
+
 /// Puts the bytes of a stored object into object storage.
 pub async fn put_file(world: &World, of: &str, debug_id: &DebugId) {
     let hash = ContentHash(Sha256::digest(format!("{of} {debug_id} true")).into());
