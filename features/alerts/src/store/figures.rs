@@ -268,6 +268,6 @@ pub(super) fn describe_target(figure: &WatchedFigure, app: &str) -> String {
 fn format_value(value: f64, unit: &str) -> String {
     match unit {
         "1" => format_hundredths_of_percent(round_fraction_below_whole(value, 10_000)),
-        unit => format!("{} {unit}", format_decimals(value, 1)),
+        unit => format!("{} {unit}", format_decimals(value, 1)).trim_end().to_owned(),
     }
 }

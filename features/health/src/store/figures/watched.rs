@@ -5,7 +5,7 @@ use super::comparison::{ChangeVerdict, MetricSums, share_change};
 use super::{HealthFigures, total_figures};
 use crate::store::metrics::read_sketch;
 use time::Date;
-use unslide_health_formats::MetricName;
+use unslide_health_formats::{MetricName, MetricUnit};
 use unslide_store::watched_figures::{FigureHook, FigureQuery, MeasuredFigure, WatchableFigure};
 use unslide_store::{HookFuture, Result, TenantTx};
 
@@ -63,6 +63,14 @@ fn background_out_of_memory(figures: &HealthFigures) -> (f64, f64) {
     figures.independent((figures.background_out_of_memory_sessions, figures.sessions))
 }
 
+/// Returns the unit of a metric's quantiles; empty for a count, because `1` is the unit of shares.
+fn quantile_unit(metric: MetricName) -> &'static str {
+    match metric.unit() {
+        MetricUnit::Count => "",
+        unit => unit.as_str(),
+    }
+}
+
 /// Lists every share, and every quantile of every metric.
 fn list_figures() -> Vec<WatchableFigure> {
     let share = |name: &str, has_hosts| WatchableFigure {
@@ -76,7 +84,7 @@ fn list_figures() -> Vec<WatchableFigure> {
     for metric in MetricName::ALL.into_iter().filter(|metric| *metric != MetricName::Requests) {
         figures.extend(QUANTILES.iter().map(|(end, _)| WatchableFigure {
             name: format!("{metric}{end}"),
-            unit: metric.unit().as_str(),
+            unit: quantile_unit(metric),
             has_hosts: metric.is_of_requests(),
             is_comparable: metric.more_is_better().is_some(),
         }));
@@ -103,7 +111,7 @@ fn measure_figure<'t>(
         let compared = before.as_ref().zip(metric.more_is_better());
         let change = compared.and_then(|(before, better)| now.quantile_change(before, share, better));
         let old = before.as_ref().and_then(|before| before.sketch.quantile(share));
-        let unit = metric.unit().as_str();
+        let unit = quantile_unit(metric);
         Ok(now.sketch.quantile(share).map(|value| measured(unit, value, now.independent(), old, change)))
     })
 }
