@@ -173,7 +173,8 @@ mod tests {
         assert_eq!(state_after(&stored(Done, Some(Malformed)), 0), Some("error"));
         assert_eq!(state_after(&stored(Done, Some(TooComplex)), 0), Some("error"));
         assert_eq!(state_after(&stored(Failed, None), 1), Some("error"));
-        assert_eq!(state_after(&file(ChunkedFileState::Ignored), 99), Some("ok"));
+        assert_eq!(state_after(&file(ChunkedFileState::Ignored), 9), Some("ok"));
+        assert_eq!(state_after(&file(ChunkedFileState::Ignored), 10), None, "the switch may have changed");
     }
 
     #[test]

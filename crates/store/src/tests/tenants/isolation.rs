@@ -35,6 +35,10 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', md5('rule')::uuid, 'test', now(), '', '', '', '', '', md5('message')::uuid);
      INSERT INTO alert_recipients (tenant, address, status, asked_at)
      VALUES ('acme', 'a@example.com', 'waiting_for_confirmation', now());
+     INSERT INTO alert_figures (rule, tenant, figure, comparison, days, least_observations)
+     VALUES (md5('rule')::uuid, 'acme', 'hangs', 'above', 1, 1);
+     INSERT INTO alert_firings (id, tenant, rule, headline, began_at, link_key)
+     VALUES (md5('firing')::uuid, 'acme', md5('rule')::uuid, '', now(), sha256(''));
      INSERT INTO alert_mail_counts (tenant, day, mails) VALUES ('acme', now()::date, 1);
      INSERT INTO ingest_keys (tenant, id, key_text, name, apps, state, created_at)
      VALUES ('acme', '0a1b2c3d', 'text', 'app', '{shop}', 'active', now());
