@@ -3,10 +3,10 @@
 use std::fmt;
 use unslide_model::DebugId;
 
-/// An object that is derived from a dSYM and stored beside its symcache, for an analysis.
+/// An object that is derived from a dSYM for an analysis.
 #[derive(Clone, Copy, Debug)]
 pub struct DerivedObject {
-    /// The name of its contents and their version, such as `variables-v2`: a part of its key in object storage.
+    /// The name of its contents and their version, such as `variables-v2`.
     pub name: &'static str,
     /// Derives the object from a Mach-O slice. Returns `None` if the slice has nothing for it. The same slice must
     /// give the same bytes.

@@ -1,4 +1,4 @@
-//! The table of variables of a dSYM, which is stored beside its symcache.
+//! The table of the variables of a dSYM.
 
 use gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 use unslide_fault_analysis_variables::{RegisterSet, TableLimits, build_table};
