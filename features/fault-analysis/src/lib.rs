@@ -28,7 +28,7 @@ const SWITCH: &str = "fault_analysis";
 
 /// The analysis that adds `fault` to our key.
 pub const ANALYSIS: Analysis =
-    Analysis { name: SWITCH, member: "fault", run: analyse_crash, is_opt_in: false, derived: None };
+    Analysis { name: SWITCH, member: "fault", run: analyse_crash, is_opt_in: false, derived: &[] };
 
 /// Makes the feature without reading any setting.
 pub fn read(_: &mut ConfigReader) -> Feature {

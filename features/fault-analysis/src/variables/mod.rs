@@ -5,6 +5,7 @@ mod scrub;
 mod table;
 
 use output::write_variables;
+use scrub::scrub_members;
 pub use table::VARIABLES_TABLE;
 use unslide_fault_analysis_variables::{ReportState, VariableTable};
 use unslide_symbolicate::{Analysis, AnalysisFinding, SymbolicatedCrash};
@@ -15,7 +16,7 @@ pub const VARIABLES_ANALYSIS: Analysis = Analysis {
     member: "variables",
     run: read_variables,
     is_opt_in: true,
-    derived: Some(VARIABLES_TABLE),
+    derived: &[VARIABLES_TABLE],
 };
 
 /// Reads the variables of the innermost frame. Registers belong to this frame only, so it has to be at the program
@@ -36,6 +37,8 @@ fn read_variables(crash: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> 
     };
     let report = ReportState { register: &register, stack_start: window.start, stack: &window.bytes };
     // A damaged table costs the variables only.
-    let values = VariableTable::parse(table).ok()?.read_values(frame.image_offset?, &report).ok()?;
+    let table = VariableTable::parse(table).ok()?;
+    let mut values = table.read_values(frame.image_offset?, &report).ok()?;
+    values.iter_mut().for_each(|value| scrub_members(&table, value));
     write_variables(&values)
 }
