@@ -14,7 +14,7 @@ use unslide_symbolicate::{Context, Enrichment, ImageDerivative, Plan, enrich};
 
 const FIXTURE: &str = include_str!("../data/variables.ndjson");
 
-fn parse_hex(digits: &str) -> Vec<u8> {
+pub fn parse_hex(digits: &str) -> Vec<u8> {
     let pairs = digits.as_bytes().chunks_exact(2);
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
@@ -148,7 +148,7 @@ fn values_belong_to_the_frame_at_the_program_counter_only() {
     assert!(read_variables(&enrich_report(case["report"].to_string().as_bytes(), Some(&table))).is_empty());
 }
 
-fn unpack_symbols(lab: &Path, folder: &Path) {
+pub fn unpack_symbols(lab: &Path, folder: &Path) {
     let archive = lab.join("symbols.tar.xz");
     let tar = Command::new("tar").arg("xJf").arg(archive).arg("-C").arg(folder).status();
     assert!(tar.unwrap().success());
