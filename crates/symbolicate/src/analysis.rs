@@ -29,8 +29,8 @@ pub struct Analysis {
     pub run: for<'c, 'a> fn(&'c SymbolicatedCrash<'c, 'a>) -> Option<AnalysisFinding>,
     /// True if a tenant has to turn it on.
     pub is_opt_in: bool,
-    /// The derived object of the innermost frame's image that it reads, if any.
-    pub derived: Option<DerivedObject>,
+    /// The derived objects of the innermost frame's image that it reads.
+    pub derived: &'static [DerivedObject],
 }
 
 impl Analysis {

@@ -3,14 +3,26 @@
 use std::fmt;
 use unslide_model::DebugId;
 
-/// An object that is derived from a dSYM for an analysis.
+/// An object that is derived from the file of an image for an analysis.
 #[derive(Clone, Copy, Debug)]
 pub struct DerivedObject {
-    /// The name of its contents and their version, such as `variables-v2`.
+    /// The name of its contents and their version, such as `variables-v2`. It is part of a key in object storage: lower
+    /// case letters, digits and `-`.
     pub name: &'static str,
+    /// The file of the image that it is derived from.
+    pub source: DerivedSource,
     /// Derives the object from a Mach-O slice. Returns `None` if the slice has nothing for it. The same slice must
     /// give the same bytes.
     pub derive: fn(&[u8]) -> DeriveResult,
+}
+
+/// A file of an image that objects are derived from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DerivedSource {
+    /// Its debug information: a dSYM.
+    DebugInfo,
+    /// Its code: the executable or library that runs on devices, with the same UUID.
+    Binary,
 }
 
 /// The bytes of a derived object, or `None` if the slice has nothing for it.

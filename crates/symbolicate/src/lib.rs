@@ -23,7 +23,7 @@ pub use analysis::{
     Analysis, AnalysisFinding, CrashFrame, MOST_FINDING_BYTES, NamedFinding, SymbolicatedCrash,
     enabled_analyses,
 };
-pub use derived::{DeriveError, DeriveResult, DerivedObject, ImageDerivative};
+pub use derived::{DeriveError, DeriveResult, DerivedObject, DerivedSource, ImageDerivative};
 pub use engine::{
     Context, Detail, ENGINE, Enrichment, ImageOutcome, OUTPUT_VERSION, enrich, list_needs, most_bytes,
 };

@@ -32,8 +32,13 @@ pub const NAME: &str = "fault-analysis";
 const SWITCH: &str = "fault_analysis";
 
 /// The analysis that adds `fault` to our key.
-pub const ANALYSIS: Analysis =
-    Analysis { name: SWITCH, member: "fault", run: analyse_crash, is_opt_in: false, derived: Some(VARIABLES_TABLE) };
+pub const ANALYSIS: Analysis = Analysis {
+    name: SWITCH,
+    member: "fault",
+    run: analyse_crash,
+    is_opt_in: false,
+    derived: &[VARIABLES_TABLE, APP_TEXT],
+};
 
 /// Makes the feature without reading any setting.
 pub fn read(_: &mut ConfigReader) -> Feature {

@@ -49,12 +49,7 @@ impl NamedSubject {
 }
 
 /// Adds a subject to a fault that the registers alone have explained. `verb` is that of the access.
-pub fn add_subject(
-    fault: CrashFault,
-    subject: &FaultSubject,
-    debug_id: DebugId,
-    verb: &str,
-) -> CrashFault {
+pub fn add_subject(fault: CrashFault, subject: &FaultSubject, debug_id: DebugId, verb: &str) -> CrashFault {
     let named = NamedSubject::from_subject(subject);
     let (verdict, confidence) = judge_subject(&fault, subject);
     let sentence = match fault.verdict {
@@ -85,7 +80,9 @@ fn judge_subject(fault: &CrashFault, subject: &FaultSubject) -> (FaultVerdict, F
         Some(SubjectVerdict::NullPointer) => (FaultVerdict::NullPointer, FaultConfidence::Certain),
         Some(SubjectVerdict::SmallAddress) => (FaultVerdict::SmallAddress, FaultConfidence::Certain),
         // The registers said null, so the address is near 0: the subject is an integer such as -1.
-        _ if fault.verdict == FaultVerdict::NullPointer => (FaultVerdict::SmallAddress, FaultConfidence::Certain),
+        _ if fault.verdict == FaultVerdict::NullPointer => {
+            (FaultVerdict::SmallAddress, FaultConfidence::Certain)
+        }
         Some(SubjectVerdict::FreedMemory) => (FaultVerdict::FreedMemory, FaultConfidence::Likely),
         Some(SubjectVerdict::UninitialisedMemory) => {
             (FaultVerdict::UninitialisedMemory, FaultConfidence::Likely)

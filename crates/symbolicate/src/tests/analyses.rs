@@ -32,7 +32,7 @@ fn say_nothing(_: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
 type Run = for<'c, 'a> fn(&'c SymbolicatedCrash<'c, 'a>) -> Option<AnalysisFinding>;
 
 const fn always(name: &'static str, run: Run) -> Analysis {
-    Analysis { name, member: name, run, is_opt_in: false, derived: None }
+    Analysis { name, member: name, run, is_opt_in: false, derived: &[] }
 }
 
 const ANALYSES: [Analysis; 4] = [
@@ -83,7 +83,7 @@ fn name_pointer(_: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
 #[test]
 fn a_headline_replaces_the_exception_in_the_title_and_stays_when_the_report_is_grouped_again() {
     let analyses =
-        [Analysis { name: "pointer", member: "pointer", run: name_pointer, is_opt_in: false, derived: None }];
+        [Analysis { name: "pointer", member: "pointer", run: name_pointer, is_opt_in: false, derived: &[] }];
     let context = Context { analyses: &analyses, ..Context::default() };
     let plain = Have::app().enrich_with(&report(), &Context::default()).grouping.unwrap();
     let enriched = Have::app().enrich_with(&report(), &context);

@@ -15,7 +15,7 @@ pub const VARIABLES_ANALYSIS: Analysis = Analysis {
     member: "variables",
     run: read_variables,
     is_opt_in: true,
-    derived: Some(VARIABLES_TABLE),
+    derived: &[VARIABLES_TABLE],
 };
 
 /// Reads the variables of the innermost frame.

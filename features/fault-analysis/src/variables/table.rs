@@ -3,10 +3,11 @@
 use gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 use unslide_fault_analysis_variables::{RegisterSet, TableLimits, build_table};
 use unslide_symbolicate::object::DebugInfo;
-use unslide_symbolicate::{DeriveError, DeriveResult, DerivedObject};
+use unslide_symbolicate::{DeriveError, DeriveResult, DerivedObject, DerivedSource};
 
 /// The table of the variables of a dSYM.
-pub const VARIABLES_TABLE: DerivedObject = DerivedObject { name: "variables-v2", derive: derive_table };
+pub const VARIABLES_TABLE: DerivedObject =
+    DerivedObject { name: "variables-v2", source: DerivedSource::DebugInfo, derive: derive_table };
 
 /// The largest table, and the most entries of debug information that its build reads.
 const LIMITS: TableLimits = TableLimits { table_bytes: 96 << 20, entries: 60_000_000 };

@@ -281,11 +281,11 @@ pub struct ReportDerivatives(Vec<(DebugId, &'static str, Arc<[u8]>)>);
 impl ReportDerivatives {
     /// Derives what `analyses` read of the image with the crash.
     pub fn find(library: &Library, plan: &Plan<'_, '_>, analyses: &[Analysis]) -> ReportDerivatives {
-        let wanted = analyses.iter().filter_map(|analysis| analysis.derived);
+        let wanted = analyses.iter().flat_map(|analysis| analysis.derived);
         let id = plan.find_crashed_image();
         let found = wanted.filter_map(|object| {
             let id = id?;
-            Some((id, object.name, library.find_derived(&id, &object)?))
+            Some((id, object.name, library.find_derived(&id, object)?))
         });
         ReportDerivatives(found.collect())
     }
