@@ -4,7 +4,7 @@
 //! digits, and the plan. `UNSLIDE_CRASH_LAB` names a folder with more crashes.
 
 use crate::variables::{parse_hex, unpack_symbols};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use unslide_fault_analysis::{ANALYSIS, APP_TEXT, VARIABLES_TABLE};
@@ -132,6 +132,181 @@ impl Tally {
         assert!(self.wrong_paths.is_empty(), "{:?}", self.wrong_paths);
         assert!(self.misled.is_empty(), "{:?}", self.misled);
     }
+}
+
+/// A crash of the fixture.
+struct StoredCrash {
+    report: Value,
+    table: Vec<u8>,
+    text: Vec<u8>,
+}
+
+impl StoredCrash {
+    fn find(case: &str) -> StoredCrash {
+        let cases = FIXTURE.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let own = cases.into_iter().find(|own| own["case"] == case).unwrap();
+        let bytes = |key: &str| parse_hex(own[key].as_str().unwrap());
+        StoredCrash { table: bytes("table"), text: bytes("text"), report: own["report"].clone() }
+    }
+
+    fn without_binary(&self) -> Derived<'_> {
+        Derived { table: &self.table, text: None }
+    }
+
+    fn with_binary(&self) -> Derived<'_> {
+        Derived { text: Some(&self.text), ..self.without_binary() }
+    }
+}
+
+#[test]
+fn sentences_name_the_expression_with_the_bad_value() {
+    for (case, verdict, confidence, sentence) in [
+        (
+            "null_field.arm64.O1",
+            "null_pointer",
+            "certain",
+            "`p` (Player *) is null; the crash reads `p->score` (offset +0x28).",
+        ),
+        (
+            "null_field.x86_64.O1",
+            "null_pointer",
+            "certain",
+            "`p` (Player *) is null; the crash reads `p->score` (offset +0x28).",
+        ),
+        (
+            "null_next.arm64.O1",
+            "null_pointer",
+            "certain",
+            "`p->next` (Node *) is null; the crash reads `p->next->score` (offset +0x10).",
+        ),
+        (
+            "reference_null.arm64.O1",
+            "null_pointer",
+            "certain",
+            "Reference `o` (const Option &) refers to address 0; the crash reads `o.weight` (offset +0x8).",
+        ),
+        (
+            "small_integer.arm64.O1",
+            "small_address",
+            "certain",
+            "`h` (Handle *) holds a small number instead of an address; the crash reads `h->bytes` (offset +0x8).",
+        ),
+        (
+            "freed_field.x86_64.O1",
+            "freed_memory",
+            "likely",
+            "`car->owner` (Owner *) was probably read from freed memory; the crash uses `car->owner->age` (offset \
+             +0x14).",
+        ),
+        (
+            "wild_index.arm64.O1",
+            "invalid_pointer",
+            "certain",
+            "`list` (i64 *) or its index leads to an address that the access may not use; the crash reads `list[i]`.",
+        ),
+        (
+            "write_constant.arm64.O1",
+            "write_to_read_only",
+            "certain",
+            "The crash writes address 0x100f4402c in write_constant.arm64.O1, which is read-only. The access is to \
+             `*text`.",
+        ),
+    ] {
+        let crash = StoredCrash::find(case);
+        let fault = find_fault(&crash.report, crash.with_binary());
+        assert_eq!(fault["sentence"], sentence, "{case}");
+        assert_eq!(
+            (&fault["verdict"], &fault["confidence"]),
+            (&verdict.into(), &confidence.into()),
+            "{case}"
+        );
+    }
+}
+
+#[test]
+fn a_null_subject_has_its_value_and_its_evidence() {
+    let crash = StoredCrash::find("null_field.arm64.O1");
+    let fault = find_fault(&crash.report, crash.with_binary());
+    let subject = json!({"expression": "p", "type": "Player *", "value": 0, "path": "p->score", "member": "score",
+        "offset": 40});
+    assert_eq!(fault["subject"], subject);
+    let evidence = json!([{"esr": 2_449_473_542_u64}, {"far": 40}, {"register": "x0", "value": 0},
+        {"code": "082840b9", "relative_address": 16_384},
+        {"variable": "p", "call": 0, "debug_id": "4c4c448a-5555-3144-a12a-e47879506971"}]);
+    assert_eq!(fault["evidence"], evidence);
+    assert!(fault["abstained"].is_null());
+    // The values of variables name it without the binary.
+    assert_eq!(find_fault(&crash.report, crash.without_binary())["subject"], subject);
+}
+
+#[test]
+fn values_other_than_null_are_not_in_a_fault() {
+    for case in ["small_integer.arm64.O1", "freed_field.x86_64.O1", "wild_index.arm64.O1"] {
+        let crash = StoredCrash::find(case);
+        let fault = find_fault(&crash.report, crash.with_binary());
+        assert!(fault["subject"]["expression"].is_string() && fault["subject"]["value"].is_null(), "{fault}");
+        let named = fault["evidence"].as_array().unwrap().iter().any(|fact| !fact["register"].is_null());
+        assert!(!named, "{fault}");
+    }
+    // The distance to an element is a value as well.
+    let crash = StoredCrash::find("wild_index.arm64.O1");
+    assert!(find_fault(&crash.report, crash.with_binary())["subject"]["offset"].is_null());
+}
+
+#[test]
+fn a_null_member_is_the_headline_of_its_group() {
+    let title = |case: &str| {
+        let crash = StoredCrash::find(case);
+        let grouping = enrich_crash(&crash.report, crash.with_binary()).grouping.unwrap();
+        (grouping.title.clone(), grouping.headline)
+    };
+    let (shown, headline) = title("null_field.arm64.O1");
+    assert_eq!(headline.as_deref(), Some("Null pointer: Player.score"));
+    assert!(shown.starts_with("Null pointer: Player.score"), "{shown}");
+    assert_eq!(title("reference_null.arm64.O1").1.as_deref(), Some("Null pointer: Option.weight"));
+    assert_eq!(title("small_integer.arm64.O1").1, None);
+}
+
+#[test]
+fn a_missing_subject_has_a_reason() {
+    let reason = |case: &str, derived: fn(&StoredCrash) -> Derived<'_>| {
+        let crash = StoredCrash::find(case);
+        let fault = find_fault(&crash.report, derived(&crash));
+        assert!(fault["subject"].is_null(), "{fault}");
+        fault["abstained"].as_array().unwrap().last().unwrap()["reason"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(reason("null_next.arm64.O1", StoredCrash::without_binary), "no_candidate");
+    assert_eq!(reason("freed_field.x86_64.O1", StoredCrash::without_binary), "no_address");
+    let mut crash = StoredCrash::find("null_field.arm64.O1");
+    let pc = crash.report["crash"]["threads"][0]["registers"]["basic"]["pc"].as_u64().unwrap();
+    crash.report["crash"]["threads"][0]["registers"]["basic"]["pc"] = (pc + 4).into();
+    let fault = find_fault(&crash.report, crash.with_binary());
+    assert_eq!(fault["abstained"], json!([{"what": "subject", "reason": "other_frame"}]));
+    assert_eq!((&fault["verdict"], &fault["confidence"]), (&"null_pointer".into(), &"likely".into()));
+}
+
+/// Proves: bounded-input
+#[test]
+fn damaged_objects_cost_the_subject_only() {
+    let crash = StoredCrash::find("null_next.arm64.O1");
+    let (table, text) = (&crash.table, &crash.text);
+    for length in 0..table.len().max(text.len()) {
+        let cut = |bytes: &[u8]| bytes.get(..length).unwrap_or(bytes).to_vec();
+        let changed = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            if let Some(byte) = bytes.get_mut(length) {
+                *byte ^= 0x55;
+            }
+            bytes
+        };
+        for (table, text) in
+            [(cut(table), cut(text)), (changed(table), text.clone()), (table.clone(), changed(text))]
+        {
+            let fault = find_fault(&crash.report, Derived { table: &table, text: Some(&text) });
+            assert!(fault["verdict"].is_string() && fault.to_string().len() < 8 << 10, "{fault}");
+        }
+    }
+    assert!((APP_TEXT.derive)(b"no object").unwrap().is_none());
 }
 
 #[test]
