@@ -6,6 +6,7 @@
 //! t/<tenant>/symbols/<ab>/<cdef…>/debuginfo                the winner for a debug id
 //! t/<tenant>/symbols/<ab>/<cdef…>/symcache-v<N>-<sha256>   a symcache, never overwritten
 //! t/<tenant>/symbols/<ab>/<cdef…>/symcache-v<N>            the symcache that answers (alias)
+//! t/<tenant>/symbols/<ab>/<cdef…>/derived-<name>           what an analysis reads beside the symcache
 //! t/<tenant>/segments/<yyyy-mm-dd>/<uuid>                  stored reports
 //! t/<tenant>/<folder>/<uuid>/<name>                        a file of a feature, in the feature's folder
 //! system/uploads/…, system/objects/… and system/symbols/…   the same for system symbols
@@ -200,6 +201,13 @@ impl SymbolKeys {
     #[must_use]
     pub fn symcache(&self, version: u32, sha256: &ContentHash) -> ObjectKey {
         ObjectKey(format!("{}symcache-v{version}-{sha256}", self.0))
+    }
+
+    /// Returns the key of a derived object of the debug id. Its name has the version of its format. It has
+    /// [`crate::AliasMeta`] as user metadata.
+    #[must_use]
+    pub fn derived(&self, name: &str) -> ObjectKey {
+        ObjectKey(format!("{}derived-{name}", self.0))
     }
 
     /// Returns the key of the symcache of format `version` that answers. It has the same bytes as one of

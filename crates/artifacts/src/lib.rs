@@ -20,7 +20,9 @@ pub mod segment;
 mod settings;
 
 pub use alias::AliasMeta;
-pub use cache::{CacheError, CacheLimits, CacheSettings, CacheStats, Evictions, Hint, SymcacheCache};
+pub use cache::{
+    CacheError, CacheLimits, CacheSettings, CacheStats, DerivedContents, Evictions, Hint, SymcacheCache,
+};
 pub use error::StorageError;
 pub use mapped::map_file;
 pub use object_store::{

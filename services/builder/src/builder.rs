@@ -16,6 +16,7 @@ use unslide_runtime::Host;
 use unslide_runtime::child::ChildProgram;
 use unslide_store::Store;
 use unslide_stream::Producer;
+use unslide_symbolicate::DerivedObject;
 
 pub(crate) struct Builder {
     pub(crate) store: Store,
@@ -44,6 +45,8 @@ pub(crate) struct Builder {
     /// Readers of reports in other formats.
     pub(crate) readers: ReportReaders,
     pub(crate) features: Vec<BuilderFeature>,
+    /// Objects that are built beside symcaches, for analyses of features.
+    pub(crate) derived: Vec<DerivedObject>,
     pub(crate) host: Host,
 }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use unslide_artifacts::ObjectStore;
 use unslide_store::jobs::JobLease;
 use unslide_store::{HookFuture, OwnerTx, Store, StoreError};
+use unslide_symbolicate::DerivedObject;
 
 /// Deletion of a feature's expired rows. Returns the number of deleted rows.
 pub type Clearing<'s> = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send + 's>>;
@@ -41,6 +42,8 @@ pub struct BuilderFeatures {
     pub readers: unslide_report::reader::ReportReaders,
     /// Their additions to the builder's own work.
     pub features: Vec<BuilderFeature>,
+    /// Derived objects of their analyses, each once.
+    pub derived: Vec<DerivedObject>,
 }
 
 /// The work of a job. It ends the job itself if it returns without a failure.

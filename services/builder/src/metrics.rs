@@ -41,6 +41,8 @@ pub(crate) struct Metrics {
     pub(crate) set_aside: IntGauge,
     /// Objects to rebuild, by outcome (`built`, `rejected`, `gone`).
     pub(crate) backfilled: IntCounterVec,
+    /// Builds of derived objects, by name and outcome (`built`, `empty`, `failed`).
+    pub(crate) derived: IntCounterVec,
     /// Age of the oldest unsent outbox message when last read, in seconds.
     pub(crate) relay_lag: Gauge,
 }
@@ -90,6 +92,11 @@ impl Metrics {
                 "unslide_builder_backfilled_total",
                 "Rebuilds of symcaches after a change of the format, by their result.",
                 &["status"],
+            )?,
+            derived: make.register_counters(
+                "unslide_builder_derived_total",
+                "Builds of what analyses read beside symcaches, by their result.",
+                &["object", "status"],
             )?,
             relay_lag,
         })

@@ -85,6 +85,7 @@ pub async fn run(
         gate: IsolationGate::default(),
         readers: features.readers.clone(),
         features: features.features.clone(),
+        derived: features.derived.clone(),
         store,
         child,
         host,

@@ -15,7 +15,7 @@ use unslide_model::TenantId;
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::config::ConfigPart;
 use unslide_store::{Store, StoreHook};
-use unslide_symbolicate::Analysis;
+use unslide_symbolicate::{Analysis, DerivedObject};
 pub use unslide_symbolizer::SymbolizerFeature;
 use unslide_symbolizer::SymbolizerFeatures;
 
@@ -133,6 +133,7 @@ pub fn for_builder(features: &[Feature]) -> BuilderFeatures {
         hooks: collect_hooks(features),
         readers: collect_readers(features),
         features: builder.collect(),
+        derived: collect_derived(&collect_analyses(features)),
     }
 }
 
@@ -163,4 +164,16 @@ pub fn collect_readers(features: &[Feature]) -> ReportReaders {
 #[must_use]
 pub fn collect_analyses(features: &[Feature]) -> Vec<Analysis> {
     features.iter().flat_map(|feature| feature.symbolizer.analyses).copied().collect()
+}
+
+/// Returns the derived objects that analyses read, each once.
+#[must_use]
+pub fn collect_derived(analyses: &[Analysis]) -> Vec<DerivedObject> {
+    let mut all: Vec<DerivedObject> = Vec::new();
+    for object in analyses.iter().flat_map(|analysis| analysis.derived) {
+        if all.iter().all(|other| other.name != object.name) {
+            all.push(*object);
+        }
+    }
+    all
 }

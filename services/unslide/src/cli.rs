@@ -215,7 +215,8 @@ fn run_core_command(command: Command) -> Outcome {
         }
         Command::SwiftDemangler => Ok(swift::run()),
         Command::BuildSymcache => {
-            unslide_builder::serve_child(features::CHILD_TASKS)?;
+            let derived = unslide_feature::collect_derived(&features::read_analyses(true));
+            unslide_builder::serve_child(features::CHILD_TASKS, &derived)?;
             Ok(Exit::Ready)
         }
     }

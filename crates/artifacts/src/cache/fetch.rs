@@ -52,7 +52,7 @@ impl Drop for Landing {
     }
 }
 
-fn given_up() -> CacheError {
+pub(super) fn given_up() -> CacheError {
     CacheError::Transient("the download was given up".into())
 }
 
@@ -170,8 +170,8 @@ struct Whole {
 }
 
 /// A download's file, unlinked unless it is renamed.
-struct Temporary {
-    path: PathBuf,
+pub(super) struct Temporary {
+    pub(super) path: PathBuf,
     /// The reserved disk space, until the file counts as part of the cache.
     _reserved: Reserved,
 }
@@ -226,7 +226,7 @@ async fn fetch_version(inner: &Arc<Inner>, id: &Owned<DebugId>, version: u32) ->
 }
 
 /// Downloads an object. If the disk is full, evicts others and retries once.
-async fn download_object(
+pub(super) async fn download_object(
     inner: &Arc<Inner>,
     id: &Owned<DebugId>,
     key: &ObjectKey,
@@ -330,7 +330,7 @@ fn disk_error(error: &io::Error) -> CacheError {
 }
 
 /// Runs blocking disk work outside the async worker threads.
-async fn run_blocking<T: Send + 'static>(
+pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, CacheError> {
     match tokio::task::spawn_blocking(work).await {

@@ -1,6 +1,7 @@
 //! Symcaches on this machine's disk: fetched once, mapped into memory, limited in bytes.
 
 mod deleted;
+mod derived;
 mod disk;
 mod download_space;
 mod events;
@@ -14,6 +15,8 @@ mod stats;
 mod tests;
 
 use crate::ObjectStore;
+pub use derived::DerivedContents;
+use derived::DerivedObjects;
 use disk::Disk;
 use download_space::DownloadSpace;
 use limits::REMEMBER_MISSING_MICROS;
@@ -83,6 +86,7 @@ struct Inner {
     space: DownloadSpace,
     runtime: Handle,
     state: Mutex<CacheState>,
+    derived: Mutex<DerivedObjects>,
 }
 
 /// The cache. Cheap to clone; clones share the same cache.
@@ -131,7 +135,8 @@ impl SymcacheCache {
         let space = DownloadSpace::new(settings.limits.download_bytes);
         let runtime = Handle::current();
         let state = Mutex::new(state);
-        let inner = Inner { settings, store, clock, disk, downloads, space, runtime, state };
+        let derived = Mutex::new(DerivedObjects::new(&settings));
+        let inner = Inner { settings, store, clock, disk, downloads, space, runtime, state, derived };
         Ok(SymcacheCache { inner: Arc::new(inner) })
     }
 
@@ -166,7 +171,9 @@ impl SymcacheCache {
 
     /// Handles an event: an owner's symbols for a debug id changed, to this generation.
     pub fn forget_outdated(&self, id: impl Into<Owned<DebugId>>, generation: u64) {
-        let outdated = self.inner.state.lock().forget_outdated(&id.into(), generation);
+        let id = id.into();
+        let outdated = self.inner.state.lock().forget_outdated(&id, generation);
+        self.inner.derived.lock().forget(&id);
         if let Some(entry) = outdated {
             self.inner.disk.remove_file(&entry.file);
         }
@@ -176,7 +183,9 @@ impl SymcacheCache {
     /// newer generation, even while object storage still has them.
     pub fn delete_symbols(&self, id: impl Into<Owned<DebugId>>, generation: u64) {
         let missing = self.inner.to_negative(ImageSymbols::Missing);
-        let outdated = self.inner.state.lock().delete_symbols(&id.into(), generation, missing);
+        let id = id.into();
+        let outdated = self.inner.state.lock().delete_symbols(&id, generation, missing);
+        self.inner.derived.lock().forget(&id);
         if let Some(entry) = outdated {
             self.inner.disk.remove_file(&entry.file);
         }
@@ -186,11 +195,13 @@ impl SymcacheCache {
     /// object storage before its next use.
     pub fn missed_events(&self) {
         self.inner.state.lock().record_gap();
+        self.inner.derived.lock().forget_all();
     }
 
     /// Drops all symcaches of a tenant, from memory and disk.
     pub fn forget_tenant(&self, tenant: &TenantId) {
         let gone = self.inner.state.lock().remove_tenant(tenant);
+        self.inner.derived.lock().forget_owner(&Owner::from(tenant));
         for entry in gone {
             self.inner.disk.remove_file(&entry.file);
         }
@@ -250,7 +261,11 @@ impl Inner {
 
     /// Returns an answer to be remembered from now on.
     fn to_negative(&self, answer: ImageSymbols) -> Negative {
-        let until = self.clock.monotonic_micros().saturating_add(REMEMBER_MISSING_MICROS);
-        Negative { answer, until }
+        Negative { answer, until: self.remember_missing_until() }
+    }
+
+    /// Returns the end of the time for which an absence that is found now is remembered.
+    fn remember_missing_until(&self) -> i64 {
+        self.clock.monotonic_micros().saturating_add(REMEMBER_MISSING_MICROS)
     }
 }

@@ -38,7 +38,7 @@ fn child() -> ChildProgram {
 #[test]
 fn a_child_does_what_its_folder_says() {
     if Path::new("request.json").exists() {
-        unslide_builder::serve_child(&[unslide_captures::ANALYSIS_TASK]).unwrap();
+        unslide_builder::serve_child(&[unslide_captures::ANALYSIS_TASK], &[]).unwrap();
     }
 }
 

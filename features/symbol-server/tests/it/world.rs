@@ -23,7 +23,7 @@ fn child() -> ChildProgram {
 #[test]
 fn a_child_does_what_its_folder_says() {
     if Path::new("request.json").exists() {
-        unslide_builder::serve_child(&[]).unwrap();
+        unslide_builder::serve_child(&[], &[]).unwrap();
     }
 }
 

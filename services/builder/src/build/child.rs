@@ -26,6 +26,8 @@ pub(crate) const REQUEST: &str = "request.json";
 pub(crate) const ANSWER: &str = "answer.json";
 /// Name of the file in which the child stores a symcache.
 pub(crate) const SYMCACHE: &str = "symcache";
+/// Name of the file in which the child stores a derived object.
+pub(crate) const DERIVED: &str = "derived";
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Request {
@@ -50,6 +52,8 @@ pub(crate) enum Task {
     /// Builds the symcache of one slice, or of a source map for the debug id that its bundle has: the answer is a
     /// [`BuiltSlice`].
     Build { file: PathBuf, range: Range<u64>, bundle: Option<DebugId> },
+    /// Builds a derived object of one slice: the answer is the hash of its bytes in the file [`DERIVED`].
+    Derive { file: PathBuf, range: Range<u64>, name: String },
     /// Runs the task of a feature.
     Feature { name: String, input: Value, answer_bytes: u64 },
 }
@@ -58,7 +62,7 @@ impl Task {
     /// Returns the size of the object to build, or 0 for a task with memory that does not grow with its file.
     fn object_bytes(&self) -> u64 {
         match self {
-            Task::Build { range, .. } => range.end.saturating_sub(range.start),
+            Task::Build { range, .. } | Task::Derive { range, .. } => range.end.saturating_sub(range.start),
             Task::Unpack { .. } | Task::Feature { .. } => 0,
         }
     }

@@ -3,6 +3,7 @@
 pub(crate) mod backfill;
 pub(crate) mod bundles;
 pub(crate) mod child;
+pub(crate) mod derive;
 pub(crate) mod memory;
 pub(crate) mod publish;
 pub(crate) mod serve;
@@ -11,6 +12,7 @@ pub(crate) mod symcache;
 pub(crate) mod work_folder;
 
 use crate::build::child::{BuiltSlice, ChildAnswer, ChildError, SYMCACHE, Task};
+use crate::build::derive::derive_objects;
 use crate::build::publish::{BuiltSymcaches, SymcacheForm, publish_symcaches};
 use crate::build::slices::{UploadedSlice, unpack_file};
 use crate::build::work_folder::Room;
@@ -235,12 +237,15 @@ pub(crate) async fn build_symcaches(
     slice: &UploadedSlice,
 ) -> ChildAnswer<BuiltSymcaches> {
     let task = Task::Build { file: slice.file.clone(), range: slice.range.clone(), bundle: None };
-    let BuiltSlice { quality, warnings, sha256 } = child::run_task(builder, job, room, task).await?;
+    let BuiltSlice { quality, mut warnings, sha256 } = child::run_task(builder, job, room, task).await?;
     let symcache = Bytes::from(tokio::fs::read(room.path().join(SYMCACHE)).await?);
     let mut versions = builder.settings.symcache_versions.clone();
     versions.sort_unstable_by(|a, b| b.cmp(a));
     let form = |version| SymcacheForm { version, symcache: symcache.clone(), sha256 };
-    Ok(BuiltSymcaches { quality, warnings, forms: versions.into_iter().map(form).collect() })
+    let forms = versions.into_iter().map(form).collect();
+    let derived = derive_objects(builder, job, room, slice).await?;
+    warnings.extend(derived.warnings);
+    Ok(BuiltSymcaches { quality, warnings, forms, derived: derived.built })
 }
 
 pub(crate) async fn reject_object(

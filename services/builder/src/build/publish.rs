@@ -12,6 +12,7 @@
 //! it safe with stores that check the condition and write in two steps. Stores that do both in one step need
 //! only the precondition.
 
+use crate::build::derive::{BuiltDerivative, find_derivatives, store_derivatives};
 use crate::build::slices::{UploadedSlice, debug_id};
 use crate::build::store_slice;
 use crate::builder::Builder;
@@ -27,6 +28,7 @@ use unslide_store::objects::Symcache;
 use unslide_store::slots::SymbolSlot;
 use unslide_store::symbols::{self, DebugIdSymbols};
 use unslide_store::{OwnerTx, objects, slots};
+use unslide_symbolicate::DerivedSource;
 use unslide_symbolicate::symcache::READ_SYMCACHE_VERSIONS;
 
 /// Number of tries if other writers interfere, before the job is put off.
@@ -39,6 +41,8 @@ pub(crate) struct BuiltSymcaches {
     pub(crate) warnings: Vec<String>,
     /// One symcache for each version of the format that this builder writes, the newest first.
     pub(crate) forms: Vec<SymcacheForm>,
+    /// What analyses read beside the symcaches.
+    pub(crate) derived: Vec<BuiltDerivative>,
 }
 
 /// A symcache in one version of the format.
@@ -154,6 +158,9 @@ async fn try_publish(
             if other.generation > slot.generation {
                 announce_symbols(&mut tx, id, other, version).await?;
             }
+            // The code of an image is the same whichever object answers for its names.
+            let code = built.derived.iter().filter(|one| one.source == DerivedSource::Binary);
+            store_derivatives(builder, id, slice, other.generation, built.quality, code).await?;
             objects::mark_ready(&mut tx, &object, built.quality, built.left_out().as_deref(), &symcache)
                 .await?;
             tx.commit().await?;
@@ -161,6 +168,8 @@ async fn try_publish(
         }
         _ => current.map_or(0, |(_, meta)| meta.generation).max(slot.generation) + 1,
     };
+    // Before the aliases: a reader that has seen their generation finds them.
+    store_derivatives(builder, id, slice, generation, built.quality, built.derived.iter()).await?;
     if !write_aliases(builder, id, slice, built, generation, &aliases).await? {
         return Ok(None);
     }
@@ -181,7 +190,7 @@ async fn try_publish(
     Ok(Some(PublishOutcome::Wins))
 }
 
-/// Deletes the aliases of an object that was deleted while it was built.
+/// Deletes the aliases and derived objects of an object that was deleted while it was built.
 async fn take_back(
     builder: &Builder,
     id: &Owned<DebugId>,
@@ -194,6 +203,9 @@ async fn take_back(
     }
     if !ours.is_empty() {
         builder.objects.delete(&keys::for_symbols(id).debuginfo()).await?;
+    }
+    for (key, _) in find_derivatives(builder, id).await?.iter().filter(|(_, of)| of == object) {
+        builder.objects.delete(key).await?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The work of a child process of the builder: it unpacks an upload, builds a symcache, or runs a task of a feature.
 
 use crate::build::child::{ANSWER, BuiltSlice, ChildAnswer, ChildError, REQUEST, Request, SYMCACHE, Task};
+use crate::build::derive::derive_here;
 use crate::build::slices::{Unpacked, to_rejection, unpack_here};
 use crate::failure::JobFailure;
 use crate::feature::{ChildTask, ChildTaskError};
@@ -15,15 +16,17 @@ use unslide_artifacts::map_file;
 use unslide_model::{ContentHash, DebugId};
 use unslide_runtime::child::end_with_parent;
 use unslide_store::objects::ObjectStatus;
+use unslide_symbolicate::DerivedObject;
 use unslide_symbolicate::build_source_map;
 use unslide_symbolicate::object::{self, ObjectError};
 
-/// Performs the request in the current folder, as a child of a builder. `tasks` are the tasks of features.
+/// Performs the request in the current folder, as a child of a builder. `tasks` are the tasks of features, and
+/// `derived` the derived objects of their analyses.
 ///
 /// # Errors
 /// Returns an error if the request or the answer cannot be read or written, or if the operating system
 /// refuses a limit.
-pub fn serve_request(tasks: &[ChildTask]) -> io::Result<()> {
+pub fn serve_request(tasks: &[ChildTask], derived: &[DerivedObject]) -> io::Result<()> {
     let request: Request = serde_json::from_slice(&fs::read(REQUEST)?)?;
     request.limits.apply()?;
     end_with_parent()?;
@@ -35,6 +38,7 @@ pub fn serve_request(tasks: &[ChildTask]) -> io::Result<()> {
         Task::Build { file, range, bundle } => {
             serde_json::to_vec(&build_here(&request, file, range, *bundle))
         }
+        Task::Derive { file, range, name } => serde_json::to_vec(&derive_here(derived, file, range, name)),
         Task::Feature { name, input, .. } => serde_json::to_vec(&run_here(tasks, name, input)),
     };
     fs::write(ANSWER, answer?)

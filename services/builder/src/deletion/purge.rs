@@ -1,5 +1,6 @@
 //! Deletes the objects of deleted symbols from object storage.
 
+use crate::build::derive::find_derivatives;
 use crate::build::publish::alias_versions;
 use crate::builder::Builder;
 use crate::deletion::Deletion;
@@ -64,8 +65,8 @@ pub(crate) async fn purge_symbols(
     Ok(tx.commit().await?)
 }
 
-/// Returns the keys that have to stay: the symcaches of objects that have a row, and the alias of the best
-/// one.
+/// Returns the keys that have to stay: the symcaches and derived objects of objects that have a row, and the alias of
+/// the best one.
 async fn find_live_keys(
     builder: &Builder,
     id: &Owned<DebugId>,
@@ -83,6 +84,11 @@ async fn find_live_keys(
             && (published_since || objects().any(|object| object.content_hash == meta.object))
         {
             alive.extend([keys.alias(version), keys.debuginfo(), keys.symcache(version, &meta.sha256)]);
+        }
+    }
+    for (key, of) in find_derivatives(builder, id).await? {
+        if objects().any(|object| object.content_hash == of) {
+            alive.insert(key);
         }
     }
     Ok(alive)

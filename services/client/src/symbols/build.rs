@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_child_builds_what_its_folder_says() {
         if Path::new("request.json").exists() {
-            unslide_builder::serve_child(&[]).unwrap();
+            unslide_builder::serve_child(&[], &[]).unwrap();
         }
     }
 

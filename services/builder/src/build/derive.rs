@@ -1,0 +1,139 @@
+//! Derived objects of a slice: what analyses read beside the symcache. Each is built in a child process of its own, so
+//! that its failure costs no symcache.
+
+use crate::build::child::{self, ChildAnswer, ChildError, DERIVED, Task};
+use crate::build::slices::UploadedSlice;
+use crate::build::work_folder::Room;
+use crate::builder::Builder;
+use crate::failure::JobFailure;
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use unslide_artifacts::{AliasMeta, Condition, Put, keys, map_file};
+use unslide_model::{ContentHash, DebugId, Owned, Quality};
+use unslide_store::jobs::JobLease;
+use unslide_store::objects::ObjectStatus;
+use unslide_symbolicate::{DerivedObject, DerivedSource};
+
+/// A derived object that was built.
+pub(crate) struct BuiltDerivative {
+    name: &'static str,
+    pub(crate) source: DerivedSource,
+    bytes: Bytes,
+    sha256: ContentHash,
+}
+
+/// Derived objects of one slice, and the reasons of those that could not be built.
+#[derive(Default)]
+pub(crate) struct BuiltDerivatives {
+    pub(crate) built: Vec<BuiltDerivative>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Builds the derived objects of a slice. The slice stays usable without those that fail.
+pub(crate) async fn derive_objects(
+    builder: &Builder,
+    job: &JobLease,
+    room: &Arc<Room>,
+    slice: &UploadedSlice,
+) -> Result<BuiltDerivatives, JobFailure> {
+    let mut derived = BuiltDerivatives::default();
+    for object in builder.derived.iter().filter(|object| is_source(object, slice)) {
+        let (file, range) = (slice.file.clone(), slice.range.clone());
+        let task = Task::Derive { file, range, name: object.name.to_owned() };
+        let outcome = match child::run_task::<Option<ContentHash>>(builder, job, room, task).await {
+            Ok(Some(sha256)) => {
+                let bytes = Bytes::from(tokio::fs::read(room.path().join(DERIVED)).await?);
+                derived.built.push(BuiltDerivative {
+                    name: object.name,
+                    source: object.source,
+                    bytes,
+                    sha256,
+                });
+                "built"
+            }
+            Ok(None) => "empty",
+            Err(ChildError::Failed(failure)) => return Err(failure),
+            Err(ChildError::Rejected(_, reason)) => {
+                tracing::warn!(object.hash = %slice.new.content_hash, reason, "{} cannot be built", object.name);
+                derived.warnings.push(format!("{}: {reason}", object.name));
+                "failed"
+            }
+        };
+        builder.metrics.derived.with_label_values(&[object.name, outcome]).inc();
+    }
+    Ok(derived)
+}
+
+/// Returns true if the derived object may be built from the slice.
+fn is_source(object: &DerivedObject, slice: &UploadedSlice) -> bool {
+    match object.source {
+        DerivedSource::DebugInfo => slice.new.has_dwarf,
+        DerivedSource::Binary => matches!(slice.new.kind.as_str(), "executable" | "dylib" | "bundle"),
+    }
+}
+
+/// Builds a derived object in the current folder, as a child of a builder. Returns the hash of its bytes, or `None` if
+/// the slice has nothing for it.
+pub(crate) fn derive_here(
+    objects: &[DerivedObject],
+    file: &Path,
+    range: &Range<u64>,
+    name: &str,
+) -> ChildAnswer<Option<ContentHash>> {
+    let Some(object) = objects.iter().find(|object| object.name == name) else {
+        return Err(JobFailure::Again(format!("this program derives no {name}")).into());
+    };
+    let bytes = map_file(file)?;
+    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    let slice = bytes.get(index(range.start)..index(range.end)).unwrap_or_default();
+    let derived = (object.derive)(slice);
+    let derived =
+        derived.map_err(|error| ChildError::Rejected(ObjectStatus::TooComplex, error.to_string()))?;
+    let Some(derived) = derived else { return Ok(None) };
+    fs::write(DERIVED, &derived)?;
+    Ok(Some(ContentHash(Sha256::digest(&derived).into())))
+}
+
+/// Stores derived objects, unless they are stored already. The caller holds the lock of the debug id.
+pub(crate) async fn store_derivatives<'d>(
+    builder: &Builder,
+    id: &Owned<DebugId>,
+    slice: &UploadedSlice,
+    generation: u64,
+    quality: Quality,
+    derivatives: impl Iterator<Item = &'d BuiltDerivative>,
+) -> Result<(), JobFailure> {
+    let object = slice.new.content_hash;
+    for derivative in derivatives {
+        let key = keys::for_symbols(id).derived(derivative.name);
+        let meta = AliasMeta { generation, quality, sha256: derivative.sha256, object };
+        let head = builder.objects.head(&key).await?;
+        let stored = head.and_then(|head| AliasMeta::from_metadata(&head.metadata));
+        if stored == Some(meta) {
+            continue;
+        }
+        let put = Put { condition: Condition::Always, metadata: meta.to_metadata() };
+        builder.objects.put(&key, derivative.bytes.clone(), &put).await?;
+    }
+    Ok(())
+}
+
+/// Returns the keys of the stored derived objects of a debug id, with the objects that they were built from.
+pub(crate) async fn find_derivatives(
+    builder: &Builder,
+    id: &Owned<DebugId>,
+) -> Result<Vec<(keys::ObjectKey, ContentHash)>, JobFailure> {
+    let mut found = Vec::new();
+    for object in &builder.derived {
+        let key = keys::for_symbols(id).derived(object.name);
+        let head = builder.objects.head(&key).await?;
+        if let Some(meta) = head.and_then(|head| AliasMeta::from_metadata(&head.metadata)) {
+            found.push((key, meta.object));
+        }
+    }
+    Ok(found)
+}
