@@ -14,10 +14,10 @@ pub fn check(data: &[u8]) {
     if let Ok(Some(text)) = ImageText::read_slice(data) {
         assert!(ImageText::parse(&text.to_stored()).is_ok_and(|read| read.bytes == text.bytes));
     }
-    let _ = find(data);
+    let _ = search_subject(data);
 }
 
-fn find(data: &[u8]) -> Option<()> {
+fn search_subject(data: &[u8]) -> Option<()> {
     let (table, rest) = split_sized(data)?;
     let (text, rest) = split_sized(rest)?;
     let (address, rest) = rest.split_first_chunk()?;
