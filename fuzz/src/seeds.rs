@@ -1,10 +1,14 @@
 //! Writes the seed corpus from the project's own generators and fixtures: `cargo run --bin seeds`.
 
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use unslide_symbolicate::dyld_cache::DyldCache;
 use unslide_symbolicate::object::build_symcache;
 use unslide_testkit::{fixtures, reports};
+
+/// Registers of a seed of `subject`: so many that few names share one.
+const REGISTER_SLOTS: usize = 61;
 
 fn save_seed(target: &str, name: &str, bytes: &[u8]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
@@ -18,6 +22,7 @@ fn read_fixture(path: PathBuf) -> Vec<u8> {
 
 fn main() {
     write_objects();
+    write_subjects();
     write_names();
     reports_and_keys();
     write_signals();
@@ -41,6 +46,44 @@ fn write_objects() {
         let built = build_symcache(&read_fixture(fixtures::dsym(name))).expect("a fixture builds");
         save_seed("symcache", name, &built.symcache);
     }
+}
+
+/// Planned crashes with their tables of variables and their instructions.
+fn write_subjects() {
+    let cases = include_str!("../../features/fault-analysis/tests/data/subjects.ndjson");
+    for line in cases.lines() {
+        let case: Value = serde_json::from_str(line).expect("a fixture is JSON");
+        let name = case["case"].as_str().expect("a case has a name");
+        save_seed("subject", name, &subject_input(&case));
+    }
+}
+
+/// Writes a crash in the form that the check of `subject` reads.
+fn subject_input(case: &Value) -> Vec<u8> {
+    let mut input = Vec::new();
+    for key in ["table", "text"] {
+        let digits = case[key].as_str().expect("a fixture has digits").as_bytes();
+        let byte = |pair: &[u8]| {
+            let digits = std::str::from_utf8(pair).expect("digits are ASCII");
+            u8::from_str_radix(digits, 16).expect("digits are hexadecimal")
+        };
+        let bytes: Vec<u8> = digits.chunks_exact(2).map(byte).collect();
+        input.extend(u16::try_from(bytes.len()).expect("a table of the fixture is small").to_le_bytes());
+        input.extend(bytes);
+    }
+    let number = |value: &Value| value.as_u64().or(value.as_i64().map(i64::cast_unsigned)).unwrap_or(0);
+    let registers = &case["report"]["crash"]["threads"][0]["registers"];
+    let (basic, exception) = (&registers["basic"], &registers["exception"]);
+    let start = number(&case["report"]["binary_images"][0]["image_addr"]);
+    let address = (number(&basic["pc"]) | number(&basic["rip"])) - start;
+    input.extend(u32::try_from(address).expect("an app is small").to_le_bytes());
+    input.extend((number(&exception["far"]) | number(&exception["faultvaddr"])).to_le_bytes());
+    let mut bits = [0; REGISTER_SLOTS];
+    for (name, value) in basic.as_object().expect("a report has registers") {
+        bits[name.bytes().map(usize::from).sum::<usize>() % REGISTER_SLOTS] = number(value);
+    }
+    input.extend(bits.iter().flat_map(|bits| bits.to_le_bytes()));
+    input
 }
 
 /// A dyld shared cache in one file, and the names of one of its images.

@@ -1,7 +1,9 @@
 //! The member `fault` of our key.
 
 use crate::decode::AccessKind;
-use serde::Serialize;
+use crate::subject::NamedSubject;
+use serde::{Serialize, Serializer};
+use unslide_fault_analysis_subject::SubjectAbstention;
 
 /// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -16,7 +18,9 @@ pub enum FaultVerdict {
     StackOverflow,
     WriteToReadOnly,
     NullPointer,
+    SmallAddress,
     FreedMemory,
+    UninitialisedMemory,
     PointerAuthentication,
     InvalidPointer,
     Unknown,
@@ -60,6 +64,8 @@ pub enum FaultEvidence {
     Recursion { recursion: usize, function: String },
     Image { image: String },
     PointerBits { bits_54_53: u64 },
+    Variable { variable: String, call: u32, debug_id: String },
+    Instruction { code: String, relative_address: u64 },
 }
 
 /// A statement that the analysis does not make.
@@ -78,15 +84,24 @@ pub enum AbstainedStatement {
 }
 
 /// The closed list of reasons.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbstentionReason {
     /// x86_64 reports no address after a general protection fault.
     GeneralProtection,
     /// The code at the fault belongs to the operating system.
     FrameInSystem,
-    /// The variables of the code at the fault are not known.
-    NoVariables,
+    /// The evidence fits no expression, or more than one.
+    Subject(SubjectAbstention),
+}
+
+impl Serialize for AbstentionReason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            AbstentionReason::GeneralProtection => "general_protection",
+            AbstentionReason::FrameInSystem => "frame_in_system",
+            AbstentionReason::Subject(reason) => reason.as_str(),
+        })
+    }
 }
 
 /// The fault of a crash, in the order of the members of our key.
@@ -100,6 +115,8 @@ pub struct CrashFault {
     pub call: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<FaultAccess>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<NamedSubject>,
     /// The reason of a trap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -1,19 +1,24 @@
-//! CrashFault analysis: says of a crash what was wrong at its instruction.
+//! Fault analysis: says of a crash what was wrong at its instruction.
 //!
-//! `variables` adds the values of the variables at the instruction. `decode` reads the processor's registers, `verdict` has the rules in their order, `fault` is the member of our key, and
-//! `operations` and `commands` have the tenant's switch.
+//! `decode` reads the processor's registers, `verdict` has the rules in their order, `subject` names the expression with the bad
+//! value, and `fault` is the member of our key. `variables` adds the values of the variables at the instruction, `text` keeps the
+//! instructions of the app's binary. `operations` and `commands` have the tenant's switch.
 
 mod commands;
 mod decode;
 mod fault;
+mod innermost;
 mod memory;
 mod operations;
 mod sentence;
+mod subject;
+mod text;
 mod trap_reason;
 mod variables;
 mod verdict;
 
 pub use commands::FAULT_COMMANDS;
+pub use text::APP_TEXT;
 pub use variables::{VARIABLES_ANALYSIS, VARIABLES_TABLE};
 
 use unslide_api::feature::ApiFeature;
@@ -27,8 +32,13 @@ pub const NAME: &str = "fault-analysis";
 const SWITCH: &str = "fault_analysis";
 
 /// The analysis that adds `fault` to our key.
-pub const ANALYSIS: Analysis =
-    Analysis { name: SWITCH, member: "fault", run: analyse_crash, is_opt_in: false, derived: &[] };
+pub const ANALYSIS: Analysis = Analysis {
+    name: SWITCH,
+    member: "fault",
+    run: analyse_crash,
+    is_opt_in: false,
+    derived: &[VARIABLES_TABLE, APP_TEXT],
+};
 
 /// Makes the feature without reading any setting.
 pub fn read(_: &mut ConfigReader) -> Feature {
@@ -52,5 +62,7 @@ pub fn feature() -> Feature {
 }
 
 fn analyse_crash(crash: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
-    AnalysisFinding::from_value(&verdict::find_fault(crash)?)
+    let fault = verdict::find_fault(crash)?;
+    let headline = fault.subject.as_ref().and_then(subject::NamedSubject::find_headline);
+    Some(AnalysisFinding { headline, ..AnalysisFinding::from_value(&fault)? })
 }

@@ -5,8 +5,10 @@ use crate::fault::{
     AbstainedStatement, Abstention, AbstentionReason, CrashFault, FaultAccess, FaultConfidence,
     FaultEvidence, FaultVerdict,
 };
+use crate::innermost::InnermostCode;
 use crate::memory::MemoryFacts;
 use crate::sentence;
+use crate::subject::add_subject;
 use crate::trap_reason;
 use unslide_report::CrashState;
 use unslide_symbolicate::{CrashFrame, SymbolicatedCrash};
@@ -67,6 +69,7 @@ impl CrashFacts<'_, '_> {
             frame: 0,
             call: 0,
             access: None,
+            subject: None,
             reason: None,
             sentence,
             evidence: exception_evidence(&self.state),
@@ -112,8 +115,7 @@ impl CrashFacts<'_, '_> {
             what: AbstainedStatement::Access,
             reason: AbstentionReason::GeneralProtection,
         });
-        fault.abstained.push(self.abstain_from_subject());
-        fault
+        self.name_subject(fault, None, "uses")
     }
 
     fn judge_access(&self, access: FailedAccess) -> Option<CrashFault> {
@@ -121,11 +123,10 @@ impl CrashFacts<'_, '_> {
             AccessKind::Execute => self.judge_call(access.address?),
             AccessKind::Read | AccessKind::Write => {
                 let fault = self.judge_data_access(access)?;
-                let abstained = match fault.verdict {
-                    FaultVerdict::StackOverflow => Vec::new(),
-                    _ => vec![self.abstain_from_subject()],
-                };
-                CrashFault { abstained, ..fault }
+                match fault.verdict {
+                    FaultVerdict::StackOverflow => fault,
+                    _ => self.name_subject(fault, access.address, access.kind.as_verb()),
+                }
             }
         };
         Some(CrashFault { access: Some(FaultAccess { kind: access.kind, address: access.address }), ..fault })
@@ -229,10 +230,18 @@ impl CrashFacts<'_, '_> {
         )
     }
 
-    fn abstain_from_subject(&self) -> Abstention {
-        let reason =
-            if self.frame.system { AbstentionReason::FrameInSystem } else { AbstentionReason::NoVariables };
-        Abstention { what: AbstainedStatement::Subject, reason }
+    /// Adds the subject of a failed access, or the reason for which it is not named. `verb` is that of the access.
+    fn name_subject(&self, mut fault: CrashFault, address: Option<u64>, verb: &str) -> CrashFault {
+        let reason = match InnermostCode::find(self.crash, &self.frame, &self.state) {
+            _ if self.frame.system => AbstentionReason::FrameInSystem,
+            Err(reason) => AbstentionReason::Subject(reason),
+            Ok(code) => match code.find_subject(&self.state, address) {
+                Ok(subject) => return add_subject(fault, &subject, code.debug_id, verb),
+                Err(reason) => AbstentionReason::Subject(reason),
+            },
+        };
+        fault.abstained.push(Abstention { what: AbstainedStatement::Subject, reason });
+        fault
     }
 }
 

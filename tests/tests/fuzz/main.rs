@@ -38,6 +38,7 @@ checks! {
     report = "../../../fuzz/checks/report.rs",
     signature = "../../../fuzz/checks/signature.rs",
     splice = "../../../fuzz/checks/splice.rs",
+    subject = "../../../fuzz/checks/subject.rs",
     symcache = "../../../fuzz/checks/symcache.rs",
 }
 

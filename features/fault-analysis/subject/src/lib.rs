@@ -2,14 +2,12 @@
 //!
 //! [`find_subject`] names it from the table of variables and the values of a report, and from the instructions of the
 //! app's binary if they are at hand. Both ways abstain if the evidence fits more than one expression.
-//! [`read_image_text`] reads the instructions of an image, and [`read_variable_table`] the variables of its dSYM. All of it is
-//! pure and bounded.
+//! [`ImageText`] has the instructions of an image. All of it is pure and bounded.
 //!
 //! Sources: the Arm Architecture Reference Manual (encodings of A64), DWARF 5, `<mach-o/loader.h>`.
 
 mod arm64;
 mod binary;
-mod dsym;
 mod instruction;
 mod members;
 mod reasons;
@@ -19,8 +17,7 @@ mod values;
 mod walk;
 mod x86_64;
 
-pub use binary::{BinaryError, ImageText, has_image, read_image_text};
-pub use dsym::{DsymError, read_variable_table};
+pub use binary::{BinaryError, ImageText, TextError};
 pub use reasons::SubjectAbstention;
 pub use search::{FaultState, FaultSubject, SubjectEvidence, SubjectValue, find_subject};
 pub use text::SubjectVerdict;

@@ -5,6 +5,8 @@
 pub enum SubjectAbstention {
     /// The debug information has no variables for the code at the fault.
     NoVariables,
+    /// The registers belong to another frame than the innermost one of the report.
+    OtherFrame,
     /// The compiler is not one whose descriptions of variables are known.
     UnknownLanguage,
     /// The processor reported no address.
@@ -47,6 +49,7 @@ impl SubjectAbstention {
     pub fn as_str(self) -> &'static str {
         match self {
             SubjectAbstention::NoVariables => "no_variables",
+            SubjectAbstention::OtherFrame => "other_frame",
             SubjectAbstention::UnknownLanguage => "unknown_language",
             SubjectAbstention::NoAddress => "no_address",
             SubjectAbstention::NoCandidate => "no_candidate",

@@ -96,6 +96,10 @@ impl FaultSubject {
             (Some(SubjectVerdict::UninitialisedMemory), _) => {
                 format!("{named} was probably read from uninitialised memory")
             }
+            // The index may be wrong as well.
+            (None, _) if self.value.offset.is_none() => {
+                format!("{named} or its index leads to an address that the access may not use")
+            }
             (None, _) => format!("{named} holds an address that the access may not use"),
         };
         let offset = match self.value.offset {

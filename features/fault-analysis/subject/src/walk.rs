@@ -113,7 +113,9 @@ impl<'w, 't> FunctionWalk<'w, 't> {
         let variable = pointer.text.split(['-', '.', '[']).next().unwrap_or_default().trim_start_matches('*');
         evidence.push(SubjectEvidence::Variable { call, name: variable.to_owned() });
         let offset = accessed.wrapping_sub(value).cast_signed();
-        let subject_value = SubjectValue { value, offset: Some(offset) };
+        // The distance to an element is a value of the program, unless the address itself says it.
+        let is_static = memory.index.is_none() || value == 0;
+        let subject_value = SubjectValue { value, offset: is_static.then_some(offset) };
         Ok(FaultSubject { call, ..FaultSubject::new(pointer, subject_value, access, evidence) })
     }
 

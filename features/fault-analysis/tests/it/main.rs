@@ -9,6 +9,7 @@
 mod lab;
 mod rules;
 mod samples;
+mod subjects;
 mod switch;
 mod variables;
 

@@ -10,25 +10,25 @@ use std::process::Command;
 use unslide_fault_analysis::{ANALYSIS, VARIABLES_ANALYSIS, VARIABLES_TABLE};
 use unslide_model::DebugId;
 use unslide_report::{ReadLimits, Report, splice};
-use unslide_symbolicate::{Context, Enrichment, ImageDerivative, Plan, enrich};
+use unslide_symbolicate::{Analysis, Context, Enrichment, ImageDerivative, Plan, enrich};
 
 const FIXTURE: &str = include_str!("../data/variables.ndjson");
 
-fn parse_hex(digits: &str) -> Vec<u8> {
+pub fn parse_hex(digits: &str) -> Vec<u8> {
     let pairs = digits.as_bytes().chunks_exact(2);
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// Enriches a report without symbols, with the table of its innermost frame's image.
+/// Reads the variables of a report without symbols, with the table of its innermost frame's image.
 fn enrich_report(report: &[u8], table: Option<&[u8]>) -> Enrichment {
+    enrich_with(report, table, &[VARIABLES_ANALYSIS])
+}
+
+fn enrich_with(report: &[u8], table: Option<&[u8]>, analyses: &[Analysis]) -> Enrichment {
     let read = Report::read(report, &ReadLimits::default()).unwrap();
     let debug_id = Plan::new(&read).find_crashed_image().unwrap_or(DebugId([0; 16]));
     let derived = table.map(|bytes| ImageDerivative { debug_id, name: VARIABLES_TABLE.name, bytes });
-    let context = Context {
-        analyses: &[ANALYSIS, VARIABLES_ANALYSIS],
-        derived: derived.as_slice(),
-        ..Context::default()
-    };
+    let context = Context { analyses, derived: derived.as_slice(), ..Context::default() };
     let enriched = enrich(&read, &|_| None, &context);
     let again = Report::read_stored(&enriched.bytes).unwrap();
     assert_eq!(
@@ -113,7 +113,8 @@ fn groups_and_other_findings_are_the_same_with_and_without_variables() {
     for line in FIXTURE.lines() {
         let case: Value = serde_json::from_str(line).unwrap();
         let (report, table) = (case["report"].to_string(), parse_hex(case["table"].as_str().unwrap()));
-        let [with, without] = [Some(&table[..]), None].map(|table| enrich_report(report.as_bytes(), table));
+        let analyses = [&[ANALYSIS, VARIABLES_ANALYSIS][..], &[ANALYSIS]];
+        let [with, without] = analyses.map(|analyses| enrich_with(report.as_bytes(), Some(&table), analyses));
         assert!(!read_variables(&with).is_empty() && read_variables(&without).is_empty());
         assert_eq!(without_variables(&with), without_variables(&without));
         assert_eq!(with.grouping, without.grouping);
@@ -148,7 +149,7 @@ fn values_belong_to_the_frame_at_the_program_counter_only() {
     assert!(read_variables(&enrich_report(case["report"].to_string().as_bytes(), Some(&table))).is_empty());
 }
 
-fn unpack_symbols(lab: &Path, folder: &Path) {
+pub fn unpack_symbols(lab: &Path, folder: &Path) {
     let archive = lab.join("symbols.tar.xz");
     let tar = Command::new("tar").arg("xJf").arg(archive).arg("-C").arg(folder).status();
     assert!(tar.unwrap().success());

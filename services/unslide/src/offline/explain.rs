@@ -28,6 +28,7 @@ Examples:
   unslide explain --thread 4 --frame 2 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
   unslide explain --symbols MyApp.xcarchive report.json
   unslide explain --symbols dsyms/ --variables report.json
+  unslide explain --symbols MyApp.app.dSYM --binary MyApp.app report.json
   unslide explain --symbols dsyms/ --json reports/*.json > explanations.ndjson
   unslide explain --symbols dsyms/ < reports.ndjson")]
 pub struct Arguments {
@@ -40,6 +41,10 @@ pub struct Arguments {
     /// For reports in files: a dSYM, a Mach-O file, an archive or a folder of them; may be given more than once
     #[arg(long, value_name = "PATH")]
     symbols: Vec<PathBuf>,
+    /// For reports in files: the app's binary of the build that crashed, for its instructions: a Mach-O file, an archive or a
+    /// folder such as MyApp.app; may be given more than once
+    #[arg(long, value_name = "PATH")]
+    binary: Vec<PathBuf>,
     #[command(flatten)]
     build: BuildArguments,
     /// For reports in files: grouping rules to explain their groups with
@@ -84,6 +89,9 @@ impl Arguments {
         if !self.symbols.is_empty() {
             return Err(CommandError::usage("--symbols is for reports in files"));
         }
+        if !self.binary.is_empty() {
+            return Err(CommandError::usage("--binary is for reports in files"));
+        }
         if self.grouping_rules.is_some() {
             return Err(CommandError::usage("--grouping-rules is for reports in files"));
         }
@@ -112,7 +120,8 @@ fn explain_at_api(id: &str, arguments: &Arguments) -> Outcome {
 fn explain_files(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
     let files = InputFiles::find_named(&arguments.reports)?;
-    let library = Library::open(&arguments.symbols, arguments.build)?;
+    let paths = [&arguments.symbols[..], &arguments.binary[..]].concat();
+    let library = Library::open(&paths, arguments.build)?;
     let analyses = features::read_analyses(arguments.variables);
     let is_terminal = io::stdout().is_terminal();
     let readers = features::read_report_readers();

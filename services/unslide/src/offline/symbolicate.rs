@@ -23,6 +23,7 @@ Examples:
   unslide symbolicate --symbols dSYMs.zip --format text report.json.gz
   unslide symbolicate --symbols dsyms/ --format markdown report.json
   unslide symbolicate --symbols dsyms/ --variables --format text report.json
+  unslide symbolicate --symbols MyApp.app.dSYM --binary MyApp.app --format text report.json
   unslide symbolicate --symbols dsyms/ reports/*.json > enriched.ndjson
   unslide symbolicate --symbols dsyms/ --require-symbols < reports.ndjson > enriched.ndjson")]
 pub struct Arguments {
@@ -30,6 +31,10 @@ pub struct Arguments {
     /// may be given more than once. A source map is found by its debug id; one without by its name without .map
     #[arg(long, alias = "dsym", value_name = "PATH")]
     symbols: Vec<PathBuf>,
+    /// The app's binary of the build that crashed: a Mach-O file, an archive or a folder such as MyApp.app. Its instructions say
+    /// which expression was bad; may be given more than once
+    #[arg(long, value_name = "PATH")]
+    binary: Vec<PathBuf>,
     #[command(flatten)]
     build: BuildArguments,
     /// Enriched reports in their own form, logs in Apple's form, Markdown with the evidence of each sentence, or the facts of
@@ -58,7 +63,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
     let files = InputFiles::find_named(&arguments.files)?;
-    let library = Library::open(&arguments.symbols, arguments.build)?;
+    let paths = [&arguments.symbols[..], &arguments.binary[..]].concat();
+    let library = Library::open(&paths, arguments.build)?;
     let (readers, analyses) = (features::read_report_readers(), features::read_analyses(arguments.variables));
     let default = if io::stdout().is_terminal() { OutputFormat::Text } else { OutputFormat::Json };
     let answering = RecordAnswering {

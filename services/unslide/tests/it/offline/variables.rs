@@ -1,4 +1,4 @@
-//! `--variables` of `unslide symbolicate` and `unslide explain`.
+//! `--variables` and `--binary` of `unslide symbolicate` and `unslide explain`.
 
 use crate::offline::symbolicate::{report, run, written};
 use serde_json::{Value, json};
@@ -8,6 +8,9 @@ use unslide_testkit::fixtures;
 const INLINED: u64 = 0x4034;
 /// The offset of an instruction of the same calls, after which `x0` has another value.
 const OVERWRITTEN: u64 = 0x4044;
+
+/// The offset of the instruction of `leaf_crash` that writes to its parameter, which is in `x0`.
+const WRITE: u64 = 0x4004;
 
 /// A crash at an offset of the app, with `x0`.
 fn report_at(offset: u64, x0: u64) -> Value {
@@ -47,8 +50,33 @@ fn variables_have_their_values_if_they_are_asked_for() {
 }
 
 #[test]
+fn a_fault_names_its_subject_and_the_binary_adds_the_instruction() {
+    let folder = tempfile::tempdir().unwrap();
+    let dsym = fixtures::dsym("app").to_str().unwrap().to_owned();
+    let binary = fixtures::binary("app").to_str().unwrap().to_owned();
+    let mut crash = report_at(WRITE, 0);
+    crash["crash"]["threads"][0]["registers"]["exception"] = json!({"esr": 0x9200_0046_u64, "far": 0});
+    crash["crash"]["error"] = json!({"type": "mach", "mach": {"exception": 1}});
+    let crash = written(&folder, "report.json", crash.to_string().as_bytes());
+    let sentence = "`p` (int *) is null; the crash writes `*p`.";
+    let (code, text, error) = run(&["symbolicate", "--symbols", &dsym, "--format", "text", &crash]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(text.contains(&format!("Analysis: {sentence}")), "{text}");
+    let (_, text, _) =
+        run(&["symbolicate", "--symbols", &dsym, "--binary", &binary, "--format", "text", &crash]);
+    assert!(text.contains(sentence) && text.contains("code 080000b9, relative address 0x4004"), "{text}");
+    for options in [&["--symbols", &dsym][..], &["--symbols", &dsym, "--binary", &binary]] {
+        let (_, text, error) = run(&[&["explain"], options, &[&crash]].concat());
+        assert!(text.contains(sentence), "{text} {error}");
+    }
+}
+
+#[test]
 fn variables_are_for_reports_in_files() {
     let (code, _, error) = run(&["explain", "--variables", "5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10"]);
     assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("--variables is for reports in files"), "{error}");
+    let (code, _, error) = run(&["explain", "--binary", "/", "5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10"]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("--binary is for reports in files"), "{error}");
 }

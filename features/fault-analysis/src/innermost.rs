@@ -1,0 +1,76 @@
+//! The innermost frame of a crash: its registers, the variables of its code and its instructions.
+
+use crate::text::APP_TEXT;
+use crate::variables::{VARIABLES_TABLE, scrub_members};
+use unslide_fault_analysis_subject::{FaultState, FaultSubject, ImageText, SubjectAbstention, find_subject};
+use unslide_fault_analysis_variables::{ReportState, VariableTable, VariableValue};
+use unslide_model::DebugId;
+use unslide_report::CrashState;
+use unslide_symbolicate::{CrashFrame, SymbolicatedCrash};
+
+/// The innermost frame with the derived objects of its image.
+pub struct InnermostCode<'c> {
+    pub debug_id: DebugId,
+    /// The address of the instruction, relative to its image.
+    address: u64,
+    table: VariableTable<'c>,
+    text: Option<ImageText<'c>>,
+}
+
+impl<'c> InnermostCode<'c> {
+    /// Finds the code at the program counter. Registers belong to the innermost frame only, so it has to be there.
+    ///
+    /// # Errors
+    /// The frame is elsewhere, or the variables of its image are not known.
+    pub fn find(
+        crash: &'c SymbolicatedCrash<'c, '_>,
+        frame: &CrashFrame,
+        state: &CrashState<'_>,
+    ) -> Result<InnermostCode<'c>, SubjectAbstention> {
+        let pc = ["pc", "rip"].into_iter().find_map(|name| state.register(name));
+        if pc != Some(frame.address) {
+            return Err(SubjectAbstention::OtherFrame);
+        }
+        let (Some(debug_id), Some(address)) = (frame.debug_id, frame.image_offset) else {
+            return Err(SubjectAbstention::NoVariables);
+        };
+        let table =
+            crash.derived_object(debug_id, VARIABLES_TABLE.name).ok_or(SubjectAbstention::NoVariables)?;
+        let table = VariableTable::parse(table).map_err(|_| SubjectAbstention::DamagedTable)?;
+        // Without instructions the values of variables decide.
+        let text = crash.derived_object(debug_id, APP_TEXT.name);
+        let text = text.and_then(|stored| ImageText::parse(stored).ok());
+        Ok(InnermostCode { debug_id, address, table, text })
+    }
+
+    /// Names the expression with the bad value. `address` is the one that the processor reported.
+    pub fn find_subject(
+        &self,
+        state: &CrashState<'_>,
+        address: Option<u64>,
+    ) -> Result<FaultSubject, SubjectAbstention> {
+        let text = self.text.as_ref();
+        with_report_state(state, |report| {
+            find_subject(&self.table, self.address, &FaultState { report, address }, text)
+        })
+    }
+
+    /// Returns the variables at the instruction, without the bytes of secret members; none if the table is damaged.
+    pub fn read_variables(&self, state: &CrashState<'_>) -> Vec<VariableValue> {
+        let mut values =
+            with_report_state(state, |report| self.table.read_values(self.address, &report).unwrap_or_default());
+        values.iter_mut().for_each(|value| scrub_members(&self.table, value));
+        values
+    }
+}
+
+fn with_report_state<T>(state: &CrashState<'_>, read: impl FnOnce(ReportState<'_>) -> T) -> T {
+    let register = |name: &str| {
+        // Some reporters print the frame pointer of arm64 by its number.
+        let alias = (name == "fp").then(|| state.register("x29")).flatten();
+        state.register(name).or(alias)
+    };
+    let (stack_start, stack) =
+        state.stack.as_ref().map_or((0, &[][..]), |window| (window.start, &window.bytes[..]));
+    read(ReportState { register: &register, stack_start, stack })
+}

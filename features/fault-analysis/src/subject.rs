@@ -1,0 +1,110 @@
+//! The subject of a fault: the expression with the bad value, as the member `fault` has it.
+
+use crate::fault::{CrashFault, FaultConfidence, FaultEvidence, FaultVerdict};
+use serde::Serialize;
+use unslide_fault_analysis_subject::{FaultSubject, SubjectEvidence, SubjectVerdict};
+use unslide_model::DebugId;
+
+/// The expression with the bad value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NamedSubject {
+    pub expression: String,
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Stated only if it is 0: other values are data of users.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<u64>,
+    /// The expression that was accessed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+    /// The distance of the access from the subject's value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<i64>,
+}
+
+impl NamedSubject {
+    fn from_subject(subject: &FaultSubject) -> NamedSubject {
+        NamedSubject {
+            expression: subject.expression.clone(),
+            type_name: subject.type_name.clone(),
+            value: Some(subject.value.value).filter(|value| *value == 0),
+            path: subject.path.clone(),
+            member: subject.member.clone(),
+            offset: subject.value.offset,
+        }
+    }
+
+    /// Returns the words for the title of a group, such as `Null pointer: Player.score`, if the subject is null and the access
+    /// is one of its members. They come from symbols alone.
+    pub fn find_headline(&self) -> Option<String> {
+        self.value?;
+        let owner = self.type_name.strip_suffix(['*', '&'])?.trim_end();
+        let owner = owner.strip_prefix("const ").unwrap_or(owner);
+        let is_plain = !owner.is_empty() && !owner.ends_with(['*', '&']);
+        let member = self.member.as_ref().filter(|_| is_plain)?;
+        Some(format!("Null pointer: {owner}.{member}"))
+    }
+}
+
+/// Adds a subject to a fault that the registers alone have explained. `verb` is that of the access.
+pub fn add_subject(fault: CrashFault, subject: &FaultSubject, debug_id: DebugId, verb: &str) -> CrashFault {
+    let named = NamedSubject::from_subject(subject);
+    let (verdict, confidence) = judge_subject(&fault, subject);
+    let sentence = match fault.verdict {
+        // The registers say more than the value of the subject.
+        FaultVerdict::Misaligned
+        | FaultVerdict::WriteToReadOnly
+        | FaultVerdict::FreedMemory
+        | FaultVerdict::PointerAuthentication => {
+            let path = subject.path.as_ref().unwrap_or(&subject.expression);
+            format!("{} The access is to `{path}`.", fault.sentence)
+        }
+        _ => subject.sentence(verb),
+    };
+    let call = u32::try_from(subject.call).unwrap_or(0);
+    let mut evidence = fault.evidence;
+    evidence.extend(subject.evidence.iter().filter_map(|fact| convert_evidence(fact, debug_id)));
+    CrashFault { verdict, confidence, call, subject: Some(named), sentence, evidence, ..fault }
+}
+
+/// Returns the verdict of a fault with its subject. Verdicts of rules that come before those about the subject stay.
+fn judge_subject(fault: &CrashFault, subject: &FaultSubject) -> (FaultVerdict, FaultConfidence) {
+    let unchanged = (fault.verdict, fault.confidence);
+    match fault.verdict {
+        FaultVerdict::NullPointer | FaultVerdict::Unknown | FaultVerdict::InvalidPointer => {}
+        _ => return unchanged,
+    }
+    match subject.judge() {
+        Some(SubjectVerdict::NullPointer) => (FaultVerdict::NullPointer, FaultConfidence::Certain),
+        Some(SubjectVerdict::SmallAddress) => (FaultVerdict::SmallAddress, FaultConfidence::Certain),
+        // The registers said null, so the address is near 0: the subject is an integer such as -1.
+        _ if fault.verdict == FaultVerdict::NullPointer => {
+            (FaultVerdict::SmallAddress, FaultConfidence::Certain)
+        }
+        Some(SubjectVerdict::FreedMemory) => (FaultVerdict::FreedMemory, FaultConfidence::Likely),
+        Some(SubjectVerdict::UninitialisedMemory) => {
+            (FaultVerdict::UninitialisedMemory, FaultConfidence::Likely)
+        }
+        None => (FaultVerdict::InvalidPointer, FaultConfidence::Certain),
+    }
+}
+
+fn convert_evidence(fact: &SubjectEvidence, debug_id: DebugId) -> Option<FaultEvidence> {
+    match fact {
+        SubjectEvidence::Variable { call, name } => Some(FaultEvidence::Variable {
+            variable: name.clone(),
+            call: u32::try_from(*call).ok()?,
+            debug_id: debug_id.to_string(),
+        }),
+        SubjectEvidence::Register { register, value: 0 } => {
+            Some(FaultEvidence::Register { register, value: 0 })
+        }
+        SubjectEvidence::Register { .. } => None,
+        SubjectEvidence::Instruction { code, relative_address } => Some(FaultEvidence::Instruction {
+            code: code.iter().map(|byte| format!("{byte:02x}")).collect(),
+            relative_address: *relative_address,
+        }),
+    }
+}

@@ -1,0 +1,341 @@
+//! Verdicts and subjects of planned crashes, from their dSYMs alone and with the instructions of their binaries.
+//!
+//! `subjects.ndjson` has one crash a line: its report, the table of its dSYM and the instructions of its binary as hexadecimal
+//! digits, and the plan. `UNSLIDE_CRASH_LAB` names a folder with more crashes.
+
+use crate::variables::{parse_hex, unpack_symbols};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use unslide_fault_analysis::{ANALYSIS, APP_TEXT, VARIABLES_TABLE};
+use unslide_model::DebugId;
+use unslide_report::{ReadLimits, Report};
+use unslide_symbolicate::{Context, Enrichment, ImageDerivative, Plan, enrich};
+
+const FIXTURE: &str = include_str!("../data/subjects.ndjson");
+/// The kinds of crashes that are built to mislead: a wrong name there is worse than none.
+const MISLEADING_KINDS: [&str; 4] = ["decoy", "two_candidates", "caller_variables", "vector_registers"];
+/// The smallest share of right verdicts, and of right subjects among those that are named.
+const PRECISION: f64 = 0.98;
+
+/// The derived objects of the image with the crash.
+#[derive(Clone, Copy)]
+struct Derived<'d> {
+    table: &'d [u8],
+    text: Option<&'d [u8]>,
+}
+
+/// Enriches a report of the lab with derived objects of its app.
+fn enrich_crash(report: &Value, derived: Derived<'_>) -> Enrichment {
+    let bytes = report.to_string();
+    let read = Report::read(bytes.as_bytes(), &ReadLimits::default()).unwrap();
+    let app = report["binary_images"][0]["uuid"].as_str().unwrap().parse::<DebugId>().unwrap();
+    // A crash in a function of the system has no objects of the app.
+    let debug_id = Plan::new(&read).find_crashed_image().filter(|id| *id == app);
+    let object = |name, bytes| debug_id.map(|debug_id| ImageDerivative { debug_id, name, bytes });
+    let table = object(VARIABLES_TABLE.name, derived.table);
+    let text = derived.text.and_then(|text| object(APP_TEXT.name, text));
+    let objects: Vec<ImageDerivative<'_>> = table.into_iter().chain(text).collect();
+    let context = Context { analyses: &[ANALYSIS], derived: &objects, ..Context::default() };
+    enrich(&read, &|_| None, &context)
+}
+
+fn find_fault(report: &Value, derived: Derived<'_>) -> Value {
+    let whole: Value = serde_json::from_slice(&enrich_crash(report, derived).bytes).unwrap();
+    whole["symbolication"]["fault"].clone()
+}
+
+/// Counts of one way to find verdicts and subjects.
+#[derive(Default)]
+struct Tally {
+    verdicts: usize,
+    right_verdicts: usize,
+    /// Right, and less than what is planned.
+    general_verdicts: Vec<String>,
+    wrong_verdicts: Vec<String>,
+    planned: usize,
+    right: usize,
+    wrong: Vec<String>,
+    wrong_paths: Vec<String>,
+    misled: Vec<String>,
+    reasons: BTreeMap<String, usize>,
+}
+
+impl Tally {
+    fn add_case(&mut self, truth: &Value, fault: &Value) {
+        let case = truth["case"].as_str().unwrap();
+        self.add_verdict(case, truth["plan"]["verdict"].as_str().unwrap(), fault);
+        let plan = &truth["plan"]["subject"];
+        self.planned += usize::from(!plan.is_null());
+        let subject = &fault["subject"];
+        if subject.is_null() {
+            for abstained in fault["abstained"].as_array().into_iter().flatten() {
+                let reason = abstained["reason"].as_str().unwrap();
+                *self.reasons.entry(reason.to_owned()).or_default() += 1;
+            }
+        } else if subject["expression"] == plan["culprit"] {
+            self.right += 1;
+            let paths = [&plan["path"]].into_iter().chain(plan["alt"].as_array().into_iter().flatten());
+            let is_planned = !plan["offset"].is_null() && !subject["path"].is_null();
+            // A copy of a whole structure may begin at any of its members.
+            if is_planned && !paths.clone().any(|known| *known == subject["path"]) {
+                self.wrong_paths.push(format!("{case}: {subject}, planned {plan}"));
+            }
+            let stated = subject["value"].as_u64();
+            if stated != plan["value"].as_u64().filter(|value| *value == 0) {
+                self.wrong_paths.push(format!("{case}: value {stated:?}, planned {plan}"));
+            }
+        } else {
+            let wrong = format!("{case}: {subject}, planned {plan}");
+            if MISLEADING_KINDS.iter().any(|kind| truth["kind"] == *kind) {
+                self.misled.push(wrong.clone());
+            }
+            self.wrong.push(wrong);
+        }
+    }
+
+    fn add_verdict(&mut self, case: &str, planned: &str, fault: &Value) {
+        let Some(verdict) = fault["verdict"].as_str().filter(|verdict| *verdict != "unknown") else { return };
+        self.verdicts += 1;
+        let is_general = matches!(
+            (planned, verdict),
+            ("small_address", "null_pointer")
+                | ("freed_memory" | "bit_flip" | "pointer_authentication", "invalid_pointer")
+        );
+        let described = format!("{case}: {verdict}, planned {planned}");
+        if verdict == planned {
+            self.right_verdicts += 1;
+        } else if is_general {
+            self.right_verdicts += 1;
+            self.general_verdicts.push(described);
+        } else {
+            self.wrong_verdicts.push(described);
+        }
+        let is_likely = fault["confidence"] == "likely";
+        assert_eq!(fault["sentence"].as_str().unwrap().contains("probably"), is_likely, "{fault}");
+    }
+
+    /// Prints the counts and holds them to the gates. `cases` is the number of planned crashes.
+    fn assert_gates(&self, name: &str, cases: usize, least_recall: f64) {
+        let share = |part: usize, whole: usize| part as f64 / whole.max(1) as f64;
+        let recall = share(self.right, self.planned);
+        let precision = share(self.right, self.right + self.wrong.len());
+        let verdict_precision = share(self.right_verdicts, self.verdicts);
+        println!(
+            "{name}: {} of {} subjects, recall {recall:.2}, precision {precision:.3}; {} of {cases} verdicts, precision \
+             {verdict_precision:.3}, general ones: {:?}; abstained: {:?}",
+            self.right, self.planned, self.verdicts, self.general_verdicts, self.reasons
+        );
+        assert!(verdict_precision >= PRECISION, "{:?}", self.wrong_verdicts);
+        assert!(share(self.verdicts, cases) >= 0.9, "{} of {cases} verdicts", self.verdicts);
+        assert!(recall >= least_recall && precision >= PRECISION, "{recall} {:?}", self.wrong);
+        assert!(self.wrong_paths.is_empty(), "{:?}", self.wrong_paths);
+        assert!(self.misled.is_empty(), "{:?}", self.misled);
+    }
+}
+
+/// A crash of the fixture.
+struct StoredCrash {
+    report: Value,
+    table: Vec<u8>,
+    text: Vec<u8>,
+}
+
+impl StoredCrash {
+    fn find(case: &str) -> StoredCrash {
+        let cases = FIXTURE.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let own = cases.into_iter().find(|own| own["case"] == case).unwrap();
+        let bytes = |key: &str| parse_hex(own[key].as_str().unwrap());
+        StoredCrash { table: bytes("table"), text: bytes("text"), report: own["report"].clone() }
+    }
+
+    fn without_binary(&self) -> Derived<'_> {
+        Derived { table: &self.table, text: None }
+    }
+
+    fn with_binary(&self) -> Derived<'_> {
+        Derived { text: Some(&self.text), ..self.without_binary() }
+    }
+}
+
+#[test]
+fn sentences_name_the_expression_with_the_bad_value() {
+    for (case, verdict, confidence, sentence) in [
+        (
+            "null_field.arm64.O1",
+            "null_pointer",
+            "certain",
+            "`p` (Player *) is null; the crash reads `p->score` (offset +0x28).",
+        ),
+        (
+            "null_field.x86_64.O1",
+            "null_pointer",
+            "certain",
+            "`p` (Player *) is null; the crash reads `p->score` (offset +0x28).",
+        ),
+        (
+            "null_next.arm64.O1",
+            "null_pointer",
+            "certain",
+            "`p->next` (Node *) is null; the crash reads `p->next->score` (offset +0x10).",
+        ),
+        (
+            "reference_null.arm64.O1",
+            "null_pointer",
+            "certain",
+            "Reference `o` (const Option &) refers to address 0; the crash reads `o.weight` (offset +0x8).",
+        ),
+        (
+            "small_integer.arm64.O1",
+            "small_address",
+            "certain",
+            "`h` (Handle *) holds a small number instead of an address; the crash reads `h->bytes` (offset +0x8).",
+        ),
+        (
+            "freed_field.x86_64.O1",
+            "freed_memory",
+            "likely",
+            "`car->owner` (Owner *) was probably read from freed memory; the crash uses `car->owner->age` (offset \
+             +0x14).",
+        ),
+        (
+            "wild_index.arm64.O1",
+            "invalid_pointer",
+            "certain",
+            "`list` (i64 *) or its index leads to an address that the access may not use; the crash reads `list[i]`.",
+        ),
+        (
+            "write_constant.arm64.O1",
+            "write_to_read_only",
+            "certain",
+            "The crash writes address 0x100f4402c in write_constant.arm64.O1, which is read-only. The access is to \
+             `*text`.",
+        ),
+    ] {
+        let crash = StoredCrash::find(case);
+        let fault = find_fault(&crash.report, crash.with_binary());
+        assert_eq!(fault["sentence"], sentence, "{case}");
+        assert_eq!(
+            (&fault["verdict"], &fault["confidence"]),
+            (&verdict.into(), &confidence.into()),
+            "{case}"
+        );
+    }
+}
+
+#[test]
+fn a_null_subject_has_its_value_and_its_evidence() {
+    let crash = StoredCrash::find("null_field.arm64.O1");
+    let fault = find_fault(&crash.report, crash.with_binary());
+    let subject = json!({"expression": "p", "type": "Player *", "value": 0, "path": "p->score", "member": "score",
+        "offset": 40});
+    assert_eq!(fault["subject"], subject);
+    let evidence = json!([{"esr": 2_449_473_542_u64}, {"far": 40}, {"register": "x0", "value": 0},
+        {"code": "082840b9", "relative_address": 16_384},
+        {"variable": "p", "call": 0, "debug_id": "4c4c448a-5555-3144-a12a-e47879506971"}]);
+    assert_eq!(fault["evidence"], evidence);
+    assert!(fault["abstained"].is_null());
+    // The values of variables name it without the binary.
+    assert_eq!(find_fault(&crash.report, crash.without_binary())["subject"], subject);
+}
+
+#[test]
+fn values_other_than_null_are_not_in_a_fault() {
+    for case in ["small_integer.arm64.O1", "freed_field.x86_64.O1", "wild_index.arm64.O1"] {
+        let crash = StoredCrash::find(case);
+        let fault = find_fault(&crash.report, crash.with_binary());
+        assert!(fault["subject"]["expression"].is_string() && fault["subject"]["value"].is_null(), "{fault}");
+        let named = fault["evidence"].as_array().unwrap().iter().any(|fact| !fact["register"].is_null());
+        assert!(!named, "{fault}");
+    }
+    // The distance to an element is a value as well.
+    let crash = StoredCrash::find("wild_index.arm64.O1");
+    assert!(find_fault(&crash.report, crash.with_binary())["subject"]["offset"].is_null());
+}
+
+#[test]
+fn a_null_member_is_the_headline_of_its_group() {
+    let title = |case: &str| {
+        let crash = StoredCrash::find(case);
+        let grouping = enrich_crash(&crash.report, crash.with_binary()).grouping.unwrap();
+        (grouping.title.clone(), grouping.headline)
+    };
+    let (shown, headline) = title("null_field.arm64.O1");
+    assert_eq!(headline.as_deref(), Some("Null pointer: Player.score"));
+    assert!(shown.starts_with("Null pointer: Player.score"), "{shown}");
+    assert_eq!(title("reference_null.arm64.O1").1.as_deref(), Some("Null pointer: Option.weight"));
+    assert_eq!(title("small_integer.arm64.O1").1, None);
+}
+
+#[test]
+fn a_missing_subject_has_a_reason() {
+    let reason = |case: &str, derived: fn(&StoredCrash) -> Derived<'_>| {
+        let crash = StoredCrash::find(case);
+        let fault = find_fault(&crash.report, derived(&crash));
+        assert!(fault["subject"].is_null(), "{fault}");
+        fault["abstained"].as_array().unwrap().last().unwrap()["reason"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(reason("null_next.arm64.O1", StoredCrash::without_binary), "no_candidate");
+    assert_eq!(reason("freed_field.x86_64.O1", StoredCrash::without_binary), "no_address");
+    let mut crash = StoredCrash::find("null_field.arm64.O1");
+    let pc = crash.report["crash"]["threads"][0]["registers"]["basic"]["pc"].as_u64().unwrap();
+    crash.report["crash"]["threads"][0]["registers"]["basic"]["pc"] = (pc + 4).into();
+    let fault = find_fault(&crash.report, crash.with_binary());
+    assert_eq!(fault["abstained"], json!([{"what": "subject", "reason": "other_frame"}]));
+    assert_eq!((&fault["verdict"], &fault["confidence"]), (&"null_pointer".into(), &"likely".into()));
+}
+
+/// Proves: bounded-input
+#[test]
+fn damaged_objects_cost_the_subject_only() {
+    let crash = StoredCrash::find("null_next.arm64.O1");
+    let (table, text) = (&crash.table, &crash.text);
+    for length in 0..table.len().max(text.len()) {
+        let cut = |bytes: &[u8]| bytes.get(..length).unwrap_or(bytes).to_vec();
+        let changed = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            if let Some(byte) = bytes.get_mut(length) {
+                *byte ^= 0x55;
+            }
+            bytes
+        };
+        for (table, text) in
+            [(cut(table), cut(text)), (changed(table), text.clone()), (table.clone(), changed(text))]
+        {
+            let fault = find_fault(&crash.report, Derived { table: &table, text: Some(&text) });
+            assert!(fault["verdict"].is_string() && fault.to_string().len() < 8 << 10, "{fault}");
+        }
+    }
+    assert!((APP_TEXT.derive)(b"no object").unwrap().is_none());
+}
+
+#[test]
+fn verdicts_and_subjects_of_the_crash_lab_are_the_planned_ones() {
+    let Some(lab) = std::env::var_os("UNSLIDE_CRASH_LAB").map(PathBuf::from) else {
+        println!("not run: UNSLIDE_CRASH_LAB does not name the folder with the crash lab's output");
+        return;
+    };
+    let folder = std::env::temp_dir().join(format!("unslide-subjects-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    unpack_symbols(&lab, &folder);
+    let lines = |name: &str| {
+        let text = std::fs::read_to_string(lab.join(name)).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    };
+    let (reports, truths) = (lines("reports.ndjson"), lines("truth.ndjson"));
+    let (mut by_values, mut by_instructions) = (Tally::default(), Tally::default());
+    for truth in &truths {
+        let case = truth["case"].as_str().unwrap();
+        let report = reports.iter().find(|report| report["report"]["process_name"] == case).unwrap();
+        let dsym = std::fs::read(folder.join(format!("dsyms/{case}.dSYM/Contents/Resources/DWARF/{case}")));
+        let (dsym, binary) = (dsym.unwrap(), std::fs::read(folder.join(format!("apps/{case}"))).unwrap());
+        assert!((APP_TEXT.derive)(&dsym).unwrap().is_none(), "a dSYM has no instructions");
+        let table = (VARIABLES_TABLE.derive)(&dsym).unwrap().unwrap();
+        let text = (APP_TEXT.derive)(&binary).unwrap().unwrap();
+        by_values.add_case(truth, &find_fault(report, Derived { table: &table, text: None }));
+        by_instructions.add_case(truth, &find_fault(report, Derived { table: &table, text: Some(&text) }));
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    by_values.assert_gates("dSYM only", truths.len(), 0.40);
+    by_instructions.assert_gates("dSYM and binary", truths.len(), 0.75);
+}
