@@ -109,6 +109,7 @@ impl<'r> Provenance<'r> {
             out.push(headers::SOURCE_INDEX, index.to_string());
             out.push(headers::SOURCE_COUNT, count.to_string());
         }
+        carry_header(given, headers::INGEST_KEY, &mut out);
         out.push(headers::TRACEPARENT, self.traceparent.clone());
         out.push(headers::UNSLIDE_VERSION, env!("CARGO_PKG_VERSION"));
         out
