@@ -20,6 +20,7 @@ pub use counts::stats::Stats;
 pub use grouping::ReportGrouping;
 pub use ids::body_key::BodyKey;
 pub use ids::id::{ContentHash, DebugId, IdError, ReportId, Scoped, TenantId};
+pub use ids::ingest_key::IngestKeyId;
 pub use ids::owner::{Owned, Owner};
 pub use ids::preset::KeyPreset;
 pub use ids::scope::Scope;

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
+use unslide_model::IngestKeyId;
 use unslide_model::json::JsonError;
 
 /// Characters of an id.
@@ -74,6 +75,8 @@ pub struct EventArrival<E> {
     pub event: E,
     /// The broker's time.
     pub received_at: OffsetDateTime,
+    /// The public key that an app sent it with.
+    pub ingest_key: Option<IngestKeyId>,
 }
 
 impl<E: GatewayEvent> EventArrival<E> {

@@ -1,6 +1,7 @@
 //! Hooks: functions of features that run in transactions of the store.
 
 use crate::groups::GroupEvent;
+use crate::key_erasures::KeyRange;
 use crate::persons::{ErasedRows, ErasedSessions, PersonDay, PersonSession};
 use crate::queries::person::FindSessionsHook;
 use crate::queries::session::{TimelineEvent, TimelinePage};
@@ -53,6 +54,8 @@ pub struct StoreHook {
     pub find_sessions: Option<FindSessionsHook>,
     /// Deletes what the feature has of sessions, and condemns its files. Returns the number of rows by table.
     pub erase_sessions: Option<EraseSessionsHook>,
+    /// Deletes at most the given number of rows that apps sent with a public key. Returns the number of rows by table.
+    pub erase_key_range: Option<EraseKeyRangeHook>,
     /// Measures figures of apps by their names, for rules that watch them.
     pub figures: Option<FigureHook>,
 }
@@ -77,6 +80,7 @@ impl StoreHook {
             person_sessions: None,
             find_sessions: None,
             erase_sessions: None,
+            erase_key_range: None,
             figures: None,
         }
     }
@@ -143,6 +147,9 @@ pub type PersonSessionsHook = for<'t> fn(&'t mut TenantTx, PersonDay) -> HookFut
 /// See [`StoreHook::erase_sessions`].
 pub type EraseSessionsHook =
     for<'t> fn(&'t mut TenantTx, ErasedSessions<'t>) -> HookFuture<'t, Vec<ErasedRows>>;
+/// See [`StoreHook::erase_key_range`].
+pub type EraseKeyRangeHook =
+    for<'t> fn(&'t mut TenantTx, &'t KeyRange, u32) -> HookFuture<'t, Vec<ErasedRows>>;
 /// See [`StoreHook::missed_symbols`].
 pub type MissedSymbolsHook = for<'s> fn(&'s Store, SymbolPosition<'s>) -> HookFuture<'s, Vec<MissedSymbols>>;
 
@@ -272,6 +279,16 @@ pub async fn erase_sessions(tx: &mut TenantTx, sessions: ErasedSessions<'_>) -> 
     let mut erased = Vec::new();
     for hook in tx.hooks().iter().filter_map(|hook| hook.erase_sessions) {
         erased.extend(hook(tx, sessions).await?);
+    }
+    Ok(erased)
+}
+
+/// Deletes at most `limit` rows of each table of features that apps sent with a public key. Returns the number of rows by
+/// table.
+pub async fn erase_key_range(tx: &mut TenantTx, range: &KeyRange, limit: u32) -> Result<Vec<ErasedRows>> {
+    let mut erased = Vec::new();
+    for hook in tx.hooks().iter().filter_map(|hook| hook.erase_key_range) {
+        erased.extend(hook(tx, range, limit).await?);
     }
     Ok(erased)
 }

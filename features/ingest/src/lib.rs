@@ -1,9 +1,11 @@
 //! Ingest: reports straight from an app, with a public key in the path of a URL.
 //!
 //! `key` has the text of a key, `store` the statements, `operations` the API of the tenant's administrators, `pages` the
-//! console, `receive` the route of the apps, `versions` the counts of the versions that use a key.
+//! console, `receive` the route of the apps, `erasure` the jobs that
+//! erase what came with a key, `versions` the counts of the versions that use a key.
 
 mod command;
+pub mod erasure;
 mod key;
 mod known_keys;
 mod limits;
@@ -109,7 +111,7 @@ pub fn read(reader: &mut ConfigReader) -> Feature {
 pub fn feature(config: Config) -> Feature {
     Feature {
         settings: Some(ConfigPart::from_config(&config)),
-        builder: BuilderFeature { name: NAME, clear: Some(purge_keys), jobs: &[] },
+        builder: BuilderFeature { name: NAME, clear: Some(purge_keys), jobs: erasure::JOBS },
         ..Feature::new(NAME, for_api(config.api))
     }
 }

@@ -4,6 +4,7 @@ use crate::key::AppPattern;
 use crate::operations::IngestExtension;
 use crate::operations::change::{IngestKeyChange, change_public_key};
 use crate::operations::create::create_public_key;
+use crate::operations::erase::{NewKeyErasure, erase_public_key_reports};
 use crate::operations::list::find_keys;
 use crate::store::{
     IngestKey, IngestKeyState, KeyToday, KeyVersion, NewIngestKey, list_key_versions, read_today,
@@ -15,9 +16,18 @@ use axum::{Extension, Json, Router};
 use http::HeaderMap;
 use http::header::HOST;
 use serde::Deserialize;
-use unslide_api::feature::operation::{Api, JsonBody, Kind, PageQuery, Path, Problem, Query, TenantAdmin};
-use unslide_console::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
+use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, UtcOffset};
+use unslide_api::feature::operation::{
+    Access, Api, JsonBody, Kind, PageQuery, Path, Problem, Query, TenantAdmin,
+};
+use unslide_console::page::{
+    PageState, SentForm, Shell, SignedIn, Template, counted, escaping, filters, render_html,
+};
+use unslide_store::key_erasures::{KeyErasure, KeyErasureState, list_erasures};
 
+/// Erasures of each key that the page shows.
+const SHOWN_ERASURES: usize = 5;
 /// Versions of each key that the page shows.
 const SHOWN_VERSIONS: i64 = 10;
 /// The path of the page.
@@ -37,6 +47,7 @@ struct PublicKeysPage {
     keys: Vec<IngestKey>,
     versions: Vec<KeyVersion>,
     today: Vec<KeyToday>,
+    erasures: Vec<KeyErasure>,
     next: Option<String>,
     only_app: Option<String>,
     /// The beginning of the URLs of apps.
@@ -47,6 +58,12 @@ impl PublicKeysPage {
     /// Returns the versions of apps that use a key.
     fn versions_of_key<'p>(&'p self, key: &IngestKey) -> Vec<&'p KeyVersion> {
         self.versions.iter().filter(|version| version.key_id == key.id).collect()
+    }
+
+    /// Returns the erasures of what came with a key, each as a line.
+    fn erasures_of_key(&self, key: &IngestKey) -> Vec<String> {
+        let own = self.erasures.iter().filter(|erasure| erasure.key_id == key.id).take(SHOWN_ERASURES);
+        own.map(describe_erasure).collect()
     }
 
     /// Returns a sentence about the reports of today that closing a key would lose.
@@ -107,6 +124,43 @@ fn state_mark(key: &IngestKey) -> (&'static str, &'static str, &'static str) {
     }
 }
 
+/// Returns an erasure as a line.
+fn describe_erasure(erasure: &KeyErasure) -> String {
+    let version = match erasure.version.as_deref() {
+        None => String::new(),
+        Some("") => ", without a version".to_owned(),
+        Some(version) => format!(", version {version}"),
+    };
+    let state = match erasure.state {
+        KeyErasureState::Searching => "searching",
+        KeyErasureState::SearchingAgain => "searching again",
+        KeyErasureState::Done => "done",
+        KeyErasureState::Failed => "failed",
+    };
+    let removed = |table: &str| erasure.removed.get(table).copied().unwrap_or_default();
+    format!(
+        "{} to {}{version}: {state}, removed {} and {}",
+        format_minute(erasure.from),
+        format_minute(erasure.to),
+        counted(removed("reports"), "report", "reports"),
+        counted(removed("sessions"), "session", "sessions")
+    )
+}
+
+/// Returns a time in UTC to the minute.
+fn format_minute(at: OffsetDateTime) -> String {
+    let at = at.to_offset(UtcOffset::UTC);
+    format!("{} {:02}:{:02} UTC", at.date(), at.hour(), at.minute())
+}
+
+/// Reads a time in UTC from an input of a form, which may have no seconds.
+fn read_time(field: &str, text: &str) -> Result<OffsetDateTime, Problem> {
+    let parse = |text: String| OffsetDateTime::parse(&text, &Rfc3339).ok();
+    parse(format!("{text}Z"))
+        .or_else(|| parse(format!("{text}:00Z")))
+        .ok_or_else(|| Problem::new(Kind::InvalidBody, format!("{field}: a time such as 2026-11-27T09:00")))
+}
+
 /// Returns the beginning of URLs: the configured address, or the host of the request.
 fn base_url(public_url: &str, headers: &HeaderMap) -> String {
     if !public_url.is_empty() {
@@ -133,12 +187,14 @@ async fn show_keys(
     let mut tx = api.tenant(access.tenant()).await?;
     let versions = list_key_versions(&mut tx, &ids, SHOWN_VERSIONS).await?;
     let today = read_today(&mut tx, &ids, access.only_app()).await?;
+    let erasures = list_erasures(&mut tx, &ids).await?;
     drop(tx);
     render_html(&PublicKeysPage {
         shell: Shell::for_viewer(signed.viewer, crate::NAME, "Public keys"),
         keys: found.items,
         versions,
         today,
+        erasures,
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &[], &cursor)),
         only_app,
         base: base_url(&ingest.public_url, &headers),
@@ -168,7 +224,7 @@ struct KeyAction {
     action: String,
 }
 
-/// `POST /console/public-keys/{id}/{action}`: `activate`, `retire`, `close`. To close a key takes its id once more.
+/// `POST /console/public-keys/{id}/{action}`: `activate`, `retire`, `close`, `erase`. To close a key takes its id once more.
 async fn change_key(
     api: State<Api>,
     ingest: IngestExtension,
@@ -176,6 +232,9 @@ async fn change_key(
     Path(path): Path<KeyAction>,
     form: SentForm,
 ) -> Result<Response, Problem> {
+    if path.action == "erase" {
+        return erase_reports(api, signed.access, path.id, &form).await;
+    }
     let state = match path.action.as_str() {
         "activate" => IngestKeyState::Active,
         "retire" => IngestKeyState::Retired,
@@ -191,10 +250,38 @@ async fn change_key(
     Ok(Redirect::to(PATH).into_response())
 }
 
+/// Requests the erasure of what came with a key. The box has to be ticked.
+async fn erase_reports(
+    api: State<Api>,
+    access: Access<TenantAdmin>,
+    id: String,
+    form: &SentForm,
+) -> Result<Response, Problem> {
+    if !form.has_field("sure") {
+        return Err(Problem::new(Kind::InvalidBody, "sure: tick the box to erase what came with the key"));
+    }
+    let text = |field: &str| Some(form.field_text(field)).filter(|text| !text.is_empty());
+    let new = NewKeyErasure {
+        from: read_time("from", &form.field_text("from"))?,
+        to: text("to").map(|to| read_time("to", &to)).transpose()?,
+        version: text("version"),
+    };
+    let _ = erase_public_key_reports(api, access, Path(id), JsonBody(new)).await?;
+    Ok(Redirect::to(PATH).into_response())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use http::HeaderValue;
+
+    #[test]
+    fn a_time_of_a_form_has_seconds_or_none() {
+        let minute = read_time("from", "2026-11-27T09:00").unwrap();
+        assert_eq!(minute, read_time("from", "2026-11-27T09:00:00").unwrap());
+        assert_eq!(format_minute(minute), "2026-11-27 09:00 UTC");
+        assert!(read_time("from", "").is_err() && read_time("to", "yesterday").is_err());
+    }
 
     #[test]
     fn urls_begin_with_the_configured_address_or_the_host_of_the_request() {

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use time::{Date, OffsetDateTime};
+use unslide_model::IngestKeyId;
 use unslide_proto::event::{EventArrival, EventError, GatewayEvent};
 use unslide_proto::topics::TopicNames;
 use unslide_report::reader::ReportReaders;
@@ -35,8 +36,8 @@ pub struct EventTopic {
     /// The kind of its records, in metrics and in readiness checks. No other topic may have the same.
     pub kind: &'static str,
     pub name: fn(&TopicNames) -> &str,
-    /// Reads a value that arrived at this time: [`TopicEvent::read`] with the type of the event.
-    pub read: fn(&[u8], OffsetDateTime) -> Result<TopicEvent, EventError>,
+    /// Reads a value that arrived at this time, and with this public key: [`TopicEvent::read`] with the type of the event.
+    pub read: fn(&[u8], OffsetDateTime, Option<IngestKeyId>) -> Result<TopicEvent, EventError>,
     /// Stable reason that is noted for a value which cannot be read.
     pub unreadable_reason: &'static str,
     /// Stores a tenant's events in the order of their offsets, in the transaction of a batch, and returns the
@@ -62,15 +63,16 @@ impl fmt::Debug for TopicEvent {
 }
 
 impl TopicEvent {
-    /// Reads an event that arrived at this time.
+    /// Reads an event that arrived at this time, and with this public key if an app sent it.
     ///
     /// # Errors
     /// Returns an error if the bytes are no such event.
     pub fn read<E: GatewayEvent + Sync>(
         json: &[u8],
         received_at: OffsetDateTime,
+        ingest_key: Option<IngestKeyId>,
     ) -> Result<TopicEvent, EventError> {
-        let arrival = EventArrival { event: E::read_at(json, received_at)?, received_at };
+        let arrival = EventArrival { event: E::read_at(json, received_at)?, received_at, ingest_key };
         let day = (!arrival.is_late()).then(|| arrival.event.event_day());
         Ok(TopicEvent { arrival: Arc::new(arrival), day })
     }

@@ -360,6 +360,11 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
                 .body(json!({"state": "retired"})),
         ),
         (
+            "erase_public_key_reports",
+            Case::new(format!("/v1/public-keys/{public_key}/erasures"), Foreign::NotFound)
+                .body(json!({"from": "2026-01-01T00:00:00Z"})),
+        ),
+        (
             "erase_person",
             Case::new("/v1/person-erasures", Foreign::Own(|body| assert_eq!(body["state"], "searching")))
                 .body(json!({"kind": "user", "id": "nobody"})),

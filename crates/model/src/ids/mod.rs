@@ -2,6 +2,7 @@
 
 pub(super) mod body_key;
 pub(super) mod id;
+pub(super) mod ingest_key;
 pub(super) mod owner;
 pub(super) mod preset;
 pub(super) mod scope;

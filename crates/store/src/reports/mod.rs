@@ -35,7 +35,7 @@ use crate::{Result, TenantTx};
 use serde::Serialize;
 use sqlx::FromRow;
 use time::OffsetDateTime;
-use unslide_model::{ContentHash, DebugId, ReportGrouping, ReportId};
+use unslide_model::{ContentHash, DebugId, IngestKeyId, ReportGrouping, ReportId};
 use utoipa::ToSchema;
 
 /// An enriched report, read from the output topic.
@@ -109,6 +109,8 @@ pub struct ReportDetails {
     pub grouping: Option<ReportGrouping>,
     /// The run of the app that ended, if the device names it.
     pub run_id: Option<Uuid>,
+    /// The public key that an app sent it with.
+    pub ingest_key: Option<IngestKeyId>,
     /// The process that ended: equal for KSCrash's and MetricKit's reports of one.
     pub process_identity: Option<Uuid>,
     /// Made by MetricKit and not by KSCrash.
@@ -244,7 +246,7 @@ pub enum ArrivalOutcome {
     Superseded,
     /// This revision or a later one is stored: nothing was done.
     Duplicate,
-    /// The report was deleted, or a person of it was erased: nothing was done, or only its key was stored.
+    /// The report was deleted, or a person or a public key of it was erased: nothing was done, or only its key was stored.
     Deleted,
     /// Older than reports are kept: only its key was stored.
     Expired,

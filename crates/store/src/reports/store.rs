@@ -8,6 +8,7 @@ use super::{
 use crate::app_signals::{self, SignalDrops, SignalsByApp, UNSAMPLED_WEIGHT, WeightRounder};
 use crate::groups::{GroupEvent, lock_out_merges};
 use crate::hooks::{self, StoredReport, StoredReports};
+use crate::key_erasures::{self, KeyedArrival};
 use crate::outbox::NeededSymbols;
 use crate::persons::{self, ArrivedPerson};
 use crate::reprocess::{self, RequestEnds};
@@ -73,7 +74,8 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
     };
     let persons =
         arrivals.iter().enumerate().flat_map(|(place, arrival)| person::list_persons(place, arrival));
-    let erased = persons::find_erased(tx, &persons.collect::<Vec<ArrivedPerson>>()).await?;
+    let mut erased = persons::find_erased(tx, &persons.collect::<Vec<ArrivedPerson>>()).await?;
+    erased.extend(key_erasures::find_erased(tx, &list_keyed(&arrivals)).await?);
     let mut batch = Batch::from_arrivals(arrivals, signals, erased);
     for (key, (_, places)) in keys.into_iter().zip(reports) {
         batch.decide_outcomes(key, &places, keep_from);
@@ -102,6 +104,16 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
     Ok(StoredBatch { stored: batch.stored, new_groups, new_app_days, events })
 }
 
+/// Returns the arrivals that apps sent with public keys.
+fn list_keyed(arrivals: &[&Arrival]) -> Vec<KeyedArrival> {
+    let keyed = arrivals.iter().enumerate().filter_map(|(place, arrival)| {
+        let version = rows::truncate_name(&arrival.facts.version);
+        let key = arrival.facts.ingest_key?;
+        Some(KeyedArrival { place, key, version, received_at: arrival.received_at })
+    });
+    keyed.collect()
+}
+
 /// Returns the indexes of the arrivals of each report, in the order in which the reports' keys are locked.
 fn by_report(arrivals: &[&Arrival]) -> Vec<((ReportId, ContentHash), Vec<usize>)> {
     let mut reports: BTreeMap<(ReportId, ContentHash), Vec<usize>> = BTreeMap::new();
@@ -125,7 +137,7 @@ struct Batch<'a> {
     firsts: BTreeMap<(ReportId, u32), &'a ReportOrigin>,
     /// The signals that the apps keep.
     signals: SignalsByApp,
-    /// The places of arrivals of persons who were erased after the arrival.
+    /// The places of arrivals of persons or public keys that were erased after the arrival.
     erased: BTreeSet<usize>,
     rounder: WeightRounder,
 }
@@ -188,7 +200,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Returns the outcome of a report that is not kept: a person of it was erased, or its app does not keep its
+    /// Returns the outcome of a report that is not kept: a person or a key of it was erased, or its app does not keep its
     /// signal. Returns `None` if it is kept.
     fn find_refusal(&self, place: usize) -> Option<ArrivalOutcome> {
         if self.erased.contains(&place) {

@@ -1,5 +1,7 @@
-//! Sessions and metric payloads of a person who is erased. The counts of days stay: they name no person.
+//! Sessions and metric payloads of a person who is erased, and sessions of a public key. The counts of days stay: they name
+//! no person.
 
+use unslide_store::key_erasures::KeyRange;
 use unslide_store::persons::{ErasedRows, ErasedSessions, PersonDay, PersonKind, PersonSession};
 use unslide_store::{HookFuture, TenantTx};
 
@@ -57,5 +59,40 @@ pub fn erase_sessions<'t>(
         .await?;
         let rows = |table, rows: i64| ErasedRows { table, rows: rows.unsigned_abs() };
         Ok(vec![rows("sessions", erased.sessions), rows("metric_payloads", erased.payloads)])
+    })
+}
+
+/// Deletes sessions that apps sent with a public key, as summaries of runs.
+pub fn erase_key_range<'t>(
+    tx: &'t mut TenantTx,
+    range: &'t KeyRange,
+    limit: u32,
+) -> HookFuture<'t, Vec<ErasedRows>> {
+    Box::pin(async move {
+        let (connection, tenant, _) = tx.parts();
+        let erased = sqlx::query!(
+            // In the order in which all writers lock them.
+            r#"WITH found AS (
+                   SELECT app, session_id, day FROM sessions
+                   WHERE tenant = $1 AND ingest_key = $2 AND received_at >= $3 AND received_at < $4
+                     AND ($5::text IS NULL OR version = $5)
+                   LIMIT $6),
+               locked AS (
+                   SELECT s.app, s.session_id, s.day FROM sessions s
+                   JOIN found f ON f.app = s.app AND f.session_id = s.session_id AND f.day = s.day
+                   WHERE s.tenant = $1
+                   ORDER BY s.app COLLATE "C", s.session_id COLLATE "C", s.day FOR UPDATE OF s)
+               DELETE FROM sessions s USING locked l
+               WHERE s.tenant = $1 AND s.app = l.app AND s.session_id = l.session_id AND s.day = l.day"#,
+            tenant,
+            range.key.to_string(),
+            range.begin,
+            range.end,
+            range.version,
+            i64::from(limit)
+        )
+        .execute(connection)
+        .await?;
+        Ok(vec![ErasedRows { table: "sessions", rows: erased.rows_affected() }])
     })
 }

@@ -19,6 +19,7 @@ pub const HEALTH_HOOK: StoreHook = StoreHook {
     person_sessions: Some(erasure::person_sessions),
     find_sessions: Some(super::sessions::find_sessions),
     erase_sessions: Some(erasure::erase_sessions),
+    erase_key_range: Some(erasure::erase_key_range),
     figures: Some(WATCHED_FIGURES),
     ..StoreHook::new(crate::NAME)
 };

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use unslide_api::feature::operation::{Access, Api, Path, Problem, TenantAdmin, problems};
+use unslide_store::key_erasures::{KeyErasure, list_erasures};
 use unslide_store::{Result, TenantTx};
 use utoipa::ToSchema;
 
@@ -24,6 +25,9 @@ pub struct IngestKeyDetail {
     pub versions: Vec<KeyVersion>,
     /// Reports of today, some of which would be lost if the key were closed.
     pub today: KeyToday,
+    /// Erasures of what came with the key: those under way, then the newest.
+    #[schema(max_items = 50)]
+    pub erasures: Vec<KeyErasure>,
 }
 
 impl IngestKeyDetail {
@@ -40,7 +44,8 @@ impl IngestKeyDetail {
         let ids = std::slice::from_ref(&key.id);
         let versions = store::list_key_versions(tx, ids, LISTED_VERSIONS).await?;
         let today = store::read_today(tx, ids, app).await?.into_iter().next();
-        Ok(today.map(|today| IngestKeyDetail { key, versions, today }))
+        let erasures = list_erasures(tx, ids).await?;
+        Ok(today.map(|today| IngestKeyDetail { key, versions, today, erasures }))
     }
 }
 

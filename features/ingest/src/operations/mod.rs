@@ -2,6 +2,7 @@
 
 pub mod change;
 pub mod create;
+pub mod erase;
 pub mod get;
 pub mod list;
 
@@ -22,6 +23,7 @@ pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(create::create_public_key, list::list_public_keys))
         .routes(routes!(get::get_public_key, change::change_public_key))
+        .routes(routes!(erase::erase_public_key_reports))
 }
 
 /// The most bytes of an id in a path; more can't match.

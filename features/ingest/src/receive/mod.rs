@@ -26,6 +26,7 @@ use unslide_api::feature::intake::{
     ReportScope, RequestId, Reservation, TraceContext, assign_caller, header_form, read_body,
 };
 use unslide_api::feature::operation::{Charge, Kind, Problem};
+use unslide_model::IngestKeyId;
 use unslide_report::ReadLimits;
 use unslide_stream::OutRecord;
 
@@ -245,7 +246,8 @@ fn make_records<'r>(
 ) -> Result<RecordMaker<'r>, Problem> {
     let trace = parts.extensions.get::<TraceContext>().copied();
     let trace = trace.ok_or_else(|| Problem::internal("a request has no trace"))?;
-    Ok(RecordMaker { api, tenant: &key.tenant, sender, trace, topic: topic.into() })
+    let ingest_key = IngestKeyId::parse(&key.id);
+    Ok(RecordMaker { api, tenant: &key.tenant, sender, ingest_key, trace, topic: topic.into() })
 }
 
 /// Sends records and waits until the broker has them.

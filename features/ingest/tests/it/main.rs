@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod erasing;
 mod ingest_api;
 mod keys;
 mod page;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use time::Date;
-use unslide_model::TenantId;
+use unslide_model::{IngestKeyId, TenantId};
 use unslide_proto::headers;
 use unslide_stream::OutRecord;
 use utoipa::ToSchema;
@@ -121,6 +121,8 @@ pub struct RecordMaker<'r> {
     pub tenant: &'r TenantId,
     /// Names the sender in the details of dead letters, such as `public key 5d1c02ab`. Empty for a key of the API.
     pub sender: &'r str,
+    /// The public key of the request, for the erasure of all that came with it.
+    pub ingest_key: Option<IngestKeyId>,
     /// The trace of the request.
     pub trace: TraceContext,
     /// The topic of the records.
@@ -131,7 +133,10 @@ impl RecordMaker<'_> {
     /// Returns the record of an accepted element. Elements with the same id are in the same partition, in order.
     #[must_use]
     pub fn make_record(&self, bytes: &Bytes, id: Option<&str>) -> OutRecord {
-        let record = build_record(self.api, self.tenant, self.trace, Arc::clone(&self.topic), bytes);
+        let mut record = build_record(self.api, self.tenant, self.trace, Arc::clone(&self.topic), bytes);
+        if let Some(key) = self.ingest_key {
+            record = record.header(headers::INGEST_KEY, key.to_string());
+        }
         match id {
             Some(id) => record.key(format!("{}/{id}", self.tenant)),
             None => record,

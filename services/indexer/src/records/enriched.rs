@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
-use unslide_model::{ContentHash, TenantId, timestamp};
+use unslide_model::{ContentHash, IngestKeyId, TenantId, timestamp};
 use unslide_proto::{body, headers};
 use unslide_report::reader::ReportReaders;
 use unslide_report::{
@@ -74,6 +74,7 @@ pub fn read_report(
                 .collect(),
             process_identity: report.process_identity().and_then(|process| identity_column(&process)),
             context: build_context(&report),
+            ingest_key: read_ingest_key(record),
             ..build_details(report.summary(), ours, report.count_own_frames())
         },
         images: list_images(ours),
@@ -89,6 +90,12 @@ fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
     let times = [record.headers.get_number(headers::ORIGIN_TIME), record.time_millis];
     let possible = |at: &OffsetDateTime| *at >= OffsetDateTime::UNIX_EPOCH && *at <= now + Duration::HOUR;
     times.into_iter().flatten().filter_map(timestamp::from_millis).find(possible).unwrap_or(now)
+}
+
+/// Returns the public key that an app sent the record with. Any sender may name one: it grants nothing, and only says which
+/// records are erased together.
+pub fn read_ingest_key(record: &Record) -> Option<IngestKeyId> {
+    IngestKeyId::parse(record.headers.get_text(headers::INGEST_KEY)?)
 }
 
 fn read_origin(record: &Record) -> Option<ReportOrigin> {
@@ -166,6 +173,7 @@ fn build_details(summary: ReportSummary, ours: &Ours, own: OwnFrames) -> ReportD
         reason: summary.reason,
         summary: shown,
         context: Value::Null,
+        ingest_key: None,
         frames: FrameTotals {
             total: count(ours.frames.total),
             symbolicated: count(ours.frames.symbolicated),
@@ -257,7 +265,8 @@ mod tests {
             .with(headers::ORIGIN_TIME, "1763590000000")
             .with(headers::ORIGIN_TOPIC, "in")
             .with(headers::ORIGIN_PARTITION, "1")
-            .with(headers::ORIGIN_OFFSET, "5");
+            .with(headers::ORIGIN_OFFSET, "5")
+            .with(headers::INGEST_KEY, "0a1b2c3d");
         let read =
             read_report(&record(ENRICHED, headers), &ReportReaders::default(), &ReadLimits::default(), now())
                 .unwrap();
@@ -266,6 +275,7 @@ mod tests {
         assert_eq!(arrival.received_at.unix_timestamp(), 1_763_590_000);
         assert_eq!((arrival.facts.app.as_str(), arrival.facts.version.as_str()), ("com.acme.shop", "1.2"));
         assert_eq!(arrival.facts.kind, "mach");
+        assert_eq!(arrival.facts.ingest_key, IngestKeyId::parse("0a1b2c3d"));
         assert_eq!(arrival.facts.frames.symbolicated, 1);
         assert_eq!(arrival.origin.unwrap().offset, 5);
         assert_eq!(arrival.images.len(), 1);

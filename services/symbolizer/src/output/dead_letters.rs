@@ -109,6 +109,7 @@ impl<'r> Provenance<'r> {
             out.push(headers::SOURCE_INDEX, index.to_string());
             out.push(headers::SOURCE_COUNT, count.to_string());
         }
+        carry_header(given, headers::INGEST_KEY, &mut out);
         out.push(headers::TRACEPARENT, self.traceparent.clone());
         out.push(headers::UNSLIDE_VERSION, env!("CARGO_PKG_VERSION"));
         out
@@ -216,6 +217,24 @@ mod tests {
 
     fn letters() -> DeadLetterTopic {
         DeadLetterTopic { topic: "dead".into(), most_bytes: 100_000 }
+    }
+
+    #[test]
+    fn every_output_names_the_public_key_of_its_record() {
+        let names = TopicNames::default();
+        let sent = record(Headers::new().with(headers::INGEST_KEY, "0a1b2c3d"));
+        let tenant = TenantId::new("acme").unwrap();
+        let history =
+            Provenance::from_record(&SourceRecord::from_record(&sent, &names), Some(&tenant), "t".into());
+        let one = Provenance { position: Some(Position { index: 0, count: 2 }), ..history };
+        let report = tenant.scope(ReportId([7; 16]));
+        for output in [
+            one.build_report("out", &report, 1, None, "{}"),
+            one.dead_letter(&letters(), Some("v".into()), "not_json", "d"),
+            one.copy_to("retry", "k".into(), "fetch_failed", 1, "d"),
+        ] {
+            assert_eq!(output.headers.get_text(headers::INGEST_KEY), Some("0a1b2c3d"), "{}", output.topic);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::features::{KEY_MAKERS, NAMES_KEY_MAKERS, TOKEN_WRITERS};
 use crate::moment::Moment;
 use crate::prelude::*;
 use crate::servers::tenant::{check_tenant, with_database};
-use crate::servers::{key_show, key_test};
+use crate::servers::{key_erase, key_show, key_test};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_client::{confirm_action, create_key};
@@ -91,6 +91,9 @@ pub enum Command {
         #[arg(long)]
         yes: bool,
     },
+    /// Erase the reports and runs that apps sent with a public key in a range of time, through the API; on a terminal it asks
+    /// first
+    Erase(key_erase::Arguments),
     /// Send a test report to the URL of an app, and print its outcome
     Test(key_test::Arguments),
 }
@@ -157,6 +160,7 @@ pub fn run(command: Command) -> Outcome {
             with_database(&configured, async |store, _| revoke_key(&store, &tenant, id, cascade, yes).await)
         }
         Command::Show(arguments) => key_show::run(&arguments),
+        Command::Erase(arguments) => key_erase::run(&arguments),
         Command::Test(arguments) => key_test::run(&arguments),
     }
 }

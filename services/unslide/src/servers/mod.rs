@@ -5,6 +5,7 @@ pub mod connection_check;
 pub mod fsck;
 pub mod health;
 pub mod key;
+mod key_erase;
 mod key_show;
 mod key_test;
 pub mod logins;

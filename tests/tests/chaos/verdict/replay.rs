@@ -32,6 +32,7 @@ const APART: [&str; 49] = [
     "alert_firings",
     "ingest_keys",
     "ingest_key_versions",
+    "key_erasures",
     "people",
     "sign_in_providers",
     "person_erasures",

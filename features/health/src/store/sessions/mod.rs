@@ -23,6 +23,7 @@ use time::Date;
 use unslide_proto::event::{EventArrival, GatewayEvent};
 use unslide_store::app_signals::{self, AppSignal, SignalDrops, UNSAMPLED_WEIGHT, WeightRounder};
 use unslide_store::gateway_events::{EventOutcome, is_too_old};
+use unslide_store::key_erasures::{self, KeyedArrival};
 use unslide_store::persons::{self, ArrivedPerson, PersonKey, PersonKind, hash_person};
 use unslide_store::queries::session::SessionJudgement;
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, json_bytes, json_time};
@@ -60,7 +61,8 @@ pub async fn store(
 ) -> Result<Vec<EventOutcome>> {
     let limits = LearnedLimits::read(tx, arrivals).await?;
     let mut outcomes = vec![EventOutcome::Duplicate; arrivals.len()];
-    let erased = persons::find_erased(tx, &list_persons(arrivals)).await?;
+    let mut erased = persons::find_erased(tx, &list_persons(arrivals)).await?;
+    erased.extend(key_erasures::find_erased(tx, &list_keyed(arrivals)).await?);
     let mut told: BTreeMap<SessionKey, Told<'_>> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().copied().enumerate() {
         let (event, day) = (&arrival.event, arrival.event.event_day());
@@ -152,6 +154,15 @@ fn list_persons(arrivals: &[&SessionArrival]) -> Vec<ArrivedPerson> {
     persons
 }
 
+/// Returns the events that apps sent with public keys.
+fn list_keyed(arrivals: &[&SessionArrival]) -> Vec<KeyedArrival> {
+    let keyed = arrivals.iter().enumerate().filter_map(|(place, arrival)| {
+        let (key, version) = (arrival.ingest_key?, arrival.event.version.clone());
+        Some(KeyedArrival { place, key, version, received_at: arrival.received_at })
+    });
+    keyed.collect()
+}
+
 /// Inserts the sessions that do not exist yet, and leaves the existing ones in `told`.
 async fn insert_new(
     tx: &mut TenantTx,
@@ -203,6 +214,7 @@ fn new_row(key: &SessionKey, told: &Told<'_>, weight: i32) -> Value {
         "weight": weight,
         "judgement": end.judgement,
         "memory_limit": end.memory_limit,
+        "ingest_key": told.first.ingest_key.map(|key| key.to_string()),
     })
 }
 
@@ -212,10 +224,10 @@ async fn insert(tx: &mut TenantTx, rows: Value) -> Result<Vec<SessionKey>> {
     let rows = sqlx::query!(
         r#"INSERT INTO sessions (tenant, app, session_id, day, version, installation, user_hash, os, device, started_at,
                                  ended_at, end_reason, foreground, received_at, counted, counted_crashed, weight,
-                                 judgement, memory_limit)
+                                 judgement, memory_limit, ingest_key)
            SELECT $1, n.app, n.session_id, n.day, n.version, n.installation, n.user_hash, n.os, n.device, n.started_at,
                   n.ended_at, n.end_reason, n.foreground, n.received_at, n.counted, n.counted_crashed, n.weight,
-                  n.judgement, n.memory_limit
+                  n.judgement, n.memory_limit, n.ingest_key
            FROM jsonb_populate_recordset(NULL::sessions, $2) AS n
            ORDER BY n.app COLLATE "C", n.session_id COLLATE "C", n.day
            ON CONFLICT (tenant, app, session_id, day) DO NOTHING

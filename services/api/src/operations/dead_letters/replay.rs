@@ -161,6 +161,9 @@ async fn renew_input(
             }
         }
     }
+    if let Some(key) = record.headers.get(headers::INGEST_KEY) {
+        kept.push(headers::INGEST_KEY, key.clone());
+    }
     let at = &record.at;
     kept.push(headers::REPLAY_OF, format!("{}/{}/{}", at.topic, at.partition, at.offset));
     kept.push(headers::TRACEPARENT, trace.format_header());

@@ -1,0 +1,143 @@
+//! The jobs of the builder that erase what apps sent with a public key. Every step may be repeated.
+
+use serde_json::{Value, json};
+use std::time::Duration as StdDuration;
+use time::Duration;
+use tokio::time::Instant;
+use unslide_builder::feature::{FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler};
+use unslide_model::TenantId;
+use unslide_store::jobs::{self, FeatureWork, Work};
+use unslide_store::key_erasures::{self, KeyErasure, KeyErasureState, KeyRange};
+use unslide_store::persons::ErasedRows;
+use unslide_store::{HookFuture, Result, Store, StoreError, TenantTx, Uuid, audit, erase_key_range, reports};
+
+/// The kind of the jobs.
+const JOB_KIND: &str = "erase_key";
+/// Rows that one statement lists.
+const PAGE_ENTRIES: u32 = 200;
+/// Time for which a search runs before other jobs get their turn.
+const SEARCH_TURN_LIMIT: StdDuration = StdDuration::from_secs(10);
+/// Time from the request to the second search. Transactions that had begun before the request have ended by then.
+const SECOND_SEARCH_DELAY: Duration = Duration::MINUTE;
+
+/// One at a time in each builder.
+pub const JOBS: &[JobHandler] = &[JobHandler { kind: JOB_KIND, places: 1, run, give_up }];
+
+fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
+    Box::pin(erase_some(job))
+}
+
+fn give_up<'t>(tx: &'t mut unslide_store::OwnerTx, given_up: &'t GivenUpJob<'t>) -> HookFuture<'t> {
+    Box::pin(async {
+        let erasure = erasure_of_job(&given_up.job.work)?;
+        key_erasures::fail_erasure(tx, erasure, given_up.detail).await
+    })
+}
+
+/// Records an erasure with its job and its entry in the audit log. Returns None if too many are under way.
+///
+/// # Errors
+/// The database fails.
+pub async fn begin_erasure(tx: &mut TenantTx, range: &KeyRange, actor: &str) -> Result<Option<KeyErasure>> {
+    let Some(erasure) = key_erasures::begin_erasure(tx, range, actor).await? else { return Ok(None) };
+    let arguments = [("erasure".to_owned(), Value::String(erasure.id.to_string()))].into_iter().collect();
+    jobs::add_job(tx, &Work::Feature(FeatureWork { kind: JOB_KIND.into(), arguments })).await?;
+    audit::append_entry(tx, actor, "public_key.erase", &erasure.key_id, &describe_erasure(&erasure)).await?;
+    Ok(Some(erasure))
+}
+
+fn describe_erasure(erasure: &KeyErasure) -> Value {
+    let time = |at: time::OffsetDateTime| at.format(&time::format_description::well_known::Rfc3339).ok();
+    let (from, to) = (time(erasure.from), time(erasure.to));
+    json!({"erasure": erasure.id, "from": from, "to": to, "version": erasure.version, "removed": erasure.removed})
+}
+
+fn erasure_of_job(work: &Work) -> Result<Uuid> {
+    let corrupt = || StoreError::corrupt("jobs", "the job names no erasure");
+    let Work::Feature(FeatureWork { arguments, .. }) = work else { return Err(corrupt()) };
+    arguments.get("erasure").and_then(|id| id.as_str()?.parse().ok()).ok_or_else(corrupt)
+}
+
+/// Goes on with an erasure for one turn.
+async fn erase_some(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
+    let tenant = job.lease.tenant()?;
+    let id = erasure_of_job(&job.lease.work)?;
+    let mut tx = job.store().tenant(tenant).await?;
+    let erasure = key_erasures::get_erasure(&mut tx, id).await?.filter(KeyErasure::is_open);
+    tx.rollback().await?;
+    let pause = match &erasure {
+        None => None,
+        Some(erasure) if search_range(job.store(), tenant, erasure).await? => {
+            let mut tx = job.store().tenant(tenant).await?;
+            let pause = end_search(&mut tx, erasure).await?;
+            return end_turn(tx, job, pause).await;
+        }
+        Some(_) => Some(Duration::ZERO),
+    };
+    end_turn(job.store().tenant(tenant).await?, job, pause).await
+}
+
+/// Ends a turn of the job. It goes on after the pause; it is over without one.
+async fn end_turn(mut tx: TenantTx, job: &FeatureJob<'_>, pause: Option<Duration>) -> Result<(), JobFailure> {
+    match pause {
+        Some(pause) => {
+            jobs::record_progress(&mut tx, job.lease, &job.lease.work).await?;
+            jobs::postpone_job(&mut tx, job.lease, pause).await?;
+        }
+        None => jobs::complete_job(&mut tx, job.lease).await?,
+    }
+    Ok(tx.commit().await?)
+}
+
+/// Deletes data of an erasure for one turn. Returns true once nothing is left.
+///
+/// # Errors
+/// The database fails.
+pub async fn search_range(store: &Store, tenant: &TenantId, erasure: &KeyErasure) -> Result<bool> {
+    let Some(range) = erasure.range() else { return Ok(true) };
+    let begun = Instant::now();
+    loop {
+        let mut tx = store.tenant(tenant).await?;
+        let found = key_erasures::list_reports(&mut tx, &range, PAGE_ENTRIES).await?;
+        tx.rollback().await?;
+        let mut deleted = 0;
+        // Each in a transaction of its own: it locks the counts of its version and group.
+        for (report_id, variant) in found {
+            let mut tx = store.tenant(tenant).await?;
+            if reports::delete_report(&mut tx, report_id, variant, None).await? {
+                let removed = ErasedRows { table: "reports", rows: 1 };
+                key_erasures::count_removed(&mut tx, erasure.id, removed).await?;
+                deleted += 1;
+            }
+            tx.commit().await?;
+        }
+        let mut tx = store.tenant(tenant).await?;
+        for removed in erase_key_range(&mut tx, &range, PAGE_ENTRIES).await? {
+            deleted += removed.rows;
+            key_erasures::count_removed(&mut tx, erasure.id, removed).await?;
+        }
+        tx.commit().await?;
+        // Rows that were listed and not deleted were deleted by others.
+        if deleted == 0 {
+            return Ok(true);
+        }
+        if begun.elapsed() >= SEARCH_TURN_LIMIT {
+            return Ok(false);
+        }
+    }
+}
+
+/// Ends the first search, and returns the time until the second one begins. Ends the second one with an entry in the
+/// audit log, and returns None: the erasure is done.
+///
+/// # Errors
+/// The database fails.
+pub async fn end_search(tx: &mut TenantTx, erasure: &KeyErasure) -> Result<Option<Duration>> {
+    let Some(ended) = key_erasures::end_search(tx, erasure.id).await? else { return Ok(None) };
+    if ended.state == KeyErasureState::SearchingAgain {
+        let pause = ended.requested_at + SECOND_SEARCH_DELAY - tx.now();
+        return Ok(Some(pause.max(Duration::ZERO)));
+    }
+    audit::append_entry(tx, "builder", "public_key.erased", &ended.key_id, &describe_erasure(&ended)).await?;
+    Ok(None)
+}
