@@ -60,6 +60,12 @@ pub const REPLAY_SIGNED_AT: &str = "replay-signed-at";
 pub const REFUSED_REASON: &str = "refused-reason";
 /// On such a record: the exact error as a text for people.
 pub const REFUSED_DETAIL: &str = "refused-detail";
+/// On a record of the overflow topic of ingest: the units a second at which records with the same key are drained.
+pub const DRAIN_RATE: &str = "drain-rate";
+/// On such a record: the topic that it is forwarded to. Without it the symbolizer processes the record.
+pub const DRAIN_TOPIC: &str = "drain-topic";
+/// On such a record: its key on that topic.
+pub const DRAIN_KEY: &str = "drain-key";
 /// On a dead letter without its value, which was too large for the topic: the size of the value in bytes.
 pub const VALUE_BYTES: &str = "value-bytes";
 /// Ed25519 signature of a gateway, base64.

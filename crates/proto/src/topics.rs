@@ -22,6 +22,8 @@ pub const RETRY_1M: &str = "unslide.retry.1m";
 pub const RETRY_10M: &str = "unslide.retry.10m";
 /// Records of tenants that exceed their share.
 pub const OVERFLOW: &str = "unslide.overflow";
+/// Records that apps sent over the rate of their public key.
+pub const INGEST_OVERFLOW: &str = "unslide.ingest-overflow";
 /// Requests to symbolicate stored reports again with newer symbols.
 pub const RESYMBOLICATE: &str = "unslide.resymbolicate";
 /// Records that cannot be processed, unchanged, with the reason.
@@ -57,6 +59,8 @@ pub struct TopicNames {
     pub retry_10m: String,
     /// See [`OVERFLOW`].
     pub overflow: String,
+    /// See [`INGEST_OVERFLOW`].
+    pub ingest_overflow: String,
     /// See [`RESYMBOLICATE`].
     pub resymbolicate: String,
     /// See [`DEAD_LETTER`].
@@ -85,6 +89,7 @@ impl TopicNames {
             retry_1m: name(RETRY_1M),
             retry_10m: name(RETRY_10M),
             overflow: name(OVERFLOW),
+            ingest_overflow: name(INGEST_OVERFLOW),
             resymbolicate: name(RESYMBOLICATE),
             dead_letter: name(DEAD_LETTER),
             ledger: name(LEDGER),
@@ -127,7 +132,7 @@ impl TopicNames {
 
     /// Returns every name, in the order of the fields, without the topics of single tenants.
     #[must_use]
-    pub fn all(&self) -> [&str; 15] {
+    pub fn all(&self) -> [&str; 16] {
         [
             &self.input,
             &self.output,
@@ -139,6 +144,7 @@ impl TopicNames {
             &self.retry_1m,
             &self.retry_10m,
             &self.overflow,
+            &self.ingest_overflow,
             &self.resymbolicate,
             &self.dead_letter,
             &self.ledger,

@@ -93,7 +93,7 @@ pub struct Partitions {
     pub input: i32,
     /// Partitions of the topic `crash.symbolicated`.
     pub output: i32,
-    /// Partitions of the topic `unslide.overflow`.
+    /// Partitions of the topics `unslide.overflow` and `unslide.ingest-overflow`.
     pub overflow: i32,
     /// `crash.alerts`, each retry tier, `unslide.resymbolicate`, `unslide.dead-letter` and `unslide.ledger`.
     pub internal: i32,

@@ -8,6 +8,11 @@ use unslide_api::feature::Api;
 use unslide_api::problem::Problem;
 
 impl Ingest {
+    /// Returns the key of a request if it was looked up a short time ago.
+    pub fn find_known_key(&self, api: &Api, text: &str) -> Option<Arc<CallerKey>> {
+        self.keys.find_known(api.clock.monotonic_micros(), &KeyText::parse(text)?)
+    }
+
     /// Finds the key of a request. A text without a correct checksum costs no look-up.
     ///
     /// # Errors

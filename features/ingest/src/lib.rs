@@ -1,8 +1,8 @@
 //! Ingest: reports straight from an app, with a public key in the path of a URL.
 //!
 //! `key` has the text of a key, `store` the statements, `operations` the API of the tenant's administrators, `pages` the
-//! console, `receive` the route of the apps, `erasure` the jobs that
-//! erase what came with a key, `versions` the counts of the versions that use a key.
+//! console, `receive` the route of the apps, `overflow` the records over a rate, `erasure` the jobs that erase what came with
+//! a key, `versions` the counts of the versions that use a key.
 
 mod command;
 pub mod erasure;
@@ -10,6 +10,7 @@ mod key;
 mod known_keys;
 mod limits;
 mod operations;
+mod overflow;
 mod pages;
 mod receive;
 pub mod store;
@@ -20,6 +21,7 @@ pub use key::{AppPattern, KeyText, PublicKeyKind};
 
 use axum::{Extension, Router};
 use limits::IngestLimits;
+use overflow::{DRAINED_CHECK_INTERVAL, OverflowBytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
@@ -31,8 +33,8 @@ use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry, OutcomeC
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_model::Scope;
-use unslide_runtime::Host;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
+use unslide_runtime::{Host, MetricFactory};
 use unslide_store::Store;
 use versions::{KeyVersionCounts, VERSIONS_WRITE_INTERVAL};
 
@@ -48,22 +50,36 @@ pub struct Config {
 }
 
 /// The part of the section `api` that the feature reads.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct IngestApiSettings {
     /// The address of the console, for the URLs of apps. The api documents it.
     #[schemars(skip)]
     pub public_url: String,
+    /// Bytes that each tenant's apps may have waiting in the topic `unslide.ingest-overflow`, by the count of each process of
+    /// the api. Reports with public keys over a rate wait there; beyond these bytes they are refused with 429.
+    pub ingest_overflow_bytes: u64,
+}
+
+impl Default for IngestApiSettings {
+    fn default() -> IngestApiSettings {
+        IngestApiSettings { public_url: String::new(), ingest_overflow_bytes: 2 << 30 }
+    }
 }
 
 /// The metric with the outcomes.
 const OUTCOME_METRIC: &str = "unslide_api_public_reports_total";
-const OUTCOME_HELP: &str = "Reports that apps sent with public keys: accepted, or refused as data; and such requests without an answer for their reports: unknown_key, limited, failed.";
+const OUTCOME_HELP: &str = "Reports that apps sent with public keys: accepted, accepted into overflow, or refused as data; and such requests without an answer for their reports: unknown_key, limited, failed.";
+
+const OVERFLOW_METRIC: &str = "unslide_api_ingest_overflow_bytes";
+const OVERFLOW_HELP: &str =
+    "Bytes that this process sent to the overflow topic of ingest and that no symbolizer has taken yet.";
 
 /// State of the feature in one process of the api.
 pub struct Ingest {
     keys: KnownKeys<PublicKeyKind, CallerKey>,
     limits: IngestLimits,
+    overflow: OverflowBytes,
     /// Reports and refused requests by outcome, from the start of the api on.
     outcomes: OutcomeCounts,
     versions: KeyVersionCounts,
@@ -72,13 +88,14 @@ pub struct Ingest {
 }
 
 impl Ingest {
-    fn new(public_url: String) -> Ingest {
+    fn new(settings: IngestApiSettings) -> Ingest {
         Ingest {
             keys: KnownKeys::default(),
             limits: IngestLimits::default(),
+            overflow: OverflowBytes::new(settings.ingest_overflow_bytes),
             outcomes: OutcomeCounts::default(),
             versions: KeyVersionCounts::default(),
-            public_url,
+            public_url: settings.public_url,
         }
     }
 
@@ -89,13 +106,25 @@ impl Ingest {
         host: &Host,
     ) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> {
         let counting = self.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP)?;
-        let (stop, store) = (host.shutdown.token().clone(), api.store.clone());
-        Ok(tokio::spawn(async move {
-            let mut is_over = false;
-            while !is_over {
-                is_over = tokio::time::timeout(VERSIONS_WRITE_INTERVAL, stop.cancelled()).await.is_ok();
-                self.versions.write_counts(&store).await;
+        let gauge = MetricFactory(&host.metrics).register_gauge(OVERFLOW_METRIC, OVERFLOW_HELP)?;
+        let (stop, api) = (host.shutdown.token().clone(), api.clone());
+        let watching = {
+            let (ingest, stop, api) = (self.clone(), stop.clone(), api.clone());
+            async move {
+                while tokio::time::timeout(DRAINED_CHECK_INTERVAL, stop.cancelled()).await.is_err() {
+                    ingest.overflow.check_drained(&api, &gauge).await;
+                }
             }
+        };
+        Ok(tokio::spawn(async move {
+            let writing = async {
+                let mut is_over = false;
+                while !is_over {
+                    is_over = tokio::time::timeout(VERSIONS_WRITE_INTERVAL, stop.cancelled()).await.is_ok();
+                    self.versions.write_counts(&api.store).await;
+                }
+            };
+            tokio::join!(writing, watching);
             let _ = counting.await;
         }))
     }
@@ -125,7 +154,7 @@ const TABLES: &[ListTable] = &[ListTable {
 }];
 
 fn for_api(settings: IngestApiSettings) -> ApiFeature {
-    let ingest = Arc::new(Ingest::new(settings.public_url));
+    let ingest = Arc::new(Ingest::new(settings));
     let extension = Extension(ingest.clone());
     ApiFeature {
         operations: operations::routes().layer(extension.clone()),

@@ -1,6 +1,7 @@
 //! The lanes against a real Kafka, with object storage in memory.
 
 mod answers;
+mod drains;
 mod fairness;
 mod fetching;
 mod figures;

@@ -9,8 +9,9 @@ use crate::settings::Settings;
 pub use check::{AccessFinding, AccessOutcome, check_access};
 use serde::Serialize;
 use unslide_proto::topics::{
-    ALERTS, DEAD_LETTER, INPUT, LEDGER, METRICS, OUTPUT, OVERFLOW, RESYMBOLICATE as REQUESTS, RETRY_1M,
-    RETRY_1S, RETRY_10M, RETRY_10S, SESSIONS, SYMBOL_EVENTS, TENANT_CONFIG,
+    ALERTS, DEAD_LETTER, INGEST_OVERFLOW, INPUT, LEDGER, METRICS, OUTPUT, OVERFLOW,
+    RESYMBOLICATE as REQUESTS, RETRY_1M, RETRY_1S, RETRY_10M, RETRY_10S, SESSIONS, SYMBOL_EVENTS,
+    TENANT_CONFIG,
 };
 
 /// The transactional id of the builders' relay, after the prefix.
@@ -208,7 +209,8 @@ const fn for_groups(
 /// Symbolizers have a transactional id for each lane and worker: `unslide.<lane>.<worker>`.
 const LANE_TRANSACTIONS: &[&str] = &["unslide.live.", "unslide.retry.", "unslide.resymbolicate."];
 const LIVE_GROUP: &str = "unslide.live";
-const LANE_GROUPS: &[&str] = &[LIVE_GROUP, "unslide.retry", "unslide.resymbolicate"];
+const RETRY_GROUP: &str = "unslide.retry";
+const LANE_GROUPS: &[&str] = &[LIVE_GROUP, RETRY_GROUP, "unslide.resymbolicate"];
 
 /// The list. A service reads the settings of every topic before it starts, also of those that it does not
 /// read.
@@ -217,7 +219,11 @@ const LIST: &[Listed] = {
     use KafkaLogin::{Api, Audit, Builder, Indexer, Migrate, Symbolizer};
     &[
         for_topics(Api, &[DEAD_LETTER, SYMBOL_EVENTS, TENANT_CONFIG], &[Read, DescribeConfigs]),
-        for_topics(Api, &[INPUT, SESSIONS, METRICS, ALERTS, REQUESTS], &[Write, DescribeConfigs]),
+        for_topics(
+            Api,
+            &[INPUT, SESSIONS, METRICS, ALERTS, INGEST_OVERFLOW, REQUESTS],
+            &[Write, DescribeConfigs],
+        ),
         for_topics(
             Api,
             &[OUTPUT, RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, LEDGER],
@@ -225,21 +231,25 @@ const LIST: &[Listed] = {
         ),
         tenant_topics(Api, &[INPUT], &[Write, Create]),
         tenant_topics(Api, &[OUTPUT], &[Create, Describe]),
-        for_groups(Api, &[SCAN_GROUP, TAIL_GROUP], &[Describe]),
+        for_groups(Api, &[SCAN_GROUP, TAIL_GROUP, RETRY_GROUP], &[Describe]),
         for_topics(Builder, &[REQUESTS, SYMBOL_EVENTS, TENANT_CONFIG], &[Write]),
         tenant_topics(Builder, &[INPUT, OUTPUT], &[Delete]),
         Listed {
             resource: AccessResource::TransactionalId,
             ..for_topics(Builder, &[RELAY_TRANSACTION], &[Write])
         },
-        for_topics(Symbolizer, &[INPUT, REQUESTS, SYMBOL_EVENTS, TENANT_CONFIG], &[Read, DescribeConfigs]),
+        for_topics(
+            Symbolizer,
+            &[INPUT, INGEST_OVERFLOW, REQUESTS, SYMBOL_EVENTS, TENANT_CONFIG],
+            &[Read, DescribeConfigs],
+        ),
         for_topics(
             Symbolizer,
             &[RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW],
             &[Read, Write, DescribeConfigs],
         ),
-        for_topics(Symbolizer, &[OUTPUT, DEAD_LETTER, LEDGER], &[Write, DescribeConfigs]),
-        for_topics(Symbolizer, &[SESSIONS, METRICS, ALERTS], &[Describe, DescribeConfigs]),
+        for_topics(Symbolizer, &[OUTPUT, SESSIONS, DEAD_LETTER, LEDGER], &[Write, DescribeConfigs]),
+        for_topics(Symbolizer, &[METRICS, ALERTS], &[Describe, DescribeConfigs]),
         tenant_topics(Symbolizer, &[INPUT], &[Read, DescribeConfigs]),
         tenant_topics(Symbolizer, &[OUTPUT], &[Write, DescribeConfigs]),
         for_groups(Symbolizer, LANE_GROUPS, &[Read]),
@@ -260,6 +270,7 @@ const LIST: &[Listed] = {
                 RETRY_1M,
                 RETRY_10M,
                 OVERFLOW,
+                INGEST_OVERFLOW,
                 REQUESTS,
                 SYMBOL_EVENTS,
                 TENANT_CONFIG,
@@ -271,7 +282,11 @@ const LIST: &[Listed] = {
         for_groups(Indexer, &[POSITIONED_GROUP, SCAN_GROUP, LIVE_GROUP], &[Describe]),
         for_topics(Migrate, ALL_TOPICS, &[Create, Describe]),
         tenant_topics(Migrate, &[INPUT, OUTPUT], &[Create, Describe]),
-        for_topics(Audit, &[INPUT, RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, REQUESTS], &[Read]),
+        for_topics(
+            Audit,
+            &[INPUT, RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, INGEST_OVERFLOW, REQUESTS],
+            &[Read],
+        ),
         for_topics(Audit, &[OUTPUT, DEAD_LETTER, LEDGER], &[Read, DescribeConfigs]),
         tenant_topics(Audit, &[INPUT], &[Read]),
         tenant_topics(Audit, &[OUTPUT], &[Read, DescribeConfigs]),
@@ -292,6 +307,7 @@ const ALL_TOPICS: &[&str] = &[
     RETRY_1M,
     RETRY_10M,
     OVERFLOW,
+    INGEST_OVERFLOW,
     REQUESTS,
     DEAD_LETTER,
     LEDGER,

@@ -71,6 +71,7 @@ fn list_consumed(settings: &Settings, topics: &Topics) -> Vec<Consumed> {
     for copies in [&names.retry_1s, &names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow] {
         all.push(one(copies, Role::Copies, lanes::RETRY));
     }
+    all.push(one(&names.ingest_overflow, Role::Overflow, lanes::RETRY));
     all.push(one(&names.resymbolicate, Role::Requests, lanes::RESYMBOLICATE));
     all
 }

@@ -12,7 +12,7 @@ const COPY_DEPTH_LIMIT: usize = 100;
 
 /// Reports of one tenant that came in on one partition, by outcome. An array counts as the reports in it once
 /// it was taken, and as one before. Without faults `in = out + dead_letter + unchanged + fetching_failed +
-/// source_gone + dropped + waiting + unread`.
+/// forwarded + source_gone + dropped + waiting + unread`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SummaryRow {
     /// The topic on which they came in.
@@ -34,6 +34,8 @@ pub struct SummaryRow {
     pub unchanged: u64,
     /// Ended because symbols could not be fetched, to be asked for again later.
     pub fetching_failed: u64,
+    /// Session events that waited in overflow and were sent on.
+    pub forwarded: u64,
     /// Ended because the stored report was gone.
     pub source_gone: u64,
     /// Ended because the tenant or the report was deleted.
@@ -54,7 +56,7 @@ impl SummaryRow {
     /// Outcomes that leave no other message.
     #[must_use]
     pub fn other_outcomes(&self) -> u64 {
-        self.unchanged + self.fetching_failed + self.source_gone + self.dropped
+        self.unchanged + self.fetching_failed + self.forwarded + self.source_gone + self.dropped
     }
 
     /// Returns true if something is lost or doubled.
@@ -69,6 +71,7 @@ impl SummaryRow {
             Ok(Outcome::DeadLetter) => &mut self.dead_letter,
             Ok(Outcome::Unchanged) => &mut self.unchanged,
             Ok(Outcome::FetchingFailed) => &mut self.fetching_failed,
+            Ok(Outcome::Forwarded) => &mut self.forwarded,
             Ok(Outcome::SourceGone) => &mut self.source_gone,
             Ok(Outcome::DroppedDeleted) => &mut self.dropped,
             // The copy is counted in its place.
@@ -145,6 +148,7 @@ impl Summary {
             sum.dead_letter += row.dead_letter;
             sum.unchanged += row.unchanged;
             sum.fetching_failed += row.fetching_failed;
+            sum.forwarded += row.forwarded;
             sum.source_gone += row.source_gone;
             sum.dropped += row.dropped;
             sum.waiting += row.waiting;
@@ -291,7 +295,7 @@ impl AuditTally {
             } else if taken {
                 row.lost += missing;
                 finding("lost", missing);
-            } else if is_root && part.extent.role != Role::Copies {
+            } else if is_root && !matches!(part.extent.role, Role::Copies | Role::Overflow) {
                 row.unread += missing;
             } else {
                 row.waiting += missing;

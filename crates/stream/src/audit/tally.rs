@@ -11,6 +11,8 @@ use unslide_proto::report::Outcome;
 pub enum Role {
     /// Reports as they come in.
     Input,
+    /// Reports and session events that came in over the rate of their key and wait for it.
+    Overflow,
     /// Requests for another revision.
     Requests,
     /// Records of other consumed topics that wait for another try.
@@ -68,7 +70,7 @@ const REPORTS_PER_RECORD_LIMIT: u32 = 1 << 24;
 /// Tenants that get rows of their own.
 const TENANT_ROWS_LIMIT: usize = 60_000;
 /// The highest number of an [`Outcome`].
-const HIGHEST: u8 = Outcome::FetchingFailed as u8;
+const HIGHEST: u8 = Outcome::Forwarded as u8;
 /// How many numbers there are.
 pub(super) const KINDS: usize = HIGHEST as usize + 1;
 /// The kind of a record that has outcomes for each of several reports.

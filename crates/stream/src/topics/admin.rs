@@ -72,6 +72,7 @@ fn list_specs(settings: &Settings) -> Vec<Spec> {
         copies_spec(names.retry_1m, p.internal, copy),
         copies_spec(names.retry_10m, p.internal, copy),
         copies_spec(names.overflow, p.overflow, copy),
+        copies_spec(names.ingest_overflow, p.overflow, copy),
         // A request may carry the whole stored report.
         log_spec(names.resymbolicate, p.internal, output, 7),
         log_spec(names.dead_letter, p.internal, copy, 30),

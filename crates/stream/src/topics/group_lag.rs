@@ -35,3 +35,23 @@ pub async fn group_lag(settings: &Settings, group: String, topics: Vec<String>) 
     });
     Ok(waiting.sum())
 }
+
+/// Returns the offsets that a group has committed in a topic, by partition. Partitions without one are left out.
+///
+/// # Errors
+/// Returns an error if Kafka does not answer, or refuses to describe the topic or the group.
+pub async fn read_group_offsets(
+    settings: &Settings,
+    group: String,
+    topic: String,
+    partitions: Vec<i32>,
+) -> Result<BTreeMap<i32, i64>, StreamError> {
+    let settings = settings.clone();
+    let asked = tokio::task::spawn_blocking(move || {
+        let places: Vec<(String, i32)> =
+            partitions.into_iter().map(|partition| (topic.clone(), partition)).collect();
+        committed_offsets(&settings, &group, &places, BROKER_REQUEST_TIMEOUT)
+    });
+    let committed = asked.await.map_err(|_| StreamError::Ended("group offsets".to_owned()))??;
+    Ok(committed.into_iter().map(|place| (place.0.1, place.1)).collect())
+}

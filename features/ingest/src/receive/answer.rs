@@ -22,12 +22,15 @@ pub struct Received {
     /// Words for one and for several of the elements.
     #[serde(skip)]
     words: [&'static str; 2],
+    /// True if they wait in overflow for the rate of their key.
+    #[serde(skip)]
+    pub is_in_overflow: bool,
 }
 
 impl Received {
     /// Returns the outcome of a request without elements yet. The words are for one and for several of them.
     pub fn for_things(one: &'static str, many: &'static str) -> Received {
-        Received { accepted: Vec::new(), refused: Vec::new(), words: [one, many] }
+        Received { accepted: Vec::new(), refused: Vec::new(), words: [one, many], is_in_overflow: false }
     }
 
     /// Lists the outcomes of reports.
@@ -37,7 +40,12 @@ impl Received {
             ReceivedReport::Refused(_) => None,
         });
         let words = ["report", "reports"];
-        Received { accepted: accepted.collect(), refused: list_refused(reports), words }
+        Received {
+            accepted: accepted.collect(),
+            refused: list_refused(reports),
+            words,
+            is_in_overflow: false,
+        }
     }
 
     fn summary_line(&self) -> String {

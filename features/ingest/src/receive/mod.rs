@@ -8,6 +8,7 @@ mod run_summary;
 mod runs;
 
 use crate::Ingest;
+use crate::overflow::to_overflow_record;
 use crate::store::{CallerKey, VersionUses};
 use answer::{AnswerForm, Received};
 use axum::body::{Body, Bytes};
@@ -27,8 +28,9 @@ use unslide_api::feature::intake::{
 };
 use unslide_api::feature::operation::{Charge, Kind, Problem};
 use unslide_model::IngestKeyId;
+use unslide_api::feature::path_keys::rate_problem;
 use unslide_report::ReadLimits;
-use unslide_stream::OutRecord;
+use unslide_stream::{Delivered, OutRecord};
 
 /// The most bytes of a body, packed and unpacked.
 const MAX_PACKED_BYTES: u64 = 5 << 20;
@@ -39,6 +41,8 @@ const MAX_REPORTS: usize = 100;
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the broker may take: KSCrash gives up after 15 seconds.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(8);
+/// Time after which a request may be sent again that overflow has no room for.
+const FULL_OVERFLOW_RETRY_MICROS: i64 = 300_000_000;
 /// Seconds after which a request may be sent again that the broker did not take.
 const BROKER_RETRY_SECONDS: u32 = 30;
 
@@ -84,7 +88,8 @@ fn answer_request(ingest: &Ingest, parts: &Parts, received: Result<Received, Pro
     let form = AnswerForm::from_headers(&parts.headers);
     match received {
         Ok(received) => {
-            ingest.outcomes.add("accepted", received.accepted.len());
+            let accepted = if received.is_in_overflow { "overflow" } else { "accepted" };
+            ingest.outcomes.add(accepted, received.accepted.len());
             ingest.outcomes.add("refused", received.refused.len());
             form.answer_accepted(&received)
         }
@@ -109,12 +114,15 @@ async fn receive_reports(
     parts: &Parts,
     body: Body,
 ) -> Result<Received, Problem> {
-    let ReceivedBody { key, bytes, budget } = receive_body(api, ingest, text, parts, body).await?;
+    let ReceivedBody { key, bytes, budget, is_over_rate } =
+        receive_body(api, ingest, text, parts, body).await?;
     let reports = read_reports(api, &key, header_form(&parts.headers), bytes, budget).await?;
-    let number = reports.reports.len();
-    reports.budget.charge.charge_reports(number)?;
-    ingest.limits.take_reports(api, &key, number.saturating_sub(1))?;
-    let received = send_reports(api, &key, parts, &reports).await?;
+    let values = reports.reports.iter().map(|report| match report {
+        ReceivedReport::Accepted(report) => &report.bytes,
+        ReceivedReport::Refused(report) => &report.bytes,
+    });
+    let is_over_rate = is_over_rate | take_values(api, ingest, &key, &reports.budget.charge, values)?;
+    let received = send_reports(api, ingest, &key, parts, &reports, is_over_rate).await?;
     let day = api.clock.now().date();
     for report in &reports.reports {
         if let ReceivedReport::Accepted(Incoming { app: Some(app), .. }) = report {
@@ -130,6 +138,25 @@ struct ReceivedBody {
     key: Arc<CallerKey>,
     bytes: Bytes,
     budget: ReadBudget,
+    /// True if the request is over a rate, so that its records wait in overflow.
+    is_over_rate: bool,
+}
+
+/// Takes the values of a request from the rates. Returns true if it is over one of them.
+fn take_values<'v>(
+    api: &Api,
+    ingest: &Ingest,
+    key: &CallerKey,
+    charge: &Charge,
+    values: impl ExactSizeIterator<Item = &'v Bytes>,
+) -> Result<bool, Problem> {
+    let number = values.len();
+    let bytes = values.map(|value| value.len() as u64).sum();
+    charge.charge_reports(number)?;
+    // The first report was taken before the body was received.
+    let is_within = ingest.limits.try_take_reports(api, key, number.saturating_sub(1))
+        & ingest.limits.try_take_bytes(api, key, bytes);
+    Ok(!is_within || charge.is_over_rate())
 }
 
 /// Checks the sender of a request and receives its body.
@@ -141,25 +168,48 @@ async fn receive_body(
     body: Body,
 ) -> Result<ReceivedBody, Problem> {
     refuse_browsers(&parts.headers)?;
-    if let Some(ClientAddress(address)) = parts.extensions.get::<ClientAddress>() {
-        ingest.limits.addresses.take_request(api.clock.monotonic_micros(), *address)?;
-    }
-    let key = ingest.find_key(api, text).await?.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
+    let (key, is_over_address) = find_sender(api, ingest, text, parts).await?;
     assign_caller(&parts.extensions, api, Caller::Tenant(key.tenant.clone()))?;
     tracing::debug!(public_key.id = key.id, "a request of a public key");
     if !key.is_tenant_active {
         return Err(Problem::new(Kind::TenantSuspended, "the tenant is suspended"));
     }
     api.check_topics()?;
-    ingest.limits.take_reports(api, &key, 1)?;
-    let mut charge = Charge::for_reports(api, &key.tenant, key.limits.units_per_second)?;
+    let is_over_rate = !ingest.limits.try_take_reports(api, &key, 1) || is_over_address;
+    let mut charge = Charge::for_overflowing_reports(api, &key.tenant, key.limits.units_per_second);
+    if (is_over_rate || charge.is_over_rate()) && ingest.overflow.is_full(&key.tenant) {
+        return Err(refuse_overflow());
+    }
     let most = api.limits.ingest_bytes.min(MAX_PACKED_BYTES);
     let chunks = Chunks::new(&parts.headers, body, most, api.limits.client_pace())?;
     let mut reserved = Reservation::new(&api.permits.bodies, &key.tenant, 0)?;
     let bytes = tokio::time::timeout(BODY_TIMEOUT, chunks.collect_body(&mut reserved)).await;
     let bytes = bytes.map_err(|_| Problem::body_timeout(BODY_TIMEOUT))??;
     charge.charge_received(bytes.len() as u64)?;
-    Ok(ReceivedBody { key, bytes, budget: ReadBudget { reserved, charge } })
+    Ok(ReceivedBody { key, bytes, budget: ReadBudget { reserved, charge }, is_over_rate })
+}
+
+/// Finds the key of a request. Returns true if its address is over its rate: then the key is not looked up, and must have
+/// been a short time ago.
+async fn find_sender(
+    api: &Api,
+    ingest: &Ingest,
+    text: &str,
+    parts: &Parts,
+) -> Result<(Arc<CallerKey>, bool), Problem> {
+    let address = parts.extensions.get::<ClientAddress>();
+    let taken = address.map_or(Ok(()), |address| {
+        ingest.limits.addresses.take_request(api.clock.monotonic_micros(), address.0)
+    });
+    if let Err(problem) = taken {
+        return ingest.find_known_key(api, text).map(|key| (key, true)).ok_or(problem);
+    }
+    let key = ingest.find_key(api, text).await?.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
+    Ok((key, false))
+}
+
+fn refuse_overflow() -> Problem {
+    rate_problem("reports waiting for this tenant", FULL_OVERFLOW_RETRY_MICROS)
 }
 
 /// Refuses pages of the web, which could post with the addresses of their visitors. Apps send neither header.
@@ -218,15 +268,18 @@ fn refuse_app(key: &CallerKey, app: Option<&str>) -> Option<String> {
 
 async fn send_reports(
     api: &Api,
+    ingest: &Ingest,
     key: &CallerKey,
     parts: &Parts,
     request: &ReadRequest,
+    is_over_rate: bool,
 ) -> Result<Received, Problem> {
     let sender = name_sender(key);
     let maker = make_records(api, key, parts, &sender, &api.topics.input)?;
     let records: Vec<_> = request.reports.iter().map(|report| report.build_record(&maker)).collect();
-    send_records(api, &records).await?;
-    let received = Received::from_reports(&request.reports);
+    send_within_rate(api, ingest, key, records, is_over_rate).await?;
+    let mut received = Received::from_reports(&request.reports);
+    received.is_in_overflow = is_over_rate;
     api.metrics.count_reports(received.accepted.len());
     Ok(received)
 }
@@ -250,11 +303,29 @@ fn make_records<'r>(
     Ok(RecordMaker { api, tenant: &key.tenant, sender, ingest_key, trace, topic: topic.into() })
 }
 
+/// Sends records to their topic, or to overflow if they are over a rate.
+async fn send_within_rate(
+    api: &Api,
+    ingest: &Ingest,
+    key: &CallerKey,
+    records: Vec<OutRecord>,
+    is_over_rate: bool,
+) -> Result<(), Problem> {
+    if !is_over_rate {
+        return send_records(api, &records).await.map(drop);
+    }
+    let records: Vec<_> = records.into_iter().map(|record| to_overflow_record(api, key, record)).collect();
+    let sizes = records.iter().map(|record| record.size() as u64);
+    let held = ingest.overflow.try_reserve(&key.tenant, sizes.clone().sum()).ok_or_else(refuse_overflow)?;
+    let delivered = send_records(api, &records).await?;
+    held.keep_sent(delivered.into_iter().zip(sizes));
+    Ok(())
+}
+
 /// Sends records and waits until the broker has them.
-async fn send_records(api: &Api, records: &[OutRecord]) -> Result<(), Problem> {
+async fn send_records(api: &Api, records: &[OutRecord]) -> Result<Vec<Delivered>, Problem> {
     let sending = tokio::time::timeout(BROKER_TIMEOUT, api.producer.send_all(records));
     let why = format!("Kafka did not answer within {} s", BROKER_TIMEOUT.as_secs());
     let late = |_| Problem::unavailable(why, BROKER_RETRY_SECONDS);
-    sending.await.map_err(late)??;
-    Ok(())
+    Ok(sending.await.map_err(late)??)
 }

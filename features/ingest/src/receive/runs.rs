@@ -3,7 +3,8 @@
 use super::answer::Received;
 use super::run_summary::{Converted, convert_summary};
 use super::{
-    ReceivedBody, answer_request, make_records, name_sender, receive_body, refuse_app, send_records,
+    ReceivedBody, answer_request, make_records, name_sender, receive_body, refuse_app, send_within_rate,
+    take_values,
 };
 use crate::Ingest;
 use crate::store::{CallerKey, VersionUses};
@@ -61,12 +62,13 @@ async fn send_runs(
     parts: &Parts,
     body: Body,
 ) -> Result<Received, Problem> {
-    let ReceivedBody { key, bytes, budget } = receive_body(api, ingest, text, parts, body).await?;
+    let ReceivedBody { key, bytes, budget, is_over_rate } =
+        receive_body(api, ingest, text, parts, body).await?;
     let reader = Arc::clone(&key);
     let (summaries, budget) =
         read_body(api, &key.tenant, bytes, move |body| read_summaries(&body, &reader, budget)).await?;
-    budget.charge.charge_reports(summaries.len())?;
-    ingest.limits.take_reports(api, &key, summaries.len().saturating_sub(1))?;
+    let values = summaries.iter().map(|summary| &summary.bytes);
+    let is_over_rate = is_over_rate | take_values(api, ingest, &key, &budget.charge, values)?;
     let sender = name_sender(&key);
     let maker = make_records(api, &key, parts, &sender, &api.topics.sessions)?;
     let record = |summary: &ReadSummary| match &summary.read {
@@ -83,12 +85,13 @@ async fn send_runs(
         })),
     };
     let records: Vec<_> = summaries.iter().filter_map(record).collect();
-    send_records(api, &records).await?;
+    send_within_rate(api, ingest, &key, records, is_over_rate).await?;
     let day = api.clock.now().date();
     for run in summaries.iter().filter_map(|summary| summary.read.as_ref().ok()) {
         ingest.versions.count_uses(&key, day, &run.app, &run.version, VersionUses { reports: 0, runs: 1 });
     }
-    let received = list_outcomes(&summaries);
+    let mut received = list_outcomes(&summaries);
+    received.is_in_overflow = is_over_rate;
     let is_event = |summary: &&ReadSummary| summary.read.as_ref().is_ok_and(|run| run.event.is_some());
     api.metrics.events("sessions", summaries.iter().filter(is_event).count());
     Ok(received)

@@ -5,6 +5,7 @@ use crate::http::problem::{Kind, Problem};
 use crate::state::Api;
 use prometheus::IntCounterVec;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use unslide_model::{Clock, TenantId, cost};
 use unslide_runtime::fairness::{Rate, TokenBuckets};
 
@@ -30,6 +31,8 @@ pub struct Charge {
     prepaid: u64,
     /// Bytes that do not fill a unit yet.
     rest: u64,
+    /// For a request that is accepted over the rate too: true once it was over.
+    overflow: Option<AtomicBool>,
 }
 
 impl Charge {
@@ -42,6 +45,25 @@ impl Charge {
         let limits = [own, api.tenants.units_per_second];
         let limit = limits.into_iter().find(|limit| *limit > 0).unwrap_or(u32::MAX);
         Charge::begin_charge(api, api.report_units.clone(), tenant, ("units_per_second", limit))
+    }
+
+    /// Begins to charge for reports of a tenant that are accepted over its rate, too, because they then wait in
+    /// overflow. Nothing of this charge is refused: [`Charge::is_over_rate`] says whether the rate was exceeded.
+    #[must_use]
+    pub fn for_overflowing_reports(api: &Api, tenant: &TenantId, own: u32) -> Charge {
+        let limits = [own, api.tenants.units_per_second];
+        let limit = limits.into_iter().find(|limit| *limit > 0).unwrap_or(u32::MAX);
+        let mut charge =
+            Charge::prepare_charge(api, api.report_units.clone(), tenant, ("units_per_second", limit));
+        charge.overflow = Some(AtomicBool::new(false));
+        charge.overdraw = charge.take_units(1, false).unwrap_or_default();
+        charge
+    }
+
+    /// Returns true if the tenant's rate was exceeded. Only a charge of reports that may wait in overflow goes on then.
+    #[must_use]
+    pub fn is_over_rate(&self) -> bool {
+        self.overflow.as_ref().is_some_and(|is_over| is_over.load(Ordering::Relaxed))
     }
 
     /// Begins to charge for a report that a tenant symbolicates or explains, and takes its first unit.
@@ -64,7 +86,18 @@ impl Charge {
         tenant: &TenantId,
         limit: (&'static str, u32),
     ) -> Result<Charge, Problem> {
-        let mut charge = Charge {
+        let mut charge = Charge::prepare_charge(api, buckets, tenant, limit);
+        charge.overdraw = charge.take_units(1, false)?;
+        Ok(charge)
+    }
+
+    fn prepare_charge(
+        api: &Api,
+        buckets: Arc<TokenBuckets<TenantId>>,
+        tenant: &TenantId,
+        limit: (&'static str, u32),
+    ) -> Charge {
+        Charge {
             buckets,
             clock: api.clock.clone(),
             refused: api.metrics.refused.clone(),
@@ -74,9 +107,8 @@ impl Charge {
             overdraw: false,
             prepaid: 0,
             rest: 0,
-        };
-        charge.overdraw = charge.take_units(1, false)?;
-        Ok(charge)
+            overflow: None,
+        }
     }
 
     /// Charges for received bytes, before unpacking.
@@ -135,7 +167,13 @@ impl Charge {
             }
             Ok(full)
         });
-        taken.map_err(|micros| self.build_refusal(micros))
+        match (taken, &self.overflow) {
+            (Err(_), Some(is_over)) => {
+                is_over.store(true, Ordering::Relaxed);
+                Ok(false)
+            }
+            (taken, _) => taken.map_err(|micros| self.build_refusal(micros)),
+        }
     }
 
     fn build_refusal(&self, micros: i64) -> Problem {
@@ -176,6 +214,7 @@ pub(crate) mod tests {
             overdraw: false,
             prepaid: 0,
             rest: 0,
+            overflow: None,
         }
     }
 
@@ -204,6 +243,17 @@ pub(crate) mod tests {
         let other = Charge { tenant: TenantId::new("umbrella").unwrap(), ..request(10.0) };
         other.take_units(20, false).unwrap();
         acme.take_units(5, false).unwrap();
+    }
+
+    #[test]
+    fn reports_that_may_wait_in_overflow_are_not_refused_and_owe_nothing() {
+        let mut charge = Charge { overflow: Some(AtomicBool::new(false)), ..charge(4) };
+        charge.charge_reports(4).unwrap();
+        assert!(!charge.is_over_rate());
+        charge.charge_received(20 << 20).unwrap();
+        charge.charge_reports(1_000).unwrap();
+        assert!(charge.is_over_rate());
+        assert!(Charge { overflow: None, ..charge }.take_units(1, false).is_ok(), "one unit is left");
     }
 
     #[test]

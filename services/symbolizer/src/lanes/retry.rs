@@ -1,6 +1,7 @@
 //! The retry lane: processes records that wait in the retry tiers and in overflow, like incoming ones, when
-//! each is due.
+//! each is due. A session event of the overflow topic of ingest is sent on to the topic of sessions.
 
+use crate::admission::drain_rates::DrainRates;
 use crate::admission::lane_charges::{cost_units, is_paced, part_of};
 use crate::admission::sender;
 use crate::admission::tenant_rates::TenantRates;
@@ -9,6 +10,7 @@ use crate::lanes::batch::{LaneResources, RecordProcessor, RecordStep};
 use crate::lanes::intake::Intake;
 use crate::lanes::resymbolicate::ResymbolicateRecord;
 use crate::output::ledger::Ledger;
+use crate::output::outcomes;
 use crate::output::retry_tiers::{ClockReading, Tier, TierWaits};
 use crate::output::spans::LaneSpans;
 use crate::output::stored_reports::Bodies;
@@ -28,9 +30,8 @@ pub const RETRY_LANE: &str = unslide_proto::lanes::RETRY;
 /// Returns the topics that the lane reads.
 pub fn lane_topics(worker: &Worker) -> Vec<String> {
     let names = &worker.topics;
-    [&names.retry_1s, &names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow]
-        .map(Clone::clone)
-        .into()
+    let tiers = [&names.retry_1s, &names.retry_10s, &names.retry_1m, &names.retry_10m];
+    tiers.into_iter().chain([&names.overflow, &names.ingest_overflow]).cloned().collect()
 }
 
 /// Processes the records of the retry tiers and of overflow.
@@ -38,6 +39,7 @@ pub struct Retry {
     worker: Arc<Worker>,
     pub resources: LaneResources,
     shares: Arc<TenantRates>,
+    drains: DrainRates,
     ways: Arc<RetryProcessors>,
     waits: TierWaits,
     ledger: Ledger,
@@ -59,7 +61,16 @@ impl Retry {
         let intake = Intake::new(worker.clone(), RETRY_LANE, shares.clone());
         let ways = Arc::new(RetryProcessors { worker: worker.clone(), intake, again });
         let (ledger, spans) = (worker.lane_ledger(RETRY_LANE), LaneSpans::new(&worker, RETRY_LANE));
-        Retry { ledger, resources, shares, ways, waits: TierWaits::default(), spans, worker }
+        Retry {
+            ledger,
+            resources,
+            shares,
+            drains: DrainRates::default(),
+            ways,
+            waits: TierWaits::default(),
+            spans,
+            worker,
+        }
     }
 
     /// Returns the microseconds until a record is due, which may be negative, or `None` if it need not wait.
@@ -70,6 +81,9 @@ impl Retry {
             let time = record.time_millis?.saturating_mul(1_000);
             let now = ClockReading { wall: clock.now_micros(), monotonic: now };
             return Some(self.waits.wait_micros(tier, &record.at, time, now));
+        }
+        if *record.at.topic == *self.worker.topics.ingest_overflow {
+            return self.drains.take_drained(record, now).err();
         }
         // Records in overflow are let through at the tenant's rate, half of it for each half of its records.
         let entry = SourceRecord::from_record(record, &self.worker.topics);
@@ -98,6 +112,10 @@ impl RecordProcessor for Group {
     fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep {
         if self.ways.is_request(record) {
             self.ways.again.process_request(record, fetched, &self.bodies)
+        } else if let Some(topic) = outcomes::find_drain_topic(&self.ways.worker, record) {
+            let entry = SourceRecord::from_record(record, &self.ways.worker.topics);
+            let tenant = sender::tenant_named(&self.ways.worker, &entry);
+            outcomes::forward_record(&self.ways.worker, &entry, tenant.as_ref(), topic, RETRY_LANE).into()
         } else {
             self.ways.intake.process_record(record, fetched, self.tenants_read)
         }

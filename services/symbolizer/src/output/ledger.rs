@@ -89,6 +89,7 @@ pub fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::SourceGone => "source_gone",
         Outcome::DroppedDeleted => "dropped_deleted",
         Outcome::FetchingFailed => "fetching_failed",
+        Outcome::Forwarded => "forwarded",
     }
 }
 

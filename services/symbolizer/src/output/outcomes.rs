@@ -6,12 +6,16 @@ use crate::output::retry_tiers::Tier;
 use crate::source_record::{Reason, SourceRecord};
 use crate::worker::Worker;
 use unslide_model::{DebugId, TenantId};
+use unslide_proto::headers;
 use unslide_proto::report::{Outcome, TerminalOutcome};
-use unslide_stream::OutRecord;
 use unslide_stream::lane::Done;
+use unslide_stream::{OutRecord, Record};
 
 /// Number of keys in the overflow topic for a tenant's records, and so the maximum number of partitions.
 pub const OVERFLOW_KEYS: u8 = 2;
+
+/// Headers of the overflow topic of ingest that a forwarded record has not.
+const DRAIN_HEADERS: [&str; 3] = [headers::DRAIN_RATE, headers::DRAIN_TOPIC, headers::DRAIN_KEY];
 
 /// Ends a record that cannot be processed as a whole with a dead letter that holds its unchanged bytes.
 pub fn dead_letter(
@@ -72,6 +76,41 @@ pub fn drop_record(worker: &Worker, entry: &SourceRecord<'_>, tenant: &TenantId,
     };
     let ledger = worker.lane_ledger(lane).build_terminal(end, worker.clock.now_micros());
     build_done(entry, Some(tenant), ledger, Outcome::DroppedDeleted)
+}
+
+/// Returns the topic that a record of the overflow topic of ingest is forwarded to, or `None` if the symbolizer
+/// processes it.
+pub fn find_drain_topic<'w>(worker: &'w Worker, record: &Record) -> Option<&'w str> {
+    let names = &worker.topics;
+    let named = record.headers.get_text(headers::DRAIN_TOPIC)?;
+    (*record.at.topic == *names.ingest_overflow && named == names.sessions).then_some(&names.sessions)
+}
+
+/// Sends a record to the topic that it was on its way to when it came to overflow, and writes a ledger entry.
+pub fn forward_record(
+    worker: &Worker,
+    entry: &SourceRecord<'_>,
+    tenant: Option<&TenantId>,
+    topic: &str,
+    lane: &'static str,
+) -> Done {
+    let record = entry.record;
+    let mut copied = OutRecord { topic: topic.into(), value: record.value.clone(), ..OutRecord::default() };
+    copied.key = record.headers.get(headers::DRAIN_KEY).cloned();
+    for header in record.headers.iter().filter(|header| !DRAIN_HEADERS.contains(&header.0)) {
+        copied.headers.push(header.0.to_owned(), header.1.clone());
+    }
+    let end = TerminalOutcome {
+        tenant: tenant.map(TenantId::to_string).unwrap_or_default(),
+        outcome: Outcome::Forwarded.into(),
+        origin: Some(entry.origin.clone()),
+        source: Some(to_reference(&record.at)),
+        ..TerminalOutcome::default()
+    };
+    let ledger = worker.lane_ledger(lane).build_terminal(end, worker.clock.now_micros());
+    let mut done = build_done(entry, tenant, ledger, Outcome::Forwarded);
+    done.outputs.push(copied);
+    done
 }
 
 fn build_done(

@@ -44,6 +44,13 @@ impl<K: PathKeyKind, C> KnownKeys<K, C> {
         self.0.lock().clear();
     }
 
+    /// Returns the caller of a key that was looked up a short time before `now`, without a look-up.
+    #[must_use]
+    pub fn find_known(&self, now: i64, key: &PathKey<K>) -> Option<Arc<C>> {
+        let mut known = self.0.lock();
+        known.get(key).filter(|entry| entry.is_fresh(now)).and_then(|entry| entry.caller.clone())
+    }
+
     /// Finds the caller of a key at `now`, in microseconds of the monotonic clock. `look_up` is polled only if the key was
     /// not looked up a short time ago.
     ///
