@@ -1,7 +1,7 @@
 //! Values of variables at the instruction of a crash: shown only while the tenant has turned them on.
 
 use crate::reports::{A, crash, store_answered};
-use crate::world::{World, tenant_id};
+use crate::world::{Browser, World, tenant_id};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -73,6 +73,9 @@ async fn variables_are_read_and_shown_only_while_the_tenant_has_turned_them_on()
     for form in ["text", "markdown"] {
         assert!(read(form).await.contains(&shown), "{form} has {shown}");
     }
+    let browser = Browser::signed_in(&world, &key).await;
+    let page = format!("/console/reports/{A}");
+    assert!(browser.fetch_page(&page).await.contains("Variables of frame 0"));
     // Titles and lists have no values.
     for list in ["/v1/reports", "/v1/groups", "/v1/events"] {
         assert!(!world.get(list, &key).await.text.contains("\"bytes\":"), "{list}");
@@ -87,6 +90,7 @@ async fn variables_are_read_and_shown_only_while_the_tenant_has_turned_them_on()
     for form in ["text", "markdown"] {
         assert!(!read(form).await.contains(&shown), "{form} has {shown}");
     }
+    assert!(!browser.fetch_page(&page).await.contains("Variables of frame 0"));
     assert!(!world.get(&format!("{path}/explain"), &key).await.text.contains("\"bytes\":"));
     assert_eq!(
         world.get(SWITCHES, &key).await.expect_status(200),
