@@ -12,8 +12,8 @@ use unslide_store::jobs::{self, FeatureWork, Work};
 use unslide_store::{HookFuture, OwnerTx};
 use unslide_symbolicate::{DeriveError, DeriveResult, DerivedObject, DerivedSource};
 
-/// Length of a dSYM above which [`DAMAGED`] fails.
-pub const REFUSED_BYTES: usize = 1 << 20;
+/// End of a dSYM from which [`DAMAGED`] cannot be derived.
+pub const REFUSED_END: &[u8] = b"refused";
 pub const KIND: &str = "count";
 pub const TASK: ChildTask = ChildTask { name: "count_words", run: count };
 pub const FEATURE: BuilderFeature = BuilderFeature {
@@ -28,12 +28,12 @@ pub const LENGTH: DerivedObject = DerivedObject {
     source: DerivedSource::DebugInfo,
     derive: |slice| Ok(Some(slice.len().to_string().into_bytes())),
 };
-/// An object that cannot be derived from large dSYMs.
+/// An object that cannot be derived from a dSYM that ends with [`REFUSED_END`].
 pub const DAMAGED: DerivedObject =
-    DerivedObject { name: "damaged-v1", source: DerivedSource::DebugInfo, derive: refuse_large };
+    DerivedObject { name: "damaged-v1", source: DerivedSource::DebugInfo, derive: refuse_marked };
 
-fn refuse_large(slice: &[u8]) -> DeriveResult {
-    if slice.len() > REFUSED_BYTES {
+fn refuse_marked(slice: &[u8]) -> DeriveResult {
+    if slice.ends_with(REFUSED_END) {
         Err(DeriveError("it has too many entries".to_owned()))
     } else {
         Ok(None)

@@ -6,6 +6,7 @@ use nix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
+use unslide_fault_analysis::VARIABLES_TABLE;
 use unslide_model::{RelativeAddress, TenantId};
 use unslide_report::{ReadLimits, Report};
 use unslide_symbolicate::object;
@@ -101,6 +102,14 @@ pub fn print(input: &Input, full: bool, ratios: &mut Ratios) {
     println!(
         "\nA symcache: built in {built:.2?} of CPU, {size} bytes, {:.1} % of the dSYM",
         100.0 * size as f64 / input.dsym.len() as f64
+    );
+    let mut table = None;
+    let derived = spent(|| table = (VARIABLES_TABLE.derive)(&input.dsym).expect("a table of variables"));
+    let table = table.map_or(0, |table| table.len());
+    println!(
+        "  its table of variables: built in {derived:.2?} of CPU, {:.2}x of the symcache; {table} bytes, {:.1} % of it",
+        ratio(derived, built),
+        100.0 * table as f64 / size as f64
     );
     println!("  {:.0} look-ups/s on one core, every text of every call copied", lookups(input, full));
 }

@@ -4,9 +4,10 @@ mod formats;
 mod partial;
 
 use crate::builder_fixture::{World, acme, zip_of};
+use crate::feature::{DAMAGED, LENGTH, REFUSED_END};
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_artifacts::{CacheSettings, Hint, SymcacheCache, keys};
+use unslide_artifacts::{CacheSettings, DerivedContents, Hint, SymcacheCache, keys};
 use unslide_model::Quality;
 use unslide_store::objects::ObjectStatus;
 use unslide_store::{symbols, uploads};
@@ -121,6 +122,52 @@ async fn the_object_that_offers_more_answers_and_deletion_takes_all() {
     assert_eq!(world.alias(&id).await.unwrap().generation, 4);
     assert_eq!(events.event().await.generation, 4);
     world.stop().await;
+}
+
+/// Proves: bounded-input
+#[tokio::test(flavor = "multi_thread")]
+async fn derived_objects_lie_beside_the_symcache_and_their_failure_costs_no_symbols() {
+    let world = World::start(1).await;
+    let app = read(dsym("app"));
+    let (object, _) = world.one("app", &app).await;
+    assert_eq!((object.status, &object.reason), (ObjectStatus::Ready, &None));
+    let id = acme().scope(object.debug_id.unwrap());
+    let derived = |name: &str| keys::for_symbols(&id).derived(name);
+    let length = world.objects.get(&derived(LENGTH.name), 1 << 10).await.unwrap().unwrap();
+    assert_eq!(length.bytes, app.len().to_string().as_bytes());
+    assert!(world.objects.head(&derived(DAMAGED.name)).await.unwrap().is_none());
+    let settings = CacheSettings::new(world.folder().join("cache"), 1 << 30);
+    let cache = SymcacheCache::open(settings, world.objects.clone(), Arc::clone(&world.host.clock)).unwrap();
+    assert!(cache.peek_derived(&id, LENGTH.name, Hint::default()).is_none(), "nothing is fetched for it");
+    let found = cache.get_derived(&id, LENGTH.name, Hint::default()).await.unwrap();
+    assert!(matches!(found, DerivedContents::Found(bytes) if bytes == length.bytes));
+    assert!(cache.peek_derived(&id, LENGTH.name, Hint::default()).is_some());
+    assert!(cache.peek_derived(&id, LENGTH.name, Hint { tenant: Some(2), system: None }).is_none());
+
+    // A newer object for the same debug id, from which one of them cannot be derived.
+    let marked = [&app[..], REFUSED_END].concat();
+    let (refused, _) = world.one("app", &marked).await;
+    let reason = "damaged-v1: it has too many entries";
+    assert_eq!((refused.status, refused.reason.as_deref()), (ObjectStatus::Ready, Some(reason)));
+    cache.forget_outdated(&id, 2);
+    let found = cache.get_derived(&id, LENGTH.name, Hint::default()).await.unwrap();
+    assert!(matches!(found, DerivedContents::Found(bytes) if bytes == marked.len().to_string().as_bytes()));
+
+    world.files_gone().await;
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let deleted = symbols::delete_symbols(&mut tx, &id.id).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    cache.delete_symbols(&id, deleted.generation);
+    let found = cache.get_derived(&id, LENGTH.name, Hint::default()).await.unwrap();
+    assert!(matches!(found, DerivedContents::Missing), "even if it is still there");
+    for _ in 0..600 {
+        if world.objects.head(&derived(LENGTH.name)).await.unwrap().is_none() {
+            world.stop().await;
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("a deletion of the symbols left a derived object");
 }
 
 #[tokio::test(flavor = "multi_thread")]
