@@ -13,7 +13,7 @@ pub struct InnermostCode<'c> {
     pub debug_id: DebugId,
     /// The address of the instruction, relative to its image.
     address: u64,
-    table: VariableTable<'c>,
+    pub table: VariableTable<'c>,
     text: Option<ImageText<'c>>,
 }
 

@@ -1,6 +1,6 @@
-//! The operations of fault analysis: the switch of a tenant.
+//! The operations of fault analysis: the switches of a tenant.
 
-use crate::SWITCH;
+use crate::{ANALYSIS, VARIABLES_ANALYSIS};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -21,20 +21,34 @@ pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(get_fault_analysis, set_fault_analysis))
 }
 
-/// The switch of the tenant.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct FaultAnalysisSwitch {
+/// The switches of the tenant.
+#[derive(Debug, Serialize, ToSchema)]
+struct FaultAnalysisSwitches {
     /// True if new revisions of reports get `symbolication.fault`.
-    #[schema(example = false)]
     enabled: bool,
+    /// True if new revisions of reports get `symbolication.variables`, and stored ones show it.
+    variables: bool,
 }
 
-/// The switch after a change.
+/// A change of the switches. A switch that is not named stays as it is.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct FaultAnalysisChange {
+    /// True if new revisions of reports are to get `symbolication.fault`.
+    #[schema(example = false)]
+    enabled: Option<bool>,
+    /// True if new revisions of reports are to get `symbolication.variables`: values of variables may be data of users.
+    #[schema(example = false)]
+    variables: Option<bool>,
+}
+
+/// The switches after a change.
 #[derive(Debug, Serialize, ToSchema)]
-struct ChangedFaultAnalysisSwitch {
+struct ChangedFaultAnalysisSwitches {
     /// True if new revisions of reports get `symbolication.fault`.
     enabled: bool,
+    /// True if new revisions of reports get `symbolication.variables`, and stored ones show it.
+    variables: bool,
     /// True once the broker has the change, from which the workers learn it. False if that takes longer than this
     /// request waited; it will happen all the same.
     announced: bool,
@@ -43,51 +57,57 @@ struct ChangedFaultAnalysisSwitch {
 problems!(GetFailures: InvalidParameter);
 problems!(SetFailures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
 
-/// See the switch of fault analysis
+/// See the switches of fault analysis
 ///
-/// Says whether reports of the tenant are analysed for what was wrong at the instruction of the crash. They are unless the
-/// tenant has turned it off.
+/// Says whether reports of the tenant are analysed for what was wrong at the instruction of the crash, and whether they get
+/// the values of the variables there. The analysis is on unless the tenant has turned it off; the values are off unless
+/// the tenant has turned them on.
 #[utoipa::path(get, path = "/v1/fault-analysis", tag = "fault-analysis", operation_id = "get_fault_analysis",
-    responses((status = 200, description = "The switch.", body = FaultAnalysisSwitch), GetFailures),
+    responses((status = 200, description = "The switches.", body = FaultAnalysisSwitches), GetFailures),
     security(("key" = ["tenant:admin"])))]
 async fn get_fault_analysis(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-) -> Result<Json<FaultAnalysisSwitch>, Problem> {
+) -> Result<Json<FaultAnalysisSwitches>, Problem> {
     access.require_every_app(EVERY_APP)?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let disabled = analyses::disabled_analyses(&mut tx).await?;
+    let switched = analyses::switched_analyses(&mut tx).await?;
     tx.rollback();
-    Ok(Json(FaultAnalysisSwitch { enabled: disabled.iter().all(|name| name != SWITCH) }))
+    let (enabled, variables) = (ANALYSIS.is_enabled(&switched), VARIABLES_ANALYSIS.is_enabled(&switched));
+    Ok(Json(FaultAnalysisSwitches { enabled, variables }))
 }
 
-/// Turn fault analysis on or off
+/// Turn parts of fault analysis on or off
 ///
-/// Applies to reports that are symbolicated from now on. Stored revisions stay as they are; a reprocess replaces them.
+/// Applies to reports that are symbolicated from now on. Once values of variables are off, no operation shows those of stored
+/// revisions; a reprocess removes them, and adds what is on now.
 #[utoipa::path(put, path = "/v1/fault-analysis", tag = "fault-analysis", operation_id = "set_fault_analysis",
-    request_body = FaultAnalysisSwitch,
-    responses((status = 200, description = "The switch as it is now.", body = ChangedFaultAnalysisSwitch), SetFailures),
+    request_body = FaultAnalysisChange,
+    responses((status = 200, description = "The switches as they are now.", body = ChangedFaultAnalysisSwitches), SetFailures),
     security(("key" = ["tenant:admin"])))]
 async fn set_fault_analysis(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-    JsonBody(FaultAnalysisSwitch { enabled }): JsonBody<FaultAnalysisSwitch>,
-) -> Result<Json<ChangedFaultAnalysisSwitch>, Problem> {
+    JsonBody(change): JsonBody<FaultAnalysisChange>,
+) -> Result<Json<ChangedFaultAnalysisSwitches>, Problem> {
     access.require_every_app(EVERY_APP)?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let announcement = analyses::set_enabled(&mut tx, SWITCH, enabled).await?;
-    let announcement = announcement.ok_or_else(|| Problem::internal("the tenant of a key is not there"))?;
     let actor = access.principal.key_id.to_string();
-    audit::append_entry(
-        &mut tx,
-        &actor,
-        "fault_analysis.set",
-        SWITCH,
-        &serde_json::json!({"enabled": enabled}),
-    )
-    .await?;
+    let mut announcement = None;
+    for (analysis, position) in [(ANALYSIS, change.enabled), (VARIABLES_ANALYSIS, change.variables)] {
+        let Some(enabled) = position else { continue };
+        let set = analyses::set_analysis(&mut tx, analysis.name, enabled != analysis.is_opt_in).await?;
+        announcement = Some(set.ok_or_else(|| Problem::internal("the tenant of a key is not there"))?);
+        let detail = serde_json::json!({"enabled": enabled});
+        audit::append_entry(&mut tx, &actor, "fault_analysis.set", analysis.name, &detail).await?;
+    }
+    let switched = analyses::switched_analyses(&mut tx).await?;
     tx.commit().await?;
     api.key_cache.forget(access.tenant());
-    let announced = wait_announced(&api, access.tenant(), announcement).await?;
-    Ok(Json(ChangedFaultAnalysisSwitch { enabled, announced }))
+    let announced = match announcement {
+        Some(announcement) => wait_announced(&api, access.tenant(), announcement).await?,
+        None => true,
+    };
+    let (enabled, variables) = (ANALYSIS.is_enabled(&switched), VARIABLES_ANALYSIS.is_enabled(&switched));
+    Ok(Json(ChangedFaultAnalysisSwitches { enabled, variables, announced }))
 }

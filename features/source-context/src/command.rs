@@ -1,8 +1,8 @@
 //! `unslide sources`: the switch of a tenant.
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
-use serde_json::{Value, json};
-use unslide_client::{ApiServer, Client, Console, Exit, FeatureCommand, Outcome, block_on, say};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
+use serde_json::json;
+use unslide_client::{ApiServer, FeatureCommand, Outcome, SwitchPosition, run_switch};
 
 /// The subcommands of the feature.
 pub const SOURCE_COMMANDS: &[FeatureCommand] =
@@ -27,36 +27,21 @@ struct Arguments {
     #[command(flatten)]
     server: ApiServer,
     /// Turn it on or off; without it the switch is shown
-    switch: Option<Switch>,
+    switch: Option<SwitchPosition>,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Switch {
-    On,
-    Off,
-}
-
 fn run(matches: &ArgMatches) -> Outcome {
-    let arguments = Arguments::from_arg_matches(matches)?;
-    block_on(async {
-        let client = Client::new(&arguments.server)?;
-        let state: Value = match arguments.switch {
-            None => client.get(SWITCH_PATH).await?,
-            Some(switch) => client.put(SWITCH_PATH, &json!({ "enabled": switch == Switch::On })).await?,
-        };
-        if arguments.json {
-            Console::get().print_json(&state)?;
-            return Ok(Exit::Ready);
-        }
+    let Arguments { server, switch, json } = Arguments::from_arg_matches(matches)?;
+    let change = switch.map(|switch| json!({ "enabled": switch == SwitchPosition::On }));
+    run_switch(&server, SWITCH_PATH, change.as_ref(), json, |state| {
         let stored = state["bundles"].as_u64().map(|bundles| {
             let (files, bytes) = (&state["files"], &state["bytes"]);
             format!("; {bundles} bundles with {files} source files are stored, {bytes} bytes")
         });
-        let word = if state["enabled"] == true { "on" } else { "off" };
-        say!("keeping source files is {word}{}", stored.unwrap_or_default());
-        Ok(Exit::Ready)
+        let word = SwitchPosition::describe(&state["enabled"]);
+        format!("keeping source files is {word}{}", stored.unwrap_or_default())
     })
 }

@@ -1,7 +1,8 @@
 //! Subcommands that features add, and the runtime that commands run on.
 
-use crate::{BoxError, Client, Outcome};
-use clap::ArgMatches;
+use crate::{ApiServer, BoxError, Client, Console, Exit, Outcome, note, say};
+use clap::{ArgMatches, ValueEnum};
+use serde_json::Value;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -21,6 +22,51 @@ pub type DoctorLine<'c> = Pin<Box<dyn Future<Output = Option<String>> + Send + '
 
 /// A check that a feature adds to `unslide doctor`. It only reads, with a key that may read reports.
 pub type DoctorCheck = for<'c> fn(&'c Client) -> DoctorLine<'c>;
+
+/// Shows a tenant's switch of a feature, or changes it: the body of the change is the one of `PUT`. `describe` says in
+/// one line how it is.
+///
+/// # Errors
+/// Returns an error if the api refuses the request or cannot be reached.
+pub fn run_switch(
+    server: &ApiServer,
+    path: &str,
+    change: Option<&Value>,
+    as_json: bool,
+    describe: impl Fn(&Value) -> String,
+) -> Outcome {
+    block_on(async {
+        let client = Client::new(server)?;
+        let state: Value = match change {
+            None => client.get(path).await?,
+            Some(change) => client.put(path, change).await?,
+        };
+        if as_json {
+            Console::get().print_json(&state)?;
+            return Ok(Exit::Ready);
+        }
+        say!("{}", describe(&state));
+        if state["announced"] == false {
+            note!("the workers do not have the change yet; they will within minutes");
+        }
+        Ok(Exit::Ready)
+    })
+}
+
+/// The position of a switch on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SwitchPosition {
+    On,
+    Off,
+}
+
+impl SwitchPosition {
+    /// Returns the word for a position in an answer of the api.
+    #[must_use]
+    pub fn describe(is_on: &Value) -> &'static str {
+        if *is_on == true { "on" } else { "off" }
+    }
+}
 
 /// Runs a command's async part. Does not wait for blocking work that it has left behind.
 ///

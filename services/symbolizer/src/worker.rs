@@ -130,6 +130,11 @@ impl Worker {
         (rate > 0).then_some(f64::from(rate))
     }
 
+    /// Returns the analyses that are on for a tenant.
+    pub fn list_analyses(&self, tenant: &TenantId) -> Vec<Analysis> {
+        self.tenants.enabled_analyses(tenant, &self.analyses)
+    }
+
     /// Returns the output topic of a report with this history. A report from a tenant's own input goes to the
     /// tenant's own output. If that output no longer exists, a copy or a request goes to the shared output,
     /// so that it does not block other tenants. The input itself is not read while its output is missing.
@@ -182,14 +187,15 @@ impl Worker {
         history: &Provenance<'_>,
         context: Context<'_>,
     ) -> Result<ReportOutput, OutputError> {
-        let symbols = |id: &unslide_model::DebugId| -> Option<&ImageSymbols> { answers.get(id) };
+        let symbols = |id: &unslide_model::DebugId| -> Option<&ImageSymbols> { answers.symbols.get(id) };
         let revision = context.revision.unwrap_or(1);
         let topic = self.output_topic(&id.tenant, history);
         let fits = self.output_bytes.saturating_sub(HEADER_BYTES + source.excess_bytes());
         let most_bytes = Some(context.most_bytes.map_or(fits, |most| most.min(fits)));
         let rules = self.tenants.grouping_rules(&id.tenant);
-        let analyses = self.tenants.enabled_analyses(&id.tenant, &self.analyses);
-        let context = Context { most_bytes, rules: Some(&rules), analyses: &analyses, ..context };
+        let (analyses, derived) = (self.list_analyses(&id.tenant), answers.list_derived());
+        let rules = Some(&*rules);
+        let context = Context { most_bytes, rules, analyses: &analyses, derived: &derived, ..context };
         let mut record = history.build_report(&topic, id, revision, context.supersedes, bytes::Bytes::new());
         let around = record.size();
         let excess = source.excess_bytes();

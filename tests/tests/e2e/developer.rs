@@ -138,7 +138,10 @@ fn settings_change_and_are_shown(user: &User<'_>, bundle: &str) {
     assert_eq!((&set[0]["source_url"], &set[0]["signals"]["hangs"]), (&url.into(), &false.into()));
     let shown = user.succeed(&["settings", "show"]);
     assert!(shown.contains("hangs") && shown.contains(url), "{shown}");
-    assert_eq!(user.succeed(&["fault-analysis"]), "fault analysis is on\n");
-    assert_eq!(user.succeed(&["fault-analysis", "off"]), "fault analysis is off\n");
+    assert_eq!(user.succeed(&["fault-analysis"]), "fault analysis is on, values of variables are off\n");
+    assert_eq!(
+        user.succeed(&["fault-analysis", "off"]),
+        "fault analysis is off, values of variables are off\n"
+    );
     assert_eq!(user.run(&["settings", "set", "--app", bundle]).status.code(), Some(2));
 }

@@ -1,18 +1,19 @@
-//! The analyses of reports that a tenant has turned off.
+//! The analyses of reports that a tenant has switched from their default to the other position.
 
 use super::TenantStanding;
 use crate::{OwnerTx, Result, TenantTx};
 
-/// Returns the names of the analyses that the transaction's tenant has turned off.
-pub async fn disabled_analyses(tx: &mut OwnerTx) -> Result<Vec<String>> {
+/// Returns the names of the analyses that the transaction's tenant has switched to the other position: off, or on for
+/// those that are off by default. The column is older than analyses that are off by default.
+pub async fn switched_analyses(tx: &mut OwnerTx) -> Result<Vec<String>> {
     let (connection, tenant, _) = tx.parts();
     let found = sqlx::query_scalar!("SELECT disabled_analyses FROM tenants WHERE slug = $1", tenant);
     Ok(found.fetch_optional(connection).await?.unwrap_or_default())
 }
 
-/// Turns an analysis of the transaction's tenant on or off, and announces it to the workers. Returns the outbox row of
-/// the announcement; `None` if there is no such tenant.
-pub async fn set_enabled(tx: &mut TenantTx, name: &str, is_enabled: bool) -> Result<Option<i64>> {
+/// Switches an analysis of the transaction's tenant to its default position or to the other one, and announces it to
+/// the workers. Returns the outbox row of the announcement; `None` if there is no such tenant.
+pub async fn set_analysis(tx: &mut TenantTx, name: &str, is_default: bool) -> Result<Option<i64>> {
     let locked = super::lock_tenant(tx).await?.filter(|tenant| tenant.state != TenantStanding::Deleted);
     let Some(record) = locked else { return Ok(None) };
     let (connection, tenant, _) = tx.parts();
@@ -22,7 +23,7 @@ pub async fn set_enabled(tx: &mut TenantTx, name: &str, is_enabled: bool) -> Res
          WHERE slug = $1",
         tenant,
         name,
-        is_enabled
+        is_default
     )
     .execute(connection)
     .await?;

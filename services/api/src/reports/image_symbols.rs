@@ -7,18 +7,19 @@
 use crate::http::problem::Problem;
 use crate::reports::rules_cache::SymbolicationRules;
 use crate::state::Api;
+use bytes::Bytes;
 use futures::{StreamExt, stream};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use unslide_artifacts::Hint;
+use unslide_artifacts::{DerivedContents, Hint};
 use unslide_model::{DebugId, TenantId};
 use unslide_store::groups::rules;
 use unslide_store::keys::Principal;
 use unslide_store::tenants::analyses;
 use unslide_symbolicate::grouping::GroupingRules;
-use unslide_symbolicate::{Analysis, ImageSymbols, SymbolNeed, enabled_analyses};
+use unslide_symbolicate::{Analysis, ImageDerivative, ImageSymbols, SymbolNeed, enabled_analyses};
 
 /// Maximum number of images of one report with fetched symbols; further images count as not fetched. Real
 /// reports have frames in a few dozen images.
@@ -31,8 +32,12 @@ const CONCURRENT_DOWNLOADS_LIMIT: usize = 16;
 pub struct SymbolsOfReport {
     symbols: HashMap<DebugId, ImageSymbols>,
     pub rules: Arc<SymbolicationRules>,
-    /// The analyses that the tenant has not turned off.
+    /// The analyses that are on for the tenant.
     pub analyses: Vec<Analysis>,
+    /// Derived objects of the image with the crash.
+    derived: Vec<(DebugId, &'static str, Bytes)>,
+    /// The derived objects to fetch.
+    cold_derived: Vec<(DebugId, &'static str)>,
 }
 
 impl SymbolsOfReport {
@@ -53,8 +58,36 @@ impl SymbolsOfReport {
                 None => cold.push(need),
             }
         }
-        let analyses = enabled_analyses(&api.analyses, &rules.disabled_analyses);
-        (SymbolsOfReport { symbols, rules, analyses }, cold)
+        let analyses = enabled_analyses(&api.analyses, &rules.switched_analyses);
+        (SymbolsOfReport { symbols, rules, analyses, ..SymbolsOfReport::default() }, cold)
+    }
+
+    /// Adds the cached derived objects that the analyses read of the image with the crash.
+    #[must_use]
+    pub fn with_derived(mut self, api: &Api, tenant: &TenantId, crashed: Option<DebugId>) -> SymbolsOfReport {
+        let names: BTreeSet<&str> =
+            self.analyses.iter().flat_map(|analysis| analysis.derived).map(|object| object.name).collect();
+        for (id, name) in crashed.iter().flat_map(|id| names.iter().map(move |name| (*id, *name))) {
+            match api.symcaches.peek_derived(&tenant.scope(id), name, Hint::default()) {
+                Some(DerivedContents::Found(bytes)) => self.derived.push((id, name, bytes)),
+                Some(DerivedContents::Missing) => {}
+                None => self.cold_derived.push((id, name)),
+            }
+        }
+        self
+    }
+
+    /// Returns true if nothing of `cold` and no derived object is to be fetched.
+    #[must_use]
+    pub fn is_complete(&self, cold: &[SymbolNeed]) -> bool {
+        cold.is_empty() && self.cold_derived.is_empty()
+    }
+
+    /// Returns the derived objects for the analyses.
+    #[must_use]
+    pub fn list_derived(&self) -> Vec<ImageDerivative<'_>> {
+        let all = self.derived.iter();
+        all.map(|(debug_id, name, bytes)| ImageDerivative { debug_id: *debug_id, name, bytes }).collect()
     }
 
     /// Fetches the rest from object storage, as a symbolizer does. A failed fetch is recorded for its image
@@ -71,6 +104,11 @@ impl SymbolsOfReport {
             (need.debug_id, got.unwrap_or(ImageSymbols::FetchingFailed))
         });
         self.symbols.extend(fetched.buffer_unordered(CONCURRENT_DOWNLOADS_LIMIT).collect::<Vec<_>>().await);
+        for (id, name) in std::mem::take(&mut self.cold_derived) {
+            if let Some(bytes) = download_derived(api, tenant, id, name, end).await {
+                self.derived.push((id, name, bytes));
+            }
+        }
         self
     }
 
@@ -80,16 +118,17 @@ impl SymbolsOfReport {
     }
 }
 
-/// Fetches everything that a report needs.
+/// Fetches everything that a report needs. `crashed` is the image with the crash, if it is known.
 pub async fn fetch_symbols(
     api: &Api,
     principal: &Principal,
     needs: Vec<SymbolNeed>,
+    crashed: Option<DebugId>,
 ) -> Result<SymbolsOfReport, Problem> {
     let tenant = &principal.tenant;
     let rules = symbolication_rules(api, principal).await?;
     let (cached, cold) = SymbolsOfReport::from_cache(api, tenant, needs, rules);
-    Ok(cached.fetch_rest(api, tenant, cold).await)
+    Ok(cached.with_derived(api, tenant, crashed).fetch_rest(api, tenant, cold).await)
 }
 
 /// Downloads symbols that are not cached. Returns `None` if they do not come before `end`; the download then
@@ -110,6 +149,27 @@ async fn download_symbols(
     }))
 }
 
+/// Downloads a derived object. Returns `None` if there is none, or if it does not come before `end`: the report then
+/// lacks a finding only.
+async fn download_derived(
+    api: &Api,
+    tenant: &TenantId,
+    id: DebugId,
+    name: &'static str,
+    end: Instant,
+) -> Option<Bytes> {
+    let _permit = await_before(end, api.permits.downloads.acquire(tenant, 1)).await?;
+    let id = tenant.scope(id);
+    match await_before(end, api.symcaches.get_derived(&id, name, Hint::default())).await? {
+        Ok(DerivedContents::Found(bytes)) => Some(bytes),
+        Ok(DerivedContents::Missing) => None,
+        Err(error) => {
+            tracing::warn!(error = %error, "a derived object could not be fetched for a request");
+            None
+        }
+    }
+}
+
 /// Returns the output of a future if it is ready before `end`. The future is not polled after that: a
 /// download would begin that no permit counts.
 async fn await_before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
@@ -128,10 +188,10 @@ pub async fn symbolication_rules(
     let look_up = async {
         let mut tx = api.tenant(&principal.tenant).await?;
         let rules = rules::get(&mut tx).await?;
-        let disabled_analyses = analyses::disabled_analyses(&mut tx).await?;
+        let switched_analyses = analyses::switched_analyses(&mut tx).await?;
         tx.rollback();
         let grouping = rules.and_then(|rules| GroupingRules::parse(&rules.text).ok()).unwrap_or_default();
-        Ok::<_, Problem>(SymbolicationRules { grouping, disabled_analyses })
+        Ok::<_, Problem>(SymbolicationRules { grouping, switched_analyses })
     };
     api.rules_cache.get(principal, look_up).await
 }

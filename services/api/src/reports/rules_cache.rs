@@ -15,8 +15,8 @@ const TENANT_LIMIT: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
 #[derive(Debug, Default)]
 pub struct SymbolicationRules {
     pub grouping: GroupingRules,
-    /// Names of the analyses that it has turned off.
-    pub disabled_analyses: Vec<String>,
+    /// Names of the analyses that it has switched to the other position.
+    pub switched_analyses: Vec<String>,
 }
 
 /// The rules of tenants. Cheap to clone.

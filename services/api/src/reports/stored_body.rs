@@ -5,6 +5,7 @@ use crate::limits::answers;
 use crate::limits::permits::Reservation;
 use crate::limits::transactions::Tx;
 use crate::state::Api;
+use memchr::memmem;
 use unslide_artifacts::keys;
 use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES, SegmentError};
 use unslide_model::{ReportId, TenantId};
@@ -12,6 +13,7 @@ use unslide_report::Report;
 use unslide_store::TenantTx;
 use unslide_store::queries::report::{self, FoundReport};
 use unslide_store::segments::BodyLocation;
+use unslide_store::tenants::analyses;
 
 /// Error of a read of a stored body.
 #[derive(Debug)]
@@ -83,7 +85,7 @@ pub async fn read_body(
     let mut reservation = answers::reserve_bytes(&api.permits, tenant, found.size)?;
     let bytes = read_json(api, tenant, tx, found).await?;
     if api.readers.find(&bytes).is_none() {
-        return Ok(StoredBody { json: bytes, document: None, reservation });
+        return hide_members(api, tenant, StoredBody { json: bytes, document: None, reservation }).await;
     }
     let readers = api.readers.clone();
     let translate = move || {
@@ -92,7 +94,47 @@ pub async fn read_body(
     };
     let (json, document) = api.cpu.run_for(tenant, translate).await??;
     reservation.reserve_more(json.len() as u64)?;
-    Ok(StoredBody { json, document: Some(document), reservation })
+    hide_members(api, tenant, StoredBody { json, document: Some(document), reservation }).await
+}
+
+/// Removes the members of analyses that have to be turned on and are off for the tenant: their values are data of users,
+/// and a tenant that has turned one off must not find them in stored reports.
+async fn hide_members(
+    api: &Api,
+    tenant: &TenantId,
+    mut body: StoredBody,
+) -> Result<StoredBody, StoredBodyError> {
+    let is_in = |member: &str| memmem::find(&body.json, format!(",\"{member}\":").as_bytes()).is_some();
+    let mut hidden = api.analyses.clone();
+    hidden.retain(|analysis| analysis.is_opt_in && is_in(analysis.member));
+    if hidden.is_empty() {
+        return Ok(body);
+    }
+    let mut tx = api.tenant(tenant).await?;
+    let switched = analyses::switched_analyses(&mut tx).await?;
+    tx.rollback();
+    let hidden: Vec<&str> = hidden
+        .iter()
+        .filter(|analysis| !analysis.is_enabled(&switched))
+        .map(|analysis| analysis.member)
+        .collect();
+    if hidden.is_empty() {
+        return Ok(body);
+    }
+    let cut = move || {
+        let ranges = read_report(&body.json)?.find_own_members(&hidden);
+        for range in ranges.into_iter().rev() {
+            let member: Vec<u8> = body.json.drain(range).collect();
+            // A document of another format has our members as they are. One that has not is not shown.
+            body.document = body.document.take().and_then(|mut document| {
+                let at = memmem::find(&document, &member)?;
+                document.drain(at..at + member.len());
+                Some(document)
+            });
+        }
+        Ok::<_, Problem>(body)
+    };
+    Ok(api.cpu.run_for(tenant, cut).await??)
 }
 
 async fn read_json(

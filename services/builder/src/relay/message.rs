@@ -44,7 +44,7 @@ pub(crate) async fn build_records(
 struct ChangedTenant {
     tenant: TenantRecord,
     rules: String,
-    disabled_analyses: Vec<String>,
+    switched_analyses: Vec<String>,
 }
 
 /// Returns the current state of the tenants that messages are about. So a relay that repeats an old message
@@ -58,11 +58,11 @@ async fn read_changed_tenants(
         let mut tx = store.tenant(unsent.tenant()?).await?;
         let tenant = tenants::get(&mut tx).await?;
         let rules = rules::get(&mut tx).await?.map(|rules| rules.text).unwrap_or_default();
-        let disabled_analyses = analyses::disabled_analyses(&mut tx).await?;
+        let switched_analyses = analyses::switched_analyses(&mut tx).await?;
         tx.rollback().await?;
         let tenant =
             tenant.ok_or_else(|| JobFailure::Again("a message of a tenant that is not there".into()))?;
-        tenants.insert(tenant.id.clone(), ChangedTenant { tenant, rules, disabled_analyses });
+        tenants.insert(tenant.id.clone(), ChangedTenant { tenant, rules, switched_analyses });
     }
     Ok(tenants)
 }
@@ -93,7 +93,7 @@ fn build_record(
         }
         Message::TenantConfig { .. } => {
             let tenant = tenants.get(unsent.tenant()?);
-            let Some(ChangedTenant { tenant, rules, disabled_analyses }) = tenant else { return Ok(None) };
+            let Some(ChangedTenant { tenant, rules, switched_analyses }) = tenant else { return Ok(None) };
             let state = match tenant.state {
                 TenantStanding::Active => TenantState::Active,
                 TenantStanding::Suspended => TenantState::Suspended,
@@ -113,7 +113,7 @@ fn build_record(
                 }),
                 at_micros: outbox::to_micros(tenant.updated_at),
                 grouping_rules: rules.clone(),
-                disabled_analyses: disabled_analyses.clone(),
+                disabled_analyses: switched_analyses.clone(),
             };
             OutRecord::for_topic(topics.tenant_config.as_str(), config.encode_to_vec())
                 .key(keys::for_tenant(&tenant.id))

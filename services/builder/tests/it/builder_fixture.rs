@@ -75,7 +75,11 @@ impl World {
     /// One more builder.
     pub fn builder(&mut self) {
         let host = Host::local().unwrap();
-        let features = BuilderFeatures { features: vec![feature::FEATURE], ..BuilderFeatures::default() };
+        let features = BuilderFeatures {
+            features: vec![feature::FEATURE],
+            derived: vec![feature::LENGTH, feature::DAMAGED],
+            ..BuilderFeatures::default()
+        };
         let run = unslide_builder::run(self.config.clone(), features, host.clone(), child::program());
         self.builders.push(RunningService::spawn(host, PROBES.len(), run));
     }

@@ -10,7 +10,10 @@ use unslide_builder::feature::{
 use unslide_model::TenantId;
 use unslide_store::jobs::{self, FeatureWork, Work};
 use unslide_store::{HookFuture, OwnerTx};
+use unslide_symbolicate::{DeriveError, DeriveResult, DerivedObject, DerivedSource};
 
+/// Length of a dSYM above which [`DAMAGED`] fails.
+pub const REFUSED_BYTES: usize = 1 << 20;
 pub const KIND: &str = "count";
 pub const TASK: ChildTask = ChildTask { name: "count_words", run: count };
 pub const FEATURE: BuilderFeature = BuilderFeature {
@@ -18,6 +21,24 @@ pub const FEATURE: BuilderFeature = BuilderFeature {
     clear: None,
     jobs: &[JobHandler { kind: KIND, places: 2, run, give_up }],
 };
+
+/// The length of a dSYM in bytes, as text.
+pub const LENGTH: DerivedObject = DerivedObject {
+    name: "length-v1",
+    source: DerivedSource::DebugInfo,
+    derive: |slice| Ok(Some(slice.len().to_string().into_bytes())),
+};
+/// An object that cannot be derived from large dSYMs.
+pub const DAMAGED: DerivedObject =
+    DerivedObject { name: "damaged-v1", source: DerivedSource::DebugInfo, derive: refuse_large };
+
+fn refuse_large(slice: &[u8]) -> DeriveResult {
+    if slice.len() > REFUSED_BYTES {
+        Err(DeriveError("it has too many entries".to_owned()))
+    } else {
+        Ok(None)
+    }
+}
 
 fn count(input: Value) -> Result<Box<RawValue>, ChildTaskError> {
     let text: String = serde_json::from_value(input)?;

@@ -37,7 +37,7 @@ struct Row {
     standing: TenantStatus,
     limits: AllowedUse,
     rules: Arc<GroupingRules>,
-    disabled_analyses: Vec<String>,
+    switched_analyses: Vec<String>,
 }
 
 type Rows = Arc<RwLock<HashMap<TenantId, Row>>>;
@@ -114,7 +114,7 @@ impl Tenants {
     /// Returns the analyses that are on for a tenant.
     pub fn enabled_analyses(&self, tenant: &TenantId, all: &[Analysis]) -> Vec<Analysis> {
         match self.rows.read().get(tenant) {
-            Some(row) => enabled_analyses(all, &row.disabled_analyses),
+            Some(row) => enabled_analyses(all, &row.switched_analyses),
             None => enabled_analyses(all, &[]),
         }
     }
@@ -157,7 +157,7 @@ fn apply_config(rows: &Rows, config: &TenantConfig, deleted: &impl Fn(&TenantId)
         standing,
         limits,
         rules: grouping_rules,
-        disabled_analyses: config.disabled_analyses.clone(),
+        switched_analyses: config.disabled_analyses.clone(),
     };
     rows.insert(tenant.clone(), row);
     drop(rows);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenants_disabled_analyses_come_with_its_configuration() {
+    fn a_tenants_switched_analyses_come_with_its_configuration() {
         let rows = Rows::default();
         let tenant = TenantId::new("acme").unwrap();
         let send = |version, disabled: &[&str]| {
@@ -216,7 +216,7 @@ mod tests {
                 ..TenantConfig::default()
             };
             apply_config(&rows, &config, &|_| {});
-            rows.read().get(&tenant).map(|row| row.disabled_analyses.clone())
+            rows.read().get(&tenant).map(|row| row.switched_analyses.clone())
         };
         assert_eq!(send(1, &[]), Some(Vec::new()));
         assert_eq!(send(2, &["crash_analysis"]), Some(vec!["crash_analysis".to_owned()]));

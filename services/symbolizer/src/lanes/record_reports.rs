@@ -125,7 +125,9 @@ impl RecordReports<'_> {
             Err(error) => return dead(bytes, error.reason(), &error.to_string()),
         };
         let plan = Plan::new(&report);
-        let wanted = Wanted::for_report(self.tenant, &plan.list_needs(), |_| Generations::default());
+        let wanted = Wanted::for_report(self.tenant, &plan, &worker.list_analyses(self.tenant), |_| {
+            Generations::default()
+        });
         let answers = match worker.symbols.look_up_symbols(wanted, self.fetched, self.last) {
             symbols::Lookup::Answers(answers) => answers,
             symbols::Lookup::Wants(wanted) => return ReportResult::Wants(wanted),

@@ -20,11 +20,11 @@ use unslide_proto::report::resymbolicate::Body;
 use unslide_proto::report::{Outcome, Resymbolicate, TerminalOutcome};
 use unslide_proto::{Message, body, headers};
 use unslide_report::reader::ReportDocument;
-use unslide_report::{ReadError, ReadLimits, Report};
+use unslide_report::{Ours, ReadError, ReadLimits, Report};
 use unslide_runtime::job_bytes;
 use unslide_stream::lane::{Done, Pause, ProcessingHistory, Processor, Refusal};
 use unslide_stream::{OutRecord, Record};
-use unslide_symbolicate::{Context, Enrichment, ImageSymbols, Plan, SymbolNeed};
+use unslide_symbolicate::{Context, ImageSymbols, Plan};
 
 /// The lane's name, also in its group and transactional id.
 pub const RESYMBOLICATE_LANE: &str = unslide_proto::lanes::RESYMBOLICATE;
@@ -96,8 +96,9 @@ impl ResymbolicateRecord {
         let output = self
             .build_output(&request, &source, &plan, &answers)
             .map_err(|e| Ended::Unusable { reason: e.reason(), detail: e.to_string() })?;
-        if !is_better(&report, &output.enriched, output.json(), &limits) {
-            let failed = answers.values().any(|symbols| matches!(symbols, ImageSymbols::FetchingFailed));
+        if !is_better(&report, &output, &answers, &limits) {
+            let failed =
+                answers.symbols.values().any(|symbols| matches!(symbols, ImageSymbols::FetchingFailed));
             let end = if failed { Outcome::FetchingFailed } else { Outcome::Unchanged };
             return Ok(self.end_with_outcome(&request, end));
         }
@@ -184,8 +185,9 @@ impl ResymbolicateRecord {
         fetched: Option<&FetchedSymbols>,
     ) -> Result<Answers, Ended> {
         let newest = read_generations(&request.content).map_err(Ended::not_a_request)?;
-        let at_least = |need: &SymbolNeed| newest.get(&need.debug_id).copied().unwrap_or_default();
-        let wanted = Wanted::for_report(&request.id.tenant, &plan.list_needs(), at_least);
+        let at_least = |id: &DebugId| newest.get(id).copied().unwrap_or_default();
+        let tenant = &request.id.tenant;
+        let wanted = Wanted::for_report(tenant, plan, &self.worker.list_analyses(tenant), at_least);
         // A request that no retry tier accepts has its last try at once. If it fails for symbols that would
         // have improved the report, the store is notified and requests again some time later.
         let last = Tier::after_tries(request.entry.failed_tries(Reason::FetchFailed) + 1).is_none()
@@ -310,14 +312,21 @@ fn read_generations(request: &Resymbolicate) -> Result<HashMap<DebugId, Generati
 }
 
 /// Returns true if the new report says more about the frames than the stored one. It must differ before our
-/// member of the report object or in the JavaScript frames, which that member holds. It must not have fewer
-/// frames with a function.
-fn is_better(stored: &Report<'_>, enriched: &Enrichment, new: &[u8], limits: &ReadLimits) -> bool {
+/// member of the report object, or in the JavaScript frames, the variables or the findings that this member holds. It
+/// must not have fewer frames with a function.
+fn is_better(stored: &Report<'_>, output: &ReportOutput, answers: &Answers, limits: &ReadLimits) -> bool {
+    let (enriched, new) = (&output.enriched, output.json());
     let Some(ours) = &stored.ours else { return true };
     let frames = |report: &Report<'_>| report.own_member.as_ref().map_or(report.insert_at, |own| own.start);
     let Ok(again) = Report::read(new, limits) else { return true };
+    let has_same_findings = |again: &Ours| {
+        answers.lacks_derived || (again.variables == ours.variables && again.findings == ours.findings)
+    };
     let same = stored.input[..frames(stored)] == new[..frames(&again)]
-        && again.ours.as_ref().is_some_and(|again| again.javascript == ours.javascript);
+        && again
+            .ours
+            .as_ref()
+            .is_some_and(|again| again.javascript == ours.javascript && has_same_findings(again));
     !same && enriched.frames.symbolicated >= ours.frames.symbolicated
 }
 

@@ -5,18 +5,19 @@ pub mod patience;
 
 use crate::symbols::breaker::{Breaker, Verdict};
 use crate::symbols::patience::Patience;
+use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
-use unslide_artifacts::{CacheError, Hint, ObjectStore, SymcacheCache};
+use unslide_artifacts::{CacheError, DerivedContents, Hint, ObjectStore, SymcacheCache};
 use unslide_model::{Clock, DebugId, Scoped, TenantId};
 use unslide_stream::lane::Pause;
-use unslide_symbolicate::{ImageSymbols, SymbolNeed};
+use unslide_symbolicate::{Analysis, ImageDerivative, ImageSymbols, Plan};
 
 /// Limit of concurrent fetches, including those that no report waits for any more. The cache has a lower
 /// limit of downloads.
@@ -27,7 +28,7 @@ const OF_ONE_TENANT: usize = 4;
 /// Pause after a failure that an operator has to fix.
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 
-/// A symcache that a report wants.
+/// A symcache that a report wants, or a derived object beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Wanted {
     pub id: Scoped<DebugId>,
@@ -35,6 +36,8 @@ pub struct Wanted {
     pub system: bool,
     /// The newest generations that the requester knows of.
     pub at_least: Generations,
+    /// The name of the derived object; `None` for the symcache.
+    pub derived: Option<&'static str>,
 }
 
 /// Lower limits for the generations of an answer.
@@ -53,20 +56,30 @@ impl Generations {
 }
 
 impl Wanted {
-    /// Returns the symcaches that a report of one tenant needs.
+    /// Returns the symcaches that a report of one tenant needs, and the derived objects of the image with the crash
+    /// that its analyses read.
     pub fn for_report(
         tenant: &TenantId,
-        needs: &[SymbolNeed],
-        at_least: impl Fn(&SymbolNeed) -> Generations,
+        plan: &Plan<'_, '_>,
+        analyses: &[Analysis],
+        at_least: impl Fn(&DebugId) -> Generations,
     ) -> Vec<Wanted> {
-        needs
-            .iter()
-            .map(|need| Wanted {
-                id: tenant.scope(need.debug_id),
-                system: need.system,
-                at_least: at_least(need),
-            })
-            .collect()
+        let needs = plan.list_needs();
+        let symcaches = needs.iter().map(|need| Wanted {
+            id: tenant.scope(need.debug_id),
+            system: need.system,
+            at_least: at_least(&need.debug_id),
+            derived: None,
+        });
+        let mut wanted: Vec<Wanted> = symcaches.collect();
+        let names: BTreeSet<&str> =
+            analyses.iter().flat_map(|analysis| analysis.derived).map(|object| object.name).collect();
+        if let Some(id) = plan.find_crashed_image().filter(|_| !names.is_empty()) {
+            let (id, at_least) = (tenant.scope(id), at_least(&id));
+            let derived = |name| Wanted { id: id.clone(), system: false, at_least, derived: Some(name) };
+            wanted.extend(names.into_iter().map(derived));
+        }
+        wanted
     }
 }
 
@@ -75,6 +88,8 @@ impl Wanted {
 pub enum Got {
     /// The cache's answer about the symbols.
     Here(ImageSymbols),
+    /// The cache's answer about a derived object.
+    Derived(DerivedContents),
     /// The symcache has not arrived in time; the download continues.
     Cold,
     /// The symcache cannot be fetched for now, with the reason.
@@ -84,8 +99,22 @@ pub enum Got {
 /// Results of the fetches for a batch.
 pub type FetchedSymbols = HashMap<Wanted, Got>;
 
-/// Symbols of a report's images, by debug id.
-pub type Answers = HashMap<DebugId, ImageSymbols>;
+/// Symbols of a report's images, and derived objects of the image with the crash.
+#[derive(Default)]
+pub struct Answers {
+    pub symbols: HashMap<DebugId, ImageSymbols>,
+    derived: Vec<(DebugId, &'static str, Bytes)>,
+    /// True if a derived object could not be fetched: findings may lack what an earlier revision has.
+    pub lacks_derived: bool,
+}
+
+impl Answers {
+    /// Returns the derived objects for the context of a symbolication.
+    pub fn list_derived(&self) -> Vec<ImageDerivative<'_>> {
+        let all = self.derived.iter();
+        all.map(|(debug_id, name, bytes)| ImageDerivative { debug_id: *debug_id, name, bytes }).collect()
+    }
+}
 
 /// Reason why a report has no answers now.
 #[derive(Clone, Debug)]
@@ -196,32 +225,45 @@ impl SymbolSource {
         fetched: Option<&FetchedSymbols>,
         last: bool,
     ) -> Lookup {
-        let mut answers = Answers::with_capacity(wanted.len());
+        let mut answers = Answers::default();
         let mut held: Option<UnfetchedSymbols> = None;
         for one in &wanted {
             let got = fetched.and_then(|fetched| fetched.get(one)).cloned();
-            let got =
-                got.or_else(|| self.cache.peek(&one.id, one.system, one.at_least.to_hint()).map(Got::Here));
-            let symbols = match (got, fetched) {
-                (Some(Got::Here(symbols)), _) => symbols,
+            let got = got.or_else(|| self.peek(one));
+            match (got, fetched) {
+                (Some(Got::Here(symbols)), _) => drop(answers.symbols.insert(one.id.id, symbols)),
+                (Some(Got::Derived(DerivedContents::Found(bytes))), _) => {
+                    answers.derived.extend(one.derived.map(|name| (one.id.id, name, bytes)));
+                }
+                (Some(Got::Derived(DerivedContents::Missing)), _) => {}
                 (None, None) => return Lookup::Wants(wanted),
-                (Some(Got::Cold | Got::Failed(_)) | None, _) if last => ImageSymbols::FetchingFailed,
+                // Without a derived object the report lacks a finding only.
+                (Some(Got::Cold | Got::Failed(_)) | None, _) if last => match one.derived {
+                    None => drop(answers.symbols.insert(one.id.id, ImageSymbols::FetchingFailed)),
+                    Some(_) => answers.lacks_derived = true,
+                },
                 (Some(Got::Failed(why)), _) => {
                     // A failure says more than a delay.
                     if held.as_ref().is_none_or(|held| held.failure.is_none()) {
                         held = Some(UnfetchedSymbols { id: one.id.id, failure: Some(why) });
                     }
-                    continue;
                 }
                 // It was cached at the first lookup and has been evicted since.
                 (Some(Got::Cold) | None, _) => {
                     held.get_or_insert(UnfetchedSymbols { id: one.id.id, failure: None });
-                    continue;
                 }
-            };
-            answers.insert(one.id.id, symbols);
+            }
         }
         held.map_or(Lookup::Answers(answers), Lookup::Held)
+    }
+
+    /// Returns the answer of the cache if it is known without waiting.
+    fn peek(&self, wanted: &Wanted) -> Option<Got> {
+        let Wanted { id, system, at_least, derived } = wanted;
+        match derived {
+            None => self.cache.peek(id, *system, at_least.to_hint()).map(Got::Here),
+            Some(name) => self.cache.peek_derived(id, name, at_least.to_hint()).map(Got::Derived),
+        }
     }
 
     /// Fetches each wanted symcache once, however many reports want it, and takes the tenants in turn. A
@@ -258,7 +300,7 @@ impl SymbolSource {
         let most = self.breaker.debug_ids();
         let patience = Patience::fixed(self.probe);
         let fetched = self.try_all(wanted.iter().take(most).cloned().collect(), &patience).await?;
-        let here = fetched.values().any(|got| matches!(got, Got::Here(_)));
+        let here = fetched.values().any(|got| matches!(got, Got::Here(_) | Got::Derived(_)));
         if here || (fetched.len() < most && self.store.check().await.is_ok()) {
             self.breaker.record_success(self.clock.monotonic_micros());
         } else {
@@ -340,7 +382,11 @@ impl SymbolSource {
             (self.cache.clone(), Arc::clone(&self.breaker), Arc::clone(&self.clock));
         let store = self.store.clone();
         let task = tokio::spawn(async move {
-            let answer = cache.get(&wanted.id, wanted.system, wanted.at_least.to_hint()).await;
+            let hint = wanted.at_least.to_hint();
+            let answer = match wanted.derived {
+                None => cache.get(&wanted.id, wanted.system, hint).await.map(Got::Here),
+                Some(name) => cache.get_derived(&wanted.id, name, hint).await.map(Got::Derived),
+            };
             match &answer {
                 Ok(_) => breaker.record_success(clock.monotonic_micros()),
                 Err(CacheError::Transient(why)) => {
@@ -358,7 +404,7 @@ impl SymbolSource {
             answer
         });
         match task.await {
-            Ok(Ok(symbols)) => Ok(Got::Here(symbols)),
+            Ok(Ok(got)) => Ok(got),
             Ok(Err(error)) if error.is_transient() => Ok(Got::Failed(error.to_string().into())),
             Ok(Err(error)) => Err(error),
             Err(_) => Ok(Got::Failed("the download was given up".into())),
@@ -416,6 +462,7 @@ mod tests {
             id: TenantId::new(slug).unwrap().scope(DebugId([n; 16])),
             system: false,
             at_least: Generations::default(),
+            derived: None,
         };
         let mut all: Vec<Wanted> = (0..100).map(|n| wanted("noisy", n)).collect();
         all.extend([wanted("quiet", 1), wanted("noisy", 3), wanted("quiet", 2), wanted("third", 9)]);

@@ -50,7 +50,7 @@ impl Bench {
 
 fn wanted(tenant: &str, n: u8) -> Wanted {
     let id = TenantId::new(tenant).unwrap().scope(DebugId([n; 16]));
-    Wanted { id, system: false, at_least: Generations::default() }
+    Wanted { id, system: false, at_least: Generations::default(), derived: None }
 }
 
 /// Proves: outages

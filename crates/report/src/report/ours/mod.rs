@@ -3,6 +3,7 @@
 mod finding;
 mod frame;
 mod own_frames;
+mod removal;
 mod variable;
 
 use crate::Number;

@@ -10,7 +10,7 @@ use crate::reports::stored_body::{self, StoredBody};
 use axum::response::{IntoResponse, Response};
 use http::header;
 use unslide_runtime::job_bytes;
-use unslide_symbolicate::Explanation;
+use unslide_symbolicate::{Explanation, Plan};
 
 problems!(Failures: InvalidParameter, NotFound, RateLimited);
 
@@ -51,21 +51,28 @@ pub async fn explain_stored(
     let mut charge = Charge::for_symbolication(api, access.tenant())?;
     let (_, body) = load_report(api, access, id, variant).await?;
     charge.charge_unpacked(body.json.len() as u64)?;
-    let (body, wanted) = api
+    let (body, wanted, crashed) = api
         .cpu
         .run_for(access.tenant(), move || {
             job_bytes(body.json.len());
-            let wanted = unslide_symbolicate::list_needs(&stored_body::read_report(&body.json)?);
-            Ok::<_, Problem>((body, wanted))
+            let report = stored_body::read_report(&body.json)?;
+            let plan = Plan::new(&report);
+            let (wanted, crashed) = (plan.list_needs(), plan.find_crashed_image());
+            Ok::<_, Problem>((body, wanted, crashed))
         })
         .await??;
-    let symbols = fetch_symbols(api, &access.principal, wanted).await?;
+    let symbols = fetch_symbols(api, &access.principal, wanted, crashed).await?;
     let work = move || {
         let StoredBody { json, mut reservation, .. } = body;
         job_bytes(json.len());
         let (report, rules) = (stored_body::read_report(&json)?, &symbols.rules.grouping);
-        let explanation =
-            unslide_symbolicate::explain_report(&report, &|id| symbols.get(id), rules, &symbols.analyses);
+        let explanation = unslide_symbolicate::explain_with_derived(
+            &report,
+            &|id| symbols.get(id),
+            rules,
+            &symbols.analyses,
+            &symbols.list_derived(),
+        );
         let explanation = finish(&explanation)?;
         reservation.reserve_more(explanation.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: explanation.into(), reservation })

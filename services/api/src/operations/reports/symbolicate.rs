@@ -68,8 +68,9 @@ pub async fn symbolicate(
         }
         let plan = Plan::new(&report);
         let (cached, cold) = SymbolsOfReport::from_cache(&first.api, &first.tenant, plan.list_needs(), rules);
+        let cached = cached.with_derived(&first.api, &first.tenant, plan.find_crashed_image());
         // Usually nothing has to be fetched, and the report is read once.
-        let step = match cold.is_empty() {
+        let step = match cached.is_complete(&cold) {
             true => Step::Answered(first.answer(&document, &plan, &cached)?),
             false => Step::Wants(body.clone(), cached, cold),
         };
@@ -139,7 +140,9 @@ impl DocumentRequest {
         symbols: &SymbolsOfReport,
     ) -> Result<DocumentAnswer, Problem> {
         let most_bytes = Some(self.limit.saturating_mul(ANSWER_FACTOR));
+        let derived = symbols.list_derived();
         let context = Context {
+            derived: &derived,
             tenant: Some(&self.tenant),
             rules: Some(&symbols.rules.grouping),
             analyses: &symbols.analyses,
