@@ -1,7 +1,7 @@
 //! The innermost frame of a crash: its registers, the variables of its code and its instructions.
 
 use crate::text::APP_TEXT;
-use crate::variables::{VARIABLES_TABLE, scrub_members};
+use crate::variables::VARIABLES_TABLE;
 use unslide_fault_analysis_subject::{FaultState, FaultSubject, ImageText, SubjectAbstention, find_subject};
 use unslide_fault_analysis_variables::{ReportState, VariableTable, VariableValue};
 use unslide_model::DebugId;
@@ -13,7 +13,7 @@ pub struct InnermostCode<'c> {
     pub debug_id: DebugId,
     /// The address of the instruction, relative to its image.
     address: u64,
-    table: VariableTable<'c>,
+    pub table: VariableTable<'c>,
     text: Option<ImageText<'c>>,
 }
 
@@ -55,12 +55,9 @@ impl<'c> InnermostCode<'c> {
         })
     }
 
-    /// Returns the variables at the instruction, without the bytes of secret members; none if the table is damaged.
+    /// Returns the variables at the instruction; none if the table is damaged.
     pub fn read_variables(&self, state: &CrashState<'_>) -> Vec<VariableValue> {
-        let mut values =
-            with_report_state(state, |report| self.table.read_values(self.address, &report).unwrap_or_default());
-        values.iter_mut().for_each(|value| scrub_members(&self.table, value));
-        values
+        with_report_state(state, |report| self.table.read_values(self.address, &report).unwrap_or_default())
     }
 }
 

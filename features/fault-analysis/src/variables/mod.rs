@@ -6,7 +6,7 @@ mod table;
 
 use crate::innermost::InnermostCode;
 use output::write_variables;
-pub use scrub::scrub_members;
+use scrub::scrub_members;
 pub use table::VARIABLES_TABLE;
 use unslide_symbolicate::{Analysis, AnalysisFinding, SymbolicatedCrash};
 
@@ -23,5 +23,7 @@ pub const VARIABLES_ANALYSIS: Analysis = Analysis {
 fn read_variables(crash: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
     let state = crash.report().crash_state()?;
     let code = InnermostCode::find(crash, &crash.frame(0)?, &state).ok()?;
-    write_variables(&code.read_variables(&state))
+    let mut values = code.read_variables(&state);
+    values.iter_mut().for_each(|value| scrub_members(&code.table, value));
+    write_variables(&values)
 }

@@ -4,7 +4,7 @@
 //! bits, little-endian), then the instructions.
 
 use object::Endianness;
-use object::macho::{CPU_TYPE_ARM64, CPU_TYPE_X86_64, MachHeader64};
+use object::macho::{CPU_TYPE_ARM64, CPU_TYPE_X86_64, MH_DSYM, MachHeader64};
 use object::read::macho::{LoadCommandVariant, MachHeader, Section, Segment};
 
 const MAGIC: &[u8; 8] = b"UNSLTEXT";
@@ -54,7 +54,9 @@ impl<'b> ImageText<'b> {
     pub fn read_slice(slice: &'b [u8]) -> Result<Option<ImageText<'b>>, BinaryError> {
         let Ok(header) = MachHeader64::<Endianness>::parse(slice, 0) else { return Ok(None) };
         let Ok(endian) = header.endian() else { return Ok(None) };
-        if !matches!(header.cputype(endian), CPU_TYPE_ARM64 | CPU_TYPE_X86_64) {
+        let is_known = matches!(header.cputype(endian), CPU_TYPE_ARM64 | CPU_TYPE_X86_64);
+        // A dSYM has the headers of the sections without their bytes: their offsets lead to something else.
+        if !is_known || header.filetype(endian) == MH_DSYM {
             return Ok(None);
         }
         let mut commands = header.load_commands(endian, slice, 0).map_err(|_| BinaryError::Damaged)?;
@@ -67,7 +69,7 @@ impl<'b> ImageText<'b> {
                     let sections = segment.sections(endian, sections).map_err(|_| BinaryError::Damaged)?;
                     let section = sections.iter().find(|section| section.name() == b"__text");
                     let base = segment.vmaddr(endian);
-                    // A dSYM has the section's header, and no bytes in the segment.
+                    // A file that has symbols only has the section's header, and no bytes in the segment.
                     let section = section.filter(|_| segment.filesize(endian) > 0);
                     text = section.map(|section| (section.addr(endian).checked_sub(base), section));
                 }
