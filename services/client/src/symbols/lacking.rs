@@ -73,7 +73,7 @@ impl Lacking {
     /// Says how many frames lack symbols, and which. `library` has the symbols that were given.
     pub fn print_lacking(&self, library: &Library) {
         for (field, reports) in self.wrong_fields.iter().take(MOST_FIELDS) {
-            let reports = if *reports == 1 { "1 report".to_owned() } else { format!("{reports} reports") };
+            let reports = count_things(*reports, "report", "reports");
             note!("{field}, in {reports}: frames without an address or an image cannot be symbolicated");
         }
         if self.wrong_fields.len() > MOST_FIELDS {
@@ -82,11 +82,12 @@ impl Lacking {
         if !self.app.is_empty() {
             let frames: u64 = self.app.values().sum();
             note!(
-                "{frames} frames of the app lack symbols; give the dSYMs or source maps with these ids to --symbols:"
+                "{}; give the dSYMs or source maps with these ids to --symbols:",
+                count_things(frames, "frame of the app lacks symbols", "frames of the app lack symbols")
             );
             for ((name, id, status), frames) in self.app.iter().take(MOST_NAMED) {
                 let name = if name.is_empty() { "an image without a name" } else { name };
-                note!("  {name} {id}: {frames} frames ({status})");
+                note!("  {name} {id}: {} ({status})", count_things(*frames, "frame", "frames"));
                 for line in describe_unused(library, name) {
                     note!("    {line}");
                 }
@@ -99,20 +100,28 @@ impl Lacking {
             if let Some(id) = dsyms.filter_map(|(_, id, _)| id.parse::<DebugId>().ok()).next() {
                 note!("  {}", describe_search(id));
             }
-            if library.count_unreadable() > 0 {
-                note!(
-                    "  {} files of --symbols cannot be read, see above: they may have these symbols",
-                    library.count_unreadable()
-                );
+            let unreadable = u64::try_from(library.count_unreadable()).unwrap_or(u64::MAX);
+            if unreadable > 0 {
+                let files = count_things(unreadable, "file", "files");
+                note!("  {files} of --symbols cannot be read, see above; these symbols may be there");
             }
         }
         if self.system_frames > 0 {
             note!(
-                "{} frames in images of the operating system have the device's names at best",
-                self.system_frames
+                "{} the device's names at best",
+                count_things(
+                    self.system_frames,
+                    "frame in images of the operating system has",
+                    "frames in images of the operating system have"
+                )
             );
         }
     }
+}
+
+/// Returns a number with its noun.
+fn count_things(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 /// Says how to find a dSYM.
@@ -134,6 +143,12 @@ fn describe_unused(library: &Library, image: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use unslide_testkit::fixtures;
+
+    #[test]
+    fn one_frame_is_not_many() {
+        assert_eq!(count_things(1, "frame", "frames"), "1 frame");
+        assert_eq!(count_things(0, "frame", "frames"), "0 frames");
+    }
 
     #[test]
     fn the_dsym_of_another_build_is_named_with_its_uuid() {

@@ -38,7 +38,7 @@ fn a_sample_is_drawn_with_symbols_and_says_what_lacks_them() {
     let (code, output, error) = run(&["flame", "-o", out.to_str().unwrap(), &file]);
     assert_eq!((code, output.as_str()), (Some(0), ""));
     let id = debug_id(&symbols);
-    assert!(error.contains(&format!("Shop {id}: 1 frames (missing)")), "{error}");
+    assert!(error.contains(&format!("Shop {id}: 1 frame (missing)")), "{error}");
     assert!(std::fs::read_to_string(out).unwrap().contains("<title>Shop + "));
 }
 

@@ -94,7 +94,7 @@ fn a_dsym_that_needs_more_memory_than_its_build_may_have_costs_the_others_nothin
     assert_eq!(code, Some(3), "{error}");
     assert!(error.contains(&format!("{large}: it needs more than 67108864 bytes of memory")), "{error}");
     assert!(
-        error.contains("--build-memory") && error.contains("1 frames of the app lack symbols"),
+        error.contains("--build-memory") && error.contains("1 frame of the app lacks symbols"),
         "{error}"
     );
     let statuses = |output: &str| {
