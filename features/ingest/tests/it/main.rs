@@ -4,6 +4,7 @@
 
 mod ingest_api;
 mod keys;
+mod overflow;
 mod page;
 mod secrecy;
 mod sending;
