@@ -143,7 +143,7 @@ async fn a_tenants_topics_are_made_checked_and_deleted() {
     };
     let larger = Settings { max_record_bytes: settings.max_record_bytes + 1, ..settings.clone() };
     assert_eq!(problems(larger.clone()).await, 12);
-    assert_eq!(problems(Settings { tenant_topics: false, ..larger }).await, 9);
+    assert_eq!(problems(Settings { tenant_topics: false, ..larger }).await, 10);
     // An input without its output is its tenant's problem, and no reason not to start.
     admin::delete_all(&settings, &[&names.tenant_output(&tenant)]).await.unwrap();
     for _ in 0..100 {
