@@ -64,7 +64,7 @@ async fn read(settings: &Settings, topic: &str, count: usize) -> Vec<String> {
 async fn topics_are_created_once_and_checked() {
     let settings = installation().await;
     let again = admin::create_topics(&settings).await.unwrap();
-    assert_eq!(again.len(), 15);
+    assert_eq!(again.len(), 16);
     assert!(again.iter().all(|(_, created)| *created == Created::Existing));
     admin::verify_topics(&settings).await.unwrap();
 
@@ -72,9 +72,9 @@ async fn topics_are_created_once_and_checked() {
     let larger = Settings { max_record_bytes: settings.max_record_bytes + 1, ..settings.clone() };
     let elsewhere = Settings { topic_prefix: "nobody.".to_owned(), ..settings.clone() };
     for (wrong, word, count) in [
-        (strict, "min.insync.replicas", 15),
-        (larger, "max.message.bytes", 9),
-        (elsewhere, "does not exist", 15),
+        (strict, "min.insync.replicas", 16),
+        (larger, "max.message.bytes", 10),
+        (elsewhere, "does not exist", 16),
     ] {
         match admin::verify_topics(&wrong).await {
             Err(StreamError::Topics(problems)) => {
@@ -142,8 +142,8 @@ async fn a_tenants_topics_are_made_checked_and_deleted() {
         other => panic!("{other:?}"),
     };
     let larger = Settings { max_record_bytes: settings.max_record_bytes + 1, ..settings.clone() };
-    assert_eq!(problems(larger.clone()).await, 11);
-    assert_eq!(problems(Settings { tenant_topics: false, ..larger }).await, 9);
+    assert_eq!(problems(larger.clone()).await, 12);
+    assert_eq!(problems(Settings { tenant_topics: false, ..larger }).await, 10);
     // An input without its output is its tenant's problem, and no reason not to start.
     admin::delete_all(&settings, &[&names.tenant_output(&tenant)]).await.unwrap();
     for _ in 0..100 {

@@ -56,8 +56,10 @@ pub struct IngestApiSettings {
     /// The address of the console, for the URLs of apps. The api documents it.
     #[schemars(skip)]
     pub public_url: String,
-    /// Bytes that each tenant's apps may have waiting in the topic `unslide.ingest-overflow`, by the count of each process of
-    /// the api. Reports with public keys over a rate wait there; beyond these bytes they are refused with 429.
+    /// Bytes that each tenant's apps may have waiting in the topic `unslide.ingest-overflow`, as each process of the api counts
+    /// them. Reports over a rate of a public key wait there; beyond these bytes they are refused with 429.
+    #[serde(rename = "ingest_overflow_size", with = "unslide_model::units::bytes")]
+    #[schemars(with = "String")]
     pub ingest_overflow_bytes: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use unslide_ingest::Config;
+use unslide_ingest::{Config, IngestApiSettings};
 use unslide_world::{Answer, World, report_json};
 
 pub const A: &str = "11111111-1111-1111-1111-111111111111";
@@ -10,7 +10,13 @@ pub const B: &str = "22222222-2222-2222-2222-222222222222";
 pub const APP: &str = "com.example.shop";
 
 pub async fn start() -> World {
-    let ingest = unslide_ingest::feature(Config::default());
+    start_with(IngestApiSettings::default().ingest_overflow_bytes).await
+}
+
+/// Starts with so many bytes of overflow for each tenant.
+pub async fn start_with(ingest_overflow_bytes: u64) -> World {
+    let api = IngestApiSettings { ingest_overflow_bytes, ..IngestApiSettings::default() };
+    let ingest = unslide_ingest::feature(Config { api });
     let features = unslide_feature::for_api(&[ingest, unslide_console::feature()]);
     World::start(features, |_| {}).await
 }

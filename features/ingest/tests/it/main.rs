@@ -5,6 +5,7 @@
 mod erasing;
 mod ingest_api;
 mod keys;
+mod overflow;
 mod page;
 mod secrecy;
 mod sending;

@@ -157,34 +157,3 @@ async fn only_a_post_of_an_app_is_accepted() {
     }
     world.stop().await;
 }
-
-#[tokio::test]
-async fn an_address_and_a_tenant_have_a_rate() {
-    let world = start().await;
-    let limits = unslide_store::tenants::QuotaLimits { units_per_second: 10, ..Default::default() };
-    world.change_limits("umbrella", &limits).await;
-    let key = public_key(&world, "umbrella", &[APP]).await;
-    let text = key["key"].as_str().unwrap();
-    let statuses: Vec<u16> = {
-        let mut statuses = Vec::new();
-        for _ in 0..40 {
-            statuses.push(send(&world, text, report_json(A).to_string()).await.status.as_u16());
-        }
-        statuses
-    };
-    assert!(statuses.contains(&202) && statuses.contains(&429), "{statuses:?}");
-    let mut refused = None;
-    for _ in 0..3_000 {
-        let answer = send(&world, "usp_x", "{}").await;
-        if answer.status == 429 {
-            refused = Some(answer);
-            break;
-        }
-    }
-    let refused = refused.unwrap();
-    assert!(
-        refused.headers.contains_key("retry-after")
-            && refused.text.starts_with("too many reports, retry after")
-    );
-    world.stop().await;
-}

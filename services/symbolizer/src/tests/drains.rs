@@ -69,7 +69,10 @@ async fn a_session_event_is_sent_on_once_as_it_would_have_been_sent() {
     assert_eq!(bench.wait(&bench.names.dead_letter, 1).await.len(), 1);
     let names: Vec<&str> = sent[0].headers.iter().map(|header| header.0).collect();
     assert_eq!(names, [headers::TENANT, headers::TRACEPARENT, headers::REFUSED_REASON]);
-    assert_eq!((sent[0].key.as_deref(), sent[0].value.as_deref()), (Some(&b"acme/run"[..]), Some(&b"{}"[..])));
+    assert_eq!(
+        (sent[0].key.as_deref(), sent[0].value.as_deref()),
+        (Some(&b"acme/run"[..]), Some(&b"{}"[..]))
+    );
     let total = audit(&bench).await.total();
     assert_eq!((sent.len(), total.input, total.forwarded, total.dead_letter), (1, 2, 1, 1));
     bench.end(lanes).await;
