@@ -30,6 +30,10 @@ const SWITCH: &str = "fault_analysis";
 pub const ANALYSIS: Analysis =
     Analysis { name: SWITCH, member: "fault", run: analyse_crash, is_opt_in: false, derived: None };
 
+/// Its analyses, which commands without a server use as well.
+pub const SYMBOLIZER: SymbolizerFeature =
+    SymbolizerFeature { analyses: &[ANALYSIS, VARIABLES_ANALYSIS], ..SymbolizerFeature::new(NAME) };
+
 /// Makes the feature without reading any setting.
 pub fn read(_: &mut ConfigReader) -> Feature {
     feature()
@@ -42,13 +46,7 @@ pub fn feature() -> Feature {
         operations: operations::routes(),
         ..ApiFeature::new(NAME, "The analysis of what was wrong at the instruction of a crash.")
     };
-    Feature {
-        symbolizer: SymbolizerFeature {
-            analyses: &[ANALYSIS, VARIABLES_ANALYSIS],
-            ..SymbolizerFeature::new(NAME)
-        },
-        ..Feature::new(NAME, api)
-    }
+    Feature { symbolizer: SYMBOLIZER, ..Feature::new(NAME, api) }
 }
 
 fn analyse_crash(crash: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
