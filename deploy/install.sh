@@ -1,23 +1,25 @@
 #!/bin/sh
 # Installs `unslide` from a release: downloads the archive for this machine, and checks its SHA-256. If cosign is installed, it
 # also checks that the release's own workflow signed the checksums.
-# Usage: install.sh [--version VERSION] [--to FOLDER]     the newest release, into ~/.local/bin
+# Usage: install.sh [--client] [--version VERSION] [--to FOLDER]     the newest release, into ~/.local/bin
+# --client installs the smaller program for build machines: it has the commands that ask the API, and no services.
 # UNSLIDE_RELEASES is the address of the releases, UNSLIDE_SIGNATURE=none skips the signature.
 set -eu
 releases=${UNSLIDE_RELEASES:-https://github.com/unslide/unslide/releases}
 signer='^https://github\.com/unslide/unslide/\.github/workflows/release\.yml@refs/tags/v'
-version='' folder=$HOME/.local/bin
+version='' folder=$HOME/.local/bin name=unslide
 fail() {
   echo "install.sh: $*" >&2
   exit 1
 }
 while [ $# -gt 0 ]; do
   case $1 in
-    --version) version=${2:?--version: the version, such as 1.2.3} ;;
-    --to) folder=${2:?--to: the folder} ;;
-    *) fail "$1 is no option; use --version or --to" ;;
+    --client) name=unslide-client ;;
+    --version) version=${2:?--version: the version, such as 1.2.3}; shift ;;
+    --to) folder=${2:?--to: the folder}; shift ;;
+    *) fail "$1 is no option; use --client, --version or --to" ;;
   esac
-  shift 2
+  shift
 done
 case $(uname -s)-$(uname -m) in
   Linux-x86_64) target=x86_64-unknown-linux-gnu ;;
@@ -39,9 +41,10 @@ if [ "${UNSLIDE_SIGNATURE:-}" != none ] && command -v cosign >/dev/null 2>&1; th
     --certificate-oidc-issuer https://token.actions.githubusercontent.com "$work/SHA256SUMS" >"$work/cosign" 2>&1 ||
     { cat "$work/cosign" >&2; fail 'the signature of SHA256SUMS is wrong: nothing was installed'; }
 fi
-archive=$(awk -v end="-$target.tar.gz" '{ name = $2; sub(/^\*/, "", name) }
-  index(name, "unslide-") == 1 && substr(name, length(name) - length(end) + 1) == end { print name; exit }' "$work/SHA256SUMS")
-case $archive in '' | */*) fail "SHA256SUMS of this release has no archive for $target" ;; esac
+# A version begins with a digit, so the name of one program is not the beginning of the other's.
+archive=$(awk -v begin="^$name-[0-9]" -v end="-$target.tar.gz" '{ name = $2; sub(/^\*/, "", name) }
+  name ~ begin && substr(name, length(name) - length(end) + 1) == end { print name; exit }' "$work/SHA256SUMS")
+case $archive in '' | */*) fail "SHA256SUMS of this release has no archive of $name for $target" ;; esac
 fetch "$archive"
 wanted=$(awk -v name="$archive" '{ found = $2; sub(/^\*/, "", found) } found == name { print $1; exit }' "$work/SHA256SUMS")
 if command -v sha256sum >/dev/null 2>&1; then sum=$(sha256sum "$work/$archive"); else sum=$(shasum -a 256 "$work/$archive"); fi

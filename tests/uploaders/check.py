@@ -53,6 +53,16 @@ class Api:
             time.sleep(0.5)
 
 
+    def wait_for_frames(self, report_id):
+        """Waits until a report is stored. Returns its frames with source lines."""
+        end = time.monotonic() + READY_SECONDS
+        while True:
+            status, answer = self.call("GET", f"/v1/reports/{report_id}/source-context")
+            if status == 200 or time.monotonic() > end:
+                return answer["frames"] if status == 200 else []
+            time.sleep(0.5)
+
+
 class Checks:
     """The outcomes so far."""
 
@@ -109,6 +119,7 @@ class Suite:
             self.expect_upload(f"{name}, token alone", upload(self.target, folder, only_token=True), ids)
         if name.startswith("sentry-cli"):
             self.check_source_maps(name, int(name[-1]))
+            self.check_source_files(name, upload)
         self.check_refusals(name, upload)
         if not self.arguments.quick:
             self.check_faults(name, upload, path)
@@ -120,6 +131,25 @@ class Suite:
         for label, release in (("source maps", "1.2"), ("source maps again", f"{self.target.app}@1.2+{build}")):
             result = self.clients.sentry_maps(major, self.target, folder, release, build)
             self.expect_upload(f"{name}, {label}", result, ids)
+
+    def check_source_files(self, name, upload):
+        """Uploads a dSYM with its source files while the tenant keeps them, and reads the lines around a frame."""
+        folder = tempfile.mkdtemp(dir=self.lab)
+        debug_id, source, address = clients.build_dsym(folder)
+        self.api.call("PUT", "/v1/sources", {"enabled": True})
+        _, before = self.api.call("GET", "/v1/sources")
+        result = upload(self.target, os.path.join(folder, "cart.dSYM"), arguments=("--include-sources", "--wait-for", "60"))
+        self.expect_upload(f"{name}, source files", result, [debug_id])
+        _, after = self.api.call("GET", "/v1/sources")
+        self.checks.expect(f"{name}, source files: are stored", after["bundles"] == before["bundles"] + 1, after)
+        report = clients.crash_report(self.target.app, debug_id, address)
+        status, answer = self.api.call("POST", "/v1/reports", report)
+        self.checks.expect(f"{name}, source files: a report is taken", status in (200, 202), answer)
+        frames = self.api.wait_for_frames(report["report"]["id"])
+        expected = {"first_line": 1, "lines": clients.CART.splitlines()}
+        found = [(frame["path"], frame["line"], frame["context"]) for frame in frames]
+        self.checks.expect(f"{name}, source files: a frame has its lines", found == [(source, 3, expected)], found)
+        self.api.call("PUT", "/v1/sources", {"enabled": False})
 
     def check_refusals(self, name, upload):
         folder, ids = self.fresh()

@@ -6,6 +6,7 @@ import re
 import shutil
 import struct
 import subprocess
+import time
 import uuid
 
 LC_UUID = 0x1B
@@ -141,6 +142,47 @@ def bundle_id(app, version, build, bundle="main.jsbundle"):
     """Returns the debug id of a JavaScript bundle of an app for iOS (docs/formats.md#javascript)."""
     namespace = uuid.UUID("5c0a8d3e-9b1f-5e6a-8f27-3d4c1b7a6e90")
     return str(uuid.uuid5(namespace, "\n".join((app, "ios", version, build, bundle))))
+
+
+CART = """int price(int count) {
+  int one = 7;
+  return one * count;
+}
+
+int total(int count) {
+  return price(count) + 1;
+}
+"""
+
+
+def build_dsym(folder):
+    """Compiles a source file of its folder into a dSYM. Returns the debug id, the path and the address of a line of it."""
+    source, program = os.path.join(folder, "cart.c"), os.path.join(folder, "cart")
+    dwarf = os.path.join(folder, "cart.dSYM", "Contents", "Resources", "DWARF", "cart")
+    os.makedirs(os.path.dirname(dwarf))
+    with open(source, "w", encoding="utf-8") as opened:
+        opened.write(CART)
+    target = ["-target", "arm64-apple-ios14.0", "-g", "-O0", "-c", source, "-o", program + ".o"]
+    subprocess.run(["clang-19", *target], check=True)
+    linked = ["-arch", "arm64", "-platform_version", "ios", "14.0", "14.0", "-dylib", "-no_adhoc_codesign"]
+    subprocess.run(["ld64.lld-19", *linked, "-undefined", "dynamic_lookup", "-o", program, program + ".o"], check=True)
+    subprocess.run(["dsymutil-19", "-f", "-o", dwarf, program], check=True)
+    lines = subprocess.run(["llvm-dwarfdump-19", "--debug-line", dwarf], check=True, capture_output=True, text=True).stdout
+    address = int(re.search(r"^0x([0-9a-f]+) +3 +\d+ ", lines, re.M).group(1), 16)
+    identity = subprocess.run(["llvm-dwarfdump-19", "--uuid", dwarf], check=True, capture_output=True, text=True).stdout
+    return re.search(r"[0-9A-F-]{36}", identity).group(0).lower(), source, address
+
+
+def crash_report(app, debug_id, address):
+    """Returns a report in KSCrash's form whose only frame lies at an address of an image that is loaded at 4 GiB."""
+    load = 1 << 32
+    image = {"image_addr": load, "image_vmaddr": 0, "image_size": 1 << 20, "name": "/App.app/Frameworks/cart", "uuid": debug_id,
+             "cpu_type": 16777228, "cpu_subtype": 0}
+    contents = [{"instruction_addr": load + address}]
+    thread = {"index": 0, "crashed": True, "backtrace": {"contents": contents}}
+    crash = {"error": {"type": "signal", "signal": {"signal": 11}}, "threads": [thread]}
+    report = {"id": str(uuid.uuid4()), "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    return {"report": report, "system": {"CFBundleIdentifier": app, "cpu_arch": "arm64"}, "crash": crash, "binary_images": [image]}
 
 
 def write_bundle(folder):

@@ -9,6 +9,9 @@ use unslide_runtime::config::ConfigReader;
 
 /// The name of the feature.
 pub const NAME: &str = "apple-reports";
+/// Its readers, which commands without a server use as well.
+pub const SYMBOLIZER: SymbolizerFeature =
+    SymbolizerFeature { readers: READERS, ..SymbolizerFeature::new(NAME) };
 
 /// Makes the feature without reading any setting.
 pub fn read(_: &mut ConfigReader) -> Feature {
@@ -18,8 +21,5 @@ pub fn read(_: &mut ConfigReader) -> Feature {
 /// Makes the feature, which has no settings.
 #[must_use]
 pub fn feature() -> Feature {
-    Feature {
-        symbolizer: SymbolizerFeature { readers: READERS, ..SymbolizerFeature::new(NAME) },
-        ..Feature::new(NAME, ApiFeature::new(NAME, ""))
-    }
+    Feature { symbolizer: SYMBOLIZER, ..Feature::new(NAME, ApiFeature::new(NAME, "")) }
 }

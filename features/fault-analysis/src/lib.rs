@@ -40,6 +40,10 @@ pub const ANALYSIS: Analysis = Analysis {
     derived: &[VARIABLES_TABLE, APP_TEXT],
 };
 
+/// Its analyses, which commands without a server use as well.
+pub const SYMBOLIZER: SymbolizerFeature =
+    SymbolizerFeature { analyses: &[ANALYSIS, VARIABLES_ANALYSIS], ..SymbolizerFeature::new(NAME) };
+
 /// Makes the feature without reading any setting.
 pub fn read(_: &mut ConfigReader) -> Feature {
     feature()
@@ -52,13 +56,7 @@ pub fn feature() -> Feature {
         operations: operations::routes(),
         ..ApiFeature::new(NAME, "The analysis of what was wrong at the instruction of a crash.")
     };
-    Feature {
-        symbolizer: SymbolizerFeature {
-            analyses: &[ANALYSIS, VARIABLES_ANALYSIS],
-            ..SymbolizerFeature::new(NAME)
-        },
-        ..Feature::new(NAME, api)
-    }
+    Feature { symbolizer: SYMBOLIZER, ..Feature::new(NAME, api) }
 }
 
 fn analyse_crash(crash: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {

@@ -13,6 +13,8 @@ use zip::ZipArchive;
 
 /// The first bytes of a bundle.
 pub const BUNDLE_MAGIC: &[u8] = b"SYSB";
+/// The version in the four bytes after them, little-endian, of bundles that this program writes.
+pub const BUNDLE_VERSION: u32 = 2;
 /// The most bytes of a bundle.
 pub const MAX_BUNDLE_BYTES: u64 = 32 << 20;
 /// The most files of a bundle.
@@ -28,7 +30,7 @@ const MAX_MANIFEST_BYTES: u64 = 16 << 20;
 /// The most bytes that one reading of lines unpacks.
 const MAX_READ_BYTES: u64 = 32 << 20;
 /// The name of the manifest in the archive.
-const MANIFEST: &str = "manifest.json";
+pub const MANIFEST: &str = "manifest.json";
 /// The first bytes of an entry of a zip archive's directory (APPNOTE.TXT §4.3.12).
 const DIRECTORY_ENTRY: &[u8] = b"PK\x01\x02";
 
@@ -175,7 +177,6 @@ impl BundleReader<'_> {
 mod tests {
     use super::*;
     use std::io::Write;
-    use symbolic_debuginfo::sourcebundle::{SourceBundleWriter, SourceFileInfo};
     use zip::ZipWriter;
     use zip::write::SimpleFileOptions;
 
@@ -202,15 +203,10 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_of_symbolic_is_read_by_exact_paths() {
-        let mut bytes = Cursor::new(Vec::new());
-        let mut writer = SourceBundleWriter::start(&mut bytes).unwrap();
-        writer.set_attribute("debug_id", ID);
-        let mut info = SourceFileInfo::new();
-        info.set_path("/ci/shop/Sources/Cart.swift".to_owned());
-        writer.add_file("ci/shop/Sources/Cart.swift", &b"let a = 1\n"[..], info).unwrap();
-        writer.finish().unwrap();
-        let parsed = SourceBundle::parse(bytes.get_ref()).unwrap();
+    fn a_file_is_read_by_its_exact_path() {
+        let (name, path) = ("files/ci/shop/Sources/Cart.swift", "/ci/shop/Sources/Cart.swift");
+        let bytes = bundle(&[(name, b"let a = 1\n")], &manifest(name, path));
+        let parsed = SourceBundle::parse(&bytes).unwrap();
         assert_eq!((parsed.debug_id.to_string().to_lowercase(), parsed.count_files()), (ID.to_owned(), 1));
         let mut reader = parsed.into_reader();
         for same in ["/ci/shop/Sources/Cart.swift", "/ci/shop/./App/../Sources/Cart.swift"] {
@@ -224,6 +220,15 @@ mod tests {
         ] {
             assert_eq!(reader.read_text(other), None, "{other}");
         }
+    }
+
+    /// `sentry-cli 3.8.2 debug-files bundle-sources` wrote it, from a dSYM that names `/tmp/uplsrc/shop/Sources/cart.c`.
+    #[test]
+    fn a_bundle_of_sentry_cli_is_read() {
+        let parsed = SourceBundle::parse(include_bytes!("../tests/sentry-cli.src.zip")).unwrap();
+        assert_eq!(parsed.count_files(), 1);
+        let text = parsed.into_reader().read_text("/tmp/uplsrc/shop/Sources/cart.c").unwrap();
+        assert!(text.starts_with("int price(int count) {"), "{text}");
     }
 
     #[test]

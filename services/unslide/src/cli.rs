@@ -1,14 +1,19 @@
 //! The command line: every command and its arguments.
 
+#[cfg(feature = "server")]
 use crate::configuration::Configured;
+#[cfg(feature = "server")]
 use crate::configuration::service::Service;
 use crate::failure::exit_code;
 use crate::offline::{atos, explain, swift, symbolicate};
 use crate::online::{
     dead_letter, doctor, groups, login, reports, reprocess, search, send, settings, symbols,
 };
+#[cfg(feature = "server")]
 use crate::servers::{audit, fsck, health, key, migrate, tenant};
-use crate::{configuration, features, manual, serve, upload};
+#[cfg(feature = "server")]
+use crate::{configuration, serve};
+use crate::{features, manual, upload};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 use unslide_client::symbols::BUILD_SYMCACHE;
@@ -62,32 +67,43 @@ enum Command {
     /// Show and change the settings of the tenant and of its apps
     #[command(subcommand)]
     Settings(settings::Command),
+    #[cfg(feature = "server")]
     /// Take uploads, reports and queries over HTTP
     Api(Configured),
+    #[cfg(feature = "server")]
     /// Symbolicate reports from Kafka to Kafka
     Symbolizer(Configured),
+    #[cfg(feature = "server")]
     /// Build symcaches from uploads, and wake reports that waited for them
     Builder(Configured),
+    #[cfg(feature = "server")]
     /// Store enriched reports, so that they can be queried
     Indexer(Configured),
+    #[cfg(feature = "server")]
     /// Apply the database's migrations, and create the topics
     Migrate(migrate::Arguments),
+    #[cfg(feature = "server")]
     /// Count records and their outcomes from the topics, to prove that none is lost
     Audit(audit::Arguments),
+    #[cfg(feature = "server")]
     /// Find what PostgreSQL, object storage and Kafka disagree on, and say how to repair it
     Fsck(fsck::Arguments),
     /// Look at records that could not be processed, and replay them
     #[command(subcommand)]
     DeadLetter(dead_letter::Command),
+    #[cfg(feature = "server")]
     /// Check and show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    #[cfg(feature = "server")]
     /// Create, change, suspend and delete tenants
     #[command(subcommand)]
     Tenant(tenant::Command),
+    #[cfg(feature = "server")]
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(key::Command),
+    #[cfg(feature = "server")]
     /// Check that the service on this machine is ready: exit code 0 if it is
     Health(health::Arguments),
     /// Print the script that completes this command line in a shell
@@ -104,6 +120,7 @@ enum Command {
     BuildSymcache,
 }
 
+#[cfg(feature = "server")]
 #[derive(Subcommand)]
 enum ConfigCommand {
     /// List all errors of the configuration, and its unsafe settings; with --connect try the connections
@@ -192,22 +209,36 @@ fn run_core_command(command: Command) -> Outcome {
         Command::Upload(arguments) => upload::run(&arguments),
         Command::Symbols(command) => symbols::run(command),
         Command::Reprocess(arguments) => reprocess::run(&arguments),
+        #[cfg(feature = "server")]
         Command::Api(configured) => serve::run(Service::Api, &configured),
+        #[cfg(feature = "server")]
         Command::Symbolizer(configured) => serve::run(Service::Symbolizer, &configured),
+        #[cfg(feature = "server")]
         Command::Builder(configured) => serve::run(Service::Builder, &configured),
+        #[cfg(feature = "server")]
         Command::Indexer(configured) => serve::run(Service::Indexer, &configured),
+        #[cfg(feature = "server")]
         Command::Migrate(arguments) => migrate::run(&arguments),
+        #[cfg(feature = "server")]
         Command::Audit(arguments) => audit::run(&arguments),
+        #[cfg(feature = "server")]
         Command::Fsck(arguments) => fsck::run(&arguments),
         Command::DeadLetter(command) => dead_letter::run(command),
+        #[cfg(feature = "server")]
         Command::Config(ConfigCommand::Check(arguments)) => configuration::check::run(&arguments),
+        #[cfg(feature = "server")]
         Command::Config(ConfigCommand::Show { configured, json }) => {
             configuration::show_values(&configured, json)
         }
+        #[cfg(feature = "server")]
         Command::Config(ConfigCommand::Example) => configuration::print_example(),
+        #[cfg(feature = "server")]
         Command::Config(ConfigCommand::Reference) => configuration::print_reference(),
+        #[cfg(feature = "server")]
         Command::Tenant(command) => tenant::run(command),
+        #[cfg(feature = "server")]
         Command::Key(command) => key::run(command),
+        #[cfg(feature = "server")]
         Command::Health(arguments) => health::run(&arguments),
         Command::Version => {
             say!("unslide {}", env!("CARGO_PKG_VERSION"));

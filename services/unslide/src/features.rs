@@ -2,15 +2,20 @@
 
 use unslide_builder::ChildTask;
 use unslide_client::{DoctorCheck, FeatureCommand, SourceBundler};
+use unslide_feature::SymbolizerFeature;
+#[cfg(feature = "server")]
 use unslide_feature::{Feature, KeyMaker, MakeKey, TokenWriter};
 use unslide_report::reader::ReportReaders;
-use unslide_runtime::config::{ConfigReader, Sources};
+#[cfg(feature = "server")]
+use unslide_runtime::config::ConfigReader;
 use unslide_symbolicate::Analysis;
 
 /// Reads the settings of a feature and makes it.
+#[cfg(feature = "server")]
 type ReadFeature = fn(&mut ConfigReader) -> Feature;
 
 /// Every feature, in the order in which their hooks run in a transaction: the order in which they lock rows.
+#[cfg(feature = "server")]
 const FEATURES: &[ReadFeature] = &[
     // Rules of tenants, and messages about events that fulfil them.
     unslide_alerts::read,
@@ -103,45 +108,74 @@ pub const SOURCE_BUNDLERS: &[SourceBundler] = &[
 ];
 
 /// Makers of the keys of `unslide key create --public`.
+#[cfg(feature = "server")]
 pub const KEY_MAKERS: &[KeyMaker] = &[
     // Keys in the URLs of apps.
     unslide_ingest::KEY_MAKER,
 ];
 
 /// Makers of the keys of `unslide key create --names`.
+#[cfg(feature = "server")]
 pub const NAMES_KEY_MAKERS: &[MakeKey] = &[
     // Keys in the URLs of profilers.
     unslide_symbol_server::NAMES_KEY_MAKER,
 ];
 
 /// Writers of the tokens of `unslide key create --sentry-token`.
+#[cfg(feature = "server")]
 pub const TOKEN_WRITERS: &[TokenWriter] = &[
     // Keys as other products' upload clients expect them.
     unslide_uploaders::SENTRY_TOKEN,
 ];
 
 /// Makes every feature with its settings.
+#[cfg(feature = "server")]
 pub fn read_features(reader: &mut ConfigReader) -> Vec<Feature> {
     FEATURES.iter().map(|read| read(reader)).collect()
 }
 
+/// Additions of features to symbolication, for commands without a server. They are listed apart from [`FEATURES`] because the
+/// client-only program links none of the services.
+const SYMBOLIZERS: &[SymbolizerFeature] = &[
+    // Readers of Apple's own report formats.
+    unslide_apple_reports::SYMBOLIZER,
+    // What was wrong at the instruction of a crash.
+    unslide_fault_analysis::SYMBOLIZER,
+];
+
 /// Returns the analyses of all features, for commands that read no configuration: those that are on for a tenant
 /// without settings of its own, and all if `with_opt_in` is true.
 pub fn read_analyses(with_opt_in: bool) -> Vec<Analysis> {
-    let mut all = unslide_feature::collect_analyses(&read_features(&mut Sources::new(None, []).read()));
-    all.retain(|analysis| with_opt_in || !analysis.is_opt_in);
-    all
+    let all = SYMBOLIZERS.iter().flat_map(|feature| feature.analyses).copied();
+    all.filter(|analysis| with_opt_in || !analysis.is_opt_in).collect()
 }
 
 /// Returns the readers of reports in other formats, for commands that read no configuration.
 pub fn read_report_readers() -> ReportReaders {
-    unslide_feature::collect_readers(&read_features(&mut Sources::new(None, []).read()))
+    ReportReaders::new(SYMBOLIZERS.iter().flat_map(|feature| feature.readers).copied())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "server"))]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use unslide_runtime::config::Sources;
+
+    #[test]
+    fn commands_without_a_server_use_the_readers_and_analyses_of_the_services() {
+        let features = read_features(&mut Sources::new(None, []).read());
+        let added = |symbolizer: &SymbolizerFeature| {
+            !symbolizer.readers.is_empty() || !symbolizer.analyses.is_empty()
+        };
+        let services: Vec<String> = features
+            .iter()
+            .map(|feature| &feature.symbolizer)
+            .filter(|symbolizer| added(symbolizer))
+            .map(|symbolizer| format!("{symbolizer:?}"))
+            .collect();
+        let commands: Vec<String> = SYMBOLIZERS.iter().map(|symbolizer| format!("{symbolizer:?}")).collect();
+        assert_eq!(commands, services);
+    }
 
     #[test]
     fn hooks_run_in_the_order_of_the_list_in_every_service() {

@@ -1,7 +1,12 @@
 //! The unslide binary: the command line, and the composition of the services.
+//!
+//! Without the Cargo feature `server` it is the program for build machines: the commands that ask the API and those that need
+//! no server. The linker leaves out the services.
 
+#[cfg(feature = "server")]
 mod boot;
 mod cli;
+#[cfg(feature = "server")]
 mod configuration;
 mod failure;
 mod features;
@@ -12,7 +17,9 @@ mod online;
 mod prelude;
 #[cfg(feature = "dev")]
 mod product;
+#[cfg(feature = "server")]
 mod serve;
+#[cfg(feature = "server")]
 mod servers;
 mod upload;
 

@@ -1,5 +1,6 @@
 //! Imports of nearly every command.
 
+#[cfg(feature = "server")]
 pub(crate) use crate::boot;
 pub(crate) use clap::{Args, Subcommand};
 pub(crate) use serde_json::{Value, json};

@@ -21,6 +21,7 @@ pub use debug_info::DebugInfo;
 pub use error::ObjectError;
 pub use facts::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectFacts, ObjectKind};
 pub use names::{ImageNames, NamedStart, StartName, read_library_names};
+pub use sources::list_source_paths;
 use std::ops::Range;
 pub(crate) use steps::Steps;
 pub use steps::max_steps;

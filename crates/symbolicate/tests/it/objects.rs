@@ -1,8 +1,9 @@
 //! What files have, beside symbolic's reading of them; and files that name little or nothing.
 
 use super::proof::symcache;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use symbolic_common::clean_path;
 use symbolic_debuginfo::{Archive, ObjectKind as TheirKind};
 use unslide_model::{Quality, RelativeAddress};
 use unslide_symbolicate::object::{self, ObjectKind};
@@ -39,6 +40,31 @@ fn symbolic_sees_the_same_in_every_file() {
                 other => panic!("{path}: {other}"),
             };
             assert_eq!(ours.kind, kind, "{path}");
+        }
+    }
+}
+
+#[test]
+fn no_source_file_that_symbolic_lists_is_missing() {
+    for name in ["app", "app-arm64e", "kit", "tool-x86_64", "deep-4", "deep-5", "whole", "watch", "orb-v0"] {
+        let bytes = std::fs::read(fixtures::dsym(name)).unwrap();
+        let archive = Archive::parse(&bytes).unwrap();
+        for (entry, theirs) in
+            object::list_objects(&bytes).unwrap().into_iter().zip(archive.objects().map(Result::unwrap))
+        {
+            let session = theirs.debug_session().unwrap();
+            let theirs: BTreeSet<String> = session.files().map(|file| file.unwrap().abs_path_str()).collect();
+            assert!(!theirs.is_empty(), "{name}");
+            let ours = object::list_source_paths(&bytes[entry.range]).unwrap();
+            // symbolic does not join names such as `<stdin>`, which are no files, with their folder.
+            let files = |paths: &BTreeSet<String>| -> BTreeSet<String> {
+                let files = paths.iter().filter(|path| !path.ends_with('>'));
+                files.map(|path| clean_path(path).into_owned()).collect()
+            };
+            // It leaves out units in assembler.
+            let more: Vec<String> = files(&ours).difference(&files(&theirs)).cloned().collect();
+            assert!(files(&theirs).is_subset(&files(&ours)), "{name}: {ours:?}");
+            assert!(more.iter().all(|path| path.ends_with(".s")), "{name}: {more:?}");
         }
     }
 }

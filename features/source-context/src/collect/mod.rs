@@ -4,19 +4,18 @@
 //! the place of a file after all symbolic links counts. Files that usually hold secrets are left out.
 
 mod exclude;
+mod writer;
 
 use crate::bundle::{MAX_BUNDLE_BYTES, MAX_FILE_BYTES, MAX_FILES, MAX_PATH_BYTES, MAX_TOTAL_BYTES};
 use exclude::ExcludeList;
 use memmap2::Mmap;
-use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{BufWriter, Read};
+use std::io::{BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use symbolic_common::clean_path;
-use symbolic_debuginfo::sourcebundle::{SourceBundleWriter, SourceFileInfo, SourceFileType};
-use symbolic_debuginfo::{Archive, Object, ObjectDebugSession};
 use unslide_client::{BoxError, SourceBundleFile, SourceBundler, SourceSelection};
-use unslide_model::DebugId;
+use unslide_symbolicate::object::{list_objects, list_source_paths};
+use writer::BundleWriter;
 
 /// Makes the bundles of `unslide upload`.
 pub const SOURCE_BUNDLER: SourceBundler = SourceBundler { write_bundles, path: "/v1/source-bundles" };
@@ -45,11 +44,14 @@ fn write_bundles(
     let bytes = unsafe { Mmap::map(&opened)? };
     let sources = SourceFolder::new(selection)?;
     let mut bundles = Vec::new();
-    for object in Archive::parse(&bytes)?.objects() {
-        let object = object?;
-        let debug_id = DebugId::from_uuid(object.debug_id().uuid());
+    for entry in list_objects(&bytes)? {
+        let facts = entry.object?;
+        let Some(debug_id) = facts.debug_id else { continue };
         let path = folder.join(format!("{debug_id}.src.zip"));
-        let written = write_bundle(&object, &sources, &path)?;
+        let mut writer = BundleWriter::start(BufWriter::new(File::create(&path)?))?;
+        let written = write_sources(&mut writer, bytes.get(entry.range).unwrap_or_default(), &sources)?;
+        writer.finish(&debug_id.to_string().to_lowercase(), facts.cpu.name())?;
+        check_size(&path)?;
         if !written.is_empty() {
             bundles.push(SourceBundleFile { debug_id, path, sources: written });
         }
@@ -57,15 +59,15 @@ fn write_bundles(
     Ok(bundles)
 }
 
-/// Writes the bundle of one architecture. Returns the files in it.
-fn write_bundle(object: &Object<'_>, sources: &SourceFolder, path: &Path) -> Result<Vec<PathBuf>, BoxError> {
-    let session = object.debug_session()?;
-    let mut writer = SourceBundleWriter::start(BufWriter::new(File::create(path)?))?;
-    writer.set_attribute("debug_id", object.debug_id().to_string());
-    writer.set_attribute("arch", object.arch().to_string());
+/// Adds the source files of one architecture to its bundle. Returns them.
+fn write_sources<W: Write + Seek>(
+    writer: &mut BundleWriter<W>,
+    slice: &[u8],
+    sources: &SourceFolder,
+) -> Result<Vec<PathBuf>, BoxError> {
     let (mut written, mut total) = (Vec::new(), 0_u64);
-    for named in list_named_files(&session)? {
-        let Some(found) = sources.find_source(&named) else { continue };
+    for named in list_source_paths(slice)? {
+        let Some(found) = sources.find_source(&clean_path(&named)) else { continue };
         total = total.saturating_add(found.text.len() as u64);
         if written.len() == MAX_FILES || total > MAX_TOTAL_BYTES {
             let detail = format!(
@@ -74,13 +76,14 @@ fn write_bundle(object: &Object<'_>, sources: &SourceFolder, path: &Path) -> Res
             );
             return Err(detail.into());
         }
-        let mut info = SourceFileInfo::new();
-        info.set_ty(SourceFileType::Source);
-        info.set_path(found.named.clone());
-        writer.add_file(found.named.trim_start_matches('/'), found.text.as_slice(), info)?;
-        written.push(found.place);
+        if writer.add_file(&found.named, &found.text)? {
+            written.push(found.place);
+        }
     }
-    writer.finish()?;
+    Ok(written)
+}
+
+fn check_size(path: &Path) -> Result<(), BoxError> {
     let size = fs::metadata(path)?.len();
     if size > MAX_BUNDLE_BYTES {
         let detail = format!(
@@ -88,16 +91,7 @@ fn write_bundle(object: &Object<'_>, sources: &SourceFolder, path: &Path) -> Res
         );
         return Err(detail.into());
     }
-    Ok(written)
-}
-
-/// Lists the paths of the source files that symbols name.
-fn list_named_files(session: &ObjectDebugSession<'_>) -> Result<BTreeSet<String>, BoxError> {
-    let mut named = BTreeSet::new();
-    for file in session.files() {
-        named.insert(file?.abs_path_str());
-    }
-    Ok(named)
+    Ok(())
 }
 
 /// The folder that source files are taken from.

@@ -2,13 +2,14 @@
 
 use reqwest::Method;
 use serde_json::json;
-use std::io::Cursor;
+use std::io::{Cursor, Write};
 use std::ops::Deref;
-use symbolic_debuginfo::sourcebundle::{SourceBundleWriter, SourceFileInfo};
 use unslide_harness::database::arrival;
 use unslide_store::partitions;
 use unslide_store::reports::{self, Arrival, Effects};
 use unslide_world::{Answer, World, tenant_id};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
 
 pub const APP: &str = "com.acme.shop";
 pub const ID: &str = "4c4c442c-5555-3144-a13c-cb08e4ddcb6b";
@@ -83,12 +84,14 @@ fn enriched_report() -> String {
 
 /// The bundle of one source file, as Sentry's clients write it.
 pub fn bundle(text: &str) -> Vec<u8> {
-    let mut bytes = Cursor::new(Vec::new());
-    let mut writer = SourceBundleWriter::start(&mut bytes).unwrap();
-    writer.set_attribute("debug_id", ID);
-    let mut info = SourceFileInfo::new();
-    info.set_path(PATH.to_owned());
-    writer.add_file(PATH.trim_start_matches('/'), text.as_bytes(), info).unwrap();
-    writer.finish().unwrap();
-    bytes.into_inner()
+    let name = format!("files{PATH}");
+    let manifest = json!({"debug_id": ID, "files": {&name: {"type": "source", "path": PATH}}}).to_string();
+    let mut bytes = Cursor::new(b"SYSB\x02\0\0\0".to_vec());
+    bytes.set_position(8);
+    let mut writer = ZipWriter::new(bytes);
+    for (name, content) in [(name.as_str(), text), ("manifest.json", &manifest)] {
+        writer.start_file(name, SimpleFileOptions::default()).unwrap();
+        writer.write_all(content.as_bytes()).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
 }

@@ -1,8 +1,10 @@
 //! `unslide doctor`: can this machine use the API with this key, and can the services use their servers?
 
+#[cfg(feature = "server")]
 use crate::configuration::{self, Configured};
 use crate::features::DOCTOR_CHECKS;
 use crate::prelude::*;
+#[cfg(feature = "server")]
 use crate::servers::connection_check;
 use serde::Deserialize;
 use time::Duration;
@@ -44,6 +46,7 @@ Examples:
 pub struct Arguments {
     #[command(flatten)]
     server: ApiServer,
+    #[cfg(feature = "server")]
     #[command(flatten)]
     configured: Configured,
     /// Fail unless the key has this scope, such as symbols:write for uploads; may be given several times
@@ -70,21 +73,18 @@ impl OwnKey {
 /// Tries the address, the clock and the key, then the servers of the services if their configuration is here.
 pub fn run(arguments: &Arguments) -> Outcome {
     let checked = block_on(async { Ok(check_api(arguments).await) })?;
-    let mut exit = match checked {
+    let exit = match checked {
         Ok(exit) => exit,
         Err(error) => {
             say!("missing: {}", format_causes(&error));
             error.exit_code()
         }
     };
-    if has_service_settings(&arguments.configured) {
-        let servers = check_servers(&arguments.configured)?;
-        exit = if exit == Exit::Ready { servers } else { exit };
-    } else {
-        say!(
-            "not tried: Kafka, PostgreSQL and object storage, because --config names no configuration of the services"
-        );
-    }
+    #[cfg(feature = "server")]
+    let exit = match check_servers(&arguments.configured)? {
+        servers if exit == Exit::Ready => servers,
+        _ => exit,
+    };
     Ok(exit)
 }
 
@@ -160,14 +160,22 @@ fn print_key(key: &OwnKey, source: &str) {
     }
 }
 
+#[cfg(feature = "server")]
 /// Returns true if a configuration of the services is here: a file, or a variable of a setting.
 fn has_service_settings(configured: &Configured) -> bool {
     let is_setting = |name: &str| name.strip_prefix("UNSLIDE_").is_some_and(|setting| setting.contains("__"));
     configured.config.is_some() || std::env::vars_os().any(|(name, _)| name.to_str().is_some_and(is_setting))
 }
 
-/// Tries the servers of the services.
+/// Tries the servers of the services, if their configuration is here.
+#[cfg(feature = "server")]
 fn check_servers(configured: &Configured) -> Outcome {
+    if !has_service_settings(configured) {
+        say!(
+            "not tried: Kafka, PostgreSQL and object storage, because --config names no configuration of the services"
+        );
+        return Ok(Exit::Ready);
+    }
     match configuration::load_configuration(configured, None) {
         Ok(configuration) => connection_check::run(&configuration, None),
         Err(problems) => {

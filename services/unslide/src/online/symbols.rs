@@ -1,5 +1,6 @@
 //! `unslide symbols`: are the symbols there?
 
+#[cfg(feature = "server")]
 mod backfill;
 mod list;
 
@@ -32,6 +33,7 @@ pub enum Command {
     Check(CheckArguments),
     /// Delete all symbols of a debug id; on a terminal it asks first
     Delete(list::DeleteArguments),
+    #[cfg(feature = "server")]
     /// Rebuild symcaches in an older format than this release writes, or all; reaches the database itself
     Backfill(backfill::Arguments),
 }
@@ -81,6 +83,7 @@ pub fn run(command: Command) -> Outcome {
         Command::List(arguments) => list::list_symbols(*arguments),
         Command::Missing(arguments) => list::list_missing(arguments),
         Command::Delete(arguments) => list::delete_symbols(&arguments),
+        #[cfg(feature = "server")]
         Command::Backfill(arguments) => backfill::run(&arguments),
     }
 }

@@ -2,6 +2,7 @@
 //! sequence.
 
 use super::sections::{Dwarf, DwarfSlice, UnitFailure};
+use super::units::Units;
 use crate::object::MAX_NAME_BYTES;
 use crate::object::ObjectError;
 use crate::object::code::CodeMap;
@@ -10,7 +11,7 @@ use crate::symcache::Writer;
 use gimli::{ColumnType, IncompleteLineProgram, Unit};
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use unslide_model::first_bytes;
 
@@ -217,6 +218,29 @@ fn in_order(mut sequences: Vec<Sequence>) -> Vec<LineRow> {
         covered = sequence.high;
     }
     out
+}
+
+/// Returns the paths of all files that the line tables name. Damaged units name none.
+///
+/// # Errors
+/// Returns an error if the object takes too many steps.
+pub(super) fn list_paths(units: &Units<'_>, steps: &Steps) -> Result<BTreeSet<String>, ObjectError> {
+    let (mut paths, mut read) = (BTreeSet::new(), HashSet::new());
+    for index in 0..units.len() {
+        let Some(mut unit) = units.unit_with_lines(index) else { continue };
+        let Some(program) = unit.line_program.take() else { continue };
+        let directory = unit.comp_dir.map_or(&[][..], |d| d.slice());
+        // Units may share a table. A relative path in it depends on the unit.
+        if !read.insert((program.header().offset().0, directory)) {
+            continue;
+        }
+        let count = program.header().file_names().len();
+        let files = Files { known: Vec::new(), program: Some(program), directory };
+        for at in 0..count {
+            paths.extend(files.join_path(at, &units.dwarf, steps)?);
+        }
+    }
+    Ok(paths)
 }
 
 impl Lines<'_> {

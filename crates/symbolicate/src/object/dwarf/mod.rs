@@ -22,7 +22,7 @@ use lines::{LineTables, Lines};
 use owners::Owners;
 use paint::Canvas;
 use sections::{Dwarf, UnitFailure};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use units::{Units, add_warning, unreadable_error};
 
 /// A stretch of code with one answer: start and end as offsets from `__TEXT`, and the place.
@@ -109,6 +109,16 @@ pub(super) fn read_code(
     stretches.sort_unstable_by(|a, b| b.cmp(a));
     let names_functions = !stretches.is_empty() && !units.are_split();
     Ok(DwarfCode { stretches, names_functions })
+}
+
+/// Returns the paths of the source files that a file's line tables name.
+///
+/// # Errors
+/// Returns an error if the debug information takes too many steps.
+pub(super) fn list_source_paths(file: &MachFile<'_>, steps: &Steps) -> Result<BTreeSet<String>, ObjectError> {
+    // Parts that cannot be read name no files, and the upload of the symbols says so.
+    let units = Units::from_file(file, steps, &mut Vec::new())?;
+    lines::list_paths(&units, steps)
 }
 
 /// Skips debug information that cannot be read, with a warning.
