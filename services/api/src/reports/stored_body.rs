@@ -97,8 +97,8 @@ pub async fn read_body(
     hide_members(api, tenant, StoredBody { json, document: Some(document), reservation }).await
 }
 
-/// Removes the members of analyses that have to be turned on and are off for the tenant: their values are data of users,
-/// and a tenant that has turned one off must not find them in stored reports.
+/// Removes the members of analyses that are off for the tenant: one that has turned an analysis off must not find what it said
+/// in stored reports.
 async fn hide_members(
     api: &Api,
     tenant: &TenantId,
@@ -106,7 +106,7 @@ async fn hide_members(
 ) -> Result<StoredBody, StoredBodyError> {
     let is_in = |member: &str| memmem::find(&body.json, format!(",\"{member}\":").as_bytes()).is_some();
     let mut hidden = api.analyses.clone();
-    hidden.retain(|analysis| analysis.is_opt_in && is_in(analysis.member));
+    hidden.retain(|analysis| is_in(analysis.member));
     if hidden.is_empty() {
         return Ok(body);
     }
