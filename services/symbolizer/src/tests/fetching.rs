@@ -3,13 +3,14 @@
 use super::worker_fixture::TestClock;
 use crate::symbols::breaker::{Breaker, BreakerLimits};
 use crate::symbols::patience::Patience;
-use crate::symbols::{FetchedSymbols, Generations, Got, SymbolSource, Wanted};
+use crate::symbols::{FetchedSymbols, Generations, Got, Lookup, SymbolSource, Wanted};
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::{
-    CacheLimits, CacheSettings, Fault, Memory, ObjectStore, Operation, Put, SymcacheCache, keys,
+    AliasMeta, CacheLimits, CacheSettings, Fault, Memory, ObjectStore, Operation, Put, SymcacheCache, keys,
 };
-use unslide_model::{DebugId, TenantId};
+use unslide_model::{ContentHash, DebugId, Quality, TenantId};
 use unslide_stream::lane::Pause;
 use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::symcache::SYMCACHE_VERSION;
@@ -208,4 +209,41 @@ async fn a_download_that_hangs_is_waited_for_once_and_not_by_every_batch() {
     }
     let fetched = bench.fetch(&hangs, 5_000).await.unwrap();
     assert!(matches!(fetched[&hangs[0]], Got::Here(ImageSymbols::Missing)));
+}
+
+/// Proves: outages
+#[tokio::test]
+async fn a_derived_object_is_fetched_once_and_its_absence_costs_no_symbols() {
+    let bench = Bench::new();
+    let derived = |n| Wanted { derived: Some("table-v1"), ..wanted("acme", n) };
+    let all = [wanted("acme", 1), derived(1)];
+    let look_up = |fetched, last| bench.symbols.look_up_symbols(all.to_vec(), fetched, last);
+    assert!(matches!(look_up(None, false), Lookup::Wants(_)));
+    bench.fetch(&all, 5_000).await.unwrap();
+    let gets = bench.memory.call_count(Operation::Get);
+    let Lookup::Answers(answers) = look_up(None, false) else { panic!("both are known to be missing") };
+    assert!(answers.list_derived().is_empty() && !answers.lacks_derived);
+    assert_eq!(bench.memory.call_count(Operation::Get), gets, "an absence is remembered");
+
+    let bytes = b"a table";
+    let sha256 = ContentHash(Sha256::digest(bytes).into());
+    let meta = AliasMeta { generation: 1, quality: Quality::Dwarf, sha256, object: ContentHash([1; 32]) };
+    let key = keys::for_symbols(&all[0].id).derived("table-v1");
+    let put = Put { metadata: meta.to_metadata(), ..Put::default() };
+    bench.store.put(&key, bytes[..].into(), &put).await.unwrap();
+    bench.clock.ahead(61);
+    let fetched = bench.fetch(&all, 5_000).await.unwrap();
+    let Lookup::Answers(answers) = look_up(Some(&fetched), false) else { panic!("both are answered") };
+    let found: Vec<_> = answers.list_derived().iter().map(|one| (one.name, one.bytes.to_vec())).collect();
+    assert_eq!(found, [("table-v1", bytes.to_vec())]);
+
+    // Object storage fails for another image: the report waits as for symbols, and at last goes without.
+    bench.memory.fail(Operation::Get, "derived-", Fault::Transient, None);
+    let all = [wanted("acme", 2), derived(2)];
+    let fetched = bench.fetch(&all, 5_000).await.unwrap();
+    let look_up = |last| bench.symbols.look_up_symbols(all.to_vec(), Some(&fetched), last);
+    assert!(matches!(look_up(false), Lookup::Held(held) if held.failure.is_some()));
+    let Lookup::Answers(answers) = look_up(true) else { panic!("it was the last try") };
+    assert!(answers.lacks_derived);
+    assert!(matches!(answers.symbols[&all[0].id.id], ImageSymbols::Missing));
 }
