@@ -10,6 +10,7 @@ use unslide_health::store::HEALTH_HOOK;
 use unslide_health::store::sessions::{self, SessionArrival, SessionEvent};
 use unslide_ingest::erasure::{begin_erasure, end_search, search_range};
 use unslide_model::{IngestKeyId, TenantId};
+use unslide_proto::event::GatewayEvent;
 use unslide_store::Uuid;
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::key_erasures::{self, KeyErasure, KeyErasureState, KeyRange};
