@@ -10,6 +10,7 @@ use unslide_health::store::HEALTH_HOOK;
 use unslide_health::store::sessions::{self, SessionArrival, SessionEvent};
 use unslide_ingest::erasure::{begin_erasure, end_search, search_range};
 use unslide_model::{IngestKeyId, TenantId};
+use unslide_proto::event::GatewayEvent;
 use unslide_store::Uuid;
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::key_erasures::{self, KeyErasure, KeyErasureState, KeyRange};
@@ -114,7 +115,9 @@ async fn everything_of_a_key_is_erased_and_nothing_of_others() {
     assert_eq!(count_reports(&database).await, 2);
     let left = database.rows("SELECT session_id FROM sessions ORDER BY 1").await;
     assert_eq!(left.iter().map(|row| row.get::<String, _>(0)).collect::<Vec<_>>(), ["b", "c"]);
-    let audited = database.rows("SELECT action, detail::text FROM audit_log WHERE subject = '0a1b2c3d' ORDER BY id").await;
+    let audited = database
+        .rows("SELECT action, detail::text FROM audit_log WHERE subject = '0a1b2c3d' ORDER BY action")
+        .await;
     let actions: Vec<String> = audited.iter().map(|row| row.get(0)).collect();
     assert_eq!(actions, ["public_key.erase", "public_key.erased"]);
     assert!(audited[1].get::<String, _>(1).contains("\"reports\": 3"));
@@ -138,7 +141,10 @@ async fn what_arrived_in_the_range_and_is_stored_later_is_kept_away() {
     let requested = request(&database, &range(&database, Some("1.0"))).await;
     // Not yet erased: the symbolizer is late with one report, and a summary is late, too.
     database.store(&[keyed(11, "0a1b2c3d", "1.0")]).await;
-    assert_eq!(store_sessions(&database, &[session("d", Some(key("0a1b2c3d")))]).await, [EventOutcome::Deleted]);
+    assert_eq!(
+        store_sessions(&database, &[session("d", Some(key("0a1b2c3d")))]).await,
+        [EventOutcome::Deleted]
+    );
     finish(&database, requested.id).await;
     assert_eq!(count_reports(&database).await, 3);
     // As after a rebuild of the store: nothing knows the reports that were erased.
@@ -162,9 +168,12 @@ async fn an_erasure_that_was_cut_off_goes_on_and_counts_each_row_once() {
     let tenant = acme();
     let mut cut = 0;
     // The process ends in the middle of any statement.
-    while tokio::time::timeout(StdDuration::from_millis(40 + cut), search_range(&database.store, &tenant, &requested))
-        .await
-        .is_err()
+    while tokio::time::timeout(
+        StdDuration::from_millis(40 + cut),
+        search_range(&database.store, &tenant, &requested),
+    )
+    .await
+    .is_err()
     {
         cut += 7;
     }
@@ -194,7 +203,9 @@ async fn an_administrator_erases_by_the_api_and_on_the_page() {
     let other_app = world.key_for("acme", &unslide_model::Scope::ALL, Some("com.example.other")).await;
     world.post_json(&erasures, &other_app, &wanted).await.expect_problem(404, "not-found");
     let browser = Browser::signed_in(&world, &admin).await;
-    let form = |sure: &str| encode_form(&[("from", "2026-11-02T09:00"), ("to", ""), ("version", ""), (sure, "true")]);
+    let form = |sure: &str| {
+        encode_form(&[("from", "2026-11-02T09:00"), ("to", ""), ("version", ""), (sure, "true")])
+    };
     let action = format!("/console/public-keys/{id}/erase");
     assert_eq!(browser.post(&action, form("no")).await.status.as_u16(), 400);
     assert_eq!(redirect_location(&browser.post(&action, form("sure")).await), "/console/public-keys");

@@ -25,8 +25,8 @@ pub struct Arguments {
     #[arg(long, value_name = "WHEN")]
     to: Option<Moment>,
     /// Erase this version of the apps alone, as their reports name it
-    #[arg(long = "app-version", value_name = "VERSION")]
-    version: Option<String>,
+    #[arg(long, value_name = "VERSION")]
+    app_version: Option<String>,
     /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
@@ -43,18 +43,24 @@ pub fn run(arguments: &Arguments) -> Outcome {
         let client = Client::new(&arguments.server)?;
         let id = &arguments.id;
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(CommandError::usage(format!("{id}: the id of a public key is 8 hexadecimal digits")).into());
+            return Err(
+                CommandError::usage(format!("{id}: the id of a public key is 8 hexadecimal digits")).into()
+            );
         }
         let now = SystemClock.now_micros() / 1_000;
         let from = arguments.from.as_text(now);
         let to = arguments.to.map(|to| to.as_text(now));
         let until = to.as_deref().map_or_else(String::new, |to| format!(" until {to}"));
-        let of = arguments.version.as_deref().map_or_else(String::new, |version| format!(" of version {version}"));
-        let question =
-            format!("This erases the reports and runs{of} that came with the key {id} from {from}{until}. It cannot be undone.");
+        let of = arguments
+            .app_version
+            .as_deref()
+            .map_or_else(String::new, |version| format!(" of version {version}"));
+        let question = format!(
+            "This erases the reports and runs{of} that came with the key {id} from {from}{until}. It cannot be undone."
+        );
         confirm_action(&question, arguments.yes)?;
         let path = format!("/v1/public-keys/{id}");
-        let wanted = json!({"from": from, "to": to, "version": arguments.version});
+        let wanted = json!({"from": from, "to": to, "version": arguments.app_version});
         let mut erasure: Value = client.post(&format!("{path}/erasures"), &wanted).await?;
         let own = item_text(&erasure, "id");
         if !arguments.no_wait {
@@ -62,8 +68,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
             while matches!(item_text(&erasure, "state").as_str(), "searching" | "searching_again") {
                 sleep(PROGRESS_CHECK_INTERVAL).await;
                 let key: Value = client.get(&path).await?;
-                let erasures = key["erasures"].as_array().into_iter().flatten();
-                let found = erasures.into_iter().find(|erasure| item_text(erasure, "id") == own);
+                let mut erasures = key["erasures"].as_array().into_iter().flatten();
+                let found = erasures.find(|erasure| item_text(erasure, "id") == own);
                 erasure = found.ok_or("the key does not list the erasure any more")?.clone();
             }
         }
@@ -89,7 +95,10 @@ mod tests {
 
     #[test]
     fn removed_rows_are_named_by_their_tables() {
-        assert_eq!(describe_removed(&json!({"removed": {"reports": 2, "sessions": 1}})), "reports 2, sessions 1");
+        assert_eq!(
+            describe_removed(&json!({"removed": {"reports": 2, "sessions": 1}})),
+            "reports 2, sessions 1"
+        );
         assert_eq!(describe_removed(&json!({"removed": {}})), "nothing");
     }
 }
