@@ -217,7 +217,8 @@ async fn a_derived_object_is_fetched_once_and_its_absence_costs_no_symbols() {
     let bench = Bench::new();
     let derived = |n| Wanted { derived: Some("table-v1"), ..wanted("acme", n) };
     let all = [wanted("acme", 1), derived(1)];
-    let look_up = |fetched, last| bench.symbols.look_up_symbols(all.to_vec(), fetched, last);
+    let look_up =
+        |fetched: Option<&FetchedSymbols>, last| bench.symbols.look_up_symbols(all.to_vec(), fetched, last);
     assert!(matches!(look_up(None, false), Lookup::Wants(_)));
     bench.fetch(&all, 5_000).await.unwrap();
     let gets = bench.memory.call_count(Operation::Get);
@@ -230,7 +231,7 @@ async fn a_derived_object_is_fetched_once_and_its_absence_costs_no_symbols() {
     let meta = AliasMeta { generation: 1, quality: Quality::Dwarf, sha256, object: ContentHash([1; 32]) };
     let key = keys::for_symbols(&all[0].id).derived("table-v1");
     let put = Put { metadata: meta.to_metadata(), ..Put::default() };
-    bench.store.put(&key, bytes[..].into(), &put).await.unwrap();
+    bench.store.put(&key, bytes.to_vec().into(), &put).await.unwrap();
     bench.clock.ahead(61);
     let fetched = bench.fetch(&all, 5_000).await.unwrap();
     let Lookup::Answers(answers) = look_up(Some(&fetched), false) else { panic!("both are answered") };

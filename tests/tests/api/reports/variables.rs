@@ -59,7 +59,8 @@ async fn variables_are_read_and_shown_only_while_the_tenant_has_turned_them_on()
     let answered: Value = serde_json::from_str(&text).unwrap();
     let variables = answered["symbolication"]["variables"].as_array().unwrap();
     let known = variables.iter().find(|variable| variable["bytes"].is_string()).unwrap();
-    let shown = format!("{} (", known["name"].as_str().unwrap());
+    let name = known["name"].as_str().unwrap();
+    let forms = [("text", format!(": {name} (")), ("markdown", format!("Variable `{name}` ("))];
     // Another tenant has neither the switch nor the table.
     let other = world.create_master_key("umbrella").await;
     let theirs = world.post("/v1/symbolicate", &other, sent.clone()).await.expect_status(200);
@@ -70,14 +71,14 @@ async fn variables_are_read_and_shown_only_while_the_tenant_has_turned_them_on()
     let read = async |form: &str| world.get(&format!("{path}?format={form}"), &key).await.text;
     let stored: Value = serde_json::from_str(&read("json").await).unwrap();
     assert_eq!(stored["symbolication"]["variables"], answered["symbolication"]["variables"]);
-    for form in ["text", "markdown"] {
-        assert!(read(form).await.contains(&shown), "{form} has {shown}");
+    for (form, shown) in &forms {
+        assert!(read(form).await.contains(shown), "{form} has {shown}");
     }
     let browser = Browser::signed_in(&world, &key).await;
     let page = format!("/console/reports/{A}");
     assert!(browser.fetch_page(&page).await.contains("Variables of frame 0"));
     // Titles and lists have no values.
-    for list in ["/v1/reports", "/v1/groups", "/v1/events"] {
+    for list in ["/v1/reports", "/v1/groups"] {
         assert!(!world.get(list, &key).await.text.contains("\"bytes\":"), "{list}");
     }
 
@@ -87,8 +88,8 @@ async fn variables_are_read_and_shown_only_while_the_tenant_has_turned_them_on()
     without["symbolication"].as_object_mut().unwrap().remove("variables");
     let stored: Value = serde_json::from_str(&read("json").await).unwrap();
     assert_eq!(stored, without, "at once, and only that");
-    for form in ["text", "markdown"] {
-        assert!(!read(form).await.contains(&shown), "{form} has {shown}");
+    for (form, shown) in &forms {
+        assert!(!read(form).await.contains(shown), "{form} has {shown}");
     }
     assert!(!browser.fetch_page(&page).await.contains("Variables of frame 0"));
     assert!(!world.get(&format!("{path}/explain"), &key).await.text.contains("\"bytes\":"));
