@@ -15,7 +15,7 @@ use unslide_stream::{Delivered, OutRecord, StreamError, read_group_offsets};
 
 /// Interval at which the offsets of the symbolizers are read while records of this process wait.
 pub const DRAINED_CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// Bytes that are released together: what is kept in memory is one entry for so many.
+/// Bytes that are released together, so that few entries are kept in memory.
 const ENTRY_BYTES: u64 = 1 << 20;
 
 /// Records of one partition that wait.
@@ -25,7 +25,7 @@ struct WaitingRecords {
     bytes: u64,
 }
 
-/// Bytes of one tenant.
+/// Bytes of one tenant that are on their way to overflow or wait there.
 #[derive(Debug, Default)]
 struct TenantBytes {
     /// On their way to the broker, and waiting.
@@ -42,7 +42,7 @@ pub struct OverflowBytes {
 }
 
 impl OverflowBytes {
-    /// Allows each tenant so many bytes.
+    /// Creates the counts with a limit for each tenant.
     pub fn new(limit: u64) -> OverflowBytes {
         OverflowBytes { limit, tenants: Mutex::default() }
     }

@@ -13,7 +13,7 @@ pub async fn start() -> World {
     start_with(IngestApiSettings::default().ingest_overflow_bytes).await
 }
 
-/// Starts with so many bytes of overflow for each tenant.
+/// Starts with this limit of overflow for each tenant.
 pub async fn start_with(ingest_overflow_bytes: u64) -> World {
     let api = IngestApiSettings { ingest_overflow_bytes, ..IngestApiSettings::default() };
     let ingest = unslide_ingest::feature(Config { api });
