@@ -308,6 +308,7 @@ fn result_path(answer: &Answer, id: &str) -> String {
         "send_capture" => format!("/v1/captures/{}", of(&body["id"])),
         "delete_tenant" => format!("/v1/tenants/{}", of(&body["id"])),
         "erase_person" => format!("/v1/person-erasures/{}", of(&body["id"])),
+        "erase_public_key_reports" => format!("/v1/public-keys/{}", of(&body["key_id"])),
         "create_reprocess" => format!("/v1/reprocess/{}", of(&body["id"])),
         id if id.contains("system") => format!("/v1/system/symbols/uploads/{}", of(&body["id"])),
         _ => format!("/v1/symbols/uploads/{}", of(&body["id"])),
