@@ -37,7 +37,7 @@ pub struct EventTopic {
     pub kind: &'static str,
     pub name: fn(&TopicNames) -> &str,
     /// Reads a value that arrived at this time, and with this public key: [`TopicEvent::read`] with the type of the event.
-    pub read: fn(&[u8], OffsetDateTime, Option<IngestKeyId>) -> Result<TopicEvent, EventError>,
+    pub read: ReadEventValue,
     /// Stable reason that is noted for a value which cannot be read.
     pub unreadable_reason: &'static str,
     /// Stores a tenant's events in the order of their offsets, in the transaction of a batch, and returns the
@@ -45,6 +45,8 @@ pub struct EventTopic {
     pub store: StoreEvents,
 }
 
+/// See [`EventTopic::read`].
+pub type ReadEventValue = fn(&[u8], OffsetDateTime, Option<IngestKeyId>) -> Result<TopicEvent, EventError>;
 pub type StoreEvents =
     for<'t> fn(&'t mut TenantTx, &'t [&'t TopicEvent], Date) -> HookFuture<'t, Vec<EventOutcome>>;
 

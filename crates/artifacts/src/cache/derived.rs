@@ -153,7 +153,8 @@ impl SymcacheCache {
         }
         let Ok(_permit) = inner.downloads.acquire().await else { return Err(given_up()) };
         let events = inner.derived.lock().events;
-        let (contents, generation) = fetch_derived(inner, &id, name).await?;
+        // The future is large, and requests would carry it.
+        let (contents, generation) = Box::pin(fetch_derived(inner, &id, name)).await?;
         let until = match contents {
             DerivedContents::Found(_) => None,
             DerivedContents::Missing => Some(inner.remember_missing_until()),
