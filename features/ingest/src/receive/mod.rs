@@ -27,8 +27,8 @@ use unslide_api::feature::intake::{
     ReportScope, RequestId, Reservation, TraceContext, assign_caller, header_form, read_body,
 };
 use unslide_api::feature::operation::{Charge, Kind, Problem};
-use unslide_model::IngestKeyId;
 use unslide_api::feature::path_keys::rate_problem;
+use unslide_model::IngestKeyId;
 use unslide_report::ReadLimits;
 use unslide_stream::{Delivered, OutRecord};
 
