@@ -34,8 +34,10 @@ pub fn now(world: &World, id: &str) -> Value {
 pub async fn store(world: &World, of: &str, payloads: &[Value]) {
     let received_at = world.host.clock.now();
     let read = |payload: &Value| MetricPayload::from_json(payload.to_string().as_bytes()).unwrap();
-    let arrivals: Vec<_> =
-        payloads.iter().map(|payload| MetricArrival { event: read(payload), received_at }).collect();
+    let arrivals: Vec<_> = payloads
+        .iter()
+        .map(|payload| MetricArrival { event: read(payload), received_at, ingest_key: None })
+        .collect();
     for arrival in &arrivals {
         partitions::ensure_partitions(&world.store, arrival.event.event_day(), arrival.event.event_day())
             .await
