@@ -1,10 +1,10 @@
 -- Erasures of what apps sent with a public key.
 
 -- The public key that a report or a session came with. NULL for other senders, and for rows from before this column.
-ALTER TABLE reports ADD COLUMN ingest_key text;
-ALTER TABLE sessions ADD COLUMN ingest_key text;
-CREATE INDEX reports_ingest_key ON reports (tenant, ingest_key, received_at, report_id, variant) WHERE ingest_key IS NOT NULL;
-CREATE INDEX sessions_ingest_key ON sessions (tenant, ingest_key, received_at) WHERE ingest_key IS NOT NULL;
+ALTER TABLE reports ADD COLUMN sender_key text;
+ALTER TABLE sessions ADD COLUMN sender_key text;
+CREATE INDEX reports_sender_key ON reports (tenant, sender_key, received_at, report_id, variant) WHERE sender_key IS NOT NULL;
+CREATE INDEX sessions_sender_key ON sessions (tenant, sender_key, received_at) WHERE sender_key IS NOT NULL;
 
 -- Requests to erase what came with a key in a range of time. They also keep such data away that arrives at the store later, so
 -- the rows stay.

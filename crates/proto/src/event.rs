@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
-use unslide_model::IngestKeyId;
+use unslide_model::SenderKeyId;
 use unslide_model::json::JsonError;
 
 /// Characters of an id.
@@ -76,7 +76,7 @@ pub struct EventArrival<E> {
     /// The broker's time.
     pub received_at: OffsetDateTime,
     /// The public key that an app sent it with.
-    pub ingest_key: Option<IngestKeyId>,
+    pub sender_key: Option<SenderKeyId>,
 }
 
 impl<E: GatewayEvent> EventArrival<E> {

@@ -7,7 +7,7 @@
 /// The tenant's slug, on shared topics. Set by the gateway or the api, never read from the report.
 pub const TENANT: &str = "tenant";
 /// Id of the public key that an app sent the report or the summary of a run with: 8 hexadecimal digits, never the key.
-pub const INGEST_KEY: &str = "ingest-key";
+pub const SENDER_KEY: &str = "sender-key";
 /// Topic of the first record of this report's history.
 pub const ORIGIN_TOPIC: &str = "origin-topic";
 /// Partition of the first record of this report's history.

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use time::{Date, OffsetDateTime};
-use unslide_model::IngestKeyId;
+use unslide_model::SenderKeyId;
 use unslide_proto::event::{EventArrival, EventError, GatewayEvent};
 use unslide_proto::topics::TopicNames;
 use unslide_report::reader::ReportReaders;
@@ -46,7 +46,7 @@ pub struct EventTopic {
 }
 
 /// See [`EventTopic::read`].
-pub type ReadEventValue = fn(&[u8], OffsetDateTime, Option<IngestKeyId>) -> Result<TopicEvent, EventError>;
+pub type ReadEventValue = fn(&[u8], OffsetDateTime, Option<SenderKeyId>) -> Result<TopicEvent, EventError>;
 pub type StoreEvents =
     for<'t> fn(&'t mut TenantTx, &'t [&'t TopicEvent], Date) -> HookFuture<'t, Vec<EventOutcome>>;
 
@@ -72,9 +72,9 @@ impl TopicEvent {
     pub fn read<E: GatewayEvent + Sync>(
         json: &[u8],
         received_at: OffsetDateTime,
-        ingest_key: Option<IngestKeyId>,
+        sender_key: Option<SenderKeyId>,
     ) -> Result<TopicEvent, EventError> {
-        let arrival = EventArrival { event: E::read_at(json, received_at)?, received_at, ingest_key };
+        let arrival = EventArrival { event: E::read_at(json, received_at)?, received_at, sender_key };
         let day = (!arrival.is_late()).then(|| arrival.event.event_day());
         Ok(TopicEvent { arrival: Arc::new(arrival), day })
     }

@@ -167,13 +167,13 @@ mod tests {
         let added = |symbolizer: &SymbolizerFeature| {
             !symbolizer.readers.is_empty() || !symbolizer.analyses.is_empty()
         };
-        let services: Vec<String> = features
-            .iter()
-            .map(|feature| &feature.symbolizer)
-            .filter(|symbolizer| added(symbolizer))
-            .map(|symbolizer| format!("{symbolizer:?}"))
-            .collect();
-        let commands: Vec<String> = SYMBOLIZERS.iter().map(|symbolizer| format!("{symbolizer:?}")).collect();
+        let list_names = |symbolizer: &SymbolizerFeature| -> Vec<&str> {
+            let readers = symbolizer.readers.iter().map(|reader| reader.name);
+            readers.chain(symbolizer.analyses.iter().map(|analysis| analysis.name)).collect()
+        };
+        let services = features.iter().map(|feature| &feature.symbolizer).filter(|feature| added(feature));
+        let services: Vec<Vec<&str>> = services.map(list_names).collect();
+        let commands: Vec<Vec<&str>> = SYMBOLIZERS.iter().map(list_names).collect();
         assert_eq!(commands, services);
     }
 

@@ -1,7 +1,5 @@
-//! The unslide binary: the command line, and the composition of the services.
-//!
-//! Without the Cargo feature `server` it is the program for build machines: the commands that ask the API and those that need
-//! no server. The linker leaves out the services.
+//! The unslide binary: the command line, and the composition of the services. Without the Cargo feature `server` it is the
+//! program for build machines, with the commands that ask the API or need no server.
 
 #[cfg(feature = "server")]
 mod boot;

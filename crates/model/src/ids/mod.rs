@@ -2,8 +2,8 @@
 
 pub(super) mod body_key;
 pub(super) mod id;
-pub(super) mod ingest_key;
 pub(super) mod owner;
 pub(super) mod preset;
 pub(super) mod scope;
 pub(super) mod secret;
+pub(super) mod sender_key;

@@ -35,7 +35,7 @@ use crate::{Result, TenantTx};
 use serde::Serialize;
 use sqlx::FromRow;
 use time::OffsetDateTime;
-use unslide_model::{ContentHash, DebugId, IngestKeyId, ReportGrouping, ReportId};
+use unslide_model::{ContentHash, DebugId, ReportGrouping, ReportId, SenderKeyId};
 use utoipa::ToSchema;
 
 /// An enriched report, read from the output topic.
@@ -110,7 +110,7 @@ pub struct ReportDetails {
     /// The run of the app that ended, if the device names it.
     pub run_id: Option<Uuid>,
     /// The public key that an app sent it with.
-    pub ingest_key: Option<IngestKeyId>,
+    pub sender_key: Option<SenderKeyId>,
     /// The process that ended: equal for KSCrash's and MetricKit's reports of one.
     pub process_identity: Option<Uuid>,
     /// Made by MetricKit and not by KSCrash.

@@ -215,7 +215,7 @@ struct NewReportRow {
     origin_partition: Option<i32>,
     origin_offset: Option<i64>,
     traceparent: Option<String>,
-    ingest_key: Option<String>,
+    sender_key: Option<String>,
 }
 
 /// Returns a time in the one spelling that Postgres reads without loss; `None` if Postgres cannot hold it.
@@ -277,7 +277,7 @@ fn build_row(change: &Change<'_>) -> Result<NewReportRow> {
         origin_partition: arrival.origin.as_ref().map(|o| o.partition),
         origin_offset: arrival.origin.as_ref().map(|o| o.offset),
         traceparent: truncate_optional(arrival.traceparent.as_ref()),
-        ingest_key: facts.ingest_key.map(|key| key.to_string()),
+        sender_key: facts.sender_key.map(|key| key.to_string()),
     })
 }
 
@@ -294,20 +294,20 @@ pub(super) async fn write_reports(tx: &mut TenantTx, changes: &[Change<'_>]) -> 
              device_time, device, os_name, os_version, os_build, model, process, reason, summary, context, frames_total,
              frames_symbolicated, frames_device, frames_device_app, frames_missing, frames_own, frames_own_symbolicated, symbols_missing, system_images, wanted,
              group_id, title, run_id, process_identity, metric_kit, weight, origin_topic, origin_partition, origin_offset, traceparent,
-             ingest_key, stored_at)
+             sender_key, stored_at)
          SELECT $1, r.received_at, r.report_id, r.variant, r.revision, r.app, r.version, r.build, r.type, r.fatal, r.status,
              r.device_time, r.device, r.os_name, r.os_version, r.os_build, r.model, r.process, r.reason, r.summary, r.context,
              r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.frames_own,
              r.frames_own_symbolicated,
              r.symbols_missing, r.system_images, r.wanted, r.group_id, r.title, r.run_id, r.process_identity,
-             r.metric_kit, r.weight, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, r.ingest_key, $3
+             r.metric_kit, r.weight, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, r.sender_key, $3
          FROM json_to_recordset($2::text::json) AS r (received_at timestamptz, report_id uuid, variant integer, revision integer,
              app text, version text, build text, type text, fatal boolean, status text, device_time timestamptz, device bytea,
              os_name text, os_version text, os_build text, model text, process text, reason text, summary jsonb, context jsonb,
              frames_total integer, frames_symbolicated integer, frames_device integer, frames_device_app integer,
              frames_missing integer, frames_own integer, frames_own_symbolicated integer, symbols_missing boolean, system_images uuid[], wanted uuid[],
              group_id uuid, title text, run_id uuid, process_identity uuid, metric_kit boolean, weight integer, origin_topic text,
-             origin_partition integer, origin_offset bigint, traceparent text, ingest_key text)
+             origin_partition integer, origin_offset bigint, traceparent text, sender_key text)
          ON CONFLICT (tenant, received_at, report_id, variant) DO UPDATE
          SET revision = EXCLUDED.revision, app = EXCLUDED.app, version = EXCLUDED.version, build = EXCLUDED.build,
              type = EXCLUDED.type, fatal = EXCLUDED.fatal, status = EXCLUDED.status, device_time = EXCLUDED.device_time,
@@ -322,7 +322,7 @@ pub(super) async fn write_reports(tx: &mut TenantTx, changes: &[Change<'_>]) -> 
              origin_topic = coalesce(t.origin_topic, EXCLUDED.origin_topic),
              origin_partition = coalesce(t.origin_partition, EXCLUDED.origin_partition),
              origin_offset = coalesce(t.origin_offset, EXCLUDED.origin_offset),
-             ingest_key = coalesce(t.ingest_key, EXCLUDED.ingest_key),
+             sender_key = coalesce(t.sender_key, EXCLUDED.sender_key),
              traceparent = EXCLUDED.traceparent, stored_at = EXCLUDED.stored_at",
         tenant,
         rows,

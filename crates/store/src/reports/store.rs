@@ -108,7 +108,7 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
 fn list_keyed(arrivals: &[&Arrival]) -> Vec<KeyedArrival> {
     let keyed = arrivals.iter().enumerate().filter_map(|(place, arrival)| {
         let version = rows::truncate_name(&arrival.facts.version);
-        let key = arrival.facts.ingest_key?;
+        let key = arrival.facts.sender_key?;
         Some(KeyedArrival { place, key, version, received_at: arrival.received_at })
     });
     keyed.collect()

@@ -5,7 +5,7 @@ use crate::reports::ReportOrigin;
 use crate::segments::{FrameColumns, ReportBody};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::BTreeMap;
-use unslide_model::{IngestKeyId, ReportId};
+use unslide_model::{ReportId, SenderKeyId};
 
 /// A stored report, for the message that asks for it again.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub struct RequestSource {
     /// The trace that the report travelled under.
     pub traceparent: Option<String>,
     /// The public key that an app sent it with.
-    pub ingest_key: Option<IngestKeyId>,
+    pub sender_key: Option<SenderKeyId>,
 }
 
 /// Returns the bodies of reports that are requested again, each by its id and variant. A deleted report is
@@ -39,11 +39,11 @@ pub async fn find_sources(
                   s.size AS "size!", s.body AS "body?", s.segment AS "segment?", s.at_offset AS "at_offset?",
                   s.length AS "length?", s.body_key AS "body_key?", s.origin_topic AS "origin_topic?", s.origin_partition AS "origin_partition?",
                   s.origin_offset AS "origin_offset?", s.traceparent AS "traceparent?",
-                  s.ingest_key AS "ingest_key?"
+                  s.sender_key AS "sender_key?"
            FROM unnest($2::uuid[], $3::integer[]) AS a (id, variant) CROSS JOIN LATERAL (
                SELECT r.revision, r.received_at, coalesce(b.size, f.size) AS size, b.body, f.segment, f.at_offset,
                       f.length, f.body_key, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent,
-                      r.ingest_key
+                      r.sender_key
                FROM report_keys k
                JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
                              AND r.variant = k.variant
@@ -80,7 +80,7 @@ pub async fn find_sources(
                 },
                 origin,
                 traceparent: row.traceparent,
-                ingest_key: row.ingest_key.as_deref().and_then(IngestKeyId::parse),
+                sender_key: row.sender_key.as_deref().and_then(SenderKeyId::parse),
             };
             Ok(((ReportId::from_uuid(row.id), from_row32(row.variant)), source))
         })

@@ -8,7 +8,7 @@ use crate::{OwnerTx, Result, TenantTx, Uuid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
-use unslide_model::{IngestKeyId, ReportId};
+use unslide_model::{ReportId, SenderKeyId};
 use utoipa::ToSchema;
 
 /// Erasures of one key that are under way.
@@ -35,7 +35,7 @@ words! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
     /// The key.
-    pub key: IngestKeyId,
+    pub key: SenderKeyId,
     /// The first time of arrival.
     pub begin: OffsetDateTime,
     /// Data that arrived at this time or later stays.
@@ -50,7 +50,7 @@ pub struct KeyedArrival {
     /// Index of the data in its batch.
     pub place: usize,
     /// The key.
-    pub key: IngestKeyId,
+    pub key: SenderKeyId,
     /// The version of the app, as its row has it.
     pub version: String,
     /// When the data arrived first.
@@ -104,7 +104,7 @@ impl KeyErasure {
     /// Returns what it erases. Returns None if its key's id is none.
     #[must_use]
     pub fn range(&self) -> Option<KeyRange> {
-        let key = IngestKeyId::parse(&self.key_id)?;
+        let key = SenderKeyId::parse(&self.key_id)?;
         Some(KeyRange { key, begin: self.from, end: self.to, version: self.version.clone() })
     }
 }
@@ -270,7 +270,7 @@ pub async fn list_reports(tx: &mut TenantTx, range: &KeyRange, limit: u32) -> Re
     let (connection, tenant, _) = tx.parts();
     let found = sqlx::query!(
         "SELECT report_id, variant FROM reports
-         WHERE tenant = $1 AND ingest_key = $2 AND received_at >= $3 AND received_at < $4
+         WHERE tenant = $1 AND sender_key = $2 AND received_at >= $3 AND received_at < $4
            AND ($5::text IS NULL OR version = $5)
          ORDER BY received_at, report_id, variant LIMIT $6",
         tenant,

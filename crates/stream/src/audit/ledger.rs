@@ -111,7 +111,7 @@ impl AuditTally {
             ("copies to retry or overflow", &[Outcome::Retry, Outcome::Overflow]),
             ("unchanged reports", &[Outcome::Unchanged]),
             ("requests that could not fetch symbols", &[Outcome::FetchingFailed]),
-            ("session events that were sent on", &[Outcome::Forwarded]),
+            ("sessions that were sent on", &[Outcome::Forwarded]),
             ("requests without their report", &[Outcome::SourceGone]),
             ("reports of deleted tenants", &[Outcome::DroppedDeleted]),
         ] {

@@ -34,7 +34,7 @@ pub struct SummaryRow {
     pub unchanged: u64,
     /// Ended because symbols could not be fetched, to be asked for again later.
     pub fetching_failed: u64,
-    /// Session events that waited in overflow and were sent on.
+    /// Sessions that waited in overflow and were sent on.
     pub forwarded: u64,
     /// Ended because the stored report was gone.
     pub source_gone: u64,

@@ -11,7 +11,7 @@ use unslide_proto::report::Outcome;
 pub enum Role {
     /// Reports as they come in.
     Input,
-    /// Reports and session events that came in over the rate of their key and wait for it.
+    /// Reports and sessions that came in over the rate of their key and wait for it.
     Overflow,
     /// Requests for another revision.
     Requests,

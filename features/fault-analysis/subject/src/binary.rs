@@ -7,7 +7,7 @@ use object::Endianness;
 use object::macho::{CPU_TYPE_ARM64, CPU_TYPE_X86_64, MH_DSYM, MachHeader64};
 use object::read::macho::{LoadCommandVariant, MachHeader, Section, Segment};
 
-const MAGIC: &[u8; 8] = b"UNSLTEXT";
+const TEXT_MAGIC: &[u8; 8] = b"UNSLTEXT";
 const TEXT_VERSION: u8 = 1;
 /// The most load commands of an image.
 const COMMANDS_LIMIT: usize = 10_000;
@@ -93,7 +93,7 @@ impl<'b> ImageText<'b> {
     /// Returns the instructions in the form that is stored.
     #[must_use]
     pub fn to_stored(&self) -> Vec<u8> {
-        [&MAGIC[..], &[TEXT_VERSION], &self.start.to_le_bytes(), self.bytes].concat()
+        [&TEXT_MAGIC[..], &[TEXT_VERSION], &self.start.to_le_bytes(), self.bytes].concat()
     }
 
     /// Reads the form that is stored.
@@ -101,7 +101,7 @@ impl<'b> ImageText<'b> {
     /// # Errors
     /// The bytes are of another version, or cut off.
     pub fn parse(stored: &'b [u8]) -> Result<ImageText<'b>, TextError> {
-        let rest = stored.strip_prefix(MAGIC).and_then(|rest| rest.strip_prefix(&[TEXT_VERSION]));
+        let rest = stored.strip_prefix(TEXT_MAGIC).and_then(|rest| rest.strip_prefix(&[TEXT_VERSION]));
         let (start, bytes) = rest.and_then(|rest| rest.split_first_chunk()).ok_or(TextError)?;
         Ok(ImageText { start: u64::from_le_bytes(*start), bytes })
     }

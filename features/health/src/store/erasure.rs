@@ -74,7 +74,7 @@ pub fn erase_key_range<'t>(
             // In the order in which all writers lock them.
             r#"WITH found AS (
                    SELECT app, session_id, day FROM sessions
-                   WHERE tenant = $1 AND ingest_key = $2 AND received_at >= $3 AND received_at < $4
+                   WHERE tenant = $1 AND sender_key = $2 AND received_at >= $3 AND received_at < $4
                      AND ($5::text IS NULL OR version = $5)
                    LIMIT $6),
                locked AS (

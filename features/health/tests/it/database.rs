@@ -54,7 +54,7 @@ pub fn event(id: &str, installation: &str, days: i64, end: Option<EndReason>) ->
         end_reason: end,
         termination: None,
     };
-    SessionArrival { event, received_at: start(), ingest_key: None }
+    SessionArrival { event, received_at: start(), sender_key: None }
 }
 
 /// The session of an installation of its own. The app reported its footprint and perhaps its limit, in MiB; with a
@@ -78,7 +78,7 @@ pub fn payload(id: &str, days: i64, more: &Value) -> MetricArrival {
         "requests": [{"host": "api.example.com", "dns": 10, "total": 200}]});
     payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let payload = MetricPayload::from_json(payload.to_string().as_bytes()).unwrap();
-    MetricArrival { event: payload, received_at: start(), ingest_key: None }
+    MetricArrival { event: payload, received_at: start(), sender_key: None }
 }
 
 /// The first day that the tests keep.

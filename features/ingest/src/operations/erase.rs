@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use unslide_api::feature::operation::{
     AcceptedResponse, Access, Api, JsonBody, Kind, Path, Problem, TenantAdmin, problems,
 };
-use unslide_model::IngestKeyId;
+use unslide_model::SenderKeyId;
 use unslide_store::key_erasures::{KeyErasure, KeyRange, MAX_OPEN_ERASURES};
 use utoipa::ToSchema;
 
@@ -70,7 +70,7 @@ pub async fn erase_public_key_reports(
 }
 
 fn check_range(id: &str, new: NewKeyErasure, now: OffsetDateTime) -> Result<KeyRange, Problem> {
-    let key = IngestKeyId::parse(id).ok_or_else(no_key)?;
+    let key = SenderKeyId::parse(id).ok_or_else(no_key)?;
     let invalid = |detail: &str| Problem::new(Kind::InvalidBody, detail);
     let is_long =
         |version: &String| version.len() > MAX_VERSION_BYTES || version.chars().any(char::is_control);

@@ -28,7 +28,7 @@ use unslide_api::feature::intake::{
 };
 use unslide_api::feature::operation::{Charge, Kind, Problem};
 use unslide_api::feature::path_keys::rate_problem;
-use unslide_model::IngestKeyId;
+use unslide_model::SenderKeyId;
 use unslide_report::ReadLimits;
 use unslide_stream::{Delivered, OutRecord};
 
@@ -299,8 +299,8 @@ fn make_records<'r>(
 ) -> Result<RecordMaker<'r>, Problem> {
     let trace = parts.extensions.get::<TraceContext>().copied();
     let trace = trace.ok_or_else(|| Problem::internal("a request has no trace"))?;
-    let ingest_key = IngestKeyId::parse(&key.id);
-    Ok(RecordMaker { api, tenant: &key.tenant, sender, ingest_key, trace, topic: topic.into() })
+    let sender_key = SenderKeyId::parse(&key.id);
+    Ok(RecordMaker { api, tenant: &key.tenant, sender, sender_key, trace, topic: topic.into() })
 }
 
 /// Sends records to their topic, or to overflow if they are over a rate.

@@ -9,7 +9,7 @@ use unslide_harness::database::{TestDatabase, acme, arrival, start};
 use unslide_health::store::HEALTH_HOOK;
 use unslide_health::store::sessions::{self, SessionArrival, SessionEvent};
 use unslide_ingest::erasure::{begin_erasure, end_search, search_range};
-use unslide_model::{IngestKeyId, TenantId};
+use unslide_model::{SenderKeyId, TenantId};
 use unslide_proto::event::GatewayEvent;
 use unslide_store::Uuid;
 use unslide_store::gateway_events::EventOutcome;
@@ -17,23 +17,23 @@ use unslide_store::key_erasures::{self, KeyErasure, KeyErasureState, KeyRange};
 use unslide_store::reports::Arrival;
 use unslide_world::{Browser, encode_form, redirect_location};
 
-fn key(id: &str) -> IngestKeyId {
-    IngestKeyId::parse(id).unwrap()
+fn key(id: &str) -> SenderKeyId {
+    SenderKeyId::parse(id).unwrap()
 }
 
 /// A report that came with a key.
 fn keyed(n: u8, id: &str, version: &str) -> Arrival {
     let mut arrival = arrival(n);
-    arrival.facts.ingest_key = Some(key(id));
+    arrival.facts.sender_key = Some(key(id));
     arrival.facts.version = version.to_owned();
     arrival
 }
 
-fn session(id: &str, came_with: Option<IngestKeyId>) -> SessionArrival {
+fn session(id: &str, came_with: Option<SenderKeyId>) -> SessionArrival {
     let json = json!({"id": id, "installation": "phone", "app": "com.acme.shop", "version": "1.0",
         "started_at": "2026-11-20T07:00:00Z"});
     let event = SessionEvent::from_json(json.to_string().as_bytes()).unwrap();
-    SessionArrival { event, received_at: start(), ingest_key: came_with }
+    SessionArrival { event, received_at: start(), sender_key: came_with }
 }
 
 async fn store_sessions(database: &TestDatabase, arrivals: &[SessionArrival]) -> Vec<EventOutcome> {

@@ -89,7 +89,7 @@ async fn one_bad_report_is_a_refused_record_and_the_others_are_reports() {
     assert_eq!((sent.len(), reasons.len()), (8, 4));
     for record in &sent {
         assert_eq!(record.headers.get_text(headers::TENANT), Some("acme"));
-        assert_eq!(record.headers.get_text(headers::INGEST_KEY), Some(id));
+        assert_eq!(record.headers.get_text(headers::SENDER_KEY), Some(id));
         let detail = record.headers.get_text(headers::REFUSED_DETAIL);
         assert!(detail.is_none_or(|detail| detail.starts_with(&format!("public key {id}: "))), "{detail:?}");
     }

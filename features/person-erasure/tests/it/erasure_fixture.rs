@@ -29,7 +29,7 @@ pub fn session(id: &str, installation: &str, user: &str) -> SessionArrival {
     let json = serde_json::json!({"id": id, "installation": installation, "user": user, "app": "com.acme.shop",
         "version": "1.0", "started_at": "2026-11-20T07:00:00Z"});
     let event = SessionEvent::from_json(json.to_string().as_bytes()).unwrap();
-    SessionArrival { event, received_at: start(), ingest_key: None }
+    SessionArrival { event, received_at: start(), sender_key: None }
 }
 
 /// A metric payload of a session.
@@ -39,7 +39,7 @@ pub fn payload(id: &str, run: &str) -> MetricArrival {
     MetricArrival {
         event: GatewayEvent::from_json(json.to_string().as_bytes()).unwrap(),
         received_at: start(),
-        ingest_key: None,
+        sender_key: None,
     }
 }
 

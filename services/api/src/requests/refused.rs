@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use time::Date;
-use unslide_model::{IngestKeyId, TenantId};
+use unslide_model::{SenderKeyId, TenantId};
 use unslide_proto::headers;
 use unslide_stream::OutRecord;
 use utoipa::ToSchema;
@@ -122,7 +122,7 @@ pub struct RecordMaker<'r> {
     /// Names the sender in the details of dead letters, such as `public key 5d1c02ab`. Empty for a key of the API.
     pub sender: &'r str,
     /// The public key of the request, for the erasure of all that came with it.
-    pub ingest_key: Option<IngestKeyId>,
+    pub sender_key: Option<SenderKeyId>,
     /// The trace of the request.
     pub trace: TraceContext,
     /// The topic of the records.
@@ -134,8 +134,8 @@ impl RecordMaker<'_> {
     #[must_use]
     pub fn make_record(&self, bytes: &Bytes, id: Option<&str>) -> OutRecord {
         let mut record = build_record(self.api, self.tenant, self.trace, Arc::clone(&self.topic), bytes);
-        if let Some(key) = self.ingest_key {
-            record = record.header(headers::INGEST_KEY, key.to_string());
+        if let Some(key) = self.sender_key {
+            record = record.header(headers::SENDER_KEY, key.to_string());
         }
         match id {
             Some(id) => record.key(format!("{}/{id}", self.tenant)),

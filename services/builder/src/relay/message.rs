@@ -187,8 +187,8 @@ fn build_request(
     if *variant != 0 {
         record = record.header(headers::VARIANT, variant.to_string());
     }
-    if let Some(key) = source.ingest_key {
-        record = record.header(headers::INGEST_KEY, key.to_string());
+    if let Some(key) = source.sender_key {
+        record = record.header(headers::SENDER_KEY, key.to_string());
     }
     if !traceparent.is_empty() {
         record = record.header(headers::TRACEPARENT, traceparent);

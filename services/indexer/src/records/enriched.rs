@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
-use unslide_model::{ContentHash, IngestKeyId, TenantId, timestamp};
+use unslide_model::{ContentHash, SenderKeyId, TenantId, timestamp};
 use unslide_proto::{body, headers};
 use unslide_report::reader::ReportReaders;
 use unslide_report::{
@@ -74,7 +74,7 @@ pub fn read_report(
                 .collect(),
             process_identity: report.process_identity().and_then(|process| identity_column(&process)),
             context: build_context(&report),
-            ingest_key: read_ingest_key(record),
+            sender_key: read_sender_key(record),
             ..build_details(report.summary(), ours, report.count_own_frames())
         },
         images: list_images(ours),
@@ -94,8 +94,8 @@ fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
 
 /// Returns the public key that an app sent the record with. Any sender may name one: it grants nothing, and only says which
 /// records are erased together.
-pub fn read_ingest_key(record: &Record) -> Option<IngestKeyId> {
-    IngestKeyId::parse(record.headers.get_text(headers::INGEST_KEY)?)
+pub fn read_sender_key(record: &Record) -> Option<SenderKeyId> {
+    SenderKeyId::parse(record.headers.get_text(headers::SENDER_KEY)?)
 }
 
 fn read_origin(record: &Record) -> Option<ReportOrigin> {
@@ -173,7 +173,7 @@ fn build_details(summary: ReportSummary, ours: &Ours, own: OwnFrames) -> ReportD
         reason: summary.reason,
         summary: shown,
         context: Value::Null,
-        ingest_key: None,
+        sender_key: None,
         frames: FrameTotals {
             total: count(ours.frames.total),
             symbolicated: count(ours.frames.symbolicated),
@@ -266,7 +266,7 @@ mod tests {
             .with(headers::ORIGIN_TOPIC, "in")
             .with(headers::ORIGIN_PARTITION, "1")
             .with(headers::ORIGIN_OFFSET, "5")
-            .with(headers::INGEST_KEY, "0a1b2c3d");
+            .with(headers::SENDER_KEY, "0a1b2c3d");
         let read =
             read_report(&record(ENRICHED, headers), &ReportReaders::default(), &ReadLimits::default(), now())
                 .unwrap();
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(arrival.received_at.unix_timestamp(), 1_763_590_000);
         assert_eq!((arrival.facts.app.as_str(), arrival.facts.version.as_str()), ("com.acme.shop", "1.2"));
         assert_eq!(arrival.facts.kind, "mach");
-        assert_eq!(arrival.facts.ingest_key, IngestKeyId::parse("0a1b2c3d"));
+        assert_eq!(arrival.facts.sender_key, SenderKeyId::parse("0a1b2c3d"));
         assert_eq!(arrival.facts.frames.symbolicated, 1);
         assert_eq!(arrival.origin.unwrap().offset, 5);
         assert_eq!(arrival.images.len(), 1);

@@ -1,6 +1,6 @@
 //! Reads the records that gateways write to the topics of features.
 
-use super::enriched::{Unreadable, read_ingest_key};
+use super::enriched::{Unreadable, read_sender_key};
 use crate::feature::{EventTopic, TopicEvent};
 use time::{Duration, OffsetDateTime};
 use unslide_model::{TenantId, timestamp};
@@ -34,7 +34,7 @@ pub fn read_event(
         return Err(refusal);
     }
     let value = record.value.as_ref().ok_or_else(|| unreadable("empty", "the record has no value"))?;
-    let event = (topic.read)(value, received_at(record, now), read_ingest_key(record))
+    let event = (topic.read)(value, received_at(record, now), read_sender_key(record))
         .map_err(|error| unreadable(topic.unreadable_reason, error.to_string()))?;
     Ok(ReadEvent { tenant, topic, event })
 }

@@ -1,5 +1,5 @@
 //! The retry lane: processes records that wait in the retry tiers and in overflow, like incoming ones, when
-//! each is due. A session event of the overflow topic of ingest is sent on to the topic of sessions.
+//! each is due. A session of the overflow topic of ingest is sent on to the topic of sessions.
 
 use crate::admission::drain_rates::DrainRates;
 use crate::admission::lane_charges::{cost_units, is_paced, part_of};

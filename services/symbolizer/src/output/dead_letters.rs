@@ -109,7 +109,7 @@ impl<'r> Provenance<'r> {
             out.push(headers::SOURCE_INDEX, index.to_string());
             out.push(headers::SOURCE_COUNT, count.to_string());
         }
-        carry_header(given, headers::INGEST_KEY, &mut out);
+        carry_header(given, headers::SENDER_KEY, &mut out);
         out.push(headers::TRACEPARENT, self.traceparent.clone());
         out.push(headers::UNSLIDE_VERSION, env!("CARGO_PKG_VERSION"));
         out
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn every_output_names_the_public_key_of_its_record() {
         let names = TopicNames::default();
-        let sent = record(Headers::new().with(headers::INGEST_KEY, "0a1b2c3d"));
+        let sent = record(Headers::new().with(headers::SENDER_KEY, "0a1b2c3d"));
         let tenant = TenantId::new("acme").unwrap();
         let history =
             Provenance::from_record(&SourceRecord::from_record(&sent, &names), Some(&tenant), "t".into());
@@ -233,7 +233,7 @@ mod tests {
             one.dead_letter(&letters(), Some("v".into()), "not_json", "d"),
             one.copy_to("retry", "k".into(), "fetch_failed", 1, "d"),
         ] {
-            assert_eq!(output.headers.get_text(headers::INGEST_KEY), Some("0a1b2c3d"), "{}", output.topic);
+            assert_eq!(output.headers.get_text(headers::SENDER_KEY), Some("0a1b2c3d"), "{}", output.topic);
         }
     }
 

@@ -36,7 +36,7 @@ pub async fn store(world: &World, of: &str, payloads: &[Value]) {
     let read = |payload: &Value| MetricPayload::from_json(payload.to_string().as_bytes()).unwrap();
     let arrivals: Vec<_> = payloads
         .iter()
-        .map(|payload| MetricArrival { event: read(payload), received_at, ingest_key: None })
+        .map(|payload| MetricArrival { event: read(payload), received_at, sender_key: None })
         .collect();
     for arrival in &arrivals {
         partitions::ensure_partitions(&world.store, arrival.event.event_day(), arrival.event.event_day())

@@ -32,7 +32,7 @@ pub async fn store(world: &World, of: &str, events: &[Value]) {
     let read = |event: &Value| SessionEvent::from_json(event.to_string().as_bytes()).unwrap();
     let arrivals: Vec<_> = events
         .iter()
-        .map(|event| SessionArrival { event: read(event), received_at, ingest_key: None })
+        .map(|event| SessionArrival { event: read(event), received_at, sender_key: None })
         .collect();
     for arrival in &arrivals {
         partitions::ensure_partitions(&world.store, arrival.event.event_day(), arrival.event.event_day())
@@ -311,7 +311,7 @@ async fn an_answer_says_how_many_events_are_too_old_to_be_counted() {
             let bytes = events.iter().map(|event| event.to_string().into_bytes());
             let outcomes = if *path == "/v1/sessions" {
                 let arrival = |bytes: Vec<u8>| SessionArrival {
-                    ingest_key: None,
+                    sender_key: None,
                     event: SessionEvent::from_json(&bytes).unwrap(),
                     received_at,
                 };
@@ -319,7 +319,7 @@ async fn an_answer_says_how_many_events_are_too_old_to_be_counted() {
                 sessions::store(&mut tx, &arrivals.iter().collect::<Vec<_>>(), keep_from).await.unwrap()
             } else {
                 let arrival = |bytes: Vec<u8>| MetricArrival {
-                    ingest_key: None,
+                    sender_key: None,
                     event: GatewayEvent::from_json(&bytes).unwrap(),
                     received_at,
                 };

@@ -157,7 +157,7 @@ fn list_persons(arrivals: &[&SessionArrival]) -> Vec<ArrivedPerson> {
 /// Returns the events that apps sent with public keys.
 fn list_keyed(arrivals: &[&SessionArrival]) -> Vec<KeyedArrival> {
     let keyed = arrivals.iter().enumerate().filter_map(|(place, arrival)| {
-        let (key, version) = (arrival.ingest_key?, arrival.event.version.clone());
+        let (key, version) = (arrival.sender_key?, arrival.event.version.clone());
         Some(KeyedArrival { place, key, version, received_at: arrival.received_at })
     });
     keyed.collect()
@@ -214,7 +214,7 @@ fn new_row(key: &SessionKey, told: &Told<'_>, weight: i32) -> Value {
         "weight": weight,
         "judgement": end.judgement,
         "memory_limit": end.memory_limit,
-        "ingest_key": told.first.ingest_key.map(|key| key.to_string()),
+        "sender_key": told.first.sender_key.map(|key| key.to_string()),
     })
 }
 
@@ -224,10 +224,10 @@ async fn insert(tx: &mut TenantTx, rows: Value) -> Result<Vec<SessionKey>> {
     let rows = sqlx::query!(
         r#"INSERT INTO sessions (tenant, app, session_id, day, version, installation, user_hash, os, device, started_at,
                                  ended_at, end_reason, foreground, received_at, counted, counted_crashed, weight,
-                                 judgement, memory_limit, ingest_key)
+                                 judgement, memory_limit, sender_key)
            SELECT $1, n.app, n.session_id, n.day, n.version, n.installation, n.user_hash, n.os, n.device, n.started_at,
                   n.ended_at, n.end_reason, n.foreground, n.received_at, n.counted, n.counted_crashed, n.weight,
-                  n.judgement, n.memory_limit, n.ingest_key
+                  n.judgement, n.memory_limit, n.sender_key
            FROM jsonb_populate_recordset(NULL::sessions, $2) AS n
            ORDER BY n.app COLLATE "C", n.session_id COLLATE "C", n.day
            ON CONFLICT (tenant, app, session_id, day) DO NOTHING

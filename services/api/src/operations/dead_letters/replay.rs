@@ -161,8 +161,8 @@ async fn renew_input(
             }
         }
     }
-    if let Some(key) = record.headers.get(headers::INGEST_KEY) {
-        kept.push(headers::INGEST_KEY, key.clone());
+    if let Some(key) = record.headers.get(headers::SENDER_KEY) {
+        kept.push(headers::SENDER_KEY, key.clone());
     }
     let at = &record.at;
     kept.push(headers::REPLAY_OF, format!("{}/{}/{}", at.topic, at.partition, at.offset));

@@ -103,7 +103,7 @@ pub async fn send_reports(
         check_reports(&reports, is_strict)?;
         budget.charge.charge_reports(reports.len())?;
         let topic = maker.topics.input.as_str().into();
-        let maker = RecordMaker { api: &maker, tenant: &tenant, sender: "", ingest_key: None, trace, topic };
+        let maker = RecordMaker { api: &maker, tenant: &tenant, sender: "", sender_key: None, trace, topic };
         let records: Vec<OutRecord> = reports.iter().map(|report| report.build_record(&maker)).collect();
         Ok::<_, Problem>((reports, records, budget.reserved))
     };

@@ -102,7 +102,7 @@ pub async fn send_events<E: GatewayEvent>(
         check_events(&events, is_strict)?;
         charge.charge_reports(events.len())?;
         // The records hold the bytes of the body, and little more.
-        let maker = RecordMaker { api: &maker, tenant: &tenant, sender: "", ingest_key: None, trace, topic };
+        let maker = RecordMaker { api: &maker, tenant: &tenant, sender: "", sender_key: None, trace, topic };
         let records: Vec<OutRecord> = events.iter().map(|event| make_record(&maker, event)).collect();
         Ok::<_, Problem>((records, EventTotals::from_events(&events), reserved))
     };

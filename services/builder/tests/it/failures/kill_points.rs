@@ -3,6 +3,7 @@
 //! Proves: uploads
 
 use crate::builder_fixture::{Topic, World, acme};
+use crate::feature::LENGTH;
 use sqlx::PgConnection;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -106,7 +107,8 @@ async fn nothing_is_left(world: &World, id: &Scoped<DebugId>) {
     let (alias, under) = (world.alias(id).await.unwrap(), keys::for_symbols(id));
     let immutable = under.symcache(SYMCACHE_VERSION, &alias.sha256);
     let object = keys::for_object(acme().scope(alias.object));
-    assert_eq!(stored().await, [object, immutable, under.alias(SYMCACHE_VERSION), under.debuginfo()].into());
+    let (alias, derived) = (under.alias(SYMCACHE_VERSION), under.derived(LENGTH.name));
+    assert_eq!(stored().await, [object, immutable, alias, under.debuginfo(), derived].into());
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     symbols::delete_symbols(&mut tx, &id.id).await.unwrap().unwrap();
     tx.commit().await.unwrap();

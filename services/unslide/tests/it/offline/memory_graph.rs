@@ -81,7 +81,7 @@ fn a_snapshot_says_what_is_large_and_what_leaked() {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     let (_, text, error) = run(&["memory-graph", &file]);
-    assert!(error.contains("lack symbols") && text.contains("class at Shop + "), "{error}{text}");
+    assert!(error.contains("lacks symbols") && text.contains("class at Shop + "), "{error}{text}");
 }
 
 #[test]

@@ -259,7 +259,7 @@ fn a_crash_log_of_apple_is_answered_in_its_own_form_as_text_and_as_facts() {
     assert_ne!(frames[0]["symbolication"]["status"], "missing", "{frames}");
     let (code, text, error) = run(&["symbolicate", "--format", "text", &file]);
     assert!(code == Some(0) && text.contains("Triggered by Thread:  0"), "{text}{error}");
-    assert!(error.contains("lack symbols") && error.contains("Shop"), "{error}");
+    assert!(error.contains("lacks symbols") && error.contains("Shop"), "{error}");
     let (code, facts, error) = run(&["symbolicate", "--format", "facts", &file]);
     assert_eq!(code, Some(0), "{error}");
     let facts: Value = serde_json::from_str(&facts).unwrap();

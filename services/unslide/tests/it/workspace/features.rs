@@ -53,13 +53,14 @@ const WORDS: [(&str, &str); 43] = [
 /// The list of features.
 const LIST: &str = "services/unslide/src/features.rs";
 /// Sources of the core with a feature's word, with the reason.
-const ACCEPTED: [(&str, &str); 12] = [
+const ACCEPTED: [(&str, &str); 13] = [
     ("crates/proto/src/topics.rs", "topics are made and checked as one list, before any feature starts"),
     ("crates/stream/src/topics/admin.rs", "as the names of topics"),
     ("crates/stream/src/access/mod.rs", "as the names of topics"),
     ("crates/stream/src/settings.rs", "as the names of topics"),
     ("crates/stream/src/client.rs", "a level of librdkafka's log"),
     ("tools/dev/src/demo", "a client: it sends requests to a running service"),
+    ("services/unslide/src/servers/key_erase.rs", "a client: it sends requests to a running service"),
     ("services/unslide/src/online/symbols/backfill.rs", "the help of a command for operators"),
     (
         "crates/store/src/tenants/app_signals.rs",

@@ -4,19 +4,19 @@ use std::fmt;
 
 /// Id of a public key: 8 hexadecimal digits in lower case. It names the key wherever the key itself must not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct IngestKeyId(u32);
+pub struct SenderKeyId(u32);
 
-impl IngestKeyId {
+impl SenderKeyId {
     /// Reads an id. Returns None if the text is none.
     #[must_use]
-    pub fn parse(text: &str) -> Option<IngestKeyId> {
+    pub fn parse(text: &str) -> Option<SenderKeyId> {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         (text.len() == 8 && text.bytes().all(is_digit)).then_some(())?;
-        u32::from_str_radix(text, 16).ok().map(IngestKeyId)
+        u32::from_str_radix(text, 16).ok().map(SenderKeyId)
     }
 }
 
-impl fmt::Display for IngestKeyId {
+impl fmt::Display for SenderKeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x}", self.0)
     }
@@ -28,9 +28,9 @@ mod tests {
 
     #[test]
     fn an_id_has_eight_digits_in_lower_case() {
-        assert_eq!(IngestKeyId::parse("0a1b2c3d").unwrap().to_string(), "0a1b2c3d");
+        assert_eq!(SenderKeyId::parse("0a1b2c3d").unwrap().to_string(), "0a1b2c3d");
         for wrong in ["", "0a1b2c3", "0a1b2c3d4", "0A1B2C3D", "+a1b2c3d", "0a1b2c3g", "usp_0000"] {
-            assert_eq!(IngestKeyId::parse(wrong), None, "{wrong}");
+            assert_eq!(SenderKeyId::parse(wrong), None, "{wrong}");
         }
     }
 }
