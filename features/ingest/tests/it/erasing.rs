@@ -193,7 +193,8 @@ async fn an_administrator_erases_by_the_api_and_on_the_page() {
     let erasures = format!("{path}/erasures");
     let erasure = world.post_json(&erasures, &admin, &wanted).await.expect_status(202);
     assert_eq!((&erasure["state"], &erasure["version"]), (&json!("searching"), &json!("1.0")));
-    assert_eq!(erasure["to"], erasure["requested_at"], "the range ends now at the latest");
+    let time = |member: &str| erasure[member].as_str().unwrap();
+    assert!(time("to") <= time("requested_at"), "the range ends now at the latest: {erasure}");
     let shown = world.get(&path, &admin).await.expect_status(200);
     assert_eq!(shown["erasures"], json!([erasure]));
     let wrong = json!({"from": "2099-01-01T00:00:00Z"});
