@@ -254,6 +254,7 @@ pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
             "/retire",
             "/close",
             "/acknowledge",
+            "/erase",
         ]
         .iter()
         .any(|end| path.ends_with(end));
