@@ -57,7 +57,7 @@ pub async fn erase_public_key_reports(
     check_id(&id)?;
     let mut tx = api.tenant(access.tenant()).await?;
     store::get_key(&mut tx, &id, access.only_app()).await?.ok_or_else(no_key)?;
-    let range = check_range(&id, new, api.clock.now())?;
+    let range = check_range(&id, new, tx.now())?;
     let actor = access.principal.key_id.to_string();
     let Some(erasure) = begin_erasure(&mut tx, &range, &actor).await? else {
         let detail = format!(
