@@ -3,10 +3,9 @@
 //! `subjects.ndjson` has one crash a line: its report, the table of its dSYM and the instructions of its binary as hexadecimal
 //! digits, and the plan. `UNSLIDE_CRASH_LAB` names a folder with more crashes.
 
-use crate::variables::{parse_hex, unpack_symbols};
+use crate::variables::{CrashLab, parse_hex};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use unslide_fault_analysis::{ANALYSIS, APP_TEXT, VARIABLES_TABLE};
 use unslide_model::DebugId;
 use unslide_report::{ReadLimits, Report};
@@ -311,31 +310,19 @@ fn damaged_objects_cost_the_subject_only() {
 
 #[test]
 fn verdicts_and_subjects_of_the_crash_lab_are_the_planned_ones() {
-    let Some(lab) = std::env::var_os("UNSLIDE_CRASH_LAB").map(PathBuf::from) else {
-        println!("not run: UNSLIDE_CRASH_LAB does not name the folder with the crash lab's output");
-        return;
-    };
-    let folder = std::env::temp_dir().join(format!("unslide-subjects-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    unpack_symbols(&lab, &folder);
-    let lines = |name: &str| {
-        let text = std::fs::read_to_string(lab.join(name)).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
-    };
-    let (reports, truths) = (lines("reports.ndjson"), lines("truth.ndjson"));
+    let Some(lab) = CrashLab::open("subjects") else { return };
     let (mut by_values, mut by_instructions) = (Tally::default(), Tally::default());
-    for truth in &truths {
+    for truth in &lab.truths {
         let case = truth["case"].as_str().unwrap();
-        let report = reports.iter().find(|report| report["report"]["process_name"] == case).unwrap();
-        let dsym = std::fs::read(folder.join(format!("dsyms/{case}.dSYM/Contents/Resources/DWARF/{case}")));
-        let (dsym, binary) = (dsym.unwrap(), std::fs::read(folder.join(format!("apps/{case}"))).unwrap());
+        let report = lab.find_report(case);
+        let dsym = lab.read_dsym(case);
+        let binary = std::fs::read(lab.folder.join(format!("apps/{case}"))).unwrap();
         assert!((APP_TEXT.derive)(&dsym).unwrap().is_none(), "a dSYM has no instructions");
         let table = (VARIABLES_TABLE.derive)(&dsym).unwrap().unwrap();
         let text = (APP_TEXT.derive)(&binary).unwrap().unwrap();
         by_values.add_case(truth, &find_fault(report, Derived { table: &table, text: None }));
         by_instructions.add_case(truth, &find_fault(report, Derived { table: &table, text: Some(&text) }));
     }
-    std::fs::remove_dir_all(&folder).unwrap();
-    by_values.assert_gates("dSYM only", truths.len(), 0.40);
-    by_instructions.assert_gates("dSYM and binary", truths.len(), 0.75);
+    by_values.assert_gates("dSYM only", lab.truths.len(), 0.40);
+    by_instructions.assert_gates("dSYM and binary", lab.truths.len(), 0.75);
 }

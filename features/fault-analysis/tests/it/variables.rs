@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use unslide_fault_analysis::{ANALYSIS, VARIABLES_ANALYSIS, VARIABLES_TABLE};
 use unslide_model::DebugId;
@@ -149,32 +149,55 @@ fn values_belong_to_the_frame_at_the_program_counter_only() {
     assert!(read_variables(&enrich_report(case["report"].to_string().as_bytes(), Some(&table))).is_empty());
 }
 
-pub fn unpack_symbols(lab: &Path, folder: &Path) {
-    let archive = lab.join("symbols.tar.xz");
-    let tar = Command::new("tar").arg("xJf").arg(archive).arg("-C").arg(folder).status();
-    assert!(tar.unwrap().success());
+/// The output of the crash lab, with its symbols unpacked in a folder of its own.
+pub struct CrashLab {
+    pub folder: PathBuf,
+    pub reports: Vec<Value>,
+    pub truths: Vec<Value>,
+}
+
+impl CrashLab {
+    /// Opens the lab that `UNSLIDE_CRASH_LAB` names. Returns `None`, and says so, if it names none.
+    pub fn open(purpose: &str) -> Option<CrashLab> {
+        let Some(lab) = std::env::var_os("UNSLIDE_CRASH_LAB").map(PathBuf::from) else {
+            println!("not run: UNSLIDE_CRASH_LAB does not name the folder with the crash lab's output");
+            return None;
+        };
+        let folder = std::env::temp_dir().join(format!("unslide-{purpose}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let archive = lab.join("symbols.tar.xz");
+        let tar = Command::new("tar").arg("xJf").arg(archive).arg("-C").arg(&folder).status();
+        assert!(tar.unwrap().success());
+        let lines = |name: &str| {
+            let text = std::fs::read_to_string(lab.join(name)).unwrap();
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+        };
+        Some(CrashLab { folder, reports: lines("reports.ndjson"), truths: lines("truth.ndjson") })
+    }
+
+    pub fn find_report(&self, case: &str) -> &Value {
+        self.reports.iter().find(|report| report["report"]["process_name"] == case).unwrap()
+    }
+
+    pub fn read_dsym(&self, case: &str) -> Vec<u8> {
+        std::fs::read(self.folder.join(format!("dsyms/{case}.dSYM/Contents/Resources/DWARF/{case}"))).unwrap()
+    }
+}
+
+impl Drop for CrashLab {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
 }
 
 #[test]
 fn values_of_the_crash_lab_are_those_that_lldb_shows() {
-    let Some(lab) = std::env::var_os("UNSLIDE_CRASH_LAB").map(PathBuf::from) else {
-        println!("not run: UNSLIDE_CRASH_LAB does not name the folder with the crash lab's output");
-        return;
-    };
-    let folder = std::env::temp_dir().join(format!("unslide-variables-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    unpack_symbols(&lab, &folder);
-    let lines = |name: &str| {
-        let text = std::fs::read_to_string(lab.join(name)).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
-    };
-    let (reports, truths) = (lines("reports.ndjson"), lines("truth.ndjson"));
+    let Some(lab) = CrashLab::open("variables") else { return };
     let mut comparison = Comparison::default();
-    for truth in &truths {
+    for truth in &lab.truths {
         let case = truth["case"].as_str().unwrap();
-        let report = reports.iter().find(|report| report["report"]["process_name"] == case).unwrap();
-        let dsym = folder.join(format!("dsyms/{case}.dSYM/Contents/Resources/DWARF/{case}"));
-        let table = (VARIABLES_TABLE.derive)(&std::fs::read(dsym).unwrap()).unwrap().unwrap();
+        let report = lab.find_report(case);
+        let table = (VARIABLES_TABLE.derive)(&lab.read_dsym(case)).unwrap().unwrap();
         let debug_id = report["binary_images"][0]["uuid"].as_str().unwrap().parse::<DebugId>().unwrap();
         let text = report.to_string();
         let read = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
@@ -183,6 +206,5 @@ fn values_of_the_crash_lab_are_those_that_lldb_shows() {
         let ours = read_variables(&enrich_report(text.as_bytes(), is_own.then_some(&table)));
         comparison.compare(case, &ours, &truth["lldb"]["calls"]);
     }
-    std::fs::remove_dir_all(&folder).unwrap();
     comparison.assert_right(100);
 }
