@@ -2,19 +2,16 @@
 
 use clap::{ArgGroup, ArgMatches, CommandFactory, FromArgMatches, Parser};
 use serde_json::{Value, json};
-use std::time::Duration;
-use tokio::time::sleep;
 use unslide_client::listing::{Listing, item_text};
 use unslide_client::{
-    ApiServer, Client, Console, Exit, FeatureCommand, Outcome, block_on, confirm_action, note, say,
+    ApiServer, Client, FeatureCommand, Outcome, block_on, confirm_action, describe_removed, print_erasure,
+    wait_for_erasure,
 };
 
 /// The subcommands of the feature.
 pub const ERASE_COMMANDS: &[FeatureCommand] =
     &[FeatureCommand { follows: "reports", command: Arguments::command, run }];
 
-/// Interval between two looks at the progress of an erasure.
-const PROGRESS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Entries of the list of erasures.
 const LIST_ENTRIES: usize = 50;
 
@@ -84,23 +81,9 @@ async fn erase(client: &Client, arguments: &Arguments, kind: &str, id: &str) -> 
     let mut erasure: Value = client.post("/v1/person-erasures", &json!({ "kind": kind, "id": id })).await?;
     let path = format!("/v1/person-erasures/{}", item_text(&erasure, "id"));
     if !arguments.no_wait {
-        note!("a builder searches twice, the second time a minute after this command");
-        while matches!(item_text(&erasure, "state").as_str(), "searching" | "searching_again") {
-            sleep(PROGRESS_CHECK_INTERVAL).await;
-            erasure = client.get(&path).await?;
-        }
+        erasure = wait_for_erasure(erasure, async || Ok(client.get(&path).await?)).await?;
     }
-    if arguments.json {
-        Console::get().print_json(&erasure)?;
-    } else {
-        say!(
-            "{}  {}  {}",
-            item_text(&erasure, "id"),
-            item_text(&erasure, "state"),
-            describe_removed(&erasure)
-        );
-    }
-    Ok(if item_text(&erasure, "state") == "failed" { Exit::Failed } else { Exit::Ready })
+    print_erasure(&erasure, arguments.json)
 }
 
 async fn list_erasures(client: &Client, as_json: bool) -> Outcome {
@@ -124,13 +107,6 @@ async fn list_erasures(client: &Client, as_json: bool) -> Outcome {
     listing.print_items(client, as_json).await
 }
 
-/// Returns the numbers of removed rows as text.
-fn describe_removed(erasure: &Value) -> String {
-    let removed = erasure["removed"].as_object().into_iter().flatten();
-    let removed: Vec<String> = removed.map(|(table, rows)| format!("{table} {rows}")).collect();
-    if removed.is_empty() { "nothing".to_owned() } else { removed.join(", ") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,12 +118,5 @@ mod tests {
         assert_eq!(user.as_ref().and_then(Arguments::person), Some(("user", "u-17")));
         assert!(parse(&["--list"]).is_ok_and(|arguments| arguments.person().is_none()));
         assert!(parse(&[]).is_err() && parse(&["--user", "a", "--session", "b"]).is_err());
-    }
-
-    #[test]
-    fn removed_rows_are_named_by_their_tables() {
-        let erasure = json!({"removed": {"reports": 2, "sessions": 1}});
-        assert_eq!(describe_removed(&erasure), "reports 2, sessions 1");
-        assert_eq!(describe_removed(&json!({"removed": {}})), "nothing");
     }
 }

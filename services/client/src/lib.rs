@@ -29,7 +29,10 @@ pub use api::{
     LoginSource, PROFILE_VARIABLE, ProfileFile, URL_VARIABLE, Upload, UploadBody, check_address, check_name,
     post_without_key,
 };
-pub use command::{DoctorCheck, DoctorLine, FeatureCommand, SwitchPosition, block_on, run_switch};
+pub use command::{
+    DoctorCheck, DoctorLine, FeatureCommand, SwitchPosition, block_on, describe_removed, print_erasure,
+    run_switch, wait_for_erasure,
+};
 pub use configured::Configured;
 pub use demo::{DemoRequest, DemoRun, SendDemoData};
 pub use exit::Exit;

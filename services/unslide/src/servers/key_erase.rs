@@ -2,14 +2,9 @@
 
 use crate::moment::Moment;
 use crate::prelude::*;
-use std::time::Duration;
-use tokio::time::sleep;
-use unslide_client::confirm_action;
 use unslide_client::listing::item_text;
+use unslide_client::{confirm_action, print_erasure, wait_for_erasure};
 use unslide_model::{Clock, SystemClock};
-
-/// Interval between two looks at the progress of an erasure.
-const PROGRESS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The arguments of `unslide key erase`.
 #[derive(Args)]
@@ -64,41 +59,14 @@ pub fn run(arguments: &Arguments) -> Outcome {
         let mut erasure: Value = client.post(&format!("{path}/erasures"), &wanted).await?;
         let own = item_text(&erasure, "id");
         if !arguments.no_wait {
-            note!("a builder searches twice, the second time a minute after this command");
-            while matches!(item_text(&erasure, "state").as_str(), "searching" | "searching_again") {
-                sleep(PROGRESS_CHECK_INTERVAL).await;
+            let reload = async || {
                 let key: Value = client.get(&path).await?;
                 let mut erasures = key["erasures"].as_array().into_iter().flatten();
                 let found = erasures.find(|erasure| item_text(erasure, "id") == own);
-                erasure = found.ok_or("the key does not list the erasure any more")?.clone();
-            }
+                Ok(found.ok_or("the key does not list the erasure any more")?.clone())
+            };
+            erasure = wait_for_erasure(erasure, reload).await?;
         }
-        if arguments.json {
-            Console::get().print_json(&erasure)?;
-        } else {
-            say!("{own}  {}  {}", item_text(&erasure, "state"), describe_removed(&erasure));
-        }
-        Ok(if item_text(&erasure, "state") == "failed" { Exit::Failed } else { Exit::Ready })
+        print_erasure(&erasure, arguments.json)
     })
-}
-
-/// Returns the numbers of removed rows as text.
-fn describe_removed(erasure: &Value) -> String {
-    let removed = erasure["removed"].as_object().into_iter().flatten();
-    let removed: Vec<String> = removed.map(|(table, rows)| format!("{table} {rows}")).collect();
-    if removed.is_empty() { "nothing".to_owned() } else { removed.join(", ") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn removed_rows_are_named_by_their_tables() {
-        assert_eq!(
-            describe_removed(&json!({"removed": {"reports": 2, "sessions": 1}})),
-            "reports 2, sessions 1"
-        );
-        assert_eq!(describe_removed(&json!({"removed": {}})), "nothing");
-    }
 }
