@@ -36,6 +36,9 @@ pub fn unique(prefix: &str) -> String {
 /// Sets how many bytes a second the broker takes from clients of this id; `None` takes the quota away. By
 /// the protocol's AlterClientQuotas, version 0: the client library has no call for it.
 ///
+/// The broker confirms a quota before it applies it, and applies all changes in their order: a test sets its quota before
+/// it creates its topics, so that the quota holds once the topics are there.
+///
 /// # Panics
 /// If the broker refuses.
 pub fn set_kafka_quota(client: &str, bytes_per_second: Option<f64>) {

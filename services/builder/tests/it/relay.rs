@@ -183,13 +183,13 @@ async fn a_relay_that_loses_its_lock_while_its_producer_starts_sends_nothing_tha
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_relay_takes_over_from_one_that_loses_its_session_in_the_middle_of_a_send() {
+    let slow = servers::unique("relay");
+    servers::set_kafka_quota(&slow, Some(1_000.0));
     let mut world = World::start(0).await;
     let topics = world.config.kafka.topic_names();
     let (mut configs_sent, mut requests) =
         (world.read(&topics.tenant_config), world.read(&topics.resymbolicate));
     large_requests(&world, 30).await;
-    let slow = servers::unique("relay");
-    servers::set_kafka_quota(&slow, Some(1_000.0));
     builder_of(&mut world, &slow);
     until("some requests are on the log, and the broker takes no more", async || {
         let facts = topic_facts(&world.kafka, &topics.resymbolicate).await.unwrap();
@@ -217,12 +217,12 @@ async fn another_relay_takes_over_from_one_that_loses_its_session_in_the_middle_
 /// As many requests as the broker takes in time are sent, and none holds a configuration up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_goes_on_at_the_rate_of_a_slow_broker() {
-    let mut world = World::start(0).await;
-    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
-    large_requests(&world, 36).await;
     let slow = servers::unique("relay");
     // All of them take it minutes. What one transaction may take is less.
     servers::set_kafka_quota(&slow, Some(10_000.0));
+    let mut world = World::start(0).await;
+    let mut requests = world.read(&world.config.kafka.topic_names().resymbolicate);
+    large_requests(&world, 36).await;
     let config = change(&world, &acme()).await;
     builder_of(&mut world, &slow);
     assert!(outbox::wait_sent(&world.store, &acme(), config, BUILDER_TIMEOUT).await.unwrap());

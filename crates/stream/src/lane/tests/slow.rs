@@ -26,16 +26,16 @@ impl Observer for Ends {
 /// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lane_goes_on_at_the_rate_of_a_slow_broker() {
-    let bench = Bench::new().await;
     let client = servers::unique("slow");
+    // All records in one transaction would take the broker half a minute.
+    servers::set_kafka_quota(&client, Some(50_000.0));
+    let bench = Bench::new().await;
     let texts: Vec<String> = (0..100).map(|n| format!("{n} {}", noise(n, 15_000))).collect();
     for texts in texts.chunks(20) {
         bench.input(texts.iter().cloned()).await;
     }
     let mut settings = bench.settings.clone();
     settings.client.insert("client.id".to_owned(), client.clone());
-    // All records in one transaction would take the broker half a minute.
-    servers::set_kafka_quota(&client, Some(50_000.0));
     let mut config = bench.config("w");
     config.batch = BatchLimits { records: 100, bytes: 8 << 20, wait: Duration::from_secs(10) };
     config.timings.transaction = Duration::from_secs(5);
