@@ -9,7 +9,7 @@ use unslide_model::TenantId;
 use unslide_store::jobs::{self, FeatureWork, Work};
 use unslide_store::key_erasures::{self, KeyErasure, KeyErasureState, KeyRange};
 use unslide_store::persons::ErasedRows;
-use unslide_store::{HookFuture, Result, Store, StoreError, TenantTx, Uuid, audit, erase_key_range, reports};
+use unslide_store::{HookFuture, Result, Store, TenantTx, audit, erase_key_range, reports};
 
 /// The kind of the jobs.
 const JOB_KIND: &str = "erase_key";
@@ -29,7 +29,7 @@ fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
 
 fn give_up<'t>(tx: &'t mut unslide_store::OwnerTx, given_up: &'t GivenUpJob<'t>) -> HookFuture<'t> {
     Box::pin(async {
-        let erasure = erasure_of_job(&given_up.job.work)?;
+        let erasure = given_up.job.work.row("erasure")?;
         key_erasures::fail_erasure(tx, erasure, given_up.detail).await
     })
 }
@@ -40,8 +40,7 @@ fn give_up<'t>(tx: &'t mut unslide_store::OwnerTx, given_up: &'t GivenUpJob<'t>)
 /// The database fails.
 pub async fn begin_erasure(tx: &mut TenantTx, range: &KeyRange, actor: &str) -> Result<Option<KeyErasure>> {
     let Some(erasure) = key_erasures::begin_erasure(tx, range, actor).await? else { return Ok(None) };
-    let arguments = [("erasure".to_owned(), Value::String(erasure.id.to_string()))].into_iter().collect();
-    jobs::add_job(tx, &Work::Feature(FeatureWork { kind: JOB_KIND.into(), arguments })).await?;
+    jobs::add_job(tx, &Work::Feature(FeatureWork::on_row(JOB_KIND, "erasure", erasure.id))).await?;
     audit::append_entry(tx, actor, "public_key.erase", &erasure.key_id, &describe_erasure(&erasure)).await?;
     Ok(Some(erasure))
 }
@@ -52,16 +51,10 @@ fn describe_erasure(erasure: &KeyErasure) -> Value {
     json!({"erasure": erasure.id, "from": from, "to": to, "version": erasure.version, "removed": erasure.removed})
 }
 
-fn erasure_of_job(work: &Work) -> Result<Uuid> {
-    let corrupt = || StoreError::corrupt("jobs", "the job names no erasure");
-    let Work::Feature(FeatureWork { arguments, .. }) = work else { return Err(corrupt()) };
-    arguments.get("erasure").and_then(|id| id.as_str()?.parse().ok()).ok_or_else(corrupt)
-}
-
 /// Goes on with an erasure for one turn.
 async fn erase_some(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
     let tenant = job.lease.tenant()?;
-    let id = erasure_of_job(&job.lease.work)?;
+    let id = job.lease.work.row("erasure")?;
     let mut tx = job.store().tenant(tenant).await?;
     let erasure = key_erasures::get_erasure(&mut tx, id).await?.filter(KeyErasure::is_open);
     tx.rollback().await?;
@@ -69,24 +62,13 @@ async fn erase_some(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
         None => None,
         Some(erasure) if search_range(job.store(), tenant, erasure).await? => {
             let mut tx = job.store().tenant(tenant).await?;
+            jobs::lock_job(&mut tx, job.lease).await?;
             let pause = end_search(&mut tx, erasure).await?;
-            return end_turn(tx, job, pause).await;
+            return job.end_turn(tx, pause).await;
         }
         Some(_) => Some(Duration::ZERO),
     };
-    end_turn(job.store().tenant(tenant).await?, job, pause).await
-}
-
-/// Ends a turn of the job. It goes on after the pause; it is over without one.
-async fn end_turn(mut tx: TenantTx, job: &FeatureJob<'_>, pause: Option<Duration>) -> Result<(), JobFailure> {
-    match pause {
-        Some(pause) => {
-            jobs::record_progress(&mut tx, job.lease, &job.lease.work).await?;
-            jobs::postpone_job(&mut tx, job.lease, pause).await?;
-        }
-        None => jobs::complete_job(&mut tx, job.lease).await?,
-    }
-    Ok(tx.commit().await?)
+    job.end_turn(job.store().tenant(tenant).await?, pause).await
 }
 
 /// Deletes data of an erasure for one turn. Returns true once nothing is left.

@@ -16,7 +16,7 @@ fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
 
 fn give_up<'t>(tx: &'t mut OwnerTx, given_up: &'t GivenUpJob<'t>) -> HookFuture<'t> {
     Box::pin(async {
-        let erasure = store::erasure_of_job(&given_up.job.work)?;
+        let erasure = given_up.job.work.row("erasure")?;
         store::fail_erasure(tx, erasure, given_up.detail).await
     })
 }
@@ -24,19 +24,17 @@ fn give_up<'t>(tx: &'t mut OwnerTx, given_up: &'t GivenUpJob<'t>) -> HookFuture<
 /// Goes on with an erasure for one turn.
 async fn erase_person(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
     let tenant = job.lease.tenant()?;
-    let id = store::erasure_of_job(&job.lease.work)?;
+    let id = job.lease.work.row("erasure")?;
     let mut tx = job.store().tenant(tenant).await?;
     let erasure = store::find_open(&mut tx, id).await?;
     tx.rollback().await?;
     let Some(erasure) = erasure else {
-        let mut tx = job.store().tenant(tenant).await?;
-        jobs::complete_job(&mut tx, job.lease).await?;
-        return Ok(tx.commit().await?);
+        return job.end_turn(job.store().tenant(tenant).await?, None).await;
     };
     let search = PersonSearch { store: job.store(), tenant, erasure: &erasure };
     let next_day = search.erase_some().await?;
     let mut tx = job.store().tenant(tenant).await?;
-    jobs::record_progress(&mut tx, job.lease, &job.lease.work).await?;
+    jobs::lock_job(&mut tx, job.lease).await?;
     let pause = match next_day {
         Some(day) => {
             store::set_next_day(&mut tx, id, day).await?;
@@ -44,11 +42,7 @@ async fn erase_person(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
         }
         None => end_search(&mut tx, &erasure).await?,
     };
-    match pause {
-        Some(pause) => jobs::postpone_job(&mut tx, job.lease, pause).await?,
-        None => jobs::complete_job(&mut tx, job.lease).await?,
-    }
-    Ok(tx.commit().await?)
+    job.end_turn(tx, pause).await
 }
 
 /// Ends the first search, and returns the time until the second one begins. Ends the second one with an entry in the

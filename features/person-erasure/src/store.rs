@@ -1,7 +1,6 @@
 //! The statements about erasures of persons.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use sqlx::types::Json;
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration, OffsetDateTime};
@@ -9,7 +8,7 @@ use unslide_model::ContentHash;
 use unslide_store::jobs::{self, FeatureWork, Work};
 use unslide_store::persons::{self, PersonKey, PersonKind};
 use unslide_store::sql::{to_row, words};
-use unslide_store::{OwnerTx, Result, StoreError, TenantTx, Uuid};
+use unslide_store::{OwnerTx, Result, TenantTx, Uuid};
 use utoipa::ToSchema;
 
 /// The kind of the jobs.
@@ -299,16 +298,5 @@ pub async fn fail_erasure(tx: &mut OwnerTx, id: Uuid, detail: &str) -> Result<()
 }
 
 fn erasure_work(erasure: Uuid) -> Work {
-    let arguments = [("erasure".to_owned(), Value::String(erasure.to_string()))].into_iter().collect();
-    Work::Feature(FeatureWork { kind: JOB_KIND.into(), arguments })
-}
-
-/// Returns the erasure of a job.
-///
-/// # Errors
-/// The job names none.
-pub fn erasure_of_job(work: &Work) -> Result<Uuid> {
-    let corrupt = || StoreError::corrupt("jobs", "the job names no erasure");
-    let Work::Feature(FeatureWork { arguments, .. }) = work else { return Err(corrupt()) };
-    arguments.get("erasure").and_then(|id| id.as_str()?.parse().ok()).ok_or_else(corrupt)
+    Work::Feature(FeatureWork::on_row(JOB_KIND, "erasure", erasure))
 }

@@ -14,9 +14,10 @@ use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use time::Duration;
 use unslide_artifacts::ObjectStore;
-use unslide_store::jobs::JobLease;
-use unslide_store::{HookFuture, OwnerTx, Store, StoreError};
+use unslide_store::jobs::{self, JobLease};
+use unslide_store::{HookFuture, OwnerTx, Store, StoreError, TenantTx};
 use unslide_symbolicate::DerivedObject;
 
 /// Deletion of a feature's expired rows. Returns the number of deleted rows.
@@ -119,6 +120,21 @@ impl<'b> FeatureJob<'b> {
         let input = serde_json::to_value(input).map_err(io::Error::from)?;
         let task = Task::Feature { name: task.name.to_owned(), input, answer_bytes };
         child::run_task(self.builder, self.lease, room, task).await.map_err(ChildError::into_failure)
+    }
+
+    /// Ends a turn of the job with the transaction: the job goes on after the pause, and is over without one.
+    ///
+    /// # Errors
+    /// Returns the database's failure, or the loss of the lease.
+    pub async fn end_turn(&self, mut tx: TenantTx, pause: Option<Duration>) -> Result<(), JobFailure> {
+        match pause {
+            Some(pause) => {
+                jobs::record_progress(&mut tx, self.lease, &self.lease.work).await?;
+                jobs::postpone_job(&mut tx, self.lease, pause).await?;
+            }
+            None => jobs::complete_job(&mut tx, self.lease).await?,
+        }
+        Ok(tx.commit().await?)
     }
 
     /// Fails if the transaction's tenant is deleted. Otherwise delays the deletion until the transaction

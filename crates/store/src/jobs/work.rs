@@ -1,9 +1,9 @@
 //! The kinds of jobs.
 
-use crate::Uuid;
 use crate::column::words;
 use crate::wakes::cursor::WakeCursor;
 use crate::wakes::system;
+use crate::{Result, StoreError, Uuid};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -80,6 +80,29 @@ pub struct FeatureWork {
     /// Arguments of the job for the feature.
     #[serde(flatten)]
     pub arguments: Map<String, Value>,
+}
+
+impl FeatureWork {
+    /// Makes work on one row of the feature, which the argument `name` names.
+    #[must_use]
+    pub fn on_row(kind: &'static str, name: &str, row: Uuid) -> FeatureWork {
+        let arguments = [(name.to_owned(), Value::String(row.to_string()))].into_iter().collect();
+        FeatureWork { kind: kind.into(), arguments }
+    }
+}
+
+impl Work {
+    /// Returns the row that an argument of a feature's work names.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] if the argument names none, or the work is not a feature's.
+    pub fn row(&self, name: &str) -> Result<Uuid> {
+        let Work::Feature(FeatureWork { arguments, .. }) = self else {
+            return Err(StoreError::corrupt("jobs", "the work is not a feature's"));
+        };
+        let row = arguments.get(name).and_then(|id| id.as_str()?.parse().ok());
+        row.ok_or_else(|| StoreError::corrupt("jobs", format!("the job names no {name}")))
+    }
 }
 
 words! {

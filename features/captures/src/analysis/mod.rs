@@ -31,7 +31,7 @@ fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
 
 fn give_up<'t>(tx: &'t mut OwnerTx, given_up: &'t GivenUpJob<'t>) -> HookFuture<'t> {
     Box::pin(async {
-        let capture = store::capture_of_job(&given_up.job.work)?;
+        let capture = given_up.job.work.row("capture")?;
         store::fail(tx, capture, given_up.reason, given_up.detail).await
     })
 }
@@ -42,14 +42,13 @@ const ROOM_BYTES: u64 = 16 << 20;
 /// Analyses a capture with the symbols that there are. Every step may be repeated.
 async fn analyse(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
     let tenant = job.lease.tenant()?;
-    let id = store::capture_of_job(&job.lease.work)?;
+    let id = job.lease.work.row("capture")?;
     let keys = CaptureKeys::new(tenant, id);
     let mut tx = job.store().tenant(tenant).await?;
     jobs::lock_job(&mut tx, job.lease).await?;
     let Some(CaptureRun { capture, unfinished }) = store::begin(&mut tx, id).await? else {
         // It was deleted.
-        jobs::complete_job(&mut tx, job.lease).await?;
-        return Ok(tx.commit().await?);
+        return job.end_turn(tx, None).await;
     };
     let left = unfinished.map(|run| keys.analysis(run).to_string());
     segments::condemn_objects(&mut tx, left.as_slice()).await?;

@@ -28,7 +28,7 @@ use time::OffsetDateTime;
 use unslide_model::TenantId;
 use unslide_store::jobs::{FeatureWork, Work};
 use unslide_store::sql::{from_row, from_row32, words};
-use unslide_store::{Result, StoreError, Uuid};
+use unslide_store::{Result, Uuid};
 use utoipa::ToSchema;
 
 words! {
@@ -185,13 +185,5 @@ use query_captures;
 
 /// The job that analyses a capture.
 pub(crate) fn analysis_work(capture: Uuid) -> Work {
-    let arguments = [("capture".to_owned(), Value::String(capture.to_string()))].into_iter().collect();
-    Work::Feature(FeatureWork { kind: crate::analysis::JOB_KIND.into(), arguments })
-}
-
-/// Returns the capture of a job that analyses one.
-pub(crate) fn capture_of_job(work: &Work) -> Result<Uuid> {
-    let corrupt = || StoreError::corrupt("jobs", "the job names no capture");
-    let Work::Feature(FeatureWork { arguments, .. }) = work else { return Err(corrupt()) };
-    arguments.get("capture").and_then(|id| id.as_str()?.parse().ok()).ok_or_else(corrupt)
+    Work::Feature(FeatureWork::on_row(crate::analysis::JOB_KIND, "capture", capture))
 }
