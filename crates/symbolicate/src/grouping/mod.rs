@@ -16,7 +16,6 @@ mod frames;
 mod javascript;
 mod memory;
 mod names;
-mod overloads;
 mod profile;
 mod reporters;
 pub mod rules;

@@ -1,8 +1,12 @@
 //! Function names as grouping compares them. Additions by a compiler, an optimisation level or an architecture
 //! are removed.
 
-use super::overloads::parameter_types;
+mod brackets;
+mod overloads;
+
 use crate::compiler_made::is_compiler_made;
+use brackets::{outside_commas, split_brackets, split_outside};
+use overloads::parameter_types;
 use std::borrow::Cow;
 use unslide_model::first_bytes;
 
@@ -151,24 +155,6 @@ fn block_of(name: &str) -> Option<&str> {
     let (inner, _) = name.strip_prefix("__")?.split_once("_block_invoke")?;
     let inner = inner.trim_start_matches(|c: char| c.is_ascii_digit());
     (!inner.is_empty()).then_some(inner)
-}
-
-/// Splits a text at the first `wanted` outside all brackets. `wanted` must not begin with a bracket.
-fn split_outside<'t>(text: &'t str, wanted: &str) -> Option<(&'t str, &'t str)> {
-    let mut depth = 0_usize;
-    let bytes = text.as_bytes();
-    for (at, byte) in bytes.iter().enumerate() {
-        match byte {
-            b'(' | b'<' | b'[' | b'{' => depth += 1,
-            b'>' if at > 0 && bytes[at - 1] == b'-' => {}
-            b')' | b'>' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ if depth == 0 && bytes.get(at..).is_some_and(|rest| rest.starts_with(wanted.as_bytes())) => {
-                return Some((text.get(..at)?, text.get(at + wanted.len()..)?));
-            }
-            _ => {}
-        }
-    }
-    None
 }
 
 /// Removes an Objective-C category: `-[Cart(Sums) total:]` becomes `-[Cart total:]`.
@@ -353,17 +339,6 @@ fn is_label(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Returns the parts between the commas that are outside all brackets.
-pub(super) fn outside_commas(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = Some(text);
-    std::iter::from_fn(move || {
-        let text = rest?;
-        let split = split_outside(text, ",");
-        rest = split.map(|(_, after)| after);
-        Some(split.map_or(text, |(before, _)| before))
-    })
-}
-
 /// Splits a C++ operator, with the brackets that belong to it, from the start of a text.
 fn split_operator<'t>(text: &'t str, before: &str) -> Option<(&'t str, &'t str)> {
     const OPERATORS: [&str; 11] = ["()", "[]", "<=>", "<<=", "<<", "<=", "<", "->*", "->", ">>", ">"];
@@ -378,23 +353,6 @@ fn split_operator<'t>(text: &'t str, before: &str) -> Option<(&'t str, &'t str)>
     }
     let known = OPERATORS.iter().find(|operator| rest.starts_with(*operator));
     text.split_at_checked("operator".len() + known?.len())
-}
-
-/// Splits a text that begins with `open` after the matching closing bracket.
-pub(super) fn split_brackets(text: &str, open: char, close: char) -> (&str, &str) {
-    let (mut depth, mut before) = (0_usize, ' ');
-    for (at, c) in text.char_indices() {
-        if c == open {
-            depth += 1;
-        } else if c == close && before != '-' {
-            depth -= 1;
-            if depth == 0 {
-                return text.split_at_checked(at + c.len_utf8()).unwrap_or((text, ""));
-            }
-        }
-        before = c;
-    }
-    (text, "")
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub(super) fn build_symcache(
     let text = file.text.clone().ok_or_else(|| malformed_error("no __TEXT segment"))?;
     let unpacked = UnpackedSections::from_file(&file, memory_bytes)?;
     steps.add_bytes(unpacked.unpacked_bytes());
-    let file = file.with_unpacked(&unpacked);
+    let file = file.with_unpacked(&unpacked.sections);
     let code = CodeMap::new(&file);
     let symbols = read_extents(&file, &code, &steps)?;
     let mut writer = Writer::new(MAX_SYMCACHE_BYTES);

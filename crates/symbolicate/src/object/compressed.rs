@@ -6,7 +6,7 @@
 
 use super::ObjectError;
 use super::error::malformed_error;
-use super::macho::{MachFile, MachSection, name_of_section};
+use super::macho::{MachFile, MachSection, UnpackedSection, name_of_section};
 use flate2::{Decompress, FlushDecompress, Status};
 use std::cmp::Ordering;
 
@@ -34,8 +34,7 @@ const MAX_RATIO: u64 = 1032;
 /// The unpacked sections of a file.
 #[derive(Debug, Default)]
 pub(super) struct UnpackedSections {
-    /// By the names of their uncompressed form.
-    sections: Vec<(&'static str, Vec<u8>)>,
+    pub(super) sections: Vec<UnpackedSection>,
     /// Sections in an unsupported compression.
     unread: Vec<&'static str>,
 }
@@ -58,8 +57,10 @@ impl UnpackedSections {
         if unpacked_bytes > memory_bytes {
             return Err(ObjectError::NeedsMemory(unpacked_bytes));
         }
-        let unpack = |(name, stream): (&'static str, Stream<'_>)| Ok((name, stream.unpack()?));
-        let sections = compressed.into_iter().map(unpack).collect::<Result<_, ObjectError>>()?;
+        let mut sections = Vec::new();
+        for (name, stream) in compressed {
+            sections.push(UnpackedSection { name, bytes: stream.unpack()? });
+        }
         Ok(UnpackedSections { sections, unread })
     }
 
@@ -71,13 +72,7 @@ impl UnpackedSections {
 
     /// Returns how many bytes were unpacked.
     pub(super) fn unpacked_bytes(&self) -> u64 {
-        self.sections.iter().map(|(_, bytes)| bytes.len() as u64).sum()
-    }
-
-    /// Returns the unpacked contents of a section by its plain name, such as `__debug_info`.
-    pub(super) fn get(&self, name: &str) -> Option<&[u8]> {
-        let name = name.trim_start_matches('_');
-        self.sections.iter().find(|(known, _)| *known == name).map(|(_, bytes)| bytes.as_slice())
+        self.sections.iter().map(|section| section.bytes.len() as u64).sum()
     }
 }
 

@@ -2,7 +2,6 @@
 //! is checked against the available bytes.
 
 use super::ObjectKind;
-use super::compressed::UnpackedSections;
 use super::error::{ObjectError, malformed_error};
 use super::steps::Steps;
 use object::LittleEndian;
@@ -51,6 +50,14 @@ pub(super) struct MachSymbol<'a> {
     pub(super) is_private: bool,
 }
 
+/// A section of debug information that is compressed in the file.
+#[derive(Debug)]
+pub(super) struct UnpackedSection {
+    /// Its name in the uncompressed form, without the leading underscores.
+    pub(super) name: &'static str,
+    pub(super) bytes: Vec<u8>,
+}
+
 /// One slice.
 pub(super) struct MachFile<'a> {
     bytes: &'a [u8],
@@ -63,8 +70,7 @@ pub(super) struct MachFile<'a> {
     symbols: Vec<MachSymbol<'a>>,
     function_starts: Option<&'a LinkeditDataCommand<LittleEndian>>,
     exports: &'a [u8],
-    /// Sections of debug information that were compressed.
-    unpacked: Option<&'a UnpackedSections>,
+    unpacked: &'a [UnpackedSection],
     /// True if the symbol table names object files that have the debug information.
     pub(super) has_debug_map: bool,
 }
@@ -107,7 +113,7 @@ impl<'a> MachFile<'a> {
             symbols: Vec::new(),
             function_starts: None,
             exports: &[],
-            unpacked: None,
+            unpacked: &[],
             has_debug_map: false,
         };
         let commands = header.load_commands(LITTLE, bytes, 0);
@@ -208,11 +214,11 @@ impl<'a> MachFile<'a> {
     }
 
     /// Adds the unpacked sections of debug information.
-    pub(super) fn with_unpacked<'u>(self, unpacked: &'u UnpackedSections) -> MachFile<'u>
+    pub(super) fn with_unpacked<'u>(self, unpacked: &'u [UnpackedSection]) -> MachFile<'u>
     where
         'a: 'u,
     {
-        MachFile { unpacked: Some(unpacked), ..self }
+        MachFile { unpacked, ..self }
     }
 
     /// Returns the sections of debug information.
@@ -225,7 +231,11 @@ impl<'a> MachFile<'a> {
         let mut sections = self.debug_sections();
         match sections.find(|section| section.name == name_of_section(name)) {
             Some(section) => self.section_bytes(section),
-            None => Ok(self.unpacked.and_then(|unpacked| unpacked.get(name)).unwrap_or_default()),
+            None => {
+                let plain = name.trim_start_matches('_');
+                let unpacked = self.unpacked.iter().find(|section| section.name == plain);
+                Ok(unpacked.map_or(&[], |section| &section.bytes))
+            }
         }
     }
 

@@ -40,5 +40,5 @@ pub fn list_source_paths(slice: &[u8]) -> Result<BTreeSet<String>, ObjectError> 
     let unpacked = UnpackedSections::from_file(&file, u64::MAX)?;
     let mut steps = Steps::for_object(slice.len() as u64);
     steps.add_bytes(unpacked.unpacked_bytes());
-    dwarf::list_source_paths(&file.with_unpacked(&unpacked), &steps)
+    dwarf::list_source_paths(&file.with_unpacked(&unpacked.sections), &steps)
 }

@@ -1,8 +1,8 @@
 //! JSX elements, and templates.
 
 use super::level::{Level, LevelKind, NameRange};
-use super::lexer::TemplatePart;
-use super::scanner::{PreviousToken, ScopeScanner};
+use super::lexer::{PreviousToken, TemplatePart};
+use super::scanner::ScopeScanner;
 
 impl ScopeScanner<'_> {
     pub(super) fn read_template(&mut self) -> Option<()> {

@@ -1,7 +1,6 @@
 //! Open levels at a position of a source.
 
-use super::lexer::SourceToken;
-use super::scanner::PreviousToken;
+use super::lexer::{PreviousToken, SourceToken};
 
 /// The range of a name in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

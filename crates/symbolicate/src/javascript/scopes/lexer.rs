@@ -34,6 +34,26 @@ pub(super) enum TokenKind {
     End,
 }
 
+/// The previous token, as far as it affects the meaning of the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PreviousToken {
+    /// Start of a statement.
+    Start,
+    /// An expression follows.
+    Operator,
+    /// End of an expression.
+    Operand,
+    /// `}` of a block or of a function.
+    BlockEnd,
+    /// `)` of `if`, `for`, `while`, `switch`, `with` or `catch`.
+    ControlEnd,
+    Dot,
+    Arrow,
+    FunctionKeyword,
+    ClassKeyword,
+    ExportKeyword,
+}
+
 /// A token and its position in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SourceToken {

@@ -2,33 +2,13 @@
 
 use super::Function;
 use super::level::{Closed, ClosedRole, Level, LevelKind, NameRange, Opener, TypeKind};
-use super::lexer::{Lexer, SourceToken, TokenKind};
+use super::lexer::{Lexer, PreviousToken, SourceToken, TokenKind};
 use super::names;
 
 /// The most brackets, elements and arrow functions that are open at once.
 pub(super) const MAX_DEPTH: usize = 4_096;
 /// The most arrow functions that are each the body of another one.
 const MAX_ARROWS: usize = 16;
-
-/// The previous token, as far as it affects the meaning of the next one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PreviousToken {
-    /// Start of a statement.
-    Start,
-    /// An expression follows.
-    Operator,
-    /// End of an expression.
-    Operand,
-    /// `}` of a block or of a function.
-    BlockEnd,
-    /// `)` of `if`, `for`, `while`, `switch`, `with` or `catch`.
-    ControlEnd,
-    Dot,
-    Arrow,
-    FunctionKeyword,
-    ClassKeyword,
-    ExportKeyword,
-}
 
 /// Scans a source. Its methods return None if the source cannot be read.
 pub(super) struct ScopeScanner<'t> {

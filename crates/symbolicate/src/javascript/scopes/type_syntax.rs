@@ -1,9 +1,9 @@
 //! TypeScript and Flow types. They are skipped, so that arrows in them do not count as functions.
 
 use super::level::{Level, LevelKind, NameRange, TypeKind, Types};
-use super::lexer::{SourceToken, TokenKind};
+use super::lexer::{PreviousToken, SourceToken, TokenKind};
 use super::names;
-use super::scanner::{MAX_DEPTH, PreviousToken, ScopeScanner};
+use super::scanner::{MAX_DEPTH, ScopeScanner};
 
 impl ScopeScanner<'_> {
     pub(super) fn handle_less(&mut self, token: SourceToken) -> Option<()> {

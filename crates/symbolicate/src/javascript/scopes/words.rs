@@ -1,8 +1,8 @@
 //! Words: names, member keys, and keywords.
 
 use super::level::{NameRange, Opener, TypeKind};
-use super::lexer::SourceToken;
-use super::scanner::{PreviousToken, ScopeScanner};
+use super::lexer::{PreviousToken, SourceToken};
+use super::scanner::ScopeScanner;
 
 impl ScopeScanner<'_> {
     pub(super) fn handle_literal(&mut self, token: SourceToken) {

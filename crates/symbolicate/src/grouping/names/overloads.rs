@@ -1,7 +1,7 @@
 //! C++ functions that are usually overloaded: free operators, and functions found by argument-dependent
 //! look-up, such as `swap`. Only their parameter types distinguish them, so these stay in the name.
 
-use super::names::{outside_commas, split_brackets};
+use super::brackets::{outside_commas, split_brackets};
 
 /// Function names that libraries ask each type to overload.
 const OVERLOADED: &[&str] = &[
@@ -92,7 +92,7 @@ fn without_qualifiers(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::names::normalise_name;
+    use super::super::normalise_name;
 
     #[test]
     fn overloads_of_free_operators_are_told_apart() {
