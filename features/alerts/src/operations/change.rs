@@ -3,7 +3,8 @@
 use super::figure::{check_figure, check_second_receiver, check_watching_rule};
 use super::{ask_recipients, check_limits, check_receiver, describe_rule, no_rule};
 use crate::receiver_policy::PolicyExtension;
-use crate::store::rules::{self, AlertRule, AlertRuleChange};
+use crate::store::rule_table;
+use crate::store::rules::{AlertRule, AlertRuleChange};
 use axum::extract::State;
 use axum::{Extension, Json};
 use unslide_api::feature::operation::{
@@ -51,13 +52,13 @@ pub async fn change_alert_rule(
     }
     let mut tx = api.tenant(access.tenant()).await?;
     check_second_receiver(&mut tx, change.figure.as_ref(), Some(id), access.only_app()).await?;
-    if !rules::change_rule(&mut tx, id, access.only_app(), &change).await? {
+    if !rule_table::change_rule(&mut tx, id, access.only_app(), &change).await? {
         return Err(no_rule());
     }
     if let Some(receiver) = &receiver {
         ask_recipients(&policy, &mut tx, receiver).await?;
     }
-    let rule = rules::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
+    let rule = rule_table::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
     check_limits(None, Some(rule.condition), change.threshold, None)?;
     check_watching_rule(&rule, change.figure.as_ref())?;
     let rule = describe_rule(&policy, &mut tx, rule).await?;

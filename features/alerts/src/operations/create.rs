@@ -4,7 +4,8 @@ use super::figure::{check_figure, check_second_receiver, check_watching_rule};
 use super::{ask_recipients, check_limits, check_receiver, describe_rule};
 use crate::receiver_policy::PolicyExtension;
 use crate::store::figures::FigureComparison;
-use crate::store::rules::{self, AlertCondition, AlertRule, MOST_RULES, NewAlertRule};
+use crate::store::rule_table;
+use crate::store::rules::{AlertCondition, AlertRule, MOST_RULES, NewAlertRule};
 use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
@@ -51,7 +52,7 @@ pub async fn create_alert_rule(
     check_receiver(&policy, &receiver)?;
     let mut tx = api.tenant(access.tenant()).await?;
     check_second_receiver(&mut tx, new.figure.as_ref(), None, access.only_app()).await?;
-    let Some(rule) = rules::create_rule(&mut tx, &new).await? else {
+    let Some(rule) = rule_table::create_rule(&mut tx, &new).await? else {
         let detail = format!("a tenant has at most {MOST_RULES} alert rules; delete one");
         return Err(Problem::new(Kind::LimitReached, detail));
     };

@@ -1,7 +1,7 @@
 //! `DELETE /v1/alert-rules/{id}`.
 
 use super::no_rule;
-use crate::store::rules;
+use crate::store::rule_table;
 use axum::extract::State;
 use http::StatusCode;
 use unslide_api::feature::operation::{Access, Api, Path, Problem, TenantAdmin, problems};
@@ -22,7 +22,7 @@ pub async fn delete_alert_rule(
     Path(id): Path<Uuid>,
 ) -> Result<StatusCode, Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
-    if !rules::delete_rule(&mut tx, id, access.only_app()).await? {
+    if !rule_table::delete_rule(&mut tx, id, access.only_app()).await? {
         return Err(no_rule());
     }
     let actor = access.principal.key_id.to_string();

@@ -1,7 +1,8 @@
 //! Checks the figure of a rule.
 
 use crate::store::figures::{FigureComparison, MOST_ESCALATION_MINUTES, MOST_FIGURE_DAYS, WatchedFigure};
-use crate::store::rules::{self, AlertCondition, AlertRule};
+use crate::store::rule_table;
+use crate::store::rules::{AlertCondition, AlertRule};
 use unslide_api::feature::operation::{Kind, Problem, is_text};
 use unslide_store::watched_figures::list_figures;
 use unslide_store::{Store, TenantTx, Uuid};
@@ -80,7 +81,7 @@ pub async fn check_second_receiver(
 ) -> Result<(), Problem> {
     let Some(escalation) = figure.and_then(|figure| figure.escalation) else { return Ok(()) };
     let second = escalation.rule;
-    if rule == Some(second) || rules::get(tx, second, app).await?.is_none() {
+    if rule == Some(second) || rule_table::get(tx, second, app).await?.is_none() {
         let detail = "figure.escalation.rule: the id of another rule, whose receiver is the second one";
         return Err(Problem::new(Kind::InvalidBody, detail));
     }

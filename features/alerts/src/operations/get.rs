@@ -2,7 +2,8 @@
 
 use super::{describe_rule, no_rule};
 use crate::receiver_policy::PolicyExtension;
-use crate::store::rules::{self, AlertRule};
+use crate::store::rule_table;
+use crate::store::rules::AlertRule;
 use axum::extract::State;
 use axum::{Extension, Json};
 use unslide_api::feature::operation::{Access, Api, Path, Problem, TenantAdmin, problems};
@@ -22,6 +23,6 @@ pub async fn get_alert_rule(
     Path(id): Path<Uuid>,
 ) -> Result<Json<AlertRule>, Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = rules::get(&mut tx, id, access.only_app()).await?;
+    let found = rule_table::get(&mut tx, id, access.only_app()).await?;
     describe_rule(&policy, &mut tx, found.ok_or_else(no_rule)?).await.map(Json)
 }

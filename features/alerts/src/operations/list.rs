@@ -1,7 +1,8 @@
 //! `GET /v1/alert-rules`.
 
 use crate::receiver_policy::PolicyExtension;
-use crate::store::rules::{self, AlertRule};
+use crate::store::rule_table;
+use crate::store::rules::AlertRule;
 use axum::extract::State;
 use axum::{Extension, Json};
 use unslide_api::feature::operation::{
@@ -27,7 +28,7 @@ pub async fn list_alert_rules(
     let after = page.read_cursor(list, time_and_id)?;
     let limit = page.check_limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let mut found = rules::list_rules(&mut tx, access.only_app(), after, limit + 1).await?;
+    let mut found = rule_table::list_rules(&mut tx, access.only_app(), after, limit + 1).await?;
     policy.mail.fill_recipients(&mut tx, &mut found).await?;
     Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.created_at, last.id))))
 }

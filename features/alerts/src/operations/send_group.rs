@@ -2,7 +2,7 @@
 
 use super::{ALERT_UNITS, no_rule};
 use crate::store::events::raise_sent_group;
-use crate::store::rules;
+use crate::store::rule_table;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
@@ -41,7 +41,7 @@ pub async fn send_group(
         .charge_reports(ALERT_UNITS)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let group = find_named_group(&mut tx, &id, access.only_app()).await?;
-    let rule = rules::get(&mut tx, receiver.rule, None).await?;
+    let rule = rule_table::get(&mut tx, receiver.rule, None).await?;
     let rule =
         rule.filter(|rule| rule.app.as_ref().is_none_or(|app| *app == group.app)).ok_or_else(no_rule)?;
     raise_sent_group(&mut tx, rule.id, &group).await?;

@@ -3,7 +3,8 @@
 use super::{ALERT_UNITS, no_rule};
 use crate::receiver_policy::PolicyExtension;
 use crate::store::events::raise_test;
-use crate::store::rules::{self, AlertChannel};
+use crate::store::rule_table;
+use crate::store::rules::AlertChannel;
 use axum::Extension;
 use axum::extract::State;
 use http::StatusCode;
@@ -31,7 +32,7 @@ pub async fn test_alert_rule(
     Charge::for_reports(&api, access.tenant(), access.principal.limits.units_per_second)?
         .charge_reports(ALERT_UNITS)?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let rule = rules::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
+    let rule = rule_table::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
     if rule.channel == AlertChannel::Mail {
         policy.mail.ask_all(&mut tx, &Secret::new(rule.address.as_str())).await?;
     }

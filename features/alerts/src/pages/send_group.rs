@@ -1,7 +1,8 @@
 //! `/console/groups/{id}/send`: sends a group to the receiver of an alert rule.
 
 use crate::operations::{GroupReceiver, send_group};
-use crate::store::rules::{self, AlertRule};
+use crate::store::rule_table;
+use crate::store::rules::AlertRule;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use unslide_api::feature::operation::{Api, JsonBody, Kind, MAX_LIMIT, Path, Problem, Query};
@@ -30,7 +31,7 @@ pub async fn render_page(
     let mut tx = api.tenant(signed.access.tenant()).await?;
     let group = find_named_group(&mut tx, &id, signed.access.only_app()).await?;
     // A tenant has fewer rules than a page can have.
-    let mut rules = rules::list_rules(&mut tx, None, None, MAX_LIMIT).await?;
+    let mut rules = rule_table::list_rules(&mut tx, None, None, MAX_LIMIT).await?;
     tx.rollback();
     rules.retain(|rule| rule.app.as_ref().is_none_or(|app| *app == group.app));
     let sent = state.get_text("sent").and_then(|id| rules.iter().find(|rule| rule.id.to_string() == id));

@@ -5,11 +5,11 @@
 //! security settings"; WeCom "Group robot configuration".
 
 use super::pagers::{build_opsgenie, build_pagerduty, check_genie_key, check_routing_key};
-use super::receiver::ReceiverAnswer;
+use super::receiver::{AlertRequest, ReceiverAnswer};
 use super::text::{fill_template, format_plain, message_to_json};
 use crate::store::events::AlertEvent;
 use crate::store::messages::ClaimedAlertMessage;
-use crate::store::rules::{AlertChannel, TemplateType};
+use crate::store::rules::AlertChannel;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -23,17 +23,6 @@ use unslide_store::Uuid;
 const WEBHOOK_SECRET: &str = "whsec_";
 /// Characters of a receiver's answer that an error repeats.
 const LONGEST_ANSWER: usize = 200;
-
-/// A POST that is to be sent.
-pub struct AlertRequest {
-    /// The URL to post to, a secret.
-    pub url: Secret,
-    /// Headers other than the content type.
-    pub headers: Vec<(&'static str, String)>,
-    /// The content type of the body.
-    pub content_type: TemplateType,
-    pub body: String,
-}
 
 /// A ticket in another system, which a receiver has made of a group.
 #[derive(Debug, PartialEq, Eq)]

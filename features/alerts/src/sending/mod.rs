@@ -313,7 +313,7 @@ async fn limit_delivery<T>(delivery: impl Future<Output = Result<T, String>>) ->
 mod tests {
     use super::mail::tests::{send, server};
     use super::*;
-    use crate::store::rules;
+    use crate::store::rule_table;
     use prometheus::Opts;
     use serde_json::json;
     use unslide_harness::TestServers;
@@ -333,7 +333,7 @@ mod tests {
             let mut tx = servers.store.tenant(&tenant).await.unwrap();
             for _ in 0..rules {
                 let new = serde_json::from_value(rule.clone()).unwrap();
-                rules::create_rule(&mut tx, &new).await.unwrap().unwrap();
+                rule_table::create_rule(&mut tx, &new).await.unwrap().unwrap();
             }
             tx.commit().await.unwrap();
         }

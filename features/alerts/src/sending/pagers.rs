@@ -5,7 +5,7 @@
 //! <https://docs.opsgenie.com/docs/alert-api>.
 
 use super::text::{event_link, format_headline, format_plain};
-use crate::store::firings::FiringStep;
+use crate::store::events::FiringStep;
 use crate::store::messages::ClaimedAlertMessage;
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;

@@ -1,8 +1,9 @@
 //! The HTTP client for receivers, which are strangers: it reaches allowed addresses only, and reads little of an answer.
 
-use super::channels::AlertRequest;
+use crate::store::rules::TemplateType;
 use reqwest::Method;
 use std::time::Duration;
+use unslide_model::Secret;
 use unslide_runtime::egress::{AllowedReceivers, GuardedClient};
 
 /// The section of the settings with the operator's networks.
@@ -15,6 +16,17 @@ const LONGEST_ANSWER: usize = 16 << 10;
 
 pub struct HttpSender {
     client: GuardedClient,
+}
+
+/// A POST that is to be sent.
+pub struct AlertRequest {
+    /// The URL to post to, a secret.
+    pub url: Secret,
+    /// Headers other than the content type.
+    pub headers: Vec<(&'static str, String)>,
+    /// The content type of the body.
+    pub content_type: TemplateType,
+    pub body: String,
 }
 
 /// The answer of a receiver.

@@ -1,9 +1,9 @@
 //! Rules over time: whether their condition is fulfilled now.
 
-use super::events::{AlertCause, NEW_GROUP, raise_for};
-use super::figures::evaluate_figure;
+use super::evaluate_figure::evaluate_figure;
+use super::events::{AlertCause, NEW_GROUP, page_path, raise_for};
 use super::missing::{self, UnnotedImages};
-use super::rules::AlertCondition;
+use super::rules::{AlertCondition, DueRule};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_model::figures::{format_decimals, format_hundredths_of_percent, round_fraction_below_whole};
@@ -22,14 +22,6 @@ const LEAST_SESSIONS: i64 = 100;
 const USUAL_DAYS: i32 = 7;
 /// Causes that one evaluation finds, of those that the rule has no event for: the others are found by the next one.
 const MOST_CAUSES: u32 = 100;
-
-/// A rule that is evaluated.
-pub(super) struct Evaluated {
-    pub id: Uuid,
-    pub app: Option<String>,
-    pub threshold: f64,
-    created_at: OffsetDateTime,
-}
 
 /// Records the events that fulfil a rule now, and the moment of the next evaluation in the same transaction,
 /// unless it is too early. Returns the number of new events.
@@ -52,7 +44,7 @@ pub async fn postpone_evaluation(tx: &mut TenantTx, rule: Uuid) -> Result<()> {
 }
 
 /// Takes a rule that is due, and sets the moment of its next evaluation.
-async fn take_due_rule(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCondition, Evaluated)>> {
+async fn take_due_rule(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCondition, DueRule)>> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(
         r#"UPDATE alert_rules SET next_evaluation_at = $4
@@ -69,13 +61,13 @@ async fn take_due_rule(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCon
     .await?;
     let evaluated = found.map(|found| {
         let (app, threshold, created_at) = (found.app, found.threshold, found.created_at);
-        (found.condition, Evaluated { id: rule, app, threshold, created_at })
+        (found.condition, DueRule { id: rule, app, threshold, created_at })
     });
     Ok(evaluated)
 }
 
 /// Finds new groups with symbols that did not come in time.
-async fn still_provisional(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+async fn still_provisional(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<AlertCause>> {
     let (connection, tenant, now) = tx.parts();
     let rows = sqlx::query!(
         "SELECT id, title, culprit, app, first_version FROM groups
@@ -101,7 +93,7 @@ async fn still_provisional(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Al
 }
 
 /// Apps with many more crashes in this hour or the one before it than in a usual one.
-async fn find_spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+async fn find_spikes(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<AlertCause>> {
     let (connection, tenant, now) = tx.parts();
     let today = now.to_offset(time::UtcOffset::UTC).date();
     let rows = sqlx::query!(
@@ -157,7 +149,7 @@ fn crashes_of_hour(hour: OffsetDateTime) -> String {
 
 /// Finds versions with too many crashed sessions on a day. Yesterday counts, too, because an app reports a
 /// crashed session when it starts again. Days before the rule do not count.
-async fn find_crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+async fn find_crashing(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<AlertCause>> {
     let (connection, tenant, now) = tx.parts();
     let day = |time: OffsetDateTime| time.to_offset(time::UtcOffset::UTC).date();
     let from = day(now).saturating_sub(Duration::DAY).max(day(rule.created_at));
@@ -201,7 +193,7 @@ async fn find_crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertC
 }
 
 /// Finds images of apps with symbols that did not come in time.
-async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+async fn without_symbols(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<AlertCause>> {
     let images = UnnotedImages {
         rule: rule.id,
         app: rule.app.as_deref(),
@@ -228,10 +220,4 @@ async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Aler
         }
     });
     Ok(causes.collect())
-}
-
-/// Returns a page of the console for an app.
-pub(super) fn page_path(page: &str, app: &str) -> String {
-    let query = form_urlencoded::Serializer::new(String::new()).append_pair("app", app).finish();
-    format!("{page}?{query}")
 }

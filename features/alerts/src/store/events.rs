@@ -1,17 +1,29 @@
 //! Events, which fulfilled a rule's condition.
 
-use super::firings::FiringStep;
 use super::rules::{AlertCondition, AlertRule};
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 use unslide_store::groups::GroupEvent;
 use unslide_store::queries::groups::ListedGroup;
+use unslide_store::sql::words;
 use unslide_store::{Announcement, Result, TenantTx, Uuid, announce_to_features};
 
 /// The beginning of the cause of a new group; the group's id follows.
 pub(super) const NEW_GROUP: &str = "new:";
 /// The beginning of the path of a group's page in the console; the group's id follows.
 const GROUP_PAGE: &str = "/console/groups/";
+
+words! {
+    /// A step of a firing that receivers get an event for. The word is the begin of the event's cause; the firing's id
+    /// follows.
+    pub enum FiringStep {
+        Began = "began",
+        /// It goes to the second receiver.
+        Escalated = "escalated",
+        Acknowledged = "acknowledged",
+        Recovered = "recovered",
+    }
+}
 
 /// Something that may fulfil rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -306,4 +318,10 @@ async fn write_events(
     let announcements: Vec<_> = announcements.collect();
     announce_to_features(tx, &announcements).await?;
     Ok(announcements.len() as u64)
+}
+
+/// Returns a page of the console for an app.
+pub(super) fn page_path(page: &str, app: &str) -> String {
+    let query = form_urlencoded::Serializer::new(String::new()).append_pair("app", app).finish();
+    format!("{page}?{query}")
 }

@@ -1,25 +1,11 @@
 //! Firings: the times in which the figure of a rule was bad, with the person who acknowledged.
 
-use super::evaluate::page_path;
-use super::events::{AlertCause, raise_for};
+use super::events::{AlertCause, FiringStep, page_path, raise_for};
 use super::figures::{AlertEscalation, WatchedFigure, describe_target};
 use serde::Serialize;
 use time::OffsetDateTime;
-use unslide_store::sql::words;
 use unslide_store::{Result, TenantTx, Uuid};
 use utoipa::ToSchema;
-
-words! {
-    /// A step of a firing that receivers get an event for. The word is the begin of the event's cause; the firing's id
-    /// follows.
-    pub enum FiringStep {
-        Began = "began",
-        /// It goes to the second receiver.
-        Escalated = "escalated",
-        Acknowledged = "acknowledged",
-        Recovered = "recovered",
-    }
-}
 
 /// A time in which the figure of a rule was bad.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]

@@ -1,7 +1,7 @@
 //! Messages about the events of a rule, and their outcomes.
 
+use super::events::FiringStep;
 use super::events::{AlertEvent, AlertGroup, EventFiring, EventReason, SENT_GROUP, TEST};
-use super::firings::FiringStep;
 use super::rules::{AlertChannel, AlertCondition, TemplateType, quiet_hours};
 use crate::acknowledge_link::acknowledge_path;
 use serde::Serialize;

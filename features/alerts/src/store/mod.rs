@@ -6,13 +6,14 @@
 //! dies, another one sends it again, with the same id.
 
 mod evaluate;
+mod evaluate_figure;
 pub mod events;
 pub mod figures;
 pub mod firings;
 pub mod messages;
 mod missing;
 pub mod recipients;
-mod rule_table;
+pub mod rule_table;
 pub mod rules;
 
 pub use evaluate::{evaluate_rule, postpone_evaluation};

@@ -1,6 +1,8 @@
 //! The statements on rules.
 
-use super::figures;
+use super::figures::{
+    AlertEscalation, FigureComparison, MOST_ESCALATION_MINUTES, MOST_FIGURE_DAYS, WatchedFigure,
+};
 use super::rules::{
     AlertChannel, AlertCondition, AlertRule, AlertRuleChange, MOST_RULES, NewAlertRule, mask_address,
     quiet_hours,
@@ -41,7 +43,7 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
     .await?;
     let Some(id) = id else { return Ok(None) };
     if let Some(figure) = &new.figure {
-        figures::set_figure(tx, id, figure).await?;
+        set_figure(tx, id, figure).await?;
     }
     get(tx, id, None).await
 }
@@ -97,7 +99,7 @@ async fn select_rules(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) ->
         created_at: row.created_at,
     });
     let mut rules: Vec<AlertRule> = rules.collect();
-    figures::fill_figures(tx, &mut rules).await?;
+    fill_figures(tx, &mut rules).await?;
     Ok(rules)
 }
 
@@ -143,7 +145,7 @@ pub async fn change_rule(
         return Ok(false);
     }
     if let Some(figure) = &change.figure {
-        figures::set_figure(tx, id, figure).await?;
+        set_figure(tx, id, figure).await?;
     }
     Ok(true)
 }
@@ -160,4 +162,77 @@ pub async fn delete_rule(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Resu
     .execute(connection)
     .await?;
     Ok(deleted.rows_affected() > 0)
+}
+
+/// Writes the figure of a rule, in place of the one that it had.
+async fn set_figure(tx: &mut TenantTx, rule: Uuid, figure: &WatchedFigure) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO alert_figures (rule, tenant, figure, comparison, version, host, days, least_observations,
+                                    escalate_to, escalate_minutes)
+         VALUES ($2, $1, $3, $4, $5, $6, $7, $8, $9, $10)
+         ON CONFLICT (rule) DO UPDATE
+         SET figure = EXCLUDED.figure, comparison = EXCLUDED.comparison, version = EXCLUDED.version,
+             host = EXCLUDED.host, days = EXCLUDED.days, least_observations = EXCLUDED.least_observations,
+             escalate_to = EXCLUDED.escalate_to, escalate_minutes = EXCLUDED.escalate_minutes",
+        tenant,
+        rule,
+        figure.name,
+        figure.comparison.as_str(),
+        figure.version,
+        figure.host,
+        i32::from(figure.days),
+        i32::try_from(figure.least_observations).unwrap_or(i32::MAX),
+        figure.escalation.map(|escalation| escalation.rule),
+        figure.escalation.map(|escalation| i32::from(escalation.minutes))
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Fills in the figures of rules that watch one.
+async fn fill_figures(tx: &mut TenantTx, rules: &mut [AlertRule]) -> Result<()> {
+    let watching = rules.iter().filter(|rule| rule.condition == AlertCondition::Figure);
+    let ids: Vec<Uuid> = watching.map(|rule| rule.id).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    for (id, figure) in read_figures(tx, &ids).await? {
+        if let Some(rule) = rules.iter_mut().find(|rule| rule.id == id) {
+            rule.figure = Some(figure);
+        }
+    }
+    Ok(())
+}
+
+/// Reads the figures that these rules watch.
+pub(super) async fn read_figures(tx: &mut TenantTx, rules: &[Uuid]) -> Result<Vec<(Uuid, WatchedFigure)>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT rule, figure, comparison AS "comparison: FigureComparison", version, host, days, least_observations,
+                  escalate_to, escalate_minutes
+           FROM alert_figures WHERE tenant = $1 AND rule = ANY ($2)"#,
+        tenant,
+        rules
+    )
+    .fetch_all(connection)
+    .await?;
+    let figures = rows.into_iter().map(|row| {
+        let escalation = row.escalate_to.zip(row.escalate_minutes).map(|(rule, minutes)| AlertEscalation {
+            rule,
+            minutes: u16::try_from(minutes).unwrap_or(MOST_ESCALATION_MINUTES),
+        });
+        let figure = WatchedFigure {
+            name: row.figure,
+            comparison: row.comparison,
+            version: row.version,
+            host: row.host,
+            days: u8::try_from(row.days).unwrap_or(MOST_FIGURE_DAYS),
+            least_observations: row.least_observations.unsigned_abs(),
+            escalation,
+        };
+        (row.rule, figure)
+    });
+    Ok(figures.collect())
 }

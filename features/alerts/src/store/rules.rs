@@ -1,7 +1,6 @@
 //! Rules: the events that a tenant wants to be notified of, and the receivers.
 
 use super::figures::WatchedFigure;
-pub use super::rule_table::{change_rule, create_rule, delete_rule, get, list_rules};
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, Time};
 use unslide_model::{Secret, timestamp};
@@ -332,6 +331,14 @@ pub(super) fn mask_address(channel: AlertChannel, address: &str) -> String {
 pub(super) fn quiet_hours(from: Option<Time>, to: Option<Time>) -> Option<QuietHours> {
     let (from, to) = from.zip(to)?;
     (from != to).then_some(QuietHours { from, to })
+}
+
+/// A rule that is evaluated.
+pub(super) struct DueRule {
+    pub id: Uuid,
+    pub app: Option<String>,
+    pub threshold: f64,
+    pub created_at: OffsetDateTime,
 }
 
 #[cfg(test)]

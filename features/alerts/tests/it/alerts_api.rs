@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use unslide_alerts::Config;
 use unslide_alerts::store::events::{AlertCause, raise_for};
 use unslide_alerts::store::messages::{collect_events, list_messages};
-use unslide_alerts::store::rules;
+use unslide_alerts::store::rule_table;
 use unslide_store::Uuid;
 use unslide_world::{World, tenant_id};
 
@@ -31,7 +31,7 @@ pub fn rule(address: &str) -> Value {
 pub async fn rule_with_message(world: &World, of: &str) -> (Uuid, Uuid) {
     let mut tx = world.store.tenant(&tenant_id(of)).await.unwrap();
     let new = serde_json::from_value(rule("https://alerts.example.com/hook")).unwrap();
-    let rule = rules::create_rule(&mut tx, &new).await.unwrap().unwrap();
+    let rule = rule_table::create_rule(&mut tx, &new).await.unwrap().unwrap();
     let cause = AlertCause::new_group(Uuid::from_u128(1), "title", "culprit", "app", "1.0");
     raise_for(&mut tx, rule.id, &[cause]).await.unwrap();
     assert!(collect_events(&mut tx, rule.id).await.unwrap());

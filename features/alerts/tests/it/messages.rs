@@ -8,10 +8,11 @@ use unslide_alerts::store::messages::{
     collect_events, finish_attempt, send_again,
 };
 use unslide_alerts::store::rules::{
-    AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours, TemplateType,
+    AlertChannel, AlertCondition, AlertRule, AlertRuleChange, MOST_RULES, NewAlertRule, QuietHours,
+    TemplateType,
 };
 use unslide_alerts::store::{
-    ALERT_HOOK, AlertStep, evaluate_rule, list_due, messages, postpone_evaluation, purge_old, rules,
+    ALERT_HOOK, AlertStep, evaluate_rule, list_due, messages, postpone_evaluation, purge_old, rule_table,
 };
 use unslide_harness::database::{TestDatabase, acme, arrival, grouping, start, umbrella};
 use unslide_model::Secret;
@@ -39,7 +40,7 @@ pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
 
 pub async fn made(database: &TestDatabase, new: &NewAlertRule) -> AlertRule {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let rule = rules::create_rule(&mut tx, new).await.unwrap().unwrap();
+    let rule = rule_table::create_rule(&mut tx, new).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     rule
 }
@@ -104,16 +105,19 @@ async fn a_cause_is_told_once_to_each_rule_of_its_app() {
     // A rule that is off is told nothing, and nobody else's are there.
     let off = AlertRuleChange { enabled: Some(false), ..AlertRuleChange::default() };
     assert!(
-        in_tx(&database, async |tx| rules::change_rule(tx, bank.id, Some("bank"), &off).await.unwrap()).await
-    );
-    assert!(
-        !in_tx(&database, async |tx| rules::change_rule(tx, every.id, Some("bank"), &off).await.unwrap())
+        in_tx(&database, async |tx| rule_table::change_rule(tx, bank.id, Some("bank"), &off).await.unwrap())
             .await
     );
+    assert!(
+        !in_tx(&database, async |tx| rule_table::change_rule(tx, every.id, Some("bank"), &off)
+            .await
+            .unwrap())
+        .await
+    );
     let mut other = database.store.tenant(&umbrella()).await.unwrap();
-    assert!(rules::list_rules(&mut other, None, None, 9).await.unwrap().is_empty());
-    assert!(rules::get(&mut other, every.id, None).await.unwrap().is_none());
-    assert!(!rules::delete_rule(&mut other, every.id, None).await.unwrap());
+    assert!(rule_table::list_rules(&mut other, None, None, 9).await.unwrap().is_empty());
+    assert!(rule_table::get(&mut other, every.id, None).await.unwrap().is_none());
+    assert!(!rule_table::delete_rule(&mut other, every.id, None).await.unwrap());
     assert!(messages::list_messages(&mut other, None, None, None, 9).await.unwrap().is_empty());
     assert!(!send_again(&mut other, message.id, None).await.unwrap());
     assert!(claim_message(&mut other, every.id).await.unwrap().is_none());
@@ -177,7 +181,8 @@ async fn digests_quiet_hours_and_muting_hold_messages_back() {
     assert_eq!(raised(4).await, [3, 1], "the others together");
     let change = async |change: AlertRuleChange| {
         assert!(
-            in_tx(&database, async |tx| rules::change_rule(tx, rule.id, None, &change).await.unwrap()).await
+            in_tx(&database, async |tx| rule_table::change_rule(tx, rule.id, None, &change).await.unwrap())
+                .await
         );
     };
     // It is nine: quiet until noon.
@@ -295,7 +300,7 @@ async fn rules_are_due_one_of_each_tenant_in_turn_and_one_that_was_put_off_is_no
     }
     let mut other = database.store.tenant(&umbrella()).await.unwrap();
     let others =
-        rules::create_rule(&mut other, &new_rule(AlertCondition::NewGroup)).await.unwrap().unwrap().id;
+        rule_table::create_rule(&mut other, &new_rule(AlertCondition::NewGroup)).await.unwrap().unwrap().id;
     other.commit().await.unwrap();
     let due = async |limit| {
         let due = list_due(&database.store, limit).await.unwrap();
@@ -352,13 +357,13 @@ async fn a_tenant_has_at_most_a_hundred_rules_and_a_rule_takes_its_events_along(
     new_groups(&database, &["shop"]).await;
     steps(&database).await;
     let refused = in_tx(&database, async |tx| {
-        for _ in 1..rules::MOST_RULES {
-            rules::create_rule(tx, &new_rule(AlertCondition::Spike)).await.unwrap().unwrap();
+        for _ in 1..MOST_RULES {
+            rule_table::create_rule(tx, &new_rule(AlertCondition::Spike)).await.unwrap().unwrap();
         }
-        rules::create_rule(tx, &new_rule(AlertCondition::Spike)).await.unwrap().is_none()
+        rule_table::create_rule(tx, &new_rule(AlertCondition::Spike)).await.unwrap().is_none()
     });
     assert!(refused.await);
-    assert!(in_tx(&database, async |tx| rules::delete_rule(tx, rule.id, None).await.unwrap()).await);
+    assert!(in_tx(&database, async |tx| rule_table::delete_rule(tx, rule.id, None).await.unwrap()).await);
     assert!(listed(&database).await.is_empty());
     assert_eq!(database.number("SELECT count(*) FROM alert_events").await, 0);
 }
