@@ -14,10 +14,11 @@ mod operations;
 mod pages;
 pub mod store;
 
-pub use analysis::{JOB_KIND, TASK as ANALYSIS_TASK};
+pub use analysis::TASK as ANALYSIS_TASK;
 pub use commands::COMMANDS;
 pub use demo::send_demo_data;
 pub use keys::CaptureKeys;
+pub use store::JOB_KIND;
 
 use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
 use unslide_builder::BuilderFeature;

@@ -19,11 +19,8 @@ use unslide_builder::feature::{FeatureJob, GivenUpJob, JobFailure, JobFuture, Jo
 use unslide_model::{DebugId, TenantId};
 use unslide_store::{HookFuture, OwnerTx, jobs, segments};
 
-/// The kind of the jobs.
-pub const JOB_KIND: &str = "analyse";
-
 /// Two at once, so that one tenant's captures do not delay another's.
-pub const JOBS: &[JobHandler] = &[JobHandler { kind: JOB_KIND, places: 2, run, give_up }];
+pub const JOBS: &[JobHandler] = &[JobHandler { kind: store::JOB_KIND, places: 2, run, give_up }];
 
 fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
     Box::pin(analyse(job))

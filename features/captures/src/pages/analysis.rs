@@ -215,7 +215,7 @@ fn way(row: &BlockRow) -> String {
 
 fn stack_line(row: &StackRow) -> Vec<String> {
     let allocator = text_or(&row.allocator, "unknown stack").to_owned();
-    vec![allocator, kind_name(row.kind).to_owned(), bytes(row.bytes), grouped(row.blocks)]
+    vec![allocator, row.kind.in_words().to_owned(), bytes(row.bytes), grouped(row.blocks)]
 }
 
 fn growth_line(row: &GrowthRow) -> Vec<String> {
@@ -225,15 +225,7 @@ fn growth_line(row: &GrowthRow) -> Vec<String> {
     };
     let (before, after) = (held(&row.before), held(&row.after));
     let allocator = text_or(&row.allocator, "unknown stack").to_owned();
-    vec![allocator, kind_name(row.kind).to_owned(), changed_bytes(before, after), bytes(after)]
-}
-
-/// Returns a kind of memory in words.
-pub fn kind_name(kind: MemoryKind) -> &'static str {
-    match kind {
-        MemoryKind::Heap => "heap",
-        MemoryKind::Virtual => "virtual memory",
-    }
+    vec![allocator, row.kind.in_words().to_owned(), changed_bytes(before, after), bytes(after)]
 }
 
 /// The command that helps an image.

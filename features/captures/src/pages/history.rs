@@ -1,6 +1,5 @@
 //! The live memory of a log of allocations over time, and what has grown between two of its events.
 
-use super::analysis::kind_name;
 use super::list::{MOST_ROWS, ShownList};
 use std::cmp::Reverse;
 use unslide_captures_formats::malloc::{MemoryHistory, MemoryKind};
@@ -69,7 +68,7 @@ impl Change<'_> {
         let (before, after) = (self.before, self.after);
         vec![
             self.name.to_owned(),
-            kind_name(self.kind).to_owned(),
+            self.kind.in_words().to_owned(),
             changed_bytes(before, after),
             bytes(after),
         ]

@@ -183,7 +183,10 @@ macro_rules! query_captures {
 }
 use query_captures;
 
+/// The kind of the jobs.
+pub const JOB_KIND: &str = "analyse";
+
 /// The job that analyses a capture.
 pub(crate) fn analysis_work(capture: Uuid) -> Work {
-    Work::Feature(FeatureWork::on_row(crate::analysis::JOB_KIND, "capture", capture))
+    Work::Feature(FeatureWork::on_row(JOB_KIND, "capture", capture))
 }

@@ -17,6 +17,17 @@ pub enum MemoryKind {
     Virtual,
 }
 
+impl MemoryKind {
+    /// Returns the kind in words.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            MemoryKind::Heap => "heap",
+            MemoryKind::Virtual => "virtual memory",
+        }
+    }
+}
+
 /// Blocks of the heap and ranges of virtual memory, each with their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldMemory {

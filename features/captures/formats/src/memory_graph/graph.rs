@@ -1,7 +1,6 @@
 //! A snapshot in memory: nodes and references as columns, four bytes for each number.
 
 use super::algorithms::EdgeLists;
-use super::members::ClassMember;
 use crate::profile::ProfileImage;
 use serde::Serialize;
 
@@ -96,6 +95,19 @@ pub enum ClassKind {
     Swift,
     Cpp,
     CoreFoundation,
+}
+
+/// A member of a class that refers to other blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassMember {
+    /// Its offset in an instance, in bytes.
+    pub offset: u32,
+    /// The bytes of each element of an array inside of the block; 0 if the member is none.
+    pub stride: u32,
+    /// Its name; empty if the block itself is the array.
+    pub name: String,
+    /// Its type, or the type of the elements; empty if it is not known.
+    pub type_name: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

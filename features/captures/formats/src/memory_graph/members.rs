@@ -1,48 +1,8 @@
 //! Names of the places in a block that refer to other blocks: the members of its class.
 
-use super::graph::{MemoryGraph, NodeReference};
-use super::tables::{PathStep, shorten_list_name};
-use serde::{Deserialize, Serialize};
+use super::graph::{ClassMember, MemoryGraph, NodeReference};
+use super::tables::{MemberLabel, PathStep};
 use std::fmt::Write;
-
-/// A member of a class that refers to other blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClassMember {
-    /// Its offset in an instance, in bytes.
-    pub offset: u32,
-    /// The bytes of each element of an array inside of the block; 0 if the member is none.
-    pub stride: u32,
-    /// Its name; empty if the block itself is the array.
-    pub name: String,
-    /// Its type, or the type of the elements; empty if it is not known.
-    pub type_name: String,
-}
-
-/// The member that a reference lies in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemberLabel {
-    /// Its name, with the position of an element: `cache`, `entries[12]`, or `[12]` in a block that is an array.
-    pub name: String,
-    /// Its type; empty if it is not known.
-    #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
-    pub type_name: String,
-}
-
-impl MemberLabel {
-    /// Returns name and type as one text.
-    #[must_use]
-    pub fn describe(&self) -> String {
-        match self.type_name.as_str() {
-            "" => self.name.clone(),
-            type_name => format!("{}: {type_name}", self.name),
-        }
-    }
-
-    pub(super) fn shorten_names(&mut self) {
-        shorten_list_name(&mut self.name);
-        shorten_list_name(&mut self.type_name);
-    }
-}
 
 /// Returns the member at an offset. A member that is no array is at its own offset alone; an array reaches to the next
 /// member, or to the end of the block.

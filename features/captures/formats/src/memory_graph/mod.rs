@@ -32,17 +32,17 @@ pub use analysis::GraphAnalysis;
 pub use classes::NamedClasses;
 pub use compare::{ClassGrowth, MemoryComparison, RegionGrowth, compare_tables};
 pub use graph::{
-    ClassKind, GraphClass, GraphRegion, GraphRoot, MemoryGraph, NO_CLASS, NodeReference, ReferenceKind,
-    RootKind,
+    ClassKind, ClassMember, GraphClass, GraphRegion, GraphRoot, MemoryGraph, NO_CLASS, NodeReference,
+    ReferenceKind, RootKind,
 };
 pub use input::{MemoryFile, read_memory};
 pub use leaks::{LeakGroup, leak_groups};
-pub use members::{ClassMember, MemberLabel, format_path};
+pub use members::format_path;
 pub use neighbours::{BlockDetail, BlockSummary, ClassBlocks, NeighbourRow};
 pub use read::{MOST_CHUNK_BYTES, MemoryGraphError, MemoryGraphLimits, is_memory_graph, read_memory_graph};
 pub use tables::{
-    BlockRow, ClassRow, CutLists, LeakRow, MemorySource, MemoryTables, MemoryTotals, PathStep, RegionRow,
-    ZoneRow,
+    BlockRow, ClassRow, CutLists, LeakRow, MemberLabel, MemorySource, MemoryTables, MemoryTotals, PathStep,
+    RegionRow, ZoneRow,
 };
 pub use tool_text::{MOST_TEXT_BYTES, read_tool_text};
 pub use write::{FORMAT, MemoryGraphWriter};

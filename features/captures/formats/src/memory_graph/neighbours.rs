@@ -2,8 +2,7 @@
 
 use super::analysis::{GraphAnalysis, format_address, snake_case};
 use super::graph::NO_CLASS;
-use super::members::MemberLabel;
-use super::tables::{BlockRow, shorten_list_name};
+use super::tables::{BlockRow, MemberLabel, shorten_list_name};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 

@@ -1,9 +1,9 @@
 //! Reading a snapshot as a stream: each chunk is bounded before it is read, and each row is checked before it is used.
 
 use super::graph::{
-    ClassKind, GraphClass, GraphRegion, GraphRoot, MemoryGraph, NodeReference, ReferenceKind, RootKind,
+    ClassKind, ClassMember, GraphClass, GraphRegion, GraphRoot, MemoryGraph, NodeReference, ReferenceKind,
+    RootKind,
 };
-use super::members::ClassMember;
 use super::write::FORMAT;
 use crate::profile::{ImageRanges, ProfileImage};
 use std::io::{self, Read};

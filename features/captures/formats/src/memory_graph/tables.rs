@@ -1,7 +1,6 @@
 //! Tables about memory, independent of their source: totals by class, by tag and by zone, the largest
 //! retainers, and leaks.
 
-use super::members::MemberLabel;
 use serde::{Deserialize, Serialize};
 use unslide_model::first_bytes;
 
@@ -136,6 +135,32 @@ pub struct PathStep {
     /// Steps that were left out before this one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
+}
+
+/// The member that a reference lies in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberLabel {
+    /// Its name, with the position of an element: `cache`, `entries[12]`, or `[12]` in a block that is an array.
+    pub name: String,
+    /// Its type; empty if it is not known.
+    #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
+    pub type_name: String,
+}
+
+impl MemberLabel {
+    /// Returns name and type as one text.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self.type_name.as_str() {
+            "" => self.name.clone(),
+            type_name => format!("{}: {type_name}", self.name),
+        }
+    }
+
+    pub(super) fn shorten_names(&mut self) {
+        shorten_list_name(&mut self.name);
+        shorten_list_name(&mut self.type_name);
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
