@@ -9,6 +9,7 @@ pub mod rules;
 mod short_ids;
 mod state;
 mod state_row;
+mod status;
 pub mod versions;
 pub mod views;
 
@@ -23,7 +24,8 @@ pub use redirects::follow_redirects;
 pub(crate) use replace::{GroupMove, REPORTS_ACTOR, record_moves, retire_empty};
 pub(crate) use short_ids::name_groups;
 pub use short_ids::{find_short_ids, normalize_short_id};
-pub use state::{GroupStatus, GroupUpdate, IgnoreLimits, UpdateOutcome, update_group, update_groups};
+pub use state::{UpdateOutcome, update_group, update_groups};
+pub use status::{GroupStatus, GroupUpdate, IgnoreLimits};
 
 use crate::{Result, TenantTx, Uuid};
 use sha2::{Digest, Sha256};

@@ -1,7 +1,8 @@
 //! The columns of a group's state, and how a change turns them into others.
 
+use super::GroupAction;
+use super::status::{GroupStatus, GroupUpdate, IgnoreLimits};
 use super::versions::compare_versions;
-use super::{GroupAction, GroupStatus, GroupUpdate, IgnoreLimits};
 use crate::{Result, TenantTx, Uuid, json};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

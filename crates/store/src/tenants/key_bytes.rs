@@ -1,6 +1,11 @@
-//! The bytes of a key's text, for forms of keys that clients of other products expect.
+//! The text of an API key, `unslide_<prefix>_<secret>`, and its bytes, for forms of keys that clients of other products
+//! expect.
 
-use crate::tenants::keys::{KEY_DIGITS, PREFIX_BYTES, encode_digits, split_key};
+/// Digits of the prefix and the secret: five bits each, none that look alike.
+const KEY_DIGITS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+pub(super) const PREFIX_BYTES: usize = 5;
+const PREFIX_LENGTH: usize = 8;
+const SECRET_LENGTH: usize = 40;
 
 /// The random bytes of a key: its prefix and its secret.
 pub const KEY_BYTES: usize = 30;
@@ -32,6 +37,22 @@ pub fn key_bytes(text: &str) -> Option<[u8; KEY_BYTES]> {
     bytes.try_into().ok()
 }
 
+/// Returns bytes as digits.
+pub(super) fn encode_digits(bytes: &[u8]) -> String {
+    let bits = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
+    let bits: Vec<u8> = bits.collect();
+    bits.chunks_exact(5)
+        .map(|five| char::from(KEY_DIGITS[usize::from(five.iter().fold(0, |n, bit| n << 1 | bit))]))
+        .collect()
+}
+
+/// Returns the prefix and the secret of a key's text; `None` if it is no key.
+pub(super) fn split_key(text: &str) -> Option<(&str, &str)> {
+    let (prefix, secret) = text.strip_prefix("unslide_")?.split_once('_')?;
+    let fits = |part: &str, length| part.len() == length && part.bytes().all(|b| KEY_DIGITS.contains(&b));
+    (fits(prefix, PREFIX_LENGTH) && fits(secret, SECRET_LENGTH)).then_some((prefix, secret))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +64,19 @@ mod tests {
         }
         for other in ["", "unslide_a_b", "usp_00000000000000000000000000"] {
             assert_eq!(key_bytes(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_read_as_it_was_written_and_nothing_else_is() {
+        let (prefix, secret) = (encode_digits(&[7; 5]), encode_digits(&[200; 25]));
+        assert_eq!((prefix.len(), secret.len()), (PREFIX_LENGTH, SECRET_LENGTH));
+        let text = format!("unslide_{prefix}_{secret}");
+        assert_eq!(split_key(&text), Some((prefix.as_str(), secret.as_str())));
+        let (cut, after) =
+            (text.strip_suffix(char::is_alphanumeric).unwrap(), text.strip_prefix('u').unwrap());
+        for bad in ["", "unslide_", "unslide__", after, cut, &format!("{text}a")] {
+            assert_eq!((split_key(bad), crate::keys::key_prefix(bad)), (None, None), "{bad}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Keys that requests present, and who they belong to.
 
 use crate::column::{JsonColumn, ScopesColumn, TenantColumn};
-use crate::keys::{Principal, split_key};
+use crate::keys::Principal;
+use crate::tenants::key_bytes::split_key;
 use crate::tenants::{QuotaLimits, TenantStanding};
 use crate::{Result, Store, Uuid};
 use sha2::{Digest, Sha256};

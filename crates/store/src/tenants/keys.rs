@@ -6,6 +6,7 @@ pub use crate::tenants::key_proofs::{KeyProof, authenticate, authenticate_all, r
 
 use crate::column::ScopesColumn;
 use crate::purge;
+use crate::tenants::key_bytes::{PREFIX_BYTES, encode_digits, split_key};
 use crate::tenants::{QuotaLimits, TenantStanding};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use serde::Serialize;
@@ -14,12 +15,6 @@ use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{Scope, Secret, TenantId};
 use utoipa::ToSchema;
-
-/// Digits of the prefix and the secret: five bits each, none that look alike.
-pub(super) const KEY_DIGITS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-pub(super) const PREFIX_BYTES: usize = 5;
-const PREFIX_LENGTH: usize = 8;
-const SECRET_LENGTH: usize = 40;
 
 /// Keys of one tenant that may be in force at once.
 pub const MOST_IN_FORCE: u32 = 1_000;
@@ -114,14 +109,6 @@ impl Principal {
     }
 }
 
-pub(super) fn encode_digits(bytes: &[u8]) -> String {
-    let bits = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
-    let bits: Vec<u8> = bits.collect();
-    bits.chunks_exact(5)
-        .map(|five| char::from(KEY_DIGITS[usize::from(five.iter().fold(0, |n, bit| n << 1 | bit))]))
-        .collect()
-}
-
 /// A statement about keys that begins with `$before` and ends with `$after` their columns.
 macro_rules! query_keys {
     ($before:tt, $after:tt, $($argument:expr),+ $(,)?) => {
@@ -134,13 +121,6 @@ macro_rules! query_keys {
             $($argument),+
         )
     };
-}
-
-/// Returns the prefix and the secret of a key's text; `None` if it is no key.
-pub(super) fn split_key(text: &str) -> Option<(&str, &str)> {
-    let (prefix, secret) = text.strip_prefix("unslide_")?.split_once('_')?;
-    let fits = |part: &str, length| part.len() == length && part.bytes().all(|b| KEY_DIGITS.contains(&b));
-    (fits(prefix, PREFIX_LENGTH) && fits(secret, SECRET_LENGTH)).then_some((prefix, secret))
 }
 
 /// Returns the public part of a key's text, if the text has the form of a key. It is fit to be shown and
@@ -376,26 +356,8 @@ pub async fn revoke_with_made(
 /// How long the row of a revoked or expired key stays visible. The audit log keeps the actions done with it.
 pub const KEPT_AFTER_END: Duration = Duration::days(30);
 
-/// Deletes keys that were revoke_keyd or ran out long ago, except those that made keys which still exist. Returns
+/// Deletes keys that were revoked or ran out long ago, except those that made keys which still exist. Returns
 /// their number.
 pub async fn purge_keys(store: &Store) -> Result<u64> {
     purge::rows_before(store, "api_keys", store.now() - KEPT_AFTER_END).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_is_read_as_it_was_written_and_nothing_else_is() {
-        let (prefix, secret) = (encode_digits(&[7; 5]), encode_digits(&[200; 25]));
-        assert_eq!((prefix.len(), secret.len()), (PREFIX_LENGTH, SECRET_LENGTH));
-        let text = format!("unslide_{prefix}_{secret}");
-        assert_eq!(split_key(&text), Some((prefix.as_str(), secret.as_str())));
-        let (cut, after) =
-            (text.strip_suffix(char::is_alphanumeric).unwrap(), text.strip_prefix('u').unwrap());
-        for bad in ["", "unslide_", "unslide__", after, cut, &format!("{text}a")] {
-            assert_eq!((split_key(bad), super::key_prefix(bad)), (None, None), "{bad}");
-        }
-    }
 }
