@@ -1,6 +1,6 @@
 //! Requests to identity providers, through the guard of addresses that tenants name.
 
-use crate::SignInSettings;
+use crate::settings::SignInSettings;
 use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
 use reqwest::Url;
 use std::pin::Pin;

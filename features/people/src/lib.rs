@@ -3,7 +3,7 @@
 //! A person has a key whose text was dropped. A sign-in sets its scopes by the person's groups and begins a session of
 //! it, so that sessions, revocations and the audit log treat people as they treat keys.
 //!
-//! `provider` has the protocol, `fetch` its requests, `identity` the person of a token, `binding` the tie of a sign-in to one
+//! `settings` has the sections of the settings, `provider` the protocol, `fetch` its requests, `identity` the person of a token, `binding` the tie of a sign-in to one
 //! browser, `store` the statements, `operations` the settings of a tenant, `pages` the sign-in, and `command` the subcommand.
 
 mod binding;
@@ -13,79 +13,23 @@ mod identity;
 mod operations;
 mod pages;
 mod provider;
+mod settings;
 pub mod store;
 
 pub use command::SSO_COMMANDS;
+pub use settings::{Config, PeopleApiSettings, SignInSettings};
 
 use axum::Extension;
 use provider::Providers;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use unslide_api::feature::operation::network_of_everything;
 use unslide_api::feature::path_keys::AddressRates;
 use unslide_api::feature::{ApiFeature, NavigationEntry, OutcomeCounts};
 use unslide_feature::Feature;
 use unslide_model::Scope;
-use unslide_runtime::ConfigProblem;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
-use unslide_runtime::egress::AllowedReceivers;
 
 /// The name of the feature.
 pub const NAME: &str = "people";
-
-/// The settings that the feature reads.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(default)]
-pub struct Config {
-    /// The section `api`, as far as sign-ins need it.
-    pub api: PeopleApiSettings,
-}
-
-/// The part of the section `api` that the feature reads.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(default)]
-pub struct PeopleApiSettings {
-    /// The address of the console, to which providers send browsers back. The api documents it.
-    #[schemars(skip)]
-    pub public_url: String,
-    /// Settings of identity providers.
-    pub sign_in: SignInSettings,
-}
-
-/// The section `api.sign_in` of the settings.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(default)]
-pub struct SignInSettings {
-    /// Networks of the operator's own with identity providers of tenants, such as `10.1.0.0/16`, also without TLS. Other
-    /// addresses that are not of the internet are refused.
-    pub networks: Vec<String>,
-    /// Ports of identity providers, beside 443.
-    pub ports: Vec<u16>,
-}
-
-impl SignInSettings {
-    /// Returns the problems of the settings.
-    fn problems(&self) -> Vec<ConfigProblem> {
-        let refused = AllowedReceivers::from_networks(&self.networks, &self.ports).err();
-        let problem = |network| {
-            let message = format!("{network} is not a network such as 10.0.0.0/8");
-            ConfigProblem::new("api.sign_in.networks", message)
-        };
-        refused.map(problem).into_iter().collect()
-    }
-
-    /// Returns settings that are allowed and unsafe.
-    fn find_insecure(&self) -> Vec<ConfigProblem> {
-        let problem = |network| {
-            let message = format!(
-                "{network} holds every address: tenants can have requests sent to any server that this service reaches"
-            );
-            ConfigProblem::new("api.sign_in.networks", message)
-        };
-        network_of_everything(&self.networks).map(problem).into_iter().collect()
-    }
-}
 
 /// Requests of sign-ins of one address in a second, and seconds' worth of them at once. An office is one address.
 const ADDRESS_REQUESTS_PER_SECOND: f64 = 5.0;

@@ -1,9 +1,9 @@
 //! The protocol with identity providers: discovery, the request of a code, and the verified token.
 
-use crate::SignInSettings;
 use crate::binding::SignInSecret;
 use crate::fetch::{FetchError, GuardedHttp};
 use crate::identity::Identity;
+use crate::settings::SignInSettings;
 use crate::store::SignInProvider;
 use openidconnect::core::{
     CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreJwsSigningAlgorithm, CoreProviderMetadata,

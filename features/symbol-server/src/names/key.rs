@@ -1,13 +1,12 @@
-//! The kind of names keys, their making, and the key of a request.
+//! The making of names keys, and the key of a request.
 
-use super::store::{self, NamesCaller, NamesKey, NamesKeyRow, NewNamesKey};
-use crate::SymbolServer;
+use super::store::{self, NamesCaller, NamesKey, NamesKeyKind, NamesKeyRow, NamesKeyText, NewNamesKey};
 use std::net::IpAddr;
 use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
 use unslide_api::feature::Api;
 use unslide_api::feature::operation::is_text;
-use unslide_api::feature::path_keys::{AddressRates, KnownKeys, PathKey, PathKeyKind, rate_problem};
+use unslide_api::feature::path_keys::{AddressRates, KnownKeys, rate_problem};
 use unslide_api::problem::{Kind, Problem};
 use unslide_feature::{KeyRequest, MadeKey, MakeKey};
 use unslide_model::TenantId;
@@ -24,17 +23,6 @@ const KEY_BURST_SECONDS: f64 = 60.0;
 /// Requests of one address in a second, and seconds' worth of them at once. A whole office may have one.
 const ADDRESS_REQUESTS_PER_SECOND: f64 = 20.0;
 const ADDRESS_BURST_SECONDS: f64 = 60.0;
-
-/// The kind of names keys.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct NamesKeyKind;
-
-impl PathKeyKind for NamesKeyKind {
-    const KEY_PREFIX: &'static str = "usn_";
-}
-
-/// The text of a names key.
-pub type NamesKeyText = PathKey<NamesKeyKind>;
 
 /// Makes names keys on the command line.
 pub const NAMES_KEY_MAKER: MakeKey = make_key;
@@ -124,21 +112,11 @@ impl NamesKeys {
         self.addresses.take_request(api.clock.monotonic_micros(), address)
     }
 
-    fn take_key(&self, now: i64, id: &str) -> Result<(), Problem> {
-        let rate = Rate::with_burst(KEY_REQUESTS_PER_SECOND, KEY_BURST_SECONDS);
-        let wait = self.rates.with_bucket(id.to_owned(), rate, now, |bucket| {
-            (!bucket.try_take(rate, now, 1.0)).then(|| bucket.wait_micros(rate, now, 1.0))
-        });
-        wait.map_or(Ok(()), |micros| Err(rate_problem("requests with this key", micros)))
-    }
-}
-
-impl SymbolServer {
     /// Finds the key of a request. A text without a correct checksum costs no look-up.
     ///
     /// # Errors
     /// [`Kind::Unauthorized`] for an unknown or expired key, [`Kind::RateLimited`], or the database fails.
-    pub async fn find_names_caller(&self, api: &Api, text: &str) -> Result<Arc<NamesCaller>, Problem> {
+    pub async fn find_caller(&self, api: &Api, text: &str) -> Result<Arc<NamesCaller>, Problem> {
         let unknown = || Problem::from_kind(Kind::Unauthorized);
         let text = NamesKeyText::parse(text).ok_or_else(unknown)?;
         let look_up = {
@@ -152,12 +130,20 @@ impl SymbolServer {
             }
         };
         let now = api.clock.monotonic_micros();
-        let caller = self.keys.known.find_caller(now, text, look_up).await?.ok_or_else(unknown)?;
+        let caller = self.known.find_caller(now, text, look_up).await?.ok_or_else(unknown)?;
         if caller.expires_at <= api.clock.now() {
             return Err(unknown());
         }
-        self.keys.take_key(now, &caller.id)?;
+        self.take_key(now, &caller.id)?;
         Ok(caller)
+    }
+
+    fn take_key(&self, now: i64, id: &str) -> Result<(), Problem> {
+        let rate = Rate::with_burst(KEY_REQUESTS_PER_SECOND, KEY_BURST_SECONDS);
+        let wait = self.rates.with_bucket(id.to_owned(), rate, now, |bucket| {
+            (!bucket.try_take(rate, now, 1.0)).then(|| bucket.wait_micros(rate, now, 1.0))
+        });
+        wait.map_or(Ok(()), |micros| Err(rate_problem("requests with this key", micros)))
     }
 }
 

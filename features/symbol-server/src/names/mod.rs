@@ -98,7 +98,7 @@ async fn sign_in(
     if let Some(ClientAddress(address)) = parts.extensions.get::<ClientAddress>() {
         server.keys.take_address(api, *address)?;
     }
-    let caller = server.find_names_caller(api, text).await?;
+    let caller = server.keys.find_caller(api, text).await?;
     assign_caller(&parts.extensions, api, Caller::Tenant(caller.tenant.clone()))?;
     tracing::debug!(names_key.id = caller.id, "a request of a names key");
     Ok(caller)

@@ -1,8 +1,8 @@
 //! The statements about names keys.
 
-use super::key::NamesKeyText;
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
+use unslide_api::feature::path_keys::{PathKey, PathKeyKind};
 use unslide_model::{TenantId, timestamp};
 use unslide_store::sql::{TenantColumn, rows_before};
 use unslide_store::{Result, Store, TenantTx};
@@ -12,6 +12,17 @@ use utoipa::ToSchema;
 pub const MAX_KEYS: i64 = 200;
 /// How long an expired key is listed.
 const LIST_EXPIRED: Duration = Duration::days(30);
+
+/// The kind of names keys.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NamesKeyKind;
+
+impl PathKeyKind for NamesKeyKind {
+    const KEY_PREFIX: &'static str = "usn_";
+}
+
+/// The text of a names key.
+pub type NamesKeyText = PathKey<NamesKeyKind>;
 
 /// A names key to be made.
 #[derive(Clone, Debug, Deserialize, ToSchema)]

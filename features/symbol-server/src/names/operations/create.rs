@@ -1,7 +1,7 @@
 //! `POST /v1/names-keys`: makes a names key.
 
-use super::super::key::{NamesKeyText, check_new, create_audited};
-use super::super::store::{MAX_KEYS, NamesKey, NewNamesKey};
+use super::super::key::{check_new, create_audited};
+use super::super::store::{MAX_KEYS, NamesKey, NamesKeyText, NewNamesKey};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
