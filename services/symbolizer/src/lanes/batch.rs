@@ -2,7 +2,7 @@
 //! needs.
 
 use crate::admission::sender;
-use crate::output::spans::{self, BatchFetch};
+use crate::output::spans;
 use crate::output::stored_reports::{self, Bodies};
 use crate::source_record::SourceRecord;
 use crate::symbols::patience::Patience;
@@ -15,11 +15,49 @@ use unslide_runtime::{CpuJob, CpuPool};
 use unslide_stream::lane::{Done, Pause, ProcessingStep};
 use unslide_stream::{OutRecord, Record};
 
+/// Name of the step in which a record waits for symcaches.
+const FETCH_STEP: &str = "fetch symbols";
+
 /// The result of processing one record once.
 pub enum RecordStep {
     Done(Done),
     /// These symbols are needed first.
     Wants(Vec<Wanted>),
+}
+
+/// The records of a batch that wait for symcaches, with the start of the wait.
+struct BatchFetch {
+    waiting: Vec<usize>,
+    step: ProcessingStep,
+}
+
+impl BatchFetch {
+    /// Notes the records that want symcaches. Returns `None` if spans are not exported.
+    fn begin(worker: &Worker, steps: &[RecordStep]) -> Option<BatchFetch> {
+        if !worker.tracer.is_on() {
+            return None;
+        }
+        let wants =
+            |(index, step): (usize, &RecordStep)| matches!(step, RecordStep::Wants(_)).then_some(index);
+        let now = worker.clock.now_micros();
+        let step = ProcessingStep { name: FETCH_STEP, began_micros: now, ended_micros: now };
+        Some(BatchFetch { waiting: steps.iter().enumerate().filter_map(wants).collect(), step })
+    }
+
+    /// Records the end of the wait.
+    fn end_wait(mut self, worker: &Worker) -> BatchFetch {
+        self.step.ended_micros = worker.clock.now_micros();
+        self
+    }
+
+    /// Adds the step to the records that waited.
+    fn note_in(self, steps: &mut [RecordStep]) {
+        for index in self.waiting {
+            if let Some(step) = steps.get_mut(index) {
+                step.record_step(self.step.clone());
+            }
+        }
+    }
 }
 
 /// A step that is known, or a job that computes it.

@@ -1,7 +1,6 @@
 //! Spans of records, exported once their transaction is committed. A record's span has the id that its
 //! outputs carry, so that a reader of an output continues the trace.
 
-use crate::lanes::batch::RecordStep;
 use crate::output::ledger::outcome_name;
 use crate::worker::Worker;
 use std::sync::Arc;
@@ -11,49 +10,12 @@ use unslide_proto::report::Outcome;
 use unslide_proto::trace::TraceContext;
 use unslide_runtime::traces::{FinishedSpan, SpanKind, SpanTimes};
 use unslide_stream::Record;
-use unslide_stream::lane::{Done, ProcessingStep};
+use unslide_stream::lane::Done;
 
 /// Name of the step in which a record is read and its frames are looked up.
 pub const SYMBOLICATE_STEP: &str = "symbolicate";
-/// Name of the step in which a record waits for symcaches.
-const FETCH_STEP: &str = "fetch symbols";
 /// Name of the step for the transaction with the outputs and the offsets.
 const COMMIT_STEP: &str = "commit";
-
-/// The records of a batch that wait for symcaches, with the start of the wait.
-pub struct BatchFetch {
-    waiting: Vec<usize>,
-    step: ProcessingStep,
-}
-
-impl BatchFetch {
-    /// Notes the records that want symcaches. Returns `None` if spans are not exported.
-    pub fn begin(worker: &Worker, steps: &[RecordStep]) -> Option<BatchFetch> {
-        if !worker.tracer.is_on() {
-            return None;
-        }
-        let wants =
-            |(index, step): (usize, &RecordStep)| matches!(step, RecordStep::Wants(_)).then_some(index);
-        let now = worker.clock.now_micros();
-        let step = ProcessingStep { name: FETCH_STEP, began_micros: now, ended_micros: now };
-        Some(BatchFetch { waiting: steps.iter().enumerate().filter_map(wants).collect(), step })
-    }
-
-    /// Records the end of the wait.
-    pub fn end_wait(mut self, worker: &Worker) -> BatchFetch {
-        self.step.ended_micros = worker.clock.now_micros();
-        self
-    }
-
-    /// Adds the step to the records that waited.
-    pub fn note_in(self, steps: &mut [RecordStep]) {
-        for index in self.waiting {
-            if let Some(step) = steps.get_mut(index) {
-                step.record_step(self.step.clone());
-            }
-        }
-    }
-}
 
 /// Exports the spans of one lane.
 pub struct LaneSpans {
