@@ -24,8 +24,8 @@ pub use crate::operations::groups::bulk::{
     CHANGED_GROUPS_LIMIT, ChangedGroups, GroupChanges, GroupOutcome, change_all_as_author,
 };
 pub use crate::operations::groups::change::{GroupPatch, change_as_author};
-pub use crate::operations::groups::get::load_group;
 pub use crate::operations::groups::list::{GROWING, GROWING_DAYS, GroupQuery, count_groups, list_groups};
+pub use crate::operations::groups::load::load_group;
 pub use crate::operations::groups::reference::{GroupRef, find_named_group, resolve_group};
 pub use crate::operations::groups::representative::choose_report;
 pub use crate::operations::groups::{Author, comment, merge, split};
@@ -34,8 +34,9 @@ pub use crate::operations::keys::list::list_keys;
 pub use crate::operations::keys::{CreatedKey, NewKeyBody, RevokeQuery, revoke_key};
 pub use crate::operations::reports::delete::delete_report;
 pub use crate::operations::reports::explain::explain_stored;
-pub use crate::operations::reports::get::{GetQuery, VariantQuery, get_report, load_report};
+pub use crate::operations::reports::get::{GetQuery, VariantQuery, get_report};
 pub use crate::operations::reports::list::{ReportQuery, list_reports, read_report_total};
+pub use crate::operations::reports::load::load_report;
 pub use crate::operations::reprocess::{BegunReprocess, NewReprocess, begin_reprocess, get_reprocess};
 pub use crate::operations::search::by_id::{find_by_id, find_by_short_id, read_id};
 pub use crate::operations::search::matches::SearchMatch;

@@ -11,7 +11,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::header::ACCEPT_ENCODING;
+use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, VARY};
 use std::sync::Arc;
 use unslide_model::TenantId;
 
@@ -29,6 +29,14 @@ pub struct ReservedAnswer {
     pub bytes: Bytes,
     /// The reservation for these bytes.
     pub reservation: Reservation,
+}
+
+impl ReservedAnswer {
+    /// Returns the response with the bytes as a Markdown document.
+    pub fn into_markdown(self) -> Response {
+        let headers = [(CONTENT_TYPE, "text/markdown; charset=utf-8"), (VARY, "accept, authorization")];
+        (headers, self).into_response()
+    }
 }
 
 impl IntoResponse for ReservedAnswer {

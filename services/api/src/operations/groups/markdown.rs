@@ -4,8 +4,7 @@ use super::representative::choose_report;
 use crate::feature::sources::{SourceLines, SourceScope, source_lines_for_page};
 use crate::limits::answers::{ReservedAnswer, reserve_bytes};
 use crate::operations::prelude::*;
-use crate::operations::reports::get::load_report;
-use crate::operations::reports::markdown::answer_document;
+use crate::operations::reports::load::load_report;
 use crate::reports::stored_body::{self, StoredBody};
 use axum::response::Response;
 use time::OffsetDateTime;
@@ -61,7 +60,7 @@ pub async fn answer_group(
         reservation.reserve_more(text.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: text.into(), reservation })
     };
-    Ok(answer_document(api.cpu.run_for(access.tenant(), work).await??))
+    Ok(api.cpu.run_for(access.tenant(), work).await??.into_markdown())
 }
 
 /// Returns the report that represents the group, the reason for this choice, and its body.

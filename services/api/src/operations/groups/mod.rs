@@ -7,6 +7,7 @@ pub mod comment;
 pub mod context;
 pub mod get;
 pub mod list;
+pub mod load;
 pub mod markdown;
 pub mod merge;
 pub mod reference;

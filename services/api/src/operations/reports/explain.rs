@@ -1,6 +1,7 @@
 //! `GET /v1/reports/{id}/explain`.
 
-use super::get::{VariantQuery, load_report};
+use super::get::VariantQuery;
+use super::load::load_report;
 use super::schemas::ExplanationSchema;
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::charge::Charge;

@@ -1,12 +1,13 @@
 //! `GET /v1/reports/{id}`.
 
+use super::load::{body_of, find_report};
 use super::markdown::answer_markdown;
 use super::schemas::EnrichedReport;
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
-use crate::reports::stored_body::{self, StoredBody, StoredBodyError};
+use crate::reports::stored_body::{self, StoredBody};
 use crate::requests::accept::{Representation, choose_representation};
 use crate::requests::wait::Wait;
 use axum::Extension;
@@ -14,11 +15,10 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use std::time::Duration;
 use time::format_description::well_known::Rfc3339;
-use unslide_model::ReportId;
 use unslide_report::reader::is_json;
 use unslide_store::TenantTx;
 use unslide_store::queries::duplicates;
-use unslide_store::queries::report::{self, FoundReport};
+use unslide_store::queries::report::FoundReport;
 
 /// The longest wait for a report.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -127,26 +127,6 @@ async fn again_headers(tx: &mut Tx<TenantTx>, found: &FoundReport) -> Result<Hea
     Ok(headers)
 }
 
-/// Finds the stored report of an id without its body, if the key may see it. Also returns the transaction
-/// that found it.
-///
-/// # Errors
-/// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for an invalid id.
-async fn find_report(
-    api: &Api,
-    access: &Access<ReportsRead>,
-    id: &str,
-    variant: u32,
-) -> Result<(Tx<TenantTx>, FoundReport), Problem> {
-    let id: ReportId = parse_parameter("id", id)?;
-    let mut tx = api.tenant(access.tenant()).await?;
-    let found = report::find_report(&mut tx, id, variant).await?;
-    let Some(found) = found.filter(|found| access.can_see(&found.listed.app)) else {
-        return Err(Problem::new(Kind::NotFound, "there is no such report"));
-    };
-    Ok((tx, found))
-}
-
 /// Calls [`find_report`] until the report is stored or the time is over. Holds no database connection between two
 /// attempts.
 ///
@@ -165,51 +145,6 @@ async fn find_within(
             found => return found,
         }
         wait.wait_for_check(api, access.tenant()).await?;
-    }
-}
-
-/// Returns the stored report of an id with its JSON and the reservation, if the key may see it.
-///
-/// # Errors
-/// Those of [`find_report`] and [`body_of`].
-pub async fn load_report(
-    api: &Api,
-    access: &Access<ReportsRead>,
-    id: &str,
-    variant: u32,
-) -> Result<(FoundReport, StoredBody), Problem> {
-    let (tx, found) = find_report(api, access, id, variant).await?;
-    body_of(api, access, id, variant, tx, found).await
-}
-
-/// Reads the JSON of a report from the database or its segment. If it is not at the place in the row, it was
-/// moved or revised since. The row is then read again, and the result belongs to the new row.
-///
-/// # Errors
-/// Those of [`find_report`]; [`Kind::Unavailable`] if object storage does not answer, [`Kind::Internal`] if the body
-/// is lost or damaged.
-async fn body_of(
-    api: &Api,
-    access: &Access<ReportsRead>,
-    id: &str,
-    variant: u32,
-    tx: Tx<TenantTx>,
-    found: FoundReport,
-) -> Result<(FoundReport, StoredBody), Problem> {
-    let first = match stored_body::read_body(api, access.tenant(), tx, &found).await {
-        Ok(body) => return Ok((found, body)),
-        Err(StoredBodyError::Lost(lost)) => lost,
-        Err(StoredBodyError::Problem(problem)) => return Err(problem),
-    };
-    tracing::debug!(error = %first, "a body was moved after its row was read: the row is read again");
-    let (tx, found) = find_report(api, access, id, variant).await?;
-    match stored_body::read_body(api, access.tenant(), tx, &found).await {
-        Ok(body) => Ok((found, body)),
-        Err(StoredBodyError::Problem(problem)) => Err(problem),
-        Err(StoredBodyError::Lost(lost)) => {
-            api.metrics.lost_bodies.inc();
-            Err(Problem::internal(lost))
-        }
     }
 }
 

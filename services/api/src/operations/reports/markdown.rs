@@ -2,12 +2,11 @@
 
 use crate::feature::sources::{SourceScope, source_lines_for_page};
 use crate::limits::answers::ReservedAnswer;
-use crate::operations::groups::get::load_group;
+use crate::operations::groups::load::load_group;
 use crate::operations::groups::markdown::write_group;
 use crate::operations::prelude::*;
 use crate::reports::stored_body::{self, StoredBody};
-use axum::response::{IntoResponse, Response};
-use http::header;
+use axum::response::Response;
 use time::format_description::well_known::Rfc3339;
 use unslide_report::markdown::{MarkdownDocument, write_report};
 use unslide_store::queries::report::FoundReport;
@@ -50,12 +49,5 @@ pub async fn answer_markdown(
         reservation.reserve_more(text.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: text.into(), reservation })
     };
-    Ok(answer_document(api.cpu.run_for(access.tenant(), work).await??))
-}
-
-/// Returns the response with a Markdown document.
-pub fn answer_document(answer: ReservedAnswer) -> Response {
-    let headers =
-        [(header::CONTENT_TYPE, "text/markdown; charset=utf-8"), (header::VARY, "accept, authorization")];
-    (headers, answer).into_response()
+    Ok(api.cpu.run_for(access.tenant(), work).await??.into_markdown())
 }

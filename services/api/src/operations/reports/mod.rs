@@ -4,6 +4,7 @@ pub mod delete;
 pub mod explain;
 pub mod get;
 pub mod list;
+pub mod load;
 pub mod markdown;
 mod profile;
 mod schemas;

@@ -1,6 +1,6 @@
 //! `GET /v1/reports/{id}/profile`.
 
-use super::get::load_report;
+use super::load::load_report;
 use crate::limits::answers::ReservedAnswer;
 use crate::operations::prelude::*;
 use crate::reports::sampled::{load_profile, no_profile};
