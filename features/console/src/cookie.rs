@@ -1,14 +1,16 @@
 //! Cookies with 256 random bits, each of one host.
 
-use crate::session::{is_loopback, needs_https};
+use crate::form::request_host;
 use axum::extract::FromRequestParts;
 use http::header::COOKIE;
 use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderValue};
 use std::convert::Infallible;
+use std::net::IpAddr;
 use time::Duration;
 use unslide_api::entropy::{read_token, write_token};
 use unslide_api::feature::Api;
+use unslide_api::feature::site::Peer;
 use unslide_api::problem::Problem;
 
 /// Headers of a request and what the server knows of its connection.
@@ -105,9 +107,47 @@ impl BrowserCookie {
     }
 }
 
+/// Headers by which proxies describe the client's connection.
+const PROXIED: [&str; 3] = ["x-forwarded-proto", "x-forwarded-for", "forwarded"];
+
+/// Returns true for a request over plain HTTP that never left this machine.
+pub fn is_loopback(headers: &HeaderMap, extensions: &Extensions) -> bool {
+    let near = extensions.get::<Peer>().is_some_and(|peer| peer.0.to_canonical().is_loopback());
+    near && names_loopback(headers) && !PROXIED.iter().any(|name| headers.contains_key(*name))
+}
+
+/// Returns true if the request names this machine as its host.
+fn names_loopback(headers: &HeaderMap) -> bool {
+    let host = request_host(headers).map(|authority| authority.host().trim_matches(['[', ']']).to_owned());
+    host.is_some_and(|host| {
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    })
+}
+
+/// Returns true if the browser seems to use plain HTTP from another machine. Such a browser would not keep
+/// the session's cookie.
+pub fn needs_https(headers: &HeaderMap) -> bool {
+    let is =
+        |name: &str, test: fn(&str) -> bool| headers.get(name).map(|value| value.to_str().is_ok_and(test));
+    if names_loopback(headers) {
+        return false;
+    }
+    // Forms send the origin of their page, and only pages over HTTPS get Sec-Fetch-Site.
+    let origin = is("origin", |origin| origin != "null").unwrap_or(false);
+    if origin {
+        return is("origin", |origin| origin.starts_with("http://")).unwrap_or(false);
+    }
+    if headers.contains_key("sec-fetch-site") {
+        return false;
+    }
+    is("x-forwarded-proto", |protocol| protocol.eq_ignore_ascii_case("http"))
+        .unwrap_or_else(|| !PROXIED.iter().any(|name| headers.contains_key(*name)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::form::tests::headers;
 
     #[test]
     fn a_cookie_for_navigation_is_of_its_host_and_for_links_from_other_sites() {
@@ -122,5 +162,25 @@ mod tests {
         assert_eq!(cookie.find_token(&origin), Some([7; 32]));
         origin.headers.append(COOKIE, HeaderValue::from_str(pair).unwrap());
         assert_eq!(cookie.find_token(&origin), None, "another host of the site may have planted one");
+    }
+
+    #[test]
+    fn a_page_over_plain_http_from_another_machine_needs_https() {
+        let host = ("host", "crashes.example.com:8080");
+        for (needed, sent) in [
+            (true, headers(&[host])),
+            (true, headers(&[host, ("origin", "http://crashes.example.com:8080")])),
+            (true, headers(&[host, ("origin", "null")])),
+            (true, headers(&[host, ("x-forwarded-proto", "http")])),
+            (false, headers(&[host, ("origin", "https://crashes.example.com:8080")])),
+            (false, headers(&[host, ("x-forwarded-proto", "https")])),
+            (false, headers(&[host, ("x-forwarded-for", "192.0.2.1")])),
+            (false, headers(&[host, ("sec-fetch-site", "none")])),
+            (false, headers(&[("host", "localhost:8080")])),
+            (false, headers(&[("host", "127.0.0.1:8080"), ("origin", "http://127.0.0.1:8080")])),
+            (false, headers(&[("host", "[::1]:8080")])),
+        ] {
+            assert_eq!(needs_https(&sent), needed, "{sent:?}");
+        }
     }
 }

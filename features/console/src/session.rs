@@ -1,6 +1,5 @@
 //! The session cookie, and the access of requests with a session.
 
-use super::form::request_host;
 use super::link::{build_link, is_local};
 use super::shell::{Shell, SideBar, render_html};
 use super::viewer::{Viewer, ViewerCell};
@@ -11,11 +10,9 @@ use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderValue, Method};
-use std::net::IpAddr;
 use time::Duration;
 use unslide_api::feature::Api;
 use unslide_api::feature::operation::Access;
-use unslide_api::feature::site::Peer;
 use unslide_api::feature::site::{Permission, admit_request};
 use unslide_api::problem::Problem;
 
@@ -119,49 +116,14 @@ pub fn build_cookie(
     SESSION_COOKIE.write_header(token, lifetime, headers, extensions)
 }
 
-/// Headers by which proxies describe the client's connection.
-const PROXIED: [&str; 3] = ["x-forwarded-proto", "x-forwarded-for", "forwarded"];
-
-/// Returns true for a request over plain HTTP that never left this machine.
-pub fn is_loopback(headers: &HeaderMap, extensions: &Extensions) -> bool {
-    let near = extensions.get::<Peer>().is_some_and(|peer| peer.0.to_canonical().is_loopback());
-    near && names_loopback(headers) && !PROXIED.iter().any(|name| headers.contains_key(*name))
-}
-
-/// Returns true if the request names this machine as its host.
-fn names_loopback(headers: &HeaderMap) -> bool {
-    let host = request_host(headers).map(|authority| authority.host().trim_matches(['[', ']']).to_owned());
-    host.is_some_and(|host| {
-        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-    })
-}
-
-/// Returns true if the browser seems to use plain HTTP from another machine. Such a browser would not keep
-/// the session's cookie.
-pub fn needs_https(headers: &HeaderMap) -> bool {
-    let is =
-        |name: &str, test: fn(&str) -> bool| headers.get(name).map(|value| value.to_str().is_ok_and(test));
-    if names_loopback(headers) {
-        return false;
-    }
-    // Forms send the origin of their page, and only pages over HTTPS get Sec-Fetch-Site.
-    let origin = is("origin", |origin| origin != "null").unwrap_or(false);
-    if origin {
-        return is("origin", |origin| origin.starts_with("http://")).unwrap_or(false);
-    }
-    if headers.contains_key("sec-fetch-site") {
-        return false;
-    }
-    is("x-forwarded-proto", |protocol| protocol.eq_ignore_ascii_case("http"))
-        .unwrap_or_else(|| !PROXIED.iter().any(|name| headers.contains_key(*name)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::form::tests::headers;
     use crate::store::SESSION_LIFETIME;
     use http::header::COOKIE;
+    use std::net::IpAddr;
+    use unslide_api::feature::site::Peer;
 
     #[test]
     fn a_cookie_is_secure_and_of_its_host_unless_the_request_never_left_the_machine() {
@@ -181,26 +143,6 @@ mod tests {
         assert!(secure(far, headers(&[("host", "localhost")])));
         assert!(secure(near, headers(&[("host", "crashes.example.com")])));
         assert!(secure(near, headers(&[("host", "localhost"), ("x-forwarded-proto", "https")])));
-    }
-
-    #[test]
-    fn a_page_over_plain_http_from_another_machine_needs_https() {
-        let host = ("host", "crashes.example.com:8080");
-        for (needed, sent) in [
-            (true, headers(&[host])),
-            (true, headers(&[host, ("origin", "http://crashes.example.com:8080")])),
-            (true, headers(&[host, ("origin", "null")])),
-            (true, headers(&[host, ("x-forwarded-proto", "http")])),
-            (false, headers(&[host, ("origin", "https://crashes.example.com:8080")])),
-            (false, headers(&[host, ("x-forwarded-proto", "https")])),
-            (false, headers(&[host, ("x-forwarded-for", "192.0.2.1")])),
-            (false, headers(&[host, ("sec-fetch-site", "none")])),
-            (false, headers(&[("host", "localhost:8080")])),
-            (false, headers(&[("host", "127.0.0.1:8080"), ("origin", "http://127.0.0.1:8080")])),
-            (false, headers(&[("host", "[::1]:8080")])),
-        ] {
-            assert_eq!(needs_https(&sent), needed, "{sent:?}");
-        }
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use super::assets::{ICON_PATH, SCRIPT_PATH, STYLE_PATH};
 use super::bar::FilterBar;
+use super::cookie::needs_https;
 use super::form::{foreign_form, is_own_form};
 use super::link::build_link;
-use super::session::needs_https;
 use super::viewer::{Viewer, ViewerCell};
 use crate::escaping::{self, Template, filters};
 use axum::extract::Request;

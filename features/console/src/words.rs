@@ -1,6 +1,6 @@
 //! Formats numbers, times and texts for pages.
 
-use super::filters::Safe;
+use askama_base::filters::Safe;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;

@@ -1,6 +1,6 @@
 //! The lists of pages without the page around them, for features that return them in other forms.
 
-use crate::pages::group_pages::groups;
+use crate::pages::group_pages::group_filters;
 use crate::pages::report_pages::report_filters;
 use crate::prelude::*;
 use axum::Router;
@@ -49,7 +49,8 @@ async fn page_of_groups(
     Query(state): Query<PageState>,
 ) -> Result<impl IntoResponse, Problem> {
     let me = signed.viewer.name.as_deref();
-    let query = GroupQuery { limit: Some(PAGE_ENTRIES), ..groups::build_query(&state, api.clock.now(), me) };
+    let query =
+        GroupQuery { limit: Some(PAGE_ENTRIES), ..group_filters::build_query(&state, api.clock.now(), me) };
     list_groups(api, signed.access, Query(query)).await
 }
 

@@ -1,10 +1,10 @@
 //! `/console/sign-in` and `/console/sign-out`.
 
-use crate::cookie::RequestOrigin;
+use crate::cookie::{RequestOrigin, needs_https};
 use crate::form::NEEDS_HTTPS;
 use crate::link::is_local;
 use crate::prelude::*;
-use crate::session::{build_cookie, find_session, find_token, needs_https};
+use crate::session::{build_cookie, find_session, find_token};
 use crate::shell::{FIRST_PAGE, SideBar, first_page, html_with};
 use crate::store::{self, ConsoleSession, SESSION_LIFETIME};
 use axum::body::Body;

@@ -1,7 +1,7 @@
 //! The form of the list that changes the groups that are ticked.
 
 use super::group_actions::{read_patch, to_author};
-use super::groups::GROUPS_PAGE;
+use super::group_filters::GROUPS_PAGE;
 use crate::form::SentForm;
 use crate::link::is_local;
 use crate::prelude::*;

@@ -3,39 +3,23 @@
 use crate::bar::{BarSelect, FilterBar, app_and_version, period_or_all};
 use crate::components::chart::GroupTrends;
 use crate::components::rows::{self, CountedScope, GroupHead, group_heads};
+use crate::pages::group_pages::group_filters::{
+    ASSIGNED_TO_ME, GROUP_FILTERS, GROUPS_PAGE, UNASSIGNED, build_query,
+};
 use crate::pages::group_pages::saved_views::SavedViews;
 use crate::pages::lists::{self, ListLink};
-use crate::pages::report_pages::report_filters::day_begin;
 use crate::pages::search::find_page_by_id;
 use crate::prelude::*;
-use std::ops::RangeInclusive;
-use time::format_description::well_known::Rfc3339;
-use time::{Duration, OffsetDateTime};
+use time::Duration;
 use unslide_api::feature::site::{GROWING, GROWING_DAYS, GroupQuery, count_groups, list_groups, read_id};
 use unslide_model::Scope;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends;
 
-pub(super) const GROUPS_PAGE: &str = "/console/groups";
-/// Parameters of the page's address that make its filter.
-pub(super) const GROUP_FILTERS: [&str; 12] = [
-    "app", "version", "days", "q", "kind", "symbols", "status", "assignee", "assigned", "new_in", "new_days",
-    "sort",
-];
 /// Filters without a field: a link sets them, and each is shown with a link that removes it.
 const LINKED_GROUP_FILTERS: [&str; 3] = ["assignee", "new_in", "new_days"];
-/// Periods of new groups, in days.
-const NEW_DAYS: RangeInclusive<i64> = 1..=365;
 /// Maximum number of groups that the page counts.
 const COUNTED_GROUPS_LIMIT: u32 = 1_000;
-/// An assignee that no group has, for a session without a name.
-const NO_NAME: &str = "\u{1}";
-/// Values of the parameter `assigned`: the groups of the person who looks, and those of no person.
-pub(super) const ASSIGNED_TO_ME: &str = "me";
-pub(super) const UNASSIGNED: &str = "none";
-/// The statuses that are listed by default: groups that need attention.
-pub(super) const USUAL_STATUS: &str = "open,regressed";
-
 #[derive(Template)]
 #[template(path = "console/pages/group_pages/groups.html", askama = escaping)]
 struct GroupsPage {
@@ -175,41 +159,6 @@ async fn read_total(
     }
     let total = count_groups(api, access, query.clone(), COUNTED_GROUPS_LIMIT).await?;
     Ok((total > 0).then_some(total))
-}
-
-/// Returns the query in the page's address. `me` is the name of the person who looks at it.
-pub(crate) fn build_query(state: &PageState, now: OffsetDateTime, me: Option<&str>) -> GroupQuery {
-    // Growing groups have their own period.
-    let has_period = state.get("days").is_some() && state.get("sort") != Some(GROWING);
-    GroupQuery {
-        app: state.get_text("app"),
-        version: state.get_text("version"),
-        first_version: state.get_text("new_in"),
-        new_from: state.get("new_days").and_then(|days| new_from(days, now)),
-        from_day: has_period.then(|| state.first_day(now).to_string()),
-        kind: state.get_text("kind"),
-        q: state.get_text("q"),
-        provisional: state.get("symbols").map(|symbols| symbols == "missing"),
-        status: Some(state.get("status").unwrap_or(USUAL_STATUS).to_owned()).filter(|status| status != "all"),
-        assignee: match state.get("assigned") {
-            Some(ASSIGNED_TO_ME) => Some(me.unwrap_or(NO_NAME).to_owned()),
-            Some(UNASSIGNED) => Some(String::new()),
-            _ => state.get_text("assignee"),
-        },
-        sort: state.get_text("sort"),
-        cursor: state.get_text("cursor"),
-        ..GroupQuery::default()
-    }
-}
-
-/// Returns when the period of new groups begins, as the overview counts them.
-fn new_from(days: &str, now: OffsetDateTime) -> Option<String> {
-    let days: i64 = days.parse().ok().filter(|days| NEW_DAYS.contains(days))?;
-    let begin = match days {
-        1 => day_begin(now),
-        _ => (now.date() - Duration::days(days - 1)).midnight().assume_utc(),
-    };
-    begin.format(&Rfc3339).ok()
 }
 
 /// Returns a filter that a link has set, and the address without it.

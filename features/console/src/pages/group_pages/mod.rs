@@ -4,6 +4,7 @@ pub mod bulk;
 pub mod group;
 pub mod group_actions;
 mod group_context;
+pub mod group_filters;
 pub mod group_work;
 pub mod groups;
 pub mod saved_views;

@@ -1,6 +1,6 @@
 //! Saved views: names of filters, above the list of groups.
 
-use super::groups::{ASSIGNED_TO_ME, GROUP_FILTERS, GROUPS_PAGE, UNASSIGNED, USUAL_STATUS};
+use super::group_filters::{ASSIGNED_TO_ME, GROUP_FILTERS, GROUPS_PAGE, UNASSIGNED, USUAL_STATUS};
 use crate::form::SentForm;
 use crate::prelude::*;
 use unslide_api::feature::operation::JsonBody;
