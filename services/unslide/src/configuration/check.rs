@@ -1,5 +1,6 @@
 //! `unslide config check`.
 
+use super::section::Section;
 use super::service::Service;
 use super::{Configuration, Configured};
 use crate::servers::{connection_check, logins};
@@ -82,24 +83,5 @@ impl Configuration {
         let of_api = of_features.chain(self.api.api.find_insecure());
         let of_api = of_api.filter(|_| login.is_none_or(|login| login == KafkaLogin::Api));
         problems.flatten().chain(of_api).collect()
-    }
-}
-
-/// A section that not everyone reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Section {
-    Postgres,
-    Objects,
-}
-
-impl Section {
-    /// Returns true if this service or command connects to the server of the section.
-    pub fn is_read_by(self, login: KafkaLogin) -> bool {
-        match login {
-            KafkaLogin::Api | KafkaLogin::Builder | KafkaLogin::Indexer => true,
-            KafkaLogin::Symbolizer => self == Section::Objects,
-            KafkaLogin::Migrate => self == Section::Postgres,
-            KafkaLogin::Audit => false,
-        }
     }
 }

@@ -13,6 +13,7 @@ use unslide_store::StoreHook;
 
 pub mod check;
 mod reference;
+pub mod section;
 pub mod service;
 mod settings;
 

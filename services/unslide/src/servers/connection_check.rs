@@ -3,7 +3,7 @@
 
 use crate::boot;
 use crate::configuration::Configuration;
-use crate::configuration::check::Section;
+use crate::configuration::section::Section;
 use crate::servers::logins;
 use std::fmt;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The flags of atos. They have one dash and whole words, as those of Apple's other tools.
 
-use super::lines::{AddressBase, LineStyle};
+use super::lines::{AddressBase, LineStyle, parse_hexadecimal};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use unslide_client::quantity;
@@ -153,23 +153,9 @@ fn wrong_value(flag: &str, value: &str, problem: String) -> InvalidUsage {
     InvalidUsage::WrongValue { flag: flag.to_owned(), value: value.to_owned(), problem }
 }
 
-/// Parses a number that is hexadecimal with and without `0x`.
-fn parse_hexadecimal(text: &str) -> Option<u64> {
-    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
-    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    u64::from_str_radix(digits, 16).ok().filter(|_| is_number)
-}
-
-/// Parses an address: decimal if all its digits are, as crash logs have offsets, and hexadecimal otherwise.
-pub fn parse_address(text: &str) -> Option<u64> {
-    match !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit()) {
-        true => text.parse().ok(),
-        false => parse_hexadecimal(text),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::lines::parse_address;
     use super::*;
 
     fn parse(line: &str) -> Result<AtosRequest, InvalidUsage> {

@@ -1,6 +1,5 @@
 //! The lines of the output, in the form of Apple's tool.
 
-use super::flags::parse_address;
 use super::image::AtosImage;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -174,5 +173,20 @@ impl LineWriting {
         }
         let short = || simplify_swift(linkage, demangled).unwrap_or_else(|| demangled.to_owned());
         self.swift_names.entry(linkage.to_owned()).or_insert_with(short)
+    }
+}
+
+/// Parses a number that is hexadecimal with and without `0x`.
+pub fn parse_hexadecimal(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u64::from_str_radix(digits, 16).ok().filter(|_| is_number)
+}
+
+/// Parses an address: decimal if all its digits are, as crash logs have offsets, and hexadecimal otherwise.
+pub fn parse_address(text: &str) -> Option<u64> {
+    match !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit()) {
+        true => text.parse().ok(),
+        false => parse_hexadecimal(text),
     }
 }

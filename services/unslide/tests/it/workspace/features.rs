@@ -106,7 +106,7 @@ const ALLOWED_PAIRS: [(&str, &str, &str); 21] = [
 ];
 
 /// The production code of a source.
-fn production(path: &Path) -> String {
+pub fn production(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
 }

@@ -1,5 +1,6 @@
 //! The shape of the workspace: layers, names, documents and promises against the code.
 
+mod circles;
 mod documents;
 mod features;
 mod language;

@@ -1,0 +1,131 @@
+//! No files import each other in a circle. The files of folders (`mod.rs`, `lib.rs`) do not count: they hand the names of
+//! their parts on.
+
+use super::features::production;
+use super::layering::{sources, top};
+use regex::Regex;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Circles that stay: the parts of a service are handlers that take its whole state, and the state has the list of them.
+const ACCEPTED: [&str; 2] = ["services/api/src/state.rs", "services/builder/src/builder.rs"];
+
+/// The modules of a crate that are files, by their paths in it.
+type Modules = BTreeMap<Vec<String>, String>;
+
+/// The crates by their folders of sources.
+fn crates() -> BTreeMap<String, Modules> {
+    let mut crates: BTreeMap<String, Modules> = BTreeMap::new();
+    for path in sources() {
+        let path = path.strip_prefix(top()).unwrap().to_str().unwrap().to_owned();
+        let Some((folder, inside)) = path.split_once("/src/") else { continue };
+        let module: Vec<String> = inside.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+        let is_face = matches!(inside.rsplit('/').next(), Some("mod.rs" | "lib.rs" | "main.rs"));
+        if !is_face && !module.iter().any(|part| part == "tests") {
+            crates.entry(folder.to_owned()).or_default().insert(module, path);
+        }
+    }
+    crates
+}
+
+/// The paths that a `use` names: `a::{b, c::d}` is `a::b` and `a::c::d`.
+fn expand(tree: &str) -> Vec<String> {
+    let Some((before, rest)) = tree.split_once('{') else { return vec![tree.to_owned()] };
+    let inside = rest.rsplit_once('}').map_or(rest, |(inside, _)| inside);
+    let (mut parts, mut depth) = (vec![String::new()], 0_usize);
+    for c in inside.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        match c {
+            ',' if depth == 0 => parts.push(String::new()),
+            c => parts.last_mut().unwrap().push(c),
+        }
+    }
+    parts.iter().flat_map(|part| expand(part)).map(|part| format!("{before}{part}")).collect()
+}
+
+/// The file that a path leads to, seen from a module; None for the file of a folder and for other crates.
+fn resolve<'m>(modules: &'m Modules, own: &[String], path: &str) -> Option<&'m String> {
+    let mut parts = path.split("::").peekable();
+    let mut at: Vec<String> = match parts.next()? {
+        "crate" => Vec::new(),
+        "self" => own.to_vec(),
+        "super" => own.split_last()?.1.to_vec(),
+        _ => return None,
+    };
+    while parts.next_if_eq(&"super").is_some() {
+        at.pop()?;
+    }
+    let mut found = modules.get(&at);
+    for part in parts {
+        at.push(part.to_owned());
+        found = modules.get(&at).or(found);
+    }
+    found
+}
+
+/// The files that each file imports names of.
+fn imports(modules: &Modules) -> BTreeMap<&String, BTreeSet<&String>> {
+    let paths = Regex::new(r"\b(?:crate|super|self)::[\w:]*(?:\{[^;]*\})?").unwrap();
+    let comments = Regex::new(r"//[^\n]*").unwrap();
+    let mut all = BTreeMap::new();
+    for (own, file) in modules {
+        let text = production(&top().join(file));
+        let code: String = comments.replace_all(&text, "").split_whitespace().collect::<Vec<_>>().join(" ");
+        let code = code.replace(":: ", "::");
+        let named = paths.find_iter(&code).flat_map(|path| expand(&path.as_str().replace(' ', "")));
+        let used: BTreeSet<&String> =
+            named.filter_map(|path| resolve(modules, own, &path)).filter(|used| *used != file).collect();
+        all.insert(file, used);
+    }
+    all
+}
+
+/// The files that are reached from a file.
+fn reach<'m>(imports: &BTreeMap<&'m String, BTreeSet<&'m String>>, from: &'m String) -> BTreeSet<&'m String> {
+    let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(file) = next.pop() {
+        next.extend(imports[file].iter().filter(|used| reached.insert(**used)));
+    }
+    reached
+}
+
+#[test]
+fn no_files_import_each_other_in_a_circle() {
+    let mut circles = BTreeSet::new();
+    for modules in crates().values() {
+        let imports = imports(modules);
+        let reached: BTreeMap<&String, BTreeSet<&String>> =
+            imports.keys().map(|file| (*file, reach(&imports, file))).collect();
+        for (file, of_file) in &reached {
+            let circle: BTreeSet<&str> = of_file
+                .iter()
+                .filter(|other| reached[**other].contains(*file))
+                .map(|other| other.as_str())
+                .collect();
+            if !circle.is_empty() && !ACCEPTED.iter().any(|accepted| circle.contains(accepted)) {
+                circles.insert(circle.into_iter().collect::<Vec<_>>().join(", "));
+            }
+        }
+    }
+    assert!(circles.is_empty(), "{}", circles.into_iter().collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn imports_are_found_in_all_their_forms() {
+    let file = |path: &str| (path.split('/').map(str::to_owned).collect::<Vec<_>>(), path.to_owned());
+    let modules: Modules = ["a/b", "a/c", "d"].map(file).into();
+    let own = ["a".to_owned(), "b".to_owned()];
+    for (path, found) in [
+        ("crate::a::c::Name", Some("a/c")),
+        ("super::c::name", Some("a/c")),
+        ("super::super::d", Some("d")),
+        ("crate::a::Name", None),
+        ("self::tests::x", Some("a/b")),
+    ] {
+        assert_eq!(resolve(&modules, &own, path).map(String::as_str), found, "{path}");
+    }
+    assert_eq!(expand("a::{b::{c,d},e}"), ["a::b::c", "a::b::d", "a::e"]);
+}
