@@ -1,8 +1,8 @@
 //! Source files of a feature: bundles of them are stored, and lines around the frames of a report are found.
 
-use crate::feature::site::Tx;
 use crate::http::problem::Problem;
 use crate::limits::permits::Reservation;
+use crate::limits::transactions::Tx;
 use crate::reports::stored_body::{StoredBody, read_report};
 use crate::requests::access::{Access, ReportsRead};
 use crate::state::Api;
