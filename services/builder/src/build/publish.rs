@@ -15,7 +15,7 @@
 //!
 //! The alias is written under a lock of the database for the debug id and with a precondition. The lock makes
 //! it safe with stores that check the condition and write in two steps. Stores that do both in one step need
-//! only the precondition.
+//! only the precondition, except for an alias that is written again with the same symcache: its ETag may stay.
 
 use crate::build::derive::{BuiltDerivative, find_derivative, find_derivatives, store_derivatives};
 use crate::build::slices::{UploadedSlice, debug_id};

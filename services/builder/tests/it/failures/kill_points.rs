@@ -265,7 +265,7 @@ async fn the_next_builder_announces_the_code(killed: KilledWithCode) {
     }
     let code = keys::for_symbols(&id).derived(CODE.name);
     let objects = world.objects.clone();
-    let stored = async |key| objects.head(key).await.unwrap().unwrap().etag;
+    let stored = async |key| objects.head(key).await.unwrap().unwrap();
     let (seen_alias, seen_code) = (stored(&alias).await, stored(&code).await);
     world.builder();
     let (record, _) = world.wait(upload).await;

@@ -6,9 +6,9 @@ use crate::builder_fixture::{World, acme};
 use crate::feature::CODE;
 use std::sync::Arc;
 use unslide_artifacts::{AliasMeta, CacheSettings, DerivedContents, Hint, SymcacheCache, keys};
-use unslide_model::{DebugId, Scoped};
+use unslide_model::{DebugId, Owner, Scoped};
 use unslide_store::jobs::{self, Work};
-use unslide_store::objects::ObjectRow;
+use unslide_store::objects::{ObjectRow, ObjectStatus};
 use unslide_testkit::fixtures::{binary, dsym};
 
 /// A binary of the app, with this code at its end.
@@ -74,5 +74,38 @@ async fn new_code_gives_the_answer_the_next_generation_and_known_code_does_not()
     world.wait_until_idle().await;
     assert!(events.is_quiet().await);
     assert_code(&world, &answer, &newer, 3).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_version_of_the_answer_gets_the_generation_of_new_code() {
+    let mut world = World::start(0).await;
+    world.config.builder.symcache_versions = vec![2, 1];
+    world.builder();
+    let (answer, _) = world.one("app", &read(dsym("app"))).await;
+    let id = acme().scope(answer.debug_id.unwrap());
+    let generations = async || {
+        let mut found = Vec::new();
+        for version in [1, 2] {
+            let key = keys::for_symbols(&id).alias(version);
+            let head = world.objects.head(&key).await.unwrap().unwrap();
+            found.push(AliasMeta::from_metadata(&head.metadata).unwrap().generation);
+        }
+        found
+    };
+    assert_eq!(generations().await, [1, 1]);
+    world.one("app", &app_with("code-a")).await;
+    assert_eq!(generations().await, [2, 2]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_code_is_kept_of_the_systems_libraries() {
+    let world = World::start(1).await;
+    let upload = world.receive_upload(&Owner::System, "app", &app_with("code-a")).await;
+    let (_, objects) = world.wait_for_upload(&Owner::System, upload).await;
+    assert_eq!(objects[0].object.status, ObjectStatus::Ready);
+    let id = Owner::System.own(objects[0].object.debug_id.unwrap());
+    assert!(world.objects.head(&keys::for_symbols(&id).derived(CODE.name)).await.unwrap().is_none());
     world.stop().await;
 }
