@@ -67,6 +67,26 @@ pub fn binary(name: &str) -> PathBuf {
     folder().join(name)
 }
 
+/// Returns a fixture that is a program for devices as the App Store delivers it: marked as encrypted.
+///
+/// # Panics
+/// If it has no load command for that.
+#[must_use]
+pub fn encrypted_binary(name: &str) -> Vec<u8> {
+    const ENCRYPTION_INFO_64: u32 = 0x2C;
+    let mut bytes = std::fs::read(binary(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let word =
+        |at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes);
+    // The header has 32 bytes. Each command begins with its kind and its size; `cryptid` is its fifth word.
+    let mut at = 32;
+    while word(at) != Some(ENCRYPTION_INFO_64) {
+        at += word(at + 4).filter(|size| *size > 0).map_or(bytes.len(), |size| size as usize);
+        assert!(at < bytes.len(), "{name} cannot be encrypted");
+    }
+    bytes[at + 16] = 1;
+    bytes
+}
+
 /// The DWARF files of a published dSYM with Swift, fetched with `npm pack`: for devices (arm64), and for
 /// simulators (arm64 and x86_64). `Err` says why there is none, where the registry cannot be reached;
 /// the test that wanted it then says so and ends.

@@ -75,7 +75,8 @@ impl Contents {
     /// The most skipped entries that are listed.
     pub const SKIPPED_SHOWN: usize = 100;
 
-    fn record_skipped(&mut self, path: &str, reason: SkipReason) {
+    /// Adds a skipped entry.
+    pub fn record_skipped(&mut self, path: &str, reason: SkipReason) {
         self.skipped_count += 1;
         if self.skipped.len() == Self::SKIPPED_SHOWN {
             let harmless = self.skipped.iter().rposition(|s| !s.reason.may_hide_symbols());
@@ -111,6 +112,11 @@ pub enum SkipReason {
     /// A zip entry that needs a password.
     #[error("encrypted")]
     Encrypted,
+    /// A program as the App Store delivers it, with instructions and strings that cannot be read.
+    #[error(
+        "the binary is encrypted, as the App Store delivers it: give the one of the archive (.xcarchive)"
+    )]
+    EncryptedBinary,
     /// A zip entry with an unsupported compression; the number is the format's.
     #[error("compression method {0} is not supported")]
     Method(u16),
@@ -146,6 +152,7 @@ impl SkipReason {
             SkipReason::Link => "link",
             SkipReason::Special => "special",
             SkipReason::Encrypted => "encrypted",
+            SkipReason::EncryptedBinary => "encrypted_binary",
             SkipReason::Method(_) => "method",
             SkipReason::Kind(_) => "kind",
             SkipReason::Holes(_) => "holes",

@@ -78,6 +78,8 @@ pub struct ObjectFacts {
     pub has_exports: bool,
     /// True if the debug information contains source files.
     pub has_sources: bool,
+    /// True if the instructions are encrypted (`cryptid`), as in a program that the App Store delivers.
+    pub is_encrypted: bool,
 }
 
 impl ObjectFacts {

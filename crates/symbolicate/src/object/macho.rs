@@ -6,9 +6,10 @@ use super::error::{ObjectError, malformed_error};
 use super::steps::Steps;
 use object::LittleEndian;
 use object::macho::{
-    DyldInfoCommand, FAT_MAGIC, FAT_MAGIC_64, FatArch32, FatArch64, LC_DYLD_EXPORTS_TRIE, LC_DYLD_INFO,
-    LC_DYLD_INFO_ONLY, LC_FUNCTION_STARTS, LC_SYMTAB, LC_UUID, LinkeditDataCommand, MH_CIGAM, MH_CIGAM_64,
-    MH_MAGIC, MH_MAGIC_64, MachHeader32, MachHeader64, N_EXT, N_OSO, S_ATTR_PURE_INSTRUCTIONS,
+    DyldInfoCommand, EncryptionInfoCommand32, FAT_MAGIC, FAT_MAGIC_64, FatArch32, FatArch64,
+    LC_DYLD_EXPORTS_TRIE, LC_DYLD_INFO, LC_DYLD_INFO_ONLY, LC_ENCRYPTION_INFO, LC_ENCRYPTION_INFO_64,
+    LC_FUNCTION_STARTS, LC_SYMTAB, LC_UUID, LinkeditDataCommand, MH_CIGAM, MH_CIGAM_64, MH_MAGIC,
+    MH_MAGIC_64, MachHeader32, MachHeader64, N_EXT, N_OSO, S_ATTR_PURE_INSTRUCTIONS,
     S_ATTR_SOME_INSTRUCTIONS, SymtabCommand,
 };
 use object::read::ReadRef;
@@ -73,6 +74,8 @@ pub(super) struct MachFile<'a> {
     unpacked: &'a [UnpackedSection],
     /// True if the symbol table names object files that have the debug information.
     pub(super) has_debug_map: bool,
+    /// True if a range of the file is encrypted.
+    pub(super) is_encrypted: bool,
 }
 
 /// Returns a section's name as a file stores it: cut to sixteen bytes, as in `__debug_str_offs`.
@@ -115,6 +118,7 @@ impl<'a> MachFile<'a> {
             exports: &[],
             unpacked: &[],
             has_debug_map: false,
+            is_encrypted: false,
         };
         let commands = header.load_commands(LITTLE, bytes, 0);
         let mut commands = commands.map_err(|_| malformed_error("the load commands end outside the file"))?;
@@ -137,6 +141,11 @@ impl<'a> MachFile<'a> {
                     let outside = |_| malformed_error("the function starts end outside the file");
                     starts.data(LITTLE, bytes).map_err(outside)?;
                     file.function_starts = Some(starts);
+                }
+                LC_ENCRYPTION_INFO | LC_ENCRYPTION_INFO_64 => {
+                    // The longer command begins with the same fields.
+                    let info: &EncryptionInfoCommand32<LittleEndian> = command.data().map_err(too_short)?;
+                    file.is_encrypted |= info.cryptid.get(LITTLE) != 0;
                 }
                 LC_DYLD_EXPORTS_TRIE => {
                     let trie: &LinkeditDataCommand<LittleEndian> = command.data().map_err(too_short)?;

@@ -72,6 +72,7 @@ fn facts_from_source_map(facts: SourceMapFacts) -> ObjectFacts {
         has_symtab: false,
         has_exports: false,
         has_sources: facts.has_sources,
+        is_encrypted: false,
     }
 }
 
@@ -90,6 +91,7 @@ fn read_facts(slice: &[u8]) -> Result<ObjectFacts, ObjectError> {
         has_symtab: has_symtab(table, has_dwarf),
         has_exports: has_exports(&file, table),
         has_sources: sources::has_embedded_sources(&file),
+        is_encrypted: file.is_encrypted,
     })
 }
 

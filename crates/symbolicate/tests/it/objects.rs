@@ -45,6 +45,16 @@ fn symbolic_sees_the_same_in_every_file() {
 }
 
 #[test]
+fn an_encrypted_binary_is_recognised_and_its_dsym_never_is_one() {
+    let is_encrypted =
+        |bytes: &[u8]| object::list_objects(bytes).unwrap()[0].object.clone().unwrap().is_encrypted;
+    assert!(is_encrypted(&fixtures::encrypted_binary("app")));
+    for path in [fixtures::binary("app"), fixtures::dsym("app"), fixtures::binary("watch")] {
+        assert!(!is_encrypted(&std::fs::read(path).unwrap()));
+    }
+}
+
+#[test]
 fn no_source_file_that_symbolic_lists_is_missing() {
     for name in ["app", "app-arm64e", "kit", "tool-x86_64", "deep-4", "deep-5", "whole", "watch", "orb-v0"] {
         let bytes = std::fs::read(fixtures::dsym(name)).unwrap();

@@ -72,7 +72,7 @@ async fn rebuild_object(
     };
     match build_symcaches(builder, job, &room, &slice).await {
         Ok(built) => {
-            publish_symcaches(builder, owner, &slice, &built).await?;
+            publish_symcaches(builder, owner, &room, &slice, &built).await?;
             Ok("built")
         }
         Err(ChildError::Rejected(status, reason)) if object.status == ObjectStatus::TooComplex => {

@@ -13,17 +13,17 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use unslide_artifacts::{AliasMeta, Condition, Put, keys, map_file};
-use unslide_model::{ContentHash, DebugId, Owned, Quality};
+use unslide_model::{ContentHash, DebugId, Owned, Owner, Quality};
 use unslide_store::jobs::JobLease;
 use unslide_store::objects::ObjectStatus;
 use unslide_symbolicate::{DerivedObject, DerivedSource};
 
 /// A derived object that was built.
 pub(crate) struct BuiltDerivative {
-    name: &'static str,
+    pub(crate) name: &'static str,
     pub(crate) source: DerivedSource,
     bytes: Bytes,
-    sha256: ContentHash,
+    pub(crate) sha256: ContentHash,
 }
 
 /// Derived objects of one slice, and the reasons of those that could not be built.
@@ -41,7 +41,7 @@ pub(crate) async fn derive_objects(
     slice: &UploadedSlice,
 ) -> Result<BuiltDerivatives, JobFailure> {
     let mut derived = BuiltDerivatives::default();
-    for object in builder.derived.iter().filter(|object| is_source(object, slice)) {
+    for object in builder.derived.iter().filter(|object| is_source(object, &job.owner, slice)) {
         let (file, range) = (slice.file.clone(), slice.range.clone());
         let task = Task::Derive { file, range, name: object.name.to_owned() };
         let outcome = match child::run_task::<Option<ContentHash>>(builder, job, room, task).await {
@@ -68,11 +68,12 @@ pub(crate) async fn derive_objects(
     Ok(derived)
 }
 
-/// Returns true if the derived object may be built from the slice.
-fn is_source(object: &DerivedObject, slice: &UploadedSlice) -> bool {
+/// Returns true if the derived object may be built from the slice. Analyses read no code of the system's libraries.
+fn is_source(object: &DerivedObject, owner: &Owner, slice: &UploadedSlice) -> bool {
+    let is_binary = || matches!(slice.new.kind.as_str(), "executable" | "dylib" | "bundle");
     match object.source {
         DerivedSource::DebugInfo => slice.new.has_dwarf,
-        DerivedSource::Binary => matches!(slice.new.kind.as_str(), "executable" | "dylib" | "bundle"),
+        DerivedSource::Binary => *owner != Owner::System && is_binary(),
     }
 }
 
@@ -111,15 +112,23 @@ pub(crate) async fn store_derivatives<'d>(
     for derivative in derivatives {
         let key = keys::for_symbols(id).derived(derivative.name);
         let meta = AliasMeta { generation, quality, sha256: derivative.sha256, object };
-        let head = builder.objects.head(&key).await?;
-        let stored = head.and_then(|head| AliasMeta::from_metadata(&head.metadata));
-        if stored == Some(meta) {
+        if find_derivative(builder, id, derivative.name).await? == Some(meta) {
             continue;
         }
         let put = Put { condition: Condition::Always, metadata: meta.to_metadata() };
         builder.objects.put(&key, derivative.bytes.clone(), &put).await?;
     }
     Ok(())
+}
+
+/// Returns the metadata of a stored derived object.
+pub(crate) async fn find_derivative(
+    builder: &Builder,
+    id: &Owned<DebugId>,
+    name: &str,
+) -> Result<Option<AliasMeta>, JobFailure> {
+    let head = builder.objects.head(&keys::for_symbols(id).derived(name)).await?;
+    Ok(head.and_then(|head| AliasMeta::from_metadata(&head.metadata)))
 }
 
 /// Returns the keys of the stored derived objects of a debug id, with the objects that they were built from.
@@ -129,10 +138,8 @@ pub(crate) async fn find_derivatives(
 ) -> Result<Vec<(keys::ObjectKey, ContentHash)>, JobFailure> {
     let mut found = Vec::new();
     for object in &builder.derived {
-        let key = keys::for_symbols(id).derived(object.name);
-        let head = builder.objects.head(&key).await?;
-        if let Some(meta) = head.and_then(|head| AliasMeta::from_metadata(&head.metadata)) {
-            found.push((key, meta.object));
+        if let Some(meta) = find_derivative(builder, id, object.name).await? {
+            found.push((keys::for_symbols(id).derived(object.name), meta.object));
         }
     }
     Ok(found)

@@ -23,6 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use unslide_artifacts::archive::SkipReason;
 use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::{Condition, Put, StorageError, Wrong, read_again};
 use unslide_model::{ContentHash, Owned, Owner};
@@ -63,8 +64,8 @@ pub(crate) async fn build_upload(builder: &Builder, job: &JobLease, id: Uuid) ->
     let unpacked = unpack_file(builder, job, &room, UPLOAD, name).await?;
     if unpacked.slices.is_empty() {
         let mut tx = builder.store.owner(owner).await?;
-        let detail = "there is no Mach-O file and no source map with a debug id in it";
-        uploads::mark_failed(&mut tx, id, "nothing_found", detail, &unpacked.skipped).await?;
+        let (reason, detail) = explain_nothing(&unpacked.skipped);
+        uploads::mark_failed(&mut tx, id, reason, &detail, &unpacked.skipped).await?;
         return complete_and_commit(tx, job).await;
     }
     let new = record_slices(builder, owner, id, &unpacked.slices).await?;
@@ -79,6 +80,17 @@ pub(crate) async fn build_upload(builder: &Builder, job: &JobLease, id: Uuid) ->
         discard_file(builder, &owner.own(id)).await;
     }
     Ok(())
+}
+
+/// Returns the reason and the detail of an upload in which there is no object.
+fn explain_nothing(skipped: &[uploads::SkippedMember]) -> (&'static str, String) {
+    let encrypted = SkipReason::EncryptedBinary;
+    match skipped.iter().find(|member| member.reason == encrypted.as_str()) {
+        Some(member) => (encrypted.as_str(), format!("{}: {encrypted}", member.path)),
+        None => {
+            ("nothing_found", "there is no Mach-O file and no source map with a debug id in it".to_owned())
+        }
+    }
 }
 
 /// Deletes the file of an upload that has ended. If that fails, maintenance deletes it later.
@@ -219,7 +231,7 @@ async fn build_slice(
     tx.commit().await?;
     match build_symcaches(builder, job, room, slice).await {
         Ok(built) => {
-            publish_symcaches(builder, owner, slice, &built).await?;
+            publish_symcaches(builder, owner, room, slice, &built).await?;
             Ok(())
         }
         Err(ChildError::Rejected(status, reason)) => {

@@ -8,13 +8,19 @@
 //! writes, with the same generation. A builder that dies between two aliases leaves one of them behind the
 //! other, and the job's next attempt updates it.
 //!
+//! An object that does not answer may have the only code of its image. Then the answer stays, and gets the next
+//! generation: the code is stored, the aliases are written again with that generation, then the database follows. The
+//! object is marked as ready in the same transaction. So an attempt that finds it not ready repeats the steps that
+//! are missing, and one that finds it ready announces nothing.
+//!
 //! The alias is written under a lock of the database for the debug id and with a precondition. The lock makes
 //! it safe with stores that check the condition and write in two steps. Stores that do both in one step need
-//! only the precondition.
+//! only the precondition, except for an alias that is written again with the same symcache: its ETag may stay.
 
-use crate::build::derive::{BuiltDerivative, find_derivatives, store_derivatives};
+use crate::build::derive::{BuiltDerivative, find_derivative, find_derivatives, store_derivatives};
 use crate::build::slices::{UploadedSlice, debug_id};
 use crate::build::store_slice;
+use crate::build::work_folder::Room;
 use crate::builder::Builder;
 use crate::deletion::erase::check_alive;
 use crate::failure::JobFailure;
@@ -24,15 +30,18 @@ use std::collections::BTreeSet;
 use unslide_artifacts::keys::ObjectKey;
 use unslide_artifacts::{AliasMeta, Condition, ETag, ObjectStore, Put, StorageError, keys};
 use unslide_model::{ContentHash, DebugId, Owned, Owner, Quality};
-use unslide_store::objects::Symcache;
+use unslide_store::objects::{ObjectRow, ObjectStatus, Symcache};
 use unslide_store::slots::SymbolSlot;
 use unslide_store::symbols::{self, DebugIdSymbols};
 use unslide_store::{OwnerTx, objects, slots};
 use unslide_symbolicate::DerivedSource;
+use unslide_symbolicate::object::MAX_SYMCACHE_BYTES;
 use unslide_symbolicate::symcache::READ_SYMCACHE_VERSIONS;
 
 /// Number of tries if other writers interfere, before the job is put off.
 const PUBLISH_TRIES_LIMIT: usize = 8;
+/// Name of the symcache that answers, in a job's folder.
+const ANSWER_SYMCACHE: &str = "answer-symcache";
 
 /// Symcaches that were built from one object.
 pub(crate) struct BuiltSymcaches {
@@ -98,6 +107,7 @@ impl Current {
 pub(crate) async fn publish_symcaches(
     builder: &Builder,
     owner: &Owner,
+    room: &Room,
     slice: &UploadedSlice,
     built: &BuiltSymcaches,
 ) -> Result<PublishOutcome, JobFailure> {
@@ -112,7 +122,7 @@ pub(crate) async fn publish_symcaches(
         }
     }
     for _ in 0..PUBLISH_TRIES_LIMIT {
-        if let Some(published) = try_publish(builder, &id, slice, built).await? {
+        if let Some(published) = try_publish(builder, &id, room, slice, built).await? {
             return Ok(published);
         }
     }
@@ -123,6 +133,7 @@ pub(crate) async fn publish_symcaches(
 async fn try_publish(
     builder: &Builder,
     id: &Owned<DebugId>,
+    room: &Room,
     slice: &UploadedSlice,
     built: &BuiltSymcaches,
 ) -> Result<Option<PublishOutcome>, JobFailure> {
@@ -154,13 +165,21 @@ async fn try_publish(
             ours.generation
         }
         (Some((version, other)), None) if !is_better(&known, &object, built.quality, other) => {
+            let code = find_better_code(builder, id, &known, &object, built).await?;
+            // The object's first attempt that is completed announces its code.
+            let is_news = !code.is_empty() && !is_ready(&known, &object);
+            let generation =
+                if is_news { other.generation.max(slot.generation + 1) } else { other.generation };
+            let answer = AliasMeta { generation, ..*other };
+            store_derivatives(builder, id, slice, generation, built.quality, code.into_iter()).await?;
             // Also needed if the writer of the alias died before it raised the slot.
-            if other.generation > slot.generation {
-                announce_symbols(&mut tx, id, other, version).await?;
+            let announced = generation <= slot.generation
+                || (rewrite_aliases(builder, id, room, &answer, &aliases).await?
+                    && try_announce(&mut tx, id, &answer, version, &object).await?);
+            if !announced {
+                tx.rollback().await?;
+                return Ok(None);
             }
-            // The code of an image is the same whichever object answers for its names.
-            let code = built.derived.iter().filter(|one| one.source == DerivedSource::Binary);
-            store_derivatives(builder, id, slice, other.generation, built.quality, code).await?;
             objects::mark_ready(&mut tx, &object, built.quality, built.left_out().as_deref(), &symcache)
                 .await?;
             tx.commit().await?;
@@ -174,15 +193,9 @@ async fn try_publish(
         return Ok(None);
     }
     let meta = AliasMeta { generation, quality: built.quality, sha256: symcache.sha256, object };
-    if !is_announced(&slot, &meta) {
-        let raised = announce_symbols(&mut tx, id, &meta, symcache.version).await?;
-        // The slot is locked from here on, so no deletion can follow. One may have happened since the first
-        // look-up: then the alias needs another generation, or has to be deleted.
-        let known = symbols::get(&mut tx, &id.id).await?;
-        if raised != generation || known.is_none_or(|known| find_created_at(&known, &object).is_none()) {
-            tx.rollback().await?;
-            return Ok(None);
-        }
+    if !is_announced(&slot, &meta) && !try_announce(&mut tx, id, &meta, symcache.version, &object).await? {
+        tx.rollback().await?;
+        return Ok(None);
     }
     // Locked after the slot, as everywhere: a deletion locks them in the same order.
     objects::mark_ready(&mut tx, &object, built.quality, built.left_out().as_deref(), &symcache).await?;
@@ -210,20 +223,50 @@ async fn take_back(
     Ok(())
 }
 
-async fn announce_symbols(
+/// Tells the store which symbols answer after an object was built. Returns false if a deletion has happened since the
+/// first look-up: then the alias needs another generation, or has to be deleted.
+async fn try_announce(
     tx: &mut OwnerTx,
     id: &Owned<DebugId>,
-    meta: &AliasMeta,
+    answer: &AliasMeta,
     version: u32,
-) -> Result<u64, JobFailure> {
+    built: &ContentHash,
+) -> Result<bool, JobFailure> {
     let published = slots::PublishedSymbols {
         debug_id: id.id,
-        quality: meta.quality,
-        content_hash: meta.object,
+        quality: answer.quality,
+        content_hash: answer.object,
         symcache_version: version,
-        generation: meta.generation,
+        generation: answer.generation,
     };
-    Ok(slots::publish_symbols(tx, &published).await?)
+    let raised = slots::publish_symbols(tx, &published).await?;
+    // The slot is locked from here on, so no deletion can follow.
+    let known = symbols::get(tx, &id.id).await?;
+    let is_known = |object| known.as_ref().is_some_and(|known| find_created_at(known, object).is_some());
+    Ok(raised == answer.generation && is_known(&answer.object) && is_known(built))
+}
+
+/// Returns the code in the built object that should be stored, although another object answers: the code of an image
+/// is the same whichever object answers for its names. The code of a better object stays.
+async fn find_better_code<'b>(
+    builder: &Builder,
+    id: &Owned<DebugId>,
+    known: &DebugIdSymbols,
+    object: &ContentHash,
+    built: &'b BuiltSymcaches,
+) -> Result<Vec<&'b BuiltDerivative>, JobFailure> {
+    let mut better = Vec::new();
+    for code in built.derived.iter().filter(|one| one.source == DerivedSource::Binary) {
+        let stored = find_derivative(builder, id, code.name).await?;
+        let stays = stored.filter(|stored| stored.object != *object).is_some_and(|stored| {
+            let is_same = stored.sha256 == code.sha256 && is_ready(known, &stored.object);
+            is_same || !is_better(known, object, built.quality, &stored)
+        });
+        if !stays {
+            better.push(code);
+        }
+    }
+    Ok(better)
 }
 
 /// Returns the versions of the aliases that count: those that this builder writes, and those that workers of
@@ -289,18 +332,51 @@ async fn write_alias(
     }
 }
 
+/// Writes the aliases of the object that answers again, with the generation of `answer`. Returns false if another
+/// writer was first.
+async fn rewrite_aliases(
+    builder: &Builder,
+    id: &Owned<DebugId>,
+    room: &Room,
+    answer: &AliasMeta,
+    aliases: &[Current],
+) -> Result<bool, JobFailure> {
+    let (keys, path) = (keys::for_symbols(id), room.path().join(ANSWER_SYMCACHE));
+    for alias in aliases.iter().filter(|alias| alias.is_of(&answer.object)) {
+        let Some(seen) = alias.meta.filter(|meta| meta.generation != answer.generation) else { continue };
+        let key = keys.symcache(alias.version, &seen.sha256);
+        // An earlier alias or attempt may have left its file.
+        tokio::fs::remove_file(&path).await.ok();
+        let fetched = builder.objects.get_to_file(&key, &path, MAX_SYMCACHE_BYTES as u64).await?;
+        if fetched.is_none_or(|fetched| fetched.sha256 != seen.sha256) {
+            return Err(JobFailure::Again(format!("the symcache {key} is missing or damaged")));
+        }
+        let meta = AliasMeta { generation: answer.generation, ..seen };
+        let put = Put { condition: Condition::Unchanged(alias.etag.clone()), metadata: meta.to_metadata() };
+        match builder.objects.put_file(&keys.alias(alias.version), &path, &put).await {
+            Ok(_) => {}
+            Err(StorageError::Precondition { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
+}
+
 /// Returns true if the slot has the generation and the object of the alias.
 fn is_announced(slot: &SymbolSlot, alias: &AliasMeta) -> bool {
     slot.generation == alias.generation && slot.content_hash == Some(alias.object)
 }
 
+fn find_object<'k>(known: &'k DebugIdSymbols, object: &ContentHash) -> Option<&'k ObjectRow> {
+    known.objects.iter().map(|listed| &listed.object).find(|row| row.content_hash == *object)
+}
+
 fn find_created_at(known: &DebugIdSymbols, object: &ContentHash) -> Option<time::OffsetDateTime> {
-    known
-        .objects
-        .iter()
-        .map(|listed| &listed.object)
-        .find(|o| o.content_hash == *object)
-        .map(|o| o.created_at)
+    find_object(known, object).map(|row| row.created_at)
+}
+
+fn is_ready(known: &DebugIdSymbols, object: &ContentHash) -> bool {
+    find_object(known, object).is_some_and(|row| row.status == ObjectStatus::Ready)
 }
 
 /// Returns true if our object should answer instead of the alias's: its quality is higher, or equal and it is
@@ -316,7 +392,7 @@ fn is_better(known: &DebugIdSymbols, ours: &ContentHash, quality: Quality, their
 mod tests {
     use super::*;
     use time::{Duration, OffsetDateTime};
-    use unslide_store::objects::{ObjectRow, ObjectStatus, Offers};
+    use unslide_store::objects::Offers;
     use unslide_store::symbols::ObjectListing;
 
     const ID: DebugId = DebugId([7; 16]);

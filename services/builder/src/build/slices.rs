@@ -11,7 +11,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use unslide_artifacts::archive::{self, ArchiveError, Binary, SkippedEntry, ToFolder};
+use unslide_artifacts::archive::{self, ArchiveError, Binary, SkipReason, SkippedEntry, ToFolder};
 use unslide_model::{ContentHash, CpuType, DebugId};
 use unslide_store::jobs::JobLease;
 use unslide_store::objects::{NewObject, ObjectStatus};
@@ -30,6 +30,7 @@ pub(crate) struct UploadedSlice {
     pub(crate) new: NewObject,
     /// Reason why no symcache can be built from it, if that is already known.
     pub(crate) rejected: Option<(ObjectStatus, String)>,
+    is_encrypted: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -77,17 +78,20 @@ pub(crate) fn unpack_here(
 ) -> Result<Unpacked, JobFailure> {
     let folder = std::env::current_dir()?;
     let mut sink = ToFolder::new(&folder);
-    let contents = archive::unpack_upload(File::open(file)?, name, limits, &mut sink)?;
+    let mut contents = archive::unpack_upload(File::open(file)?, name, limits, &mut sink)?;
     // Only the unpacked files are needed from here on.
     std::fs::remove_file(file)?;
-    let skipped = list_skipped(&contents.skipped, contents.skipped_count);
     let bundles = BundleIds::from_manifests(&sink.take_manifests());
-    let mut unpacked = Unpacked { slices: Vec::new(), skipped, bytes: 0 };
+    let mut unpacked = Unpacked { slices: Vec::new(), skipped: Vec::new(), bytes: 0 };
     for member in sink.into_members() {
         let bytes = member.map_file()?;
         unpacked.bytes += member.size;
         let file = member.file.keep().map_err(|error| error.error)?;
-        let slices = slices_of(&member.path, &file, &bytes);
+        let (encrypted, slices): (Vec<_>, Vec<_>) =
+            slices_of(&member.path, &file, &bytes).into_iter().partition(|slice| slice.is_encrypted);
+        if !encrypted.is_empty() {
+            contents.record_skipped(&member.path, SkipReason::EncryptedBinary);
+        }
         // Apps ship source maps of their packages, which belong to no bundle.
         let is_alone = member.path == name;
         let keeps_all = is_alone || member.binary != Binary::SourceMap;
@@ -100,6 +104,7 @@ pub(crate) fn unpack_here(
             return Err(ArchiveError::TooManyMembers(limits.members).into());
         }
     }
+    unpacked.skipped = list_skipped(&contents.skipped, contents.skipped_count);
     Ok(unpacked)
 }
 
@@ -170,7 +175,8 @@ fn describe_slice(
         size,
     };
     let range = range.start as u64..range.end as u64;
-    UploadedSlice { path: path.to_owned(), file: file.to_owned(), range, new, rejected }
+    let is_encrypted = facts.is_some_and(|facts| facts.is_encrypted);
+    UploadedSlice { path: path.to_owned(), file: file.to_owned(), range, new, rejected, is_encrypted }
 }
 
 /// Returns the status and the reason with which an object's error is recorded.

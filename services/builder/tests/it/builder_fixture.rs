@@ -77,7 +77,7 @@ impl World {
         let host = Host::local().unwrap();
         let features = BuilderFeatures {
             features: vec![feature::FEATURE],
-            derived: vec![feature::LENGTH, feature::DAMAGED],
+            derived: vec![feature::LENGTH, feature::DAMAGED, feature::CODE],
             ..BuilderFeatures::default()
         };
         let run = unslide_builder::run(self.config.clone(), features, host.clone(), child::program());

@@ -62,7 +62,8 @@ fn a_child_does_what_its_folder_says() {
     while held().is_some() {
         std::thread::sleep(Duration::from_millis(10));
     }
-    unslide_builder::serve_child(&[feature::TASK], &[feature::LENGTH, feature::DAMAGED]).unwrap();
+    unslide_builder::serve_child(&[feature::TASK], &[feature::LENGTH, feature::DAMAGED, feature::CODE])
+        .unwrap();
 }
 
 /// An object with these abbreviations and this unit.

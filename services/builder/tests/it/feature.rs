@@ -32,6 +32,17 @@ pub const LENGTH: DerivedObject = DerivedObject {
 pub const DAMAGED: DerivedObject =
     DerivedObject { name: "damaged-v1", source: DerivedSource::DebugInfo, derive: refuse_marked };
 
+/// The last bytes of a binary, if they are code to these tests: [`CODE_START`] and one more byte.
+pub const CODE: DerivedObject =
+    DerivedObject { name: "code-v1", source: DerivedSource::Binary, derive: read_code };
+/// First bytes of the code at the end of a binary.
+pub const CODE_START: &[u8] = b"code-";
+
+fn read_code(slice: &[u8]) -> DeriveResult {
+    let end = slice.get(slice.len().saturating_sub(CODE_START.len() + 1)..).unwrap_or_default();
+    Ok(end.starts_with(CODE_START).then(|| end.to_vec()))
+}
+
 fn refuse_marked(slice: &[u8]) -> DeriveResult {
     if slice.ends_with(REFUSED_END) {
         Err(DeriveError("it has too many entries".to_owned()))

@@ -217,6 +217,7 @@ mod tests {
         }
         for wrong in [
             SkipReason::Encrypted,
+            SkipReason::EncryptedBinary,
             SkipReason::Method(12),
             SkipReason::Broken("cut off".to_owned()),
             SkipReason::TooDeep,

@@ -3,12 +3,12 @@
 //! Proves: uploads
 
 use crate::builder_fixture::{Topic, World, acme};
-use crate::feature::LENGTH;
+use crate::feature::{CODE, LENGTH};
 use sqlx::PgConnection;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use unslide_artifacts::keys::ObjectKey;
-use unslide_artifacts::{ETag, Put, keys};
+use unslide_artifacts::{AliasMeta, ETag, Put, keys};
 use unslide_model::{DebugId, Scoped};
 use unslide_store::jobs::{self, JobKind};
 use unslide_store::outbox::Relay;
@@ -35,12 +35,9 @@ async fn before_the_alias(lock: &mut PgConnection, id: &DebugId) {
 /// Holds every builder between the aliases and the database's commit.
 async fn before_the_slot(lock: &mut PgConnection, id: &DebugId) {
     sqlx::query("BEGIN").execute(&mut *lock).await.unwrap();
-    sqlx::query("INSERT INTO symbol_slots (tenant, debug_id, updated_at) VALUES ($1, $2, now())")
-        .bind(acme().as_str())
-        .bind(id.uuid())
-        .execute(lock)
-        .await
-        .unwrap();
+    let hold = "INSERT INTO symbol_slots (tenant, debug_id, updated_at) VALUES ($1, $2, now())
+                ON CONFLICT (tenant, debug_id) DO UPDATE SET updated_at = now()";
+    sqlx::query(hold).bind(acme().as_str()).bind(id.uuid()).execute(lock).await.unwrap();
 }
 
 async fn let_go(lock: PgConnection) {
@@ -225,6 +222,74 @@ async fn an_alias_that_its_builder_did_not_announce_is_announced_by_the_next_one
     assert!(events.is_quiet().await);
     assert_eq!(world.slot(&id.id).await.unwrap().generation, 1);
     world.stop().await;
+}
+
+/// Between which steps a builder is killed that announces the code of a binary beside a dSYM.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KilledWithCode {
+    AfterTheCode,
+    AfterTheAlias,
+}
+
+/// The next builder announces the code once. It writes nothing again that is there.
+async fn the_next_builder_announces_the_code(killed: KilledWithCode) {
+    let mut world = mortal().await;
+    let mut events = world.symbol_events();
+    let (file, id) = app();
+    world.builder();
+    let (answer, _) = world.one("app", &file).await;
+    assert_eq!(events.event().await.generation, 1);
+    world.wait_until_idle().await;
+    world.stop_builders().await;
+    let before = world.alias(&id).await.unwrap();
+    let program = [std::fs::read(binary("app")).unwrap(), b"code-a".to_vec()].concat();
+    let upload = world.upload("app", &program).await;
+    let mut lock = world.connect().await;
+    before_the_slot(&mut lock, &id.id).await;
+    world.builder();
+    let rewritten = async {
+        while world.alias(&id).await.unwrap().generation < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), rewritten).await.expect("the builder comes to its step");
+    world.kill_builders().await;
+    let_go(lock).await;
+    assert_eq!(world.slot(&id.id).await.unwrap().generation, 1);
+    let alias = keys::for_symbols(&id).alias(SYMCACHE_VERSION);
+    if killed == KilledWithCode::AfterTheCode {
+        // As it was before the last step.
+        let symcache = world.objects.get(&alias, 1 << 30).await.unwrap().unwrap();
+        let put = Put { metadata: before.to_metadata(), ..Put::default() };
+        world.objects.put(&alias, symcache.bytes, &put).await.unwrap();
+    }
+    let code = keys::for_symbols(&id).derived(CODE.name);
+    let objects = world.objects.clone();
+    let stored = async |key| objects.head(key).await.unwrap().unwrap();
+    let (seen_alias, seen_code) = (stored(&alias).await, stored(&code).await);
+    world.builder();
+    let (record, _) = world.wait(upload).await;
+    assert_eq!(record.status, uploads::UploadStatus::Done, "{record:?}");
+    assert_eq!(events.event().await.generation, 2);
+    assert!(events.is_quiet().await);
+    let slot = world.slot(&id.id).await.unwrap();
+    assert_eq!((slot.generation, slot.content_hash), (2, Some(answer.content_hash)));
+    assert_eq!(world.alias(&id).await, Some(AliasMeta { generation: 2, ..before }));
+    assert_eq!(stored(&code).await, seen_code, "written once");
+    if killed == KilledWithCode::AfterTheAlias {
+        assert_eq!(stored(&alias).await, seen_alias, "written once");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_after_the_code_the_next_builder_writes_the_alias_again() {
+    the_next_builder_announces_the_code(KilledWithCode::AfterTheCode).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_after_the_alias_of_new_code_the_next_builder_announces_it() {
+    the_next_builder_announces_the_code(KilledWithCode::AfterTheAlias).await;
 }
 
 /// What a store that died itself may leave: the bytes, and nothing of what they are.

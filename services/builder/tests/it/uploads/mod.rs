@@ -1,6 +1,7 @@
 //! What becomes of uploads, good and bad.
 
 mod formats;
+mod late_code;
 mod partial;
 
 use crate::builder_fixture::{World, acme, zip_of};
@@ -12,7 +13,7 @@ use unslide_model::Quality;
 use unslide_store::objects::ObjectStatus;
 use unslide_store::{symbols, uploads};
 use unslide_symbolicate::symcache::SYMCACHE_VERSION;
-use unslide_testkit::fixtures::{binary, dsym};
+use unslide_testkit::fixtures::{binary, dsym, encrypted_binary};
 
 fn read(path: std::path::PathBuf) -> Vec<u8> {
     std::fs::read(path).unwrap()
@@ -179,13 +180,16 @@ async fn bad_uploads_end_with_a_reason_and_are_kept() {
     // The number of load commands.
     damaged[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
     let bomb = vec![0; 300 << 20];
-    let cases: [(&str, &[u8], &str); 7] = [
+    let encrypted = encrypted_binary("app");
+    let cases: [(&str, &[u8], &str); 9] = [
         ("cut.zip", &whole[..whole.len() / 2], "truncated"),
         ("notes.txt", b"these are notes", "unrecognised"),
         ("empty", b"", "empty"),
         ("no-binaries.zip", &zip_of(&[("a.txt", b"text"), ("b/c", b"more")]), "nothing_found"),
         ("bomb.zip", &zip_of(&[("App", &[&app[..8], &bomb[..]].concat())]), "bomb"),
         ("damaged", &damaged, "nothing_usable"),
+        ("app-encrypted", &encrypted, "encrypted_binary"),
+        ("app-encrypted.zip", &zip_of(&[("Shop.app/Shop", &encrypted)]), "encrypted_binary"),
         ("app.7z", b"7z\xbc\xaf\x27\x1crest", "unsupported"),
     ];
     for (name, bytes, reason) in cases {
@@ -207,6 +211,12 @@ async fn bad_uploads_end_with_a_reason_and_are_kept() {
     let statuses: Vec<_> = objects.iter().map(|o| (o.path.as_str(), o.object.status)).collect();
     assert_eq!(statuses, [("app", ObjectStatus::Ready), ("damaged", ObjectStatus::Malformed)]);
     assert!(objects[1].object.reason.is_some());
+    let mixed = zip_of(&[("Shop.app/Shop", &encrypted), ("app", &app)]);
+    let (record, objects) = world.wait(world.upload("mixed.zip", &mixed).await).await;
+    assert_eq!((record.status, objects.len()), (uploads::UploadStatus::Done, 1));
+    let skipped = &record.skipped[0];
+    assert_eq!((skipped.path.as_str(), skipped.reason.as_str()), ("Shop.app/Shop", "encrypted_binary"));
+    assert!(skipped.detail.as_ref().unwrap().contains(".xcarchive"), "{skipped:?}");
     world.stop().await;
 }
 
