@@ -93,10 +93,12 @@ fn judge_subject(fault: &CrashFault, subject: &FaultSubject) -> (FaultVerdict, F
 
 fn convert_evidence(fact: &SubjectEvidence, debug_id: DebugId) -> Option<FaultEvidence> {
     match fact {
-        SubjectEvidence::Variable { call, name } => Some(FaultEvidence::Variable {
+        SubjectEvidence::Variable { call, name, die, location } => Some(FaultEvidence::Variable {
             variable: name.clone(),
             call: u32::try_from(*call).ok()?,
             debug_id: debug_id.to_string(),
+            die: *die,
+            location: location.clone(),
         }),
         SubjectEvidence::Register { register, value: 0 } => {
             Some(FaultEvidence::Register { register, value: 0 })

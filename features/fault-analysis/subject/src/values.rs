@@ -3,7 +3,9 @@
 use crate::members::{Members, PointerExpression, PointerTarget, pointer_expression};
 use crate::reasons::SubjectAbstention;
 use crate::search::{FaultSubject, SubjectEvidence, SubjectValue};
-use unslide_fault_analysis_variables::{FunctionFacts, TypeForm, VariableTypeKind, VariableValue};
+use unslide_fault_analysis_variables::{
+    FunctionFacts, TypeForm, ValueSource, VariableTypeKind, VariableValue,
+};
 
 /// The most structures in each other.
 const NESTING_LIMIT: usize = 16;
@@ -30,14 +32,14 @@ pub fn find_by_values(
             return Err(SubjectAbstention::PointerWithoutValue);
         };
         if let Some(offset) = offset_in_target(members, &pointer, value, address)? {
-            candidates.push((pointer, value, offset));
+            candidates.push((variable, pointer, value, offset));
         } else if value != 0
             && let PointerTarget::Type(target) = pointer.target
         {
             leads_on |= members.leads_to_pointers(target, NESTING_LIMIT)?;
         }
     }
-    let Some((pointer, value, offset)) = candidates.pop() else {
+    let Some((variable, pointer, value, offset)) = candidates.pop() else {
         return Err(SubjectAbstention::NoCandidate);
     };
     if !candidates.is_empty() {
@@ -50,7 +52,12 @@ pub fn find_by_values(
         return Err(SubjectAbstention::GlobalPointers);
     }
     let access = members.find_access(&pointer, offset, None)?;
-    let evidence = vec![SubjectEvidence::Variable { call: 0, name: pointer.text.clone() }];
+    let mut evidence = Vec::new();
+    if let Ok((_, ValueSource::Register(register))) = variable.value {
+        evidence.push(SubjectEvidence::Register { register, value });
+    }
+    let held = function.variables.iter().find(|held| held.die == variable.die);
+    evidence.extend(held.map(SubjectEvidence::for_variable));
     Ok(FaultSubject::new(pointer, SubjectValue { value, offset: Some(offset) }, access, evidence))
 }
 

@@ -231,7 +231,8 @@ fn a_null_subject_has_its_value_and_its_evidence() {
     assert_eq!(fault["subject"], subject);
     let evidence = json!([{"esr": 2_449_473_542_u64}, {"far": 40}, {"register": "x0", "value": 0},
         {"code": "082840b9", "relative_address": 16_384},
-        {"variable": "p", "call": 0, "debug_id": "4c4c448a-5555-3144-a12a-e47879506971"}]);
+        {"variable": "p", "call": 0, "debug_id": "4c4c448a-5555-3144-a12a-e47879506971", "die": 197,
+            "location": "DW_OP_reg0"}]);
     assert_eq!(fault["evidence"], evidence);
     assert!(fault["abstained"].is_null());
     // The values of variables name it without the binary.
