@@ -119,6 +119,8 @@ pub enum FaultEvidence {
 pub struct Abstention {
     pub what: AbstainedStatement,
     pub reason: AbstentionReason,
+    /// The reason in words, with what can be done.
+    pub text: String,
 }
 
 /// The subject is the expression with the bad value.
@@ -138,6 +140,23 @@ pub enum AbstentionReason {
     FrameInSystem,
     /// The evidence fits no expression, or more than one.
     Subject(SubjectAbstention),
+}
+
+impl AbstentionReason {
+    /// Returns the reason as sentences for people. `image` names the code at the fault, and `has_instructions` is true if its
+    /// binary is known.
+    pub fn explain(self, image: &str, has_instructions: bool) -> String {
+        match self {
+            AbstentionReason::GeneralProtection => {
+                "The address is not stated: x86_64 does not report it after a general protection fault."
+                    .to_owned()
+            }
+            AbstentionReason::FrameInSystem => format!(
+                "The expression with the bad value is not named: {image} belongs to the operating system, which has no dSYMs."
+            ),
+            AbstentionReason::Subject(reason) => reason.explain(image, has_instructions),
+        }
+    }
 }
 
 impl Serialize for AbstentionReason {

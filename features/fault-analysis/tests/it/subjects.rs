@@ -281,7 +281,9 @@ fn a_missing_subject_has_a_reason() {
     let pc = crash.report["crash"]["threads"][0]["registers"]["basic"]["pc"].as_u64().unwrap();
     crash.report["crash"]["threads"][0]["registers"]["basic"]["pc"] = (pc + 4).into();
     let fault = find_fault(&crash.report, crash.with_binary());
-    assert_eq!(fault["abstained"], json!([{"what": "subject", "reason": "other_frame"}]));
+    let text = "The expression with the bad value in null_field.arm64.O1 is not named: the registers of the report do not \
+                belong to its innermost frame.";
+    assert_eq!(fault["abstained"], json!([{"what": "subject", "reason": "other_frame", "text": text}]));
     assert_eq!((&fault["verdict"], &fault["confidence"]), (&"null_pointer".into(), &"likely".into()));
 }
 

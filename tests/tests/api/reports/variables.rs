@@ -52,11 +52,13 @@ async fn variables_are_read_and_shown_only_while_the_tenant_has_turned_them_on()
     let off = symbolicate().await.expect_status(200);
     assert!(off["symbolication"]["fault"].is_object(), "{off}");
     assert!(off["symbolication"].get("variables").is_none());
+    assert_eq!(off["symbolication"]["analyses"], json!(["fault_analysis"]));
 
     let on = switch(&world, &key, &json!({"variables": true})).await;
     assert_eq!((&on["enabled"], &on["variables"]), (&json!(true), &json!(true)));
     let text = symbolicate().await.text;
     let answered: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answered["symbolication"]["analyses"], json!(["fault_analysis", "variables"]));
     let variables = answered["symbolication"]["variables"].as_array().unwrap();
     let known = variables.iter().find(|variable| variable["bytes"].is_string()).unwrap();
     let name = known["name"].as_str().unwrap();
@@ -82,8 +84,14 @@ async fn variables_are_read_and_shown_only_while_the_tenant_has_turned_them_on()
         assert!(!world.get(list, &key).await.text.contains("\"bytes\":"), "{list}");
     }
 
+    let tag = world.get(&path, &key).await.headers["etag"].clone();
+    let unchanged = world.request(Method::GET, &path, &key).header("if-none-match", tag.clone());
+    assert_eq!(world.send(unchanged).await.status.as_u16(), 304);
+
     let off = switch(&world, &key, &json!({"variables": false})).await;
     assert_eq!((&off["enabled"], &off["variables"]), (&json!(true), &json!(false)));
+    let unchanged = world.request(Method::GET, &path, &key).header("if-none-match", tag);
+    assert_eq!(world.send(unchanged).await.status.as_u16(), 200, "the client has values that are hidden now");
     let mut without = answered.clone();
     without["symbolication"].as_object_mut().unwrap().remove("variables");
     let stored: Value = serde_json::from_str(&read("json").await).unwrap();
