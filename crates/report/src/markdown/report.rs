@@ -270,7 +270,7 @@ mod tests {
             format!("# report {id}"),
             format!("- exception: `exc_bad_access` [report {id}, crash.error]"),
             format!(
-                "- analysis: `a pointer is probably null.` [report {id}, symbolication.fault, frame 0: `far 0x28`; `register x0, value 0`; `variable p, die 0xc5`]"
+                "- analysis: `a pointer is probably null.` [report {id}, symbolication.fault, frame 0: `far 0x28`; `register x0, value 0`; `die 0xc5, variable p`]"
             ),
             format!("- note: `upload the binary.` [report {id}, symbolication.fault, frame 0, abstained]"),
             format!("thread 3, crashed. 1 of 1 frames are shown. [report {id}, thread 3, frames 0 to 0]"),

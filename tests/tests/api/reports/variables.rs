@@ -11,13 +11,19 @@ use unslide_model::{ContentHash, DebugId, Quality};
 const SWITCHES: &str = "/v1/fault-analysis";
 const VALUES: &str = include_str!("../../../../features/fault-analysis/tests/data/variables.ndjson");
 
-/// A crash with registers, and publishes the table of its dSYM for acme as a builder does.
-async fn publish_crash(world: &World) -> Value {
+/// Returns a crash with registers, and the case of the fixture that it was made from.
+fn planned_crash() -> (Value, Value) {
     let case: Value = serde_json::from_str(VALUES.lines().next().unwrap()).unwrap();
     let mut sent = crash(A, "1.0");
     for key in ["binary_images", "crash"] {
         sent[key] = case["report"][key].clone();
     }
+    (sent, case)
+}
+
+/// Returns a crash with registers, and publishes the table of its dSYM for acme as a builder does.
+async fn publish_crash(world: &World) -> Value {
+    let (sent, case) = planned_crash();
     let table = parse_hex(case["table"].as_str().unwrap());
     let meta = AliasMeta {
         generation: 1,
@@ -105,5 +111,28 @@ async fn variables_are_read_and_shown_only_while_the_tenant_has_turned_them_on()
         world.get(SWITCHES, &key).await.expect_status(200),
         json!({"enabled": true, "variables": false})
     );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn every_form_of_a_report_says_why_the_subject_is_missing_and_what_to_do() {
+    let world = World::start().await;
+    let key = world.create_master_key("acme").await;
+    let (sent, _) = planned_crash();
+    let text = world.post("/v1/symbolicate", &key, sent.to_string()).await.text;
+    let answered: Value = serde_json::from_str(&text).unwrap();
+    let statement = &answered["symbolication"]["fault"]["abstained"][0];
+    assert_eq!(statement["reason"], "no_debug_information", "{answered}");
+    store_answered(&world, "acme", &text).await;
+    let path = format!("/v1/reports/{A}");
+    let page = Browser::signed_in(&world, &key).await.fetch_page(&format!("/console/reports/{A}")).await;
+    let mut shown = vec![page, world.get(&format!("{path}/explain"), &key).await.text];
+    for form in ["json", "text", "markdown"] {
+        shown.push(world.get(&format!("{path}?format={form}"), &key).await.text);
+    }
+    let advice = "Upload the dSYM of stack_args.arm64.O0 with `unslide upload`";
+    for form in shown {
+        assert!(form.contains(advice), "{form}");
+    }
     world.stop().await;
 }
