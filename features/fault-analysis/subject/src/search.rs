@@ -8,6 +8,8 @@ use crate::walk::FunctionWalk;
 use std::fmt;
 use unslide_fault_analysis_variables::{HeldVariable, ReportState, UnitLanguage, VariableTable};
 
+/// The byte of an address that data accesses of arm64 ignore.
+pub const TOP_BYTE: u64 = 0xff << 56;
 /// The most bytes of an expression.
 const EXPRESSION_BYTES_LIMIT: usize = 512;
 

@@ -2,7 +2,7 @@
 
 use crate::members::{Members, PointerExpression, PointerTarget, pointer_expression};
 use crate::reasons::SubjectAbstention;
-use crate::search::{FaultSubject, SubjectEvidence, SubjectValue};
+use crate::search::{FaultSubject, SubjectEvidence, SubjectValue, TOP_BYTE};
 use unslide_fault_analysis_variables::{
     FunctionFacts, TypeForm, ValueSource, VariableTypeKind, VariableValue,
 };
@@ -11,7 +11,7 @@ use unslide_fault_analysis_variables::{
 const NESTING_LIMIT: usize = 16;
 
 /// Names the subject if exactly one variable can lead to the address, and nothing else may have led there. `address` is the
-/// one that the processor looked up.
+/// one that the processor reported.
 pub fn find_by_values(
     members: Members<'_, '_>,
     function: &FunctionFacts<'_>,
@@ -86,6 +86,3 @@ fn offset_in_target(
     let distance = (address & !TOP_BYTE).checked_sub(value & !TOP_BYTE);
     Ok(distance.filter(|distance| *distance < size).and_then(|distance| i64::try_from(distance).ok()))
 }
-
-/// The byte of an address that data accesses of arm64 ignore.
-const TOP_BYTE: u64 = 0xff << 56;

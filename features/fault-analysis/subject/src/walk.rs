@@ -5,7 +5,7 @@ use crate::binary::ImageText;
 use crate::instruction::{Effect, Flow, Instruction, MemoryOperand, RegisterNumber, register_bit};
 use crate::members::{AccessPath, Members, POINTER_BYTES, PointerExpression, PointerTarget};
 use crate::reasons::SubjectAbstention;
-use crate::search::{FaultState, FaultSubject, SubjectEvidence, SubjectValue};
+use crate::search::{FaultState, FaultSubject, SubjectEvidence, SubjectValue, TOP_BYTE};
 use crate::x86_64;
 use std::collections::HashSet;
 use unslide_fault_analysis_variables::{
@@ -20,8 +20,6 @@ const LOADS_LIMIT: usize = 3;
 const FUNCTION_INSTRUCTIONS_LIMIT: usize = 32_768;
 /// The bytes of an instruction of arm64.
 const WORD_BYTES: u64 = 4;
-/// The bytes of an address that processors look up.
-const USER_BITS: u64 = !(0xff << 56);
 
 /// The instructions of a function up to and with the one at the fault.
 pub struct FunctionWalk<'w, 't> {
@@ -104,7 +102,7 @@ impl<'w, 't> FunctionWalk<'w, 't> {
             .ok_or(SubjectAbstention::UnknownInstruction)?;
         // After a general protection fault the address is not known.
         if let Some(address) = self.state.address
-            && accessed & USER_BITS != address & USER_BITS
+            && accessed & !TOP_BYTE != address & !TOP_BYTE
         {
             return Err(SubjectAbstention::AddressMismatch);
         }

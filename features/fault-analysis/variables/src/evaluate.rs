@@ -1,6 +1,6 @@
 //! Values of variables from the registers and the stack bytes of a report, and from nothing else.
 
-use crate::registers::RegisterSet;
+use crate::registers::ADDRESS_BYTES;
 use crate::table::{FunctionAt, VariableAt, VariableKind, VariablePlace};
 use crate::type_kind::VariableTypeKind;
 use crate::type_parts::TypeId;
@@ -16,7 +16,6 @@ const OPERATIONS_LIMIT: u32 = 1_000;
 const CALLS_LIMIT: usize = 32;
 /// The most bytes of a value.
 const VALUE_BYTES_LIMIT: u64 = 256;
-const POINTER_BYTES: u8 = 8;
 
 type DwarfBytes<'t> = EndianSlice<'t, LittleEndian>;
 
@@ -151,7 +150,7 @@ pub fn evaluate_function(function: &FunctionAt<'_>, state: &ReportState<'_>) -> 
 impl FunctionAt<'_> {
     /// Returns how the expressions of the function are encoded.
     pub(crate) fn encoding(&self) -> Encoding {
-        Encoding { format: Format::Dwarf32, version: self.dwarf_version, address_size: POINTER_BYTES }
+        Encoding { format: Format::Dwarf32, version: self.dwarf_version, address_size: ADDRESS_BYTES }
     }
 }
 
@@ -322,11 +321,4 @@ impl<'t> Evaluator<'_, 't> {
 /// Returns at most 8 bytes as a number.
 fn to_number(bytes: &[u8]) -> u64 {
     bytes.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
-impl RegisterSet {
-    /// Returns the size of an address.
-    pub(crate) fn address_size(self) -> u8 {
-        POINTER_BYTES
-    }
 }

@@ -17,9 +17,7 @@ pub enum VariableHolder {
     Register(u16),
     /// The value is in memory, at a distance from a register.
     Slot { base: u16, offset: i64 },
-    /// It lies in the image's data.
-    Data,
-    /// It has another place, or none.
+    /// It has another place, such as the image's data, or none.
     Other,
 }
 
@@ -92,8 +90,7 @@ impl<'t> VariableTable<'t> {
 fn find_holder(function: &FunctionAt<'_>, place: Option<&VariablePlace<'_>>) -> VariableHolder {
     let expression = match place {
         Some(VariablePlace::Expression(bytes)) => *bytes,
-        Some(VariablePlace::Data) => return VariableHolder::Data,
-        Some(VariablePlace::Constant(_)) | None => return VariableHolder::Other,
+        Some(VariablePlace::Data | VariablePlace::Constant(_)) | None => return VariableHolder::Other,
     };
     match &first_operations(function.encoding(), expression)[..] {
         [Operation::Register { register }] => VariableHolder::Register(register.0),

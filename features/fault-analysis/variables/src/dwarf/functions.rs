@@ -390,3 +390,29 @@ fn skip_children(cursor: &mut EntriesCursor<'_, DwarfBytes<'_>>) -> Result<bool,
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(die: u64) -> ScopeVariable {
+        ScopeVariable { die, written: TableWriter { bytes: vec![0xee] } }
+    }
+
+    #[test]
+    fn variables_have_the_distances_of_their_entries() {
+        let block = Scope { variables: vec![variable(400)], ..Scope::default() };
+        let function = Scope {
+            name: Some(4),
+            ranges: vec![(16, 8)],
+            variables: vec![variable(105), variable(320)],
+            scopes: vec![block],
+        };
+        let mut out = TableWriter::default();
+        function.write(100, &mut out);
+        // A change of these bytes needs another version of the table, and another name of the derived object.
+        let block = [0, 0, 1, 0xac, 2, 0xee, 0];
+        let expected = [&[5, 1, 16, 8, 2, 5, 0xee, 0xd7, 1, 0xee, 1][..], &block].concat();
+        assert_eq!(out.bytes, expected);
+    }
+}

@@ -50,7 +50,8 @@ fn table_of(bytes: &[u8]) -> (Vec<u8>, VariableNames) {
         object::Architecture::Aarch64 => RegisterSet::Arm64,
         _ => RegisterSet::X86_64,
     };
-    (build_table(&dwarf, registers, text, &TableLimits::default()).unwrap(), list_variables(&dwarf))
+    let limits = TableLimits { table_bytes: 1 << 20, entries: 1_000_000 };
+    (build_table(&dwarf, registers, text, &limits).unwrap(), list_variables(&dwarf))
 }
 
 fn list_variables(dwarf: &Dwarf<EndianSlice<'_, LittleEndian>>) -> VariableNames {
