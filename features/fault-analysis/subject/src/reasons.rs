@@ -117,7 +117,7 @@ impl SubjectAbstention {
     fn advice(self, image: &str, has_instructions: bool) -> Option<String> {
         match self {
             SubjectAbstention::NoDebugInformation => Some(format!(
-                "Upload the dSYM of {image} with `unslide upload`, and upload it again if an earlier release has stored it."
+                "Upload the dSYM of {image} with `unslide upload`. If an earlier release has stored it, `unslide symbols backfill --all` reads it again."
             )),
             SubjectAbstention::NoInstruction | SubjectAbstention::AddressMismatch => {
                 Some(format!("Upload the binary of {image} that was built with its dSYM."))
@@ -160,8 +160,8 @@ mod tests {
             (
                 SubjectAbstention::NoDebugInformation,
                 false,
-                "its variables are not known. Upload the dSYM of Shop with `unslide upload`, and upload it again if an \
-                 earlier release has stored it.",
+                "its variables are not known. Upload the dSYM of Shop with `unslide upload`. If an earlier release has \
+                 stored it, `unslide symbols backfill --all` reads it again.",
             ),
             (
                 SubjectAbstention::SeveralCandidates,
