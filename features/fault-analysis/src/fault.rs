@@ -49,69 +49,36 @@ pub struct FaultAccess {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum FaultEvidence {
-    Exception {
-        exception: u64,
-    },
-    Signal {
-        signal: u64,
-    },
-    Syndrome {
-        esr: u64,
-    },
-    FaultAddress {
-        far: u64,
-    },
-    Trap {
-        trapno: u64,
-        err: u64,
-    },
-    PageFaultAddress {
-        faultvaddr: u64,
-    },
-    Immediate {
-        brk: u16,
-    },
-    Function {
-        function: String,
-    },
-    Register {
-        register: &'static str,
-        value: u64,
-    },
-    FreedObject {
-        register: &'static str,
-        freed_object: bool,
-    },
-    StackDistance {
-        bytes_from_stack_pointer: u64,
-    },
-    StackError {
-        stack_error: bool,
-    },
-    Recursion {
-        recursion: usize,
-        function: String,
-    },
-    Image {
-        image: String,
-    },
-    PointerBits {
-        bits_54_53: u64,
-    },
-    Variable {
-        variable: String,
-        call: u32,
-        debug_id: String,
-        /// The offset of the variable's entry in `.debug_info`.
-        die: u64,
-        /// The place of the variable as DWARF tools print it.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        location: Option<String>,
-    },
-    Instruction {
-        code: String,
-        relative_address: u64,
-    },
+    Exception { exception: u64 },
+    Signal { signal: u64 },
+    Syndrome { esr: u64 },
+    FaultAddress { far: u64 },
+    Trap { trapno: u64, err: u64 },
+    PageFaultAddress { faultvaddr: u64 },
+    Immediate { brk: u16 },
+    Function { function: String },
+    Register { register: &'static str, value: u64 },
+    FreedObject { register: &'static str, freed_object: bool },
+    StackDistance { bytes_from_stack_pointer: u64 },
+    StackError { stack_error: bool },
+    Recursion { recursion: usize, function: String },
+    Image { image: String },
+    PointerBits { bits_54_53: u64 },
+    Variable(VariableEvidence),
+    Instruction { code: String, relative_address: u64 },
+}
+
+/// A variable that a subject begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VariableEvidence {
+    pub variable: String,
+    pub call: u32,
+    pub debug_id: String,
+    /// The offset of the variable's entry in `.debug_info`.
+    pub die: u64,
+    /// The place of the variable as DWARF tools print it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
 }
 
 /// A statement that the analysis does not make.

@@ -1,6 +1,6 @@
 //! The subject of a fault: the expression with the bad value, as the member `fault` has it.
 
-use crate::fault::{CrashFault, FaultConfidence, FaultEvidence, FaultVerdict};
+use crate::fault::{CrashFault, FaultConfidence, FaultEvidence, FaultVerdict, VariableEvidence};
 use serde::Serialize;
 use unslide_fault_analysis_subject::{FaultSubject, SubjectEvidence, SubjectVerdict};
 use unslide_model::DebugId;
@@ -94,13 +94,15 @@ fn judge_subject(fault: &CrashFault, subject: &FaultSubject) -> (FaultVerdict, F
 
 fn convert_evidence(fact: &SubjectEvidence, debug_id: DebugId) -> Option<FaultEvidence> {
     match fact {
-        SubjectEvidence::Variable { call, name, die, location } => Some(FaultEvidence::Variable {
-            variable: name.clone(),
-            call: u32::try_from(*call).ok()?,
-            debug_id: debug_id.to_string(),
-            die: *die,
-            location: location.clone(),
-        }),
+        SubjectEvidence::Variable { call, name, die, location } => {
+            Some(FaultEvidence::Variable(VariableEvidence {
+                variable: name.clone(),
+                call: u32::try_from(*call).ok()?,
+                debug_id: debug_id.to_string(),
+                die: *die,
+                location: location.clone(),
+            }))
+        }
         SubjectEvidence::Register { register, value: 0 } => {
             Some(FaultEvidence::Register { register, value: 0 })
         }

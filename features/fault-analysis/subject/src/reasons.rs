@@ -119,9 +119,9 @@ impl SubjectAbstention {
             SubjectAbstention::NoDebugInformation => Some(format!(
                 "Upload the dSYM of {image} with `unslide upload`. If an earlier release has stored it, `unslide symbols backfill --all` reads it again."
             )),
-            SubjectAbstention::NoInstruction | SubjectAbstention::AddressMismatch => {
-                Some(format!("Upload the binary of {image} that was built with its dSYM."))
-            }
+            SubjectAbstention::NoInstruction | SubjectAbstention::AddressMismatch => Some(format!(
+                "Upload the binary that was built with the dSYM of {image}: `unslide upload --binaries`."
+            )),
             // The instructions say which pointer was used.
             SubjectAbstention::NoAddress
             | SubjectAbstention::NoCandidate

@@ -235,8 +235,11 @@ fn a_null_subject_has_its_value_and_its_evidence() {
             "location": "DW_OP_reg0"}]);
     assert_eq!(fault["evidence"], evidence);
     assert!(fault["abstained"].is_null());
-    // The values of variables name it without the binary.
-    assert_eq!(find_fault(&crash.report, crash.without_binary())["subject"], subject);
+    // The values of variables name it without the binary, by the same register and entry.
+    let without = find_fault(&crash.report, crash.without_binary());
+    assert_eq!(without["subject"], subject);
+    let facts = evidence.as_array().unwrap();
+    assert_eq!(without["evidence"], json!([facts[0], facts[1], facts[2], facts[4]]));
 }
 
 #[test]
