@@ -6,7 +6,7 @@ use unslide_model::DebugId;
 /// An object that is derived from the file of an image for an analysis.
 #[derive(Clone, Copy, Debug)]
 pub struct DerivedObject {
-    /// The name of its contents and their version, such as `variables-v2`. It is part of a key in object storage: lower
+    /// The name of its contents and their version, such as `variables-v3`. It is part of a key in object storage: lower
     /// case letters, digits and `-`.
     pub name: &'static str,
     /// The file of the image that it is derived from.

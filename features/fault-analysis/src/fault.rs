@@ -64,8 +64,21 @@ pub enum FaultEvidence {
     Recursion { recursion: usize, function: String },
     Image { image: String },
     PointerBits { bits_54_53: u64 },
-    Variable { variable: String, call: u32, debug_id: String },
+    Variable(VariableEvidence),
     Instruction { code: String, relative_address: u64 },
+}
+
+/// A variable that a subject begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VariableEvidence {
+    pub variable: String,
+    pub call: u32,
+    pub debug_id: String,
+    /// The offset of the variable's entry in `.debug_info`.
+    pub die: u64,
+    /// The place of the variable as DWARF tools print it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
 }
 
 /// A statement that the analysis does not make.
@@ -73,6 +86,8 @@ pub enum FaultEvidence {
 pub struct Abstention {
     pub what: AbstainedStatement,
     pub reason: AbstentionReason,
+    /// The reason in words, with what can be done.
+    pub text: String,
 }
 
 /// The subject is the expression with the bad value.
@@ -92,6 +107,23 @@ pub enum AbstentionReason {
     FrameInSystem,
     /// The evidence fits no expression, or more than one.
     Subject(SubjectAbstention),
+}
+
+impl AbstentionReason {
+    /// Returns the reason as sentences for people. `image` names the code at the fault, and `has_instructions` is true if its
+    /// binary is known.
+    pub fn explain(self, image: &str, has_instructions: bool) -> String {
+        match self {
+            AbstentionReason::GeneralProtection => {
+                "The address is not stated: x86_64 does not report it after a general protection fault."
+                    .to_owned()
+            }
+            AbstentionReason::FrameInSystem => format!(
+                "The expression with the bad value is not named: {image} belongs to the operating system, which has no dSYMs."
+            ),
+            AbstentionReason::Subject(reason) => reason.explain(image, has_instructions),
+        }
+    }
 }
 
 impl Serialize for AbstentionReason {

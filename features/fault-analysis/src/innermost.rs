@@ -32,15 +32,20 @@ impl<'c> InnermostCode<'c> {
             return Err(SubjectAbstention::OtherFrame);
         }
         let (Some(debug_id), Some(address)) = (frame.debug_id, frame.image_offset) else {
-            return Err(SubjectAbstention::NoVariables);
+            return Err(SubjectAbstention::NoDebugInformation);
         };
-        let table =
-            crash.derived_object(debug_id, VARIABLES_TABLE.name).ok_or(SubjectAbstention::NoVariables)?;
+        let table = crash.derived_object(debug_id, VARIABLES_TABLE.name);
+        let table = table.ok_or(SubjectAbstention::NoDebugInformation)?;
         let table = VariableTable::parse(table).map_err(|_| SubjectAbstention::DamagedTable)?;
         // Without instructions the values of variables decide.
         let text = crash.derived_object(debug_id, APP_TEXT.name);
         let text = text.and_then(|stored| ImageText::parse(stored).ok());
         Ok(InnermostCode { debug_id, address, table, text })
+    }
+
+    /// Returns true if the instructions of the image are known.
+    pub fn has_instructions(&self) -> bool {
+        self.text.is_some()
     }
 
     /// Names the expression with the bad value. `address` is the one that the processor reported.

@@ -1,6 +1,6 @@
 //! The subject of a fault: the expression with the bad value, as the member `fault` has it.
 
-use crate::fault::{CrashFault, FaultConfidence, FaultEvidence, FaultVerdict};
+use crate::fault::{CrashFault, FaultConfidence, FaultEvidence, FaultVerdict, VariableEvidence};
 use serde::Serialize;
 use unslide_fault_analysis_subject::{FaultSubject, SubjectEvidence, SubjectVerdict};
 use unslide_model::DebugId;
@@ -76,28 +76,33 @@ fn judge_subject(fault: &CrashFault, subject: &FaultSubject) -> (FaultVerdict, F
         FaultVerdict::NullPointer | FaultVerdict::Unknown | FaultVerdict::InvalidPointer => {}
         _ => return unchanged,
     }
-    match subject.judge() {
-        Some(SubjectVerdict::NullPointer) => (FaultVerdict::NullPointer, FaultConfidence::Certain),
-        Some(SubjectVerdict::SmallAddress) => (FaultVerdict::SmallAddress, FaultConfidence::Certain),
+    let judged = subject.judge();
+    let verdict = match judged {
+        Some(SubjectVerdict::NullPointer) => FaultVerdict::NullPointer,
+        Some(SubjectVerdict::SmallAddress) => FaultVerdict::SmallAddress,
         // The registers said null, so the address is near 0: the subject is an integer such as -1.
         _ if fault.verdict == FaultVerdict::NullPointer => {
-            (FaultVerdict::SmallAddress, FaultConfidence::Certain)
+            return (FaultVerdict::SmallAddress, FaultConfidence::Certain);
         }
-        Some(SubjectVerdict::FreedMemory) => (FaultVerdict::FreedMemory, FaultConfidence::Likely),
-        Some(SubjectVerdict::UninitialisedMemory) => {
-            (FaultVerdict::UninitialisedMemory, FaultConfidence::Likely)
-        }
-        None => (FaultVerdict::InvalidPointer, FaultConfidence::Certain),
-    }
+        Some(SubjectVerdict::FreedMemory) => FaultVerdict::FreedMemory,
+        Some(SubjectVerdict::UninitialisedMemory) => FaultVerdict::UninitialisedMemory,
+        None => FaultVerdict::InvalidPointer,
+    };
+    let is_certain = judged.is_none_or(SubjectVerdict::is_certain);
+    (verdict, if is_certain { FaultConfidence::Certain } else { FaultConfidence::Likely })
 }
 
 fn convert_evidence(fact: &SubjectEvidence, debug_id: DebugId) -> Option<FaultEvidence> {
     match fact {
-        SubjectEvidence::Variable { call, name } => Some(FaultEvidence::Variable {
-            variable: name.clone(),
-            call: u32::try_from(*call).ok()?,
-            debug_id: debug_id.to_string(),
-        }),
+        SubjectEvidence::Variable { call, name, die, location } => {
+            Some(FaultEvidence::Variable(VariableEvidence {
+                variable: name.clone(),
+                call: u32::try_from(*call).ok()?,
+                debug_id: debug_id.to_string(),
+                die: *die,
+                location: location.clone(),
+            }))
+        }
         SubjectEvidence::Register { register, value: 0 } => {
             Some(FaultEvidence::Register { register, value: 0 })
         }

@@ -25,6 +25,8 @@ const STACK_REACH: u64 = 16 << 10;
 const PAGE_ZERO_END: u64 = 4 << 30;
 /// The bits in which a failed authentication leaves its error code, if data accesses ignore the top byte.
 const AUTHENTICATION_ERROR: u64 = 0b11 << 53;
+/// The most characters of an image's name in a sentence.
+const IMAGE_NAME_CHARS: usize = 100;
 /// The bits of an address of a process.
 const USER_ADDRESS: u64 = (1 << 47) - 1;
 
@@ -111,10 +113,11 @@ impl CrashFacts<'_, '_> {
     fn judge_general_protection(&self) -> CrashFault {
         let mut fault =
             self.certain_fault(FaultVerdict::InvalidPointer, sentence::GENERAL_PROTECTION.to_owned());
-        fault.abstained.push(Abstention {
-            what: AbstainedStatement::Access,
-            reason: AbstentionReason::GeneralProtection,
-        });
+        fault.abstained.push(self.abstain(
+            AbstainedStatement::Access,
+            AbstentionReason::GeneralProtection,
+            false,
+        ));
         self.name_subject(fault, None, "uses")
     }
 
@@ -232,16 +235,31 @@ impl CrashFacts<'_, '_> {
 
     /// Adds the subject of a failed access, or the reason for which it is not named. `verb` is that of the access.
     fn name_subject(&self, mut fault: CrashFault, address: Option<u64>, verb: &str) -> CrashFault {
+        let mut has_instructions = false;
         let reason = match InnermostCode::find(self.crash, &self.frame, &self.state) {
             _ if self.frame.system => AbstentionReason::FrameInSystem,
             Err(reason) => AbstentionReason::Subject(reason),
             Ok(code) => match code.find_subject(&self.state, address) {
                 Ok(subject) => return add_subject(fault, &subject, code.debug_id, verb),
-                Err(reason) => AbstentionReason::Subject(reason),
+                Err(reason) => {
+                    has_instructions = code.has_instructions();
+                    AbstentionReason::Subject(reason)
+                }
             },
         };
-        fault.abstained.push(Abstention { what: AbstainedStatement::Subject, reason });
+        fault.abstained.push(self.abstain(AbstainedStatement::Subject, reason, has_instructions));
         fault
+    }
+
+    fn abstain(
+        &self,
+        what: AbstainedStatement,
+        reason: AbstentionReason,
+        has_instructions: bool,
+    ) -> Abstention {
+        let name: String = self.frame.image.chars().take(IMAGE_NAME_CHARS).collect();
+        let image = if name.is_empty() { "the code" } else { name.as_str() };
+        Abstention { what, reason, text: reason.explain(image, has_instructions) }
     }
 }
 

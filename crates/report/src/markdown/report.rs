@@ -56,8 +56,12 @@ fn write_event(view: &ReportView, summary: &ReportSummary, id: &str, out: &mut M
         let facts: Vec<String> = finding.evidence.iter().map(|fact| quote_text(fact)).collect();
         let frame = finding.frame.map(|frame| format!(", frame {frame}")).unwrap_or_default();
         let source = format!("report {id}, symbolication.{}{frame}", plain_key(&finding.member));
+        let abstained = format!("{source}, abstained");
         let evidence = if facts.is_empty() { source } else { format!("{source}: {}", facts.join("; ")) };
         out.push_item(&format!("Analysis: {}", quote_text(&finding.sentence)), &evidence);
+        for text in &finding.abstained {
+            out.push_item(&format!("Note: {}", quote_text(text)), &abstained);
+        }
     }
     for variable in &view.variables {
         let source = format!("report {id}, symbolication.variables, frame 0, call {}", variable.call);
@@ -176,7 +180,7 @@ mod tests {
         });
         let ours = json!({"version": 1, "engine": "unslide/0.1.0", "status": text,
             "images": [{"name": text, "arch": text, "status": text}], "warnings": [text],
-            "fault": {"sentence": text, "evidence": [{"function": text}]}, format!("a{text}"): {"sentence": text}});
+            "fault": {"sentence": text, "evidence": [{"function": text}], "abstained": [{"text": text}]}, format!("a{text}"): {"sentence": text}});
         with_ours(&report, &ours)
     }
 
@@ -257,15 +261,18 @@ mod tests {
         });
         let ours = json!({"version": 1, "engine": "unslide/0.1.0", "frames": {"total": 2, "symbolicated": 1},
             "images": [{"name": "Shop", "status": "missing", "debug_id": "07070707-0707-0707-0707-070707070707"}],
-            "fault": {"sentence": "A pointer is probably null.", "frame": 0, "evidence": [{"far": 40}]}});
+            "fault": {"sentence": "A pointer is probably null.", "frame": 0,
+                "evidence": [{"far": 40}, {"register": "x0", "value": 0}, {"variable": "p", "die": 197}],
+                "abstained": [{"what": "subject", "reason": "no_candidate", "text": "Upload the binary."}]}});
         let markdown = render(&with_ours(&report, &ours)).to_lowercase();
         let id = "5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10";
         for line in [
             format!("# report {id}"),
             format!("- exception: `exc_bad_access` [report {id}, crash.error]"),
             format!(
-                "- analysis: `a pointer is probably null.` [report {id}, symbolication.fault, frame 0: `far 0x28`]"
+                "- analysis: `a pointer is probably null.` [report {id}, symbolication.fault, frame 0: `far 0x28`; `register x0, value 0`; `die 0xc5, variable p`]"
             ),
+            format!("- note: `upload the binary.` [report {id}, symbolication.fault, frame 0, abstained]"),
             format!("thread 3, crashed. 1 of 1 frames are shown. [report {id}, thread 3, frames 0 to 0]"),
             format!("- device: `iphone16,1` [report {id}, system]"),
             format!("1 of 2 frames are symbolicated. [report {id}, symbolication.frames]"),

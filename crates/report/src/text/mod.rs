@@ -65,12 +65,15 @@ pub fn apple_log(report: &Report<'_>) -> String {
     out.into_text()
 }
 
-/// Writes the sentence of each finding of an analysis, with its evidence.
+/// Writes the sentence of each finding of an analysis, with its evidence and with what it does not state.
 fn write_findings(report: &Report<'_>, out: &mut Log) {
     for finding in report.ours.iter().flat_map(|ours| &ours.findings) {
         let _ = write!(out, "\nAnalysis: {}\n", escape_line(&finding.sentence));
         if !finding.evidence.is_empty() {
             let _ = writeln!(out, "Evidence: {}", escape_line(&finding.evidence.join("; ")));
+        }
+        for text in &finding.abstained {
+            let _ = writeln!(out, "Note: {}", escape_line(text));
         }
     }
 }

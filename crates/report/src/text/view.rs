@@ -107,6 +107,7 @@ fn escaped_finding(finding: &OurFinding) -> OurFinding {
         subject: finding.subject.as_ref().map(own),
         sentence: own(&finding.sentence),
         evidence: finding.evidence.iter().map(own).collect(),
+        abstained: finding.abstained.iter().map(own).collect(),
         ..finding.clone()
     }
 }

@@ -19,6 +19,8 @@ pub struct FoundReport {
     pub size: u64,
     /// The position of the enriched JSON in object storage; `None` if it is in the database.
     pub place: Option<BodyLocation>,
+    /// The analyses that the tenant has switched to the other position, sorted.
+    pub switched_analyses: Vec<String>,
 }
 
 /// Returns a report by its id with its body, or the body's position. `None` as [`find_report`], and if the report
@@ -66,7 +68,8 @@ pub async fn find_report(
         "SELECT {REPORT_COLUMNS}, coalesce(b.size, f.size) AS size, b.report_id IS NOT NULL AS inline, f.segment, f.at_offset,
                 f.length, f.body_key,
                 (SELECT count(*)::integer FROM report_keys o
-                 WHERE o.tenant = $1 AND o.report_id = $2 AND o.deleted_at IS NULL) AS variants
+                 WHERE o.tenant = $1 AND o.report_id = $2 AND o.deleted_at IS NULL) AS variants,
+                ARRAY(SELECT unnest(t.disabled_analyses) FROM tenants t WHERE t.slug = $1 ORDER BY 1) AS switched_analyses
          FROM report_keys k
          JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
                        AND r.variant = k.variant
@@ -82,9 +85,11 @@ pub async fn find_report(
     .bind(to_row32(variant))
     .fetch_optional(connection)
     .await?;
-    let Some(Row { listed, variants, size, inline, frame }) = row else { return Ok(None) };
+    let Some(Row { listed, variants, size, inline, switched_analyses, frame }) = row else {
+        return Ok(None);
+    };
     let place = if inline { None } else { Some(frame.into_location(listed.received_at)?) };
-    Ok(Some(FoundReport { listed, variants, size, place }))
+    Ok(Some(FoundReport { listed, variants, size, place, switched_analyses }))
 }
 
 #[derive(FromRow)]
@@ -96,6 +101,7 @@ struct Row {
     #[sqlx(try_from = "U64")]
     size: u64,
     inline: bool,
+    switched_analyses: Vec<String>,
     #[sqlx(flatten)]
     frame: FrameColumns,
 }

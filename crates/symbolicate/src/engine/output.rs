@@ -262,6 +262,10 @@ pub(crate) fn write_report(out: &mut Vec<u8>, facts: &ReportFacts<'_>, context: 
     if let Some(ended) = facts.ended {
         write_ended(object.write_key(key!("ended")), ended);
     }
+    // Without it a reader could not tell an analysis that was off from one that had nothing to say.
+    write_list(&mut object, key!("analyses"), context.analyses, |out, analysis| {
+        write_string(out, analysis.name);
+    });
     for finding in facts.findings {
         object.runtime_key(finding.member).extend_from_slice(finding.value.get().as_bytes());
     }

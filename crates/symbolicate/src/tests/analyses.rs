@@ -57,6 +57,7 @@ fn analyses_see_the_crashed_thread_and_add_members_within_their_limit() {
     let enriched = Have::app().enrich_with(&report(), &context).bytes;
     let whole: Value = serde_json::from_slice(&enriched).unwrap();
     let ours = &whole["symbolication"];
+    assert_eq!(ours["analyses"], json!(["functions", "fill", "overflow", "nothing"]), "all that were on");
     let frames = ours["functions"]["frames"].as_array().unwrap();
     assert_eq!(frames.len(), 2);
     let own = &whole["crash"]["threads"][1]["backtrace"]["contents"];

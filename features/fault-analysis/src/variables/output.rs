@@ -38,7 +38,10 @@ struct WrittenVariable<'v> {
 
 #[derive(Serialize)]
 struct ValueEvidence {
-    register: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    register: Option<&'static str>,
+    /// The offset of the variable's entry in `.debug_info`.
+    die: u64,
 }
 
 /// Writes variables, the innermost call first, as many as fit the limit of a finding.
@@ -82,9 +85,11 @@ impl<'v> WrittenVariable<'v> {
             Ok((bytes, source)) => {
                 written.bytes = Some(format_bytes(bytes));
                 written.source = Some(source_word(*source));
-                if let ValueSource::Register(register) = source {
-                    written.evidence = Some(ValueEvidence { register });
-                }
+                let register = match source {
+                    ValueSource::Register(register) => Some(*register),
+                    _ => None,
+                };
+                written.evidence = Some(ValueEvidence { register, die: value.die });
             }
         }
         written
@@ -154,6 +159,7 @@ mod tests {
             name: name.to_owned(),
             type_name: "int".to_owned(),
             type_id: TypeId::default(),
+            die: 144,
             type_kind: VariableTypeKind::Signed,
             kind: VariableKind::Local,
             value,
@@ -182,8 +188,10 @@ mod tests {
             more.as_object().unwrap().iter().for_each(|(key, value)| own[key] = value.clone());
             own
         };
-        let count =
-            own("count", json!({"bytes": "0700??fe", "source": "register", "evidence": {"register": "x0"}}));
+        let count = own(
+            "count",
+            json!({"bytes": "0700??fe", "source": "register", "evidence": {"register": "x0", "die": 144}}),
+        );
         let pin = own("user_pin", json!({"unavailable": "scrubbed"}));
         let unknown = own("base", json!({"unavailable": "optimised_out"}));
         assert_eq!(written, json!([count, pin, unknown]));

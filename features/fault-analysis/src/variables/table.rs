@@ -7,7 +7,7 @@ use unslide_symbolicate::{DeriveError, DeriveResult, DerivedObject, DerivedSourc
 
 /// The table of the variables of a dSYM.
 pub const VARIABLES_TABLE: DerivedObject =
-    DerivedObject { name: "variables-v2", source: DerivedSource::DebugInfo, derive: derive_table };
+    DerivedObject { name: "variables-v3", source: DerivedSource::DebugInfo, derive: derive_table };
 
 /// The largest table, and the most entries of debug information that its build reads.
 const LIMITS: TableLimits = TableLimits { table_bytes: 96 << 20, entries: 60_000_000 };

@@ -12,12 +12,12 @@ mod instruction;
 mod members;
 mod reasons;
 mod search;
-mod text;
 mod values;
+mod verdict;
 mod walk;
 mod x86_64;
 
 pub use binary::{BinaryError, ImageText, TextError};
 pub use reasons::SubjectAbstention;
 pub use search::{FaultState, FaultSubject, SubjectEvidence, SubjectValue, find_subject};
-pub use text::SubjectVerdict;
+pub use verdict::SubjectVerdict;

@@ -6,8 +6,10 @@ use crate::reasons::SubjectAbstention;
 use crate::values::find_by_values;
 use crate::walk::FunctionWalk;
 use std::fmt;
-use unslide_fault_analysis_variables::{ReportState, UnitLanguage, VariableTable};
+use unslide_fault_analysis_variables::{HeldVariable, ReportState, UnitLanguage, VariableTable};
 
+/// The byte of an address that data accesses of arm64 ignore.
+pub const TOP_BYTE: u64 = 0xff << 56;
 /// The most bytes of an expression.
 const EXPRESSION_BYTES_LIMIT: usize = 512;
 
@@ -25,6 +27,10 @@ pub enum SubjectEvidence {
     Variable {
         call: usize,
         name: String,
+        /// The offset of its entry in `.debug_info`.
+        die: u64,
+        /// The place as tools print it, such as `DW_OP_reg0`.
+        location: Option<String>,
     },
     Register {
         register: &'static str,
@@ -35,6 +41,18 @@ pub enum SubjectEvidence {
         code: Vec<u8>,
         relative_address: u64,
     },
+}
+
+impl SubjectEvidence {
+    /// Returns the variable that an expression begins with, with its place at the instruction that used it.
+    pub(crate) fn for_variable(variable: &HeldVariable<'_>) -> SubjectEvidence {
+        SubjectEvidence::Variable {
+            call: variable.call,
+            name: variable.name.to_owned(),
+            die: variable.die,
+            location: variable.describe_location(),
+        }
+    }
 }
 
 impl fmt::Debug for SubjectEvidence {

@@ -2,14 +2,16 @@
 
 use crate::members::{Members, PointerExpression, PointerTarget, pointer_expression};
 use crate::reasons::SubjectAbstention;
-use crate::search::{FaultSubject, SubjectEvidence, SubjectValue};
-use unslide_fault_analysis_variables::{FunctionFacts, TypeForm, VariableTypeKind, VariableValue};
+use crate::search::{FaultSubject, SubjectEvidence, SubjectValue, TOP_BYTE};
+use unslide_fault_analysis_variables::{
+    FunctionFacts, TypeForm, ValueSource, VariableTypeKind, VariableValue,
+};
 
 /// The most structures in each other.
 const NESTING_LIMIT: usize = 16;
 
 /// Names the subject if exactly one variable can lead to the address, and nothing else may have led there. `address` is the
-/// one that the processor looked up.
+/// one that the processor reported.
 pub fn find_by_values(
     members: Members<'_, '_>,
     function: &FunctionFacts<'_>,
@@ -30,14 +32,14 @@ pub fn find_by_values(
             return Err(SubjectAbstention::PointerWithoutValue);
         };
         if let Some(offset) = offset_in_target(members, &pointer, value, address)? {
-            candidates.push((pointer, value, offset));
+            candidates.push((variable, pointer, value, offset));
         } else if value != 0
             && let PointerTarget::Type(target) = pointer.target
         {
             leads_on |= members.leads_to_pointers(target, NESTING_LIMIT)?;
         }
     }
-    let Some((pointer, value, offset)) = candidates.pop() else {
+    let Some((variable, pointer, value, offset)) = candidates.pop() else {
         return Err(SubjectAbstention::NoCandidate);
     };
     if !candidates.is_empty() {
@@ -50,7 +52,12 @@ pub fn find_by_values(
         return Err(SubjectAbstention::GlobalPointers);
     }
     let access = members.find_access(&pointer, offset, None)?;
-    let evidence = vec![SubjectEvidence::Variable { call: 0, name: pointer.text.clone() }];
+    let mut evidence = Vec::new();
+    if let Ok((_, ValueSource::Register(register))) = variable.value {
+        evidence.push(SubjectEvidence::Register { register, value });
+    }
+    let held = function.variables.iter().find(|held| held.die == variable.die);
+    evidence.extend(held.map(SubjectEvidence::for_variable));
     Ok(FaultSubject::new(pointer, SubjectValue { value, offset: Some(offset) }, access, evidence))
 }
 
@@ -79,6 +86,3 @@ fn offset_in_target(
     let distance = (address & !TOP_BYTE).checked_sub(value & !TOP_BYTE);
     Ok(distance.filter(|distance| *distance < size).and_then(|distance| i64::try_from(distance).ok()))
 }
-
-/// The byte of an address that data accesses of arm64 ignore.
-const TOP_BYTE: u64 = 0xff << 56;

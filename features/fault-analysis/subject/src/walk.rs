@@ -5,7 +5,7 @@ use crate::binary::ImageText;
 use crate::instruction::{Effect, Flow, Instruction, MemoryOperand, RegisterNumber, register_bit};
 use crate::members::{AccessPath, Members, POINTER_BYTES, PointerExpression, PointerTarget};
 use crate::reasons::SubjectAbstention;
-use crate::search::{FaultState, FaultSubject, SubjectEvidence, SubjectValue};
+use crate::search::{FaultState, FaultSubject, SubjectEvidence, SubjectValue, TOP_BYTE};
 use crate::x86_64;
 use std::collections::HashSet;
 use unslide_fault_analysis_variables::{
@@ -20,8 +20,6 @@ const LOADS_LIMIT: usize = 3;
 const FUNCTION_INSTRUCTIONS_LIMIT: usize = 32_768;
 /// The bytes of an instruction of arm64.
 const WORD_BYTES: u64 = 4;
-/// The bytes of an address that processors look up.
-const USER_BITS: u64 = !(0xff << 56);
 
 /// The instructions of a function up to and with the one at the fault.
 pub struct FunctionWalk<'w, 't> {
@@ -35,6 +33,12 @@ pub struct FunctionWalk<'w, 't> {
     has_unknown_targets: bool,
     /// The bytes of the instruction at the fault.
     code: Vec<u8>,
+}
+
+/// A pointer, and the variable that its expression begins with.
+struct NamedPointer<'t> {
+    pointer: PointerExpression,
+    variable: HeldVariable<'t>,
 }
 
 /// A register before an instruction.
@@ -98,25 +102,27 @@ impl<'w, 't> FunctionWalk<'w, 't> {
             .ok_or(SubjectAbstention::UnknownInstruction)?;
         // After a general protection fault the address is not known.
         if let Some(address) = self.state.address
-            && accessed & USER_BITS != address & USER_BITS
+            && accessed & !TOP_BYTE != address & !TOP_BYTE
         {
             return Err(SubjectAbstention::AddressMismatch);
         }
         let before = RegisterBefore { register: memory.base, position, written: 0, loads: 0 };
-        let (pointer, call) = self.find_expression(before)?;
+        let NamedPointer { pointer, variable } = self.find_expression(before)?;
         let access = self.find_access(&pointer, memory, at_fault.address)?;
         let name = self.registers.name(memory.base).unwrap_or_default();
-        let mut evidence = vec![
+        let evidence = vec![
             SubjectEvidence::Register { register: name, value },
             SubjectEvidence::Instruction { code: self.code.clone(), relative_address: at_fault.address },
+            SubjectEvidence::for_variable(&variable),
         ];
-        let variable = pointer.text.split(['-', '.', '[']).next().unwrap_or_default().trim_start_matches('*');
-        evidence.push(SubjectEvidence::Variable { call, name: variable.to_owned() });
         let offset = accessed.wrapping_sub(value).cast_signed();
         // The distance to an element is a value of the program, unless the address itself says it.
         let is_static = memory.index.is_none() || value == 0;
         let subject_value = SubjectValue { value, offset: is_static.then_some(offset) };
-        Ok(FaultSubject { call, ..FaultSubject::new(pointer, subject_value, access, evidence) })
+        Ok(FaultSubject {
+            call: variable.call,
+            ..FaultSubject::new(pointer, subject_value, access, evidence)
+        })
     }
 
     fn register(&self, number: RegisterNumber) -> Option<u64> {
@@ -128,11 +134,8 @@ impl<'w, 't> FunctionWalk<'w, 't> {
         found.ok_or(SubjectAbstention::NoVariables)
     }
 
-    /// Returns the expression whose value a register had, and the call that it belongs to.
-    fn find_expression(
-        &self,
-        before: RegisterBefore,
-    ) -> Result<(PointerExpression, usize), SubjectAbstention> {
+    /// Returns the expression whose value a register had.
+    fn find_expression(&self, before: RegisterBefore) -> Result<NamedPointer<'t>, SubjectAbstention> {
         let mut here = before;
         for _ in 0..STEPS_LIMIT {
             let instruction = self.instructions.get(here.position).ok_or(SubjectAbstention::NoInstruction)?;
@@ -168,18 +171,18 @@ impl<'w, 't> FunctionWalk<'w, 't> {
         &self,
         function: &FunctionFacts<'t>,
         register: RegisterNumber,
-    ) -> Result<Option<(PointerExpression, usize)>, SubjectAbstention> {
+    ) -> Result<Option<NamedPointer<'t>>, SubjectAbstention> {
         let in_register =
             |variable: &&HeldVariable<'_>| variable.holder == VariableHolder::Register(register);
-        let mut found: Vec<(PointerExpression, usize)> = Vec::new();
+        let mut found: Vec<NamedPointer<'t>> = Vec::new();
         for variable in function.variables.iter().filter(in_register) {
             if let Some(pointer) = self.members.pointer_variable(variable.name, variable.type_id)? {
-                found.push((pointer, variable.call));
+                found.push(NamedPointer { pointer, variable: *variable });
             }
         }
-        let innermost = found.iter().map(|(_, call)| *call).min();
-        found.retain(|(_, call)| Some(*call) == innermost);
-        found.dedup_by(|one, other| one.0.text == other.0.text);
+        let innermost = found.iter().map(|named| named.variable.call).min();
+        found.retain(|named| Some(named.variable.call) == innermost);
+        found.dedup_by(|one, other| one.pointer.text == other.pointer.text);
         if found.len() > 1 { Err(SubjectAbstention::SeveralCandidates) } else { Ok(found.pop()) }
     }
 
@@ -189,7 +192,7 @@ impl<'w, 't> FunctionWalk<'w, 't> {
         here: RegisterBefore,
         memory: MemoryOperand,
         address: u64,
-    ) -> Result<(PointerExpression, usize), SubjectAbstention> {
+    ) -> Result<NamedPointer<'t>, SubjectAbstention> {
         if memory.index.is_some() {
             return Err(SubjectAbstention::BaseRegisterIsComputed);
         }
@@ -201,9 +204,9 @@ impl<'w, 't> FunctionWalk<'w, 't> {
             return Err(SubjectAbstention::TooFar);
         }
         let before = RegisterBefore { register: memory.base, loads: here.loads + 1, ..here };
-        let (base, call) = self.find_expression(before)?;
-        let loaded = self.members.find_loaded_pointer(&base, memory.displacement)?;
-        Ok((loaded, call))
+        let base = self.find_expression(before)?;
+        let pointer = self.members.find_loaded_pointer(&base.pointer, memory.displacement)?;
+        Ok(NamedPointer { pointer, ..base })
     }
 
     /// Returns the variable in memory that an operand reads, or the pointer in it.
@@ -212,7 +215,7 @@ impl<'w, 't> FunctionWalk<'w, 't> {
         function: &FunctionFacts<'t>,
         here: RegisterBefore,
         memory: MemoryOperand,
-    ) -> Result<Option<(PointerExpression, usize)>, SubjectAbstention> {
+    ) -> Result<Option<NamedPointer<'t>>, SubjectAbstention> {
         let is_kept = |register: RegisterNumber| here.written & register_bit(register) == 0;
         let read = self.register(memory.base).map(|base| base.wrapping_add_signed(memory.displacement));
         let Some(read) = read.filter(|_| is_kept(memory.base) && !function.is_in_prologue) else {
@@ -232,7 +235,7 @@ impl<'w, 't> FunctionWalk<'w, 't> {
             } else {
                 None
             };
-            found.extend(pointer.map(|pointer| (pointer, variable.call)));
+            found.extend(pointer.map(|pointer| NamedPointer { pointer, variable: *variable }));
         }
         if found.len() > 1 { Err(SubjectAbstention::SeveralCandidates) } else { Ok(found.pop()) }
     }

@@ -231,11 +231,15 @@ fn a_null_subject_has_its_value_and_its_evidence() {
     assert_eq!(fault["subject"], subject);
     let evidence = json!([{"esr": 2_449_473_542_u64}, {"far": 40}, {"register": "x0", "value": 0},
         {"code": "082840b9", "relative_address": 16_384},
-        {"variable": "p", "call": 0, "debug_id": "4c4c448a-5555-3144-a12a-e47879506971"}]);
+        {"variable": "p", "call": 0, "debug_id": "4c4c448a-5555-3144-a12a-e47879506971", "die": 197,
+            "location": "DW_OP_reg0"}]);
     assert_eq!(fault["evidence"], evidence);
     assert!(fault["abstained"].is_null());
-    // The values of variables name it without the binary.
-    assert_eq!(find_fault(&crash.report, crash.without_binary())["subject"], subject);
+    // The values of variables name it without the binary, by the same register and entry.
+    let without = find_fault(&crash.report, crash.without_binary());
+    assert_eq!(without["subject"], subject);
+    let facts = evidence.as_array().unwrap();
+    assert_eq!(without["evidence"], json!([facts[0], facts[1], facts[2], facts[4]]));
 }
 
 #[test]
@@ -280,7 +284,9 @@ fn a_missing_subject_has_a_reason() {
     let pc = crash.report["crash"]["threads"][0]["registers"]["basic"]["pc"].as_u64().unwrap();
     crash.report["crash"]["threads"][0]["registers"]["basic"]["pc"] = (pc + 4).into();
     let fault = find_fault(&crash.report, crash.with_binary());
-    assert_eq!(fault["abstained"], json!([{"what": "subject", "reason": "other_frame"}]));
+    let text = "The expression with the bad value in null_field.arm64.O1 is not named: the registers of the report do not \
+                belong to its innermost frame.";
+    assert_eq!(fault["abstained"], json!([{"what": "subject", "reason": "other_frame", "text": text}]));
     assert_eq!((&fault["verdict"], &fault["confidence"]), (&"null_pointer".into(), &"likely".into()));
 }
 

@@ -1,6 +1,6 @@
 //! Values of variables from the registers and the stack bytes of a report, and from nothing else.
 
-use crate::registers::RegisterSet;
+use crate::registers::ADDRESS_BYTES;
 use crate::table::{FunctionAt, VariableAt, VariableKind, VariablePlace};
 use crate::type_kind::VariableTypeKind;
 use crate::type_parts::TypeId;
@@ -16,7 +16,6 @@ const OPERATIONS_LIMIT: u32 = 1_000;
 const CALLS_LIMIT: usize = 32;
 /// The most bytes of a value.
 const VALUE_BYTES_LIMIT: u64 = 256;
-const POINTER_BYTES: u8 = 8;
 
 type DwarfBytes<'t> = EndianSlice<'t, LittleEndian>;
 
@@ -105,6 +104,8 @@ pub struct VariableValue {
     pub name: String,
     pub type_name: String,
     pub type_id: TypeId,
+    /// The offset of its entry in `.debug_info`.
+    pub die: u64,
     pub type_kind: VariableTypeKind,
     pub kind: VariableKind,
     /// The bytes in the order of memory, with their source. `None` is a byte that is not known.
@@ -136,6 +137,7 @@ pub fn evaluate_function(function: &FunctionAt<'_>, state: &ReportState<'_>) -> 
             name: variable.name.to_owned(),
             type_name: variable.variable_type.name.to_owned(),
             type_id: variable.type_id,
+            die: variable.die,
             type_kind: variable.variable_type.kind,
             kind: variable.kind,
             value: evaluator.evaluate_variable(variable),
@@ -143,6 +145,13 @@ pub fn evaluate_function(function: &FunctionAt<'_>, state: &ReportState<'_>) -> 
         .collect();
     values.sort_by_key(|value| value.call);
     values
+}
+
+impl FunctionAt<'_> {
+    /// Returns how the expressions of the function are encoded.
+    pub(crate) fn encoding(&self) -> Encoding {
+        Encoding { format: Format::Dwarf32, version: self.dwarf_version, address_size: ADDRESS_BYTES }
+    }
 }
 
 struct Evaluator<'e, 't> {
@@ -175,16 +184,9 @@ impl<'t> Evaluator<'_, 't> {
         }
     }
 
-    fn encoding(&self) -> Encoding {
-        Encoding {
-            format: Format::Dwarf32,
-            version: self.function.dwarf_version,
-            address_size: POINTER_BYTES,
-        }
-    }
-
     fn uses_frame_base(&self, bytes: &'t [u8]) -> bool {
-        let mut operations = Expression(EndianSlice::new(bytes, LittleEndian)).operations(self.encoding());
+        let mut operations =
+            Expression(EndianSlice::new(bytes, LittleEndian)).operations(self.function.encoding());
         while let Ok(Some(operation)) = operations.next() {
             if matches!(operation, Operation::FrameOffset { .. }) {
                 return true;
@@ -198,7 +200,7 @@ impl<'t> Evaluator<'_, 't> {
             return Err(UnknownValue::OptimisedOut);
         }
         let expression = Expression(EndianSlice::new(bytes, LittleEndian));
-        let mut evaluation: Evaluation<DwarfBytes<'t>> = expression.evaluation(self.encoding());
+        let mut evaluation: Evaluation<DwarfBytes<'t>> = expression.evaluation(self.function.encoding());
         evaluation.set_max_iterations(OPERATIONS_LIMIT);
         let damaged = |_| UnknownValue::Damaged;
         let mut step = evaluation.evaluate().map_err(damaged)?;
@@ -243,7 +245,7 @@ impl<'t> Evaluator<'_, 't> {
     /// Returns the frame base: the value of a register, as compilers describe it.
     fn frame_base(&self) -> Result<u64, UnknownValue> {
         let bytes = EndianSlice::new(self.function.frame_base, LittleEndian);
-        let mut operations = Expression(bytes).operations(self.encoding());
+        let mut operations = Expression(bytes).operations(self.function.encoding());
         match (operations.next(), operations.next()) {
             (Ok(Some(Operation::Register { register })), Ok(None)) => self.read_register(register.0),
             _ => Err(UnknownValue::Unsupported),
@@ -319,11 +321,4 @@ impl<'t> Evaluator<'_, 't> {
 /// Returns at most 8 bytes as a number.
 fn to_number(bytes: &[u8]) -> u64 {
     bytes.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
-impl RegisterSet {
-    /// Returns the size of an address.
-    pub(crate) fn address_size(self) -> u8 {
-        POINTER_BYTES
-    }
 }

@@ -2,6 +2,8 @@
 
 use unslide_model::CpuFamily;
 
+/// The size of an address of either processor.
+pub const ADDRESS_BYTES: u8 = 8;
 /// The first and the last number of the vector registers of arm64.
 const ARM64_VECTORS: std::ops::RangeInclusive<u16> = 64..=95;
 /// The first and the last number of the vector registers of x86_64.

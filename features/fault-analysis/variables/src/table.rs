@@ -1,11 +1,14 @@
 //! The table of variables: its format, and what it knows of one address.
 //!
-//! Version 2: `UNSLVARS`, the version, the processor, then the pool of texts, the places of the types, the types, the units, the
+//! Version 3: `UNSLVARS`, the version, the processor, then the pool of texts, the places of the types, the types, the units, the
 //! index of functions and the functions, each after its length. The index has 12 bytes for each range of a function, sorted: its
 //! start relative to the image, its size, and where the function's record begins, 32 bits each, little-endian. A type's place
 //! has 32 bits, a unit one byte. All other numbers are LEB128.
 //!
-//! Version 1 had neither the parts of types nor the units.
+//! A function's record has the offset of the function's entry in `.debug_info`. A variable has the distance of its entry from the
+//! one of the variable before it in the same scope, or from the function's.
+//!
+//! Version 1 had neither the parts of types nor the units. Version 2 had no offsets of entries.
 
 use crate::codec::{TableReader, TableWriter};
 use crate::evaluate::{self, ReportState, VariableValue};
@@ -15,7 +18,7 @@ use crate::type_parts::{TypeFacts, TypeForm, TypeId};
 use crate::units::UnitFacts;
 
 pub const MAGIC: &[u8; 8] = b"UNSLVARS";
-pub const TABLE_VERSION: u64 = 2;
+pub const TABLE_VERSION: u64 = 3;
 const INDEX_ROW_BYTES: usize = 12;
 /// The most calls that are in each other at one address, and blocks in them.
 const SCOPE_DEPTH_LIMIT: usize = 64;
@@ -62,7 +65,7 @@ impl VariableKind {
 }
 
 /// Where a variable lies, at some addresses.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariablePlace<'t> {
     /// An expression of DWARF gives the place or the value.
     Expression(&'t [u8]),
@@ -90,6 +93,8 @@ pub struct VariableAt<'t> {
     pub name: &'t str,
     pub kind: VariableKind,
     pub type_id: TypeId,
+    /// The offset of its entry in `.debug_info`.
+    pub die: u64,
     pub variable_type: VariableType<'t>,
     /// `None` if it has no place at the address.
     pub place: Option<VariablePlace<'t>>,
@@ -201,7 +206,9 @@ impl<'t> VariableTable<'t> {
             variables: Vec::new(),
             calls: 0,
         };
-        let root = ScopePosition { address, is_inside: true, depth: 0, nesting: 0, function: "" };
+        let function_die = reader.read_number()?;
+        let root =
+            ScopePosition { address, is_inside: true, depth: 0, nesting: 0, function: "", function_die };
         self.read_scope(&mut reader, root, &mut function)?;
         Ok(Some(function))
     }
@@ -231,8 +238,10 @@ impl<'t> VariableTable<'t> {
             here.depth = found.calls;
             found.calls += 1;
         }
+        let mut die = here.function_die;
         for _ in 0..reader.read_count()? {
-            let variable = self.read_variable(reader, &here)?;
+            die = die.checked_add(reader.read_number()?).ok_or(TableError::Number)?;
+            let variable = self.read_variable(reader, &here, die)?;
             if here.is_inside && found.variables.len() < VARIABLES_LIMIT {
                 found.variables.push(variable);
             }
@@ -247,6 +256,7 @@ impl<'t> VariableTable<'t> {
         &self,
         reader: &mut TableReader<'t>,
         scope: &ScopePosition<'t>,
+        die: u64,
     ) -> Result<VariableAt<'t>, TableError> {
         let name = self.text(reader.read_number()?)?;
         let type_id = TypeId(reader.read_number()?);
@@ -268,7 +278,7 @@ impl<'t> VariableTable<'t> {
             }
         }
         let ScopePosition { depth, function, .. } = *scope;
-        Ok(VariableAt { depth, function, name, kind, type_id, variable_type, place })
+        Ok(VariableAt { depth, function, name, kind, type_id, die, variable_type, place })
     }
 
     fn text(&self, offset: u64) -> Result<&'t str, TableError> {
@@ -301,6 +311,8 @@ struct ScopePosition<'t> {
     /// The number of scopes around it.
     nesting: usize,
     function: &'t str,
+    /// The offset of the outermost function's entry in `.debug_info`.
+    function_die: u64,
 }
 
 /// The parts of a table that is written.

@@ -1,4 +1,4 @@
-//! Types of variables: their names as C has them, their sizes and kinds.
+//! Kinds of types: how the bytes of a value are read.
 
 /// What the bytes of a type are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use unslide_report::Report;
 use unslide_store::TenantTx;
 use unslide_store::queries::report::{self, FoundReport};
 use unslide_store::segments::BodyLocation;
-use unslide_store::tenants::analyses;
+use unslide_symbolicate::Analysis;
 
 /// Error of a read of a stored body.
 #[derive(Debug)]
@@ -85,7 +85,8 @@ pub async fn read_body(
     let mut reservation = answers::reserve_bytes(&api.permits, tenant, found.size)?;
     let bytes = read_json(api, tenant, tx, found).await?;
     if api.readers.find(&bytes).is_none() {
-        return hide_members(api, tenant, StoredBody { json: bytes, document: None, reservation }).await;
+        let body = StoredBody { json: bytes, document: None, reservation };
+        return hide_members(api, tenant, found, body).await;
     }
     let readers = api.readers.clone();
     let translate = move || {
@@ -94,7 +95,7 @@ pub async fn read_body(
     };
     let (json, document) = api.cpu.run_for(tenant, translate).await??;
     reservation.reserve_more(json.len() as u64)?;
-    hide_members(api, tenant, StoredBody { json, document: Some(document), reservation }).await
+    hide_members(api, tenant, found, StoredBody { json, document: Some(document), reservation }).await
 }
 
 /// Removes the members of analyses that are off for the tenant: one that has turned an analysis off must not find what it said
@@ -102,22 +103,13 @@ pub async fn read_body(
 async fn hide_members(
     api: &Api,
     tenant: &TenantId,
+    found: &FoundReport,
     mut body: StoredBody,
 ) -> Result<StoredBody, StoredBodyError> {
     let is_in = |member: &str| memmem::find(&body.json, format!(",\"{member}\":").as_bytes()).is_some();
-    let mut hidden = api.analyses.clone();
-    hidden.retain(|analysis| is_in(analysis.member));
-    if hidden.is_empty() {
-        return Ok(body);
-    }
-    let mut tx = api.tenant(tenant).await?;
-    let switched = analyses::switched_analyses(&mut tx).await?;
-    tx.rollback();
-    let hidden: Vec<&str> = hidden
-        .iter()
-        .filter(|analysis| !analysis.is_enabled(&switched))
-        .map(|analysis| analysis.member)
-        .collect();
+    let is_off = |analysis: &&Analysis| !analysis.is_enabled(&found.switched_analyses);
+    let off = api.analyses.iter().filter(is_off).map(|analysis| analysis.member);
+    let hidden: Vec<&str> = off.filter(|member| is_in(member)).collect();
     if hidden.is_empty() {
         return Ok(body);
     }

@@ -11,13 +11,19 @@ use unslide_model::{ContentHash, DebugId, Quality};
 const SWITCHES: &str = "/v1/fault-analysis";
 const VALUES: &str = include_str!("../../../../features/fault-analysis/tests/data/variables.ndjson");
 
-/// A crash with registers, and publishes the table of its dSYM for acme as a builder does.
-async fn publish_crash(world: &World) -> Value {
+/// Returns a crash with registers, and the case of the fixture that it was made from.
+fn planned_crash() -> (Value, Value) {
     let case: Value = serde_json::from_str(VALUES.lines().next().unwrap()).unwrap();
     let mut sent = crash(A, "1.0");
     for key in ["binary_images", "crash"] {
         sent[key] = case["report"][key].clone();
     }
+    (sent, case)
+}
+
+/// Returns a crash with registers, and publishes the table of its dSYM for acme as a builder does.
+async fn publish_crash(world: &World) -> Value {
+    let (sent, case) = planned_crash();
     let table = parse_hex(case["table"].as_str().unwrap());
     let meta = AliasMeta {
         generation: 1,
@@ -52,11 +58,13 @@ async fn variables_are_read_and_shown_only_while_the_tenant_has_turned_them_on()
     let off = symbolicate().await.expect_status(200);
     assert!(off["symbolication"]["fault"].is_object(), "{off}");
     assert!(off["symbolication"].get("variables").is_none());
+    assert_eq!(off["symbolication"]["analyses"], json!(["fault_analysis"]));
 
     let on = switch(&world, &key, &json!({"variables": true})).await;
     assert_eq!((&on["enabled"], &on["variables"]), (&json!(true), &json!(true)));
     let text = symbolicate().await.text;
     let answered: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answered["symbolication"]["analyses"], json!(["fault_analysis", "variables"]));
     let variables = answered["symbolication"]["variables"].as_array().unwrap();
     let known = variables.iter().find(|variable| variable["bytes"].is_string()).unwrap();
     let name = known["name"].as_str().unwrap();
@@ -82,8 +90,14 @@ async fn variables_are_read_and_shown_only_while_the_tenant_has_turned_them_on()
         assert!(!world.get(list, &key).await.text.contains("\"bytes\":"), "{list}");
     }
 
+    let tag = world.get(&path, &key).await.headers["etag"].clone();
+    let unchanged = world.request(Method::GET, &path, &key).header("if-none-match", tag.clone());
+    assert_eq!(world.send(unchanged).await.status.as_u16(), 304);
+
     let off = switch(&world, &key, &json!({"variables": false})).await;
     assert_eq!((&off["enabled"], &off["variables"]), (&json!(true), &json!(false)));
+    let unchanged = world.request(Method::GET, &path, &key).header("if-none-match", tag);
+    assert_eq!(world.send(unchanged).await.status.as_u16(), 200, "the client has values that are hidden now");
     let mut without = answered.clone();
     without["symbolication"].as_object_mut().unwrap().remove("variables");
     let stored: Value = serde_json::from_str(&read("json").await).unwrap();
@@ -97,5 +111,28 @@ async fn variables_are_read_and_shown_only_while_the_tenant_has_turned_them_on()
         world.get(SWITCHES, &key).await.expect_status(200),
         json!({"enabled": true, "variables": false})
     );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn every_form_of_a_report_says_why_the_subject_is_missing_and_what_to_do() {
+    let world = World::start().await;
+    let key = world.create_master_key("acme").await;
+    let (sent, _) = planned_crash();
+    let text = world.post("/v1/symbolicate", &key, sent.to_string()).await.text;
+    let answered: Value = serde_json::from_str(&text).unwrap();
+    let statement = &answered["symbolication"]["fault"]["abstained"][0];
+    assert_eq!(statement["reason"], "no_debug_information", "{answered}");
+    store_answered(&world, "acme", &text).await;
+    let path = format!("/v1/reports/{A}");
+    let page = Browser::signed_in(&world, &key).await.fetch_page(&format!("/console/reports/{A}")).await;
+    let mut shown = vec![page, world.get(&format!("{path}/explain"), &key).await.text];
+    for form in ["json", "text", "markdown"] {
+        shown.push(world.get(&format!("{path}?format={form}"), &key).await.text);
+    }
+    let advice = "Upload the dSYM of stack_args.arm64.O0 with `unslide upload`";
+    for form in shown {
+        assert!(form.contains(advice), "{form}");
+    }
     world.stop().await;
 }

@@ -7,6 +7,10 @@ use crate::json::Value;
 const MOST_FINDINGS: usize = 8;
 /// The maximum number of facts of a finding.
 const MOST_FACTS: usize = 32;
+/// The maximum number of statements that a finding does not make.
+const MOST_ABSTENTIONS: usize = 8;
+/// The maximum length of the text about one of them.
+const ABSTENTION_BYTES: usize = 500;
 /// The maximum length of a verdict.
 const VERDICT_BYTES: usize = 40;
 /// The maximum length of the expression that a finding names.
@@ -29,6 +33,8 @@ pub struct OurFinding {
     pub frame: Option<u64>,
     /// The facts that it rests on, such as `far 0x28`.
     pub evidence: Vec<String>,
+    /// Sentences about statements that it does not make: why, and what can be done.
+    pub abstained: Vec<String>,
 }
 
 /// Adds a member with a sentence to the findings. Ignores all other members.
@@ -36,12 +42,15 @@ pub(super) fn read_finding(key: &[u8], value: Value<'_>, findings: &mut Vec<OurF
     if !value.is_object() || findings.len() >= MOST_FINDINGS {
         return;
     }
-    let [verdict, sentence, frame, evidence] =
-        value.find_members(["verdict", "sentence", "frame", "evidence"]);
+    let [verdict, sentence, frame, evidence, abstained] =
+        value.find_members(["verdict", "sentence", "frame", "evidence", "abstained"]);
     let Some(sentence) = sentence.and_then(Value::decode_string) else { return };
     let facts = evidence.map(Value::items).unwrap_or_default();
     let evidence =
         facts.into_iter().take(MOST_FACTS).map(fact_text).filter(|fact| !fact.is_empty()).collect();
+    let abstained = abstained.map(Value::items).unwrap_or_default();
+    let texts = abstained.into_iter().filter_map(|statement| statement.get("text")?.decode_string());
+    let texts = texts.filter(|text| (1..=ABSTENTION_BYTES).contains(&text.len()));
     let frame = frame.and_then(Value::as_unsigned);
     let subject = value.find_path(&["subject", "expression"]).and_then(Value::decode_string);
     findings.push(OurFinding {
@@ -51,6 +60,7 @@ pub(super) fn read_finding(key: &[u8], value: Value<'_>, findings: &mut Vec<OurF
         sentence,
         frame,
         evidence,
+        abstained: texts.take(MOST_ABSTENTIONS).collect(),
     });
 }
 
@@ -85,7 +95,7 @@ mod tests {
     #[test]
     fn members_with_a_sentence_are_findings() {
         let text = r#"{"crash":{"threads":[]},"symbolication":{"version":1,"engine":"unslide/0.1.0",
-            "fault":{"verdict":"null_pointer","sentence":"A pointer is null.","subject":{"expression":"cart"},"frame":0,"evidence":[{"far":40},{"register":"x0","value":0},{"stack_error":true},7]},
+            "fault":{"verdict":"null_pointer","sentence":"A pointer is null.","subject":{"expression":"cart"},"frame":0,"evidence":[{"far":40},{"register":"x0","value":0},{"stack_error":true},7],"abstained":[{"what":"subject","text":"Upload the dSYM."},{"what":"access"},7]},
             "other":{"a":1},"list":[{"sentence":"a"}],"grouping":{"sentence":"no"}}}"#;
         let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
         let fault = OurFinding {
@@ -95,6 +105,7 @@ mod tests {
             sentence: "A pointer is null.".into(),
             frame: Some(0),
             evidence: ["far 0x28", "register x0, value 0", "stack error"].map(str::to_owned).into(),
+            abstained: vec!["Upload the dSYM.".into()],
         };
         assert_eq!(report.ours.unwrap().findings, [fault]);
     }
@@ -102,20 +113,30 @@ mod tests {
     #[test]
     fn texts_and_views_show_findings_without_control_characters() {
         let text = r#"{"crash":{"threads":[]},"symbolication":{"version":1,"engine":"unslide/0.1.0",
-            "fault":{"sentence":"A\nB.","evidence":[{"far":40},{"function":"c\u001b"}]}}}"#;
+            "fault":{"sentence":"A\nB.","evidence":[{"far":40},{"function":"c\u001b"}],"abstained":[{"text":"C\nD."}]}}}"#;
         let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
         let log = crate::text::apple_log(&report);
-        assert!(log.contains("\nAnalysis: A\\nB.\nEvidence: far 0x28; function c\\u{1b}\n"), "{log}");
+        assert!(
+            log.contains("\nAnalysis: A\\nB.\nEvidence: far 0x28; function c\\u{1b}\nNote: C\\nD.\n"),
+            "{log}"
+        );
         let view = crate::text::view::build_view(&report);
         assert_eq!(view.findings[0].sentence, "A\\nB.");
+        assert_eq!(view.findings[0].abstained, ["C\\nD."]);
     }
 
     /// Proves: bounded-input
     #[test]
     fn findings_and_facts_are_bounded() {
         let facts = vec![r#"{"a":1}"#; 100].join(",");
+        let long = format!(r#"{{"text":"{}"}}"#, "t".repeat(ABSTENTION_BYTES + 1));
+        let texts = [vec![long.as_str()], vec![r#"{"text":"t"}"#; 100]].concat().join(",");
         let members: String = (0..100)
-            .map(|n| format!(r#","m{n}":{{"verdict":"A B","sentence":"s","evidence":[{facts}]}}"#))
+            .map(|n| {
+                format!(
+                    r#","m{n}":{{"verdict":"A B","sentence":"s","evidence":[{facts}],"abstained":[{texts}]}}"#
+                )
+            })
             .collect();
         let text = format!(
             r#"{{"crash":{{"threads":[]}},"symbolication":{{"version":1,"engine":"unslide/0.1.0"{members}}}}}"#
@@ -124,5 +145,6 @@ mod tests {
         let findings = report.ours.unwrap().findings;
         assert_eq!((findings.len(), findings[0].evidence.len()), (MOST_FINDINGS, MOST_FACTS));
         assert_eq!(findings[0].verdict, None);
+        assert_eq!(findings[0].abstained, ["t"; MOST_ABSTENTIONS]);
     }
 }

@@ -25,12 +25,22 @@ struct Scope {
     /// The place of the function's name in the pool; `None` for a block.
     name: Option<u64>,
     ranges: Vec<ImageRange>,
-    variables: Vec<TableWriter>,
+    variables: Vec<ScopeVariable>,
     scopes: Vec<Scope>,
 }
 
+/// A variable of a scope that is read.
+#[derive(Debug)]
+struct ScopeVariable {
+    /// The offset of its entry in `.debug_info`.
+    die: u64,
+    /// All else that the table has of it.
+    written: TableWriter,
+}
+
 impl Scope {
-    fn write(&self, out: &mut TableWriter) {
+    /// Writes the scope of a function whose entry is at `function_die`.
+    fn write(&self, function_die: u64, out: &mut TableWriter) {
         out.write_number(self.name.map_or(0, |name| name + 1));
         out.write_count(self.ranges.len());
         for (start, size) in &self.ranges {
@@ -38,12 +48,16 @@ impl Scope {
             out.write_number(*size);
         }
         out.write_count(self.variables.len());
+        // The entries of a scope come one after the other, so most distances have one byte.
+        let mut last = function_die;
         for variable in &self.variables {
-            out.bytes.extend_from_slice(&variable.bytes);
+            out.write_number(variable.die.saturating_sub(last));
+            out.bytes.extend_from_slice(&variable.written.bytes);
+            last = variable.die;
         }
         out.write_count(self.scopes.len());
         for scope in &self.scopes {
-            scope.write(out);
+            scope.write(function_die, out);
         }
     }
 
@@ -93,6 +107,7 @@ impl<'d> TableBuilder<'_, 'd> {
             Some(AttributeValue::Exprloc(expression)) => expression.0.slice().to_vec(),
             _ => Vec::new(),
         };
+        let function_die = find_die(unit, &entry);
         let mut root = Scope { name: self.entry_name(unit, &entry), ranges, ..Scope::default() };
         let has_entry = self.read_children(unit, cursor, &mut root, DEPTH_LIMIT)?;
         if !root.has_variables() {
@@ -109,7 +124,8 @@ impl<'d> TableBuilder<'_, 'd> {
         out.write_number(prologue_end);
         out.write_number(self.parts.units.len().saturating_sub(1) as u64);
         out.write_bytes(&frame_base);
-        root.write(out);
+        out.write_number(function_die);
+        root.write(function_die, out);
         for (start, size) in &root.ranges {
             // Images of 4 GiB and more do not exist.
             if let (Ok(start), Ok(size)) = (u32::try_from(*start), u32::try_from(*size)) {
@@ -190,7 +206,7 @@ impl<'d> TableBuilder<'_, 'd> {
         unit: &Unit<DwarfBytes<'d>>,
         entry: &Entry<'d>,
         kind: VariableKind,
-    ) -> Result<Option<TableWriter>, TableBuildError> {
+    ) -> Result<Option<ScopeVariable>, TableBuildError> {
         let Some(name) = find_name(self.dwarf, unit, entry).filter(|name| !name.is_empty()) else {
             return Ok(None);
         };
@@ -199,19 +215,19 @@ impl<'d> TableBuilder<'_, 'd> {
         if is_data {
             self.note_global(unit, entry)?;
         }
-        let mut out = TableWriter::default();
-        out.write_number(self.intern_text(&name));
+        let mut written = TableWriter::default();
+        written.write_number(self.intern_text(&name));
         let entry_type = find_type(unit, entry);
-        out.write_number(self.intern_type(unit, entry_type));
-        out.write_number(if is_data { VariableKind::Static } else { kind }.code());
-        out.write_count(places.len());
+        written.write_number(self.intern_type(unit, entry_type));
+        written.write_number(if is_data { VariableKind::Static } else { kind }.code());
+        written.write_count(places.len());
         for Place { range: (start, size), tag, bytes } in places {
-            out.write_number(start);
-            out.write_number(size);
-            out.write_number(tag as u64);
-            out.write_bytes(&bytes);
+            written.write_number(start);
+            written.write_number(size);
+            written.write_number(tag as u64);
+            written.write_bytes(&bytes);
         }
-        Ok(Some(out))
+        Ok(Some(ScopeVariable { die: find_die(unit, entry), written }))
     }
 
     /// Records in the unit's facts that it has a global variable which leads to other data.
@@ -352,6 +368,11 @@ fn place_tag(unit: &Unit<DwarfBytes<'_>>, expression: Expression<DwarfBytes<'_>>
     }
 }
 
+/// Returns the offset of an entry in `.debug_info`.
+fn find_die(unit: &Unit<DwarfBytes<'_>>, entry: &Entry<'_>) -> u64 {
+    entry.offset().to_debug_info_offset(&unit.header).map_or(0, |offset| offset.0 as u64)
+}
+
 /// Returns the entry of a cursor that is at one.
 fn current_entry<'d>(cursor: &EntriesCursor<'_, DwarfBytes<'d>>) -> Result<Entry<'d>, gimli::Error> {
     cursor.current().cloned().ok_or(gimli::Error::MissingUnitDie)
@@ -367,5 +388,31 @@ fn skip_children(cursor: &mut EntriesCursor<'_, DwarfBytes<'_>>) -> Result<bool,
         if cursor.depth() <= outer {
             return Ok(true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(die: u64) -> ScopeVariable {
+        ScopeVariable { die, written: TableWriter { bytes: vec![0xee] } }
+    }
+
+    #[test]
+    fn variables_have_the_distances_of_their_entries() {
+        let block = Scope { variables: vec![variable(400)], ..Scope::default() };
+        let function = Scope {
+            name: Some(4),
+            ranges: vec![(16, 8)],
+            variables: vec![variable(105), variable(320)],
+            scopes: vec![block],
+        };
+        let mut out = TableWriter::default();
+        function.write(100, &mut out);
+        // A change of these bytes needs another version of the table, and another name of the derived object.
+        let block = [0, 0, 1, 0xac, 2, 0xee, 0];
+        let expected = [&[5, 1, 16, 8, 2, 5, 0xee, 0xd7, 1, 0xee, 1][..], &block].concat();
+        assert_eq!(out.bytes, expected);
     }
 }

@@ -4,7 +4,7 @@ mod describe;
 mod forms;
 mod functions;
 
-use crate::registers::RegisterSet;
+use crate::registers::{ADDRESS_BYTES, RegisterSet};
 use crate::table::TableParts;
 use forms::PendingType;
 use gimli::{Dwarf, EndianSlice, LittleEndian};
@@ -19,12 +19,6 @@ pub struct TableLimits {
     pub table_bytes: usize,
     /// The most entries of debug information that are read.
     pub entries: u64,
-}
-
-impl Default for TableLimits {
-    fn default() -> TableLimits {
-        TableLimits { table_bytes: 256 << 20, entries: 200_000_000 }
-    }
 }
 
 /// The reason for which there is no table.
@@ -63,7 +57,7 @@ pub fn build_table<'d>(
     };
     let mut headers = dwarf.units();
     while let Some(header) = headers.next()? {
-        if header.encoding().address_size != registers.address_size() {
+        if header.encoding().address_size != ADDRESS_BYTES {
             continue;
         }
         let Ok(unit) = dwarf.unit(header) else { continue };

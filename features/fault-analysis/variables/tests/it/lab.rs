@@ -1,6 +1,6 @@
 //! The crash lab: planned crashes with registers and stack bytes, their dSYMs, and what lldb shows of them with all memory.
 
-use gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
+use gimli::{Dwarf, EndianSlice, LittleEndian, SectionId, constants};
 use object::{Object, ObjectSection, ObjectSegment};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -10,8 +10,11 @@ use unslide_fault_analysis_variables::{
     RegisterSet, ReportState, TableLimits, VariableTable, VariableValue, build_table,
 };
 
-/// Makes the table of a dSYM.
-fn table_of(bytes: &[u8]) -> (Vec<u8>, u64) {
+/// The names of entries for variables by their offsets in `.debug_info`; empty for those that have it from another entry.
+type VariableNames = BTreeMap<u64, String>;
+
+/// Makes the table of a dSYM, and lists its variables.
+fn table_of(bytes: &[u8]) -> (Vec<u8>, VariableNames) {
     let file = object::File::parse(bytes).unwrap();
     let text = file.segments().find(|segment| segment.name() == Ok(Some("__TEXT"))).unwrap().address();
     let sections: BTreeMap<&str, Vec<u8>> = [
@@ -47,7 +50,26 @@ fn table_of(bytes: &[u8]) -> (Vec<u8>, u64) {
         object::Architecture::Aarch64 => RegisterSet::Arm64,
         _ => RegisterSet::X86_64,
     };
-    (build_table(&dwarf, registers, text, &TableLimits::default()).unwrap(), text)
+    let limits = TableLimits { table_bytes: 1 << 20, entries: 1_000_000 };
+    (build_table(&dwarf, registers, text, &limits).unwrap(), list_variables(&dwarf))
+}
+
+fn list_variables(dwarf: &Dwarf<EndianSlice<'_, LittleEndian>>) -> VariableNames {
+    let mut found = VariableNames::new();
+    let mut headers = dwarf.units();
+    while let Some(header) = headers.next().unwrap() {
+        let unit = dwarf.unit(header).unwrap();
+        let mut entries = unit.entries();
+        while let Some(entry) = entries.next_dfs().unwrap() {
+            if matches!(entry.tag(), constants::DW_TAG_variable | constants::DW_TAG_formal_parameter) {
+                let offset = entry.offset().to_debug_info_offset(&unit.header).unwrap();
+                let name = entry.attr_value(constants::DW_AT_name);
+                let name = name.map(|name| dwarf.attr_string(&unit, name).unwrap().to_string_lossy());
+                found.insert(offset.0 as u64, name.unwrap_or_default().into_owned());
+            }
+        }
+    }
+    found
 }
 
 fn parse_hex(text: &str) -> Vec<u8> {
@@ -57,7 +79,7 @@ fn parse_hex(text: &str) -> Vec<u8> {
 
 /// Reads the values of frame 0 of a report of the lab.
 fn values_of(report: &Value, dsym: &[u8]) -> Vec<VariableValue> {
-    let (table, _) = table_of(dsym);
+    let (table, names) = table_of(dsym);
     let table = VariableTable::parse(&table).unwrap();
     let threads = report["crash"]["threads"].as_array().unwrap();
     let thread = threads.iter().find(|thread| thread["crashed"] == true).unwrap();
@@ -75,10 +97,15 @@ fn values_of(report: &Value, dsym: &[u8]) -> Vec<VariableValue> {
     let pc = read("pc").or_else(|| read("rip")).unwrap();
     let image = &report["binary_images"][0];
     let start = image["image_addr"].as_u64().unwrap();
-    match pc.checked_sub(start).filter(|offset| *offset < image["image_size"].as_u64().unwrap()) {
+    let values = match pc.checked_sub(start).filter(|at| *at < image["image_size"].as_u64().unwrap()) {
         Some(offset) => table.read_values(offset, &state).unwrap(),
         None => Vec::new(),
+    };
+    for value in &values {
+        let name = &names[&value.die];
+        assert!(name.is_empty() || *name == value.name, "{name} of entry {}", value.die);
     }
+    values
 }
 
 fn to_hex(bytes: &[Option<u8>]) -> String {

@@ -55,15 +55,15 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
 ///
 /// Returns the report of the device, byte for byte, with Unslide's `symbolication` members in it; or with
 /// `Accept: text/plain` an Apple-style crash log, or with `format=markdown` a description with its evidence, in which texts
-/// of devices are quoted. The `ETag` changes with each revision. With `wait`, the
-/// request waits for a report that is not stored yet.
+/// of devices are quoted. The `ETag` changes with each revision, and when the tenant turns an analysis on or
+/// off. With `wait`, the request waits for a report that is not stored yet.
 #[utoipa::path(get, path = "/v1/reports/{id}", tag = "reports", operation_id = "get_report",
     params(("id" = String, Path, description = "The report's id."), GetQuery,
         ("accept" = Option<String>, Header, description = "`application/json`, `text/plain` or `text/markdown`."),
         ("if-none-match" = Option<String>, Header, description = "The `ETag` of the copy that the client has.")),
     responses(
         (status = 200, description = "The report.",
-            headers(("etag" = String, description = "Changes with each revision."),
+            headers(("etag" = String, description = "Changes with each revision, and with the switches of analyses."),
                 ("x-report-revision" = u32, description = "The revision, from 1."),
                 ("x-report-variants" = u32, description = "How many reports have this id."),
                 ("x-report-duplicates" = u64, description = "Number of times that the same report arrived again."),
@@ -100,8 +100,12 @@ pub async fn get_report(
     Ok((again, answer_headers(&found, form)?, named, body).into_response())
 }
 
+/// Returns the tag of an answer. Analyses that the tenant has switched are part of it, because members of those that are off
+/// are hidden.
 fn entity_tag(found: &FoundReport, form: Representation) -> String {
-    format!("\"{}-{}\"", found.listed.revision, form.name())
+    let parts = [&found.listed.revision.to_string(), form.name()];
+    let switched = found.switched_analyses.iter().map(String::as_str);
+    format!("\"{}\"", parts.into_iter().chain(switched).collect::<Vec<_>>().join("-"))
 }
 
 type AnswerHeaders = [(header::HeaderName, HeaderValue); 4];

@@ -75,11 +75,11 @@ fn show_findings(out: &mut Lines, findings: &Value) {
             variables.iter().for_each(|variable| show_variable(out, variable));
             continue;
         }
-        out.write_line(format_args!(
-            "{}  {}",
-            member_text(finding, "member"),
-            member_text(&finding["value"], "sentence")
-        ));
+        let (member, value) = (member_text(finding, "member"), &finding["value"]);
+        out.write_line(format_args!("{member}  {}", member_text(value, "sentence")));
+        for statement in value["abstained"].as_array().into_iter().flatten() {
+            out.write_line(format_args!("{member}  {}", member_text(statement, "text")));
+        }
     }
 }
 

@@ -69,6 +69,8 @@ fn a_fault_names_its_subject_and_the_binary_adds_the_instruction() {
         let (_, text, error) = run(&[&["explain"], options, &[&crash]].concat());
         assert!(text.contains(sentence), "{text} {error}");
     }
+    let (_, text, error) = run(&["explain", &crash]);
+    assert!(text.contains("Upload the dSYM of "), "without symbols it says what to do: {text} {error}");
 }
 
 #[test]

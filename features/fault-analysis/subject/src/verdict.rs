@@ -1,4 +1,4 @@
-//! Rules of the verdict that need the value of the subject, and their sentences.
+//! The verdict that follows from the value of a subject, and its sentence.
 
 use crate::search::FaultSubject;
 
@@ -25,17 +25,6 @@ pub enum SubjectVerdict {
 }
 
 impl SubjectVerdict {
-    /// Returns the verdict as a word of the output.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SubjectVerdict::NullPointer => "null_pointer",
-            SubjectVerdict::SmallAddress => "small_address",
-            SubjectVerdict::FreedMemory => "freed_memory",
-            SubjectVerdict::UninitialisedMemory => "uninitialised_memory",
-        }
-    }
-
     /// Returns true if the value proves the verdict.
     #[must_use]
     pub fn is_certain(self) -> bool {
