@@ -78,3 +78,8 @@ pub fn for_invalid_pointer(kind: AccessKind, address: u64, is_mapped: bool) -> S
     let problem = if is_mapped { "which it may not access" } else { "which is not mapped" };
     format!("A pointer is invalid: the crash {} address {address:#x}, {problem}.", kind.as_verb())
 }
+
+/// Adds to the sentence about a subject that one bit of the value may be wrong.
+pub fn add_flipped_bit(sentence: &str, bit: u32) -> String {
+    format!("{sentence} With bit {bit} flipped, it would point near another pointer of the report.")
+}

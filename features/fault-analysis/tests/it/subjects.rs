@@ -266,6 +266,55 @@ fn a_null_member_is_the_headline_of_its_group() {
     assert_eq!(title("small_integer.arm64.O1").1, None);
 }
 
+/// A pointer to the heap, and another one in its neighbourhood.
+const HEAP: u64 = 0x2_8000_1000;
+const NEIGHBOUR: u64 = HEAP + 64;
+const FLIPPED_BIT: u64 = 36;
+
+/// Returns a crash that reads a member through `p` with this value. A register holds another pointer.
+fn crash_through(pointer: u64) -> StoredCrash {
+    let mut crash = StoredCrash::find("null_field.arm64.O1");
+    let registers = &mut crash.report["crash"]["threads"][0]["registers"];
+    registers["basic"]["x0"] = pointer.into();
+    registers["basic"]["x20"] = NEIGHBOUR.into();
+    registers["exception"]["far"] = (pointer + 40).into();
+    crash
+}
+
+#[test]
+fn a_pointer_with_one_flipped_bit_is_a_hint_without_its_value() {
+    let flipped = HEAP ^ 1 << FLIPPED_BIT;
+    let crash = crash_through(flipped);
+    for derived in [crash.with_binary(), crash.without_binary()] {
+        let fault = find_fault(&crash.report, derived);
+        let stated = (&fault["verdict"], &fault["hint"], &fault["bit"]);
+        assert_eq!(stated, (&"invalid_pointer".into(), &"one_bit_from".into(), &FLIPPED_BIT.into()), "{fault}");
+        assert_eq!(
+            fault["sentence"],
+            "`p` (Player *) holds an address that the access may not use; the crash reads `p->score` (offset +0x28). \
+             With bit 36 flipped, it would point near another pointer of the report."
+        );
+        // The address of the access is in the member with and without the hint.
+        for value in [flipped, HEAP, NEIGHBOUR] {
+            assert!(!fault.to_string().contains(&value.to_string()), "{value}: {fault}");
+        }
+    }
+    // On the stack the other pointer is as good as in a register.
+    let mut crash = crash_through(flipped);
+    let thread = &mut crash.report["crash"]["threads"][0];
+    thread["registers"]["basic"]["x20"] = 0.into();
+    let word: String = NEIGHBOUR.to_le_bytes().iter().map(|byte| format!("{byte:02X}")).collect();
+    let contents = thread["stack"]["contents"].as_str().unwrap();
+    thread["stack"]["contents"] = format!("{word}{}", &contents[16..]).into();
+    assert_eq!(find_fault(&crash.report, crash.with_binary())["hint"], "one_bit_from");
+    // Two bits, a valid pointer and an index that may be wrong are none.
+    for other in [crash_through(flipped ^ 1 << 40), crash_through(HEAP), StoredCrash::find("wild_index.arm64.O1")] {
+        let fault = find_fault(&other.report, other.with_binary());
+        assert_eq!((&fault["verdict"], &fault["hint"]), (&"invalid_pointer".into(), &Value::Null), "{fault}");
+        assert!(fault["bit"].is_null() && !fault["sentence"].as_str().unwrap().contains("flipped"), "{fault}");
+    }
+}
+
 #[test]
 fn a_missing_subject_has_a_reason() {
     let reason = |case: &str, derived: fn(&StoredCrash) -> Derived<'_>| {
