@@ -57,6 +57,8 @@ struct Tally {
     wrong: Vec<String>,
     wrong_paths: Vec<String>,
     misled: Vec<String>,
+    hints: Vec<String>,
+    wrong_hints: Vec<String>,
     reasons: BTreeMap<String, usize>,
 }
 
@@ -64,6 +66,11 @@ impl Tally {
     fn add_case(&mut self, truth: &Value, fault: &Value) {
         let case = truth["case"].as_str().unwrap();
         self.add_verdict(case, truth["plan"]["verdict"].as_str().unwrap(), fault);
+        if !fault["hint"].is_null() {
+            let is_planned = truth["plan"]["verdict"] == "bit_flip";
+            let hints = if is_planned { &mut self.hints } else { &mut self.wrong_hints };
+            hints.push(case.to_owned());
+        }
         let plan = &truth["plan"]["subject"];
         self.planned += usize::from(!plan.is_null());
         let subject = &fault["subject"];
@@ -125,6 +132,8 @@ impl Tally {
              {verdict_precision:.3}, general ones: {:?}; abstained: {:?}",
             self.right, self.planned, self.verdicts, self.general_verdicts, self.reasons
         );
+        println!("{name}: hints of one bit in {:?}", self.hints);
+        assert!(self.wrong_hints.is_empty(), "{:?}", self.wrong_hints);
         assert!(verdict_precision >= PRECISION, "{:?}", self.wrong_verdicts);
         assert!(share(self.verdicts, cases) >= 0.9, "{} of {cases} verdicts", self.verdicts);
         assert!(recall >= least_recall && precision >= PRECISION, "{recall} {:?}", self.wrong);
