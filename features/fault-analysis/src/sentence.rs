@@ -1,11 +1,28 @@
 //! The sentences of faults. A sentence about something likely says "probably".
 
 use crate::decode::AccessKind;
+use unslide_symbolicate::{AnalysisPhrases, HintPhrase, VerdictPhrase};
 
 pub const ABORT: &str = "The process ended itself with abort().";
 pub const DIVISION: &str = "An integer division failed: the divisor is zero, or the result is too large.";
 pub const GENERAL_PROTECTION: &str =
     "The crash used a pointer that is no valid address. x86_64 does not report its value.";
+
+/// The words about the reports of a group.
+pub const GROUP_PHRASES: AnalysisPhrases = AnalysisPhrases {
+    verdicts: &[
+        VerdictPhrase { verdict: "null_pointer", predicate: "is null" },
+        VerdictPhrase { verdict: "small_address", predicate: "holds a small number instead of an address" },
+        VerdictPhrase { verdict: "freed_memory", predicate: "was probably read from freed memory" },
+        VerdictPhrase { verdict: "uninitialised_memory", predicate: "was probably read from uninitialised memory" },
+        VerdictPhrase { verdict: "invalid_pointer", predicate: "leads to an invalid address" },
+    ],
+    hints: &[HintPhrase {
+        hint: "one_bit_from",
+        clause: "its pointers are off by one bit",
+        advice: "look at its memory",
+    }],
+};
 
 pub fn for_trap(reason: Option<&str>) -> String {
     match reason {
