@@ -14,7 +14,10 @@ pub const GROUP_PHRASES: AnalysisPhrases = AnalysisPhrases {
         VerdictPhrase { verdict: "null_pointer", predicate: "is null" },
         VerdictPhrase { verdict: "small_address", predicate: "holds a small number instead of an address" },
         VerdictPhrase { verdict: "freed_memory", predicate: "was probably read from freed memory" },
-        VerdictPhrase { verdict: "uninitialised_memory", predicate: "was probably read from uninitialised memory" },
+        VerdictPhrase {
+            verdict: "uninitialised_memory",
+            predicate: "was probably read from uninitialised memory",
+        },
         VerdictPhrase { verdict: "invalid_pointer", predicate: "leads to an invalid address" },
     ],
     hints: &[HintPhrase {

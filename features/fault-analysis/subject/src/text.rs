@@ -72,7 +72,8 @@ impl FaultSubject {
         if value < NULL_REACH || is_near(value) {
             return None;
         }
-        let bits = (NEARNESS.trailing_zeros()..u64::BITS).filter(|bit| !AUTHENTICATION_ERROR_BITS.contains(bit));
+        let bits =
+            (NEARNESS.trailing_zeros()..u64::BITS).filter(|bit| !AUTHENTICATION_ERROR_BITS.contains(bit));
         let mut bits = bits.filter(|bit| is_near(value ^ 1 << bit));
         let only = bits.next();
         only.filter(|_| bits.next().is_none())

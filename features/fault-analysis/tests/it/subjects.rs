@@ -19,13 +19,13 @@ const PRECISION: f64 = 0.98;
 
 /// The derived objects of the image with the crash.
 #[derive(Clone, Copy)]
-struct Derived<'d> {
+pub struct Derived<'d> {
     table: &'d [u8],
     text: Option<&'d [u8]>,
 }
 
 /// Enriches a report of the lab with derived objects of its app.
-fn enrich_crash(report: &Value, derived: Derived<'_>) -> Enrichment {
+pub fn enrich_crash(report: &Value, derived: Derived<'_>) -> Enrichment {
     let bytes = report.to_string();
     let read = Report::read(bytes.as_bytes(), &ReadLimits::default()).unwrap();
     let app = report["binary_images"][0]["uuid"].as_str().unwrap().parse::<DebugId>().unwrap();
@@ -143,14 +143,14 @@ impl Tally {
 }
 
 /// A crash of the fixture.
-struct StoredCrash {
-    report: Value,
+pub struct StoredCrash {
+    pub report: Value,
     table: Vec<u8>,
     text: Vec<u8>,
 }
 
 impl StoredCrash {
-    fn find(case: &str) -> StoredCrash {
+    pub fn find(case: &str) -> StoredCrash {
         let cases = FIXTURE.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let own = cases.into_iter().find(|own| own["case"] == case).unwrap();
         let bytes = |key: &str| parse_hex(own[key].as_str().unwrap());
@@ -161,7 +161,7 @@ impl StoredCrash {
         Derived { table: &self.table, text: None }
     }
 
-    fn with_binary(&self) -> Derived<'_> {
+    pub fn with_binary(&self) -> Derived<'_> {
         Derived { text: Some(&self.text), ..self.without_binary() }
     }
 }
@@ -276,28 +276,35 @@ fn a_null_member_is_the_headline_of_its_group() {
 }
 
 /// A pointer to the heap, and another one in its neighbourhood.
-const HEAP: u64 = 0x2_8000_1000;
-const NEIGHBOUR: u64 = HEAP + 64;
+pub const HEAP: u64 = 0x2_8000_1000;
+pub const NEIGHBOUR: u64 = HEAP + 64;
 const FLIPPED_BIT: u64 = 36;
 
-/// Returns a crash that reads a member through `p` with this value. A register holds another pointer.
-fn crash_through(pointer: u64) -> StoredCrash {
-    let mut crash = StoredCrash::find("null_field.arm64.O1");
+/// Returns a planned crash in which the pointer in `register` has this value. Another register holds another pointer.
+pub fn crash_through(case: &str, register: &str, pointer: u64) -> StoredCrash {
+    let mut crash = StoredCrash::find(case);
     let registers = &mut crash.report["crash"]["threads"][0]["registers"];
-    registers["basic"]["x0"] = pointer.into();
+    let before = registers["basic"][register].as_u64().unwrap();
+    let offset = registers["exception"]["far"].as_u64().unwrap() - before;
+    registers["basic"][register] = pointer.into();
     registers["basic"]["x20"] = NEIGHBOUR.into();
-    registers["exception"]["far"] = (pointer + 40).into();
+    registers["exception"]["far"] = (pointer + offset).into();
     crash
 }
 
 #[test]
 fn a_pointer_with_one_flipped_bit_is_a_hint_without_its_value() {
     let flipped = HEAP ^ 1 << FLIPPED_BIT;
+    let crash_through = |pointer| crash_through("null_field.arm64.O1", "x0", pointer);
     let crash = crash_through(flipped);
     for derived in [crash.with_binary(), crash.without_binary()] {
         let fault = find_fault(&crash.report, derived);
         let stated = (&fault["verdict"], &fault["hint"], &fault["bit"]);
-        assert_eq!(stated, (&"invalid_pointer".into(), &"one_bit_from".into(), &FLIPPED_BIT.into()), "{fault}");
+        assert_eq!(
+            stated,
+            (&"invalid_pointer".into(), &"one_bit_from".into(), &FLIPPED_BIT.into()),
+            "{fault}"
+        );
         assert_eq!(
             fault["sentence"],
             "`p` (Player *) holds an address that the access may not use; the crash reads `p->score` (offset +0x28). \
@@ -317,10 +324,15 @@ fn a_pointer_with_one_flipped_bit_is_a_hint_without_its_value() {
     thread["stack"]["contents"] = format!("{word}{}", &contents[16..]).into();
     assert_eq!(find_fault(&crash.report, crash.with_binary())["hint"], "one_bit_from");
     // Two bits, a valid pointer and an index that may be wrong are none.
-    for other in [crash_through(flipped ^ 1 << 40), crash_through(HEAP), StoredCrash::find("wild_index.arm64.O1")] {
+    for other in
+        [crash_through(flipped ^ 1 << 40), crash_through(HEAP), StoredCrash::find("wild_index.arm64.O1")]
+    {
         let fault = find_fault(&other.report, other.with_binary());
         assert_eq!((&fault["verdict"], &fault["hint"]), (&"invalid_pointer".into(), &Value::Null), "{fault}");
-        assert!(fault["bit"].is_null() && !fault["sentence"].as_str().unwrap().contains("flipped"), "{fault}");
+        assert!(
+            fault["bit"].is_null() && !fault["sentence"].as_str().unwrap().contains("flipped"),
+            "{fault}"
+        );
     }
 }
 

@@ -101,7 +101,8 @@ async fn a_hint_has_the_other_groups_of_its_only_device() {
     actions::merge_groups(&mut tx, group(9), &[group(10)], None, actor).await.unwrap();
     let mut read = async |bug: u8| {
         let found = context::read_group_context(&mut tx, group(bug)).await.unwrap();
-        let hints = found.hints.into_iter().filter(|share| share.hint == "one_bit_from" && share.analysis == "fault");
+        let hints =
+            found.hints.into_iter().filter(|share| share.hint == "one_bit_from" && share.analysis == "fault");
         (found.from_one_device, hints.collect::<Vec<_>>())
     };
     let share = |reports, devices, other_groups_of_device| HintShare {

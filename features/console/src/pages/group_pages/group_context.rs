@@ -73,7 +73,10 @@ impl GroupContextSection {
 
     /// Returns true if the reports have neither a state nor keys.
     pub fn is_empty(&self) -> bool {
-        self.facts.is_empty() && self.selects.is_empty() && self.verdicts.is_empty() && self.device_note.is_none()
+        self.facts.is_empty()
+            && self.selects.is_empty()
+            && self.verdicts.is_empty()
+            && self.device_note.is_none()
     }
 }
 

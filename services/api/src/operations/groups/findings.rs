@@ -112,7 +112,10 @@ mod tests {
                 other_groups_of_device: others,
             };
             let hints = vec![share];
-            describe_only_device(&ANALYSES, &GroupContext { sample, from_one_device, hints, ..GroupContext::default() })
+            describe_only_device(
+                &ANALYSES,
+                &GroupContext { sample, from_one_device, hints, ..GroupContext::default() },
+            )
         };
         assert_eq!(
             describe("clock_behind", Some(3), 9, true).as_deref(),
