@@ -99,7 +99,6 @@ pub fn for_invalid_pointer(kind: AccessKind, address: u64, is_mapped: bool) -> S
     format!("A pointer is invalid: the crash {} address {address:#x}, {problem}.", kind.as_verb())
 }
 
-/// Adds to the sentence about a subject that one bit of the value may be wrong.
-pub fn add_flipped_bit(sentence: &str, bit: u32) -> String {
-    format!("{sentence} With bit {bit} flipped, it would point near another pointer of the report.")
+pub fn for_flipped_bit(expression: &str, bit: u32) -> String {
+    format!("With bit {bit} flipped, `{expression}` would point near another pointer of the report.")
 }

@@ -74,8 +74,11 @@ pub fn add_subject(
     // The distance of the access is known: an index, which may be wrong as well, has no part in the address.
     let may_be_flipped = verdict == FaultVerdict::InvalidPointer && subject.value.offset.is_some();
     let bit = if may_be_flipped { subject.find_flipped_bit(pointers) } else { None };
-    let sentence = bit.map_or_else(|| sentence.clone(), |bit| sentence::add_flipped_bit(&sentence, bit));
     let hint = bit.map(|_| FaultHint::OneBitFrom);
+    let sentence = match bit {
+        Some(bit) => format!("{sentence} {}", sentence::for_flipped_bit(&subject.expression, bit)),
+        None => sentence,
+    };
     let call = u32::try_from(subject.call).unwrap_or(0);
     let mut evidence = fault.evidence;
     evidence.extend(subject.evidence.iter().filter_map(|fact| convert_evidence(fact, debug_id)));

@@ -308,7 +308,7 @@ fn a_pointer_with_one_flipped_bit_is_a_hint_without_its_value() {
         assert_eq!(
             fault["sentence"],
             "`p` (Player *) holds an address that the access may not use; the crash reads `p->score` (offset +0x28). \
-             With bit 36 flipped, it would point near another pointer of the report."
+             With bit 36 flipped, `p` would point near another pointer of the report."
         );
         // The address of the access is in the member with and without the hint.
         for value in [flipped, HEAP, NEIGHBOUR] {
