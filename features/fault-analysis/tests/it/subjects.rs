@@ -321,7 +321,8 @@ fn a_pointer_with_one_flipped_bit_is_a_hint_without_its_value() {
     thread["registers"]["basic"]["x20"] = 0.into();
     let word: String = NEIGHBOUR.to_le_bytes().iter().map(|byte| format!("{byte:02X}")).collect();
     let contents = thread["stack"]["contents"].as_str().unwrap();
-    thread["stack"]["contents"] = format!("{word}{}", &contents[16..]).into();
+    let rest = contents.get(word.len()..).unwrap();
+    thread["stack"]["contents"] = format!("{word}{rest}").into();
     assert_eq!(find_fault(&crash.report, crash.with_binary())["hint"], "one_bit_from");
     // Two bits, a valid pointer and an index that may be wrong are none.
     for other in
