@@ -31,6 +31,42 @@ pub struct Analysis {
     pub is_opt_in: bool,
     /// The derived objects of the innermost frame's image that it reads.
     pub derived: &'static [DerivedObject],
+    /// The words of sentences about its findings in a group.
+    pub phrases: AnalysisPhrases,
+}
+
+/// The words of sentences about the findings of an analysis in the reports of a group.
+#[derive(Clone, Copy, Debug)]
+pub struct AnalysisPhrases {
+    /// What verdicts say of the expression that they name.
+    pub verdicts: &'static [VerdictPhrase],
+    /// What hints say of a device.
+    pub hints: &'static [HintPhrase],
+}
+
+impl AnalysisPhrases {
+    /// No words: verdicts are shown as they are, and hints are not shown.
+    pub const NONE: AnalysisPhrases = AnalysisPhrases { verdicts: &[], hints: &[] };
+}
+
+/// What a verdict says of the expression that it names.
+#[derive(Clone, Copy, Debug)]
+pub struct VerdictPhrase {
+    /// The verdict, such as `null_pointer`.
+    pub verdict: &'static str,
+    /// The rest of the sentence that begins with the expression, such as `is null`.
+    pub predicate: &'static str,
+}
+
+/// What a hint says of a device whose reports in several groups have it.
+#[derive(Clone, Copy, Debug)]
+pub struct HintPhrase {
+    /// The hint, a word in lower case.
+    pub hint: &'static str,
+    /// The clause about the device, such as `its pointers are off by one bit`.
+    pub clause: &'static str,
+    /// The advice, such as `look at its memory`.
+    pub advice: &'static str,
 }
 
 impl Analysis {
@@ -52,7 +88,8 @@ pub fn enabled_analyses(all: &[Analysis], switched: &[String]) -> Vec<Analysis> 
 #[derive(Clone, Debug)]
 pub struct AnalysisFinding {
     /// The value of its member: an object with `sentence`, for people, `evidence`, a list of objects, and `abstained`, a
-    /// list of objects of which each says in `text` why a statement is missing; or the list `variables`.
+    /// list of objects of which each says in `text` why a statement is missing; or the list `variables`. The object may have the words `verdict` and `hint`, which groups
+    /// count.
     pub value: Box<RawValue>,
     /// Words that say more than the name of the exception in the title of the group, such as `Null pointer:
     /// Player.score`. They must come from symbols alone, because reports of one group share a title and users' data must

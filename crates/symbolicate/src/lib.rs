@@ -20,8 +20,8 @@ mod symbols;
 pub mod symcache;
 
 pub use analysis::{
-    Analysis, AnalysisFinding, CrashFrame, MOST_FINDING_BYTES, NamedFinding, SymbolicatedCrash,
-    enabled_analyses,
+    Analysis, AnalysisFinding, AnalysisPhrases, CrashFrame, HintPhrase, MOST_FINDING_BYTES, NamedFinding,
+    SymbolicatedCrash, VerdictPhrase, enabled_analyses,
 };
 pub use derived::{DeriveError, DeriveResult, DerivedObject, DerivedSource, ImageDerivative};
 pub use engine::{

@@ -36,6 +36,14 @@ pub enum FaultConfidence {
     Likely,
 }
 
+/// A fact that proves nothing about one crash, and much if several groups of a device have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultHint {
+    /// One bit of the subject differs from a pointer that is near another one.
+    OneBitFrom,
+}
+
 /// The memory access that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FaultAccess {
@@ -152,6 +160,11 @@ pub struct CrashFault {
     /// The reason of a trap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<FaultHint>,
+    /// The number of the bit that `hint` is about, 0 the lowest. No value of a pointer is stated: it is data of users.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bit: Option<u32>,
     pub sentence: String,
     pub evidence: Vec<FaultEvidence>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

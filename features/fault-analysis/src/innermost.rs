@@ -8,6 +8,9 @@ use unslide_model::DebugId;
 use unslide_report::CrashState;
 use unslide_symbolicate::{CrashFrame, SymbolicatedCrash};
 
+/// Registers with the address of the fault.
+const FAULT_ADDRESSES: [&str; 2] = ["far", "faultvaddr"];
+
 /// The innermost frame with the derived objects of its image.
 pub struct InnermostCode<'c> {
     pub debug_id: DebugId,
@@ -75,4 +78,13 @@ fn with_report_state<T>(state: &CrashState<'_>, read: impl FnOnce(ReportState<'_
     let (stack_start, stack) =
         state.stack.as_ref().map_or((0, &[][..]), |window| (window.start, &window.bytes[..]));
     read(ReportState { register: &register, stack_start, stack })
+}
+
+/// Returns the words of a report that may be pointers: those of the registers and of the bytes around the stack pointer. The
+/// address of the fault is none of them, because it follows from the bad value.
+pub fn list_words(state: &CrashState<'_>) -> Vec<u64> {
+    let registers = state.registers.iter().filter(|(name, _)| !FAULT_ADDRESSES.contains(&name.as_str()));
+    let stack = state.stack.iter().flat_map(|window| window.bytes.as_chunks::<8>().0);
+    let stack = stack.map(|word| u64::from_le_bytes(*word));
+    registers.map(|(_, bits)| *bits).chain(stack).collect()
 }

@@ -38,6 +38,7 @@ pub const ANALYSIS: Analysis = Analysis {
     run: analyse_crash,
     is_opt_in: false,
     derived: &[VARIABLES_TABLE, APP_TEXT],
+    phrases: sentence::GROUP_PHRASES,
 };
 
 /// Its analyses, which commands without a server use as well.

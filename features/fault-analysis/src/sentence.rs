@@ -1,11 +1,31 @@
 //! The sentences of faults. A sentence about something likely says "probably".
 
 use crate::decode::AccessKind;
+use unslide_symbolicate::{AnalysisPhrases, HintPhrase, VerdictPhrase};
 
 pub const ABORT: &str = "The process ended itself with abort().";
 pub const DIVISION: &str = "An integer division failed: the divisor is zero, or the result is too large.";
 pub const GENERAL_PROTECTION: &str =
     "The crash used a pointer that is no valid address. x86_64 does not report its value.";
+
+/// The words about the reports of a group.
+pub const GROUP_PHRASES: AnalysisPhrases = AnalysisPhrases {
+    verdicts: &[
+        VerdictPhrase { verdict: "null_pointer", predicate: "is null" },
+        VerdictPhrase { verdict: "small_address", predicate: "holds a small number instead of an address" },
+        VerdictPhrase { verdict: "freed_memory", predicate: "was probably read from freed memory" },
+        VerdictPhrase {
+            verdict: "uninitialised_memory",
+            predicate: "was probably read from uninitialised memory",
+        },
+        VerdictPhrase { verdict: "invalid_pointer", predicate: "leads to an invalid address" },
+    ],
+    hints: &[HintPhrase {
+        hint: "one_bit_from",
+        clause: "its pointers are off by one bit",
+        advice: "look at its memory",
+    }],
+};
 
 pub fn for_trap(reason: Option<&str>) -> String {
     match reason {
@@ -77,4 +97,8 @@ pub fn for_pointer_authentication(kind: AccessKind, address: u64) -> String {
 pub fn for_invalid_pointer(kind: AccessKind, address: u64, is_mapped: bool) -> String {
     let problem = if is_mapped { "which it may not access" } else { "which is not mapped" };
     format!("A pointer is invalid: the crash {} address {address:#x}, {problem}.", kind.as_verb())
+}
+
+pub fn for_flipped_bit(expression: &str, bit: u32) -> String {
+    format!("With bit {bit} flipped, `{expression}` would point near another pointer of the report.")
 }

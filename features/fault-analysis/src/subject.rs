@@ -1,6 +1,7 @@
 //! The subject of a fault: the expression with the bad value, as the member `fault` has it.
 
-use crate::fault::{CrashFault, FaultConfidence, FaultEvidence, FaultVerdict, VariableEvidence};
+use crate::fault::{CrashFault, FaultConfidence, FaultEvidence, FaultHint, FaultVerdict, VariableEvidence};
+use crate::sentence;
 use serde::Serialize;
 use unslide_fault_analysis_subject::{FaultSubject, SubjectEvidence, SubjectVerdict};
 use unslide_model::DebugId;
@@ -48,8 +49,15 @@ impl NamedSubject {
     }
 }
 
-/// Adds a subject to a fault that the registers alone have explained. `verb` is that of the access.
-pub fn add_subject(fault: CrashFault, subject: &FaultSubject, debug_id: DebugId, verb: &str) -> CrashFault {
+/// Adds a subject to a fault that the registers alone have explained. `verb` is that of the access, and `pointers` are the
+/// other words of the report that may be pointers.
+pub fn add_subject(
+    fault: CrashFault,
+    subject: &FaultSubject,
+    debug_id: DebugId,
+    verb: &str,
+    pointers: &[u64],
+) -> CrashFault {
     let named = NamedSubject::from_subject(subject);
     let (verdict, confidence) = judge_subject(&fault, subject);
     let sentence = match fault.verdict {
@@ -63,10 +71,18 @@ pub fn add_subject(fault: CrashFault, subject: &FaultSubject, debug_id: DebugId,
         }
         _ => subject.sentence(verb),
     };
+    // The distance of the access is known: an index, which may be wrong as well, has no part in the address.
+    let may_be_flipped = verdict == FaultVerdict::InvalidPointer && subject.value.offset.is_some();
+    let bit = if may_be_flipped { subject.find_flipped_bit(pointers) } else { None };
+    let hint = bit.map(|_| FaultHint::OneBitFrom);
+    let sentence = match bit {
+        Some(bit) => format!("{sentence} {}", sentence::for_flipped_bit(&subject.expression, bit)),
+        None => sentence,
+    };
     let call = u32::try_from(subject.call).unwrap_or(0);
     let mut evidence = fault.evidence;
     evidence.extend(subject.evidence.iter().filter_map(|fact| convert_evidence(fact, debug_id)));
-    CrashFault { verdict, confidence, call, subject: Some(named), sentence, evidence, ..fault }
+    CrashFault { verdict, confidence, call, subject: Some(named), hint, bit, sentence, evidence, ..fault }
 }
 
 /// Returns the verdict of a fault with its subject. Verdicts of rules that come before those about the subject stay.

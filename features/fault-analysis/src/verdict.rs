@@ -5,7 +5,7 @@ use crate::fault::{
     AbstainedStatement, Abstention, AbstentionReason, CrashFault, FaultAccess, FaultConfidence,
     FaultEvidence, FaultVerdict,
 };
-use crate::innermost::InnermostCode;
+use crate::innermost::{InnermostCode, list_words};
 use crate::memory::MemoryFacts;
 use crate::sentence;
 use crate::subject::add_subject;
@@ -73,6 +73,8 @@ impl CrashFacts<'_, '_> {
             access: None,
             subject: None,
             reason: None,
+            hint: None,
+            bit: None,
             sentence,
             evidence: exception_evidence(&self.state),
             abstained: Vec::new(),
@@ -240,7 +242,10 @@ impl CrashFacts<'_, '_> {
             _ if self.frame.system => AbstentionReason::FrameInSystem,
             Err(reason) => AbstentionReason::Subject(reason),
             Ok(code) => match code.find_subject(&self.state, address) {
-                Ok(subject) => return add_subject(fault, &subject, code.debug_id, verb),
+                Ok(subject) => {
+                    let pointers = list_words(&self.state);
+                    return add_subject(fault, &subject, code.debug_id, verb, &pointers);
+                }
                 Err(reason) => {
                     has_instructions = code.has_instructions();
                     AbstentionReason::Subject(reason)

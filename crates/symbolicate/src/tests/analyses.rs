@@ -3,8 +3,8 @@
 use super::{APP, APP_PATH, BASE, Have, at};
 use crate::grouping::{GroupingRules, regroup_report};
 use crate::{
-    Analysis, AnalysisFinding, Context, MOST_FINDING_BYTES, SymbolicatedCrash, enabled_analyses,
-    explain_report,
+    Analysis, AnalysisFinding, AnalysisPhrases, Context, MOST_FINDING_BYTES, SymbolicatedCrash,
+    enabled_analyses, explain_report,
 };
 use serde_json::{Value, json};
 use unslide_report::{ReadLimits, Report};
@@ -32,7 +32,7 @@ fn say_nothing(_: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
 type Run = for<'c, 'a> fn(&'c SymbolicatedCrash<'c, 'a>) -> Option<AnalysisFinding>;
 
 const fn always(name: &'static str, run: Run) -> Analysis {
-    Analysis { name, member: name, run, is_opt_in: false, derived: &[] }
+    Analysis { name, member: name, run, is_opt_in: false, derived: &[], phrases: AnalysisPhrases::NONE }
 }
 
 const ANALYSES: [Analysis; 4] = [
@@ -83,8 +83,7 @@ fn name_pointer(_: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
 
 #[test]
 fn a_headline_replaces_the_exception_in_the_title_and_stays_when_the_report_is_grouped_again() {
-    let analyses =
-        [Analysis { name: "pointer", member: "pointer", run: name_pointer, is_opt_in: false, derived: &[] }];
+    let analyses = [always("pointer", name_pointer)];
     let context = Context { analyses: &analyses, ..Context::default() };
     let plain = Have::app().enrich_with(&report(), &Context::default()).grouping.unwrap();
     let enriched = Have::app().enrich_with(&report(), &context);

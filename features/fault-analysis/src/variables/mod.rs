@@ -8,7 +8,7 @@ use crate::innermost::InnermostCode;
 use output::write_variables;
 use scrub::scrub_members;
 pub use table::VARIABLES_TABLE;
-use unslide_symbolicate::{Analysis, AnalysisFinding, SymbolicatedCrash};
+use unslide_symbolicate::{Analysis, AnalysisFinding, AnalysisPhrases, SymbolicatedCrash};
 
 /// The analysis that adds `variables` to our key. A tenant has to turn it on: values are data of users.
 pub const VARIABLES_ANALYSIS: Analysis = Analysis {
@@ -17,6 +17,7 @@ pub const VARIABLES_ANALYSIS: Analysis = Analysis {
     run: read_variables,
     is_opt_in: true,
     derived: &[VARIABLES_TABLE],
+    phrases: AnalysisPhrases::NONE,
 };
 
 /// Reads the variables of the innermost frame.

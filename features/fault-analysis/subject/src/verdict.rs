@@ -11,6 +11,8 @@ const NEW_FILL: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 const POINTERS: std::ops::RangeInclusive<u64> = 4 << 30..=(1 << 47) - 1;
 /// Another pointer is near if it is in the same page of 4 KiB or next to it.
 const NEARNESS: u64 = 4 << 10;
+/// The bits that arm64 sets in a signed pointer whose authentication failed: one of them says nothing about memory.
+const AUTHENTICATION_ERROR_BITS: std::ops::RangeInclusive<u32> = 53..=54;
 
 /// The verdict that follows from the value of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +61,9 @@ impl FaultSubject {
         if value < NULL_REACH || is_near(value) {
             return None;
         }
-        let mut bits = (NEARNESS.trailing_zeros()..u64::BITS).filter(|bit| is_near(value ^ 1 << bit));
+        let bits =
+            (NEARNESS.trailing_zeros()..u64::BITS).filter(|bit| !AUTHENTICATION_ERROR_BITS.contains(bit));
+        let mut bits = bits.filter(|bit| is_near(value ^ 1 << bit));
         let only = bits.next();
         only.filter(|_| bits.next().is_none())
     }
@@ -147,5 +151,7 @@ mod tests {
         assert_eq!(subject(heap ^ 0b11 << 36).find_flipped_bit(&[heap]), None);
         assert_eq!(subject(heap).find_flipped_bit(&[heap + 64]), None);
         assert_eq!(subject(0).find_flipped_bit(&[heap]), None);
+        assert_eq!(subject(heap | 1 << 47).find_flipped_bit(&[heap]), Some(47));
+        assert_eq!(subject(heap | 1 << 53).find_flipped_bit(&[heap]), None);
     }
 }

@@ -19,13 +19,13 @@ const PRECISION: f64 = 0.98;
 
 /// The derived objects of the image with the crash.
 #[derive(Clone, Copy)]
-struct Derived<'d> {
+pub struct Derived<'d> {
     table: &'d [u8],
     text: Option<&'d [u8]>,
 }
 
 /// Enriches a report of the lab with derived objects of its app.
-fn enrich_crash(report: &Value, derived: Derived<'_>) -> Enrichment {
+pub fn enrich_crash(report: &Value, derived: Derived<'_>) -> Enrichment {
     let bytes = report.to_string();
     let read = Report::read(bytes.as_bytes(), &ReadLimits::default()).unwrap();
     let app = report["binary_images"][0]["uuid"].as_str().unwrap().parse::<DebugId>().unwrap();
@@ -57,6 +57,8 @@ struct Tally {
     wrong: Vec<String>,
     wrong_paths: Vec<String>,
     misled: Vec<String>,
+    hints: Vec<String>,
+    wrong_hints: Vec<String>,
     reasons: BTreeMap<String, usize>,
 }
 
@@ -64,6 +66,11 @@ impl Tally {
     fn add_case(&mut self, truth: &Value, fault: &Value) {
         let case = truth["case"].as_str().unwrap();
         self.add_verdict(case, truth["plan"]["verdict"].as_str().unwrap(), fault);
+        if !fault["hint"].is_null() {
+            let is_planned = truth["plan"]["verdict"] == "bit_flip";
+            let hints = if is_planned { &mut self.hints } else { &mut self.wrong_hints };
+            hints.push(case.to_owned());
+        }
         let plan = &truth["plan"]["subject"];
         self.planned += usize::from(!plan.is_null());
         let subject = &fault["subject"];
@@ -125,6 +132,8 @@ impl Tally {
              {verdict_precision:.3}, general ones: {:?}; abstained: {:?}",
             self.right, self.planned, self.verdicts, self.general_verdicts, self.reasons
         );
+        println!("{name}: hints of one bit in {:?}", self.hints);
+        assert!(self.wrong_hints.is_empty(), "{:?}", self.wrong_hints);
         assert!(verdict_precision >= PRECISION, "{:?}", self.wrong_verdicts);
         assert!(share(self.verdicts, cases) >= 0.9, "{} of {cases} verdicts", self.verdicts);
         assert!(recall >= least_recall && precision >= PRECISION, "{recall} {:?}", self.wrong);
@@ -134,14 +143,14 @@ impl Tally {
 }
 
 /// A crash of the fixture.
-struct StoredCrash {
-    report: Value,
+pub struct StoredCrash {
+    pub report: Value,
     table: Vec<u8>,
     text: Vec<u8>,
 }
 
 impl StoredCrash {
-    fn find(case: &str) -> StoredCrash {
+    pub fn find(case: &str) -> StoredCrash {
         let cases = FIXTURE.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let own = cases.into_iter().find(|own| own["case"] == case).unwrap();
         let bytes = |key: &str| parse_hex(own[key].as_str().unwrap());
@@ -152,7 +161,7 @@ impl StoredCrash {
         Derived { table: &self.table, text: None }
     }
 
-    fn with_binary(&self) -> Derived<'_> {
+    pub fn with_binary(&self) -> Derived<'_> {
         Derived { text: Some(&self.text), ..self.without_binary() }
     }
 }
@@ -268,6 +277,68 @@ fn a_null_member_is_the_headline_of_its_group() {
     assert!(shown.starts_with("Null pointer: Player.score"), "{shown}");
     assert_eq!(title("reference_null.arm64.O1").1.as_deref(), Some("Null pointer: Option.weight"));
     assert_eq!(title("small_integer.arm64.O1").1, None);
+}
+
+/// A pointer to the heap, and another one in its neighbourhood.
+pub const HEAP: u64 = 0x2_8000_1000;
+pub const NEIGHBOUR: u64 = HEAP + 64;
+const FLIPPED_BIT: u64 = 36;
+
+/// Returns a planned crash in which the pointer in `register` has this value. Another register holds another pointer.
+pub fn crash_through(case: &str, register: &str, pointer: u64) -> StoredCrash {
+    let mut crash = StoredCrash::find(case);
+    let registers = &mut crash.report["crash"]["threads"][0]["registers"];
+    let before = registers["basic"][register].as_u64().unwrap();
+    let offset = registers["exception"]["far"].as_u64().unwrap() - before;
+    registers["basic"][register] = pointer.into();
+    registers["basic"]["x20"] = NEIGHBOUR.into();
+    registers["exception"]["far"] = (pointer + offset).into();
+    crash
+}
+
+#[test]
+fn a_pointer_with_one_flipped_bit_is_a_hint_without_its_value() {
+    let flipped = HEAP ^ 1 << FLIPPED_BIT;
+    let crash_through = |pointer| crash_through("null_field.arm64.O1", "x0", pointer);
+    let crash = crash_through(flipped);
+    for derived in [crash.with_binary(), crash.without_binary()] {
+        let fault = find_fault(&crash.report, derived);
+        let stated = (&fault["verdict"], &fault["hint"], &fault["bit"]);
+        assert_eq!(
+            stated,
+            (&"invalid_pointer".into(), &"one_bit_from".into(), &FLIPPED_BIT.into()),
+            "{fault}"
+        );
+        assert_eq!(
+            fault["sentence"],
+            "`p` (Player *) holds an address that the access may not use; the crash reads `p->score` (offset +0x28). \
+             With bit 36 flipped, `p` would point near another pointer of the report."
+        );
+        // The address of the access is in the member with and without the hint.
+        for value in [flipped, HEAP, NEIGHBOUR] {
+            assert!(!fault.to_string().contains(&value.to_string()), "{value}: {fault}");
+        }
+    }
+    // On the stack the other pointer is as good as in a register.
+    let mut crash = crash_through(flipped);
+    let thread = &mut crash.report["crash"]["threads"][0];
+    thread["registers"]["basic"]["x20"] = 0.into();
+    let word: String = NEIGHBOUR.to_le_bytes().iter().map(|byte| format!("{byte:02X}")).collect();
+    let contents = thread["stack"]["contents"].as_str().unwrap();
+    let rest = contents.get(word.len()..).unwrap();
+    thread["stack"]["contents"] = format!("{word}{rest}").into();
+    assert_eq!(find_fault(&crash.report, crash.with_binary())["hint"], "one_bit_from");
+    // Two bits, a valid pointer and an index that may be wrong are none.
+    for other in
+        [crash_through(flipped ^ 1 << 40), crash_through(HEAP), StoredCrash::find("wild_index.arm64.O1")]
+    {
+        let fault = find_fault(&other.report, other.with_binary());
+        assert_eq!((&fault["verdict"], &fault["hint"]), (&"invalid_pointer".into(), &Value::Null), "{fault}");
+        assert!(
+            fault["bit"].is_null() && !fault["sentence"].as_str().unwrap().contains("flipped"),
+            "{fault}"
+        );
+    }
 }
 
 #[test]

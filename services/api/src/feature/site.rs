@@ -24,6 +24,7 @@ pub use crate::operations::groups::bulk::{
     CHANGED_GROUPS_LIMIT, ChangedGroups, GroupChanges, GroupOutcome, change_all_as_author,
 };
 pub use crate::operations::groups::change::{GroupPatch, change_as_author};
+pub use crate::operations::groups::findings::{describe_only_device, describe_verdict};
 pub use crate::operations::groups::list::{GROWING, GROWING_DAYS, GroupQuery, count_groups, list_groups};
 pub use crate::operations::groups::load::load_group;
 pub use crate::operations::groups::reference::{GroupRef, find_named_group, resolve_group};

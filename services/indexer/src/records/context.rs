@@ -1,7 +1,7 @@
 //! The context of a report, for the shares of its group.
 
 use serde_json::{Map, Value, json};
-use unslide_report::{Report, list_state_facts};
+use unslide_report::{OurFinding, Report, list_state_facts};
 
 /// Maximum number of the app's own keys.
 const KEYS_LIMIT: usize = 24;
@@ -9,7 +9,7 @@ const KEYS_LIMIT: usize = 24;
 const TEXT_CHARS_LIMIT: usize = 64;
 
 /// Returns the known facts about the app and the device, the app's own keys that are texts, numbers or booleans, and the
-/// verdicts of analyses with the expressions that they name.
+/// verdicts and hints of analyses with the expressions that they name.
 pub fn build_context(report: &Report<'_>) -> Value {
     let (app, device, keys) = report.read_state(KEYS_LIMIT);
     let facts: Map<String, Value> = list_state_facts(&app, &device)
@@ -20,15 +20,17 @@ pub fn build_context(report: &Report<'_>) -> Value {
     let keys: Map<String, Value> =
         keys.iter().map(|key| (cut(&key.name), Value::String(cut(&key.value)))).collect();
     let findings = report.ours.as_ref().map(|ours| ours.findings.as_slice()).unwrap_or_default();
-    let verdicts: Map<String, Value> = findings
-        .iter()
-        .filter_map(|finding| Some((cut(&finding.member), json!(finding.verdict.as_ref()?))))
-        .collect();
-    let subjects: Map<String, Value> = findings
-        .iter()
-        .filter_map(|finding| Some((cut(&finding.member), json!(cut(finding.subject.as_ref()?)))))
-        .collect();
-    json!({ "facts": facts, "keys": keys, "verdicts": verdicts, "subjects": subjects })
+    let by_member = |text: fn(&OurFinding) -> Option<&String>| -> Map<String, Value> {
+        let found = |one: &OurFinding| Some((cut(&one.member), Value::String(cut(text(one)?))));
+        findings.iter().filter_map(found).collect()
+    };
+    json!({
+        "facts": facts,
+        "keys": keys,
+        "verdicts": by_member(|finding| finding.verdict.as_ref()),
+        "subjects": by_member(|finding| finding.subject.as_ref()),
+        "hints": by_member(|finding| finding.hint.as_ref()),
+    })
 }
 
 #[cfg(test)]
@@ -42,7 +44,7 @@ mod tests {
         let input = format!(
             r#"{{"crash":{{"error":{{"type":"mach"}}}},"user":{{"plan":"pro","cart":{{}},{}}},"system":{{"jailbroken":false,
             "freeStorage":1048576,"battery_level":55,"application_stats":{{"application_in_foreground":false}}}},
-            "symbolication":{{"version":1,"engine":"unslide/0.1.0","fault":{{"verdict":"trap","sentence":"A trap.",
+            "symbolication":{{"version":1,"engine":"unslide/0.1.0","fault":{{"verdict":"trap","hint":"stale_cache","sentence":"A trap.",
             "subject":{{"expression":"cart"}}}}}}}}"#,
             keys.join(",")
         );
@@ -52,6 +54,7 @@ mod tests {
             json!({"in_background": true, "low_storage": true, "low_battery": false, "jailbroken": false});
         assert_eq!((&context["facts"], &context["verdicts"]), (&facts, &json!({"fault": "trap"})));
         assert_eq!(context["subjects"], json!({"fault": "cart"}));
+        assert_eq!(context["hints"], json!({"fault": "stale_cache"}));
         assert_eq!(context["keys"].as_object().unwrap().len(), KEYS_LIMIT);
         assert_eq!((&context["keys"]["plan"], &context["keys"]["cart"]), (&json!("pro"), &Value::Null));
         assert_eq!(context["keys"]["key0"], json!("é".repeat(TEXT_CHARS_LIMIT)));

@@ -6,5 +6,6 @@ mod delivery;
 mod from_app;
 mod hang;
 mod journey;
+mod secrecy;
 mod traces;
 mod workers;

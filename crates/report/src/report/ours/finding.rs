@@ -11,8 +11,8 @@ const MOST_FACTS: usize = 32;
 const MOST_ABSTENTIONS: usize = 8;
 /// The maximum length of the text about one of them.
 const ABSTENTION_BYTES: usize = 500;
-/// The maximum length of a verdict.
-const VERDICT_BYTES: usize = 40;
+/// The maximum length of a verdict and of a hint.
+const WORD_BYTES: usize = 40;
 /// The maximum length of the expression that a finding names.
 const SUBJECT_BYTES: usize = 100;
 /// Integers up to this one are shown in decimal digits.
@@ -27,6 +27,8 @@ pub struct OurFinding {
     pub verdict: Option<String>,
     /// The expression that it names as the cause, such as `cart->total`.
     pub subject: Option<String>,
+    /// A word like the verdict for a fact that proves nothing about one crash, and much about a device with many of them.
+    pub hint: Option<String>,
     /// The finding in words.
     pub sentence: String,
     /// The index of the frame that it is about.
@@ -42,8 +44,8 @@ pub(super) fn read_finding(key: &[u8], value: Value<'_>, findings: &mut Vec<OurF
     if !value.is_object() || findings.len() >= MOST_FINDINGS {
         return;
     }
-    let [verdict, sentence, frame, evidence, abstained] =
-        value.find_members(["verdict", "sentence", "frame", "evidence", "abstained"]);
+    let [verdict, hint, sentence, frame, evidence, abstained] =
+        value.find_members(["verdict", "hint", "sentence", "frame", "evidence", "abstained"]);
     let Some(sentence) = sentence.and_then(Value::decode_string) else { return };
     let facts = evidence.map(Value::items).unwrap_or_default();
     let evidence =
@@ -55,8 +57,9 @@ pub(super) fn read_finding(key: &[u8], value: Value<'_>, findings: &mut Vec<OurF
     let subject = value.find_path(&["subject", "expression"]).and_then(Value::decode_string);
     findings.push(OurFinding {
         member: String::from_utf8_lossy(key).into_owned(),
-        verdict: verdict.and_then(Value::decode_string).filter(|word| is_verdict(word)),
+        verdict: verdict.and_then(read_word),
         subject: subject.filter(|expression| (1..=SUBJECT_BYTES).contains(&expression.len())),
+        hint: hint.and_then(read_word),
         sentence,
         frame,
         evidence,
@@ -64,9 +67,13 @@ pub(super) fn read_finding(key: &[u8], value: Value<'_>, findings: &mut Vec<OurF
     });
 }
 
-fn is_verdict(word: &str) -> bool {
-    (1..=VERDICT_BYTES).contains(&word.len())
-        && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+/// Reads a verdict or a hint. Returns `None` if it is no word in lower case.
+fn read_word(value: Value<'_>) -> Option<String> {
+    let is_word = |word: &String| {
+        (1..=WORD_BYTES).contains(&word.len())
+            && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
+    value.decode_string().filter(is_word)
 }
 
 /// Returns the members of a fact as text: `register x0, value 0`.
@@ -95,13 +102,14 @@ mod tests {
     #[test]
     fn members_with_a_sentence_are_findings() {
         let text = r#"{"crash":{"threads":[]},"symbolication":{"version":1,"engine":"unslide/0.1.0",
-            "fault":{"verdict":"null_pointer","sentence":"A pointer is null.","subject":{"expression":"cart"},"frame":0,"evidence":[{"far":40},{"register":"x0","value":0},{"stack_error":true},7],"abstained":[{"what":"subject","text":"Upload the dSYM."},{"what":"access"},7]},
+            "fault":{"verdict":"null_pointer","hint":"stale_cache","sentence":"A pointer is null.","subject":{"expression":"cart"},"frame":0,"evidence":[{"far":40},{"register":"x0","value":0},{"stack_error":true},7],"abstained":[{"what":"subject","text":"Upload the dSYM."},{"what":"access"},7]},
             "other":{"a":1},"list":[{"sentence":"a"}],"grouping":{"sentence":"no"}}}"#;
         let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
         let fault = OurFinding {
             member: "fault".into(),
             verdict: Some("null_pointer".into()),
             subject: Some("cart".into()),
+            hint: Some("stale_cache".into()),
             sentence: "A pointer is null.".into(),
             frame: Some(0),
             evidence: ["far 0x28", "register x0, value 0", "stack error"].map(str::to_owned).into(),
@@ -134,7 +142,7 @@ mod tests {
         let members: String = (0..100)
             .map(|n| {
                 format!(
-                    r#","m{n}":{{"verdict":"A B","sentence":"s","evidence":[{facts}],"abstained":[{texts}]}}"#
+                    r#","m{n}":{{"verdict":"A B","hint":"7","sentence":"s","evidence":[{facts}],"abstained":[{texts}]}}"#
                 )
             })
             .collect();
@@ -144,7 +152,7 @@ mod tests {
         let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
         let findings = report.ours.unwrap().findings;
         assert_eq!((findings.len(), findings[0].evidence.len()), (MOST_FINDINGS, MOST_FACTS));
-        assert_eq!(findings[0].verdict, None);
+        assert_eq!((&findings[0].verdict, &findings[0].hint), (&None, &None));
         assert_eq!(findings[0].abstained, ["t"; MOST_ABSTENTIONS]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::groups::of_bug;
 use crate::groups::{self as actions, GroupActor, id_of};
-use crate::queries::groups::context::{self, ContextKeyUse, FactShare, KeyValueUse};
+use crate::queries::groups::context::{self, ContextKeyUse, FactShare, HintShare, KeyValueUse};
 use crate::reports::Arrival;
 use crate::tests::database::{Database, acme, grouping};
 use serde_json::json;
@@ -60,4 +60,61 @@ async fn a_group_counts_facts_and_keys_of_its_newest_reports() {
     assert_eq!(values, [value("pro", 2), value("free", 1)]);
     let none = context::read_group_context(&mut tx, group(1)).await.unwrap();
     assert_eq!((none.sample, none.facts.len(), none.keys.len()), (0, 0, 0));
+}
+
+#[tokio::test]
+async fn a_hint_has_the_other_groups_of_its_only_device() {
+    let database = Database::new().await;
+    let hinted = |n: u8, bug: u8, device: Option<u8>| {
+        let hints = json!({"verdicts": {"fault": "invalid_pointer"}, "hints": {"fault": "one_bit_from"}});
+        let mut arrival = made_in(n, bug, hints);
+        arrival.facts.device = device.map(|device| vec![device; 16]);
+        arrival
+    };
+    let without_hint = |n: u8, bug: u8, device: u8| {
+        let mut arrival = hinted(n, bug, Some(device));
+        arrival.facts.context = json!({"hints": {"other": "one_bit_from", "fault": "another"}});
+        arrival
+    };
+    let mut of_other_app = hinted(9, 13, Some(1));
+    of_other_app.facts.app = "com.acme.other".to_owned();
+    database
+        .store(&[
+            // Two of a bug, and one each of three other bugs, two of which are merged.
+            hinted(1, 7, Some(1)),
+            hinted(2, 7, Some(1)),
+            hinted(3, 8, Some(1)),
+            hinted(4, 9, Some(1)),
+            hinted(5, 10, Some(1)),
+            without_hint(6, 11, 1),
+            // Another device, a device that is not known, and another app.
+            hinted(7, 12, Some(2)),
+            hinted(8, 12, None),
+            of_other_app,
+            hinted(10, 14, Some(3)),
+            without_hint(11, 14, 4),
+        ])
+        .await;
+    let group = |bug: u8| id_of("com.acme.shop", grouping(bug, false).fingerprint);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let actor = GroupActor { actor: "test", name: None };
+    actions::merge_groups(&mut tx, group(9), &[group(10)], None, actor).await.unwrap();
+    let mut read = async |bug: u8| {
+        let found = context::read_group_context(&mut tx, group(bug)).await.unwrap();
+        let hints =
+            found.hints.into_iter().filter(|share| share.hint == "one_bit_from" && share.analysis == "fault");
+        (found.from_one_device, hints.collect::<Vec<_>>())
+    };
+    let share = |reports, devices, other_groups_of_device| HintShare {
+        analysis: "fault".into(),
+        hint: "one_bit_from".into(),
+        reports,
+        devices,
+        other_groups_of_device,
+    };
+    assert_eq!(read(7).await, (true, vec![share(2, 1, Some(2))]));
+    assert_eq!(read(9).await, (true, vec![share(2, 1, Some(2))]), "its merged group is no other one");
+    assert_eq!(read(12).await, (false, vec![share(2, 1, None)]), "a device is not known");
+    assert_eq!(read(14).await, (false, vec![share(1, 1, Some(0))]));
+    assert_eq!(read(11).await, (true, vec![]));
 }

@@ -150,7 +150,7 @@ pub async fn render_page(
     let releases = trends::first_days(&mut tx, Some(&group.app), first, RELEASES_LIMIT).await?;
     let recent_versions = trends::recent_versions(&mut tx, Some(&group.app), MOST_VERSIONS).await?;
     let durations = if is_slow { durations::group_durations(&mut tx, group.id).await? } else { Vec::new() };
-    let context = GroupContextSection::load_for_group(&mut tx, group.id, &state).await?;
+    let context = GroupContextSection::load_for_group(&api, &mut tx, group.id, &state).await?;
     tx.rollback();
     let ends: Vec<_> =
         rows.reports.iter().map(|row| (row.is_complete(), row.frames.own_symbolicated)).collect();

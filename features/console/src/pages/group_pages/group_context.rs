@@ -3,9 +3,10 @@
 use crate::bar::BarSelect;
 use crate::components::breakdown::{Breakdown, BreakdownWords, bar_percent};
 use crate::prelude::*;
-use unslide_api::feature::site::Tx;
+use unslide_api::feature::Api;
+use unslide_api::feature::site::{Tx, describe_only_device, describe_verdict};
 use unslide_store::queries::groups::context::{
-    ContextKeyUse, FactShare, GroupContext, KeyValueUse, VerdictShare, count_key_values, read_group_context,
+    ContextKeyUse, FactShare, GroupContext, KeyValueUse, count_key_values, read_group_context,
 };
 use unslide_store::{TenantTx, Uuid};
 
@@ -21,6 +22,8 @@ pub struct GroupContextSection {
     pub facts: Vec<FactLine>,
     /// What analyses found, as sentences.
     pub verdicts: Vec<String>,
+    /// A sentence about the device, if one device only has the reports.
+    pub device_note: Option<String>,
     /// The fields for the picked keys; empty if the app sets no keys.
     pub selects: Vec<BarSelect>,
     pub values: Vec<Breakdown>,
@@ -36,6 +39,7 @@ pub struct FactLine {
 impl GroupContextSection {
     /// Loads the shares of a group, with the values of the keys in the page's address.
     pub async fn load_for_group(
+        api: &Api,
         tx: &mut Tx<TenantTx>,
         group: Uuid,
         state: &PageState,
@@ -43,15 +47,25 @@ impl GroupContextSection {
         let found = read_group_context(tx, group).await?;
         let keys = pick_keys(&found.keys, state);
         let values = if keys.is_empty() { Vec::new() } else { count_key_values(tx, group, &keys).await? };
-        Ok(GroupContextSection::from_counts(&found, &keys, &values))
+        Ok(GroupContextSection::from_counts(api, &found, &keys, &values))
     }
 
-    fn from_counts(found: &GroupContext, keys: &[String], values: &[KeyValueUse]) -> GroupContextSection {
+    fn from_counts(
+        api: &Api,
+        found: &GroupContext,
+        keys: &[String],
+        values: &[KeyValueUse],
+    ) -> GroupContextSection {
+        let verdicts = found.verdicts.iter().map(|share| {
+            let subject = share.subject.as_ref().map(|subject| format!("`{subject}`"));
+            describe_verdict(&api.analyses, share, subject.as_deref(), found.sample)
+        });
         let selects = if found.keys.is_empty() { Vec::new() } else { key_selects(&found.keys, keys) };
         GroupContextSection {
             sample: counted(found.sample, "report", "reports"),
             facts: found.facts.iter().filter_map(describe_fact).collect(),
-            verdicts: found.verdicts.iter().map(|one| describe_verdict(one, found.sample)).collect(),
+            verdicts: verdicts.collect(),
+            device_note: describe_only_device(&api.analyses, found),
             selects,
             values: keys.iter().filter_map(|key| break_down(key, &found.keys, values)).collect(),
         }
@@ -59,7 +73,10 @@ impl GroupContextSection {
 
     /// Returns true if the reports have neither a state nor keys.
     pub fn is_empty(&self) -> bool {
-        self.facts.is_empty() && self.selects.is_empty() && self.verdicts.is_empty()
+        self.facts.is_empty()
+            && self.selects.is_empty()
+            && self.verdicts.is_empty()
+            && self.device_note.is_none()
     }
 }
 
@@ -92,19 +109,6 @@ fn break_down(key: &str, keys: &[ContextKeyUse], values: &[KeyValueUse]) -> Opti
     let by = format!("{key}, in {}", counted(total, "report", "reports"));
     let words = BreakdownWords { by: &by, head: key, unknown: "empty" };
     Some(Breakdown::from_values(words, total, false, values))
-}
-
-/// Returns the share of a verdict as a sentence. A crash of one device only may be a fault of its hardware.
-fn describe_verdict(share: &VerdictShare, sample: i64) -> String {
-    let VerdictShare { verdict, subject, reports, devices, .. } = share;
-    let named = subject.as_ref().map_or_else(String::new, |subject| format!(": {subject}"));
-    let name = format!("{}{named}", verdict.replace('_', " "));
-    let all = counted(sample, "report", "reports");
-    let place = match (*devices, *reports) {
-        (1, 2..) => ", all from one device: look at its hardware, too",
-        _ => "",
-    };
-    format!("{name} in {} of {all}{place}", words::grouped(*reports))
 }
 
 fn describe_fact(fact: &FactShare) -> Option<FactLine> {
@@ -146,26 +150,6 @@ mod tests {
         let selects = key_selects(&keys, &pick_keys(&keys, &state));
         assert_eq!((selects.len(), selects[0].options.len()), (3, 7));
         assert!(selects[0].options[1].2 && selects[1].options[0].2);
-    }
-
-    #[test]
-    fn a_verdict_of_one_device_only_is_said() {
-        let share = |reports, devices| {
-            let share = VerdictShare {
-                analysis: "fault".into(),
-                verdict: "null_pointer".into(),
-                subject: None,
-                reports,
-                devices,
-            };
-            describe_verdict(&share, 412)
-        };
-        assert_eq!(share(412, 300), "null pointer in 412 of 412 reports");
-        assert_eq!(share(1, 1), "null pointer in 1 of 412 reports");
-        assert_eq!(
-            share(9, 1),
-            "null pointer in 9 of 412 reports, all from one device: look at its hardware, too"
-        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `GET /v1/groups/{id}/context`.
 
+use super::findings::describe_only_device;
 use super::no_such_group;
 use crate::operations::prelude::*;
 use crate::requests::input::check_texts;
@@ -27,6 +28,8 @@ pub struct GroupContextShares {
     #[serde(flatten)]
     #[schema(inline)]
     pub context: GroupContext,
+    /// A sentence about the device, if one device only has the reports or those with a hint.
+    pub device_note: Option<String>,
     /// The values of the query's key, those in the most reports first.
     #[schema(max_items = 10)]
     pub values: Vec<KeyValueUse>,
@@ -38,7 +41,8 @@ problems!(Failures: InvalidParameter, NotFound);
 ///
 /// Counts states of the app and the device, and the app's own keys, in the newest 1,000 reports of the group: how many state that
 /// the app was in the background, that the device was short of memory, storage or power, too warm or jailbroken, and how many
-/// have each key, and what analyses of faults found in how many, from how many devices. Of a report, the first 24 keys of `user` that are texts, numbers or booleans count.
+/// have each key, and what analyses of faults found in how many, from how many devices. If one device only has the reports, the
+/// answer says so, with what its reports in other groups have in common with these. Of a report, the first 24 keys of `user` that are texts, numbers or booleans count.
 #[utoipa::path(get, path = "/v1/groups/{id}/context", tag = "groups", operation_id = "get_group_context",
     params(("id" = Uuid, Path, description = "The group's id."), GroupContextQuery),
     responses((status = 200, description = "The counts.", body = GroupContextShares), Failures),
@@ -57,5 +61,6 @@ pub async fn get_group_context(
         Some(key) => context::count_key_values(&mut tx, group.id, &[key]).await?,
         None => Vec::new(),
     };
-    Ok(Json(GroupContextShares { context, values }))
+    let device_note = describe_only_device(&api.analyses, &context);
+    Ok(Json(GroupContextShares { context, device_note, values }))
 }

@@ -1,5 +1,6 @@
 //! A group as Markdown: its statistics, and the report that represents it.
 
+use super::findings::{describe_only_device, describe_verdict};
 use super::representative::choose_report;
 use crate::feature::sources::{SourceLines, SourceScope, source_lines_for_page};
 use crate::limits::answers::{ReservedAnswer, reserve_bytes};
@@ -10,9 +11,10 @@ use axum::response::Response;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_report::markdown::{MarkdownDocument, quote_text, write_report};
-use unslide_store::queries::groups::context::{GroupContext, VerdictShare, read_group_context};
+use unslide_store::queries::groups::context::{GroupContext, read_group_context};
 use unslide_store::queries::groups::{GroupCounts, ListedGroup};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
+use unslide_symbolicate::Analysis;
 
 /// The newest reports of which one represents the group.
 const CANDIDATES_LIMIT: u32 = 20;
@@ -43,11 +45,12 @@ pub async fn answer_group(
     let context = read_group_context(&mut tx, found.group.id).await?;
     tx.rollback();
     let now = api.clock.now();
+    let analyses = api.analyses.clone();
     let spare = reserve_bytes(&api.permits, access.tenant(), 0)?;
     let work = move || {
         let mut out = MarkdownDocument::with_title(&format!("Group {}", found.group.id));
         write_group(&found, now, &mut out);
-        write_verdicts(&context, &format!("group {}", found.group.id), &mut out);
+        write_findings(&analyses, &context, &format!("group {}", found.group.id), &mut out);
         let mut reservation = spare;
         if let Some((row, why, body)) = representative {
             let report = stored_body::read_report(&body.json)?;
@@ -146,20 +149,14 @@ fn write_statistics(found: &GroupCounts, now: OffsetDateTime, out: &mut Markdown
 }
 
 /// Writes what analyses found in the newest reports.
-fn write_verdicts(context: &GroupContext, source: &str, out: &mut MarkdownDocument) {
-    for VerdictShare { analysis, verdict, subject, reports, devices } in
-        context.verdicts.iter().take(VALUES_LIMIT)
-    {
-        let named = subject
-            .as_ref()
-            .map_or_else(String::new, |subject| format!(", caused by {}", quote_text(subject)));
-        let line = format!(
-            "Analysis {}: {}{named} in {reports} of the newest {} reports, from {devices} devices",
-            quote_text(analysis),
-            quote_text(verdict),
-            context.sample
-        );
-        out.push_item(&line, source);
+fn write_findings(analyses: &[Analysis], context: &GroupContext, source: &str, out: &mut MarkdownDocument) {
+    for share in context.verdicts.iter().take(VALUES_LIMIT) {
+        let subject = share.subject.as_deref().map(quote_text);
+        let line = describe_verdict(analyses, share, subject.as_deref(), context.sample);
+        out.push_item(&format!("In the newest reports: {line}"), source);
+    }
+    if let Some(note) = describe_only_device(analyses, context) {
+        out.push_item(&note, source);
     }
 }
 

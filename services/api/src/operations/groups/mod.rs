@@ -5,6 +5,7 @@ pub mod bulk;
 pub mod change;
 pub mod comment;
 pub mod context;
+pub mod findings;
 pub mod get;
 pub mod list;
 pub mod load;
