@@ -1,7 +1,7 @@
 //! The member `fault` of our key.
 
 use crate::decode::AccessKind;
-use crate::subject::NamedSubject;
+use crate::named_subject::NamedSubject;
 use serde::{Serialize, Serializer};
 use unslide_fault_analysis_subject::SubjectAbstention;
 

@@ -1,7 +1,7 @@
 //! The innermost frame of a crash: its registers, the variables of its code and its instructions.
 
 use crate::text::APP_TEXT;
-use crate::variables::VARIABLES_TABLE;
+use crate::variables::table::VARIABLES_TABLE;
 use unslide_fault_analysis_subject::{FaultState, FaultSubject, ImageText, SubjectAbstention, find_subject};
 use unslide_fault_analysis_variables::{ReportState, VariableTable, VariableValue};
 use unslide_model::DebugId;

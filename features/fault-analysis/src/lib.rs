@@ -9,6 +9,7 @@ mod decode;
 mod fault;
 mod innermost;
 mod memory;
+mod named_subject;
 mod operations;
 mod sentence;
 mod subject;
@@ -19,7 +20,8 @@ mod verdict;
 
 pub use commands::FAULT_COMMANDS;
 pub use text::APP_TEXT;
-pub use variables::{VARIABLES_ANALYSIS, VARIABLES_TABLE};
+pub use variables::VARIABLES_ANALYSIS;
+pub use variables::table::VARIABLES_TABLE;
 
 use unslide_api::feature::ApiFeature;
 use unslide_feature::{Feature, SymbolizerFeature};
@@ -62,6 +64,6 @@ pub fn feature() -> Feature {
 
 fn analyse_crash(crash: &SymbolicatedCrash<'_, '_>) -> Option<AnalysisFinding> {
     let fault = verdict::find_fault(crash)?;
-    let headline = fault.subject.as_ref().and_then(subject::NamedSubject::find_headline);
+    let headline = fault.subject.as_ref().and_then(named_subject::NamedSubject::find_headline);
     Some(AnalysisFinding { headline, ..AnalysisFinding::from_value(&fault)? })
 }

@@ -2,12 +2,12 @@
 
 mod output;
 mod scrub;
-mod table;
+pub mod table;
 
 use crate::innermost::InnermostCode;
 use output::write_variables;
 use scrub::scrub_members;
-pub use table::VARIABLES_TABLE;
+use table::VARIABLES_TABLE;
 use unslide_symbolicate::{Analysis, AnalysisFinding, AnalysisPhrases, SymbolicatedCrash};
 
 /// The analysis that adds `variables` to our key. A tenant has to turn it on: values are data of users.

@@ -8,6 +8,7 @@
 
 mod arm64;
 mod binary;
+mod facts;
 mod instruction;
 mod members;
 mod reasons;
@@ -18,6 +19,7 @@ mod walk;
 mod x86_64;
 
 pub use binary::{BinaryError, ImageText, TextError};
+pub use facts::{FaultState, FaultSubject, SubjectEvidence, SubjectValue};
 pub use reasons::SubjectAbstention;
-pub use search::{FaultState, FaultSubject, SubjectEvidence, SubjectValue, find_subject};
+pub use search::find_subject;
 pub use verdict::SubjectVerdict;

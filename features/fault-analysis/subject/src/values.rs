@@ -1,8 +1,8 @@
 //! The subject by the values of variables alone.
 
+use crate::facts::{FaultSubject, SubjectEvidence, SubjectValue, TOP_BYTE};
 use crate::members::{Members, PointerExpression, PointerTarget, pointer_expression};
 use crate::reasons::SubjectAbstention;
-use crate::search::{FaultSubject, SubjectEvidence, SubjectValue, TOP_BYTE};
 use unslide_fault_analysis_variables::{
     FunctionFacts, TypeForm, ValueSource, VariableTypeKind, VariableValue,
 };

@@ -1,6 +1,6 @@
 //! The verdict that follows from the value of a subject, and its sentence.
 
-use crate::search::FaultSubject;
+use crate::facts::FaultSubject;
 
 /// Addresses below this one are reached from a null pointer.
 const NULL_REACH: u64 = 4 << 10;
@@ -110,8 +110,8 @@ impl FaultSubject {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::SubjectValue;
     use crate::members::{AccessPath, PointerExpression, PointerTarget};
-    use crate::search::SubjectValue;
 
     fn subject(value: u64) -> FaultSubject {
         let pointer = PointerExpression {

@@ -2,10 +2,10 @@
 
 use crate::arm64;
 use crate::binary::ImageText;
+use crate::facts::{FaultState, FaultSubject, SubjectEvidence, SubjectValue, TOP_BYTE};
 use crate::instruction::{Effect, Flow, Instruction, MemoryOperand, RegisterNumber, register_bit};
 use crate::members::{AccessPath, Members, POINTER_BYTES, PointerExpression, PointerTarget};
 use crate::reasons::SubjectAbstention;
-use crate::search::{FaultState, FaultSubject, SubjectEvidence, SubjectValue, TOP_BYTE};
 use crate::x86_64;
 use std::collections::HashSet;
 use unslide_fault_analysis_variables::{

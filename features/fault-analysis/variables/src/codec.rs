@@ -1,6 +1,17 @@
 //! Numbers and texts of the table: LEB128 without a sign, and bytes after their length.
 
-use crate::table::TableError;
+/// The reason for which bytes are no table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    #[error("the table of variables is of another version, or none")]
+    Version,
+    #[error("the table of variables is cut off")]
+    Cut,
+    #[error("the table of variables has a number that is too large")]
+    Number,
+    #[error("the table of variables has a text that is no UTF-8")]
+    Text,
+}
 
 /// Writes a table.
 #[derive(Debug, Default)]

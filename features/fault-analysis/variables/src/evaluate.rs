@@ -1,7 +1,8 @@
 //! Values of variables from the registers and the stack bytes of a report, and from nothing else.
 
+use crate::codec::TableError;
 use crate::registers::ADDRESS_BYTES;
-use crate::table::{FunctionAt, VariableAt, VariableKind, VariablePlace};
+use crate::table::{FunctionAt, VariableAt, VariableKind, VariablePlace, VariableTable};
 use crate::type_kind::VariableTypeKind;
 use crate::type_parts::TypeId;
 use gimli::{
@@ -123,8 +124,24 @@ impl fmt::Debug for VariableValue {
     }
 }
 
+impl VariableTable<'_> {
+    /// Returns the values of the variables at an address, relative to the image: the innermost call first. The address is the
+    /// one of the instruction, not one before it.
+    ///
+    /// # Errors
+    /// The table is damaged.
+    pub fn read_values(
+        &self,
+        address: u64,
+        state: &ReportState<'_>,
+    ) -> Result<Vec<VariableValue>, TableError> {
+        let Some(function) = self.find_function(address)? else { return Ok(Vec::new()) };
+        Ok(evaluate_function(&function, state))
+    }
+}
+
 /// Evaluates the variables of a function, those of the innermost call first.
-pub fn evaluate_function(function: &FunctionAt<'_>, state: &ReportState<'_>) -> Vec<VariableValue> {
+fn evaluate_function(function: &FunctionAt<'_>, state: &ReportState<'_>) -> Vec<VariableValue> {
     let innermost = function.calls.saturating_sub(1);
     let evaluator = Evaluator { function, state };
     let mut values: Vec<VariableValue> = function

@@ -1,6 +1,7 @@
 //! Where variables lie at an address, without their values.
 
-use crate::table::{FunctionAt, TableError, VariablePlace, VariableTable};
+use crate::codec::TableError;
+use crate::table::{FunctionAt, VariablePlace, VariableTable};
 use crate::type_parts::TypeId;
 use crate::units::UnitFacts;
 use gimli::{Encoding, EndianSlice, Expression, LittleEndian, Operation};

@@ -16,11 +16,12 @@ mod type_kind;
 mod type_parts;
 mod units;
 
+pub use codec::TableError;
 pub use dwarf::{TableBuildError, TableLimits, build_table};
 pub use evaluate::{ReportState, UnknownValue, ValueSource, VariableValue};
 pub use holders::{FunctionFacts, HeldVariable, VariableHolder};
 pub use registers::RegisterSet;
-pub use table::{TableError, VariableKind, VariableTable};
+pub use table::{VariableKind, VariableTable};
 pub use type_kind::VariableTypeKind;
 pub use type_parts::{TypeFacts, TypeForm, TypeId, TypeMember};
 pub use units::{UnitFacts, UnitLanguage};

@@ -10,8 +10,7 @@
 //!
 //! Version 1 had neither the parts of types nor the units. Version 2 had no offsets of entries.
 
-use crate::codec::{TableReader, TableWriter};
-use crate::evaluate::{self, ReportState, VariableValue};
+use crate::codec::{TableError, TableReader, TableWriter};
 use crate::registers::RegisterSet;
 use crate::type_kind::VariableTypeKind;
 use crate::type_parts::{TypeFacts, TypeForm, TypeId};
@@ -24,19 +23,6 @@ const INDEX_ROW_BYTES: usize = 12;
 const SCOPE_DEPTH_LIMIT: usize = 64;
 /// The most variables of one address.
 const VARIABLES_LIMIT: usize = 256;
-
-/// The reason for which bytes are no table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TableError {
-    #[error("the table of variables is of another version, or none")]
-    Version,
-    #[error("the table of variables is cut off")]
-    Cut,
-    #[error("the table of variables has a number that is too large")]
-    Number,
-    #[error("the table of variables has a text that is no UTF-8")]
-    Text,
-}
 
 /// What a variable is in its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,20 +133,6 @@ impl<'t> VariableTable<'t> {
             index: reader.read_bytes()?,
             functions: reader.read_bytes()?,
         })
-    }
-
-    /// Returns the values of the variables at an address, relative to the image: the innermost call first. The address is the
-    /// one of the instruction, not one before it.
-    ///
-    /// # Errors
-    /// The table is damaged.
-    pub fn read_values(
-        &self,
-        address: u64,
-        state: &ReportState<'_>,
-    ) -> Result<Vec<VariableValue>, TableError> {
-        let Some(function) = self.find_function(address)? else { return Ok(Vec::new()) };
-        Ok(evaluate::evaluate_function(&function, state))
     }
 
     /// Returns the registers of the table's processor.

@@ -1,7 +1,6 @@
 //! Types of variables with the types that they consist of.
 
-use crate::codec::{TableReader, TableWriter};
-use crate::table::TableError;
+use crate::codec::{TableError, TableReader, TableWriter};
 use crate::type_kind::VariableTypeKind;
 
 /// A type of a table.

@@ -4,9 +4,9 @@ use crate::bar::BarSelect;
 use crate::components::breakdown::{Breakdown, BreakdownWords, bar_percent};
 use crate::prelude::*;
 use unslide_api::feature::Api;
-use unslide_api::feature::site::{Tx, describe_only_device, describe_verdict};
+use unslide_api::feature::site::{Tx, describe_only_device, describe_verdict, load_context};
 use unslide_store::queries::groups::context::{
-    ContextKeyUse, FactShare, GroupContext, KeyValueUse, count_key_values, read_group_context,
+    ContextKeyUse, FactShare, GroupContext, KeyValueUse, count_key_values,
 };
 use unslide_store::{TenantTx, Uuid};
 
@@ -44,7 +44,7 @@ impl GroupContextSection {
         group: Uuid,
         state: &PageState,
     ) -> Result<GroupContextSection, Problem> {
-        let found = read_group_context(tx, group).await?;
+        let found = load_context(api, tx, group).await?;
         let keys = pick_keys(&found.keys, state);
         let values = if keys.is_empty() { Vec::new() } else { count_key_values(tx, group, &keys).await? };
         Ok(GroupContextSection::from_counts(api, &found, &keys, &values))

@@ -1,6 +1,6 @@
 //! `GET /v1/groups/{id}/context`.
 
-use super::findings::describe_only_device;
+use super::findings::{describe_only_device, load_context};
 use super::no_such_group;
 use crate::operations::prelude::*;
 use crate::requests::input::check_texts;
@@ -56,7 +56,7 @@ pub async fn get_group_context(
     check_texts(Kind::InvalidParameter, KEY_BYTES_LIMIT, [("key", query.key.as_deref())])?;
     let mut tx = api.tenant(access.tenant()).await?;
     let group = find_group(&mut tx, id, access.only_app()).await?.ok_or_else(no_such_group)?;
-    let context = context::read_group_context(&mut tx, group.id).await?;
+    let context = load_context(&api, &mut tx, group.id).await?;
     let values = match query.key {
         Some(key) => context::count_key_values(&mut tx, group.id, &[key]).await?,
         None => Vec::new(),

@@ -1,12 +1,33 @@
 //! Sentences about what analyses found in the newest reports of a group.
 
-use unslide_store::queries::groups::context::{GroupContext, HintShare, VerdictShare};
+use crate::state::Api;
+use unslide_store::queries::groups::context::{GroupContext, HintShare, VerdictShare, read_group_context};
+use unslide_store::tenants::analyses::switched_analyses;
+use unslide_store::{TenantTx, Uuid};
 use unslide_symbolicate::{Analysis, AnalysisPhrases, HintPhrase};
 
 /// A hint counts if the reports of its device have it in at least this many other groups.
 const OTHER_GROUPS_MIN: i64 = 2;
 /// Fewer reports of one device are no surprise.
 const ONE_DEVICE_REPORTS_MIN: i64 = 3;
+
+/// Reads the context of a group, without what analyses found that are off for the tenant now.
+pub async fn load_context(api: &Api, tx: &mut TenantTx, group: Uuid) -> unslide_store::Result<GroupContext> {
+    let mut context = read_group_context(tx, group).await?;
+    if !context.verdicts.is_empty() || !context.hints.is_empty() {
+        hide_findings(&mut context, &api.analyses, &switched_analyses(tx).await?);
+    }
+    Ok(context)
+}
+
+fn hide_findings(context: &mut GroupContext, analyses: &[Analysis], switched: &[String]) {
+    let is_on = |member: &str| {
+        let mut own = analyses.iter().filter(|analysis| analysis.member == member);
+        own.all(|analysis| analysis.is_enabled(switched))
+    };
+    context.verdicts.retain(|share| is_on(&share.analysis));
+    context.hints.retain(|share| is_on(&share.analysis));
+}
 
 /// Returns a sentence about a verdict. `subject` is the text of the share's subject as the reader of the sentence needs it.
 pub fn describe_verdict(
@@ -99,6 +120,23 @@ mod tests {
         );
         assert_eq!(describe("stale", None, 9, 1), "stale in 9 of 412 reports, from 1 device");
         assert_eq!(describe("too_large", Some("`cart`"), 1, 0), "too large: `cart` in 1 of 412 reports");
+    }
+
+    #[test]
+    fn what_an_analysis_found_is_hidden_while_it_is_off() {
+        let share = VerdictShare {
+            analysis: "cache".into(),
+            verdict: "stale".into(),
+            subject: None,
+            reports: 1,
+            devices: 1,
+        };
+        let found = GroupContext { verdicts: vec![share], ..GroupContext::default() };
+        for (switched, shown) in [(vec![], 1), (vec!["cache".to_owned()], 0), (vec!["other".to_owned()], 1)] {
+            let mut context = found.clone();
+            hide_findings(&mut context, &ANALYSES, &switched);
+            assert_eq!(context.verdicts.len(), shown, "{switched:?}");
+        }
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! `GET /v1/groups/{id}`.
 
-use super::load::load_group;
 use super::markdown::answer_group;
-use super::reference::GroupRef;
+use super::reference::{GroupRef, load_group};
 use crate::operations::prelude::*;
 use axum::response::{IntoResponse, Response};
 use unslide_store::queries::groups::GroupCounts;

@@ -1,6 +1,6 @@
 //! A group as Markdown: its statistics, and the report that represents it.
 
-use super::findings::{describe_only_device, describe_verdict};
+use super::findings::{describe_only_device, describe_verdict, load_context};
 use super::representative::choose_report;
 use crate::feature::sources::{SourceLines, SourceScope, source_lines_for_page};
 use crate::limits::answers::{ReservedAnswer, reserve_bytes};
@@ -11,7 +11,7 @@ use axum::response::Response;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_report::markdown::{MarkdownDocument, quote_text, write_report};
-use unslide_store::queries::groups::context::{GroupContext, read_group_context};
+use unslide_store::queries::groups::context::GroupContext;
 use unslide_store::queries::groups::{GroupCounts, ListedGroup};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
 use unslide_symbolicate::Analysis;
@@ -42,7 +42,7 @@ pub async fn answer_group(
         lines = Box::pin(source_lines_for_page(api, scope, body, None)).await;
     }
     let mut tx = api.tenant(access.tenant()).await?;
-    let context = read_group_context(&mut tx, found.group.id).await?;
+    let context = load_context(api, &mut tx, found.group.id).await?;
     tx.rollback();
     let now = api.clock.now();
     let analyses = api.analyses.clone();

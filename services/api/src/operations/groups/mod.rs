@@ -8,7 +8,6 @@ pub mod context;
 pub mod findings;
 pub mod get;
 pub mod list;
-pub mod load;
 pub mod markdown;
 pub mod merge;
 pub mod reference;

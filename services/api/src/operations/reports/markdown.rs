@@ -2,8 +2,8 @@
 
 use crate::feature::sources::{SourceScope, source_lines_for_page};
 use crate::limits::answers::ReservedAnswer;
-use crate::operations::groups::load::load_group;
 use crate::operations::groups::markdown::write_group;
+use crate::operations::groups::reference::load_group;
 use crate::operations::prelude::*;
 use crate::reports::stored_body::{self, StoredBody};
 use axum::response::Response;
