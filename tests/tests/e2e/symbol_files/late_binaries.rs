@@ -17,7 +17,8 @@ const NODE: u64 = 0x2_8100_8000;
 
 /// Returns a report of a crash in `second_score`: the pointer to the second node is null.
 fn build_report(dsym: &[u8]) -> Value {
-    let symcache = SymCache::parse(object::build_symcache(dsym).unwrap().symcache).unwrap();
+    let symcache =
+        SymCache::parse(object::build_symcache(dsym).expect("an object").symcache).expect("a symcache");
     let mut ranges = symcache.ranges();
     let start = ranges.find_map(|(start, answer)| {
         let call = answer?.calls().next()?;
@@ -49,8 +50,8 @@ fn build_report(dsym: &[u8]) -> Value {
 
 /// Uploads a file to an installation as `unslide upload --binaries` does: its exit code and all that it prints.
 fn upload_file(installation: &Installation, path: &Path, bytes: &[u8]) -> (i32, String) {
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, bytes).unwrap();
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    std::fs::write(path, bytes).expect("written");
     let (status, output, error) =
         installation.run_command(&["upload", "--binaries", path.to_str().expect("UTF-8")]);
     (status, output + &error)
