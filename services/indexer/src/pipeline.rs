@@ -4,23 +4,22 @@
 mod batch;
 mod record_bound;
 pub mod replays;
+pub mod resources;
 pub mod skips;
 #[cfg(test)]
 mod tests;
 
-use crate::config::Settings;
 use crate::deferral::Deferral;
 use crate::failure::IndexerError;
 use crate::failure::{Failure, RECORD_TRIES_LIMIT};
 use crate::metrics::{Metrics, ReaderLabel};
 use crate::records::enriched::Unreadable;
-use crate::records::{self, Content, Item, Parsed, PolledRecord, ReadRecord, Reading};
+use crate::records::{self, Item, Parsed, PolledRecord, Reading};
 use crate::topics::Positions;
-use crate::topics::Topics;
 use batch::{BatchWriter, Write};
 use futures::FutureExt as _;
 use record_bound::RecordBound;
-use skips::SkipLimit;
+use resources::Resources;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -29,44 +28,15 @@ use unslide_artifacts::segment::MAX_BODY_BYTES;
 use unslide_model::TenantId;
 use unslide_proto::topics::TopicNames;
 use unslide_report::ReadLimits;
-use unslide_report::reader::ReportReaders;
-use unslide_runtime::fairness::FairShares;
-use unslide_runtime::{Host, panic_text};
+use unslide_runtime::panic_text;
 use unslide_store::dead_letters::DeadLetter;
 use unslide_store::deferred::DeferredRange;
 use unslide_store::reports::Effects;
 use unslide_store::{Store, StoreError};
-use unslide_stream::{Record, RecordRef, Signatures};
+use unslide_stream::{Record, RecordRef};
 
 /// Number of other records to try before a failure counts as a failure of all records.
 const REHEARSED_RECORDS_LIMIT: usize = 8;
-
-/// Shared resources of the pipelines of one reader. Cheap to clone.
-#[derive(Clone)]
-pub struct Resources {
-    /// The topics that its records come from.
-    pub topics: Topics,
-    /// Name of the reader in metrics.
-    pub label: ReaderLabel,
-    pub content: Content,
-    /// The gateways' keys, for checking signatures.
-    pub signatures: Arc<Signatures>,
-    pub settings: Settings,
-    /// Settings of the connection to Kafka.
-    pub kafka: unslide_stream::Settings,
-    pub store: Store,
-    /// CPU pool, clock, tracer and shutdown of the process.
-    pub host: Host,
-    pub metrics: Metrics,
-    /// How much of the reader's time each tenant uses.
-    pub shares: Arc<FairShares>,
-    /// Decides which records are skipped.
-    pub skips: SkipLimit,
-    /// Function that reads a record.
-    pub read: ReadRecord,
-    /// Readers of reports in other formats.
-    pub readers: ReportReaders,
-}
 
 /// Sets the metric of bytes in flight, and resets it to 0 when dropped.
 struct InFlight<'a> {

@@ -1,7 +1,7 @@
 //! Records deferred records that their topic no longer holds, so that no reader waits for them.
 
 use crate::failure::IndexerError;
-use crate::pipeline::Resources;
+use crate::pipeline::resources::Resources;
 use crate::records::dead_letter::{self, SkippedRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;

@@ -12,7 +12,7 @@ mod owner;
 pub mod reader;
 
 use crate::failure::IndexerError;
-use crate::pipeline::Resources;
+use crate::pipeline::resources::Resources;
 use crate::records::Content;
 use crate::topics::Positions;
 use known_tenants::KnownTenants;

@@ -1,7 +1,7 @@
 //! Finds the tenant of a record before the rest of it is read.
 
 use crate::failure::IndexerError;
-use crate::pipeline::Resources;
+use crate::pipeline::resources::Resources;
 use crate::records::{Content, answers, dead_letter, event};
 use crate::topics::Topics;
 use std::panic::{AssertUnwindSafe, catch_unwind};

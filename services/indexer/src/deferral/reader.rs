@@ -6,8 +6,9 @@
 use super::known_tenants::KnownTenants;
 use super::{OwnerRules, losses, topic_names};
 use crate::failure::IndexerError;
+use crate::pipeline::Pipeline;
+use crate::pipeline::resources::Resources;
 use crate::pipeline::skips::SkipLimit;
-use crate::pipeline::{Pipeline, Resources};
 use crate::topics::Positions;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,7 +6,7 @@ mod spans;
 
 use crate::config::Settings;
 use crate::metrics::Metrics;
-use crate::pipeline::Resources;
+use crate::pipeline::resources::Resources;
 use crate::records::answers::Answered;
 use crate::records::dead_letter::{self, SkippedRecord};
 use crate::records::enriched::{ReadReport, Unreadable};

@@ -1,8 +1,12 @@
 //! Which records are skipped, and when the reader stops instead.
 //! Proves: replay
 
+use super::skips::SkipLimit;
 use super::*;
+use crate::config::Settings;
+use crate::records::{Content, ReadRecord};
 use crate::segments::tests::stored_bodies::World;
+use crate::topics::Topics;
 use unslide_proto::headers;
 use unslide_report::reader::ReportReaders;
 use unslide_store::deferred;
@@ -63,7 +67,9 @@ impl Bench {
             topics: Topics { shared: TOPIC.into(), tenants: false },
             label: label.clone(),
             content: Content::Reports,
-            signatures: Arc::new(Signatures::new(&unslide_stream::SignatureSettings::default())),
+            signatures: Arc::new(unslide_stream::Signatures::new(
+                &unslide_stream::SignatureSettings::default(),
+            )),
             settings,
             kafka: unslide_stream::Settings::default(),
             store: world.store.clone(),
