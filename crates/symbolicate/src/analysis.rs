@@ -88,8 +88,8 @@ pub fn enabled_analyses(all: &[Analysis], switched: &[String]) -> Vec<Analysis> 
 #[derive(Clone, Debug)]
 pub struct AnalysisFinding {
     /// The value of its member: an object with `sentence`, for people, `evidence`, a list of objects, and `abstained`, a
-    /// list of objects of which each says in `text` why a statement is missing; or the list `variables`. The object may have the words `verdict` and `hint`, which groups
-    /// count.
+    /// list of objects of which each says in `text` why a statement is missing; or the list `variables`. The object may
+    /// have the words `verdict` and `hint`, which groups count.
     pub value: Box<RawValue>,
     /// Words that say more than the name of the exception in the title of the group, such as `Null pointer:
     /// Player.score`. They must come from symbols alone, because reports of one group share a title and users' data must

@@ -1,6 +1,7 @@
 //! The sentences of faults. A sentence about something likely says "probably".
 
 use crate::decode::AccessKind;
+use unslide_fault_analysis_subject::SubjectVerdict;
 use unslide_symbolicate::{AnalysisPhrases, HintPhrase, VerdictPhrase};
 
 pub const ABORT: &str = "The process ended itself with abort().";
@@ -11,12 +12,12 @@ pub const GENERAL_PROTECTION: &str =
 /// The words about the reports of a group.
 pub const GROUP_PHRASES: AnalysisPhrases = AnalysisPhrases {
     verdicts: &[
-        VerdictPhrase { verdict: "null_pointer", predicate: "is null" },
-        VerdictPhrase { verdict: "small_address", predicate: "holds a small number instead of an address" },
-        VerdictPhrase { verdict: "freed_memory", predicate: "was probably read from freed memory" },
+        VerdictPhrase { verdict: "null_pointer", predicate: SubjectVerdict::NullPointer.predicate() },
+        VerdictPhrase { verdict: "small_address", predicate: SubjectVerdict::SmallAddress.predicate() },
+        VerdictPhrase { verdict: "freed_memory", predicate: SubjectVerdict::FreedMemory.predicate() },
         VerdictPhrase {
             verdict: "uninitialised_memory",
-            predicate: "was probably read from uninitialised memory",
+            predicate: SubjectVerdict::UninitialisedMemory.predicate(),
         },
         VerdictPhrase { verdict: "invalid_pointer", predicate: "leads to an invalid address" },
     ],

@@ -1,19 +1,20 @@
 //! The subject of a fault: the expression with the bad value, as the member `fault` has it.
 
 use crate::fault::{CrashFault, FaultConfidence, FaultEvidence, FaultHint, FaultVerdict, VariableEvidence};
+use crate::innermost::list_words;
 use crate::named_subject::NamedSubject;
 use crate::sentence;
 use unslide_fault_analysis_subject::{FaultSubject, SubjectEvidence, SubjectVerdict};
 use unslide_model::DebugId;
+use unslide_report::CrashState;
 
-/// Adds a subject to a fault that the registers alone have explained. `verb` is that of the access, and `pointers` are the
-/// other words of the report that may be pointers.
+/// Adds a subject to a fault that the registers alone have explained. `verb` is that of the access.
 pub fn add_subject(
     fault: CrashFault,
     subject: &FaultSubject,
     debug_id: DebugId,
     verb: &str,
-    pointers: &[u64],
+    state: &CrashState<'_>,
 ) -> CrashFault {
     let named = NamedSubject::from_subject(subject);
     let (verdict, confidence) = judge_subject(&fault, subject);
@@ -30,7 +31,7 @@ pub fn add_subject(
     };
     // The distance of the access is known: an index, which may be wrong as well, has no part in the address.
     let may_be_flipped = verdict == FaultVerdict::InvalidPointer && subject.value.offset.is_some();
-    let bit = if may_be_flipped { subject.find_flipped_bit(pointers) } else { None };
+    let bit = if may_be_flipped { subject.find_flipped_bit(&list_words(state)) } else { None };
     let hint = bit.map(|_| FaultHint::OneBitFrom);
     let sentence = match bit {
         Some(bit) => format!("{sentence} {}", sentence::for_flipped_bit(&subject.expression, bit)),

@@ -5,7 +5,7 @@ use crate::fault::{
     AbstainedStatement, Abstention, AbstentionReason, CrashFault, FaultAccess, FaultConfidence,
     FaultEvidence, FaultVerdict,
 };
-use crate::innermost::{InnermostCode, list_words};
+use crate::innermost::InnermostCode;
 use crate::memory::MemoryFacts;
 use crate::sentence;
 use crate::subject::add_subject;
@@ -242,10 +242,7 @@ impl CrashFacts<'_, '_> {
             _ if self.frame.system => AbstentionReason::FrameInSystem,
             Err(reason) => AbstentionReason::Subject(reason),
             Ok(code) => match code.find_subject(&self.state, address) {
-                Ok(subject) => {
-                    let pointers = list_words(&self.state);
-                    return add_subject(fault, &subject, code.debug_id, verb, &pointers);
-                }
+                Ok(subject) => return add_subject(fault, &subject, code.debug_id, verb, &self.state),
                 Err(reason) => {
                     has_instructions = code.has_instructions();
                     AbstentionReason::Subject(reason)

@@ -32,6 +32,17 @@ impl SubjectVerdict {
     pub fn is_certain(self) -> bool {
         matches!(self, SubjectVerdict::NullPointer | SubjectVerdict::SmallAddress)
     }
+
+    /// Returns what the verdict says of the subject: the rest of a sentence that begins with its expression.
+    #[must_use]
+    pub const fn predicate(self) -> &'static str {
+        match self {
+            SubjectVerdict::NullPointer => "is null",
+            SubjectVerdict::SmallAddress => "holds a small number instead of an address",
+            SubjectVerdict::FreedMemory => "was probably read from freed memory",
+            SubjectVerdict::UninitialisedMemory => "was probably read from uninitialised memory",
+        }
+    }
 }
 
 impl FaultSubject {
@@ -79,16 +90,7 @@ impl FaultSubject {
         };
         let problem = match (self.judge(), self.is_reference) {
             (Some(SubjectVerdict::NullPointer), true) => format!("Reference {named} refers to address 0"),
-            (Some(SubjectVerdict::NullPointer), false) => format!("{named} is null"),
-            (Some(SubjectVerdict::SmallAddress), _) => {
-                format!("{named} holds a small number instead of an address")
-            }
-            (Some(SubjectVerdict::FreedMemory), _) => {
-                format!("{named} was probably read from freed memory")
-            }
-            (Some(SubjectVerdict::UninitialisedMemory), _) => {
-                format!("{named} was probably read from uninitialised memory")
-            }
+            (Some(verdict), _) => format!("{named} {}", verdict.predicate()),
             // The index may be wrong as well.
             (None, _) if self.value.offset.is_none() => {
                 format!("{named} or its index leads to an address that the access may not use")
