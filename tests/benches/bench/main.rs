@@ -13,6 +13,31 @@ mod start;
 
 use unslide_testkit::memory::Counting;
 
+/// The parts that run without being named, as a test runner lists them: each is a test with small numbers.
+const PARTS: &[&str] = &[
+    "grouping",
+    "malloc",
+    "memory-graph",
+    "metrics",
+    "core",
+    "bulk",
+    "builds",
+    "flow",
+    "latency",
+    "http",
+    "symbolicator",
+    "guarantee",
+    "fairness",
+    "shares",
+    "scaling",
+    "store",
+    "unpacking",
+    "late",
+    "scale",
+    "queries",
+    "start",
+];
+
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
@@ -21,9 +46,19 @@ fn main() {
     if offline::builds::is_child(&arguments) {
         return;
     }
-    let full = arguments.iter().any(|argument| argument == "--full");
+    let has_flag = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    if has_flag("--list") {
+        // No part is ignored.
+        for part in PARTS.iter().filter(|_| !has_flag("--ignored")) {
+            println!("{part}: test");
+        }
+        return;
+    }
+    let full = has_flag("--full");
     let parts: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
-    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|name| *name == part);
+    let wanted = |part: &str| {
+        if parts.is_empty() { PARTS.contains(&part) } else { parts.iter().any(|name| *name == part) }
+    };
     if wanted("grouping") {
         offline::grouping::print(full);
     }
@@ -74,7 +109,7 @@ fn main() {
         if wanted("scaling") {
             online::scaling::print(&input, full).await;
         }
-        if parts.iter().any(|part| *part == "outages") {
+        if wanted("outages") {
             online::outages::print(&input, full).await;
         }
         if wanted("store") {
@@ -99,8 +134,7 @@ fn main() {
     // Small numbers mean nothing.
     if full && wanted("core") {
         // Printed last, where it is seen.
-        let is_update = arguments.iter().any(|argument| argument == "--update");
-        if is_update {
+        if has_flag("--update") {
             ratios.write().expect("the file of ratios can be written");
         } else if !ratios.compare() {
             std::process::exit(1);

@@ -71,8 +71,13 @@ fn main() -> ExitCode {
     }
     // As a test runner asks: for a list of tests, or for those with a name.
     let mut names = arguments.iter().filter(|argument| !argument.starts_with('-')).peekable();
-    let listed = arguments.iter().any(|argument| argument == "--list");
-    if listed || (names.peek().is_some() && !names.any(|name| "chaos".contains(name.as_str()))) {
+    let has_flag = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    if has_flag("--list") {
+        // No test of it is ignored.
+        println!("{}", if has_flag("--ignored") { "" } else { "chaos: test" });
+        return ExitCode::SUCCESS;
+    }
+    if names.peek().is_some() && !names.any(|name| "chaos".contains(name.as_str())) {
         return ExitCode::SUCCESS;
     }
     let settings = Settings::read();

@@ -1,15 +1,8 @@
 //! Graphs of memory: what is large, what keeps it alive, and what leaked. Read from the open format
 //! `unslide.signal.v1.MemoryGraph`, as a stream, and from the text of Apple's tools as far as that has totals.
 //!
-//! ```
-//! # use unslide_captures_formats::memory_graph::*;
-//! # let bytes = MemoryGraphWriter::new(Vec::new(), "Shop", 0)?.finish()?;
-//! let mut graph = read_memory_graph(&bytes[..], &MemoryGraphLimits::default())?;
-//! graph.name_classes(&|_debug_id| None);
-//! let tables = GraphAnalysis::from_graph(&graph).build_tables();
-//! # assert_eq!(tables.totals.blocks, 0);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! A reader calls [`read_memory_graph`], names the classes with [`MemoryGraph::name_classes`], and builds the tables with
+//! [`GraphAnalysis::from_graph`] and `build_tables`.
 
 mod algorithms;
 mod analysis;
