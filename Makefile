@@ -92,7 +92,7 @@ lint:
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 
 prepare:
-	@scripts/setup test
+	@scripts/setup prepare
 	@cargo build --locked --quiet --package unslide-embedded --bin unslide-servers
 	@mkdir -p $(SERVERS_DATA)
 	@eval "$$($(SERVERS) up $(SERVERS_DATA) --fast)"; \
