@@ -3,8 +3,8 @@ CREATE TABLE tenants (
     name       text NOT NULL,
     state      text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'suspended', 'deleted')),
     limits     jsonb NOT NULL DEFAULT '{}',
-    -- Names of the analyses of reports that the tenant has turned off.
-    disabled_analyses text[] NOT NULL DEFAULT '{}',
+    -- The analyses of reports that the tenant has turned on or off: {"variables": true, …}. The default counts for others.
+    analysis_switches jsonb NOT NULL DEFAULT '{}',
     -- Counts up with every change; readers of the configuration topic ignore lower numbers.
     version    bigint NOT NULL DEFAULT 1,
     created_at timestamptz NOT NULL,
