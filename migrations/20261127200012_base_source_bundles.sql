@@ -26,11 +26,3 @@ CREATE TABLE source_bundles (
 CREATE INDEX source_bundles_age ON source_bundles (tenant, received_at);
 CREATE INDEX source_bundles_usage ON source_bundles (tenant) INCLUDE (size, files);
 SELECT unslide_protect('source_bundles', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
-
--- Bundles count against the limit on symbols, beside what counts already.
-DO $$
-BEGIN
-    EXECUTE 'CREATE OR REPLACE VIEW counted_files WITH (security_invoker = true) AS '
-        || rtrim(pg_get_viewdef('counted_files'::regclass), '; ')
-        || ' UNION ALL SELECT b.tenant, b.size FROM source_bundles b';
-END $$;
