@@ -10,6 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("cargo::rerun-if-changed={}", file.display());
     }
     let descriptors = protox::compile(&files, [&root])?;
-    prost_build::Config::new().bytes(["."]).compile_fds(descriptors)?;
+    // Maps in order, so that equal messages have equal bytes.
+    prost_build::Config::new().bytes(["."]).btree_map(["."]).compile_fds(descriptors)?;
     Ok(())
 }

@@ -140,7 +140,7 @@ fn list_messages() -> Vec<String> {
         limits: Some(limits),
         at_micros: 1_764_000_000_000_002,
         grouping_rules: "ignore function Log.*".to_owned(),
-        disabled_analyses: vec!["crash_analysis".to_owned()],
+        analysis_switches: [("crash_analysis".to_owned(), false), ("variables".to_owned(), true)].into(),
     };
     let request = |body| Resymbolicate {
         tenant: "acme".to_owned(),

@@ -6,6 +6,7 @@ use crate::grouping::Grouping;
 use crate::plan::{Plan, PlannedFrame};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 use std::fmt;
 use unslide_model::DebugId;
 use unslide_report::{Backtrace, Frame, Report, Text};
@@ -20,7 +21,7 @@ const MOST_NAME_BYTES: usize = 512;
 /// A pure function of a symbolicated report that adds a member to our key.
 #[derive(Clone, Copy, Debug)]
 pub struct Analysis {
-    /// Its name, by which a tenant can turn it off.
+    /// Its name, by which a tenant can turn it on or off.
     pub name: &'static str,
     /// The key of its member in `symbolication`. No other analysis and no member of the core may have the same.
     pub member: &'static str,
@@ -70,18 +71,17 @@ pub struct HintPhrase {
 }
 
 impl Analysis {
-    /// Returns true if the analysis is on for a tenant that has switched these analyses to the other position.
+    /// Returns true if the analysis is on for a tenant with these switches. Its default counts if they do not name it.
     #[must_use]
-    pub fn is_enabled(&self, switched: &[String]) -> bool {
-        switched.iter().any(|name| name == self.name) == self.is_opt_in
+    pub fn is_enabled(&self, switches: &BTreeMap<String, bool>) -> bool {
+        switches.get(self.name).copied().unwrap_or(!self.is_opt_in)
     }
 }
 
-/// Returns the analyses that are on for a tenant that has switched these to the other position: off, or on for those
-/// that are opt-in.
+/// Returns the analyses that are on for a tenant with these switches: names of analyses and whether they are on.
 #[must_use]
-pub fn enabled_analyses(all: &[Analysis], switched: &[String]) -> Vec<Analysis> {
-    all.iter().filter(|analysis| analysis.is_enabled(switched)).copied().collect()
+pub fn enabled_analyses(all: &[Analysis], switches: &BTreeMap<String, bool>) -> Vec<Analysis> {
+    all.iter().filter(|analysis| analysis.is_enabled(switches)).copied().collect()
 }
 
 /// The result of an analysis.

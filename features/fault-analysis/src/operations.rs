@@ -71,9 +71,9 @@ async fn get_fault_analysis(
 ) -> Result<Json<FaultAnalysisSwitches>, Problem> {
     access.require_every_app(EVERY_APP)?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let switched = analyses::switched_analyses(&mut tx).await?;
+    let switches = analyses::read_switches(&mut tx).await?;
     tx.rollback();
-    let (enabled, variables) = (ANALYSIS.is_enabled(&switched), VARIABLES_ANALYSIS.is_enabled(&switched));
+    let (enabled, variables) = (ANALYSIS.is_enabled(&switches), VARIABLES_ANALYSIS.is_enabled(&switches));
     Ok(Json(FaultAnalysisSwitches { enabled, variables }))
 }
 
@@ -96,18 +96,18 @@ async fn set_fault_analysis(
     let mut announcement = None;
     for (analysis, position) in [(ANALYSIS, change.enabled), (VARIABLES_ANALYSIS, change.variables)] {
         let Some(enabled) = position else { continue };
-        let set = analyses::set_analysis(&mut tx, analysis.name, enabled != analysis.is_opt_in).await?;
+        let set = analyses::switch_analysis(&mut tx, analysis.name, enabled).await?;
         announcement = Some(set.ok_or_else(|| Problem::internal("the tenant of a key is not there"))?);
         let detail = serde_json::json!({"enabled": enabled});
         audit::append_entry(&mut tx, &actor, "fault_analysis.set", analysis.name, &detail).await?;
     }
-    let switched = analyses::switched_analyses(&mut tx).await?;
+    let switches = analyses::read_switches(&mut tx).await?;
     tx.commit().await?;
     api.key_cache.forget(access.tenant());
     let announced = match announcement {
         Some(announcement) => wait_announced(&api, access.tenant(), announcement).await?,
         None => true,
     };
-    let (enabled, variables) = (ANALYSIS.is_enabled(&switched), VARIABLES_ANALYSIS.is_enabled(&switched));
+    let (enabled, variables) = (ANALYSIS.is_enabled(&switches), VARIABLES_ANALYSIS.is_enabled(&switches));
     Ok(Json(ChangedFaultAnalysisSwitches { enabled, variables, announced }))
 }

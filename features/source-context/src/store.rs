@@ -9,6 +9,8 @@ use unslide_store::{FeatureFile, HookFuture, OwnerTx, Result, StoreHook, TenantT
 /// The folder of bundles below a tenant's prefix, and the name of each file.
 const BUNDLE_FOLDER: &str = "source-bundles";
 const BUNDLE_NAME: &str = "bundle";
+/// Whether a tenant that has not chosen keeps source files.
+const ENABLED_BY_DEFAULT: bool = false;
 
 /// Deletes bundles with their symbols and by their age, and lists their files.
 pub const HOOK: StoreHook = StoreHook {
@@ -27,27 +29,22 @@ pub fn bundle_key(tenant: &TenantId, object_id: Uuid) -> ObjectKey {
 pub fn is_enabled(tx: &mut TenantTx) -> HookFuture<'_, bool> {
     Box::pin(async move {
         let (connection, tenant, _) = tx.parts();
-        let found = sqlx::query_scalar!(
-            r#"SELECT EXISTS (SELECT FROM source_switches WHERE tenant = $1) AS "enabled!""#,
-            tenant
-        );
-        Ok(found.fetch_one(connection).await?)
+        let found = sqlx::query_scalar!("SELECT enabled FROM source_switches WHERE tenant = $1", tenant);
+        Ok(found.fetch_optional(connection).await?.unwrap_or(ENABLED_BY_DEFAULT))
     })
 }
 
 /// Sets whether the tenant keeps source files. Bundles stay, and are not shown while it does not.
 pub async fn set_enabled(tx: &mut TenantTx, is_enabled: bool) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
-    if is_enabled {
-        let insert = sqlx::query!(
-            "INSERT INTO source_switches (tenant, enabled_at) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-            tenant,
-            now
-        );
-        insert.execute(connection).await?;
-    } else {
-        sqlx::query!("DELETE FROM source_switches WHERE tenant = $1", tenant).execute(connection).await?;
-    }
+    let switch = sqlx::query!(
+        "INSERT INTO source_switches (tenant, enabled, changed_at) VALUES ($1, $2, $3)
+         ON CONFLICT (tenant) DO UPDATE SET enabled = EXCLUDED.enabled, changed_at = EXCLUDED.changed_at",
+        tenant,
+        is_enabled,
+        now
+    );
+    switch.execute(connection).await?;
     Ok(())
 }
 

@@ -149,7 +149,7 @@ async fn perform_job(builder: &Builder, job: &JobLease) {
     builder.metrics.jobs.with_label_values(&[kind, outcome]).inc();
 }
 
-/// Waits until a job has taken [`JOB_TIME`].
+/// Waits until a job has taken [`JOB_TIMEOUT`].
 async fn wait_overdue(builder: &Builder, job: &JobLease) {
     let begun = Instant::now();
     loop {

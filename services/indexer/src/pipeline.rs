@@ -285,7 +285,7 @@ impl Pipeline {
         stored
     }
 
-    /// Retries a failed record separately until it has failed [`TRIES`] times.
+    /// Retries a failed record separately until it has failed [`RECORD_TRIES_LIMIT`] times.
     async fn attempt_alone(
         &mut self,
         item: &Item,

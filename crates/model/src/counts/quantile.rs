@@ -6,10 +6,9 @@
 //!
 //! # Stored form
 //!
-//! * 1: the weight of zero, then each bucket's distance from the bucket before it and its weight, all as LEB128. It is
-//!   still written for a sketch without values, and read from rows of older versions, which do not know the lowest and
-//!   the highest value.
-//! * 2: the lowest and the highest value as `f64`, little-endian, and then the same.
+//! Version 1: a byte with the version, and for a sketch with values the lowest and the highest value as `f64`,
+//! little-endian, the weight of zero, and then each bucket's distance from the bucket before it and its weight, all three as
+//! LEB128.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +19,14 @@ const LARGEST_VALUE: f64 = 1e15;
 /// The buckets of [`LEAST`] and of [`LARGEST_VALUE`].
 const BUCKETS: std::ops::RangeInclusive<i16> = -345..=1727;
 /// The first byte of a stored sketch.
-const FORM_WITHOUT_BOUNDS: u8 = 1;
-const FORM_WITH_BOUNDS: u8 = 2;
+const FORM_VERSION: u8 = 1;
 
 /// The distribution of values. It supports adding, merging, quantiles and storing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QuantileSketch {
     nothing: u64,
     buckets: BTreeMap<i16, u64>,
-    /// `None` without values, and if some of them come from the stored form 1.
+    /// `None` without values.
     bounds: Option<ValueBounds>,
 }
 
@@ -55,7 +53,7 @@ impl QuantileSketch {
             return;
         }
         let counted = if value > 0.0 { value.min(LARGEST_VALUE) } else { 0.0 };
-        self.include_bounds(Some(ValueBounds { lowest: counted, highest: counted }));
+        self.include_bounds(ValueBounds { lowest: counted, highest: counted });
         let own = match find_bucket(value) {
             Some(bucket) => self.buckets.entry(bucket).or_default(),
             None => &mut self.nothing,
@@ -65,8 +63,8 @@ impl QuantileSketch {
 
     /// Adds every value that was added to another sketch.
     pub fn merge(&mut self, other: &QuantileSketch) {
-        if !other.is_empty() {
-            self.include_bounds(other.bounds);
+        if let Some(bounds) = other.bounds {
+            self.include_bounds(bounds);
         }
         self.nothing = self.nothing.saturating_add(other.nothing);
         for (bucket, weight) in &other.buckets {
@@ -75,20 +73,12 @@ impl QuantileSketch {
         }
     }
 
-    /// Widens the bounds before values within `bounds` are added; `None` if their bounds are not known.
-    fn include_bounds(&mut self, bounds: Option<ValueBounds>) {
-        self.bounds = if self.is_empty() {
-            bounds
-        } else {
-            self.bounds.zip(bounds).map(|(own, other)| own.include(other))
-        };
+    /// Widens the bounds by those of added values.
+    fn include_bounds(&mut self, bounds: ValueBounds) {
+        self.bounds = Some(self.bounds.map_or(bounds, |own| own.include(bounds)));
     }
 
-    fn is_empty(&self) -> bool {
-        self.nothing == 0 && self.buckets.is_empty()
-    }
-
-    /// Returns the value if all values are known to be equal, so that every quantile is exact.
+    /// Returns the value if all values are equal, so that every quantile is exact.
     #[must_use]
     pub fn exact_value(&self) -> Option<f64> {
         self.bounds.filter(|bounds| bounds.lowest == bounds.highest).map(|bounds| bounds.lowest)
@@ -142,15 +132,10 @@ impl QuantileSketch {
     /// Returns the sketch as bytes: a few for each bucket that has a value.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        match self.bounds {
-            Some(ValueBounds { lowest, highest }) => {
-                bytes.push(FORM_WITH_BOUNDS);
-                bytes.extend_from_slice(&lowest.to_le_bytes());
-                bytes.extend_from_slice(&highest.to_le_bytes());
-            }
-            None => bytes.push(FORM_WITHOUT_BOUNDS),
-        }
+        let mut bytes = vec![FORM_VERSION];
+        let Some(ValueBounds { lowest, highest }) = self.bounds else { return bytes };
+        bytes.extend_from_slice(&lowest.to_le_bytes());
+        bytes.extend_from_slice(&highest.to_le_bytes());
         write_varint(&mut bytes, self.nothing);
         let mut last = i32::from(*BUCKETS.start());
         for (bucket, weight) in &self.buckets {
@@ -165,16 +150,13 @@ impl QuantileSketch {
     /// Reads a sketch. Returns `None` if [`QuantileSketch::to_bytes`] did not write the bytes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<QuantileSketch> {
-        let (form, mut rest) = bytes.split_first()?;
-        let bounds = match *form {
-            FORM_WITHOUT_BOUNDS => None,
-            FORM_WITH_BOUNDS => {
-                Some(ValueBounds { lowest: read_float(&mut rest)?, highest: read_float(&mut rest)? })
-            }
-            _ => return None,
-        };
-        let mut sketch =
-            QuantileSketch { nothing: read_varint(&mut rest)?, buckets: BTreeMap::new(), bounds };
+        let mut rest = bytes.strip_prefix(&[FORM_VERSION])?;
+        if rest.is_empty() {
+            return Some(QuantileSketch::default());
+        }
+        let bounds = ValueBounds { lowest: read_float(&mut rest)?, highest: read_float(&mut rest)? };
+        let nothing = read_varint(&mut rest)?;
+        let mut sketch = QuantileSketch { nothing, buckets: BTreeMap::new(), bounds: Some(bounds) };
         let mut last = *BUCKETS.start();
         while !rest.is_empty() {
             let distance = i16::try_from(read_varint(&mut rest)?).ok()?;
@@ -188,17 +170,17 @@ impl QuantileSketch {
             }
             sketch.buckets.insert(last, weight);
         }
-        sketch.are_bounds_possible().then_some(sketch)
+        sketch.has_values_within(bounds).then_some(sketch)
     }
 
     /// Returns true if the lowest and the highest value lie in the first and the last bucket with values.
-    fn are_bounds_possible(&self) -> bool {
-        let Some(ValueBounds { lowest, highest }) = self.bounds else { return true };
+    fn has_values_within(&self, ValueBounds { lowest, highest }: ValueBounds) -> bool {
         let range = self.buckets.keys().next().zip(self.buckets.keys().next_back());
         let first = if self.nothing > 0 { None } else { range.map(|(first, _)| *first) };
         let are_numbers = lowest.is_sign_positive() && lowest <= highest && highest <= LARGEST_VALUE;
+        let is_empty = self.nothing == 0 && self.buckets.is_empty();
         are_numbers
-            && !self.is_empty()
+            && !is_empty
             && find_bucket(lowest) == first
             && find_bucket(highest) == range.map(|(_, last)| *last)
     }
@@ -318,47 +300,42 @@ mod tests {
         assert_eq!((mixed.exact_value(), QuantileSketch::default().exact_value()), (None, None));
     }
 
-    /// Rows of older versions have no lowest and no highest value, so what is merged with them has none either.
-    #[test]
-    fn a_sketch_of_the_first_form_is_read_and_merged() {
-        let mut old = QuantileSketch::from_bytes(&[1, 0, 217, 2, 3]).unwrap();
-        assert_eq!((old.total_weight(), old.exact_value()), (3, None));
-        assert!((old.quantile(0.5).unwrap() - 1.0).abs() <= QuantileSketch::RELATIVE_ERROR + 1e-6);
-        old.merge(&sketch(&[(1.0, 1)]));
-        assert_eq!(old.to_bytes(), [1, 0, 217, 2, 4]);
-        let mut new = sketch(&[(1.0, 1)]);
-        new.merge(&QuantileSketch::from_bytes(&[1, 0]).unwrap());
-        assert_eq!(new.exact_value(), Some(1.0));
-        new.merge(&old);
-        assert_eq!(new.to_bytes(), [1, 0, 217, 2, 5]);
-    }
-
     /// Stored sketches outlive the program: these bytes stay.
     #[test]
     fn the_form_of_a_stored_sketch_stays() {
         let bytes = sketch(&[(0.0, 2), (1.0, 1), (1_000.0, 300)]).to_bytes();
         let counts = [2, 217, 2, 1, 218, 2, 172, 2];
         let bounds = [0.0_f64, 1_000.0].map(f64::to_le_bytes).concat();
-        assert_eq!(bytes, [&[2][..], &bounds, &counts].concat());
-        assert_eq!(QuantileSketch::default().to_bytes(), [1, 0]);
+        assert_eq!(bytes, [&[1][..], &bounds, &counts].concat());
+        assert_eq!(QuantileSketch::default().to_bytes(), [1]);
+        assert_eq!(QuantileSketch::from_bytes(&[1]), Some(QuantileSketch::default()));
         let bounded = |lowest: f64, highest: f64| {
-            [&[2][..], &lowest.to_le_bytes(), &highest.to_le_bytes(), &counts].concat()
+            [&[1][..], &lowest.to_le_bytes(), &highest.to_le_bytes(), &counts].concat()
         };
         assert!(QuantileSketch::from_bytes(&bounded(1e-9, 999.0)).is_some());
         for (lowest, highest) in [(1.0, 1_000.0), (0.0, 2_000.0), (-0.0, 1_000.0), (f64::NAN, 1_000.0)] {
             assert_eq!(QuantileSketch::from_bytes(&bounded(lowest, highest)), None, "{lowest} {highest}");
         }
-        for bytes in [
-            &[][..],
-            &[2, 0],
-            &[1],
-            &[1, 0x80],
-            &[1, 0, 1],
-            &[1, 0, 1, 0],
-            &[1, 0, 0, 1, 0, 1],
-            &[1, 0, 0xff, 0x7f, 1],
-        ] {
+        for bytes in [&[][..], &[0], &[2], &[1, 0]] {
             assert_eq!(QuantileSketch::from_bytes(bytes), None, "{bytes:?}");
+        }
+        // Of one value in the bucket of 1.
+        let with_counts = |counts: &[u8]| {
+            let one = 1.0_f64.to_le_bytes();
+            QuantileSketch::from_bytes(&[&[1][..], &one, &one, counts].concat())
+        };
+        assert!(with_counts(&[0, 217, 2, 1]).is_some());
+        for counts in [
+            &[][..],
+            &[0],
+            &[0x80],
+            &[0, 217],
+            &[0, 217, 2],
+            &[0, 217, 2, 0],
+            &[0, 217, 2, 1, 0, 1],
+            &[0, 0xff, 0x7f, 1],
+        ] {
+            assert_eq!(with_counts(counts), None, "{counts:?}");
         }
     }
 

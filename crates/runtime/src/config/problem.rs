@@ -18,7 +18,7 @@ pub struct ConfigProblem {
 }
 
 impl ConfigProblem {
-    /// Creates a problem of a key. [`ConfigReader`] adds the origin of the value.
+    /// Creates a problem of a key. [`ConfigReader`](super::ConfigReader) adds the origin of the value.
     #[must_use]
     pub fn new(key: impl Into<String>, message: impl Into<String>) -> ConfigProblem {
         ConfigProblem { key: key.into(), message: message.into(), origin: None }

@@ -17,6 +17,12 @@ pub enum StoreError {
         /// The first one's version.
         first: i64,
     },
+    /// The server is older than what the migrations need.
+    #[error("PostgreSQL {found} is too old: Unslide runs on PostgreSQL 15 to 18. Update the server")]
+    OldServer {
+        /// The version of the server, as it names itself.
+        found: String,
+    },
     /// The connection acts as a role that sees every tenant's rows.
     #[error(
         "the role {0} may bypass row-level security; connect as a member of unslide_service that is neither superuser nor BYPASSRLS"

@@ -23,7 +23,7 @@ pub async fn rows_before(store: &Store, table: &str, before: OffsetDateTime) -> 
 }
 
 /// Calls `page`, in a transaction of its own each time, until it deletes fewer rows than the limit that it
-/// gets. Returns the number of all deleted rows. Stops after [`PAGES`] pages; the next purge deletes the
+/// gets. Returns the number of all deleted rows. Stops after [`PURGE_PAGES_LIMIT`] pages; the next purge deletes the
 /// rest.
 /// # Errors
 /// Returns an error if the database fails.

@@ -65,6 +65,7 @@ impl Store {
 
     async fn check_role_and_schema(settings: &Settings, store: Store) -> Result<Store> {
         let mut connection = store.pool.acquire().await?;
+        migrations::verify_server(&mut connection).await?;
         let row = sqlx::query(
             "SELECT current_user::text, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user",
         )

@@ -60,7 +60,6 @@ pub enum Work {
         /// Those of a format older than this version, and those that were too complex.
         version: u32,
         /// Those of this version, too: a later release may read more out of an object.
-        #[serde(default)]
         all: bool,
         /// The last object of the page before; none begins.
         after: Option<ContentHash>,

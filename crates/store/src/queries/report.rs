@@ -4,6 +4,7 @@ use super::reports::{REPORT_COLUMNS, ReportRow};
 use crate::column::{U32, U64};
 use crate::number::to_row32;
 use crate::segments::{BodyLocation, FrameColumns, ReportBody};
+use crate::tenants::analyses::AnalysisSwitches;
 use crate::{Result, TenantTx};
 use sqlx::{AssertSqlSafe, FromRow};
 use unslide_model::ReportId;
@@ -19,8 +20,8 @@ pub struct FoundReport {
     pub size: u64,
     /// The position of the enriched JSON in object storage; `None` if it is in the database.
     pub place: Option<BodyLocation>,
-    /// The analyses that the tenant has switched to the other position, sorted.
-    pub switched_analyses: Vec<String>,
+    /// The analyses that the tenant has turned on or off.
+    pub analysis_switches: AnalysisSwitches,
 }
 
 /// Returns a report by its id with its body, or the body's position. `None` as [`find_report`], and if the report
@@ -69,7 +70,7 @@ pub async fn find_report(
                 f.length, f.body_key,
                 (SELECT count(*)::integer FROM report_keys o
                  WHERE o.tenant = $1 AND o.report_id = $2 AND o.deleted_at IS NULL) AS variants,
-                ARRAY(SELECT unnest(t.disabled_analyses) FROM tenants t WHERE t.slug = $1 ORDER BY 1) AS switched_analyses
+                coalesce((SELECT t.analysis_switches FROM tenants t WHERE t.slug = $1), '{{}}') AS analysis_switches
          FROM report_keys k
          JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
                        AND r.variant = k.variant
@@ -85,11 +86,11 @@ pub async fn find_report(
     .bind(to_row32(variant))
     .fetch_optional(connection)
     .await?;
-    let Some(Row { listed, variants, size, inline, switched_analyses, frame }) = row else {
+    let Some(Row { listed, variants, size, inline, analysis_switches, frame }) = row else {
         return Ok(None);
     };
     let place = if inline { None } else { Some(frame.into_location(listed.received_at)?) };
-    Ok(Some(FoundReport { listed, variants, size, place, switched_analyses }))
+    Ok(Some(FoundReport { listed, variants, size, place, analysis_switches }))
 }
 
 #[derive(FromRow)]
@@ -101,7 +102,8 @@ struct Row {
     #[sqlx(try_from = "U64")]
     size: u64,
     inline: bool,
-    switched_analyses: Vec<String>,
+    #[sqlx(json)]
+    analysis_switches: AnalysisSwitches,
     #[sqlx(flatten)]
     frame: FrameColumns,
 }

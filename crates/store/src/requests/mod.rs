@@ -129,7 +129,7 @@ fn read_needs_or_none(
     })
 }
 
-/// Sends requests again that had no answer for [`PATIENCE`], at most `limit` of them, and drops requests of
+/// Sends requests again that had no answer for [`ANSWER_TIMEOUT`], at most `limit` of them, and drops requests of
 /// deleted reports. Each pause is as long as all before it together: if the workers are only behind, they
 /// don't get the same request again and again. Returns the number sent.
 ///

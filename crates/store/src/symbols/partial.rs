@@ -221,7 +221,7 @@ pub async fn record_part(tx: &mut OwnerTx, id: Uuid, part: &UploadPart) -> Resul
     Ok(true)
 }
 
-/// Reserves the completion of the upload, making the file from its parts, for the caller, for [`COMPLETION`]
+/// Reserves the completion of the upload, making the file from its parts, for the caller, for [`COMPLETION_TIMEOUT`]
 /// at most. Returns false if another request has reserved it, or there are no parts any more.
 pub async fn reserve_completion(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
     let (connection, owner, now) = tx.parts();

@@ -1,29 +1,36 @@
-//! The analyses of reports that a tenant has switched from their default to the other position.
+//! The analyses of reports that a tenant has turned on or off.
 
 use super::TenantStanding;
+use crate::column::JsonColumn;
 use crate::{OwnerTx, Result, TenantTx};
+use std::collections::BTreeMap;
 
-/// Returns the names of the analyses that the transaction's tenant has switched to the other position: off, or on for
-/// those that are off by default. The column is older than analyses that are off by default.
-pub async fn switched_analyses(tx: &mut OwnerTx) -> Result<Vec<String>> {
+/// Names of analyses and whether the tenant has turned them on or off. The default counts for an analysis that is not
+/// named, so a new default changes no choice.
+pub type AnalysisSwitches = BTreeMap<String, bool>;
+
+/// Returns the analyses that the transaction's tenant has turned on or off.
+pub async fn read_switches(tx: &mut OwnerTx) -> Result<AnalysisSwitches> {
     let (connection, tenant, _) = tx.parts();
-    let found = sqlx::query_scalar!("SELECT disabled_analyses FROM tenants WHERE slug = $1", tenant);
-    Ok(found.fetch_optional(connection).await?.unwrap_or_default())
+    let found = sqlx::query_scalar!(
+        r#"SELECT analysis_switches AS "switches: JsonColumn<AnalysisSwitches>" FROM tenants WHERE slug = $1"#,
+        tenant
+    );
+    Ok(found.fetch_optional(connection).await?.map(|switches| switches.0).unwrap_or_default())
 }
 
-/// Switches an analysis of the transaction's tenant to its default position or to the other one, and announces it to
-/// the workers. Returns the outbox row of the announcement; `None` if there is no such tenant.
-pub async fn set_analysis(tx: &mut TenantTx, name: &str, is_default: bool) -> Result<Option<i64>> {
+/// Turns an analysis of the transaction's tenant on or off, and announces it to the workers. Returns the outbox row of the
+/// announcement; `None` if there is no such tenant.
+pub async fn switch_analysis(tx: &mut TenantTx, name: &str, is_enabled: bool) -> Result<Option<i64>> {
     let locked = super::lock_tenant(tx).await?.filter(|tenant| tenant.state != TenantStanding::Deleted);
     let Some(record) = locked else { return Ok(None) };
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        "UPDATE tenants
-         SET disabled_analyses = array_remove(disabled_analyses, $2) || CASE WHEN $3 THEN '{}' ELSE ARRAY[$2] END
+        "UPDATE tenants SET analysis_switches = analysis_switches || jsonb_build_object($2::text, $3::boolean)
          WHERE slug = $1",
         tenant,
         name,
-        is_default
+        is_enabled
     )
     .execute(connection)
     .await?;

@@ -91,13 +91,10 @@ pub async fn list_settings(
 }
 
 /// Replaces the settings of an app; the defaults remove its row. Signals that equal those of [`ALL_APPS`] follow them
-/// from then on. Returns false if [`APPS_WITH_SETTINGS_LIMIT`] others have some.
+/// from then on. Those of [`ALL_APPS`] are stored as they are, so a later release with other defaults changes none of
+/// them. Returns false if [`APPS_WITH_SETTINGS_LIMIT`] others have some.
 pub async fn replace_settings(tx: &mut TenantTx, app: &str, settings: &AppSettings) -> Result<bool> {
-    let usual = match app {
-        ALL_APPS => SignalSettings::default(),
-        _ => get(tx, ALL_APPS).await?.signals,
-    };
-    let follows = settings.signals == usual;
+    let follows = app != ALL_APPS && settings.signals == get(tx, ALL_APPS).await?.signals;
     let (connection, tenant, _) = tx.parts();
     if follows && settings.source_url.is_empty() && settings.source_root.is_empty() {
         sqlx::query!("DELETE FROM app_settings WHERE tenant = $1 AND app = $2", tenant, app)

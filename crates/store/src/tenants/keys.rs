@@ -330,7 +330,7 @@ pub async fn list_descent(
     Ok(found.fetch_all(connection).await?)
 }
 
-/// Revokes a key as [`revoke`] does, and the keys that [`count_made`] counts, each with an entry in its tenant's
+/// Revokes a key as [`revoke_key`] does, and the keys that [`count_made`] counts, each with an entry in its tenant's
 /// audit log. Returns the number of the latter; `None` if [`revoke_key`] returns false: the caller must roll back
 /// then. It also covers keys that are being made at the same time.
 pub async fn revoke_with_made(

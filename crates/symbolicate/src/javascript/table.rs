@@ -1,7 +1,7 @@
 //! The look-up table of a source map, read in place.
 //!
 //! It is stored as the texts of a [symcache](crate::symcache) without machine code and with the CPU type
-//! [`CpuType::JAVASCRIPT`], so that it is stored, fetched, checked and deleted like every symcache.
+//! [`CpuType::JAVASCRIPT`](unslide_model::CpuType::JAVASCRIPT), so that it is stored, fetched, checked and deleted like every symcache.
 //!
 //! # Format, version 2
 //!
@@ -26,11 +26,6 @@
 //! context line are offsets into the texts. A source has flag 1 if it belongs to a library. It has flag 2 if
 //! its functions were found in its text and not in a function map: a position without a function is then in an
 //! anonymous function or in none. The path is empty if the map has null instead.
-//!
-//! # History
-//!
-//! * 1: without flag 2. It is still read.
-//! * 2: functions of the text of sources.
 
 use super::mappings::NO_INDEX;
 use std::ops::Range;
@@ -38,8 +33,6 @@ use unslide_report::{BundleModule, Text};
 
 pub(super) const TABLE_MAGIC: &[u8; 8] = b"UNSLDJSM";
 pub(super) const TABLE_VERSION: u32 = 2;
-/// The versions that are read.
-const READ_TABLE_VERSIONS: [u32; 2] = [1, TABLE_VERSION];
 /// Flags of a source.
 pub(super) const SOURCE_IS_LIBRARY: u32 = 1;
 pub(super) const SOURCE_HAS_SCOPES: u32 = 2;
@@ -91,7 +84,7 @@ fn read_number(bytes: &[u8], index: usize) -> Option<u32> {
 impl<'a> SourceMapTable<'a> {
     /// Checks the header and the length.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<SourceMapTable<'a>> {
-        if !bytes.starts_with(TABLE_MAGIC) || !READ_TABLE_VERSIONS.contains(&read_number(bytes, 2)?) {
+        if !bytes.starts_with(TABLE_MAGIC) || read_number(bytes, 2)? != TABLE_VERSION {
             return None;
         }
         let count = |index: usize| Some(read_number(bytes, 3 + index)? as usize);

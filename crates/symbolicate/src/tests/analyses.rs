@@ -109,10 +109,13 @@ fn an_explanation_has_the_same_findings() {
 }
 
 #[test]
-fn a_tenant_turns_analyses_off_by_their_names() {
-    let enabled = enabled_analyses(&ANALYSES, &["fill".to_owned(), "other".to_owned()]);
-    let names: Vec<_> = enabled.iter().map(|analysis| analysis.name).collect();
-    assert_eq!(names, ["functions", "overflow", "nothing"]);
-    let opt_in = Analysis { is_opt_in: true, ..ANALYSES[0] };
-    assert!(!opt_in.is_enabled(&[]) && opt_in.is_enabled(&["functions".to_owned()]));
+fn a_tenant_turns_analyses_on_and_off_by_their_names_whatever_the_default_is() {
+    let switches =
+        [("fill".to_owned(), false), ("nothing".to_owned(), true), ("other".to_owned(), false)].into();
+    let names = |is_opt_in: bool| {
+        let all = ANALYSES.map(|analysis| Analysis { is_opt_in, ..analysis });
+        enabled_analyses(&all, &switches).iter().map(|analysis| analysis.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(false), ["functions", "overflow", "nothing"]);
+    assert_eq!(names(true), ["nothing"]);
 }

@@ -133,7 +133,7 @@ impl MailPolicy {
         };
         let addresses: Vec<String> = named.iter().map(address_of).collect();
         let known = stored::read_statuses(tx, &addresses).await?;
-        // Links that ended, and rules from before there were links.
+        // Their links have ended.
         let unknown: Vec<String> = addresses
             .into_iter()
             .filter(|one| !known.contains_key(one) && !self.is_allowed_domain(one))

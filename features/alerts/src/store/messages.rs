@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 const MESSAGE_INTERVAL: Duration = Duration::seconds(10);
 /// How long a sender has for a message before another one sends it again.
 pub const SEND_LEASE_TIMEOUT: Duration = Duration::minutes(1);
-/// The pause after the first failure; each further one is three times as long, up to [`LONGEST_PAUSE`].
+/// The pause after the first failure; each further one is three times as long, up to [`SEND_BACKOFF_MAX`].
 const SEND_BACKOFF_MIN: Duration = Duration::seconds(10);
 const SEND_BACKOFF_MAX: Duration = Duration::hours(6);
 /// How often a message is tried: for about 22 hours.
@@ -155,7 +155,7 @@ pub async fn collect_events(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
     Ok(true)
 }
 
-/// Takes a message of a rule that is due, for [`LEASE`]: commit before it is sent.
+/// Takes a message of a rule that is due, for [`SEND_LEASE_TIMEOUT`]: commit before it is sent.
 pub async fn claim_message(tx: &mut TenantTx, rule: Uuid) -> Result<Option<ClaimedAlertMessage>> {
     let (connection, tenant, now) = tx.parts();
     let row = sqlx::query!(

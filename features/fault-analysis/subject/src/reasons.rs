@@ -116,9 +116,9 @@ impl SubjectAbstention {
     /// Returns what the user can do, for code in `image`.
     fn advice(self, image: &str, has_instructions: bool) -> Option<String> {
         match self {
-            SubjectAbstention::NoDebugInformation => Some(format!(
-                "Upload the dSYM of {image} with `unslide upload`. If an earlier release has stored it, `unslide symbols backfill --all` reads it again."
-            )),
+            SubjectAbstention::NoDebugInformation => {
+                Some(format!("Upload the dSYM of {image} with `unslide upload`."))
+            }
             SubjectAbstention::NoInstruction | SubjectAbstention::AddressMismatch => Some(format!(
                 "Upload the binary that was built with the dSYM of {image}: `unslide upload --binaries`."
             )),
@@ -160,8 +160,7 @@ mod tests {
             (
                 SubjectAbstention::NoDebugInformation,
                 false,
-                "its variables are not known. Upload the dSYM of Shop with `unslide upload`. If an earlier release has \
-                 stored it, `unslide symbols backfill --all` reads it again.",
+                "its variables are not known. Upload the dSYM of Shop with `unslide upload`.",
             ),
             (
                 SubjectAbstention::SeveralCandidates,

@@ -2,7 +2,9 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use unslide_world::{Answer, World};
+use unslide_store::tenants::analyses::read_switches;
+use unslide_symbolicate::{Analysis, enabled_analyses};
+use unslide_world::{Answer, World, tenant_id};
 
 /// A null pointer on arm64.
 fn report() -> Value {
@@ -46,6 +48,35 @@ async fn a_tenant_turns_the_analysis_off_for_itself() {
     assert_eq!(symbolicated(&world, &acme).await["verdict"], "null_pointer");
     let log = world.get("/v1/audit-log", &acme).await.expect_status(200);
     assert_eq!(log["items"][0]["action"], "fault_analysis.set", "{log}");
+    world.stop().await;
+}
+
+/// The default of an analysis counts for tenants that have not chosen, and for no other.
+#[tokio::test]
+async fn a_changed_default_changes_no_choice_of_a_tenant() {
+    let features = [unslide_fault_analysis::feature()];
+    let world = World::start(unslide_feature::for_api(&features), |_| {}).await;
+    let (acme, other) = (world.create_master_key("acme").await, world.create_master_key("umbrella").await);
+    let body = json!({"enabled": true, "variables": false}).to_string();
+    let request = world.request(Method::PUT, "/v1/fault-analysis", &acme);
+    world.send(request.header("content-type", "application/json").body(body)).await.expect_status(200);
+    let state = world.get("/v1/fault-analysis", &other).await.expect_status(200);
+    assert_eq!(state, json!({"enabled": true, "variables": false}), "the same, as defaults");
+
+    let all: Vec<_> = features.iter().flat_map(|feature| feature.symbolizer.analyses).copied().collect();
+    let turned = |analysis: &Analysis| Analysis { is_opt_in: !analysis.is_opt_in, ..*analysis };
+    let with_other_defaults: Vec<_> = all.iter().map(turned).collect();
+    let mut chosen = Vec::new();
+    for tenant in ["acme", "umbrella"] {
+        let mut tx = world.store.tenant(&tenant_id(tenant)).await.unwrap();
+        let switches = read_switches(&mut tx).await.unwrap();
+        let names = |all: &[Analysis]| -> Vec<_> {
+            enabled_analyses(all, &switches).iter().map(|analysis| analysis.name).collect()
+        };
+        chosen.push((names(&all), names(&with_other_defaults)));
+    }
+    let (fault, variables) = (vec!["fault_analysis"], vec!["variables"]);
+    assert_eq!(chosen, [(fault.clone(), fault.clone()), (fault, variables)]);
     world.stop().await;
 }
 

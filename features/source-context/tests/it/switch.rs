@@ -43,6 +43,8 @@ async fn lines_are_shown_while_the_tenant_keeps_source_files() {
 
     // At once, and the bundle stays.
     assert_eq!(browser.post("/console/sources", String::new()).await.status, 303);
+    let stored = "SELECT count(*) FROM source_switches WHERE NOT enabled";
+    assert_eq!(world.number(stored).await, 1, "the choice is stored, whatever the default is");
     assert_eq!(frames(&world, &report, &key).await, json!([]));
     assert!(!browser.fetch_page(&page).await.contains("let total"));
     assert!(!world.get(&format!("{report}?format=markdown"), &key).await.text.contains("let total"));

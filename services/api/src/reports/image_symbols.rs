@@ -58,7 +58,7 @@ impl SymbolsOfReport {
                 None => cold.push(need),
             }
         }
-        let analyses = enabled_analyses(&api.analyses, &rules.switched_analyses);
+        let analyses = enabled_analyses(&api.analyses, &rules.analysis_switches);
         (SymbolsOfReport { symbols, rules, analyses, ..SymbolsOfReport::default() }, cold)
     }
 
@@ -188,10 +188,10 @@ pub async fn symbolication_rules(
     let look_up = async {
         let mut tx = api.tenant(&principal.tenant).await?;
         let rules = rules::get(&mut tx).await?;
-        let switched_analyses = analyses::switched_analyses(&mut tx).await?;
+        let analysis_switches = analyses::read_switches(&mut tx).await?;
         tx.rollback();
         let grouping = rules.and_then(|rules| GroupingRules::parse(&rules.text).ok()).unwrap_or_default();
-        Ok::<_, Problem>(SymbolicationRules { grouping, switched_analyses })
+        Ok::<_, Problem>(SymbolicationRules { grouping, analysis_switches })
     };
     api.rules_cache.get(principal, look_up).await
 }

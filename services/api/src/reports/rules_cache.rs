@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use unslide_model::TenantId;
 use unslide_store::keys::Principal;
+use unslide_store::tenants::analyses::AnalysisSwitches;
 use unslide_symbolicate::grouping::GroupingRules;
 
 /// Maximum number of tenants with cached rules. They may have 64 KiB each.
@@ -15,8 +16,8 @@ const TENANT_LIMIT: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
 #[derive(Debug, Default)]
 pub struct SymbolicationRules {
     pub grouping: GroupingRules,
-    /// Names of the analyses that it has switched to the other position.
-    pub switched_analyses: Vec<String>,
+    /// The analyses that it has turned on or off.
+    pub analysis_switches: AnalysisSwitches,
 }
 
 /// The rules of tenants. Cheap to clone.

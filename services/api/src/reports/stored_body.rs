@@ -107,7 +107,7 @@ async fn hide_members(
     mut body: StoredBody,
 ) -> Result<StoredBody, StoredBodyError> {
     let is_in = |member: &str| memmem::find(&body.json, format!(",\"{member}\":").as_bytes()).is_some();
-    let is_off = |analysis: &&Analysis| !analysis.is_enabled(&found.switched_analyses);
+    let is_off = |analysis: &&Analysis| !analysis.is_enabled(&found.analysis_switches);
     let off = api.analyses.iter().filter(is_off).map(|analysis| analysis.member);
     let hidden: Vec<&str> = off.filter(|member| is_in(member)).collect();
     if hidden.is_empty() {

@@ -47,7 +47,7 @@ impl Request {
 /// The work of a child in the job's folder.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Task {
-    /// Unpacks an upload: the answer is an [`Unpacked`].
+    /// Unpacks an upload: the answer is an [`Unpacked`](super::slices::Unpacked).
     Unpack { file: String, name: String, limits: archive::UnpackLimits },
     /// Builds the symcache of one slice, or of a source map for the debug id that its bundle has: the answer is a
     /// [`BuiltSlice`].

@@ -13,7 +13,8 @@ use unslide_store::groups::rules;
 use unslide_store::outbox::{self, Message, Unsent};
 use unslide_store::requests::{self, RequestSource};
 use unslide_store::segments::ReportBody;
-use unslide_store::tenants::{self, TenantRecord, TenantStanding, analyses};
+use unslide_store::tenants::analyses::{self, AnalysisSwitches};
+use unslide_store::tenants::{self, TenantRecord, TenantStanding};
 use unslide_stream::OutRecord;
 
 /// Returns the records for messages, in their order. A record is `None` if the requested report no longer
@@ -44,7 +45,7 @@ pub(crate) async fn build_records(
 struct ChangedTenant {
     tenant: TenantRecord,
     rules: String,
-    switched_analyses: Vec<String>,
+    analysis_switches: AnalysisSwitches,
 }
 
 /// Returns the current state of the tenants that messages are about. So a relay that repeats an old message
@@ -58,11 +59,11 @@ async fn read_changed_tenants(
         let mut tx = store.tenant(unsent.tenant()?).await?;
         let tenant = tenants::get(&mut tx).await?;
         let rules = rules::get(&mut tx).await?.map(|rules| rules.text).unwrap_or_default();
-        let switched_analyses = analyses::switched_analyses(&mut tx).await?;
+        let analysis_switches = analyses::read_switches(&mut tx).await?;
         tx.rollback().await?;
         let tenant =
             tenant.ok_or_else(|| JobFailure::Again("a message of a tenant that is not there".into()))?;
-        tenants.insert(tenant.id.clone(), ChangedTenant { tenant, rules, switched_analyses });
+        tenants.insert(tenant.id.clone(), ChangedTenant { tenant, rules, analysis_switches });
     }
     Ok(tenants)
 }
@@ -93,7 +94,7 @@ fn build_record(
         }
         Message::TenantConfig { .. } => {
             let tenant = tenants.get(unsent.tenant()?);
-            let Some(ChangedTenant { tenant, rules, switched_analyses }) = tenant else { return Ok(None) };
+            let Some(ChangedTenant { tenant, rules, analysis_switches }) = tenant else { return Ok(None) };
             let state = match tenant.state {
                 TenantStanding::Active => TenantState::Active,
                 TenantStanding::Suspended => TenantState::Suspended,
@@ -113,7 +114,7 @@ fn build_record(
                 }),
                 at_micros: outbox::to_micros(tenant.updated_at),
                 grouping_rules: rules.clone(),
-                disabled_analyses: switched_analyses.clone(),
+                analysis_switches: analysis_switches.clone(),
             };
             OutRecord::for_topic(topics.tenant_config.as_str(), config.encode_to_vec())
                 .key(keys::for_tenant(&tenant.id))

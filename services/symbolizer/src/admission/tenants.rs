@@ -2,7 +2,7 @@
 
 use parking_lot::RwLock;
 use prost::Message;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -37,7 +37,7 @@ struct Row {
     standing: TenantStatus,
     limits: AllowedUse,
     rules: Arc<GroupingRules>,
-    switched_analyses: Vec<String>,
+    analysis_switches: BTreeMap<String, bool>,
 }
 
 type Rows = Arc<RwLock<HashMap<TenantId, Row>>>;
@@ -114,8 +114,8 @@ impl Tenants {
     /// Returns the analyses that are on for a tenant.
     pub fn enabled_analyses(&self, tenant: &TenantId, all: &[Analysis]) -> Vec<Analysis> {
         match self.rows.read().get(tenant) {
-            Some(row) => enabled_analyses(all, &row.switched_analyses),
-            None => enabled_analyses(all, &[]),
+            Some(row) => enabled_analyses(all, &row.analysis_switches),
+            None => enabled_analyses(all, &BTreeMap::new()),
         }
     }
 
@@ -157,7 +157,7 @@ fn apply_config(rows: &Rows, config: &TenantConfig, deleted: &impl Fn(&TenantId)
         standing,
         limits,
         rules: grouping_rules,
-        switched_analyses: config.disabled_analyses.clone(),
+        analysis_switches: config.analysis_switches.clone(),
     };
     rows.insert(tenant.clone(), row);
     drop(rows);
@@ -205,22 +205,30 @@ mod tests {
     }
 
     #[test]
-    fn a_tenants_switched_analyses_come_with_its_configuration() {
+    fn the_analyses_that_a_tenant_has_turned_on_or_off_come_with_its_configuration() {
         let rows = Rows::default();
         let tenant = TenantId::new("acme").unwrap();
-        let send = |version, disabled: &[&str]| {
+        let send = |version, switches: &[(&str, bool)]| {
+            let pairs = switches.iter().map(|(name, is_enabled)| ((*name).to_owned(), *is_enabled));
             let config = TenantConfig {
                 tenant: "acme".into(),
                 version,
-                disabled_analyses: disabled.iter().map(|name| (*name).to_owned()).collect(),
+                analysis_switches: pairs.collect(),
                 ..TenantConfig::default()
             };
             apply_config(&rows, &config, &|_| {});
-            rows.read().get(&tenant).map(|row| row.switched_analyses.clone())
+            let rows = rows.read();
+            let stored = rows.get(&tenant).unwrap().analysis_switches.iter();
+            stored.map(|(name, is_enabled)| format!("{name} {is_enabled}")).collect::<Vec<_>>()
         };
-        assert_eq!(send(1, &[]), Some(Vec::new()));
-        assert_eq!(send(2, &["crash_analysis"]), Some(vec!["crash_analysis".to_owned()]));
-        assert_eq!(send(1, &[]), Some(vec!["crash_analysis".to_owned()]), "an older configuration came late");
+        assert!(send(1, &[]).is_empty());
+        let switches = [("crash_analysis", false), ("variables", true)];
+        assert_eq!(send(2, &switches), ["crash_analysis false", "variables true"]);
+        assert_eq!(
+            send(1, &[]),
+            ["crash_analysis false", "variables true"],
+            "an older configuration came late"
+        );
     }
 
     #[test]

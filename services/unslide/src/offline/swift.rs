@@ -3,10 +3,10 @@
 //! It is C++, and some names end its process (see [`unslide_symbolicate::demangle`]). So this binary starts
 //! itself again as `unslide swift-demangler`, without this process's environment, and sends requests over a
 //! socket. A request is names, each as its length (u32, little-endian) and its bytes, with a length of
-//! [`LAST`] after them. Each answer is a length and bytes, or a length of [`LAST`] if there is none. The
+//! [`END_OF_NAMES`] after them. Each answer is a length and bytes, or a length of [`END_OF_NAMES`] if there is none. The
 //! process sends each answer at once, so that the missing one shows which name ended the process. A request
 //! is read whole before the first answer is written, so neither side waits for the other. Before the first
-//! request the process sends a length of [`LAST`] to say that it is ready.
+//! request the process sends a length of [`END_OF_NAMES`] to say that it is ready.
 
 use parking_lot::Mutex;
 use std::io::{self, BufReader, BufWriter, Read, Write};

@@ -146,7 +146,6 @@ pub struct Resume {
     /// The position in its reports.
     pub cursor: SystemWakeCursor,
     /// A tenant before this one failed, and was left out.
-    #[serde(default)]
     pub left_out: bool,
 }
 

@@ -236,7 +236,7 @@ async fn only_records_that_could_not_be_stored_count_for_the_limit() {
     assert_eq!((late.recent, late.tenants), (2, vec!["umbrella".to_owned()]));
 }
 
-/// By the plan of the statement that [`list`] has just used, made without knowing its arguments.
+/// By the plan of the statement that [`list_dead_letters`] has just used, made without knowing its arguments.
 #[tokio::test]
 async fn a_page_of_a_list_begins_where_the_index_says() {
     let database = Database::new().await;

@@ -39,6 +39,8 @@ async fn the_signals_of_all_apps_count_for_apps_without_a_choice() {
     assert_eq!(hangs, [("*", false), ("bank", false), ("shop", true)]);
     assert!(replace_settings(&mut tx, ALL_APPS, &AppSettings::default()).await.unwrap());
     assert!(get(&mut tx, "new").await.unwrap().signals.hangs);
+    let listed = list_settings(&mut tx, None, None, 10).await.unwrap();
+    assert_eq!(names(listed), ["*", "bank", "shop"], "the choice is stored, although it is the default");
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', '0a1b2c3d', sha256('key'), 'team', NULL, now(), now());
      INSERT INTO system_symbol_builds (tenant, build, arch, debug_id, imported_at, imported_by)
      VALUES ('acme', '23B87', 'arm64e', md5('image')::uuid, now(), 'key');
-     INSERT INTO source_switches (tenant, enabled_at) VALUES ('acme', now());
+     INSERT INTO source_switches (tenant, enabled, changed_at) VALUES ('acme', true, now());
      INSERT INTO source_bundles (tenant, debug_id, app, object_id, content_hash, size, files, received_at)
      VALUES ('acme', md5('image')::uuid, '', md5('bundle')::uuid, sha256(''), 1, 1, now());
      INSERT INTO uploader_chunks (tenant, sha1, object_id, size, counted, expires_at)

@@ -268,7 +268,7 @@ fn image_status(image: &ImageView) -> (&'static str, &'static str, &'static str)
 /// Returns the backtrace of a report's crash, for the page of its group; `None` for a report about memory.
 ///
 /// # Errors
-/// Those of [`whole`].
+/// Those of [`load_report`].
 pub async fn crashed_stack(
     api: &Api,
     access: &Access<ReportsRead>,

@@ -77,7 +77,9 @@ pub async fn set_app_settings(
     if signals.is_none() {
         new.settings.signals = app_settings::get(&mut tx, &new.app).await?.signals;
     }
-    if !app_settings::replace_settings(&mut tx, &new.app, &new.settings).await? {
+    // The settings of all apps are their signals.
+    let changes = new.app != ALL_APPS || signals.is_some();
+    if changes && !app_settings::replace_settings(&mut tx, &new.app, &new.settings).await? {
         let detail = format!(
             "at most {APPS_WITH_SETTINGS_LIMIT} apps of a tenant have settings; empty those of another one"
         );

@@ -2,7 +2,7 @@
 
 use crate::state::Api;
 use unslide_store::queries::groups::context::{GroupContext, HintShare, VerdictShare, read_group_context};
-use unslide_store::tenants::analyses::switched_analyses;
+use unslide_store::tenants::analyses::{AnalysisSwitches, read_switches};
 use unslide_store::{TenantTx, Uuid};
 use unslide_symbolicate::{Analysis, AnalysisPhrases, HintPhrase};
 
@@ -15,15 +15,15 @@ const ONE_DEVICE_REPORTS_MIN: i64 = 3;
 pub async fn load_context(api: &Api, tx: &mut TenantTx, group: Uuid) -> unslide_store::Result<GroupContext> {
     let mut context = read_group_context(tx, group).await?;
     if !context.verdicts.is_empty() || !context.hints.is_empty() {
-        hide_findings(&mut context, &api.analyses, &switched_analyses(tx).await?);
+        hide_findings(&mut context, &api.analyses, &read_switches(tx).await?);
     }
     Ok(context)
 }
 
-fn hide_findings(context: &mut GroupContext, analyses: &[Analysis], switched: &[String]) {
+fn hide_findings(context: &mut GroupContext, analyses: &[Analysis], switches: &AnalysisSwitches) {
     let is_on = |member: &str| {
         let mut own = analyses.iter().filter(|analysis| analysis.member == member);
-        own.all(|analysis| analysis.is_enabled(switched))
+        own.all(|analysis| analysis.is_enabled(switches))
     };
     context.verdicts.retain(|share| is_on(&share.analysis));
     context.hints.retain(|share| is_on(&share.analysis));
@@ -132,10 +132,11 @@ mod tests {
             devices: 1,
         };
         let found = GroupContext { verdicts: vec![share], ..GroupContext::default() };
-        for (switched, shown) in [(vec![], 1), (vec!["cache".to_owned()], 0), (vec!["other".to_owned()], 1)] {
+        for (switched_off, shown) in [(None, 1), (Some("cache"), 0), (Some("other"), 1)] {
+            let switches = switched_off.map(|name| (name.to_owned(), false)).into_iter().collect();
             let mut context = found.clone();
-            hide_findings(&mut context, &ANALYSES, &switched);
-            assert_eq!(context.verdicts.len(), shown, "{switched:?}");
+            hide_findings(&mut context, &ANALYSES, &switches);
+            assert_eq!(context.verdicts.len(), shown, "{switches:?}");
         }
     }
 

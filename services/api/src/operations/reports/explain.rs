@@ -41,7 +41,7 @@ pub async fn explain_report(
 /// Explains a stored report with the current symbols; `finish` makes the response.
 ///
 /// # Errors
-/// Those of [`whole`], or the tenant symbolicates too much.
+/// Those of [`load_report`], or the tenant symbolicates too much.
 pub async fn explain_stored(
     api: &Api,
     access: &Access<ReportsRead>,

@@ -88,8 +88,8 @@ pub async fn get_report(
         return answer_markdown(&api, &access, found, body).await;
     }
     let again = again_headers(&mut tx, &found).await?;
-    if has_copy(&headers, &entity_tag(&found, form)) {
-        return Ok((StatusCode::NOT_MODIFIED, again, answer_headers(&found, form)?).into_response());
+    if has_copy(&headers, &entity_tag(&api, &found, form)) {
+        return Ok((StatusCode::NOT_MODIFIED, again, answer_headers(&api, &found, form)?).into_response());
     }
     // The body may be of a newer revision: it says which one it is.
     let (found, body) = body_of(&api, &access, &id, variant, tx, found).await?;
@@ -97,23 +97,23 @@ pub async fn get_report(
     let named = [(header::CONTENT_TYPE, form.answer_type(body.document.as_deref().is_none_or(is_json)))];
     let bytes = body.document.unwrap_or(body.json);
     let body = ReservedAnswer { bytes: bytes.into(), reservation: body.reservation };
-    Ok((again, answer_headers(&found, form)?, named, body).into_response())
+    Ok((again, answer_headers(&api, &found, form)?, named, body).into_response())
 }
 
-/// Returns the tag of an answer. Analyses that the tenant has switched are part of it, because members of those that are off
-/// are hidden.
-fn entity_tag(found: &FoundReport, form: Representation) -> String {
+/// Returns the tag of an answer. Analyses that are off for the tenant are part of it, because their members are hidden.
+fn entity_tag(api: &Api, found: &FoundReport, form: Representation) -> String {
     let parts = [&found.listed.revision.to_string(), form.name()];
-    let switched = found.switched_analyses.iter().map(String::as_str);
-    format!("\"{}\"", parts.into_iter().chain(switched).collect::<Vec<_>>().join("-"))
+    let off = api.analyses.iter().filter(|analysis| !analysis.is_enabled(&found.analysis_switches));
+    let names = off.map(|analysis| analysis.name);
+    format!("\"{}\"", parts.into_iter().chain(names).collect::<Vec<_>>().join("-"))
 }
 
 type AnswerHeaders = [(header::HeaderName, HeaderValue); 4];
 
-fn answer_headers(found: &FoundReport, form: Representation) -> Result<AnswerHeaders, Problem> {
+fn answer_headers(api: &Api, found: &FoundReport, form: Representation) -> Result<AnswerHeaders, Problem> {
     let revision = found.listed.revision;
     Ok([
-        (header::ETAG, HeaderValue::from_str(&entity_tag(found, form)).map_err(Problem::internal)?),
+        (header::ETAG, HeaderValue::from_str(&entity_tag(api, found, form)).map_err(Problem::internal)?),
         (header::VARY, HeaderValue::from_static("accept, authorization")),
         (header::HeaderName::from_static("x-report-revision"), HeaderValue::from(revision)),
         (header::HeaderName::from_static("x-report-variants"), HeaderValue::from(found.variants)),

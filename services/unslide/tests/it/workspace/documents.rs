@@ -1,6 +1,7 @@
 //! The documents against the code: settings, links and headings that they name exist.
 
-use super::layering::top;
+use super::layering::{sources, top};
+use regex::Regex;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +47,41 @@ fn links_between_the_pages_lead_somewhere() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// rustdoc finds more, but it takes minutes for the whole workspace.
+#[test]
+fn links_in_comments_name_what_their_file_names() {
+    // A link without a target of its own: constants, types and functions, the first name of a path.
+    let link = Regex::new(r"\[`(([A-Za-z_]\w*)(?:::\w+)*(?:\(\))?!?)`\](?:[^(:]|$)").unwrap();
+    let word = Regex::new(r"\w+").unwrap();
+    let (mut found, mut wrong) = (0, Vec::new());
+    for path in sources() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let is_comment = |line: &&str| line.trim_start().starts_with("//");
+        let (comments, code): (Vec<&str>, Vec<&str>) = text.lines().partition(is_comment);
+        let code = code.join("\n");
+        // Names that a prelude brings are not seen.
+        if code.contains("prelude::*") {
+            continue;
+        }
+        let names: BTreeSet<&str> = word.find_iter(&code).map(|word| word.as_str()).collect();
+        let comments = comments.join("\n");
+        for link in link.captures_iter(&comments) {
+            found += 1;
+            let name = &link[2];
+            let is_path = matches!(name, "crate" | "super" | "self" | "Self") || name.starts_with("unslide_");
+            let has_target = comments.contains(&format!("[`{}`]: ", &link[1]));
+            if !is_path && !has_target && !names.contains(name) {
+                wrong.push(format!("{}: {name}", path.display()));
+            }
+        }
+    }
+    assert!(
+        found > 500 && wrong.is_empty(),
+        "{found} links, of which these lead nowhere:\n{}",
+        wrong.join("\n")
+    );
 }
 
 /// The names between backquotes in the first column of the tables of a page.

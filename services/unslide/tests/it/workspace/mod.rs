@@ -5,6 +5,7 @@ mod documents;
 mod features;
 mod language;
 mod layering;
+mod migrations;
 mod names;
 mod origins;
 mod promises;

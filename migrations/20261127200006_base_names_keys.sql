@@ -29,6 +29,3 @@ $$;
 
 INSERT INTO purges (target, key, at_column) VALUES
     ('names_keys', 'tenant, id', 'expires_at');
-
-REVOKE ALL ON FUNCTION unslide_names_key(bytea) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION unslide_names_key(bytea) TO unslide_service;

@@ -3,8 +3,10 @@ CREATE TABLE tenants (
     name       text NOT NULL,
     state      text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'suspended', 'deleted')),
     limits     jsonb NOT NULL DEFAULT '{}',
-    -- Names of the analyses of reports that the tenant has turned off.
-    disabled_analyses text[] NOT NULL DEFAULT '{}',
+    -- The analyses of reports that the tenant has turned on or off: {"variables": true, …}. The default counts for others.
+    analysis_switches jsonb NOT NULL DEFAULT '{}',
+    -- Whether the tenant lets people search reports by the id of a device, an installation or a user.
+    person_search boolean NOT NULL DEFAULT false,
     -- Counts up with every change; readers of the configuration topic ignore lower numbers.
     version    bigint NOT NULL DEFAULT 1,
     created_at timestamptz NOT NULL,
@@ -72,7 +74,7 @@ CREATE TABLE app_settings (
     app         text NOT NULL,
     source_url  text NOT NULL,
     source_root text NOT NULL,
-    -- Of each signal that is not kept whole: one in how many is kept, 0 for none.
+    -- Which signals are kept: {"hangs": true, …}. Empty: those of the app `*`, or the default if the tenant chose none.
     signals     jsonb NOT NULL DEFAULT '{}',
     PRIMARY KEY (tenant, app)
 );

@@ -42,14 +42,6 @@ CREATE INDEX uploader_files_due ON uploader_files (due_at) WHERE state = 'waitin
 CREATE INDEX uploader_files_age ON uploader_files (updated_at);
 SELECT unslide_protect('uploader_files', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- Chunks count against the limit on symbols, beside what counts already.
-DO $$
-BEGIN
-    EXECUTE 'CREATE OR REPLACE VIEW counted_files WITH (security_invoker = true) AS '
-        || rtrim(pg_get_viewdef('counted_files'::regclass), '; ')
-        || ' UNION ALL SELECT c.tenant, c.size FROM uploader_chunks c WHERE c.counted';
-END $$;
-
 -- Files of all tenants that wait to be made, the first of each tenant before the second of any.
 CREATE FUNCTION unslide_uploader_files_due(at timestamptz, how_many integer)
 RETURNS TABLE (tenant text, app text, sha1 bytea)
@@ -62,8 +54,6 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
           WHERE f.state = 'waiting' AND f.due_at <= at AND t.state <> 'deleted') w
     ORDER BY w.place, w.due_at, w.tenant LIMIT how_many
 $$;
-REVOKE ALL ON FUNCTION unslide_uploader_files_due(timestamptz, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION unslide_uploader_files_due(timestamptz, integer) TO unslide_service;
 
 INSERT INTO purges (target, key, at_column) VALUES
     ('uploader_chunks', 'tenant, sha1', 'expires_at'),

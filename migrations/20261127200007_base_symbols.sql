@@ -91,11 +91,6 @@ CREATE INDEX objects_age ON objects (tenant, created_at DESC, content_hash);
 CREATE INDEX objects_usage ON objects (tenant) INCLUDE (size);
 SELECT unslide_protect('objects', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- Files that count against a tenant's limit on symbols. A feature that keeps such files adds them in its own migration.
-CREATE VIEW counted_files WITH (security_invoker = true) AS
-    SELECT o.tenant, o.size FROM objects o;
-GRANT SELECT ON counted_files TO unslide_service;
-
 CREATE TABLE upload_objects (
     tenant       text NOT NULL,
     upload_id    uuid NOT NULL REFERENCES uploads (id) ON DELETE CASCADE,

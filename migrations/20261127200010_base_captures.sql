@@ -53,18 +53,6 @@ CREATE INDEX capture_waits_capture ON capture_waits (capture_id);
 CREATE INDEX capture_waits_system ON capture_waits (debug_id, seen_generation) WHERE system;
 SELECT unslide_protect('capture_waits', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- The files of captures count against the limit on symbols.
-CREATE OR REPLACE VIEW counted_files WITH (security_invoker = true) AS
-    SELECT o.tenant, o.size FROM objects o
-    UNION ALL
-    SELECT c.tenant, c.size FROM captures c;
-
--- Captures wait for the system's symbols.
-CREATE OR REPLACE VIEW system_waiters WITH (security_invoker = true) AS
-    SELECT s.tenant, s.debug_id, s.seen_generation FROM system_waits s
-    UNION ALL
-    SELECT w.tenant, w.debug_id, w.seen_generation FROM capture_waits w WHERE w.system;
-
 -- Symbols that captures have not seen although no job wakes for them, by the owner of the symbols. An analysis that failed
 -- has seen nothing, and is made again only for symbols that came after it.
 CREATE FUNCTION unslide_capture_waits_missed(after_owner text, after_id uuid, how_many integer)

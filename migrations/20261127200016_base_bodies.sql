@@ -70,7 +70,7 @@ RETURNS TABLE (tenant text, day date, bodies bigint, bytes bigint, largest bigin
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
     SELECT b.tenant, (b.received_at AT TIME ZONE 'UTC')::date, count(*), sum(octet_length(b.body))::bigint,
-           max(octet_length(b.body))::bigint, min(coalesce(b.stored_at, b.received_at))
+           max(octet_length(b.body))::bigint, min(b.stored_at)
     FROM report_bodies b GROUP BY 1, 2 ORDER BY 6
 $$;
 
@@ -126,9 +126,9 @@ BEGIN
             IF to_regclass('public.' || child) IS NULL THEN
                 EXECUTE format('CREATE TABLE public.%I (LIKE public.%I INCLUDING ALL)', child, parent);
                 EXECUTE format('ALTER TABLE public.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', child);
-                -- As in the parent; LIKE does not copy it.
+                -- As in the parent; LIKE does not copy it. Columns of the system have 0 as well, before PostgreSQL 17.
                 FOR unknown IN SELECT attname FROM pg_attribute
-                    WHERE attrelid = format('public.%I', parent)::regclass AND attstattarget = 0 LOOP
+                    WHERE attrelid = format('public.%I', parent)::regclass AND attnum > 0 AND attstattarget = 0 LOOP
                     EXECUTE format('ALTER TABLE public.%I ALTER COLUMN %I SET STATISTICS 0', child, unknown);
                 END LOOP;
                 EXECUTE format('ALTER TABLE public.%I ATTACH PARTITION public.%I FOR VALUES FROM (%L) TO (%L)',

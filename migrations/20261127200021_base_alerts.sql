@@ -113,3 +113,103 @@ INSERT INTO purges (target, key, at_column, condition) VALUES
     ('alert_events', 'tenant, rule, cause', 'occurred_at', 't.message IS NOT NULL AND NOT EXISTS (
         SELECT FROM alert_messages m WHERE m.id = t.message AND m.status = ''waiting'')'),
     ('alert_messages', 'id', 'created_at', 't.status <> ''waiting''');
+
+-- Whom alerts by mail may go to. Outside the domains that the operator allows, a recipient has to confirm first.
+
+CREATE TABLE alert_recipients (
+    tenant     text NOT NULL REFERENCES tenants (slug),
+    -- The address alone, in lower case.
+    address    text NOT NULL,
+    status     text NOT NULL CHECK (status IN ('waiting_for_confirmation', 'confirmed', 'refused')),
+    -- SHA-256 of what the link of the last confirmation mail holds. NULL: none was sent.
+    token_hash bytea CHECK (length(token_hash) = 32),
+    -- When a confirmation mail is sent, or sent again if its sender dies. NULL: none is to be sent.
+    ask_at     timestamptz,
+    attempts   integer NOT NULL DEFAULT 0,
+    -- When it was asked last: a tenant that asks for another mail within a day gets none.
+    asked_at   timestamptz NOT NULL,
+    PRIMARY KEY (tenant, address)
+);
+CREATE UNIQUE INDEX alert_recipients_token ON alert_recipients (token_hash);
+CREATE INDEX alert_recipients_ask ON alert_recipients (ask_at) WHERE ask_at IS NOT NULL;
+CREATE INDEX alert_recipients_waiting ON alert_recipients (asked_at) WHERE status = 'waiting_for_confirmation';
+SELECT unslide_protect('alert_recipients', 'tenant', 'SELECT, INSERT, UPDATE');
+
+-- How many mails were sent for a tenant on the day (UTC) of the last one.
+CREATE TABLE alert_mail_counts (
+    tenant text PRIMARY KEY REFERENCES tenants (slug),
+    day    date NOT NULL,
+    mails  bigint NOT NULL
+);
+SELECT unslide_protect('alert_mail_counts', 'tenant', 'SELECT, INSERT, UPDATE');
+
+-- The recipients that a confirmation mail is to be sent to, one of each tenant.
+CREATE FUNCTION unslide_alert_confirmations_due(at timestamptz, how_many integer)
+RETURNS TABLE (tenant text, address text)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT DISTINCT ON (r.tenant) r.tenant, r.address
+    FROM alert_recipients r JOIN tenants t ON t.slug = r.tenant
+    WHERE r.ask_at <= at AND t.state = 'active'
+    ORDER BY r.tenant, r.ask_at LIMIT how_many
+$$;
+
+-- The recipient with this link. One that has not confirmed may use a link that is not older than `since`.
+CREATE FUNCTION unslide_alert_recipient(wanted bytea, since timestamptz)
+RETURNS TABLE (tenant text, address text, status text)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT r.tenant, r.address, r.status
+    FROM alert_recipients r JOIN tenants t ON t.slug = r.tenant
+    WHERE r.token_hash = wanted AND t.state <> 'deleted'
+      AND (r.status <> 'waiting_for_confirmation' OR r.asked_at >= since)
+$$;
+
+INSERT INTO purges (target, key, at_column, condition) VALUES
+    ('alert_recipients', 'tenant, address', 'asked_at', 't.status = ''waiting_for_confirmation''');
+
+-- The figures that alert rules watch, and the times in which they were bad.
+
+CREATE TABLE alert_figures (
+    rule               uuid PRIMARY KEY REFERENCES alert_rules (id) ON DELETE CASCADE,
+    tenant             text NOT NULL,
+    figure             text NOT NULL,
+    comparison         text NOT NULL CHECK (comparison IN ('above', 'below', 'worse')),
+    -- NULL: of every version, of all hosts together.
+    version            text,
+    host               text,
+    days               integer NOT NULL,
+    least_observations integer NOT NULL,
+    -- The rule with the second receiver, and the minutes that a person has to acknowledge. Both or neither.
+    escalate_to        uuid REFERENCES alert_rules (id) ON DELETE SET NULL,
+    escalate_minutes   integer
+);
+CREATE INDEX alert_figures_escalation ON alert_figures (escalate_to) WHERE escalate_to IS NOT NULL;
+SELECT unslide_protect('alert_figures', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+CREATE TABLE alert_firings (
+    id              uuid PRIMARY KEY,
+    tenant          text NOT NULL,
+    rule            uuid NOT NULL REFERENCES alert_rules (id) ON DELETE CASCADE,
+    headline        text NOT NULL,
+    began_at        timestamptz NOT NULL,
+    -- NULL: the figure is still bad.
+    ended_at        timestamptz,
+    acknowledged_at timestamptz,
+    -- A key's id, a person, or `link`.
+    acknowledged_by text,
+    -- When the second receiver got it, and the rule of that receiver.
+    escalated_at    timestamptz,
+    escalated_to    uuid REFERENCES alert_rules (id) ON DELETE SET NULL,
+    -- Signs the link that acknowledges it.
+    link_key        bytea NOT NULL CHECK (length(link_key) = 32)
+);
+-- A rule fires once while its figure is bad.
+CREATE UNIQUE INDEX alert_firings_open ON alert_firings (rule) WHERE ended_at IS NULL;
+CREATE INDEX alert_firings_rule ON alert_firings (rule);
+CREATE INDEX alert_firings_escalation ON alert_firings (escalated_to) WHERE escalated_to IS NOT NULL;
+CREATE INDEX alert_firings_tenant ON alert_firings (tenant, began_at DESC, id DESC);
+SELECT unslide_protect('alert_firings', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+INSERT INTO purges (target, key, at_column, condition) VALUES
+    ('alert_firings', 'id', 'began_at', 't.ended_at IS NOT NULL');

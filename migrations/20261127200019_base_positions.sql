@@ -1,3 +1,25 @@
+-- How far the indexers have read: part of the transaction that stores what was read.
+CREATE TABLE positions (
+    topic       text NOT NULL,
+    partition   integer NOT NULL,
+    -- The broker's id of the topic, so that a topic that was created again under its old name is noticed.
+    topic_id    text NOT NULL,
+    next_offset bigint NOT NULL CHECK (next_offset >= 0),
+    updated_at  timestamptz NOT NULL,
+    PRIMARY KEY (topic, partition)
+);
+GRANT SELECT, INSERT, UPDATE ON positions TO unslide_service;
+
+-- Which indexer reads a partition. It only spares work: what keeps two apart is the position.
+CREATE TABLE partition_leases (
+    topic       text NOT NULL,
+    partition   integer NOT NULL,
+    owner       text NOT NULL,
+    lease_until timestamptz NOT NULL,
+    PRIMARY KEY (topic, partition)
+);
+GRANT SELECT, INSERT, UPDATE, DELETE ON partition_leases TO unslide_service;
+
 -- Records of a tenant that the indexer has put off: the tenant used more than its share, or the database does not know it, as
 -- after a restore. Their offsets in a partition. A range is written in the transaction that moves the position over its records,
 -- and gets shorter in the transaction that stores them. While it is there, all of the tenant's records between its ends wait.
@@ -94,8 +116,3 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     GROUP BY p.topic, p.partition
     ORDER BY p.topic, p.partition
 $$;
-
-REVOKE ALL ON FUNCTION unslide_deferred_ranges(text[]), unslide_defer(jsonb), unslide_shorten_deferred(jsonb),
-    unslide_stored_positions() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION unslide_deferred_ranges(text[]), unslide_defer(jsonb), unslide_shorten_deferred(jsonb),
-    unslide_stored_positions() TO unslide_service;

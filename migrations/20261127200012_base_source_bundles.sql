@@ -1,11 +1,12 @@
 -- Source files beside symbols: whether a tenant keeps them, and its bundles.
 
--- A tenant with a row keeps source files.
+-- Whether a tenant has turned source files on or off. The default counts for a tenant without a row.
 CREATE TABLE source_switches (
     tenant     text PRIMARY KEY REFERENCES tenants (slug),
-    enabled_at timestamptz NOT NULL
+    enabled    boolean NOT NULL,
+    changed_at timestamptz NOT NULL
 );
-SELECT unslide_protect('source_switches', 'tenant', 'SELECT, INSERT, DELETE');
+SELECT unslide_protect('source_switches', 'tenant', 'SELECT, INSERT, UPDATE');
 
 -- A bundle of the source files that the symbols of a debug id name. It lies in object storage.
 CREATE TABLE source_bundles (
@@ -25,11 +26,3 @@ CREATE TABLE source_bundles (
 CREATE INDEX source_bundles_age ON source_bundles (tenant, received_at);
 CREATE INDEX source_bundles_usage ON source_bundles (tenant) INCLUDE (size, files);
 SELECT unslide_protect('source_bundles', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
-
--- Bundles count against the limit on symbols, beside what counts already.
-DO $$
-BEGIN
-    EXECUTE 'CREATE OR REPLACE VIEW counted_files WITH (security_invoker = true) AS '
-        || rtrim(pg_get_viewdef('counted_files'::regclass), '; ')
-        || ' UNION ALL SELECT b.tenant, b.size FROM source_bundles b';
-END $$;

@@ -52,5 +52,27 @@ INSERT INTO purges (target, key, at_column, condition) VALUES
     ('ingest_keys', 'tenant, id', 'closed_at', 't.state = ''closed'''),
     ('ingest_key_versions', 'tenant, key_id, day, app, version', 'day', 'true');
 
-REVOKE ALL ON FUNCTION unslide_ingest_key(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION unslide_ingest_key(text) TO unslide_service;
+-- Requests to erase what came with a key in a range of time. They also keep such data away that arrives at the store later, so
+-- the rows stay.
+CREATE TABLE key_erasures (
+    id           uuid PRIMARY KEY,
+    tenant       text NOT NULL REFERENCES tenants (slug),
+    -- The key's id. The key itself may be gone.
+    key_id       text NOT NULL,
+    -- By the time of arrival; the end is not included.
+    range_begin  timestamptz NOT NULL,
+    range_end    timestamptz NOT NULL,
+    -- The only version of the apps; NULL for all, empty for reports that name none.
+    version      text,
+    requested_by text NOT NULL,
+    requested_at timestamptz NOT NULL,
+    state        text NOT NULL CHECK (state IN ('searching', 'searching_again', 'done', 'failed')),
+    -- Rows that were removed, by table.
+    removed      jsonb NOT NULL DEFAULT '{}',
+    -- Why it failed.
+    detail       text,
+    finished_at  timestamptz,
+    CHECK (range_begin < range_end)
+);
+CREATE INDEX key_erasures_key ON key_erasures (tenant, key_id, requested_at DESC, id DESC);
+SELECT unslide_protect('key_erasures', 'tenant', 'SELECT, INSERT, UPDATE');

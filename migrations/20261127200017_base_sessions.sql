@@ -30,10 +30,16 @@ CREATE TABLE sessions (
     weight       integer NOT NULL DEFAULT 1,
     -- The broker's time of the first event.
     received_at  timestamptz NOT NULL,
+    -- The public key that the session came with. NULL for other senders.
+    sender_key   text,
     PRIMARY KEY (tenant, app, session_id, day)
 ) PARTITION BY RANGE (day);
 -- The sessions that say how much memory the app may have.
 CREATE INDEX sessions_memory_limit ON sessions (tenant, app, received_at, session_id) WHERE memory_limit IS NOT NULL;
+-- The newest sessions of an installation, and of a user.
+CREATE INDEX sessions_installation ON sessions (tenant, installation, day, session_id) WHERE installation IS NOT NULL;
+CREATE INDEX sessions_user ON sessions (tenant, user_hash, day, session_id) WHERE user_hash IS NOT NULL;
+CREATE INDEX sessions_sender_key ON sessions (tenant, sender_key, received_at) WHERE sender_key IS NOT NULL;
 SELECT unslide_protect('sessions', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- These counts outlive the sessions. The sketches are HyperLogLog sketches of installations and of users.

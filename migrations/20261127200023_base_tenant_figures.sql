@@ -1,3 +1,15 @@
+-- Files that count against a tenant's limit on symbols: of symbols, captures, chunks that no file is made of yet, and bundles of
+-- source files.
+CREATE VIEW counted_files WITH (security_invoker = true) AS
+    SELECT o.tenant, o.size FROM objects o
+    UNION ALL
+    SELECT c.tenant, c.size FROM captures c
+    UNION ALL
+    SELECT u.tenant, u.size FROM uploader_chunks u WHERE u.counted
+    UNION ALL
+    SELECT b.tenant, b.size FROM source_bundles b;
+GRANT SELECT ON counted_files TO unslide_service;
+
 -- The figures of each tenant that is not deleted, one row a tenant. Every figure is read through an index that begins with
 -- the tenant, and none from `reports`: the cost grows with tenants, the hours of their apps, and their symbols.
 CREATE FUNCTION unslide_tenant_figures(at timestamptz)
@@ -25,6 +37,3 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
         FROM uploads w WHERE w.tenant = t.slug AND w.status IN ('queued', 'building')) u
     WHERE t.state <> 'deleted'
 $$;
-
-REVOKE ALL ON FUNCTION unslide_tenant_figures(timestamptz) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION unslide_tenant_figures(timestamptz) TO unslide_service;
