@@ -1,0 +1,3 @@
+//! See `Cargo.toml`: only what it depends on matters.
+
+fn main() {}
