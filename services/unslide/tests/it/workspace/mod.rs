@@ -7,4 +7,5 @@ mod language;
 mod layering;
 mod names;
 mod origins;
+mod pauses;
 mod promises;
