@@ -102,7 +102,7 @@ async fn topics_are_created_once_and_checked() {
         assert_eq!(changed.len(), 1);
         let told = |p: &String| p.starts_with(topic.as_str()) && p.contains(name);
         let mut outcome = admin::verify_topics(&settings).await;
-        for _ in 0..300 {
+        for _ in 0..3_000 {
             if matches!(&outcome, Err(StreamError::Topics(problems)) if problems.iter().any(told)) {
                 break;
             }
@@ -146,7 +146,7 @@ async fn a_tenants_topics_are_made_checked_and_deleted() {
     assert_eq!(problems(Settings { tenant_topics: false, ..larger }).await, 10);
     // An input without its output is its tenant's problem, and no reason not to start.
     admin::delete_all(&settings, &[&names.tenant_output(&tenant)]).await.unwrap();
-    for _ in 0..100 {
+    for _ in 0..3_000 {
         if tenants().await.len() == 1 {
             break;
         }
@@ -154,7 +154,7 @@ async fn a_tenants_topics_are_made_checked_and_deleted() {
     }
     admin::verify_topics(&settings).await.unwrap();
     admin::delete_tenant_topics(&settings, &tenant).await.unwrap();
-    for _ in 0..100 {
+    for _ in 0..3_000 {
         if tenants().await.is_empty() {
             break;
         }
@@ -177,7 +177,7 @@ async fn a_topic_that_was_created_anew_has_another_id() {
     assert_eq!(topic_facts(&settings, &topic).await.unwrap().id, before.id);
     admin::delete_topics(&settings).await.unwrap();
     let mut after = before.id;
-    for _ in 0..100 {
+    for _ in 0..3_000 {
         // A broker takes a moment to forget a deleted topic.
         tokio::time::sleep(Duration::from_millis(100)).await;
         if admin::create_topics(&settings).await.is_ok()

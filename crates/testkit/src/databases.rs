@@ -81,7 +81,7 @@ async fn until_unused(server: &mut PgConnection, name: &str) {
     let open = "SELECT concat_ws(' ', application_name, state, query) FROM pg_stat_activity
                 WHERE datname = $1 AND backend_type = 'client backend'";
     let mut left = Vec::<String>::new();
-    for _ in 0..3_000 {
+    for _ in 0..15_000 {
         left = sqlx::query_scalar(open).bind(name).fetch_all(&mut *server).await.expect(open);
         if left.is_empty() {
             return;

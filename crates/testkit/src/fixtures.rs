@@ -1,6 +1,7 @@
 //! Real Mach-O files and dSYMs for tests: made by compilers from the sources in `tests/fixtures`, or
 //! fetched from a package registry. Each is made once and kept in the build folder, never committed.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -25,12 +26,10 @@ pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let recipe = recipe();
-        let mut key = Fnv::new();
-        key.folder(&recipe);
-        for tool in ["clang-19", "ld64.lld-19", "rustc"] {
-            key.bytes(&version(tool));
-        }
-        once(&format!("fixtures-{:016x}", key.0), |target| {
+        let tools = ["clang-19", "ld64.lld-19", "rustc"].map(find_tool);
+        let toolchain = recipe.join("../../rust-toolchain.toml");
+        let depends_on = [&recipe, &toolchain].into_iter().chain(&tools).map(PathBuf::as_path);
+        make_once("fixtures", depends_on, |target| {
             run(Command::new(recipe.join("build")).arg(target));
         })
     })
@@ -46,9 +45,7 @@ pub fn dyld_caches() -> &'static Path {
     static CACHES: OnceLock<PathBuf> = OnceLock::new();
     CACHES.get_or_init(|| {
         let recipe = recipe().join("dyld-cache");
-        let mut key = Fnv::new();
-        key.folder(&recipe);
-        once(&format!("dyld-caches-{:016x}", key.0), |target| {
+        make_once("dyld-caches", [recipe.as_path()], |target| {
             let mut python = Command::new("python3");
             run(python.arg("-B").arg(recipe.join("generate")).arg(target));
         })
@@ -100,6 +97,7 @@ pub fn canvas_dsyms() -> Result<[PathBuf; 2], String> {
     static CANVAS_FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let folder = CANVAS_FOLDER.get_or_init(|| {
         let name = format!("canvas-{}", CANVAS_SHA512.get(..16).unwrap_or(CANVAS_SHA512));
+        let _lock = lock(&name);
         if let Some(folder) = made(&name) {
             return Ok(folder);
         }
@@ -198,11 +196,17 @@ pub fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn version(tool: &str) -> Vec<u8> {
+/// Returns the path of a program.
+///
+/// # Panics
+/// If it is not installed.
+#[must_use]
+pub fn find_tool(tool: &str) -> PathBuf {
     let needed = "tests need clang-19, lld-19 and llvm-19 (Debian packages of these names), python3 and rustc \
                   with `rustup target add aarch64-apple-ios`";
-    let output = Command::new(tool).arg("--version").output();
-    output.unwrap_or_else(|error| panic!("{tool}: {error}; {needed}")).stdout
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(tool)).find(|file| file.is_file());
+    found.unwrap_or_else(|| panic!("{tool} is not found; {needed}"))
 }
 
 /// The build folder of the running test: `target/debug/deps/test` lies three levels below it.
@@ -215,14 +219,41 @@ fn made(name: &str) -> Option<PathBuf> {
     Some(cache().join(name)).filter(|folder| folder.is_dir())
 }
 
-/// Makes a folder once. Two processes may both make it; the first to finish is kept.
-fn once(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
-    made(name).unwrap_or_else(|| {
-        let target = cache().join(format!("{name}.{}", std::process::id()));
-        std::fs::create_dir_all(&target).unwrap_or_else(|error| panic!("{}: {error}", target.display()));
-        make(&target);
-        settle(&target, name)
+/// Makes a folder in the build folder, once for each state of the folders, files and programs that it depends on. Each
+/// test may be a process of its own: one of them makes it, and the others wait.
+///
+/// # Panics
+/// If it cannot be written.
+pub fn make_once<'p>(
+    name: &str,
+    depends_on: impl IntoIterator<Item = &'p Path>,
+    make: impl FnOnce(&Path),
+) -> PathBuf {
+    let mut key = Fnv::new();
+    for path in depends_on {
+        key.path(path);
+    }
+    let name = format!("{name}-{:016x}", key.0);
+    made(&name).unwrap_or_else(|| {
+        let _lock = lock(&name);
+        made(&name).unwrap_or_else(|| {
+            let target = cache().join(format!("{name}.{}", std::process::id()));
+            std::fs::create_dir_all(&target).unwrap_or_else(|error| panic!("{}: {error}", target.display()));
+            make(&target);
+            settle(&target, &name)
+        })
     })
+}
+
+/// Waits until no other process makes the folder of this name. The lock ends with the returned file.
+fn lock(name: &str) -> File {
+    let path = cache().join(format!("{name}.lock"));
+    let locked = std::fs::create_dir_all(cache()).and_then(|()| {
+        let file = File::create(&path)?;
+        file.lock()?;
+        Ok(file)
+    });
+    locked.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 fn settle(target: &Path, name: &str) -> PathBuf {
@@ -241,6 +272,20 @@ pub(crate) struct Fnv(pub(crate) u64);
 impl Fnv {
     pub(crate) fn new() -> Fnv {
         Fnv(0xCBF2_9CE4_8422_2325)
+    }
+
+    /// Adds the contents of a folder or a text. Of a program, add its size and its time: it is large.
+    fn path(&mut self, path: &Path) {
+        const LARGEST_TEXT: u64 = 1 << 16;
+        let about = std::fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        if about.is_dir() {
+            self.folder(path);
+        } else if about.len() <= LARGEST_TEXT {
+            self.bytes(&std::fs::read(path).unwrap_or_default());
+        } else {
+            let changed = about.modified();
+            self.bytes(format!("{} {} {changed:?}", path.display(), about.len()).as_bytes());
+        }
     }
 
     fn bytes(&mut self, bytes: &[u8]) {

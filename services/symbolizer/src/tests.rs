@@ -7,6 +7,7 @@ mod fetching;
 mod figures;
 mod readiness;
 mod retries;
+mod retry_progress;
 mod segments;
 mod senders;
 mod storage;

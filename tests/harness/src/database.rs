@@ -1,5 +1,6 @@
 //! A migrated database with a clock that a test moves, and reports to fill it with: for the statements of features.
 
+use crate::service::SERVICE_TIMEOUT;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::sync::Arc;
@@ -100,6 +101,17 @@ impl TestDatabase {
     /// The number that a query gives to the owner.
     pub async fn number(&self, query: &str) -> i64 {
         self.rows(query).await[0].get(0)
+    }
+
+    /// Waits until a statement waits for a lock that another transaction has.
+    pub async fn wait_for_lock(&self) {
+        let waits = "SELECT count(*) FROM pg_stat_activity
+                     WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let end = tokio::time::Instant::now() + SERVICE_TIMEOUT;
+        while self.number(waits).await == 0 {
+            assert!(tokio::time::Instant::now() < end, "no statement waits for a lock");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
     }
 
     /// Changes the database as its owner.

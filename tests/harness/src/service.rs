@@ -8,7 +8,7 @@ use unslide_runtime::Host;
 use unslide_runtime::health::Readiness;
 
 /// How long a test waits for a service, on a machine that is busy.
-pub const SERVICE_TIMEOUT: Duration = Duration::from_secs(60);
+pub const SERVICE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A running service and its host.
 pub struct RunningService<E> {

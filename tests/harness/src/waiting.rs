@@ -38,7 +38,13 @@ impl TestServers {
 
     /// Waits until no job is left.
     pub async fn wait_until_idle(&self) {
-        while !jobs::count_jobs(&self.store).await.expect("the database").is_empty() {
+        let end = Instant::now() + SERVICE_TIMEOUT;
+        loop {
+            let left = jobs::count_jobs(&self.store).await.expect("the database");
+            if left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < end, "{left:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }

@@ -120,7 +120,7 @@ async fn a_developer_sends_a_report_and_finds_its_bug_by_commands_alone() {
 
 /// Waits until the report was answered again with the dSYM, and returns the id of its group.
 fn find_group(user: &User<'_>, id: &str) -> String {
-    for _ in 0..600 {
+    for _ in 0..3_000 {
         let listed = user.succeed_json(&["reports", "--json"]);
         let report = listed.as_array().expect("a list").iter().find(|report| report["id"] == id);
         if let Some(report) = report.filter(|report| report["revision"] == 2) {

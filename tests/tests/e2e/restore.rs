@@ -11,7 +11,7 @@ use unslide_tests::installation::{Installation, TENANT};
 const SERVICES: [&str; 4] = ["builder", "api", "indexer", "symbolizer"];
 /// The tenant that is made after the backup.
 const LATER: &str = "later";
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(300);
 
 /// Copies a database that nobody is connected to, in the place of one that may be there.
 async fn copy_database(installation: &Installation, from: &str, to: &str) {

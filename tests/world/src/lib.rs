@@ -114,13 +114,11 @@ impl World {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let running = tokio::spawn(unslide_api::run_on(listener, told, features, host.clone()));
         let client = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
-        for _ in 0..200 {
+        let is_serving = wait_until(async || {
             let health = host.health.check_readiness().await;
-            if health.probes.get("serving").is_some_and(|probe| probe.ok) {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            health.probes.get("serving").is_some_and(|probe| probe.ok)
+        });
+        assert!(is_serving.await, "the api does not start");
         for name in ["acme", "umbrella"] {
             servers.make_tenant(&tenant_id(name)).await;
         }
@@ -130,7 +128,7 @@ impl World {
     /// Stops the api, which must drain, and takes everything away.
     pub async fn stop(self) {
         self.host.shutdown.begin();
-        tokio::time::timeout(Duration::from_secs(60), self.running).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(300), self.running).await.unwrap().unwrap().unwrap();
         self.servers.stop(false).await;
     }
 
@@ -274,7 +272,7 @@ impl World {
 
 /// Waits for a condition, and returns whether it came to hold.
 pub async fn wait_until(mut holds: impl AsyncFnMut() -> bool) -> bool {
-    for _ in 0..3_000 {
+    for _ in 0..15_000 {
         if holds().await {
             return true;
         }

@@ -2,8 +2,9 @@
 
 use crate::error::{AtPath, Error};
 use crate::random::random_bytes;
+use parking_lot::Mutex;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -58,11 +59,23 @@ fn some_port(ip: IpAddr) -> Result<std::io::Result<TcpListener>, Error> {
     let next = NEXT.get_or_init(|| random);
     for _ in 0..TRIES {
         let port = FIRST + next.fetch_add(1, Ordering::Relaxed) % COUNT;
-        if let Ok(listener) = TcpListener::bind((ip, port)) {
+        if let Ok(listener) = TcpListener::bind((ip, port))
+            && reserve_port(port)
+        {
             return Ok(Ok(listener));
         }
     }
     Ok(TcpListener::bind((ip, 0)))
+}
+
+/// Keeps a port for this process until it ends, so that no other one gets it before its server listens, or while that
+/// server is started again. Returns false if another process has it. No server here uses UDP: a socket of the same number
+/// is the reservation, which the system ends with the process.
+fn reserve_port(port: u16) -> bool {
+    static RESERVED: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+    let Ok(socket) = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)) else { return false };
+    RESERVED.lock().push(socket);
+    true
 }
 
 #[cfg(test)]

@@ -113,13 +113,26 @@ impl Database {
 
     /// The relay. The lock of the one before is free once the database has seen its connection's end.
     pub async fn relay(&self) -> Relay {
-        for _ in 0..1_500 {
+        for _ in 0..15_000 {
             if let Some(relay) = Relay::acquire(&self.store).await.unwrap() {
                 return relay;
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         panic!("somebody else is the relay");
+    }
+
+    /// Waits until a statement waits for a lock that another transaction has.
+    pub async fn wait_for_lock(&self) {
+        let waits = "SELECT count(*) FROM pg_stat_activity
+                     WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        for _ in 0..15_000 {
+            if self.number(waits).await > 0 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        panic!("no statement waits for a lock");
     }
 
     /// Everything that reports leave behind, as text.

@@ -17,6 +17,16 @@ struct Pooler {
 
 impl Pooler {
     async fn start(server: &str, mode: &str) -> Pooler {
+        for _ in 0..10 {
+            if let Some(pooler) = Pooler::try_start(server, mode).await {
+                return pooler;
+            }
+        }
+        panic!("pgbouncer does not start");
+    }
+
+    /// Returns None if it ends at once, as another process has taken the port in between.
+    async fn try_start(server: &str, mode: &str) -> Option<Pooler> {
         let folder = tempfile::tempdir().unwrap();
         let (login, address) = server.strip_prefix("postgres://").unwrap().split_once('@').unwrap();
         let (user, password) = login.split_once(':').unwrap();
@@ -42,14 +52,14 @@ impl Pooler {
             command.args(["-u", "nobody"]);
         }
         command.arg("-q").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().expect("pgbouncer (Debian: pgbouncer)");
-        for _ in 0..500 {
-            if tokio::net::TcpStream::connect(listen).await.is_ok() {
-                break;
+        let mut child = command.spawn().expect("pgbouncer (Debian: pgbouncer)");
+        while tokio::net::TcpStream::connect(listen).await.is_err() {
+            if child.try_wait().unwrap().is_some() {
+                return None;
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
-        Pooler { child, url: format!("postgres://{login}@{listen}/{database}"), _folder: folder }
+        Some(Pooler { child, url: format!("postgres://{login}@{listen}/{database}"), _folder: folder })
     }
 }
 

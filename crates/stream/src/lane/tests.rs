@@ -56,6 +56,8 @@ struct Copier {
     held: Mutex<BTreeSet<String>>,
     /// After how long these are looked at again.
     hold: Mutex<Duration>,
+    /// Partitions with a record that was held back.
+    holding: Mutex<BTreeSet<i32>>,
     /// While false nothing gets prepared.
     open: watch::Sender<bool>,
     /// The batch that begins a partition panics when it is prepared again.
@@ -76,6 +78,7 @@ impl Copier {
             slow,
             held: Mutex::default(),
             hold: Mutex::new(Duration::from_millis(100)),
+            holding: Mutex::default(),
             open: watch::Sender::new(true),
             panics_again: AtomicBool::new(false),
             prepared: Mutex::default(),
@@ -137,7 +140,11 @@ impl Processor for Copier {
 
     fn not_before(&self, record: &Record) -> Option<Instant> {
         let text = String::from_utf8(record.value.clone()?.to_vec()).ok()?;
-        self.held.lock().contains(&text).then(|| Instant::now() + *self.hold.lock())
+        let is_held = self.held.lock().contains(&text);
+        if is_held {
+            self.holding.lock().insert(record.at.partition);
+        }
+        is_held.then(|| Instant::now() + *self.hold.lock())
     }
 
     fn on_assigned(&self, shares: &[TopicShare]) {
@@ -167,6 +174,8 @@ impl Processor for Copier {
 struct Bench {
     settings: Settings,
     producer: Producer,
+    /// How many records the tests saw last on a topic.
+    seen: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Bench {
@@ -181,7 +190,7 @@ impl Bench {
         admin::create_topics(&settings).await.unwrap();
         settings.max_record_bytes = 8 << 20;
         let producer = Producer::new(&settings).unwrap();
-        Bench { settings, producer }
+        Bench { settings, producer, seen: Mutex::default() }
     }
 
     async fn input(&self, texts: impl IntoIterator<Item = String>) {
@@ -250,7 +259,7 @@ impl Bench {
     /// Everything committed on a topic: value and headers.
     async fn read(&self, topic: &str) -> Vec<Record> {
         // A new partition's leader may still be unknown to a client that is as new.
-        for _ in 0..50 {
+        for _ in 0..3_000 {
             if let Ok(records) = scan::whole_topic(&self.settings, topic).await {
                 return records;
             }
@@ -259,16 +268,18 @@ impl Bench {
         scan::whole_topic(&self.settings, topic).await.unwrap()
     }
 
-    /// Waits until `count` records are committed on a topic, and some time more for surplus ones.
+    /// Returns the records of a topic once `count` are committed. [`Bench::done`] finds what comes after them.
     async fn read_all(&self, topic: &str, count: usize) -> Vec<Record> {
-        for _ in 0..300 {
-            if self.read(topic).await.len() >= count {
+        let mut records = self.read(topic).await;
+        for _ in 0..1_500 {
+            if records.len() >= count {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
+            records = self.read(topic).await;
         }
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        self.read(topic).await
+        self.seen.lock().insert(topic.to_owned(), records.len());
+        records
     }
 
     /// What is on the dead-letter topic once it holds `count` dead letters.
@@ -285,7 +296,12 @@ impl Bench {
         counts
     }
 
+    /// Ends the test, whose lanes have ended: nothing may have come behind what it saw.
     async fn done(self) {
+        let seen = self.seen.lock().clone();
+        for (topic, count) in seen {
+            assert_eq!(self.read(&topic).await.len(), count, "records of {topic} in the end and before");
+        }
         admin::delete_topics(&self.settings).await.unwrap();
     }
 }
@@ -358,6 +374,17 @@ async fn a_zombie_that_wakes_up_inside_its_transaction_is_fenced_off() {
     bench.done().await;
 }
 
+/// Waits until the broker has ended the transaction that is open on the output.
+fn wait_for_abort(settings: &Settings) {
+    let (scanner, output) = (scan::Scanner::open(settings).unwrap(), settings.topic_names().output);
+    let ends: Vec<(i32, i64)> =
+        (0..4).map(|partition| (partition, scanner.log_end(&output, partition).unwrap())).collect();
+    let is_open =
+        |(partition, end): &(i32, i64)| scanner.stable_bounds(&output, *partition).unwrap().1 < *end;
+    assert!(ends.iter().any(is_open), "the broker has the transaction's records");
+    scanner.wait_stable(&output, &ends, 5 * ANSWER).unwrap();
+}
+
 /// The broker aborts a transaction that stays open too long, and fences its producer off. The lane
 /// makes a new producer, goes back to what is committed, and does the batch again.
 #[tokio::test(flavor = "multi_thread")]
@@ -365,10 +392,10 @@ async fn a_transaction_that_the_broker_aborts_is_done_again() {
     let bench = Bench::new().await;
     bench.input(numbers(0..60)).await;
     let calls = std::sync::atomic::AtomicU32::new(0);
+    let stalled = bench.settings.clone();
     let stall: Failpoint = Arc::new(move || {
         if calls.fetch_add(1, Ordering::SeqCst) == 1 {
-            // Longer than the time-out and than the broker's interval of looking for such.
-            std::thread::sleep(Duration::from_secs(14));
+            wait_for_abort(&stalled);
         }
         false
     });
@@ -464,11 +491,25 @@ async fn a_pause_keeps_the_records_and_says_why() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_ends_what_was_begun_and_the_next_worker_takes_the_rest() {
     let bench = Bench::new().await;
-    // Ten batches take half a minute: the stop comes well before the last.
-    let slow = Copier::new(bench.settings.topic_names(), Duration::from_secs(3));
     bench.input(numbers(0..200)).await;
-    let lane = bench.start("w", &slow);
-    until(&lane, |s| s.commits > 0).await;
+    let (reached, at_point) = std::sync::mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (released, calls) = (Mutex::new(released), std::sync::atomic::AtomicU32::new(0));
+    // The second of ten batches is not committed before the lane is asked to stop.
+    let halt: Failpoint = Arc::new(move || {
+        if calls.fetch_add(1, Ordering::SeqCst) == 1 {
+            let _ = reached.send(());
+            let _ = released.lock().recv();
+        }
+        false
+    });
+    let tune = move |engine: &mut Engine<Copier>| engine.producer.before_commit = Some(halt);
+    let lane =
+        Lane::start_with(&bench.settings, bench.config("w"), bench.copier(), Arc::new(Unobserved), tune);
+    let lane = lane.unwrap();
+    tokio::task::spawn_blocking(move || at_point.recv().unwrap()).await.unwrap();
+    lane.stop(ANSWER);
+    drop(release);
     stop(lane).await;
     let taken = bench.read(&bench.settings.topic_names().output).await.len();
     assert!((1..200).contains(&taken), "{taken} were committed before the stop");

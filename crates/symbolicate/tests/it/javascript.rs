@@ -10,6 +10,7 @@ use unslide_model::DebugId;
 use unslide_report::{ReadLimits, Report};
 use unslide_symbolicate::symcache::SymCache;
 use unslide_symbolicate::{BundleIdentity, Context, ImageSymbols, build_source_map, enrich};
+use unslide_testkit::fixtures::{find_tool, make_once};
 
 const ID: DebugId = DebugId([7; 16]);
 /// Frames of a report.
@@ -33,13 +34,20 @@ fn tools() -> PathBuf {
 /// Node.js: the one that `scripts/setup test` has put there where that of the system is too old, or that of the system.
 fn node() -> PathBuf {
     let own = tools().join("../bin/node");
-    if own.exists() { own } else { PathBuf::from("node") }
+    if own.exists() { own } else { find_tool("node") }
 }
 
 /// What a script of `tests/javascript` prints: each bundle by its name.
 fn bundles(script: &str) -> Value {
-    let (folder, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/javascript");
+    let answers = make_once(&format!("javascript-{script}"), [source.as_path(), &node()], |target| {
+        std::fs::write(target.join("answers.json"), run_script(script, &source)).unwrap();
+    });
+    serde_json::from_slice(&std::fs::read(answers.join("answers.json")).unwrap()).unwrap()
+}
+
+fn run_script(script: &str, source: &Path) -> Vec<u8> {
+    let (folder, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // Modules are looked for beside the script.
     let modules = tools().join("node_modules");
     std::os::unix::fs::symlink(&modules, work.path().join("node_modules")).unwrap();
@@ -56,7 +64,7 @@ fn bundles(script: &str) -> Value {
     node.arg(script).arg(folder.path()).current_dir(work.path()).env("TMPDIR", folder.path());
     let done = node.output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    serde_json::from_slice(&done.stdout).unwrap()
+    done.stdout
 }
 
 fn symbols(bundle: &Value, id: DebugId) -> ImageSymbols {

@@ -24,7 +24,7 @@ async fn start_world(receiver: &HttpReceiver) -> World {
 
 /// Waits for the requests to a path that begins so, until there are this many.
 async fn wait_for(receiver: &HttpReceiver, path: &str, count: usize) -> Vec<ReceivedRequest> {
-    for _ in 0..1_200 {
+    for _ in 0..6_000 {
         let received = receiver.received().into_iter().filter(|request| request.path.starts_with(path));
         let received: Vec<ReceivedRequest> = received.collect();
         if received.len() >= count {

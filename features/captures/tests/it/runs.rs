@@ -1,7 +1,6 @@
 //! Captures: received once, analysed by the last run alone, and never asleep while symbols are there.
 
 use serde_json::{Value, json};
-use std::time::Duration;
 use unslide_captures::JOB_KIND;
 use unslide_captures::capture::CaptureForm;
 use unslide_captures::store::{
@@ -256,7 +255,7 @@ async fn an_analysis_that_ends_after_its_symbols_came_is_made_again() {
         tx.commit().await.unwrap();
         end
     });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    database.wait_for_lock().await;
     assert!(!ending.is_finished(), "it waits for the slot");
     publisher.commit().await.unwrap();
     assert_eq!(ending.await.unwrap(), AnalysisEnd::Answers { before: None });
@@ -279,7 +278,7 @@ async fn symbols_that_come_while_an_analysis_ends_find_it() {
         tx.commit().await.unwrap();
         generation
     });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    database.wait_for_lock().await;
     assert!(!publishing.is_finished(), "it waits for the slot");
     ending.commit().await.unwrap();
     let generation = publishing.await.unwrap();

@@ -12,7 +12,7 @@ use unslide_store::persons::PersonKind;
 /// Probes of a builder that has started.
 const PROBES: usize = 3;
 /// Time until the first search of an empty database has ended.
-const FIRST_SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
+const FIRST_SEARCH_TIMEOUT: Duration = Duration::from_secs(300);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_builder_searches_at_once_and_comes_back_for_the_second_search() {

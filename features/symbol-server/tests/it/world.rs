@@ -64,7 +64,7 @@ impl SymbolWorld {
 
     pub async fn stop(self) {
         self.host.shutdown.begin();
-        tokio::time::timeout(Duration::from_secs(60), self.builder).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(300), self.builder).await.unwrap().unwrap().unwrap();
         self.host.health.clear();
         self.world.stop().await;
     }

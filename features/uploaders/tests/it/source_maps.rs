@@ -53,7 +53,7 @@ impl UploadWorld {
             (&json!("not_found"), &json!([sha1(bytes)]))
         );
         assert_eq!(self.send_chunks(key, &[Part::chunk(bytes)]).await.status, 200);
-        for _ in 0..600 {
+        for _ in 0..3_000 {
             let answer = self.assemble_bundle(key, bytes).await;
             if answer["state"] != "assembling" {
                 return answer;

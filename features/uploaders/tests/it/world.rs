@@ -79,7 +79,7 @@ impl UploadWorld {
     pub async fn stop(self) {
         if let Some((host, builder)) = self.builder {
             host.shutdown.begin();
-            tokio::time::timeout(Duration::from_secs(60), builder).await.unwrap().unwrap().unwrap();
+            tokio::time::timeout(Duration::from_secs(300), builder).await.unwrap().unwrap().unwrap();
             host.health.clear();
         }
         self.world.stop().await;
@@ -100,7 +100,7 @@ impl UploadWorld {
 
     /// Asks for the state of files until none is `assembling`.
     pub async fn finished(&self, key: &str, files: &Value) -> Value {
-        for _ in 0..600 {
+        for _ in 0..3_000 {
             let answer = self.assemble(key, files).await.expect_status(200);
             if answer.as_object().unwrap().values().all(|entry| entry["state"] != "assembling") {
                 return answer;
@@ -116,7 +116,7 @@ impl UploadWorld {
             let asked = json!({ "debug_ids": [debug_id] });
             self.post_json("/v1/symbols/check", key, &asked).await.expect_status(200)["ready"] == true
         };
-        for _ in 0..600 {
+        for _ in 0..3_000 {
             if is_ready().await {
                 return;
             }

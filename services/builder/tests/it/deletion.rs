@@ -48,7 +48,7 @@ impl World {
     }
 
     async fn erased(&self, swept: bool) -> erasure::TenantErasure {
-        for _ in 0..1_200 {
+        for _ in 0..6_000 {
             let mut tx = self.store.tenant(&acme()).await.unwrap();
             let erasure = erasure::get(&mut tx).await.unwrap();
             tx.rollback().await.unwrap();
@@ -64,7 +64,6 @@ impl World {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_tenant_leaves_nothing_and_what_comes_late_is_found() {
     let mut world = World::start(0).await;
-    world.config.builder.erase_again_seconds = 1;
     world.config.kafka.tenant_topics = true;
     admin::create_tenant_topics(&world.config.kafka, &acme()).await.unwrap();
     assert_eq!(world.own_topics().await, 2);
@@ -81,7 +80,7 @@ async fn a_deleted_tenant_leaves_nothing_and_what_comes_late_is_found() {
     assert_eq!(world.stored().await, Vec::<String>::new());
     assert_eq!(erasure.objects, stored as u64);
     // They are listed for a moment more.
-    for _ in 0..600 {
+    for _ in 0..3_000 {
         if world.own_topics().await == 0 {
             break;
         }
@@ -100,7 +99,7 @@ async fn a_deleted_tenant_leaves_nothing_and_what_comes_late_is_found() {
     // An upload with a dead receiver has left something after that. The next look finds it.
     world.put(&keys::for_upload(acme().scope(Uuid::nil()))).await;
     world.stop_builders().await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.config.builder.erase_again_seconds = 0;
     world.builder();
     let swept = world.erased(true).await;
     assert_eq!((world.stored().await, swept.objects), (Vec::new(), stored as u64 + 1));

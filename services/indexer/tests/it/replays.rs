@@ -95,7 +95,7 @@ async fn positions_move_over_what_is_no_record() {
     config.set("bootstrap.servers", servers::kafka()).set("transactional.id", format!("{topic}.test"));
     tokio::task::spawn_blocking(move || {
         let producer: BaseProducer = config.create().unwrap();
-        let within = Duration::from_secs(30);
+        let within = Duration::from_secs(300);
         producer.init_transactions(within).unwrap();
         producer.begin_transaction().unwrap();
         producer.send(BaseRecord::<str, str>::to(&topic).partition(1).payload("{}")).unwrap();

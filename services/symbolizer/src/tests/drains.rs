@@ -39,10 +39,9 @@ async fn a_key_is_drained_at_its_rate_with_the_oldest_first_and_the_audit_sees_w
     let total = audit(&bench).await.total();
     assert_eq!((total.input, total.waiting, total.unread), (30, 30, 0));
     let lanes = vec![bench.retry()];
+    bench.retries.wait_until_held(1).await;
     let outputs = bench.wait(&bench.names.output, 20).await;
-    // The burst of two seconds, and no time goes by.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(bench.read(&bench.names.output).await.len(), 20);
+    assert_eq!(outputs.len(), 20, "the burst of two seconds, and no time goes by");
     let oldest: BTreeSet<i64> =
         outputs.iter().filter_map(|output| output.headers.get_number(headers::SOURCE_OFFSET)).collect();
     assert_eq!(oldest, (0..20).collect());
@@ -90,10 +89,10 @@ async fn a_drainer_that_is_killed_neither_loses_nor_doubles() {
         let event = Headers::new().with(headers::DRAIN_TOPIC, sessions.clone());
         send_over_rate(&bench, &key, "20", event, format!("{{\"id\":{n}}}").into_bytes()).await;
     }
-    for _ in 0..4 {
+    for due in [1, 40, 80, 120] {
         // A lane that is dropped ends in the middle of its transaction, and the next one fences it off.
         let lane = bench.retry();
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        bench.retries.wait_for_due(due).await;
         drop(lane);
     }
     let lanes = vec![bench.retry()];

@@ -47,18 +47,10 @@ async fn a_tenant_over_its_rate_waits_in_overflow_and_a_quiet_one_behind_it_does
 
     // There they go on at the tenant's rate: another burst, half for each half of the records.
     lanes.push(bench.retry());
+    bench.retries.wait_until_held(2).await;
     let outputs = bench.wait(&bench.names.output, 41).await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(bench.read(&bench.names.output).await.len(), outputs.len());
-    assert_eq!(of(&outputs, "acme").len(), 40);
-    for _ in 0..40 {
-        if bench.read(&bench.names.output).await.len() >= 101 {
-            break;
-        }
-        bench.clock.ahead(2);
-        tokio::time::sleep(Duration::from_millis(2_500)).await;
-    }
-    assert_eq!(bench.wait(&bench.names.output, 101).await.len(), 101);
+    assert_eq!((of(&outputs, "acme").len(), outputs.len()), (40, 41));
+    assert_eq!(bench.wait_while_time_passes(&bench.names.output, 101).await.len(), 101);
     assert!(bench.read(&bench.names.dead_letter).await.is_empty());
     bench.end(lanes).await;
 }
@@ -93,19 +85,11 @@ async fn a_report_costs_its_bytes_on_the_input_and_in_overflow() {
     assert_eq!((of(&outputs, "acme").len(), of(&outputs, "other").len(), over.len()), (4, 1, 5));
     // There it costs as much: more than the ten units of a burst that half the rate has.
     lanes.push(bench.retry());
-    bench.wait(&bench.names.output, 6).await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let outputs = bench.read(&bench.names.output).await;
+    bench.retries.wait_until_held(1).await;
+    let outputs = bench.wait(&bench.names.output, 6).await;
     let large = outputs.iter().filter(|r| r.value.as_ref().unwrap().len() > 1 << 20).count();
     assert!((6..=9).contains(&outputs.len()) && large == 3, "{} of them {large} large", outputs.len());
-    for _ in 0..40 {
-        if bench.read(&bench.names.output).await.len() >= 10 {
-            break;
-        }
-        bench.clock.ahead(2);
-        tokio::time::sleep(Duration::from_millis(2_500)).await;
-    }
-    assert_eq!(bench.wait(&bench.names.output, 10).await.len(), 10);
+    assert_eq!(bench.wait_while_time_passes(&bench.names.output, 10).await.len(), 10);
     bench.end(lanes).await;
 }
 
@@ -135,14 +119,7 @@ async fn a_step_of_the_wall_clock_stalls_no_rate_and_no_tier() {
         bench.input(Some("acme"), app.report(32, 2)).await;
         wait_of(&bench, "acme", 21).await;
         lanes.push(bench.retry());
-        for _ in 0..40 {
-            if bench.read(&bench.names.output).await.len() >= 33 {
-                break;
-            }
-            bench.clock.ahead(2);
-            tokio::time::sleep(Duration::from_millis(1_500)).await;
-        }
-        let outputs = bench.wait(&bench.names.output, 33).await;
+        let outputs = bench.wait_while_time_passes(&bench.names.output, 33).await;
         assert_eq!(of(&outputs, "other").len(), 1, "{step}");
         bench.end(lanes).await;
     }
@@ -150,7 +127,7 @@ async fn a_step_of_the_wall_clock_stalls_no_rate_and_no_tier() {
 
 /// All outputs, once there are `count` of a tenant.
 async fn wait_of(bench: &Bench, tenant: &str, count: usize) -> Vec<Record> {
-    for _ in 0..600 {
+    for _ in 0..1_500 {
         let outputs = bench.read(&bench.names.output).await;
         if of(&outputs, tenant).len() >= count {
             return outputs;
@@ -165,7 +142,7 @@ async fn limit(bench: &Bench, tenant: &str, units_per_second: u32) {
     let limits = TenantLimits { units_per_second, ..TenantLimits::default() };
     tell(&bench.producer, &bench.names, tenant, TenantState::Active, limits).await;
     let tenant = TenantId::new(tenant).unwrap();
-    for _ in 0..600 {
+    for _ in 0..3_000 {
         if bench.worker.tenants.limits(&tenant).units_per_second == units_per_second {
             return;
         }
@@ -344,7 +321,7 @@ async fn an_array_in_overflow_costs_its_tenant_as_much_as_its_reports() {
     // The burst was ten, and there are five a second: ninety are owed.
     for seconds in [0, 15] {
         bench.clock.ahead(seconds);
-        tokio::time::sleep(Duration::from_secs(7)).await;
+        bench.retries.wait_until_held(1).await;
         assert_eq!(bench.read(&bench.names.output).await.len(), 100);
     }
     bench.clock.ahead(5);

@@ -105,6 +105,7 @@ async fn begun(bench: &Bench, downloads: usize) {
     while bench.memory.call_count(Operation::Get) < downloads {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    // A real pause: nothing tells the end of the short wait. Too short a pause fails nothing.
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 

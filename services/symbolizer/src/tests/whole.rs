@@ -65,7 +65,7 @@ async fn a_running_worker_drops_the_symcaches_of_a_tenant_that_is_deleted_and_no
     assert!(outputs.iter().all(|record| symbolicated(record) > 0));
     assert_eq!((files(&cache.join("acme")), files(&cache.join("other"))), (1, 1));
     tell(&bench.producer, &bench.names, "acme", TenantState::Deleted, TenantLimits::default()).await;
-    for _ in 0..600 {
+    for _ in 0..3_000 {
         if files(&cache.join("acme")) == 0 {
             break;
         }

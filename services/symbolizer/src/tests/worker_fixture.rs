@@ -1,5 +1,6 @@
 //! A worker on a real Kafka, with object storage in memory and a clock that can be set ahead.
 
+use super::retry_progress::{RetryProgress, WatchedRetry};
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::Tenants;
 use crate::lanes::batch::LaneResources;
@@ -112,6 +113,10 @@ impl TestClock {
         *self.stands_at.lock() = Some((SystemClock.now_micros(), SystemClock.monotonic_micros()));
     }
 
+    pub fn is_standing(&self) -> bool {
+        self.stands_at.lock().is_some()
+    }
+
     /// Sets the wall clock, while no time passes.
     pub fn step(&self, seconds: i64) {
         self.stepped_micros.fetch_add(seconds * 1_000_000, Ordering::SeqCst);
@@ -182,6 +187,7 @@ pub struct Bench {
     pub clock: Arc<TestClock>,
     pub worker: Arc<Worker>,
     pub registry: prometheus::Registry,
+    pub retries: Arc<RetryProgress>,
     live_patience: Patience,
     _folder: tempfile::TempDir,
 }
@@ -254,6 +260,7 @@ impl Bench {
             clock,
             worker,
             registry,
+            retries: Arc::default(),
             live_patience,
             _folder: folder,
         }
@@ -293,7 +300,8 @@ impl Bench {
 
     pub fn retry(&self) -> Lane {
         let shares = Arc::new(TenantRates::new(Duration::from_secs(2)));
-        let processor = Retry::new(self.resources(Patience::fixed(SYMBOL_FETCH_TIMEOUT)), shares);
+        let retry = Arc::new(Retry::new(self.resources(Patience::fixed(SYMBOL_FETCH_TIMEOUT)), shares));
+        let processor = WatchedRetry { retry, clock: self.clock.clone(), progress: self.retries.clone() };
         let observer = self.worker.metrics.lane_observer(retry::RETRY_LANE);
         let config = self.config(retry::RETRY_LANE, retry::lane_topics(&self.worker));
         Lane::start(&self.settings, config, Arc::new(processor), observer).unwrap()
@@ -352,7 +360,7 @@ impl Bench {
 
     /// The records of a topic once there are `count`.
     pub async fn wait(&self, topic: &str, count: usize) -> Vec<Record> {
-        for _ in 0..600 {
+        for _ in 0..1_500 {
             let records = self.read(topic).await;
             if records.len() >= count {
                 return records;
@@ -369,9 +377,21 @@ impl Bench {
         panic!("{topic} has {found} records and not {count}; overflow, retry, dead letters: {elsewhere:?}");
     }
 
+    /// Waits for the same, while the worker's clock goes on by two seconds at each look.
+    pub async fn wait_while_time_passes(&self, topic: &str, count: usize) -> Vec<Record> {
+        for _ in 0..1_500 {
+            if self.read(topic).await.len() >= count {
+                break;
+            }
+            self.clock.ahead(2);
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        self.wait(topic, count).await
+    }
+
     /// Returns once the worker has read the table of the tenants.
     pub async fn tenants_read(&self) {
-        for _ in 0..600 {
+        for _ in 0..3_000 {
             if self.worker.tenants.refresh_table().await {
                 return;
             }
@@ -398,7 +418,7 @@ impl Bench {
 
     /// The same, once there is one.
     pub async fn wait_ends(&self) -> Vec<TerminalOutcome> {
-        for _ in 0..600 {
+        for _ in 0..1_500 {
             let ends = self.ends().await;
             if !ends.is_empty() {
                 return ends;
@@ -449,7 +469,7 @@ pub fn symbolicated(record: &Record) -> u64 {
 /// Waits until the lane's status is as wanted.
 pub async fn until(lane: &Lane, wanted: impl FnMut(&LaneStatus) -> bool) -> LaneStatus {
     let mut status = lane.status();
-    let waited = tokio::time::timeout(Duration::from_secs(60), status.wait_for(wanted)).await;
+    let waited = tokio::time::timeout(Duration::from_secs(300), status.wait_for(wanted)).await;
     waited.expect("the lane gets there").unwrap().clone()
 }
 

@@ -178,7 +178,7 @@ async fn a_server_that_is_away_is_named_and_the_service_stays_ready() {
     );
     world.stop_storage().await;
     let mut away = world.host.health.check_dependencies().await;
-    for _ in 0..600 {
+    for _ in 0..3_000 {
         if !away.probes["objects"].ok && away.probes["postgres"].ok {
             break;
         }

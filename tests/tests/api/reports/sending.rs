@@ -183,7 +183,7 @@ async fn without_a_broker_the_client_is_told_to_come_again() {
     assert_eq!(answer.headers["retry-after"], "5");
     answer.expect_problem(503, "unavailable");
     let mut health = world.host.health.ask_now().await;
-    for _ in 0..600 {
+    for _ in 0..3_000 {
         if health.probes["postgres"].ok {
             break;
         }

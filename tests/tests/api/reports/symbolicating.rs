@@ -148,7 +148,7 @@ async fn symbols_that_come_late_or_are_deleted_count_as_soon_as_their_event_is_r
         answer["symbolication"]["status"].as_str().unwrap().to_owned()
     };
     let until = async |wanted: &str| {
-        for _ in 0..600 {
+        for _ in 0..3_000 {
             if status().await == wanted {
                 return;
             }

@@ -47,7 +47,7 @@ pub async fn store(world: &World, of: &str, events: &[Value]) {
 
 pub async fn sent(world: &World, at_least: usize) -> Vec<Record> {
     let (kafka, topic) = (&world.config.kafka, world.config.kafka.topic_names().sessions);
-    for _ in 0..300 {
+    for _ in 0..3_000 {
         let records = scan::whole_topic(kafka, &topic).await.unwrap();
         if records.len() >= at_least {
             return records;

@@ -123,7 +123,7 @@ async fn a_tenant_is_made_with_topics_of_its_own_where_tenants_have_them() {
     world.delete("/v1/tenants/stark", &operator).await.expect_status(202);
     admin::delete_tenant_topics(&kafka, &tenant_id("stark")).await.unwrap();
     // They are listed for a moment more.
-    for _ in 0..600 {
+    for _ in 0..3_000 {
         if there().await == 0 {
             break;
         }

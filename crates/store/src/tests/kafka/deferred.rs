@@ -5,7 +5,6 @@ use crate::positions::{self, PartitionPosition};
 use crate::tests::database::{Database, acme, execute, start, tenant_id};
 use crate::{Result, StoreError, erasure, tenants};
 use std::sync::Arc;
-use std::time::Duration;
 
 pub fn range(tenant: &str, partition: i32, from: i64, to: i64) -> DeferredRange {
     DeferredRange {
@@ -89,7 +88,7 @@ async fn a_range_that_is_extended_while_it_is_closed_keeps_what_was_added() {
             }
             tx.commit().await.unwrap();
         });
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        database.wait_for_lock().await;
         assert!(!second.is_finished(), "it waits for the row");
         first.commit().await.unwrap();
         second.await.unwrap();

@@ -165,14 +165,7 @@ async fn of_two_workers_that_believe_to_have_it_one_goes_on() {
     let mut second = database.store.tenant(&acme()).await.unwrap();
     assert!(reprocess::request_page(&mut first, id, 2).await.unwrap().is_some());
     let (late, ()) = tokio::join!(reprocess::request_page(&mut second, id, 2), async {
-        let waits = "SELECT count(*) FROM pg_stat_activity
-                     WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        for _ in 0..1_500 {
-            if database.number(waits).await > 0 {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+        database.wait_for_lock().await;
         first.commit().await.unwrap();
     });
     assert_eq!(late.unwrap(), None);

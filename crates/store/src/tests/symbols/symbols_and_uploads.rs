@@ -50,7 +50,7 @@ async fn an_upload_goes_its_way_and_says_where_it_is() {
     let waiting = {
         let store = database.store.clone();
         tokio::spawn(
-            async move { uploads::wait_for_status(&store, &acme(), id, Duration::from_secs(20)).await },
+            async move { uploads::wait_for_status(&store, &acme(), id, Duration::from_secs(300)).await },
         )
     };
     let soon = uploads::wait_for_status(&database.store, &acme(), id, Duration::from_millis(10))

@@ -193,12 +193,8 @@ async fn a_deletion_comes_after_whatever_had_begun() {
         erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
         tx.commit().await.unwrap();
     });
-    let waits = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-                 WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted";
-    while database.number(waits).await == 0 {
-        assert!(!deletion.is_finished(), "it did not wait");
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    database.wait_for_lock().await;
+    assert!(!deletion.is_finished(), "it did not wait");
     begun.commit().await.unwrap();
     deletion.await.unwrap();
     // The row is there to be found; one that comes later is refused.

@@ -8,7 +8,7 @@ use rdkafka::Offset;
 async fn until_committed(bench: &Bench, partition: i32, metadata: &str) {
     let wanted = (Offset::Offset(0), metadata.to_owned());
     let mut last = committed(&bench.settings, partition);
-    for _ in 0..600 {
+    for _ in 0..3_000 {
         if last == wanted {
             return;
         }
@@ -21,7 +21,7 @@ async fn until_committed(bench: &Bench, partition: i32, metadata: &str) {
 /// Waits until records of `partitions` partitions are being prepared; their attempts are noted then.
 async fn until_prepared(copier: &Copier, partitions: usize) {
     let begun = || copier.prepared.lock().iter().map(|at| at.partition).collect::<BTreeSet<_>>().len();
-    for _ in 0..1_200 {
+    for _ in 0..6_000 {
         if begun() >= partitions {
             return;
         }

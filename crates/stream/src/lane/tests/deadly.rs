@@ -70,7 +70,7 @@ async fn beside_others(deadly: i32) {
         };
         // Whoever comes next has its name and fences it off.
         let _ = bench.start_copier("w", copier, Arc::new(failpoint));
-        for _ in 0..200 {
+        for _ in 0..1_200 {
             if *dead.borrow_and_update() {
                 break;
             }

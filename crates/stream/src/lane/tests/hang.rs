@@ -2,6 +2,7 @@
 //! Proves: outages
 
 use super::*;
+use crate::lane::transactions::commit::BATCH_ABORTS_LIMIT;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_does_not_come_back_ends_the_lane_for_its_owner() {
@@ -35,7 +36,7 @@ async fn a_lane_says_that_messages_wait_and_no_transaction_ends() {
     config.timings.stall = Duration::from_millis(500);
     let lane = Lane::start(&bench.settings, config, copier.clone(), Arc::new(Unobserved)).unwrap();
     until(&lane, |s| s.partitions == 4).await;
-    // Without work a lane does not stall, however long it lasts.
+    // Without work a lane does not stall, however long it lasts: a real pause, as the lane's thread has the real clock.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!lane.status().borrow().stalled);
     copier.open.send_replace(false);
@@ -66,19 +67,28 @@ async fn a_lane_whose_transactions_are_all_aborted_stalls() {
     let bench = Bench::new().await;
     let aborting = Arc::new(AtomicBool::new(true));
     let failing = aborting.clone();
+    let aborts = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let aborted = aborts.clone();
     let tune = move |engine: &mut Engine<Copier>| {
-        engine.faults.aborted = Some(Arc::new(move || failing.load(Ordering::SeqCst)));
+        engine.faults.aborted = Some(Arc::new(move || {
+            aborted.fetch_add(1, Ordering::SeqCst);
+            failing.load(Ordering::SeqCst)
+        }));
     };
     let mut config = bench.config("w");
-    config.timings.stall = Duration::from_secs(4);
+    config.timings.stall = Duration::from_secs(1);
     bench.input(numbers(0..10)).await;
     let lane = Lane::start_with(&bench.settings, config, bench.copier(), Arc::new(Unobserved), tune).unwrap();
     until(&lane, |s| s.stalled).await;
     // A new producer is no progress either, and no further attempt at the first record.
-    for _ in 0..120 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        assert!(lane.status().borrow().stalled);
-    }
+    let several_producers = aborts.load(Ordering::SeqCst) + 3 * (BATCH_ABORTS_LIMIT + 1);
+    let many_aborts = async {
+        while aborts.load(Ordering::SeqCst) < several_producers {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(lane.status().borrow().stalled);
+        }
+    };
+    tokio::time::timeout(5 * ANSWER, many_aborts).await.expect("it is tried again and again");
     aborting.store(false, Ordering::SeqCst);
     assert_once(&bench.outputs(10).await, 10);
     assert!(bench.read(&bench.settings.topic_names().dead_letter).await.is_empty());

@@ -81,6 +81,16 @@ async fn what_was_held_back_is_waiting_for_the_next_worker() {
     bench.done().await;
 }
 
+/// Waits until this number of partitions was held back.
+async fn until_holding(copier: &Copier, partitions: usize) {
+    let holding = async {
+        while copier.holding.lock().len() < partitions {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(5 * ANSWER, holding).await.expect("the records are held back");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn partitions_that_change_hands_while_held_back_go_on_with_their_owner() {
     let bench = Bench::new().await;
@@ -93,14 +103,16 @@ async fn partitions_that_change_hands_while_held_back_go_on_with_their_owner() {
     }
     let a = bench.start("a", &first);
     until(&a, |s| s.partitions == 4).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    until_holding(&first, 4).await;
     let b = bench.start("b", &second);
     until(&b, |s| s.partitions == 2).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    until_holding(&second, 2).await;
     // Two go back to a worker that had held them before.
     stop(b).await;
     until(&a, |s| s.partitions == 4).await;
-    assert_eq!(bench.outputs(0).await.len(), 0);
+    first.holding.lock().clear();
+    until_holding(&first, 4).await;
+    assert_eq!((first.prepared.lock().len(), bench.outputs(0).await.len()), (0, 0));
     first.held.lock().clear();
     assert_once(&bench.outputs(84).await, 84);
     assert_eq!(second.prepared.lock().len(), 0);
@@ -162,7 +174,7 @@ impl Lag {
     /// Waits until the figures that the client makes from now on are as wanted.
     async fn until(&self, wanted: impl Fn(&[i64]) -> bool) {
         self.0.lock().clear();
-        for _ in 0..1_200 {
+        for _ in 0..3_000 {
             if wanted(&self.0.lock()) {
                 return;
             }
@@ -268,7 +280,7 @@ async fn offsets_that_an_open_transaction_holds_back_are_told_until_it_ends() {
     let seen = Arc::new(Open::default());
     let lane = Lane::start(&bench.settings, bench.config("w"), bench.copier(), seen.clone()).unwrap();
     let told = async |wanted: i64| {
-        for _ in 0..600 {
+        for _ in 0..3_000 {
             if *seen.0.lock() == wanted {
                 return;
             }

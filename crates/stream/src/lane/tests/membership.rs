@@ -15,7 +15,7 @@ fn members(settings: &Settings) -> Option<usize> {
 /// Waits until the lane's group has `wanted` members, and for less than a session.
 async fn until_members(settings: &Settings, wanted: usize, why: &str) {
     let mut found = members(settings);
-    for _ in 0..300 {
+    for _ in 0..900 {
         if found == Some(wanted) {
             return;
         }
@@ -122,7 +122,7 @@ async fn a_worker_learns_its_share_of_each_topic() {
     let input: Arc<str> = bench.settings.topic_names().input.into();
     let share = |assigned| vec![TopicShare { topic: input.clone(), assigned, total: 4 }];
     let told = async |copier: &Copier, wanted: Vec<TopicShare>| {
-        for _ in 0..600 {
+        for _ in 0..3_000 {
             if *copier.shares.lock() == wanted {
                 return;
             }

@@ -87,6 +87,7 @@ async fn fenced(bench: &Bench, transaction: Duration, open: Duration, times: u32
     let settings = bench.settings.clone();
     let failpoint: Failpoint = Arc::new(move || {
         if calls.fetch_add(1, Ordering::SeqCst) < times {
+            // A real pause: the age of a transaction says whether the fence is slowness.
             std::thread::sleep(open);
             fence(&settings);
         }
@@ -104,7 +105,8 @@ async fn fenced(bench: &Bench, transaction: Duration, open: Duration, times: u32
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fence_after_the_transactions_time_out_is_slowness_however_often_it_comes() {
     let bench = Bench::new().await;
-    let time_out = Duration::from_secs(2);
+    // The shortest that the client takes.
+    let time_out = Duration::from_secs(1);
     let (lane, ends) = fenced(&bench, time_out, time_out, 7).await;
     assert_once(&bench.outputs(20).await, 20);
     assert!(ends.of(TransactionEnd::Unknown) >= 7);

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use unslide_proto::headers;
 
 /// Aborts of one batch after which the producer is replaced.
-const BATCH_ABORTS_LIMIT: u32 = 10;
+pub(in crate::lane) const BATCH_ABORTS_LIMIT: u32 = 10;
 /// Transactions fenced in a row, while they were young, after which another process must be using the
 /// same worker name.
 const FENCED_IN_A_ROW_LIMIT: u32 = 5;

@@ -2,7 +2,7 @@
 //! by a lock of the database, killed there, and followed by another one.
 //! Proves: uploads
 
-use crate::builder_fixture::{Topic, World, acme};
+use crate::builder_fixture::{BUILDER_TIMEOUT, Topic, World, acme};
 use crate::feature::{CODE, LENGTH};
 use sqlx::PgConnection;
 use std::collections::BTreeSet;
@@ -61,7 +61,7 @@ async fn stored(world: &World, id: &Scoped<DebugId>, wanted: fn(&str) -> bool) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), look).await.expect("the builder comes to its step");
+    tokio::time::timeout(BUILDER_TIMEOUT, look).await.expect("the builder comes to its step");
 }
 
 /// Builders with jobs that are soon taken over.
@@ -90,8 +90,7 @@ async fn is_whole(world: &World, id: &Scoped<DebugId>, upload: Uuid, events: &mu
     assert_eq!((slot.generation, slot.content_hash), (1, Some(alias.object)));
     let event = events.event().await;
     assert_eq!((event.generation, event.deleted), (1, false));
-    assert!(events.is_quiet().await);
-    world.wait_until_idle().await;
+    assert!(world.is_quiet(events).await);
 }
 
 /// The bucket has what the one object's row refers to and no more; and once its symbols are deleted, nothing.
@@ -163,7 +162,7 @@ async fn the_next_builder_goes_on(killed: Killed) {
     let alias = etag(&world, &id).await;
     assert_eq!(alias.is_some(), killed != Killed::BeforeTheAlias);
     assert_eq!(world.slot(&id.id).await.is_some(), killed == Killed::AfterTheCommit);
-    assert!(killed != Killed::AfterTheCommit || events.is_quiet().await);
+    assert!(killed != Killed::AfterTheCommit || events.is_empty().await);
     match held {
         Held::Lock(lock) => let_go(lock).await,
         Held::Outbox(relay) => drop(relay),
@@ -219,7 +218,7 @@ async fn an_alias_that_its_builder_did_not_announce_is_announced_by_the_next_one
     jobs::fail_job(&mut tx, &taken[0], "stuck", false).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(world.wait(better).await.0.status, uploads::UploadStatus::Done);
-    assert!(events.is_quiet().await);
+    assert!(world.is_quiet(&mut events).await);
     assert_eq!(world.slot(&id.id).await.unwrap().generation, 1);
     world.stop().await;
 }
@@ -252,7 +251,7 @@ async fn the_next_builder_announces_the_code(killed: KilledWithCode) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), rewritten).await.expect("the builder comes to its step");
+    tokio::time::timeout(BUILDER_TIMEOUT, rewritten).await.expect("the builder comes to its step");
     world.kill_builders().await;
     let_go(lock).await;
     assert_eq!(world.slot(&id.id).await.unwrap().generation, 1);
@@ -271,7 +270,7 @@ async fn the_next_builder_announces_the_code(killed: KilledWithCode) {
     let (record, _) = world.wait(upload).await;
     assert_eq!(record.status, uploads::UploadStatus::Done, "{record:?}");
     assert_eq!(events.event().await.generation, 2);
-    assert!(events.is_quiet().await);
+    assert!(world.is_quiet(&mut events).await);
     let slot = world.slot(&id.id).await.unwrap();
     assert_eq!((slot.generation, slot.content_hash), (2, Some(answer.content_hash)));
     assert_eq!(world.alias(&id).await, Some(AliasMeta { generation: 2, ..before }));
@@ -334,6 +333,6 @@ async fn an_alias_whose_number_a_deletion_took_gets_the_next_one() {
         let event = events.event().await;
         assert_eq!((event.generation, event.deleted), told);
     }
-    assert!(events.is_quiet().await);
+    assert!(world.is_quiet(&mut events).await);
     world.stop().await;
 }

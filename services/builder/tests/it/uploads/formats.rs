@@ -86,7 +86,7 @@ async fn a_backfill_brings_every_object_to_the_new_version_and_wakes_nobody() {
     let stored = world.objects.get(&keys::for_symbols(&id).alias(2), 1 << 30).await.unwrap().unwrap();
     assert!(stored.bytes.len() > 1_000, "the bytes are the symcache's");
     assert_eq!(world.slot(&id.id).await.unwrap().generation, old.generation);
-    assert!(events.is_quiet().await, "nothing got better");
+    assert!(world.is_quiet(&mut events).await, "nothing got better");
     world.stop().await;
 }
 

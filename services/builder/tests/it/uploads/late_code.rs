@@ -61,7 +61,7 @@ async fn new_code_gives_the_answer_the_next_generation_and_known_code_does_not()
     // The same file, and another one with the same code, as after another signature.
     assert!(world.one("app", &first).await.1);
     assert!(!world.one("app", &app_with("signed, code-a")).await.1);
-    assert!(events.is_quiet().await);
+    assert!(world.is_quiet(&mut events).await);
     let (newer, _) = world.one("app", &app_with("code-b")).await;
     assert_eq!(events.event().await.generation, 3);
     cache.forget_outdated(&id, 3);
@@ -71,8 +71,7 @@ async fn new_code_gives_the_answer_the_next_generation_and_known_code_does_not()
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     jobs::add_job(&mut tx, &Work::Backfill { version: 1, all: true, after: None }).await.unwrap();
     tx.commit().await.unwrap();
-    world.wait_until_idle().await;
-    assert!(events.is_quiet().await);
+    assert!(world.is_quiet(&mut events).await);
     assert_code(&world, &answer, &newer, 3).await;
     world.stop().await;
 }

@@ -81,7 +81,7 @@ async fn a_zip_of_dsyms_becomes_symcaches_that_answer() {
     let (object, known) = world.one("app", &read(dsym("app"))).await;
     assert!(known);
     assert_eq!(world.slot(&object.debug_id.unwrap()).await.unwrap().generation, 1);
-    assert!(events.is_quiet().await);
+    assert!(world.is_quiet(&mut events).await);
     world.stop().await;
 }
 
@@ -161,7 +161,7 @@ async fn derived_objects_lie_beside_the_symcache_and_their_failure_costs_no_symb
     cache.delete_symbols(&id, deleted.generation);
     let found = cache.get_derived(&id, LENGTH.name, Hint::default()).await.unwrap();
     assert!(matches!(found, DerivedContents::Missing), "even if it is still there");
-    for _ in 0..600 {
+    for _ in 0..3_000 {
         if world.objects.head(&derived(LENGTH.name)).await.unwrap().is_none() {
             world.stop().await;
             return;

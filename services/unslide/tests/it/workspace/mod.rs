@@ -8,4 +8,5 @@ mod layering;
 mod migrations;
 mod names;
 mod origins;
+mod pauses;
 mod promises;
