@@ -28,7 +28,7 @@ demo:
 	@echo '== tools and packages'
 	@scripts/setup build
 	@echo '== building (some minutes the first time)'
-	@cargo build --locked --package unslide
+	@cargo build --locked --package unslide --package unslide-feature-union --bin unslide
 	@echo '== the demo'
 	@$(CARGO_TARGET_DIR)/debug/unslide demo
 
@@ -49,7 +49,7 @@ screens:
 
 servers:
 	@scripts/setup build >&2
-	@cargo build --locked --quiet --package unslide-embedded --bin unslide-servers
+	@cargo build --locked --quiet --package unslide-embedded --package unslide-feature-union --bin unslide-servers
 	@mkdir -p $(SERVERS_DATA)
 	@$(SERVERS) up $(SERVERS_DATA) --fast
 
@@ -93,7 +93,7 @@ lint:
 
 prepare:
 	@scripts/setup prepare
-	@cargo build --locked --quiet --package unslide-embedded --bin unslide-servers
+	@cargo build --locked --quiet --package unslide-embedded --package unslide-feature-union --bin unslide-servers
 	@mkdir -p $(SERVERS_DATA)
 	@eval "$$($(SERVERS) up $(SERVERS_DATA) --fast)"; \
 	  export PATH="$(CACHE)/tools/bin:$$PATH"; \
