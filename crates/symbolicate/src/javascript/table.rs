@@ -1,7 +1,8 @@
 //! The look-up table of a source map, read in place.
 //!
 //! It is stored as the texts of a [symcache](crate::symcache) without machine code and with the CPU type
-//! [`CpuType::JAVASCRIPT`](unslide_model::CpuType::JAVASCRIPT), so that it is stored, fetched, checked and deleted like every symcache.
+//! [`CpuType::JAVASCRIPT`](unslide_model::CpuType::JAVASCRIPT), so that it is stored, fetched, checked and deleted like every
+//! symcache.
 //!
 //! # Format, version 2
 //!
