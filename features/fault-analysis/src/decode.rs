@@ -57,6 +57,8 @@ pub enum AccessFailure {
     Permission,
     /// The address is not a multiple of the access's size.
     Alignment,
+    /// The tag of the pointer is not that of the memory.
+    MemoryTag,
     /// Another reason, or an unknown status.
     Other,
 }
@@ -90,6 +92,14 @@ const IS_CACHE_MAINTENANCE: u64 = 1 << 8;
 const HAS_NO_ADDRESS: u64 = 1 << 10;
 
 impl DecodedFault {
+    /// Returns the memory access that failed, if the fault is one.
+    pub fn access(self) -> Option<FailedAccess> {
+        match self {
+            DecodedFault::Access(access) => Some(access),
+            _ => None,
+        }
+    }
+
     /// Decodes the fault of a crash.
     pub fn from_state(state: &CrashState<'_>) -> DecodedFault {
         if let Some(esr) = state.register("esr") {
@@ -119,6 +129,7 @@ fn from_syndrome(esr: u64, far: Option<u64>) -> DecodedFault {
     let failure = match esr & FAULT_STATUS {
         0x04..=0x07 => AccessFailure::Unmapped,
         0x0d..=0x0f => AccessFailure::Permission,
+        0x11 => AccessFailure::MemoryTag,
         0x21 => AccessFailure::Alignment,
         _ => AccessFailure::Other,
     };
@@ -162,6 +173,7 @@ mod tests {
             (0x9200_0146, access(Read, Some(40), Unmapped)),
             (0x9200_004f, access(Write, Some(40), Permission)),
             (0x9200_0021, access(Read, Some(40), Alignment)),
+            (0x9200_0011, access(Read, Some(40), AccessFailure::MemoryTag)),
             (0x9200_0009, access(Read, Some(40), Other)),
             (0x9200_0410, access(Read, None, Other)),
             (0x8200_000f, access(Execute, Some(40), Permission)),

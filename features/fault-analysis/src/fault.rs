@@ -5,6 +5,9 @@ use crate::named_subject::NamedSubject;
 use serde::{Serialize, Serializer};
 use unslide_fault_analysis_subject::SubjectAbstention;
 
+/// The most characters of the words of a log.
+const LOG_WORDS_CHARS: usize = 200;
+
 /// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -13,6 +16,9 @@ pub enum FaultVerdict {
     Trap,
     DivideByZero,
     Misaligned,
+    CodeSigning,
+    PageNotReadable,
+    MemoryTag,
     NullCall,
     ExecuteData,
     StackOverflow,
@@ -59,6 +65,10 @@ pub struct FaultAccess {
 pub enum FaultEvidence {
     Exception { exception: u64 },
     Signal { signal: u64 },
+    KernelCode { kernel_code: u64 },
+    Termination { termination_namespace: u64 },
+    LogWords { log_says: String },
+    LeftOutFrames { left_out_frames: u64 },
     Syndrome { esr: u64 },
     FaultAddress { far: u64 },
     Trap { trapno: u64, err: u64 },
@@ -74,6 +84,13 @@ pub enum FaultEvidence {
     PointerBits { bits_54_53: u64 },
     Variable(VariableEvidence),
     Instruction { code: String, relative_address: u64 },
+}
+
+impl FaultEvidence {
+    /// Returns the words of a log, cut after a line's length.
+    pub fn from_log_words(words: &str) -> FaultEvidence {
+        FaultEvidence::LogWords { log_says: words.chars().take(LOG_WORDS_CHARS).collect() }
+    }
 }
 
 /// A variable that a subject begins with.

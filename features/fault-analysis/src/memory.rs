@@ -2,6 +2,7 @@
 
 use crate::decode::FailedAccess;
 use crate::fault::FaultEvidence;
+use crate::log_words::find_words;
 use unslide_model::{CpuFamily, CpuType};
 use unslide_report::{CrashState, Number, Report};
 use unslide_symbolicate::{CrashFrame, SymbolicatedCrash};
@@ -10,6 +11,8 @@ use unslide_symbolicate::{CrashFrame, SymbolicatedCrash};
 const RECURSION_FRAMES: usize = 101;
 /// The most frames that are searched for a recursion.
 const MOST_FRAMES: usize = 512;
+/// Words of a log about a full stack.
+const STACK_WORDS: &[&str] = &["stack size exceeded", "excessive recursion"];
 /// The byte of an address that data accesses of arm64 ignore.
 const TOP_BYTE: u64 = 0xff << 56;
 /// The CPU subtype of arm64e, from `<mach/machine.h>`.
@@ -62,6 +65,12 @@ impl<'f, 'a> MemoryFacts<'f, 'a> {
         crash: &SymbolicatedCrash<'_, '_>,
         reach: u64,
     ) -> Option<Vec<FaultEvidence>> {
+        let left_out_frames = self.state.left_out_frames;
+        let left_out = (left_out_frames > 0).then_some(FaultEvidence::LeftOutFrames { left_out_frames });
+        if let Some(words) = find_words(self.state, STACK_WORDS) {
+            let said = FaultEvidence::from_log_words(words);
+            return Some([Some(said), left_out].into_iter().flatten().collect());
+        }
         let sp = ["sp", "rsp", "esp"].into_iter().find_map(|name| self.state.register(name))?;
         let distance = self.address?.abs_diff(sp);
         if distance > reach {
@@ -69,24 +78,20 @@ impl<'f, 'a> MemoryFacts<'f, 'a> {
         }
         let cause = if self.state.has_stack_error {
             FaultEvidence::StackError { stack_error: true }
+        } else if let Some(words) = find_words(self.state, &["stack guard"]) {
+            FaultEvidence::from_log_words(words)
         } else {
-            let (recursion, function) = longest_recursion(crash)?;
+            let left_out = usize::try_from(left_out_frames).unwrap_or(usize::MAX);
+            let (recursion, function) = longest_recursion(crash, left_out)?;
             FaultEvidence::Recursion { recursion, function }
         };
-        Some(vec![FaultEvidence::StackDistance { bytes_from_stack_pointer: distance }, cause])
+        let distance = FaultEvidence::StackDistance { bytes_from_stack_pointer: distance };
+        Some([Some(distance), Some(cause), left_out].into_iter().flatten().collect())
     }
 
     /// Returns the file name of the image that contains the address.
     pub fn image_name(&self, report: &Report<'_>) -> Option<String> {
-        let address = self.address?;
-        let part = report.parts.get(report.main_part())?;
-        let images = &report.parts.get(part.image_source?)?.images;
-        let image = images.iter().find(|image| {
-            let start = image.addr.and_then(Number::to_bits);
-            start.is_some_and(|start| address.checked_sub(start).is_some_and(|offset| offset < image.size))
-        })?;
-        let path = image.name?.decode().into_owned();
-        path.rsplit('/').next().filter(|name| !name.is_empty()).map(str::to_owned)
+        find_image(report, self.address?)
     }
 
     /// Returns the function of the Objective-C runtime that the fault is in, and the register with its receiver, if
@@ -100,14 +105,27 @@ impl<'f, 'a> MemoryFacts<'f, 'a> {
     }
 }
 
+/// Returns the file name of the image that contains an address.
+pub fn find_image(report: &Report<'_>, address: u64) -> Option<String> {
+    let part = report.parts.get(report.main_part())?;
+    let images = &report.parts.get(part.image_source?)?.images;
+    let image = images.iter().find(|image| {
+        let start = image.addr.and_then(Number::to_bits);
+        start.is_some_and(|start| address.checked_sub(start).is_some_and(|offset| offset < image.size))
+    })?;
+    let path = image.name?.decode().into_owned();
+    path.rsplit('/').next().filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
 fn is_arm64e(cpu: CpuType) -> bool {
     cpu.family() == CpuFamily::Arm64 && cpu.cpu_subtype == ARM64E
 }
 
-/// Returns the longest run of frames of one function, and its name, if the run is an endless recursion.
-fn longest_recursion(crash: &SymbolicatedCrash<'_, '_>) -> Option<(usize, String)> {
-    let mut longest = (0, String::new());
-    let mut current = (0, String::new());
+/// Returns the longest run of frames of one function, and its name, if the run is an endless recursion together with the
+/// frames that a log has left out.
+fn longest_recursion(crash: &SymbolicatedCrash<'_, '_>, left_out: usize) -> Option<(usize, String)> {
+    let mut longest = (0_usize, String::new());
+    let mut current = (0_usize, String::new());
     for index in 0..crash.frames().min(MOST_FRAMES) {
         let frame = crash.frame(index).unwrap_or_default();
         let function =
@@ -121,5 +139,5 @@ fn longest_recursion(crash: &SymbolicatedCrash<'_, '_>) -> Option<(usize, String
             longest.clone_from(&current);
         }
     }
-    (longest.0 >= RECURSION_FRAMES).then_some(longest)
+    (longest.0.saturating_add(left_out) >= RECURSION_FRAMES).then_some(longest)
 }

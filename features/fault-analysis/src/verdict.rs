@@ -7,6 +7,7 @@ use crate::fault::{
 };
 use crate::innermost::InnermostCode;
 use crate::memory::MemoryFacts;
+use crate::named_cause::{KernelCause, NamedCause, names_bad_address, names_protection};
 use crate::sentence;
 use crate::subject::add_subject;
 use crate::trap_reason;
@@ -38,6 +39,11 @@ pub fn find_fault(crash: &SymbolicatedCrash<'_, '_>) -> Option<CrashFault> {
     let state = &facts.state;
     if state.exception == Some(exceptions::CRASH) && state.signal == Some(SIGABRT) {
         return Some(facts.judge_abort());
+    }
+    match KernelCause::find(crash, state, decoded) {
+        KernelCause::Named(cause) => return Some(facts.report_cause(cause, decoded)),
+        KernelCause::Unexplained => return None,
+        KernelCause::Address => {}
     }
     match decoded {
         DecodedFault::Trap(immediate)
@@ -81,6 +87,20 @@ impl CrashFacts<'_, '_> {
         }
     }
 
+    /// Returns a fault that has other, less frequent causes, such as one that rests on the address alone.
+    fn likely_fault(&self, verdict: FaultVerdict, sentence: String) -> CrashFault {
+        CrashFault { confidence: FaultConfidence::Likely, ..self.certain_fault(verdict, sentence) }
+    }
+
+    /// Returns the fault of a cause that the kernel or the log names.
+    fn report_cause(&self, cause: NamedCause, decoded: DecodedFault) -> CrashFault {
+        let access = decoded.access().filter(|_| self.state.exception == Some(exceptions::BAD_ACCESS));
+        let access = access.map(|access| FaultAccess { kind: access.kind, address: access.address });
+        let mut fault = self.certain_fault(cause.verdict, cause.sentence);
+        fault.evidence.extend(cause.evidence);
+        CrashFault { confidence: cause.confidence, access, ..fault }
+    }
+
     fn judge_abort(&self) -> CrashFault {
         let mut fault = self.certain_fault(FaultVerdict::Abort, sentence::ABORT.to_owned());
         fault.evidence = [
@@ -114,7 +134,7 @@ impl CrashFacts<'_, '_> {
 
     fn judge_general_protection(&self) -> CrashFault {
         let mut fault =
-            self.certain_fault(FaultVerdict::InvalidPointer, sentence::GENERAL_PROTECTION.to_owned());
+            self.likely_fault(FaultVerdict::InvalidPointer, sentence::GENERAL_PROTECTION.to_owned());
         fault.abstained.push(self.abstain(
             AbstainedStatement::Access,
             AbstentionReason::GeneralProtection,
@@ -140,7 +160,12 @@ impl CrashFacts<'_, '_> {
     fn judge_call(&self, address: u64) -> CrashFault {
         let pc = ["pc", "rip", "eip"].into_iter().find_map(|name| Some((name, self.state.register(name)?)));
         let Some((register, value)) = pc.filter(|(_, pc)| *pc == address && address < NULL_CALL_REACH) else {
-            return self.certain_fault(FaultVerdict::ExecuteData, sentence::for_execute_data(address));
+            let is_certain = names_bad_address(&self.state);
+            let sentence = sentence::for_execute_data(address, is_certain);
+            return match is_certain {
+                true => self.certain_fault(FaultVerdict::ExecuteData, sentence),
+                false => self.likely_fault(FaultVerdict::ExecuteData, sentence),
+            };
         };
         let caller = self.find_caller();
         let mut fault =
@@ -181,8 +206,13 @@ impl CrashFacts<'_, '_> {
         }
         if failure == AccessFailure::Permission && kind == AccessKind::Write {
             let image = facts.image_name(self.crash.report());
-            let sentence = sentence::for_write_to_read_only(shown, image.as_deref());
-            let mut fault = self.certain_fault(FaultVerdict::WriteToReadOnly, sentence);
+            // The processor and the kernel have to agree.
+            let is_certain = self.state.code.is_none() || names_protection(&self.state);
+            let sentence = sentence::for_write_to_read_only(shown, image.as_deref(), is_certain);
+            let mut fault = match is_certain {
+                true => self.certain_fault(FaultVerdict::WriteToReadOnly, sentence),
+                false => self.likely_fault(FaultVerdict::WriteToReadOnly, sentence),
+            };
             fault.evidence.extend(image.map(|image| FaultEvidence::Image { image }));
             return Some(fault);
         }
@@ -228,11 +258,8 @@ impl CrashFacts<'_, '_> {
             fault.evidence.push(FaultEvidence::PointerBits { bits_54_53: error });
             return CrashFault { confidence: FaultConfidence::Likely, ..fault };
         }
-        let is_mapped = failure == AccessFailure::Permission;
-        self.certain_fault(
-            FaultVerdict::InvalidPointer,
-            sentence::for_invalid_pointer(kind, shown, is_mapped),
-        )
+        let is_mapped = failure == AccessFailure::Permission || names_protection(&self.state);
+        self.likely_fault(FaultVerdict::InvalidPointer, sentence::for_invalid_pointer(kind, shown, is_mapped))
     }
 
     /// Adds the subject of a failed access, or the reason for which it is not named. `verb` is that of the access.

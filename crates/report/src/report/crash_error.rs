@@ -107,6 +107,9 @@ impl CrashError {
             "subtype",
             "exit_reason",
         ]);
+        // An extension that could not hand its snapshot over has not written `exit_reason`.
+        let corpse_exit =
+            || facts.corpse()?.find_path(&["crashInfo", "exitReason"]).filter(|exit| exit.is_object());
         let text = |value: Option<Value<'_>>| value.and_then(Value::decode_string);
         let member = |value: Option<Value<'_>>, key| value.and_then(|value| text(value.get(key)));
         let exceptions = [nsexception, cpp_exception, user_reported];
@@ -121,7 +124,7 @@ impl CrashError {
             reason: text(reason).or_else(|| member(nsexception, "reason")),
             termination: text(termination),
             subtype: text(subtype),
-            exit: exit.map(ExitReason::from_value).unwrap_or_default(),
+            exit: exit.or_else(corpse_exit).map(ExitReason::from_value).unwrap_or_default(),
             message: None,
         };
         let message = if error.is_bad_access() { None } else { image_message(facts) };

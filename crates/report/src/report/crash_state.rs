@@ -2,21 +2,25 @@
 
 use crate::Number;
 use crate::json::Value;
+use crate::report::crash_error::ExitReason;
 use crate::report::summary::facts::PartFacts;
 use crate::report::{ErrorKind, Report};
 
 /// The maximum number of registers that are read. No CPU has more.
 const MOST_REGISTERS: usize = 256;
+/// The maximum number of sentences of a log on its exception.
+const MOST_WORDS: usize = 8;
 /// The maximum number of bytes of the stack that are read. KSCrash writes 240.
 const MOST_STACK_BYTES: usize = 4096;
 
 /// Numbers of Mach exceptions, from `<mach/exception_types.h>`.
-const EXCEPTIONS: [(&str, u64); 5] = [
+const EXCEPTIONS: [(&str, u64); 6] = [
     ("EXC_BAD_ACCESS", 1),
     ("EXC_BAD_INSTRUCTION", 2),
     ("EXC_ARITHMETIC", 3),
     ("EXC_BREAKPOINT", 6),
     ("EXC_CRASH", 10),
+    ("EXC_GUARD", 12),
 ];
 
 /// The state of the thread of a Mach exception or a signal. Numbers are patterns of 64 bits.
@@ -24,8 +28,21 @@ const EXCEPTIONS: [(&str, u64); 5] = [
 pub struct CrashState<'a> {
     /// The number of the Mach exception, by its number or else by its name.
     pub exception: Option<u64>,
+    /// The first number of the Mach exception's code: for a bad access the kernel's return code. 0 is left out, because
+    /// writers that do not know it write 0.
+    pub code: Option<u64>,
     /// The number of the signal.
     pub signal: Option<u64>,
+    /// Words that a log has behind the signal: `Code Signature Invalid`.
+    pub signal_note: Option<String>,
+    /// What a log says of the exception and its address, in sentences of the system.
+    pub words: Vec<String>,
+    /// The kernel's notes on what failed, such as `protection class does not allow pagein`.
+    pub kernel_notes: Vec<String>,
+    /// `exit_reason`: the part of the system that ended the process, and its code.
+    pub exit: ExitReason,
+    /// The number of frames of a recursion that a log leaves out of the crashed thread.
+    pub left_out_frames: u64,
     /// `registers.basic` and `registers.exception`, in the order of the report.
     pub registers: Vec<(String, u64)>,
     /// The bytes around the stack pointer, if the device could read all of them.
@@ -82,6 +99,7 @@ impl<'a> CrashState<'a> {
                 }
             });
         }
+        self.left_out_frames = left_out_frames(thread);
         self.notable = notable;
         let [error, start, contents] =
             stack.map_or([None; 3], |stack| stack.find_members(["error", "dump_start", "contents"]));
@@ -102,6 +120,11 @@ impl StackWindow {
     }
 }
 
+/// Returns the number of frames of a recursion that a log leaves out of a thread.
+fn left_out_frames(thread: Value<'_>) -> u64 {
+    thread.get("left_out_frames").and_then(Value::as_unsigned).unwrap_or(0)
+}
+
 fn stack_bytes(digits: &[u8]) -> Option<Vec<u8>> {
     if digits.len() > 2 * MOST_STACK_BYTES || !digits.len().is_multiple_of(2) {
         return None;
@@ -115,6 +138,13 @@ fn stack_bytes(digits: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl<'a> Report<'a> {
+    /// Returns the number of frames of a recursion that a log leaves out of the crashed thread.
+    #[must_use]
+    pub fn left_out_frames(&self) -> u64 {
+        let facts = PartFacts::for_part(self, self.main_part());
+        facts.crashed_thread().map_or(0, left_out_frames)
+    }
+
     /// Returns the state of the crashed thread, or `None` if the main crash is neither a Mach exception nor a signal.
     #[must_use]
     pub fn crash_state(&self) -> Option<CrashState<'a>> {
@@ -125,14 +155,24 @@ impl<'a> Report<'a> {
         }
         let bits = |value: Option<Value<'_>>| value?.as_number()?.to_bits();
         let [mach, signal] = facts.error_members(["mach", "signal"]);
-        let [number, name] =
-            mach.map_or([None; 2], |mach| mach.find_members(["exception", "exception_name"]));
+        let [number, name, code, words, notes] = mach.map_or([None; 5], |mach| {
+            mach.find_members(["exception", "exception_name", "code", "words", "kernel_notes"])
+        });
+        let sentences = |list: Option<Value<'_>>| -> Vec<String> {
+            let items = list.map(Value::items).unwrap_or_default();
+            items.into_iter().filter_map(Value::decode_string).take(MOST_WORDS).collect()
+        };
         let named = name
             .and_then(Value::as_text)
             .and_then(|name| EXCEPTIONS.iter().find(|(known, _)| name.is(known)).map(|(_, number)| *number));
         let mut state = CrashState {
             exception: bits(number).filter(|number| *number != 0).or(named),
+            code: bits(code).filter(|code| *code != 0),
             signal: bits(signal.and_then(|signal| signal.get("signal"))),
+            signal_note: signal.and_then(|signal| signal.get("note")).and_then(Value::decode_string),
+            words: sentences(words),
+            kernel_notes: sentences(notes),
+            exit: self.crash_error().exit,
             ..CrashState::default()
         };
         if let Some(thread) = facts.crashed_thread() {

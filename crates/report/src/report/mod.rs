@@ -9,6 +9,7 @@ pub(crate) mod ours;
 pub(crate) mod process_identity;
 pub(crate) mod profile;
 pub(crate) mod read;
+mod script_stack;
 pub(crate) mod summary;
 
 use crate::image_message::ImageMessage;
@@ -126,6 +127,8 @@ pub(crate) struct Sections {
     pub(crate) user: Option<usize>,
     pub(crate) user_atcrash: Option<usize>,
     pub(crate) debug: Option<usize>,
+    /// KSCrash's snapshot of a process that has ended.
+    pub(crate) corpse: Option<usize>,
     /// The main thread of the part's crash: the crashed one, or else `crashed_thread`, or else the one that
     /// ran the handler. The second number is its position in `crash.threads`, 0 for `crashed_thread`.
     pub(crate) subject: Option<(usize, usize)>,
@@ -144,6 +147,7 @@ impl Sections {
             b"user" => &mut self.user,
             b"user_atcrash" => &mut self.user_atcrash,
             b"debug" => &mut self.debug,
+            b"corpse" => &mut self.corpse,
             _ => return,
         };
         *section = begin;

@@ -21,6 +21,22 @@ pub struct ProcessIdentity {
 }
 
 impl Report<'_> {
+    /// Returns the id of the process that the report is about, also of a MetricKit diagnostic.
+    #[must_use]
+    pub fn process_id(&self) -> Option<u64> {
+        let facts = PartFacts::for_part(self, self.main_part());
+        let [pid] = facts.system_members(["process_id"]);
+        let diagnostic = || self.metadata()?.get("pid").and_then(Value::decimal_unsigned);
+        pid.and_then(Value::as_unsigned).or_else(diagnostic)
+    }
+
+    /// Returns the number of threads of the main crash, which is the inner report if the handler crashed as well.
+    #[must_use]
+    pub fn thread_count(&self) -> Option<usize> {
+        let facts = PartFacts::for_part(self, self.main_part());
+        facts.crash_member("threads").map(|threads| threads.items().len())
+    }
+
     /// Returns the process that ended. Returns `None` if the report lacks a part of the identity, and for a report
     /// [about memory](Report::memory_event), because another process writes it.
     #[must_use]
@@ -47,4 +63,30 @@ fn find_image(images: &[Image<'_>], name: &str) -> Option<(DebugId, u64)> {
     };
     let image = images.iter().find(is_named)?;
     Some((image.uuid?, image.addr?.to_bits()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ReadLimits, Report};
+
+    #[test]
+    fn facts_of_a_process_are_those_of_the_main_crash() {
+        let facts = |json: &str| {
+            let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+            (report.process_id(), report.thread_count(), report.duration_nanos())
+        };
+        let crash = r#"{"system":{"process_id":41},"crash":{"error":{"type":"mach"},"threads":[{"index":0},{"index":1}]}}"#;
+        assert_eq!(facts(crash), (Some(41), Some(2), None));
+        // A crash of the handler: the report of the crash is inside.
+        let recrash = format!(
+            r#"{{"report":{{"type":"minimal"}},"crash":{{"error":{{"type":"signal"}},"threads":[{{"index":9}}]}},"recrash_report":{crash}}}"#
+        );
+        assert_eq!(facts(&recrash), (Some(41), Some(2), None));
+        let profile = r#"{"crash":{"error":{"type":"profile","profile":{"duration":262253917,"samples":[]}},"threads":[]}}"#;
+        assert_eq!(facts(profile), (None, Some(0), Some(262_253_917)));
+        let hang = r#"{"version":"1.0.0","callStackTree":{"callStacks":[]},"diagnosticMetaData":{"pid":77,"hangDuration":"20 sec"}}"#;
+        assert_eq!(facts(hang).0, Some(77));
+        assert_eq!(facts(hang).2, Some(20_000_000_000));
+        assert_eq!(facts("{}"), (None, None, None));
+    }
 }

@@ -1,6 +1,7 @@
 //! Which functions of a backtrace count, and why the others do not.
 
 use super::frames::{MOST_CALLS, NamedFrame, NamedFunction};
+use super::languages::{is_engine, is_raiser};
 use super::names::normalise_name;
 use super::reporters::{is_between, is_failure, reporter_verdict};
 use super::rules::{GroupingRule, GroupingRules, RuleAction, Subject};
@@ -9,13 +10,15 @@ use super::{CountedFrame, FunctionVerdict, GroupKind, GroupingVerdict};
 use crate::compiler_made::is_compiler_made;
 use crate::plan::{PlannedFrame, PlannedImage};
 use std::collections::BTreeSet;
-use unslide_report::{Frame, Text};
+use unslide_report::{CrashError, Frame, Text};
 
 /// System functions that count if no function of the app does.
 const SYSTEM_FUNCTIONS: usize = 3;
 /// Functions of the app that count in a hang, starting at the outermost: the functions inside them change from
 /// sample to sample.
 const HANG_FUNCTIONS: usize = 2;
+/// How functions may count that are not the app's own.
+pub(super) const NOT_APP: [Standing; 2] = [Standing::System, Standing::Engine];
 /// The most functions that count.
 const MOST_COUNTED: usize = 16;
 /// The most characters of a file's name.
@@ -36,6 +39,8 @@ pub(super) enum Standing {
     App,
     /// A system function, which counts if no function of the app does.
     System,
+    /// A function of an engine in an image of the app, which counts like one of the system.
+    Engine,
     /// `main`, which counts if no other function does.
     Entry,
     /// A function of the app that never returns, so it only reports an error that its caller in the app found.
@@ -60,6 +65,24 @@ struct Inside {
     no_return: Option<usize>,
 }
 
+/// Facts of the report that decide which functions count.
+#[derive(Clone, Copy)]
+pub(super) struct FailureFacts<'f> {
+    pub(super) kind: GroupKind,
+    /// True if the innermost instruction ends a process.
+    pub(super) is_trap: bool,
+    /// The name of the exception.
+    pub(super) exception: Option<&'f str>,
+}
+
+impl<'f> FailureFacts<'f> {
+    pub(super) fn from_error(kind: GroupKind, error: &'f CrashError) -> FailureFacts<'f> {
+        // A profile ends nothing.
+        let is_trap = !kind.is_slowness() && error.is_trap();
+        FailureFacts { kind, is_trap, exception: error.exception.as_deref() }
+    }
+}
+
 /// Functions of a backtrace, starting at the innermost.
 #[derive(Default)]
 pub(super) struct Candidates<'r> {
@@ -69,14 +92,13 @@ pub(super) struct Candidates<'r> {
 
 impl<'r> Candidates<'r> {
     /// Reads frames, starting at the innermost. Unless `all` are wanted, stops at the function that counts.
-    /// `is_trap` is true if the innermost instruction ends a process.
     pub(super) fn from_frames<'p, 'a: 'p>(
         frames: impl Iterator<Item = NamedFrame<'p, 'a>>,
-        kind: GroupKind,
-        is_trap: bool,
+        facts: FailureFacts<'_>,
         rules: &'r GroupingRules,
         all: bool,
     ) -> Candidates<'r> {
+        let FailureFacts { kind, is_trap, exception } = facts;
         let all = all || rules.have_sentinel() || matches!(kind, GroupKind::Hang | GroupKind::StackOverflow);
         let mut candidates = Candidates::default();
         let is_failure = !kind.is_slowness() && kind != GroupKind::StackOverflow;
@@ -84,7 +106,7 @@ impl<'r> Candidates<'r> {
             Inside { sentinel: None, after_failure: is_failure.then_some(is_trap), no_return: None };
         for frame in frames {
             let before = inside.no_return.unwrap_or(candidates.list.len());
-            candidates.add_frame(&frame, rules, &mut inside);
+            candidates.add_frame(&frame, exception, rules, &mut inside);
             let is_enough = |c: &Candidate<'_>| c.standing == Standing::App && !c.counted.is_of_header();
             let found = !all && candidates.list[before..].iter().any(is_enough);
             if found || candidates.list.len() >= MOST_CALLS {
@@ -116,7 +138,7 @@ impl<'r> Candidates<'r> {
             Standing::NoReturn(_) => inside.no_return = Some(self.list.len()),
             Standing::Out(CompilerMade | Ignored | Reporter) => {}
             Standing::Out(Runtime) if is_between(&candidate.counted.function) => {}
-            Standing::System | Standing::Out(_) => self.settle_no_return(inside),
+            Standing::System | Standing::Engine | Standing::Out(_) => self.settle_no_return(inside),
         }
         self.list.push(candidate);
     }
@@ -129,7 +151,13 @@ impl<'r> Candidates<'r> {
     }
 
     /// Adds the functions of one frame.
-    fn add_frame(&mut self, frame: &NamedFrame<'_, '_>, rules: &'r GroupingRules, inside: &mut Inside) {
+    fn add_frame(
+        &mut self,
+        frame: &NamedFrame<'_, '_>,
+        exception: Option<&str>,
+        rules: &'r GroupingRules,
+        inside: &mut Inside,
+    ) {
         let is_sentinel =
             |rule: Option<&GroupingRule>| rule.is_some_and(|rule| rule.action == RuleAction::Sentinel);
         let Some(image) = frame.image else {
@@ -167,9 +195,16 @@ impl<'r> Candidates<'r> {
                 inside.sentinel.get_or_insert(self.list.len());
             }
             let in_app = !image.system;
-            let is_failure = is_failure(&name, in_app);
+            let is_raiser = is_raiser(&name, exception);
+            let is_failure = is_raiser || is_failure(&name, in_app);
             let mut named =
                 Candidate::from_function(frame.index, function, name, in_app, inside.after_failure, rule);
+            if is_raiser
+                && matches!(named.standing, Standing::App | Standing::System | Standing::Engine)
+                && rule.is_none()
+            {
+                named.standing = Standing::Out(GroupingVerdict::Reporter);
+            }
             // The complete-object and base-object destructors are one function, whichever of them returns.
             let inner = inside.no_return.and_then(|at| self.list.get(at));
             if let Some(inner) = inner.filter(|inner| inner.counted.function == named.counted.function)
@@ -194,25 +229,25 @@ impl<'r> Candidates<'r> {
         }
         let app = match kind {
             GroupKind::Hang => self.outermost_of_app(),
-            GroupKind::StackOverflow => self.list_recursion(Standing::App, MOST_COUNTED),
+            GroupKind::StackOverflow => self.list_recursion(&[Standing::App], MOST_COUNTED),
             _ => self.innermost_of_app(),
         };
         if !app.is_empty() {
             return app;
         }
         let system = match kind {
-            GroupKind::StackOverflow => self.list_recursion(Standing::System, SYSTEM_FUNCTIONS),
-            _ => self.first_positions(Standing::System).take(SYSTEM_FUNCTIONS).collect(),
+            GroupKind::StackOverflow => self.list_recursion(&NOT_APP, SYSTEM_FUNCTIONS),
+            _ => self.first_positions(&NOT_APP).take(SYSTEM_FUNCTIONS).collect(),
         };
         if system.is_empty() {
-            self.positions_with_standing(Standing::Entry).take(1).collect()
+            self.positions_with_standing(&[Standing::Entry]).take(1).collect()
         } else {
             system
         }
     }
 
     fn outermost_of_app(&self) -> Vec<usize> {
-        let mut outermost: Vec<usize> = self.positions_with_standing(Standing::App).collect();
+        let mut outermost: Vec<usize> = self.positions_with_standing(&[Standing::App]).collect();
         outermost.reverse();
         outermost.dedup_by(|a, b| self.function_at(*a) == self.function_at(*b));
         outermost.truncate(HANG_FUNCTIONS);
@@ -220,7 +255,7 @@ impl<'r> Candidates<'r> {
     }
 
     fn innermost_of_app(&self) -> Vec<usize> {
-        let app: Vec<usize> = self.first_positions(Standing::App).take(MOST_COUNTED).collect();
+        let app: Vec<usize> = self.first_positions(&[Standing::App]).take(MOST_COUNTED).collect();
         let outside = app.iter().position(|at| !self.list[*at].counted.is_of_header());
         let counted = outside.map_or(app.len(), |at| at + 1);
         app.into_iter().take(counted).collect()
@@ -228,7 +263,7 @@ impl<'r> Candidates<'r> {
 
     /// Returns the functions of a recursion. They are sorted before they are cut, so that the same ones count
     /// wherever it stopped.
-    fn list_recursion(&self, standing: Standing, most: usize) -> Vec<usize> {
+    fn list_recursion(&self, standing: &[Standing], most: usize) -> Vec<usize> {
         let mut turn: Vec<usize> = self.first_positions(standing).collect();
         turn.sort_by_key(|at| self.function_at(*at));
         turn.truncate(most);
@@ -240,14 +275,14 @@ impl<'r> Candidates<'r> {
     }
 
     /// Returns the first position of each function with this standing.
-    fn first_positions(&self, standing: Standing) -> impl Iterator<Item = usize> {
+    fn first_positions(&self, standing: &[Standing]) -> impl Iterator<Item = usize> {
         let mut seen = BTreeSet::new();
         self.positions_with_standing(standing).filter(move |at| seen.insert(self.function_at(*at)))
     }
 
-    fn positions_with_standing(&self, standing: Standing) -> impl Iterator<Item = usize> {
+    fn positions_with_standing(&self, standing: &[Standing]) -> impl Iterator<Item = usize> {
         let list = self.list.iter().enumerate();
-        list.filter(move |(_, candidate)| candidate.standing == standing).map(|(at, _)| at)
+        list.filter(move |(_, candidate)| standing.contains(&candidate.standing)).map(|(at, _)| at)
     }
 
     /// Returns Swift's reason for a trap. Ignores a trap outside the outermost counted function of the app.
@@ -268,6 +303,7 @@ impl<'r> Candidates<'r> {
             }
             Standing::System if candidate.is_by(RuleAction::NotApp) => GroupingVerdict::NotApp,
             Standing::System => GroupingVerdict::System,
+            Standing::Engine => GroupingVerdict::Engine,
             Standing::Entry => GroupingVerdict::Entry,
             Standing::App => match kind {
                 GroupKind::Hang => GroupingVerdict::InsideHang,
@@ -395,6 +431,8 @@ fn determine_standing(
     } else if let Some(verdict) = reporter_verdict(function, name, after_failure) {
         let is_evident = in_app && verdict != GroupingVerdict::Reporter;
         if is_evident { Standing::NoReturn(verdict) } else { Standing::Out(verdict) }
+    } else if in_app && is_engine(name) {
+        Standing::Engine
     } else if in_app {
         Standing::App
     } else {

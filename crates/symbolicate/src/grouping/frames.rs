@@ -18,6 +18,8 @@ pub(super) const MOST_CALLS: usize = 4_096;
 const NAME_CHARS: usize = 2_000;
 /// The fewest frames of a recursion that can fill a stack.
 const LEAST_FRAMES: usize = 48;
+/// The fewest of them that a log lists that leaves the others out.
+const LEAST_LISTED_FRAMES: usize = 8;
 /// The most characters of a source file's path.
 const PATH_CHARS: usize = 1_000;
 
@@ -139,19 +141,23 @@ pub(super) fn find_recursion_cycle<'p, 'a>(
     report: &Report<'_>,
     frames: &[PlannedCall<'p, 'a>],
 ) -> Option<Vec<PlannedCall<'p, 'a>>> {
-    if frames.len() < LEAST_FRAMES {
+    // Logs of recent systems leave the middle of a recursion out.
+    let left_out = usize::try_from(report.left_out_frames()).unwrap_or(usize::MAX);
+    if frames.len().saturating_add(left_out) < LEAST_FRAMES {
         return None;
     }
+    let least = LEAST_FRAMES.saturating_sub(left_out).max(LEAST_LISTED_FRAMES);
     match report.has_failed_near_stack_pointer() {
         // The failure is not near the stack pointer: the recursion ended, and a function that it called failed.
         Some(false) => None,
-        Some(true) => exact_turn(frames).or_else(|| branching_turn(frames)),
-        None => exact_turn(frames),
+        Some(true) if frames.len() < LEAST_FRAMES => exact_turn(frames, least),
+        Some(true) => exact_turn(frames, least).or_else(|| branching_turn(frames)),
+        None => exact_turn(frames, least),
     }
 }
 
-/// Returns the shortest run of addresses that repeats.
-fn exact_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>]) -> Option<Vec<PlannedCall<'p, 'a>>> {
+/// Returns the shortest run of addresses that repeats, over at least `least` frames.
+fn exact_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>], least: usize) -> Option<Vec<PlannedCall<'p, 'a>>> {
     const CYCLE_FRAMES_LIMIT: usize = 32;
     // The innermost frames may belong to a function that the last cycle called.
     const LATEST_START: usize = 32;
@@ -160,7 +166,7 @@ fn exact_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>]) -> Option<Vec<PlannedCall<
         for period in 1..=CYCLE_FRAMES_LIMIT {
             let repeats = |at: &usize| address(*at).is_some() && address(*at) == address(at + period);
             let run = (start..).take_while(repeats).count();
-            if run >= LEAST_FRAMES.max(2 * period) {
+            if run >= least.max(2 * period) {
                 return Some(frames[start..start + period].to_vec());
             }
         }

@@ -14,18 +14,20 @@ mod candidates;
 mod fingerprint;
 mod frames;
 mod javascript;
+mod languages;
 mod memory;
 mod names;
 mod profile;
 mod reporters;
 pub mod rules;
 mod runtime;
+mod script;
 mod title;
 mod verdict;
 
 use crate::answer::{DeviceNames, Judged};
 use crate::plan::Plan;
-use candidates::Candidates;
+use candidates::{Candidates, FailureFacts};
 pub(crate) use fingerprint::write_grouping;
 use frames::{NamedBy, find_recursion_cycle, list_planned, name_frames};
 pub use rules::GroupingRules;
@@ -285,6 +287,12 @@ fn group_with_verdicts<'a>(
         return None;
     }
     let mut kind = GroupKind::from_error(error);
+    if kind == GroupKind::User {
+        let lines = plan.report.script_stack();
+        if !lines.is_empty() {
+            return Some((script::group_script(error, &lines, rules), Vec::new()));
+        }
+    }
     let frames = backtrace.map(|backtrace| list_planned(plan, backtrace)).unwrap_or_default();
     let may_overflow = kind == GroupKind::Crash && error.is_bad_access();
     let turn = if may_overflow { find_recursion_cycle(plan.report, &frames) } else { None };
@@ -295,8 +303,8 @@ fn group_with_verdicts<'a>(
         }
         None => &frames[..frames.len().min(MOST_FRAMES)],
     };
-    let candidates =
-        Candidates::from_frames(name_frames(plan, by, looked_at), kind, error.is_trap(), rules, all);
+    let facts = FailureFacts::from_error(kind, error);
+    let candidates = Candidates::from_frames(name_frames(plan, by, looked_at), facts, rules, all);
     let chosen = candidates.choose_counted(kind);
     let verdicts = if all { candidates.list_verdicts(kind, &chosen, &frames) } else { Vec::new() };
     let mut by_depth = chosen.clone();

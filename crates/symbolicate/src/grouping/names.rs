@@ -4,6 +4,7 @@
 mod brackets;
 mod overloads;
 
+use super::languages::{kotlin_name, managed_name};
 use crate::compiler_made::is_compiler_made;
 use brackets::{outside_commas, split_brackets, split_outside};
 use overloads::parameter_types;
@@ -75,18 +76,23 @@ pub(crate) fn normalise_name(function: &str) -> String {
             name = Cow::Owned(outer.to_owned());
             continue;
         }
-        match strip_affix(&name) {
+        match witness_of(&name).or_else(|| strip_affix(&name)) {
             Some(inner) => name = Cow::Owned(inner),
             None => break,
         }
     }
     let mut name = if is_whole {
         without_number(&name).to_owned()
+    } else if let Some(kotlin) = kotlin_name(&name) {
+        kotlin
     } else if is_objective_c(&name) {
         without_category(&name)
     } else {
         strip_types(&name) + &nested
     };
+    if let Some(managed) = managed_name(&name) {
+        name.truncate(managed.len());
+    }
     if name.len() > MOST_BYTES {
         name = first_bytes(&name, MOST_BYTES).to_owned();
     }
@@ -150,6 +156,22 @@ fn strip_affix(name: &str) -> Option<String> {
     name.get(..cut).map(str::to_owned)
 }
 
+/// Returns the function that fulfils a requirement of a protocol, by the type that conforms to it: `Shop.Cart.== infix(A, A)`
+/// for `protocol witness for static Swift.Equatable.== infix(A, A) in conformance Shop.Cart : Swift.Equatable in Shop`.
+/// Returns `None` for a type of the standard library, which is not the app's own.
+fn witness_of(name: &str) -> Option<String> {
+    let (requirement, conformance) =
+        name.strip_prefix("protocol witness for ")?.split_once(" in conformance ")?;
+    let (owner, protocol) = conformance.split_once(" : ")?;
+    let protocol = protocol.split(" in ").next()?;
+    // Generic parameters come before the type: `<A> Shop.Box<A>`.
+    let owner = if owner.starts_with('<') { split_brackets(owner, '<', '>').1.trim_start() } else { owner };
+    let requirement =
+        ["static ", "class "].iter().find_map(|word| requirement.strip_prefix(word)).unwrap_or(requirement);
+    let member = requirement.strip_prefix(protocol)?.strip_prefix('.')?;
+    (!owner.is_empty() && !owner.starts_with("Swift.")).then(|| format!("{owner}.{member}"))
+}
+
 /// Returns the function around a block: for `__20-[Cart total:]_block_invoke_3` and for `__total_block_invoke`.
 fn block_of(name: &str) -> Option<&str> {
     let (inner, _) = name.strip_prefix("__")?.split_once("_block_invoke")?;
@@ -167,8 +189,8 @@ fn without_category(name: &str) -> String {
 fn strip_types(name: &str) -> String {
     let name = name.replace("(anonymous namespace)::", "");
     let name = rewrite_private(&name);
-    if let Some((context, operator)) = swift_operator(&name) {
-        return format!("{}.{operator}", strip_types(context));
+    if let Some((context, operator, rest)) = swift_operator(&name) {
+        return format!("{}.{operator}{}", strip_types(context), operator_types(context, rest));
     }
     let mut out = String::with_capacity(name.len());
     let mut rest = name.as_str();
@@ -265,20 +287,30 @@ fn without_go_closures(name: &str) -> &str {
     name
 }
 
-/// Splits a Swift operator from its type or module: `Shop.Cart` and `==` for
+/// Splits a Swift operator from its type or module and its parameters: `Shop.Cart`, `==` and the rest for
 /// `Shop.Cart.== infix(Shop.Cart, Shop.Cart) -> Swift.Bool`.
-fn swift_operator(name: &str) -> Option<(&str, &str)> {
+fn swift_operator(name: &str) -> Option<(&str, &str, &str)> {
     let is_fixity = |rest: &str| {
         let word = [" infix", " prefix", " postfix"].iter().find_map(|word| rest.strip_prefix(word));
         word.is_some_and(|after| after.is_empty() || after.starts_with(['(', '<']))
     };
     let mut spaces = name.match_indices(' ').filter_map(|(at, _)| name.split_at_checked(at));
-    let (path, _) = spaces.find(|(_, rest)| is_fixity(rest))?;
+    let (path, rest) = spaces.find(|(_, rest)| is_fixity(rest))?;
     let before = path.trim_end_matches(is_of_operator);
     let operator = path.strip_prefix(before)?;
     // The first dot separates the two; characters before it close generic parameters.
     let (closing, operator) = operator.split_once('.')?;
-    path.get(..before.len() + closing.len()).map(|context| (context, operator))
+    path.get(..before.len() + closing.len()).map(|context| (context, operator, rest))
+}
+
+/// Returns the types of the parameters of a global operator of Swift, which its name does not tell from those for other
+/// types: `(Shop.Cart, Shop.Cart)`. Empty for an operator of a type. `rest` begins with the fixity.
+fn operator_types(context: &str, rest: &str) -> String {
+    let Some(at) = rest.find('(').filter(|_| !context.contains('.')) else { return String::new() };
+    let arguments = split_brackets(rest.get(at..).unwrap_or_default(), '(', ')').0;
+    let arguments = arguments.strip_prefix('(').and_then(|arguments| arguments.strip_suffix(')'));
+    let types: Vec<&str> = outside_commas(arguments.unwrap_or_default()).map(without_arguments).collect();
+    format!("({})", types.join(", "))
 }
 
 fn is_of_operator(c: char) -> bool {

@@ -1,7 +1,7 @@
 //! Grouping of a report that was sampled while the app was slow. The group is the heaviest path through the
 //! app's own functions.
 
-use super::candidates::{Candidates, Standing};
+use super::candidates::{Candidates, FailureFacts, NOT_APP, Standing};
 use super::fingerprint::build_grouping;
 use super::frames::{NamedBy, list_planned, name_frames};
 use super::{FunctionVerdict, GroupKind, Grouping, GroupingRules, GroupingVerdict};
@@ -34,8 +34,9 @@ pub(super) fn group_profile<'a>(
     let all = list_planned(plan, profile.backtrace);
     let heaviest: Vec<_> =
         heaviest_frames(profile).into_iter().filter_map(|at| all.get(at).copied()).collect();
-    let candidates = Candidates::from_frames(name_frames(plan, by, &heaviest), kind, false, rules, true);
-    let chosen = [Standing::App, Standing::System, Standing::Entry]
+    let facts = FailureFacts::from_error(kind, &error);
+    let candidates = Candidates::from_frames(name_frames(plan, by, &heaviest), facts, rules, true);
+    let chosen = [&[Standing::App][..], &NOT_APP, &[Standing::Entry]]
         .into_iter()
         .map(|standing| heaviest_path(profile, &candidates, standing))
         .find(|path| !path.is_empty());
@@ -84,7 +85,7 @@ struct PathNode {
 fn heaviest_path(
     profile: &ReportProfile<'_, '_>,
     candidates: &Candidates<'_>,
-    standing: Standing,
+    standing: &[Standing],
 ) -> Vec<usize> {
     let nodes = path_nodes(profile, candidates, standing);
     let all = nodes[0].total;
@@ -111,7 +112,7 @@ fn heaviest_path(
 fn path_nodes(
     profile: &ReportProfile<'_, '_>,
     candidates: &Candidates<'_>,
-    standing: Standing,
+    standing: &[Standing],
 ) -> Vec<PathNode> {
     let functions = functions_by_frame(candidates, standing);
     let names = first_of_name(candidates);
@@ -148,10 +149,10 @@ fn path_nodes(
 }
 
 /// Returns the positions of each frame's candidates with this standing, by the frame's index.
-fn functions_by_frame(candidates: &Candidates<'_>, standing: Standing) -> HashMap<usize, Vec<usize>> {
+fn functions_by_frame(candidates: &Candidates<'_>, standing: &[Standing]) -> HashMap<usize, Vec<usize>> {
     let mut functions: HashMap<usize, Vec<usize>> = HashMap::new();
     let list = candidates.list.iter().enumerate();
-    for (at, candidate) in list.filter(|(_, candidate)| candidate.standing == standing) {
+    for (at, candidate) in list.filter(|(_, candidate)| standing.contains(&candidate.standing)) {
         functions.entry(candidate.counted.frame).or_default().push(at);
     }
     functions
@@ -192,7 +193,7 @@ mod tests {
             millis: None,
             skipped: 0,
         };
-        let nodes = path_nodes(&profile, &candidates, Standing::App);
+        let nodes = path_nodes(&profile, &candidates, &[Standing::App]);
         assert_eq!((nodes.len(), nodes[0].total), (MOST_VISITED + 1, 1 << 13));
     }
 }

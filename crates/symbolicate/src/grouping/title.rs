@@ -5,6 +5,57 @@ use unslide_report::CrashError;
 
 /// The most characters of a title.
 const MOST_CHARS: usize = 200;
+/// Parts of the system that end processes, as logs name them.
+const NAMESPACES: &[&str] = &[
+    "AGGREGATED",
+    "ANALYTICS",
+    "ARKIT",
+    "ASSERTIOND",
+    "AUDIO",
+    "BACKBOARD",
+    "BACKLIGHTSERVICES",
+    "BLUETOOTH_CHIP",
+    "BOOTMOUNT",
+    "CAMERA",
+    "CODESIGNING",
+    "COREANIMATION",
+    "CORERC",
+    "DYLD",
+    "ENDPOINTSECURITY",
+    "EXEC",
+    "FOUNDATION",
+    "FRONTBOARD",
+    "GUARD",
+    "HANGTRACER",
+    "JETSAM",
+    "LIBIGNITION",
+    "LIBSYSTEM",
+    "LIBXPC",
+    "MEDIA",
+    "METAL",
+    "OBJC",
+    "PAC_EXCEPTION",
+    "PORT_SPACE",
+    "POWEREXCEPTIONS",
+    "REALITYKIT",
+    "REPORTCRASH",
+    "ROSETTA",
+    "RUNNINGBOARD",
+    "SANDBOX",
+    "SECINIT",
+    "SECURITY",
+    "SELF_RESTRICT",
+    "SETTINGS",
+    "SIGNAL",
+    "SKYWALK",
+    "SPRINGBOARD",
+    "TCC",
+    "TEST",
+    "WAKEBOARD",
+    "WATCHDOG",
+    "WATCHKIT",
+    "WEBKIT",
+];
 /// Message of `libsystem_c` before each abort. It says no more than the signal.
 const ABORT_MESSAGE: &str = "abort() called";
 
@@ -44,7 +95,10 @@ pub(super) fn build_title(
         },
         GroupKind::Crash => match (trap, reason) {
             (Some(trap), _) => format!("{}{place}", capitalise_first(trap)),
-            (None, Some(reason)) => name_abort(error, reason),
+            (None, Some(reason)) => match error.reason.as_deref().and_then(read_namespace) {
+                Some(end) => format!("{}: {end}{place}", crash_name(error)),
+                None => name_abort(error, reason),
+            },
             (None, None) => match error.message.as_deref().map(masked_message) {
                 Some(message) if !message.is_empty() && message != ABORT_MESSAGE => {
                     format!("{}{place}", name_abort(error, message))
@@ -60,6 +114,29 @@ pub(super) fn build_title(
 /// more.
 fn is_exit_reason(reason: &str) -> bool {
     reason.starts_with("Namespace ") || reason.contains("<RBSTerminateContext|")
+}
+
+/// Reads the system's reason for the end of a process if it is a namespace with its code and a few words: `CODESIGNING 0x4
+/// Launch Constraint Violation`. Returns its text for a title. The code of a guard is a number that no list explains.
+fn read_namespace(reason: &str) -> Option<String> {
+    let mut words = reason.split([' ', '\n']).filter(|word| !word.is_empty());
+    let name = words.next()?;
+    let is_name = NAMESPACES.contains(&name);
+    let code = words.next().filter(|_| is_name && !reason.contains('\n'));
+    let is_code = |code: &str| {
+        let digits = code.strip_prefix("0x").unwrap_or(code);
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    match code {
+        None if is_name && !reason.contains('\n') => Some(name.to_owned()),
+        Some(code) if is_code(code) => {
+            let shown = if name == "GUARD" { "#" } else { code };
+            let rest: Vec<String> = words.map(mask_word).collect();
+            let text = [vec![name.to_owned(), shown.to_owned()], rest].concat().join(" ");
+            Some(text.trim_end().to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// Puts `abort: ` before the message of a process that aborted.
@@ -285,6 +362,42 @@ mod tests {
             ("EXC_BREAKPOINT", "SIGTRAP", "Fatal error: no price", "", "Fatal error: no price in Cart.total"),
         ] {
             assert_eq!(titled(exception, signal, message, reason), expected);
+        }
+    }
+
+    #[test]
+    fn an_end_by_a_namespace_alone_is_named_with_its_signal_and_its_function() {
+        let titled = |exception: &str, signal: &str, reason: &str| {
+            let error = CrashError {
+                exception: Some(exception.to_owned()),
+                signal: Some(signal.to_owned()).filter(|signal| !signal.is_empty()),
+                reason: Some(reason.to_owned()),
+                ..CrashError::default()
+            };
+            build_title(GroupKind::Crash, &error, None, Some("Cart.total"))
+        };
+        for (exception, signal, reason, expected) in [
+            ("EXC_CRASH", "SIGKILL", "CODESIGNING 0x4", "SIGKILL: CODESIGNING 0x4 in Cart.total"),
+            (
+                "EXC_BAD_ACCESS",
+                "SIGKILL",
+                "CODESIGNING 0x2 Invalid Page",
+                "EXC_BAD_ACCESS: CODESIGNING 0x2 Invalid Page in Cart.total",
+            ),
+            ("EXC_CRASH", "SIGABRT", "LIBXPC 0x2", "SIGABRT: LIBXPC 0x2 in Cart.total"),
+            (
+                "EXC_CRASH",
+                "SIGKILL",
+                "RUNNINGBOARD 0xdead10cc",
+                "SIGKILL: RUNNINGBOARD 0xdead10cc in Cart.total",
+            ),
+            ("EXC_GUARD", "", "GUARD 0x2000000000000012", "EXC_GUARD: GUARD # in Cart.total"),
+            ("EXC_CRASH", "SIGKILL", "WATCHKIT", "SIGKILL: WATCHKIT in Cart.total"),
+            ("EXC_CRASH", "SIGABRT", "Library not loaded", "abort: Library not loaded"),
+            ("EXC_CRASH", "SIGKILL", "TCC is not allowed", "TCC is not allowed"),
+            ("EXC_CRASH", "SIGKILL", "DYLD 0x1\nmore", "DYLD # more"),
+        ] {
+            assert_eq!(titled(exception, signal, reason), expected, "{reason}");
         }
     }
 

@@ -15,6 +15,8 @@ words! {
         InsideSentinel = "inside_sentinel",
         /// It belongs to a system image.
         System = "system",
+        /// It belongs to the engine or the libraries of a language, in an image of the app.
+        Engine = "engine",
         /// It belongs to the runtime or the standard library.
         Runtime = "runtime",
         /// A compiler wrote it: code that functions share, an accessor of metadata, a helper of a block.
@@ -56,6 +58,9 @@ impl GroupingVerdict {
                 "a function outside of it is a sentinel, by a rule of the tenant"
             }
             GroupingVerdict::System => "it is of a system image",
+            GroupingVerdict::Engine => {
+                "it is of the engine or the libraries of a language, not of the app's own code"
+            }
             GroupingVerdict::Runtime => "it is of the runtime or the standard library",
             GroupingVerdict::CompilerMade => "the compiler wrote it, and many functions call it",
             GroupingVerdict::Reporter => "by its name it only reports what its caller has found",

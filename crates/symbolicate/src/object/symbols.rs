@@ -40,10 +40,25 @@ impl<'a> SymbolExtent<'a> {
         found.and_then(|at| self.folded.get(at)).unwrap_or(&self.name)
     }
 
+    /// Returns the linkage name in the debug information of the function that starts here, if an obfuscator has renamed the
+    /// symbol: a mangled name that no symbol has, beside symbols that are no mangled names. Returns `None` for C, in which a
+    /// symbol of another name is common.
+    pub(super) fn name_before_obfuscation<'d>(&self, linkage_name: &'d [u8]) -> Option<&'d str> {
+        let own = str::from_utf8(linkage_name).ok().filter(|name| is_mangled(name))?;
+        let mut known = std::iter::once(&self.name).chain(&self.folded);
+        (!known.any(|name| is_mangled(name))).then_some(own)
+    }
+
     /// Returns the names at this start except the shown one.
     pub(super) fn folded_with<'s>(&'s self, shown: &'s str) -> impl Iterator<Item = &'s str> {
         std::iter::once(&self.name).chain(&self.folded).map(|name| &**name).filter(move |name| *name != shown)
     }
+}
+
+/// True for a name of C++, Swift, Rust or Objective-C, which says what it names.
+fn is_mangled(name: &str) -> bool {
+    const PREFIXES: [&str; 9] = ["_Z", "__Z", "___Z", "$s", "$S", "_T", "_R", "-[", "+["];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Returns the named stretches in order of address. They do not overlap, and code without a name is left out.
@@ -132,4 +147,31 @@ fn join_symbols(mut symbols: Vec<SymbolExtent<'_>>) -> Vec<SymbolExtent<'_>> {
         symbol.folded.dedup();
     }
     joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_information_names_a_function_that_an_obfuscator_has_renamed() {
+        let named = |name: &'static str, folded: &[&'static str], linkage: &'static [u8]| {
+            let mut extent = SymbolExtent::new(0x1000, Cow::Borrowed(name), NameSource::Symtab);
+            extent.folded = folded.iter().map(|name| Cow::Borrowed(*name)).collect();
+            extent.name_before_obfuscation(linkage)
+        };
+        for linkage in
+            ["_ZN4shop4Cart5totalEv", "$s4Shop4CartV5totalyyF", "-[Cart total]", "_RNvC4shop5total"]
+        {
+            assert_eq!(named("a1b2", &[], linkage.as_bytes()), Some(linkage));
+            assert_eq!(named("a1b2", &["c3d4"], linkage.as_bytes()), Some(linkage));
+        }
+        // The symbol table has the name, or another one of a compiler: a folded function, an alias.
+        assert_eq!(named("_ZN4shop4Cart5totalEv", &[], b"_ZN4shop4Cart5totalEv"), None);
+        assert_eq!(named("total_alias", &["_ZN4shop4Cart5totalEv"], b"_ZN4shop4Cart5totalEv"), None);
+        assert_eq!(named("_ZN4shop5Order5totalEv", &[], b"_ZN4shop4Cart5totalEv"), None);
+        // Names of C say nothing about their making.
+        assert_eq!(named("read$NOCANCEL", &[], b"read"), None);
+        assert_eq!(named("a1b2", &[], b"\xff_Z"), None);
+    }
 }

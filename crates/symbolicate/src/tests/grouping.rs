@@ -134,6 +134,24 @@ fn a_walk_through_a_tree_is_one_group_whatever_its_way_and_depth() {
     assert_eq!((kind(&way(1, 100)), kind(&turn)), (GroupKind::Crash, GroupKind::StackOverflow));
 }
 
+#[test]
+fn frames_that_a_log_leaves_out_belong_to_the_recursion() {
+    let have = Have::app();
+    let turn = [BASE + at::FUNCTION + 8, BASE + at::SYMBOL + 4];
+    let listed = |frames: usize, left_out: u64| {
+        let frames: Vec<u64> = turn.into_iter().cycle().take(frames).collect();
+        of(&have, &failed_at(STACK - 16, &frames).set("crash.threads.0.left_out_frames", left_out))
+    };
+    let whole = listed(120, 0);
+    assert_eq!(whole.kind, GroupKind::StackOverflow);
+    for (frames, left_out) in [(45, 43_951), (20, 900), (40, 20)] {
+        assert_eq!(listed(frames, left_out).fingerprint, whole.fingerprint, "{frames} {left_out}");
+    }
+    // Too few altogether, and too few to see a turn.
+    assert_eq!(listed(20, 10).kind, GroupKind::Crash);
+    assert_eq!(listed(6, 900).kind, GroupKind::Crash);
+}
+
 /// Proves that the culprit is the innermost of the functions that count, which are the outermost ones of the stack.
 #[test]
 fn a_hang_is_named_by_the_inner_one_of_the_functions_that_count() {

@@ -130,7 +130,9 @@ fn thunks_count_as_the_function_that_they_carry() {
     for (symbol, expected) in [
         ("$s4Shop4CartV5totalyyFTm", "Shop.Cart.total"),
         ("$s4Shop4CartV5totalyyFTo", "Shop.Cart.total"),
-        ("$s4Shop4CartVAA5TotalA2aDP5totalyyFTW", "Shop.Total.total"),
+        ("$s4Shop4CartVAA5TotalA2aDP5totalyyFTW", "Shop.Cart.total"),
+        ("$s4Shop5PriceVSQAASQ2eeoiySbx_xtFZTW", "Shop.Price.=="),
+        ("$s4Shop2eeoiySbAA4CartV_ADtF", "Shop.==(Shop.Cart, Shop.Cart)"),
         ("$s4Shop4CartV5totalyyFTj", "Shop.Cart.total"),
         ("$s4Shop4CartV5totalyyFyycfU_TA", "Shop.Cart.total"),
         ("$s4Shop4CartV2eeoiySbAC_ACtFZ", "Shop.Cart.=="),
@@ -140,6 +142,52 @@ fn thunks_count_as_the_function_that_they_carry() {
     ] {
         assert_eq!(culprit(&crashed_in(&[symbol, "shop_checkout"])), expected, "{symbol}");
     }
+}
+
+/// The name of a function without what its compiler adds.
+fn normalised(name: &str) -> &str {
+    let name = name.strip_prefix("objc2kotlin_").unwrap_or(name);
+    let end = name.find("(){}").or_else(|| name.find("_m0A")).unwrap_or(name.len());
+    &name[..end]
+}
+
+#[test]
+fn functions_that_raise_an_exception_in_another_language_are_not_the_culprit() {
+    for (inner, expected) in [
+        (
+            &[
+                "kfun:kotlin.Throwable#<init>(kotlin.String?){}",
+                "kfun:kotlin.IllegalStateException#<init>(kotlin.String?){}",
+            ][..],
+            "kfun:shop.Basket#total(){}kotlin.Int",
+        ),
+        (&["ThrowException", "ThrowNullPointerException"], "kfun:shop.Order#<init>(){}"),
+        (
+            &[
+                "_ZN12_GLOBAL__N_125processUnhandledExceptionEP9ObjHeader",
+                "Kotlin_ObjCExport_trapOnUndeclaredException",
+            ],
+            "objc2kotlin_kfun:shop.Order#submit(){}",
+        ),
+        (&["il2cpp_codegen_raise_null_reference_exception", "NullCheck"], "Cart_Total_m0A1B2C3D4E5F"),
+        (
+            &["_ZN6il2cpp2vm9Exception5RaiseEP15Il2CppException", "ArgumentException__ctor_m0A1B2C3D"],
+            "Cart_Sum_m0A1B2C3D4E5F",
+        ),
+        (&["Dart_ThrowException", "_TypeError._throwNew"], "Cart.total"),
+        (&["luaD_throw", "luaG_typeerror", "luaV_execute", "lua_pcallk"], "shop_run_script"),
+    ] {
+        let stack: Vec<&str> = inner.iter().copied().chain([expected, "shop_checkout"]).collect();
+        let enriched = crashed_in(&stack);
+        let other: Vec<&str> = inner.iter().copied().chain(["shop_other", "shop_checkout"]).collect();
+        assert_eq!(culprit(&enriched), normalised(expected), "{stack:?}");
+        assert_ne!(crashed_in(&other).grouping.unwrap().fingerprint, enriched.grouping.unwrap().fingerprint);
+    }
+    // An engine counts if no function of the app is there, and a crash in another place of it is another group.
+    let alone = crashed_in(&["_ZN4dart9Scavenger8ScavengeEv", "_ZN4dart4Heap14CollectGarbageEv"]);
+    assert_eq!(culprit(&alone), "dart::Scavenger::Scavenge");
+    let other = crashed_in(&["_ZN4dart9Scavenger5SweepEv", "_ZN4dart4Heap14CollectGarbageEv"]);
+    assert_ne!(alone.grouping.unwrap().fingerprint, other.grouping.unwrap().fingerprint);
 }
 
 #[test]

@@ -6,6 +6,7 @@
     reason = "the test of the crash lab prints what it compared, or that it did not run"
 )]
 
+mod causes;
 mod groups;
 mod lab;
 mod rules;

@@ -13,7 +13,8 @@ impl Report<'_> {
         Some(self.parts.first()?.diagnostic?.kind)
     }
 
-    fn metadata(&self) -> Option<Value<'_>> {
+    /// Returns `diagnosticMetaData` of the MetricKit diagnostic.
+    pub(crate) fn metadata(&self) -> Option<Value<'_>> {
         Some(Value::from_offset(self.input, self.parts.first()?.diagnostic?.metadata?))
     }
 

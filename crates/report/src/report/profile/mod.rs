@@ -129,21 +129,34 @@ impl<'a> Report<'a> {
         self.measured_millis().filter(|millis| *millis <= MOST_MILLIS)
     }
 
+    /// Returns the duration of the hang or of sampling in nanoseconds, if the report states it.
+    #[must_use]
+    pub fn duration_nanos(&self) -> Option<u64> {
+        let nanos = match self.diagnostic() {
+            Some(_) => self.diagnostic_millis()?.checked_mul(1_000_000),
+            None => self.measured_nanos(),
+        };
+        nanos.filter(|nanos| round_millis(*nanos) <= MOST_MILLIS)
+    }
+
     fn measured_millis(&self) -> Option<u64> {
-        if self.diagnostic().is_some() {
-            return self.diagnostic_millis();
+        match self.diagnostic() {
+            Some(_) => self.diagnostic_millis(),
+            None => self.measured_nanos().map(round_millis),
         }
+    }
+
+    fn measured_nanos(&self) -> Option<u64> {
         let facts = PartFacts::for_part(self, self.main_part());
         let kind = facts.part()?.error_kind();
         let of = |path: [&str; 2]| facts.error_member(&path).and_then(Value::as_unsigned);
         // Every report of a run that had a hang contains it.
         let hang = || of(["hang", "hang_end_nanos"])?.checked_sub(of(["hang", "hang_start_nanos"])?);
-        let nanos = match kind {
+        match kind {
             ErrorKind::Hang => hang().or_else(|| of(["profile", "duration"])),
             _ if self.is_ended_by_watchdog() => hang(),
             _ => of(["profile", "duration"]),
-        };
-        nanos.map(round_millis)
+        }
     }
 }
 

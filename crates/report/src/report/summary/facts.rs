@@ -82,6 +82,17 @@ impl<'r, 'a> PartFacts<'r, 'a> {
         members.map(|value| value.filter(|value| !value.is_null()))
     }
 
+    /// Returns a member of the part's own `crash`.
+    pub(crate) fn crash_member(&self, key: &str) -> Option<Value<'a>> {
+        self.value_at(self.part()?.sections.crash)?.get(key)
+    }
+
+    /// Returns the snapshot of a process that has ended: `corpse`, or where KSCrash's extension writes it first.
+    pub(crate) fn corpse(&self) -> Option<Value<'a>> {
+        let own = self.value_at(self.part()?.sections.corpse).filter(|corpse| corpse.is_object());
+        own.or_else(|| self.error_member(&["monitor_data", "Corpse", "snapshot"]))
+    }
+
     /// Returns the part's own `process.last_dealloced_nsexception`.
     pub(crate) fn deallocated_exception(&self) -> Option<Value<'a>> {
         let process = self.value_at(self.part()?.sections.process)?;

@@ -144,3 +144,34 @@ fn published_reports_of_kscrash_3_have_their_facts() {
     assert!(memory.crash_error().is_out_of_memory() && memory.crashed_backtrace().is_some());
     assert_eq!(memory.evaluate_end().unwrap().kind.as_str(), "out_of_memory");
 }
+
+#[test]
+fn the_exit_reason_in_the_snapshot_of_a_corpse_stands_in_for_a_missing_one() {
+    let snapshot = |namespace: u64, code: u64| {
+        format!(r#"{{"crashInfo":{{"exitReason":{{"namespace":{namespace},"code":{code}}}}}}}"#)
+    };
+    let report = |error: &str, root: &str| {
+        let json =
+            format!(r#"{{"report":{{"version":"3.9.0"}},"crash":{{"error":{error},"threads":[]}}{root}}}"#);
+        let read = Report::read(json.as_bytes(), &unslide_report::ReadLimits::default()).unwrap();
+        (
+            read.crash_error().is_out_of_memory(),
+            read.crash_error().is_fatal_hang(),
+            read.crash_error().exit.code,
+        )
+    };
+    let mach = r#"{"type":"mach","mach":{"exception":10}}"#;
+    // Jetsam with and without lack of memory, the watchdog, and where the extension writes it first.
+    assert_eq!(report(mach, &format!(r#","corpse":{}"#, snapshot(1, 7))), (true, false, Some(7)));
+    assert_eq!(report(mach, &format!(r#","corpse":{}"#, snapshot(1, 9))), (false, false, Some(9)));
+    assert_eq!(report(mach, &format!(r#","corpse":{}"#, snapshot(20, 1))), (false, true, Some(1)));
+    let inside =
+        format!(r#"{{"type":"mach","monitor_data":{{"Corpse":{{"snapshot":{}}}}}}}"#, snapshot(1, 7));
+    assert_eq!(report(&inside, ""), (true, false, Some(7)));
+    // The report's own exit reason comes first.
+    let own = r#"{"type":"mach","exit_reason":{"namespace":2,"code":11}}"#;
+    assert_eq!(report(own, &format!(r#","corpse":{}"#, snapshot(1, 7))), (false, false, Some(11)));
+    for odd in ["null", "[]", "7", r#"{"crashInfo":{"exitReason":"x"}}"#] {
+        assert_eq!(report(mach, &format!(r#","corpse":{odd}"#)), (false, false, None), "{odd}");
+    }
+}

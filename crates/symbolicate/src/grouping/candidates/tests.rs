@@ -1,6 +1,5 @@
 use super::super::fingerprint::build_grouping;
 use super::*;
-use unslide_report::CrashError;
 
 fn function(name: &str, file: &str, in_app: bool) -> Candidate<'static> {
     let function = NamedFunction {

@@ -100,7 +100,49 @@ fn names_of_one_function_are_one_name() {
         ("Shop.Cart.<", &["static Shop.Cart.< infix(Shop.Cart, Shop.Cart) -> Swift.Bool"]),
         ("Shop.Cart.>", &["static Shop.Cart<A>.> infix(Shop.Cart<A>, Shop.Cart<A>) -> Swift.Bool"]),
         ("Shop.Cart...<", &["static Shop.Cart...< infix<A>(A, A) -> Shop.Cart"]),
-        ("Shop.!", &["Shop.! prefix(Shop.Cart) -> Swift.Bool"]),
+        ("Shop.!(Shop.Cart)", &["Shop.! prefix(Shop.Cart) -> Swift.Bool"]),
+        (
+            "Shop.==(Shop.Cart, Shop.Cart)",
+            &[
+                "Shop.== infix(Shop.Cart, Shop.Cart) -> Swift.Bool",
+                "Shop.(== in _3F2A96E0) infix(Shop.Cart<A>, Shop.Cart<A>) -> Swift.Bool",
+                "closure #1 () -> () in Shop.== infix(Shop.Cart, Shop.Cart) -> Swift.Bool",
+            ],
+        ),
+        (
+            "Shop.==(Shop.Order, Shop.Order)",
+            &["Shop.== infix<A>(Shop.Order<A>, Shop.Order<A>) -> Swift.Bool"],
+        ),
+        (
+            "Shop.Price.==",
+            &[
+                "protocol witness for static Swift.Equatable.== infix(A, A) -> Swift.Bool in conformance Shop.Price : Swift.Equatable in Shop",
+                "merged protocol witness for static Swift.Equatable.== infix(A, A) -> Swift.Bool in conformance Shop.Price : Swift.Equatable in Shop",
+                "protocol witness for static Swift.Equatable.== infix(A, A) -> Swift.Bool in conformance <A> Shop.Price<A> : Swift.Equatable in Shop",
+            ],
+        ),
+        (
+            "Shop.Cart.total(of:)",
+            &[
+                "protocol witness for Shop.Total.total(of: Swift.Int) -> Swift.Int in conformance Shop.Cart : Shop.Total in Shop",
+            ],
+        ),
+        (
+            "Shop.Total.total",
+            &[
+                "protocol witness for Shop.Total.total() -> () in conformance Swift.Int : Shop.Total in Shop",
+                "dispatch thunk of Shop.Total.total() -> ()",
+            ],
+        ),
+        (
+            "kfun:shop.Basket#total",
+            &["kfun:shop.Basket#total(){}kotlin.Int", "objc2kotlin_kfun:shop.Basket#total(){}kotlin.Int"],
+        ),
+        ("kfun:shop.Basket#<init>", &["kfun:shop.Basket#<init>(kotlin.String?){}"]),
+        (
+            "Cart_Total",
+            &["Cart_Total_m0A1B2C3D4E5F60718293A4B5C6D7E8F901234567", "Cart_Total_m1234567890_gshared"],
+        ),
         ("Shop.Cart.++", &["static Shop.Cart.++ postfix(Shop.Cart) -> ()"]),
         ("Shop.Cart.≈", &["static Shop.Cart.≈ infix(Shop.Cart, Shop.Cart) -> Swift.Bool"]),
         ("Swift.Array.total", &["(extension in Shop):Swift.Array.total() -> Swift.Int"]),
@@ -165,6 +207,14 @@ fn names_of_different_functions_stay_different() {
         "static B.== infix(B, B) -> Swift.Bool",
         "static A.< infix(A, A) -> Swift.Bool",
         "static A.> infix(A, A) -> Swift.Bool",
+        "M.== infix(M.A, M.A) -> Swift.Bool",
+        "M.== infix(M.B, M.B) -> Swift.Bool",
+        "kfun:shop.A#<init>(){}",
+        "kfun:shop.A#<get-count>(){}kotlin.Int",
+        "kfun:shop.A#<get-total>(){}kotlin.Int",
+        "kfun:shop.A#<set-total>(kotlin.Int){}",
+        "Cart_Total_m0A1B2C3D4E5F",
+        "Cart_Sum_m0A1B2C3D4E5F",
     ];
     let normal: std::collections::BTreeSet<String> = names.iter().map(|name| normalise_name(name)).collect();
     assert_eq!(normal.len(), names.len(), "{normal:?}");
@@ -183,6 +233,10 @@ fn hostile_names_are_bounded() {
         "a. infix".repeat(2_000),
         "a[".repeat(2_000),
         "a.func1".repeat(2_000),
+        format!("kfun:{}", "a$lambda.".repeat(2_000)),
+        "_m12345678".repeat(2_000),
+        "M.== infix(".repeat(2_000),
+        "protocol witness for in conformance : ".repeat(500),
     ] {
         assert!(normalise_name(&name).len() <= super::MOST_BYTES);
     }

@@ -387,7 +387,12 @@ impl Chains<'_, '_> {
                     next = inlined.parent;
                 }
                 _ => {
-                    let name = symbol.map_or("", |(s, _)| s.name_beside(root.and_then(|root| root.name)));
+                    let linkage = root.and_then(|root| root.name);
+                    // An obfuscated symbol table beside honest debug information.
+                    let honest = symbol
+                        .filter(|(_, start)| root.is_some_and(|root| root.entry.unwrap_or(begin) == *start));
+                    let honest = honest.and_then(|(s, _)| s.name_before_obfuscation(linkage?));
+                    let name = symbol.map_or("", |(s, _)| honest.unwrap_or_else(|| s.name_beside(linkage)));
                     self.steps.take_bytes(ObjectPart::Functions, name.len())?;
                     let (function, start) = match (symbol, root) {
                         (Some((_, start)), _) => (writer.add_function(name, path)?, Some(start)),
@@ -398,7 +403,10 @@ impl Chains<'_, '_> {
                     };
                     self.note_no_return(function, root, writer);
                     let owned = CodeOwner { function, start, source: NameSource::Dwarf, approximate: false };
-                    let folded = symbol.into_iter().flat_map(|(symbol, _)| symbol.folded_with(name));
+                    let folded = symbol
+                        .filter(|_| honest.is_none())
+                        .into_iter()
+                        .flat_map(|(symbol, _)| symbol.folded_with(name));
                     let scope = writer.add_owner(owned, folded)?;
                     self.scopes.insert((next, path, owner), scope);
                     break scope;

@@ -30,6 +30,7 @@ impl TextBody {
             writer.write_header(incident, json);
             TextException::from_log(log).write_members(json);
             writer.write_messages(json);
+            writer.write_kernel_notes(json);
             json.array("threads", |json| {
                 for (position, thread) in log.threads.iter().enumerate() {
                     writer.write_thread(thread, position, json, &mut body.frame_lines);
@@ -172,6 +173,17 @@ impl<'l> BodyWriter<'l> {
         json.object("asi", |json| json.string_array(image, messages));
     }
 
+    /// Writes what the text says of the region of the exception's address, and the kernel's notes.
+    fn write_kernel_notes(&self, json: &mut JsonBuilder) {
+        let region = [self.log.find_field("VM Region Info"), self.log.region.as_deref()];
+        let region: Vec<&str> = region.into_iter().flatten().collect();
+        for (key, lines) in
+            [("vmRegionInfo", region.join("\n")), ("ktriageinfo", self.log.kernel_notes.join("\n"))]
+        {
+            json.some_string(key, Some(lines.as_str()).filter(|lines| !lines.is_empty()));
+        }
+    }
+
     fn write_thread(
         &self,
         thread: &TextThread,
@@ -187,6 +199,11 @@ impl<'l> BodyWriter<'l> {
             if is_crashed {
                 json.flag("triggered", true);
                 self.write_registers(json);
+            }
+            if thread.left_out > 0 {
+                json.array("recursionInfoArray", |json| {
+                    json.item(|json| json.number("depth", thread.left_out));
+                });
             }
             json.array("frames", |json| {
                 for frame in &thread.frames {

@@ -2,6 +2,7 @@
 
 use super::frame_line::parse_hex;
 use super::sections::TextLog;
+use crate::ips::split_signal;
 use crate::json::JsonBuilder;
 
 /// The exception type of old watchdogs.
@@ -16,10 +17,16 @@ pub struct TextException {
     signal: Option<String>,
     /// Numbers, as the text lists them.
     codes: Vec<u64>,
+    /// The words behind the signal, such as `Code Signature Invalid`.
+    signal_note: Option<String>,
     /// A name and an address, such as `KERN_INVALID_ADDRESS at 0x0`.
     subtype: Option<String>,
     namespace: Option<String>,
     code: Option<u64>,
+    /// The system's words behind the namespace and the code, such as `Invalid Page`.
+    indicator: Option<String>,
+    /// The log's own words on the exception.
+    message: Option<String>,
     details: Option<String>,
 }
 
@@ -38,6 +45,7 @@ impl TextException {
         let description =
             log.find_field("Termination Description").or_else(|| log.find_field("Termination Details"));
         exception.details = description.map(str::to_owned);
+        exception.message = log.find_field("Exception Message").map(str::to_owned);
         if log.is_backtraces {
             exception.details.get_or_insert_with(|| "backtraces of threads, without an exception".to_owned());
         }
@@ -55,12 +63,13 @@ impl TextException {
     /// Reads `EXC_CRASH (SIGABRT)`, or one of the two.
     fn read_type(&mut self, text: &str) {
         let (kind, signal) = text.split_once(" (").unwrap_or((text, ""));
-        let signal = signal.trim_end_matches(')');
         let some = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         if kind.starts_with("SIG") {
             self.signal = some(kind);
         } else {
+            let (signal, note) = split_signal(signal.strip_suffix(')').unwrap_or(signal));
             (self.kind, self.signal) = (some(kind), some(signal).filter(|signal| signal.starts_with("SIG")));
+            self.signal_note = note.and_then(some);
         }
     }
 
@@ -70,13 +79,21 @@ impl TextException {
         let mut words = text.split([' ', ',']).filter(|word| !word.is_empty() && *word != "Code");
         self.namespace = words.next().map(str::to_owned);
         self.code = words.next().and_then(|word| parse_hex(word).or_else(|| word.parse().ok()));
+        let rest: Vec<&str> = words.collect();
+        self.indicator = Some(rest.join(" ")).filter(|rest| self.code.is_some() && !rest.is_empty());
     }
 
     /// Writes the members `exception` and `termination`.
     pub fn write_members(&self, json: &mut JsonBuilder) {
         json.object("exception", |json| {
             json.some_string("type", self.kind.as_deref());
-            json.some_string("signal", self.signal.as_deref());
+            let note = self.signal_note.as_deref();
+            let signal = self.signal.as_deref().map(|signal| match note {
+                Some(note) => format!("{signal} ({note})"),
+                None => signal.to_owned(),
+            });
+            json.some_string("signal", signal.as_deref());
+            json.some_string("message", self.message.as_deref());
             let codes: Vec<String> = self.codes.iter().map(|code| format!("{code:#018x}")).collect();
             json.some_string("codes", Some(&codes.join(", ")));
             json.some_string("subtype", self.subtype.as_deref());
@@ -89,6 +106,7 @@ impl TextException {
             if let Some(code) = self.code {
                 json.number("code", code);
             }
+            json.some_string("indicator", self.indicator.as_deref());
             if let Some(details) = &self.details {
                 json.string_array("details", std::slice::from_ref(details));
             }

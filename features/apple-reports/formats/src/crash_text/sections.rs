@@ -22,6 +22,8 @@ pub struct TextThread {
     pub queue: Option<String>,
     pub is_crashed: bool,
     pub frames: Vec<TextFrame>,
+    /// The number of frames of a recursion that the text leaves out.
+    pub left_out: u64,
 }
 
 /// Everything that is read of a text.
@@ -37,6 +39,10 @@ pub struct TextLog {
     /// Registers of the crashed thread.
     pub registers: Vec<(String, u64)>,
     pub images: Vec<TextImage>,
+    /// The line of the region that holds the address of the exception: `STACK GUARD  16ccb4000-1704b8000 …`.
+    pub region: Option<String>,
+    /// The kernel's notes: `APFS - (arg = 0) protection class does not allow pagein`.
+    pub kernel_notes: Vec<String>,
     /// True for backtraces that an app wrote itself: `Backtrace of Thread 771:`.
     pub is_backtraces: bool,
 }
@@ -94,6 +100,13 @@ impl TextLog {
         let threads = self.threads.iter().all(|thread| thread.frames.is_empty());
         threads && self.last_exception.is_empty() && self.app_backtrace.is_empty()
     }
+}
+
+/// Reads `-------- ELIDED 43951 LEVELS OF RECURSION THROUGH 0x102b44014`.
+fn elided_levels(line: &str) -> Option<u64> {
+    let (_, rest) = line.split_once("ELIDED ")?;
+    let (levels, rest) = rest.split_once(' ')?;
+    levels.parse().ok().filter(|_| rest.starts_with("LEVELS OF RECURSION"))
 }
 
 impl SectionReader {
@@ -186,6 +199,14 @@ impl SectionReader {
     }
 
     fn read_field(&mut self, line: &str) {
+        if line.starts_with("--->") {
+            self.log.region.get_or_insert_with(|| line.to_owned());
+            return;
+        }
+        if line.contains(" - (arg = ") && self.log.kernel_notes.len() < MESSAGE_LINES_LIMIT {
+            self.log.kernel_notes.push(line.to_owned());
+            return;
+        }
         let Some((key, value)) = line.split_once(':') else { return };
         if self.log.fields.len() < FIELDS_LIMIT && self.section == Section::Header {
             // The first one counts: texts that were pasted may have more below.
@@ -226,6 +247,10 @@ impl SectionReader {
     fn read_loose_line(&mut self, line: &str, number: u32) {
         if self.section == Section::LastException && line.starts_with("0x") {
             self.read_addresses(line, number);
+        } else if let Some(levels) = elided_levels(line) {
+            if let Some(thread) = self.log.threads.last_mut().filter(|_| self.section == Section::Thread) {
+                thread.left_out = thread.left_out.saturating_add(levels);
+            }
         } else if line.contains(':') && !line.starts_with(|c: char| c.is_ascii_digit()) {
             self.section = Section::Header;
             self.read_field(line);

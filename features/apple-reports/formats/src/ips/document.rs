@@ -21,7 +21,7 @@ const CRASH_TYPES: [&str; 3] = ["309", "109", "308"];
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The members of a header and a body that are read.
-const KEYS: [&str; 28] = [
+const KEYS: [&str; 31] = [
     "app_name",
     "app_version",
     "asi",
@@ -36,6 +36,7 @@ const KEYS: [&str; 28] = [
     "faultingThread",
     "incident",
     "incident_id",
+    "ktriageinfo",
     "lastExceptionBacktrace",
     "modelCode",
     "osVersion",
@@ -50,6 +51,8 @@ const KEYS: [&str; 28] = [
     "timestamp",
     "translated",
     "usedImages",
+    "vmRegionInfo",
+    "vmregioninfo",
 ];
 
 /// The members of an object that are read, found in one pass.

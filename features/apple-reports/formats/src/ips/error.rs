@@ -55,8 +55,47 @@ const SIGNALS: [&str; 31] = [
     "SIGUSR1",
     "SIGUSR2",
 ];
+/// Parts of the system that end processes, by number from 1.
+const NAMESPACES: [&str; 34] = [
+    "JETSAM",
+    "SIGNAL",
+    "CODESIGNING",
+    "HANGTRACER",
+    "TEST",
+    "DYLD",
+    "LIBXPC",
+    "OBJC",
+    "EXEC",
+    "SPRINGBOARD",
+    "TCC",
+    "REPORTCRASH",
+    "COREANIMATION",
+    "AGGREGATED",
+    "RUNNINGBOARD",
+    "SKYWALK",
+    "SETTINGS",
+    "LIBSYSTEM",
+    "FOUNDATION",
+    "WATCHDOG",
+    "METAL",
+    "WATCHKIT",
+    "GUARD",
+    "ANALYTICS",
+    "SANDBOX",
+    "SECURITY",
+    "ENDPOINTSECURITY",
+    "PAC_EXCEPTION",
+    "BLUETOOTH_CHIP",
+    "PORT_SPACE",
+    "WEBKIT",
+    "BACKLIGHTSERVICES",
+    "MEDIA",
+    "ROSETTA",
+];
 /// The maximum size of a message, in bytes.
 const MESSAGE_BYTES_LIMIT: usize = 4_096;
+/// The maximum number of sentences of a log on its exception.
+const WORDS_LIMIT: usize = 8;
 /// The maximum number of frames in a printed backtrace.
 const PRINTED_FRAMES_LIMIT: usize = 1_024;
 
@@ -74,6 +113,12 @@ enum Uncaught {
 pub struct IpsError {
     exception: Option<String>,
     signal: Option<String>,
+    /// The words behind the signal, such as `Code Signature Invalid`.
+    signal_note: Option<String>,
+    /// What the log says of the exception and of its address, in sentences.
+    words: Vec<String>,
+    /// The kernel's notes on what failed, such as `protection class does not allow pagein`.
+    kernel_notes: Vec<String>,
     codes: [Option<u64>; 2],
     /// The name of the code, such as `KERN_INVALID_ADDRESS`.
     code_name: Option<String>,
@@ -101,6 +146,7 @@ impl IpsError {
             });
             error.termination = termination_text(termination);
         }
+        error.read_words(body);
         let has_backtrace = !body.items("lastExceptionBacktrace").is_empty();
         error.uncaught = uncaught(body)
             .or_else(|| has_backtrace.then_some(Uncaught::ObjectiveC { name: None, reason: None }));
@@ -112,7 +158,10 @@ impl IpsError {
             exception.find_members(["type", "signal", "rawCodes", "codes", "subtype"]);
         let string = |value: Option<JsonValue<'_>>| value.and_then(JsonValue::decode_string);
         self.exception = string(kind);
-        self.signal = string(signal);
+        if let Some(signal) = string(signal) {
+            let (signal, note) = split_signal(&signal);
+            (self.signal, self.signal_note) = (Some(signal.to_owned()), note.map(str::to_owned));
+        }
         let raw: Vec<u64> = raw.map(JsonValue::items).unwrap_or_default().iter().filter_map(bits).collect();
         let written = string(codes).unwrap_or_default();
         let written: Vec<u64> = written.split(',').filter_map(|code| hexadecimal(code.trim())).collect();
@@ -122,6 +171,20 @@ impl IpsError {
         let mut words = subtype.split_whitespace();
         self.code_name = words.next().filter(|word| word.starts_with("KERN_")).map(str::to_owned);
         self.subtype_address = words.nth(1).and_then(hexadecimal);
+    }
+
+    /// Reads the log's own words: on the exception, on the region of its address, and the kernel's notes.
+    fn read_words(&mut self, body: &LogMembers<'_>) {
+        let string = |value: Option<JsonValue<'_>>| value.and_then(JsonValue::decode_string);
+        let exception = body.get("exception");
+        let [message, subtype] =
+            exception.map_or([None; 2], |exception| exception.find_members(["message", "subtype"]));
+        let region = string(body.get("vmRegionInfo").or_else(|| body.get("vmregioninfo")));
+        let words = [string(message), string(subtype)].into_iter().flatten();
+        let words = words.chain(region.iter().flat_map(|region| region_words(region)));
+        self.words = bounded_words(words);
+        let notes = string(body.get("ktriageinfo")).unwrap_or_default();
+        self.kernel_notes = bounded_words(notes.lines().map(|note| kernel_note(note).to_owned()));
     }
 
     fn kind(&self) -> &'static str {
@@ -157,6 +220,11 @@ impl IpsError {
                     }
                 }
                 json.some_string("code_name", self.code_name.as_deref());
+                for (key, words) in [("words", &self.words), ("kernel_notes", &self.kernel_notes)] {
+                    if !words.is_empty() {
+                        json.string_array(key, words);
+                    }
+                }
             });
             if let Some(name) = &self.signal {
                 json.object("signal", |json| {
@@ -164,6 +232,7 @@ impl IpsError {
                         json.number("signal", number);
                     }
                     json.string("name", name);
+                    json.some_string("note", self.signal_note.as_deref());
                 });
             }
             self.write_reason(json);
@@ -200,14 +269,39 @@ pub fn write_exit_reason(code: Option<u64>, namespace: Option<u64>, json: &mut J
     });
 }
 
-/// Returns the number of a namespace that shows why the system ended the process, from `<sys/reason.h>`. Other namespaces
-/// are not numbered: their codes alone tell.
+/// Returns the number of the part of the system that ended a process, from `<sys/reason.h>`.
 pub fn namespace_number(name: &str) -> Option<u64> {
-    match name {
-        "JETSAM" => Some(1),
-        "WATCHDOG" => Some(20),
-        _ => None,
-    }
+    let name = if name == "ASSERTIOND" { "RUNNINGBOARD" } else { name };
+    position(&NAMESPACES, name)
+}
+
+/// Splits `SIGKILL (Code Signature Invalid)` and `SIGKILL - CODESIGNING` into the signal and the words behind it.
+pub fn split_signal(text: &str) -> (&str, Option<&str>) {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
+    let (signal, rest) = text.split_at_checked(end).unwrap_or((text, ""));
+    let note = rest.trim_matches(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '-'));
+    (signal, Some(note).filter(|note| !note.is_empty()))
+}
+
+fn bounded_words(words: impl Iterator<Item = String>) -> Vec<String> {
+    let words = words.map(|words| shortened(words.trim())).filter(|words| !words.is_empty());
+    words.take(WORDS_LIMIT).collect()
+}
+
+/// Returns a note of the kernel without its component and argument: `protection class does not allow pagein`.
+fn kernel_note(line: &str) -> &str {
+    let words = line.split_once(" - (arg = ").and_then(|(_, rest)| rest.split_once(") "));
+    words.map_or(line, |(_, words)| words)
+}
+
+/// Returns what the log says of the region of an address: its first line, and the line of the region, which begins with an
+/// arrow.
+pub fn region_words(region: &str) -> Vec<String> {
+    let lines = region.lines().map(str::trim);
+    let first = lines.clone().next();
+    let marked = lines.filter_map(|line| line.strip_prefix("--->")).next();
+    first.into_iter().chain(marked).map(str::to_owned).collect()
 }
 
 fn position(names: &[&str], name: &str) -> Option<u64> {
@@ -238,8 +332,8 @@ fn hexadecimal(text: &str) -> Option<u64> {
 
 /// Returns the system's words about the end: the details, or else the reasons. A signal alone has none.
 fn termination_text(termination: JsonValue<'_>) -> Option<String> {
-    let [details, reasons, namespace, code] =
-        termination.find_members(["details", "reasons", "namespace", "code"]);
+    let [details, reasons, namespace, code, indicator] =
+        termination.find_members(["details", "reasons", "namespace", "code", "indicator"]);
     let texts = |list: Option<JsonValue<'_>>| -> Vec<String> {
         let items = list.map(JsonValue::items).unwrap_or_default();
         items
@@ -254,7 +348,9 @@ fn termination_text(termination: JsonValue<'_>) -> Option<String> {
     }
     let namespace = namespace.and_then(JsonValue::decode_string).filter(|name| name != "SIGNAL")?;
     let code = code.and_then(JsonValue::decimal_unsigned);
-    Some(shortened(&code.map_or(namespace.clone(), |code| format!("{namespace} {code:#x}"))))
+    let indicator = indicator.and_then(JsonValue::decode_string).filter(|words| !words.trim().is_empty());
+    let words = [Some(namespace), code.map(|code| format!("{code:#x}")), indicator];
+    Some(shortened(&words.into_iter().flatten().collect::<Vec<_>>().join(" ")))
 }
 
 /// Returns the messages that images left, by the name of the image.

@@ -121,7 +121,11 @@ impl<'i, 'a> FrameWriter<'i, 'a> {
         json: &mut JsonBuilder,
     ) -> Result<(), ReadError> {
         self.count(thread)?;
-        let [name, queue, state, frames] = thread.find_members(["name", "queue", "threadState", "frames"]);
+        let [name, queue, state, frames, recursions] =
+            thread.find_members(["name", "queue", "threadState", "frames", "recursionInfoArray"]);
+        let depths = recursions.map(JsonValue::items).unwrap_or_default().into_iter();
+        let depths = depths.filter_map(|recursion| recursion.get("depth").and_then(JsonValue::as_unsigned));
+        let left_out = depths.fold(0_u64, u64::saturating_add);
         let frames = frames.map(JsonValue::items).unwrap_or_default();
         let first = frames.first().and_then(|frame| self.address(&IpsFrame::read(*frame)));
         let text =
@@ -135,6 +139,9 @@ impl<'i, 'a> FrameWriter<'i, 'a> {
             json.flag("current_thread", false);
             if is_crashed {
                 registers(state, first, json);
+            }
+            if left_out > 0 {
+                json.number("left_out_frames", left_out);
             }
             json.object("backtrace", |json| outcome = self.contents(frames, json));
         });

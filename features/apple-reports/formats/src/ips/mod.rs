@@ -10,7 +10,9 @@ pub mod system;
 
 use crate::json::JsonBuilder;
 pub use document::{IpsDocument, is_kscrash};
-pub use error::{exception_name, namespace_number, signal_name, write_exit_reason};
+pub use error::{
+    exception_name, namespace_number, region_words, signal_name, split_signal, write_exit_reason,
+};
 use frames::FrameWriter;
 use images::UsedImages;
 use unslide_report::reader::{ReportReader, TranslatedReport};

@@ -2,7 +2,7 @@
 
 use super::termination::Termination;
 use crate::ips::system::{SystemName, rfc_3339};
-use crate::ips::{exception_name, signal_name, write_exit_reason};
+use crate::ips::{exception_name, region_words, signal_name, write_exit_reason};
 use crate::json::JsonBuilder;
 use unslide_report::JsonValue;
 
@@ -68,6 +68,11 @@ pub fn write_error(metadata: Option<JsonValue<'_>>, json: &mut JsonBuilder) {
             }
             if let Some(code) = number("exceptionCode") {
                 json.number("code", code);
+            }
+            let region = find_text(metadata, "virtualMemoryRegionInfo");
+            let words = region.map(|region| region_words(&shorten_text(&region))).unwrap_or_default();
+            if !words.is_empty() {
+                json.string_array("words", &words);
             }
         });
         if let Some(signal) = number("signal") {

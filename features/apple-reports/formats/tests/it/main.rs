@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod call_trees;
+mod causes;
 mod encoded_texts;
 mod hostile;
 mod jetsam_logs;

@@ -49,7 +49,9 @@ fn a_crash_has_the_facts_of_its_diagnostic() {
         assert_eq!(report["system"][key], expected, "{key}");
     }
     let error = &report["crash"]["error"];
-    assert_eq!(error["mach"], json!({"exception": 1, "exception_name": "EXC_BAD_ACCESS", "code": u64::MAX}));
+    let words = json!(["0x10 is not in any region."]);
+    let mach = json!({"exception": 1, "exception_name": "EXC_BAD_ACCESS", "code": u64::MAX, "words": words});
+    assert_eq!(error["mach"], mach);
     assert_eq!((&error["signal"]["name"], &error["address"]), (&json!("SIGSEGV"), &json!(16)));
     assert_eq!((&error["exit_reason"]["code"], &error["reason"]), (&json!(11), &Value::Null));
     let threads = report["crash"]["threads"].as_array().unwrap();

@@ -1,6 +1,7 @@
 //! Names, sizes and kinds of types, and names of entries.
 
 use super::DwarfBytes;
+use super::templates::{UnitScopes, scope_prefix, template_arguments};
 use crate::type_kind::VariableTypeKind;
 use gimli::{AttributeValue, DebuggingInformationEntry, Dwarf, Unit, UnitOffset, constants};
 
@@ -70,20 +71,62 @@ pub fn find_type<'d>(unit: &Unit<DwarfBytes<'d>>, entry: &Entry<'d>) -> Option<U
     }
 }
 
+/// What names of types are made from.
+#[derive(Clone, Copy)]
+pub struct TypeNames<'n, 'd> {
+    pub dwarf: &'n Dwarf<DwarfBytes<'d>>,
+    pub scopes: &'n UnitScopes,
+    /// True for a unit of C++, in which the names of templates may lack their arguments.
+    pub has_templates: bool,
+    /// True for the argument of a template, which has its namespaces in its name.
+    pub is_argument: bool,
+    /// The most entries that may lead from one to another.
+    pub chain: usize,
+}
+
+impl<'n, 'd> TypeNames<'n, 'd> {
+    pub fn new(
+        dwarf: &'n Dwarf<DwarfBytes<'d>>,
+        scopes: &'n UnitScopes,
+        has_templates: bool,
+    ) -> TypeNames<'n, 'd> {
+        TypeNames { dwarf, scopes, has_templates, is_argument: false, chain: CHAIN_LIMIT }
+    }
+
+    /// Returns the name of a type or a function with the arguments of its template. Most compilers write them in the name.
+    pub fn template_name(
+        &self,
+        unit: &Unit<DwarfBytes<'d>>,
+        entry: &Entry<'d>,
+        chain: usize,
+    ) -> Option<String> {
+        let name = find_name(self.dwarf, unit, entry)?;
+        if !self.has_templates || name.contains('<') || name.is_empty() {
+            return Some(name);
+        }
+        let arguments = chain.checked_sub(1).and_then(|chain| template_arguments(self, unit, entry, chain));
+        let name = match arguments {
+            Some(arguments) => name + &arguments,
+            None => name,
+        };
+        Some(name.chars().take(NAME_CHARS_LIMIT).collect())
+    }
+}
+
 /// Describes a type; without an entry it is `void`.
 pub fn describe_type<'d>(
-    dwarf: &Dwarf<DwarfBytes<'d>>,
+    names: &TypeNames<'_, 'd>,
     unit: &Unit<DwarfBytes<'d>>,
     entry: Option<UnitOffset>,
 ) -> DescribedType {
-    let describer = Describer { dwarf, unit };
-    let mut described = describer.describe(entry, CHAIN_LIMIT);
+    let describer = Describer { names: *names, unit };
+    let mut described = describer.describe(entry, names.chain);
     described.name = described.name.chars().take(NAME_CHARS_LIMIT).collect();
     described
 }
 
 struct Describer<'u, 'd> {
-    dwarf: &'u Dwarf<DwarfBytes<'d>>,
+    names: TypeNames<'u, 'd>,
     unit: &'u Unit<DwarfBytes<'d>>,
 }
 
@@ -95,8 +138,17 @@ impl<'d> Describer<'_, 'd> {
         let Some(chain) = chain.checked_sub(1) else { return unknown("…") };
         let Ok(entry) = self.unit.entry(entry) else { return unknown("?") };
         let inner = || self.describe(referred(self.unit, &entry, constants::DW_AT_type), chain);
-        let named =
-            |fallback: &str| find_name(self.dwarf, self.unit, &entry).unwrap_or_else(|| fallback.to_owned());
+        let named = |fallback: &str| {
+            let name = self.names.template_name(self.unit, &entry, chain);
+            let Some(name) = name else { return fallback.to_owned() };
+            let has_scope = self.names.is_argument && entry.tag() != constants::DW_TAG_base_type;
+            let scope = if has_scope {
+                scope_prefix(&self.names, self.unit, entry.offset(), chain)
+            } else {
+                String::new()
+            };
+            format!("{scope}{name}")
+        };
         let size = entry.attr_value(constants::DW_AT_byte_size).and_then(|size| size.udata_value());
         match entry.tag() {
             constants::DW_TAG_pointer_type => self.pointer(&inner().name, " *"),

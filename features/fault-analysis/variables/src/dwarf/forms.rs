@@ -41,7 +41,7 @@ impl<'d> TableBuilder<'_, 'd> {
         if let Some(known) = entry.and_then(|entry| self.described.get(&entry.0)) {
             return *known;
         }
-        let described = describe_type(self.dwarf, unit, entry);
+        let described = describe_type(&self.names(), unit, entry);
         let mut key = vec![self.intern_text(&described.name), described.size, described.kind.code()];
         let core = entry.and_then(|entry| strip_qualifiers(unit, entry));
         self.add_form_key(unit, core, &mut key, 1);
@@ -119,13 +119,13 @@ impl<'d> TableBuilder<'_, 'd> {
                 }
             }
             DwarfForm::Array { element, count } => {
-                let name = describe_type(self.dwarf, unit, element).name;
+                let name = describe_type(&self.names(), unit, element).name;
                 key.extend([4, self.intern_text(&name), count]);
             }
             DwarfForm::Structure { members, is_union } => {
                 key.push(if is_union { 3 } else { 2 });
                 for member in members {
-                    let described = describe_type(self.dwarf, unit, member.member_type);
+                    let described = describe_type(&self.names(), unit, member.member_type);
                     let name = self.intern_text(&described.name);
                     let member_name = self.intern_text(&member.name);
                     key.extend([member_name, member.offset, u64::from(member.is_bit_field)]);
@@ -166,8 +166,8 @@ fn read_form<'d>(
             DwarfForm::Pointer { target: inner, is_reference: true }
         }
         constants::DW_TAG_array_type => {
-            let whole = describe_type(builder.dwarf, unit, Some(offset)).size;
-            let element = describe_type(builder.dwarf, unit, inner).size;
+            let whole = describe_type(&builder.names(), unit, Some(offset)).size;
+            let element = describe_type(&builder.names(), unit, inner).size;
             DwarfForm::Array { element: inner, count: whole.checked_div(element).unwrap_or(0) }
         }
         constants::DW_TAG_structure_type | constants::DW_TAG_class_type => {

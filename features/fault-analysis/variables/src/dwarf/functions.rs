@@ -73,6 +73,7 @@ impl<'d> TableBuilder<'_, 'd> {
         let mut cursor = unit.entries();
         let mut has_entry = cursor.next_dfs()?.is_some();
         let language = cursor.current().map(find_language).unwrap_or_default();
+        self.has_templates = language == UnitLanguage::CFamily;
         self.parts.units.push(UnitFacts { language, has_global_pointers: false });
         while has_entry {
             self.count_entry()?;

@@ -3,12 +3,15 @@
 mod describe;
 mod forms;
 mod functions;
+mod templates;
 
 use crate::registers::{ADDRESS_BYTES, RegisterSet};
 use crate::table::TableParts;
+use describe::TypeNames;
 use forms::PendingType;
 use gimli::{Dwarf, EndianSlice, LittleEndian};
 use std::collections::HashMap;
+use templates::UnitScopes;
 
 pub(crate) type DwarfBytes<'d> = EndianSlice<'d, LittleEndian>;
 
@@ -52,6 +55,8 @@ pub fn build_table<'d>(
         texts: HashMap::new(),
         types: HashMap::new(),
         described: HashMap::new(),
+        scopes: UnitScopes::default(),
+        has_templates: false,
         pending: Vec::new(),
         type_bytes: 0,
     };
@@ -62,6 +67,7 @@ pub fn build_table<'d>(
         }
         let Ok(unit) = dwarf.unit(header) else { continue };
         builder.described.clear();
+        builder.scopes = UnitScopes::default();
         let added = builder.add_unit(&unit);
         // The parts of the types are read even if the unit is damaged further on.
         for result in [added, builder.write_pending_types(&unit)] {
@@ -86,12 +92,21 @@ pub(crate) struct TableBuilder<'b, 'd> {
     types: HashMap<Vec<u64>, u64>,
     /// The types of the unit, by the places of their entries.
     described: HashMap<usize, u64>,
+    /// The scopes of the types of the unit.
+    scopes: UnitScopes,
+    /// True if the unit's language has templates.
+    pub has_templates: bool,
     /// The types of the unit that have no parts yet.
     pending: Vec<PendingType>,
     type_bytes: usize,
 }
 
 impl<'d> TableBuilder<'_, 'd> {
+    /// Returns what the names of the unit's types are made from.
+    pub fn names(&self) -> TypeNames<'_, 'd> {
+        TypeNames::new(self.dwarf, &self.scopes, self.has_templates)
+    }
+
     /// Counts an entry of debug information.
     pub fn count_entry(&mut self) -> Result<(), TableBuildError> {
         self.entries += 1;

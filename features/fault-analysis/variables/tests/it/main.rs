@@ -2,3 +2,4 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 mod lab;
+mod templates;

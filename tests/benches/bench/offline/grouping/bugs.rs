@@ -95,8 +95,8 @@ pub(super) fn bugs() -> Vec<(&'static str, Vec<Step>)> {
         ("ship_parcel", vec![Within("ship_parcel")]),
         ("return_parcel", vec![Within("return_parcel")]),
     ];
-    // Each helper that a compiler has written has two callers.
-    for (first, second, mark) in COMPILER_HELPERS {
+    // Each helper that a compiler has written, and each that raises an exception, has two callers.
+    for (first, second, mark) in HELPERS {
         bugs.push((first, app(&[*mark, mark + 1, 690])));
         bugs.push((second, app(&[*mark, mark + 2, 690])));
     }
@@ -116,7 +116,7 @@ pub(super) fn bugs() -> Vec<(&'static str, Vec<Step>)> {
 }
 
 /// A bug of each caller of a helper, with the mark of the helper's fault.
-const COMPILER_HELPERS: &[(&str, &str, u64)] = &[
+const HELPERS: &[(&str, &str, u64)] = &[
     ("first of metadata accessor", "second of metadata accessor", 600),
     ("first of metadata completion", "second of metadata completion", 603),
     ("first of value witness", "second of value witness", 606),
@@ -126,6 +126,18 @@ const COMPILER_HELPERS: &[(&str, &str, u64)] = &[
     ("first of block copy helper", "second of block copy helper", 618),
     ("first of block destroy helper", "second of block destroy helper", 621),
     ("first of block variable copy", "second of block variable copy", 624),
+    ("first of Kotlin's Throwable", "second of Kotlin's Throwable", 627),
+    ("first of Kotlin's own exception", "second of Kotlin's own exception", 630),
+    ("first of Kotlin's throw", "second of Kotlin's throw", 633),
+    ("first of Kotlin's library", "second of Kotlin's library", 636),
+    ("first of il2cpp's raise", "second of il2cpp's raise", 639),
+    ("first of il2cpp's exception", "second of il2cpp's exception", 642),
+    ("first of il2cpp's list", "second of il2cpp's list", 645),
+    ("first of Dart's API", "second of Dart's API", 648),
+    ("first of Dart's throw", "second of Dart's throw", 651),
+    ("first of Lua's error", "second of Lua's error", 654),
+    ("first of Lua's engine", "second of Lua's engine", 657),
+    ("first of Mono's raise", "second of Mono's raise", 660),
 ];
 
 /// Functions with names of Go and Swift and names that are not ASCII, with the marks of their faults.
@@ -137,6 +149,18 @@ const NAMES: &[(&str, u64)] = &[
     ("Swift Money - Money", 704),
     ("Swift Money == Money", 705),
     ("Swift Weight + Weight", 706),
+    ("Swift global == of Money", 715),
+    ("Swift global == of Weight", 716),
+    ("Swift witness of Price ==", 717),
+    ("Swift witness of Order ==", 718),
+    ("Kotlin Basket()", 719),
+    ("Kotlin Order()", 720),
+    ("Kotlin Basket.count", 721),
+    ("Kotlin Basket.total of a property", 722),
+    ("Kotlin Basket.total", 723),
+    ("Kotlin Order.submit", 724),
+    ("il2cpp Cart.Total", 725),
+    ("il2cpp Cart.Sum", 726),
     ("größe", 710),
     ("größer", 711),
     ("数量", 712),
