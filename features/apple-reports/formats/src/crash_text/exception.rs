@@ -3,6 +3,7 @@
 use super::frame_line::parse_hex;
 use super::sections::TextLog;
 use crate::json::JsonBuilder;
+use unslide_report::read_signal;
 
 /// The exception type of old watchdogs.
 const WATCHDOG_TYPE: &str = "00000020";
@@ -52,15 +53,15 @@ impl TextException {
         exception
     }
 
-    /// Reads `EXC_CRASH (SIGABRT)`, or one of the two.
+    /// Reads `EXC_CRASH (SIGABRT)`, or one of the two. More text may follow the signal: `SIGKILL (Code Signature Invalid)`.
     fn read_type(&mut self, text: &str) {
         let (kind, signal) = text.split_once(" (").unwrap_or((text, ""));
-        let signal = signal.trim_end_matches(')');
-        let some = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-        if kind.starts_with("SIG") {
-            self.signal = some(kind);
+        let (kind, signal) = (kind.trim(), signal.trim());
+        if kind.get(..3).is_some_and(|begin| begin.eq_ignore_ascii_case("SIG")) {
+            self.signal = read_signal(kind);
         } else {
-            (self.kind, self.signal) = (some(kind), some(signal).filter(|signal| signal.starts_with("SIG")));
+            self.kind = Some(kind.to_owned()).filter(|kind| !kind.is_empty());
+            self.signal = read_signal(signal);
         }
     }
 
@@ -120,6 +121,24 @@ mod tests {
         let other = read("Exception Type: SIGSEGV\nException Codes: SEGV_MAPERR at 0x88\n");
         assert_eq!((other.kind, other.signal.as_deref()), (None, Some("SIGSEGV")));
         assert_eq!(other.subtype.as_deref(), Some("SEGV_MAPERR at 0x88"));
+    }
+
+    #[test]
+    fn a_signal_has_its_name_alone() {
+        for (written, kind, signal) in [
+            ("EXC_CRASH (SIGKILL (Code Signature Invalid))", "EXC_CRASH", "SIGKILL"),
+            ("EXC_BAD_ACCESS (SIGKILL - CODESIGNING)", "EXC_BAD_ACCESS", "SIGKILL"),
+            ("SIGKILL - CODESIGNING", "", "SIGKILL"),
+            ("EXC_CRASH (6)", "EXC_CRASH", "SIGABRT"),
+            ("Signal 11", "", "SIGSEGV"),
+            ("EXC_RESOURCE (RESOURCE_TYPE_MEMORY)", "EXC_RESOURCE", ""),
+            ("00000020", "00000020", ""),
+        ] {
+            let mut exception = TextException::default();
+            exception.read_type(written);
+            let read = (exception.kind.unwrap_or_default(), exception.signal.unwrap_or_default());
+            assert_eq!(read, (kind.to_owned(), signal.to_owned()), "{written}");
+        }
     }
 
     #[test]

@@ -3,58 +3,8 @@
 use super::document::LogMembers;
 use crate::json::JsonBuilder;
 use std::collections::HashMap;
-use unslide_report::JsonValue;
+use unslide_report::{JsonValue, exception_number, read_signal, signal_number};
 
-/// Mach exceptions by number, from 1.
-const EXCEPTIONS: [&str; 13] = [
-    "EXC_BAD_ACCESS",
-    "EXC_BAD_INSTRUCTION",
-    "EXC_ARITHMETIC",
-    "EXC_EMULATION",
-    "EXC_SOFTWARE",
-    "EXC_BREAKPOINT",
-    "EXC_SYSCALL",
-    "EXC_MACH_SYSCALL",
-    "EXC_RPC_ALERT",
-    "EXC_CRASH",
-    "EXC_RESOURCE",
-    "EXC_GUARD",
-    "EXC_CORPSE_NOTIFY",
-];
-/// Signals by number, from 1.
-const SIGNALS: [&str; 31] = [
-    "SIGHUP",
-    "SIGINT",
-    "SIGQUIT",
-    "SIGILL",
-    "SIGTRAP",
-    "SIGABRT",
-    "SIGEMT",
-    "SIGFPE",
-    "SIGKILL",
-    "SIGBUS",
-    "SIGSEGV",
-    "SIGSYS",
-    "SIGPIPE",
-    "SIGALRM",
-    "SIGTERM",
-    "SIGURG",
-    "SIGSTOP",
-    "SIGTSTP",
-    "SIGCONT",
-    "SIGCHLD",
-    "SIGTTIN",
-    "SIGTTOU",
-    "SIGIO",
-    "SIGXCPU",
-    "SIGXFSZ",
-    "SIGVTALRM",
-    "SIGPROF",
-    "SIGWINCH",
-    "SIGINFO",
-    "SIGUSR1",
-    "SIGUSR2",
-];
 /// The maximum size of a message, in bytes.
 const MESSAGE_BYTES_LIMIT: usize = 4_096;
 /// The maximum number of frames in a printed backtrace.
@@ -84,6 +34,8 @@ pub struct IpsError {
     exit_code: Option<u64>,
     /// The number of the namespace of `exit_code`, if its meaning matters.
     exit_namespace: Option<u64>,
+    /// The type of an event that is no crash.
+    event: Option<&'static str>,
 }
 
 impl IpsError {
@@ -112,7 +64,8 @@ impl IpsError {
             exception.find_members(["type", "signal", "rawCodes", "codes", "subtype"]);
         let string = |value: Option<JsonValue<'_>>| value.and_then(JsonValue::decode_string);
         self.exception = string(kind);
-        self.signal = string(signal);
+        let signal = string(signal).or_else(|| Some(signal?.as_unsigned()?.to_string()));
+        self.signal = signal.map(|text| read_signal(&text).unwrap_or(text)).filter(|text| !text.is_empty());
         let raw: Vec<u64> = raw.map(JsonValue::items).unwrap_or_default().iter().filter_map(bits).collect();
         let written = string(codes).unwrap_or_default();
         let written: Vec<u64> = written.split(',').filter_map(|code| hexadecimal(code.trim())).collect();
@@ -124,7 +77,15 @@ impl IpsError {
         self.subtype_address = words.nth(1).and_then(hexadecimal);
     }
 
+    /// Sets the type of an event that is no crash.
+    pub fn with_event(self, event: Option<&'static str>) -> IpsError {
+        IpsError { event, ..self }
+    }
+
     fn kind(&self) -> &'static str {
+        if let Some(event) = self.event {
+            return event;
+        }
         match &self.uncaught {
             Some(Uncaught::ObjectiveC { .. }) => "nsexception",
             Some(Uncaught::Cpp { .. }) => "cpp_exception",
@@ -141,12 +102,15 @@ impl IpsError {
     pub fn write(&self, json: &mut JsonBuilder) {
         json.object("error", |json| {
             json.string("type", self.kind());
+            if self.event.is_some() {
+                json.flag("is_fatal", false);
+            }
             if let Some(address) = self.address() {
                 json.number("address", address);
             }
             json.object("mach", |json| {
                 let name = self.exception.as_deref();
-                if let Some(number) = name.and_then(|name| position(&EXCEPTIONS, name)) {
+                if let Some(number) = name.and_then(exception_number) {
                     json.number("exception", number);
                 }
                 json.some_string("exception_name", name);
@@ -160,7 +124,7 @@ impl IpsError {
             });
             if let Some(name) = &self.signal {
                 json.object("signal", |json| {
-                    if let Some(number) = position(&SIGNALS, name) {
+                    if let Some(number) = signal_number(name) {
                         json.number("signal", number);
                     }
                     json.string("name", name);
@@ -208,24 +172,6 @@ pub fn namespace_number(name: &str) -> Option<u64> {
         "WATCHDOG" => Some(20),
         _ => None,
     }
-}
-
-fn position(names: &[&str], name: &str) -> Option<u64> {
-    names.iter().position(|known| *known == name).map(|index| index as u64 + 1)
-}
-
-/// Returns the name of a Mach exception.
-pub fn exception_name(number: u64) -> Option<&'static str> {
-    named(&EXCEPTIONS, number)
-}
-
-/// Returns the name of a signal.
-pub fn signal_name(number: u64) -> Option<&'static str> {
-    named(&SIGNALS, number)
-}
-
-fn named(names: &[&'static str], number: u64) -> Option<&'static str> {
-    names.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
 }
 
 fn bits(value: &JsonValue<'_>) -> Option<u64> {
