@@ -1,4 +1,4 @@
-//! Times as devices write them: with a 12-hour clock, other digits than ASCII, or years of another calendar, where a writer
+//! Times as devices write them: with a 12-hour clock, other digits than ASCII, or years of another calendar, if a writer
 //! used the language and the settings of the device.
 
 use std::borrow::Cow;
