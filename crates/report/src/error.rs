@@ -23,6 +23,20 @@ impl Default for ReadLimits {
     }
 }
 
+/// The most bytes that KSCrash reads of the first report when its handler crashes. It embeds no more of a larger one.
+const WRITER_BYTES: usize = 2_000_000;
+
+/// Says who has cut a record that ends at an offset.
+fn cut_by_writer(offset: usize) -> &'static str {
+    match offset {
+        WRITER_BYTES => {
+            ": KSCrash has cut this report at its limit of 2,000,000 bytes. Send fewer memory contents and user data, so that \
+             reports are smaller"
+        }
+        _ => "",
+    }
+}
+
 /// The reason why a record is not a report. Nothing is repaired: such a record goes to the dead letters with
 /// [`ReadError::reason`] and unchanged bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +74,7 @@ pub enum ReadError {
         expected: &'static str,
     },
     /// The record is the beginning of a JSON text and ends too early.
-    #[error("the record ends at byte {offset} where {expected} is expected")]
+    #[error("the record ends at byte {offset} where {expected} is expected{}", cut_by_writer(.offset.to_owned()))]
     Truncated {
         /// The offset of the end of the text, without trailing NULs and white space.
         offset: usize,

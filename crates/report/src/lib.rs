@@ -7,9 +7,11 @@
 #![warn(missing_docs)]
 
 mod blank;
+mod device_clock;
 pub mod device_models;
 pub mod device_name;
 mod error;
+mod exception_names;
 mod foreign;
 mod image_message;
 pub mod jetsam;
@@ -26,7 +28,9 @@ mod users;
 mod warning;
 
 pub use blank::{BlankFrame, FrameSlot};
+pub use device_clock::device_clock_time;
 pub use error::{ReadError, ReadLimits};
+pub use exception_names::{exception_name, exception_number, read_signal, signal_name, signal_number};
 pub use foreign::{ForeignFormat, foreign_format};
 pub use json::{NestedObject, Number, Text, Value as JsonValue};
 pub use measurement::{RegionalNumber, parse_measurement};
@@ -49,6 +53,6 @@ pub use report::{
     Backtrace, BacktraceOrigin, ErrorKind, Frame, Image, Invalid, Report, ReportPart, ThreadFacts,
 };
 pub use split::{Element, LenientElement, MOST_ELEMENTS, split_leniently, split_record};
-pub use system_path::is_system_path;
+pub use system_path::{is_framework_name, is_system_file_name, is_system_path};
 pub use users::list_users;
 pub use warning::{Warning, WarningKind};

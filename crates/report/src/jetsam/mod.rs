@@ -6,11 +6,11 @@
 
 mod record;
 
+use crate::device_clock::read_time;
 use crate::json::{JsonScanner, Value};
 use crate::{ReadError, ReadLimits};
 pub(crate) use record::event_of_record;
 use time::OffsetDateTime;
-use time::macros::format_description;
 use unslide_model::DebugId;
 use unslide_model::ended::is_memory_reason;
 
@@ -114,7 +114,7 @@ impl JetsamEvent {
             device: device.and_then(read_text),
             product: product.and_then(read_text),
             system: system.and_then(read_text),
-            time: date.and_then(read_text).as_deref().and_then(log_time),
+            time: date.and_then(read_text).as_deref().and_then(read_time),
             page_size,
             compressor: compressor
                 .and_then(Value::decimal_unsigned)
@@ -222,14 +222,6 @@ fn read_text(value: Value<'_>) -> Option<String> {
 
 fn shorten_text(text: &str) -> String {
     text.chars().take(MOST_CHARS).collect()
-}
-
-/// Parses a time such as `2026-03-02 11:00:00.00 +0900`.
-fn log_time(text: &str) -> Option<OffsetDateTime> {
-    let format = format_description!(
-        "[year]-[month]-[day] [hour]:[minute]:[second].[subsecond] [offset_hour sign:mandatory][offset_minute]"
-    );
-    OffsetDateTime::parse(text, &format).ok()
 }
 
 #[cfg(test)]

@@ -167,10 +167,7 @@ impl<'a> JsonScanner<'a> {
 
     #[inline(always)]
     pub(crate) fn read_unsigned(&mut self, slot: MemberSlot) -> Result<Option<u64>, Stop> {
-        self.read_converted(slot, |n| match n {
-            Number::Int { magnitude, negative: false } => Some(magnitude),
-            _ => None,
-        })
+        self.read_converted(slot, Number::to_unsigned)
     }
 
     pub(crate) fn read_signed(&mut self, slot: MemberSlot) -> Result<Option<i64>, Stop> {
@@ -279,12 +276,16 @@ impl<'a> JsonScanner<'a> {
 }
 
 impl Number {
-    /// Returns the integer if the number is one and fits.
+    /// Returns the integer if the number is one and fits, also if it has a fraction of zero.
     pub(crate) fn to_i64(self) -> Option<i64> {
         match self {
             Number::Int { magnitude, negative: false } => i64::try_from(magnitude).ok(),
             Number::Int { magnitude, negative: true } => 0_i64.checked_sub_unsigned(magnitude),
-            Number::Float(_) => None,
+            Number::Float(float) if float < 0.0 => {
+                let magnitude = Number::Float(-float).to_unsigned()?;
+                0_i64.checked_sub_unsigned(magnitude)
+            }
+            Number::Float(_) => i64::try_from(self.to_unsigned()?).ok(),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Numbers in a report.
 
+/// Integers up to this one are exact in a double.
+const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
+
 /// A raw number of the report. Addresses occur as unsigned integers over the whole 64 bits, as negative
 /// integers (two's complement, from old writers) and as floats (imprecise).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,6 +45,19 @@ impl Number {
                     None
                 }
             }
+        }
+    }
+
+    /// Returns an unsigned integer, also one that is written with a fraction of zero: gateways that keep every number as
+    /// a double write `12.0`. Returns `None` for any other number, and for one beyond the exact integers of a double.
+    #[must_use]
+    pub fn to_unsigned(self) -> Option<u64> {
+        match self {
+            Number::Int { magnitude, negative: false } => Some(magnitude),
+            Number::Float(float) if (0.0..=EXACT_INTEGERS).contains(&float) && float.fract() == 0.0 => {
+                Some(float as u64)
+            }
+            _ => None,
         }
     }
 

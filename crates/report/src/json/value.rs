@@ -12,8 +12,6 @@ const MOST_ITEMS: usize = 1 << 19;
 
 /// The maximum size of a text with a number, in bytes.
 const MOST_NUMBER_BYTES: usize = 40;
-/// Integers up to this one are exact in a double.
-const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
 
 /// A value within bytes that have passed the scanner.
 #[derive(Clone, Copy, Debug)]
@@ -230,13 +228,10 @@ impl<'a> Value<'a> {
         Some(self.scanner().read_number().ok()?.to_number())
     }
 
-    /// Returns an unsigned 64-bit integer.
+    /// Returns an unsigned 64-bit integer, also one that is written with a fraction of zero, such as `12.0`.
     #[must_use]
     pub fn as_unsigned(self) -> Option<u64> {
-        match self.as_number()? {
-            Number::Int { magnitude, negative: false } => Some(magnitude),
-            _ => None,
-        }
+        self.as_number()?.to_unsigned()
     }
 
     /// Returns an unsigned 32-bit integer.
@@ -263,7 +258,7 @@ impl<'a> Value<'a> {
     #[must_use]
     pub fn decimal_unsigned(self) -> Option<u64> {
         let text = || self.number_text()?.parse().ok();
-        self.as_unsigned().or_else(text).or_else(|| exact_integer(self.as_decimal()?))
+        self.as_unsigned().or_else(text).or_else(|| Number::Float(self.as_decimal()?).to_unsigned())
     }
 
     /// Returns a text that is short enough for a number, without the white space around it.
@@ -299,13 +294,4 @@ impl<'a> Value<'a> {
             Err(_) => &[],
         }
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "bounded, and without a fraction"
-)]
-fn exact_integer(number: f64) -> Option<u64> {
-    ((0.0..=EXACT_INTEGERS).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }

@@ -4,6 +4,7 @@
 //! document, so that an enriched document is the document with our members inserted.
 
 pub mod file_names;
+mod lines;
 mod opened;
 mod records;
 mod text_document;

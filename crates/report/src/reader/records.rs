@@ -3,6 +3,17 @@
 use super::ReportReaders;
 use crate::{Element, LenientElement, ReadError, ReadLimits, split_leniently, split_record};
 
+/// Returns true if bytes may be JSON: marks of code blocks such as `{noformat}` begin no object, and a NUL is the other half
+/// of a letter in UTF-16.
+fn begins_json(start: &[u8]) -> bool {
+    match start {
+        [b'{', next, ..] => !next.is_ascii_alphabetic() && !matches!(next, 0 | b'&'),
+        [b'[', rest @ ..] => !rest.starts_with(b"code") && !rest.starts_with(b"quote"),
+        [b'"', ..] | [] | [b'{'] => true,
+        _ => false,
+    }
+}
+
 impl ReportReaders {
     /// Splits a record as [`split_record`] does. A document of a reader's format that is no JSON is the only element.
     ///
@@ -47,7 +58,7 @@ impl ReportReaders {
         limits: &ReadLimits,
     ) -> Result<Option<Element<'a>>, ReadError> {
         let start = record.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(record).trim_ascii_start();
-        if matches!(start.first(), None | Some(b'{' | b'[' | b'"')) || self.find(record).is_none() {
+        if begins_json(start) || self.find(record).is_none() {
             return Ok(None);
         }
         if record.len() > limits.max_bytes {

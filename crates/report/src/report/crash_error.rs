@@ -3,6 +3,7 @@
 use crate::json::Value;
 use crate::report::summary::facts::PartFacts;
 use crate::report::{ErrorKind, Report};
+use crate::{exception_name, read_signal, signal_name};
 use unslide_model::ended::is_memory_reason;
 
 /// Code of `exit_reason` with which the system ends an app that does not answer.
@@ -112,14 +113,18 @@ impl CrashError {
             || facts.corpse()?.find_path(&["crashInfo", "exitReason"]).filter(|exit| exit.is_object());
         let text = |value: Option<Value<'_>>| value.and_then(Value::decode_string);
         let member = |value: Option<Value<'_>>, key| value.and_then(|value| text(value.get(key)));
+        let number = |value: Option<Value<'_>>, key| value?.get(key)?.decimal_unsigned();
         let exceptions = [nsexception, cpp_exception, user_reported];
         let error = CrashError {
             kind: text(kind),
             exception: exceptions
                 .into_iter()
                 .find_map(|exception| member(exception, "name"))
-                .or_else(|| member(mach, "exception_name")),
-            signal: member(signal, "name"),
+                .or_else(|| member(mach, "exception_name"))
+                .or_else(|| exception_name(number(mach, "exception")?).map(str::to_owned)),
+            signal: member(signal, "name")
+                .map(|name| read_signal(&name).unwrap_or(name))
+                .or_else(|| signal_name(number(signal, "signal")?).map(str::to_owned)),
             code: member(mach, "code_name"),
             reason: text(reason).or_else(|| member(nsexception, "reason")),
             termination: text(termination),

@@ -4,6 +4,7 @@ use super::log::Log;
 use super::threads::{CallView, FrameView, ThreadView, ViewRoom};
 use crate::report::Report;
 use crate::report::javascript::{OurContext, OurJavaScriptFrame};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Returns the frames of the report's JavaScript error as a backtrace, or `None` for any other report.
@@ -39,7 +40,7 @@ fn frame_of(frame: &OurJavaScriptFrame, room: &mut ViewRoom) -> FrameView {
     let line = frame.line.map(u64::from);
     let place =
         line.zip(frame.column).filter(|_| !is_placed).map(|(line, column)| format!("{line}:{column}"));
-    let function = frame.function.as_deref().map(&mut text);
+    let function = function_of(frame).as_deref().map(&mut text);
     let call = (is_placed || function.is_some()).then(|| CallView {
         function: function.unwrap_or_else(|| "(anonymous)".to_owned()),
         file: path.as_deref().map(|path| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned()),
@@ -64,9 +65,16 @@ fn frame_of(frame: &OurJavaScriptFrame, room: &mut ViewRoom) -> FrameView {
     }
 }
 
+/// Returns the function of a frame. A component of React is written as in the source.
+fn function_of(frame: &OurJavaScriptFrame) -> Option<Cow<'_, str>> {
+    let function = frame.function.as_deref()?;
+    Some(if frame.is_component { format!("<{function}>").into() } else { function.into() })
+}
+
 /// Writes the frames as lines of the log: number, function, and source file or bundle with line and column.
 pub(super) fn write_stack(report: &Report<'_>, out: &mut Log) {
     let frames = report.ours.iter().flat_map(|ours| &ours.javascript);
+    let mut in_components = false;
     for (index, frame) in frames.enumerate() {
         if out.is_full() {
             return;
@@ -74,7 +82,12 @@ pub(super) fn write_stack(report: &Report<'_>, out: &mut Log) {
         if index == 0 {
             out.push_str("\nJavaScript Stack:\n");
         }
-        let function = super::escape_line(frame.function.as_deref().unwrap_or("(anonymous)"));
+        if frame.is_component && !in_components {
+            out.push_str("\nComponent Stack:\n");
+            in_components = true;
+        }
+        let function = function_of(frame);
+        let function = super::escape_line(function.as_deref().unwrap_or("(anonymous)"));
         let file = frame.file.as_deref().or(frame.bundle.as_deref()).map(super::escape_line);
         let _ = match (file, frame.line, frame.column) {
             (Some(file), Some(line), Some(column)) => {

@@ -234,7 +234,8 @@ fn by_symbols<'p, 'a>(
     let image = place.and_then(|place| plan.images.get(place));
     let judged = place.and_then(|place| judged.get(place));
     let lacks_dsym = image.zip(judged).is_some_and(|(image, judged)| judged.lacks_dsym(image));
-    let (waits, relative) = (lacks_dsym || waits_for_symbols(answered.status), answered.relative);
+    let waits = (lacks_dsym || waits_for_symbols(answered.status)) && !is_named_for_good(image, &functions);
+    let relative = answered.relative;
     (NamedFrame { index: frame.index, image, relative, waits, functions }, answered.is_sigtramp(frame))
 }
 
@@ -263,7 +264,7 @@ fn by_report<'p, 'a>(
         _ => FrameFunctions::Unknown,
     };
     let lacks_dsym = image.is_some_and(|image| is_stripped(plan.report, image)) && !is_from_debug_info;
-    let waits = lacks_dsym || waits_for_symbols(status);
+    let waits = (lacks_dsym || waits_for_symbols(status)) && !is_named_for_good(image, &functions);
     let named = NamedFrame { index: frame.index, image, relative, waits, functions };
     (named, symbol.is_some_and(|symbol| is_sigtramp(symbol.raw())))
 }
@@ -272,6 +273,12 @@ fn by_report<'p, 'a>(
 fn is_stripped(report: &Report<'_>, image: &PlannedImage<'_>) -> bool {
     let mut images = report.ours.iter().flat_map(|ours| &ours.images);
     image.debug_id.is_some() && images.any(|known| known.stripped && known.debug_id == image.debug_id)
+}
+
+/// True for a frame with a name in an image without a debug id, as in a text without its list of images: no symbols can be
+/// found for it.
+fn is_named_for_good(image: Option<&PlannedImage<'_>>, functions: &FrameFunctions<'_, '_>) -> bool {
+    image.is_some_and(|image| image.debug_id.is_none()) && !functions.are_unknown()
 }
 
 /// True if better symbols may name the frame later.

@@ -5,11 +5,11 @@ use super::fingerprint::hash_parts;
 use super::rules::{RuleAction, Subject};
 use super::{CountedFrame, GroupKind, Grouping, GroupingRules, title};
 use crate::answer::Judged;
-use crate::javascript::{self, FunctionSource, stable_device_name};
+use crate::javascript::{self, FunctionSource, JavaScriptAnswer, stable_device_name};
 use crate::plan::PlannedJavaScript;
 use crate::status::FrameStatus;
 use std::collections::{HashMap, HashSet};
-use unslide_report::{CrashError, OurJavaScriptFrame};
+use unslide_report::{CrashError, JavaScriptFrame, OurJavaScriptFrame};
 
 /// The most functions that count.
 const MOST_COUNTED: usize = 16;
@@ -40,7 +40,11 @@ pub(super) fn by_symbols(
     rules: &GroupingRules,
 ) -> Grouping {
     let answers = javascript::answer_frames(error, judged);
-    let calls = answers.iter().zip(error.frames()).filter(|(answer, _)| !answer.is_of_engine());
+    // Components of React say where the app was, not what it called.
+    let counts = |answer: &JavaScriptAnswer<'_>, frame: &JavaScriptFrame| {
+        !answer.is_of_engine() && !frame.is_component
+    };
+    let calls = answers.iter().zip(error.frames()).filter(|(answer, (frame, _))| counts(answer, frame));
     let calls = calls.map(|(answer, (frame, image))| {
         let judged = image.and_then(|image| judged.get(image as usize));
         let function = answer.function.as_ref();
@@ -58,7 +62,8 @@ pub(super) fn by_symbols(
             place: (frame.line.unwrap_or(0), frame.column.unwrap_or(0).saturating_add(1)),
         }
     });
-    let at = answers.iter().enumerate().filter(|(_, answer)| !answer.is_of_engine()).map(|(at, _)| at);
+    let at = answers.iter().zip(error.frames()).enumerate();
+    let at = at.filter(|(_, (answer, (frame, _)))| counts(answer, frame)).map(|(at, _)| at);
     group_error(error, at.zip(calls), rules)
 }
 
@@ -69,7 +74,10 @@ pub(super) fn by_report(
     rules: &GroupingRules,
 ) -> Grouping {
     let status = |frame: &OurJavaScriptFrame| FrameStatus::parse(&frame.status);
-    let calls = ours.iter().enumerate().filter(|(_, frame)| status(frame) != Some(FrameStatus::Device));
+    let calls = ours
+        .iter()
+        .enumerate()
+        .filter(|(_, frame)| status(frame) != Some(FrameStatus::Device) && !frame.is_component);
     let calls = calls.map(|(at, frame)| {
         let function = frame.function.as_deref();
         let function = function.and_then(|name| counted_name(name, frame.is_named_by_device()));

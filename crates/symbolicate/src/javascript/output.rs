@@ -61,6 +61,7 @@ pub(crate) fn write_javascript(
                 object.write_number(key!("column"), column.saturating_add(1));
             }
             object.write_flag(key!("in_app"), answer.in_app);
+            object.write_flag(key!("component"), frame.is_component);
             object.write_flag(key!("approximate"), answer.approximate);
         }
         if detail == JavaScriptDetail::Full && answer.in_app && contexts < MOST_CONTEXTS {

@@ -9,6 +9,9 @@ use super::system::{file_name, names_image};
 use unslide_model::DebugId;
 use unslide_report::{Frame, ReportPart, Text};
 
+/// The lowest load address of a 64-bit process.
+const FIRST_64_BIT_IMAGE: u64 = 1 << 32;
+
 /// How an image was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Join {
@@ -77,6 +80,11 @@ pub(crate) fn find_attribution<'a>(
         .and_then(|number| space.to_unsigned(number))
         .filter(|address| *address != 0);
 
+    if part.is_metric_kit()
+        && let Some(attribution) = by_reversed_offset(frame, object_addr, space)
+    {
+        return Some(attribution);
+    }
     if part.image_source.is_none() {
         return without_list(frame, address, object_addr, part);
     }
@@ -130,6 +138,25 @@ fn without_list<'a>(
     };
     let image = Attributed::Unlisted { debug_id, start, name };
     Some(Attribution { image, join, reattributed: false })
+}
+
+/// Returns the image of a frame that KSCrash's plug-in has taken from a payload of iOS 14 or 15. These write the load
+/// address where the offset belongs, and the plug-in subtracts it from the address, so its `object_addr` is the offset, and
+/// its list has another image for each frame.
+fn by_reversed_offset<'a>(
+    frame: &Frame<'a>,
+    object_addr: Option<u64>,
+    space: &Space<'_, 'a>,
+) -> Option<Attribution<'a>> {
+    let offset = object_addr.filter(|offset| *offset < FIRST_64_BIT_IMAGE)?;
+    let address = frame.instruction_addr.filter(|number| !number.is_imprecise())?;
+    let address = space.to_unsigned(address).filter(|address| *address >= FIRST_64_BIT_IMAGE)?;
+    let image = Attributed::Unlisted {
+        debug_id: frame.object_uuid?,
+        start: address - offset,
+        name: frame.object_name,
+    };
+    Some(Attribution { image, join: Join::Unlisted, reattributed: false })
 }
 
 fn image_uuid(image: u32, space: &Space<'_, '_>) -> Option<DebugId> {

@@ -16,7 +16,7 @@ pub use located::LocatedFrame;
 use space::{Cleaned, Space};
 use std::collections::HashMap;
 pub use system::lies_in_shared_cache;
-use system::{file_name, is_system_without_path, names_image};
+use system::{file_name, is_system_image, is_system_without_path, names_image};
 use unslide_model::{CpuType, DebugId};
 pub use unslide_report::is_system_path;
 use unslide_report::{Backtrace, BacktraceOrigin, Frame, Number, Report, ReportPart, Text};
@@ -332,14 +332,15 @@ impl<'a> Planner<'_, 'a> {
         let slot = known.get_mut(listed as usize)?;
         if slot.is_none() {
             let (image, placed) = (space.images.get(listed as usize)?, space.placed.get(listed as usize)?);
+            let start = placed.start?;
             self.plan.images.push(PlannedImage {
                 debug_id: image.uuid,
-                start: placed.start?,
+                start,
                 vmaddr: image.vmaddr.filter(|v| !v.is_imprecise()).and_then(|v| space.to_unsigned(v)),
                 path: image.name,
                 file: image.name.map_or(&[], file_name),
                 cpu: image.cpu.filter(|cpu| cpu.cpu_type != 0),
-                system: image.name.is_some_and(|name| is_system_path(&name.decode())),
+                system: is_system_image(image.name, start),
                 approximate: placed.imprecise,
                 bundle: None,
             });

@@ -4,6 +4,7 @@
 
 use crate::crash_text::{is_crash_text, translate_log};
 use crate::ips::is_kscrash;
+use crate::monitor_kind::MonitorKind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use unslide_report::reader::{DocumentText, ReportReader, TranslatedReport};
@@ -120,7 +121,7 @@ fn translate_object(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedRepor
         }
     }
     log.extend_from_slice(&text);
-    let translated = translate_log(&log, bytes, limits)?;
+    let translated = translate_log(&log, bytes, MonitorKind::from_object(object), limits)?;
     // Lines of the decoded text are no lines of the document.
     Ok(TranslatedReport { text: Some(DocumentText::default()), ..translated })
 }

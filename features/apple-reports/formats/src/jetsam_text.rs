@@ -3,10 +3,9 @@
 
 use crate::crash_text::split_header;
 use crate::identity::text_id;
-use crate::ips::system::rfc_3339;
 use crate::json::JsonBuilder;
 use unslide_report::reader::{DocumentText, ReportReader, TranslatedReport};
-use unslide_report::{ReadError, ReadLimits};
+use unslide_report::{ReadError, ReadLimits, device_clock_time};
 
 /// The reader of Jetsam logs that are text.
 pub const JETSAM_TEXT_READER: ReportReader =
@@ -75,7 +74,7 @@ fn translate_text(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedReport,
         json.object("report", |json| {
             json.string("id", &incident);
             let time = find("Date").or_else(|| find("Date/Time"));
-            json.some_string("timestamp", time.and_then(rfc_3339).as_deref());
+            json.some_string("timestamp", time.and_then(device_clock_time).as_deref());
         });
         json.string("incident", &incident);
         for (key, name) in [

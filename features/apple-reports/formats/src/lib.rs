@@ -13,12 +13,15 @@ mod ips;
 mod jetsam_text;
 mod json;
 mod metric_kit;
+mod monitor_kind;
 mod other_formats;
+mod pasted;
 
 use unslide_report::reader::ReportReader;
 
 /// The readers, in the order in which they are tried.
 pub const READERS: &[ReportReader] = &[
+    pasted::PASTED_READER,
     jetsam_text::JETSAM_TEXT_READER,
     call_tree::CALL_TREE_READER,
     crash_text::CRASH_TEXT_READER,

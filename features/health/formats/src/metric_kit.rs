@@ -8,6 +8,7 @@ use super::samples::{MOST_BUCKETS, PayloadBuilder, Sample};
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use unslide_report::device_clock_time;
 
 /// The values of a period, with their keys. Several of one metric are added up.
 const TOTALS: [(&str, &str, MetricName); 12] = [
@@ -25,10 +26,29 @@ const TOTALS: [(&str, &str, MetricName); 12] = [
     ("animationMetrics", "scrollHitchTimeRatio", MetricName::HitchRatio),
 ];
 /// The histograms, with their keys.
-const HISTOGRAMS: [(&str, &str, MetricName); 3] = [
+const HISTOGRAMS: [(&str, &str, MetricName); 5] = [
     ("applicationLaunchMetrics", "histogrammedTimeToFirstDrawKey", MetricName::LaunchTime),
+    // Launches that the system prepared are apart, because they say nothing about the app's own time before `main`.
+    (
+        "applicationLaunchMetrics",
+        "histogrammedOptimizedTimeToFirstDrawKey",
+        MetricName::PrewarmedLaunchFirstFrame,
+    ),
+    (
+        "applicationLaunchMetrics",
+        "histogrammedOptimizedTimeToFirstDraw",
+        MetricName::PrewarmedLaunchFirstFrame,
+    ),
     ("applicationLaunchMetrics", "histogrammedResumeTime", MetricName::ResumeTime),
     ("applicationResponsivenessMetrics", "histogrammedAppHangTime", MetricName::HangTime),
+];
+
+/// Values that no metric counts. The sender learns that they are not read.
+const NOT_COUNTED: [(&str, &str); 4] = [
+    ("applicationLaunchMetrics", "histogrammedExtendedLaunchKey"),
+    ("applicationLaunchMetrics", "histogrammedExtendedLaunch"),
+    ("applicationExitMetrics", "foregroundExitData"),
+    ("applicationExitMetrics", "backgroundExitData"),
 ];
 
 /// Returns true for a payload of MetricKit without anything around it.
@@ -48,10 +68,7 @@ pub(super) fn find_text<'p>(payload: &'p Value, key: &str) -> Option<&'p str> {
 /// Returns the end of the payload's period.
 pub(super) fn read_end(payload: &Value) -> Option<OffsetDateTime> {
     let text = find_text(payload, "timeStampEnd")?;
-    let mut words = text.split_whitespace();
-    let (date, clock, offset) = (words.next()?, words.next()?, words.next().unwrap_or("+0000"));
-    let (hours, minutes) = offset.split_at_checked(3)?;
-    OffsetDateTime::parse(&format!("{date}T{clock}{hours}:{minutes}"), &Rfc3339).ok()
+    OffsetDateTime::parse(&device_clock_time(text)?, &Rfc3339).ok()
 }
 
 pub(super) fn read_metrics(payload: &Value, into: &mut PayloadBuilder) {
@@ -80,6 +97,23 @@ pub(super) fn read_metrics(payload: &Value, into: &mut PayloadBuilder) {
             false => into.record_unread(&format!("{group}.{key}")),
         }
     }
+    for (group, key) in NOT_COUNTED {
+        if payload.get(group).and_then(|group| group.get(key)).is_some() {
+            into.record_unread(&format!("{group}.{key}"));
+        }
+    }
+}
+
+/// Reads a count, also one that a bridge has written with a fraction of zero.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a whole number within the range"
+)]
+fn whole_count(value: &Value) -> Option<u32> {
+    let number = value.as_f64()?;
+    let is_count = number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number);
+    is_count.then_some(number as u32)
 }
 
 /// Reads a histogram's buckets, each with its middle. Returns true if all of them were read.
@@ -93,7 +127,7 @@ fn read_histogram(histogram: &Value, metric: MetricName, region: &str, into: &mu
     };
     let read = |bucket: &Value| {
         let (start, end) = (bound(bucket, "bucketStart")?, bound(bucket, "bucketEnd")?);
-        let count = u32::try_from(bucket.get("bucketCount")?.as_u64()?).ok()?;
+        let count = whole_count(bucket.get("bucketCount")?)?;
         Some(Sample { metric, value: f64::midpoint(start, end), count })
     };
     let mut whole = buckets.len() <= MOST_BUCKETS;

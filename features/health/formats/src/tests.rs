@@ -110,6 +110,38 @@ fn what_a_device_writes_in_an_unknown_language_is_named_and_the_rest_is_read() {
     assert_eq!(read.unread, unread);
 }
 
+#[test]
+fn prewarmed_launches_are_apart_and_exits_and_extended_launches_are_named() {
+    let mut payload = metric_kit();
+    let launches = &mut payload["applicationLaunchMetrics"];
+    launches["histogrammedOptimizedTimeToFirstDrawKey"] = histogram(&[("300 ms", "310 ms", 7)]);
+    launches["histogrammedExtendedLaunch"] = histogram(&[("2,000 ms", "2,010 ms", 3)]);
+    payload["applicationExitMetrics"] = json!({
+        "foregroundExitData": {"cumulativeMemoryResourceLimitExitCount": 2},
+        "backgroundExitData": {"cumulativeAppWatchdogExitCount": 1}});
+    let read = read(&payload).unwrap();
+    let samples = samples(&read);
+    assert!(samples.contains(&(MetricName::PrewarmedLaunchFirstFrame, 305.0, 7)));
+    assert!(samples.contains(&(LaunchTime, 1_005.0, 50)), "other launches do not change");
+    let unread = [
+        "applicationLaunchMetrics.histogrammedExtendedLaunch",
+        "applicationExitMetrics.foregroundExitData",
+        "applicationExitMetrics.backgroundExitData",
+    ];
+    assert_eq!(read.unread, unread);
+}
+
+#[test]
+fn counts_with_a_fraction_of_zero_and_times_of_a_12_hour_clock_are_read() {
+    let mut payload = metric_kit();
+    payload["timeStampEnd"] = "2025-10-22 6:59:00 PM +0200".into();
+    let bucket = &mut payload["applicationLaunchMetrics"]["histogrammedResumeTime"]["histogramValue"]["0"];
+    bucket["bucketCount"] = 60.0.into();
+    let read = read(&payload).unwrap();
+    assert_eq!((read.measured_at, read.unread.len()), (datetime!(2025-10-22 16:59 UTC), 0));
+    assert!(samples(&read).contains(&(ResumeTime, 205.0, 60)));
+}
+
 fn own() -> Value {
     json!({"id": "m1", "app": "com.acme.shop", "measured_at": "2026-11-20T23:30:00-02:00",
         "measurements": [

@@ -9,10 +9,10 @@ mod module;
 pub(crate) mod ours;
 mod stack;
 
+use crate::Text;
 use crate::json::Value;
 use crate::report::summary::facts::PartFacts;
 use crate::report::{ErrorKind, Report};
-use crate::{Number, Text};
 pub use module::BundleModule;
 pub(crate) use ours::OurContext;
 pub use ours::{MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame};
@@ -112,6 +112,8 @@ pub struct JavaScriptFrame {
     pub column: Option<u32>,
     /// True if the text says that the column is an offset in bytecode.
     pub is_bytecode: bool,
+    /// True for a component of React that was being rendered, and no call of the error's stack.
+    pub is_component: bool,
 }
 
 /// The name, message and stack of an error in the report.
@@ -147,6 +149,7 @@ impl Report<'_> {
         if frames.is_empty() {
             return None;
         }
+        add_components(&facts, &mut frames);
         let keys = ["CFBundleIdentifier", "CFBundleShortVersionString", "CFBundleVersion", "system_name"];
         let [app, version, build, system] = facts
             .system_members(keys)
@@ -158,6 +161,20 @@ impl Report<'_> {
         let error = JavaScriptError { name, message, frames, app, platform, version, build, module_bundle };
         Some(error.with_debug_id(source.debug_id))
     }
+}
+
+/// Adds the frames of React's `componentStack` after those of the error. Components of the system have no position, and are
+/// left out.
+fn add_components(facts: &PartFacts<'_, '_>, frames: &mut Vec<JavaScriptFrame>) {
+    let reported = facts.error_member(&["user_reported"]);
+    let found = reported.into_iter().chain(facts.user_sections()).find_map(|object| {
+        let [camel, snake] = object.find_members(["componentStack", "component_stack"]);
+        camel.or(snake)
+    });
+    let components = found.map(frames_of).unwrap_or_default();
+    let placed = components.into_iter().filter(|frame| frame.line.is_some());
+    let room = MOST_JAVASCRIPT_FRAMES.saturating_sub(frames.len());
+    frames.extend(placed.take(room).map(|frame| JavaScriptFrame { is_component: true, ..frame }));
 }
 
 /// Converts a system's name to the platform name in uploads of source maps.
@@ -285,16 +302,13 @@ fn read_frame_object(frame: Value<'_>) -> Option<JavaScriptFrame> {
         line: line.or(lineno).and_then(read_number).filter(|line| *line > 0),
         column: column.and_then(read_number).or(from_1),
         is_bytecode,
+        is_component: false,
     })
 }
 
-/// Reads a number. Some bridges write it as a text.
+/// Reads a number. Some bridges write it as a text, or with a fraction of zero.
 fn read_number(value: Value<'_>) -> Option<u32> {
-    match value.as_number() {
-        Some(Number::Int { magnitude, negative: false }) => u32::try_from(magnitude).ok(),
-        Some(_) => None,
-        None => value.as_text()?.decode().trim().parse().ok(),
-    }
+    u32::try_from(value.decimal_unsigned()?).ok()
 }
 
 fn shorten_text(text: Text<'_>) -> String {

@@ -29,6 +29,8 @@ pub struct OurJavaScriptFrame {
     pub column: Option<u32>,
     /// True for a function of the app, false for one of a library.
     pub in_app: bool,
+    /// True for a component of React that was being rendered, and no call of the error's stack.
+    pub is_component: bool,
     /// True if the function's name is a guess.
     pub approximate: bool,
     /// The source lines around the frame's own, and the number of the first.
@@ -73,6 +75,7 @@ impl OurJavaScriptFrame {
             b"line" => frame.line = value.unsigned_32(),
             b"column" => frame.column = value.unsigned_32(),
             b"in_app" => frame.in_app = value.as_boolean() == Some(true),
+            b"component" => frame.is_component = value.as_boolean() == Some(true),
             b"approximate" => frame.approximate = value.as_boolean() == Some(true),
             b"context" => {
                 let [first, lines] = value.find_members(["first_line", "lines"]);

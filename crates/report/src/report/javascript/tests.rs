@@ -52,6 +52,20 @@ fn modules_of_a_bundle_are_known_by_their_names_where_it_is_of_react_native() {
     assert_eq!(of_web[0], (None, None, "12.js".to_owned()));
 }
 
+#[test]
+fn numbers_may_be_texts_or_have_a_fraction_of_zero() {
+    let frame = |line: &str, column: &str| {
+        let read = reported(&format!(
+            r#"[{{"methodName":"f","file":"main.jsbundle","lineNumber":{line},"column":{column}}}]"#
+        ));
+        (read[0].line, read[0].column)
+    };
+    for (line, column) in [("1203", "7"), ("1203.0", "7.0"), ("\"1203\"", "\"7\""), ("1.203e3", "\"7.0\"")] {
+        assert_eq!(frame(line, column), (Some(1203), Some(7)), "{line} {column}");
+    }
+    assert_eq!(frame("1203.5", "-1"), (None, None));
+}
+
 fn frame(function: &str, bundle: &str, line: u32, column: u32) -> (String, String, u32, u32) {
     (function.to_owned(), bundle.to_owned(), line, column)
 }

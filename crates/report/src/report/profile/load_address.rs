@@ -7,11 +7,15 @@ const FIRST_64_BIT_IMAGE: u64 = 1 << 32;
 
 /// Returns the load address of a frame's image. `field` is `offsetIntoBinaryTextSegment`: the offset of the frame in its
 /// image, but iOS 14 and 15 write the load address itself. Returns `None` if it is neither.
+///
+/// An image of a 64-bit process is smaller than its load address, so a field beyond half of the address is none of its
+/// offsets. In a 32-bit process, a load address is also known by its page.
 #[must_use]
 pub fn load_address(address: u64, field: u64) -> Option<u64> {
-    let is_page = field.is_multiple_of(PAGE_BYTES);
-    let is_high = field >= FIRST_64_BIT_IMAGE || address < FIRST_64_BIT_IMAGE && field > address / 2;
-    if is_page && is_high && field <= address { Some(field) } else { address.checked_sub(field) }
+    let is_beyond_half = field > address / 2 && field < address;
+    let is_load_address =
+        is_beyond_half && (address >= FIRST_64_BIT_IMAGE || field.is_multiple_of(PAGE_BYTES));
+    if is_load_address { Some(field) } else { address.checked_sub(field) }
 }
 
 #[cfg(test)]
@@ -27,6 +31,8 @@ mod tests {
             (0x4_5000, 0x4_4000, Some(0x4_4000)),
             (0x4_5000, 0x1000, Some(0x4_4000)),
             (74_565, 123, Some(74_442)),
+            (0x1_00c6_a004, 0x1_00c6_6800, Some(0x1_00c6_6800)),
+            (0x1_8f2c_5d04, 0xf2c_5d04, Some(0x1_8000_0000)),
             (0x1000, 0x2000, None),
             (u64::MAX, u64::MAX, Some(0)),
         ] {

@@ -210,7 +210,8 @@ impl Report<'_> {
     /// Returns the frames of a JavaScript error, or `None` for a report about another error.
     fn javascript_top_frames(&self) -> Option<Vec<TopFrame>> {
         let frames = self.ours.as_ref().map(|ours| &ours.javascript).filter(|frames| !frames.is_empty())?;
-        let top = frames.iter().take(TOP_FRAMES).map(|frame| TopFrame {
+        let calls = frames.iter().filter(|frame| !frame.is_component);
+        let top = calls.take(TOP_FRAMES).map(|frame| TopFrame {
             image: frame.bundle.clone(),
             debug_id: frame.debug_id,
             function: frame.function.clone(),

@@ -1,8 +1,8 @@
 //! The device's time of the crash, in all its formats.
 
+use crate::device_clock::read_time;
 use crate::json::Value;
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 /// Reads `report.timestamp`: RFC 3339 text, or an integer since the Unix epoch in microseconds (from
 /// version 3.3.0 on) or seconds. Forks combine old version numbers with new units and new ones with
@@ -11,7 +11,7 @@ use time::format_description::well_known::Rfc3339;
 /// write for a time in the future.
 pub(crate) fn device_time(value: Value<'_>) -> Option<OffsetDateTime> {
     if let Some(text) = value.decode_string() {
-        return OffsetDateTime::parse(&text, &Rfc3339).ok();
+        return read_time(&text);
     }
     let number = value.as_unsigned()?;
     let nanoseconds = match number {

@@ -86,6 +86,15 @@ fn a_file_laid_out_before_it_was_filled_is_truncated() {
 }
 
 #[test]
+fn a_report_that_kscrash_has_cut_says_so() {
+    let cut = |bytes: usize| format!("{{\"crash\":{{\"error\":{{}}}},\"a\":\"{}", "x".repeat(bytes - 27));
+    let error = |text: &str| Report::read(text.as_bytes(), &ReadLimits::default()).unwrap_err().to_string();
+    assert_eq!(cut(2_000_000).len(), 2_000_000);
+    assert!(error(&cut(2_000_000)).contains("KSCrash has cut this report"));
+    assert!(!error(&cut(1_999_999)).contains("KSCrash"));
+}
+
+#[test]
 fn reading_takes_bounded_memory_however_small_the_things_are() {
     let of = |list: &str, thing: &str, close: &str| {
         let count = ((20 << 20) - 200) / (thing.len() + 1);

@@ -1,3 +1,5 @@
+mod components;
+
 use crate::grouping::GroupingRules;
 use crate::object::{ObjectError, ObjectKind, build_symcache, list_objects};
 use crate::symcache::SymCache;

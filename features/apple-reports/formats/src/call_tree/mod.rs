@@ -10,14 +10,14 @@ mod tree;
 
 use crate::crash_text::split_header;
 use crate::identity::text_id;
-use crate::ips::system::{device_hash, rfc_3339};
+use crate::ips::system::device_hash;
 use crate::json::JsonBuilder;
 use event::SampledEvent;
 use header::TreeHeader;
 use stacks::ProcessStacks;
 use tree::TreeWriter;
 use unslide_report::reader::{DocumentText, ReportReader, TranslatedReport};
-use unslide_report::{ReadError, ReadLimits};
+use unslide_report::{ReadError, ReadLimits, device_clock_time};
 
 /// The reader of logs with sampled stacks.
 pub const CALL_TREE_READER: ReportReader =
@@ -93,7 +93,8 @@ fn translate_log(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedReport, 
 /// Writes the members `report` and `system`.
 fn write_report(header: &TreeHeader, incident: &str, json: &mut JsonBuilder) {
     let time = header.find_field("Date/Time").or_else(|| header.find_field("Start time"));
-    let time = time.and_then(rfc_3339).or_else(|| rfc_3339(&header.json_member("timestamp")?));
+    let time =
+        time.and_then(device_clock_time).or_else(|| device_clock_time(&header.json_member("timestamp")?));
     json.object("report", |json| {
         json.string("id", incident);
         json.some_string("process_name", header.process_name());

@@ -4,9 +4,9 @@ use super::exception::TextException;
 use super::frame_line::TextFrame;
 use super::image_line::TextImage;
 use super::sections::{TextLog, TextThread};
+use super::text_images::TextImages;
 use super::version::AppVersion;
 use crate::json::JsonBuilder;
-use std::collections::HashMap;
 
 /// Names of registers that a log has, other than numbered ones.
 const REGISTER_BYTES_LIMIT: usize = 8;
@@ -64,10 +64,7 @@ impl TextBody {
 /// Writes the parts of a crash.
 struct BodyWriter<'l> {
     log: &'l TextLog,
-    /// Positions of images, by their load address.
-    by_start: Vec<(u64, usize)>,
-    /// Positions of images without an end, by their names. `None` if several have a name.
-    by_name: HashMap<&'l str, Option<usize>>,
+    images: TextImages<'l>,
     /// The position of the crashed thread.
     crashed: Option<usize>,
     code_type: CodeType,
@@ -98,17 +95,8 @@ impl CodeType {
 
 impl<'l> BodyWriter<'l> {
     fn new(log: &'l TextLog) -> BodyWriter<'l> {
-        let mut by_start: Vec<(u64, usize)> =
-            log.images.iter().enumerate().map(|(at, image)| (image.start, at)).collect();
-        by_start.sort_unstable();
-        let mut by_name = HashMap::new();
-        for (at, image) in
-            log.images.iter().enumerate().filter(|(_, image)| image.size == 0 && image.start > 0)
-        {
-            by_name.entry(image.name.as_str()).and_modify(|known| *known = None).or_insert(Some(at));
-        }
         let code_type = CodeType::from_text(log.find_field("Code Type").unwrap_or_default());
-        BodyWriter { log, by_start, by_name, crashed: crashed_thread(log), code_type }
+        BodyWriter { log, images: TextImages::from_log(log), crashed: crashed_thread(log), code_type }
     }
 
     fn write_header(&self, incident: &str, json: &mut JsonBuilder) {
@@ -232,7 +220,8 @@ impl<'l> BodyWriter<'l> {
         lines: &mut Vec<(usize, u32)>,
     ) {
         json.item(|json| {
-            let image = self.image_of_frame(frame).and_then(|at| Some((at, self.log.images.get(at)?)));
+            let images = &self.images;
+            let image = images.image_of_frame(frame).and_then(|at| Some((at, images.images.get(at)?)));
             match image {
                 Some((at, image)) => {
                     json.number("imageIndex", at as u64);
@@ -250,42 +239,15 @@ impl<'l> BodyWriter<'l> {
         lines.push((json.byte_count() - 1, frame.line));
     }
 
-    /// Returns the position of a frame's image: the one at the load address that the frame prints, or the one that holds the
-    /// address, or the only one of that name without a range.
-    fn image_of_frame(&self, frame: &TextFrame) -> Option<usize> {
-        let at_start = |start: u64| {
-            let at = self.by_start.binary_search_by_key(&start, |(start, _)| *start).ok()?;
-            self.by_start.get(at).map(|(_, position)| *position)
-        };
-        frame
-            .base
-            .and_then(at_start)
-            .or_else(|| self.image_that_holds(frame.address))
-            // A return address may be the first one after its image.
-            .or_else(|| self.image_that_holds(frame.address.checked_sub(1)?))
-            .or_else(|| self.image_named(frame))
-    }
-
-    fn image_that_holds(&self, address: u64) -> Option<usize> {
-        let end = self.by_start.partition_point(|(start, _)| *start <= address);
-        let holds =
-            |position: usize| self.log.images.get(position).is_some_and(|image| image.holds_address(address));
-        let before = self.by_start.get(..end)?.iter().rev().take(8);
-        before.map(|(_, position)| *position).find(|position| holds(*position))
-    }
-
-    fn image_named(&self, frame: &TextFrame) -> Option<usize> {
-        let position = self.by_name.get(frame.image.as_str()).copied().flatten()?;
-        let image = self.log.images.get(position)?;
-        (image.start <= frame.address).then_some(position)
-    }
-
     fn write_images(&self, json: &mut JsonBuilder) {
         json.array("usedImages", |json| {
-            for image in &self.log.images {
+            for image in &self.images.images {
                 json.item(|json| {
                     json.string("source", "P");
                     json.number("base", image.start);
+                    if image.is_guess {
+                        json.flag("approximate", true);
+                    }
                     json.number("size", image.size);
                     json.some_string("uuid", image.uuid.as_deref());
                     let file = image.path.rsplit('/').next().filter(|file| !file.is_empty());
@@ -304,9 +266,13 @@ fn crashed_thread(log: &TextLog) -> Option<usize> {
         let digits: String = log.find_field(key)?.chars().take_while(char::is_ascii_digit).collect();
         digits.parse::<u64>().ok()
     };
-    let named = number("Triggered by Thread").or_else(|| number("Crashed Thread"));
+    // Systems up to iOS 9 highlight the thread of a process that they ended.
+    let named = ["Triggered by Thread", "Crashed Thread", "Highlighted Thread"].into_iter().find_map(number);
     let of_number = |number: u64| log.threads.iter().position(|thread| thread.number == number);
-    named.and_then(of_number).or_else(|| log.threads.iter().position(|thread| thread.is_crashed))
+    named
+        .and_then(of_number)
+        .or_else(|| log.threads.iter().position(|thread| thread.is_crashed))
+        .or_else(|| log.threads.iter().position(|thread| thread.is_highlighted))
 }
 
 /// Splits `Shop [42]` into the name and the number.

@@ -2,8 +2,9 @@
 
 use super::frame_line::parse_hex;
 use super::sections::TextLog;
-use crate::ips::split_signal;
+use crate::ips::signal_note;
 use crate::json::JsonBuilder;
+use unslide_report::read_signal;
 
 /// The exception type of old watchdogs.
 const WATCHDOG_TYPE: &str = "00000020";
@@ -60,16 +61,16 @@ impl TextException {
         exception
     }
 
-    /// Reads `EXC_CRASH (SIGABRT)`, or one of the two.
+    /// Reads `EXC_CRASH (SIGABRT)`, or one of the two. More text may follow the signal: `SIGKILL (Code Signature Invalid)`.
     fn read_type(&mut self, text: &str) {
         let (kind, signal) = text.split_once(" (").unwrap_or((text, ""));
         let some = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-        if kind.starts_with("SIG") {
-            self.signal = some(kind);
+        let kind = kind.trim();
+        if kind.get(..3).is_some_and(|begin| begin.eq_ignore_ascii_case("SIG")) {
+            self.signal = read_signal(kind);
         } else {
-            let (signal, note) = split_signal(signal.strip_suffix(')').unwrap_or(signal));
-            (self.kind, self.signal) = (some(kind), some(signal).filter(|signal| signal.starts_with("SIG")));
-            self.signal_note = note.and_then(some);
+            (self.kind, self.signal) = (some(kind), read_signal(signal));
+            self.signal_note = signal_note(signal).and_then(some);
         }
     }
 
@@ -138,6 +139,24 @@ mod tests {
         let other = read("Exception Type: SIGSEGV\nException Codes: SEGV_MAPERR at 0x88\n");
         assert_eq!((other.kind, other.signal.as_deref()), (None, Some("SIGSEGV")));
         assert_eq!(other.subtype.as_deref(), Some("SEGV_MAPERR at 0x88"));
+    }
+
+    #[test]
+    fn a_signal_has_its_name_alone() {
+        for (written, kind, signal) in [
+            ("EXC_CRASH (SIGKILL (Code Signature Invalid))", "EXC_CRASH", "SIGKILL"),
+            ("EXC_BAD_ACCESS (SIGKILL - CODESIGNING)", "EXC_BAD_ACCESS", "SIGKILL"),
+            ("SIGKILL - CODESIGNING", "", "SIGKILL"),
+            ("EXC_CRASH (6)", "EXC_CRASH", "SIGABRT"),
+            ("Signal 11", "", "SIGSEGV"),
+            ("EXC_RESOURCE (RESOURCE_TYPE_MEMORY)", "EXC_RESOURCE", ""),
+            ("00000020", "00000020", ""),
+        ] {
+            let mut exception = TextException::default();
+            exception.read_type(written);
+            let read = (exception.kind.unwrap_or_default(), exception.signal.unwrap_or_default());
+            assert_eq!(read, (kind.to_owned(), signal.to_owned()), "{written}");
+        }
     }
 
     #[test]

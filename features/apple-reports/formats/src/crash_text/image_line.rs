@@ -6,6 +6,9 @@ use super::frame_line::parse_hex;
 const ARCHITECTURES: [&str; 9] =
     ["arm64", "arm64e", "arm64_32", "armv7", "armv7s", "armv7k", "x86_64", "x86_64h", "i386"];
 
+/// More bytes than an image has.
+const IMAGE_BYTES_LIMIT: u64 = 1 << 46;
+
 /// The maximum size of a UUID as text, in bytes.
 const UUID_BYTES_LIMIT: usize = 36;
 
@@ -19,6 +22,8 @@ pub struct TextImage {
     pub arch: Option<String>,
     pub uuid: Option<String>,
     pub path: String,
+    /// True if `start` is none of the text: only frames name the image.
+    pub is_guess: bool,
 }
 
 impl TextImage {
@@ -30,6 +35,10 @@ impl TextImage {
         let rest = rest.trim_start();
         let (end, rest) = rest.split_once(char::is_whitespace)?;
         let end = if end == "???" { None } else { Some(parse_hex(end)?) };
+        // Newer systems list frames in no image under `0x0 - 0xffffffffffffffff ???`.
+        if start == 0 || end.is_some_and(|end| end.saturating_sub(start) >= IMAGE_BYTES_LIMIT) {
+            return None;
+        }
         let (named, uuid, path) = split_uuid(rest);
         let named = named.trim().trim_start_matches(['+', '*']);
         let named = without_version(named);
@@ -37,6 +46,9 @@ impl TextImage {
             Some((name, arch)) if ARCHITECTURES.contains(&arch) => (name.trim_end(), Some(arch.to_owned())),
             _ => (named, None),
         };
+        if name == "???" && uuid.is_none() && path.trim().trim_matches('?').is_empty() {
+            return None;
+        }
         Some(TextImage {
             start,
             size: end.map_or(0, |end| end.saturating_sub(start).saturating_add(1)),
@@ -44,7 +56,13 @@ impl TextImage {
             arch,
             uuid,
             path: path.trim().to_owned(),
+            is_guess: false,
         })
+    }
+
+    /// Returns the names that a text has for the image: its own, and that of the file at its path.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        [Some(self.name.as_str()), self.path.rsplit('/').next()].into_iter().flatten()
     }
 
     /// Returns true if the image holds an address.
@@ -53,8 +71,10 @@ impl TextImage {
     }
 }
 
-/// Returns the text before the UUID, the UUID, and the text after it.
+/// Returns the text before the UUID, the UUID, and the path after it. A line may lack the UUID, or have other text in its
+/// place, such as `<UUID>`.
 fn split_uuid(text: &str) -> (&str, Option<String>, &str) {
+    let mut placeholder = None;
     for (at, _) in text.match_indices('<') {
         let (before, rest) = text.split_at_checked(at).unwrap_or((text, ""));
         let rest = rest.get(1..).unwrap_or_default();
@@ -64,13 +84,17 @@ fn split_uuid(text: &str) -> (&str, Option<String>, &str) {
         let path = path.strip_prefix('>').unwrap_or(path);
         let digits: String = uuid.chars().filter(|c| *c != '-').collect();
         if digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return (before, Some(digits), path);
+            let is_zero = digits.bytes().all(|byte| byte == b'0');
+            return (before, Some(digits).filter(|_| !is_zero), path);
         }
-        if uuid.is_empty() {
-            return (before, None, path);
+        if path.trim_start().starts_with('/') || uuid.is_empty() {
+            placeholder = Some((before, None, path));
         }
     }
-    (text, None, "")
+    placeholder.unwrap_or_else(|| match text.find(" /") {
+        Some(at) => (text.get(..at).unwrap_or(text), None, text.get(at..).unwrap_or_default()),
+        None => (text, None, ""),
+    })
 }
 
 /// Cuts a version in parentheses off.
@@ -125,6 +149,32 @@ mod tests {
                 "{text}"
             );
             assert_eq!(image.uuid.is_some(), text.contains('/'), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_a_uuid_has_a_name_and_a_path() {
+        for line in [
+            "0x10211c000 - 0x1024b3fff Shop arm64 /private/var/Shop.app/Shop",
+            "0x10211c000 - 0x1024b3fff Shop arm64 <UUID> /private/var/Shop.app/Shop",
+            "0x10211c000 - 0x1024b3fff Shop arm64 <(null)> /private/var/Shop.app/Shop",
+            "0x10211c000 - 0x1024b3fff Shop (4.2) <00000000-0000-0000-0000-000000000000> /private/var/Shop.app/Shop",
+        ] {
+            let image = TextImage::parse_line(line).unwrap();
+            assert_eq!((image.name.as_str(), image.uuid), ("Shop", None), "{line}");
+            assert_eq!(image.path, "/private/var/Shop.app/Shop", "{line}");
+        }
+    }
+
+    #[test]
+    fn a_range_of_all_addresses_is_no_image() {
+        for line in [
+            "0x0 - 0xffffffffffffffff ??? (*) <00000000-0000-0000-0000-000000000000> ???",
+            "0x0 - 0xffffffffffffffff ???",
+            "0x1000 - 0xffffffffffffffff Shop arm64 <> /Shop",
+            "0x10211c000 - 0x1024b3fff ??? (*) <00000000-0000-0000-0000-000000000000> ???",
+        ] {
+            assert_eq!(TextImage::parse_line(line), None, "{line}");
         }
     }
 

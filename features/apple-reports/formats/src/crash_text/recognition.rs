@@ -42,7 +42,9 @@ fn is_thread_head(line: &[u8]) -> bool {
     let Some(rest) = line.strip_prefix(b"Thread ") else { return false };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let rest = rest.get(digits..).unwrap_or_default();
-    let is_head = |rest: &[u8]| [&b":"[..], b" Crashed:", b" name:"].iter().any(|end| rest.starts_with(end));
+    let is_head = |rest: &[u8]| {
+        [&b":"[..], b" Crashed:", b" Highlighted:", b" name:"].iter().any(|end| rest.starts_with(end))
+    };
     digits > 0 && is_head(rest)
 }
 

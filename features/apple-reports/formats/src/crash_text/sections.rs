@@ -21,6 +21,8 @@ pub struct TextThread {
     pub name: Option<String>,
     pub queue: Option<String>,
     pub is_crashed: bool,
+    /// True if old systems highlight the thread, because they ended the process for it.
+    pub is_highlighted: bool,
     pub frames: Vec<TextFrame>,
     /// The number of frames of a recursion that the text leaves out.
     pub left_out: u64,
@@ -43,6 +45,8 @@ pub struct TextLog {
     pub region: Option<String>,
     /// The kernel's notes: `APFS - (arg = 0) protection class does not allow pagein`.
     pub kernel_notes: Vec<String>,
+    /// The UUID of the process's own image, from a header of JSON.
+    pub own_uuid: Option<String>,
     /// True for backtraces that an app wrote itself: `Backtrace of Thread 771:`.
     pub is_backtraces: bool,
 }
@@ -93,6 +97,27 @@ impl TextLog {
     /// Returns a field of the header.
     pub fn find_field(&self, key: &str) -> Option<&str> {
         self.fields.get(key).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Returns the UUID of the process's own image, if the text calls an image like the process and knows its UUID.
+    pub fn own_uuid_of(&self, image: &str) -> Option<String> {
+        let process = self.find_field("Process")?;
+        let process = process.rsplit_once(" [").map_or(process, |(name, _)| name);
+        self.own_uuid.clone().filter(|_| process == image)
+    }
+
+    /// Returns true if a frame prints the load address of its image.
+    pub fn has_load_address(&self) -> bool {
+        let mut frames = self.threads.iter().flat_map(|thread| &thread.frames).chain(&self.last_exception);
+        frames.any(|frame| frame.base.is_some())
+    }
+
+    /// Returns true for backtraces that an app wrote itself, and not about an exception.
+    pub fn is_without_exception(&self) -> bool {
+        let is_of_crash = ["Exception Type", "Exception Codes", "Termination Reason"]
+            .into_iter()
+            .any(|field| self.find_field(field).is_some());
+        self.is_backtraces && !is_of_crash && self.last_exception.is_empty() && self.app_backtrace.is_empty()
     }
 
     /// Returns true if the text has no frame.
@@ -186,11 +211,13 @@ impl SectionReader {
             return true;
         }
         let is_crashed = rest.starts_with(" Crashed");
+        let is_highlighted = rest.contains(" Highlighted");
         let rest = rest.trim_start_matches(" Crashed").trim_start_matches(" Highlighted");
         let Some(name) = rest.strip_prefix(':') else { return false };
         let mut thread = self.named.take().filter(|thread| thread.number == number).unwrap_or_default();
         thread.number = number;
         thread.is_crashed = is_crashed;
+        thread.is_highlighted = is_highlighted;
         thread.read_name(name.trim_start_matches(':'));
         self.items += 1;
         self.log.threads.push(thread);

@@ -3,58 +3,8 @@
 use super::document::LogMembers;
 use crate::json::JsonBuilder;
 use std::collections::HashMap;
-use unslide_report::JsonValue;
+use unslide_report::{JsonValue, exception_number, read_signal, signal_number};
 
-/// Mach exceptions by number, from 1.
-const EXCEPTIONS: [&str; 13] = [
-    "EXC_BAD_ACCESS",
-    "EXC_BAD_INSTRUCTION",
-    "EXC_ARITHMETIC",
-    "EXC_EMULATION",
-    "EXC_SOFTWARE",
-    "EXC_BREAKPOINT",
-    "EXC_SYSCALL",
-    "EXC_MACH_SYSCALL",
-    "EXC_RPC_ALERT",
-    "EXC_CRASH",
-    "EXC_RESOURCE",
-    "EXC_GUARD",
-    "EXC_CORPSE_NOTIFY",
-];
-/// Signals by number, from 1.
-const SIGNALS: [&str; 31] = [
-    "SIGHUP",
-    "SIGINT",
-    "SIGQUIT",
-    "SIGILL",
-    "SIGTRAP",
-    "SIGABRT",
-    "SIGEMT",
-    "SIGFPE",
-    "SIGKILL",
-    "SIGBUS",
-    "SIGSEGV",
-    "SIGSYS",
-    "SIGPIPE",
-    "SIGALRM",
-    "SIGTERM",
-    "SIGURG",
-    "SIGSTOP",
-    "SIGTSTP",
-    "SIGCONT",
-    "SIGCHLD",
-    "SIGTTIN",
-    "SIGTTOU",
-    "SIGIO",
-    "SIGXCPU",
-    "SIGXFSZ",
-    "SIGVTALRM",
-    "SIGPROF",
-    "SIGWINCH",
-    "SIGINFO",
-    "SIGUSR1",
-    "SIGUSR2",
-];
 /// Parts of the system that end processes, by number from 1.
 const NAMESPACES: [&str; 34] = [
     "JETSAM",
@@ -129,6 +79,8 @@ pub struct IpsError {
     exit_code: Option<u64>,
     /// The number of the namespace of `exit_code`, if its meaning matters.
     exit_namespace: Option<u64>,
+    /// The type of an event that is no crash.
+    event: Option<&'static str>,
 }
 
 impl IpsError {
@@ -158,10 +110,9 @@ impl IpsError {
             exception.find_members(["type", "signal", "rawCodes", "codes", "subtype"]);
         let string = |value: Option<JsonValue<'_>>| value.and_then(JsonValue::decode_string);
         self.exception = string(kind);
-        if let Some(signal) = string(signal) {
-            let (signal, note) = split_signal(&signal);
-            (self.signal, self.signal_note) = (Some(signal.to_owned()), note.map(str::to_owned));
-        }
+        let signal = string(signal).or_else(|| Some(signal?.as_unsigned()?.to_string())).unwrap_or_default();
+        self.signal_note = signal_note(&signal).map(str::to_owned);
+        self.signal = read_signal(&signal).or(Some(signal)).filter(|text| !text.is_empty());
         let raw: Vec<u64> = raw.map(JsonValue::items).unwrap_or_default().iter().filter_map(bits).collect();
         let written = string(codes).unwrap_or_default();
         let written: Vec<u64> = written.split(',').filter_map(|code| hexadecimal(code.trim())).collect();
@@ -187,7 +138,15 @@ impl IpsError {
         self.kernel_notes = bounded_words(notes.lines().map(|note| kernel_note(note).to_owned()));
     }
 
+    /// Sets the type of an event that is no crash.
+    pub fn with_event(self, event: Option<&'static str>) -> IpsError {
+        IpsError { event, ..self }
+    }
+
     fn kind(&self) -> &'static str {
+        if let Some(event) = self.event {
+            return event;
+        }
         match &self.uncaught {
             Some(Uncaught::ObjectiveC { .. }) => "nsexception",
             Some(Uncaught::Cpp { .. }) => "cpp_exception",
@@ -204,12 +163,15 @@ impl IpsError {
     pub fn write(&self, json: &mut JsonBuilder) {
         json.object("error", |json| {
             json.string("type", self.kind());
+            if self.event.is_some() {
+                json.flag("is_fatal", false);
+            }
             if let Some(address) = self.address() {
                 json.number("address", address);
             }
             json.object("mach", |json| {
                 let name = self.exception.as_deref();
-                if let Some(number) = name.and_then(|name| position(&EXCEPTIONS, name)) {
+                if let Some(number) = name.and_then(exception_number) {
                     json.number("exception", number);
                 }
                 json.some_string("exception_name", name);
@@ -228,7 +190,7 @@ impl IpsError {
             });
             if let Some(name) = &self.signal {
                 json.object("signal", |json| {
-                    if let Some(number) = position(&SIGNALS, name) {
+                    if let Some(number) = signal_number(name) {
                         json.number("signal", number);
                     }
                     json.string("name", name);
@@ -272,16 +234,15 @@ pub fn write_exit_reason(code: Option<u64>, namespace: Option<u64>, json: &mut J
 /// Returns the number of the part of the system that ended a process, from `<sys/reason.h>`.
 pub fn namespace_number(name: &str) -> Option<u64> {
     let name = if name == "ASSERTIOND" { "RUNNINGBOARD" } else { name };
-    position(&NAMESPACES, name)
+    NAMESPACES.iter().position(|known| *known == name).map(|index| index as u64 + 1)
 }
 
-/// Splits `SIGKILL (Code Signature Invalid)` and `SIGKILL - CODESIGNING` into the signal and the words behind it.
-pub fn split_signal(text: &str) -> (&str, Option<&str>) {
+/// Returns the words behind the signal in `SIGKILL (Code Signature Invalid)` and `SIGKILL - CODESIGNING`.
+pub fn signal_note(text: &str) -> Option<&str> {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
-    let (signal, rest) = text.split_at_checked(end).unwrap_or((text, ""));
-    let note = rest.trim_matches(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '-'));
-    (signal, Some(note).filter(|note| !note.is_empty()))
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric()).filter(|_| text.starts_with("SIG"))?;
+    let note = text.get(end..)?.trim_matches(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '-'));
+    Some(note).filter(|note| !note.is_empty())
 }
 
 fn bounded_words(words: impl Iterator<Item = String>) -> Vec<String> {
@@ -302,24 +263,6 @@ pub fn region_words(region: &str) -> Vec<String> {
     let first = lines.clone().next();
     let marked = lines.filter_map(|line| line.strip_prefix("--->")).next();
     first.into_iter().chain(marked).map(str::to_owned).collect()
-}
-
-fn position(names: &[&str], name: &str) -> Option<u64> {
-    names.iter().position(|known| *known == name).map(|index| index as u64 + 1)
-}
-
-/// Returns the name of a Mach exception.
-pub fn exception_name(number: u64) -> Option<&'static str> {
-    named(&EXCEPTIONS, number)
-}
-
-/// Returns the name of a signal.
-pub fn signal_name(number: u64) -> Option<&'static str> {
-    named(&SIGNALS, number)
-}
-
-fn named(names: &[&'static str], number: u64) -> Option<&'static str> {
-    names.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
 }
 
 fn bits(value: &JsonValue<'_>) -> Option<u64> {

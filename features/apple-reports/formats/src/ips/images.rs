@@ -5,6 +5,8 @@ use super::error;
 use crate::json::JsonBuilder;
 use unslide_report::{JsonValue, ReadError, ReadLimits, Text};
 
+/// More bytes than an image has.
+const IMAGE_BYTES_LIMIT: u64 = 1 << 46;
 /// The maximum size of a UUID as text, in bytes.
 const UUID_BYTES_LIMIT: usize = 36;
 
@@ -17,6 +19,8 @@ pub struct UsedImage<'a> {
     path: Option<Text<'a>>,
     name: Option<Text<'a>>,
     arch: Option<Text<'a>>,
+    /// True if `base` is a guess.
+    is_approximate: bool,
     /// True for the item of frames that lie in no image: their offsets are addresses.
     pub is_absent: bool,
 }
@@ -55,7 +59,10 @@ impl<'a> UsedImages<'a> {
         json.array("binary_images", |json| {
             for image in self.0.iter().filter(|image| !image.is_absent) {
                 json.item(|json| {
-                    json.number("image_addr", image.base);
+                    match image.is_approximate {
+                        true => json.imprecise_number("image_addr", image.base),
+                        false => json.number("image_addr", image.base),
+                    }
                     json.number("image_size", image.size);
                     json.text("uuid", image.uuid);
                     json.text("name", image.path.or(image.name));
@@ -75,20 +82,22 @@ impl<'a> UsedImages<'a> {
 
 impl<'a> UsedImage<'a> {
     fn read(item: JsonValue<'a>) -> UsedImage<'a> {
-        let [base, size, uuid, path, name, arch, source] =
-            item.find_members(["base", "size", "uuid", "path", "name", "arch", "source"]);
+        let [base, size, uuid, path, name, arch, source, approximate] =
+            item.find_members(["base", "size", "uuid", "path", "name", "arch", "source", "approximate"]);
         let text =
             |value: Option<JsonValue<'a>>| value.and_then(JsonValue::as_text).filter(|text| !text.is_empty());
         let base = base.and_then(JsonValue::as_unsigned);
-        let is_absolute = text(source).is_some_and(|source| source.is("A"));
+        let size = size.and_then(JsonValue::as_unsigned).unwrap_or_default();
+        let is_absolute = text(source).is_some_and(|source| source.is("A")) || size >= IMAGE_BYTES_LIMIT;
         UsedImage {
             base: base.unwrap_or_default(),
-            size: size.and_then(JsonValue::as_unsigned).unwrap_or_default(),
+            size,
             // Each frame repeats it.
             uuid: text(uuid).filter(|uuid| uuid.raw().len() <= UUID_BYTES_LIMIT),
             path: text(path),
             name: text(name),
             arch: text(arch),
+            is_approximate: approximate.and_then(JsonValue::as_boolean).unwrap_or(false),
             is_absent: is_absolute && base.unwrap_or_default() == 0 || !item.is_object(),
         }
     }

@@ -10,9 +10,7 @@ pub mod system;
 
 use crate::json::JsonBuilder;
 pub use document::{IpsDocument, is_kscrash};
-pub use error::{
-    exception_name, namespace_number, region_words, signal_name, split_signal, write_exit_reason,
-};
+pub use error::{namespace_number, region_words, signal_note, write_exit_reason};
 use frames::FrameWriter;
 use images::UsedImages;
 use unslide_report::reader::{ReportReader, TranslatedReport};
@@ -34,10 +32,22 @@ pub fn translate_document(
     document: &IpsDocument<'_>,
     limits: &ReadLimits,
 ) -> Result<TranslatedReport, ReadError> {
+    translate_event(document, None, limits)
+}
+
+/// Translates the texts of a log. `event` is the type of an event that is no crash.
+///
+/// # Errors
+/// Returns [`ReadError::TooManyItems`] if there are too many images, threads and frames.
+pub fn translate_event(
+    document: &IpsDocument<'_>,
+    event: Option<&'static str>,
+    limits: &ReadLimits,
+) -> Result<TranslatedReport, ReadError> {
     let report = document.object.report_place().unwrap_or_default();
     let images = UsedImages::read(&document.body, limits)?;
     let mut frames = FrameWriter::new(&images, report.own_member.is_some(), limits);
-    let error = error::IpsError::read(&document.body);
+    let error = error::IpsError::read(&document.body).with_event(event);
     let mut json = JsonBuilder::default();
     let mut outcome = Ok(());
     json.item(|json| {

@@ -4,7 +4,7 @@ use super::document::IpsDocument;
 use crate::json::JsonBuilder;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
-use unslide_report::JsonValue;
+use unslide_report::{JsonValue, device_clock_time};
 
 /// Bytes of the hash of a device's key that are kept.
 const DEVICE_HASH_BYTES: usize = 20;
@@ -27,7 +27,7 @@ pub fn write(document: &IpsDocument<'_>, json: &mut JsonBuilder) {
         json.some_string("id", incident.as_deref());
         json.string("type", "standard");
         json.some_string("process_name", process.as_deref());
-        json.some_string("timestamp", time.as_deref().and_then(rfc_3339).as_deref());
+        json.some_string("timestamp", time.as_deref().and_then(device_clock_time).as_deref());
     });
     let bundle = |key: &str| {
         let text = document.body.get("bundleInfo")?.get(key)?.decode_string()?.trim().to_owned();
@@ -125,46 +125,9 @@ pub fn device_hash(key: &str) -> Option<String> {
     Some(text)
 }
 
-/// Returns a time such as `2022-03-16 11:45:14.2121 +0800` in the form of RFC 3339. Returns `None` for another form.
-pub fn rfc_3339(text: &str) -> Option<String> {
-    let (date, rest) = text.split_once(' ')?;
-    let (time, zone) = rest.split_once(' ').unwrap_or((rest, "+0000"));
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let date_parts: Vec<&str> = date.split('-').collect();
-    let (clock, fraction) = time.split_once('.').unwrap_or((time, ""));
-    let clock_parts: Vec<&str> = clock.split(':').collect();
-    let (sign, digits) = zone.trim().split_at_checked(1)?;
-    let (hours, minutes) = digits.split_at_checked(2)?;
-    let lengths = |parts: &[&str], lengths: &[usize]| {
-        parts.len() == lengths.len()
-            && parts.iter().zip(lengths).all(|(part, length)| part.len() == *length && is_number(part))
-    };
-    let is_time = lengths(&date_parts, &[4, 2, 2])
-        && lengths(&clock_parts, &[2, 2, 2])
-        && lengths(&[hours, minutes], &[2, 2])
-        && (fraction.is_empty() || is_number(fraction) && fraction.len() <= 9)
-        && matches!(sign, "+" | "-");
-    let fraction = if fraction.is_empty() { String::new() } else { format!(".{fraction}") };
-    is_time.then(|| format!("{date}T{clock}{fraction}{sign}{hours}:{minutes}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_have_up_to_nine_digits_of_a_second_and_a_zone() {
-        for (text, expected) in [
-            ("2022-03-16 11:45:14.2121 +0800", Some("2022-03-16T11:45:14.2121+08:00")),
-            ("2026-03-02 10:11:12 -0730", Some("2026-03-02T10:11:12-07:30")),
-            ("2026-03-02 10:11:12.00", Some("2026-03-02T10:11:12.00+00:00")),
-            ("2026-03-02 8:04:38 AM", None),
-            ("2026-03-02", None),
-            ("", None),
-        ] {
-            assert_eq!(rfc_3339(text).as_deref(), expected, "{text}");
-        }
-    }
 
     #[test]
     fn systems_have_the_names_of_other_reports() {

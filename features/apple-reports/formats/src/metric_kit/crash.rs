@@ -1,10 +1,10 @@
 //! The app, the device and the reason of a crash diagnostic.
 
 use super::termination::Termination;
-use crate::ips::system::{SystemName, rfc_3339};
-use crate::ips::{exception_name, region_words, signal_name, write_exit_reason};
+use crate::ips::system::SystemName;
+use crate::ips::{region_words, write_exit_reason};
 use crate::json::JsonBuilder;
-use unslide_report::JsonValue;
+use unslide_report::{JsonValue, device_clock_time, exception_name, signal_name};
 
 /// The maximum size of a text about the end, in bytes.
 const TEXT_BYTES_LIMIT: usize = 4_096;
@@ -22,7 +22,7 @@ pub fn write_header(root: JsonValue<'_>, metadata: Option<JsonValue<'_>>, id: &s
         json.string("type", "standard");
         // The rules for program counters and for systems' images depend on it.
         json.string("monitor_id", "MetricKit");
-        json.some_string("timestamp", end.as_deref().and_then(rfc_3339).as_deref());
+        json.some_string("timestamp", end.as_deref().and_then(device_clock_time).as_deref());
     });
     let system = SystemName::parse(&find_text(metadata, "osVersion").unwrap_or_default());
     json.object("system", |json| {
@@ -43,6 +43,20 @@ pub fn write_header(root: JsonValue<'_>, metadata: Option<JsonValue<'_>>, id: &s
             json.number("process_id", pid);
         }
     });
+}
+
+/// Returns true if a diagnostic says why the process ended.
+pub fn has_reason(metadata: Option<JsonValue<'_>>) -> bool {
+    const REASON_KEYS: [&str; 6] = [
+        "exceptionType",
+        "exceptionCode",
+        "signal",
+        "terminationReason",
+        "exceptionReason",
+        "objectiveCexceptionReason",
+    ];
+    let members = metadata.map(|metadata| metadata.find_members(REASON_KEYS));
+    members.into_iter().flatten().flatten().any(|value| !value.is_null())
 }
 
 /// Writes the member `error` of the crash.

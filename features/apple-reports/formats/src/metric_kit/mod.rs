@@ -79,6 +79,11 @@ fn translate_payload(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedRepo
                        diagnostic, or open the file with `unslide flame`";
         return Err(ReadError::Unsupported { problem: problem.to_owned() });
     }
+    if stacks.places.is_empty() && !crash::has_reason(diagnostic.metadata) {
+        let problem = "this is a crash diagnostic of MetricKit without frames in its `callStackTree`, and without an exception, a \
+                       signal or a reason: send the diagnostic as MetricKit writes it";
+        return Err(ReadError::Unsupported { problem: problem.to_owned() });
+    }
     let images = PlacedImages::from_frames(&stacks.places);
     let mut translated =
         TranslatedReport { frames: stacks.members.clone(), report, ..TranslatedReport::default() };

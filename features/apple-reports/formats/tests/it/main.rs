@@ -8,8 +8,11 @@ mod hostile;
 mod jetsam_logs;
 mod logs;
 mod metric_kit;
+mod monitors;
+mod pasted;
 mod samples;
 mod samples_of_texts;
+mod system_images;
 mod texts;
 mod traps;
 mod writing;
@@ -71,8 +74,9 @@ pub fn stripped(document: &[u8]) -> Vec<u8> {
 
 /// Returns the places of the frames of the backtrace at a position.
 pub fn places(log: &[u8], position: usize) -> Vec<LocatedFrame> {
-    let translated = translate(log).unwrap();
-    let report = Report::read_event(&translated.json, &ReadLimits::default()).unwrap();
+    let readers = readers();
+    let document = readers.open(log, &ReadLimits::default()).unwrap();
+    let report = Report::read_event(document.json(), &ReadLimits::default()).unwrap();
     Plan::new(&report).located_frames(position)
 }
 

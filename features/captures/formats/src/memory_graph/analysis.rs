@@ -8,6 +8,7 @@ use crate::malloc::vm_tag_name;
 use crate::profile::ProfileImage;
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use unslide_symbolicate::is_system_path;
 
 /// Blocks that are listed as those that retain most.
 const MOST_LARGEST: usize = 100;
@@ -144,11 +145,13 @@ impl<'g> GraphAnalysis<'g> {
     }
 
     fn region_rows(&self) -> Vec<RegionRow> {
-        let mut tags: HashMap<u8, RegionRow> = HashMap::new();
+        let mut rows: HashMap<(u8, &str), RegionRow> = HashMap::new();
         for region in &self.graph.regions {
-            let row = tags.entry(region.tag).or_insert_with(|| RegionRow {
-                name: vm_tag_name(region.tag).into_owned(),
-                ..RegionRow::default()
+            let file = describe_file(&region.path);
+            let row = rows.entry((region.tag, file)).or_insert_with(|| {
+                let tag = vm_tag_name(region.tag);
+                let name = if file.is_empty() { tag.into_owned() } else { format!("{tag}: {file}") };
+                RegionRow { name, ..RegionRow::default() }
             });
             row.regions += 1;
             row.dirty = row.dirty.saturating_add(region.dirty);
@@ -161,7 +164,7 @@ impl<'g> GraphAnalysis<'g> {
                 *sum = Some(sum.unwrap_or(0).saturating_add(more));
             }
         }
-        tags.into_values().collect()
+        rows.into_values().collect()
     }
 
     fn zone_rows(&self) -> Vec<ZoneRow> {
@@ -246,6 +249,18 @@ impl<'g> GraphAnalysis<'g> {
     }
 }
 
+/// Returns the file that is mapped, as rows name it: from the app's bundle on, or the folder of the system's files, of which
+/// each process maps hundreds. Empty if no file is mapped.
+fn describe_file(path: &str) -> &str {
+    const SYSTEM_FILES: &str = "system files";
+    if path.is_empty() || is_system_path(path) {
+        return if path.is_empty() { "" } else { SYSTEM_FILES };
+    }
+    // The folder of an app's container has another name on each device.
+    let bundle = path.find(".app/").and_then(|at| path.get(..at)?.rfind('/'));
+    bundle.and_then(|at| path.get(at + 1..)).unwrap_or(path)
+}
+
 fn class_row(name: String, kind: ClassKind, image: &str) -> ClassRow {
     ClassRow { name, kind: kind_name(kind), image: image.to_owned(), blocks: 0, bytes: 0, retained: None }
 }
@@ -268,6 +283,54 @@ pub(super) fn snake_case(kind: &impl serde::Serialize) -> String {
 mod tests {
     use super::super::{MemoryGraphLimits, MemoryGraphWriter, read_memory_graph};
     use super::*;
+
+    #[test]
+    fn mapped_files_have_rows_of_their_own() {
+        for (path, expected) in [
+            ("/private/var/containers/Bundle/Application/1/Shop.app/Shop", "Shop.app/Shop"),
+            (
+                "/private/var/containers/Bundle/Application/1/Shop.app/Frameworks/A.framework/A",
+                "Shop.app/Frameworks/A.framework/A",
+            ),
+            (
+                "/private/var/mobile/Containers/Data/Application/2/Library/a.sqlite",
+                "/private/var/mobile/Containers/Data/Application/2/Library/a.sqlite",
+            ),
+            ("/System/Library/Fonts/Core/SFUI.ttf", "system files"),
+            ("/usr/lib/dyld", "system files"),
+            ("", ""),
+        ] {
+            assert_eq!(describe_file(path), expected);
+        }
+        let region = |path: &str, size| super::super::graph::GraphRegion {
+            size,
+            path: path.to_owned(),
+            ..Default::default()
+        };
+        let graph = MemoryGraph {
+            regions: vec![
+                region("/a/Shop.app/Shop", 1),
+                region("/a/Shop.app/Shop", 2),
+                region("", 4),
+                region("/usr/lib/dyld", 8),
+            ],
+            ..MemoryGraph::default()
+        };
+        let mut rows = GraphAnalysis::from_graph(&graph).region_rows();
+        rows.sort_by_key(|row| row.size);
+        let tag = vm_tag_name(0);
+        let rows: Vec<(String, u64, Option<u64>)> =
+            rows.into_iter().map(|row| (row.name, row.regions, row.size)).collect();
+        let named = |file: &str| format!("{tag}: {file}");
+        assert_eq!(
+            rows,
+            [
+                (named("Shop.app/Shop"), 2, Some(3)),
+                (tag.to_string(), 1, Some(4)),
+                (named("system files"), 1, Some(8))
+            ]
+        );
+    }
 
     #[test]
     fn a_class_without_a_name_is_found_by_what_is_shown() {

@@ -30,10 +30,12 @@ pub(super) struct FormPart {
     pub(super) bytes: Bytes,
 }
 
-/// Returns the boundary of a body that begins like a form: its first line after two dashes.
+/// Returns the boundary of a body that begins like a form: its first line after two dashes. A line of dashes alone is the first
+/// one of a crash log that macOS has translated.
 pub(super) fn content_boundary(body: &[u8]) -> Option<&str> {
     let line = body.strip_prefix(b"--")?.split(|byte| *byte == b'\n').next()?.trim_ascii_end();
     let fits = (1..=LONGEST_BOUNDARY).contains(&line.len()) && line.iter().all(u8::is_ascii_graphic);
+    let fits = fits && line.iter().any(|byte| *byte != b'-');
     std::str::from_utf8(line).ok().filter(|_| fits)
 }
 

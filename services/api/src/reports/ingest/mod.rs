@@ -29,6 +29,7 @@ use unslide_stream::OutRecord;
 
 /// Reason of a value that is no report.
 const NOT_A_REPORT: &str = "not_a_report";
+const NOT_JSON: &str = "not_json";
 /// Reason of a report over the limit of bytes.
 const TOO_LARGE: &str = "too_large";
 /// Line of an Apple crash log that names the app.
@@ -212,6 +213,26 @@ fn too_many(most: usize) -> Problem {
     Problem::new(Kind::TooLarge, format!("more than {most} reports; send them in several requests"))
 }
 
+/// Returns the refusal of a document of which no line and no element is a report. Returns `None` for any other document.
+fn refuse_once(document: &Bytes, unread: &[ReceivedReport], limits: &ReadLimits) -> Option<RefusedReport> {
+    let refused: Vec<&RefusedReport> = unread
+        .iter()
+        .filter_map(|report| match report {
+            ReceivedReport::Refused(refused) => Some(refused),
+            ReceivedReport::Accepted(_) => None,
+        })
+        .collect();
+    let is_no_report = |refused: &&RefusedReport| matches!(refused.reason, NOT_JSON | NOT_A_REPORT);
+    let (first, others) = refused.split_first()?;
+    if others.is_empty() || refused.len() < unread.len() || !refused.iter().all(is_no_report) {
+        return None;
+    }
+    let count = others.len();
+    let detail = format!("{}; this is no file of reports: {count} more could not be read", first.detail);
+    let bytes = if document.len() <= limits.max_bytes { document } else { &first.bytes };
+    Some(RefusedReport { bytes: bytes.clone(), detail, ..(*first).clone() })
+}
+
 /// Reason why a report is refused.
 enum Refusal {
     Unreadable(ReadError),
@@ -271,8 +292,19 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Reads one JSON text, or one on each line.
+    /// Reads one JSON text, or one on each line. A document without any report is refused once.
     fn read_document(&mut self, document: &Bytes, has_lines: bool, place: &str) -> Result<(), Problem> {
+        let before = self.reports.len();
+        self.read_texts(document, has_lines, place)?;
+        let unread = self.reports.get(before..).unwrap_or_default();
+        if let Some(refused) = refuse_once(document, unread, &self.bounds.report) {
+            self.reports.truncate(before);
+            self.reports.push(ReceivedReport::Refused(refused));
+        }
+        Ok(())
+    }
+
+    fn read_texts(&mut self, document: &Bytes, has_lines: bool, place: &str) -> Result<(), Problem> {
         let whole = ReadLimits {
             max_bytes: usize::try_from(self.bounds.unpacked).unwrap_or(usize::MAX),
             ..self.bounds.report
@@ -293,13 +325,16 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Returns true if a document is no JSON text as a whole, and its first line is one.
+    /// Returns true if a document is no JSON text as a whole, and its first line is one, or a line is a report.
     fn is_of_lines(&self, document: &[u8], whole: &ReadLimits) -> bool {
         let readers = self.scope.readers;
         let is_one = readers.split_record(document, whole).is_ok_and(|elements| {
             !matches!(elements.as_slice(), [Element::Report(bytes)] if !is_report(bytes, readers, whole))
         });
-        !is_one && first_line_is_complete(document, readers, &self.bounds.report)
+        let limits = &self.bounds.report;
+        !is_one
+            && (first_line_is_complete(document, readers, limits)
+                || readers.has_report_lines(document, limits))
     }
 
     /// Reads one JSON text: a report, or an array of reports.

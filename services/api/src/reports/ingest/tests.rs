@@ -88,6 +88,35 @@ fn one_bad_report_refuses_no_other() {
 }
 
 #[test]
+fn lines_behind_one_that_cannot_be_read_are_read() {
+    for (first, reason) in [
+        ("{\"a\" 1}", "not_json"),
+        ("no report", "not_json"),
+        ("{\"crash\":", "truncated"),
+        ("{\"crash\":{}}", "not_a_report"),
+        ("{\"timeStampEnd\":\"\",\"crashDiagnostics\":[{}]}", "not_a_report"),
+    ] {
+        let body = format!("{first}\n{A}\n{A}\n");
+        assert_eq!(read(body.clone(), "com.a").unwrap(), [reason, A, A], "{body}");
+    }
+    assert_eq!(read(format!("{{\n{SEVERAL}\n"), "com.a").unwrap(), ["truncated", A, "wrong_app"]);
+}
+
+#[test]
+fn a_document_without_a_report_is_refused_once() {
+    for body in ["[1,2,3]", "[{},{},{\"a\" 1}]", "{}\n{}\n", "one\ntwo\nthree\n", "[[],7]"] {
+        let read = read_all(body, &BodyForm::Lines).unwrap_err();
+        assert!(matches!(read.kind(), Kind::NotAReport | Kind::InvalidReport), "{body}");
+    }
+    assert_eq!(read("[1,2,3]", "com.a").unwrap(), ["not_a_report"]);
+    assert_eq!(read("[{},{},{\"a\" 1}]", "com.a").unwrap(), ["not_a_report"]);
+    let archive = zip_archive(&[("a.json", A.as_bytes()), ("notes.txt", b"{}\n{}\n{}\n")]);
+    assert_eq!(read(archive, "com.a").unwrap(), [A, "not_json"]);
+    let detail = refusal("[1,2,3]", &BodyForm::Any).1;
+    assert!(detail.starts_with("report 0: ") && detail.contains("2 more could not be read"), "{detail}");
+}
+
+#[test]
 fn a_document_of_another_format_is_one_report() {
     let marked = format!("{MARK}{A}\n");
     assert_eq!(read(marked.clone(), "com.a").unwrap(), std::slice::from_ref(&marked));
@@ -103,6 +132,8 @@ fn a_document_of_another_format_is_one_report() {
 fn a_text_is_one_report_alone_and_in_an_array() {
     assert_eq!(read("Log\nof a crash\n", "com.a").unwrap(), ["Log\nof a crash\n"]);
     assert_eq!(read("Log\n", "com.b").unwrap(), ["wrong_app"]);
+    let translated = format!("{}\nTranslated Report (Full Report Below)\n", "-".repeat(37));
+    assert_eq!(read(translated, "com.a").unwrap(), ["not_a_report"], "a log, and no form");
     let log = r#""Log\nof a crash""#;
     assert_eq!(read(format!("[{log},{A}]"), "com.a").unwrap(), [log, A]);
 }
