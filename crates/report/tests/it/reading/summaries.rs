@@ -161,6 +161,13 @@ fn timestamps_are_read_in_every_spelling() {
     assert_eq!(number(1_716_226_564_474_658), Some(1_716_226_564_474_658_000));
     assert_eq!(at("2016-11-07T23:17:23Z".into()), Some(1_478_560_643_000_000_000));
     assert_eq!(at("2016-11-07T23:17:23.000123Z".into()), Some(1_478_560_643_000_123_000));
+    // Gateways that keep every number as a double.
+    for double in ["1478560643.0", "1.478560643e9"] {
+        assert_eq!(at(Json::Raw(double.into())), Some(1_478_560_643_000_000_000), "{double}");
+    }
+    // A device with Arabic digits, and one with a 12-hour clock.
+    assert_eq!(at("٢٠١٦-١١-٠٧T٢٣:١٧:٢٣Z".into()), Some(1_478_560_643_000_000_000));
+    assert_eq!(at("2016-11-07 11:17:23 PM +0000".into()), Some(1_478_560_643_000_000_000));
     // A wrong date of an old writer is not put right.
     assert_eq!(at("1970-01-17T18:47:06Z".into()), Some(1_450_026_000_000_000));
     for none in [
@@ -169,7 +176,8 @@ fn timestamps_are_read_in_every_spelling() {
         Json::from(-1),
         Json::null(),
         Json::array([]),
-        Json::Raw("1e9".into()),
+        Json::Raw("1478560643.5".into()),
+        Json::Raw("1e30".into()),
     ] {
         assert_eq!(at(none.clone()), None, "{none:?}");
     }
