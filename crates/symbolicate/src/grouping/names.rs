@@ -76,7 +76,7 @@ pub(crate) fn normalise_name(function: &str) -> String {
             name = Cow::Owned(outer.to_owned());
             continue;
         }
-        match witness_of(&name).or_else(|| strip_affix(&name)) {
+        match find_witness(&name).or_else(|| strip_affix(&name)) {
             Some(inner) => name = Cow::Owned(inner),
             None => break,
         }
@@ -159,7 +159,7 @@ fn strip_affix(name: &str) -> Option<String> {
 /// Returns the function that fulfils a requirement of a protocol, by the type that conforms to it: `Shop.Cart.== infix(A, A)`
 /// for `protocol witness for static Swift.Equatable.== infix(A, A) in conformance Shop.Cart : Swift.Equatable in Shop`.
 /// Returns `None` for a type of the standard library, which is not the app's own.
-fn witness_of(name: &str) -> Option<String> {
+fn find_witness(name: &str) -> Option<String> {
     let (requirement, conformance) =
         name.strip_prefix("protocol witness for ")?.split_once(" in conformance ")?;
     let (owner, protocol) = conformance.split_once(" : ")?;

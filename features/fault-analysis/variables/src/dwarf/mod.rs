@@ -3,15 +3,15 @@
 mod describe;
 mod forms;
 mod functions;
-mod templates;
+mod scopes;
 
 use crate::registers::{ADDRESS_BYTES, RegisterSet};
 use crate::table::TableParts;
 use describe::TypeNames;
 use forms::PendingType;
 use gimli::{Dwarf, EndianSlice, LittleEndian};
+use scopes::UnitScopes;
 use std::collections::HashMap;
-use templates::UnitScopes;
 
 pub(crate) type DwarfBytes<'d> = EndianSlice<'d, LittleEndian>;
 
