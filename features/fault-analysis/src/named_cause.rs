@@ -102,12 +102,13 @@ struct CauseFacts<'c, 'a> {
 }
 
 impl CauseFacts<'_, '_> {
-    fn address(&self) -> Option<u64> {
-        self.access.and_then(|access| access.address)
+    /// Returns the address that the kernel states, or else the one of the processor.
+    fn find_address(&self) -> Option<u64> {
+        self.state.address.or_else(|| self.access?.address)
     }
 
     fn image(&self) -> Option<String> {
-        find_image(self.crash.report(), self.address()?)
+        find_image(self.crash.report(), self.find_address()?)
     }
 
     fn code_evidence(&self) -> Vec<FaultEvidence> {
@@ -131,7 +132,7 @@ impl CauseFacts<'_, '_> {
         );
         let words = self.state.signal_note.clone().filter(|_| by_note);
         evidence.extend(words.as_deref().map(FaultEvidence::from_log_words));
-        let sentence = match self.address().filter(|_| is_refused_page) {
+        let sentence = match self.find_address().filter(|_| is_refused_page) {
             Some(address) => sentence::for_code_signing(address, self.image().as_deref()),
             None if is_certain => sentence::CODE_SIGNING.to_owned(),
             None => sentence::CODE_SIGNING_LIKELY.to_owned(),
@@ -156,7 +157,7 @@ impl CauseFacts<'_, '_> {
         Some(NamedCause {
             verdict: FaultVerdict::MemoryTag,
             confidence: FaultConfidence::Certain,
-            sentence: sentence::for_memory_tag(self.address()),
+            sentence: sentence::for_memory_tag(self.find_address()),
             evidence,
         })
     }
@@ -191,7 +192,7 @@ impl CauseFacts<'_, '_> {
         Some(NamedCause {
             verdict: FaultVerdict::PageNotReadable,
             confidence: FaultConfidence::Certain,
-            sentence: sentence::for_page_not_readable(self.address(), image.as_deref(), note),
+            sentence: sentence::for_page_not_readable(self.find_address(), image.as_deref(), note),
             evidence,
         })
     }

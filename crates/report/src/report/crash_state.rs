@@ -31,6 +31,8 @@ pub struct CrashState<'a> {
     /// The first number of the Mach exception's code: for a bad access the kernel's return code. 0 is left out, because
     /// writers that do not know it write 0.
     pub code: Option<u64>,
+    /// The address that the kernel states: of a bad access the one that it could not serve.
+    pub address: Option<u64>,
     /// The number of the signal.
     pub signal: Option<u64>,
     /// Words that a log has behind the signal: `Code Signature Invalid`.
@@ -154,7 +156,7 @@ impl<'a> Report<'a> {
             return None;
         }
         let bits = |value: Option<Value<'_>>| value?.as_number()?.to_bits();
-        let [mach, signal] = facts.error_members(["mach", "signal"]);
+        let [mach, signal, address] = facts.error_members(["mach", "signal", "address"]);
         let [number, name, code, words, notes] = mach.map_or([None; 5], |mach| {
             mach.find_members(["exception", "exception_name", "code", "words", "kernel_notes"])
         });
@@ -168,6 +170,7 @@ impl<'a> Report<'a> {
         let mut state = CrashState {
             exception: bits(number).filter(|number| *number != 0).or(named),
             code: bits(code).filter(|code| *code != 0),
+            address: bits(address),
             signal: bits(signal.and_then(|signal| signal.get("signal"))),
             signal_note: signal.and_then(|signal| signal.get("note")).and_then(Value::decode_string),
             words: sentences(words),

@@ -232,6 +232,13 @@ fn a_failed_authentication_is_certain_if_the_kernel_names_it() {
 }
 
 #[test]
+fn a_page_is_named_by_the_address_of_the_kernel() {
+    let report = with_error(bad_access(50, READ, 0x10), "/address", (APP + 0x4028).into());
+    let found = fault(report.to_string().as_bytes());
+    assert_eq!(found["sentence"], "The page of address 0x100004028 in Kiosk has no valid code signature.");
+}
+
+#[test]
 fn a_page_that_cannot_be_read_is_named_with_its_image_and_the_kernels_note() {
     let notes = json!(["protection class does not allow pagein"]);
     let report = with_error(bad_access(10, READ, APP + 0x5000), "/mach/kernel_notes", notes);
