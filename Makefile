@@ -80,9 +80,8 @@ fuzz:
 
 release:
 	@scripts/setup build
-	@echo '== building the optimised binary (some minutes)'
-	@cargo build --locked --release --package unslide
-	@ls -lh $(CARGO_TARGET_DIR)/release/unslide
+	@echo '== building the optimised binary'
+	@scripts/release build
 
 fmt:
 	@cargo fmt --all

@@ -67,10 +67,10 @@ impl KernelCause {
         let is_access = state.exception == Some(exceptions::BAD_ACCESS);
         let is_killed = state.exception.is_none_or(|exception| exception == exceptions::CRASH)
             && state.signal == Some(SIGKILL);
-        if is_access || is_killed {
-            if let Some(cause) = facts.find_code_signing(is_access) {
-                return KernelCause::Named(cause);
-            }
+        if (is_access || is_killed)
+            && let Some(cause) = facts.find_code_signing(is_access)
+        {
+            return KernelCause::Named(cause);
         }
         if !is_access {
             return KernelCause::Address;

@@ -32,6 +32,8 @@ struct PrintedFacts {
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     exception: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     signal: Option<String>,
@@ -57,6 +59,8 @@ struct PrintedFacts {
     last_exception: Vec<FrameFacts>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     profile_frames: Vec<FrameFacts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    samples: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ns: Option<u64>,
 }
@@ -120,12 +124,13 @@ pub fn facts(report: &Report<'_>) -> String {
         version: summary.version,
         build: summary.build,
         process: summary.process_name,
-        pid: number(&["system", "process_id"]),
+        pid: report.process_id(),
         device: summary.device_model,
         os: summary.os_name,
         os_version: summary.os_version,
         os_build: summary.os_build,
         kind: enriched.grouping.map(|grouping| grouping.kind.as_str().to_owned()),
+        ended: report.evaluate_end().map(|ended| ended.kind.as_str().to_owned()),
         exception: text(&["crash", "error", "mach", "exception_name"]),
         signal: summary.signal,
         address: number(&["crash", "error", "address"]),
@@ -134,12 +139,13 @@ pub fn facts(report: &Report<'_>) -> String {
         exception_name,
         reason: summary.reason,
         crashed_thread: summary.crashed_thread,
-        threads: value(&["crash", "threads"]).map(|threads| threads.items().len()),
+        threads: report.thread_count(),
         frame_0_exact: frames.first().map(|frame| frame.is_exact),
         frames: printed(&frames),
         last_exception: of_origin(&[BacktraceOrigin::LastException]),
         profile_frames: of_origin(&[BacktraceOrigin::Profile, BacktraceOrigin::CallStackTree]),
-        duration_ns: summary.duration_ms.map(|millis| millis.saturating_mul(1_000_000)),
+        samples: report.build_profile().map(|profile| profile.nodes.iter().map(|node| node.samples).sum()),
+        duration_ns: report.duration_nanos(),
     };
     serde_json::to_string(&facts).unwrap_or_default()
 }
